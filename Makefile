@@ -29,35 +29,35 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
 	check-viewer install uninstall format check-format tidy clean help
 
-## make             builds the libraries and the program: build/headroom
+## make             builds the libraries and the program: build/vramwise
 all: program
 
 # A user's build: no -Werror (a newer compiler knows new warnings), tests if cmocka is there.
 build/CMakeCache.txt:
-	@$(CMAKE) --preset release -DHR_WERROR=OFF --log-level=WARNING \
-		-DHR_TESTS=$(if $(shell pkg-config --exists cmocka 2>/dev/null && echo yes),ON,OFF)
+	@$(CMAKE) --preset release -DVW_WERROR=OFF --log-level=WARNING \
+		-DVW_TESTS=$(if $(shell pkg-config --exists cmocka 2>/dev/null && echo yes),ON,OFF)
 
 program: build/CMakeCache.txt
 	@$(call build_in,build) --target program
 
-## make run         sets this machine up, builds, and shows build/headroom at work
+## make run         sets this machine up, builds, and shows build/vramwise at work
 run:
 	@tools/setup.sh build
 	@$(MAKE) --no-print-directory program
-	build/headroom demo
+	build/vramwise demo
 	@echo
-	build/headroom stats $(shown_recording) --top 5 --no-summary
+	build/vramwise stats $(shown_recording) --top 5 --no-summary
 	@echo
-	build/headroom replay $(shown_recording) --smallest-card
+	build/vramwise replay $(shown_recording) --smallest-card
 	@echo
-	build/headroom tune $(shown_recording) --card 6GiB
+	build/vramwise tune $(shown_recording) --card 6GiB
 
 ## make setup       installs what building and testing need and this machine lacks
 setup:
 	@tools/setup.sh build test viewer
 
 ## make test        everything CI runs: gcc optimized, clang with ASan, UBSan and checks, TSan, the page of
-##                  `headroom view` in a browser, tools/check_*
+##                  `vramwise view` in a browser, tools/check_*
 test: setup
 	@$(MAKE) --no-print-directory release-program
 	@$(MAKE) --no-print-directory -j2 test-sanitized test-viewer-beside
@@ -87,12 +87,12 @@ test-release:
 	@$(call ctest_in,build) $(not_long) $(for_asan)
 
 # Another compiler than release's: its warnings, over everything, and its code, with checks. The
-# recordings of HEADROOM_CORPUS are for the release build: here those of tests/data are enough.
+# recordings of VRAMWISE_CORPUS are for the release build: here those of tests/data are enough.
 test-asan:
 	@echo "== asan"
 	@$(CMAKE) --preset asan --log-level=WARNING
 	@$(call build_in,build-asan)
-	@env -u HEADROOM_CORPUS $(call ctest_in,build-asan) $(for_release)
+	@env -u VRAMWISE_CORPUS $(call ctest_in,build-asan) $(for_release)
 
 ## make test-clang  clang with invariant checks and no sanitizer: nothing that make test does not see
 test-clang:
@@ -108,7 +108,7 @@ test-tsan:
 	@$(call build_in,build-tsan) --target threads_tests
 	@$(call ctest_in,build-tsan) -L '^threads$$'
 
-## make test-viewer  check-viewer, and the page in a browser, made by build/headroom
+## make test-viewer  check-viewer, and the page in a browser, made by build/vramwise
 test-viewer: check-viewer release-program
 	@echo "== viewer"
 	@tests/viewer/run.sh
@@ -168,17 +168,17 @@ bench-plan-from:
 	@tools/setup.sh build test
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build) --target integration_test_plan_from_steps
-	@test -n "$(HEADROOM_CORPUS)" || { echo "HEADROOM_CORPUS names no folder" >&2; exit 3; }
-	HEADROOM_CORPUS="$(HEADROOM_CORPUS)" HEADROOM_PLAN_FROM_RESULTS=bench/results/plan_from.md \
+	@test -n "$(VRAMWISE_CORPUS)" || { echo "VRAMWISE_CORPUS names no folder" >&2; exit 3; }
+	VRAMWISE_CORPUS="$(VRAMWISE_CORPUS)" VRAMWISE_PLAN_FROM_RESULTS=bench/results/plan_from.md \
 		build/tests/integration_plan_from_steps
 
 ## make doctor-accuracy  how often the doctor is right, into bench/results/doctor.md
 doctor-accuracy: program
-	python3 bench/doctor_accuracy.py build/headroom \
-		$(if $(HEADROOM_CORPUS),--corpus "$(HEADROOM_CORPUS)") > build/doctor.md
+	python3 bench/doctor_accuracy.py build/vramwise \
+		$(if $(VRAMWISE_CORPUS),--corpus "$(VRAMWISE_CORPUS)") > build/doctor.md
 	@mv build/doctor.md bench/results/doctor.md && sed -n 's/^[0-9]* of .*/&/p' bench/results/doctor.md
 
-## make viewer      builds the page of `headroom view` again: viewer/dist/page.html, which is committed
+## make viewer      builds the page of `vramwise view` again: viewer/dist/page.html, which is committed
 viewer: viewer-packages
 	@npm --prefix viewer run --silent build
 

@@ -5,8 +5,8 @@
  *           and allocates anew
  *
  * C11 and C++17. Sizes and places are drawn beforehand, so that drawing them is not measured. */
-#ifndef HR_BENCH_ALLOC_PATTERNS_H
-#define HR_BENCH_ALLOC_PATTERNS_H
+#ifndef VW_BENCH_ALLOC_PATTERNS_H
+#define VW_BENCH_ALLOC_PATTERNS_H
 
 #include <math.h>
 #include <stddef.h>
@@ -78,4 +78,4 @@ static inline int pattern_by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-#endif /* HR_BENCH_ALLOC_PATTERNS_H */
+#endif /* VW_BENCH_ALLOC_PATTERNS_H */

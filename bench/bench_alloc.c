@@ -9,7 +9,7 @@
  * With --engine NAME the pool has that engine instead of "torch", and its name stands where
  * settings do. With --cuda the device is the first GPU instead of the simulated one; its memory is
  * taken and mapped, never touched, and settings end in "on cuda". With --live the pool publishes
- * what it holds (HEADROOM_LIVE_DIR), which is otherwise left out. With --single only the native
+ * what it holds (VRAMWISE_LIVE_DIR), which is otherwise left out. With --single only the native
  * cases of one thread run. With --count CASE OPERATIONS it runs that case alone, for
  * count_instructions.sh: the difference of two runs with different numbers of operations is what an
  * operation takes. */
@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/headroom.h"
-#include "base/host_memory.h" /* hr__host_memory_get_use */
+#include "vramwise/vramwise.h"
+#include "base/host_memory.h" /* vw__host_memory_get_use */
 
 #include "alloc_patterns.h"
 
@@ -32,26 +32,26 @@ static const char *engine_name = "torch";
 static bool is_on_cuda;
 static bool is_live;
 
-static void must(hr_status status)
+static void must(vw_status status)
 {
-    if (__builtin_expect(status != HR_OK, 0)) {
-        fprintf(stderr, "bench_alloc: %s: %s\n", hr_status_name(status), hr_last_error());
+    if (__builtin_expect(status != VW_OK, 0)) {
+        fprintf(stderr, "bench_alloc: %s: %s\n", vw_status_name(status), vw_last_error());
         exit(3);
     }
 }
 
 typedef struct worker {
-    hr_pool *pool;
+    vw_pool *pool;
     const alloc_pattern *pattern;
     uint64_t operations; /* per batch */
     uint64_t cursor;
     pthread_barrier_t *start;
-    hr_device_ptr live[PATTERN_MOST_LIVE];
+    vw_device_ptr live[PATTERN_MOST_LIVE];
     double batch_ns[PATTERN_BATCHES]; /* per operation */
     pattern_draws draws;
 } worker;
 
-static void begin(worker *w, hr_pool *pool, const alloc_pattern *pattern, uint64_t operations,
+static void begin(worker *w, vw_pool *pool, const alloc_pattern *pattern, uint64_t operations,
                   uint64_t seed)
 {
     w->pool = pool;
@@ -60,31 +60,31 @@ static void begin(worker *w, hr_pool *pool, const alloc_pattern *pattern, uint64
     w->cursor = 0;
     pattern_draw(&w->draws, pattern, seed);
     for (size_t i = 0; i < pattern->live_count; i++)
-        must(hr_alloc(pool, w->draws.first_sizes[i], 0, &w->live[i]));
+        must(vw_alloc(pool, w->draws.first_sizes[i], 0, &w->live[i]));
 }
 
 static void end(worker *w)
 {
     for (size_t i = 0; i < w->pattern->live_count; i++)
-        must(hr_free(w->pool, w->live[i]));
+        must(vw_free(w->pool, w->live[i]));
 }
 
 static void run_batch(worker *w)
 {
-    hr_pool *pool = w->pool;
+    vw_pool *pool = w->pool;
     if (w->pattern->size_bytes != 0) {
         for (uint64_t i = 0; i < w->operations; i++) {
-            hr_device_ptr address;
-            must(hr_alloc(pool, w->pattern->size_bytes, 0, &address));
-            must(hr_free(pool, address));
+            vw_device_ptr address;
+            must(vw_alloc(pool, w->pattern->size_bytes, 0, &address));
+            must(vw_free(pool, address));
         }
         return;
     }
     for (uint64_t i = 0; i < w->operations; i++) {
         uint64_t at = w->cursor++ % PATTERN_DRAWS;
-        hr_device_ptr *place = &w->live[w->draws.places[at]];
-        must(hr_free(pool, *place));
-        must(hr_alloc(pool, w->draws.sizes[at], 0, place));
+        vw_device_ptr *place = &w->live[w->draws.places[at]];
+        must(vw_free(pool, *place));
+        must(vw_alloc(pool, w->draws.sizes[at], 0, place));
     }
 }
 
@@ -101,16 +101,16 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-static hr_device *make_device(void)
+static vw_device *make_device(void)
 {
-    const hr_simulated_options options = {
+    const vw_simulated_options options = {
         .struct_size = sizeof options,
         .capacity_bytes = UINT64_C(1) << 40,
         .total_bytes = UINT64_C(150109880320),
     };
-    hr_device *device;
-    must(is_on_cuda ? hr_cuda_device_open(0, &device)
-                    : hr_simulated_device_create(&options, &device));
+    vw_device *device;
+    must(is_on_cuda ? vw_cuda_device_open(0, &device)
+                    : vw_simulated_device_create(&options, &device));
     return device;
 }
 
@@ -126,18 +126,18 @@ static void end_safe_point(void *context)
     (void)context;
 }
 
-static hr_pool *make_pool(hr_device **device, const char *conf)
+static vw_pool *make_pool(vw_device **device, const char *conf)
 {
-    const hr_pool_options pool_options = {
+    const vw_pool_options pool_options = {
         .struct_size = sizeof pool_options,
         .engine = engine_name,
         .conf = conf,
         .safe_point = {.enter = grant_safe_point, .leave = end_safe_point},
         .is_unlisted = !is_live,
     };
-    hr_pool *pool;
+    vw_pool *pool;
     *device = make_device();
-    must(hr_pool_create(*device, &pool_options, &pool));
+    must(vw_pool_create(*device, &pool_options, &pool));
     return pool;
 }
 
@@ -160,8 +160,8 @@ static void measure(const alloc_pattern *pattern, const char *conf, unsigned thr
     static worker workers[MOST_THREADS];
     pthread_t ids[MOST_THREADS];
     pthread_barrier_t start;
-    hr_device *device;
-    hr_pool *pool = make_pool(&device, conf);
+    vw_device *device;
+    vw_pool *pool = make_pool(&device, conf);
     pthread_barrier_init(&start, NULL, threads + 1);
     for (unsigned i = 0; i < threads; i++) {
         begin(&workers[i], pool, pattern, operations, i);
@@ -190,9 +190,9 @@ static void measure(const alloc_pattern *pattern, const char *conf, unsigned thr
     fflush(stdout);
     for (unsigned i = 0; i < threads; i++)
         end(&workers[i]);
-    must(hr_pool_check(pool));
-    hr_pool_destroy(pool);
-    hr_device_destroy(device);
+    must(vw_pool_check(pool));
+    vw_pool_destroy(pool);
+    vw_device_destroy(device);
     pthread_barrier_destroy(&start);
 }
 
@@ -200,16 +200,16 @@ static void measure(const alloc_pattern *pattern, const char *conf, unsigned thr
 static double host_bytes_per_block(const char *conf)
 {
     enum { COUNT = 100000 };
-    hr_device *device;
-    hr_pool *pool = make_pool(&device, conf);
-    hr_device_ptr address;
-    must(hr_alloc(pool, 512, 0, &address));
-    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
+    vw_device *device;
+    vw_pool *pool = make_pool(&device, conf);
+    vw_device_ptr address;
+    must(vw_alloc(pool, 512, 0, &address));
+    uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
     for (int i = 0; i < COUNT; i++)
-        must(hr_alloc(pool, 512, 0, &address));
-    uint64_t after_bytes = hr__host_memory_get_use().in_use_bytes;
-    hr_pool_destroy(pool);
-    hr_device_destroy(device);
+        must(vw_alloc(pool, 512, 0, &address));
+    uint64_t after_bytes = vw__host_memory_get_use().in_use_bytes;
+    vw_pool_destroy(pool);
+    vw_device_destroy(device);
     return (double)(after_bytes - before_bytes) / COUNT;
 }
 
@@ -218,7 +218,7 @@ static int count_one(const char *which, const char *operations, const char *conf
 {
     static worker w;
     size_t index = (size_t)strtoul(which, NULL, 10);
-    hr_device *device;
+    vw_device *device;
     if (index >= PATTERN_COUNT)
         return 2;
     begin(&w, make_pool(&device, conf), &alloc_patterns[index], 2000, 0);

@@ -4,7 +4,7 @@
  * ones full of words like "memory", steps with their memory, errors that are none of ours, and
  * reports of running out of memory again and again. The peer is the least that any reader must do:
  * finding the ends of lines in the same bytes with memchr(), in the same run. Recordings are those
- * named (else of the folder HEADROOM_CORPUS, else the ones that the tests have); their peer is
+ * named (else of the folder VRAMWISE_CORPUS, else the ones that the tests have); their peer is
  * reading them, without judging.
  *
  * Prints one line of CSV for each: name, megabytes (events of a recording), median milliseconds,
@@ -17,14 +17,14 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "headroom/doctor.h"
+#include "vramwise/doctor.h"
 
 enum { TURNS = 5, LOG_BYTES = 100 * 1000 * 1000, MOST_LINE_BYTES = 512 };
 
-static void must(hr_status status, const char *what)
+static void must(vw_status status, const char *what)
 {
-    if (status != HR_OK) {
-        fprintf(stderr, "bench_doctor: %s: %s\n", what, hr_last_error());
+    if (status != VW_OK) {
+        fprintf(stderr, "bench_doctor: %s: %s\n", what, vw_last_error());
         exit(3);
     }
 }
@@ -77,7 +77,7 @@ static size_t write_log(char *log, const kind_of_line *kind)
 
 static double find_lines(const char *log, size_t size)
 {
-    uint64_t began = hr__clock_monotonic_ns();
+    uint64_t began = vw__clock_monotonic_ns();
     volatile size_t lines = 0;
     for (const char *here = log, *end = log + size; here < end;) {
         const char *line_end = memchr(here, '\n', (size_t)(end - here));
@@ -86,16 +86,16 @@ static double find_lines(const char *log, size_t size)
         lines = lines + 1;
         here = line_end + 1;
     }
-    return (double)(hr__clock_monotonic_ns() - began) / 1e6;
+    return (double)(vw__clock_monotonic_ns() - began) / 1e6;
 }
 
 static double diagnose_log(const char *log, size_t size)
 {
-    hr_diagnosis *diagnosis = NULL;
-    uint64_t began = hr__clock_monotonic_ns();
-    must(hr_doctor_text(log, size, NULL, &diagnosis), "a log");
-    double time = (double)(hr__clock_monotonic_ns() - began) / 1e6;
-    hr_diagnosis_free(diagnosis);
+    vw_diagnosis *diagnosis = NULL;
+    uint64_t began = vw__clock_monotonic_ns();
+    must(vw_doctor_text(log, size, NULL, &diagnosis), "a log");
+    double time = (double)(vw__clock_monotonic_ns() - began) / 1e6;
+    vw_diagnosis_free(diagnosis);
     return time;
 }
 
@@ -127,21 +127,21 @@ static void run_recording(const char *path, const char *name)
     double times[TURNS], peers[TURNS];
     uint64_t events = 0;
     for (int i = 0; i < TURNS; i++) {
-        hr_recording *recording = NULL;
-        hr_recording_stats *stats = NULL;
-        hr_diagnosis *diagnosis = NULL;
-        const hr_stats_options few = {
+        vw_recording *recording = NULL;
+        vw_recording_stats *stats = NULL;
+        vw_diagnosis *diagnosis = NULL;
+        const vw_stats_options few = {
             .struct_size = sizeof few, .most_usages = 1, .without_summary = true};
-        uint64_t began = hr__clock_monotonic_ns();
-        must(hr_recording_open(path, NULL, &recording), path);
-        peers[i] = (double)(hr__clock_monotonic_ns() - began) / 1e6;
-        must(hr_doctor_recording(recording, NULL, &diagnosis), path);
-        times[i] = (double)(hr__clock_monotonic_ns() - began) / 1e6;
-        must(hr_recording_stats_make(recording, &few, &stats), path);
+        uint64_t began = vw__clock_monotonic_ns();
+        must(vw_recording_open(path, NULL, &recording), path);
+        peers[i] = (double)(vw__clock_monotonic_ns() - began) / 1e6;
+        must(vw_doctor_recording(recording, NULL, &diagnosis), path);
+        times[i] = (double)(vw__clock_monotonic_ns() - began) / 1e6;
+        must(vw_recording_stats_make(recording, &few, &stats), path);
         events = stats->device_count != 0 ? stats->devices[0].event_count : 0;
-        hr_recording_stats_free(stats);
-        hr_diagnosis_free(diagnosis);
-        hr_recording_close(recording);
+        vw_recording_stats_free(stats);
+        vw_diagnosis_free(diagnosis);
+        vw_recording_close(recording);
     }
     double time = median(times), peer = median(peers);
     printf("%s,%llu events,%.0f,%.0f,%.1f,\n", name, (unsigned long long)events, time, peer,
@@ -166,12 +166,12 @@ static void run_folder(const char *folder)
 
 int main(int argc, char **argv)
 {
-    const char *corpus = getenv("HEADROOM_CORPUS");
+    const char *corpus = getenv("VRAMWISE_CORPUS");
     printf("name,megabytes_or_events,median_ms,peer_ms,ratio,held_mb\n");
     run_logs();
     for (int i = 1; i < argc; i++)
         run_recording(argv[i], argv[i]);
     if (argc < 2)
-        run_folder(corpus != NULL && corpus[0] != '\0' ? corpus : HR_BENCH_RECORDINGS);
+        run_folder(corpus != NULL && corpus[0] != '\0' ? corpus : VW_BENCH_RECORDINGS);
     return 0;
 }

@@ -8,10 +8,10 @@
  * would be none. And threads whose kernels write and check blocks of a pool that has so little room
  * that it must copy them from under their feet: every wrong word is counted.
  *
- * Needs nothing but libheadroom's archive, so that it can be carried to a machine with a GPU. The
+ * Needs nothing but libvramwise's archive, so that it can be carried to a machine with a GPU. The
  * kernels are those of tests/gpu/gpu_replay_bytes.c. Ends with 1 where something is wrong, with 0
  * where there is no GPU. */
-#include "headroom_torch_support.h"
+#include "vramwise_torch_support.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -43,7 +43,7 @@ enum {
 #define BLOCK_BYTES (CARD_BYTES / MOST_THREADS / BLOCKS - 3 * MIB)
 #define LARGE_BYTES (CARD_BYTES / 2 - 128 * MIB)
 
-static hr_device *device;
+static vw_device *device;
 static replay_driver driver;
 static replay_bytes kernels; /* each thread works with a copy: its count of bytes is its own */
 static int fault_count;
@@ -54,11 +54,11 @@ static void report(bool is_right, const char *what)
     fault_count += !is_right;
 }
 
-static void must(hr_status status, const char *what)
+static void must(vw_status status, const char *what)
 {
-    if (status == HR_OK)
+    if (status == VW_OK)
         return;
-    printf("WRONG %s: %s\n", what, hr_last_error());
+    printf("WRONG %s: %s\n", what, vw_last_error());
     exit(1);
 }
 
@@ -70,16 +70,16 @@ static uint64_t now_ns(void)
 }
 
 /* Kernels are launched in the thread's current context. */
-static void begin_thread(hr_stream *stream)
+static void begin_thread(vw_stream *stream)
 {
-    hr__cuda_context context = NULL;
-    if (driver.base->cuDevicePrimaryCtxRetain(&context, driver.device) != HR__CUDA_SUCCESS ||
-        driver.base->cuCtxPushCurrent(context) != HR__CUDA_SUCCESS)
-        must(HR_ERR_DEVICE, "a thread's context");
+    vw__cuda_context context = NULL;
+    if (driver.base->cuDevicePrimaryCtxRetain(&context, driver.device) != VW__CUDA_SUCCESS ||
+        driver.base->cuCtxPushCurrent(context) != VW__CUDA_SUCCESS)
+        must(VW_ERR_DEVICE, "a thread's context");
     must(device->table->stream_create(device->context, stream), "a stream");
 }
 
-static void end_thread(hr_stream stream)
+static void end_thread(vw_stream stream)
 {
     must(device->table->stream_synchronize(device->context, stream), "waiting for a stream");
     must(device->table->stream_destroy(device->context, stream), "ending a stream");
@@ -89,7 +89,7 @@ static void end_thread(hr_stream stream)
 
 typedef struct launcher {
     pthread_t thread;
-    hr_device_ptr address; /* of a few bytes */
+    vw_device_ptr address; /* of a few bytes */
     double ns_each;
     pthread_barrier_t *start;
 } launcher;
@@ -99,7 +99,7 @@ static void *launch_in_batches(void *context)
     launcher *self = context;
     replay_bytes own = kernels;
     const replay_block block = {.address = self->address, .size_bytes = 64, .seed = 7};
-    hr_stream stream = 0;
+    vw_stream stream = 0;
     uint64_t launching_ns = 0;
     begin_thread(&stream);
     must(replay_bytes_fill(&own, &block, stream), "a first launch");
@@ -119,7 +119,7 @@ static void *launch_in_batches(void *context)
 static double time_launches(unsigned thread_count)
 {
     double best_ns = 0;
-    hr_device_ptr memory = HR_NULL;
+    vw_device_ptr memory = VW_NULL;
     must(device->table->take(device->context, 4096, &memory), "memory");
     for (int repeat = 0; repeat < REPEATS; repeat++) {
         launcher launchers[MOST_THREADS];
@@ -149,8 +149,8 @@ static _Atomic int is_over;
 static void *launch_until_over(void *address)
 {
     replay_bytes own = kernels;
-    const replay_block block = {.address = *(hr_device_ptr *)address, .size_bytes = 64, .seed = 7};
-    hr_stream stream = 0;
+    const replay_block block = {.address = *(vw_device_ptr *)address, .size_bytes = 64, .seed = 7};
+    vw_stream stream = 0;
     begin_thread(&stream);
     while (atomic_load(&is_over) == 0) {
         for (int i = 0; i < BATCH; i++)
@@ -172,7 +172,7 @@ static void time_closing(unsigned thread_count)
     pthread_t threads[MOST_THREADS];
     uint64_t closing_ns[CLOSINGS];
     int refused = 0;
-    hr_device_ptr memory = HR_NULL;
+    vw_device_ptr memory = VW_NULL;
     must(device->table->take(device->context, 4096, &memory), "memory");
     atomic_store(&is_over, 0);
     for (unsigned i = 0; i < thread_count; i++)
@@ -180,10 +180,10 @@ static void time_closing(unsigned thread_count)
     usleep(50000);
     for (int i = 0; i < CLOSINGS; i++) {
         uint64_t begin_ns = now_ns();
-        bool is_closed = hr__launch_gate_close();
+        bool is_closed = vw__launch_gate_close();
         closing_ns[i] = now_ns() - begin_ns;
         if (is_closed)
-            hr__launch_gate_open();
+            vw__launch_gate_open();
         else
             refused++;
         usleep(1000);
@@ -203,7 +203,7 @@ static void time_closing(unsigned thread_count)
 
 static uint64_t passed(void)
 {
-    return hr__launch_gate_get_counts().passed_launches;
+    return vw__launch_gate_get_counts().passed_launches;
 }
 
 static uint64_t passed_before;
@@ -220,10 +220,10 @@ static void expect_passed(bool is_expected, const char *call)
 
 static void look_at_driver_calls(void)
 {
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     char bytes[4096] = "";
-    hr_device_ptr memory = HR_NULL, addresses = HR_NULL;
-    hr_handle handle = 0;
+    vw_device_ptr memory = VW_NULL, addresses = VW_NULL;
+    vw_handle handle = 0;
     uint64_t unit_bytes = device->properties.granularity_bytes;
     passed_before = passed();
     must(table->take(device->context, 8192, &memory), "memory");
@@ -316,23 +316,23 @@ static void look_at_captures(const runtime *cuda, char *memory)
     void *stream = NULL, *graph = NULL, *graph_exec = NULL;
     expect_runtime(cuda->stream_create(&stream), "cudaStreamCreate");
     expect_runtime(cuda->begin_capture(stream, 2), "cudaStreamBeginCapture");
-    report(hr__launch_gate_sees_capture(), "a capture is seen");
-    bool is_closed = hr__launch_gate_close();
+    report(vw__launch_gate_sees_capture(), "a capture is seen");
+    bool is_closed = vw__launch_gate_close();
     report(!is_closed, "the gate does not close during a capture");
     if (is_closed)
-        hr__launch_gate_open();
+        vw__launch_gate_open();
     expect_runtime(cuda->memset_async(memory, 3, 100, stream), "cudaMemsetAsync, captured");
     expect_runtime(cuda->end_capture(stream, &graph), "cudaStreamEndCapture");
-    report(!hr__launch_gate_sees_capture(), "the end of the capture is seen");
+    report(!vw__launch_gate_sees_capture(), "the end of the capture is seen");
     expect_runtime(cuda->instantiate(&graph_exec, graph, 0), "cudaGraphInstantiateWithFlags");
     passed_before = passed();
     expect_runtime(cuda->graph_launch(graph_exec, stream), "cudaGraphLaunch");
     expect_passed(true, "cudaGraphLaunch");
     expect_runtime(cuda->synchronize(), "cudaDeviceSynchronize");
-    is_closed = hr__launch_gate_close();
+    is_closed = vw__launch_gate_close();
     report(is_closed, "the gate closes after the capture");
     if (is_closed)
-        hr__launch_gate_open();
+        vw__launch_gate_open();
 }
 
 static void look_at_runtime_calls(const char *path)
@@ -368,19 +368,19 @@ static void look_at_runtime_calls(const char *path)
 
 /* ---- whether it holds ------------------------------------------------------------------------ */
 
-static hr_pool *pool;
+static vw_pool *pool;
 static _Atomic uint64_t kernels_run;
 static _Atomic uint64_t next_seed = 1000;
 static _Atomic uint64_t served, not_served;
 
-/* A stream lives as long as the pool that it had memory of (headroom.h). One for each
+/* A stream lives as long as the pool that it had memory of (vramwise.h). One for each
  * thread that uses blocks, and one for who asks for large ones. */
-static hr_stream streams[MOST_THREADS + 1];
+static vw_stream streams[MOST_THREADS + 1];
 static _Atomic int stream_count;
 
-static hr_stream begin_pool_user(void)
+static vw_stream begin_pool_user(void)
 {
-    hr_stream stream = 0;
+    vw_stream stream = 0;
     begin_thread(&stream);
     streams[atomic_fetch_add(&stream_count, 1)] = stream;
     return stream;
@@ -392,21 +392,21 @@ static void end_streams(void)
         end_thread(streams[i - 1]);
 }
 
-static void take_blocks(replay_block *blocks, hr_stream stream)
+static void take_blocks(replay_block *blocks, vw_stream stream)
 {
     for (int i = 0; i < BLOCKS; i++) {
         blocks[i] = (replay_block){.size_bytes = BLOCK_BYTES - 8 * (uint64_t)i};
-        if (hr_alloc(pool, blocks[i].size_bytes, stream, &blocks[i].address) != HR_OK)
-            blocks[i].address = HR_NULL;
+        if (vw_alloc(pool, blocks[i].size_bytes, stream, &blocks[i].address) != VW_OK)
+            blocks[i].address = VW_NULL;
     }
     for (int i = 0; i < BLOCKS; i += 2) {
-        must(hr_free(pool, blocks[i].address), "hr_free");
-        blocks[i].address = HR_NULL;
+        must(vw_free(pool, blocks[i].address), "vw_free");
+        blocks[i].address = VW_NULL;
     }
 }
 
 /* Checks what it wrote last, and writes something new: a kernel each. */
-static void rewrite(replay_bytes *own, replay_block *block, hr_stream stream)
+static void rewrite(replay_bytes *own, replay_block *block, vw_stream stream)
 {
     if (block->seed != 0)
         must(replay_bytes_check(own, block, stream), "checking a block");
@@ -419,19 +419,19 @@ static void *use_blocks(void *unused)
 {
     replay_bytes own = kernels;
     replay_block blocks[BLOCKS];
-    hr_stream stream = begin_pool_user();
+    vw_stream stream = begin_pool_user();
     (void)unused;
     take_blocks(blocks, stream);
     for (int i = 0; atomic_load(&is_over) == 0; i = (i + 1) % BLOCKS) {
-        if (blocks[i].address != HR_NULL)
+        if (blocks[i].address != VW_NULL)
             rewrite(&own, &blocks[i], stream);
         if (i == 0)
             must(device->table->stream_synchronize(device->context, stream), "waiting");
     }
     for (int i = 0; i < BLOCKS; i++) {
-        if (blocks[i].address != HR_NULL && blocks[i].seed != 0)
+        if (blocks[i].address != VW_NULL && blocks[i].seed != 0)
             must(replay_bytes_check(&own, &blocks[i], stream), "checking a block");
-        must(hr_free(pool, blocks[i].address), "hr_free");
+        must(vw_free(pool, blocks[i].address), "vw_free");
     }
     must(device->table->stream_synchronize(device->context, stream), "waiting");
     return NULL;
@@ -440,34 +440,34 @@ static void *use_blocks(void *unused)
 static void ask_for_large_blocks(void)
 {
     replay_bytes own = kernels;
-    hr_stream stream = begin_pool_user();
+    vw_stream stream = begin_pool_user();
     for (int i = 0; i < REQUESTS; i++) {
         replay_block block = {.size_bytes = LARGE_BYTES, .seed = 0};
-        if (hr_alloc(pool, block.size_bytes, stream, &block.address) != HR_OK) {
+        if (vw_alloc(pool, block.size_bytes, stream, &block.address) != VW_OK) {
             atomic_fetch_add(&not_served, 1);
             continue;
         }
         atomic_fetch_add(&served, 1);
         rewrite(&own, &block, stream);
         rewrite(&own, &block, stream);
-        must(hr_free(pool, block.address), "hr_free");
+        must(vw_free(pool, block.address), "vw_free");
     }
     must(device->table->stream_synchronize(device->context, stream), "waiting");
 }
 
-static hr_paged_stats run_round(void)
+static vw_paged_stats run_round(void)
 {
-    const hr_pool_options options = {.struct_size = sizeof options,
-                                     .engine = "headroom:rescue",
-                                     .safe_point = headroom_safe_moments()};
-    hr_paged_stats stats = {.struct_size = sizeof stats};
+    const vw_pool_options options = {.struct_size = sizeof options,
+                                     .engine = "vramwise:rescue",
+                                     .safe_point = vramwise_safe_moments()};
+    vw_paged_stats stats = {.struct_size = sizeof stats};
     pthread_t threads[MOST_THREADS];
-    hr_device_ptr all = HR_NULL;
+    vw_device_ptr all = VW_NULL;
     double total_bytes = (double)device->properties.total_bytes;
-    must(hr_pool_create(device, &options, &pool), "hr_pool_create");
-    must(hr_pool_set_fraction(pool, (double)CARD_BYTES / total_bytes), "hr_pool_set_fraction");
-    must(hr_alloc(pool, CARD_BYTES - 16 * MIB, 0, &all), "one large block"); /* large handles */
-    must(hr_free(pool, all), "hr_free");
+    must(vw_pool_create(device, &options, &pool), "vw_pool_create");
+    must(vw_pool_set_fraction(pool, (double)CARD_BYTES / total_bytes), "vw_pool_set_fraction");
+    must(vw_alloc(pool, CARD_BYTES - 16 * MIB, 0, &all), "one large block"); /* large handles */
+    must(vw_free(pool, all), "vw_free");
     uint64_t run_before = atomic_load(&kernels_run);
     atomic_store(&is_over, 0);
     for (int i = 0; i < MOST_THREADS; i++)
@@ -479,9 +479,9 @@ static hr_paged_stats run_round(void)
     for (int i = 0; i < MOST_THREADS; i++)
         pthread_join(threads[i], NULL);
     must(device->table->synchronize(device->context), "waiting");
-    must(hr_pool_check(pool), "hr_pool_check");
-    must(hr_pool_get_paged_stats(pool, &stats), "hr_pool_get_paged_stats");
-    hr_pool_destroy(pool);
+    must(vw_pool_check(pool), "vw_pool_check");
+    must(vw_pool_get_paged_stats(pool, &stats), "vw_pool_get_paged_stats");
+    vw_pool_destroy(pool);
     end_streams();
     return stats;
 }
@@ -490,14 +490,14 @@ static void torture(void)
 {
     uint64_t copies = 0, copied_bytes = 0;
     replay_errors errors = {.count = 0};
-    headroom_safe_moment_counts before = headroom_get_safe_moment_counts();
+    vramwise_safe_moment_counts before = vramwise_get_safe_moment_counts();
     for (int round = 0; round < ROUNDS; round++) {
-        hr_paged_stats stats = run_round();
+        vw_paged_stats stats = run_round();
         copies += stats.copies;
         copied_bytes += stats.copied_bytes;
     }
     must(replay_bytes_take_errors(&kernels, &errors), "reading what was wrong");
-    headroom_safe_moment_counts now = headroom_get_safe_moment_counts();
+    vramwise_safe_moment_counts now = vramwise_get_safe_moment_counts();
     printf("copying under %d threads: %" PRIu64 " kernels, %" PRIu64
            " requests of %.0f MiB served, "
            "%" PRIu64 " not; %" PRIu64 " copies of %.0f MiB; %" PRIu64 " moments, %" PRIu64
@@ -521,8 +521,8 @@ int main(int argc, char **argv)
     int index = argc > 1 ? atoi(argv[1]) : 0;
     char message[300] = "";
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (hr_cuda_device_open(index, &device) != HR_OK) {
-        printf("no CUDA device %d, nothing to measure: %s\n", index, hr_last_error());
+    if (vw_cuda_device_open(index, &device) != VW_OK) {
+        printf("no CUDA device %d, nothing to measure: %s\n", index, vw_last_error());
         return 0;
     }
     alarm(PATIENCE_S); /* a deadlock ends, too */
@@ -534,7 +534,7 @@ int main(int argc, char **argv)
     double without_ns[2], with_ns[2];
     for (int i = 0; i < 2; i++)
         without_ns[i] = time_launches(thread_counts[i]);
-    bool has_gate = headroom_launch_gate_install(message, sizeof message);
+    bool has_gate = vramwise_launch_gate_install(message, sizeof message);
     for (int i = 0; i < 2 && has_gate; i++)
         with_ns[i] = time_launches(thread_counts[i]);
     printf("%-10s %22s %18s %14s\n", "threads", "cuLaunchKernel, ns", "with the gate, ns",
@@ -555,9 +555,9 @@ int main(int argc, char **argv)
     look_at_runtime_calls(argc > 2 ? argv[2] : NULL);
     torture();
 
-    report(headroom_launch_gate_remove(), "the gate is taken away");
+    report(vramwise_launch_gate_remove(), "the gate is taken away");
     printf("afterwards: cuLaunchKernel %.0f ns on 1 thread\n", time_launches(1));
-    report(headroom_launch_gate_install(message, sizeof message), "and put back");
+    report(vramwise_launch_gate_install(message, sizeof message), "and put back");
     printf("%s\n", fault_count == 0 ? "all is well" : "something is WRONG");
     return fault_count != 0;
 }

@@ -9,19 +9,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "headroom/headroom.h"
-#include "headroom/watch.h"
+#include "vramwise/vramwise.h"
+#include "vramwise/watch.h"
 #include "base/clock.h"
 #include "pool/pool.h"
 
 enum { BATCHES = 21, PUTS = 10000, READS = 20, MOST_PAGES = 64, STEPS = 512 };
 
-static char folder[] = "/dev/shm/headroom-bench-XXXXXX";
+static char folder[] = "/dev/shm/vramwise-bench-XXXXXX";
 
-static void must(hr_status status)
+static void must(vw_status status)
 {
-    if (status != HR_OK) {
-        fprintf(stderr, "bench_live: %s: %s\n", hr_status_name(status), hr_last_error());
+    if (status != VW_OK) {
+        fprintf(stderr, "bench_live: %s: %s\n", vw_status_name(status), vw_last_error());
         exit(3);
     }
 }
@@ -38,10 +38,10 @@ static void measure(const char *what, int how_many, uint64_t count, void (*body)
 {
     double times[BATCHES];
     for (int batch = 0; batch < BATCHES; batch++) {
-        uint64_t began_ns = hr__clock_monotonic_ns();
+        uint64_t began_ns = vw__clock_monotonic_ns();
         for (uint64_t i = 0; i < count; i++)
             body(context);
-        times[batch] = (double)(hr__clock_monotonic_ns() - began_ns) / (double)count;
+        times[batch] = (double)(vw__clock_monotonic_ns() - began_ns) / (double)count;
     }
     qsort(times, BATCHES, sizeof *times, compare);
     printf("%s,%d,%.0f\n", what, how_many, times[BATCHES / 2]);
@@ -49,58 +49,58 @@ static void measure(const char *what, int how_many, uint64_t count, void (*body)
 
 static void put(void *page)
 {
-    static uint64_t values[HR_LIVE_FIELD_COUNT];
+    static uint64_t values[VW_LIVE_FIELD_COUNT];
     values[0]++;
-    must(hr_live_page_put(page, 0, "card", values, HR_LIVE_FIELD_COUNT));
+    must(vw_live_page_put(page, 0, "card", values, VW_LIVE_FIELD_COUNT));
 }
 
 static void step(void *page)
 {
     static uint64_t number;
     number++;
-    must(hr_live_page_step(page, 0, number, number, number));
+    must(vw_live_page_step(page, 0, number, number, number));
 }
 
 static void read_all(void *context)
 {
-    hr_jobs *jobs = NULL;
-    must(hr_jobs_read(folder, &jobs));
+    vw_jobs *jobs = NULL;
+    must(vw_jobs_read(folder, &jobs));
     if (jobs->job_count != *(const size_t *)context)
         exit(4);
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
 }
 
 static void look(void *listing)
 {
-    hr__listing_sample sample;
-    hr__listing_read(listing, &sample);
+    vw__listing_sample sample;
+    vw__listing_read(listing, &sample);
 }
 
-static hr_live_page *make_page(void)
+static vw_live_page *make_page(void)
 {
-    hr_live_page *page = NULL;
-    must(hr_live_page_create(folder, NULL, &page));
+    vw_live_page *page = NULL;
+    must(vw_live_page_create(folder, NULL, &page));
     for (int device = 0; device < 2; device++)
         for (uint64_t i = 1; i <= STEPS; i++)
-            must(hr_live_page_step(page, device, i, i, i));
+            must(vw_live_page_step(page, device, i, i, i));
     return page;
 }
 
 static void measure_look(void)
 {
-    const hr_pool_options options = {.struct_size = sizeof options, .is_unlisted = true};
-    hr_device *device = NULL;
-    hr_pool *pool = NULL;
-    must(hr_simulated_device_create(NULL, &device));
-    must(hr_pool_create(device, &options, &pool));
+    const vw_pool_options options = {.struct_size = sizeof options, .is_unlisted = true};
+    vw_device *device = NULL;
+    vw_pool *pool = NULL;
+    must(vw_simulated_device_create(NULL, &device));
+    must(vw_pool_create(device, &options, &pool));
     measure("look", 1, PUTS, look, &pool->listing);
-    hr_pool_destroy(pool);
-    hr_device_destroy(device);
+    vw_pool_destroy(pool);
+    vw_device_destroy(device);
 }
 
 int main(void)
 {
-    hr_live_page *pages[MOST_PAGES];
+    vw_live_page *pages[MOST_PAGES];
     size_t count = 1;
     if (mkdtemp(folder) == NULL) {
         perror(folder);
@@ -108,7 +108,7 @@ int main(void)
     }
     printf("what,how_many,median_ns\n");
     pages[0] = make_page();
-    measure("put", HR_LIVE_FIELD_COUNT, PUTS, put, pages[0]);
+    measure("put", VW_LIVE_FIELD_COUNT, PUTS, put, pages[0]);
     measure("step", 1, PUTS, step, pages[0]);
     measure_look();
     measure("read", 1, READS, read_all, &count);
@@ -116,6 +116,6 @@ int main(void)
         pages[count] = make_page();
     measure("read", MOST_PAGES, READS, read_all, &count);
     for (size_t i = 0; i < MOST_PAGES; i++)
-        hr_live_page_destroy(pages[i]);
+        vw_live_page_destroy(pages[i]);
     return rmdir(folder) == 0 ? 0 : 5;
 }

@@ -1,4 +1,4 @@
-/* bench_paged.c - how much memory the engine "headroom" needs beside PyTorch's, and what it costs.
+/* bench_paged.c - how much memory the engine "vramwise" needs beside PyTorch's, and what it costs.
  *
  * Replays recordings under PyTorch's defaults, with expandable segments and in each mode of our own
  * engine, on a simulated card, and writes one table of Markdown for each question: peak reserved /
@@ -17,7 +17,7 @@
  * --beside NAME: in the tables, but in no mean. --without NAME: not in the mean of the driver's
  * share, since the recording is too short for one. NAME is the file's up to its first dot. Of a
  * folder the files are taken that end in .native.pickle.xz. Without any: those of the folder that
- * HEADROOM_CORPUS names, else the ones that the tests have.
+ * VRAMWISE_CORPUS names, else the ones that the tests have.
  *
  * A run that does not complete is shown as such, and counts in no mean: below the tables it is said
  * how many there were. */
@@ -28,21 +28,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 enum { MOST_FILES = 256, MOST_NAMES = 64, MOST_NAME_BYTES = 64, POLICIES = 5 };
 
-static const hr_replay_run policies[POLICIES] = {{.policy = "native"},
+static const vw_replay_run policies[POLICIES] = {{.policy = "native"},
                                                  {.policy = "expandable"},
-                                                 {.policy = "headroom"},
-                                                 {.policy = "headroom:rescue"},
-                                                 {.policy = "headroom:tight"}};
+                                                 {.policy = "vramwise"},
+                                                 {.policy = "vramwise:rescue"},
+                                                 {.policy = "vramwise:tight"}};
 
 typedef struct subject {
     char name[MOST_NAME_BYTES];
     uint64_t peak_live_bytes;
-    hr_replay_result results[POLICIES]; /* their strings are not used */
-    hr_replay_result timed[POLICIES];   /* what driver and stalls are of: the same, or without
+    vw_replay_result results[POLICIES]; /* their strings are not used */
+    vw_replay_result timed[POLICIES];   /* what driver and stalls are of: the same, or without
                                            empty_cache() */
 } subject;
 
@@ -77,40 +77,40 @@ static bool is_in(const name_list *list, const char *name)
 
 /* ---- replaying ------------------------------------------------------------------------------- */
 
-static void replay(subject *one, const char *path, const hr_recording *recording,
-                   const hr_replay_options *options, hr_replay_result results[POLICIES])
+static void replay(subject *one, const char *path, const vw_recording *recording,
+                   const vw_replay_options *options, vw_replay_result results[POLICIES])
 {
-    hr_replay_report *report = NULL;
-    must(hr_recording_replay(recording, options, &report) == HR_OK, path, hr_last_error());
+    vw_replay_report *report = NULL;
+    must(vw_recording_replay(recording, options, &report) == VW_OK, path, vw_last_error());
     one->peak_live_bytes = report->peak_live_bytes;
     memcpy(results, report->results, POLICIES * sizeof *results);
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
 }
 
 static void replay_file(bench *all, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-    hr_recording *recording = NULL;
-    hr_replay_options options = {
+    vw_recording *recording = NULL;
+    vw_replay_options options = {
         .struct_size = sizeof options,
         .runs = policies,
         .run_count = POLICIES,
-        .device = HR_BUSIEST_DEVICE,
+        .device = VW_BUSIEST_DEVICE,
         .card_bytes = UINT64_C(1) << 45, /* also where the recording shows a card */
         .find_smallest_card = all->finds_smallest_card,
     };
     must(all->subject_count < MOST_FILES, path, "more recordings than there is room for");
     subject *next = &all->subjects[all->subject_count++];
     (void)snprintf(next->name, sizeof next->name, "%.*s", (int)strcspn(name, "."), name);
-    must(hr_recording_open(path, NULL, &recording) == HR_OK, path, hr_last_error());
+    must(vw_recording_open(path, NULL, &recording) == VW_OK, path, vw_last_error());
     replay(next, path, recording, &options, next->results);
     memcpy(next->timed, next->results, sizeof next->timed);
     if (all->skips_empty_cache) {
-        options.empty_cache = HR_EMPTY_CACHE_NEVER;
+        options.empty_cache = VW_EMPTY_CACHE_NEVER;
         options.find_smallest_card = false;
         replay(next, path, recording, &options, next->timed);
     }
-    hr_recording_close(recording);
+    vw_recording_close(recording);
 }
 
 static bool is_native(const char *name)
@@ -149,34 +149,34 @@ static void replay_path(bench *all, const char *path)
 /* One question: a number of each run, NAN where there is none. */
 typedef struct question {
     const char *title;
-    double (*answer)(const subject *one, const hr_replay_result *result);
+    double (*answer)(const subject *one, const vw_replay_result *result);
     const char *format;
     bool is_timed;         /* of subject.timed */
     bool is_share_of_time; /* those named by --without are not in the mean */
 } question;
 
-static double ratio(const subject *one, const hr_replay_result *result)
+static double ratio(const subject *one, const vw_replay_result *result)
 {
     (void)one;
     return result->ratio;
 }
 
-static double card_ratio(const subject *one, const hr_replay_result *result)
+static double card_ratio(const subject *one, const vw_replay_result *result)
 {
-    return result->smallest_card_bytes != HR_UNKNOWN && one->peak_live_bytes != 0
+    return result->smallest_card_bytes != VW_UNKNOWN && one->peak_live_bytes != 0
                ? (double)result->smallest_card_bytes / (double)one->peak_live_bytes
                : NAN;
 }
 
-static double settled_percent(const subject *one, const hr_replay_result *result)
+static double settled_percent(const subject *one, const vw_replay_result *result)
 {
     (void)one;
-    return result->settled_device_ns != HR_UNKNOWN && result->settled_duration_ns != HR_UNKNOWN
+    return result->settled_device_ns != VW_UNKNOWN && result->settled_duration_ns != VW_UNKNOWN
                ? 100.0 * (double)result->settled_device_ns / (double)result->settled_duration_ns
                : NAN;
 }
 
-static double stall_ms(const subject *one, const hr_replay_result *result)
+static double stall_ms(const subject *one, const vw_replay_result *result)
 {
     (void)one;
     return (double)result->longest_stall_ns / 1e6;
@@ -184,7 +184,7 @@ static double stall_ms(const subject *one, const hr_replay_result *result)
 
 static double answer_of(const question *asked, const subject *one, size_t policy)
 {
-    const hr_replay_result *result = asked->is_timed ? &one->timed[policy] : &one->results[policy];
+    const vw_replay_result *result = asked->is_timed ? &one->timed[policy] : &one->results[policy];
     return result->is_complete ? asked->answer(one, result) : NAN;
 }
 
@@ -269,7 +269,7 @@ static void print_tables(const bench *all)
     };
     static const question smallest = {"Smallest card / peak live", card_ratio, " %.4f |", false,
                                       false};
-    printf("# Engine headroom beside PyTorch's\n\n%zu recordings, replayed on a simulated H200 "
+    printf("# Engine vramwise beside PyTorch's\n\n%zu recordings, replayed on a simulated H200 "
            "without end.\n",
            all->subject_count);
     for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++)
@@ -298,7 +298,7 @@ static void add_name(name_list *list, const char *name)
 int main(int argument_count, char **arguments)
 {
     static bench all; /* large for a stack */
-    const char *folder = getenv("HEADROOM_CORPUS");
+    const char *folder = getenv("VRAMWISE_CORPUS");
     const char *paths[MOST_FILES];
     size_t path_count = 0;
     for (int i = 1; i < argument_count; i++) {
@@ -314,7 +314,7 @@ int main(int argument_count, char **arguments)
             paths[path_count++] = arguments[i];
     }
     if (path_count == 0)
-        paths[path_count++] = folder != NULL ? folder : HR_BENCH_RECORDINGS;
+        paths[path_count++] = folder != NULL ? folder : VW_BENCH_RECORDINGS;
     for (size_t i = 0; i < path_count; i++)
         replay_path(&all, paths[i]);
     print_tables(&all);

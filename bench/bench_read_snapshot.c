@@ -1,10 +1,10 @@
 /* bench_read_snapshot.c - how fast a recording becomes a model, and a report, beside Python's own
  * reader.
  *
- * For each file named (else each recording of the folder HEADROOM_CORPUS, else the ones that the
+ * For each file named (else each recording of the folder VRAMWISE_CORPUS, else the ones that the
  * tests have) the bytes are decompressed into memory, then read from there several times over.
  * Where there is a python3, it reads the same bytes with pickle.loads() in the same run, as often;
- * and the program `headroom`, built beside this one, runs `headroom stats` on them, as often: the
+ * and the program `vramwise`, built beside this one, runs `vramwise stats` on them, as often: the
  * promise is that a report is there long before Python has read the file. Prints one line of CSV
  * per file: name, megabytes of plain pickle, events, median milliseconds, megabytes per second,
  * megabytes of the finished model, the most host memory held at once; Python's median and how many
@@ -31,10 +31,10 @@
 
 enum { TURNS = 7 };
 
-static void must(hr_status status, const char *path)
+static void must(vw_status status, const char *path)
 {
-    if (status != HR_OK) {
-        fprintf(stderr, "bench_read_snapshot: %s: %s\n", path, hr_last_error());
+    if (status != VW_OK) {
+        fprintf(stderr, "bench_read_snapshot: %s: %s\n", path, vw_last_error());
         exit(3);
     }
 }
@@ -47,12 +47,12 @@ typedef struct plain_bytes {
 static plain_bytes load(const char *path)
 {
     plain_bytes all = {NULL, 0};
-    hr__byte_source *source;
-    must(hr__byte_source_open(path, NULL, &source), path);
+    vw__byte_source *source;
+    must(vw__byte_source_open(path, NULL, &source), path);
     for (;;) {
         const uint8_t *window;
         size_t window_bytes;
-        must(hr__byte_source_peek(source, 1, &window, &window_bytes), path);
+        must(vw__byte_source_peek(source, 1, &window, &window_bytes), path);
         if (window_bytes == 0)
             break;
         all.bytes = realloc(all.bytes, all.size_bytes + window_bytes);
@@ -60,9 +60,9 @@ static plain_bytes load(const char *path)
             exit(3);
         memcpy(all.bytes + all.size_bytes, window, window_bytes);
         all.size_bytes += window_bytes;
-        hr__byte_source_take(source, window_bytes);
+        vw__byte_source_take(source, window_bytes);
     }
-    hr__byte_source_close(source);
+    vw__byte_source_close(source);
     return all;
 }
 
@@ -90,7 +90,7 @@ static uint64_t most_held_bytes;
 /* The source calls it now and then. */
 static bool note_memory(void *context, uint64_t read_bytes, uint64_t file_bytes)
 {
-    uint64_t held_bytes = hr__host_memory_get_use().in_use_bytes;
+    uint64_t held_bytes = vw__host_memory_get_use().in_use_bytes;
     (void)context, (void)read_bytes, (void)file_bytes;
     most_held_bytes = held_bytes > most_held_bytes ? held_bytes : most_held_bytes;
     return true;
@@ -98,23 +98,23 @@ static bool note_memory(void *context, uint64_t read_bytes, uint64_t file_bytes)
 
 static outcome read_with_ours(const plain_bytes *all, const char *path)
 {
-    const hr__byte_source_options options = {.progress = note_memory};
+    const vw__byte_source_options options = {.progress = note_memory};
     double milliseconds[TURNS];
     outcome result = {0};
     most_held_bytes = 0;
     for (size_t i = 0; i < TURNS; i++) {
-        hr__byte_source *source;
-        hr__model *model;
-        hr__snapshot_encoding encoding;
-        uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
-        uint64_t begin_ns = hr__clock_monotonic_ns();
-        must(hr__byte_source_open_memory(all->bytes, all->size_bytes, &options, &source), path);
-        must(hr__torch_snapshot_read(source, 0, &model, &encoding), path);
-        milliseconds[i] = (double)(hr__clock_monotonic_ns() - begin_ns) / 1e6;
-        hr__byte_source_close(source);
+        vw__byte_source *source;
+        vw__model *model;
+        vw__snapshot_encoding encoding;
+        uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
+        uint64_t begin_ns = vw__clock_monotonic_ns();
+        must(vw__byte_source_open_memory(all->bytes, all->size_bytes, &options, &source), path);
+        must(vw__torch_snapshot_read(source, 0, &model, &encoding), path);
+        milliseconds[i] = (double)(vw__clock_monotonic_ns() - begin_ns) / 1e6;
+        vw__byte_source_close(source);
         result.event_count = model->event_count;
-        result.model_bytes = hr__host_memory_get_use().in_use_bytes - before_bytes;
-        hr__model_destroy(model);
+        result.model_bytes = vw__host_memory_get_use().in_use_bytes - before_bytes;
+        vw__model_destroy(model);
     }
     result.milliseconds = median(milliseconds, TURNS);
     result.most_bytes = most_held_bytes;
@@ -173,7 +173,7 @@ static bool run_stats(const char *program, const char *path, run_time *time)
 {
     struct rusage use;
     int ending;
-    uint64_t begin_ns = hr__clock_monotonic_ns();
+    uint64_t begin_ns = vw__clock_monotonic_ns();
     pid_t child = fork();
     if (child == 0) {
         int nowhere = open("/dev/null", O_WRONLY);
@@ -184,7 +184,7 @@ static bool run_stats(const char *program, const char *path, run_time *time)
     }
     if (child < 0 || wait4(child, &ending, 0, &use) != child)
         return false;
-    time->milliseconds = (double)(hr__clock_monotonic_ns() - begin_ns) / 1e6;
+    time->milliseconds = (double)(vw__clock_monotonic_ns() - begin_ns) / 1e6;
     time->cpu_milliseconds = milliseconds_of(use.ru_utime) + milliseconds_of(use.ru_stime);
     return WIFEXITED(ending) && WEXITSTATUS(ending) == 0;
 }
@@ -260,18 +260,18 @@ static void measure_folder(const char *folder, const char *program)
 
 static void read_once(const char *path)
 {
-    hr__byte_source *source;
-    hr__model *model;
-    hr__snapshot_encoding encoding;
-    must(hr__byte_source_open(path, NULL, &source), path);
-    must(hr__torch_snapshot_read(source, 0, &model, &encoding), path);
-    hr__byte_source_close(source);
-    hr__model_destroy(model);
+    vw__byte_source *source;
+    vw__model *model;
+    vw__snapshot_encoding encoding;
+    must(vw__byte_source_open(path, NULL, &source), path);
+    must(vw__torch_snapshot_read(source, 0, &model, &encoding), path);
+    vw__byte_source_close(source);
+    vw__model_destroy(model);
 }
 
 int main(int argc, char **argv)
 {
-    const char *folder = getenv("HEADROOM_CORPUS");
+    const char *folder = getenv("VRAMWISE_CORPUS");
     char program[4096];
     if (argc == 3 && strcmp(argv[1], "--once") == 0) {
         read_once(argv[2]);
@@ -279,7 +279,7 @@ int main(int argc, char **argv)
     }
     snprintf(program, sizeof program, "%s", argv[0]);
     char *beside = strdup(dirname(program));
-    snprintf(program, sizeof program, "%s/../headroom", beside);
+    snprintf(program, sizeof program, "%s/../vramwise", beside);
     free(beside);
     /* Otherwise the C library changes its ways after the first large free, and every turn but the
      * first is unlike what a program sees that reads one file. */
@@ -289,6 +289,6 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         measure(argv[i], program);
     if (argc == 1)
-        measure_folder(folder != NULL ? folder : HR_BENCH_RECORDINGS, program);
+        measure_folder(folder != NULL ? folder : VW_BENCH_RECORDINGS, program);
     return 0;
 }

@@ -9,14 +9,14 @@
  * and bytes per million events.
  *
  * "caller" hands in a stack of sixteen frames with each request, found in the table and not new:
- * the cost of hr_recorder_add_stack() is part of it. */
+ * the cost of vw_recorder_add_stack() is part of it. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/headroom.h"
-#include "headroom/recording.h"
+#include "vramwise/vramwise.h"
+#include "vramwise/recording.h"
 
 #include "alloc_patterns.h"
 
@@ -24,28 +24,28 @@ enum { OPERATIONS = 5000, EVENTS_PER_OPERATION = 3, FRAMES = 16, STACKS = 64, MO
 
 static const char *const mode_names[MODES] = {"no recorder", "none", "backtrace", "caller"};
 
-static void must(hr_status status)
+static void must(vw_status status)
 {
-    if (__builtin_expect(status != HR_OK, 0)) {
-        fprintf(stderr, "bench_record: %s: %s\n", hr_status_name(status), hr_last_error());
+    if (__builtin_expect(status != VW_OK, 0)) {
+        fprintf(stderr, "bench_record: %s: %s\n", vw_status_name(status), vw_last_error());
         exit(3);
     }
 }
 
 /* One pool, with or without a recorder, and a place in the pattern. */
 typedef struct runner {
-    hr_device *device;
-    hr_pool *pool;
-    hr_recorder *recorder; /* NULL: none */
+    vw_device *device;
+    vw_pool *pool;
+    vw_recorder *recorder; /* NULL: none */
     bool hands_in_stacks;
     const alloc_pattern *pattern;
     uint64_t cursor;
-    hr_device_ptr live[PATTERN_MOST_LIVE];
+    vw_device_ptr live[PATTERN_MOST_LIVE];
     double batch_ns[PATTERN_BATCHES]; /* per operation */
 } runner;
 
 static pattern_draws draws;
-static hr_stack_frame stacks[STACKS][FRAMES];
+static vw_stack_frame stacks[STACKS][FRAMES];
 
 static void make_stacks(void)
 {
@@ -53,61 +53,61 @@ static void make_stacks(void)
     static const char *const files[] = {"/venv/torch/nn/modules/module.py", "train.py"};
     for (uint32_t i = 0; i < STACKS; i++)
         for (uint32_t k = 0; k < FRAMES; k++)
-            stacks[i][k] = (hr_stack_frame){functions[k % 4], files[k % 2], 100 * i + k};
+            stacks[i][k] = (vw_stack_frame){functions[k % 4], files[k % 2], 100 * i + k};
 }
 
 static void begin(runner *r, unsigned mode, const alloc_pattern *pattern)
 {
-    const hr_simulated_options device_options = {
+    const vw_simulated_options device_options = {
         .struct_size = sizeof device_options,
         .capacity_bytes = UINT64_C(1) << 40,
     };
-    const hr_recorder_options options = {
+    const vw_recorder_options options = {
         .struct_size = sizeof options,
-        .stacks = mode == 0 ? HR_STACKS_NONE : (hr_stacks)(mode - 1),
+        .stacks = mode == 0 ? VW_STACKS_NONE : (vw_stacks)(mode - 1),
     };
-    *r = (runner){.pattern = pattern, .hands_in_stacks = options.stacks == HR_STACKS_CALLER};
-    must(hr_simulated_device_create(&device_options, &r->device));
-    must(hr_pool_create(r->device, NULL, &r->pool));
+    *r = (runner){.pattern = pattern, .hands_in_stacks = options.stacks == VW_STACKS_CALLER};
+    must(vw_simulated_device_create(&device_options, &r->device));
+    must(vw_pool_create(r->device, NULL, &r->pool));
     if (mode != 0) {
-        must(hr_recorder_create(&options, &r->recorder));
-        must(hr_recorder_attach(r->recorder, r->pool));
+        must(vw_recorder_create(&options, &r->recorder));
+        must(vw_recorder_attach(r->recorder, r->pool));
     }
     for (size_t i = 0; i < pattern->live_count; i++)
-        must(hr_alloc(r->pool, draws.first_sizes[i], 0, &r->live[i]));
+        must(vw_alloc(r->pool, draws.first_sizes[i], 0, &r->live[i]));
 }
 
 static void end(runner *r)
 {
     for (size_t i = 0; i < r->pattern->live_count; i++)
-        must(hr_free(r->pool, r->live[i]));
-    hr_recorder_destroy(r->recorder);
-    hr_pool_destroy(r->pool);
-    hr_device_destroy(r->device);
+        must(vw_free(r->pool, r->live[i]));
+    vw_recorder_destroy(r->recorder);
+    vw_pool_destroy(r->pool);
+    vw_device_destroy(r->device);
 }
 
-static inline void ask(runner *r, uint64_t size_bytes, hr_device_ptr *out)
+static inline void ask(runner *r, uint64_t size_bytes, vw_device_ptr *out)
 {
     if (!r->hands_in_stacks) {
-        must(hr_alloc(r->pool, size_bytes, 0, out));
+        must(vw_alloc(r->pool, size_bytes, 0, out));
         return;
     }
-    hr_alloc_request request = {.struct_size = sizeof request, .size_bytes = size_bytes};
-    must(hr_recorder_add_stack(r->recorder, stacks[r->cursor % STACKS], FRAMES, &request.tag));
-    must(hr_alloc_with(r->pool, &request, out));
+    vw_alloc_request request = {.struct_size = sizeof request, .size_bytes = size_bytes};
+    must(vw_recorder_add_stack(r->recorder, stacks[r->cursor % STACKS], FRAMES, &request.tag));
+    must(vw_alloc_with(r->pool, &request, out));
 }
 
 static void run_batch(runner *r)
 {
     for (uint64_t i = 0; i < OPERATIONS; i++) {
         uint64_t at = r->cursor++ % PATTERN_DRAWS;
-        hr_device_ptr *place = &r->live[draws.places[at]];
+        vw_device_ptr *place = &r->live[draws.places[at]];
         bool is_pair = r->pattern->size_bytes != 0;
         if (!is_pair)
-            must(hr_free(r->pool, *place));
+            must(vw_free(r->pool, *place));
         ask(r, is_pair ? r->pattern->size_bytes : draws.sizes[at], place);
         if (is_pair)
-            must(hr_free(r->pool, *place));
+            must(vw_free(r->pool, *place));
     }
 }
 
@@ -158,13 +158,13 @@ static void measure_writing(unsigned mode)
     const alloc_pattern *pattern = &alloc_patterns[PATTERN_COUNT - 1];
     pattern_draw(&draws, pattern, 0);
     begin(&r, mode, pattern);
-    hr_recorder_counts counts = {.struct_size = sizeof counts};
+    vw_recorder_counts counts = {.struct_size = sizeof counts};
     do {
         run_batch(&r);
-        must(hr_recorder_get_counts(r.recorder, &counts));
+        must(vw_recorder_get_counts(r.recorder, &counts));
     } while (counts.overwritten_count == 0);
     uint64_t written_bytes = 0, begin_ns = pattern_now_ns();
-    must(hr_recorder_write_to(r.recorder, r.pool, count_bytes, &written_bytes));
+    must(vw_recorder_write_to(r.recorder, r.pool, count_bytes, &written_bytes));
     printf("write,%" PRIu64 " events,%s,1,%.3f s,%" PRIu64 " bytes,%" PRIu64 " bytes held,\n",
            counts.kept_count, mode_names[mode], (double)(pattern_now_ns() - begin_ns) / 1e9,
            written_bytes, counts.held_bytes);

@@ -6,7 +6,7 @@
  * events a second (median). An allocation is one event, its free two. Opening the file and making
  * the script are not in it; setting the pool up and ending it are.
  *
- * Recordings are the arguments; without any, those of the folder that HEADROOM_CORPUS names, else
+ * Recordings are the arguments; without any, those of the folder that VRAMWISE_CORPUS names, else
  * the ones that the tests have.
  *
  * With --count FILE CONF TIMES it plays one recording so often and measures nothing: run it under
@@ -24,45 +24,45 @@
 
 enum { REPETITIONS = 9 };
 
-static void must(hr_status status, const char *what)
+static void must(vw_status status, const char *what)
 {
-    if (status == HR_OK)
+    if (status == VW_OK)
         return;
-    fprintf(stderr, "bench_replay: %s: %s\n", what, hr_last_error());
+    fprintf(stderr, "bench_replay: %s: %s\n", what, vw_last_error());
     exit(3);
 }
 
 /* An opened recording, and its script. */
 typedef struct subject {
-    hr_recording *recording;
-    hr__script script;
+    vw_recording *recording;
+    vw__script script;
 } subject;
 
 static subject open_subject(const char *path)
 {
     subject opened;
-    const hr__model_trace *trace = NULL;
-    must(hr_recording_open(path, NULL, &opened.recording), path);
-    must(hr__recording_trace(opened.recording->model, HR_BUSIEST_DEVICE, &trace), path);
-    must(hr__script_make(opened.recording->model, trace, &opened.script), path);
+    const vw__model_trace *trace = NULL;
+    must(vw_recording_open(path, NULL, &opened.recording), path);
+    must(vw__recording_trace(opened.recording->model, VW_BUSIEST_DEVICE, &trace), path);
+    must(vw__script_make(opened.recording->model, trace, &opened.script), path);
     return opened;
 }
 
 static void close_subject(subject *opened)
 {
-    hr__script_deinit(&opened->script);
-    hr_recording_close(opened->recording);
+    vw__script_deinit(&opened->script);
+    vw_recording_close(opened->recording);
 }
 
-static void play(const hr__script *script, const char *conf)
+static void play(const vw__script *script, const char *conf)
 {
-    const hr__player_options options = {
+    const vw__player_options options = {
         .torch_version = "2.11", .conf = conf, .capacity_bytes = UINT64_MAX, .fraction = 1.0};
-    hr__player player;
+    vw__player player;
     size_t stopped = 0;
-    must(hr__player_init(&player, script, &options), conf);
-    must(hr__player_play(&player, 0, script->op_count, &stopped), "playing");
-    hr__player_deinit(&player);
+    must(vw__player_init(&player, script, &options), conf);
+    must(vw__player_play(&player, 0, script->op_count, &stopped), "playing");
+    vw__player_deinit(&player);
 }
 
 /* Of this thread: other programs on the machine do not count. */
@@ -79,7 +79,7 @@ static int compare_times(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-static void measure(const char *name, const hr__script *script, const char *settings,
+static void measure(const char *name, const vw__script *script, const char *settings,
                     const char *conf)
 {
     uint64_t times_ns[REPETITIONS];
@@ -145,12 +145,12 @@ static int count(const char *path, const char *conf, unsigned long times)
 
 int main(int argument_count, char **arguments)
 {
-    const char *folder = getenv("HEADROOM_CORPUS");
+    const char *folder = getenv("VRAMWISE_CORPUS");
     if (argument_count == 5 && strcmp(arguments[1], "--count") == 0)
         return count(arguments[2], arguments[3], strtoul(arguments[4], NULL, 10));
     puts("name,settings,events,operations,median_ns_per_event,slowest_ns_per_event,"
          "million_events_per_second");
     for (int i = 1; i < argument_count; i++)
         measure_file(arguments[i]);
-    return argument_count < 2 ? measure_folder(folder != NULL ? folder : HR_BENCH_RECORDINGS) : 0;
+    return argument_count < 2 ? measure_folder(folder != NULL ? folder : VW_BENCH_RECORDINGS) : 0;
 }

@@ -9,7 +9,7 @@ few=1000
 many=11000
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export HEADROOM_LIVE_DIR=$folder
+export VRAMWISE_LIVE_DIR=$folder
 
 total() { # CASE OPERATIONS CONF [--live]
     valgrind --tool=callgrind --separate-threads=yes --callgrind-out-file="$folder/out" "$bench" \

@@ -3,7 +3,7 @@
 
     python3 bench/doctor_accuracy.py PROGRAM [--corpus FOLDER] > bench/results/doctor.md
 
-PROGRAM is the headroom program. Recordings come from tests/data/recordings/doctor, which has a label
+PROGRAM is the vramwise program. Recordings come from tests/data/recordings/doctor, which has a label
 for each; with a corpus folder also from there: its recordings, whose verdicts are in its README and
 in the table below, and its texts (oom_texts.jsonl), each with the verdict that its numbers give.
 Every recording is judged whole, and again with its trace cut at 90 % of its events. A cut that has

@@ -19,7 +19,7 @@ PEER = "pytorch native"
 
 def table(settings):
     print(f"\nsettings: {settings}\n")
-    print("| | headroom | PyTorch | ratio | fastest turns | headroom, 8 threads | PyTorch, 8 threads | ratio |")
+    print("| | vramwise | PyTorch | ratio | fastest turns | vramwise, 8 threads | PyTorch, 8 threads | ratio |")
     print("|---|---|---|---|---|---|---|---|")
     for parameter, label in LABELS.items():
         cells = []

@@ -19,11 +19,11 @@
 int arguments_refuse(const char *command_name, const char *format, ...)
 {
     va_list args;
-    fprintf(stderr, "headroom %s: ", command_name);
+    fprintf(stderr, "vramwise %s: ", command_name);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, "\nTry 'headroom help %s'.\n", command_name);
+    fprintf(stderr, "\nTry 'vramwise help %s'.\n", command_name);
     return EXIT_WRONG_USAGE;
 }
 

@@ -5,8 +5,8 @@
  * and `--name value` are the same (but for an option whose value may be left out), and `--` ends
  * the options. The messages are ours: getopt's own name the program but not the command,
  * and do not say where help is. */
-#ifndef HEADROOM_CLI_ARGUMENTS_H
-#define HEADROOM_CLI_ARGUMENTS_H
+#ifndef VRAMWISE_CLI_ARGUMENTS_H
+#define VRAMWISE_CLI_ARGUMENTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ bool arguments_parse(const argument_option *options, size_t option_count, int ar
 bool arguments_parse_one(const argument_option *options, size_t option_count, int argc, char **argv,
                          const char *kind, const char **operand);
 
-/* Writes "headroom COMMAND: message" and where help is to standard error. Returns
+/* Writes "vramwise COMMAND: message" and where help is to standard error. Returns
  * EXIT_WRONG_USAGE, so that a command can end with it. */
 __attribute__((format(printf, 2, 3), cold)) int arguments_refuse(const char *command_name,
                                                                  const char *format, ...);
@@ -64,4 +64,4 @@ enum { ARGUMENTS_LEAST_SIZE_BYTES = 1024 };
 /* The name nearest to `word`, or NULL if none is near enough to be what was meant. */
 const char *arguments_nearest(const char *word, const char *const *names, size_t name_count);
 
-#endif /* HEADROOM_CLI_ARGUMENTS_H */
+#endif /* VRAMWISE_CLI_ARGUMENTS_H */

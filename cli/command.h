@@ -4,8 +4,8 @@
  * what it is for and how it is used, and finds it by name. Commands see the public headers and the
  * helpers of this folder, nothing of the library's inside, so whatever they can do, anyone who
  * links the library can do as well. */
-#ifndef HEADROOM_CLI_COMMAND_H
-#define HEADROOM_CLI_COMMAND_H
+#ifndef VRAMWISE_CLI_COMMAND_H
+#define VRAMWISE_CLI_COMMAND_H
 
 #include <stdbool.h>
 
@@ -21,7 +21,7 @@ enum {
 typedef struct command {
     const char *name;
     const char *summary; /* for the list: a few words, no full stop */
-    const char *usage;   /* for `headroom help NAME`: ends with a newline, 80 columns at most */
+    const char *usage;   /* for `vramwise help NAME`: ends with a newline, 80 columns at most */
 
     /* argv[0] is the command's name. Returns one of the numbers above; `run`, the status of the
      * command it ran. main() has dealt with
@@ -47,4 +47,4 @@ int command_tune(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_view(int argc, char **argv);
 
-#endif /* HEADROOM_CLI_COMMAND_H */
+#endif /* VRAMWISE_CLI_COMMAND_H */

@@ -1,16 +1,16 @@
-/* command_demo.c - `headroom demo`: the library at work, with nothing to install and no GPU.
+/* command_demo.c - `vramwise demo`: the library at work, with nothing to install and no GPU.
  *
  * Runs one workload twice, under two settings of PyTorch's allocator, and shows what became of the
  * memory. The second run pauses at the request at which the first one failed, so that the two are
  * compared at the same moment. Nothing is prepared: if the allocator's rules change, so does what
  * is shown, and if the runs should not end as the story has it, the command says so and fails.
  *
- * `headroom demo techniques` is another tour: ways to train with less memory, by planned steps. */
+ * `vramwise demo techniques` is another tour: ways to train with less memory, by planned steps. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -27,7 +27,7 @@ static segment_map native_map, expandable_map;
 
 typedef struct map_order {
     unsigned width_columns;
-    hr_status status;
+    vw_status status;
 } map_order;
 
 /* The expandable run has just been served what the native one was refused: at the native scale. */
@@ -38,38 +38,38 @@ static void map_expandable(void *context, const demo_run *run)
                                      order->width_columns);
 }
 
-static hr_status run_both(unsigned width_columns)
+static vw_status run_both(unsigned width_columns)
 {
-    map_order order = {.width_columns = width_columns, .status = HR_OK};
-    hr_status status = demo_run_begin(&native_run, "native", "", NULL);
-    if (status == HR_OK)
+    map_order order = {.width_columns = width_columns, .status = VW_OK};
+    vw_status status = demo_run_begin(&native_run, "native", "", NULL);
+    if (status == VW_OK)
         status = segment_map_take(&native_map, native_run.pool, 0, width_columns);
-    if (status != HR_OK)
+    if (status != VW_OK)
         return status;
     const demo_pause pause = {native_run.request_count, map_expandable, &order};
     status = demo_run_begin(&expandable_run, "expandable", "expandable_segments:True", &pause);
-    return status == HR_OK ? order.status : status;
+    return status == VW_OK ? order.status : status;
 }
 
 static int tell_story(const terminal *output, bool has_json, bool has_summary)
 {
     const demo_story story = {&native_run, &expandable_run, &native_map, &expandable_map};
-    hr_status status = run_both(demo_report_style(output).width_columns);
-    if (status == HR_OK && (native_run.is_complete || !expandable_run.is_complete)) {
+    vw_status status = run_both(demo_report_style(output).width_columns);
+    if (status == VW_OK && (native_run.is_complete || !expandable_run.is_complete)) {
         fprintf(stderr,
-                "headroom demo: expected the native run to end out of memory (it %s) and "
+                "vramwise demo: expected the native run to end out of memory (it %s) and "
                 "the expandable one to complete (it %s)\n",
                 native_run.is_complete ? "completed" : "did",
                 expandable_run.is_complete ? "did" : "ended out of memory");
         return EXIT_COULD_NOT;
     }
-    if (status == HR_OK && has_json)
+    if (status == VW_OK && has_json)
         demo_report_print_json(&story);
-    else if (status == HR_OK)
+    else if (status == VW_OK)
         status = demo_report_print(&story, output, has_summary);
-    if (status == HR_OK)
+    if (status == VW_OK)
         return EXIT_DONE;
-    fprintf(stderr, "headroom demo: %s: %s\n", hr_status_message(status), hr_last_error());
+    fprintf(stderr, "vramwise demo: %s: %s\n", vw_status_message(status), vw_last_error());
     return EXIT_COULD_NOT;
 }
 
@@ -77,15 +77,15 @@ static int tour_techniques(const terminal *output, bool has_json)
 {
     static technique_result results[TECHNIQUES_COUNT]; /* large for a stack */
     size_t point_count = techniques_report_points(output);
-    hr_status status = techniques_run(results, point_count);
-    if (status != HR_OK)
-        fprintf(stderr, "headroom demo: %s: %s\n", hr_status_message(status), hr_last_error());
+    vw_status status = techniques_run(results, point_count);
+    if (status != VW_OK)
+        fprintf(stderr, "vramwise demo: %s: %s\n", vw_status_message(status), vw_last_error());
     else if (has_json)
         techniques_report_print_json(results, point_count);
     else
         techniques_report_print(results, point_count, output);
     techniques_free(results);
-    return status == HR_OK ? EXIT_DONE : EXIT_COULD_NOT;
+    return status == VW_OK ? EXIT_DONE : EXIT_COULD_NOT;
 }
 
 int command_demo(int argc, char **argv)

@@ -1,8 +1,8 @@
-/* command_diff.c - `headroom diff FILE FILE`: what grew and what shrank from one to the other. */
+/* command_diff.c - `vramwise diff FILE FILE`: what grew and what shrank from one to the other. */
 #include <stdbool.h>
 
-#include "headroom/analysis.h"
-#include "headroom/report.h"
+#include "vramwise/analysis.h"
+#include "vramwise/report.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -15,35 +15,35 @@ typedef struct diff_order {
 } diff_order;
 
 static int show_report(const char *command_name, const diff_order *order,
-                       const hr_recording *before, const hr_recording *after)
+                       const vw_recording *before, const vw_recording *after)
 {
-    hr_diff_report *report;
+    vw_diff_report *report;
     int exit_status = EXIT_DONE;
-    hr_status status = hr_recordings_diff(before, after, &report);
-    if (status == HR_OK) {
-        hr_report_form form = recording_command_form(order->before_path, order->has_json);
+    vw_status status = vw_recordings_diff(before, after, &report);
+    if (status == VW_OK) {
+        vw_report_form form = recording_command_form(order->before_path, order->has_json);
         form.other_file = recording_command_name(order->after_path);
         form.most_rows = order->most_rows;
         form.has_stacks = order->has_stacks;
-        status = hr_report_diff(report, &form, &recording_command_output);
+        status = vw_report_diff(report, &form, &recording_command_output);
         exit_status = report->is_same ? EXIT_DONE : EXIT_SOMETHING_TO_SEE;
-        hr_diff_report_free(report);
+        vw_diff_report_free(report);
     }
-    if (status != HR_OK)
+    if (status != VW_OK)
         exit_status = recording_command_fail(command_name, order->before_path, status);
     return exit_status;
 }
 
 static int show_difference(const char *command_name, const diff_order *order)
 {
-    hr_recording *before = NULL, *after = NULL;
+    vw_recording *before = NULL, *after = NULL;
     int exit_status = recording_command_open_pair(command_name, order->before_path,
                                                   order->after_path, &before, &after);
     if (exit_status != EXIT_DONE)
         return exit_status;
     exit_status = show_report(command_name, order, before, after);
-    hr_recording_close(after);
-    hr_recording_close(before);
+    vw_recording_close(after);
+    vw_recording_close(before);
     return exit_status;
 }
 

@@ -1,4 +1,4 @@
-/* command_doctor.c - `headroom doctor [FILE|-|--pid PID]`: why memory ran out, or will, and what to
+/* command_doctor.c - `vramwise doctor [FILE|-|--pid PID]`: why memory ran out, or will, and what to
  * do.
  *
  * Without FILE it reads standard input, so that a log can be piped into it; but not from a terminal
@@ -8,60 +8,60 @@
 #include <string.h>
 #include <unistd.h> /* isatty */
 
-#include "headroom/doctor.h"
-#include "headroom/report.h"
-#include "headroom/watch.h"
+#include "vramwise/doctor.h"
+#include "vramwise/report.h"
+#include "vramwise/watch.h"
 
 #include "arguments.h"
 #include "command.h"
 #include "progress.h"
 #include "recording_command.h"
 
-static hr_status examine(const char *path, hr_doctor_options *options, hr_diagnosis **diagnosis)
+static vw_status examine(const char *path, vw_doctor_options *options, vw_diagnosis **diagnosis)
 {
     progress line;
     progress_begin(&line, "examining");
     options->progress = progress_show;
     options->progress_context = &line;
-    hr_status status = hr_doctor_file(path, options, diagnosis);
+    vw_status status = vw_doctor_file(path, options, diagnosis);
     progress_end(&line);
     return status;
 }
 
 /* Shows what an examination came to, and frees it. `name` is what was examined. */
-static int show_diagnosis(const char *command_name, const char *name, hr_status status,
-                          hr_diagnosis *diagnosis, bool has_json)
+static int show_diagnosis(const char *command_name, const char *name, vw_status status,
+                          vw_diagnosis *diagnosis, bool has_json)
 {
     int exit_status = EXIT_DONE;
-    if (status == HR_OK) {
-        const hr_report_form form = recording_command_form(name, has_json);
-        status = hr_report_doctor(diagnosis, &form, &recording_command_output);
-        exit_status = hr_diagnosis_is_problem(diagnosis) ? EXIT_SOMETHING_TO_SEE : EXIT_DONE;
-        hr_diagnosis_free(diagnosis);
+    if (status == VW_OK) {
+        const vw_report_form form = recording_command_form(name, has_json);
+        status = vw_report_doctor(diagnosis, &form, &recording_command_output);
+        exit_status = vw_diagnosis_is_problem(diagnosis) ? EXIT_SOMETHING_TO_SEE : EXIT_DONE;
+        vw_diagnosis_free(diagnosis);
     }
-    if (status != HR_OK)
+    if (status != VW_OK)
         exit_status = recording_command_fail(command_name, name, status);
     return exit_status;
 }
 
-static int examine_file(const char *command_name, const char *path, hr_doctor_options *options,
+static int examine_file(const char *command_name, const char *path, vw_doctor_options *options,
                         bool has_json)
 {
-    hr_diagnosis *diagnosis = NULL;
-    hr_status status = examine(path, options, &diagnosis);
+    vw_diagnosis *diagnosis = NULL;
+    vw_status status = examine(path, options, &diagnosis);
     return show_diagnosis(command_name, path, status, diagnosis, has_json);
 }
 
 /* ---- a job that runs ------------------------------------------------------------------------- */
 
-enum { MOST_NAMED = 12, MOST_NAME_BYTES = 2 * HR_JOB_TEXT_BYTES };
+enum { MOST_NAMED = 12, MOST_NAME_BYTES = 2 * VW_JOB_TEXT_BYTES };
 
 /* Says who is there instead. */
-static int say_no_such_job(const char *command_name, const hr_jobs *jobs, long process)
+static int say_no_such_job(const char *command_name, const vw_jobs *jobs, long process)
 {
-    fprintf(stderr, "headroom %s: process %ld has no page in ", command_name, process);
+    fprintf(stderr, "vramwise %s: process %ld has no page in ", command_name, process);
     recording_command_print_safely(stderr, jobs->folder);
-    fputs(": expected a process of this user that runs under 'headroom run' or with libheadroom; ",
+    fputs(": expected a process of this user that runs under 'vramwise run' or with libvramwise; ",
           stderr);
     fputs(jobs->job_count == 0 ? "there is none" : "there are:", stderr);
     for (size_t i = 0; i < jobs->job_count && i < MOST_NAMED; i++) {
@@ -78,27 +78,27 @@ static int say_no_such_job(const char *command_name, const hr_jobs *jobs, long p
     return EXIT_COULD_NOT;
 }
 
-static int examine_job(const char *command_name, long process, const hr_doctor_options *options,
+static int examine_job(const char *command_name, long process, const vw_doctor_options *options,
                        bool has_json)
 {
     char name[MOST_NAME_BYTES];
-    hr_jobs *jobs = NULL;
-    hr_diagnosis *diagnosis = NULL;
+    vw_jobs *jobs = NULL;
+    vw_diagnosis *diagnosis = NULL;
     snprintf(name, sizeof name, "process %ld", process);
-    hr_status status = hr_jobs_read(NULL, &jobs);
-    if (status != HR_OK)
+    vw_status status = vw_jobs_read(NULL, &jobs);
+    if (status != VW_OK)
         return recording_command_fail(command_name, name, status);
-    const hr_job *job = hr_jobs_find(jobs, process);
+    const vw_job *job = vw_jobs_find(jobs, process);
     int exit_status;
     if (job == NULL) {
         exit_status = say_no_such_job(command_name, jobs, process);
     } else {
         if (job->program[0] != '\0')
             snprintf(name, sizeof name, "process %ld, %s", process, job->program);
-        status = hr_doctor_job(job, options, &diagnosis);
+        status = vw_doctor_job(job, options, &diagnosis);
         exit_status = show_diagnosis(command_name, name, status, diagnosis, has_json);
     }
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
     return exit_status;
 }
 
@@ -116,7 +116,7 @@ int command_doctor(int argc, char **argv)
     bool has_json = false;
     const char *card = NULL, *pid = NULL;
     long process = 0;
-    hr_doctor_options order = {.struct_size = sizeof order};
+    vw_doctor_options order = {.struct_size = sizeof order};
     const argument_option options[] = {
         {.name = "card", .value = &card},
         {.name = "json", .is_given = &has_json},
@@ -138,7 +138,7 @@ int command_doctor(int argc, char **argv)
         return examine_job(argv[0], process, &order, has_json);
     const char *path = first_operand < argc ? argv[first_operand] : "-";
     if (first_operand == argc && isatty(STDIN_FILENO) == 1)
-        return arguments_refuse(argv[0], "no file. To paste an error, run 'headroom doctor -', "
+        return arguments_refuse(argv[0], "no file. To paste an error, run 'vramwise doctor -', "
                                          "paste it, and end with Ctrl-D");
     if (path[0] == '\0') /* as an unset variable in a script leaves it */
         return arguments_refuse(argv[0], "the name of the file is empty");

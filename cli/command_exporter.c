@@ -1,4 +1,4 @@
-/* command_exporter.c - `headroom exporter`: the jobs of this user on this machine, for Prometheus.
+/* command_exporter.c - `vramwise exporter`: the jobs of this user on this machine, for Prometheus.
  *
  * It knows nothing between two requests, so it may be started before, after and beside the jobs,
  * and ended at any time. */
@@ -24,10 +24,10 @@ static void announce(const char *command_name, const serve_address *address)
         return; /* nobody knows where it is */
     if (address->reach == SERVE_REACH_NETWORK || address->reach == SERVE_REACH_EVERY)
         fprintf(stderr,
-                "headroom %s: %s is not this machine alone: whoever reaches it sees the names of "
+                "vramwise %s: %s is not this machine alone: whoever reaches it sees the names of "
                 "the jobs and their numbers\n",
                 command_name, address->text);
-    fprintf(stderr, "headroom %s: serving until Ctrl-C\n", command_name);
+    fprintf(stderr, "vramwise %s: serving until Ctrl-C\n", command_name);
 }
 
 static int serve(const char *command_name, serve_address *address)

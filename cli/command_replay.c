@@ -1,4 +1,4 @@
-/* command_replay.c - `headroom replay FILE`: the same requests under other settings, on other
+/* command_replay.c - `vramwise replay FILE`: the same requests under other settings, on other
  * cards.
  *
  * What to run is said with --policy and --conf, in any number; without either the library chooses
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/analysis.h"
-#include "headroom/report.h"
+#include "vramwise/analysis.h"
+#include "vramwise/report.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -19,8 +19,8 @@
 #define MOST_RUNS (2 * ARGUMENTS_MOST_VALUES)
 
 typedef struct replay_order {
-    hr_replay_options options;
-    hr_replay_run runs[MOST_RUNS];
+    vw_replay_options options;
+    vw_replay_run runs[MOST_RUNS];
     char policies[1024]; /* what --policy said, cut at its commas */
     bool has_json;
 } replay_order;
@@ -60,7 +60,7 @@ static bool add_policies(replay_order *order, const char *command_name, const ch
 static void add_confs(replay_order *order, const argument_values *confs)
 {
     for (size_t i = 0; i < confs->count; i++)
-        order->runs[order->options.run_count++] = (hr_replay_run){"conf", confs->items[i]};
+        order->runs[order->options.run_count++] = (vw_replay_run){"conf", confs->items[i]};
 }
 
 /* step, phase, every how many steps; or never. */
@@ -70,14 +70,14 @@ static bool read_empty_cache(replay_order *order, const char *command_name, cons
     if (text == NULL)
         return true;
     if (strcmp(text, "never") == 0) {
-        order->options.empty_cache = HR_EMPTY_CACHE_NEVER;
+        order->options.empty_cache = VW_EMPTY_CACHE_NEVER;
     } else if (strcmp(text, "step") == 0) {
-        order->options.empty_cache = HR_EMPTY_CACHE_STEPS;
+        order->options.empty_cache = VW_EMPTY_CACHE_STEPS;
         every = 1;
     } else if (strcmp(text, "phase") == 0) {
-        order->options.empty_cache = HR_EMPTY_CACHE_PHASES;
+        order->options.empty_cache = VW_EMPTY_CACHE_PHASES;
     } else if (arguments_read_number(text, &every) && every > 0) {
-        order->options.empty_cache = HR_EMPTY_CACHE_STEPS;
+        order->options.empty_cache = VW_EMPTY_CACHE_STEPS;
     } else {
         arguments_refuse(
             command_name,
@@ -88,19 +88,19 @@ static bool read_empty_cache(replay_order *order, const char *command_name, cons
     return true;
 }
 
-static hr_status replay(const hr_recording *recording, hr_replay_options *options,
-                        hr_replay_report **report)
+static vw_status replay(const vw_recording *recording, vw_replay_options *options,
+                        vw_replay_report **report)
 {
     progress line;
     progress_begin(&line, "replaying");
     options->progress = progress_show;
     options->progress_context = &line;
-    hr_status status = hr_recording_replay(recording, options, report);
+    vw_status status = vw_recording_replay(recording, options, report);
     progress_end(&line);
     return status;
 }
 
-static int exit_status_of(const hr_replay_report *report)
+static int exit_status_of(const vw_replay_report *report)
 {
     for (size_t i = 0; i < report->result_count; i++)
         if (!report->results[i].is_complete)
@@ -110,21 +110,21 @@ static int exit_status_of(const hr_replay_report *report)
 
 static int show_replay(const char *command_name, const char *path, replay_order *order)
 {
-    hr_recording *recording;
-    hr_replay_report *report;
+    vw_recording *recording;
+    vw_replay_report *report;
     int exit_status = recording_command_open(command_name, path, &recording);
     if (exit_status != EXIT_DONE)
         return exit_status;
-    hr_status status = replay(recording, &order->options, &report);
-    if (status == HR_OK) {
-        const hr_report_form form = recording_command_form(path, order->has_json);
-        status = hr_report_replay(report, &form, &recording_command_output);
+    vw_status status = replay(recording, &order->options, &report);
+    if (status == VW_OK) {
+        const vw_report_form form = recording_command_form(path, order->has_json);
+        status = vw_report_replay(report, &form, &recording_command_output);
         exit_status = exit_status_of(report);
-        hr_replay_report_free(report);
+        vw_replay_report_free(report);
     }
-    if (status != HR_OK)
+    if (status != VW_OK)
         exit_status = recording_command_fail(command_name, path, status);
-    hr_recording_close(recording);
+    vw_recording_close(recording);
     return exit_status;
 }
 

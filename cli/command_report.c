@@ -1,13 +1,13 @@
-/* command_report.c - `headroom report DIR`: the recordings and logs of one job, rank by rank. */
+/* command_report.c - `vramwise report DIR`: the recordings and logs of one job, rank by rank. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/ranks.h"
-#include "headroom/report.h"
-#include "headroom/units.h"
-#include "headroom/view.h"
+#include "vramwise/ranks.h"
+#include "vramwise/report.h"
+#include "vramwise/units.h"
+#include "vramwise/view.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -30,7 +30,7 @@ static bool is_standard_output(const char *page_name)
 
 static int fail_to_write(const char *command_name, const char *name, const char *reason)
 {
-    fprintf(stderr, "headroom %s: ", command_name);
+    fprintf(stderr, "vramwise %s: ", command_name);
     recording_command_print_safely(stderr, name);
     fprintf(stderr, ": %s\n", reason);
     return EXIT_COULD_NOT;
@@ -48,7 +48,7 @@ static int check_place(const char *command_name, const char *name, view_place pl
     case VIEW_PLACE_FILE:
     case VIEW_PLACE_RECORDING:
         return fail_to_write(command_name, name,
-                             "is there already, and is no page of headroom's; -o names another "
+                             "is there already, and is no page of vramwise's; -o names another "
                              "place");
     case VIEW_PLACE_FREE:
     case VIEW_PLACE_PAGE:
@@ -58,67 +58,67 @@ static int check_place(const char *command_name, const char *name, view_place pl
     return EXIT_DONE;
 }
 
-static hr_status examine(const report_order *order, hr_ranks_report **report)
+static vw_status examine(const report_order *order, vw_ranks_report **report)
 {
     progress line;
     progress_begin(&line, "examining");
-    const hr_ranks_options options = {
+    const vw_ranks_options options = {
         .struct_size = sizeof options,
         .torch_version = order->torch_version,
         .progress = progress_show,
         .progress_context = &line,
     };
-    hr_status status = hr_ranks_examine(order->folder, &options, report);
+    vw_status status = vw_ranks_examine(order->folder, &options, report);
     progress_end(&line);
     return status;
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-static int put_page(const char *command_name, const report_order *order, const hr_view *view,
+static int put_page(const char *command_name, const report_order *order, const vw_view *view,
                     view_place place)
 {
-    char text[HR_SIZE_TEXT_BYTES];
+    char text[VW_SIZE_TEXT_BYTES];
     uint64_t size_bytes = 0;
     if (is_standard_output(order->page_name)) {
-        hr_status status = hr_view_write_page(view, &recording_command_output);
-        return status == HR_OK ? EXIT_DONE
+        vw_status status = vw_view_write_page(view, &recording_command_output);
+        return status == VW_OK ? EXIT_DONE
                                : recording_command_fail(command_name, order->folder, status);
     }
     if (!view_file_write(view, order->page_name, place, &size_bytes))
         return fail_to_write(command_name, order->page_name, strerror(errno));
     if (!order->has_json) {
         recording_command_print_safely(stdout, order->page_name);
-        printf("  %s\n\n", hr_format_size(size_bytes, text));
+        printf("  %s\n\n", vw_format_size(size_bytes, text));
     }
     return EXIT_DONE;
 }
 
 static int write_page(const char *command_name, const report_order *order,
-                      const hr_ranks_report *report, view_place place)
+                      const vw_ranks_report *report, view_place place)
 {
-    hr_view *view = NULL;
-    hr_status status = hr_view_make_ranks(report, order->folder, &view);
-    if (status != HR_OK)
+    vw_view *view = NULL;
+    vw_status status = vw_view_make_ranks(report, order->folder, &view);
+    if (status != VW_OK)
         return recording_command_fail(command_name, order->folder, status);
     int exit_status = put_page(command_name, order, view, place);
-    hr_view_free(view);
+    vw_view_free(view);
     return exit_status;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int show_report(const char *command_name, const report_order *order,
-                       const hr_ranks_report *report, view_place place)
+                       const vw_ranks_report *report, view_place place)
 {
     int exit_status = EXIT_DONE;
     if (order->page_name != NULL)
         exit_status = write_page(command_name, order, report, place);
     if (exit_status == EXIT_DONE && !is_standard_output(order->page_name)) {
-        hr_report_form form = recording_command_form(order->folder, order->has_json);
+        vw_report_form form = recording_command_form(order->folder, order->has_json);
         form.most_rows = order->most_rows;
-        hr_status status = hr_report_ranks(report, &form, &recording_command_output);
-        if (status != HR_OK)
+        vw_status status = vw_report_ranks(report, &form, &recording_command_output);
+        if (status != VW_OK)
             exit_status = recording_command_fail(command_name, order->folder, status);
     }
     if (exit_status == EXIT_DONE && report->is_something_to_see)
@@ -130,18 +130,18 @@ static int show_report(const char *command_name, const report_order *order,
 static int report_on(const char *command_name, const report_order *order)
 {
     view_place place = VIEW_PLACE_FREE;
-    hr_ranks_report *report = NULL;
+    vw_ranks_report *report = NULL;
     if (order->page_name != NULL && !is_standard_output(order->page_name)) {
         place = view_file_look(order->page_name, NULL, NULL);
         int exit_status = check_place(command_name, order->page_name, place);
         if (exit_status != EXIT_DONE)
             return exit_status;
     }
-    hr_status status = examine(order, &report);
-    if (status != HR_OK)
+    vw_status status = examine(order, &report);
+    if (status != VW_OK)
         return recording_command_fail(command_name, order->folder, status);
     int exit_status = show_report(command_name, order, report, place);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
     return exit_status;
 }
 

@@ -1,4 +1,4 @@
-/* command_run.c - `headroom run [OPTION...] -- COMMAND`: a program as it is, watched.
+/* command_run.c - `vramwise run [OPTION...] -- COMMAND`: a program as it is, watched.
  *
  * No line of the program changes. The command is started with Python's start-up hook in its
  * environment (run_environment.c), followed to its end (run_watch.c), and what its processes tell
@@ -10,15 +10,15 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "headroom/status.h"
-#include "headroom/units.h"
+#include "vramwise/status.h"
+#include "vramwise/units.h"
 #include "run_environment.h"
 #include "run_folder.h"
 #include "run_watch.h"
 
 /* One set of names everywhere: replay's policies, and Python's install(). */
-static const char *const allocators[] = {"pytorch", "torch", "headroom", "headroom:rescue",
-                                         "headroom:tight"};
+static const char *const allocators[] = {"pytorch", "torch", "vramwise", "vramwise:rescue",
+                                         "vramwise:tight"};
 #define ALLOCATOR_COUNT (sizeof allocators / sizeof allocators[0])
 
 static bool is_allocator(const char *command_name, const char *name)
@@ -32,8 +32,8 @@ static bool is_allocator(const char *command_name, const char *name)
                          nearest);
     else
         arguments_refuse(command_name,
-                         "--allocator: expected pytorch, torch, headroom, headroom:rescue or "
-                         "headroom:tight, not '%s'",
+                         "--allocator: expected pytorch, torch, vramwise, vramwise:rescue or "
+                         "vramwise:tight, not '%s'",
                          name);
     return false;
 }
@@ -42,8 +42,8 @@ static bool is_allocator(const char *command_name, const char *name)
 static bool is_spill_sound(const char *command_name, run_wishes *wishes)
 {
     uint64_t spill_bytes;
-    if (hr_parse_size(wishes->spill, &spill_bytes) != HR_OK) {
-        arguments_refuse(command_name, "--spill: %s", hr_last_error());
+    if (vw_parse_size(wishes->spill, &spill_bytes) != VW_OK) {
+        arguments_refuse(command_name, "--spill: %s", vw_last_error());
         return false;
     }
     if (spill_bytes == 0) {
@@ -51,10 +51,10 @@ static bool is_spill_sound(const char *command_name, run_wishes *wishes)
         return true;
     }
     if (wishes->allocator != NULL &&
-        strncmp(wishes->allocator, "headroom", strlen("headroom")) == 0)
+        strncmp(wishes->allocator, "vramwise", strlen("vramwise")) == 0)
         return true;
     arguments_refuse(command_name,
-                     "--spill needs --allocator headroom, headroom:rescue or headroom:tight: %s "
+                     "--spill needs --allocator vramwise, vramwise:rescue or vramwise:tight: %s "
                      "cannot let live data leave the GPU",
                      wishes->allocator != NULL ? wishes->allocator : "PyTorch's own");
     return false;
@@ -117,7 +117,7 @@ static bool open_metrics(const char *command_name, run_metrics *metrics)
 
 static int could_not_begin(const char *command_name, const char *what, const char *reason)
 {
-    fprintf(stderr, "headroom %s: %s: %s\n", command_name, what, reason);
+    fprintf(stderr, "vramwise %s: %s: %s\n", command_name, what, reason);
     return EXIT_COULD_NOT_START;
 }
 
@@ -137,8 +137,8 @@ static int start(const char *command_name, char **program, const run_wishes *wis
     }
     if (!run_environment_find_hook(hook, sizeof hook))
         return could_not_begin(command_name, "Python's start-up hook is missing",
-                               "expected python/headroom/_start/sitecustomize.py beside the "
-                               "program, in ../share/headroom, or under HEADROOM_PYTHON");
+                               "expected python/vramwise/_start/sitecustomize.py beside the "
+                               "program, in ../share/vramwise, or under VRAMWISE_PYTHON");
     if (!run_folder_create(&folder))
         return could_not_begin(command_name, "no private folder in XDG_RUNTIME_DIR, TMPDIR or /tmp",
                                strerror(errno));
@@ -207,11 +207,11 @@ int command_run(int argc, char **argv)
                          &first_operand))
         return EXIT_WRONG_USAGE;
     if (first_operand != dashes)
-        return arguments_refuse(argv[0], "expected -- before the command: headroom run -- %s ...",
+        return arguments_refuse(argv[0], "expected -- before the command: vramwise run -- %s ...",
                                 argv[first_operand]);
     if (dashes + 1 >= argc || argv[dashes + 1][0] == '\0')
         return arguments_refuse(argv[0], "expected a command after --, as in "
-                                         "'headroom run -- python train.py'");
+                                         "'vramwise run -- python train.py'");
     if (!are_wishes_sound(argv[0], &wishes) || !read_leak_mode(argv[0], leak_word, &on_leak))
         return EXIT_WRONG_USAGE;
     if (metrics_text != NULL && !serve_address_parse(metrics_text, &metrics.address))

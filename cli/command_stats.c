@@ -1,9 +1,9 @@
-/* command_stats.c - `headroom stats FILE`: what is in a recording. */
+/* command_stats.c - `vramwise stats FILE`: what is in a recording. */
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "headroom/analysis.h"
-#include "headroom/report.h"
+#include "vramwise/analysis.h"
+#include "vramwise/report.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -18,28 +18,28 @@ typedef struct stats_order {
 
 static int show_stats(const char *command_name, const stats_order *order)
 {
-    hr_recording *recording;
-    hr_recording_stats *stats;
+    vw_recording *recording;
+    vw_recording_stats *stats;
     int exit_status = recording_command_open(command_name, order->path, &recording);
     if (exit_status != EXIT_DONE)
         return exit_status;
-    const hr_stats_options options = {
+    const vw_stats_options options = {
         .struct_size = sizeof options,
         .torch_version = order->torch_version,
         .most_usages = order->most_rows == SIZE_MAX ? 0 : order->most_rows,
         .without_summary = order->has_no_summary,
     };
-    hr_status status = hr_recording_stats_make(recording, &options, &stats);
-    if (status == HR_OK) {
-        hr_report_form form = recording_command_form(order->path, order->has_json);
+    vw_status status = vw_recording_stats_make(recording, &options, &stats);
+    if (status == VW_OK) {
+        vw_report_form form = recording_command_form(order->path, order->has_json);
         form.most_rows = order->most_rows;
         form.has_stacks = order->has_stacks;
-        status = hr_report_stats(stats, &form, &recording_command_output);
-        hr_recording_stats_free(stats);
+        status = vw_report_stats(stats, &form, &recording_command_output);
+        vw_recording_stats_free(stats);
     }
-    if (status != HR_OK)
+    if (status != VW_OK)
         exit_status = recording_command_fail(command_name, order->path, status);
-    hr_recording_close(recording);
+    vw_recording_close(recording);
     return exit_status;
 }
 

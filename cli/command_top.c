@@ -1,4 +1,4 @@
-/* command_top.c - `headroom top [PID]`: GPUs and jobs as they are now, on a screen or once. */
+/* command_top.c - `vramwise top [PID]`: GPUs and jobs as they are now, on a screen or once. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "headroom/report.h"
-#include "headroom/watch.h"
+#include "vramwise/report.h"
+#include "vramwise/watch.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -32,11 +32,11 @@ typedef struct top_command {
     bool is_once, has_json;
 } top_command;
 
-static int fail(const top_command *order, hr_status status)
+static int fail(const top_command *order, vw_status status)
 {
-    const char *detail = hr_last_error();
-    fprintf(stderr, "headroom %s: ", order->name);
-    recording_command_print_safely(stderr, detail[0] != '\0' ? detail : hr_status_message(status));
+    const char *detail = vw_last_error();
+    fprintf(stderr, "vramwise %s: ", order->name);
+    recording_command_print_safely(stderr, detail[0] != '\0' ? detail : vw_status_message(status));
     fputc('\n', stderr);
     return EXIT_COULD_NOT;
 }
@@ -51,7 +51,7 @@ static void wait_for(double seconds)
 
 /* ---- the process that was asked for ---------------------------------------------------------- */
 
-static bool has_process(const hr_machine *machine, long process)
+static bool has_process(const vw_machine *machine, long process)
 {
     for (size_t i = 0; i < machine->row_count; i++)
         if (machine->rows[i].process == process)
@@ -60,10 +60,10 @@ static bool has_process(const hr_machine *machine, long process)
 }
 
 /* Says which there are, a few of them. */
-static int refuse_process(const top_command *order, const hr_machine *machine)
+static int refuse_process(const top_command *order, const vw_machine *machine)
 {
     enum { MOST_NAMED = 8 };
-    fprintf(stderr, "headroom %s: process %ld has no page of headroom's and is on no GPU; ",
+    fprintf(stderr, "vramwise %s: process %ld has no page of vramwise's and is on no GPU; ",
             order->name, order->process);
     if (machine->row_count == 0)
         fputs("there is none\n", stderr);
@@ -81,12 +81,12 @@ static int refuse_process(const top_command *order, const hr_machine *machine)
 /* ---- once ------------------------------------------------------------------------------------ */
 
 /* Has every page that is kept up been written since? */
-static bool all_are_new(const hr_machine *before, const hr_machine *now)
+static bool all_are_new(const vw_machine *before, const vw_machine *now)
 {
     for (size_t i = 0; i < now->row_count; i++) {
-        const hr_machine_row *row = &now->rows[i];
-        hr_job_figures figures;
-        if (row->device == NULL || hr_job_figures_find(before, now, row, &figures) != HR_OK)
+        const vw_machine_row *row = &now->rows[i];
+        vw_job_figures figures;
+        if (row->device == NULL || vw_job_figures_find(before, now, row, &figures) != VW_OK)
             continue;
         if (row->device->updated_ns <= before->read_ns && !figures.is_silent)
             return false;
@@ -94,42 +94,42 @@ static bool all_are_new(const hr_machine *before, const hr_machine *now)
     return true;
 }
 
-static hr_status read_later(const top_command *order, const hr_machine *before, hr_machine **out)
+static vw_status read_later(const top_command *order, const vw_machine *before, vw_machine **out)
 {
     double waited = order->has_interval ? order->interval_seconds : ONCE_SHORTEST_SECONDS;
     wait_for(waited);
-    hr_status status = hr_machine_read(NULL, out);
-    while (status == HR_OK && !order->has_interval && waited < ONCE_LONGEST_SECONDS &&
+    vw_status status = vw_machine_read(NULL, out);
+    while (status == VW_OK && !order->has_interval && waited < ONCE_LONGEST_SECONDS &&
            !all_are_new(before, *out)) {
-        hr_machine_free(*out);
+        vw_machine_free(*out);
         wait_for(ONCE_STEP_SECONDS);
         waited += ONCE_STEP_SECONDS;
-        status = hr_machine_read(NULL, out);
+        status = vw_machine_read(NULL, out);
     }
     return status;
 }
 
-static int report(const top_command *order, const hr_machine *before, const hr_machine *now)
+static int report(const top_command *order, const vw_machine *before, const vw_machine *now)
 {
     if (order->process != 0 && !has_process(now, order->process))
         return refuse_process(order, now); /* it has ended, since */
-    hr_report_form form = recording_command_form(NULL, order->has_json);
-    hr_status status = hr_report_top(before, now, order->process, &form, &recording_command_output);
-    if (status == HR_ERR_FILE && ferror(stdout) != 0)
+    vw_report_form form = recording_command_form(NULL, order->has_json);
+    vw_status status = vw_report_top(before, now, order->process, &form, &recording_command_output);
+    if (status == VW_ERR_FILE && ferror(stdout) != 0)
         return EXIT_COULD_NOT; /* main() says so, of every command */
-    return status == HR_OK ? EXIT_DONE : fail(order, status);
+    return status == VW_OK ? EXIT_DONE : fail(order, status);
 }
 
-static int show_once(const top_command *order, const hr_machine *before)
+static int show_once(const top_command *order, const vw_machine *before)
 {
-    hr_machine *now;
+    vw_machine *now;
     if (before->row_count == 0) /* nothing here has a rate */
         return report(order, NULL, before);
-    hr_status status = read_later(order, before, &now);
-    if (status != HR_OK)
+    vw_status status = read_later(order, before, &now);
+    if (status != VW_OK)
         return fail(order, status);
     int exit_status = report(order, before, now);
-    hr_machine_free(now);
+    vw_machine_free(now);
     return exit_status;
 }
 
@@ -137,9 +137,9 @@ static int show_once(const top_command *order, const hr_machine *before)
 
 static int run_top(const top_command *order)
 {
-    hr_machine *first;
-    hr_status status = hr_machine_read(NULL, &first);
-    if (status != HR_OK)
+    vw_machine *first;
+    vw_status status = vw_machine_read(NULL, &first);
+    if (status != VW_OK)
         return fail(order, status);
     int exit_status;
     if (order->process != 0 && !has_process(first, order->process)) {
@@ -150,7 +150,7 @@ static int run_top(const top_command *order)
         const top_wish wish = {order->name, order->interval_seconds, order->process};
         return top_loop(&wish, first);
     }
-    hr_machine_free(first);
+    vw_machine_free(first);
     return exit_status;
 }
 

@@ -1,44 +1,44 @@
-/* command_tune.c - `headroom tune FILE --card SIZE`: the setting under which it fits. */
+/* command_tune.c - `vramwise tune FILE --card SIZE`: the setting under which it fits. */
 #include <stdbool.h>
 
-#include "headroom/analysis.h"
-#include "headroom/report.h"
+#include "vramwise/analysis.h"
+#include "vramwise/report.h"
 
 #include "arguments.h"
 #include "command.h"
 #include "progress.h"
 #include "recording_command.h"
 
-static hr_status tune(const hr_recording *recording, hr_tune_options *options,
-                      hr_tune_report **report)
+static vw_status tune(const vw_recording *recording, vw_tune_options *options,
+                      vw_tune_report **report)
 {
     progress line;
     progress_begin(&line, "trying settings");
     options->progress = progress_show;
     options->progress_context = &line;
-    hr_status status = hr_recording_tune(recording, options, report);
+    vw_status status = vw_recording_tune(recording, options, report);
     progress_end(&line);
     return status;
 }
 
-static int show_tuning(const char *command_name, const char *path, hr_tune_options *options,
+static int show_tuning(const char *command_name, const char *path, vw_tune_options *options,
                        bool has_json)
 {
-    hr_recording *recording;
-    hr_tune_report *report;
+    vw_recording *recording;
+    vw_tune_report *report;
     int exit_status = recording_command_open(command_name, path, &recording);
     if (exit_status != EXIT_DONE)
         return exit_status;
-    hr_status status = tune(recording, options, &report);
-    if (status == HR_OK) {
-        const hr_report_form form = recording_command_form(path, has_json);
-        status = hr_report_tune(report, &form, &recording_command_output);
+    vw_status status = tune(recording, options, &report);
+    if (status == VW_OK) {
+        const vw_report_form form = recording_command_form(path, has_json);
+        status = vw_report_tune(report, &form, &recording_command_output);
         exit_status = report->fits ? EXIT_DONE : EXIT_SOMETHING_TO_SEE;
-        hr_tune_report_free(report);
+        vw_tune_report_free(report);
     }
-    if (status != HR_OK)
+    if (status != VW_OK)
         exit_status = recording_command_fail(command_name, path, status);
-    hr_recording_close(recording);
+    vw_recording_close(recording);
     return exit_status;
 }
 
@@ -46,7 +46,7 @@ int command_tune(int argc, char **argv)
 {
     bool has_json = false;
     const char *card = NULL, *device = NULL;
-    hr_tune_options order = {.struct_size = sizeof order};
+    vw_tune_options order = {.struct_size = sizeof order};
     const argument_option options[] = {
         {.name = "card", .value = &card},
         {.name = "device", .value = &device},

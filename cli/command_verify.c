@@ -1,51 +1,51 @@
-/* command_verify.c - `headroom verify FILE`: does what PyTorch recorded come out again? */
+/* command_verify.c - `vramwise verify FILE`: does what PyTorch recorded come out again? */
 #include <stdbool.h>
 
-#include "headroom/analysis.h"
-#include "headroom/report.h"
+#include "vramwise/analysis.h"
+#include "vramwise/report.h"
 
 #include "arguments.h"
 #include "command.h"
 #include "progress.h"
 #include "recording_command.h"
 
-static hr_status verify(const hr_recording *recording, hr_verify_options *options,
-                        hr_verify_result **result)
+static vw_status verify(const vw_recording *recording, vw_verify_options *options,
+                        vw_verify_result **result)
 {
     progress line;
     progress_begin(&line, "verifying");
     options->progress = progress_show;
     options->progress_context = &line;
-    hr_status status = hr_recording_verify(recording, options, result);
+    vw_status status = vw_recording_verify(recording, options, result);
     progress_end(&line);
     return status;
 }
 
-static int show_verdict(const char *command_name, const char *path, hr_verify_options *options,
+static int show_verdict(const char *command_name, const char *path, vw_verify_options *options,
                         bool has_json)
 {
-    hr_recording *recording;
-    hr_verify_result *result;
+    vw_recording *recording;
+    vw_verify_result *result;
     int exit_status = recording_command_open(command_name, path, &recording);
     if (exit_status != EXIT_DONE)
         return exit_status;
-    hr_status status = verify(recording, options, &result);
-    if (status == HR_OK) {
-        const hr_report_form form = recording_command_form(path, has_json);
-        status = hr_report_verify(result, &form, &recording_command_output);
+    vw_status status = verify(recording, options, &result);
+    if (status == VW_OK) {
+        const vw_report_form form = recording_command_form(path, has_json);
+        status = vw_report_verify(result, &form, &recording_command_output);
         exit_status = result->is_exact ? EXIT_DONE : EXIT_SOMETHING_TO_SEE;
-        hr_verify_result_free(result);
+        vw_verify_result_free(result);
     }
-    if (status != HR_OK)
+    if (status != VW_OK)
         exit_status = recording_command_fail(command_name, path, status);
-    hr_recording_close(recording);
+    vw_recording_close(recording);
     return exit_status;
 }
 
 int command_verify(int argc, char **argv)
 {
     bool has_json = false;
-    hr_verify_options order = {.struct_size = sizeof order};
+    vw_verify_options order = {.struct_size = sizeof order};
     const argument_option options[] = {
         {.name = "expect", .value = &order.expect_path},
         {.name = "json", .is_given = &has_json},

@@ -1,13 +1,13 @@
-/* command_view.c - `headroom view FILE [FILE]`: a recording as a page that shows it. */
+/* command_view.c - `vramwise view FILE [FILE]`: a recording as a page that shows it. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "headroom/analysis.h"
-#include "headroom/units.h"
-#include "headroom/view.h"
+#include "vramwise/analysis.h"
+#include "vramwise/units.h"
+#include "vramwise/view.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -30,12 +30,12 @@ typedef struct view_order {
 
 /* ---- the view -------------------------------------------------------------------------------- */
 
-static hr_status make_shown(const view_order *order, const hr_recording *recording,
-                            const hr_recording *other, hr_view **out)
+static vw_status make_shown(const view_order *order, const vw_recording *recording,
+                            const vw_recording *other, vw_view **out)
 {
     progress line;
     progress_begin(&line, "preparing");
-    const hr_view_options options = {
+    const vw_view_options options = {
         .struct_size = sizeof options,
         .file = recording_command_name(order->path),
         .other_file = recording_command_name(order->other_path),
@@ -44,23 +44,23 @@ static hr_status make_shown(const view_order *order, const hr_recording *recordi
         .progress = progress_show,
         .progress_context = &line,
     };
-    hr_status status = hr_view_make(recording, other, &options, out);
+    vw_status status = vw_view_make(recording, other, &options, out);
     progress_end(&line);
     return status;
 }
 
-static int make_view(const char *command_name, const view_order *order, hr_view **out)
+static int make_view(const char *command_name, const view_order *order, vw_view **out)
 {
-    hr_recording *recording = NULL, *other = NULL;
+    vw_recording *recording = NULL, *other = NULL;
     int exit_status = recording_command_open_pair(command_name, order->path, order->other_path,
                                                   &recording, &other);
     if (exit_status != EXIT_DONE)
         return exit_status;
-    hr_status status = make_shown(order, recording, other, out);
-    if (status != HR_OK)
+    vw_status status = make_shown(order, recording, other, out);
+    if (status != VW_OK)
         exit_status = recording_command_fail(command_name, order->path, status);
-    hr_recording_close(recording);
-    hr_recording_close(other);
+    vw_recording_close(recording);
+    vw_recording_close(other);
     return exit_status;
 }
 
@@ -68,7 +68,7 @@ static int make_view(const char *command_name, const view_order *order, hr_view 
 
 static int fail_to_write(const char *command_name, const char *name, const char *reason)
 {
-    fprintf(stderr, "headroom %s: ", command_name);
+    fprintf(stderr, "vramwise %s: ", command_name);
     recording_command_print_safely(stderr, name);
     fprintf(stderr, ": %s\n", reason);
     return EXIT_COULD_NOT;
@@ -89,7 +89,7 @@ static int refuse_place(const char *command_name, const view_order *order, const
     case VIEW_PLACE_STREAM:
         if (order->page_name == NULL)
             return fail_to_write(command_name, name,
-                                 "is there already, and is no page of headroom's; -o names another "
+                                 "is there already, and is no page of vramwise's; -o names another "
                                  "place, or this one to replace it");
         break;
     case VIEW_PLACE_FREE:
@@ -109,10 +109,10 @@ static void show_page(const char *name)
 
 static int write_page(const char *command_name, const view_order *order)
 {
-    char own_name[PATH_MAX], text[HR_SIZE_TEXT_BYTES];
+    char own_name[PATH_MAX], text[VW_SIZE_TEXT_BYTES];
     const char *name = order->page_name != NULL ? order->page_name : own_name;
     uint64_t size_bytes = 0;
-    hr_view *view = NULL;
+    vw_view *view = NULL;
     if (order->page_name == NULL && !view_file_name(order->path, order->other_path, own_name))
         return fail_to_write(command_name, order->path, strerror(ENAMETOOLONG));
     view_place place = view_file_look(name, order->path, order->other_path);
@@ -123,11 +123,11 @@ static int write_page(const char *command_name, const view_order *order)
         return exit_status;
     bool is_written = view_file_write(view, name, place, &size_bytes);
     int reason = errno;
-    hr_view_free(view);
+    vw_view_free(view);
     if (!is_written)
         return fail_to_write(command_name, name, strerror(reason));
     recording_command_print_safely(stdout, name);
-    printf("  %s\n", hr_format_size(size_bytes, text));
+    printf("  %s\n", vw_format_size(size_bytes, text));
     fflush(stdout);
     if (order->page_name == NULL && view_browser_is_wanted())
         show_page(name);
@@ -136,13 +136,13 @@ static int write_page(const char *command_name, const view_order *order)
 
 static int write_to_standard_output(const char *command_name, const view_order *order)
 {
-    hr_view *view = NULL;
+    vw_view *view = NULL;
     int exit_status = make_view(command_name, order, &view);
     if (exit_status != EXIT_DONE)
         return exit_status;
-    hr_status status = hr_view_write_page(view, &recording_command_output);
-    hr_view_free(view);
-    return status == HR_OK ? EXIT_DONE : recording_command_fail(command_name, order->path, status);
+    vw_status status = vw_view_write_page(view, &recording_command_output);
+    vw_view_free(view);
+    return status == VW_OK ? EXIT_DONE : recording_command_fail(command_name, order->path, status);
 }
 
 /* ---- as a server ----------------------------------------------------------------------------- */
@@ -159,8 +159,8 @@ static char *make_bare_page(size_t *size_bytes)
     FILE *stream = open_memstream(&page, size_bytes);
     if (stream == NULL)
         return NULL;
-    const hr_output output = {stream, write_to_stream};
-    bool is_written = hr_view_write_page(NULL, &output) == HR_OK;
+    const vw_output output = {stream, write_to_stream};
+    bool is_written = vw_view_write_page(NULL, &output) == VW_OK;
     if (fclose(stream) == 0 && is_written)
         return page;
     free(page);
@@ -181,22 +181,22 @@ static void announce(const char *command_name, const view_order *order, const vi
     fflush(stdout);
     if (reach == SERVE_REACH_NETWORK || reach == SERVE_REACH_EVERY)
         fprintf(stderr,
-                "headroom %s: %s is not this machine alone: whoever reaches it and has the "
+                "vramwise %s: %s is not this machine alone: whoever reaches it and has the "
                 "address above sees the recording, and so does whoever listens on the way\n",
                 command_name, order->address.text);
-    fprintf(stderr, "headroom %s: serving until Ctrl-C\n", command_name);
+    fprintf(stderr, "vramwise %s: serving until Ctrl-C\n", command_name);
     if (view_browser_is_wanted())
         view_browser_open(url);
 }
 
-static int serve_view(const char *command_name, view_order *order, const hr_view *view,
+static int serve_view(const char *command_name, view_order *order, const vw_view *view,
                       serve_doors *doors)
 {
     view_content content = {.data = NULL};
     char *page = make_bare_page(&content.page_bytes);
     view_server *server = NULL;
     content.page = page;
-    content.data = hr_view_data(view, &content.data_bytes);
+    content.data = vw_view_data(view, &content.data_bytes);
     if (page == NULL) {
         errno = ENOMEM;
         serve_listen_close(doors);
@@ -220,7 +220,7 @@ static int serve(const char *command_name, view_order *order)
 {
     serve_doors doors;
     serve_address failed;
-    hr_view *view = NULL;
+    vw_view *view = NULL;
     if (!serve_listen_open(&order->address, &doors, &failed))
         return fail_to_serve(command_name, &failed, errno);
     int exit_status = make_view(command_name, order, &view);
@@ -228,7 +228,7 @@ static int serve(const char *command_name, view_order *order)
         exit_status = serve_view(command_name, order, view, &doors);
     else
         serve_listen_close(&doors);
-    hr_view_free(view);
+    vw_view_free(view);
     return exit_status;
 }
 

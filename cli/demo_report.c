@@ -121,7 +121,7 @@ static void print_charts(const demo_story *story, const memory_style *style)
 
 static void print_failure(const demo_story *story, const terminal *output)
 {
-    const hr_oom_report *oom = &story->native->oom;
+    const vw_oom_report *oom = &story->native->oom;
     const segment_map *map = story->native_map;
     const uint64_t idle_bytes = oom->reserved_bytes - oom->allocated_bytes;
 
@@ -165,7 +165,7 @@ static void print_maps(const demo_story *story, const terminal *output, const me
 static uint64_t call_count(const demo_run *run)
 {
     uint64_t count = 0;
-    for (int kind = 0; kind < HR_DEVICE_CALL_KINDS; kind++)
+    for (int kind = 0; kind < VW_DEVICE_CALL_KINDS; kind++)
         count += run->calls.count[kind];
     return count;
 }
@@ -236,19 +236,19 @@ static void print_table(const demo_story *story, const terminal *output)
 /* ---- the whole ----------------------------------------------------------------------------------
  */
 
-static hr_status print_summary(const demo_run *run)
+static vw_status print_summary(const demo_run *run)
 {
     static char text[32 * 1024];
-    hr_status status = hr_pool_summary(run->pool, false, text, sizeof text, NULL);
-    if (status == HR_OK)
+    vw_status status = vw_pool_summary(run->pool, false, text, sizeof text, NULL);
+    if (status == VW_OK)
         printf("%s\n\n", text);
     return status;
 }
 
-hr_status demo_report_print(const demo_story *story, const terminal *output, bool has_summary)
+vw_status demo_report_print(const demo_story *story, const terminal *output, bool has_summary)
 {
     const memory_style style = demo_report_style(output);
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     print_headline(output);
     print_charts(story, &style);
     print_failure(story, output);
@@ -270,7 +270,7 @@ hr_status demo_report_print(const demo_story *story, const terminal *output, boo
 
 static void print_json_oom(const demo_run *run, const segment_map *map)
 {
-    const hr_oom_report *oom = &run->oom;
+    const vw_oom_report *oom = &run->oom;
     if (run->is_complete) {
         printf("null");
         return;
@@ -289,15 +289,15 @@ static void print_json_run(const demo_run *run, const segment_map *map)
     /* By the names that every command's JSON uses for them. */
     static const struct {
         const char *name;
-        hr_device_call kind;
+        vw_device_call kind;
     } calls[] = {
-        {"alloc", HR_DEVICE_CALL_TAKE},
-        {"free", HR_DEVICE_CALL_GIVE_BACK},
-        {"create", HR_DEVICE_CALL_CREATE},
-        {"release", HR_DEVICE_CALL_RELEASE},
-        {"map", HR_DEVICE_CALL_MAP},
-        {"unmap", HR_DEVICE_CALL_UNMAP},
-        {"set_access", HR_DEVICE_CALL_SET_ACCESS},
+        {"alloc", VW_DEVICE_CALL_TAKE},
+        {"free", VW_DEVICE_CALL_GIVE_BACK},
+        {"create", VW_DEVICE_CALL_CREATE},
+        {"release", VW_DEVICE_CALL_RELEASE},
+        {"map", VW_DEVICE_CALL_MAP},
+        {"unmap", VW_DEVICE_CALL_UNMAP},
+        {"set_access", VW_DEVICE_CALL_SET_ACCESS},
     };
     printf("    {\"policy\": \"%s\", \"conf\": \"%s\", \"completed\": %s,\n", run->policy,
            run->conf, run->is_complete ? "true" : "false");

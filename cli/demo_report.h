@@ -1,10 +1,10 @@
 /* demo_report.h - the two runs of the demo, told to people and to programs. */
-#ifndef HEADROOM_CLI_DEMO_REPORT_H
-#define HEADROOM_CLI_DEMO_REPORT_H
+#ifndef VRAMWISE_CLI_DEMO_REPORT_H
+#define VRAMWISE_CLI_DEMO_REPORT_H
 
 #include <stdbool.h>
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include "demo_workload.h"
 #include "memory_style.h"
@@ -24,10 +24,10 @@ memory_style demo_report_style(const terminal *output);
 
 /* Writes the story to standard output, fitted to `output`. With `has_summary` also what
  * torch.cuda.memory_summary() would print at the failure. */
-HR_MUST_CHECK hr_status demo_report_print(const demo_story *story, const terminal *output,
+VW_MUST_CHECK vw_status demo_report_print(const demo_story *story, const terminal *output,
                                           bool has_summary);
 
 /* Writes one JSON object to standard output. */
 void demo_report_print_json(const demo_story *story);
 
-#endif /* HEADROOM_CLI_DEMO_REPORT_H */
+#endif /* VRAMWISE_CLI_DEMO_REPORT_H */

@@ -52,7 +52,7 @@ enum {
 #define RANDOM_SEED UINT64_C(1493)
 
 typedef struct tensor {
-    hr_device_ptr address; /* HR_NULL: there is none */
+    vw_device_ptr address; /* VW_NULL: there is none */
     uint64_t block_bytes;
 } tensor;
 
@@ -67,7 +67,7 @@ typedef struct trainer {
     demo_run *run;
     const demo_pause *pause; /* or NULL */
     demo_step *step;         /* the one in progress, or NULL */
-    hr_status status;        /* of the first request that was refused */
+    vw_status status;        /* of the first request that was refused */
     uint64_t random_state;
 
     tensor weights[WEIGHT_COUNT];
@@ -84,19 +84,19 @@ typedef struct trainer {
 static tensor make(trainer *self, const char *what, uint64_t size_bytes)
 {
     demo_run *run = self->run;
-    tensor made = {HR_NULL, 0};
-    if (self->status != HR_OK)
+    tensor made = {VW_NULL, 0};
+    if (self->status != VW_OK)
         return made;
-    hr_alloc_request request = {
+    vw_alloc_request request = {
         .struct_size = sizeof request,
         .size_bytes = size_bytes,
         .served_bytes = &made.block_bytes,
     };
     run->request_count++;
-    self->status = hr_alloc_with(run->pool, &request, &made.address);
-    if (self->status != HR_OK) {
+    self->status = vw_alloc_with(run->pool, &request, &made.address);
+    if (self->status != VW_OK) {
         run->failed_for = what;
-        return (tensor){HR_NULL, 0};
+        return (tensor){VW_NULL, 0};
     }
     run->live_bytes += made.block_bytes;
     if (run->live_bytes > run->peak_live_bytes)
@@ -110,21 +110,21 @@ static tensor make(trainer *self, const char *what, uint64_t size_bytes)
 
 static void drop(trainer *self, tensor *dropped)
 {
-    if (self->status != HR_OK)
+    if (self->status != VW_OK)
         return;
-    self->status = hr_free(self->run->pool, dropped->address);
+    self->status = vw_free(self->run->pool, dropped->address);
     self->run->live_bytes -= dropped->block_bytes;
-    *dropped = (tensor){HR_NULL, 0};
+    *dropped = (tensor){VW_NULL, 0};
 }
 
 /* The pool says when it takes memory from the device or gives some back. */
-static void notice_reserved(void *context, const hr_memory_event *event)
+static void notice_reserved(void *context, const vw_memory_event *event)
 {
     trainer *self = context;
     demo_run *run = self->run;
-    if (event->action == HR_ACTION_SEGMENT_ALLOC || event->action == HR_ACTION_SEGMENT_MAP)
+    if (event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_MAP)
         run->reserved_bytes += event->size_bytes;
-    else if (event->action == HR_ACTION_SEGMENT_FREE || event->action == HR_ACTION_SEGMENT_UNMAP)
+    else if (event->action == VW_ACTION_SEGMENT_FREE || event->action == VW_ACTION_SEGMENT_UNMAP)
         run->reserved_bytes -= event->size_bytes;
     if (run->reserved_bytes > run->peak_reserved_bytes)
         run->peak_reserved_bytes = run->reserved_bytes;
@@ -298,7 +298,7 @@ static void log_output(trainer *self, uint64_t token_count)
     tensor *oldest = &self->log[self->logged_count++ % LOG_LENGTH];
     tensor output =
         make(self, "an output for the log", 2 * token_count / BATCH_SIZE * VOCABULARY_SIZE);
-    if (self->status != HR_OK)
+    if (self->status != VW_OK)
         return;
     self->run->logged_bytes += output.block_bytes - oldest->block_bytes;
     drop(self, oldest);
@@ -389,7 +389,7 @@ static void train(trainer *self)
 {
     demo_run *run = self->run;
     make_per_weight(self, "a weight", self->weights);
-    for (unsigned i = 0; i < DEMO_STEP_COUNT && self->status == HR_OK; i++) {
+    for (unsigned i = 0; i < DEMO_STEP_COUNT && self->status == VW_OK; i++) {
         self->step = &run->steps[i];
         *self->step = (demo_step){
             .sequence_length = draw_length(self, BATCH_SIZE, LONGEST_LENGTH),
@@ -404,24 +404,24 @@ static void train(trainer *self)
     }
 }
 
-static hr_status look_back(trainer *self)
+static vw_status look_back(trainer *self)
 {
     demo_run *run = self->run;
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    hr_status status = self->status;
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    vw_status status = self->status;
 
-    if (status != HR_OK && status != HR_ERR_OUT_OF_MEMORY)
+    if (status != VW_OK && status != VW_ERR_OUT_OF_MEMORY)
         return status;
-    run->is_complete = status == HR_OK;
-    if (status == HR_ERR_OUT_OF_MEMORY) {
-        snprintf(run->oom_text, sizeof run->oom_text, "%s", hr_last_error());
+    run->is_complete = status == VW_OK;
+    if (status == VW_ERR_OUT_OF_MEMORY) {
+        snprintf(run->oom_text, sizeof run->oom_text, "%s", vw_last_error());
         run->oom.struct_size = sizeof run->oom;
-        status = hr_last_out_of_memory(&run->oom);
+        status = vw_last_out_of_memory(&run->oom);
     }
-    if (status == HR_OK)
-        status = hr_pool_get_stats(run->pool, &stats);
-    if (status == HR_OK)
-        status = hr_device_get_calls(run->device, &run->calls);
+    if (status == VW_OK)
+        status = vw_pool_get_stats(run->pool, &stats);
+    if (status == VW_OK)
+        status = vw_device_get_calls(run->device, &run->calls);
     run->retry_count = stats.num_alloc_retries;
     return status;
 }
@@ -440,36 +440,36 @@ demo_model demo_get_model(void)
     return model;
 }
 
-hr_status demo_run_begin(demo_run *run, const char *policy, const char *conf,
+vw_status demo_run_begin(demo_run *run, const char *policy, const char *conf,
                          const demo_pause *pause)
 {
     static trainer self; /* large for a stack */
-    hr_simulated_options card = {
+    vw_simulated_options card = {
         .struct_size = sizeof card,
         .capacity_bytes = DEMO_CARD_BYTES - DEMO_CONTEXT_BYTES,
         .total_bytes = DEMO_CARD_BYTES,
     };
-    hr_pool_options options = {.struct_size = sizeof options, .engine = "torch", .conf = conf};
-    hr_event_sink sink = {.context = &self, .notice = notice_reserved};
+    vw_pool_options options = {.struct_size = sizeof options, .engine = "torch", .conf = conf};
+    vw_event_sink sink = {.context = &self, .notice = notice_reserved};
 
     *run = (demo_run){.policy = policy, .conf = conf};
     self = (trainer){.run = run, .pause = pause, .random_state = RANDOM_SEED};
-    hr_status status = hr_simulated_device_create(&card, &run->device);
-    if (status == HR_OK)
-        status = hr_pool_create(run->device, &options, &run->pool);
-    if (status == HR_OK)
-        status = hr_pool_set_sink(run->pool, &sink);
-    if (status != HR_OK)
+    vw_status status = vw_simulated_device_create(&card, &run->device);
+    if (status == VW_OK)
+        status = vw_pool_create(run->device, &options, &run->pool);
+    if (status == VW_OK)
+        status = vw_pool_set_sink(run->pool, &sink);
+    if (status != VW_OK)
         return status;
     train(&self);
-    (void)hr_pool_set_sink(run->pool, NULL); /* `self` is the next run's from here on */
+    (void)vw_pool_set_sink(run->pool, NULL); /* `self` is the next run's from here on */
     return look_back(&self);
 }
 
 void demo_run_end(demo_run *run)
 {
-    hr_pool_destroy(run->pool);
-    hr_device_destroy(run->device);
+    vw_pool_destroy(run->pool);
+    vw_device_destroy(run->device);
     run->pool = NULL;
     run->device = NULL;
 }

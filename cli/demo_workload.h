@@ -6,17 +6,17 @@
  * The same seed gives the same requests, whatever the pool does with them, so two runs differ only
  * in their settings.
  *
- * A run goes through hr_alloc_with() and hr_free() on a pool of its own, on a simulated card, and
+ * A run goes through vw_alloc_with() and vw_free() on a pool of its own, on a simulated card, and
  * ends after the last step or at the first request that is refused. It is left as it was at that
  * moment, to be looked at. */
-#ifndef HEADROOM_CLI_DEMO_WORKLOAD_H
-#define HEADROOM_CLI_DEMO_WORKLOAD_H
+#ifndef VRAMWISE_CLI_DEMO_WORKLOAD_H
+#define VRAMWISE_CLI_DEMO_WORKLOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #define DEMO_STEP_COUNT 64
 #define DEMO_CARD_BYTES (UINT64_C(24) << 30)     /* what the card says it has */
@@ -42,8 +42,8 @@ typedef struct demo_pause {
 struct demo_run {
     const char *policy; /* "native", "expandable" */
     const char *conf;   /* what PYTORCH_CUDA_ALLOC_CONF would hold */
-    hr_device *device;  /* owned, until demo_run_end() */
-    hr_pool *pool;      /* owned, likewise; as the run left it */
+    vw_device *device;  /* owned, until demo_run_end() */
+    vw_pool *pool;      /* owned, likewise; as the run left it */
 
     bool is_complete;  /* every step was done */
     size_t step_count; /* begun, the one that failed included */
@@ -55,11 +55,11 @@ struct demo_run {
     uint64_t peak_live_bytes;
     uint64_t peak_reserved_bytes;
     int64_t retry_count; /* the device refused, cached memory was given back, asked again */
-    hr_device_calls calls;
+    vw_device_calls calls;
 
     /* Where !is_complete. */
     const char *failed_for; /* which tensor, static */
-    hr_oom_report oom;
+    vw_oom_report oom;
     char oom_text[1024]; /* as PyTorch prints it */
 };
 
@@ -75,13 +75,13 @@ typedef struct demo_model {
 
 demo_model demo_get_model(void);
 
-/* Runs the workload under `conf`; `pause` may be NULL. HR_OK also when it ended out of memory; any
- * other status means that there was no run, with the reason in hr_last_error(). Either way
+/* Runs the workload under `conf`; `pause` may be NULL. VW_OK also when it ended out of memory; any
+ * other status means that there was no run, with the reason in vw_last_error(). Either way
  * demo_run_end() follows. */
-hr_status demo_run_begin(demo_run *run, const char *policy, const char *conf,
+vw_status demo_run_begin(demo_run *run, const char *policy, const char *conf,
                          const demo_pause *pause);
 
 /* Gives the pool and the device back. */
 void demo_run_end(demo_run *run);
 
-#endif /* HEADROOM_CLI_DEMO_WORKLOAD_H */
+#endif /* VRAMWISE_CLI_DEMO_WORKLOAD_H */

@@ -1,6 +1,6 @@
 /* main.c - the table of commands, and the way to them.
  *
- * `headroom COMMAND ...` runs the command of that name; `help` and the two options that need no
+ * `vramwise COMMAND ...` runs the command of that name; `help` and the two options that need no
  * command are dealt with here, and so is --help after any command, so that it works the same for
  * all of them. What a command is, and what its result means, is in command.h. */
 #include <locale.h>
@@ -13,7 +13,7 @@
 #include <sys/mman.h> /* madvise */
 #include <unistd.h>   /* sysconf */
 
-#include "headroom/version.h" /* hr_version_string */
+#include "vramwise/version.h" /* vw_version_string */
 
 #include "arguments.h" /* arguments_refuse, arguments_nearest */
 #include "command.h"
@@ -26,8 +26,8 @@ static const command commands[] = {
         .name = "demo",
         .summary = "watch the allocator at work; needs no GPU",
         .usage =
-            "usage: headroom demo [--summary | --json]\n"
-            "       headroom demo techniques [--json]\n"
+            "usage: vramwise demo [--summary | --json]\n"
+            "       vramwise demo techniques [--json]\n"
             "\n"
             "Runs the memory of a training job on a simulated card, under the rules of\n"
             "PyTorch's allocator: once as it is by default, until it fails, and once with\n"
@@ -45,7 +45,7 @@ static const command commands[] = {
         .name = "diff",
         .summary = "what grew and what shrank between two recordings",
         .usage =
-            "usage: headroom diff FILE FILE [--json] [--stacks] [--top N]\n"
+            "usage: vramwise diff FILE FILE [--json] [--stacks] [--top N]\n"
             "\n"
             "Compares two PyTorch memory snapshots at their peaks: what was live, by the line\n"
             "of the program that asked for it. Exits with 1 if anything changed.\n"
@@ -58,7 +58,7 @@ static const command commands[] = {
     {
         .name = "doctor",
         .summary = "which kind of out-of-memory it is, and what gives the bytes back",
-        .usage = "usage: headroom doctor [FILE|-|--pid PID] [--card SIZE] [--torch VERSION]\n"
+        .usage = "usage: vramwise doctor [FILE|-|--pid PID] [--card SIZE] [--torch VERSION]\n"
                  "                       [--json]\n"
                  "\n"
                  "Reads an error message, a log with one in it, a log of steps with their memory,\n"
@@ -71,8 +71,8 @@ static const command commands[] = {
                  "Exits with 1 if there is something to see.\n"
                  "\n"
                  "  --card SIZE       judge as if the card had SIZE, such as 24GiB, and no limit\n"
-                 "  --pid PID         of that process, which runs under 'headroom run' or with\n"
-                 "                    libheadroom, instead of a file\n"
+                 "  --pid PID         of that process, which runs under 'vramwise run' or with\n"
+                 "                    libvramwise, instead of a file\n"
                  "  --torch VERSION   replay by the rules of that version, such as 2.4\n"
                  "  --json            the diagnosis, as one JSON object\n",
         .run = command_doctor,
@@ -81,7 +81,7 @@ static const command commands[] = {
         .name = "exporter",
         .summary = "serve the memory of running jobs to Prometheus",
         .usage =
-            "usage: headroom exporter [--listen ADDR]\n"
+            "usage: vramwise exporter [--listen ADDR]\n"
             "\n"
             "Serves what the jobs of this user on this machine tell of their GPU memory, as\n"
             "metrics for Prometheus, at /metrics, until Ctrl-C or SIGTERM. Prints where. Only\n"
@@ -94,7 +94,7 @@ static const command commands[] = {
     {
         .name = "help",
         .summary = "how to use a command",
-        .usage = "usage: headroom help [COMMAND]\n"
+        .usage = "usage: vramwise help [COMMAND]\n"
                  "\n"
                  "Says how COMMAND is used; without COMMAND, which commands there are.\n",
         .run = command_help,
@@ -103,9 +103,9 @@ static const command commands[] = {
         .name = "plan",
         .summary = "what a training run will take, and what makes it fit",
         .usage =
-            "usage: headroom plan --model MODEL [OPTION...]\n"
-            "       headroom plan --from FILE --batch-now N [--batch N] [OPTION...]\n"
-            "       headroom plan --list [--json]\n"
+            "usage: vramwise plan --model MODEL [OPTION...]\n"
+            "       vramwise plan --from FILE --batch-now N [--batch N] [OPTION...]\n"
+            "       vramwise plan --list [--json]\n"
             "\n"
             "Runs one step of a model with sizes in place of numbers, and says what it takes:\n"
             "the peak, its parts, where it is; and what makes it fit on a card. MODEL is a\n"
@@ -141,15 +141,15 @@ static const command commands[] = {
     {
         .name = "replay",
         .summary = "the same requests under other settings, on other cards",
-        .usage = "usage: headroom replay FILE [OPTION...]\n"
+        .usage = "usage: vramwise replay FILE [OPTION...]\n"
                  "\n"
                  "Plays the requests of a PyTorch memory snapshot through the allocator again, on\n"
                  "a simulated card, and says what it would have reserved. Without --policy and\n"
                  "--conf: the recorded settings, PyTorch's defaults, expandable segments, and\n"
-                 "headroom's own engine. Exits with 1 if a run ends out of memory.\n"
+                 "vramwise's own engine. Exits with 1 if a run ends out of memory.\n"
                  "\n"
-                 "  --policy P,...    native, expandable, recorded, headroom, headroom:rescue,\n"
-                 "                    headroom:tight: in a list with commas\n"
+                 "  --policy P,...    native, expandable, recorded, vramwise, vramwise:rescue,\n"
+                 "                    vramwise:tight: in a list with commas\n"
                  "  --conf STRING     as PYTORCH_CUDA_ALLOC_CONF; may be repeated\n"
                  "  --card SIZE       what the card has for PyTorch, such as 24GiB\n"
                  "  --smallest-card   also find the smallest card on which each run completes\n"
@@ -165,13 +165,13 @@ static const command commands[] = {
     {
         .name = "report",
         .summary = "the recordings and logs of a job, rank by rank",
-        .usage = "usage: headroom report DIR [-o PAGE.html] [--json] [--top N] [--torch VERSION]\n"
+        .usage = "usage: vramwise report DIR [-o PAGE.html] [--json] [--top N] [--torch VERSION]\n"
                  "\n"
                  "Reads what the ranks of one job left in a folder: snapshots, step logs, what\n"
                  "they printed. Says of each rank what it held and what the doctor finds, and of\n"
                  "all of them who ran out of memory first, who is out of line, and which lines of\n"
                  "the program and which settings differ. A file's rank is told by its name\n"
-                 "(rank3), its folder, or the labels of its lines; 'headroom run', torchrun and\n"
+                 "(rank3), its folder, or the labels of its lines; 'vramwise run', torchrun and\n"
                  "Slurm write such files.\n"
                  "\n"
                  "  --json            the numbers, as one JSON object\n"
@@ -184,16 +184,16 @@ static const command commands[] = {
     {
         .name = "run",
         .summary = "run a program, and have the doctor there if memory runs out",
-        .usage = "usage: headroom run [OPTION...] -- COMMAND [ARGUMENT...]\n"
+        .usage = "usage: vramwise run [OPTION...] -- COMMAND [ARGUMENT...]\n"
                  "\n"
                  "Runs COMMAND as it is, with a history of its GPU memory kept in each process\n"
                  "that uses PyTorch. If one runs out of memory, the history is saved, and the\n"
                  "doctor's report and the file's name are shown. Exits as COMMAND did: 128+n if\n"
-                 "signal n killed it, 125 if it could not be started. HEADROOM_DISABLE=1 in the\n"
+                 "signal n killed it, 125 if it could not be started. VRAMWISE_DISABLE=1 in the\n"
                  "environment switches everything off.\n"
                  "\n"
                  "  --allocator A     with that allocator: pytorch (its own, as it is), torch,\n"
-                 "                    headroom, headroom:rescue or headroom:tight\n"
+                 "                    vramwise, vramwise:rescue or vramwise:tight\n"
                  "  --history N       keep the last N events, with the stacks of all steps; 0 is\n"
                  "                    none. Otherwise 100000, as far as that costs little time\n"
                  "  --metrics ADDR    serve metrics of its processes to Prometheus, at a port, or\n"
@@ -203,14 +203,14 @@ static const command commands[] = {
                  "  --record FILE     save the whole history at the end, in FILE; of rank 3 in\n"
                  "                    FILE with .rank3 before its ending\n"
                  "  --spill SIZE      where a GPU is full, let so much live data go to host\n"
-                 "                    memory: slower, but no error. With --allocator headroom\n",
+                 "                    memory: slower, but no error. With --allocator vramwise\n",
         .run = command_run,
     },
     {
         .name = "stats",
         .summary = "what is in a recording: peaks, and who used the memory",
         .usage =
-            "usage: headroom stats FILE [--json] [--stacks] [--top N] [--torch VERSION]\n"
+            "usage: vramwise stats FILE [--json] [--stacks] [--top N] [--torch VERSION]\n"
             "                      [--no-summary]\n"
             "\n"
             "Shows what a PyTorch memory snapshot holds: the settings, the peaks, the largest\n"
@@ -228,10 +228,10 @@ static const command commands[] = {
         .name = "top",
         .summary = "GPUs and jobs as they are now: who holds what, and who leaks",
         .usage =
-            "usage: headroom top [PID] [--interval SECONDS] [--once] [--json]\n"
+            "usage: vramwise top [PID] [--interval SECONDS] [--once] [--json]\n"
             "\n"
             "Shows the GPUs of this machine and the processes on them; of those that run with\n"
-            "headroom also what is live, reserved and idle, the trend, the time of a step,\n"
+            "vramwise also what is live, reserved and idle, the trend, the time of a step,\n"
             "what waits for input and what leaks. With PID: the details of that process. On\n"
             "the screen, h is for help and q ends it.\n"
             "\n"
@@ -244,11 +244,11 @@ static const command commands[] = {
         .name = "tune",
         .summary = "the allocator settings with which a recording fits a card",
         .usage =
-            "usage: headroom tune FILE --card SIZE [--torch VERSION] [--device N] [--json]\n"
+            "usage: vramwise tune FILE --card SIZE [--torch VERSION] [--device N] [--json]\n"
             "\n"
             "Tries settings of PYTORCH_CUDA_ALLOC_CONF on the requests of a PyTorch memory\n"
             "snapshot, each by a replay, and names the best for a card with SIZE for PyTorch;\n"
-            "where none fits, headroom's own engine if that does. Exits with 1 if that does\n"
+            "where none fits, vramwise's own engine if that does. Exits with 1 if that does\n"
             "not fit either.\n"
             "\n"
             "  --card SIZE       the memory to fit into, such as 24GiB\n"
@@ -261,7 +261,7 @@ static const command commands[] = {
         .name = "verify",
         .summary = "prove the replay on a recording, event by event",
         .usage =
-            "usage: headroom verify FILE [--torch VERSION] [--expect FILE.json] [--json]\n"
+            "usage: vramwise verify FILE [--torch VERSION] [--expect FILE.json] [--json]\n"
             "\n"
             "Replays a PyTorch memory snapshot and compares: every segment event, the address\n"
             "of every block and the segments at the end must come out as recorded. Exits with\n"
@@ -276,7 +276,7 @@ static const command commands[] = {
         .name = "view",
         .summary = "look at a recording, or at two, in the browser",
         .usage =
-            "usage: headroom view FILE [FILE] [-o PAGE.html | --serve [ADDR]] [--no-what-if]\n"
+            "usage: vramwise view FILE [FILE] [-o PAGE.html | --serve [ADDR]] [--no-what-if]\n"
             "                     [--torch VERSION]\n"
             "\n"
             "Writes a page that shows a PyTorch memory snapshot: memory over time, who holds\n"
@@ -305,13 +305,13 @@ static const command *find_command(const char *name)
 
 static void print_commands(FILE *to)
 {
-    fputs("usage: headroom COMMAND [ARGUMENT...]\n"
+    fputs("usage: vramwise COMMAND [ARGUMENT...]\n"
           "\n",
           to);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
     fputs("\n"
-          "'headroom help COMMAND' says more, 'headroom --version' which version this is.\n",
+          "'vramwise help COMMAND' says more, 'vramwise --version' which version this is.\n",
           to);
 }
 
@@ -321,10 +321,10 @@ static int refuse_unknown_command(const char *name)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         names[i] = commands[i].name;
     const char *nearest = arguments_nearest(name, names, COMMAND_COUNT);
-    fprintf(stderr, "headroom: there is no command '%s'", name);
+    fprintf(stderr, "vramwise: there is no command '%s'", name);
     if (nearest != NULL)
         fprintf(stderr, "; did you mean '%s'?", nearest);
-    fputs("\nTry 'headroom help'.\n", stderr);
+    fputs("\nTry 'vramwise help'.\n", stderr);
     return EXIT_WRONG_USAGE;
 }
 
@@ -400,7 +400,7 @@ static int run_program(int argc, char **argv)
         return EXIT_WRONG_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("headroom %s\n", hr_version_string());
+        printf("vramwise %s\n", vw_version_string());
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -408,7 +408,7 @@ static int run_program(int argc, char **argv)
         return EXIT_DONE;
     }
     if (argv[1][0] == '-') {
-        fprintf(stderr, "headroom: unknown option '%s'\nTry 'headroom help'.\n", argv[1]);
+        fprintf(stderr, "vramwise: unknown option '%s'\nTry 'vramwise help'.\n", argv[1]);
         return EXIT_WRONG_USAGE;
     }
     return run_command(argc - 1, argv + 1);

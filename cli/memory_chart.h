@@ -1,6 +1,6 @@
 /* memory_chart.h - live and reserved memory over a run, as columns; several runs side by side. */
-#ifndef HEADROOM_CLI_MEMORY_CHART_H
-#define HEADROOM_CLI_MEMORY_CHART_H
+#ifndef VRAMWISE_CLI_MEMORY_CHART_H
+#define VRAMWISE_CLI_MEMORY_CHART_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,4 +28,4 @@ typedef struct memory_chart {
 void memory_chart_draw(const memory_chart *charts, size_t chart_count, uint64_t top_bytes,
                        const memory_style *style, FILE *to);
 
-#endif /* HEADROOM_CLI_MEMORY_CHART_H */
+#endif /* VRAMWISE_CLI_MEMORY_CHART_H */

@@ -1,6 +1,6 @@
 /* memory_line.h - memory over time in one line of text. */
-#ifndef HEADROOM_CLI_MEMORY_LINE_H
-#define HEADROOM_CLI_MEMORY_LINE_H
+#ifndef VRAMWISE_CLI_MEMORY_LINE_H
+#define VRAMWISE_CLI_MEMORY_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,4 +18,4 @@ const char *memory_line_letter(size_t height, bool has_utf8);
 void memory_line_draw(const uint64_t *points, size_t point_count, uint64_t top_bytes, bool has_utf8,
                       FILE *to);
 
-#endif /* HEADROOM_CLI_MEMORY_LINE_H */
+#endif /* VRAMWISE_CLI_MEMORY_LINE_H */

@@ -2,8 +2,8 @@
  *
  * The characters tell the kinds apart on their own; colour is added where there is some. What draws
  * takes this as data and asks no terminal, so that it can be tested without one. */
-#ifndef HEADROOM_CLI_MEMORY_STYLE_H
-#define HEADROOM_CLI_MEMORY_STYLE_H
+#ifndef VRAMWISE_CLI_MEMORY_STYLE_H
+#define VRAMWISE_CLI_MEMORY_STYLE_H
 
 #include <stdio.h>
 
@@ -44,4 +44,4 @@ static inline void memory_style_end(const memory_style *style, memory_kind *last
     *last = MEMORY_NONE;
 }
 
-#endif /* HEADROOM_CLI_MEMORY_STYLE_H */
+#endif /* VRAMWISE_CLI_MEMORY_STYLE_H */

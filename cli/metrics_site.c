@@ -6,30 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "headroom/status.h"
-#include "headroom/watch.h"
+#include "vramwise/status.h"
+#include "vramwise/watch.h"
 
 static bool write_to_stream(void *context, const char *bytes, size_t size_bytes)
 {
     return fwrite(bytes, 1, size_bytes, context) == size_bytes;
 }
 
-/* In memory that is the caller's to free. NULL: hr_last_error() says why, or there was no memory
+/* In memory that is the caller's to free. NULL: vw_last_error() says why, or there was no memory
  * for it. */
 static char *make_metrics(const char *run, size_t *size_bytes)
 {
-    hr_jobs *jobs = NULL;
+    vw_jobs *jobs = NULL;
     char *text = NULL;
-    if (hr_jobs_read(NULL, &jobs) != HR_OK)
+    if (vw_jobs_read(NULL, &jobs) != VW_OK)
         return NULL;
     FILE *stream = open_memstream(&text, size_bytes);
     bool is_made = false;
     if (stream != NULL) {
-        const hr_output output = {stream, write_to_stream};
-        is_made = hr_jobs_metrics(jobs, run, &output) == HR_OK;
+        const vw_output output = {stream, write_to_stream};
+        is_made = vw_jobs_metrics(jobs, run, &output) == VW_OK;
         is_made = fclose(stream) == 0 && is_made;
     }
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
     if (is_made)
         return text;
     free(text);
@@ -42,7 +42,7 @@ static serve_answer unavailable(void)
     static const char no_memory[] = "There is no memory for it.\n";
     serve_answer answer = serve_answer_text(SERVE_UNAVAILABLE, no_memory);
     char *text = NULL;
-    int length = asprintf(&text, "The jobs cannot be read: %s\n", hr_last_error());
+    int length = asprintf(&text, "The jobs cannot be read: %s\n", vw_last_error());
     if (length < 0)
         return answer;
     answer.bytes = text;
@@ -57,17 +57,17 @@ static serve_answer find_metrics(const char *run)
     const char *text = make_metrics(run, &size_bytes);
     if (text == NULL)
         return unavailable();
-    return (serve_answer){SERVE_OK, HR_METRICS_CONTENT_TYPE, text, size_bytes, true};
+    return (serve_answer){SERVE_OK, VW_METRICS_CONTENT_TYPE, text, size_bytes, true};
 }
 
 static serve_answer find(void *context, const char *path)
 {
-    static const char front_page[] = "<!doctype html>\n<title>headroom</title>\n"
-                                     "<p>headroom: <a href=\"metrics\">metrics</a>\n";
+    static const char front_page[] = "<!doctype html>\n<title>vramwise</title>\n"
+                                     "<p>vramwise: <a href=\"metrics\">metrics</a>\n";
     if (strcmp(path, "/metrics") == 0)
         return find_metrics(context);
     if (strcmp(path, "/-/healthy") == 0)
-        return serve_answer_text(SERVE_OK, "headroom is healthy.\n");
+        return serve_answer_text(SERVE_OK, "vramwise is healthy.\n");
     if (strcmp(path, "/") == 0)
         return (serve_answer){SERVE_OK, "text/html; charset=utf-8", front_page, strlen(front_page),
                               false};

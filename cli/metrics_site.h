@@ -1,9 +1,9 @@
-/* metrics_site.h - what is to be had from `headroom exporter` and `headroom run --metrics`:
+/* metrics_site.h - what is to be had from `vramwise exporter` and `vramwise run --metrics`:
  * /metrics for Prometheus, /-/healthy, and at / a page that says so.
  *
  * Every answer is read anew from the pages of the jobs (watch.h), which costs them nothing. */
-#ifndef HEADROOM_CLI_METRICS_SITE_H
-#define HEADROOM_CLI_METRICS_SITE_H
+#ifndef VRAMWISE_CLI_METRICS_SITE_H
+#define VRAMWISE_CLI_METRICS_SITE_H
 
 #include "serve_http.h"
 
@@ -14,4 +14,4 @@ serve_site metrics_site(const char *run);
 enum { METRICS_URL_BYTES = SERVE_HOST_BYTES + 32 };
 void metrics_site_url(const serve_address *address, char url[METRICS_URL_BYTES]);
 
-#endif /* HEADROOM_CLI_METRICS_SITE_H */
+#endif /* VRAMWISE_CLI_METRICS_SITE_H */

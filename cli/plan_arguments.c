@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/units.h"
+#include "vramwise/units.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -78,62 +78,62 @@ static bool read_word(const char *command_name, const char *option, const char *
 
 #define NAME(upper, text) text,
 
-static bool read_precision(const char *command_name, const char *text, hr_precision *out)
+static bool read_precision(const char *command_name, const char *text, vw_precision *out)
 {
-    static const char *const names[] = {HR_PRECISION_LIST(NAME)};
+    static const char *const names[] = {VW_PRECISION_LIST(NAME)};
     size_t place = (size_t)*out;
-    if (!read_word(command_name, "precision", text, names, HR_PRECISION_COUNT, &place))
+    if (!read_word(command_name, "precision", text, names, VW_PRECISION_COUNT, &place))
         return false;
-    *out = (hr_precision)place;
+    *out = (vw_precision)place;
     return true;
 }
 
-static bool read_optimizer(const char *command_name, const char *text, hr_optimizer *out)
+static bool read_optimizer(const char *command_name, const char *text, vw_optimizer *out)
 {
-    static const char *const names[] = {HR_OPTIMIZER_LIST(NAME)};
+    static const char *const names[] = {VW_OPTIMIZER_LIST(NAME)};
     size_t place = (size_t)*out;
-    if (!read_word(command_name, "optimizer", text, names, HR_OPTIMIZER_COUNT, &place))
+    if (!read_word(command_name, "optimizer", text, names, VW_OPTIMIZER_COUNT, &place))
         return false;
-    *out = (hr_optimizer)place;
+    *out = (vw_optimizer)place;
     return true;
 }
 
-static bool read_attention(const char *command_name, const char *text, hr_attention *out)
+static bool read_attention(const char *command_name, const char *text, vw_attention *out)
 {
-    static const char *const names[] = {HR_ATTENTION_LIST(NAME)};
+    static const char *const names[] = {VW_ATTENTION_LIST(NAME)};
     size_t place = (size_t)*out;
-    if (!read_word(command_name, "attention", text, names, HR_ATTENTION_COUNT, &place))
+    if (!read_word(command_name, "attention", text, names, VW_ATTENTION_COUNT, &place))
         return false;
-    *out = (hr_attention)place;
+    *out = (vw_attention)place;
     return true;
 }
 
-static bool read_offload(const char *command_name, const char *text, hr_offload *out)
+static bool read_offload(const char *command_name, const char *text, vw_offload *out)
 {
-    static const char *const names[] = {HR_OFFLOAD_LIST(NAME)};
+    static const char *const names[] = {VW_OFFLOAD_LIST(NAME)};
     size_t place = (size_t)*out;
-    if (!read_word(command_name, "offload", text, names, HR_OFFLOAD_COUNT, &place))
+    if (!read_word(command_name, "offload", text, names, VW_OFFLOAD_COUNT, &place))
         return false;
-    *out = (hr_offload)place;
+    *out = (vw_offload)place;
     return true;
 }
 
 /* full, which is also meant by no value, selective, none, or K: every K-th block. */
 static bool read_checkpointing(const char *command_name, const given *words,
-                               hr_plan_settings *settings)
+                               vw_plan_settings *settings)
 {
     const char *text = words->checkpointing != NULL ? words->checkpointing : "full";
     if (!words->has_checkpointing)
         return true;
     if (strcmp(text, "full") == 0)
-        settings->checkpointing = HR_CHECKPOINTING_FULL;
+        settings->checkpointing = VW_CHECKPOINTING_FULL;
     else if (strcmp(text, "selective") == 0)
-        settings->checkpointing = HR_CHECKPOINTING_SELECTIVE;
+        settings->checkpointing = VW_CHECKPOINTING_SELECTIVE;
     else if (strcmp(text, "none") == 0)
-        settings->checkpointing = HR_CHECKPOINTING_NONE;
+        settings->checkpointing = VW_CHECKPOINTING_NONE;
     else if (arguments_read_number(text, &settings->checkpoint_every) &&
              settings->checkpoint_every > 0)
-        settings->checkpointing = HR_CHECKPOINTING_EVERY;
+        settings->checkpointing = VW_CHECKPOINTING_EVERY;
     else {
         arguments_refuse(command_name,
                          "--checkpointing: expected full, selective, or K for every K-th block, "
@@ -146,23 +146,23 @@ static bool read_checkpointing(const char *command_name, const given *words,
 
 /* ---- the card -------------------------------------------------------------------------------- */
 
-static bool read_card(const char *command_name, const char *text, hr_plan_settings *settings)
+static bool read_card(const char *command_name, const char *text, vw_plan_settings *settings)
 {
     const char *names[MOST_NAMES];
-    const hr_plan_card_info *card;
+    const vw_plan_card_info *card;
     size_t count = 0;
     if (text == NULL)
         return true;
-    card = hr_plan_card(text);
+    card = vw_plan_card(text);
     if (card != NULL) {
         settings->card_name = card->name;
         settings->card_bytes = card->total_bytes;
         return true;
     }
-    if (hr_parse_size(text, &settings->card_bytes) == HR_OK &&
+    if (vw_parse_size(text, &settings->card_bytes) == VW_OK &&
         settings->card_bytes >= ARGUMENTS_LEAST_SIZE_BYTES)
         return true;
-    for (; count < MOST_NAMES && (card = hr_plan_card_number(count)) != NULL; count++)
+    for (; count < MOST_NAMES && (card = vw_plan_card_number(count)) != NULL; count++)
         names[count] = card->name;
     const char *nearest = arguments_nearest(text, names, count);
     arguments_refuse(command_name,
@@ -173,7 +173,7 @@ static bool read_card(const char *command_name, const char *text, hr_plan_settin
 
 /* ---- several together ------------------------------------------------------------------------ */
 
-static bool read_lengths(const char *command_name, const given *words, hr_plan_settings *settings)
+static bool read_lengths(const char *command_name, const given *words, vw_plan_settings *settings)
 {
     if (words->sequence != NULL && words->image != NULL) {
         arguments_refuse(command_name,
@@ -187,7 +187,7 @@ static bool read_lengths(const char *command_name, const given *words, hr_plan_s
            read_count(command_name, "loss-chunks", words->loss_chunks, &settings->loss_chunks);
 }
 
-static bool read_mode(const char *command_name, const given *words, hr_plan_settings *settings)
+static bool read_mode(const char *command_name, const given *words, vw_plan_settings *settings)
 {
     if (words->is_inference && words->keeps_graph) {
         arguments_refuse(command_name, "--inference keeps no graph: expected it or --keep-graph");
@@ -209,13 +209,13 @@ static bool read_mode(const char *command_name, const given *words, hr_plan_sett
     }
     settings->without_loss = words->without_loss;
     if (words->is_inference || words->generate != NULL)
-        settings->mode = HR_PLAN_MODE_INFERENCE;
+        settings->mode = VW_PLAN_MODE_INFERENCE;
     if (words->keeps_graph)
-        settings->mode = HR_PLAN_MODE_KEEP_GRAPH;
+        settings->mode = VW_PLAN_MODE_KEEP_GRAPH;
     return read_count(command_name, "generate", words->generate, &settings->generate);
 }
 
-static bool read_lora(const char *command_name, const given *words, hr_plan_settings *settings)
+static bool read_lora(const char *command_name, const given *words, vw_plan_settings *settings)
 {
     if (words->lora != NULL && words->qlora != NULL) {
         arguments_refuse(command_name,
@@ -227,7 +227,7 @@ static bool read_lora(const char *command_name, const given *words, hr_plan_sett
            read_count(command_name, "qlora", words->qlora, &settings->lora_rank);
 }
 
-static bool read_sharding(const char *command_name, const given *words, hr_plan_settings *settings)
+static bool read_sharding(const char *command_name, const given *words, vw_plan_settings *settings)
 {
     static const char *const levels[] = {"1", "2", "3"};
     size_t place = 0;
@@ -244,15 +244,15 @@ static bool read_sharding(const char *command_name, const given *words, hr_plan_
         !read_count(command_name, "gpus", words->gpus, &settings->gpus))
         return false;
     if (words->zero != NULL)
-        settings->sharding = (hr_sharding)((size_t)HR_SHARDING_ZERO_1 + place);
+        settings->sharding = (vw_sharding)((size_t)VW_SHARDING_ZERO_1 + place);
     if (words->is_fsdp)
-        settings->sharding = HR_SHARDING_FSDP;
+        settings->sharding = VW_SHARDING_FSDP;
     return true;
 }
 
-static bool read_settings(const char *command_name, const given *words, hr_plan_settings *settings)
+static bool read_settings(const char *command_name, const given *words, vw_plan_settings *settings)
 {
-    hr_plan_settings_init(settings);
+    vw_plan_settings_init(settings);
     settings->has_master_weights = words->has_master_weights;
     return read_lengths(command_name, words, settings) &&
            read_mode(command_name, words, settings) &&
@@ -315,10 +315,10 @@ static bool check_scaling(const char *command_name, const given *words)
            (words->sequence == NULL || words->sequence_now != NULL);
 }
 
-static bool read_scaling(const char *command_name, const given *words, hr_plan_scaling *scaling)
+static bool read_scaling(const char *command_name, const given *words, vw_plan_scaling *scaling)
 {
-    hr_plan_settings settings = {.card_bytes = 0};
-    hr_plan_scaling_init(scaling);
+    vw_plan_settings settings = {.card_bytes = 0};
+    vw_plan_scaling_init(scaling);
     if (!check_scaling(command_name, words) ||
         !read_count(command_name, "batch-now", words->batch_now, &scaling->batch_now))
         return false;

@@ -3,8 +3,8 @@
  * Only where somebody is looking (standard error is a terminal), and only once the work has taken
  * long enough to be wondered about: what is done in a blink leaves no trace. The line is taken away
  * at the end. */
-#ifndef HEADROOM_CLI_PROGRESS_H
-#define HEADROOM_CLI_PROGRESS_H
+#ifndef VRAMWISE_CLI_PROGRESS_H
+#define VRAMWISE_CLI_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,10 +24,10 @@ void progress_begin(progress *line, const char *what);
 /* The same, but on `to` and with a clock of the caller's: for tests. */
 void progress_begin_on(progress *line, const char *what, FILE *to, uint64_t (*now_ns)(void));
 
-/* hr_progress of analysis.h; `context` is the progress. Never stops the work. */
+/* vw_progress of analysis.h; `context` is the progress. Never stops the work. */
 bool progress_show(void *context, double done);
 
 /* Takes the line away, if it is there. */
 void progress_end(progress *line);
 
-#endif /* HEADROOM_CLI_PROGRESS_H */
+#endif /* VRAMWISE_CLI_PROGRESS_H */

@@ -1,6 +1,6 @@
 /* prose.h - paragraphs for people, fitted to the window. */
-#ifndef HEADROOM_CLI_PROSE_H
-#define HEADROOM_CLI_PROSE_H
+#ifndef VRAMWISE_CLI_PROSE_H
+#define VRAMWISE_CLI_PROSE_H
 
 #include "terminal.h"
 
@@ -9,4 +9,4 @@
 __attribute__((format(printf, 3, 4))) void prose_tell(const terminal *output, terminal_style style,
                                                       const char *format, ...);
 
-#endif /* HEADROOM_CLI_PROSE_H */
+#endif /* VRAMWISE_CLI_PROSE_H */

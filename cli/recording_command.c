@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/units.h"
+#include "vramwise/units.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -15,20 +15,20 @@
 
 #define USUAL_ROWS 10
 
-int recording_command_open(const char *command_name, const char *path, hr_recording **out)
+int recording_command_open(const char *command_name, const char *path, vw_recording **out)
 {
     progress line;
     if (path[0] == '\0') /* as an unset variable in a script leaves it */
         return arguments_refuse(command_name, "the name of the file is empty");
     progress_begin(&line, "reading");
-    const hr_open_options options = {
+    const vw_open_options options = {
         .struct_size = sizeof options,
         .progress = progress_show,
         .progress_context = &line,
     };
-    hr_status status = hr_recording_open(path, &options, out);
+    vw_status status = vw_recording_open(path, &options, out);
     progress_end(&line);
-    return status == HR_OK ? EXIT_DONE : recording_command_fail(command_name, path, status);
+    return status == VW_OK ? EXIT_DONE : recording_command_fail(command_name, path, status);
 }
 
 const char *recording_command_name(const char *path)
@@ -37,7 +37,7 @@ const char *recording_command_name(const char *path)
 }
 
 int recording_command_open_pair(const char *command_name, const char *path, const char *other_path,
-                                hr_recording **out, hr_recording **other)
+                                vw_recording **out, vw_recording **other)
 {
     *other = NULL;
     if (other_path != NULL && strcmp(path, "-") == 0 && strcmp(other_path, "-") == 0)
@@ -47,7 +47,7 @@ int recording_command_open_pair(const char *command_name, const char *path, cons
         return exit_status;
     exit_status = recording_command_open(command_name, other_path, other);
     if (exit_status != EXIT_DONE) {
-        hr_recording_close(*out);
+        vw_recording_close(*out);
         *out = *other = NULL;
     }
     return exit_status;
@@ -68,16 +68,16 @@ void recording_command_print_safely(FILE *to, const char *text)
     }
 }
 
-int recording_command_fail(const char *command_name, const char *path, hr_status status)
+int recording_command_fail(const char *command_name, const char *path, vw_status status)
 {
-    const char *detail = hr_last_error();
+    const char *detail = vw_last_error();
     if (detail[0] == '\0')
-        detail = hr_status_message(status);
-    if (status == HR_ERR_BAD_SETTING || status == HR_ERR_INVALID_ARGUMENT)
+        detail = vw_status_message(status);
+    if (status == VW_ERR_BAD_SETTING || status == VW_ERR_INVALID_ARGUMENT)
         return arguments_refuse(command_name, "%s", detail);
-    if (status == HR_ERR_FILE && ferror(stdout) != 0)
+    if (status == VW_ERR_FILE && ferror(stdout) != 0)
         return EXIT_COULD_NOT; /* main() says so, of every command */
-    fprintf(stderr, "headroom %s: ", command_name);
+    fprintf(stderr, "vramwise %s: ", command_name);
     if (!begins_with_path(detail, recording_command_name(path))) {
         recording_command_print_safely(stderr, recording_command_name(path));
         fputs(": ", stderr);
@@ -87,11 +87,11 @@ int recording_command_fail(const char *command_name, const char *path, hr_status
     return EXIT_COULD_NOT;
 }
 
-hr_report_form recording_command_form(const char *path, bool is_json)
+vw_report_form recording_command_form(const char *path, bool is_json)
 {
     const terminal output = terminal_look();
-    return (hr_report_form){
-        .struct_size = sizeof(hr_report_form),
+    return (vw_report_form){
+        .struct_size = sizeof(vw_report_form),
         .is_json = is_json,
         .has_colour = output.has_colour,
         .has_utf8 = output.has_utf8,
@@ -111,14 +111,14 @@ static bool write_to_standard_output(void *context, const char *bytes, size_t si
     return true;
 }
 
-const hr_output recording_command_output = {NULL, write_to_standard_output};
+const vw_output recording_command_output = {NULL, write_to_standard_output};
 
 bool recording_command_read_size(const char *command_name, const char *option, const char *text,
                                  uint64_t *size_bytes)
 {
     uint64_t size;
-    if (hr_parse_size(text, &size) != HR_OK) {
-        arguments_refuse(command_name, "--%s: %s", option, hr_last_error());
+    if (vw_parse_size(text, &size) != VW_OK) {
+        arguments_refuse(command_name, "--%s: %s", option, vw_last_error());
         return false;
     }
     if (size == 0) {
@@ -139,7 +139,7 @@ bool recording_command_read_size(const char *command_name, const char *option, c
 bool recording_command_read_device(const char *command_name, const char *text, int *device)
 {
     uint64_t number;
-    *device = HR_BUSIEST_DEVICE;
+    *device = VW_BUSIEST_DEVICE;
     if (text == NULL)
         return true;
     if (!arguments_read_number(text, &number) || number > INT_MAX) {

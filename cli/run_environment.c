@@ -15,7 +15,7 @@
 
 bool run_environment_is_disabled(void)
 {
-    const char *value = getenv("HEADROOM_DISABLE");
+    const char *value = getenv("VRAMWISE_DISABLE");
     return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
@@ -68,17 +68,17 @@ static bool find_in(const char *folder, const char *pattern, char *hook, size_t 
 bool run_environment_find_hook(char *hook, size_t capacity)
 {
     static const char *const places[] = {
-        "python/headroom/_start",
-        "../share/headroom/python/headroom/_start",
-        "../lib/python3*/site-packages/headroom/_start",
-        "../lib64/python3*/site-packages/headroom/_start",
-        "../lib/python3*/dist-packages/headroom/_start", /* Debian's */
+        "python/vramwise/_start",
+        "../share/vramwise/python/vramwise/_start",
+        "../lib/python3*/site-packages/vramwise/_start",
+        "../lib64/python3*/site-packages/vramwise/_start",
+        "../lib/python3*/dist-packages/vramwise/_start", /* Debian's */
         "../_start",                                     /* the program inside the package */
     };
     char program[PATH_MAX];
-    const char *given = getenv("HEADROOM_PYTHON");
+    const char *given = getenv("VRAMWISE_PYTHON");
     if (given != NULL && given[0] != '\0')
-        return find_in(given, "headroom/_start", hook, capacity);
+        return find_in(given, "vramwise/_start", hook, capacity);
     if (!find_program_folder(program))
         return false;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
@@ -160,7 +160,7 @@ static bool set_files_folder(const char *place)
         char *slash = strrchr(folder, '/');
         slash[slash == folder ? 1 : 0] = '\0';
     }
-    bool is_set = set_or_unset("HEADROOM_RUN_FOLDER", folder);
+    bool is_set = set_or_unset("VRAMWISE_RUN_FOLDER", folder);
     free(folder);
     return is_set;
 }
@@ -169,24 +169,24 @@ static bool set_files_folder(const char *place)
  * are installed with it. A wheel knows its own. */
 static bool set_library_folder(void)
 {
-    static const char *const places[] = {"libheadroom.so", "../lib/libheadroom.so",
-                                         "../lib64/libheadroom.so", "../lib/*/libheadroom.so"};
+    static const char *const places[] = {"libvramwise.so", "../lib/libvramwise.so",
+                                         "../lib64/libvramwise.so", "../lib/*/libvramwise.so"};
     char program[PATH_MAX], wanted[PATH_MAX];
-    if (getenv("HEADROOM_LIBRARY_DIR") != NULL || !find_program_folder(program))
+    if (getenv("VRAMWISE_LIBRARY_DIR") != NULL || !find_program_folder(program))
         return true;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         if (find_file_in(program, places[i], wanted, sizeof wanted))
-            return setenv("HEADROOM_LIBRARY_DIR", wanted, 1) == 0;
+            return setenv("VRAMWISE_LIBRARY_DIR", wanted, 1) == 0;
     return true;
 }
 
 bool run_environment_set(const char *hook, const char *run_folder_path, const run_wishes *wishes,
                          const char *place)
 {
-    return put_in_front(hook) && set_or_unset("HEADROOM_RUN", run_folder_path) &&
-           set_or_unset("HEADROOM_RUN_ALLOCATOR", wishes->allocator) &&
-           set_or_unset("HEADROOM_RUN_HISTORY", wishes->history) &&
-           set_or_unset("HEADROOM_SPILL", wishes->spill) &&
-           set_or_unset("HEADROOM_RUN_RECORD", place) && set_files_folder(place) &&
+    return put_in_front(hook) && set_or_unset("VRAMWISE_RUN", run_folder_path) &&
+           set_or_unset("VRAMWISE_RUN_ALLOCATOR", wishes->allocator) &&
+           set_or_unset("VRAMWISE_RUN_HISTORY", wishes->history) &&
+           set_or_unset("VRAMWISE_SPILL", wishes->spill) &&
+           set_or_unset("VRAMWISE_RUN_RECORD", place) && set_files_folder(place) &&
            set_library_folder();
 }

@@ -1,6 +1,6 @@
 /* run_environment.h - the variables by which a run is told to the Python processes in it. */
-#ifndef HEADROOM_CLI_RUN_ENVIRONMENT_H
-#define HEADROOM_CLI_RUN_ENVIRONMENT_H
+#ifndef VRAMWISE_CLI_RUN_ENVIRONMENT_H
+#define VRAMWISE_CLI_RUN_ENVIRONMENT_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -14,11 +14,11 @@ typedef struct run_wishes {
     const char *spill;     /* host memory that live data may go to; checked: a size, not 0 */
 } run_wishes;
 
-/* Has the user switched everything off (HEADROOM_DISABLE=1)? */
+/* Has the user switched everything off (VRAMWISE_DISABLE=1)? */
 bool run_environment_is_disabled(void);
 
-/* Finds the folder with Python's start-up hook: in HEADROOM_PYTHON, beside the program as it is in
- * a build folder, in ../share/headroom/python as it is installed, or in the site-packages of the
+/* Finds the folder with Python's start-up hook: in VRAMWISE_PYTHON, beside the program as it is in
+ * a build folder, in ../share/vramwise/python as it is installed, or in the site-packages of the
  * environment in whose bin/ the program is. false: in none of them. */
 bool run_environment_find_hook(char *hook, size_t capacity);
 
@@ -31,4 +31,4 @@ bool run_environment_place_recording(const char *record, char *place, size_t cap
 bool run_environment_set(const char *hook, const char *run_folder_path, const run_wishes *wishes,
                          const char *place);
 
-#endif /* HEADROOM_CLI_RUN_ENVIRONMENT_H */
+#endif /* VRAMWISE_CLI_RUN_ENVIRONMENT_H */

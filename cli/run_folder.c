@@ -43,7 +43,7 @@ static int open_socket(const struct sockaddr_un *address)
 static bool create_in(const char *parent, run_folder *folder)
 {
     struct sockaddr_un address;
-    int length = snprintf(folder->path, sizeof folder->path, "%s/headroom-run.XXXXXX", parent);
+    int length = snprintf(folder->path, sizeof folder->path, "%s/vramwise-run.XXXXXX", parent);
     if (length < 0 || (size_t)length >= sizeof folder->path ||
         !address_in(folder->path, &address)) {
         errno = ENAMETOOLONG;

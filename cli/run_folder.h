@@ -1,12 +1,12 @@
-/* run_folder.h - the private folder of one `headroom run`.
+/* run_folder.h - the private folder of one `vramwise run`.
  *
- * Processes of the run find it by a variable (HEADROOM_RUN) and need to inherit nothing else, so
+ * Processes of the run find it by a variable (VRAMWISE_RUN) and need to inherit nothing else, so
  * that launchers, which close descriptors and start children of children, make no difference. In it
  * are a socket to which they send what happened, and files whose being there says something:
  * `entered` (a Python ran our hook), `torch` (it imported torch), `cuda` (and used a GPU). Only the
  * user can look inside. */
-#ifndef HEADROOM_CLI_RUN_FOLDER_H
-#define HEADROOM_CLI_RUN_FOLDER_H
+#ifndef VRAMWISE_CLI_RUN_FOLDER_H
+#define VRAMWISE_CLI_RUN_FOLDER_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -26,4 +26,4 @@ bool run_folder_has(const run_folder *folder, const char *name);
 /* Removes the folder with everything in it. */
 void run_folder_remove(run_folder *folder);
 
-#endif /* HEADROOM_CLI_RUN_FOLDER_H */
+#endif /* VRAMWISE_CLI_RUN_FOLDER_H */

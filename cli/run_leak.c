@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "headroom/live.h"
+#include "vramwise/live.h"
 
 #include "run_leak_rule.h"
 #include "run_limits.h"
@@ -31,7 +31,7 @@ enum {
 
 void run_leak_begin(run_leak *guard, run_leak_mode mode, const run_folder *folder)
 {
-    bool has_pages = hr_live_is_wanted(); /* its processes ask the same */
+    bool has_pages = vw_live_is_wanted(); /* its processes ask the same */
     *guard = (run_leak){.mode = mode,
                         .folder = folder,
                         .has_pages = has_pages,
@@ -43,25 +43,25 @@ void run_leak_begin(run_leak *guard, run_leak_mode mode, const run_folder *folde
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static bool is_of_run(const run_leak *guard, const hr_job *job)
+static bool is_of_run(const run_leak *guard, const vw_job *job)
 {
-    return job->state == HR_JOB_RUNNING && hr_job_is_of_run(job, guard->folder->path);
+    return job->state == VW_JOB_RUNNING && vw_job_is_of_run(job, guard->folder->path);
 }
 
 /* Who dies first comes first; where nobody knows, who grows faster. */
-static bool is_worse(const hr_job_outlook *one, const hr_job_outlook *other)
+static bool is_worse(const vw_job_outlook *one, const vw_job_outlook *other)
 {
     if (one->full_at_step != other->full_at_step)
-        return one->full_at_step < other->full_at_step; /* HR_LIVE_UNKNOWN is last */
+        return one->full_at_step < other->full_at_step; /* VW_LIVE_UNKNOWN is last */
     return one->bytes_per_step > other->bytes_per_step;
 }
 
 /* Does any device of the job leak, firmly? Then the worst is in `*found`. */
-static bool find_in_job(const hr_job *job, run_leak_news *found)
+static bool find_in_job(const vw_job *job, run_leak_news *found)
 {
     bool is_firm = false;
     for (size_t i = 0; i < job->device_count; i++) {
-        hr_job_outlook outlook;
+        vw_job_outlook outlook;
         if (!run_leak_is_firm(&job->devices[i], &outlook) ||
             (is_firm && !is_worse(&outlook, &found->outlook)))
             continue;
@@ -70,7 +70,7 @@ static bool find_in_job(const hr_job *job, run_leak_news *found)
                                  .rank = job->rank,
                                  .device = job->devices[i].index,
                                  .outlook = outlook,
-                                 .step_ns = hr_job_step_ns(&job->devices[i])};
+                                 .step_ns = vw_job_step_ns(&job->devices[i])};
         memcpy(found->program, job->program, sizeof found->program);
     }
     return is_firm;
@@ -79,9 +79,9 @@ static bool find_in_job(const hr_job *job, run_leak_news *found)
 /* Looks at all of the run's processes, for `*worst`. Answers how many leak. */
 static size_t look(const run_leak *guard, run_leak_news *worst)
 {
-    hr_jobs *jobs = NULL;
+    vw_jobs *jobs = NULL;
     size_t count = 0;
-    if (hr_jobs_read(NULL, &jobs) != HR_OK)
+    if (vw_jobs_read(NULL, &jobs) != VW_OK)
         return 0;
     for (size_t i = 0; i < jobs->job_count; i++) {
         run_leak_news found;
@@ -90,13 +90,13 @@ static size_t look(const run_leak *guard, run_leak_news *worst)
         if (count++ == 0 || is_worse(&found.outlook, &worst->outlook))
             *worst = found;
     }
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
     return count;
 }
 
 /* ---- where the snapshot goes ----------------------------------------------------------------- */
 
-/* What the program is called, in letters that any file name can have: as in headroom-oom-... */
+/* What the program is called, in letters that any file name can have: as in vramwise-oom-... */
 static void copy_stem(const char *program, char stem[MOST_STEM_BYTES + 1])
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -119,7 +119,7 @@ static void copy_stem(const char *program, char stem[MOST_STEM_BYTES + 1])
 /* The folder where the run was started, or one for temporary files. */
 static const char *kept_in(void)
 {
-    const char *started = getenv("HEADROOM_RUN_FOLDER"), *temporary = getenv("TMPDIR");
+    const char *started = getenv("VRAMWISE_RUN_FOLDER"), *temporary = getenv("TMPDIR");
     if (started != NULL && started[0] == '/' && access(started, W_OK | X_OK) == 0)
         return started;
     return temporary != NULL && temporary[0] == '/' ? temporary : "/tmp";
@@ -142,7 +142,7 @@ static bool place_snapshot(run_leak *guard)
         if (i > 1)
             snprintf(attempt, sizeof attempt, "-%d", i);
         int length =
-            snprintf(guard->snapshot, sizeof guard->snapshot, "%s/headroom-leak-%s-%ld%s%s.pickle",
+            snprintf(guard->snapshot, sizeof guard->snapshot, "%s/vramwise-leak-%s-%ld%s%s.pickle",
                      kept_in(), stem, found->process, rank, attempt);
         if (length < 0 || (size_t)length >= sizeof guard->snapshot)
             return false;
@@ -218,7 +218,7 @@ static void tell(run_leak *guard, pid_t job, bool is_over)
     run_report_say("the job is asked to end, because of --on-leak=stop");
     (void)kill(job, SIGTERM);
     guard->kill_ms =
-        run_signals_now_ms() + run_limit_ms("HEADROOM_RUN_STOP_SECONDS", END_LIMIT_SECONDS);
+        run_signals_now_ms() + run_limit_ms("VRAMWISE_RUN_STOP_SECONDS", END_LIMIT_SECONDS);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -230,7 +230,7 @@ static bool has_run_in_environment(const run_leak *guard, long process)
     size_t capacity = 0;
     bool is_found = false;
     snprintf(path, sizeof path, "/proc/%ld/environ", process);
-    snprintf(wanted, sizeof wanted, "HEADROOM_RUN=%s", guard->folder->path);
+    snprintf(wanted, sizeof wanted, "VRAMWISE_RUN=%s", guard->folder->path);
     FILE *environment = fopen(path, "re");
     while (environment != NULL && !is_found && getdelim(&line, &capacity, '\0', environment) > 0)
         is_found = strcmp(line, wanted) == 0;
@@ -243,14 +243,14 @@ static bool has_run_in_environment(const run_leak *guard, long process)
 /* A launcher that is killed takes nobody with it: its ranks are killed as well. */
 static void kill_ranks(const run_leak *guard)
 {
-    hr_jobs *jobs = NULL;
-    if (hr_jobs_read(NULL, &jobs) != HR_OK)
+    vw_jobs *jobs = NULL;
+    if (vw_jobs_read(NULL, &jobs) != VW_OK)
         return;
     for (size_t i = 0; i < jobs->job_count; i++)
         if (is_of_run(guard, &jobs->jobs[i]) &&
             has_run_in_environment(guard, jobs->jobs[i].process))
             (void)kill((pid_t)jobs->jobs[i].process, SIGKILL);
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
 }
 
 static void kill_if_due(run_leak *guard, pid_t job, bool is_over)
@@ -282,7 +282,7 @@ static void look_if_due(run_leak *guard, pid_t job, bool is_over)
     if (guard->leaking_count == 0)
         return;
     guard->stage = RUN_LEAK_ASKED;
-    guard->limit_ms = after_ms + run_limit_ms("HEADROOM_RUN_LEAK_SECONDS", SNAPSHOT_LIMIT_SECONDS);
+    guard->limit_ms = after_ms + run_limit_ms("VRAMWISE_RUN_LEAK_SECONDS", SNAPSHOT_LIMIT_SECONDS);
     if (!ask(guard))
         tell(guard, job, is_over);
 }
@@ -295,7 +295,7 @@ static void wait_for_snapshot(run_leak *guard, const run_news *news, const run_s
         guard->has_snapshot = true;
         guard->stage = RUN_LEAK_EXAMINING;
         guard->limit_ms =
-            now_ms + run_limit_ms("HEADROOM_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
+            now_ms + run_limit_ms("VRAMWISE_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
         guard->doctor = run_report_start_place(guard->snapshot, signals, &guard->place_end);
         if (guard->doctor < 0)
             tell(guard, job, is_over);
@@ -362,7 +362,7 @@ uint64_t run_leak_due_ms(const run_leak *guard)
 
 void run_leak_end(const run_leak *guard)
 {
-    hr_jobs *jobs = NULL;
-    if (guard->has_pages && hr_jobs_read(NULL, &jobs) == HR_OK) /* which removes them */
-        hr_jobs_free(jobs);
+    vw_jobs *jobs = NULL;
+    if (guard->has_pages && vw_jobs_read(NULL, &jobs) == VW_OK) /* which removes them */
+        vw_jobs_free(jobs);
 }

@@ -1,4 +1,4 @@
-/* run_leak.h - the leak guard of `headroom run`: a leak is told while there is time.
+/* run_leak.h - the leak guard of `vramwise run`: a leak is told while there is time.
  *
  * About once a second the pages of the run's processes are read (watch.h). When the memory of one
  * grows and the rule (run_leak_rule.h) is certain of it, that process is asked for a snapshot, the
@@ -8,15 +8,15 @@
  *
  * Asking: a file `ask-PID` in the run's folder, with the path at which the snapshot is wanted. The
  * process removes it, writes the snapshot, and sends the message `snapshot` (run_news.h). */
-#ifndef HEADROOM_CLI_RUN_LEAK_H
-#define HEADROOM_CLI_RUN_LEAK_H
+#ifndef VRAMWISE_CLI_RUN_LEAK_H
+#define VRAMWISE_CLI_RUN_LEAK_H
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h> /* pid_t */
 
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include "run_folder.h"
 #include "run_news.h"
@@ -48,7 +48,7 @@ typedef struct run_leak {
     int place_end; /* of the pipe from the doctor; -1 = none */
 } run_leak;
 
-/* Where there are no pages (hr_live_is_wanted()) there is nothing to do. */
+/* Where there are no pages (vw_live_is_wanted()) there is nothing to do. */
 void run_leak_begin(run_leak *guard, run_leak_mode mode, const run_folder *folder);
 
 /* One turn: looks, asks, waits, tells, ends the job, whatever is due. `is_over`: the job has ended,
@@ -69,4 +69,4 @@ uint64_t run_leak_due_ms(const run_leak *guard);
 /* The job has ended. A process of it that was killed has left its page, which is removed. */
 void run_leak_end(const run_leak *guard);
 
-#endif /* HEADROOM_CLI_RUN_LEAK_H */
+#endif /* VRAMWISE_CLI_RUN_LEAK_H */

@@ -24,31 +24,31 @@
 #define TELLING_SHARE 10
 
 /* Of the first `count` steps of a device. */
-static bool is_certain(const hr_job_device *device, size_t count, hr_job_outlook *out)
+static bool is_certain(const vw_job_device *device, size_t count, vw_job_outlook *out)
 {
-    hr_job_device part = *device;
+    vw_job_device part = *device;
     part.step_count = count;
-    return hr_job_outlook_find(&part, out) == HR_OK && out->is_leak &&
-           out->confidence == HR_CONFIDENCE_HIGH;
+    return vw_job_outlook_find(&part, out) == VW_OK && out->is_leak &&
+           out->confidence == VW_CONFIDENCE_HIGH;
 }
 
 /* Has it used up a tenth of what it could grow by? Where nobody knows that: of what was there. */
-static bool does_matter(const hr_job_device *device, const hr_job_outlook *outlook)
+static bool does_matter(const vw_job_device *device, const vw_job_outlook *outlook)
 {
-    const hr_job_step *first = &device->steps[0];
+    const vw_job_step *first = &device->steps[0];
     if (outlook->last_step <= first->step)
         return false; /* steps that are no count */
     double grown = outlook->bytes_per_step * (double)(outlook->last_step - first->step);
-    double whole = outlook->room_bytes != HR_LIVE_UNKNOWN ? grown + (double)outlook->room_bytes
+    double whole = outlook->room_bytes != VW_LIVE_UNKNOWN ? grown + (double)outlook->room_bytes
                                                           : (double)first->live_bytes;
     return TELLING_SHARE * grown >= whole;
 }
 
-bool run_leak_is_firm(const hr_job_device *device, hr_job_outlook *out)
+bool run_leak_is_firm(const vw_job_device *device, vw_job_outlook *out)
 {
     for (size_t left = device->step_count; left >= device->step_count / 4 && left > 1; left /= 2) {
-        hr_job_device part = *device;
-        hr_job_outlook half, whole;
+        vw_job_device part = *device;
+        vw_job_outlook half, whole;
         part.steps = device->steps + (device->step_count - left);
         part.step_count = left;
         if (is_certain(&part, left, &whole) && is_certain(&part, left / 2, &half) &&

@@ -1,7 +1,7 @@
 /* run_news.h - what the processes of a run have told us.
  *
  * A message is one datagram: its kind, then fields as name=value, with a zero byte between. They
- * come from python/headroom/_watch.py, which lists what happens when. Whatever does not look like
+ * come from python/vramwise/_watch.py, which lists what happens when. Whatever does not look like
  * one is ignored.
  *
  *   oom        rank, device, total, note, text          the first time a process ran out
@@ -15,8 +15,8 @@
  *   snapshot   path, steps                              one that was asked for: see run_leak.h
  *   trouble    text                                     something of ours did not work
  */
-#ifndef HEADROOM_CLI_RUN_NEWS_H
-#define HEADROOM_CLI_RUN_NEWS_H
+#ifndef VRAMWISE_CLI_RUN_NEWS_H
+#define VRAMWISE_CLI_RUN_NEWS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,4 +70,4 @@ const run_process *run_news_first_failure(const run_news *news);
 /* All failures after the first of each process. */
 uint64_t run_news_later_failures(const run_news *news);
 
-#endif /* HEADROOM_CLI_RUN_NEWS_H */
+#endif /* VRAMWISE_CLI_RUN_NEWS_H */

@@ -1,11 +1,11 @@
 /* run_python.h - is it Python, and can it be entered?
  *
- * `headroom run` enters Python through PYTHONPATH. Told to ignore the environment (-E, and -I,
+ * `vramwise run` enters Python through PYTHONPATH. Told to ignore the environment (-E, and -I,
  * which implies it) or to start without `site` (-S), Python does not look there, and the program
  * runs unwatched: that has to be said, and is seen in the command line. Most of it before the
  * start, in what the command is made of: a job may be over before anybody looks at its process. */
-#ifndef HEADROOM_CLI_RUN_PYTHON_H
-#define HEADROOM_CLI_RUN_PYTHON_H
+#ifndef VRAMWISE_CLI_RUN_PYTHON_H
+#define VRAMWISE_CLI_RUN_PYTHON_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,4 +31,4 @@ run_python_look run_python_look_at_command(const char *const *command);
  */
 bool run_python_look_at_process(pid_t process, run_python_look *look);
 
-#endif /* HEADROOM_CLI_RUN_PYTHON_H */
+#endif /* VRAMWISE_CLI_RUN_PYTHON_H */

@@ -15,9 +15,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "headroom/doctor.h"
-#include "headroom/report.h"
-#include "headroom/units.h"
+#include "vramwise/doctor.h"
+#include "vramwise/report.h"
+#include "vramwise/units.h"
 
 #include "recording_command.h" /* recording_command_form, recording_command_output */
 
@@ -47,7 +47,7 @@ void run_report_say(const char *format, ...)
     va_end(args);
     if (length < 0)
         return;
-    fputs("headroom: ", stderr);
+    fputs("vramwise: ", stderr);
     print_safely(line);
     fputc('\n', stderr); /* one write, by command_run()'s setvbuf() */
     free(line);
@@ -77,8 +77,8 @@ static bool print_piece(void *context, const char *bytes, size_t size_bytes)
 /* With quotes where a shell needs them. */
 static void print_path(const char *path)
 {
-    const hr_output output = {NULL, print_piece};
-    (void)hr_write_shell_word(from_here(path), &output);
+    const vw_output output = {NULL, print_piece};
+    (void)vw_write_shell_word(from_here(path), &output);
 }
 
 static void print_process(const run_process *process)
@@ -113,7 +113,7 @@ static char *tell_story(const run_process *process, size_t *size_bytes)
 
 static void print_heading(const run_process *process)
 {
-    fputs("\nheadroom: ", stderr);
+    fputs("\nvramwise: ", stderr);
     print_process(process);
     if (process->failure_number == 0)
         fputs(" had an error about memory that nobody caught.\n\n", stderr);
@@ -123,22 +123,22 @@ static void print_heading(const run_process *process)
         fputs(" ran out of GPU memory.\n\n", stderr);
 }
 
-static bool print_diagnosis(const hr_diagnosis *diagnosis, const char *file)
+static bool print_diagnosis(const vw_diagnosis *diagnosis, const char *file)
 {
-    const hr_report_form form = recording_command_form(file, false);
-    bool is_said = hr_report_doctor(diagnosis, &form, &recording_command_output) == HR_OK;
+    const vw_report_form form = recording_command_form(file, false);
+    bool is_said = vw_report_doctor(diagnosis, &form, &recording_command_output) == VW_OK;
     fflush(stdout);
     return is_said;
 }
 
 /* Both accounts, the better one in full and of the other its sentence. */
-static int print_diagnoses(const run_process *process, const hr_diagnosis *snapshot,
-                           const hr_diagnosis *story)
+static int print_diagnoses(const run_process *process, const vw_diagnosis *snapshot,
+                           const vw_diagnosis *story)
 {
     bool begins_with_story =
-        snapshot == NULL || (story != NULL && hr_diagnosis_sees_more(story, snapshot));
-    const hr_diagnosis *first = begins_with_story ? story : snapshot;
-    if (first == NULL || (snapshot == NULL && first->verdict == HR_VERDICT_NOT_OOM))
+        snapshot == NULL || (story != NULL && vw_diagnosis_sees_more(story, snapshot));
+    const vw_diagnosis *first = begins_with_story ? story : snapshot;
+    if (first == NULL || (snapshot == NULL && first->verdict == VW_VERDICT_NOT_OOM))
         return process->failure_number == 0 ? RUN_REPORT_NOTHING : RUN_REPORT_FAILED;
     print_heading(process);
     const char *name = process->steps != NULL ? "the error and the steps before it" : "the error";
@@ -155,16 +155,16 @@ static int print_diagnoses(const run_process *process, const hr_diagnosis *snaps
 
 static int examine(const run_process *process)
 {
-    hr_diagnosis *snapshot = NULL, *story = NULL;
+    vw_diagnosis *snapshot = NULL, *story = NULL;
     size_t size_bytes = 0;
     char *text = tell_story(process, &size_bytes);
-    if (process->file != NULL && hr_doctor_file(process->file, NULL, &snapshot) != HR_OK)
-        run_report_say("the doctor cannot read the snapshot: %s", hr_last_error());
-    if (text != NULL && size_bytes > 1 && hr_doctor_text(text, size_bytes, NULL, &story) != HR_OK)
-        run_report_say("the doctor cannot read the error: %s", hr_last_error());
+    if (process->file != NULL && vw_doctor_file(process->file, NULL, &snapshot) != VW_OK)
+        run_report_say("the doctor cannot read the snapshot: %s", vw_last_error());
+    if (text != NULL && size_bytes > 1 && vw_doctor_text(text, size_bytes, NULL, &story) != VW_OK)
+        run_report_say("the doctor cannot read the error: %s", vw_last_error());
     int result = print_diagnoses(process, snapshot, story);
-    hr_diagnosis_free(snapshot);
-    hr_diagnosis_free(story);
+    vw_diagnosis_free(snapshot);
+    vw_diagnosis_free(story);
     free(text);
     return result;
 }
@@ -202,7 +202,7 @@ pid_t run_report_start(const run_process *process, const run_signals *signals)
  */
 
 /* The line of what leaks, or else of what is kept for a backward pass that never comes. */
-static const char *place_of_leak(const hr_diagnosis *diagnosis)
+static const char *place_of_leak(const vw_diagnosis *diagnosis)
 {
     static const char *const kinds[] = {"leak", "kept-graph"};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
@@ -215,15 +215,15 @@ static const char *place_of_leak(const hr_diagnosis *diagnosis)
 
 static int write_place(const char *snapshot, int to)
 {
-    hr_diagnosis *diagnosis = NULL;
-    if (hr_doctor_file(snapshot, NULL, &diagnosis) != HR_OK) {
-        run_report_say("the doctor cannot read the snapshot: %s", hr_last_error());
+    vw_diagnosis *diagnosis = NULL;
+    if (vw_doctor_file(snapshot, NULL, &diagnosis) != VW_OK) {
+        run_report_say("the doctor cannot read the snapshot: %s", vw_last_error());
         return RUN_REPORT_FAILED;
     }
     const char *place = place_of_leak(diagnosis);
     size_t length = strnlen(place, RUN_REPORT_PLACE_BYTES - 1);
     bool is_written = write(to, place, length) == (ssize_t)length;
-    hr_diagnosis_free(diagnosis);
+    vw_diagnosis_free(diagnosis);
     return is_written ? RUN_REPORT_SAID : RUN_REPORT_FAILED;
 }
 
@@ -249,23 +249,23 @@ pid_t run_report_start_place(const char *snapshot, const run_signals *signals, i
 /* "; memory runs out at about step 1947, in about 30 min"; "" where it is not known. */
 static void write_end(const run_leak_news *leak, char *text, size_t capacity)
 {
-    char time[HR_DURATION_TEXT_BYTES];
+    char time[VW_DURATION_TEXT_BYTES];
     uint64_t full_at_step = leak->outlook.full_at_step;
     text[0] = '\0';
-    if (full_at_step == HR_LIVE_UNKNOWN)
+    if (full_at_step == VW_LIVE_UNKNOWN)
         return;
     double steps = (double)(full_at_step - leak->outlook.last_step);
     double seconds = steps * (double)leak->step_ns / 1e9;
-    bool has_time = leak->step_ns != HR_LIVE_UNKNOWN && seconds < 1e9;
+    bool has_time = leak->step_ns != VW_LIVE_UNKNOWN && seconds < 1e9;
     snprintf(text, capacity, "; memory runs out at about step %llu%s%s",
              (unsigned long long)full_at_step, has_time ? ", in about " : "",
-             has_time ? hr_format_duration((uint64_t)seconds, time) : "");
+             has_time ? vw_format_duration((uint64_t)seconds, time) : "");
 }
 
 void run_report_leak(const run_leak_news *leak, const char *place, size_t other_count,
                      const char *kept)
 {
-    char pace[HR_SIZE_TEXT_BYTES], rank[32] = "", end[128], others[64] = "";
+    char pace[VW_SIZE_TEXT_BYTES], rank[32] = "", end[128], others[64] = "";
     bool is_ranked = leak->rank >= 0;
     if (is_ranked)
         snprintf(rank, sizeof rank, " (rank %d)", leak->rank);
@@ -278,14 +278,14 @@ void run_report_leak(const run_leak_news *leak, const char *place, size_t other_
     write_end(leak, end, sizeof end);
     run_report_say("a leak: process %ld%s%s: GPU %d's memory grows by %s per step%s", leak->process,
                    rank, others, leak->device,
-                   hr_format_size((uint64_t)leak->outlook.bytes_per_step, pace), end);
+                   vw_format_size((uint64_t)leak->outlook.bytes_per_step, pace), end);
     if (place[0] != '\0')
         run_report_say("what grows is allocated at %s", place);
     if (kept == NULL)
         return;
-    fputs("headroom: the snapshot is ", stderr);
+    fputs("vramwise: the snapshot is ", stderr);
     print_path(kept);
-    fputs("\n  Next:\n    headroom doctor ", stderr);
+    fputs("\n  Next:\n    vramwise doctor ", stderr);
     print_path(kept);
     fputc('\n', stderr);
 }
@@ -295,15 +295,15 @@ void run_report_leak(const run_leak_news *leak, const char *place, size_t other_
 static void print_next_steps(const run_process *process)
 {
     static const char *const commands[] = {"doctor", "stats", "replay"};
-    fputs("\nheadroom: the snapshot is ", stderr);
+    fputs("\nvramwise: the snapshot is ", stderr);
     print_path(process->file);
     fputs("\n  Next:\n", stderr);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        fprintf(stderr, "    headroom %s ", commands[i]);
+        fprintf(stderr, "    vramwise %s ", commands[i]);
         print_path(process->file);
         fputc('\n', stderr);
     }
-    fputs("    headroom tune ", stderr);
+    fputs("    vramwise tune ", stderr);
     print_path(process->file);
     if (process->total_bytes != RUN_NEWS_UNKNOWN)
         fprintf(stderr, " --card %lluMiB\n", (unsigned long long)(process->total_bytes >> 20));
@@ -324,7 +324,7 @@ static void name_others(run_news *news, bool is_over)
         process->is_named = true;
         if (named++ >= MOST_FILES)
             continue;
-        fputs("headroom: ", stderr);
+        fputs("vramwise: ", stderr);
         print_process(process);
         fputs(" ran out as well: ", stderr);
         if (process->file != NULL)
@@ -372,13 +372,13 @@ void run_report_recordings(const run_news *news, bool has_cuda)
         if (process->recording == NULL)
             continue;
         if (process->is_recorded && recorded++ < MOST_FILES) {
-            fputs("headroom: recorded ", stderr);
+            fputs("vramwise: recorded ", stderr);
             print_path(process->recording);
             fputc('\n', stderr);
         } else if (process->is_lost) {
             missing++; /* it has said why */
         } else if (!process->is_recorded && missing++ < MOST_FILES) {
-            fputs("headroom: ", stderr);
+            fputs("vramwise: ", stderr);
             print_process(process);
             fputs(" ended before Python could, by a signal or os._exit(): no recording ", stderr);
             print_path(process->recording);

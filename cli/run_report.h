@@ -2,13 +2,13 @@
  *
  * The doctor runs in a process of its own, a child of ours: never inside the job, and if a
  * recording is too much for it, neither the job nor its exit status suffers. */
-#ifndef HEADROOM_CLI_RUN_REPORT_H
-#define HEADROOM_CLI_RUN_REPORT_H
+#ifndef VRAMWISE_CLI_RUN_REPORT_H
+#define VRAMWISE_CLI_RUN_REPORT_H
 
 #include <stdbool.h>
 #include <sys/types.h> /* pid_t */
 
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include "run_news.h"
 #include "run_signals.h"
@@ -20,7 +20,7 @@ enum {
     RUN_REPORT_FAILED = 2,  /* the reason is there */
 };
 
-/* One line of ours: "headroom: ...". What would steer a terminal is replaced. */
+/* One line of ours: "vramwise: ...". What would steer a terminal is replaced. */
 __attribute__((format(printf, 1, 2))) void run_report_say(const char *format, ...);
 
 /* Starts the doctor on what is known of `process`. Its process, or -1: it could not be started, and
@@ -37,9 +37,9 @@ typedef struct run_leak_news {
     long process;
     int rank; /* -1 = none */
     int device;
-    char program[HR_JOB_TEXT_BYTES];
-    hr_job_outlook outlook;
-    uint64_t step_ns; /* HR_LIVE_UNKNOWN */
+    char program[VW_JOB_TEXT_BYTES];
+    vw_job_outlook outlook;
+    uint64_t step_ns; /* VW_LIVE_UNKNOWN */
 } run_leak_news;
 
 /* Starts a doctor who looks in a snapshot for the line that leaks, and writes it, if there is one,
@@ -65,4 +65,4 @@ void run_report_rest(run_news *news);
  * did any process use a GPU? */
 void run_report_recordings(const run_news *news, bool has_cuda);
 
-#endif /* HEADROOM_CLI_RUN_REPORT_H */
+#endif /* VRAMWISE_CLI_RUN_REPORT_H */

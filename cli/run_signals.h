@@ -9,8 +9,8 @@
  * nothing but tell of the signals it gets. What the witness got as well is not passed on. On a busy
  * machine it may get one and not run for a while: so before a signal is passed on, the witness must
  * be seen waiting for one, with nothing pending. */
-#ifndef HEADROOM_CLI_RUN_SIGNALS_H
-#define HEADROOM_CLI_RUN_SIGNALS_H
+#ifndef VRAMWISE_CLI_RUN_SIGNALS_H
+#define VRAMWISE_CLI_RUN_SIGNALS_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -52,4 +52,4 @@ int run_signals_pass_on(run_signals *signals, pid_t job);
 /* Ends the witness. Signals stay blocked: the program is about to end. */
 void run_signals_end(run_signals *signals);
 
-#endif /* HEADROOM_CLI_RUN_SIGNALS_H */
+#endif /* VRAMWISE_CLI_RUN_SIGNALS_H */

@@ -60,7 +60,7 @@ typedef struct job {
 
 static int could_not_start(const char *program, int reason)
 {
-    fprintf(stderr, "headroom run: cannot start '%s': %s\n", program, strerror(reason));
+    fprintf(stderr, "vramwise run: cannot start '%s': %s\n", program, strerror(reason));
     return EXIT_COULD_NOT_START;
 }
 
@@ -117,8 +117,8 @@ static void say_closed(job *watched, char letter)
         return;
     watched->has_said_closed = true;
     run_report_say("the program is not watched: 'python -%c' %s", letter,
-                   letter == 'S' ? "starts without the module site, through which headroom enters"
-                                 : "ignores PYTHONPATH, through which headroom enters");
+                   letter == 'S' ? "starts without the module site, through which vramwise enters"
+                                 : "ignores PYTHONPATH, through which vramwise enters");
 }
 
 /* Before the start: by what the command is made of. */
@@ -146,7 +146,7 @@ static void say_what_was_missed(const job *watched)
     bool has_entered = run_folder_has(folder, "entered");
     bool has_lasted = watched->look_again_ms == 0; /* what fails at its start does not, nor enter */
     if (!has_entered && watched->is_python && has_lasted && !watched->has_said_closed)
-        run_report_say("the program was not watched: Python did not run headroom's start-up hook "
+        run_report_say("the program was not watched: Python did not run vramwise's start-up hook "
                        "(it does not where PYTHONPATH is changed, or with -I, -E or -S)");
     else if (has_entered && !run_folder_has(folder, "torch") && isatty(STDERR_FILENO) == 1 &&
              !watched->options->has_record)
@@ -218,7 +218,7 @@ static void call_doctor(job *watched, uint64_t now_ms)
     }
     watched->doctor = run_report_start(first, &watched->signals);
     watched->doctor_limit_ms =
-        now_ms + run_limit_ms("HEADROOM_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
+        now_ms + run_limit_ms("VRAMWISE_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
     watched->stage = DOCTOR_AT_WORK;
     if (watched->doctor < 0) {
         watched->stage = DOCTOR_DONE;
@@ -397,7 +397,7 @@ int run_watch(char **command, const run_watch_options *options)
     }
     run_news_init(&watched.news);
     run_leak_begin(&watched.guard, options->on_leak, options->folder);
-    watched.report_after_ms = run_limit_ms("HEADROOM_RUN_REPORT_SECONDS", REPORT_AFTER_SECONDS);
+    watched.report_after_ms = run_limit_ms("VRAMWISE_RUN_REPORT_SECONDS", REPORT_AFTER_SECONDS);
     int exit_status = follow(&watched, command);
     end_metrics(&watched);
     run_news_deinit(&watched.news);

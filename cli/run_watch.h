@@ -1,6 +1,6 @@
 /* run_watch.h - one job from its start to its end. */
-#ifndef HEADROOM_CLI_RUN_WATCH_H
-#define HEADROOM_CLI_RUN_WATCH_H
+#ifndef VRAMWISE_CLI_RUN_WATCH_H
+#define VRAMWISE_CLI_RUN_WATCH_H
 
 #include <stdbool.h>
 
@@ -14,7 +14,7 @@ typedef struct run_metrics {
 } run_metrics;
 #include "run_leak.h"
 
-/* `headroom run` could not start the command: what env, nohup and timeout end with, too. */
+/* `vramwise run` could not start the command: what env, nohup and timeout end with, too. */
 enum { EXIT_COULD_NOT_START = 125, EXIT_SIGNAL_BASE = 128 };
 
 typedef struct run_watch_options {
@@ -29,8 +29,8 @@ typedef struct run_watch_options {
  * it, EXIT_COULD_NOT_START with a message where it could not be started. */
 int run_watch(char **command, const run_watch_options *options);
 
-/* Becomes the command, as if headroom were not there. Returns only if that fails, with a message.
+/* Becomes the command, as if vramwise were not there. Returns only if that fails, with a message.
  */
 int run_watch_become(char **command);
 
-#endif /* HEADROOM_CLI_RUN_WATCH_H */
+#endif /* VRAMWISE_CLI_RUN_WATCH_H */

@@ -39,7 +39,7 @@ static uint64_t idle_bytes(const segment_map_row *row)
 }
 
 /* Puts the segment among the rows, if it has more idle bytes than the last of them. */
-static bool choose_segment(void *context, const hr_segment_info *segment)
+static bool choose_segment(void *context, const vw_segment_info *segment)
 {
     segment_map *map = context;
     const uint64_t idle = segment->total_bytes - segment->active_bytes;
@@ -73,7 +73,7 @@ static uint64_t cell_count(const segment_map *map, const segment_map_row *row)
 }
 
 /* Adds a live block to every cell it reaches into. */
-static void fill_cells(const segment_map *map, segment_map_row *row, const hr_block_info *block)
+static void fill_cells(const segment_map *map, segment_map_row *row, const vw_block_info *block)
 {
     uint64_t at = block->address - row->address;
     const uint64_t end = at + block->size_bytes;
@@ -87,10 +87,10 @@ static void fill_cells(const segment_map *map, segment_map_row *row, const hr_bl
     }
 }
 
-static bool look_at_block(void *context, const hr_segment_info *segment, const hr_block_info *block)
+static bool look_at_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     segment_map *map = context;
-    if (block->state == HR_BLOCK_FREE) {
+    if (block->state == VW_BLOCK_FREE) {
         map->idle_piece_count++;
         if (block->size_bytes > map->largest_idle_bytes)
             map->largest_idle_bytes = block->size_bytes;
@@ -102,16 +102,16 @@ static bool look_at_block(void *context, const hr_segment_info *segment, const h
     return true;
 }
 
-hr_status segment_map_take(segment_map *map, hr_pool *pool, uint64_t bytes_per_cell,
+vw_status segment_map_take(segment_map *map, vw_pool *pool, uint64_t bytes_per_cell,
                            unsigned width_columns)
 {
-    const hr_walker chooser = {.context = map, .segment = choose_segment};
-    const hr_walker filler = {.context = map, .block = look_at_block};
+    const vw_walker chooser = {.context = map, .segment = choose_segment};
+    const vw_walker filler = {.context = map, .block = look_at_block};
     uint64_t longest_bytes = 1;
 
     memset(map, 0, sizeof *map);
-    hr_status status = hr_pool_walk(pool, &chooser, false);
-    if (status != HR_OK)
+    vw_status status = vw_pool_walk(pool, &chooser, false);
+    if (status != VW_OK)
         return status;
     for (size_t i = 0; i < map->row_count; i++)
         if (map->rows[i].total_bytes > longest_bytes)
@@ -122,7 +122,7 @@ hr_status segment_map_take(segment_map *map, hr_pool *pool, uint64_t bytes_per_c
     if (longest_bytes / SEGMENT_MAP_MOST_CELLS >= bytes_per_cell)
         bytes_per_cell = longest_bytes / SEGMENT_MAP_MOST_CELLS + 1;
     map->bytes_per_cell = bytes_per_cell;
-    return hr_pool_walk(pool, &filler, false);
+    return vw_pool_walk(pool, &filler, false);
 }
 
 /* ---- drawing --------------------------------------------------------------------------------- */

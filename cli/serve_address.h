@@ -8,8 +8,8 @@
  * have a name of its own resolve to 127.0.0.1 and then read what is served there, as if it were its
  * own; the Host header of such a request has that name, and it is refused. The port may differ:
  * that is how a forwarded one (ssh -L) looks, and no name is trusted for its port. */
-#ifndef HEADROOM_CLI_SERVE_ADDRESS_H
-#define HEADROOM_CLI_SERVE_ADDRESS_H
+#ifndef VRAMWISE_CLI_SERVE_ADDRESS_H
+#define VRAMWISE_CLI_SERVE_ADDRESS_H
 
 #include <arpa/inet.h> /* INET6_ADDRSTRLEN */
 #include <stdbool.h>
@@ -47,4 +47,4 @@ bool serve_address_is_meant(const serve_address *address, const char *host_heade
 #define SERVE_HOST_BYTES 256
 void serve_address_host(const serve_address *address, char host[SERVE_HOST_BYTES]);
 
-#endif /* HEADROOM_CLI_SERVE_ADDRESS_H */
+#endif /* VRAMWISE_CLI_SERVE_ADDRESS_H */

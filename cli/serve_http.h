@@ -3,8 +3,8 @@
  *
  * A server runs in threads of its own, one for each door, and takes no signal: those are the
  * program's. One who does not read keeps nobody waiting, and is let go after a while. */
-#ifndef HEADROOM_CLI_SERVE_HTTP_H
-#define HEADROOM_CLI_SERVE_HTTP_H
+#ifndef VRAMWISE_CLI_SERVE_HTTP_H
+#define VRAMWISE_CLI_SERVE_HTTP_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -52,4 +52,4 @@ void serve_stop(serve_server *server);
 void serve_block_signals(sigset_t *ending_signals);
 void serve_wait(const sigset_t *ending_signals);
 
-#endif /* HEADROOM_CLI_SERVE_HTTP_H */
+#endif /* VRAMWISE_CLI_SERVE_HTTP_H */

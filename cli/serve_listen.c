@@ -127,9 +127,9 @@ void serve_listen_explain(const char *command_name, const serve_address *where, 
     char host[SERVE_HOST_BYTES];
     (void)snprintf(host, sizeof host, where->is_ipv6 ? "[%s]" : "%s", where->text);
     if (reason == EADDRINUSE)
-        fprintf(stderr, "headroom %s: %s:%u is in use by another program; %s\n", command_name, host,
+        fprintf(stderr, "vramwise %s: %s:%u is in use by another program; %s\n", command_name, host,
                 (unsigned)where->port, advice);
     else
-        fprintf(stderr, "headroom %s: cannot serve at %s:%u: %s\n", command_name, host,
+        fprintf(stderr, "vramwise %s: cannot serve at %s:%u: %s\n", command_name, host,
                 (unsigned)where->port, strerror(reason));
 }

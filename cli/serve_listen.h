@@ -2,8 +2,8 @@
  *
  * Where no address was named it is at 127.0.0.1 and at ::1, on the same port: whichever a
  * browser takes for "localhost" is ours, and no other program's page can be mistaken for it. */
-#ifndef HEADROOM_CLI_SERVE_LISTEN_H
-#define HEADROOM_CLI_SERVE_LISTEN_H
+#ifndef VRAMWISE_CLI_SERVE_LISTEN_H
+#define VRAMWISE_CLI_SERVE_LISTEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,4 +26,4 @@ void serve_listen_close(serve_doors *doors);
 void serve_listen_explain(const char *command_name, const serve_address *where, int reason,
                           const char *advice);
 
-#endif /* HEADROOM_CLI_SERVE_LISTEN_H */
+#endif /* VRAMWISE_CLI_SERVE_LISTEN_H */

@@ -10,48 +10,48 @@
 enum { PLAIN, AUTOCAST, CHECKPOINTING, CHUNKED_LOSS, ACCUMULATION, FUSED, KEPT_GRAPH, INFERENCE };
 enum { LOSS_CHUNKS = 8 };
 
-static void set_nothing(hr_plan_settings *settings)
+static void set_nothing(vw_plan_settings *settings)
 {
     (void)settings;
 }
 
-static void set_autocast(hr_plan_settings *settings)
+static void set_autocast(vw_plan_settings *settings)
 {
-    settings->precision = HR_PRECISION_AMP_BF16;
+    settings->precision = VW_PRECISION_AMP_BF16;
 }
 
-static void set_checkpointing(hr_plan_settings *settings)
+static void set_checkpointing(vw_plan_settings *settings)
 {
-    settings->checkpointing = HR_CHECKPOINTING_FULL;
+    settings->checkpointing = VW_CHECKPOINTING_FULL;
 }
 
-static void set_chunked_loss(hr_plan_settings *settings)
+static void set_chunked_loss(vw_plan_settings *settings)
 {
     set_checkpointing(settings);
     settings->loss_chunks = LOSS_CHUNKS;
 }
 
-static void set_accumulation(hr_plan_settings *settings)
+static void set_accumulation(vw_plan_settings *settings)
 {
     set_chunked_loss(settings);
     settings->accumulation = settings->batch;
     settings->batch = 1;
 }
 
-static void set_fused(hr_plan_settings *settings)
+static void set_fused(vw_plan_settings *settings)
 {
     set_accumulation(settings);
-    settings->optimizer = HR_OPTIMIZER_ADAMW_FUSED;
+    settings->optimizer = VW_OPTIMIZER_ADAMW_FUSED;
 }
 
-static void set_kept_graph(hr_plan_settings *settings)
+static void set_kept_graph(vw_plan_settings *settings)
 {
-    settings->mode = HR_PLAN_MODE_KEEP_GRAPH;
+    settings->mode = VW_PLAN_MODE_KEEP_GRAPH;
 }
 
-static void set_inference(hr_plan_settings *settings)
+static void set_inference(vw_plan_settings *settings)
 {
-    settings->mode = HR_PLAN_MODE_INFERENCE;
+    settings->mode = VW_PLAN_MODE_INFERENCE;
 }
 
 static const technique techniques[TECHNIQUES_COUNT] = {
@@ -119,7 +119,7 @@ static const char *without_layer(const char *place)
                                                                            : place;
 }
 
-static technique_change *change_of(technique_result *result, const hr_frame *where)
+static technique_change *change_of(technique_result *result, const vw_frame *where)
 {
     const char *place = without_layer(where->file);
     for (size_t i = 0; i < result->change_count; i++) {
@@ -150,14 +150,14 @@ static int larger_first(const void *left, const void *right)
     return order != 0 ? order : strcmp(one->function, other->function);
 }
 
-static hr_status compare(const hr_recording *before, technique_result *result)
+static vw_status compare(const vw_recording *before, technique_result *result)
 {
-    hr_diff_report *report = NULL;
-    hr_status status = hr_recordings_diff(before, result->recording, &report);
-    if (status != HR_OK)
+    vw_diff_report *report = NULL;
+    vw_status status = vw_recordings_diff(before, result->recording, &report);
+    if (status != VW_OK)
         return status;
     for (size_t i = 0; i < report->change_count; i++) {
-        const hr_change *found = &report->changes[i];
+        const vw_change *found = &report->changes[i];
         technique_change *change = found->where != NULL ? change_of(result, found->where) : NULL;
         if (change == NULL)
             continue;
@@ -165,48 +165,48 @@ static hr_status compare(const hr_recording *before, technique_result *result)
         change->after_bytes += found->after_bytes;
         change->layer_count += change->place != found->where->file;
     }
-    hr_diff_report_free(report);
+    vw_diff_report_free(report);
     qsort(result->changes, result->change_count, sizeof *result->changes, larger_first);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static hr_status run_one(const hr_plan_model *model, size_t number, technique_result *results,
+static vw_status run_one(const vw_plan_model *model, size_t number, technique_result *results,
                          size_t point_count)
 {
     technique_result *result = &results[number];
     const technique *chosen = &techniques[number];
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = TECHNIQUES_BATCH;
     settings.sequence = TECHNIQUES_SEQUENCE;
     chosen->set(&settings);
-    hr_status status = hr_plan_live_line(model, &settings, result->points, point_count);
-    if (status == HR_OK)
-        status = hr_plan_record(model, &settings, &result->recording);
-    for (size_t i = 0; i < point_count && status == HR_OK; i++)
+    vw_status status = vw_plan_live_line(model, &settings, result->points, point_count);
+    if (status == VW_OK)
+        status = vw_plan_record(model, &settings, &result->recording);
+    for (size_t i = 0; i < point_count && status == VW_OK; i++)
         if (result->points[i] > result->peak_bytes)
             result->peak_bytes = result->points[i];
-    return status == HR_OK && chosen->compared_to != number
+    return status == VW_OK && chosen->compared_to != number
                ? compare(results[chosen->compared_to].recording, result)
                : status;
 }
 
-hr_status techniques_run(technique_result results[TECHNIQUES_COUNT], size_t point_count)
+vw_status techniques_run(technique_result results[TECHNIQUES_COUNT], size_t point_count)
 {
-    hr_plan_model *model = NULL;
+    vw_plan_model *model = NULL;
     memset(results, 0, TECHNIQUES_COUNT * sizeof *results);
-    hr_status status = hr_plan_model_open(TECHNIQUES_MODEL, &model);
-    for (size_t i = 0; i < TECHNIQUES_COUNT && status == HR_OK; i++)
+    vw_status status = vw_plan_model_open(TECHNIQUES_MODEL, &model);
+    for (size_t i = 0; i < TECHNIQUES_COUNT && status == VW_OK; i++)
         status = run_one(model, i, results, point_count);
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
     return status;
 }
 
 void techniques_free(technique_result results[TECHNIQUES_COUNT])
 {
     for (size_t i = 0; i < TECHNIQUES_COUNT; i++)
-        hr_recording_close(results[i].recording);
+        vw_recording_close(results[i].recording);
     memset(results, 0, TECHNIQUES_COUNT * sizeof *results);
 }

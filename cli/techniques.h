@@ -1,16 +1,16 @@
 /* techniques.h - ways to train with less memory, one after the other on one model.
  *
- * Every technique is a plan (headroom/plan.h): its step is run tensor by tensor, recorded, and held
+ * Every technique is a plan (vramwise/plan.h): its step is run tensor by tensor, recorded, and held
  * against the step of the technique it is compared to. Nothing is prepared; what is told is what
  * came out. */
-#ifndef HEADROOM_CLI_TECHNIQUES_H
-#define HEADROOM_CLI_TECHNIQUES_H
+#ifndef VRAMWISE_CLI_TECHNIQUES_H
+#define VRAMWISE_CLI_TECHNIQUES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/plan.h"
-#include "headroom/status.h"
+#include "vramwise/plan.h"
+#include "vramwise/status.h"
 
 #define TECHNIQUES_MODEL "gpt2"
 enum {
@@ -26,7 +26,7 @@ typedef struct technique {
     size_t compared_to;                      /* an earlier one; itself: to none */
     const char *words;                       /* what it does, a sentence or two */
     const char *const *code;                 /* what to write in PyTorch; ends with NULL */
-    void (*set)(hr_plan_settings *settings); /* on top of the plain step's */
+    void (*set)(vw_plan_settings *settings); /* on top of the plain step's */
 } technique;
 
 const technique *technique_number(size_t number); /* < TECHNIQUES_COUNT */
@@ -40,7 +40,7 @@ typedef struct technique_change {
 } technique_change;
 
 typedef struct technique_result {
-    hr_recording *recording; /* owned */
+    vw_recording *recording; /* owned */
     uint64_t peak_bytes;
     uint64_t points[TECHNIQUES_MOST_POINTS];           /* live bytes over the step */
     technique_change changes[TECHNIQUES_MOST_CHANGES]; /* largest difference first */
@@ -49,8 +49,8 @@ typedef struct technique_result {
 
 /* Runs all of them; lines have `point_count` points, 1 to TECHNIQUES_MOST_POINTS. On failure what
  * was done may still be freed, as after success. */
-HR_MUST_CHECK hr_status techniques_run(technique_result results[TECHNIQUES_COUNT],
+VW_MUST_CHECK vw_status techniques_run(technique_result results[TECHNIQUES_COUNT],
                                        size_t point_count);
 void techniques_free(technique_result results[TECHNIQUES_COUNT]);
 
-#endif /* HEADROOM_CLI_TECHNIQUES_H */
+#endif /* VRAMWISE_CLI_TECHNIQUES_H */

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "headroom/units.h" /* hr_format_size */
+#include "vramwise/units.h" /* vw_format_size */
 
 #include "memory_line.h"
 #include "prose.h"
@@ -28,16 +28,16 @@ size_t techniques_report_points(const terminal *output)
 
 static void tell_peak(const technique_result *results, size_t number, const terminal *output)
 {
-    char peak[HR_SIZE_TEXT_BYTES], other[HR_SIZE_TEXT_BYTES];
+    char peak[VW_SIZE_TEXT_BYTES], other[VW_SIZE_TEXT_BYTES];
     size_t before = technique_number(number)->compared_to;
     uint64_t now_bytes = results[number].peak_bytes, then_bytes = results[before].peak_bytes;
-    hr_format_size(now_bytes, peak);
+    vw_format_size(now_bytes, peak);
     if (before == number) {
         prose_tell(output, TERMINAL_PLAIN, "Peak %s", peak);
         return;
     }
     bool is_less = now_bytes < then_bytes;
-    hr_format_size(is_less ? then_bytes - now_bytes : now_bytes - then_bytes, other);
+    vw_format_size(is_less ? then_bytes - now_bytes : now_bytes - then_bytes, other);
     if (now_bytes == then_bytes)
         prose_tell(output, TERMINAL_PLAIN, "Peak %s, as %zu has it", peak, before + 1);
     else
@@ -57,9 +57,9 @@ static void draw_line(const technique_result *result, size_t point_count, uint64
 
 static void tell_change(const technique_change *change, const terminal *output)
 {
-    char size[HR_SIZE_TEXT_BYTES], layers[40] = "";
+    char size[VW_SIZE_TEXT_BYTES], layers[40] = "";
     bool is_less = change->after_bytes < change->before_bytes;
-    hr_format_size(is_less ? change->before_bytes - change->after_bytes
+    vw_format_size(is_less ? change->before_bytes - change->after_bytes
                            : change->after_bytes - change->before_bytes,
                    size);
     if (change->layer_count > 1)
@@ -106,8 +106,8 @@ void techniques_report_print(const technique_result results[TECHNIQUES_COUNT], s
     }
     putchar('\n');
     prose_tell(output, TERMINAL_PLAIN,
-               "The same for your own model: headroom plan. Its --write-trace saves a step as a "
-               "recording, and headroom diff shows all that differs between two of them.");
+               "The same for your own model: vramwise plan. Its --write-trace saves a step as a "
+               "recording, and vramwise diff shows all that differs between two of them.");
 }
 
 /* ---- for programs ---------------------------------------------------------------------------- */

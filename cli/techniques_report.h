@@ -1,6 +1,6 @@
 /* techniques_report.h - the tour of techniques, told to people and to programs. */
-#ifndef HEADROOM_CLI_TECHNIQUES_REPORT_H
-#define HEADROOM_CLI_TECHNIQUES_REPORT_H
+#ifndef VRAMWISE_CLI_TECHNIQUES_REPORT_H
+#define VRAMWISE_CLI_TECHNIQUES_REPORT_H
 
 #include "techniques.h"
 #include "terminal.h"
@@ -14,4 +14,4 @@ void techniques_report_print(const technique_result results[TECHNIQUES_COUNT], s
 void techniques_report_print_json(const technique_result results[TECHNIQUES_COUNT],
                                   size_t point_count);
 
-#endif /* HEADROOM_CLI_TECHNIQUES_REPORT_H */
+#endif /* VRAMWISE_CLI_TECHNIQUES_REPORT_H */

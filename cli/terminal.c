@@ -78,8 +78,8 @@ int terminal_finish(int exit_status)
     if (!has_failed || errno == EPIPE)
         return exit_status;
     if (errno != 0)
-        fprintf(stderr, "headroom: cannot write to standard output: %s\n", strerror(errno));
+        fprintf(stderr, "vramwise: cannot write to standard output: %s\n", strerror(errno));
     else
-        fprintf(stderr, "headroom: cannot write to standard output\n");
+        fprintf(stderr, "vramwise: cannot write to standard output\n");
     return EXIT_COULD_NOT;
 }

@@ -2,8 +2,8 @@
  *
  * People's text may use colour and the width of a window; a pipe or a file gets plain text of a
  * fixed width, so that what a script reads does not depend on where it runs. */
-#ifndef HEADROOM_CLI_TERMINAL_H
-#define HEADROOM_CLI_TERMINAL_H
+#ifndef VRAMWISE_CLI_TERMINAL_H
+#define VRAMWISE_CLI_TERMINAL_H
 
 #include <stdbool.h>
 
@@ -33,7 +33,7 @@ const char *terminal_style_code(const terminal *output, terminal_style style);
 
 /* Flushes standard output and answers how the program ends: `exit_status`, or EXIT_COULD_NOT with
  * a message on standard error if not everything could be written. A reader that went away
- * (`headroom help | head -1`) is no failure. Nothing may be written to standard output after. */
+ * (`vramwise help | head -1`) is no failure. Nothing may be written to standard output after. */
 int terminal_finish(int exit_status);
 
-#endif /* HEADROOM_CLI_TERMINAL_H */
+#endif /* VRAMWISE_CLI_TERMINAL_H */

@@ -19,51 +19,51 @@ enum {
 
 /* ---- what rows say --------------------------------------------------------------------------- */
 
-static uint64_t value_of(const top_row *row, hr_live_field field)
+static uint64_t value_of(const top_row *row, vw_live_field field)
 {
-    const hr_job_device *device = row->row->device;
-    return device != NULL ? device->values[field] : (uint64_t)HR_LIVE_UNKNOWN;
+    const vw_job_device *device = row->row->device;
+    return device != NULL ? device->values[field] : (uint64_t)VW_LIVE_UNKNOWN;
 }
 
 /* As a number to compare and to show; not finite: not known. */
 static double bytes(uint64_t value)
 {
-    return value == HR_LIVE_UNKNOWN ? (double)NAN : (double)value;
+    return value == VW_LIVE_UNKNOWN ? (double)NAN : (double)value;
 }
 
 static double live_of(const top_row *row)
 {
-    return bytes(value_of(row, HR_LIVE_LIVE_BYTES));
+    return bytes(value_of(row, VW_LIVE_LIVE_BYTES));
 }
 
 static double reserved_of(const top_row *row)
 {
-    return bytes(value_of(row, HR_LIVE_RESERVED_BYTES));
+    return bytes(value_of(row, VW_LIVE_RESERVED_BYTES));
 }
 
 static double peak_of(const top_row *row)
 {
-    return bytes(value_of(row, HR_LIVE_PEAK_LIVE_BYTES));
+    return bytes(value_of(row, VW_LIVE_PEAK_LIVE_BYTES));
 }
 
 static double largest_of(const top_row *row)
 {
-    return bytes(value_of(row, HR_LIVE_LARGEST_FREE_BYTES));
+    return bytes(value_of(row, VW_LIVE_LARGEST_FREE_BYTES));
 }
 
 static double pinned_of(const top_row *row)
 {
-    return bytes(value_of(row, HR_LIVE_PINNED_BYTES));
+    return bytes(value_of(row, VW_LIVE_PINNED_BYTES));
 }
 
 static double spilled_of(const top_row *row)
 {
-    return bytes(value_of(row, HR_LIVE_SPILLED_BYTES));
+    return bytes(value_of(row, VW_LIVE_SPILLED_BYTES));
 }
 
 static double steps_of(const top_row *row)
 {
-    return bytes(value_of(row, HR_LIVE_STEPS));
+    return bytes(value_of(row, VW_LIVE_STEPS));
 }
 
 static double memory_of(const top_row *row)
@@ -134,7 +134,7 @@ static double urgency_of(const top_row *row)
 {
     if (row->note_count == 0)
         return 0;
-    return HR_NOTE_KIND_COUNT - (double)row->notes[0].kind + (row->notes[0].is_urgent ? 100 : 0);
+    return VW_NOTE_KIND_COUNT - (double)row->notes[0].kind + (row->notes[0].is_urgent ? 100 : 0);
 }
 
 /* ---- the columns ----------------------------------------------------------------------------- */
@@ -238,7 +238,7 @@ void top_column_cell(top_column column, const top_row *row, char cell[TOP_CELL_B
         snprintf(cell, TOP_CELL_BYTES, "%s", row->note_count > 0 ? row->notes[0].word : "");
     else if (column == TOP_TREND)
         snprintf(cell, TOP_CELL_BYTES, "%s", row->trend_count > 0 ? "trend" : "");
-    else if (column == TOP_GPU && row->row->place == HR_ROW_ON_UNKNOWN_GPU)
+    else if (column == TOP_GPU && row->row->place == VW_ROW_ON_UNKNOWN_GPU)
         snprintf(cell, TOP_CELL_BYTES, "?");
     else
         number_cell(column, columns[column].number(row), cell);

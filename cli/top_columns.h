@@ -3,8 +3,8 @@
  *
  * Every column has a place and an importance. A narrow window has the important ones; a column that
  * no row has anything for is left out. The program's name and the note share what is left. */
-#ifndef HEADROOM_CLI_TOP_COLUMNS_H
-#define HEADROOM_CLI_TOP_COLUMNS_H
+#ifndef VRAMWISE_CLI_TOP_COLUMNS_H
+#define VRAMWISE_CLI_TOP_COLUMNS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,4 +58,4 @@ typedef struct top_layout {
 
 top_layout top_columns_fit(const top_rows *rows, unsigned width_columns);
 
-#endif /* HEADROOM_CLI_TOP_COLUMNS_H */
+#endif /* VRAMWISE_CLI_TOP_COLUMNS_H */

@@ -3,8 +3,8 @@
  * A crash cannot run curses any more. So the terminal's settings and the letters that reset it are
  * kept ready, and the handler of a crash only writes them; then what would have happened, happens.
  */
-#ifndef HEADROOM_CLI_TOP_CRASH_H
-#define HEADROOM_CLI_TOP_CRASH_H
+#ifndef VRAMWISE_CLI_TOP_CRASH_H
+#define VRAMWISE_CLI_TOP_CRASH_H
 
 /* Keeps the terminal's settings, as they are before curses changes them. */
 void top_crash_remember(void);
@@ -13,4 +13,4 @@ void top_crash_remember(void);
 void top_crash_watch(void);
 void top_crash_forget(void);
 
-#endif /* HEADROOM_CLI_TOP_CRASH_H */
+#endif /* VRAMWISE_CLI_TOP_CRASH_H */

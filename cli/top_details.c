@@ -47,33 +47,33 @@ __attribute__((format(printf, 3, 4))) static void add(fact_list *facts, const ch
 static void add_size(fact_list *facts, const char *label, uint64_t size_bytes)
 {
     top_number text;
-    if (size_bytes != HR_LIVE_UNKNOWN)
+    if (size_bytes != VW_LIVE_UNKNOWN)
         add(facts, label, "%s", top_size(size_bytes, text));
 }
 
 static void add_memory(fact_list *facts, const top_row *row, const uint64_t *values)
 {
     top_number size, share;
-    add_size(facts, "live", values[HR_LIVE_LIVE_BYTES]);
-    add_size(facts, "reserved", values[HR_LIVE_RESERVED_BYTES]);
+    add_size(facts, "live", values[VW_LIVE_LIVE_BYTES]);
+    add_size(facts, "reserved", values[VW_LIVE_RESERVED_BYTES]);
     if (isfinite(row->figures.idle_share))
         add(facts, "idle", "%s, %s of reserved", top_size(row->figures.idle_bytes, size),
             top_share(row->figures.idle_share, share));
-    add_size(facts, "largest free", values[HR_LIVE_LARGEST_FREE_BYTES]);
-    add_size(facts, "peak live", values[HR_LIVE_PEAK_LIVE_BYTES]);
-    add_size(facts, "peak reserved", values[HR_LIVE_PEAK_RESERVED_BYTES]);
-    add_size(facts, "limit", values[HR_LIVE_LIMIT_BYTES]);
-    add_size(facts, "device", values[HR_LIVE_DEVICE_TOTAL_BYTES]);
-    add_size(facts, "device free", values[HR_LIVE_DEVICE_FREE_BYTES]);
-    add_size(facts, "pinned", values[HR_LIVE_PINNED_BYTES]);
-    add_size(facts, "spilled", values[HR_LIVE_SPILLED_BYTES]);
-    add_size(facts, "moved", values[HR_LIVE_COPIED_BYTES]);
+    add_size(facts, "largest free", values[VW_LIVE_LARGEST_FREE_BYTES]);
+    add_size(facts, "peak live", values[VW_LIVE_PEAK_LIVE_BYTES]);
+    add_size(facts, "peak reserved", values[VW_LIVE_PEAK_RESERVED_BYTES]);
+    add_size(facts, "limit", values[VW_LIVE_LIMIT_BYTES]);
+    add_size(facts, "device", values[VW_LIVE_DEVICE_TOTAL_BYTES]);
+    add_size(facts, "device free", values[VW_LIVE_DEVICE_FREE_BYTES]);
+    add_size(facts, "pinned", values[VW_LIVE_PINNED_BYTES]);
+    add_size(facts, "spilled", values[VW_LIVE_SPILLED_BYTES]);
+    add_size(facts, "moved", values[VW_LIVE_COPIED_BYTES]);
 }
 
 static void add_counted(fact_list *facts, const char *label, uint64_t count, double per_second)
 {
     top_number rate;
-    if (count == HR_LIVE_UNKNOWN)
+    if (count == VW_LIVE_UNKNOWN)
         return;
     if (isfinite(per_second))
         add(facts, label, "%" PRIu64 ", %s/s", count, top_rate(per_second, rate));
@@ -83,30 +83,30 @@ static void add_counted(fact_list *facts, const char *label, uint64_t count, dou
 
 static void add_work(fact_list *facts, const top_row *row, const uint64_t *values)
 {
-    const hr_job_figures *figures = &row->figures;
+    const vw_job_figures *figures = &row->figures;
     top_number text;
-    add_counted(facts, "allocations", values[HR_LIVE_ALLOCATIONS], figures->allocations_per_second);
-    add_counted(facts, "retries", values[HR_LIVE_RETRIES], figures->retries_per_second);
-    add_counted(facts, "out of memory", values[HR_LIVE_OUT_OF_MEMORY], (double)NAN);
-    add_counted(facts, "driver calls", values[HR_LIVE_DRIVER_CALLS], (double)NAN);
+    add_counted(facts, "allocations", values[VW_LIVE_ALLOCATIONS], figures->allocations_per_second);
+    add_counted(facts, "retries", values[VW_LIVE_RETRIES], figures->retries_per_second);
+    add_counted(facts, "out of memory", values[VW_LIVE_OUT_OF_MEMORY], (double)NAN);
+    add_counted(facts, "driver calls", values[VW_LIVE_DRIVER_CALLS], (double)NAN);
     if (isfinite(figures->driver_share))
         add(facts, "driver time", "%s", top_share(figures->driver_share, text));
-    add_counted(facts, "steps", values[HR_LIVE_STEPS], figures->steps_per_second);
+    add_counted(facts, "steps", values[VW_LIVE_STEPS], figures->steps_per_second);
     if (isfinite(figures->step_seconds))
         add(facts, "step", "%s", top_duration(figures->step_seconds, text));
     if (isfinite(figures->input_wait_share))
         add(facts, "input wait", "%s of a step", top_share(figures->input_wait_share, text));
-    if (values[HR_LIVE_LOADER_WORKERS] != HR_LIVE_UNKNOWN)
-        add(facts, "data loader", "%" PRIu64 " worker%s%s", values[HR_LIVE_LOADER_WORKERS],
-            values[HR_LIVE_LOADER_WORKERS] == 1 ? "" : "s",
-            values[HR_LIVE_LOADER_PINS] == 1   ? ", pinned"
-            : values[HR_LIVE_LOADER_PINS] == 0 ? ", not pinned"
+    if (values[VW_LIVE_LOADER_WORKERS] != VW_LIVE_UNKNOWN)
+        add(facts, "data loader", "%" PRIu64 " worker%s%s", values[VW_LIVE_LOADER_WORKERS],
+            values[VW_LIVE_LOADER_WORKERS] == 1 ? "" : "s",
+            values[VW_LIVE_LOADER_PINS] == 1   ? ", pinned"
+            : values[VW_LIVE_LOADER_PINS] == 0 ? ", not pinned"
                                                : "");
 }
 
 static void add_process(fact_list *facts, const top_row *row)
 {
-    const hr_job *job = row->row->job;
+    const vw_job *job = row->row->job;
     add_size(facts, "process", row->row->process_bytes);
     add_size(facts, "unseen", row->figures.unseen_bytes);
     if (job == NULL)
@@ -115,8 +115,8 @@ static void add_process(fact_list *facts, const top_row *row)
         add(facts, "allocator", "%.40s", job->allocator);
     if (job->job[0] != '\0')
         add(facts, "job", "%.40s", job->job);
-    if (job->headroom_version[0] != '\0')
-        add(facts, "headroom", "%.40s", job->headroom_version);
+    if (job->vramwise_version[0] != '\0')
+        add(facts, "vramwise", "%.40s", job->vramwise_version);
 }
 
 static void gather_facts(fact_list *facts, const top_row *row)
@@ -150,7 +150,7 @@ static int draw_facts(const top_screen *screen, const fact_list *facts, int line
 
 static double known(uint64_t value)
 {
-    return value == HR_LIVE_UNKNOWN ? 0 : (double)value;
+    return value == VW_LIVE_UNKNOWN ? 0 : (double)value;
 }
 
 static double most_of(const top_point *points, size_t count)
@@ -203,7 +203,7 @@ static void draw_axis(const top_screen *screen, int line, int lines, double most
 static void draw_span(const top_screen *screen, int line, const top_state *state,
                       const top_row *row, bool is_by_steps)
 {
-    const hr_job_device *device = row->row->device;
+    const vw_job_device *device = row->row->device;
     char text[96];
     if (is_by_steps)
         snprintf(text, sizeof text, "%ld from step %" PRIu64 " to %" PRIu64, row->row->process,
@@ -243,7 +243,7 @@ void top_draw_plot(const top_screen *screen, const top_state *state, const top_r
 
 static int draw_head(const top_screen *screen, const top_row *row)
 {
-    const hr_machine_row *about = row->row;
+    const vw_machine_row *about = row->row;
     char rank[48] = "", place[128] = "";
     if (about->job != NULL && about->job->rank >= 0 && about->job->world_size > 0)
         snprintf(rank, sizeof rank, "  rank %d of %d", about->job->rank, about->job->world_size);
@@ -253,7 +253,7 @@ static int draw_head(const top_screen *screen, const top_row *row)
         snprintf(place, sizeof place, "  GPU %d %s", about->gpu->index, about->gpu->name);
     else if (about->device != NULL)
         snprintf(place, sizeof place, "  device %d %s%s", about->device->index, about->device->name,
-                 about->place == HR_ROW_ON_UNKNOWN_GPU ? " (which GPU is not known)" : "");
+                 about->place == VW_ROW_ON_UNKNOWN_GPU ? " (which GPU is not known)" : "");
     int at = top_screen_put(screen, 0, 0, screen->columns, TOP_BOLD,
                             about->command[0] != '\0' ? about->command : "?");
     top_screen_print(screen, 0, at, screen->columns - at, TOP_PLAIN, "  process %ld%s%s",
@@ -268,7 +268,7 @@ static int draw_notes(const top_screen *screen, const top_row *row, int line)
                        row->notes[i].is_urgent ? TOP_RED : TOP_YELLOW, row->notes[i].text);
     if (row->row->job == NULL)
         top_screen_put(screen, line++, 0, screen->columns, TOP_FAINT,
-                       "no page: it runs without headroom, so only the driver knows of it");
+                       "no page: it runs without vramwise, so only the driver knows of it");
     return line;
 }
 

@@ -1,6 +1,6 @@
 /* top_draw.c - the screen from top to bottom: a title, GPUs, the table, a sentence, keys.
  *
- *   headroom top   2 GPUs   5 jobs   1 warning                              1 s
+ *   vramwise top   2 GPUs   5 jobs   1 warning                              1 s
  *   0 NVIDIA H200   97% [||||||||||==========++++          ]  61.2G of 139G
  *   ...
  *       PID GPU PROGRAM         MEM  LIVE  RESV IDLE  STEP TREND    NOTE
@@ -56,7 +56,7 @@ static void draw_title(const top_screen *screen, const top_state *state)
 {
     char right[48];
     size_t warnings = state->rows.warning_count;
-    int at = top_screen_put(screen, 0, 0, screen->columns, TOP_BOLD, "headroom top");
+    int at = top_screen_put(screen, 0, 0, screen->columns, TOP_BOLD, "vramwise top");
     at += 2 + top_screen_print(screen, 0, at + 2, screen->columns - at - 2, TOP_PLAIN,
                                "%zu GPU%s  %zu job%s", state->now->gpu_count,
                                plural(state->now->gpu_count), state->rows.job_count,
@@ -93,26 +93,26 @@ void top_draw_bar(const top_screen *screen, int line, int column, int width, con
 
 static uint64_t known_or_0(uint64_t value)
 {
-    return value != HR_LIVE_UNKNOWN ? value : 0;
+    return value != VW_LIVE_UNKNOWN ? value : 0;
 }
 
 enum { GPU_PARTS = 3 };
 
-static void parts_of(const hr_gpu *gpu, top_part parts[GPU_PARTS])
+static void parts_of(const vw_gpu *gpu, top_part parts[GPU_PARTS])
 {
     parts[0] = (top_part){gpu->job_live_bytes, TOP_GREEN, "\u2588", "#"};
     parts[1] = (top_part){gpu->job_idle_bytes, TOP_YELLOW, "\u2592", "="};
     parts[2] = (top_part){known_or_0(gpu->other_bytes), TOP_BLUE, "\u2591", "+"};
 }
 
-static void draw_sizes(const top_screen *screen, int line, int column, const hr_gpu *gpu)
+static void draw_sizes(const top_screen *screen, int line, int column, const vw_gpu *gpu)
 {
     top_number used, total;
     top_screen_print(screen, line, column, GPU_SIZES_COLUMNS, TOP_PLAIN, " %5s of %s",
                      top_size(gpu->used_bytes, used), top_size(gpu->total_bytes, total));
 }
 
-static void draw_split(const top_screen *screen, int line, int column, const hr_gpu *gpu)
+static void draw_split(const top_screen *screen, int line, int column, const vw_gpu *gpu)
 {
     top_number live, idle, other, free_text;
     top_screen_print(screen, line, column, GPU_SPLIT_COLUMNS, TOP_FAINT,
@@ -122,7 +122,7 @@ static void draw_split(const top_screen *screen, int line, int column, const hr_
 }
 
 /* "0 NVIDIA H200          97% [####====++.........]  61.2G of 139G" */
-static void draw_gpu(const top_screen *screen, int line, const hr_gpu *gpu, int name_columns)
+static void draw_gpu(const top_screen *screen, int line, const vw_gpu *gpu, int name_columns)
 {
     top_part parts[GPU_PARTS];
     char busy[16] = "  -";
@@ -147,14 +147,14 @@ static void draw_gpu(const top_screen *screen, int line, const hr_gpu *gpu, int 
         draw_split(screen, line, end + GPU_SIZES_COLUMNS, gpu);
 }
 
-static int widest_name(const top_screen *screen, const hr_machine *machine)
+static int widest_name(const top_screen *screen, const vw_machine *machine)
 {
     int widest = 0;
-    char shown[HR_JOB_TEXT_BYTES * 2];
+    char shown[VW_JOB_TEXT_BYTES * 2];
     if (screen->columns < NARROW_COLUMNS)
         return 0;
     for (size_t i = 0; i < machine->gpu_count; i++) {
-        int columns = (int)hr_show_text(machine->gpus[i].name, screen->has_utf8, LONGEST_GPU_NAME,
+        int columns = (int)vw_show_text(machine->gpus[i].name, screen->has_utf8, LONGEST_GPU_NAME,
                                         shown, sizeof shown);
         widest = columns > widest ? columns : widest;
     }
@@ -165,7 +165,7 @@ static int widest_name(const top_screen *screen, const hr_machine *machine)
 static void draw_legend(const top_screen *screen, int line)
 {
     static const char *const names[GPU_PARTS] = {"live", "idle", "others"};
-    static const hr_gpu none;
+    static const vw_gpu none;
     top_part parts[GPU_PARTS];
     int at = 2;
     parts_of(&none, parts);
@@ -179,7 +179,7 @@ static void draw_legend(const top_screen *screen, int line)
 /* Returns the line below them. */
 static int draw_gpus(const top_screen *screen, const top_state *state, int line)
 {
-    const hr_machine *machine = state->now;
+    const vw_machine *machine = state->now;
     size_t most = screen->lines > 4 ? (size_t)(screen->lines - 2) / 2 : 1;
     size_t shown = machine->gpu_count <= most ? machine->gpu_count : most - 1;
     int name_columns = widest_name(screen, machine);
@@ -290,7 +290,7 @@ static void draw_nothing(const top_screen *screen, const top_state *state, int l
                          "nothing has '%s' in it; Esc takes the filter away", state->filter);
     else
         top_screen_put(screen, line, 2, screen->columns - 2, TOP_FAINT,
-                       "no jobs: start one with 'headroom run -- COMMAND'");
+                       "no jobs: start one with 'vramwise run -- COMMAND'");
 }
 
 /* Rows from `line` to before `end`; a heading stands above those without a GPU. Returns the line

@@ -1,11 +1,11 @@
 /* top_draw.h - what the screen shows: GPUs, the table, the details of one row, help. */
-#ifndef HEADROOM_CLI_TOP_DRAW_H
-#define HEADROOM_CLI_TOP_DRAW_H
+#ifndef VRAMWISE_CLI_TOP_DRAW_H
+#define VRAMWISE_CLI_TOP_DRAW_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include "top_columns.h"
 #include "top_history.h"
@@ -27,7 +27,7 @@ typedef struct top_state {
     size_t first;        /* the uppermost row that is shown */
     size_t page_rows;    /* how many are, as last drawn */
     const char *trouble; /* of the latest reading; NULL: none */
-    const hr_machine *now;
+    const vw_machine *now;
     const top_history *history;
     top_rows rows;
     top_layout layout; /* as last drawn */
@@ -56,4 +56,4 @@ void top_draw_bar(const top_screen *screen, int line, int column, int width, con
 /* By the note that counts most. */
 top_style top_row_style(const top_row *row);
 
-#endif /* HEADROOM_CLI_TOP_DRAW_H */
+#endif /* VRAMWISE_CLI_TOP_DRAW_H */

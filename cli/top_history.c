@@ -14,13 +14,13 @@ struct top_past {
     uint64_t read_ns[TOP_HISTORY_POINTS]; /* of the same places */
 };
 
-static bool is_past_of(const top_past *past, const hr_machine_row *row)
+static bool is_past_of(const top_past *past, const vw_machine_row *row)
 {
     return past->process == row->process && past->device == row->device->index &&
            past->started_us == row->job->started_us;
 }
 
-static top_past *find(const top_history *history, const hr_machine_row *row)
+static top_past *find(const top_history *history, const vw_machine_row *row)
 {
     for (size_t i = 0; i < history->count; i++)
         if (is_past_of(&history->pasts[i], row))
@@ -28,7 +28,7 @@ static top_past *find(const top_history *history, const hr_machine_row *row)
     return NULL;
 }
 
-static top_past *find_or_make(top_history *history, const hr_machine_row *row)
+static top_past *find_or_make(top_history *history, const vw_machine_row *row)
 {
     top_past *past = find(history, row);
     if (past != NULL)
@@ -61,13 +61,13 @@ static void forget_the_gone(top_history *history)
     history->count = kept;
 }
 
-bool top_history_add(top_history *history, const hr_machine *machine)
+bool top_history_add(top_history *history, const vw_machine *machine)
 {
     bool has_room = true;
     for (size_t i = 0; i < history->count; i++)
         history->pasts[i].is_there = false;
     for (size_t i = 0; i < machine->row_count; i++) {
-        const hr_machine_row *row = &machine->rows[i];
+        const vw_machine_row *row = &machine->rows[i];
         if (row->device == NULL)
             continue;
         top_past *past = find_or_make(history, row);
@@ -79,8 +79,8 @@ bool top_history_add(top_history *history, const hr_machine *machine)
         past->is_there = true;
         past->read_ns[place] = machine->read_ns;
         past->points[place] = (top_point){
-            .live_bytes = row->device->values[HR_LIVE_LIVE_BYTES],
-            .reserved_bytes = row->device->values[HR_LIVE_RESERVED_BYTES],
+            .live_bytes = row->device->values[VW_LIVE_LIVE_BYTES],
+            .reserved_bytes = row->device->values[VW_LIVE_RESERVED_BYTES],
         };
     }
     forget_the_gone(history);
@@ -97,14 +97,14 @@ void top_history_free(top_history *history)
 
 static uint64_t more_of(uint64_t one, uint64_t other)
 {
-    if (one == HR_LIVE_UNKNOWN || other == HR_LIVE_UNKNOWN)
-        return one == HR_LIVE_UNKNOWN ? other : one;
+    if (one == VW_LIVE_UNKNOWN || other == VW_LIVE_UNKNOWN)
+        return one == VW_LIVE_UNKNOWN ? other : one;
     return one > other ? one : other;
 }
 
 static top_point step_at(const void *source, size_t index)
 {
-    const hr_job_device *device = source;
+    const vw_job_device *device = source;
     return (top_point){device->steps[index].live_bytes, device->steps[index].reserved_bytes};
 }
 
@@ -135,7 +135,7 @@ static size_t gather(top_point (*point_at)(const void *source, size_t index), co
     return count;
 }
 
-size_t top_history_points(const top_history *history, const hr_machine_row *row, top_point *points,
+size_t top_history_points(const top_history *history, const vw_machine_row *row, top_point *points,
                           size_t capacity, bool *is_by_steps)
 {
     *is_by_steps = row->device != NULL && row->device->step_count > 1;
@@ -150,7 +150,7 @@ size_t top_history_points(const top_history *history, const hr_machine_row *row,
     return gather(sample_at, past, count, points, capacity);
 }
 
-double top_history_seconds(const top_history *history, const hr_machine_row *row)
+double top_history_seconds(const top_history *history, const vw_machine_row *row)
 {
     const top_past *past = row->device != NULL ? find(history, row) : NULL;
     if (past == NULL || past->count == 0)

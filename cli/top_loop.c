@@ -11,7 +11,7 @@
 
 #include <curses.h> /* KEY_UP and its like */
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 
 #include "command.h"
 #include "top_draw.h"
@@ -25,7 +25,7 @@ typedef struct top_run {
     top_screen screen;
     top_state state;
     top_history history;
-    hr_machine *readings[READINGS]; /* oldest first */
+    vw_machine *readings[READINGS]; /* oldest first */
     size_t reading_count;
     bool has_ended;
     top_mode mode_before_help;
@@ -41,11 +41,11 @@ static double now_seconds(void)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static void say_trouble(top_run *top, hr_status status)
+static void say_trouble(top_run *top, vw_status status)
 {
-    const char *detail = hr_last_error();
+    const char *detail = vw_last_error();
     snprintf(top->trouble, sizeof top->trouble, "%s",
-             detail[0] != '\0' ? detail : hr_status_message(status));
+             detail[0] != '\0' ? detail : vw_status_message(status));
     top->state.trouble = top->trouble;
 }
 
@@ -53,19 +53,19 @@ static void say_trouble(top_run *top, hr_status status)
 static void arrange(top_run *top)
 {
     top_state *state = &top->state;
-    const hr_machine *before = top->reading_count > 1 ? top->readings[0] : NULL;
+    const vw_machine *before = top->reading_count > 1 ? top->readings[0] : NULL;
     const top_order order = {top_column_compare, (int)state->sort, state->is_falling};
-    hr_status status = top_rows_fill(&state->rows, before, state->now, &top->history);
-    if (status != HR_OK)
+    vw_status status = top_rows_fill(&state->rows, before, state->now, &top->history);
+    if (status != VW_OK)
         say_trouble(top, status);
     /* The details of a row are there whatever the filter says. */
     top_rows_arrange(&state->rows, state->mode == TOP_DETAILS ? "" : state->filter, &order);
 }
 
-static void take(top_run *top, hr_machine *machine)
+static void take(top_run *top, vw_machine *machine)
 {
     if (top->reading_count == READINGS) {
-        hr_machine_free(top->readings[0]);
+        vw_machine_free(top->readings[0]);
         memmove(top->readings, top->readings + 1, (READINGS - 1) * sizeof top->readings[0]);
         top->reading_count--;
     }
@@ -73,15 +73,15 @@ static void take(top_run *top, hr_machine *machine)
     top->state.now = machine;
     top->state.trouble = NULL;
     if (!top_history_add(&top->history, machine))
-        say_trouble(top, HR_ERR_HOST_MEMORY);
+        say_trouble(top, VW_ERR_HOST_MEMORY);
     arrange(top);
 }
 
 static void read_again(top_run *top)
 {
-    hr_machine *machine;
-    hr_status status = hr_machine_read(NULL, &machine);
-    if (status == HR_OK)
+    vw_machine *machine;
+    vw_status status = vw_machine_read(NULL, &machine);
+    if (status == VW_OK)
         take(top, machine);
     else
         say_trouble(top, status);
@@ -298,12 +298,12 @@ static void begin_with(top_run *top, long process)
         }
 }
 
-int top_loop(const top_wish *wish, hr_machine *first)
+int top_loop(const top_wish *wish, vw_machine *first)
 {
     top_run top = {.state = {.sort = TOP_GPU, .interval_seconds = wish->interval_seconds}};
     top.state.history = &top.history;
     if (!top_screen_begin(&top.screen, wish->command_name)) {
-        hr_machine_free(first);
+        vw_machine_free(first);
         return EXIT_COULD_NOT;
     }
     take(&top, first);
@@ -311,7 +311,7 @@ int top_loop(const top_wish *wish, hr_machine *first)
     run(&top);
     top_screen_end();
     for (size_t i = 0; i < top.reading_count; i++)
-        hr_machine_free(top.readings[i]);
+        vw_machine_free(top.readings[i]);
     top_history_free(&top.history);
     top_rows_free(&top.state.rows);
     if (top.screen.ended_by != 0) { /* the shell is to know; curses has a handler of its own */

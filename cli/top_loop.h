@@ -1,8 +1,8 @@
-/* top_loop.h - the screen of `headroom top`, until somebody ends it. */
-#ifndef HEADROOM_CLI_TOP_LOOP_H
-#define HEADROOM_CLI_TOP_LOOP_H
+/* top_loop.h - the screen of `vramwise top`, until somebody ends it. */
+#ifndef VRAMWISE_CLI_TOP_LOOP_H
+#define VRAMWISE_CLI_TOP_LOOP_H
 
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 typedef struct top_wish {
     const char *command_name;
@@ -12,6 +12,6 @@ typedef struct top_wish {
 
 /* Takes `first`, the machine as it was read before, and frees it. Answers how the program ends; a
  * signal that asked for it ends the program here. */
-int top_loop(const top_wish *wish, hr_machine *first);
+int top_loop(const top_wish *wish, vw_machine *first);
 
-#endif /* HEADROOM_CLI_TOP_LOOP_H */
+#endif /* VRAMWISE_CLI_TOP_LOOP_H */

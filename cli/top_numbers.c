@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "headroom/live.h" /* HR_LIVE_UNKNOWN */
+#include "vramwise/live.h" /* VW_LIVE_UNKNOWN */
 
 /* Three digits: "1.34", "13.4", "134". */
 static void format(double value, const char *unit, top_number text)
@@ -24,7 +24,7 @@ const char *top_size(uint64_t size_bytes, top_number text)
     static const char *const units[] = {"B", "K", "M", "G", "T", "P"};
     double value = (double)size_bytes;
     size_t unit = 0;
-    if (size_bytes == HR_LIVE_UNKNOWN)
+    if (size_bytes == VW_LIVE_UNKNOWN)
         return unknown(text);
     for (; value >= 1023.5 && unit + 1 < sizeof units / sizeof units[0]; unit++)
         value /= 1024;

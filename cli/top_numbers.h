@@ -1,8 +1,8 @@
 /* top_numbers.h - numbers in as few columns as a table has for them.
  *
  * Each is written into `text` and returned: at most five columns, "-" for what is not known. */
-#ifndef HEADROOM_CLI_TOP_NUMBERS_H
-#define HEADROOM_CLI_TOP_NUMBERS_H
+#ifndef VRAMWISE_CLI_TOP_NUMBERS_H
+#define VRAMWISE_CLI_TOP_NUMBERS_H
 
 #include <stdint.h>
 
@@ -13,4 +13,4 @@ const char *top_rate(double per_second, top_number text);   /* "0.25", "345", "1
 const char *top_share(double share, top_number text);       /* "23%", "0.4%" */
 const char *top_duration(double seconds, top_number text);  /* "412ms", "1.23s", "2m05" */
 
-#endif /* HEADROOM_CLI_TOP_NUMBERS_H */
+#endif /* VRAMWISE_CLI_TOP_NUMBERS_H */

@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static hr_status fill_row(top_row *out, const hr_machine *before, const hr_machine *now,
-                          const hr_machine_row *row, const top_history *history)
+static vw_status fill_row(top_row *out, const vw_machine *before, const vw_machine *now,
+                          const vw_machine_row *row, const top_history *history)
 {
     bool is_by_steps;
     out->row = row;
-    hr_status status = hr_job_figures_find(before, now, row, &out->figures);
-    if (status != HR_OK)
+    vw_status status = vw_job_figures_find(before, now, row, &out->figures);
+    if (status != VW_OK)
         return status;
-    out->note_count = hr_row_notes(row, &out->figures, out->notes);
+    out->note_count = vw_row_notes(row, &out->figures, out->notes);
     out->trend_count = top_history_points(history, row, out->trend, TOP_TREND_POINTS, &is_by_steps);
-    return HR_OK;
+    return VW_OK;
 }
 
 static bool make_room(top_rows *rows, size_t count)
@@ -30,22 +30,22 @@ static bool make_room(top_rows *rows, size_t count)
     return true;
 }
 
-hr_status top_rows_fill(top_rows *rows, const hr_machine *before, const hr_machine *now,
+vw_status top_rows_fill(top_rows *rows, const vw_machine *before, const vw_machine *now,
                         const top_history *history)
 {
     rows->count = rows->warning_count = 0;
     rows->job_count = now->jobs->job_count;
     if (!make_room(rows, now->row_count))
-        return HR_ERR_HOST_MEMORY;
+        return VW_ERR_HOST_MEMORY;
     for (size_t i = 0; i < now->row_count; i++) {
         top_row *row = &rows->items[rows->count];
-        hr_status status = fill_row(row, before, now, &now->rows[i], history);
-        if (status != HR_OK)
+        vw_status status = fill_row(row, before, now, &now->rows[i], history);
+        if (status != VW_OK)
             return status;
         rows->count++;
         rows->warning_count += row->note_count > 0 && row->notes[0].is_urgent;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 void top_rows_free(top_rows *rows)
@@ -90,7 +90,7 @@ static void keep_matching(top_rows *rows, const char *filter)
 
 static bool is_on_none(const top_row *row)
 {
-    return row->row->place == HR_ROW_ON_NO_GPU;
+    return row->row->place == VW_ROW_ON_NO_GPU;
 }
 
 static int by_order(const void *left, const void *right, void *context)

@@ -1,22 +1,22 @@
 /* top_rows.h - the rows of a machine as the screen has them: with their figures, chosen by a filter
  * and in the order of a column. */
-#ifndef HEADROOM_CLI_TOP_ROWS_H
-#define HEADROOM_CLI_TOP_ROWS_H
+#ifndef VRAMWISE_CLI_TOP_ROWS_H
+#define VRAMWISE_CLI_TOP_ROWS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "headroom/report.h"
-#include "headroom/watch.h"
+#include "vramwise/report.h"
+#include "vramwise/watch.h"
 
 #include "top_history.h"
 
 enum { TOP_TREND_POINTS = 8, TOP_FILTER_BYTES = 64 };
 
 typedef struct top_row {
-    const hr_machine_row *row; /* of the machine that it was made from */
-    hr_job_figures figures;
-    hr_row_note notes[HR_NOTE_KIND_COUNT];
+    const vw_machine_row *row; /* of the machine that it was made from */
+    vw_job_figures figures;
+    vw_row_note notes[VW_NOTE_KIND_COUNT];
     size_t note_count;
     top_point trend[TOP_TREND_POINTS];
     size_t trend_count;
@@ -38,8 +38,8 @@ typedef struct top_order {
     bool is_falling;
 } top_order;
 
-/* Makes the rows anew from `now`. HR_ERR_HOST_MEMORY; what was there is gone. */
-hr_status top_rows_fill(top_rows *rows, const hr_machine *before, const hr_machine *now,
+/* Makes the rows anew from `now`. VW_ERR_HOST_MEMORY; what was there is gone. */
+vw_status top_rows_fill(top_rows *rows, const vw_machine *before, const vw_machine *now,
                         const top_history *history);
 void top_rows_free(top_rows *rows);
 
@@ -59,4 +59,4 @@ top_key top_row_key(const top_row *row);
 /* Where that row is now; `count` if it is gone. */
 size_t top_rows_find(const top_rows *rows, const top_key *key);
 
-#endif /* HEADROOM_CLI_TOP_ROWS_H */
+#endif /* VRAMWISE_CLI_TOP_ROWS_H */

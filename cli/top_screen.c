@@ -17,7 +17,7 @@
 
 #include <curses.h>
 
-#include "headroom/report.h" /* hr_show_text */
+#include "vramwise/report.h" /* vw_show_text */
 
 #include "terminal.h"
 #include "top_crash.h"
@@ -79,8 +79,8 @@ static bool catch_signals(void)
 static bool refuse(const char *command_name, const char *why)
 {
     fprintf(stderr,
-            "headroom %s: the screen needs a terminal that can be drawn on, and %s\n"
-            "'headroom %s --once' writes one table instead.\n",
+            "vramwise %s: the screen needs a terminal that can be drawn on, and %s\n"
+            "'vramwise %s --once' writes one table instead.\n",
             command_name, why, command_name);
     return false;
 }
@@ -193,7 +193,7 @@ int top_screen_put(const top_screen *screen, int line, int column, int width, to
         width = screen->columns - column;
     if (width <= 0)
         return 0;
-    size_t taken = hr_show_text(text, screen->has_utf8, (size_t)width, shown, sizeof shown);
+    size_t taken = vw_show_text(text, screen->has_utf8, (size_t)width, shown, sizeof shown);
     (void)attrset(attributes[style]);
     (void)mvaddstr(line, column, shown);
     (void)attrset(A_NORMAL);

@@ -1,11 +1,11 @@
 /* top_screen.h - the terminal as a screen: taken, drawn on, and given back whatever happens.
  *
- * All text passes through hr_show_text(): what comes from pages and command lines cannot steer the
+ * All text passes through vw_show_text(): what comes from pages and command lines cannot steer the
  * terminal. Everything that is drawn is distinguished by letters as well as by colour.
  *
  * One screen at a time, one thread. */
-#ifndef HEADROOM_CLI_TOP_SCREEN_H
-#define HEADROOM_CLI_TOP_SCREEN_H
+#ifndef VRAMWISE_CLI_TOP_SCREEN_H
+#define VRAMWISE_CLI_TOP_SCREEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,4 +57,4 @@ __attribute__((format(printf, 6, 7))) int top_screen_print(const top_screen *scr
 /* A whole line in that style, to be written on. */
 void top_screen_fill(const top_screen *screen, int line, top_style style);
 
-#endif /* HEADROOM_CLI_TOP_SCREEN_H */
+#endif /* VRAMWISE_CLI_TOP_SCREEN_H */

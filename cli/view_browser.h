@@ -1,6 +1,6 @@
 /* view_browser.h - opens a page in the user's browser, where there is somebody to see it. */
-#ifndef HEADROOM_CLI_VIEW_BROWSER_H
-#define HEADROOM_CLI_VIEW_BROWSER_H
+#ifndef VRAMWISE_CLI_VIEW_BROWSER_H
+#define VRAMWISE_CLI_VIEW_BROWSER_H
 
 #include <stdbool.h>
 
@@ -16,4 +16,4 @@ bool view_browser_has_viewer(bool is_terminal);
  */
 void view_browser_open(const char *target);
 
-#endif /* HEADROOM_CLI_VIEW_BROWSER_H */
+#endif /* VRAMWISE_CLI_VIEW_BROWSER_H */

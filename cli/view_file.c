@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #define ENDING ".html"
-#define NAME_OF_NO_FILE "headroom-view" ENDING
-#define DRAFT_NAME ".headroom-view.XXXXXX"
+#define NAME_OF_NO_FILE "vramwise-view" ENDING
+#define DRAFT_NAME ".vramwise-view.XXXXXX"
 
 enum { HEAD_BYTES = 32768, ALL_MAY_USE = 0666, PERMISSIONS = 0777 };
 
@@ -119,10 +119,10 @@ static bool write_part(void *context, const char *bytes, size_t size_bytes)
 }
 
 /* Takes `descriptor` over. */
-static bool write_to(const hr_view *view, int descriptor, uint64_t *size_bytes)
+static bool write_to(const vw_view *view, int descriptor, uint64_t *size_bytes)
 {
     page_file page = {.file = fdopen(descriptor, "wb")};
-    const hr_output output = {&page, write_part};
+    const vw_output output = {&page, write_part};
     if (page.file == NULL) {
         int reason = errno;
         close(descriptor);
@@ -130,15 +130,15 @@ static bool write_to(const hr_view *view, int descriptor, uint64_t *size_bytes)
         return false;
     }
     errno = 0;
-    hr_status status = hr_view_write_page(view, &output);
-    int reason = status == HR_ERR_HOST_MEMORY ? ENOMEM : errno;
-    if (fclose(page.file) != 0 && status == HR_OK) {
+    vw_status status = vw_view_write_page(view, &output);
+    int reason = status == VW_ERR_HOST_MEMORY ? ENOMEM : errno;
+    if (fclose(page.file) != 0 && status == VW_OK) {
         reason = errno;
-        status = HR_ERR_FILE;
+        status = VW_ERR_FILE;
     }
     *size_bytes = page.size_bytes;
     errno = reason != 0 ? reason : EIO;
-    return status == HR_OK;
+    return status == VW_OK;
 }
 
 /* As a new file would have them; those of the file that is replaced. */
@@ -166,7 +166,7 @@ static int open_draft(const char *name, char draft[PATH_MAX])
     return descriptor;
 }
 
-static bool write_draft(const hr_view *view, const char *name, uint64_t *size_bytes)
+static bool write_draft(const vw_view *view, const char *name, uint64_t *size_bytes)
 {
     char draft[PATH_MAX];
     int descriptor = open_draft(name, draft);
@@ -182,7 +182,7 @@ static bool write_draft(const hr_view *view, const char *name, uint64_t *size_by
 
 /* What would end the program waits until no draft is left behind. A file that may not grow is an
  * error of writing. */
-static bool write_and_rename(const hr_view *view, const char *name, uint64_t *size_bytes)
+static bool write_and_rename(const vw_view *view, const char *name, uint64_t *size_bytes)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t ending, before;
@@ -198,7 +198,7 @@ static bool write_and_rename(const hr_view *view, const char *name, uint64_t *si
     return is_written;
 }
 
-bool view_file_write(const hr_view *view, const char *name, view_place place, uint64_t *size_bytes)
+bool view_file_write(const vw_view *view, const char *name, view_place place, uint64_t *size_bytes)
 {
     char target[PATH_MAX];
     if (place == VIEW_PLACE_STREAM) {

@@ -3,17 +3,17 @@
  * A page without a name of the user's own goes beside the recording. Nothing that is not a page of
  * ours is overwritten there; what -o names is the user's word. Either is written under another name
  * first, so that a page is whole or not there. */
-#ifndef HEADROOM_CLI_VIEW_FILE_H
-#define HEADROOM_CLI_VIEW_FILE_H
+#ifndef VRAMWISE_CLI_VIEW_FILE_H
+#define VRAMWISE_CLI_VIEW_FILE_H
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "headroom/view.h"
+#include "vramwise/view.h"
 
 /* In the first bytes of every page. */
-#define VIEW_PAGE_MARKER "<meta name=\"generator\" content=\"headroom"
+#define VIEW_PAGE_MARKER "<meta name=\"generator\" content=\"vramwise"
 
 /* The name of the page for `path`, or for `path` and `other_path` (NULL: one recording), either of
  * which may be "-", standard input. false: too long a name. */
@@ -35,6 +35,6 @@ view_place view_file_look(const char *name, const char *path, const char *other_
 
 /* Writes the page of `view` to `name`, which is one of the first four. false: errno says why, and
  * what was there before still is, unless it is a stream. */
-bool view_file_write(const hr_view *view, const char *name, view_place place, uint64_t *size_bytes);
+bool view_file_write(const vw_view *view, const char *name, view_place place, uint64_t *size_bytes);
 
-#endif /* HEADROOM_CLI_VIEW_FILE_H */
+#endif /* VRAMWISE_CLI_VIEW_FILE_H */

@@ -3,8 +3,8 @@
  * Two things are there, `/TOKEN/` and `/TOKEN/data`, to be had and not to be changed. The token is
  * made anew each time, and nobody can guess it: another user of the machine, or a web page that
  * tries addresses, gets nothing. */
-#ifndef HEADROOM_CLI_VIEW_SERVE_H
-#define HEADROOM_CLI_VIEW_SERVE_H
+#ifndef VRAMWISE_CLI_VIEW_SERVE_H
+#define VRAMWISE_CLI_VIEW_SERVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,4 +38,4 @@ void view_server_wait(const view_server *server);
 /* Ends it: requests that are being answered are cut off. */
 void view_server_stop(view_server *server);
 
-#endif /* HEADROOM_CLI_VIEW_SERVE_H */
+#endif /* VRAMWISE_CLI_VIEW_SERVE_H */

@@ -5,56 +5,56 @@
 # tree can be moved.
 include(CMakePackageConfigHelpers)
 
-install(DIRECTORY include/headroom TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
-install(TARGETS headroom_static headroom_shared headroom_analysis_static headroom_analysis_shared
-  EXPORT headroom_targets
+install(DIRECTORY include/vramwise TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
+install(TARGETS vramwise_static vramwise_shared vramwise_analysis_static vramwise_analysis_shared
+  EXPORT vramwise_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES adapters/torch/support/headroom_torch_support.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/headroom)
-install(TARGETS headroom_torch_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS headroom_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES adapters/torch/support/vramwise_torch_support.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/vramwise)
+install(TARGETS vramwise_torch_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS vramwise_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# Python's start-up hook and what it loads, where `headroom run` looks for them; with the headers and
+# Python's start-up hook and what it loads, where `vramwise run` looks for them; with the headers and
 # sources from which the adapter for PyTorch is made, as a wheel has them.
-set(python_folder ${CMAKE_INSTALL_DATAROOTDIR}/headroom/python)
-install(DIRECTORY python/headroom DESTINATION ${python_folder}
+set(python_folder ${CMAKE_INSTALL_DATAROOTDIR}/vramwise/python)
+install(DIRECTORY python/vramwise DESTINATION ${python_folder}
   FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
-install(DIRECTORY include/headroom DESTINATION ${python_folder}/headroom/_include
+install(DIRECTORY include/vramwise DESTINATION ${python_folder}/vramwise/_include
   FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY adapters/torch/ DESTINATION ${python_folder}/headroom/_adapter
+install(DIRECTORY adapters/torch/ DESTINATION ${python_folder}/vramwise/_adapter
   FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h")
 
-# pkg-config: headroom.pc and headroom-analysis.pc
+# pkg-config: vramwise.pc and vramwise-analysis.pc
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
-foreach(module headroom headroom-analysis)
+foreach(module vramwise vramwise-analysis)
   configure_file(cmake/${module}.pc.in ${CMAKE_BINARY_DIR}/${module}.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/${module}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 
-# CMake: find_package(headroom) gives headroom::headroom and headroom::static, headroom::analysis
-# and headroom::analysis_static
-set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/headroom)
-configure_package_config_file(cmake/headroomConfig.cmake.in
-  ${CMAKE_BINARY_DIR}/headroomConfig.cmake INSTALL_DESTINATION ${package_folder}
+# CMake: find_package(vramwise) gives vramwise::vramwise and vramwise::static, vramwise::analysis
+# and vramwise::analysis_static
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/vramwise)
+configure_package_config_file(cmake/vramwiseConfig.cmake.in
+  ${CMAKE_BINARY_DIR}/vramwiseConfig.cmake INSTALL_DESTINATION ${package_folder}
   NO_SET_AND_CHECK_MACRO)
-# While the major number is 0 the minor one may break: the promise in headroom/version.h.
+# While the major number is 0 the minor one may break: the promise in vramwise/version.h.
 if(PROJECT_VERSION_MAJOR EQUAL 0)
   set(package_compatibility SameMinorVersion)
 else()
   set(package_compatibility SameMajorVersion)
 endif()
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/headroomConfigVersion.cmake
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/vramwiseConfigVersion.cmake
   COMPATIBILITY ${package_compatibility})
-install(FILES ${CMAKE_BINARY_DIR}/headroomConfig.cmake
-  ${CMAKE_BINARY_DIR}/headroomConfigVersion.cmake DESTINATION ${package_folder})
-install(EXPORT headroom_targets NAMESPACE headroom:: FILE headroomTargets.cmake
+install(FILES ${CMAKE_BINARY_DIR}/vramwiseConfig.cmake
+  ${CMAKE_BINARY_DIR}/vramwiseConfigVersion.cmake DESTINATION ${package_folder})
+install(EXPORT vramwise_targets NAMESPACE vramwise:: FILE vramwiseTargets.cmake
   DESTINATION ${package_folder})
 
 install(FILES ${manual_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES completions/headroom.bash RENAME headroom
+install(FILES completions/vramwise.bash RENAME vramwise
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
-install(FILES completions/_headroom DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions)
+install(FILES completions/_vramwise DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions)
 install(FILES LICENSE THIRD_PARTY DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/fleet DESTINATION ${CMAKE_INSTALL_DOCDIR}) # alerts, a dashboard

@@ -2,17 +2,17 @@
 #
 # scdoc switches hyphens off, and man's macros switch them on again at each heading, unless HY is 0: a
 # name such as peak_reserved_bytes, which people copy, would be cut in two.
-find_program(HR_SCDOC scdoc DOC "makes the man pages; without it there are none")
+find_program(VW_SCDOC scdoc DOC "makes the man pages; without it there are none")
 file(GLOB manual_sources CONFIGURE_DEPENDS docs/man/*.scd)
 set(manual_pages)
 
-if(HR_SCDOC)
+if(VW_SCDOC)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/man)
   foreach(source ${manual_sources})
-    get_filename_component(page ${source} NAME_WLE) # headroom-demo.1.scd becomes headroom-demo.1
+    get_filename_component(page ${source} NAME_WLE) # vramwise-demo.1.scd becomes vramwise-demo.1
     set(target_page ${CMAKE_BINARY_DIR}/man/${page})
     add_custom_command(OUTPUT ${target_page}
-      COMMAND sh -c "{ echo .nr HY 0 && ${HR_SCDOC} < ${source}; } > ${target_page}.part && mv ${target_page}.part ${target_page}"
+      COMMAND sh -c "{ echo .nr HY 0 && ${VW_SCDOC} < ${source}; } > ${target_page}.part && mv ${target_page}.part ${target_page}"
       DEPENDS ${source} VERBATIM)
     list(APPEND manual_pages ${target_page})
   endforeach()

@@ -2,7 +2,7 @@
 #
 # cmake -DMANIFEST=build/install_manifest.txt -P cmake/uninstall.cmake
 # DESTDIR in the environment counts as it did when installing. Folders go only if they are called
-# headroom, or are inside one, and are empty: the others were there before us, or may be somebody
+# vramwise, or are inside one, and are empty: the others were there before us, or may be somebody
 # else's by now.
 if(NOT EXISTS "${MANIFEST}")
   message(FATAL_ERROR "no ${MANIFEST}: nothing was installed from this build folder")
@@ -29,7 +29,7 @@ foreach(file ${files})
     endif()
     list(APPEND folders "${folder}/__pycache__")
   endif()
-  while(folder MATCHES "/headroom(/|$)")
+  while(folder MATCHES "/vramwise(/|$)")
     list(APPEND folders "${folder}")
     get_filename_component(folder "${folder}" DIRECTORY)
   endwhile()
@@ -40,7 +40,7 @@ list(REMOVE_DUPLICATES folders)
 list(SORT folders ORDER DESCENDING)
 foreach(folder ${folders})
   file(GLOB rest LIST_DIRECTORIES true "${folder}/*" "${folder}/.*")
-  if(folder MATCHES "/headroom(/|$)" AND IS_DIRECTORY "${folder}" AND NOT rest)
+  if(folder MATCHES "/vramwise(/|$)" AND IS_DIRECTORY "${folder}" AND NOT rest)
     file(REMOVE_RECURSE "${folder}")
   endif()
 endforeach()

@@ -1,4 +1,4 @@
-// pool_in_cpp.cpp - libheadroom in a C++ program: owners, exceptions, a memory resource.
+// pool_in_cpp.cpp - libvramwise in a C++ program: owners, exceptions, a memory resource.
 //
 //   pool_in_cpp [RECORDING]
 //
@@ -8,7 +8,7 @@
 // device memory for one stream, in the manner of std::pmr::memory_resource (whose own interface
 // promises memory that the host can touch).
 //
-//   c++ -std=c++17 pool_in_cpp.cpp -o pool_in_cpp $(pkg-config --cflags --libs headroom)
+//   c++ -std=c++17 pool_in_cpp.cpp -o pool_in_cpp $(pkg-config --cflags --libs vramwise)
 //
 // On the first GPU; on a machine without one, on host memory that follows the same rules. Ends with
 // 0 where all went as it should.
@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include <headroom/headroom.h>
-#include <headroom/recording.h>
+#include <vramwise/vramwise.h>
+#include <vramwise/recording.h>
 
 namespace gpu
 {
@@ -32,8 +32,8 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 class error : public std::runtime_error
 {
   public:
-    explicit error(hr_status status)
-        : std::runtime_error(std::string(hr_status_name(status)) + ": " + hr_last_error())
+    explicit error(vw_status status)
+        : std::runtime_error(std::string(vw_status_name(status)) + ": " + vw_last_error())
     {
     }
 };
@@ -41,67 +41,67 @@ class error : public std::runtime_error
 class out_of_memory : public std::bad_alloc
 {
   public:
-    out_of_memory() : text(hr_last_error())
+    out_of_memory() : text(vw_last_error())
     {
         report.struct_size = sizeof report;
-        if (hr_last_out_of_memory(&report) != HR_OK)
+        if (vw_last_out_of_memory(&report) != VW_OK)
             report.requested_bytes = 0;
     }
     const char *what() const noexcept override
     {
         return text.c_str();
     }
-    hr_oom_report report{};
+    vw_oom_report report{};
 
   private:
     std::string text;
 };
 
-inline void check(hr_status status)
+inline void check(vw_status status)
 {
-    if (status == HR_ERR_OUT_OF_MEMORY)
+    if (status == VW_ERR_OUT_OF_MEMORY)
         throw out_of_memory();
-    if (status != HR_OK)
+    if (status != VW_OK)
         throw error(status);
 }
 
 // What ends each handle.
 struct ends {
-    void operator()(hr_device *device) const
+    void operator()(vw_device *device) const
     {
-        hr_device_destroy(device);
+        vw_device_destroy(device);
     }
-    void operator()(hr_pool *pool) const
+    void operator()(vw_pool *pool) const
     {
-        hr_pool_destroy(pool);
+        vw_pool_destroy(pool);
     }
-    void operator()(hr_recorder *recorder) const
+    void operator()(vw_recorder *recorder) const
     {
-        hr_recorder_destroy(recorder);
+        vw_recorder_destroy(recorder);
     }
 };
-using device = std::unique_ptr<hr_device, ends>;
-using pool = std::unique_ptr<hr_pool, ends>; // declared after its device: ends before it
-using recorder = std::unique_ptr<hr_recorder, ends>;
+using device = std::unique_ptr<vw_device, ends>;
+using pool = std::unique_ptr<vw_pool, ends>; // declared after its device: ends before it
+using recorder = std::unique_ptr<vw_recorder, ends>;
 
 // Reserves at most `limit_bytes`: set_per_process_memory_fraction().
-inline pool make_pool(hr_device *on, const char *engine, std::uint64_t limit_bytes)
+inline pool make_pool(vw_device *on, const char *engine, std::uint64_t limit_bytes)
 {
-    hr_pool_options options{};
+    vw_pool_options options{};
     options.struct_size = sizeof options;
     options.engine = engine;
-    hr_pool *made = nullptr;
-    check(hr_pool_create(on, &options, &made));
+    vw_pool *made = nullptr;
+    check(vw_pool_create(on, &options, &made));
     pool owned(made);
     double total_bytes = static_cast<double>(on->properties.total_bytes);
-    check(hr_pool_set_fraction(made, static_cast<double>(limit_bytes) / total_bytes));
+    check(vw_pool_set_fraction(made, static_cast<double>(limit_bytes) / total_bytes));
     return owned;
 }
 
 class stream
 {
   public:
-    explicit stream(hr_device *owner) : on(owner)
+    explicit stream(vw_device *owner) : on(owner)
     {
         check(on->table->stream_create(on->context, &handle));
     }
@@ -111,42 +111,42 @@ class stream
     }
     stream(const stream &) = delete;
     stream &operator=(const stream &) = delete;
-    hr_stream get() const
+    vw_stream get() const
     {
         return handle;
     }
 
   private:
-    hr_device *on;
-    hr_stream handle = 0;
+    vw_device *on;
+    vw_stream handle = 0;
 };
 
 // Memory for the work of one stream.
 class resource
 {
   public:
-    resource(hr_pool *source, const stream &user) : from(source), on(user.get())
+    resource(vw_pool *source, const stream &user) : from(source), on(user.get())
     {
     }
-    hr_device_ptr allocate(std::uint64_t size_bytes)
+    vw_device_ptr allocate(std::uint64_t size_bytes)
     {
-        hr_device_ptr address = HR_NULL;
-        check(hr_alloc(from, size_bytes, on, &address));
+        vw_device_ptr address = VW_NULL;
+        check(vw_alloc(from, size_bytes, on, &address));
         return address;
     }
-    void deallocate(hr_device_ptr address) noexcept
+    void deallocate(vw_device_ptr address) noexcept
     {
-        (void)hr_free(from, address);
+        (void)vw_free(from, address);
     }
     // Work on another stream uses it as well.
-    void used_by(hr_device_ptr address, const stream &other)
+    void used_by(vw_device_ptr address, const stream &other)
     {
-        check(hr_record_stream(from, address, other.get()));
+        check(vw_record_stream(from, address, other.get()));
     }
 
   private:
-    hr_pool *from;
-    hr_stream on;
+    vw_pool *from;
+    vw_stream on;
 };
 
 // Elements on the device, given back by the destructor.
@@ -158,7 +158,7 @@ template <typename T> class buffer
     {
     }
     buffer(buffer &&other) noexcept
-        : from(other.from), address(std::exchange(other.address, HR_NULL)), length(other.length)
+        : from(other.from), address(std::exchange(other.address, VW_NULL)), length(other.length)
     {
     }
     ~buffer()
@@ -168,7 +168,7 @@ template <typename T> class buffer
     buffer(const buffer &) = delete;
     buffer &operator=(const buffer &) = delete;
     buffer &operator=(buffer &&) = delete;
-    hr_device_ptr data() const
+    vw_device_ptr data() const
     {
         return address;
     }
@@ -183,7 +183,7 @@ template <typename T> class buffer
 
   private:
     resource *from;
-    hr_device_ptr address;
+    vw_device_ptr address;
     std::uint64_t length;
 };
 
@@ -196,13 +196,13 @@ constexpr std::uint64_t limit_bytes = 256 * gpu::mib; // the rest of the card is
 
 gpu::device open_device()
 {
-    hr_device *opened = nullptr;
-    if (hr_cuda_device_open(0, &opened) == HR_OK) {
+    vw_device *opened = nullptr;
+    if (vw_cuda_device_open(0, &opened) == VW_OK) {
         std::printf("on %s\n", opened->properties.name);
         return gpu::device(opened);
     }
-    std::printf("no GPU here (%s)\non 512 MiB of host memory instead\n", hr_last_error());
-    gpu::check(hr_host_device_create(512 * gpu::mib, &opened));
+    std::printf("no GPU here (%s)\non 512 MiB of host memory instead\n", vw_last_error());
+    gpu::check(vw_host_device_create(512 * gpu::mib, &opened));
     return gpu::device(opened);
 }
 
@@ -215,11 +215,11 @@ void run_step(gpu::resource &memory, const gpu::stream &reader)
     // All of them go back here; the last one when the reader is done with it.
 }
 
-void print_statistics(const hr_pool *pool)
+void print_statistics(const vw_pool *pool)
 {
-    hr_pool_stats stats{};
+    vw_pool_stats stats{};
     stats.struct_size = sizeof stats;
-    gpu::check(hr_pool_get_stats(pool, &stats));
+    gpu::check(vw_pool_get_stats(pool, &stats));
     std::printf("live at most %lld MiB, held from the device at most %lld MiB\n",
                 static_cast<long long>(stats.allocated_bytes.all.peak) / (1 << 20),
                 static_cast<long long>(stats.reserved_bytes.all.peak) / (1 << 20));
@@ -242,13 +242,13 @@ bool ask_for_too_much(gpu::resource &memory)
 bool run(const char *path)
 {
     gpu::device device = open_device();
-    gpu::pool pool = gpu::make_pool(device.get(), "headroom", limit_bytes);
+    gpu::pool pool = gpu::make_pool(device.get(), "vramwise", limit_bytes);
     gpu::recorder recorder;
     if (path != nullptr) {
-        hr_recorder *made = nullptr;
-        gpu::check(hr_recorder_create(nullptr, &made));
+        vw_recorder *made = nullptr;
+        gpu::check(vw_recorder_create(nullptr, &made));
         recorder.reset(made);
-        gpu::check(hr_recorder_attach(recorder.get(), pool.get()));
+        gpu::check(vw_recorder_attach(recorder.get(), pool.get()));
     }
     gpu::stream compute(device.get()), reader(device.get());
     gpu::resource memory(pool.get(), compute);
@@ -261,7 +261,7 @@ bool run(const char *path)
         is_as_expected = ask_for_too_much(memory);
     }
     if (recorder != nullptr) {
-        gpu::check(hr_recorder_write(recorder.get(), pool.get(), path));
+        gpu::check(vw_recorder_write(recorder.get(), pool.get(), path));
         std::printf("recorded in %s\n", path);
     }
     return is_as_expected;

@@ -3,13 +3,13 @@
 A build backend of our own (PEP 517 and 660), because there is little to do and nobody to ask: the
 libraries come from CMake, the rest is copied. A wheel holds
 
-    headroom/            the package
-    headroom/_lib        libheadroom, libheadroom-analysis and libheadroom-torch, by their sonames
-    headroom/_include    the public headers
-    headroom/_adapter    the adapter's sources, compiled on the user's machine against their torch
-    (scripts) headroom   the program
+    vramwise/            the package
+    vramwise/_lib        libvramwise, libvramwise-analysis and libvramwise-torch, by their sonames
+    vramwise/_include    the public headers
+    vramwise/_adapter    the adapter's sources, compiled on the user's machine against their torch
+    (scripts) vramwise   the program
 
-CMake's build folder is ../build, or $HEADROOM_BUILD_DIR. It is made if it is not there, and brought
+CMake's build folder is ../build, or $VRAMWISE_BUILD_DIR. It is made if it is not there, and brought
 up to date, which takes no time if it is. In a source distribution the C tree lies beside this file,
 in native/.
 """
@@ -29,8 +29,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE / "native" if (HERE / "native").is_dir() else HERE.parent
-NAME = "headroom"
-LIBRARIES = ("headroom", "headroom-analysis", "headroom-torch")
+NAME = "vramwise"
+LIBRARIES = ("vramwise", "vramwise-analysis", "vramwise-torch")
 
 # What of the C tree goes into a source distribution, as native/.
 NATIVE_PARTS = ("CMakeLists.txt", "LICENSE", "THIRD_PARTY", "include", "src", "cli", "cmake",
@@ -42,8 +42,8 @@ class BuildError(Exception):
 
 
 def _version():
-    text = (NATIVE / "include/headroom/version.h").read_text(encoding="utf-8")
-    return re.search(r'#define HR_VERSION_STRING "([^"]+)"', text).group(1)
+    text = (NATIVE / "include/vramwise/version.h").read_text(encoding="utf-8")
+    return re.search(r'#define VW_VERSION_STRING "([^"]+)"', text).group(1)
 
 
 def _metadata():
@@ -63,7 +63,7 @@ Description-Content-Type: text/markdown
 
 def _program():
     """The program's name in a wheel."""
-    return f"{NAME}-{_version()}.data/scripts/headroom"
+    return f"{NAME}-{_version()}.data/scripts/vramwise"
 
 
 def _tag():
@@ -73,7 +73,7 @@ def _tag():
 
 def _wheel_file():
     return f"""Wheel-Version: 1.0
-Generator: headroom build_backend
+Generator: vramwise build_backend
 Root-Is-Purelib: false
 Tag: {_tag()}
 """
@@ -94,18 +94,18 @@ def _run(command):
 
 def _built():
     """The build folder, with the libraries and the program up to date."""
-    folder = Path(os.environ.get("HEADROOM_BUILD_DIR") or NATIVE / "build").absolute()
+    folder = Path(os.environ.get("VRAMWISE_BUILD_DIR") or NATIVE / "build").absolute()
     if not (folder / "CMakeCache.txt").is_file():
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
         _run(["cmake", "-S", NATIVE, "-B", folder, *generator, "-DCMAKE_BUILD_TYPE=Release",
-              "-DHR_TESTS=OFF", "-DHR_BENCH=OFF"])
+              "-DVW_TESTS=OFF", "-DVW_BENCH=OFF"])
     jobs = str(len(os.sched_getaffinity(0)))
     _run(["cmake", "--build", folder, "--target", "program", "--parallel", jobs])
     return folder
 
 
 def _has_torch_support():
-    """Whether the tree has libheadroom-torch."""
+    """Whether the tree has libvramwise-torch."""
     return any((NATIVE / "adapters/torch/support").glob("*.c"))
 
 
@@ -117,14 +117,14 @@ def _native_files():
         file_name = f"lib{name}.so.{soname_end}"
         if (build / file_name).is_file():
             yield f"{NAME}/_lib/{file_name}", build / file_name
-        elif name != "headroom-torch" or _has_torch_support():
+        elif name != "vramwise-torch" or _has_torch_support():
             raise BuildError(f"the build made no {file_name} in {build}")
-    for header in sorted((NATIVE / "include/headroom").glob("*.h")):
-        yield f"{NAME}/_include/headroom/{header.name}", header
+    for header in sorted((NATIVE / "include/vramwise").glob("*.h")):
+        yield f"{NAME}/_include/vramwise/{header.name}", header
     adapter = NATIVE / "adapters/torch"
     for source in sorted(adapter.glob("*.cpp")) + sorted(adapter.rglob("*.h")):
         yield f"{NAME}/_adapter/{source.relative_to(adapter).as_posix()}", source
-    yield _program(), build / "headroom"
+    yield _program(), build / "vramwise"
 
 
 def _package_files():
@@ -172,7 +172,7 @@ def _info_files():
 
 def _write_wheel(folder, files):
     if not sys.platform.startswith("linux"):
-        raise BuildError(f"headroom runs on Linux, and this is {sys.platform}")
+        raise BuildError(f"vramwise runs on Linux, and this is {sys.platform}")
     files = list(files)  # what fails, fails before there is half a wheel
     wheel = _Wheel(folder)
     for name, source in files:
@@ -191,7 +191,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """PEP 660: the package is used from the checkout, and the libraries from where they are built,
     which has to be ../build; so is the program, which finds what it needs from there."""
-    program = shlex.quote(str(_built() / "headroom"))
+    program = shlex.quote(str(_built() / "vramwise"))
     return _write_wheel(wheel_directory, [
         (f"__editable__.{NAME}.pth", f"{HERE}\n".encode()),
         (_program(), f'#!/bin/sh\nexec {program} "$@"\n'.encode())])

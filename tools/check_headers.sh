@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_headers.sh - every header stands alone.
 #
-# Each of ours is compiled by itself as C11, with and without HR_CHECKS, with all warnings as
+# Each of ours is compiled by itself as C11, with and without VW_CHECKS, with all warnings as
 # errors; the public ones as C++11 too, and as plain C11 without _GNU_SOURCE, as a stranger would.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -21,7 +21,7 @@ try() {
         "$@" -fsyntax-only - || { echo "headers: $header: fails with $*" >&2; faults=$((faults + 1)); }
 }
 
-for path in include/headroom/*.h; do
+for path in include/vramwise/*.h; do
     header=${path#include/}
     count=$((count + 1))
     try "$header" "$cc" -x c -std=c11 "${c_warnings[@]}" -Iinclude
@@ -32,12 +32,12 @@ for path in adapters/torch/support/*.h; do
     count=$((count + 1))
     try "$header" "$cc" -x c -std=c11 "${c_warnings[@]}" -Iinclude -Iadapters/torch/support
 done
-try headroom_torch_support.h "$cxx" -x c++ -std=c++11 "${warnings[@]}" -Iinclude \
+try vramwise_torch_support.h "$cxx" -x c++ -std=c++11 "${warnings[@]}" -Iinclude \
     -Iadapters/torch/support
 while IFS= read -r path; do
     header=${path#src/}
     count=$((count + 1))
-    for checks in -UHR_CHECKS -DHR_CHECKS; do
+    for checks in -UVW_CHECKS -DVW_CHECKS; do
         try "${header#cli/}" "$cc" -x c -std=c11 -D_GNU_SOURCE $checks "${c_warnings[@]}" \
             -Iinclude -Isrc -Icli
     done

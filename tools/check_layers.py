@@ -32,7 +32,7 @@ LAYERS = {
                    "src/export"],
     "src/view": ["src/base", "src/model", "src/format", "src/export", "src/analysis", "src/doctor",
                  "src/ranks", "src/report"],
-    "include/headroom": [],
+    "include/vramwise": [],
     "cli": [],
     "adapters": [],
     "examples": [],
@@ -89,9 +89,9 @@ def faults_of(root, path):
             yield number, f'"{name}" is a source, not a header'
             continue
         layer = layer_of(target)
-        if layer not in (own, "include/headroom") and layer not in LAYERS[own]:
+        if layer not in (own, "include/vramwise") and layer not in LAYERS[own]:
             yield number, f'"{name}": {own} may not include {layer}'
-        elif path.startswith("src/") and target != "src/" + name and layer != "include/headroom":
+        elif path.startswith("src/") and target != "src/" + name and layer != "include/vramwise":
             yield number, f'"{name}": write it from the root of src, "{target[4:]}"'
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # check_symbols.sh [BUILD_FOLDER] - what the libraries show to the programs they are loaded into.
 #
-# A shared library exports names that begin hr_ and are not hr__ (those are for inside), and no two
-# of ours export the same one; an archive, where visibility cannot hide, has only hr_ and hr__ names,
-# so that it cannot clash with anybody's. libheadroom asks for nothing beyond the C library's own,
-# libheadroom-analysis for libheadroom and the libraries it reads files with. libheadroom-torch has no
-# archive; its names begin headroom_, and it stands on libheadroom.
+# A shared library exports names that begin vw_ and are not vw__ (those are for inside), and no two
+# of ours export the same one; an archive, where visibility cannot hide, has only vw_ and vw__ names,
+# so that it cannot clash with anybody's. libvramwise asks for nothing beyond the C library's own,
+# libvramwise-analysis for libvramwise and the libraries it reads files with. libvramwise-torch has no
+# archive; its names begin vramwise_, and it stands on libvramwise.
 set -euo pipefail
 build=${1:-build}
 faults=0
@@ -23,14 +23,14 @@ check() {
     [ -n "$(exported_by "$shared")" ] || fault "$shared exports nothing"
     for symbol in $(exported_by "$shared"); do
         case $symbol in
-        hr__*) fault "$shared exports $symbol, which is internal" ;;
-        hr_*) ;;
+        vw__*) fault "$shared exports $symbol, which is internal" ;;
+        vw_*) ;;
         *) fault "$shared exports $symbol, which is not ours to name" ;;
         esac
     done
     for symbol in $(nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }'); do
         case $symbol in
-        hr_*) ;;
+        vw_*) ;;
         *) fault "$archive defines $symbol, which could clash" ;;
         esac
     done
@@ -40,26 +40,26 @@ check() {
 }
 
 c_library='libc|libm|libdl|libpthread|ld-linux[^.]*'
-check headroom "$c_library"
-check headroom-analysis "$c_library|libheadroom|libz|liblzma|libzstd"
+check vramwise "$c_library"
+check vramwise-analysis "$c_library|libvramwise|libz|liblzma|libzstd"
 
-torch=$build/libheadroom-torch.so
+torch=$build/libvramwise-torch.so
 [ -n "$(exported_by "$torch")" ] || fault "$torch exports nothing"
 for symbol in $(exported_by "$torch"); do
     case $symbol in
-    headroom_*) ;;
+    vramwise_*) ;;
     *) fault "$torch exports $symbol, which is not ours to name" ;;
     esac
 done
 for needed in $(readelf -d "$torch" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
-    [[ $needed =~ ^($c_library|libheadroom)\.so ]] || fault "$torch needs $needed"
+    [[ $needed =~ ^($c_library|libvramwise)\.so ]] || fault "$torch needs $needed"
 done
 
-twice=$({ exported_by "$build/libheadroom.so"; exported_by "$build/libheadroom-analysis.so"; } |
+twice=$({ exported_by "$build/libvramwise.so"; exported_by "$build/libvramwise-analysis.so"; } |
     sort | uniq -d)
 [ -z "$twice" ] || fault "exported by both libraries:" $twice
 
-count=$({ exported_by "$build/libheadroom.so"; exported_by "$build/libheadroom-analysis.so"
+count=$({ exported_by "$build/libvramwise.so"; exported_by "$build/libvramwise-analysis.so"
     exported_by "$torch"; } | wc -l)
 echo "symbols: $count exported, $faults faults"
 [ $faults -eq 0 ]

@@ -3,7 +3,7 @@
 #
 #   build   to build the libraries, the program and the man pages
 #   test    to run `make test-quick` and `make fuzz`
-#   viewer  to build the page of `headroom view` again, and to test it in a browser
+#   viewer  to build the page of `vramwise view` again, and to test it in a browser
 #   bench   to run `make bench`
 #   style   to run `make format` and `make tidy`
 #
@@ -23,8 +23,8 @@ build|command|pkg-config|pkg-config|finding libraries
 build|module|zlib|zlib1g-dev|recordings compressed with gzip
 build|module|liblzma|liblzma-dev|recordings compressed with xz
 build|module|libzstd|libzstd-dev|recordings compressed with zstd
-build|module|libmicrohttpd|libmicrohttpd-dev|headroom view --serve, headroom exporter
-build|module|ncursesw|libncurses-dev|headroom top
+build|module|libmicrohttpd|libmicrohttpd-dev|vramwise view --serve, vramwise exporter
+build|module|ncursesw|libncurses-dev|vramwise top
 build|command|scdoc|scdoc|the man pages
 test|module|cmocka|libcmocka-dev|the unit tests
 test|module|jansson|libjansson-dev|reading JSON, in tests, with another reader than ours
@@ -38,7 +38,7 @@ test|all_of|prometheus promtool|@programs_of:prometheus|the metrics and alerts, 
 test|command|gzip|gzip|compressed recordings, in tests
 test|command|xz|xz-utils|compressed recordings, in tests
 test|command|zstd|zstd|compressed recordings, in tests
-test|command|tmux|tmux|the screen of headroom top, in tests
+test|command|tmux|tmux|the screen of vramwise top, in tests
 viewer|node_18|node|nodejs|building the page; 18 or newer
 viewer|command|npm|npm|the packages the page is built with
 viewer|any_of|chromium chromium-browser google-chrome|chromium|the browser tests

@@ -20,7 +20,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 namespace
@@ -103,7 +103,7 @@ Adapter::Adapter(AdapterOptions options)
     }
     confs_.push_back(c10::CachingAllocator::getAllocatorSettings());
     if (options_.spill_bytes != 0)
-        check_done(hr_pinned_budget_create(options_.spill_bytes, &pinned_budget_));
+        check_done(vw_pinned_budget_create(options_.spill_bytes, &pinned_budget_));
 }
 
 // ---- where a call belongs ----------------------------------------------------------------------
@@ -150,13 +150,13 @@ bool Adapter::is_forked() const
 
 inline void *Adapter::serve(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream)
 {
-    hr_pool *pool =
+    vw_pool *pool =
         devices_[static_cast<size_t>(device)].quick_alloc.load(std::memory_order_acquire);
     if (C10_UNLIKELY(pool == nullptr || has_audience()))
         return serve_slowly(device, size_bytes, stream);
-    hr_device_ptr address;
-    hr_status status = hr_alloc(pool, size_bytes, stream_number(stream), &address);
-    if (C10_UNLIKELY(status != HR_OK))
+    vw_device_ptr address;
+    vw_status status = vw_alloc(pool, size_bytes, stream_number(stream), &address);
+    if (C10_UNLIKELY(status != VW_OK))
         fail(failure_of(status), device);
     return pointer_to(address);
 }
@@ -177,13 +177,13 @@ void *Adapter::serve_watched(DevicePools &device, size_t size_bytes, cudaStream_
     const Context context = history_.gather(RecordContext::STATE);
     uint64_t tag = context != nullptr ? device.history.contexts.add(context) : 0;
     uint64_t served_bytes = 0;
-    hr_alloc_request request{};
+    vw_alloc_request request{};
     request.struct_size = sizeof request;
     request.size_bytes = size_bytes;
     request.stream = stream_number(stream);
     request.tag = tag;
     request.served_bytes = &served_bytes;
-    hr_device_ptr address = HR_NULL;
+    vw_device_ptr address = VW_NULL;
     Failure failure;
     {
         CurrentCall call(context);
@@ -191,7 +191,7 @@ void *Adapter::serve_watched(DevicePools &device, size_t size_bytes, cudaStream_
     }
     if (tag != 0)
         device.history.contexts.settle(tag);
-    if (failure.status != HR_OK)
+    if (failure.status != VW_OK)
         fail(failure, device.index);
     if (tag != 0 && device.history.contexts.is_sweep_due())
         sweep_contexts(device);
@@ -202,15 +202,15 @@ void *Adapter::serve_watched(DevicePools &device, size_t size_bytes, cudaStream_
     return pointer_to(address);
 }
 
-Failure failure_of(hr_status status)
+Failure failure_of(vw_status status)
 {
     Failure failure;
     failure.status = status;
-    if (status == HR_OK)
+    if (status == VW_OK)
         return failure;
-    failure.text = hr_last_error();
+    failure.text = vw_last_error();
     failure.report.struct_size = sizeof failure.report;
-    if (status == HR_ERR_OUT_OF_MEMORY && hr_last_out_of_memory(&failure.report) != HR_OK)
+    if (status == VW_ERR_OUT_OF_MEMORY && vw_last_out_of_memory(&failure.report) != VW_OK)
         failure.report = {};
     return failure;
 }
@@ -220,22 +220,22 @@ void Adapter::fail(const Failure &failure, c10::DeviceIndex device)
 {
     const std::string &text = failure.text;
     switch (failure.status) {
-    case HR_ERR_OUT_OF_MEMORY:
+    case VW_ERR_OUT_OF_MEMORY:
         tell_out_of_memory(failure.report, device);
         TORCH_CHECK_WITH(OutOfMemoryError, false, text);
         break;
-    case HR_ERR_REJECTED:
-    case HR_ERR_TOO_LARGE:
+    case VW_ERR_REJECTED:
+    case VW_ERR_TOO_LARGE:
         TORCH_CHECK_WITH(OutOfMemoryError, false, text);
         break;
-    case HR_ERR_WRONG_PROCESS:
+    case VW_ERR_WRONG_PROCESS:
         fail_after_fork();
-    case HR_ERR_DEVICE:
+    case VW_ERR_DEVICE:
         C10_CUDA_CHECK(cudaGetLastError()); // PyTorch's words for it, if the runtime knows it too
         TORCH_CHECK(false, "CUDA driver error: ", text);
         break;
     default:
-        TORCH_CHECK(false, "headroom: ", hr_status_message(failure.status), ": ", text);
+        TORCH_CHECK(false, "vramwise: ", vw_status_message(failure.status), ": ", text);
     }
     std::abort(); // not reached
 }
@@ -292,21 +292,21 @@ void Adapter::raw_delete(void *pointer)
     if (C10_UNLIKELY(device_count_.load(std::memory_order_relaxed) != 1) &&
         (c10::cuda::GetDevice(&device) != cudaSuccess || device < 0))
         device = 0; // whose block it is comes out all the same
-    hr_pool *pool =
+    vw_pool *pool =
         devices_[static_cast<size_t>(device)].quick_free.load(std::memory_order_acquire);
     if (C10_LIKELY(pool != nullptr && !has_audience()) &&
-        C10_LIKELY(hr_free(pool, address_of(pointer)) != HR_ERR_UNKNOWN_ADDRESS))
+        C10_LIKELY(vw_free(pool, address_of(pointer)) != VW_ERR_UNKNOWN_ADDRESS))
         return;
     free_slowly(pointer);
 }
 
-// HR_ERR_UNKNOWN_ADDRESS: it is no block of this device.
-hr_status Adapter::free_in(DevicePools &device, void *pointer)
+// VW_ERR_UNKNOWN_ADDRESS: it is no block of this device.
+vw_status Adapter::free_in(DevicePools &device, void *pointer)
 {
-    hr_status status = HR_ERR_UNKNOWN_ADDRESS;
-    device.for_each_pool([&](hr_pool *pool) {
-        if (status == HR_ERR_UNKNOWN_ADDRESS)
-            status = hr_free(pool, address_of(pointer));
+    vw_status status = VW_ERR_UNKNOWN_ADDRESS;
+    device.for_each_pool([&](vw_pool *pool) {
+        if (status == VW_ERR_UNKNOWN_ADDRESS)
+            status = vw_free(pool, address_of(pointer));
     });
     return status;
 }
@@ -324,26 +324,26 @@ void Adapter::free_slowly(void *pointer)
     DevicePools *owner = nullptr;
     int64_t block_bytes = 0;
     if (has_audience()) {
-        hr_pool *pool = nullptr;
-        hr_block_place place{};
+        vw_pool *pool = nullptr;
+        vw_block_place place{};
         if (find(pointer, &owner, &pool, &place))
             block_bytes = static_cast<int64_t>(place.block_bytes);
         if (const auto *interpreter = c10::impl::GPUTrace::get_trace())
             (*interpreter)->trace_gpu_memory_deallocation(c10::kCUDA, address_of(pointer));
     }
-    hr_status status = HR_ERR_UNKNOWN_ADDRESS;
+    vw_status status = VW_ERR_UNKNOWN_ADDRESS;
     bool was_kept = foreign_uses_.finish(address_of(pointer));
     {
         SharedOut::Ending ending = shared_out_.take(address_of(pointer)); // ends after the free
         was_kept |= ending.is_something();
         CurrentCall call(context);
         int count = device_count_.load(std::memory_order_acquire);
-        for (int i = 0; i < count && status == HR_ERR_UNKNOWN_ADDRESS; i++)
+        for (int i = 0; i < count && status == VW_ERR_UNKNOWN_ADDRESS; i++)
             status = free_in(devices_[static_cast<size_t>(i)], pointer);
     }
     if (was_kept)
         settle_all_quick_ways();
-    if (status != HR_ERR_UNKNOWN_ADDRESS) {
+    if (status != VW_ERR_UNKNOWN_ADDRESS) {
         if (owner != nullptr && c10::memoryProfilingEnabled())
             tell_profiler(*owner, pointer, -block_bytes);
         return;
@@ -356,14 +356,14 @@ void Adapter::free_slowly(void *pointer)
 }
 
 // Which block holds `pointer`, in which pool of which device.
-bool Adapter::find(const void *pointer, DevicePools **device, hr_pool **pool, hr_block_place *place)
+bool Adapter::find(const void *pointer, DevicePools **device, vw_pool **pool, vw_block_place *place)
 {
     int count = device_count_.load(std::memory_order_acquire);
     bool is_found = false;
     for (int i = 0; i < count && !is_found; i++) {
         DevicePools &candidate = devices_[static_cast<size_t>(i)];
-        candidate.for_each_pool([&](hr_pool *candidate_pool) {
-            if (is_found || hr_pool_find(candidate_pool, address_of(pointer), place) != HR_OK)
+        candidate.for_each_pool([&](vw_pool *candidate_pool) {
+            if (is_found || vw_pool_find(candidate_pool, address_of(pointer), place) != VW_OK)
                 return;
             is_found = true;
             *device = &candidate;
@@ -381,7 +381,7 @@ void Adapter::recordStream(const c10::DataPtr &pointer, CUDAStream stream)
     // PyTorch made of foreign memory) has another deleter, and its owner sees to it.
     if (!pointer.get() || pointer.get_deleter() != &Adapter::delete_block || is_forked())
         return;
-    const hr_device_ptr address = address_of(pointer.get());
+    const vw_device_ptr address = address_of(pointer.get());
     const cudaStream_t handle = handle_of(stream);
     c10::DeviceIndex index = pointer.device().index();
     if (index < 0)
@@ -391,12 +391,12 @@ void Adapter::recordStream(const c10::DataPtr &pointer, CUDAStream stream)
         settle_all_quick_ways(); // from now on a free has to look
         return;
     }
-    hr_status status = HR_ERR_UNKNOWN_ADDRESS;
-    devices_[static_cast<size_t>(index)].for_each_pool([&](hr_pool *pool) {
-        if (status == HR_ERR_UNKNOWN_ADDRESS)
-            status = hr_record_stream(pool, address, stream_number(handle));
+    vw_status status = VW_ERR_UNKNOWN_ADDRESS;
+    devices_[static_cast<size_t>(index)].for_each_pool([&](vw_pool *pool) {
+        if (status == VW_ERR_UNKNOWN_ADDRESS)
+            status = vw_record_stream(pool, address, stream_number(handle));
     });
-    TORCH_INTERNAL_ASSERT(status != HR_ERR_UNKNOWN_ADDRESS, "No allocated block can be found");
+    TORCH_INTERNAL_ASSERT(status != VW_ERR_UNKNOWN_ADDRESS, "No allocated block can be found");
     check_done(status);
 }
 
@@ -416,4 +416,4 @@ bool Adapter::isEnabled() const
     return is_enabled_.load(std::memory_order_relaxed);
 }
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

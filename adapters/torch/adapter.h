@@ -1,4 +1,4 @@
-// adapter.h - the allocator as PyTorch sees it: every method of its CUDAAllocator, by headroom.h.
+// adapter.h - the allocator as PyTorch sees it: every method of its CUDAAllocator, by vramwise.h.
 //
 // The class holds no rule about memory. It finds the device and stream of a call, asks the pool,
 // and says in PyTorch's words what came of it. By subject:
@@ -7,7 +7,7 @@
 //   adapter_pools.cpp  private pools: CUDA graphs, torch.cuda.MemPool, graph trees
 //   adapter_watch.cpp  history, snapshots, observers
 //   adapter_spill.cpp  live data that goes to host memory
-//   headroom_torch.cpp how it gets into PyTorch; the C functions for Python
+//   vramwise_torch.cpp how it gets into PyTorch; the C functions for Python
 //
 // Locks, from the outside in: DevicePools::opening, then DevicePools::lock or quick_lock_, then a
 // pool's own, then those in history.h. Python's global lock is never asked for inside any of them.
@@ -28,7 +28,7 @@
 #include "history.h"
 #include "sharing.h"
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 using c10::cuda::CUDAStream;
@@ -41,16 +41,16 @@ using c10::cuda::CUDACachingAllocator::SnapshotInfo;
 using c10::cuda::CUDACachingAllocator::StreamSegmentSize;
 
 struct AdapterOptions {
-    std::string engine = "torch"; // any name of hr_pool_options.engine
-    hr_safe_point safe_point{};
+    std::string engine = "torch"; // any name of vw_pool_options.engine
+    vw_safe_point safe_point{};
 
     // Host memory that live data may go to, on all devices together; not for engine "torch". Its
     // first use on a device is said in a line, unless nobody wants any.
     uint64_t spill_bytes = 0;
     bool is_quiet = false;
 
-    // Where devices come from: hr_cuda_device_open(), and in tests a stand-in.
-    std::function<hr_status(int index, hr_device **out)> open_device = hr_cuda_device_open;
+    // Where devices come from: vw_cuda_device_open(), and in tests a stand-in.
+    std::function<vw_status(int index, vw_device **out)> open_device = vw_cuda_device_open;
 
     // Called once, before the first of them: what may be done only in the process that uses CUDA,
     // which may be a child of the one in which this was installed.
@@ -59,11 +59,11 @@ struct AdapterOptions {
 
 // Why a request was not served, taken down before anything else can fail.
 struct Failure {
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     std::string text;
-    hr_oom_report report{}; // of HR_ERR_OUT_OF_MEMORY
+    vw_oom_report report{}; // of VW_ERR_OUT_OF_MEMORY
 };
-Failure failure_of(hr_status status);
+Failure failure_of(vw_status status);
 
 class Adapter final : public CUDAAllocator
 {
@@ -104,8 +104,8 @@ class Adapter final : public CUDAAllocator
 
     // A new option string, while the pools run; PyTorch has read it already.
     void configure(const std::string &conf);
-    // What engine "headroom" did on a device; false where there is nothing to tell.
-    bool get_paged_stats(int device, hr_paged_stats *stats);
+    // What engine "vramwise" did on a device; false where there is nothing to tell.
+    bool get_paged_stats(int device, vw_paged_stats *stats);
     const std::string &engine() const
     {
         return options_.engine;
@@ -117,7 +117,7 @@ class Adapter final : public CUDAAllocator
     bool is_open(int device) const;
 
     // What is known of the block that holds `pointer`: its size, or 0 where it is none of ours.
-    uint64_t advise(const void *pointer, hr_advice advice);
+    uint64_t advise(const void *pointer, vw_advice advice);
     // The program has made a step; what was spilled may come back, on all devices. Throws.
     void mark_step();
 
@@ -163,8 +163,8 @@ class Adapter final : public CUDAAllocator
     void *serve_watched(DevicePools &device, size_t size_bytes, cudaStream_t stream);
     [[noreturn]] void fail(const Failure &failure, c10::DeviceIndex device);
     void free_slowly(void *pointer);
-    hr_status free_in(DevicePools &device, void *pointer);
-    bool find(const void *pointer, DevicePools **device, hr_pool **pool, hr_block_place *place);
+    vw_status free_in(DevicePools &device, void *pointer);
+    bool find(const void *pointer, DevicePools **device, vw_pool **pool, vw_block_place *place);
     bool is_uncached() const;
     bool is_forked() const;
     static void delete_block(void *pointer); // the deleter of every block of ours
@@ -172,33 +172,33 @@ class Adapter final : public CUDAAllocator
     // adapter_state.cpp
     DevicePools &ready(c10::DeviceIndex device); // opened; throws
     void open(DevicePools &device);
-    hr_pool *make_pool(DevicePools &device, const std::string &engine);
-    hr_pool *second_pool(DevicePools &device);   // made where there is none; throws
+    vw_pool *make_pool(DevicePools &device, const std::string &engine);
+    vw_pool *second_pool(DevicePools &device);   // made where there is none; throws
     DevicePools &known(c10::DeviceIndex device); // throws for an index that is none
     void settle_quick_ways(DevicePools &device);
     void settle_all_quick_ways();
-    hr_event_sink sink_for(DevicePools &device) const;
+    vw_event_sink sink_for(DevicePools &device) const;
     bool is_watched() const;
     static bool enter_moment(void *context);
     static void leave_moment(void *context);
 
     // adapter_pools.cpp
-    hr_pool *route(DevicePools &device, cudaStream_t stream);
-    Failure ask(DevicePools &device, const hr_alloc_request &request, hr_device_ptr *out);
-    Failure ask_either(DevicePools &device, const hr_alloc_request &request, hr_device_ptr *out);
-    hr_pool *owner_of(DevicePools &device, c10::MempoolId_t id);
+    vw_pool *route(DevicePools &device, cudaStream_t stream);
+    Failure ask(DevicePools &device, const vw_alloc_request &request, vw_device_ptr *out);
+    Failure ask_either(DevicePools &device, const vw_alloc_request &request, vw_device_ptr *out);
+    vw_pool *owner_of(DevicePools &device, c10::MempoolId_t id);
     void drop_unused_sources(DevicePools &device);
 
     // adapter_spill.cpp
-    void let_spill(DevicePools &device, hr_pool_options &options);
+    void let_spill(DevicePools &device, vw_pool_options &options);
 
     // adapter_watch.cpp
     void sweep_contexts(DevicePools &device);
     void tell_profiler(DevicePools &device, void *pointer, int64_t change_bytes);
-    void tell_out_of_memory(const hr_oom_report &report, c10::DeviceIndex device);
+    void tell_out_of_memory(const vw_oom_report &report, c10::DeviceIndex device);
 
     AdapterOptions options_;
-    hr_pinned_budget *pinned_budget_ = nullptr; // of all devices; null where nothing is spilled
+    vw_pinned_budget *pinned_budget_ = nullptr; // of all devices; null where nothing is spilled
     std::once_flag has_device_;
     std::array<DevicePools, most_devices> devices_;
     std::atomic<int> device_count_{0};
@@ -228,29 +228,29 @@ class Adapter final : public CUDAAllocator
 cudaStream_t handle_of(const CUDAStream &stream);
 
 // What became of a call that is not about one block: nothing, or an exception.
-void check_done(hr_status status);
+void check_done(vw_status status);
 
 // An address for a message. Not by C++'s streams: there that is a virtual call whose place differs
 // between versions of the C++ library, and the one at hand need not be the one PyTorch brings.
 std::string shown(const void *pointer);
 
-// headroom_torch_expect_profilers().
+// vramwise_torch_expect_profilers().
 void expect_profilers(bool is_expected);
 
-// The engine that moves nothing; every other is one of headroom's own.
+// The engine that moves nothing; every other is one of vramwise's own.
 constexpr char torch_engine[] = "torch";
 
 // Does a pool of that engine need safe moments? To copy live data, or to let it leave the GPU.
 inline bool moves_live_data(const std::string &engine, uint64_t spill_bytes)
 {
-    return engine != torch_engine && (engine != "headroom" || spill_bytes != 0);
+    return engine != torch_engine && (engine != "vramwise" || spill_bytes != 0);
 }
 
 // How much a pool may spill, and make ready for it.
-void set_spill(hr_pool_options &options, uint64_t spill_bytes);
+void set_spill(vw_pool_options &options, uint64_t spill_bytes);
 
 // The one that was installed; null before.
 Adapter *installed_adapter();
 void set_installed_adapter(Adapter *adapter);
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

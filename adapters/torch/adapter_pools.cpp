@@ -10,7 +10,7 @@
 
 #include <c10/cuda/CUDAGuard.h>
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 namespace
@@ -25,12 +25,12 @@ bool accepts(const Scope &scope, cudaStream_t stream)
     }
 }
 
-bool filter_scope(void *context, hr_stream stream)
+bool filter_scope(void *context, vw_stream stream)
 {
     return accepts(*static_cast<const Scope *>(context), reinterpret_cast<cudaStream_t>(stream));
 }
 
-hr_device_ptr take_from_source(void *context, uint64_t size_bytes, int device, hr_stream)
+vw_device_ptr take_from_source(void *context, uint64_t size_bytes, int device, vw_stream)
 {
     auto *source = static_cast<Source *>(context);
     try {
@@ -40,11 +40,11 @@ hr_device_ptr take_from_source(void *context, uint64_t size_bytes, int device, h
             source->segments_held.fetch_add(1);
         return address_of(memory);
     } catch (...) {
-        return HR_NULL;
+        return VW_NULL;
     }
 }
 
-void give_back_to_source(void *context, hr_device_ptr address, uint64_t, int device, hr_stream)
+void give_back_to_source(void *context, vw_device_ptr address, uint64_t, int device, vw_stream)
 {
     auto *source = static_cast<Source *>(context);
     try {
@@ -71,20 +71,20 @@ struct MadeAtTheEnd {
 struct Checkpoint final : AllocatorState {
     ~Checkpoint() override
     {
-        hr_private_state_free(state);
+        vw_private_state_free(state);
     }
-    hr_private_state *state = nullptr;
-    hr_pool *pool = nullptr;
+    vw_private_state *state = nullptr;
+    vw_pool *pool = nullptr;
 };
 
 } // namespace
 
 // ---- which pool --------------------------------------------------------------------------------
 
-hr_pool *Adapter::route(DevicePools &device, cudaStream_t stream)
+vw_pool *Adapter::route(DevicePools &device, cudaStream_t stream)
 {
-    hr_pool *pool = device.pool.load(std::memory_order_acquire);
-    hr_pool *second = device.second.load(std::memory_order_acquire);
+    vw_pool *pool = device.pool.load(std::memory_order_acquire);
+    vw_pool *second = device.second.load(std::memory_order_acquire);
     if (second == nullptr)
         return pool;
     std::lock_guard<std::mutex> hold(device.lock);
@@ -102,7 +102,7 @@ static bool is_on_second_pool(const DevicePools &device, c10::MempoolId_t id)
     });
 }
 
-hr_pool *Adapter::owner_of(DevicePools &device, c10::MempoolId_t id)
+vw_pool *Adapter::owner_of(DevicePools &device, c10::MempoolId_t id)
 {
     std::lock_guard<std::mutex> hold(device.lock);
     return is_on_second_pool(device, id) ? device.second.load(std::memory_order_acquire)
@@ -111,27 +111,27 @@ hr_pool *Adapter::owner_of(DevicePools &device, c10::MempoolId_t id)
 
 // ---- two pools, one card -----------------------------------------------------------------------
 
-static uint64_t reserved_bytes_of(hr_pool *pool)
+static uint64_t reserved_bytes_of(vw_pool *pool)
 {
-    hr_pool_stats stats{};
+    vw_pool_stats stats{};
     stats.struct_size = sizeof stats;
-    if (hr_pool_get_stats(pool, &stats) != HR_OK)
+    if (vw_pool_get_stats(pool, &stats) != VW_OK)
         return 0;
     return static_cast<uint64_t>(stats.reserved_bytes.all.current);
 }
 
 // Lets `pool` hold so much and no more; as a fraction, which is how pools take it.
-static void allow(const DevicePools &device, hr_pool *pool, double bytes)
+static void allow(const DevicePools &device, vw_pool *pool, double bytes)
 {
     auto total_bytes = static_cast<double>(device.device->properties.total_bytes);
     double fraction = std::min(1.0, (bytes + 0.5) / total_bytes); // a half, against rounding down
-    if (hr_pool_set_fraction(pool, fraction) != HR_OK) {
+    if (vw_pool_set_fraction(pool, fraction) != VW_OK) {
         // Not possible between 0 and 1; and then the limit would be as it was.
     }
 }
 
 // What the program allows for both, less what the other one has.
-static void share_limit(DevicePools &device, hr_pool *pool, hr_pool *other)
+static void share_limit(DevicePools &device, vw_pool *pool, vw_pool *other)
 {
     double fraction;
     {
@@ -147,25 +147,25 @@ static void share_limit(DevicePools &device, hr_pool *pool, hr_pool *other)
                                 static_cast<double>(reserved_bytes_of(other))));
 }
 
-Failure Adapter::ask(DevicePools &device, const hr_alloc_request &request, hr_device_ptr *out)
+Failure Adapter::ask(DevicePools &device, const vw_alloc_request &request, vw_device_ptr *out)
 {
     if (device.second.load(std::memory_order_acquire) != nullptr)
         return ask_either(device, request, out);
-    return failure_of(hr_alloc_with(device.pool.load(std::memory_order_acquire), &request, out));
+    return failure_of(vw_alloc_with(device.pool.load(std::memory_order_acquire), &request, out));
 }
 
 // A default request that finds no room may be helped out by a pool that is to do so (use_on_oom),
 // with what that has idle: it is asked as one that may not grow.
-Failure Adapter::ask_either(DevicePools &device, const hr_alloc_request &request,
-                            hr_device_ptr *out)
+Failure Adapter::ask_either(DevicePools &device, const vw_alloc_request &request,
+                            vw_device_ptr *out)
 {
     std::lock_guard<std::recursive_mutex> hold(device.two_pools);
-    hr_pool *main = device.pool.load(std::memory_order_acquire);
-    hr_pool *second = device.second.load(std::memory_order_acquire);
-    hr_pool *chosen = route(device, reinterpret_cast<cudaStream_t>(request.stream));
+    vw_pool *main = device.pool.load(std::memory_order_acquire);
+    vw_pool *second = device.second.load(std::memory_order_acquire);
+    vw_pool *chosen = route(device, reinterpret_cast<cudaStream_t>(request.stream));
     share_limit(device, chosen, chosen == main ? second : main);
-    Failure failure = failure_of(hr_alloc_with(chosen, &request, out));
-    if (failure.status != HR_ERR_OUT_OF_MEMORY || chosen != main)
+    Failure failure = failure_of(vw_alloc_with(chosen, &request, out));
+    if (failure.status != VW_ERR_OUT_OF_MEMORY || chosen != main)
         return failure;
     bool has_helper;
     {
@@ -176,9 +176,9 @@ Failure Adapter::ask_either(DevicePools &device, const hr_alloc_request &request
     if (!has_helper)
         return failure;
     allow(device, second, static_cast<double>(reserved_bytes_of(second)));
-    hr_status status = hr_alloc_with(second, &request, out);
+    vw_status status = vw_alloc_with(second, &request, out);
     share_limit(device, second, main);
-    return status == HR_OK ? Failure{} : failure;
+    return status == VW_OK ? Failure{} : failure;
 }
 
 // Sources of pools that are gone and have given everything back.
@@ -188,9 +188,9 @@ void Adapter::drop_unused_sources(DevicePools &device)
     std::lock_guard<std::mutex> hold(device.lock);
     for (auto source = device.sources.begin(); source != device.sources.end();) {
         auto next = std::next(source);
-        hr_pool *pool = source->is_on_second_pool ? device.second.load() : device.pool.load();
+        vw_pool *pool = source->is_on_second_pool ? device.second.load() : device.pool.load();
         if (!source->is_being_made && source->segments_held.load() == 0 &&
-            hr_private_pool_use_count(pool, private_id_of(source->id)) == 0)
+            vw_private_pool_use_count(pool, private_id_of(source->id)) == 0)
             dropped.splice(dropped.end(), device.sources, source);
         source = next;
     }
@@ -204,7 +204,7 @@ void Adapter::createOrIncrefPool(c10::DeviceIndex index, c10::MempoolId_t id,
     known(index);
     DevicePools &device = ready(index);
     if (allocator == nullptr || allocator.get() == this) {
-        check_done(hr_private_pool_retain(owner_of(device, id), private_id_of(id), nullptr));
+        check_done(vw_private_pool_retain(owner_of(device, id), private_id_of(id), nullptr));
         return;
     }
     drop_unused_sources(device);
@@ -218,19 +218,19 @@ void Adapter::createOrIncrefPool(c10::DeviceIndex index, c10::MempoolId_t id,
         source->allocator = std::move(allocator);
     }
     MadeAtTheEnd made{device, *source}; // or not, and then it goes with the next look
-    hr_private_options options{};
+    vw_private_options options{};
     options.struct_size = sizeof options;
     options.take = take_from_source;
     options.give_back = give_back_to_source;
     options.source_context = source;
-    hr_status status = hr_private_pool_retain(device.pool.load(), private_id_of(id), &options);
-    if (status == HR_ERR_UNSUPPORTED) { // this engine has no such pools: one that has
-        hr_pool *second = second_pool(device);
+    vw_status status = vw_private_pool_retain(device.pool.load(), private_id_of(id), &options);
+    if (status == VW_ERR_UNSUPPORTED) { // this engine has no such pools: one that has
+        vw_pool *second = second_pool(device);
         {
             std::lock_guard<std::mutex> hold(device.lock);
             source->is_on_second_pool = true;
         }
-        status = hr_private_pool_retain(second, private_id_of(id), &options);
+        status = vw_private_pool_retain(second, private_id_of(id), &options);
     }
     check_done(status);
 }
@@ -239,8 +239,8 @@ void Adapter::releasePool(c10::DeviceIndex index, c10::MempoolId_t id)
 {
     known(index);
     DevicePools &device = ready(index);
-    hr_status status = hr_private_pool_release(owner_of(device, id), private_id_of(id));
-    TORCH_INTERNAL_ASSERT(status == HR_OK, hr_last_error());
+    vw_status status = vw_private_pool_release(owner_of(device, id), private_id_of(id));
+    TORCH_INTERNAL_ASSERT(status == VW_OK, vw_last_error());
 }
 
 int Adapter::getPoolUseCount(c10::DeviceIndex index, c10::MempoolId_t id)
@@ -248,22 +248,22 @@ int Adapter::getPoolUseCount(c10::DeviceIndex index, c10::MempoolId_t id)
     DevicePools &device = known(index);
     if (device.pool.load(std::memory_order_acquire) == nullptr)
         return 0;
-    return hr_private_pool_use_count(owner_of(device, id), private_id_of(id));
+    return vw_private_pool_use_count(owner_of(device, id), private_id_of(id));
 }
 
 void Adapter::setUseOnOOM(c10::DeviceIndex index, c10::MempoolId_t id, bool use_on_oom)
 {
     known(index);
     DevicePools &device = ready(index);
-    hr_status status =
-        hr_private_pool_set_use_on_oom(owner_of(device, id), private_id_of(id), use_on_oom);
+    vw_status status =
+        vw_private_pool_set_use_on_oom(owner_of(device, id), private_id_of(id), use_on_oom);
     {
         std::lock_guard<std::mutex> hold(device.lock);
         for (Source &source : device.sources)
             if (source.id == id)
                 source.helps_out = use_on_oom && source.is_on_second_pool;
     }
-    if (use_on_oom || (status != HR_ERR_INVALID_ARGUMENT && status != HR_ERR_WRONG_STATE))
+    if (use_on_oom || (status != VW_ERR_INVALID_ARGUMENT && status != VW_ERR_WRONG_STATE))
         check_done(status); // that of a pool which is gone may be switched off
 }
 
@@ -271,7 +271,7 @@ void Adapter::setNoSplit(c10::DeviceIndex index, c10::MempoolId_t id)
 {
     known(index);
     DevicePools &device = ready(index);
-    check_done(hr_private_pool_set_no_split(owner_of(device, id), private_id_of(id), true));
+    check_done(vw_private_pool_set_no_split(owner_of(device, id), private_id_of(id), true));
 }
 
 // ---- routing -----------------------------------------------------------------------------------
@@ -283,13 +283,13 @@ void Adapter::beginAllocateToPool(c10::DeviceIndex index, c10::MempoolId_t id,
     DevicePools &device = ready(index);
     std::lock_guard<std::mutex> hold(device.lock);
     bool is_on_second = is_on_second_pool(device, id);
-    hr_pool *pool = is_on_second ? device.second.load() : device.pool.load();
+    vw_pool *pool = is_on_second ? device.second.load() : device.pool.load();
     Scope &scope = device.scopes.emplace_back(Scope{id, std::move(filter), is_on_second});
-    hr_status status = hr_private_pool_begin(pool, private_id_of(id), filter_scope, &scope);
-    if (status == HR_OK)
+    vw_status status = vw_private_pool_begin(pool, private_id_of(id), filter_scope, &scope);
+    if (status == VW_OK)
         return;
     device.scopes.pop_back();
-    TORCH_CHECK(status != HR_ERR_WRONG_STATE,
+    TORCH_CHECK(status != VW_ERR_WRONG_STATE,
                 "beginAllocateToPool: already recording to mempool_id");
     check_done(status);
 }
@@ -304,8 +304,8 @@ void Adapter::endAllocateToPool(c10::DeviceIndex index, c10::MempoolId_t id)
                               [&](const Scope &candidate) { return candidate.id == id; });
     TORCH_CHECK(scope != device.scopes.end(),
                 "endAllocatePool: not currently recording to mempool_id");
-    hr_pool *pool = scope->is_on_second_pool ? device.second.load() : device.pool.load();
-    check_done(hr_private_pool_end(pool, private_id_of(id)));
+    vw_pool *pool = scope->is_on_second_pool ? device.second.load() : device.pool.load();
+    check_done(vw_private_pool_end(pool, private_id_of(id)));
     ended.splice(ended.end(), device.scopes, scope);
 }
 
@@ -315,7 +315,7 @@ bool Adapter::checkPoolLiveAllocations(c10::DeviceIndex index, c10::MempoolId_t 
                                        const std::unordered_set<void *> &expected)
 {
     struct Look {
-        hr_private_id id;
+        vw_private_id id;
         const std::unordered_set<void *> *expected;
         bool is_pool_seen = false;
         bool is_as_expected = true;
@@ -323,24 +323,24 @@ bool Adapter::checkPoolLiveAllocations(c10::DeviceIndex index, c10::MempoolId_t 
     } look;
     known(index);
     DevicePools &device = ready(index);
-    hr_pool *pool = owner_of(device, id);
+    vw_pool *pool = owner_of(device, id);
     look.id = private_id_of(id);
     look.expected = &expected;
-    hr_walker walker{};
+    vw_walker walker{};
     walker.context = &look;
-    walker.block = [](void *context, const hr_segment_info *segment, const hr_block_info *block) {
+    walker.block = [](void *context, const vw_segment_info *segment, const vw_block_info *block) {
         auto *result = static_cast<Look *>(context);
         bool is_of_pool = segment->private_id.first == result->id.first &&
                           segment->private_id.second == result->id.second;
         result->is_pool_seen |= is_of_pool;
-        if (!is_of_pool || block->state != HR_BLOCK_LIVE)
+        if (!is_of_pool || block->state != VW_BLOCK_LIVE)
             return true;
         result->live_count++;
         result->is_as_expected = result->expected->count(pointer_to(block->address)) != 0;
         return result->is_as_expected;
     };
-    check_done(hr_pool_walk(pool, &walker, false));
-    TORCH_CHECK(look.is_pool_seen || hr_private_pool_use_count(pool, look.id) > 0,
+    check_done(vw_pool_walk(pool, &walker, false));
+    TORCH_CHECK(look.is_pool_seen || vw_private_pool_use_count(pool, look.id) > 0,
                 "Could not find pool of id");
     return look.is_as_expected && look.live_count == expected.size();
 }
@@ -352,9 +352,9 @@ std::shared_ptr<AllocatorState> Adapter::getCheckpointState(c10::DeviceIndex ind
     DevicePools &device = ready(index);
     auto checkpoint = std::make_shared<Checkpoint>();
     checkpoint->pool = owner_of(device, id);
-    hr_status status =
-        hr_private_pool_checkpoint(checkpoint->pool, private_id_of(id), &checkpoint->state);
-    TORCH_CHECK(status != HR_ERR_INVALID_ARGUMENT, "Could not find pool of id");
+    vw_status status =
+        vw_private_pool_checkpoint(checkpoint->pool, private_id_of(id), &checkpoint->state);
+    TORCH_CHECK(status != VW_ERR_INVALID_ARGUMENT, "Could not find pool of id");
     check_done(status);
     return checkpoint;
 }
@@ -370,9 +370,9 @@ CheckpointDelta Adapter::setCheckpointPoolState(c10::DeviceIndex index,
     known(index);
     auto checkpoint = std::dynamic_pointer_cast<Checkpoint>(std::move(state));
     TORCH_CHECK(checkpoint, "Expected PrivatePoolState");
-    hr_restore_listener listener{};
+    vw_restore_listener listener{};
     listener.context = &told;
-    listener.freed = [](void *context, hr_device_ptr address) {
+    listener.freed = [](void *context, vw_device_ptr address) {
         auto *result = static_cast<Told *>(context);
         try {
             result->delta.ptrs_freed.push_back(pointer_to(address));
@@ -380,7 +380,7 @@ CheckpointDelta Adapter::setCheckpointPoolState(c10::DeviceIndex index,
             result->is_complete = false;
         }
     };
-    listener.allocated = [](void *context, hr_device_ptr address) {
+    listener.allocated = [](void *context, vw_device_ptr address) {
         auto *result = static_cast<Told *>(context);
         void *pointer = pointer_to(address);
         try {
@@ -394,22 +394,22 @@ CheckpointDelta Adapter::setCheckpointPoolState(c10::DeviceIndex index,
     bool is_for_frees_too = history_.level() >= RecordContext::ALL;
     ContextTable &contexts = devices_[static_cast<size_t>(index)].history.contexts;
     listener.tag = context != nullptr ? contexts.add(context) : 0;
-    hr_status status;
+    vw_status status;
     {
         CurrentCall call(context, is_for_frees_too);
-        status = hr_private_pool_restore(checkpoint->pool, checkpoint->state, &listener);
+        status = vw_private_pool_restore(checkpoint->pool, checkpoint->state, &listener);
     }
     if (listener.tag != 0)
         contexts.settle(listener.tag);
-    TORCH_CHECK(status != HR_ERR_WRONG_STATE, hr_last_error());
+    TORCH_CHECK(status != VW_ERR_WRONG_STATE, vw_last_error());
     check_done(status);
     bool was_shared = false;
     for (const void *pointer : told.delta.ptrs_freed)
         was_shared |= shared_out_.take(address_of(pointer)).is_something();
     if (was_shared)
         settle_all_quick_ways();
-    TORCH_CHECK(told.is_complete, "headroom: out of host memory");
+    TORCH_CHECK(told.is_complete, "vramwise: out of host memory");
     return std::move(told.delta);
 }
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <string>
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 namespace
@@ -29,28 +29,28 @@ constexpr double default_ms_per_gibibyte = 60;
 // what has come back.
 constexpr uint64_t most_ahead_bytes = uint64_t{2} << 30;
 
-void tell_first(DevicePools &device, const hr_spill_report &report)
+void tell_first(DevicePools &device, const vw_spill_report &report)
 {
     if (report.is_return || device.has_told_of_spill.exchange(true))
         return;
     const double gibibytes = static_cast<double>(report.spilled_bytes) / bytes_per_gibibyte;
     std::fprintf(stderr,
-                 "headroom: GPU %d is full: %.2f GiB of live data went to host memory, under the "
+                 "vramwise: GPU %d is full: %.2f GiB of live data went to host memory, under the "
                  "same addresses (%.0f ms); if it is an optimizer's state, a step takes about "
                  "%.0f ms (AdamW fused=True) to %.0f ms (its default) longer; "
-                 "headroom.torch.stats()[\"spill\"] counts\n",
+                 "vramwise.torch.stats()[\"spill\"] counts\n",
                  static_cast<int>(device.index), gibibytes,
                  static_cast<double>(report.wait_ns) / 1e6, gibibytes * fused_ms_per_gibibyte,
                  gibibytes * default_ms_per_gibibyte);
 }
 
 // As a span without length, the numbers at its start: PyTorch's annotations come in pairs.
-void annotate(DevicePools &device, const hr_spill_report &report)
+void annotate(DevicePools &device, const vw_spill_report &report)
 {
     History &history = *device.history_settings;
     if (!history.is_enabled())
         return;
-    const char *name = report.is_return ? HR_RETURN_ANNOTATION : HR_SPILL_ANNOTATION;
+    const char *name = report.is_return ? VW_RETURN_ANNOTATION : VW_SPILL_ANNOTATION;
     history.annotate(device.index, {{"name", name},
                                     {"stage", "START"},
                                     {"moved_bytes", std::to_string(report.moved_bytes)},
@@ -63,7 +63,7 @@ void annotate(DevicePools &device, const hr_spill_report &report)
 // Without the pool's lock, after the safe moment. The thread may or may not have Python's lock, so
 // that nothing here asks for it: of locks there is only the one inside of the annotations' ring,
 // under which nobody waits or launches. Nor may anything be thrown through the pool, which is C.
-void notice_move(void *context, const hr_spill_report *report)
+void notice_move(void *context, const vw_spill_report *report)
 {
     auto *device = static_cast<DevicePools *>(context);
     tell_first(*device, *report);
@@ -75,29 +75,29 @@ void notice_move(void *context, const hr_spill_report *report)
 
 } // namespace
 
-void set_spill(hr_pool_options &options, uint64_t spill_bytes)
+void set_spill(vw_pool_options &options, uint64_t spill_bytes)
 {
     options.spill_bytes = spill_bytes;
     options.spill_ahead_bytes = std::min(spill_bytes, most_ahead_bytes);
 }
 
 // Under DevicePools::opening.
-void Adapter::let_spill(DevicePools &device, hr_pool_options &options)
+void Adapter::let_spill(DevicePools &device, vw_pool_options &options)
 {
     set_spill(options, options_.spill_bytes);
     options.pinned_budget = pinned_budget_;
     if (options_.is_quiet)
         device.has_told_of_spill.store(true);
-    options.spill_listener = hr_spill_listener{&device, notice_move};
+    options.spill_listener = vw_spill_listener{&device, notice_move};
 }
 
-uint64_t Adapter::advise(const void *pointer, hr_advice advice)
+uint64_t Adapter::advise(const void *pointer, vw_advice advice)
 {
     DevicePools *device = nullptr;
-    hr_pool *pool = nullptr;
-    hr_block_place place{};
+    vw_pool *pool = nullptr;
+    vw_block_place place{};
     if (is_forked() || !find(pointer, &device, &pool, &place) ||
-        hr_advise(pool, place.block_address, advice) != HR_OK)
+        vw_advise(pool, place.block_address, advice) != VW_OK)
         return 0; // it is no block of ours, or none any more
     return place.block_bytes;
 }
@@ -108,8 +108,8 @@ void Adapter::mark_step()
         return;
     int count = device_count_.load(std::memory_order_acquire);
     for (int i = 0; i < count; i++)
-        if (hr_pool *pool = devices_[static_cast<size_t>(i)].pool.load(std::memory_order_acquire))
-            check_done(hr_pool_mark_step(pool));
+        if (vw_pool *pool = devices_[static_cast<size_t>(i)].pool.load(std::memory_order_acquire))
+            check_done(vw_pool_mark_step(pool));
 }
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

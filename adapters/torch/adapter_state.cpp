@@ -9,7 +9,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 using c10::CachingAllocator::AcceleratorAllocatorConfig;
@@ -18,16 +18,16 @@ using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
 using c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig;
 
-void check_done(hr_status status)
+void check_done(vw_status status)
 {
-    if (status == HR_OK)
+    if (status == VW_OK)
         return;
-    const std::string text = hr_last_error();
-    if (status == HR_ERR_DEVICE) {
+    const std::string text = vw_last_error();
+    if (status == VW_ERR_DEVICE) {
         C10_CUDA_CHECK(cudaGetLastError());
         TORCH_CHECK(false, "CUDA driver error: ", text);
     }
-    TORCH_CHECK(false, "headroom: ", hr_status_message(status), ": ", text);
+    TORCH_CHECK(false, "vramwise: ", vw_status_message(status), ": ", text);
 }
 
 namespace
@@ -47,7 +47,7 @@ bool reclaim(void *)
     return is_worth_trying;
 }
 
-void notice(void *context, const hr_memory_event *event)
+void notice(void *context, const vw_memory_event *event)
 {
     auto *device = static_cast<DevicePools *>(context);
     try {
@@ -63,7 +63,7 @@ void notice(void *context, const hr_memory_event *event)
 
 void Adapter::init(int device_count)
 {
-    TORCH_CHECK(device_count <= most_devices, "headroom: expected at most ", most_devices,
+    TORCH_CHECK(device_count <= most_devices, "vramwise: expected at most ", most_devices,
                 " devices, found ", device_count);
     int nobody = 0;
     process_id_.compare_exchange_strong(nobody, getpid());
@@ -80,7 +80,7 @@ bool Adapter::initialized()
 // PyTorch documents two backends, "native" and "cudaMallocAsync", and programs ask which it is in
 // order to know what they may rely on: statistics, snapshots, private pools, memory fractions, all
 // of which are here. PyTorch's own tests leave them out for the second. That the name "native" is
-// headroom's, headroom_torch_stats() tells.
+// vramwise's, vramwise_torch_stats() tells.
 std::string Adapter::name()
 {
     return "native";
@@ -116,28 +116,28 @@ void Adapter::open(DevicePools &device)
     if (device.pool.load(std::memory_order_acquire) != nullptr)
         return;
     if (device.device == nullptr) {
-        hr_device *opened = nullptr;
+        vw_device *opened = nullptr;
         std::call_once(has_device_, [this] {
             if (options_.before_first_device)
                 options_.before_first_device();
         });
-        hr_status status = options_.open_device(device.index, &opened);
-        TORCH_CHECK(status == HR_OK, "CUDA error: ", hr_status_message(status), ": ",
-                    hr_last_error());
+        vw_status status = options_.open_device(device.index, &opened);
+        TORCH_CHECK(status == VW_OK, "CUDA error: ", vw_status_message(status), ": ",
+                    vw_last_error());
         device.device = opened;
     }
     device.history.trace.set_most(history_.most_entries());
     std::lock_guard<std::mutex> hold_confs(conf_lock_); // a new string reaches this pool, too
-    hr_pool *pool = make_pool(device, options_.engine);
+    vw_pool *pool = make_pool(device, options_.engine);
     std::lock_guard<std::mutex> hold_quick(quick_lock_);
     device.pool.store(pool, std::memory_order_release);
     settle_quick_ways(device);
 }
 
 // With all that was set so far. Under conf_lock_.
-hr_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
+vw_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
 {
-    hr_pool_options options{};
+    vw_pool_options options{};
     options.struct_size = sizeof options;
     options.engine = engine.c_str();
     options.conf = confs_.front().c_str();
@@ -145,24 +145,24 @@ hr_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
     options.reclaim = reclaim;
     options.is_shareable = is_shareable_ && device.device->properties.has_shareable_handles;
     if (moves_live_data(engine, options_.spill_bytes) && options_.safe_point.enter != nullptr)
-        options.safe_point = hr_safe_point{enter_moment, leave_moment, this};
+        options.safe_point = vw_safe_point{enter_moment, leave_moment, this};
     if (engine != torch_engine)
         let_spill(device, options);
-    hr_pool *pool = nullptr;
-    hr_status status = hr_pool_create(device.device, &options, &pool);
-    TORCH_CHECK_VALUE(status != HR_ERR_BAD_SETTING, hr_last_error());
+    vw_pool *pool = nullptr;
+    vw_status status = vw_pool_create(device.device, &options, &pool);
+    TORCH_CHECK_VALUE(status != VW_ERR_BAD_SETTING, vw_last_error());
     check_done(status);
-    std::unique_ptr<hr_pool, void (*)(hr_pool *)> made(pool, hr_pool_destroy); // until it is ready
+    std::unique_ptr<vw_pool, void (*)(vw_pool *)> made(pool, vw_pool_destroy); // until it is ready
     for (size_t i = 1; i < confs_.size(); i++)
-        if (hr_pool_configure(pool, confs_[i].c_str()) != HR_OK)
-            TORCH_WARN("headroom: allocator settings '", confs_[i], "' are not in force on device ",
-                       static_cast<int>(device.index), ": ", hr_last_error());
+        if (vw_pool_configure(pool, confs_[i].c_str()) != VW_OK)
+            TORCH_WARN("vramwise: allocator settings '", confs_[i], "' are not in force on device ",
+                       static_cast<int>(device.index), ": ", vw_last_error());
     std::lock_guard<std::mutex> hold(device.lock);
     if (device.fraction >= 0)
-        check_done(hr_pool_set_fraction(pool, device.fraction));
+        check_done(vw_pool_set_fraction(pool, device.fraction));
     for (c10::DeviceIndex peer : device.peers) {
-        status = hr_pool_allow_peer(pool, peer);
-        if (status != HR_ERR_UNSUPPORTED) // plain memory needs nothing of it
+        status = vw_pool_allow_peer(pool, peer);
+        if (status != VW_ERR_UNSUPPORTED) // plain memory needs nothing of it
             check_done(status);
     }
     return made.release();
@@ -174,27 +174,27 @@ hr_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
 bool Adapter::enter_moment(void *context)
 {
     auto *adapter = static_cast<Adapter *>(context);
-    const hr_safe_point &moment = adapter->options_.safe_point;
+    const vw_safe_point &moment = adapter->options_.safe_point;
     return !adapter->history_.has_trackers() && moment.enter(moment.context);
 }
 
 void Adapter::leave_moment(void *context)
 {
-    const hr_safe_point &moment = static_cast<Adapter *>(context)->options_.safe_point;
+    const vw_safe_point &moment = static_cast<Adapter *>(context)->options_.safe_point;
     moment.leave(moment.context);
 }
 
-hr_pool *Adapter::second_pool(DevicePools &device)
+vw_pool *Adapter::second_pool(DevicePools &device)
 {
     std::lock_guard<std::mutex> hold(device.opening);
-    hr_pool *pool = device.second.load(std::memory_order_acquire);
+    vw_pool *pool = device.second.load(std::memory_order_acquire);
     if (pool != nullptr)
         return pool;
     std::lock_guard<std::mutex> hold_confs(conf_lock_);
     {
         std::lock_guard<std::mutex> hold_fraction(device.lock);
         if (device.fraction < 0) // that of the settings; from now on it is for both together
-            device.fraction = hr_pool_get_fraction(device.pool.load());
+            device.fraction = vw_pool_get_fraction(device.pool.load());
     }
     pool = make_pool(device, torch_engine);
     std::lock_guard<std::mutex> hold_quick(quick_lock_);
@@ -210,21 +210,21 @@ bool Adapter::is_watched() const
     return history_.is_enabled() || history_.has_trackers();
 }
 
-hr_event_sink Adapter::sink_for(DevicePools &device) const
+vw_event_sink Adapter::sink_for(DevicePools &device) const
 {
-    return hr_event_sink{&device, notice};
+    return vw_event_sink{&device, notice};
 }
 
 // Under quick_lock_.
 void Adapter::settle_quick_ways(DevicePools &device)
 {
-    hr_pool *pool = device.pool.load(std::memory_order_acquire);
+    vw_pool *pool = device.pool.load(std::memory_order_acquire);
     if (pool == nullptr)
         return;
     bool is_heard = is_watched();
-    const hr_event_sink sink = sink_for(device);
+    const vw_event_sink sink = sink_for(device);
     device.for_each_pool(
-        [&](hr_pool *each) { hr_pool_set_sink(each, is_heard ? &sink : nullptr); });
+        [&](vw_pool *each) { vw_pool_set_sink(each, is_heard ? &sink : nullptr); });
     bool is_plain = !is_heard && device.second.load(std::memory_order_acquire) == nullptr;
     device.quick_alloc.store(is_plain && !is_uncached() ? pool : nullptr,
                              std::memory_order_release);
@@ -251,8 +251,8 @@ void Adapter::configure(const std::string &conf)
         confs_.push_back(conf);
     }
     for (DevicePools &device : devices_)
-        device.for_each_pool([&](hr_pool *pool) {
-            TORCH_CHECK_VALUE(hr_pool_configure(pool, conf.c_str()) == HR_OK, hr_last_error());
+        device.for_each_pool([&](vw_pool *pool) {
+            TORCH_CHECK_VALUE(vw_pool_configure(pool, conf.c_str()) == VW_OK, vw_last_error());
         });
 }
 
@@ -262,8 +262,8 @@ double Adapter::getMemoryFraction(c10::DeviceIndex device)
     std::lock_guard<std::mutex> hold(pools.lock);
     if (pools.fraction >= 0) // where there are two pools, each has its own
         return pools.fraction;
-    if (hr_pool *pool = pools.pool.load(std::memory_order_acquire))
-        return hr_pool_get_fraction(pool);
+    if (vw_pool *pool = pools.pool.load(std::memory_order_acquire))
+        return vw_pool_get_fraction(pool);
     return CUDAAllocatorConfig::per_process_memory_fraction();
 }
 
@@ -278,7 +278,7 @@ void Adapter::setMemoryFraction(double fraction, c10::DeviceIndex device)
     std::lock_guard<std::mutex> hold_opening(pools.opening);
     std::lock_guard<std::mutex> hold(pools.lock);
     pools.fraction = fraction;
-    pools.for_each_pool([&](hr_pool *pool) { check_done(hr_pool_set_fraction(pool, fraction)); });
+    pools.for_each_pool([&](vw_pool *pool) { check_done(vw_pool_set_fraction(pool, fraction)); });
 }
 
 // ---- statistics --------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ void Adapter::setMemoryFraction(double fraction, c10::DeviceIndex device)
 namespace
 {
 
-void add(Stat &sum, const hr_stat &stat)
+void add(Stat &sum, const vw_stat &stat)
 {
     sum.current += stat.current;
     sum.peak += stat.peak; // with a second pool: at most this
@@ -294,7 +294,7 @@ void add(Stat &sum, const hr_stat &stat)
     sum.freed += stat.freed;
 }
 
-void add(StatArray &sum, const hr_stat_group &group)
+void add(StatArray &sum, const vw_stat_group &group)
 {
     add(sum[static_cast<size_t>(StatType::AGGREGATE)], group.all);
     add(sum[static_cast<size_t>(StatType::SMALL_POOL)], group.small_pool);
@@ -309,12 +309,12 @@ DeviceStats Adapter::getDeviceStats(c10::DeviceIndex device)
     DevicePools &pools = known(device);
     DeviceStats sum;
     sum.max_split_size = static_cast<int64_t>(AcceleratorAllocatorConfig::max_split_size());
-    pools.for_each_pool([&](hr_pool *pool) {
-        hr_pool_stats stats{};
+    pools.for_each_pool([&](vw_pool *pool) {
+        vw_pool_stats stats{};
         stats.struct_size = sizeof stats;
-        check_done(hr_pool_get_stats(pool, &stats));
+        check_done(vw_pool_get_stats(pool, &stats));
 #define ADD_GROUP(name) add(sum.name, stats.name);
-        HR_STAT_GROUP_LIST(ADD_GROUP)
+        VW_STAT_GROUP_LIST(ADD_GROUP)
 #undef ADD_GROUP
         add(sum.oversize_allocations, stats.oversize_allocations);
         add(sum.oversize_segments, stats.oversize_segments);
@@ -330,20 +330,20 @@ DeviceStats Adapter::getDeviceStats(c10::DeviceIndex device)
 
 void Adapter::resetAccumulatedStats(c10::DeviceIndex device)
 {
-    known(device).for_each_pool([](hr_pool *pool) { check_done(hr_pool_reset_accumulated(pool)); });
+    known(device).for_each_pool([](vw_pool *pool) { check_done(vw_pool_reset_accumulated(pool)); });
 }
 
 void Adapter::resetPeakStats(c10::DeviceIndex device)
 {
-    known(device).for_each_pool([](hr_pool *pool) { check_done(hr_pool_reset_peaks(pool)); });
+    known(device).for_each_pool([](vw_pool *pool) { check_done(vw_pool_reset_peaks(pool)); });
 }
 
-bool Adapter::get_paged_stats(int device, hr_paged_stats *stats)
+bool Adapter::get_paged_stats(int device, vw_paged_stats *stats)
 {
     if (!is_open(device))
         return false;
-    hr_pool *pool = devices_[static_cast<size_t>(device)].pool.load(std::memory_order_acquire);
-    return hr_pool_get_paged_stats(pool, stats) == HR_OK;
+    vw_pool *pool = devices_[static_cast<size_t>(device)].pool.load(std::memory_order_acquire);
+    return vw_pool_get_paged_stats(pool, stats) == VW_OK;
 }
 
 // The largest request that could be served; of a caller who knows nothing (0), at least as much as
@@ -354,14 +354,14 @@ void Adapter::cacheInfo(c10::DeviceIndex device, size_t *largest_bytes)
     DevicePools &pools = ready(device);
     if (*largest_bytes == 0) {
         uint64_t free_bytes = 0, total_bytes = 0;
-        const hr_device *owner = pools.device;
+        const vw_device *owner = pools.device;
         check_done(owner->table->memory_info(owner->context, &free_bytes, &total_bytes));
         *largest_bytes = free_bytes;
     }
-    pools.for_each_pool([&](hr_pool *pool) {
-        hr_pool_stats stats{};
+    pools.for_each_pool([&](vw_pool *pool) {
+        vw_pool_stats stats{};
         stats.struct_size = sizeof stats;
-        check_done(hr_pool_get_stats(pool, &stats));
+        check_done(vw_pool_get_stats(pool, &stats));
         *largest_bytes = std::max<size_t>(*largest_bytes, stats.largest_free_block_bytes);
     });
 }
@@ -369,12 +369,12 @@ void Adapter::cacheInfo(c10::DeviceIndex device, size_t *largest_bytes)
 std::vector<StreamSegmentSize> Adapter::getExpandableSegmentSizes(c10::DeviceIndex device)
 {
     struct Sums {
-        std::map<std::pair<hr_stream, bool>, size_t> bytes;
+        std::map<std::pair<vw_stream, bool>, size_t> bytes;
         bool is_complete = true;
     } sums;
-    hr_walker walker{};
+    vw_walker walker{};
     walker.context = &sums;
-    walker.segment = [](void *context, const hr_segment_info *segment) {
+    walker.segment = [](void *context, const vw_segment_info *segment) {
         auto *result = static_cast<Sums *>(context);
         try {
             if (segment->is_expandable)
@@ -385,8 +385,8 @@ std::vector<StreamSegmentSize> Adapter::getExpandableSegmentSizes(c10::DeviceInd
         return result->is_complete;
     };
     known(device).for_each_pool(
-        [&](hr_pool *pool) { check_done(hr_pool_walk(pool, &walker, false)); });
-    TORCH_CHECK(sums.is_complete, "headroom: out of host memory");
+        [&](vw_pool *pool) { check_done(vw_pool_walk(pool, &walker, false)); });
+    TORCH_CHECK(sums.is_complete, "vramwise: out of host memory");
     std::vector<StreamSegmentSize> sizes;
     for (const auto &sum : sums.bytes)
         sizes.emplace_back(reinterpret_cast<cudaStream_t>(sum.first.first), sum.first.second,
@@ -403,12 +403,12 @@ void Adapter::emptyCache(c10::MempoolId_t id)
     int count = device_count_.load(std::memory_order_acquire);
     for (int i = 0; i < count; i++) {
         DevicePools &device = devices_[static_cast<size_t>(i)];
-        device.for_each_pool([&](hr_pool *pool) {
-            hr_status status = id == c10::MempoolId_t{0, 0}
-                                   ? hr_pool_trim(pool)
-                                   : hr_private_pool_trim(pool, private_id_of(id));
+        device.for_each_pool([&](vw_pool *pool) {
+            vw_status status = id == c10::MempoolId_t{0, 0}
+                                   ? vw_pool_trim(pool)
+                                   : vw_private_pool_trim(pool, private_id_of(id));
             // A private pool that is not here, or still in use, keeps what it has.
-            if (status != HR_ERR_INVALID_ARGUMENT && status != HR_ERR_WRONG_STATE)
+            if (status != VW_ERR_INVALID_ARGUMENT && status != VW_ERR_WRONG_STATE)
                 check_done(status);
         });
         drop_unused_sources(device);
@@ -420,8 +420,8 @@ void Adapter::emptyCache(c10::MempoolId_t id)
 void *Adapter::getBaseAllocation(void *pointer, size_t *size_bytes)
 {
     DevicePools *device = nullptr;
-    hr_pool *pool = nullptr;
-    hr_block_place place{};
+    vw_pool *pool = nullptr;
+    vw_block_place place{};
     TORCH_CHECK(find(pointer, &device, &pool, &place), "invalid device pointer: ", shown(pointer));
     TORCH_CHECK(!place.is_expandable,
                 "Tensors allocated with expandable_segments:True cannot be shared between "
@@ -435,8 +435,8 @@ void *Adapter::getBaseAllocation(void *pointer, size_t *size_bytes)
 ShareableHandle Adapter::shareIpcHandle(void *pointer)
 {
     DevicePools *device = nullptr;
-    hr_pool *pool = nullptr;
-    hr_block_place place{};
+    vw_pool *pool = nullptr;
+    vw_block_place place{};
     TORCH_CHECK(find(pointer, &device, &pool, &place), "invalid device pointer: ", shown(pointer));
     ShareableHandle handle = shared_out_.share(pool, place, pointer);
     settle_all_quick_ways(); // from now on a free has to look
@@ -466,9 +466,9 @@ void Adapter::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex device_
     std::lock_guard<std::mutex> hold(pools.lock);
     if (std::find(pools.peers.begin(), pools.peers.end(), device) != pools.peers.end())
         return;
-    pools.for_each_pool([&](hr_pool *pool) {
-        hr_status status = hr_pool_allow_peer(pool, device);
-        if (status != HR_ERR_UNSUPPORTED)
+    pools.for_each_pool([&](vw_pool *pool) {
+        vw_status status = vw_pool_allow_peer(pool, device);
+        if (status != VW_ERR_UNSUPPORTED)
             check_done(status);
     });
     pools.peers.push_back(device);
@@ -483,4 +483,4 @@ cudaError_t Adapter::memcpyAsync(void *to, int to_device, const void *from, int 
     return cudaMemcpyPeerAsync(to, to_device, from, from_device, size_bytes, stream);
 }
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

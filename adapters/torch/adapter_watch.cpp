@@ -6,7 +6,7 @@
 
 #include <c10/cuda/CUDAFunctions.h>
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 using c10::CachingAllocator::AcceleratorAllocatorConfig;
@@ -72,9 +72,9 @@ void Adapter::sweep_contexts(DevicePools &device)
     } look;
     std::vector<uint64_t> candidates = device.history.contexts.settled();
     look.tags.reserve(candidates.size());
-    hr_walker walker{};
+    vw_walker walker{};
     walker.context = &look;
-    walker.segment = [](void *context, const hr_segment_info *segment) {
+    walker.segment = [](void *context, const vw_segment_info *segment) {
         auto *result = static_cast<Look *>(context);
         try {
             result->tags.insert(segment->tag);
@@ -83,7 +83,7 @@ void Adapter::sweep_contexts(DevicePools &device)
         }
         return result->is_complete;
     };
-    walker.block = [](void *context, const hr_segment_info *, const hr_block_info *block) {
+    walker.block = [](void *context, const vw_segment_info *, const vw_block_info *block) {
         auto *result = static_cast<Look *>(context);
         try {
             result->tags.insert(block->tag);
@@ -92,8 +92,8 @@ void Adapter::sweep_contexts(DevicePools &device)
         }
         return result->is_complete;
     };
-    device.for_each_pool([&](hr_pool *pool) {
-        if (hr_pool_walk(pool, &walker, false) != HR_OK)
+    device.for_each_pool([&](vw_pool *pool) {
+        if (vw_pool_walk(pool, &walker, false) != VW_OK)
             look.is_complete = false;
     });
     if (!look.is_complete)
@@ -122,7 +122,7 @@ struct Picture {
     bool is_complete = true;
 };
 
-SegmentInfo segment_of(const DevicePools &device, const hr_segment_info &from)
+SegmentInfo segment_of(const DevicePools &device, const vw_segment_info &from)
 {
     SegmentInfo segment;
     segment.device = device.index;
@@ -140,18 +140,18 @@ SegmentInfo segment_of(const DevicePools &device, const hr_segment_info &from)
     return segment;
 }
 
-BlockInfo block_of(const DevicePools &device, const hr_block_info &from)
+BlockInfo block_of(const DevicePools &device, const vw_block_info &from)
 {
     BlockInfo block;
     block.size = from.size_bytes;
     block.requested_size = from.requested_bytes;
-    block.allocated = from.state == HR_BLOCK_LIVE;
-    block.active = from.state != HR_BLOCK_FREE;
+    block.allocated = from.state == VW_BLOCK_LIVE;
+    block.active = from.state != VW_BLOCK_FREE;
     block.context_when_allocated = device.history.contexts.find(from.tag);
     return block;
 }
 
-bool see_segment(void *context, const hr_segment_info *segment)
+bool see_segment(void *context, const vw_segment_info *segment)
 {
     auto *picture = static_cast<Picture *>(context);
     try {
@@ -169,7 +169,7 @@ bool see_segment(void *context, const hr_segment_info *segment)
     return picture->is_complete;
 }
 
-bool see_block(void *context, const hr_segment_info *, const hr_block_info *block)
+bool see_block(void *context, const vw_segment_info *, const vw_block_info *block)
 {
     auto *picture = static_cast<Picture *>(context);
     try {
@@ -215,11 +215,11 @@ SnapshotInfo Adapter::snapshot(c10::MempoolId_t id, bool has_traces)
     for (int i = 0; i < count; i++) {
         DevicePools &device = devices_[static_cast<size_t>(i)];
         Picture picture{&device, id, {}, {}, has_traces};
-        hr_walker walker{&picture, see_segment, see_block};
+        vw_walker walker{&picture, see_segment, see_block};
         bool is_main = true;
-        device.for_each_pool([&](hr_pool *pool) {
+        device.for_each_pool([&](vw_pool *pool) {
             // The event "snapshot" once, after the trace was copied: it is for the next snapshot.
-            hr_status status = hr_pool_walk(pool, &walker, false);
+            vw_status status = vw_pool_walk(pool, &walker, false);
             if (is_main && picture.is_trace_wanted && !picture.is_trace_taken) {
                 picture.trace = device.history.trace.copy();
                 picture.is_trace_taken = true;
@@ -227,7 +227,7 @@ SnapshotInfo Adapter::snapshot(c10::MempoolId_t id, bool has_traces)
             is_main = false;
             check_done(status);
         });
-        TORCH_CHECK(picture.is_complete, "headroom: out of host memory for a snapshot");
+        TORCH_CHECK(picture.is_complete, "vramwise: out of host memory for a snapshot");
         std::stable_sort(
             picture.segments.begin(), picture.segments.end(),
             [](const SegmentInfo &a, const SegmentInfo &b) { return a.address < b.address; });
@@ -235,8 +235,8 @@ SnapshotInfo Adapter::snapshot(c10::MempoolId_t id, bool has_traces)
             size_t active_bytes = 0;
             for (const SegmentInfo &segment : picture.segments)
                 active_bytes += segment.active_size;
-            hr_memory_event event{};
-            event.action = HR_ACTION_SNAPSHOT;
+            vw_memory_event event{};
+            event.action = VW_ACTION_SNAPSHOT;
             event.size_bytes = active_bytes;
             event.private_id = private_id_of(id);
             history_.notice(device.history, device.index, event);
@@ -268,7 +268,7 @@ void Adapter::attachOutOfMemoryObserver(OutOfMemoryObserver observer)
 }
 
 // Without any lock: an observer may take Python's, and may use the allocator.
-void Adapter::tell_out_of_memory(const hr_oom_report &report, c10::DeviceIndex device)
+void Adapter::tell_out_of_memory(const vw_oom_report &report, c10::DeviceIndex device)
 {
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(report.rounded_bytes),
                                      report.allocated_bytes, report.reserved_bytes,
@@ -295,4 +295,4 @@ void Adapter::tell_profiler(DevicePools &device, void *pointer, int64_t change_b
                                      c10::Device(c10::DeviceType::CUDA, device.index));
 }
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

@@ -17,7 +17,7 @@
 
 #include "history.h"
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 using c10::cuda::CUDACachingAllocator::CUDAAllocator;
@@ -41,13 +41,13 @@ struct Source {
 
 // Fields in the order in which a request needs them. What has no word beside it is set once.
 struct DevicePools {
-    std::atomic<hr_pool *> quick_alloc{nullptr}; // the pool, where nobody listens and nothing needs
-    std::atomic<hr_pool *> quick_free{nullptr};  // a decision; else null
-    std::atomic<hr_pool *> pool{nullptr};        // null until it is opened
-    std::atomic<hr_pool *> second{nullptr};      // null where there is no need of it
+    std::atomic<vw_pool *> quick_alloc{nullptr}; // the pool, where nobody listens and nothing needs
+    std::atomic<vw_pool *> quick_free{nullptr};  // a decision; else null
+    std::atomic<vw_pool *> pool{nullptr};        // null until it is opened
+    std::atomic<vw_pool *> second{nullptr};      // null where there is no need of it
 
     c10::DeviceIndex index = 0;
-    hr_device *device = nullptr;
+    vw_device *device = nullptr;
     History *history_settings = nullptr;
     DeviceHistory history;
 
@@ -68,31 +68,31 @@ struct DevicePools {
     // Each pool there is, the main one first.
     template <class Visit> void for_each_pool(Visit visit)
     {
-        if (hr_pool *main = pool.load(std::memory_order_acquire))
+        if (vw_pool *main = pool.load(std::memory_order_acquire))
             visit(main);
-        if (hr_pool *other = second.load(std::memory_order_acquire))
+        if (vw_pool *other = second.load(std::memory_order_acquire))
             visit(other);
     }
 };
 
-inline hr_private_id private_id_of(c10::MempoolId_t id)
+inline vw_private_id private_id_of(c10::MempoolId_t id)
 {
-    return hr_private_id{id.first, id.second};
+    return vw_private_id{id.first, id.second};
 }
 
-inline hr_stream stream_number(cudaStream_t stream)
+inline vw_stream stream_number(cudaStream_t stream)
 {
-    return reinterpret_cast<hr_stream>(stream);
+    return reinterpret_cast<vw_stream>(stream);
 }
 
-inline hr_device_ptr address_of(const void *pointer)
+inline vw_device_ptr address_of(const void *pointer)
 {
-    return reinterpret_cast<hr_device_ptr>(pointer);
+    return reinterpret_cast<vw_device_ptr>(pointer);
 }
 
-inline void *pointer_to(hr_device_ptr address)
+inline void *pointer_to(vw_device_ptr address)
 {
     return reinterpret_cast<void *>(address);
 }
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

@@ -15,7 +15,7 @@
 
 #include "device_pools.h"
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 class ForeignUses
@@ -31,7 +31,7 @@ class ForeignUses
         return count_.load(std::memory_order_acquire) == 0;
     }
 
-    void add(hr_device_ptr block_address, Use use)
+    void add(vw_device_ptr block_address, Use use)
     {
         std::lock_guard<std::mutex> hold(lock_);
         std::vector<Use> &uses = uses_[block_address];
@@ -44,7 +44,7 @@ class ForeignUses
 
     // The block is about to be freed. True where there was something to wait for. What cannot be
     // waited for, at the end of the process for one, is passed over.
-    bool finish(hr_device_ptr block_address)
+    bool finish(vw_device_ptr block_address)
     {
         if (is_empty())
             return false;
@@ -70,8 +70,8 @@ class ForeignUses
 
   private:
     std::mutex lock_;
-    std::unordered_map<hr_device_ptr, std::vector<Use>> uses_;
+    std::unordered_map<vw_device_ptr, std::vector<Use>> uses_;
     std::atomic<size_t> count_{0};
 };
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 // ---- contexts by tag ---------------------------------------------------------------------------
@@ -102,9 +102,9 @@ Words *words_to_change()
     return words;
 }
 
-bool is_free(hr_action action)
+bool is_free(vw_action action)
 {
-    return action == HR_ACTION_FREE_REQUESTED || action == HR_ACTION_FREE_COMPLETED;
+    return action == VW_ACTION_FREE_REQUESTED || action == VW_ACTION_FREE_COMPLETED;
 }
 
 } // namespace
@@ -120,7 +120,7 @@ CurrentCall::~CurrentCall()
     current_call = outer_;
 }
 
-Context CurrentCall::context_for(hr_action action)
+Context CurrentCall::context_for(vw_action action)
 {
     const CurrentCall *call = current_call;
     if (call == nullptr || (is_free(action) && !call->is_for_frees_too_))
@@ -214,41 +214,41 @@ std::string History::user_metadata()
 
 // ---- the listener ------------------------------------------------------------------------------
 
-static TraceEntry::Action action_of(hr_action action)
+static TraceEntry::Action action_of(vw_action action)
 {
     switch (action) {
-    case HR_ACTION_ALLOC:
+    case VW_ACTION_ALLOC:
         return TraceEntry::ALLOC;
-    case HR_ACTION_FREE_REQUESTED:
+    case VW_ACTION_FREE_REQUESTED:
         return TraceEntry::FREE_REQUESTED;
-    case HR_ACTION_FREE_COMPLETED:
+    case VW_ACTION_FREE_COMPLETED:
         return TraceEntry::FREE_COMPLETED;
-    case HR_ACTION_SEGMENT_ALLOC:
+    case VW_ACTION_SEGMENT_ALLOC:
         return TraceEntry::SEGMENT_ALLOC;
-    case HR_ACTION_SEGMENT_FREE:
+    case VW_ACTION_SEGMENT_FREE:
         return TraceEntry::SEGMENT_FREE;
-    case HR_ACTION_SEGMENT_MAP:
+    case VW_ACTION_SEGMENT_MAP:
         return TraceEntry::SEGMENT_MAP;
-    case HR_ACTION_SEGMENT_UNMAP:
+    case VW_ACTION_SEGMENT_UNMAP:
         return TraceEntry::SEGMENT_UNMAP;
-    case HR_ACTION_SNAPSHOT:
+    case VW_ACTION_SNAPSHOT:
         return TraceEntry::SNAPSHOT;
-    case HR_ACTION_OOM:
+    case VW_ACTION_OOM:
         return TraceEntry::OOM;
     }
     return TraceEntry::SNAPSHOT;
 }
 
 void History::notice(DeviceHistory &device, c10::DeviceIndex index,
-                     const hr_memory_event &event) const
+                     const vw_memory_event &event) const
 {
     std::shared_ptr<const Trackers> others = trackers();
     bool is_recorded = is_enabled();
     if (!is_recorded &&
-        (others == nullptr || event.action == HR_ACTION_OOM || event.action == HR_ACTION_SNAPSHOT))
+        (others == nullptr || event.action == VW_ACTION_OOM || event.action == VW_ACTION_SNAPSHOT))
         return;
     Context context;
-    if (level() >= RecordContext::ALLOC && event.action != HR_ACTION_SNAPSHOT) {
+    if (level() >= RecordContext::ALLOC && event.action != VW_ACTION_SNAPSHOT) {
         context = CurrentCall::context_for(event.action);
         if (context == nullptr)
             context = device.contexts.find(event.tag);
@@ -267,4 +267,4 @@ void History::notice(DeviceHistory &device, c10::DeviceIndex index,
         device.trace.add(std::move(entry));
 }
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

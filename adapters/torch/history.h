@@ -3,7 +3,7 @@
 // A pool tells its listener of every event, under its lock. Which lines of Python led there is
 // another matter: PyTorch hands us a function that gathers them (it takes Python's global lock, so
 // it is called before the pool's), and the result is an object that everything shares which the
-// request caused: its trace entries, the block, the segment. "headroom verify" and the viewers read
+// request caused: its trace entries, the block, the segment. "vramwise verify" and the viewers read
 // that identity. Between the two stands a number: the request's tag, which the pool keeps with the
 // block and shows to the listener, and which ContextTable turns back into the object.
 //
@@ -25,9 +25,9 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 using c10::CachingDeviceAllocator::AllocatorTraceTracker;
@@ -124,7 +124,7 @@ class CurrentCall
     CurrentCall &operator=(const CurrentCall &) = delete;
 
     // For an event of this thread; null where it is the block's or segment's own.
-    static Context context_for(hr_action action);
+    static Context context_for(vw_action action);
 
   private:
     const Context &context_;
@@ -178,7 +178,7 @@ class History
     static std::string user_metadata();
 
     // The listener proper: under the pool's lock.
-    void notice(DeviceHistory &device, c10::DeviceIndex index, const hr_memory_event &event) const;
+    void notice(DeviceHistory &device, c10::DeviceIndex index, const vw_memory_event &event) const;
 
   private:
     using Trackers = std::vector<AllocatorTraceTracker>;
@@ -195,4 +195,4 @@ class History
     std::shared_ptr<const Trackers> trackers_;
 };
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

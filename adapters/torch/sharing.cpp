@@ -22,7 +22,7 @@
 
 #include "device_pools.h"
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 using c10::cuda::CUDACachingAllocator::ShareableHandle;
@@ -41,9 +41,9 @@ template <class Number> void append(std::string &text, Number number)
     text.append(reinterpret_cast<const char *>(&number), sizeof number);
 }
 
-void close_all(std::vector<hr_shared_part> &parts)
+void close_all(std::vector<vw_shared_part> &parts)
 {
-    for (hr_shared_part &part : parts)
+    for (vw_shared_part &part : parts)
         if (part.file_descriptor >= 0)
             close(part.file_descriptor);
     parts.clear();
@@ -51,7 +51,7 @@ void close_all(std::vector<hr_shared_part> &parts)
 
 // Closes what it holds unless it was let go.
 struct Parts {
-    std::vector<hr_shared_part> list;
+    std::vector<vw_shared_part> list;
     ~Parts()
     {
         close_all(list);
@@ -67,14 +67,14 @@ std::string plain_handle(void *segment)
     return text;
 }
 
-std::string virtual_handle(uint64_t serial, const std::vector<hr_shared_part> &parts)
+std::string virtual_handle(uint64_t serial, const std::vector<vw_shared_part> &parts)
 {
     std::string text{handle_version, virtual_kind};
     text.append(magic, sizeof magic);
     append(text, serial);
     append(text, static_cast<int32_t>(getpid()));
     append(text, static_cast<uint32_t>(parts.size()));
-    for (const hr_shared_part &part : parts) {
+    for (const vw_shared_part &part : parts) {
         append(text, part.size_bytes);
         append(text, static_cast<int32_t>(part.file_descriptor));
     }
@@ -91,7 +91,7 @@ class Reader
     template <class Number> Number next()
     {
         Number number{};
-        TORCH_CHECK(text_.size() - at_ >= sizeof number, "headroom: a shared handle of ",
+        TORCH_CHECK(text_.size() - at_ >= sizeof number, "vramwise: a shared handle of ",
                     text_.size(), " bytes is cut off");
         std::memcpy(&number, text_.data() + at_, sizeof number);
         at_ += sizeof number;
@@ -109,7 +109,7 @@ class OtherProcess
   public:
     explicit OtherProcess(int32_t pid) : pid_(pid), descriptor_(syscall_open(pid))
     {
-        TORCH_CHECK(descriptor_ >= 0, "headroom: cannot receive shared GPU memory: process ", pid,
+        TORCH_CHECK(descriptor_ >= 0, "vramwise: cannot receive shared GPU memory: process ", pid,
                     " that sent it is not to be found here (pidfd_open: ", std::strerror(errno),
                     "). It has ended, or runs in another container's process namespace.");
     }
@@ -125,15 +125,15 @@ class OtherProcess
         long ours = syscall(SYS_pidfd_getfd, descriptor_, their_descriptor, 0);
         int error = errno;
         TORCH_CHECK(ours >= 0 || error != ENOSYS,
-                    "headroom: cannot receive shared GPU memory: this kernel has no pidfd_getfd "
+                    "vramwise: cannot receive shared GPU memory: this kernel has no pidfd_getfd "
                     "(Linux 5.6 has). Allocator \"torch\" with expandable_segments:False shares "
                     "without it.");
         TORCH_CHECK(ours >= 0 || error != EPERM,
-                    "headroom: cannot receive shared GPU memory from process ", pid_,
+                    "vramwise: cannot receive shared GPU memory from process ", pid_,
                     ": not permitted (pidfd_getfd). The kernel wants the right to trace it: see "
                     "kernel.yama.ptrace_scope, and SYS_PTRACE of containers. Allocator \"torch\" "
                     "with expandable_segments:False shares without it.");
-        TORCH_CHECK(ours >= 0, "headroom: cannot receive shared GPU memory from process ", pid_,
+        TORCH_CHECK(ours >= 0, "vramwise: cannot receive shared GPU memory from process ", pid_,
                     ": pidfd_getfd: ", std::strerror(error),
                     ". The sender has freed it, or has ended.");
         return static_cast<int>(ours);
@@ -172,7 +172,7 @@ bool is_kind(const std::string &handle, char kind)
 
 // ---- the sender --------------------------------------------------------------------------------
 
-const SharedOut::Kept &SharedOut::keep(hr_pool *pool, const hr_block_place &place)
+const SharedOut::Kept &SharedOut::keep(vw_pool *pool, const vw_block_place &place)
 {
     auto found = kept_.find(place.block_address);
     if (found != kept_.end())
@@ -180,21 +180,21 @@ const SharedOut::Kept &SharedOut::keep(hr_pool *pool, const hr_block_place &plac
     Parts parts;
     size_t capacity = 64, count = 0;
     uint64_t offset_bytes = 0;
-    hr_status status;
+    vw_status status;
     do {
         parts.list.assign(capacity, {0, -1});
-        status = hr_pool_share(pool, place.block_address, parts.list.data(), capacity, &count,
+        status = vw_pool_share(pool, place.block_address, parts.list.data(), capacity, &count,
                                &offset_bytes);
-        if (status != HR_ERR_INVALID_ARGUMENT || count <= capacity)
+        if (status != VW_ERR_INVALID_ARGUMENT || count <= capacity)
             break;
         capacity = count;
     } while (true);
-    if (status != HR_OK)
+    if (status != VW_OK)
         parts.list.clear();
-    TORCH_CHECK(status != HR_ERR_UNSUPPORTED,
-                "headroom: this memory cannot be shared between processes: ", hr_last_error());
-    TORCH_CHECK(status == HR_OK, "headroom: sharing GPU memory: ", hr_status_message(status), ": ",
-                hr_last_error());
+    TORCH_CHECK(status != VW_ERR_UNSUPPORTED,
+                "vramwise: this memory cannot be shared between processes: ", vw_last_error());
+    TORCH_CHECK(status == VW_OK, "vramwise: sharing GPU memory: ", vw_status_message(status), ": ",
+                vw_last_error());
     parts.list.resize(count);
     std::string handle = virtual_handle(++last_serial_, parts.list);
     auto added = kept_.emplace(place.block_address,
@@ -204,9 +204,9 @@ const SharedOut::Kept &SharedOut::keep(hr_pool *pool, const hr_block_place &plac
     return added.first->second;
 }
 
-ShareableHandle SharedOut::share(hr_pool *pool, const hr_block_place &place, const void *pointer)
+ShareableHandle SharedOut::share(vw_pool *pool, const vw_block_place &place, const void *pointer)
 {
-    auto inside = [&](hr_device_ptr start) {
+    auto inside = [&](vw_device_ptr start) {
         return static_cast<ptrdiff_t>(address_of(pointer) - start);
     };
     if (!place.is_expandable)
@@ -216,7 +216,7 @@ ShareableHandle SharedOut::share(hr_pool *pool, const hr_block_place &place, con
     return {static_cast<ptrdiff_t>(kept.offset_bytes) + inside(place.block_address), kept.handle};
 }
 
-SharedOut::Ending SharedOut::take(hr_device_ptr block_address)
+SharedOut::Ending SharedOut::take(vw_device_ptr block_address)
 {
     Ending ending;
     if (is_empty())
@@ -243,7 +243,7 @@ SharedOut::Ending::Ending(Ending &&other) noexcept
 SharedOut::Ending::~Ending()
 {
     close_all(parts_);
-    if (pool_ != nullptr && hr_pool_unpin(pool_, address_) != HR_OK) {
+    if (pool_ != nullptr && vw_pool_unpin(pool_, address_) != VW_OK) {
         // The pages stay where they are. Nothing more can be done about it in a deleter.
     }
 }
@@ -272,21 +272,21 @@ static void close_plain(c10::DeviceIndex device, void *base)
     }
 }
 
-static void *open_virtual(hr_device *device, const std::string &handle)
+static void *open_virtual(vw_device *device, const std::string &handle)
 {
     TORCH_CHECK(handle.compare(head_bytes, sizeof magic, magic, sizeof magic) == 0,
-                "headroom: shared memory from another version of headroom, or of something else");
+                "vramwise: shared memory from another version of vramwise, or of something else");
     Parts parts;
     fetch_parts(handle, parts);
-    hr_device_ptr base = HR_NULL;
-    hr_status status = hr_shared_open(device, parts.list.data(), parts.list.size(), &base);
-    TORCH_CHECK(status == HR_OK,
-                "headroom: cannot map shared GPU memory: ", hr_status_message(status), ": ",
-                hr_last_error());
+    vw_device_ptr base = VW_NULL;
+    vw_status status = vw_shared_open(device, parts.list.data(), parts.list.size(), &base);
+    TORCH_CHECK(status == VW_OK,
+                "vramwise: cannot map shared GPU memory: ", vw_status_message(status), ": ",
+                vw_last_error());
     return pointer_to(base);
 }
 
-std::shared_ptr<void> SharedIn::open(hr_device *device, c10::DeviceIndex index,
+std::shared_ptr<void> SharedIn::open(vw_device *device, c10::DeviceIndex index,
                                      const std::string &handle)
 {
     std::lock_guard<std::mutex> hold(lock_);
@@ -309,7 +309,7 @@ std::shared_ptr<void> SharedIn::open(hr_device *device, c10::DeviceIndex index,
             close_plain(key.first, pointer);
         } else {
             (void)device->table->synchronize(device->context); // work that uses it may be queued
-            (void)hr_shared_close(device, address_of(pointer));
+            (void)vw_shared_close(device, address_of(pointer));
         }
         auto entry = opened_.find(key);
         if (entry != opened_.end() && entry->second.expired())
@@ -319,4 +319,4 @@ std::shared_ptr<void> SharedIn::open(hr_device *device, c10::DeviceIndex index,
     return opened;
 }
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

@@ -21,9 +21,9 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
-namespace headroom_torch
+namespace vramwise_torch
 {
 
 class SharedOut
@@ -31,7 +31,7 @@ class SharedOut
   public:
     // For `pointer`, which may lie inside the block `place` of `pool`.
     c10::cuda::CUDACachingAllocator::ShareableHandle
-    share(hr_pool *pool, const hr_block_place &place, const void *pointer);
+    share(vw_pool *pool, const vw_block_place &place, const void *pointer);
 
     bool is_empty() const
     {
@@ -54,23 +54,23 @@ class SharedOut
 
       private:
         friend class SharedOut;
-        hr_pool *pool_ = nullptr;
-        hr_device_ptr address_ = HR_NULL;
-        std::vector<hr_shared_part> parts_;
+        vw_pool *pool_ = nullptr;
+        vw_device_ptr address_ = VW_NULL;
+        std::vector<vw_shared_part> parts_;
     };
-    Ending take(hr_device_ptr block_address);
+    Ending take(vw_device_ptr block_address);
 
   private:
     struct Kept {
-        hr_pool *pool;
+        vw_pool *pool;
         std::string handle;
         uint64_t offset_bytes;
-        std::vector<hr_shared_part> parts;
+        std::vector<vw_shared_part> parts;
     };
-    const Kept &keep(hr_pool *pool, const hr_block_place &place);
+    const Kept &keep(vw_pool *pool, const vw_block_place &place);
 
     std::mutex lock_;
-    std::unordered_map<hr_device_ptr, Kept> kept_;
+    std::unordered_map<vw_device_ptr, Kept> kept_;
     std::atomic<size_t> count_{0};
     uint64_t last_serial_ = 0;
 };
@@ -79,7 +79,7 @@ class SharedIn
 {
   public:
     // The address it has here. `device` is the receiver's, and must live as long as the process.
-    std::shared_ptr<void> open(hr_device *device, c10::DeviceIndex index,
+    std::shared_ptr<void> open(vw_device *device, c10::DeviceIndex index,
                                const std::string &handle);
 
   private:
@@ -88,4 +88,4 @@ class SharedIn
     std::map<Key, std::weak_ptr<void>> opened_;
 };
 
-} // namespace headroom_torch
+} // namespace vramwise_torch

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include "plan/plan_model.h"
 #include "support/plan_truth.h"
@@ -27,22 +27,22 @@ static const char *const titles[COLUMNS] = {"after forward", "peak of forward", 
 
 static double error_of(uint64_t predicted, uint64_t measured)
 {
-    if (measured == HR_UNKNOWN || predicted == HR_UNKNOWN || measured == 0)
+    if (measured == VW_UNKNOWN || predicted == VW_UNKNOWN || measured == 0)
         return NAN;
     return (double)predicted / (double)measured - 1;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
-    return b == HR_UNKNOWN || a > b ? a : b;
+    return b == VW_UNKNOWN || a > b ? a : b;
 }
 
-static bool compare(const hr_test_truth *truth, compared *out)
+static bool compare(const vw_test_truth *truth, compared *out)
 {
-    hr_plan_options options = {.struct_size = sizeof options, .without_choices = true};
-    hr_plan *plan;
-    if (hr_plan_make(truth->model, &truth->settings, &options, &plan) != HR_OK) {
-        fprintf(stderr, "%s: %s\n", truth->name, hr_last_error());
+    vw_plan_options options = {.struct_size = sizeof options, .without_choices = true};
+    vw_plan *plan;
+    if (vw_plan_make(truth->model, &truth->settings, &options, &plan) != VW_OK) {
+        fprintf(stderr, "%s: %s\n", truth->name, vw_last_error());
         return false;
     }
     /* What was measured in a pass is the highest since the step began, with the gradients of the
@@ -58,7 +58,7 @@ static bool compare(const hr_test_truth *truth, compared *out)
                           error_of(plan->peak_allocated_bytes, truth->peak_bytes),
                           error_of(plan->reserved_bytes[0], truth->reserved_bytes),
                       }};
-    hr_plan_free(plan);
+    vw_plan_free(plan);
     return true;
 }
 
@@ -98,7 +98,7 @@ static void write_summary(FILE *file, const compared *cases, size_t count, bool 
     free(sizes);
 }
 
-static void write_report(FILE *file, const hr_test_truths *truths, const compared *cases)
+static void write_report(FILE *file, const vw_test_truths *truths, const compared *cases)
 {
     fprintf(file,
             "# The planner against measured steps\n\nWritten by `make bench-plan` from "
@@ -124,23 +124,23 @@ static void write_report(FILE *file, const hr_test_truths *truths, const compare
 /* ---- the table ------------------------------------------------------------------------------- */
 
 #define NAME_OF(upper, text) #upper,
-static const char *const precisions[] = {HR_PRECISION_LIST(NAME_OF)};
-static const char *const optimizers[] = {HR_OPTIMIZER_LIST(NAME_OF)};
-static const char *const checkpointings[] = {HR_CHECKPOINTING_LIST(NAME_OF)};
-static const char *const attentions[] = {HR_ATTENTION_LIST(NAME_OF)};
-static const char *const offloads[] = {HR_OFFLOAD_LIST(NAME_OF)};
-static const char *const shardings[] = {HR_SHARDING_LIST(NAME_OF)};
-static const char *const modes[] = {HR_PLAN_MODE_LIST(NAME_OF)};
+static const char *const precisions[] = {VW_PRECISION_LIST(NAME_OF)};
+static const char *const optimizers[] = {VW_OPTIMIZER_LIST(NAME_OF)};
+static const char *const checkpointings[] = {VW_CHECKPOINTING_LIST(NAME_OF)};
+static const char *const attentions[] = {VW_ATTENTION_LIST(NAME_OF)};
+static const char *const offloads[] = {VW_OFFLOAD_LIST(NAME_OF)};
+static const char *const shardings[] = {VW_SHARDING_LIST(NAME_OF)};
+static const char *const modes[] = {VW_PLAN_MODE_LIST(NAME_OF)};
 #undef NAME_OF
 
-static void write_case(FILE *file, const hr_test_truth *truth, double error)
+static void write_case(FILE *file, const vw_test_truth *truth, double error)
 {
-    const hr_plan_settings *s = &truth->settings;
+    const vw_plan_settings *s = &truth->settings;
     fprintf(file,
-            "    /* %s */\n    {.family = \"%s\", .mode = HR_PLAN_MODE_%s, .precision = "
-            "HR_PRECISION_%s,\n     .optimizer = HR_OPTIMIZER_%s, .checkpointing = "
-            "HR_CHECKPOINTING_%s,\n     .attention = HR_ATTENTION_%s, .offload = HR_OFFLOAD_%s,\n"
-            "     .sharding = HR_SHARDING_%s,",
+            "    /* %s */\n    {.family = \"%s\", .mode = VW_PLAN_MODE_%s, .precision = "
+            "VW_PRECISION_%s,\n     .optimizer = VW_OPTIMIZER_%s, .checkpointing = "
+            "VW_CHECKPOINTING_%s,\n     .attention = VW_ATTENTION_%s, .offload = VW_OFFLOAD_%s,\n"
+            "     .sharding = VW_SHARDING_%s,",
             truth->name, truth->model->family->name, modes[s->mode], precisions[s->precision],
             optimizers[s->optimizer], checkpointings[s->checkpointing], attentions[s->attention],
             offloads[s->offload], shardings[s->sharding]);
@@ -157,25 +157,25 @@ static void write_case(FILE *file, const hr_test_truth *truth, double error)
     fprintf(file, " .error = %.5f},\n", error);
 }
 
-static void write_cases(FILE *file, const hr_test_truths *truths, const compared *cases)
+static void write_cases(FILE *file, const vw_test_truths *truths, const compared *cases)
 {
     enum { PEAK = 3 };
     fputs("/* measured_cases.c - written by `make bench-plan`; not by hand. */\n"
           "#include \"plan/error_bands.h\"\n\n/* clang-format off */\n"
-          "const hr__measured_case hr__measured_cases[] = {\n",
+          "const vw__measured_case vw__measured_cases[] = {\n",
           file);
     for (size_t i = 0; i < truths->count; i++)
         write_case(file, &truths->cases[i], cases[i].errors[PEAK]);
-    fputs("};\n/* clang-format on */\n\nconst size_t hr__measured_case_count = "
-          "sizeof hr__measured_cases / sizeof hr__measured_cases[0];\n",
+    fputs("};\n/* clang-format on */\n\nconst size_t vw__measured_case_count = "
+          "sizeof vw__measured_cases / sizeof vw__measured_cases[0];\n",
           file);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-typedef void (*writer)(FILE *file, const hr_test_truths *truths, const compared *cases);
+typedef void (*writer)(FILE *file, const vw_test_truths *truths, const compared *cases);
 
-static bool write_file(const char *path, writer write, const hr_test_truths *truths,
+static bool write_file(const char *path, writer write, const vw_test_truths *truths,
                        const compared *cases)
 {
     FILE *file = fopen(path, "w");
@@ -191,13 +191,13 @@ static bool write_file(const char *path, writer write, const hr_test_truths *tru
 
 int main(int argc, char **argv)
 {
-    hr_test_truths truths = {.count = 0};
+    vw_test_truths truths = {.count = 0};
     if (argc < 4) {
         fprintf(stderr, "usage: bench_plan CASES_C PLAN_MD FILE...\n");
         return 2;
     }
     for (int i = 3; i < argc; i++)
-        if (!hr_test_read_truths(argv[i], &truths))
+        if (!vw_test_read_truths(argv[i], &truths))
             return 1;
     compared *cases = calloc(truths.count + 1, sizeof *cases);
     bool is_good = cases != NULL;
@@ -208,6 +208,6 @@ int main(int argc, char **argv)
     if (is_good)
         write_report(stdout, &truths, cases);
     free(cases);
-    hr_test_free_truths(&truths);
+    vw_test_free_truths(&truths);
     return is_good ? 0 : 1;
 }

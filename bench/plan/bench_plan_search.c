@@ -13,16 +13,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 enum { ROUNDS = 5 };
 
 typedef struct question {
     const char *words, *model, *card;
     uint64_t batch, sequence, gpus, generate;
-    hr_precision precision;
-    hr_attention attention;
-    hr_plan_mode mode;
+    vw_precision precision;
+    vw_attention attention;
+    vw_plan_mode mode;
 } question;
 
 static const question questions[] = {
@@ -32,7 +32,7 @@ static const question questions[] = {
      .card = "rtx4090",
      .batch = 16,
      .sequence = 1024,
-     .attention = HR_ATTENTION_EAGER},
+     .attention = VW_ATTENTION_EAGER},
     {.words = "masked language model",
      .model = "bert-large",
      .card = "t4",
@@ -55,15 +55,15 @@ static const question questions[] = {
      .batch = 64,
      .sequence = 2048,
      .gpus = 8,
-     .attention = HR_ATTENTION_EAGER},
+     .attention = VW_ATTENTION_EAGER},
     {.words = "generation of 1000 tokens",
      .model = "llama-3-70b",
      .card = "h200",
      .batch = 64,
      .sequence = 2048,
      .generate = 1000,
-     .mode = HR_PLAN_MODE_INFERENCE,
-     .precision = HR_PRECISION_BF16},
+     .mode = VW_PLAN_MODE_INFERENCE,
+     .precision = VW_PRECISION_BF16},
 };
 enum { QUESTIONS = sizeof questions / sizeof questions[0] };
 
@@ -81,10 +81,10 @@ static double now(clockid_t clock)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static hr_plan_settings settings_of(const question *asked)
+static vw_plan_settings settings_of(const question *asked)
 {
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = asked->batch;
     settings.sequence = asked->sequence;
     settings.gpus = asked->gpus > 0 ? asked->gpus : 1;
@@ -99,14 +99,14 @@ static hr_plan_settings settings_of(const question *asked)
 /* In the child: opens, plans, and tells through the pipe. */
 static int answer(const question *asked, bool has_replay, int to)
 {
-    const hr_plan_settings settings = settings_of(asked);
-    const hr_plan_options options = {.struct_size = sizeof options, .without_replay = !has_replay};
+    const vw_plan_settings settings = settings_of(asked);
+    const vw_plan_options options = {.struct_size = sizeof options, .without_replay = !has_replay};
     figures made = {.seconds = now(CLOCK_MONOTONIC), .cpu_seconds = now(CLOCK_PROCESS_CPUTIME_ID)};
-    hr_plan_model *model;
-    hr_plan *plan;
-    if (hr_plan_model_open(asked->model, &model) != HR_OK ||
-        hr_plan_make(model, &settings, &options, &plan) != HR_OK) {
-        fprintf(stderr, "%s: %s\n", asked->model, hr_last_error());
+    vw_plan_model *model;
+    vw_plan *plan;
+    if (vw_plan_model_open(asked->model, &model) != VW_OK ||
+        vw_plan_make(model, &settings, &options, &plan) != VW_OK) {
+        fprintf(stderr, "%s: %s\n", asked->model, vw_last_error());
         return 1;
     }
     made.seconds = now(CLOCK_MONOTONIC) - made.seconds;

@@ -107,8 +107,8 @@ def main() -> int:
     if arguments.worker:
         worker(arguments.worker)
         return 0
-    names = arguments.allocators or ["native", "expandable", "cudaMallocAsync", "torch", "headroom",
-                                     "headroom:rescue"]
+    names = arguments.allocators or ["native", "expandable", "cudaMallocAsync", "torch", "vramwise",
+                                     "vramwise:rescue"]
     with tempfile.TemporaryDirectory() as folder:
         library = compiled(folder)
         processes = [Process(name, library) for name in names]

@@ -188,7 +188,7 @@ class Worker:
     def __init__(self, allocator: str, spill: str) -> None:
         variables = under.environment(allocator)
         variables.update(PYTHONUNBUFFERED="1", CUBLAS_WORKSPACE_CONFIG=":4096:8",
-                         HEADROOM_SPILL=spill if allocator == "headroom" else "")
+                         VRAMWISE_SPILL=spill if allocator == "vramwise" else "")
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--work"], env=variables, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
@@ -224,7 +224,7 @@ class Worker:
             if line.startswith("@ "):
                 return json.loads(line[2:])
             self.told.append(line.strip())
-            if line.startswith("headroom: "):
+            if line.startswith("vramwise: "):
                 print(f"     {line.strip()}", flush=True)
 
     def end(self) -> None:
@@ -316,8 +316,8 @@ class Bench:
             return
         peak = found[0]["peak_bytes"]
         capped = [run(f"{cap}", limit_bytes=int(cap * peak)) for cap in CAPS]
-        self.run({"headroom": capped + [run("uncapped")]})
-        self.stop("headroom")
+        self.run({"vramwise": capped + [run("uncapped")]})
+        self.stop("vramwise")
         self.run({"native": capped, "expandable": capped if is_full else []})
 
     def all(self, only: str) -> None:
@@ -369,7 +369,7 @@ COLUMNS = """
 - **card**: the part of the peak of live memory that the process may have; `checkpointing` and `offloaded` have no limit, their own peak
   shows what they need
 - **losses**: beside those of the first run, bit for bit; `equal, 1`: those of the one step it came to
-- **step ms**, **ratio**: the median of the steps after the first {warm_up}, and how many times the first run's. The last line of `headroom` is
+- **step ms**, **ratio**: the median of the steps after the first {warm_up}, and how many times the first run's. The last line of `vramwise` is
   without a limit
 - **on the host GiB**: the most that was in host memory at the end of a step
 - **spills / returns**, **spilled in all GiB**, **waited ms**: how often memory left and came back, over all steps, and what that took
@@ -394,7 +394,7 @@ class Case:
         """Everything that may spill finished, with the same losses."""
         return all(r["outcome"] == "completed" and
                    not compared(self.reference, self.again, r).startswith("DIFFERENT")
-                   for r in self.runs if r["allocator"] == "headroom")
+                   for r in self.runs if r["allocator"] == "vramwise")
 
     def ratio(self, allocator: str, label: str) -> str:
         found = self.named(allocator, label)
@@ -406,14 +406,14 @@ class Case:
         usual_ms = median_ms(self.reference)
         return [self.name, f"{self.reference['peak_bytes'] / GIB:.2f}",
                 f"{usual_ms:.0f}" if usual_ms else "-"] + \
-            [self.ratio("headroom", f"{cap}") for cap in sorted(CAPS, reverse=True)] + \
+            [self.ratio("vramwise", f"{cap}") for cap in sorted(CAPS, reverse=True)] + \
             [self.ratio("native", label) for label in ("0.95", "checkpointing", "offloaded")]
 
     def text(self) -> str:
         batch, length = self.shape
         is_repeated = self.again is not None and self.again["losses"] == self.reference["losses"]
         errors = [f"{r['allocator']} {r['label']}: {r['error']}" for r in self.runs
-                  if "error" in r and (r["outcome"] == "failed" or r["allocator"] == "headroom")]
+                  if "error" in r and (r["outcome"] == "failed" or r["allocator"] == "vramwise")]
         rows = [row(self.reference, self.again, r) for r in self.runs if r["label"] != "again"]
         return "\n\n".join(
             [f"## {self.name}",

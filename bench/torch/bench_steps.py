@@ -146,7 +146,7 @@ def main() -> int:
     if arguments.worker:
         worker(arguments.train)
         return 0
-    names = arguments.allocators or ["native", "expandable", "torch", "headroom", "headroom:rescue"]
+    names = arguments.allocators or ["native", "expandable", "torch", "vramwise", "vramwise:rescue"]
     processes = [Process(name, arguments.train) for name in names]
     ready = []
     for process in processes:

@@ -46,11 +46,11 @@ class Tensors:
         self.filling = torch.empty(256 * MIB, device="cuda", dtype=torch.uint8)
 
     def leave(self, torch) -> None:
-        import headroom.torch
+        import vramwise.torch
         weight = torch.nn.Parameter(torch.zeros(8, device="cuda"))
         optimizer = torch.optim.SGD([weight], lr=0.1)
         optimizer.state[weight].update(a=self.leaving, b=self.leaving_16, c=self.filling)
-        advised_bytes = headroom.torch.spill(optimizer)
+        advised_bytes = vramwise.torch.spill(optimizer)
         crowd = []
         while under.stats()["spill"]["spilled_bytes"] < advised_bytes:
             crowd.append(torch.empty(64 * MIB, device="cuda", dtype=torch.uint8))
@@ -78,8 +78,8 @@ def measure(torch, tensors: Tensors) -> Dict[str, float]:
 
 
 def main() -> int:
-    os.environ["HEADROOM_SPILL"] = SPILL
-    torch = under.enter("headroom")
+    os.environ["VRAMWISE_SPILL"] = SPILL
+    torch = under.enter("vramwise")
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(CARD_BYTES / total)
     tensors = Tensors(torch)

@@ -1,10 +1,10 @@
 """bench_watching.py - what it costs a training job to be watched.
 
-    python3 bench_watching.py [--headroom PATH] [--seconds LIMIT] [--every]
+    python3 bench_watching.py [--vramwise PATH] [--seconds LIMIT] [--every]
 
 GPT-2 training (12 layers, bf16 autocast) twice: 4 x 512 tokens, where the GPU waits for the host, and
-16 x 1024, where the host waits for the GPU. Each plain, under `headroom run --` as it is by default,
-and without its page in shared memory (HEADROOM_LIVE=0); --every adds, for the first, `headroom run
+16 x 1024, where the host waits for the GPU. Each plain, under `vramwise run --` as it is by default,
+and without its page in shared memory (VRAMWISE_LIVE=0); --every adds, for the first, `vramwise run
 --history 100000`, which keeps the stacks of all steps, and PyTorch's history in other ways. Each way is a process of its own that waits for orders, so
 that they are never at work together: they take turns, and a machine that changes its speed changes it
 for all.
@@ -35,11 +35,11 @@ HISTORY = {
     "stacks all": {"context": "alloc", "stacks": "all", "max_entries": 100_000},
 }
 RUNS = {
-    "headroom run": ["run", "--"],
-    "headroom run, no page": ["run", "--"],
-    "headroom run --history": ["run", "--history", "100000", "--"],
+    "vramwise run": ["run", "--"],
+    "vramwise run, no page": ["run", "--"],
+    "vramwise run --history": ["run", "--history", "100000", "--"],
 }
-WAYS = ("plain", "headroom run", "headroom run, no page")
+WAYS = ("plain", "vramwise run", "vramwise run, no page")
 # name: (batch, tokens, steps of a turn, share of the time)
 WORKLOADS = {"bound by the host": (4, 512, 64, 0.45), "bound by the GPU": (16, 1024, 32, 0.55)}
 WARMING_STEPS = 40  # more than the watcher lets pass before it measures
@@ -48,7 +48,7 @@ MOST_WARMING_STEPS = 400
 
 def watcher_budget():
     """Of the watcher in this process; None where there is none, or nothing is measured."""
-    watch = sys.modules.get("_headroom_watch")
+    watch = sys.modules.get("_vramwise_watch")
     return watch._state.history._budget if watch is not None else None
 
 
@@ -109,7 +109,7 @@ class Process:
         variables = under.environment("pytorch")
         variables["PYTHONUNBUFFERED"] = "1"
         if way.endswith("no page"):
-            variables["HEADROOM_LIVE"] = "0"
+            variables["VRAMWISE_LIVE"] = "0"
         self.process = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         errors="replace", cwd=folder)
@@ -209,7 +209,7 @@ def print_table(ready: list) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--headroom", default=str(under.ROOT / "build" / "headroom"))
+    parser.add_argument("--vramwise", default=str(under.ROOT / "build" / "vramwise"))
     parser.add_argument("--seconds", type=float, default=75.0, help="of turns, in all")
     parser.add_argument("--every", action="store_true", help="other histories as well")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -218,9 +218,9 @@ def main() -> int:
     if arguments.worker:
         worker(arguments.worker, arguments.workload)
         return 0
-    program = shutil.which(arguments.headroom)
+    program = shutil.which(arguments.vramwise)
     if program is None:
-        print(f"skip headroom run: {arguments.headroom} is not a program here")
+        print(f"skip vramwise run: {arguments.vramwise} is not a program here")
     folder = tempfile.mkdtemp()
     numbers, is_good = {}, True
     for workload, (batch, length, turn_steps, share) in WORKLOADS.items():
@@ -228,7 +228,7 @@ def main() -> int:
             continue
         ways = [way for way in WAYS if way not in RUNS or program is not None]
         if arguments.every and batch == 4:
-            ways += ["headroom run --history", *HISTORY]
+            ways += ["vramwise run --history", *HISTORY]
         print(f"## GPT-2, {batch} x {length} tokens: {workload}\n", flush=True)
         ready = start(ways, workload, str(Path(program or ".").resolve()), folder)
         rounds = compare(ready, turn_steps, share * arguments.seconds)

@@ -2,8 +2,8 @@
 // its size, the time to its first picture, frames while it moves, and memory. `make bench-viewer`
 // runs it, and puts what it prints into bench/results/viewer.md.
 //
-// generate_kv.native of HEADROOM_CORPUS (662,000 events) as a page, and the same repeated to ten
-// million events (or HEADROOM_BENCH_EVENTS), served. Without a corpus a recording of tests/data takes its place.
+// generate_kv.native of VRAMWISE_CORPUS (662,000 events) as a page, and the same repeated to ten
+// million events (or VRAMWISE_BENCH_EVENTS), served. Without a corpus a recording of tests/data takes its place.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -17,10 +17,10 @@ import { SECONDS, whilePanning, whileZooming, zoomIn } from './frames.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const build = resolve(process.argv[2] ?? join(ROOT, 'build'));
-const program = join(build, 'headroom');
+const program = join(build, 'vramwise');
 const scratch = join(build, 'bench-viewer');
 const VIEWPORT = { width: 1920, height: 1080 };
-const MANY_EVENTS = Number(process.env.HEADROOM_BENCH_EVENTS ?? 10_000_000);
+const MANY_EVENTS = Number(process.env.VRAMWISE_BENCH_EVENTS ?? 10_000_000);
 const TURNS = 5;
 
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
@@ -29,7 +29,7 @@ const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 const count = (value) => Math.round(value).toLocaleString('en-US');
 
 function chooseRecording() {
-  const corpus = process.env.HEADROOM_CORPUS;
+  const corpus = process.env.VRAMWISE_CORPUS;
   const path = corpus ? join(corpus, 'generate_kv.native.pickle.xz') : null;
   if (path !== null && existsSync(path)) return { name: 'generate_kv.native', path };
   const name = 'train_eval_phases.native';
@@ -103,7 +103,7 @@ async function benchPage(browser, { name, path }) {
   const stats = statsOf(path);
   const rows = [
     ['recording', `${name}, ${count(stats.events)} events, ${count(stats.allocs)} blocks, ${mib(statSync(path).size)}`],
-    ['`headroom view`', seconds(median(writing))],
+    ['`vramwise view`', seconds(median(writing))],
     ['size of the page', mib(statSync(target).size)],
     ['first picture, after opening', seconds(median(first))],
     ...(await measurePage(shown)),
@@ -112,7 +112,7 @@ async function benchPage(browser, { name, path }) {
   return rows;
 }
 
-/** The address that `headroom view --serve` says, and when. */
+/** The address that `vramwise view --serve` says, and when. */
 function serve(path) {
   const begin = performance.now();
   const server = spawn(program, ['view', path, '--serve'], { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -124,7 +124,7 @@ function serve(path) {
         const address = /http:\/\/\S+/.exec(line)?.[0];
         if (address) found({ server, address, up: performance.now() - begin });
       });
-    server.once('close', () => failed(new Error(`headroom view --serve ended:\n${said}`)));
+    server.once('close', () => failed(new Error(`vramwise view --serve ended:\n${said}`)));
   });
 }
 
@@ -138,7 +138,7 @@ async function benchServed(browser, { name, path }) {
     const shown = await open(browser, address);
     const rows = [
       ['recording', `${name} repeated: ${count(stats.events)} events, ${count(stats.allocs)} blocks, ${mib(statSync(many).size)}`],
-      ['`headroom view --serve`, until it is up', seconds(up)],
+      ['`vramwise view --serve`, until it is up', seconds(up)],
       ['first picture, after opening', seconds(shown.firstPicture)],
       ...(await measurePage(shown)),
     ];
@@ -157,7 +157,7 @@ const browser = await chromium.launch({ executablePath: findChromium(), args: BR
 const machine = describeMachine(browser.version());
 const recording = chooseRecording();
 const parts = [
-  '# The page of `headroom view`',
+  '# The page of `vramwise view`',
   `\`make bench-viewer\` (bench/viewer/bench_viewer.mjs). ${machine}. A window of ${VIEWPORT.width} x ${VIEWPORT.height}; times are the` +
     ` median of ${TURNS} turns; frames are those of ${SECONDS} seconds with a wheel or pointer event in each, and a browser without a` +
     ' GPU makes 60 a second at the most. While it moves, a picture may be coarser than when it stands still.',

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""replay_ray.py LIST OUT [OPTION...] - `headroom replay --json OPTION...` on every recording that a
+"""replay_ray.py LIST OUT [OPTION...] - `vramwise replay --json OPTION...` on every recording that a
 line of LIST names, on the machines of a Ray cluster.
 
 The n-th line, counted from 0, becomes OUT/n.json, or OUT/n.failed with the reason. What has a result
 is left alone. Exits with 1 if a recording could not be replayed. All machines must see the recordings
-and OUT, and have `headroom` in their path.
+and OUT, and have `vramwise` in their path.
 """
 import os
 import pathlib
@@ -19,7 +19,7 @@ IN_FLIGHT_PER_CORE = 2  # tasks that wait beside each one that runs
 def replay(number: int, recording: str, out: str, options: list) -> bool:
     """One recording; False if it could not be replayed. 1 is no failure: a policy does not fit the card."""
     result = pathlib.Path(out) / str(number)
-    command = ["headroom", "replay", recording, "--json", *options]
+    command = ["vramwise", "replay", recording, "--json", *options]
     try:
         done = subprocess.run(command, capture_output=True, check=False)
         status, words = done.returncode, done.stderr

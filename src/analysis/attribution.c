@@ -37,12 +37,12 @@ enum {
     IS_OVERRIDE = 64, /* decides wherever it is in the stack */
 };
 
-_Static_assert((int)HR__CATEGORY_COUNT <= (int)NO_CATEGORY, "categories fit their bits");
+_Static_assert((int)VW__CATEGORY_COUNT <= (int)NO_CATEGORY, "categories fit their bits");
 
 /* A rule holds for frames whose file has `path` in it, from the beginning of a folder's or file's
  * name, and whose function is `function`; NULL = any. */
 typedef struct frame_rule {
-    hr__category category;
+    vw__category category;
     const char *path;
     const char *function;
     bool is_override;
@@ -51,67 +51,67 @@ typedef struct frame_rule {
 /* The first that holds is taken. */
 static const frame_rule frame_rules[] = {
     /* loss.backward() and torch.autograd.grad(), and the same of anyone who wraps them. */
-    {HR__CATEGORY_BACKWARD, NULL, "backward", true},
-    {HR__CATEGORY_BACKWARD, "torch/autograd/__init__.py", "grad", true},
-    {HR__CATEGORY_BACKWARD, "torch/autograd/graph.py", "_engine_run_backward", true},
-    {HR__CATEGORY_BACKWARD, "torch/utils/checkpoint.py", "unpack_hook", true},
-    {HR__CATEGORY_BACKWARD, "torch/utils/checkpoint.py", "recompute_fn", true},
+    {VW__CATEGORY_BACKWARD, NULL, "backward", true},
+    {VW__CATEGORY_BACKWARD, "torch/autograd/__init__.py", "grad", true},
+    {VW__CATEGORY_BACKWARD, "torch/autograd/graph.py", "_engine_run_backward", true},
+    {VW__CATEGORY_BACKWARD, "torch/utils/checkpoint.py", "unpack_hook", true},
+    {VW__CATEGORY_BACKWARD, "torch/utils/checkpoint.py", "recompute_fn", true},
 
     /* Moving, making and loading modules. */
-    {HR__CATEGORY_WEIGHTS, "torch/nn/modules/module.py", "_apply", false},
-    {HR__CATEGORY_WEIGHTS, "torch/nn/modules/module.py", "load_state_dict", false},
-    {HR__CATEGORY_WEIGHTS, "torch/nn/modules/module.py", "_load_from_state_dict", false},
-    {HR__CATEGORY_WEIGHTS, "torch/nn/modules/", "__init__", false},
-    {HR__CATEGORY_WEIGHTS, "torch/nn/init.py", NULL, false},
-    {HR__CATEGORY_WEIGHTS, "torch/nn/parameter.py", NULL, false},
-    {HR__CATEGORY_WEIGHTS, NULL, "reset_parameters", false},
-    {HR__CATEGORY_WEIGHTS, "transformers/modeling_utils.py", "from_pretrained", false},
-    {HR__CATEGORY_WEIGHTS, "safetensors/torch.py", "load_file", false},
+    {VW__CATEGORY_WEIGHTS, "torch/nn/modules/module.py", "_apply", false},
+    {VW__CATEGORY_WEIGHTS, "torch/nn/modules/module.py", "load_state_dict", false},
+    {VW__CATEGORY_WEIGHTS, "torch/nn/modules/module.py", "_load_from_state_dict", false},
+    {VW__CATEGORY_WEIGHTS, "torch/nn/modules/", "__init__", false},
+    {VW__CATEGORY_WEIGHTS, "torch/nn/init.py", NULL, false},
+    {VW__CATEGORY_WEIGHTS, "torch/nn/parameter.py", NULL, false},
+    {VW__CATEGORY_WEIGHTS, NULL, "reset_parameters", false},
+    {VW__CATEGORY_WEIGHTS, "transformers/modeling_utils.py", "from_pretrained", false},
+    {VW__CATEGORY_WEIGHTS, "safetensors/torch.py", "load_file", false},
 
-    {HR__CATEGORY_GRADIENTS, "torch/nn/utils/clip_grad.py", NULL, false},
-    {HR__CATEGORY_GRADIENTS, "torch/nn/parallel/distributed.py", "_ddp_init_helper", false},
+    {VW__CATEGORY_GRADIENTS, "torch/nn/utils/clip_grad.py", NULL, false},
+    {VW__CATEGORY_GRADIENTS, "torch/nn/parallel/distributed.py", "_ddp_init_helper", false},
     /* Buckets, in the order in which gradients came in the first step. */
-    {HR__CATEGORY_GRADIENTS, "torch/nn/parallel/distributed.py", "_pre_forward", false},
+    {VW__CATEGORY_GRADIENTS, "torch/nn/parallel/distributed.py", "_pre_forward", false},
 
-    {HR__CATEGORY_OPTIMIZER, "torch/optim/", NULL, false},
-    {HR__CATEGORY_OPTIMIZER, "torch/distributed/optim/", NULL, false},
-    {HR__CATEGORY_OPTIMIZER, "torch/amp/grad_scaler.py", "step", false},
-    {HR__CATEGORY_OPTIMIZER, "torch/amp/grad_scaler.py", "unscale_", false},
-    {HR__CATEGORY_OPTIMIZER, "torch/cuda/amp/grad_scaler.py", "step", false},
-    {HR__CATEGORY_OPTIMIZER, "torch/cuda/amp/grad_scaler.py", "unscale_", false},
-    {HR__CATEGORY_OPTIMIZER, "bitsandbytes/optim/", NULL, false},
-    {HR__CATEGORY_OPTIMIZER, "apex/optimizers/", NULL, false},
-    {HR__CATEGORY_OPTIMIZER, "deepspeed/ops/adam/", NULL, false},
-    {HR__CATEGORY_OPTIMIZER, "transformers/optimization.py", NULL, false},
+    {VW__CATEGORY_OPTIMIZER, "torch/optim/", NULL, false},
+    {VW__CATEGORY_OPTIMIZER, "torch/distributed/optim/", NULL, false},
+    {VW__CATEGORY_OPTIMIZER, "torch/amp/grad_scaler.py", "step", false},
+    {VW__CATEGORY_OPTIMIZER, "torch/amp/grad_scaler.py", "unscale_", false},
+    {VW__CATEGORY_OPTIMIZER, "torch/cuda/amp/grad_scaler.py", "step", false},
+    {VW__CATEGORY_OPTIMIZER, "torch/cuda/amp/grad_scaler.py", "unscale_", false},
+    {VW__CATEGORY_OPTIMIZER, "bitsandbytes/optim/", NULL, false},
+    {VW__CATEGORY_OPTIMIZER, "apex/optimizers/", NULL, false},
+    {VW__CATEGORY_OPTIMIZER, "deepspeed/ops/adam/", NULL, false},
+    {VW__CATEGORY_OPTIMIZER, "transformers/optimization.py", NULL, false},
 
-    {HR__CATEGORY_KV_CACHE, "transformers/cache_utils.py", NULL, false},
+    {VW__CATEGORY_KV_CACHE, "transformers/cache_utils.py", NULL, false},
 
-    {HR__CATEGORY_DATA, "torch/utils/data/", NULL, false},
-    {HR__CATEGORY_DATA, "accelerate/data_loader.py", NULL, false},
-    {HR__CATEGORY_DATA, NULL, "send_to_device", false},
-    {HR__CATEGORY_DATA, NULL, "move_data_to_device", false},
-    {HR__CATEGORY_DATA, "transformers/trainer.py", "_prepare_input", false},
+    {VW__CATEGORY_DATA, "torch/utils/data/", NULL, false},
+    {VW__CATEGORY_DATA, "accelerate/data_loader.py", NULL, false},
+    {VW__CATEGORY_DATA, NULL, "send_to_device", false},
+    {VW__CATEGORY_DATA, NULL, "move_data_to_device", false},
+    {VW__CATEGORY_DATA, "transformers/trainer.py", "_prepare_input", false},
 
-    {HR__CATEGORY_LOADED, "torch/serialization.py", NULL, false},
+    {VW__CATEGORY_LOADED, "torch/serialization.py", NULL, false},
 
     /* Calling a module, or what modules are made of. */
-    {HR__CATEGORY_FORWARD, "torch/nn/modules/module.py", "_call_impl", false},
-    {HR__CATEGORY_FORWARD, "torch/nn/modules/module.py", "_wrapped_call_impl", false},
-    {HR__CATEGORY_FORWARD, "torch/nn/modules/", "forward", false},
-    {HR__CATEGORY_FORWARD, "torch/nn/functional.py", NULL, false},
-    {HR__CATEGORY_FORWARD, "torch/autograd/function.py", "apply", false},
+    {VW__CATEGORY_FORWARD, "torch/nn/modules/module.py", "_call_impl", false},
+    {VW__CATEGORY_FORWARD, "torch/nn/modules/module.py", "_wrapped_call_impl", false},
+    {VW__CATEGORY_FORWARD, "torch/nn/modules/", "forward", false},
+    {VW__CATEGORY_FORWARD, "torch/nn/functional.py", NULL, false},
+    {VW__CATEGORY_FORWARD, "torch/autograd/function.py", "apply", false},
 };
 
 /* The same for native frames, by a part of their name. */
 typedef struct native_rule {
-    hr__category category;
+    vw__category category;
     const char *part;
     bool is_override;
 } native_rule;
 
 static const native_rule native_rules[] = {
-    {HR__CATEGORY_WORKSPACE, "Workspace", false},
-    {HR__CATEGORY_BACKWARD, "torch::autograd::Engine::", true},
+    {VW__CATEGORY_WORKSPACE, "Workspace", false},
+    {VW__CATEGORY_BACKWARD, "torch::autograd::Engine::", true},
 };
 
 /* Folders of which nothing is the user's. */
@@ -146,7 +146,7 @@ static bool begins_with_path(const char *here, const char *path)
     return true;
 }
 
-bool hr__path_has(const char *file, const char *path)
+bool vw__path_has(const char *file, const char *path)
 {
     for (const char *here = file; *here != '\0'; here++)
         if ((here == file || is_slash(here[-1])) && begins_with_path(here, path))
@@ -184,7 +184,7 @@ static bool is_native(const char *file)
 static bool is_library(const char *file)
 {
     for (size_t i = 0; i < COUNT_OF(library_paths); i++)
-        if (hr__path_has(file, library_paths[i]))
+        if (vw__path_has(file, library_paths[i]))
             return true;
     for (size_t i = 0; i < COUNT_OF(library_parts); i++)
         if (has_part(file, library_parts[i]))
@@ -211,7 +211,7 @@ static uint8_t judge_frame(const char *function, const char *file)
     for (size_t i = 0; i < COUNT_OF(frame_rules); i++) {
         const frame_rule *rule = &frame_rules[i];
         if ((rule->function == NULL || strcmp(rule->function, function) == 0) &&
-            (rule->path == NULL || hr__path_has(file, rule->path)))
+            (rule->path == NULL || vw__path_has(file, rule->path)))
             return (uint8_t)((unsigned)rule->category | flags |
                              (rule->is_override ? IS_OVERRIDE : 0u));
     }
@@ -220,7 +220,7 @@ static uint8_t judge_frame(const char *function, const char *file)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-static hr__category judge_stack(const hr__attribution *attribution, hr__model_stack stack)
+static vw__category judge_stack(const vw__attribution *attribution, vw__model_stack stack)
 {
     const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
     unsigned decided = NO_CATEGORY;
@@ -231,98 +231,98 @@ static hr__category judge_stack(const hr__attribution *attribution, hr__model_st
             continue;
         if (decided == NO_CATEGORY)
             decided = category;
-        bool keeps_its_own = decided == HR__CATEGORY_OPTIMIZER || decided == HR__CATEGORY_WORKSPACE;
+        bool keeps_its_own = decided == VW__CATEGORY_OPTIMIZER || decided == VW__CATEGORY_WORKSPACE;
         if ((kind & IS_OVERRIDE) != 0 && !keeps_its_own)
-            return (hr__category)category;
+            return (vw__category)category;
     }
-    return decided == NO_CATEGORY ? HR__CATEGORY_OTHER : (hr__category)decided;
+    return decided == NO_CATEGORY ? VW__CATEGORY_OTHER : (vw__category)decided;
 }
 
-static bool has_optimizer_frame(const hr__attribution *attribution, hr__model_stack stack)
+static bool has_optimizer_frame(const vw__attribution *attribution, vw__model_stack stack)
 {
     const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
     for (uint32_t i = 0; i < stack.count; i++)
         if ((attribution->frame_kinds[frame_ids[stack.first + i]] & CATEGORY_BITS) ==
-            HR__CATEGORY_OPTIMIZER)
+            VW__CATEGORY_OPTIMIZER)
             return true;
     return false;
 }
 
-hr_status hr__attribution_init(hr__attribution *attribution, const hr__model *model)
+vw_status vw__attribution_init(vw__attribution *attribution, const vw__model *model)
 {
-    hr__attribution made = {
+    vw__attribution made = {
         .model = model,
-        .frame_kinds = hr__host_alloc(model->frame_count),
-        .stack_categories = hr__host_alloc(model->stack_count),
-        .is_in_optimizer = hr__host_alloc_zeroed(model->stack_count, sizeof(bool)),
+        .frame_kinds = vw__host_alloc(model->frame_count),
+        .stack_categories = vw__host_alloc(model->stack_count),
+        .is_in_optimizer = vw__host_alloc_zeroed(model->stack_count, sizeof(bool)),
     };
     if (made.frame_kinds == NULL || made.stack_categories == NULL || made.is_in_optimizer == NULL) {
-        hr__attribution_deinit(&made);
-        return hr__fail_host_memory(model->frame_count + 2 * model->stack_count,
+        vw__attribution_deinit(&made);
+        return vw__fail_host_memory(model->frame_count + 2 * model->stack_count,
                                     "what the stacks mean");
     }
     for (size_t i = 0; i < model->frame_count; i++) {
-        const hr__model_frame *frame = &model->frames[i];
-        made.frame_kinds[i] = judge_frame(hr__model_string(model, frame->name),
-                                          hr__model_string(model, frame->filename));
+        const vw__model_frame *frame = &model->frames[i];
+        made.frame_kinds[i] = judge_frame(vw__model_string(model, frame->name),
+                                          vw__model_string(model, frame->filename));
     }
     for (size_t i = 0; i < model->stack_count; i++) {
         made.stack_categories[i] = (uint8_t)judge_stack(&made, model->stacks[i]);
         made.is_in_optimizer[i] = has_optimizer_frame(&made, model->stacks[i]);
         made.has_optimizer = made.has_optimizer || made.is_in_optimizer[i];
     }
-    made.stack_categories[HR__EMPTY_STACK] =
-        model->frame_id_count != 0 ? HR__CATEGORY_BACKWARD : HR__CATEGORY_UNKNOWN;
+    made.stack_categories[VW__EMPTY_STACK] =
+        model->frame_id_count != 0 ? VW__CATEGORY_BACKWARD : VW__CATEGORY_UNKNOWN;
     *attribution = made;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__attribution_deinit(hr__attribution *attribution)
+void vw__attribution_deinit(vw__attribution *attribution)
 {
-    hr__host_free(attribution->frame_kinds);
-    hr__host_free(attribution->stack_categories);
-    hr__host_free(attribution->is_in_optimizer);
+    vw__host_free(attribution->frame_kinds);
+    vw__host_free(attribution->stack_categories);
+    vw__host_free(attribution->is_in_optimizer);
     memset(attribution, 0, sizeof *attribution);
 }
 
-const char *hr__category_name(hr__category category)
+const char *vw__category_name(vw__category category)
 {
     static const char *const names[] = {
 #define CATEGORY_NAME(upper, text) text,
-        HR__CATEGORY_LIST(CATEGORY_NAME)
+        VW__CATEGORY_LIST(CATEGORY_NAME)
 #undef CATEGORY_NAME
     };
-    HR_ASSERT((size_t)category < COUNT_OF(names));
+    VW_ASSERT((size_t)category < COUNT_OF(names));
     return names[category];
 }
 
-bool hr__attribution_is_users(const hr__attribution *attribution, uint32_t frame)
+bool vw__attribution_is_users(const vw__attribution *attribution, uint32_t frame)
 {
     return (attribution->frame_kinds[frame] & IS_LIBRARY) == 0;
 }
 
-size_t hr__attribution_where(const hr__attribution *attribution, hr__model_stack stack)
+size_t vw__attribution_where(const vw__attribution *attribution, vw__model_stack stack)
 {
     const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
     for (uint32_t i = 0; i < stack.count; i++)
-        if (hr__attribution_is_users(attribution, frame_ids[stack.first + i]))
+        if (vw__attribution_is_users(attribution, frame_ids[stack.first + i]))
             return i;
-    return HR__NO_FRAME;
+    return VW__NO_FRAME;
 }
 
-size_t hr__attribution_caller(const hr__attribution *attribution, hr__model_stack stack)
+size_t vw__attribution_caller(const vw__attribution *attribution, vw__model_stack stack)
 {
     const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
-    size_t outermost = HR__NO_FRAME;
+    size_t outermost = VW__NO_FRAME;
     for (uint32_t i = 0; i < stack.count; i++) {
         unsigned kind = attribution->frame_kinds[frame_ids[stack.first + i]];
-        if ((kind & CATEGORY_BITS) == HR__CATEGORY_FORWARD && (kind & IS_LIBRARY) != 0)
+        if ((kind & CATEGORY_BITS) == VW__CATEGORY_FORWARD && (kind & IS_LIBRARY) != 0)
             outermost = i;
     }
-    if (outermost == HR__NO_FRAME)
-        return HR__NO_FRAME;
+    if (outermost == VW__NO_FRAME)
+        return VW__NO_FRAME;
     for (size_t i = outermost + 1; i < stack.count; i++)
-        if (hr__attribution_is_users(attribution, frame_ids[stack.first + i]))
+        if (vw__attribution_is_users(attribution, frame_ids[stack.first + i]))
             return i;
-    return HR__NO_FRAME;
+    return VW__NO_FRAME;
 }

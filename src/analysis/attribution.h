@@ -5,17 +5,17 @@
  *
  * Frames are judged once each and stacks once each when the attribution is made; asking is then
  * looking up. */
-#ifndef HR_ANALYSIS_ATTRIBUTION_H
-#define HR_ANALYSIS_ATTRIBUTION_H
+#ifndef VW_ANALYSIS_ATTRIBUTION_H
+#define VW_ANALYSIS_ATTRIBUTION_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "model/memory_model.h"
 
-#define HR__CATEGORY_LIST(X)                                                                       \
+#define VW__CATEGORY_LIST(X)                                                                       \
     X(WEIGHTS, "weights")     /* parameters and buffers of modules */                              \
     X(OPTIMIZER, "optimizer") /* its state, and what its step needs */                             \
     X(GRADIENTS, "gradients") /* only where a stack says so: most are made in BACKWARD */          \
@@ -28,60 +28,60 @@
     X(OTHER, "other")         /* there is a stack, and no rule knows it */                         \
     X(UNKNOWN, "unknown")     /* no stack */
 
-typedef enum hr__category {
-#define HR__CATEGORY_ENUM(upper, text) HR__CATEGORY_##upper,
-    HR__CATEGORY_LIST(HR__CATEGORY_ENUM)
-#undef HR__CATEGORY_ENUM
-        HR__CATEGORY_COUNT
-} hr__category;
+typedef enum vw__category {
+#define VW__CATEGORY_ENUM(upper, text) VW__CATEGORY_##upper,
+    VW__CATEGORY_LIST(VW__CATEGORY_ENUM)
+#undef VW__CATEGORY_ENUM
+        VW__CATEGORY_COUNT
+} vw__category;
 
-#define HR__NO_FRAME SIZE_MAX
+#define VW__NO_FRAME SIZE_MAX
 
-typedef struct hr__attribution {
-    const hr__model *model;    /* borrowed */
+typedef struct vw__attribution {
+    const vw__model *model;    /* borrowed */
     uint8_t *frame_kinds;      /* owned; by frame: private to attribution.c */
-    uint8_t *stack_categories; /* owned; by stack: hr__category */
+    uint8_t *stack_categories; /* owned; by stack: vw__category */
     bool *is_in_optimizer;     /* owned; by stack: an optimizer's frame is in it, at any depth */
     bool has_optimizer;        /* one of them is true */
-} hr__attribution;
+} vw__attribution;
 
-HR_MUST_CHECK hr_status hr__attribution_init(hr__attribution *attribution, const hr__model *model);
-void hr__attribution_deinit(hr__attribution *attribution);
+VW_MUST_CHECK vw_status vw__attribution_init(vw__attribution *attribution, const vw__model *model);
+void vw__attribution_deinit(vw__attribution *attribution);
 
 /* "weights", ...: static text. */
-const char *hr__category_name(hr__category category);
+const char *vw__category_name(vw__category category);
 
-/* `context` may be HR__NO_CONTEXT. */
-static inline hr__category hr__attribution_category(const hr__attribution *attribution,
+/* `context` may be VW__NO_CONTEXT. */
+static inline vw__category vw__attribution_category(const vw__attribution *attribution,
                                                     uint32_t context)
 {
-    if (context == HR__NO_CONTEXT)
-        return HR__CATEGORY_UNKNOWN;
-    return (hr__category)attribution->stack_categories[attribution->model->contexts[context]];
+    if (context == VW__NO_CONTEXT)
+        return VW__CATEGORY_UNKNOWN;
+    return (vw__category)attribution->stack_categories[attribution->model->contexts[context]];
 }
 
 /* Was it asked for while an optimizer worked, be it by a forward pass that the optimizer called? */
-static inline bool hr__attribution_is_in_optimizer(const hr__attribution *attribution,
+static inline bool vw__attribution_is_in_optimizer(const vw__attribution *attribution,
                                                    uint32_t context)
 {
-    return context != HR__NO_CONTEXT &&
+    return context != VW__NO_CONTEXT &&
            attribution->is_in_optimizer[attribution->model->contexts[context]];
 }
 
 /* Is that frame (of model->frames) the user's own, outside torch and other libraries? */
-bool hr__attribution_is_users(const hr__attribution *attribution, uint32_t frame);
+bool vw__attribution_is_users(const vw__attribution *attribution, uint32_t frame);
 
 /* The place in the stack of its innermost frame outside torch and other libraries, or
- * HR__NO_FRAME. */
-size_t hr__attribution_where(const hr__attribution *attribution, hr__model_stack stack);
+ * VW__NO_FRAME. */
+size_t vw__attribution_where(const vw__attribution *attribution, vw__model_stack stack);
 
 /* The place of the frame that called the outermost module of the stack: the innermost of the user's
- * own that is outside of all of them, such as `out = model(x)` in a loop. HR__NO_FRAME where no
+ * own that is outside of all of them, such as `out = model(x)` in a loop. VW__NO_FRAME where no
  * module was called, or by nobody of the user's. */
-size_t hr__attribution_caller(const hr__attribution *attribution, hr__model_stack stack);
+size_t vw__attribution_caller(const vw__attribution *attribution, vw__model_stack stack);
 
 /* Has a file's path `part` in it, from the beginning of a folder's or file's name? A slash of
  * either kind is a slash. */
-bool hr__path_has(const char *file, const char *part);
+bool vw__path_has(const char *file, const char *part);
 
-#endif /* HR_ANALYSIS_ATTRIBUTION_H */
+#endif /* VW_ANALYSIS_ATTRIBUTION_H */

@@ -8,39 +8,39 @@
  *    "no_split_pools": [[0, 1]]}                    MemPools made with no_split
  *
  * All of them may be missing; others are ignored. */
-#ifndef HR_ANALYSIS_EXPECTATION_H
-#define HR_ANALYSIS_EXPECTATION_H
+#ifndef VW_ANALYSIS_EXPECTATION_H
+#define VW_ANALYSIS_EXPECTATION_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/headroom.h" /* hr_private_id */
+#include "vramwise/vramwise.h" /* vw_private_id */
 #include "base/arena.h"
 
-typedef struct hr__expected_stat {
+typedef struct vw__expected_stat {
     const char *key;
     int64_t value;
-} hr__expected_stat;
+} vw__expected_stat;
 
-typedef struct hr__expectation {
-    hr__arena arena; /* everything below */
-    const hr__expected_stat *stats;
+typedef struct vw__expectation {
+    vw__arena arena; /* everything below */
+    const vw__expected_stat *stats;
     size_t stat_count;
     const char *summary; /* NULL = not there; so below */
     const char *oom;
     const char *conf;
     double cap_gib;       /* negative = not there */
     uint64_t total_bytes; /* 0 = not there */
-    const hr_private_id *no_split_pools;
+    const vw_private_id *no_split_pools;
     size_t no_split_pool_count;
-} hr__expectation;
+} vw__expectation;
 
-/* HR_ERR_FILE            it cannot be read
- * HR_ERR_CORRUPT_FILE    no JSON, or a field of the wrong kind, or one given twice
- * HR_ERR_UNSUPPORTED     deeper or larger than any such file
- * HR_ERR_HOST_MEMORY */
-HR_MUST_CHECK hr_status hr__expectation_read(const char *path, hr__expectation *out);
-void hr__expectation_deinit(hr__expectation *expectation);
+/* VW_ERR_FILE            it cannot be read
+ * VW_ERR_CORRUPT_FILE    no JSON, or a field of the wrong kind, or one given twice
+ * VW_ERR_UNSUPPORTED     deeper or larger than any such file
+ * VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__expectation_read(const char *path, vw__expectation *out);
+void vw__expectation_deinit(vw__expectation *expectation);
 
-#endif /* HR_ANALYSIS_EXPECTATION_H */
+#endif /* VW_ANALYSIS_EXPECTATION_H */

@@ -17,7 +17,7 @@
 
 #include "analysis/layout_follow.h"
 #include "analysis/live_bytes.h"
-#include "analysis/script_parts.h" /* hr__script_segments_of */
+#include "analysis/script_parts.h" /* vw__script_segments_of */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -25,60 +25,60 @@
 
 static int by_address(const void *one, const void *other)
 {
-    const hr__used_block *a = one, *b = other;
+    const vw__used_block *a = one, *b = other;
     return (a->address > b->address) - (a->address < b->address);
 }
 
 /* Takes the unused ones out, and sorts the others. The map means nothing afterwards. */
-static void sort_blocks(hr__follower *state)
+static void sort_blocks(vw__follower *state)
 {
     size_t kept = 0;
     for (size_t i = 0; i < state->block_count; i++)
-        if (state->blocks[i].state != HR__BLOCK_UNUSED)
+        if (state->blocks[i].state != VW__BLOCK_UNUSED)
             state->blocks[kept++] = state->blocks[i];
     state->block_count = kept;
     if (kept > 1)
         qsort(state->blocks, kept, sizeof *state->blocks, by_address);
 }
 
-static void lay_block(hr__layout *layout, hr__layout_segment *segment,
-                      const hr__layout_block *block)
+static void lay_block(vw__layout *layout, vw__layout_segment *segment,
+                      const vw__layout_block *block)
 {
     if (block->size_bytes == 0)
         return;
     layout->blocks[layout->block_count++] = *block;
     segment->block_count++;
     switch (block->state) {
-    case HR__LAYOUT_LIVE:
+    case VW__LAYOUT_LIVE:
         segment->live_bytes += block->size_bytes;
         break;
-    case HR__LAYOUT_PENDING:
+    case VW__LAYOUT_PENDING:
         segment->pending_bytes += block->size_bytes;
         break;
     default:
         segment->idle_bytes += block->size_bytes;
-        layout->largest_idle_bytes = hr__max_u64(layout->largest_idle_bytes, block->size_bytes);
+        layout->largest_idle_bytes = vw__max_u64(layout->largest_idle_bytes, block->size_bytes);
         break;
     }
 }
 
-static void lay_gap(hr__layout *layout, hr__layout_segment *segment, uint64_t begin, uint64_t end)
+static void lay_gap(vw__layout *layout, vw__layout_segment *segment, uint64_t begin, uint64_t end)
 {
-    const hr__layout_block gap = {.address = begin,
+    const vw__layout_block gap = {.address = begin,
                                   .size_bytes = end - begin,
-                                  .context = HR__NO_CONTEXT,
-                                  .state = HR__LAYOUT_IDLE};
+                                  .context = VW__NO_CONTEXT,
+                                  .state = VW__LAYOUT_IDLE};
     lay_block(layout, segment, &gap);
 }
 
 /* The blocks from `*next` on that lie in the run, and what is between them. A block that reaches
  * into the next one, or past the end, is cut there: a file may claim anything. */
-static void lay_run(const hr__follower *state, const hr__held_run *run, size_t *next,
-                    hr__layout *layout)
+static void lay_run(const vw__follower *state, const vw__held_run *run, size_t *next,
+                    vw__layout *layout)
 {
-    hr__layout_segment *segment = &layout->segments[layout->segment_count++];
+    vw__layout_segment *segment = &layout->segments[layout->segment_count++];
     uint64_t at = run->begin;
-    *segment = (hr__layout_segment){.address = run->begin,
+    *segment = (vw__layout_segment){.address = run->begin,
                                     .size_bytes = run->end - run->begin,
                                     .first_block = layout->block_count,
                                     .context = run->context,
@@ -88,12 +88,12 @@ static void lay_run(const hr__follower *state, const hr__held_run *run, size_t *
     while (*next < state->block_count && state->blocks[*next].address < run->begin)
         (*next)++;
     for (; *next < state->block_count && state->blocks[*next].address < run->end; (*next)++) {
-        const hr__used_block *used = &state->blocks[*next];
-        uint64_t end = hr__min_u64(
-            hr__end_of(used->address, hr__live_bytes_of(used->requested_bytes)), run->end);
+        const vw__used_block *used = &state->blocks[*next];
+        uint64_t end = vw__min_u64(
+            vw__end_of(used->address, vw__live_bytes_of(used->requested_bytes)), run->end);
         if (*next + 1 < state->block_count)
-            end = hr__min_u64(end, state->blocks[*next + 1].address);
-        const hr__layout_block block = {.address = used->address,
+            end = vw__min_u64(end, state->blocks[*next + 1].address);
+        const vw__layout_block block = {.address = used->address,
                                         .size_bytes = end - used->address,
                                         .requested_bytes = used->requested_bytes,
                                         .context = used->context,
@@ -109,22 +109,22 @@ static void lay_run(const hr__follower *state, const hr__held_run *run, size_t *
     layout->idle_bytes += segment->idle_bytes;
 }
 
-static hr_status lay_out(hr__follower *state, hr__layout *out)
+static vw_status lay_out(vw__follower *state, vw__layout *out)
 {
-    hr__layout layout = {.segments = NULL};
+    vw__layout layout = {.segments = NULL};
     size_t most_blocks, next = 0;
     sort_blocks(state);
     most_blocks = 2 * state->block_count + state->run_count;
-    layout.segments = hr__host_alloc_zeroed(state->run_count, sizeof *layout.segments);
-    layout.blocks = hr__host_alloc_zeroed(most_blocks, sizeof *layout.blocks);
+    layout.segments = vw__host_alloc_zeroed(state->run_count, sizeof *layout.segments);
+    layout.blocks = vw__host_alloc_zeroed(most_blocks, sizeof *layout.blocks);
     if (layout.segments == NULL || layout.blocks == NULL) {
-        hr__layout_deinit(&layout);
-        return hr__fail_host_memory(most_blocks * sizeof *layout.blocks, "an instant's memory");
+        vw__layout_deinit(&layout);
+        return vw__fail_host_memory(most_blocks * sizeof *layout.blocks, "an instant's memory");
     }
     for (size_t i = 0; i < state->run_count; i++)
         lay_run(state, &state->runs[i], &next, &layout);
     *out = layout;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the file's end ---------------------------------------------------------------------------
@@ -139,24 +139,24 @@ typedef enum file_end {
 
 /* Does the file have the run, with the same blocks in it? An expandable segment may have more on
  * either side. */
-static bool is_in_file(const hr__follower *state, const hr__held_run *run, size_t *listed_count,
+static bool is_in_file(const vw__follower *state, const vw__held_run *run, size_t *listed_count,
                        size_t *used_count)
 {
     static const uint8_t states[] = {
-        [HR_BLOCK_LIVE] = HR__LAYOUT_LIVE, [HR_BLOCK_PENDING_FREE] = HR__LAYOUT_PENDING};
-    const hr__model_segment *segment =
-        hr__script_segment_at(state->model, state->trace->device, run->begin);
-    if (segment == NULL || hr__end_of(segment->address, segment->total_bytes) < run->end)
+        [VW_BLOCK_LIVE] = VW__LAYOUT_LIVE, [VW_BLOCK_PENDING_FREE] = VW__LAYOUT_PENDING};
+    const vw__model_segment *segment =
+        vw__script_segment_at(state->model, state->trace->device, run->begin);
+    if (segment == NULL || vw__end_of(segment->address, segment->total_bytes) < run->end)
         return false;
     if (!run->is_expandable &&
         (segment->address != run->begin || segment->total_bytes != run->end - run->begin))
         return false;
     for (size_t i = 0; i < segment->block_count; i++) {
-        const hr__model_block *block = &state->model->blocks[segment->first_block + i];
+        const vw__model_block *block = &state->model->blocks[segment->first_block + i];
         if (block->address < run->begin || block->address >= run->end)
             continue;
-        const hr__used_block *used = hr__follower_find(state, block->address);
-        bool is_used = block->state != HR_BLOCK_FREE;
+        const vw__used_block *used = vw__follower_find(state, block->address);
+        bool is_used = block->state != VW_BLOCK_FREE;
         if (is_used != (used != NULL) || (is_used && used->state != states[block->state]))
             return false;
         *used_count += is_used;
@@ -165,12 +165,12 @@ static bool is_in_file(const hr__follower *state, const hr__held_run *run, size_
     return true;
 }
 
-static file_end compare_with_file(const hr__follower *state)
+static file_end compare_with_file(const vw__follower *state)
 {
-    const hr__model *model = state->model;
+    const vw__model *model = state->model;
     size_t first, end, listed_count = 0, used_count = 0;
     uint64_t file_bytes = 0, held_bytes = 0;
-    hr__script_segments_of(model, state->trace->device, &first, &end);
+    vw__script_segments_of(model, state->trace->device, &first, &end);
     for (size_t i = first; i < end; i++)
         file_bytes += model->segments[i].total_bytes;
     for (size_t i = 0; i < state->run_count; i++) {
@@ -179,78 +179,78 @@ static file_end compare_with_file(const hr__follower *state)
             return FILE_END_OTHER;
     }
     /* Segments that the file lists without blocks say nothing of them. */
-    if (listed_count != 0 && used_count != hr__address_map_count(&state->places))
+    if (listed_count != 0 && used_count != vw__address_map_count(&state->places))
         return FILE_END_OTHER;
     return held_bytes == file_bytes ? FILE_END_SAME : FILE_END_MORE;
 }
 
 /* Follows the whole trace from nothing, if that works. */
-static hr_status follow_whole_trace(hr__follower *state, bool *works, file_end *end)
+static vw_status follow_whole_trace(vw__follower *state, bool *works, file_end *end)
 {
-    HR__TRY(hr__follow_from_nothing(state, state->trace->event_count, works));
+    VW__TRY(vw__follow_from_nothing(state, state->trace->event_count, works));
     *end = *works ? compare_with_file(state) : FILE_END_OTHER;
     *works = *works && *end != FILE_END_MORE;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__trace_begins_at_nothing(const hr__model *model, const hr__model_trace *trace,
+vw_status vw__trace_begins_at_nothing(const vw__model *model, const vw__model_trace *trace,
                                       bool *out)
 {
-    hr__follower state;
+    vw__follower state;
     file_end end;
-    hr__follower_init(&state, model, trace);
-    hr_status status = follow_whole_trace(&state, out, &end);
-    hr__follower_deinit(&state);
+    vw__follower_init(&state, model, trace);
+    vw_status status = follow_whole_trace(&state, out, &end);
+    vw__follower_deinit(&state);
     return status;
 }
 
-hr_status hr__layout_of_end_fits(const hr__model *model, const hr__model_trace *trace, bool *out)
+vw_status vw__layout_of_end_fits(const vw__model *model, const vw__model_trace *trace, bool *out)
 {
-    hr__follower state;
+    vw__follower state;
     bool works = false;
     file_end end = FILE_END_OTHER;
-    hr__follower_init(&state, model, trace);
-    hr_status status = follow_whole_trace(&state, &works, &end);
-    if (status == HR_OK)
+    vw__follower_init(&state, model, trace);
+    vw_status status = follow_whole_trace(&state, &works, &end);
+    if (status == VW_OK)
         *out = end == FILE_END_SAME;
-    hr__follower_deinit(&state);
+    vw__follower_deinit(&state);
     return status;
 }
 
 /* ---- an instant ------------------------------------------------------------------------------ */
 
 /* An early event may fit a trace that does not begin at nothing: all of it is looked at first. */
-static hr_status follow_to(hr__follower *state, size_t event_count)
+static vw_status follow_to(vw__follower *state, size_t event_count)
 {
-    const hr__model *model = state->model;
-    const hr__model_trace *trace = state->trace;
+    const vw__model *model = state->model;
+    const vw__model_trace *trace = state->trace;
     bool works = false;
     file_end end;
-    HR__TRY(follow_whole_trace(state, &works, &end));
+    VW__TRY(follow_whole_trace(state, &works, &end));
     if (works && event_count == trace->event_count)
-        return HR_OK;
-    hr__follower_deinit(state);
-    hr__follower_init(state, model, trace);
-    return works ? hr__follow_from_nothing(state, event_count, &works)
-                 : hr__follow_from_the_end(state, event_count);
+        return VW_OK;
+    vw__follower_deinit(state);
+    vw__follower_init(state, model, trace);
+    return works ? vw__follow_from_nothing(state, event_count, &works)
+                 : vw__follow_from_the_end(state, event_count);
 }
 
-hr_status hr__layout_at(const hr__model *model, const hr__model_trace *trace, uint32_t instant,
-                        hr__layout *out)
+vw_status vw__layout_at(const vw__model *model, const vw__model_trace *trace, uint32_t instant,
+                        vw__layout *out)
 {
-    hr__follower state;
+    vw__follower state;
     size_t event_count = instant < trace->event_count ? instant : trace->event_count;
-    hr__follower_init(&state, model, trace);
-    hr_status status = follow_to(&state, event_count);
-    if (status == HR_OK)
+    vw__follower_init(&state, model, trace);
+    vw_status status = follow_to(&state, event_count);
+    if (status == VW_OK)
         status = lay_out(&state, out);
-    hr__follower_deinit(&state);
+    vw__follower_deinit(&state);
     return status;
 }
 
-void hr__layout_deinit(hr__layout *layout)
+void vw__layout_deinit(vw__layout *layout)
 {
-    hr__host_free(layout->segments);
-    hr__host_free(layout->blocks);
-    *layout = (hr__layout){.segments = NULL};
+    vw__host_free(layout->segments);
+    vw__host_free(layout->blocks);
+    *layout = (vw__layout){.segments = NULL};
 }

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#include "analysis/layout.h"       /* hr__layout_state */
-#include "analysis/script_parts.h" /* hr__script_segments_of */
+#include "analysis/layout.h"       /* vw__layout_state */
+#include "analysis/script_parts.h" /* vw__script_segments_of */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -22,7 +22,7 @@ enum { MOST_RUNS = 32768 }; /* at once; no program holds so many, and they are k
 /* ---- held memory ----------------------------------------------------------------------------- */
 
 /* How many runs begin at or below `address`. */
-static size_t count_up_to(const hr__follower *state, uint64_t address)
+static size_t count_up_to(const vw__follower *state, uint64_t address)
 {
     size_t low = 0, high = state->run_count;
     while (low < high) {
@@ -36,22 +36,22 @@ static size_t count_up_to(const hr__follower *state, uint64_t address)
 }
 
 /* Is all of [begin, end) in one run? */
-static bool is_held(const hr__follower *state, uint64_t begin, uint64_t end)
+static bool is_held(const vw__follower *state, uint64_t begin, uint64_t end)
 {
     size_t place = count_up_to(state, begin);
     return place > 0 && end <= state->runs[place - 1].end;
 }
 
-static hr_status insert_run(hr__follower *state, size_t place, const hr__held_run *run)
+static vw_status insert_run(vw__follower *state, size_t place, const vw__held_run *run)
 {
     if (state->run_count == MOST_RUNS)
-        return hr__fail(HR_ERR_UNSUPPORTED, "expected at most %d segments at once, found more",
+        return vw__fail(VW_ERR_UNSUPPORTED, "expected at most %d segments at once, found more",
                         MOST_RUNS);
     if (state->run_count == state->run_capacity) {
         size_t capacity = state->run_capacity * 2 + FIRST_RUNS;
-        hr__held_run *grown = hr__host_realloc(state->runs, capacity * sizeof *grown);
+        vw__held_run *grown = vw__host_realloc(state->runs, capacity * sizeof *grown);
         if (grown == NULL)
-            return hr__fail_host_memory(capacity * sizeof *grown, "the segments of an instant");
+            return vw__fail_host_memory(capacity * sizeof *grown, "the segments of an instant");
         state->runs = grown;
         state->run_capacity = capacity;
     }
@@ -59,10 +59,10 @@ static hr_status insert_run(hr__follower *state, size_t place, const hr__held_ru
             (state->run_count - place) * sizeof *state->runs);
     state->runs[place] = *run;
     state->run_count++;
-    return HR_OK;
+    return VW_OK;
 }
 
-static void remove_run(hr__follower *state, size_t place)
+static void remove_run(vw__follower *state, size_t place)
 {
     state->run_count--;
     memmove(state->runs + place, state->runs + place + 1,
@@ -70,33 +70,33 @@ static void remove_run(hr__follower *state, size_t place)
 }
 
 /* Pages of one expandable segment; events before 2.12 do not say of which pool. */
-static bool can_join(const hr__held_run *low, const hr__held_run *high)
+static bool can_join(const vw__held_run *low, const vw__held_run *high)
 {
     return low->is_expandable && high->is_expandable && low->end == high->begin &&
            low->stream == high->stream &&
-           (low->pool == high->pool || low->pool == HR__UNKNOWN_POOL ||
-            high->pool == HR__UNKNOWN_POOL);
+           (low->pool == high->pool || low->pool == VW__UNKNOWN_POOL ||
+            high->pool == VW__UNKNOWN_POOL);
 }
 
-static void join(hr__held_run *low, const hr__held_run *high)
+static void join(vw__held_run *low, const vw__held_run *high)
 {
     low->end = high->end;
-    if (low->pool == HR__UNKNOWN_POOL)
+    if (low->pool == VW__UNKNOWN_POOL)
         low->pool = high->pool;
 }
 
-static hr_status add_run(hr__follower *state, const hr__held_run *run)
+static vw_status add_run(vw__follower *state, const vw__held_run *run)
 {
     size_t place = count_up_to(state, run->begin);
-    hr__held_run *before = place > 0 ? &state->runs[place - 1] : NULL;
-    hr__held_run *behind = place < state->run_count ? &state->runs[place] : NULL;
+    vw__held_run *before = place > 0 ? &state->runs[place - 1] : NULL;
+    vw__held_run *behind = place < state->run_count ? &state->runs[place] : NULL;
     if (run->end <= run->begin || (before != NULL && before->end > run->begin) ||
         (behind != NULL && behind->begin < run->end)) {
         state->has_contradiction = true;
-        return HR_OK;
+        return VW_OK;
     }
     if (before == NULL || !can_join(before, run)) {
-        HR__TRY(insert_run(state, place, run));
+        VW__TRY(insert_run(state, place, run));
         before = &state->runs[place++];
     } else {
         join(before, run);
@@ -105,36 +105,36 @@ static hr_status add_run(hr__follower *state, const hr__held_run *run)
         join(before, &state->runs[place]);
         remove_run(state, place);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A plain segment goes whole, of an expandable one any part of a run. */
-static hr_status cut_run(hr__follower *state, uint64_t begin, uint64_t end, bool is_expandable)
+static vw_status cut_run(vw__follower *state, uint64_t begin, uint64_t end, bool is_expandable)
 {
     size_t place = count_up_to(state, begin);
-    hr__held_run *run = place > 0 ? &state->runs[place - 1] : NULL;
+    vw__held_run *run = place > 0 ? &state->runs[place - 1] : NULL;
     if (run == NULL || end <= begin || run->end < end || run->is_expandable != is_expandable ||
         (!is_expandable && (run->begin != begin || run->end != end))) {
         state->has_contradiction = true;
-        return HR_OK;
+        return VW_OK;
     }
-    hr__held_run rest = *run;
+    vw__held_run rest = *run;
     rest.begin = end;
     if (run->begin == begin) {
         if (rest.begin == rest.end)
             remove_run(state, place - 1);
         else
             run->begin = end;
-        return HR_OK;
+        return VW_OK;
     }
     run->end = begin;
-    return rest.begin < rest.end ? insert_run(state, place, &rest) : HR_OK;
+    return rest.begin < rest.end ? insert_run(state, place, &rest) : VW_OK;
 }
 
-static hr_status take_memory(hr__follower *state, const hr__model_event *event, bool is_expandable)
+static vw_status take_memory(vw__follower *state, const vw__model_event *event, bool is_expandable)
 {
-    const hr__held_run run = {.begin = event->address,
-                              .end = hr__end_of(event->address, event->size_bytes),
+    const vw__held_run run = {.begin = event->address,
+                              .end = vw__end_of(event->address, event->size_bytes),
                               .context = event->context,
                               .stream = event->stream,
                               .pool = event->pool,
@@ -142,63 +142,63 @@ static hr_status take_memory(hr__follower *state, const hr__model_event *event, 
     return add_run(state, &run);
 }
 
-static hr_status give_memory_back(hr__follower *state, const hr__model_event *event,
+static vw_status give_memory_back(vw__follower *state, const vw__model_event *event,
                                   bool is_expandable)
 {
-    return cut_run(state, event->address, hr__end_of(event->address, event->size_bytes),
+    return cut_run(state, event->address, vw__end_of(event->address, event->size_bytes),
                    is_expandable);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-hr__used_block *hr__follower_find(const hr__follower *state, uint64_t address)
+vw__used_block *vw__follower_find(const vw__follower *state, uint64_t address)
 {
-    size_t number = (size_t)(uintptr_t)hr__address_map_get(&state->places, address);
+    size_t number = (size_t)(uintptr_t)vw__address_map_get(&state->places, address);
     return number != NO_BLOCK ? &state->blocks[number - 1] : NULL;
 }
 
-static void remove_block(hr__follower *state, hr__used_block *block)
+static void remove_block(vw__follower *state, vw__used_block *block)
 {
-    (void)hr__address_map_remove(&state->places, block->address);
-    block->state = HR__BLOCK_UNUSED;
+    (void)vw__address_map_remove(&state->places, block->address);
+    block->state = VW__BLOCK_UNUSED;
     block->next_unused = state->first_unused;
     state->first_unused = (uint32_t)(block - state->blocks) + 1;
 }
 
-static hr_status grow_blocks(hr__follower *state)
+static vw_status grow_blocks(vw__follower *state)
 {
     if (state->block_count == state->block_capacity) {
         size_t capacity = state->block_capacity * 2 + FIRST_BLOCKS;
-        hr__used_block *grown = hr__host_realloc(state->blocks, capacity * sizeof *grown);
+        vw__used_block *grown = vw__host_realloc(state->blocks, capacity * sizeof *grown);
         if (grown == NULL)
-            return hr__fail_host_memory(capacity * sizeof *grown, "the blocks of an instant");
+            return vw__fail_host_memory(capacity * sizeof *grown, "the blocks of an instant");
         state->blocks = grown;
         state->block_capacity = capacity;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The address must be none of a block's. */
-static hr_status add_block(hr__follower *state, const hr__used_block *block)
+static vw_status add_block(vw__follower *state, const vw__used_block *block)
 {
     size_t place;
-    if (!hr__address_map_has_room(&state->places, 1) && !hr__address_map_reserve(&state->places, 1))
-        return hr__fail_host_memory(sizeof(hr__address_map_entry), "the blocks of an instant");
+    if (!vw__address_map_has_room(&state->places, 1) && !vw__address_map_reserve(&state->places, 1))
+        return vw__fail_host_memory(sizeof(vw__address_map_entry), "the blocks of an instant");
     if (state->first_unused != NO_BLOCK) {
         place = state->first_unused - 1;
         state->first_unused = state->blocks[place].next_unused;
     } else {
-        HR__TRY(grow_blocks(state));
+        VW__TRY(grow_blocks(state));
         place = state->block_count++;
     }
     state->blocks[place] = *block;
-    hr__address_map_insert(&state->places, block->address, (void *)(uintptr_t)(place + 1));
-    return HR_OK;
+    vw__address_map_insert(&state->places, block->address, (void *)(uintptr_t)(place + 1));
+    return VW_OK;
 }
 
-static hr__used_block block_of_event(const hr__model_event *event, hr__layout_state block_state)
+static vw__used_block block_of_event(const vw__model_event *event, vw__layout_state block_state)
 {
-    return (hr__used_block){.address = event->address,
+    return (vw__used_block){.address = event->address,
                             .requested_bytes = event->size_bytes,
                             .context = event->context,
                             .state = (uint8_t)block_state};
@@ -206,166 +206,166 @@ static hr__used_block block_of_event(const hr__model_event *event, hr__layout_st
 
 /* ---- doing and undoing events ---------------------------------------------------------------- */
 
-static hr_status do_alloc(hr__follower *state, const hr__model_event *event)
+static vw_status do_alloc(vw__follower *state, const vw__model_event *event)
 {
-    const hr__used_block block = block_of_event(event, HR__LAYOUT_LIVE);
-    hr__used_block *older = hr__follower_find(state, event->address);
+    const vw__used_block block = block_of_event(event, VW__LAYOUT_LIVE);
+    vw__used_block *older = vw__follower_find(state, event->address);
     if (older != NULL) { /* its free was not recorded */
         state->has_stray = true;
         remove_block(state, older);
     }
     if (!is_held(state, event->address,
-                 hr__end_of(event->address, hr__max_u64(event->size_bytes, 1))))
+                 vw__end_of(event->address, vw__max_u64(event->size_bytes, 1))))
         state->has_stray = true;
     return add_block(state, &block);
 }
 
-static hr_status do_free(hr__follower *state, const hr__model_event *event, bool is_complete)
+static vw_status do_free(vw__follower *state, const vw__model_event *event, bool is_complete)
 {
-    hr__used_block *block = hr__follower_find(state, event->address);
+    vw__used_block *block = vw__follower_find(state, event->address);
     if (block == NULL)
         state->has_stray = true;
     else if (is_complete)
         remove_block(state, block);
     else
-        block->state = HR__LAYOUT_PENDING;
-    return HR_OK;
+        block->state = VW__LAYOUT_PENDING;
+    return VW_OK;
 }
 
-static hr_status do_event(hr__follower *state, const hr__model_event *event)
+static vw_status do_event(vw__follower *state, const vw__model_event *event)
 {
     switch (event->action) {
-    case HR_ACTION_ALLOC:
-        return event->address != HR_NULL ? do_alloc(state, event) : HR_OK;
-    case HR_ACTION_FREE_REQUESTED:
-        return event->address != HR_NULL ? do_free(state, event, state->ends_at_request) : HR_OK;
-    case HR_ACTION_FREE_COMPLETED:
-        return event->address != HR_NULL ? do_free(state, event, true) : HR_OK;
-    case HR_ACTION_SEGMENT_ALLOC:
-    case HR_ACTION_SEGMENT_MAP:
-        return take_memory(state, event, event->action == HR_ACTION_SEGMENT_MAP);
-    case HR_ACTION_SEGMENT_FREE:
-    case HR_ACTION_SEGMENT_UNMAP:
-        return give_memory_back(state, event, event->action == HR_ACTION_SEGMENT_UNMAP);
+    case VW_ACTION_ALLOC:
+        return event->address != VW_NULL ? do_alloc(state, event) : VW_OK;
+    case VW_ACTION_FREE_REQUESTED:
+        return event->address != VW_NULL ? do_free(state, event, state->ends_at_request) : VW_OK;
+    case VW_ACTION_FREE_COMPLETED:
+        return event->address != VW_NULL ? do_free(state, event, true) : VW_OK;
+    case VW_ACTION_SEGMENT_ALLOC:
+    case VW_ACTION_SEGMENT_MAP:
+        return take_memory(state, event, event->action == VW_ACTION_SEGMENT_MAP);
+    case VW_ACTION_SEGMENT_FREE:
+    case VW_ACTION_SEGMENT_UNMAP:
+        return give_memory_back(state, event, event->action == VW_ACTION_SEGMENT_UNMAP);
     default:
-        return HR_OK;
+        return VW_OK;
     }
 }
 
 /* A block that was freed is there again: as pending before its completion, as live before its
  * request. */
-static hr_status undo_free(hr__follower *state, const hr__model_event *event,
-                           hr__layout_state before)
+static vw_status undo_free(vw__follower *state, const vw__model_event *event,
+                           vw__layout_state before)
 {
-    hr__used_block *found = hr__follower_find(state, event->address);
+    vw__used_block *found = vw__follower_find(state, event->address);
     if (found != NULL) {
         found->state = (uint8_t)before;
-        return HR_OK;
+        return VW_OK;
     }
-    const hr__used_block block = block_of_event(event, before);
+    const vw__used_block block = block_of_event(event, before);
     return add_block(state, &block);
 }
 
-static hr_status undo_event(hr__follower *state, const hr__model_event *event)
+static vw_status undo_event(vw__follower *state, const vw__model_event *event)
 {
-    bool is_of_block = event->address != HR_NULL;
-    hr__used_block *block;
+    bool is_of_block = event->address != VW_NULL;
+    vw__used_block *block;
     switch (event->action) {
-    case HR_ACTION_ALLOC:
-        block = is_of_block ? hr__follower_find(state, event->address) : NULL;
+    case VW_ACTION_ALLOC:
+        block = is_of_block ? vw__follower_find(state, event->address) : NULL;
         if (block != NULL)
             remove_block(state, block);
-        return HR_OK;
-    case HR_ACTION_FREE_REQUESTED:
-        return is_of_block ? undo_free(state, event, HR__LAYOUT_LIVE) : HR_OK;
-    case HR_ACTION_FREE_COMPLETED:
+        return VW_OK;
+    case VW_ACTION_FREE_REQUESTED:
+        return is_of_block ? undo_free(state, event, VW__LAYOUT_LIVE) : VW_OK;
+    case VW_ACTION_FREE_COMPLETED:
         return is_of_block
                    ? undo_free(state, event,
-                               state->begins_at_request ? HR__LAYOUT_PENDING : HR__LAYOUT_LIVE)
-                   : HR_OK;
-    case HR_ACTION_SEGMENT_ALLOC:
-    case HR_ACTION_SEGMENT_MAP:
-        return give_memory_back(state, event, event->action == HR_ACTION_SEGMENT_MAP);
-    case HR_ACTION_SEGMENT_FREE:
-    case HR_ACTION_SEGMENT_UNMAP:
-        return take_memory(state, event, event->action == HR_ACTION_SEGMENT_UNMAP);
+                               state->begins_at_request ? VW__LAYOUT_PENDING : VW__LAYOUT_LIVE)
+                   : VW_OK;
+    case VW_ACTION_SEGMENT_ALLOC:
+    case VW_ACTION_SEGMENT_MAP:
+        return give_memory_back(state, event, event->action == VW_ACTION_SEGMENT_MAP);
+    case VW_ACTION_SEGMENT_FREE:
+    case VW_ACTION_SEGMENT_UNMAP:
+        return take_memory(state, event, event->action == VW_ACTION_SEGMENT_UNMAP);
     default:
-        return HR_OK;
+        return VW_OK;
     }
 }
 
 /* ---- from nothing, or from the end ----------------------------------------------------------- */
 
-void hr__follower_init(hr__follower *state, const hr__model *model, const hr__model_trace *trace)
+void vw__follower_init(vw__follower *state, const vw__model *model, const vw__model_trace *trace)
 {
     bool has_completions = false;
-    *state = (hr__follower){.model = model, .trace = trace};
-    hr__address_map_init(&state->places);
+    *state = (vw__follower){.model = model, .trace = trace};
+    vw__address_map_init(&state->places);
     for (size_t i = 0; i < trace->event_count; i++) {
-        has_completions = has_completions || trace->events[i].action == HR_ACTION_FREE_COMPLETED;
+        has_completions = has_completions || trace->events[i].action == VW_ACTION_FREE_COMPLETED;
         state->begins_at_request =
-            state->begins_at_request || trace->events[i].action == HR_ACTION_FREE_REQUESTED;
+            state->begins_at_request || trace->events[i].action == VW_ACTION_FREE_REQUESTED;
         if (has_completions && state->begins_at_request)
             break;
     }
     state->ends_at_request = !has_completions;
 }
 
-void hr__follower_deinit(hr__follower *state)
+void vw__follower_deinit(vw__follower *state)
 {
-    hr__host_free(state->runs);
-    hr__host_free(state->blocks);
-    hr__address_map_deinit(&state->places);
-    *state = (hr__follower){.model = NULL};
+    vw__host_free(state->runs);
+    vw__host_free(state->blocks);
+    vw__address_map_deinit(&state->places);
+    *state = (vw__follower){.model = NULL};
 }
 
-hr_status hr__follow_from_nothing(hr__follower *state, size_t event_count, bool *works)
+vw_status vw__follow_from_nothing(vw__follower *state, size_t event_count, bool *works)
 {
     for (size_t i = 0; i < event_count; i++) {
-        HR__TRY(do_event(state, &state->trace->events[i]));
+        VW__TRY(do_event(state, &state->trace->events[i]));
         if (state->has_stray || state->has_contradiction) {
             *works = false;
-            return HR_OK;
+            return VW_OK;
         }
     }
     *works = true;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status take_segment_of_file(hr__follower *state, const hr__model_segment *segment)
+static vw_status take_segment_of_file(vw__follower *state, const vw__model_segment *segment)
 {
-    const hr__model *model = state->model;
-    const hr__held_run run = {.begin = segment->address,
-                              .end = hr__end_of(segment->address, segment->total_bytes),
+    const vw__model *model = state->model;
+    const vw__held_run run = {.begin = segment->address,
+                              .end = vw__end_of(segment->address, segment->total_bytes),
                               .context = segment->context,
                               .stream = segment->stream,
                               .pool = segment->pool,
                               .is_expandable = segment->is_expandable};
-    HR__TRY(add_run(state, &run));
+    VW__TRY(add_run(state, &run));
     for (size_t i = 0; i < segment->block_count; i++) {
-        const hr__model_block *block = &model->blocks[segment->first_block + i];
-        bool is_known = block->requested_bytes != HR__UNKNOWN_BYTES;
-        const hr__used_block used = {
+        const vw__model_block *block = &model->blocks[segment->first_block + i];
+        bool is_known = block->requested_bytes != VW__UNKNOWN_BYTES;
+        const vw__used_block used = {
             .address = block->address,
             .requested_bytes = is_known ? block->requested_bytes : block->size_bytes,
             .context = block->context,
-            .state = block->state == HR_BLOCK_PENDING_FREE ? HR__LAYOUT_PENDING : HR__LAYOUT_LIVE,
+            .state = block->state == VW_BLOCK_PENDING_FREE ? VW__LAYOUT_PENDING : VW__LAYOUT_LIVE,
         };
-        if (block->state == HR_BLOCK_FREE || block->address == HR_NULL ||
-            hr__follower_find(state, block->address) != NULL)
+        if (block->state == VW_BLOCK_FREE || block->address == VW_NULL ||
+            vw__follower_find(state, block->address) != NULL)
             continue;
-        HR__TRY(add_block(state, &used));
+        VW__TRY(add_block(state, &used));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Stacks of frees need not be those of the requests: an alloc before the instant knows better. */
-static void learn_from_allocs(hr__follower *state, size_t event_count)
+static void learn_from_allocs(vw__follower *state, size_t event_count)
 {
     for (size_t i = 0; i < event_count; i++) {
-        const hr__model_event *event = &state->trace->events[i];
-        hr__used_block *block =
-            event->action == HR_ACTION_ALLOC ? hr__follower_find(state, event->address) : NULL;
+        const vw__model_event *event = &state->trace->events[i];
+        vw__used_block *block =
+            event->action == VW_ACTION_ALLOC ? vw__follower_find(state, event->address) : NULL;
         if (block == NULL)
             continue;
         block->context = event->context;
@@ -373,23 +373,23 @@ static void learn_from_allocs(hr__follower *state, size_t event_count)
     }
 }
 
-hr_status hr__follow_from_the_end(hr__follower *state, size_t event_count)
+vw_status vw__follow_from_the_end(vw__follower *state, size_t event_count)
 {
-    const hr__model *model = state->model;
+    const vw__model *model = state->model;
     size_t first, end;
-    hr__script_segments_of(model, state->trace->device, &first, &end);
+    vw__script_segments_of(model, state->trace->device, &first, &end);
     if (first == end)
-        return hr__fail(HR_ERR_UNSUPPORTED,
+        return vw__fail(VW_ERR_UNSUPPORTED,
                         "expected a trace from the first allocation on, or segments at its end: "
                         "found neither, so nobody knows where memory lay");
     for (size_t i = first; i < end; i++)
-        HR__TRY(take_segment_of_file(state, &model->segments[i]));
+        VW__TRY(take_segment_of_file(state, &model->segments[i]));
     for (size_t i = state->trace->event_count; i-- > event_count;)
-        HR__TRY(undo_event(state, &state->trace->events[i]));
+        VW__TRY(undo_event(state, &state->trace->events[i]));
     if (state->has_contradiction)
-        return hr__fail(HR_ERR_UNSUPPORTED,
+        return vw__fail(VW_ERR_UNSUPPORTED,
                         "expected segments as the trace leaves them, found others: they are not "
                         "of the trace's end, and the trace does not begin at the first allocation");
     learn_from_allocs(state, event_count);
-    return HR_OK;
+    return VW_OK;
 }

@@ -10,7 +10,7 @@
 
 #include <stdlib.h> /* qsort */
 
-#include "base/checked_math.h" /* hr__add_u64 */
+#include "base/checked_math.h" /* vw__add_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -21,40 +21,40 @@ typedef struct stack_sum {
 } stack_sum;
 
 typedef struct gathering {
-    const hr__attribution *attribution;
-    const hr__model *model;
+    const vw__attribution *attribution;
+    const vw__model *model;
     stack_sum *sums; /* owned; by stack, and one more; compacted and sorted before use */
     size_t sum_count;
     uint64_t bytes, block_count;
 } gathering;
 
-static hr_status begin_gathering(gathering *all, const hr__attribution *attribution)
+static vw_status begin_gathering(gathering *all, const vw__attribution *attribution)
 {
-    const hr__model *model = attribution->model;
+    const vw__model *model = attribution->model;
     all->attribution = attribution;
     all->model = model;
     all->sum_count = model->stack_count + 1;
-    all->sums = hr__host_alloc_zeroed(all->sum_count, sizeof *all->sums);
+    all->sums = vw__host_alloc_zeroed(all->sum_count, sizeof *all->sums);
     if (all->sums == NULL)
-        return hr__fail_host_memory(all->sum_count * sizeof *all->sums, "live bytes by stack");
+        return vw__fail_host_memory(all->sum_count * sizeof *all->sums, "live bytes by stack");
     for (size_t i = 0; i < all->sum_count; i++)
         all->sums[i].stack = (uint32_t)i;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status gather(gathering *all, uint32_t context, uint64_t size_bytes)
+static vw_status gather(gathering *all, uint32_t context, uint64_t size_bytes)
 {
-    const hr__model *model = all->model;
-    size_t place = context != HR__NO_CONTEXT ? model->contexts[context] : model->stack_count;
+    const vw__model *model = all->model;
+    size_t place = context != VW__NO_CONTEXT ? model->contexts[context] : model->stack_count;
     stack_sum *sum = &all->sums[place];
-    if (!hr__add_u64(all->bytes, size_bytes, &all->bytes))
-        return hr__fail(HR_ERR_CORRUPT_FILE, "the live blocks are larger than any device");
+    if (!vw__add_u64(all->bytes, size_bytes, &all->bytes))
+        return vw__fail(VW_ERR_CORRUPT_FILE, "the live blocks are larger than any device");
     sum->bytes += size_bytes; /* no more than the sum of all */
     sum->block_count++;
     if (size_bytes > sum->largest_bytes)
         sum->largest_bytes = size_bytes;
     all->block_count++;
-    return HR_OK;
+    return VW_OK;
 }
 
 static int compare_u64(uint64_t one, uint64_t other)
@@ -82,64 +82,64 @@ static void sort_sums(gathering *all)
     qsort(all->sums, kept, sizeof *all->sums, compare_sums);
 }
 
-static hr__category category_of(const gathering *all, const stack_sum *sum)
+static vw__category category_of(const gathering *all, const stack_sum *sum)
 {
     if (sum->stack == all->model->stack_count)
-        return HR__CATEGORY_UNKNOWN;
-    return (hr__category)all->attribution->stack_categories[sum->stack];
+        return VW__CATEGORY_UNKNOWN;
+    return (vw__category)all->attribution->stack_categories[sum->stack];
 }
 
 /* ---- what is handed out ---------------------------------------------------------------------- */
 
-static hr_status write_frames(const gathering *all, uint32_t stack_id, hr__arena *arena,
-                              hr_usage *usage)
+static vw_status write_frames(const gathering *all, uint32_t stack_id, vw__arena *arena,
+                              vw_usage *usage)
 {
-    const hr__model *model = all->model;
-    hr__model_stack stack = model->stacks[stack_id];
-    hr_frame *frames =
-        hr__arena_alloc_array(arena, stack.count, sizeof *frames, _Alignof(hr_frame));
+    const vw__model *model = all->model;
+    vw__model_stack stack = model->stacks[stack_id];
+    vw_frame *frames =
+        vw__arena_alloc_array(arena, stack.count, sizeof *frames, _Alignof(vw_frame));
     if (frames == NULL)
-        return hr__fail_host_memory(stack.count * sizeof *frames, "a stack");
+        return vw__fail_host_memory(stack.count * sizeof *frames, "a stack");
     for (uint32_t i = 0; i < stack.count; i++) {
-        const hr__model_frame *frame = &model->frames[model->frame_ids[stack.first + i]];
-        frames[i].function = hr__model_string(model, frame->name);
-        frames[i].file = hr__model_string(model, frame->filename);
+        const vw__model_frame *frame = &model->frames[model->frame_ids[stack.first + i]];
+        frames[i].function = vw__model_string(model, frame->name);
+        frames[i].file = vw__model_string(model, frame->filename);
         frames[i].line = frame->line;
     }
-    size_t where = hr__attribution_where(all->attribution, stack);
+    size_t where = vw__attribution_where(all->attribution, stack);
     usage->frames = frames;
     usage->frame_count = stack.count;
-    usage->where = where != HR__NO_FRAME ? &frames[where] : NULL;
-    return HR_OK;
+    usage->where = where != VW__NO_FRAME ? &frames[where] : NULL;
+    return VW_OK;
 }
 
-static hr_status write_usages(const gathering *all, size_t most_usages, hr__arena *arena,
-                              hr_moment *moment)
+static vw_status write_usages(const gathering *all, size_t most_usages, vw__arena *arena,
+                              vw_moment *moment)
 {
     size_t count = all->sum_count;
     if (most_usages != 0 && count > most_usages)
         count = most_usages;
-    hr_usage *usages = hr__arena_alloc_array(arena, count, sizeof *usages, _Alignof(hr_usage));
+    vw_usage *usages = vw__arena_alloc_array(arena, count, sizeof *usages, _Alignof(vw_usage));
     if (usages == NULL)
-        return hr__fail_host_memory(count * sizeof *usages, "live bytes by stack");
+        return vw__fail_host_memory(count * sizeof *usages, "live bytes by stack");
     for (size_t i = 0; i < count; i++) {
         const stack_sum *sum = &all->sums[i];
         usages[i].bytes = sum->bytes;
         usages[i].block_count = sum->block_count;
         usages[i].largest_bytes = sum->largest_bytes;
-        usages[i].category = hr__category_name(category_of(all, sum));
+        usages[i].category = vw__category_name(category_of(all, sum));
         usages[i].has_stack = sum->stack != all->model->stack_count;
         if (usages[i].has_stack)
-            HR__TRY(write_frames(all, sum->stack, arena, &usages[i]));
+            VW__TRY(write_frames(all, sum->stack, arena, &usages[i]));
     }
     moment->usages = usages;
     moment->usage_count = count;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status write_categories(const gathering *all, hr__arena *arena, hr_moment *moment)
+static vw_status write_categories(const gathering *all, vw__arena *arena, vw_moment *moment)
 {
-    stack_sum sums[HR__CATEGORY_COUNT] = {0};
+    stack_sum sums[VW__CATEGORY_COUNT] = {0};
     for (size_t i = 0; i < all->sum_count; i++) {
         const stack_sum *sum = &all->sums[i];
         stack_sum *total = &sums[category_of(all, sum)];
@@ -148,108 +148,108 @@ static hr_status write_categories(const gathering *all, hr__arena *arena, hr_mom
         if (sum->largest_bytes > total->largest_bytes)
             total->largest_bytes = sum->largest_bytes;
     }
-    for (uint32_t i = 0; i < HR__CATEGORY_COUNT; i++)
+    for (uint32_t i = 0; i < VW__CATEGORY_COUNT; i++)
         sums[i].stack = i; /* here: the category, to be found again after sorting */
-    qsort(sums, HR__CATEGORY_COUNT, sizeof *sums, compare_sums);
+    qsort(sums, VW__CATEGORY_COUNT, sizeof *sums, compare_sums);
 
     size_t count = 0;
-    while (count < HR__CATEGORY_COUNT && sums[count].block_count != 0)
+    while (count < VW__CATEGORY_COUNT && sums[count].block_count != 0)
         count++;
-    hr_usage *usages = hr__arena_alloc_array(arena, count, sizeof *usages, _Alignof(hr_usage));
+    vw_usage *usages = vw__arena_alloc_array(arena, count, sizeof *usages, _Alignof(vw_usage));
     if (usages == NULL)
-        return hr__fail_host_memory(count * sizeof *usages, "live bytes by category");
+        return vw__fail_host_memory(count * sizeof *usages, "live bytes by category");
     for (size_t i = 0; i < count; i++) {
-        usages[i].category = hr__category_name((hr__category)sums[i].stack);
-        usages[i].has_stack = sums[i].stack != HR__CATEGORY_UNKNOWN;
+        usages[i].category = vw__category_name((vw__category)sums[i].stack);
+        usages[i].has_stack = sums[i].stack != VW__CATEGORY_UNKNOWN;
         usages[i].bytes = sums[i].bytes;
         usages[i].block_count = sums[i].block_count;
         usages[i].largest_bytes = sums[i].largest_bytes;
     }
     moment->categories = usages;
     moment->category_count = count;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status write_moment(gathering *all, size_t most_usages, hr__arena *arena,
-                              hr_moment *moment)
+static vw_status write_moment(gathering *all, size_t most_usages, vw__arena *arena,
+                              vw_moment *moment)
 {
     sort_sums(all);
     moment->live_bytes = all->bytes;
     moment->block_count = all->block_count;
-    HR__TRY(write_usages(all, most_usages, arena, moment));
+    VW__TRY(write_usages(all, most_usages, arena, moment));
     return write_categories(all, arena, moment);
 }
 
 /* ---- an instant, and the end ----------------------------------------------------------------- */
 
-static hr_status gather_instant(gathering *all, const hr__timeline *timeline, uint32_t instant)
+static vw_status gather_instant(gathering *all, const vw__timeline *timeline, uint32_t instant)
 {
     for (size_t i = 0; i < timeline->lifetime_count; i++) {
-        const hr__lifetime *lifetime = &timeline->lifetimes[i];
-        if (hr__lifetime_is_live(lifetime, instant))
-            HR__TRY(gather(all, lifetime->context, lifetime->size_bytes));
+        const vw__lifetime *lifetime = &timeline->lifetimes[i];
+        if (vw__lifetime_is_live(lifetime, instant))
+            VW__TRY(gather(all, lifetime->context, lifetime->size_bytes));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__moment_of_instant(const hr__timeline *timeline, uint32_t instant,
-                                const hr__attribution *attribution, size_t most_usages,
-                                hr__arena *arena, hr_moment *out)
+vw_status vw__moment_of_instant(const vw__timeline *timeline, uint32_t instant,
+                                const vw__attribution *attribution, size_t most_usages,
+                                vw__arena *arena, vw_moment *out)
 {
     gathering all = {0};
     size_t event = instant != 0 ? instant - 1 : 0;
     bool has_event = instant != 0 && event < timeline->trace->event_count;
-    hr_moment moment = {
+    vw_moment moment = {
         .event = event,
-        .time_us = has_event ? timeline->trace->events[event].time_us : HR__UNKNOWN_TIME,
-        .reserved_bytes = hr__timeline_reserved_at(timeline, instant),
+        .time_us = has_event ? timeline->trace->events[event].time_us : VW__UNKNOWN_TIME,
+        .reserved_bytes = vw__timeline_reserved_at(timeline, instant),
     };
-    hr_status status = begin_gathering(&all, attribution);
-    if (status == HR_OK)
+    vw_status status = begin_gathering(&all, attribution);
+    if (status == VW_OK)
         status = gather_instant(&all, timeline, instant);
-    if (status == HR_OK)
+    if (status == VW_OK)
         status = write_moment(&all, most_usages, arena, &moment);
-    hr__host_free(all.sums);
-    if (status == HR_OK)
+    vw__host_free(all.sums);
+    if (status == VW_OK)
         *out = moment;
     return status;
 }
 
-static hr_status gather_end(gathering *all, int device, uint64_t *reserved_bytes)
+static vw_status gather_end(gathering *all, int device, uint64_t *reserved_bytes)
 {
-    const hr__model *model = all->model;
+    const vw__model *model = all->model;
     *reserved_bytes = 0;
     for (size_t i = 0; i < model->segment_count; i++) {
-        const hr__model_segment *segment = &model->segments[i];
+        const vw__model_segment *segment = &model->segments[i];
         if (segment->device != device)
             continue;
-        if (!hr__add_u64(*reserved_bytes, segment->total_bytes, reserved_bytes))
-            return hr__fail(HR_ERR_CORRUPT_FILE, "the segments are larger than any device");
+        if (!vw__add_u64(*reserved_bytes, segment->total_bytes, reserved_bytes))
+            return vw__fail(VW_ERR_CORRUPT_FILE, "the segments are larger than any device");
         for (size_t b = 0; b < segment->block_count; b++) {
-            const hr__model_block *block = &model->blocks[segment->first_block + b];
-            if (block->state != HR_BLOCK_FREE)
-                HR__TRY(gather(all, block->context, hr__live_bytes_of_block(block)));
+            const vw__model_block *block = &model->blocks[segment->first_block + b];
+            if (block->state != VW_BLOCK_FREE)
+                VW__TRY(gather(all, block->context, vw__live_bytes_of_block(block)));
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__moment_of_end(const hr__attribution *attribution, const hr__model_trace *trace,
-                            int device, size_t most_usages, hr__arena *arena, hr_moment *out)
+vw_status vw__moment_of_end(const vw__attribution *attribution, const vw__model_trace *trace,
+                            int device, size_t most_usages, vw__arena *arena, vw_moment *out)
 {
     gathering all = {0};
     bool has_event = trace != NULL && trace->event_count != 0;
-    hr_moment moment = {
-        .event = has_event ? trace->event_count - 1 : HR_UNKNOWN,
-        .time_us = has_event ? trace->events[trace->event_count - 1].time_us : HR__UNKNOWN_TIME,
+    vw_moment moment = {
+        .event = has_event ? trace->event_count - 1 : VW_UNKNOWN,
+        .time_us = has_event ? trace->events[trace->event_count - 1].time_us : VW__UNKNOWN_TIME,
     };
-    hr_status status = begin_gathering(&all, attribution);
-    if (status == HR_OK)
+    vw_status status = begin_gathering(&all, attribution);
+    if (status == VW_OK)
         status = gather_end(&all, device, &moment.reserved_bytes);
-    if (status == HR_OK)
+    if (status == VW_OK)
         status = write_moment(&all, most_usages, arena, &moment);
-    hr__host_free(all.sums);
-    if (status == HR_OK)
+    vw__host_free(all.sums);
+    if (status == VW_OK)
         *out = moment;
     return status;
 }

@@ -14,9 +14,9 @@
  * hash table, is not ours. Looking is a request for an address that nobody has.
  *
  * The script's own streams. PyTorch's rules record events on made-up streams only, and the script
- * says when those are complete. Engine "headroom" also records events where its requests are, to
+ * says when those are complete. Engine "vramwise" also records events where its requests are, to
  * know when a page that it moved is past its last use, and no recording says how far the device
- * lagged behind the program. It lags by up to HR__PLAYER_LAG_OPS operations here, a number chosen
+ * lagged behind the program. It lags by up to VW__PLAYER_LAG_OPS operations here, a number chosen
  * and not measured: whenever so many were played, all that was queued before is done.
  * Engine torch has no such events, and is played in one go.
  *
@@ -30,7 +30,7 @@
 
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__max_u64 */
+#include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -38,90 +38,90 @@ enum { NOBODYS_ADDRESS = 512, UNSETTLED_STEPS = 2 };
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-static hr_status make_tables(hr__player *player)
+static vw_status make_tables(vw__player *player)
 {
-    const hr__script *script = player->script;
-    player->addresses = hr__host_alloc_zeroed(script->slot_count, sizeof *player->addresses);
-    player->user_streams = hr__host_alloc_zeroed(script->user_count, sizeof(uint32_t));
-    player->idle_streams = hr__host_alloc_zeroed(script->user_count, sizeof(uint32_t));
+    const vw__script *script = player->script;
+    player->addresses = vw__host_alloc_zeroed(script->slot_count, sizeof *player->addresses);
+    player->user_streams = vw__host_alloc_zeroed(script->user_count, sizeof(uint32_t));
+    player->idle_streams = vw__host_alloc_zeroed(script->user_count, sizeof(uint32_t));
     if (player->addresses == NULL || player->user_streams == NULL || player->idle_streams == NULL)
-        return hr__fail_host_memory(script->slot_count * sizeof *player->addresses +
+        return vw__fail_host_memory(script->slot_count * sizeof *player->addresses +
                                         2 * script->user_count * sizeof(uint32_t),
                                     "the blocks of a replay");
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Not larger than need be: the engine keeps a table of the pages that a reservation could have. */
-static uint64_t large_card_bytes(const hr__script *script)
+static uint64_t large_card_bytes(const vw__script *script)
 {
-    if (script->peak_live_bytes >= HR__PLAYER_LARGEST_CARD_BYTES / 2)
-        return HR__PLAYER_LARGEST_CARD_BYTES;
-    return hr__max_u64(2 * script->peak_live_bytes, HR__PLAYER_LARGE_CARD_BYTES);
+    if (script->peak_live_bytes >= VW__PLAYER_LARGEST_CARD_BYTES / 2)
+        return VW__PLAYER_LARGEST_CARD_BYTES;
+    return vw__max_u64(2 * script->peak_live_bytes, VW__PLAYER_LARGE_CARD_BYTES);
 }
 
-static hr_status make_device(hr__player *player, const hr__player_options *options)
+static vw_status make_device(vw__player *player, const vw__player_options *options)
 {
     bool is_endless = options->capacity_bytes == UINT64_MAX;
-    uint64_t capacity_bytes = is_endless ? HR__PLAYER_ENDLESS_BYTES : options->capacity_bytes;
+    uint64_t capacity_bytes = is_endless ? VW__PLAYER_ENDLESS_BYTES : options->capacity_bytes;
     uint64_t total_bytes = options->total_bytes;
     if (total_bytes == 0)
         total_bytes = is_endless ? large_card_bytes(player->script) : capacity_bytes;
     if (capacity_bytes == 0) /* would be the device's default */
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "a card of 0 bytes: at least 1 is expected");
-    const hr_simulated_options device_options = {
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "a card of 0 bytes: at least 1 is expected");
+    const vw_simulated_options device_options = {
         .struct_size = sizeof device_options,
         .capacity_bytes = capacity_bytes,
         .total_bytes = total_bytes,
         .index = player->script->trace->device,
         .manual_streams = true,
     };
-    HR__TRY(hr_simulated_device_create(&device_options, &player->device));
-    player->elapsed_ns = hr_device_elapsed_counter(player->device);
-    return HR_OK;
+    VW__TRY(vw_simulated_device_create(&device_options, &player->device));
+    player->elapsed_ns = vw_device_elapsed_counter(player->device);
+    return VW_OK;
 }
 
-static hr_status make_unsplit_pools(hr__player *player, const bool *is_unsplit)
+static vw_status make_unsplit_pools(vw__player *player, const bool *is_unsplit)
 {
-    const hr__script *script = player->script;
-    const hr_private_options options = {.struct_size = sizeof options, .no_split = true};
+    const vw__script *script = player->script;
+    const vw_private_options options = {.struct_size = sizeof options, .no_split = true};
     for (size_t i = 1; is_unsplit != NULL && i < script->pool_count; i++)
         if (is_unsplit[i])
-            HR__TRY(hr_private_pool_retain(player->pool, script->pools[i], &options));
-    return HR_OK;
+            VW__TRY(vw_private_pool_retain(player->pool, script->pools[i], &options));
+    return VW_OK;
 }
 
 static bool grant_safe_point(void *context)
 {
-    hr__player *player = context;
+    vw__player *player = context;
     player->spill.moment_ns = *player->elapsed_ns;
     return true;
 }
 
 static void end_safe_point(void *context)
 {
-    hr__player *player = context;
+    vw__player *player = context;
     player->spill.moment_ns = *player->elapsed_ns - player->spill.moment_ns;
 }
 
 /* Called after the end of the safe point in which it happened. */
-static void note_spill(void *context, const hr_spill_report *report)
+static void note_spill(void *context, const vw_spill_report *report)
 {
-    hr__player *player = context;
-    hr__player_spill *spill = &player->spill;
-    hr_paged_stats paged = {.struct_size = sizeof paged};
+    vw__player *player = context;
+    vw__player_spill *spill = &player->spill;
+    vw_paged_stats paged = {.struct_size = sizeof paged};
     spill->has_begun = true;
     spill->wait_ns += spill->moment_ns;
     if (report->is_return) /* what comes back may have left in a step before */
-        spill->resting_bytes -= hr__min_u64(spill->resting_bytes, report->moved_bytes);
+        spill->resting_bytes -= vw__min_u64(spill->resting_bytes, report->moved_bytes);
     else
         spill->resting_bytes += report->moved_bytes;
-    if (hr_pool_get_paged_stats(player->pool, &paged) == HR_OK) /* of this engine it cannot fail */
-        spill->peak_host_bytes = hr__max_u64(spill->peak_host_bytes, paged.host_handle_bytes);
+    if (vw_pool_get_paged_stats(player->pool, &paged) == VW_OK) /* of this engine it cannot fail */
+        spill->peak_host_bytes = vw__max_u64(spill->peak_host_bytes, paged.host_handle_bytes);
 }
 
-static hr_status make_pool(hr__player *player, const hr__player_options *options)
+static vw_status make_pool(vw__player *player, const vw__player_options *options)
 {
-    const hr_pool_options pool_options = {
+    const vw_pool_options pool_options = {
         .struct_size = sizeof pool_options,
         .engine = options->engine,
         .conf = options->conf,
@@ -131,188 +131,188 @@ static hr_status make_pool(hr__player *player, const hr__player_options *options
         .spill_listener = {.context = player, .moved = note_spill},
         .is_unlisted = true,
     };
-    HR__TRY(hr_pool_create(player->device, &pool_options, &player->pool));
+    VW__TRY(vw_pool_create(player->device, &pool_options, &player->pool));
     player->has_lag = options->engine != NULL && strcmp(options->engine, "torch") != 0;
     if (options->fraction < 1.0)
-        HR__TRY(hr_pool_set_fraction(player->pool, options->fraction));
+        VW__TRY(vw_pool_set_fraction(player->pool, options->fraction));
     player->has_sink = options->sink != NULL;
     player->trims_alone = options->trims_alone || options->skips_empty_cache;
     player->skips_empty_cache = options->skips_empty_cache;
     player->advice = options->spill_bytes != 0 ? options->advice : NULL;
     if (player->has_sink)
-        HR__TRY(hr_pool_set_sink(player->pool, options->sink));
+        VW__TRY(vw_pool_set_sink(player->pool, options->sink));
     return make_unsplit_pools(player, options->is_unsplit);
 }
 
-hr_status hr__player_init(hr__player *player, const hr__script *script,
-                          const hr__player_options *options)
+vw_status vw__player_init(vw__player *player, const vw__script *script,
+                          const vw__player_options *options)
 {
-    *player = (hr__player){.script = script, .listener = options->listener};
-    hr_status status = make_tables(player);
-    if (status == HR_OK)
+    *player = (vw__player){.script = script, .listener = options->listener};
+    vw_status status = make_tables(player);
+    if (status == VW_OK)
         status = make_device(player, options);
-    if (status == HR_OK)
+    if (status == VW_OK)
         status = make_pool(player, options);
-    if (status != HR_OK)
-        hr__player_deinit(player);
+    if (status != VW_OK)
+        vw__player_deinit(player);
     return status;
 }
 
-void hr__player_deinit(hr__player *player)
+void vw__player_deinit(vw__player *player)
 {
-    hr_pool_destroy(player->pool);
-    hr_device_destroy(player->device);
-    hr__host_free(player->addresses);
-    hr__host_free(player->user_streams);
-    hr__host_free(player->idle_streams);
-    *player = (hr__player){.script = NULL};
+    vw_pool_destroy(player->pool);
+    vw_device_destroy(player->device);
+    vw__host_free(player->addresses);
+    vw__host_free(player->user_streams);
+    vw__host_free(player->idle_streams);
+    *player = (vw__player){.script = NULL};
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-static hr_status free_later(hr__player *player, const hr__script_op *op)
+static vw_status free_later(vw__player *player, const vw__script_op *op)
 {
-    hr_device_ptr address = player->addresses[op->slot];
+    vw_device_ptr address = player->addresses[op->slot];
     uint32_t number = player->idle_stream_count != 0
                           ? player->idle_streams[player->idle_stream_count - 1]
                           : player->stream_count;
-    HR__TRY(hr_record_stream(player->pool, address, HR__FIRST_USER_STREAM + number));
+    VW__TRY(vw_record_stream(player->pool, address, VW__FIRST_USER_STREAM + number));
     player->user_streams[op->user] = number;
     if (player->idle_stream_count != 0)
         player->idle_stream_count--;
     else
         player->stream_count++;
-    player->addresses[op->slot] = HR_NULL;
-    return hr_free(player->pool, address);
+    player->addresses[op->slot] = VW_NULL;
+    return vw_free(player->pool, address);
 }
 
 /* Lets the pool see which streams are done: a request for nobody's address does only that. */
-static hr_status look_at_streams(hr__player *player)
+static vw_status look_at_streams(vw__player *player)
 {
-    hr_device_ptr nowhere = HR_NULL;
-    const hr_alloc_request request = {
+    vw_device_ptr nowhere = VW_NULL;
+    const vw_alloc_request request = {
         .struct_size = sizeof request, .size_bytes = 1, .at = NOBODYS_ADDRESS};
-    hr_status status = hr_alloc_with(player->pool, &request, &nowhere);
-    HR_ASSERT(status != HR_OK);
-    return status == HR_ERR_OUT_OF_MEMORY ? HR_OK : status;
+    vw_status status = vw_alloc_with(player->pool, &request, &nowhere);
+    VW_ASSERT(status != VW_OK);
+    return status == VW_ERR_OUT_OF_MEMORY ? VW_OK : status;
 }
 
-static hr_status complete(hr__player *player, const hr__script_op *op)
+static vw_status complete(vw__player *player, const vw__script_op *op)
 {
     uint32_t number = player->user_streams[op->user];
-    HR__TRY(hr_device_complete(player->device, HR__FIRST_USER_STREAM + number));
-    HR__TRY(look_at_streams(player));
+    VW__TRY(vw_device_complete(player->device, VW__FIRST_USER_STREAM + number));
+    VW__TRY(look_at_streams(player));
     if (player->idle_stream_count < player->script->user_count)
         player->idle_streams[player->idle_stream_count++] = number;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status complete_own_streams(hr__player *player)
+static vw_status complete_own_streams(vw__player *player)
 {
-    const hr__model *model = player->script->model;
+    const vw__model *model = player->script->model;
     for (size_t i = 0; i < model->stream_count; i++)
-        HR__TRY(hr_device_complete(player->device, model->streams[i]));
-    return HR_OK;
+        VW__TRY(vw_device_complete(player->device, model->streams[i]));
+    return VW_OK;
 }
 
 /* ---- other rare operations ------------------------------------------------------------------- */
 
-static void note_stall(hr__player *player, uint64_t stall_ns)
+static void note_stall(vw__player *player, uint64_t stall_ns)
 {
     if (stall_ns > player->longest_stall_ns)
         player->longest_stall_ns = stall_ns;
 }
 
-static hr_status leave_scope(hr__player *player)
+static vw_status leave_scope(vw__player *player)
 {
     uint16_t left = player->scope;
-    player->scope = HR__DEFAULT_POOL;
-    return left == HR__DEFAULT_POOL
-               ? HR_OK
-               : hr_private_pool_end(player->pool, player->script->pools[left]);
+    player->scope = VW__DEFAULT_POOL;
+    return left == VW__DEFAULT_POOL
+               ? VW_OK
+               : vw_private_pool_end(player->pool, player->script->pools[left]);
 }
 
-static hr_status enter_scope(hr__player *player, uint16_t pool)
+static vw_status enter_scope(vw__player *player, uint16_t pool)
 {
     if (pool == player->scope)
-        return HR_OK;
-    HR__TRY(leave_scope(player));
-    if (pool == HR__DEFAULT_POOL)
-        return HR_OK;
-    HR__TRY(hr_private_pool_begin(player->pool, player->script->pools[pool], NULL, NULL));
+        return VW_OK;
+    VW__TRY(leave_scope(player));
+    if (pool == VW__DEFAULT_POOL)
+        return VW_OK;
+    VW__TRY(vw_private_pool_begin(player->pool, player->script->pools[pool], NULL, NULL));
     player->scope = pool;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Every scope that was entered counts as a use of its pool. */
-static hr_status release_private_pool(hr__player *player, uint16_t pool)
+static vw_status release_private_pool(vw__player *player, uint16_t pool)
 {
-    hr_private_id id = player->script->pools[pool];
+    vw_private_id id = player->script->pools[pool];
     if (pool == player->scope)
-        HR__TRY(leave_scope(player));
-    while (hr_private_pool_use_count(player->pool, id) > 0)
-        HR__TRY(hr_private_pool_release(player->pool, id));
-    return HR_OK;
+        VW__TRY(leave_scope(player));
+    while (vw_private_pool_use_count(player->pool, id) > 0)
+        VW__TRY(vw_private_pool_release(player->pool, id));
+    return VW_OK;
 }
 
-static hr_status trim(hr__player *player, uint16_t pool)
+static vw_status trim(vw__player *player, uint16_t pool)
 {
-    if (pool == HR__DEFAULT_POOL && player->skips_empty_cache)
-        return HR_OK;
-    return pool == HR__DEFAULT_POOL || !player->trims_alone
-               ? hr_pool_trim(player->pool)
-               : hr_private_pool_trim(player->pool, player->script->pools[pool]);
+    if (pool == VW__DEFAULT_POOL && player->skips_empty_cache)
+        return VW_OK;
+    return pool == VW__DEFAULT_POOL || !player->trims_alone
+               ? vw_pool_trim(player->pool)
+               : vw_private_pool_trim(player->pool, player->script->pools[pool]);
 }
 
-static hr_status try_again(hr__player *player, const hr__script_op *op)
+static vw_status try_again(vw__player *player, const vw__script_op *op)
 {
-    hr_device_ptr address = HR_NULL;
-    hr_stream stream = player->script->model->streams[op->stream];
-    HR__TRY(hr_alloc(player->pool, op->size_bytes, stream, &address));
+    vw_device_ptr address = VW_NULL;
+    vw_stream stream = player->script->model->streams[op->stream];
+    VW__TRY(vw_alloc(player->pool, op->size_bytes, stream, &address));
     player->served_oom_count++;
-    return hr_free(player->pool, address);
+    return vw_free(player->pool, address);
 }
 
-static hr_status take_snapshot(hr__player *player)
+static vw_status take_snapshot(vw__player *player)
 {
-    const hr_walker nobody = {.context = NULL};
-    return player->has_sink ? hr_pool_walk(player->pool, &nobody, true) : HR_OK;
+    const vw_walker nobody = {.context = NULL};
+    return player->has_sink ? vw_pool_walk(player->pool, &nobody, true) : VW_OK;
 }
 
-static __attribute__((noinline)) hr_status play_rare(hr__player *player, const hr__script_op *op)
+static __attribute__((noinline)) vw_status play_rare(vw__player *player, const vw__script_op *op)
 {
-    switch ((hr__script_kind)op->kind) {
-    case HR__SCRIPT_FREE_LATER:
+    switch ((vw__script_kind)op->kind) {
+    case VW__SCRIPT_FREE_LATER:
         return free_later(player, op);
-    case HR__SCRIPT_COMPLETE:
+    case VW__SCRIPT_COMPLETE:
         return complete(player, op);
-    case HR__SCRIPT_OOM:
+    case VW__SCRIPT_OOM:
         return try_again(player, op);
-    case HR__SCRIPT_TRIM:
+    case VW__SCRIPT_TRIM:
         return trim(player, op->pool);
-    case HR__SCRIPT_SNAPSHOT:
+    case VW__SCRIPT_SNAPSHOT:
         return take_snapshot(player);
-    case HR__SCRIPT_SCOPE:
+    case VW__SCRIPT_SCOPE:
         return enter_scope(player, op->pool);
-    case HR__SCRIPT_RELEASE:
+    case VW__SCRIPT_RELEASE:
         return release_private_pool(player, op->pool);
-    case HR__SCRIPT_ALLOC:
-    case HR__SCRIPT_FREE:
+    case VW__SCRIPT_ALLOC:
+    case VW__SCRIPT_FREE:
         break;
     }
-    return hr__fail(HR_ERR_INVALID_ARGUMENT, "operation %u of a script is of no kind",
+    return vw__fail(VW_ERR_INVALID_ARGUMENT, "operation %u of a script is of no kind",
                     (unsigned)op->kind);
 }
 
-hr_status hr__player_trim(hr__player *player)
+vw_status vw__player_trim(vw__player *player)
 {
     uint64_t before_ns = *player->elapsed_ns;
-    hr_status status = hr_pool_trim(player->pool);
+    vw_status status = vw_pool_trim(player->pool);
     note_stall(player, *player->elapsed_ns - before_ns);
     return status;
 }
 
-static void count_step(hr__player_spill *spill)
+static void count_step(vw__player_spill *spill)
 {
     if (!spill->is_settled && spill->step_count == UNSETTLED_STEPS) {
         spill->sum_touched_bytes = spill->sum_wait_ns = spill->step_count = 0;
@@ -323,45 +323,45 @@ static void count_step(hr__player_spill *spill)
     spill->step_count++;
 }
 
-hr_status hr__player_mark_step(hr__player *player)
+vw_status vw__player_mark_step(vw__player *player)
 {
-    hr__player_spill *spill = &player->spill;
-    hr_paged_stats paged = {.struct_size = sizeof paged};
+    vw__player_spill *spill = &player->spill;
+    vw_paged_stats paged = {.struct_size = sizeof paged};
     uint64_t before_ns = *player->elapsed_ns;
     if (spill->has_begun) /* in the step that ended, or one before */
         count_step(spill);
-    HR__TRY(hr_pool_mark_step(player->pool));
+    VW__TRY(vw_pool_mark_step(player->pool));
     note_stall(player, *player->elapsed_ns - before_ns);
     if (spill->has_begun)
-        HR__TRY(hr_pool_get_paged_stats(player->pool, &paged));
+        VW__TRY(vw_pool_get_paged_stats(player->pool, &paged));
     spill->resting_bytes = paged.spilled_bytes;
     spill->step_from_ns = spill->wait_ns;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
-static hr_status play_in_one_go(hr__player *player, size_t first, size_t end, size_t *stopped)
+static vw_status play_in_one_go(vw__player *player, size_t first, size_t end, size_t *stopped)
 {
-    const hr__script_op *ops = player->script->ops;
-    const hr_stream *streams = player->script->model->streams;
-    hr_device_ptr *addresses = player->addresses;
+    const vw__script_op *ops = player->script->ops;
+    const vw_stream *streams = player->script->model->streams;
+    vw_device_ptr *addresses = player->addresses;
     const uint8_t *advice = player->advice;
     uint64_t elapsed_ns = *player->elapsed_ns;
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     size_t i = first;
     for (; i < end; i++) {
-        const hr__script_op *op = &ops[i];
-        if (op->kind == HR__SCRIPT_ALLOC) {
-            HR_ASSERT(addresses[op->slot] == HR_NULL);
+        const vw__script_op *op = &ops[i];
+        if (op->kind == VW__SCRIPT_ALLOC) {
+            VW_ASSERT(addresses[op->slot] == VW_NULL);
             status =
-                hr_alloc(player->pool, op->size_bytes, streams[op->stream], &addresses[op->slot]);
-            if (advice != NULL && advice[i] != HR_ADVISE_NORMAL && status == HR_OK)
-                status = hr_advise(player->pool, addresses[op->slot], (hr_advice)advice[i]);
-        } else if (op->kind == HR__SCRIPT_FREE) {
-            hr_device_ptr address = addresses[op->slot];
-            addresses[op->slot] = HR_NULL;
-            status = hr_free(player->pool, address);
+                vw_alloc(player->pool, op->size_bytes, streams[op->stream], &addresses[op->slot]);
+            if (advice != NULL && advice[i] != VW_ADVISE_NORMAL && status == VW_OK)
+                status = vw_advise(player->pool, addresses[op->slot], (vw_advice)advice[i]);
+        } else if (op->kind == VW__SCRIPT_FREE) {
+            vw_device_ptr address = addresses[op->slot];
+            addresses[op->slot] = VW_NULL;
+            status = vw_free(player->pool, address);
         } else {
             status = play_rare(player, op);
         }
@@ -371,24 +371,24 @@ static hr_status play_in_one_go(hr__player *player, size_t first, size_t end, si
             if (player->listener.device_called != NULL)
                 player->listener.device_called(player->listener.context, i);
         }
-        if (__builtin_expect(status != HR_OK, 0))
+        if (__builtin_expect(status != VW_OK, 0))
             break;
     }
     *stopped = i;
     return status;
 }
 
-hr_status hr__player_play(hr__player *player, size_t first, size_t end, size_t *stopped)
+vw_status vw__player_play(vw__player *player, size_t first, size_t end, size_t *stopped)
 {
     if (!player->has_lag)
         return play_in_one_go(player, first, end, stopped);
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     size_t next = first;
-    while (next < end && status == HR_OK) {
-        size_t next_completion = next - next % HR__PLAYER_LAG_OPS + HR__PLAYER_LAG_OPS;
+    while (next < end && status == VW_OK) {
+        size_t next_completion = next - next % VW__PLAYER_LAG_OPS + VW__PLAYER_LAG_OPS;
         size_t part_end = next_completion < end ? next_completion : end;
         status = play_in_one_go(player, next, part_end, &next);
-        if (status == HR_OK && next == next_completion)
+        if (status == VW_OK && next == next_completion)
             status = complete_own_streams(player);
     }
     *stopped = next;

@@ -1,65 +1,65 @@
 /* player.h - plays a script through the real pool, on a simulated device.
  *
- * There is no second implementation of any rule: this is headroom.h's allocator. The player only
+ * There is no second implementation of any rule: this is vramwise.h's allocator. The player only
  * keeps the table from slots to addresses and knows which call an operation is. Replay runs it over
  * the whole script; verify runs it one operation at a time, tells the device which addresses to
  * hand out before, and compares what the pool told its listener after.
  *
  * No locks: one thread at a time. Players on the same script may run side by side. */
-#ifndef HR_ANALYSIS_PLAYER_H
-#define HR_ANALYSIS_PLAYER_H
+#ifndef VW_ANALYSIS_PLAYER_H
+#define VW_ANALYSIS_PLAYER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 #include "analysis/script.h"
 
 /* No stream of a recording is here: a stream is a pointer, or a small number. */
-#define HR__FIRST_USER_STREAM (UINT64_C(1) << 62)
+#define VW__FIRST_USER_STREAM (UINT64_C(1) << 62)
 
 /* What "without end" is: the simulated device has addresses for all of it. */
-#define HR__PLAYER_ENDLESS_BYTES (UINT64_C(1) << 45)
+#define VW__PLAYER_ENDLESS_BYTES (UINT64_C(1) << 45)
 
 /* What such a card says it has, which is what an expandable segment reserves nine eighths of: this,
  * or twice the peak of live bytes if that is more, up to the second. */
-#define HR__PLAYER_LARGE_CARD_BYTES (UINT64_C(1) << 38)
-#define HR__PLAYER_LARGEST_CARD_BYTES (UINT64_C(1) << 41)
+#define VW__PLAYER_LARGE_CARD_BYTES (UINT64_C(1) << 38)
+#define VW__PLAYER_LARGEST_CARD_BYTES (UINT64_C(1) << 41)
 
 /* After so many operations the device has done what was queued before them: see player.c. */
-#define HR__PLAYER_LAG_OPS 256
+#define VW__PLAYER_LAG_OPS 256
 
 /* Called after each operation during which the device was called, also one that then failed: only
  * there can what is reserved have changed. */
-typedef struct hr__player_listener {
+typedef struct vw__player_listener {
     void (*device_called)(void *context, size_t op); /* or NULL: nobody listens */
     void *context;
-} hr__player_listener;
+} vw__player_listener;
 
-typedef struct hr__player_options {
-    const char *engine; /* hr_pool_options.engine; NULL = "torch" */
+typedef struct vw__player_options {
+    const char *engine; /* vw_pool_options.engine; NULL = "torch" */
     const char *torch_version;
     const char *conf;
     uint64_t capacity_bytes;   /* what the device can hold; UINT64_MAX = without end */
     uint64_t total_bytes;      /* what it says it has; 0 = the capacity, or a large card's */
     double fraction;           /* of the total; >= 1 = no limit set */
-    const hr_event_sink *sink; /* or NULL */
-    hr__player_listener listener;
+    const vw_event_sink *sink; /* or NULL */
+    vw__player_listener listener;
     const bool *is_unsplit; /* by pool of the script: made with no_split; or NULL: none is */
     bool trims_alone; /* where only one private pool's memory went, only that pool is trimmed, as
                          when a MemPool is destroyed; else all are, as empty_cache() does */
     bool skips_empty_cache; /* trims of the script are left out, but for those of one private pool:
                                these are of that pool alone then, as with trims_alone */
-    uint64_t spill_bytes;   /* hr_pool_options.spill_bytes */
-    const uint8_t *advice;  /* hr_advice by operation of the script, for what it asks for; or NULL:
+    uint64_t spill_bytes;   /* vw_pool_options.spill_bytes */
+    const uint8_t *advice;  /* vw_advice by operation of the script, for what it asks for; or NULL:
                                nothing is known. Outlives the player */
-} hr__player_options;
+} vw__player_options;
 
 /* What left the device for host memory, and what steps had to do with it. A step counts from the
  * one on in which memory first left; once there are more, the first UNSETTLED_STEPS (player.c) no
  * longer do: in them host memory is made, which later ones find. */
-typedef struct hr__player_spill {
+typedef struct vw__player_spill {
     uint64_t moment_ns;         /* of the last safe moment: when it began, then how long it was */
     uint64_t wait_ns;           /* of all moments in which memory left or came back */
     uint64_t peak_host_bytes;   /* host memory held for it, in use or ready */
@@ -71,21 +71,21 @@ typedef struct hr__player_spill {
     uint64_t step_count;        /* that count */
     bool has_begun;
     bool is_settled; /* the first steps no longer count */
-} hr__player_spill;
+} vw__player_spill;
 
-typedef struct hr__player {
-    const hr__script *script; /* borrowed */
-    hr_device *device;        /* owned, simulated, with manual streams and an H200's costs */
-    hr_pool *pool;            /* owned */
-    hr_device_ptr *addresses; /* owned; by slot; HR_NULL = nothing there */
+typedef struct vw__player {
+    const vw__script *script; /* borrowed */
+    vw_device *device;        /* owned, simulated, with manual streams and an H200's costs */
+    vw_pool *pool;            /* owned */
+    vw_device_ptr *addresses; /* owned; by slot; VW_NULL = nothing there */
     uint16_t scope;           /* the private pool requests belong to now */
     bool has_sink;
     bool trims_alone;
     bool skips_empty_cache;
-    hr__player_listener listener;
+    vw__player_listener listener;
     bool has_lag;          /* the engine orders its own work by events on the script's streams */
     const uint8_t *advice; /* borrowed; or NULL */
-    hr__player_spill spill;
+    vw__player_spill spill;
 
     /* Made-up streams. The pool keeps a queue for each, so their numbers are used again. */
     uint32_t *user_streams; /* owned; by user: the number of its stream while it works */
@@ -97,31 +97,31 @@ typedef struct hr__player {
     uint64_t longest_stall_ns;  /* the dearest operation, all its device calls together */
     uint64_t served_oom_count;  /* requests that failed in the recording and did not here */
     const uint64_t *elapsed_ns; /* borrowed: the device's own count of what calls cost */
-} hr__player;
+} vw__player;
 
 /* The pool keeps the player's address: it stays where it is.
  *
- * HR_ERR_BAD_SETTING, HR_ERR_INVALID_ARGUMENT (engine, version), HR_ERR_HOST_MEMORY. */
-HR_MUST_CHECK hr_status hr__player_init(hr__player *player, const hr__script *script,
-                                        const hr__player_options *options);
-void hr__player_deinit(hr__player *player);
+ * VW_ERR_BAD_SETTING, VW_ERR_INVALID_ARGUMENT (engine, version), VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__player_init(vw__player *player, const vw__script *script,
+                                        const vw__player_options *options);
+void vw__player_deinit(vw__player *player);
 
 /* Plays ops [first, end). Stops before the first one that fails and stores its place in `*stopped`
- * (`end` if none did). An op that failed changed nothing but what hr_alloc() says: it may be played
+ * (`end` if none did). An op that failed changed nothing but what vw_alloc() says: it may be played
  * again, or left out.
  *
- * HR_ERR_OUT_OF_MEMORY   a request found no room (HR_ERR_REJECTED: throw_on_cudamalloc_oom kept it
+ * VW_ERR_OUT_OF_MEMORY   a request found no room (VW_ERR_REJECTED: throw_on_cudamalloc_oom kept it
  * from looking). If that op is an OOM it failed in the recording as well, and playing on after it
  * is right; an OOM that is served is freed at once, since nobody knows how long it would have lived
- * HR_ERR_TOO_LARGE       a request of 2^60 bytes or more, which no program was ever served
- * HR_ERR_HOST_MEMORY */
-HR_MUST_CHECK hr_status hr__player_play(hr__player *player, size_t first, size_t end,
+ * VW_ERR_TOO_LARGE       a request of 2^60 bytes or more, which no program was ever served
+ * VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__player_play(vw__player *player, size_t first, size_t end,
                                         size_t *stopped);
 
 /* An empty_cache() that is not in the script. */
-HR_MUST_CHECK hr_status hr__player_trim(hr__player *player);
+VW_MUST_CHECK vw_status vw__player_trim(vw__player *player);
 
-/* A step of the program ends here: hr_pool_mark_step(). */
-HR_MUST_CHECK hr_status hr__player_mark_step(hr__player *player);
+/* A step of the program ends here: vw_pool_mark_step(). */
+VW_MUST_CHECK vw_status vw__player_mark_step(vw__player *player);
 
-#endif /* HR_ANALYSIS_PLAYER_H */
+#endif /* VW_ANALYSIS_PLAYER_H */

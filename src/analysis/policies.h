@@ -3,44 +3,44 @@
  * One set of names everywhere: `replay --policy`, the results of replay and tune, JSON. A *policy*
  * is an allocator, most of them with an option string of its own; a *setting* is what that comes to
  * for one run. PyTorch's rules are engine/torch with an option string; the policies that begin
- * with "headroom" are engines of that name, and no option string is theirs. */
-#ifndef HR_ANALYSIS_POLICIES_H
-#define HR_ANALYSIS_POLICIES_H
+ * with "vramwise" are engines of that name, and no option string is theirs. */
+#ifndef VW_ANALYSIS_POLICIES_H
+#define VW_ANALYSIS_POLICIES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* What one run is made with. Strings are borrowed. */
-typedef struct hr__replay_setting {
-    const char *engine;   /* hr_pool_options.engine; NULL = "torch" */
+typedef struct vw__replay_setting {
+    const char *engine;   /* vw_pool_options.engine; NULL = "torch" */
     const char *conf;     /* not NULL */
-    uint64_t spill_bytes; /* hr_pool_options.spill_bytes; only with an engine of our own */
-} hr__replay_setting;
+    uint64_t spill_bytes; /* vw_pool_options.spill_bytes; only with an engine of our own */
+} vw__replay_setting;
 
-typedef struct hr__policy {
+typedef struct vw__policy {
     const char *name;
     const char *engine; /* NULL = "torch" */
     const char *conf;   /* NULL: the recording's ("recorded"), or the caller's ("conf") */
-} hr__policy;
+} vw__policy;
 
 /* For messages: all of them. */
-#define HR__POLICY_NAMES                                                                           \
-    "native, expandable, recorded, headroom, headroom:rescue, headroom:tight, or conf with an "    \
+#define VW__POLICY_NAMES                                                                           \
+    "native, expandable, recorded, vramwise, vramwise:rescue, vramwise:tight, or conf with an "    \
     "option string"
 
 /* NULL where there is none of that name. */
-const hr__policy *hr__policy_find(const char *name);
+const vw__policy *vw__policy_find(const char *name);
 
 /* Is it an engine of our own? Not for a name that is none. */
-bool hr__policy_is_headroom(const char *name);
+bool vw__policy_is_vramwise(const char *name);
 
 /* Of a result: its policy, and the option string it was given. */
-hr__replay_setting hr__policy_setting(const char *name, const char *conf);
+vw__replay_setting vw__policy_setting(const char *name, const char *conf);
 
 /* PyTorch's rules with that option string. */
-static inline hr__replay_setting hr__torch_setting(const char *conf)
+static inline vw__replay_setting vw__torch_setting(const char *conf)
 {
-    return (hr__replay_setting){.conf = conf};
+    return (vw__replay_setting){.conf = conf};
 }
 
-#endif /* HR_ANALYSIS_POLICIES_H */
+#endif /* VW_ANALYSIS_POLICIES_H */

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "analysis/attribution.h" /* hr__path_has */
+#include "analysis/attribution.h" /* vw__path_has */
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -24,41 +24,41 @@ enum {
 };
 
 /* The stack of a lifetime, or the count of stacks where none was captured. */
-static size_t stack_of(const hr__model *model, uint32_t context)
+static size_t stack_of(const vw__model *model, uint32_t context)
 {
-    return context != HR__NO_CONTEXT ? model->contexts[context] : model->stack_count;
+    return context != VW__NO_CONTEXT ? model->contexts[context] : model->stack_count;
 }
 
-hr__portion hr__portion_of_role(hr__role role, uint8_t pass_kind)
+vw__portion vw__portion_of_role(vw__role role, uint8_t pass_kind)
 {
     switch (role) {
-    case HR__ROLE_WEIGHTS:
-        return HR__PORTION_WEIGHTS;
-    case HR__ROLE_GRADIENTS:
-        return HR__PORTION_GRADIENTS;
-    case HR__ROLE_OPTIMIZER:
-        return HR__PORTION_OPTIMIZER;
-    case HR__ROLE_ACTIVATIONS:
-        return HR__PORTION_ACTIVATIONS;
-    case HR__ROLE_TEMPORARIES:
-        return pass_kind == HR__PASS_OPTIMIZER ? HR__PORTION_STEP_WORK : HR__PORTION_PASS_WORK;
-    case HR__ROLE_KV_CACHE:
-        return HR__PORTION_KV_CACHE;
-    case HR__ROLE_DATA:
-        return HR__PORTION_DATA;
-    case HR__ROLE_WORKSPACE:
-    case HR__ROLE_UNKNOWN:
+    case VW__ROLE_WEIGHTS:
+        return VW__PORTION_WEIGHTS;
+    case VW__ROLE_GRADIENTS:
+        return VW__PORTION_GRADIENTS;
+    case VW__ROLE_OPTIMIZER:
+        return VW__PORTION_OPTIMIZER;
+    case VW__ROLE_ACTIVATIONS:
+        return VW__PORTION_ACTIVATIONS;
+    case VW__ROLE_TEMPORARIES:
+        return pass_kind == VW__PASS_OPTIMIZER ? VW__PORTION_STEP_WORK : VW__PORTION_PASS_WORK;
+    case VW__ROLE_KV_CACHE:
+        return VW__PORTION_KV_CACHE;
+    case VW__ROLE_DATA:
+        return VW__PORTION_DATA;
+    case VW__ROLE_WORKSPACE:
+    case VW__ROLE_UNKNOWN:
     default:
-        return HR__PORTION_REST;
+        return VW__PORTION_REST;
     }
 }
 
 /* ---- the loss -------------------------------------------------------------------------------- */
 
-bool hr__is_about_size(uint64_t size_bytes, uint64_t other_bytes)
+bool vw__is_about_size(uint64_t size_bytes, uint64_t other_bytes)
 {
     uint64_t difference =
-        hr__max_u64(size_bytes, other_bytes) - hr__min_u64(size_bytes, other_bytes);
+        vw__max_u64(size_bytes, other_bytes) - vw__min_u64(size_bytes, other_bytes);
     return difference <= other_bytes / LOSS_TOLERANCE;
 }
 
@@ -71,12 +71,12 @@ static const struct {
     {"transformers/loss/loss_utils.py", NULL},
 };
 
-static bool is_loss_frame(const hr__model *model, const hr__model_frame *frame)
+static bool is_loss_frame(const vw__model *model, const vw__model_frame *frame)
 {
     for (size_t i = 0; i < COUNT_OF(loss_frames); i++) {
         const char *function = loss_frames[i].function;
-        if ((function == NULL || strcmp(function, hr__model_string(model, frame->name)) == 0) &&
-            hr__path_has(hr__model_string(model, frame->filename), loss_frames[i].file))
+        if ((function == NULL || strcmp(function, vw__model_string(model, frame->name)) == 0) &&
+            vw__path_has(vw__model_string(model, frame->filename), loss_frames[i].file))
             return true;
     }
     return false;
@@ -84,20 +84,20 @@ static bool is_loss_frame(const hr__model *model, const hr__model_frame *frame)
 
 /* What is known of losses. */
 typedef struct loss_search {
-    const hr__loss_question *given;
+    const vw__loss_question *given;
     uint8_t *portions;       /* the caller's */
     bool *is_loss_stack;     /* owned; by stack, and false for none */
     uint64_t *largest_bytes; /* owned; by pass: the largest block that its loss, or else that of the
                                 pass before it, asked for; 0 = none */
 } loss_search;
 
-static hr_status begin_search(loss_search *search)
+static vw_status begin_search(loss_search *search)
 {
-    const hr__model *model = search->given->model;
+    const vw__model *model = search->given->model;
     size_t stack_count = model->stack_count + 1, pass_count = search->given->roles->pass_count;
-    bool *is_loss_frame_of = hr__host_alloc_zeroed(model->frame_count, sizeof(bool));
-    search->is_loss_stack = hr__host_alloc_zeroed(stack_count, sizeof(bool));
-    search->largest_bytes = hr__host_alloc_zeroed(pass_count, sizeof(uint64_t));
+    bool *is_loss_frame_of = vw__host_alloc_zeroed(model->frame_count, sizeof(bool));
+    search->is_loss_stack = vw__host_alloc_zeroed(stack_count, sizeof(bool));
+    search->largest_bytes = vw__host_alloc_zeroed(pass_count, sizeof(uint64_t));
     bool has_memory =
         is_loss_frame_of != NULL && search->is_loss_stack != NULL && search->largest_bytes != NULL;
     for (size_t i = 0; has_memory && i < model->frame_count; i++)
@@ -106,21 +106,21 @@ static hr_status begin_search(loss_search *search)
         for (uint32_t k = 0; k < model->stacks[i].count; k++)
             if (is_loss_frame_of[model->frame_ids[model->stacks[i].first + k]])
                 search->is_loss_stack[i] = true;
-    hr__host_free(is_loss_frame_of);
-    return has_memory ? HR_OK
-                      : hr__fail_host_memory(stack_count + pass_count * sizeof(uint64_t),
+    vw__host_free(is_loss_frame_of);
+    return has_memory ? VW_OK
+                      : vw__fail_host_memory(stack_count + pass_count * sizeof(uint64_t),
                                              "the blocks of a loss");
 }
 
 static void end_search(loss_search *search)
 {
-    hr__host_free(search->is_loss_stack);
-    hr__host_free(search->largest_bytes);
+    vw__host_free(search->is_loss_stack);
+    vw__host_free(search->largest_bytes);
 }
 
 static bool is_portion_of_a_pass(unsigned portion)
 {
-    return portion == HR__PORTION_ACTIVATIONS || portion == HR__PORTION_PASS_WORK;
+    return portion == VW__PORTION_ACTIVATIONS || portion == VW__PORTION_PASS_WORK;
 }
 
 static bool is_of_a_pass(const loss_search *search, size_t lifetime)
@@ -130,19 +130,19 @@ static bool is_of_a_pass(const loss_search *search, size_t lifetime)
 
 static void find_largest(loss_search *search)
 {
-    const hr__loss_question *given = search->given;
+    const vw__loss_question *given = search->given;
     for (size_t i = 0; i < given->timeline->lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline->lifetimes[i];
+        const vw__lifetime *lifetime = &given->timeline->lifetimes[i];
         uint64_t *largest = &search->largest_bytes[given->roles->pass_of[i]];
         if (is_of_a_pass(search, i) &&
             search->is_loss_stack[stack_of(given->model, lifetime->context)])
-            *largest = hr__max_u64(*largest, lifetime->size_bytes);
+            *largest = vw__max_u64(*largest, lifetime->size_bytes);
     }
     if (given->request_bytes != 0 && is_portion_of_a_pass(given->request_portion)) {
         uint64_t *largest =
-            &search->largest_bytes[hr__roles_pass_at(given->roles, given->request_event)];
+            &search->largest_bytes[vw__roles_pass_at(given->roles, given->request_event)];
         if (search->is_loss_stack[stack_of(given->model, given->request_context)])
-            *largest = hr__max_u64(*largest, given->request_bytes);
+            *largest = vw__max_u64(*largest, given->request_bytes);
     }
 }
 
@@ -150,7 +150,7 @@ static void find_largest(loss_search *search)
  * before the first loss of a step, a model whose loss is a pass of its own, goes by that. */
 static void spread_largest(loss_search *search)
 {
-    const hr__roles *roles = search->given->roles;
+    const vw__roles *roles = search->given->roles;
     uint64_t *largest = search->largest_bytes;
     for (size_t i = 1; i < roles->pass_count; i++)
         if (largest[i] == 0 && roles->passes[i].step == roles->passes[i - 1].step)
@@ -165,34 +165,34 @@ static bool is_like_logits(const loss_search *search, uint32_t pass, uint64_t si
 {
     uint64_t largest = search->largest_bytes[pass];
     return largest != 0 &&
-           (hr__is_about_size(size_bytes, largest) || hr__is_about_size(size_bytes, largest / 2) ||
-            hr__is_about_size(size_bytes / 2, largest));
+           (vw__is_about_size(size_bytes, largest) || vw__is_about_size(size_bytes, largest / 2) ||
+            vw__is_about_size(size_bytes / 2, largest));
 }
 
 static bool is_request_like_logits(const loss_search *search)
 {
-    const hr__loss_question *given = search->given;
+    const vw__loss_question *given = search->given;
     return given->request_bytes != 0 && is_portion_of_a_pass(given->request_portion) &&
-           is_like_logits(search, hr__roles_pass_at(given->roles, given->request_event),
+           is_like_logits(search, vw__roles_pass_at(given->roles, given->request_event),
                           given->request_bytes);
 }
 
 /* Are logits the largest of what is alive there, and much of it? The failed request counts. */
 static bool do_they_stand_out(const loss_search *search)
 {
-    const hr__loss_question *given = search->given;
+    const vw__loss_question *given = search->given;
     uint64_t least_bytes = UINT64_MAX, other_bytes = 0;
     uint64_t total_bytes = is_request_like_logits(search) ? given->request_bytes : 0;
     for (size_t i = 0; i < given->timeline->lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline->lifetimes[i];
-        if (!is_of_a_pass(search, i) || !hr__lifetime_is_live(lifetime, given->instant))
+        const vw__lifetime *lifetime = &given->timeline->lifetimes[i];
+        if (!is_of_a_pass(search, i) || !vw__lifetime_is_live(lifetime, given->instant))
             continue;
         uint32_t pass = given->roles->pass_of[i];
         if (is_like_logits(search, pass, lifetime->size_bytes)) {
             total_bytes += lifetime->size_bytes;
-            least_bytes = hr__min_u64(least_bytes, search->largest_bytes[pass]);
+            least_bytes = vw__min_u64(least_bytes, search->largest_bytes[pass]);
         } else {
-            other_bytes = hr__max_u64(other_bytes, lifetime->size_bytes);
+            other_bytes = vw__max_u64(other_bytes, lifetime->size_bytes);
         }
     }
     return total_bytes > given->live_bytes / LOSS_LEAST_PART &&
@@ -201,26 +201,26 @@ static bool do_they_stand_out(const loss_search *search)
 
 static bool part_the_loss(const loss_search *search)
 {
-    const hr__loss_question *given = search->given;
+    const vw__loss_question *given = search->given;
     if (!do_they_stand_out(search))
         return false;
     bool is_request_of_it = is_request_like_logits(search);
     for (size_t i = 0; i < given->timeline->lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline->lifetimes[i];
+        const vw__lifetime *lifetime = &given->timeline->lifetimes[i];
         if (is_of_a_pass(search, i) &&
             is_like_logits(search, given->roles->pass_of[i], lifetime->size_bytes))
-            search->portions[i] = HR__PORTION_LOSS;
+            search->portions[i] = VW__PORTION_LOSS;
     }
     return is_request_of_it;
 }
 
-hr_status hr__portions_part_loss(const hr__loss_question *question, uint8_t *portions,
+vw_status vw__portions_part_loss(const vw__loss_question *question, uint8_t *portions,
                                  bool *is_request_of_it)
 {
     loss_search search = {.given = question, .portions = portions};
-    hr_status status = begin_search(&search);
+    vw_status status = begin_search(&search);
     *is_request_of_it = false;
-    if (status == HR_OK) {
+    if (status == VW_OK) {
         find_largest(&search);
         spread_largest(&search);
         *is_request_of_it = part_the_loss(&search);

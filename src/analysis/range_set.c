@@ -8,19 +8,19 @@
 
 enum { FIRST_CAPACITY = 32 };
 
-void hr__range_set_init(hr__range_set *set)
+void vw__range_set_init(vw__range_set *set)
 {
-    *set = (hr__range_set){.ranges = NULL};
+    *set = (vw__range_set){.ranges = NULL};
 }
 
-void hr__range_set_deinit(hr__range_set *set)
+void vw__range_set_deinit(vw__range_set *set)
 {
-    hr__host_free(set->ranges);
-    hr__range_set_init(set);
+    vw__host_free(set->ranges);
+    vw__range_set_init(set);
 }
 
 /* The first range that ends behind `address`, or `count`. */
-static size_t first_ending_behind(const hr__range_set *set, uint64_t address)
+static size_t first_ending_behind(const vw__range_set *set, uint64_t address)
 {
     size_t low = 0, high = set->count;
     while (low < high) {
@@ -33,35 +33,35 @@ static size_t first_ending_behind(const hr__range_set *set, uint64_t address)
     return low;
 }
 
-bool hr__range_set_covers(const hr__range_set *set, uint64_t begin, uint64_t end)
+bool vw__range_set_covers(const vw__range_set *set, uint64_t begin, uint64_t end)
 {
     size_t i = first_ending_behind(set, begin);
     return begin < end && i < set->count && set->ranges[i].begin <= begin &&
            end <= set->ranges[i].end;
 }
 
-bool hr__range_set_touches(const hr__range_set *set, uint64_t begin, uint64_t end)
+bool vw__range_set_touches(const vw__range_set *set, uint64_t begin, uint64_t end)
 {
     size_t i = first_ending_behind(set, begin);
     return begin < end && i < set->count && set->ranges[i].begin < end;
 }
 
 /* Room for one range more. */
-static hr_status make_room(hr__range_set *set)
+static vw_status make_room(vw__range_set *set)
 {
     if (set->count < set->capacity)
-        return HR_OK;
+        return VW_OK;
     size_t capacity = set->capacity != 0 ? set->capacity * 2 : (size_t)FIRST_CAPACITY;
-    hr__address_range *grown = hr__host_realloc(set->ranges, capacity * sizeof *grown);
+    vw__address_range *grown = vw__host_realloc(set->ranges, capacity * sizeof *grown);
     if (grown == NULL)
-        return hr__fail_host_memory(capacity * sizeof *grown, "ranges of memory");
+        return vw__fail_host_memory(capacity * sizeof *grown, "ranges of memory");
     set->ranges = grown;
     set->capacity = capacity;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Puts `with_count` ranges in the place of [first, end), for which there is room. */
-static void replace(hr__range_set *set, size_t first, size_t end, const hr__address_range *with,
+static void replace(vw__range_set *set, size_t first, size_t end, const vw__address_range *with,
                     size_t with_count)
 {
     memmove(set->ranges + first + with_count, set->ranges + end,
@@ -70,12 +70,12 @@ static void replace(hr__range_set *set, size_t first, size_t end, const hr__addr
     set->count = set->count - (end - first) + with_count;
 }
 
-hr_status hr__range_set_add(hr__range_set *set, uint64_t begin, uint64_t end)
+vw_status vw__range_set_add(vw__range_set *set, uint64_t begin, uint64_t end)
 {
     if (begin >= end)
-        return HR_OK;
-    HR__TRY(make_room(set));
-    hr__address_range joined = {begin, end};
+        return VW_OK;
+    VW__TRY(make_room(set));
+    vw__address_range joined = {begin, end};
     size_t first = begin > 0 ? first_ending_behind(set, begin - 1) : 0; /* touching counts */
     size_t last = first;
     while (last < set->count && set->ranges[last].begin <= end) {
@@ -86,40 +86,40 @@ hr_status hr__range_set_add(hr__range_set *set, uint64_t begin, uint64_t end)
         last++;
     }
     replace(set, first, last, &joined, 1);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Adds what of [begin, end) lies outside the ranges [first, last). */
-static hr_status note_missing(const hr__range_set *set, size_t first, size_t last, uint64_t begin,
-                              uint64_t end, hr__range_set *missing)
+static vw_status note_missing(const vw__range_set *set, size_t first, size_t last, uint64_t begin,
+                              uint64_t end, vw__range_set *missing)
 {
     uint64_t at = begin;
     for (size_t i = first; i < last; i++) {
-        HR__TRY(hr__range_set_add(missing, at, set->ranges[i].begin));
+        VW__TRY(vw__range_set_add(missing, at, set->ranges[i].begin));
         at = set->ranges[i].end;
     }
-    return hr__range_set_add(missing, at, end);
+    return vw__range_set_add(missing, at, end);
 }
 
-hr_status hr__range_set_remove(hr__range_set *set, uint64_t begin, uint64_t end,
-                               hr__range_set *missing)
+vw_status vw__range_set_remove(vw__range_set *set, uint64_t begin, uint64_t end,
+                               vw__range_set *missing)
 {
     if (begin >= end)
-        return HR_OK;
-    HR__TRY(make_room(set));
+        return VW_OK;
+    VW__TRY(make_room(set));
     size_t first = first_ending_behind(set, begin), last = first;
     while (last < set->count && set->ranges[last].begin < end)
         last++;
     if (missing != NULL)
-        HR__TRY(note_missing(set, first, last, begin, end, missing));
+        VW__TRY(note_missing(set, first, last, begin, end, missing));
     if (first == last)
-        return HR_OK;
-    hr__address_range left[2];
+        return VW_OK;
+    vw__address_range left[2];
     size_t left_count = 0;
     if (set->ranges[first].begin < begin)
-        left[left_count++] = (hr__address_range){set->ranges[first].begin, begin};
+        left[left_count++] = (vw__address_range){set->ranges[first].begin, begin};
     if (set->ranges[last - 1].end > end)
-        left[left_count++] = (hr__address_range){end, set->ranges[last - 1].end};
+        left[left_count++] = (vw__address_range){end, set->ranges[last - 1].end};
     replace(set, first, last, left, left_count);
-    return HR_OK;
+    return VW_OK;
 }

@@ -5,40 +5,40 @@
  * touch. There are hundreds, rarely thousands: a sorted array does.
  *
  * No locks: one thread at a time. */
-#ifndef HR_ANALYSIS_RANGE_SET_H
-#define HR_ANALYSIS_RANGE_SET_H
+#ifndef VW_ANALYSIS_RANGE_SET_H
+#define VW_ANALYSIS_RANGE_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 
-typedef struct hr__address_range {
+typedef struct vw__address_range {
     uint64_t begin;
     uint64_t end; /* > begin */
-} hr__address_range;
+} vw__address_range;
 
 /* Ranges rise and do not touch: ranges[i].end < ranges[i + 1].begin. */
-typedef struct hr__range_set {
-    hr__address_range *ranges; /* owned */
+typedef struct vw__range_set {
+    vw__address_range *ranges; /* owned */
     size_t count;
     size_t capacity;
-} hr__range_set;
+} vw__range_set;
 
-void hr__range_set_init(hr__range_set *set); /* takes no memory yet */
-void hr__range_set_deinit(hr__range_set *set);
+void vw__range_set_init(vw__range_set *set); /* takes no memory yet */
+void vw__range_set_deinit(vw__range_set *set);
 
 /* Is all of [begin, end) in the set; is any of it? Both are false for an empty range. */
-bool hr__range_set_covers(const hr__range_set *set, uint64_t begin, uint64_t end);
-bool hr__range_set_touches(const hr__range_set *set, uint64_t begin, uint64_t end);
+bool vw__range_set_covers(const vw__range_set *set, uint64_t begin, uint64_t end);
+bool vw__range_set_touches(const vw__range_set *set, uint64_t begin, uint64_t end);
 
-/* Adds [begin, end), whatever of it is there already. HR_ERR_HOST_MEMORY: nothing changed. */
-HR_MUST_CHECK hr_status hr__range_set_add(hr__range_set *set, uint64_t begin, uint64_t end);
+/* Adds [begin, end), whatever of it is there already. VW_ERR_HOST_MEMORY: nothing changed. */
+VW_MUST_CHECK vw_status vw__range_set_add(vw__range_set *set, uint64_t begin, uint64_t end);
 
 /* Takes [begin, end) out; what of it was not there is added to `missing`, which may be NULL.
- * HR_ERR_HOST_MEMORY: `missing` may have grown, the set has not changed. */
-HR_MUST_CHECK hr_status hr__range_set_remove(hr__range_set *set, uint64_t begin, uint64_t end,
-                                             hr__range_set *missing);
+ * VW_ERR_HOST_MEMORY: `missing` may have grown, the set has not changed. */
+VW_MUST_CHECK vw_status vw__range_set_remove(vw__range_set *set, uint64_t begin, uint64_t end,
+                                             vw__range_set *missing);
 
-#endif /* HR_ANALYSIS_RANGE_SET_H */
+#endif /* VW_ANALYSIS_RANGE_SET_H */

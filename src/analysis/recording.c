@@ -41,8 +41,8 @@ static const known_version known_versions[] = {
 
 enum { KNOWN_VERSION_COUNT = sizeof known_versions / sizeof known_versions[0] };
 
-_Static_assert(HR__TORCH_OLDEST_VERSION == 106 && HR__TORCH_LAST_1_VERSION == 113 &&
-                   HR__TORCH_NEWEST_VERSION == 215,
+_Static_assert(VW__TORCH_OLDEST_VERSION == 106 && VW__TORCH_LAST_1_VERSION == 113 &&
+                   VW__TORCH_NEWEST_VERSION == 215,
                "known_versions must have a line for every version of the engine");
 
 /* `number` must be one of the engine's. */
@@ -51,7 +51,7 @@ static const char *version_text(int number)
     for (size_t i = 0; i < KNOWN_VERSION_COUNT; i++)
         if (known_versions[i].number == number)
             return known_versions[i].text;
-    HR_ASSERT(number == HR__TORCH_NEWEST_VERSION); /* every version of the engine has a line */
+    VW_ASSERT(number == VW__TORCH_NEWEST_VERSION); /* every version of the engine has a line */
     return NULL;
 }
 
@@ -69,7 +69,7 @@ static void narrow(version_range *range, bool could_be_there, bool is_there, int
         range->newest = before;
 }
 
-static bool any_event(const hr__model *model)
+static bool any_event(const vw__model *model)
 {
     for (size_t i = 0; i < model->trace_count; i++)
         if (model->traces[i].event_count != 0)
@@ -77,18 +77,18 @@ static bool any_event(const hr__model *model)
     return false;
 }
 
-static bool any_requested_size(const hr__model *model)
+static bool any_requested_size(const vw__model *model)
 {
     for (size_t i = 0; i < model->segment_count; i++)
-        if (model->segments[i].requested_bytes != HR__UNKNOWN_BYTES)
+        if (model->segments[i].requested_bytes != VW__UNKNOWN_BYTES)
             return true;
     return false;
 }
 
-static version_range range_of(const hr__model *model)
+static version_range range_of(const vw__model *model)
 {
-    const hr__model_features *features = &model->features;
-    version_range range = {HR__TORCH_OLDEST_VERSION, HR__TORCH_NEWEST_VERSION};
+    const vw__model_features *features = &model->features;
+    version_range range = {VW__TORCH_OLDEST_VERSION, VW__TORCH_NEWEST_VERSION};
     bool is_dict = !features->is_bare_list; /* a bare list is what memory_snapshot() returns, of
                                                any version: it says nothing by itself */
     bool has_segments = model->segment_count != 0;
@@ -114,7 +114,7 @@ static version_range range_of(const hr__model *model)
     return range;
 }
 
-void hr__recording_version_range(const hr__model *model, const char **oldest, const char **newest)
+void vw__recording_version_range(const vw__model *model, const char **oldest, const char **newest)
 {
     version_range range = range_of(model);
     bool is_possible = range.oldest <= range.newest;
@@ -122,85 +122,85 @@ void hr__recording_version_range(const hr__model *model, const char **oldest, co
     *newest = is_possible ? version_text(range.newest) : NULL;
 }
 
-static int default_version(const hr__model *model)
+static int default_version(const vw__model *model)
 {
     version_range range = range_of(model);
     if (range.oldest > range.newest)
-        return HR__TORCH_DEFAULT_VERSION;
-    bool fits = range.oldest <= HR__TORCH_DEFAULT_VERSION;
-    return fits && range.newest > HR__TORCH_DEFAULT_VERSION ? HR__TORCH_DEFAULT_VERSION
+        return VW__TORCH_DEFAULT_VERSION;
+    bool fits = range.oldest <= VW__TORCH_DEFAULT_VERSION;
+    return fits && range.newest > VW__TORCH_DEFAULT_VERSION ? VW__TORCH_DEFAULT_VERSION
                                                             : range.newest;
 }
 
-hr_status hr__recording_version(const hr__model *model, const char *wanted, const char **out)
+vw_status vw__recording_version(const vw__model *model, const char *wanted, const char **out)
 {
     if (wanted == NULL) {
         *out = version_text(default_version(model));
-        return HR_OK;
+        return VW_OK;
     }
     int number = 0;
-    hr__torch_rules rules;
-    HR__TRY(hr__torch_parse_version(wanted, &number));
-    if (number < HR__TORCH_OLDEST_VERSION || number > HR__TORCH_NEWEST_VERSION)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+    vw__torch_rules rules;
+    VW__TRY(vw__torch_parse_version(wanted, &number));
+    if (number < VW__TORCH_OLDEST_VERSION || number > VW__TORCH_NEWEST_VERSION)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "the rules of PyTorch %.40s are not known: those of %s to %s are", wanted,
-                        version_text(HR__TORCH_OLDEST_VERSION),
-                        version_text(HR__TORCH_NEWEST_VERSION));
-    HR__TRY(hr__torch_rules_for(number, &rules)); /* there is no 1.14 */
+                        version_text(VW__TORCH_OLDEST_VERSION),
+                        version_text(VW__TORCH_NEWEST_VERSION));
+    VW__TRY(vw__torch_rules_for(number, &rules)); /* there is no 1.14 */
     *out = version_text(rules.version);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-static bool has_mappings(const hr__model *model)
+static bool has_mappings(const vw__model *model)
 {
     for (size_t i = 0; i < model->trace_count; i++)
         for (size_t k = 0; k < model->traces[i].event_count; k++)
-            if (model->traces[i].events[k].action == HR_ACTION_SEGMENT_MAP)
+            if (model->traces[i].events[k].action == VW_ACTION_SEGMENT_MAP)
                 return true;
     return false;
 }
 
 /* What cannot be said by an option is left out: some program's file, not PyTorch's. */
-static void append_values(const hr__model_settings *settings, hr__byte_buffer *out)
+static void append_values(const vw__model_settings *settings, vw__byte_buffer *out)
 {
     const char *comma = "";
     if (settings->is_expandable) {
-        hr__append_text(out, "expandable_segments:True");
+        vw__append_text(out, "expandable_segments:True");
         comma = ",";
     }
     if (settings->max_split_size > 0 && settings->max_split_size >> 20 < INT32_MAX) {
-        hr__append_format(out, "%smax_split_size_mb:%" PRId64, comma,
+        vw__append_format(out, "%smax_split_size_mb:%" PRId64, comma,
                           settings->max_split_size >> 20);
         comma = ",";
     }
     if (settings->garbage_collection_threshold > 0.0 &&
         settings->garbage_collection_threshold < 1.0)
-        hr__append_format(out, "%sgarbage_collection_threshold:%.17g", comma,
+        vw__append_format(out, "%sgarbage_collection_threshold:%.17g", comma,
                           settings->garbage_collection_threshold);
 }
 
-hr_status hr__recording_conf(const hr__model *model, hr__byte_buffer *out)
+vw_status vw__recording_conf(const vw__model *model, vw__byte_buffer *out)
 {
-    const hr__model_settings *settings = &model->settings;
-    if (settings->is_known && settings->conf != HR__NO_STRING)
-        hr__append_text(out, hr__model_string(model, settings->conf));
+    const vw__model_settings *settings = &model->settings;
+    if (settings->is_known && settings->conf != VW__NO_STRING)
+        vw__append_text(out, vw__model_string(model, settings->conf));
     else if (settings->is_known)
         append_values(settings, out);
     else if (has_mappings(model))
-        hr__append_text(out, "expandable_segments:True");
-    return hr__byte_buffer_has_failed(out) ? hr__fail_host_memory(256, "an option string") : HR_OK;
+        vw__append_text(out, "expandable_segments:True");
+    return vw__byte_buffer_has_failed(out) ? vw__fail_host_memory(256, "an option string") : VW_OK;
 }
 
 /* ---- the trace to work on -------------------------------------------------------------------- */
 
-static const hr__model_trace *busiest_trace(const hr__model *model)
+static const vw__model_trace *busiest_trace(const vw__model *model)
 {
-    const hr__model_trace *busiest = NULL;
+    const vw__model_trace *busiest = NULL;
     for (size_t i = 0; i < model->trace_count; i++) {
-        const hr__model_trace *trace = &model->traces[i];
-        if (trace->device == HR__HOST_DEVICE || trace->event_count == 0)
+        const vw__model_trace *trace = &model->traces[i];
+        if (trace->device == VW__HOST_DEVICE || trace->event_count == 0)
             continue;
         if (busiest == NULL || trace->event_count > busiest->event_count)
             busiest = trace;
@@ -209,54 +209,54 @@ static const hr__model_trace *busiest_trace(const hr__model *model)
 }
 
 /* Does the recording know of it, with or without events? */
-static bool has_device(const hr__model *model, int device)
+static bool has_device(const vw__model *model, int device)
 {
     for (size_t i = 0; i < model->segment_count; i++)
         if (model->segments[i].device == device)
             return true;
-    return hr__model_trace_of(model, device) != NULL;
+    return vw__model_trace_of(model, device) != NULL;
 }
 
-hr_status hr__recording_trace(const hr__model *model, int device, const hr__model_trace **out)
+vw_status vw__recording_trace(const vw__model *model, int device, const vw__model_trace **out)
 {
-    const hr__model_trace *busiest = busiest_trace(model);
+    const vw__model_trace *busiest = busiest_trace(model);
     if (busiest == NULL)
-        return hr__fail(
-            HR_ERR_CORRUPT_FILE,
+        return vw__fail(
+            VW_ERR_CORRUPT_FILE,
             "expected a trace of events, found %s: call "
             "torch.cuda.memory._record_memory_history() at the start of the program, and "
             "torch.cuda.memory._dump_snapshot() later",
             model->features.is_bare_list ? "the bare list of segments" : "a recording without any");
-    if (device == HR_BUSIEST_DEVICE) {
+    if (device == VW_BUSIEST_DEVICE) {
         *out = busiest;
-        return HR_OK;
+        return VW_OK;
     }
     if (device < 0 || !has_device(model, device))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "the recording has no device %d; the one with the most events is %d",
                         device, busiest->device);
-    const hr__model_trace *trace = hr__model_trace_of(model, device);
+    const vw__model_trace *trace = vw__model_trace_of(model, device);
     if (trace == NULL || trace->event_count == 0)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "expected a trace of device %d, found no event of it; device %d has "
                         "%zu events",
                         device, busiest->device, busiest->event_count);
     *out = trace;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static bool tell_progress(void *context, uint64_t read_bytes, uint64_t file_bytes)
 {
-    const hr__progress_bridge *bridge = context;
+    const vw__progress_bridge *bridge = context;
     double done = file_bytes != 0 ? (double)read_bytes / (double)file_bytes : -1.0;
     return bridge->progress(bridge->context, done > 1.0 ? 1.0 : done);
 }
 
-hr__byte_source_options hr__progress_options(hr__progress_bridge *bridge)
+vw__byte_source_options vw__progress_options(vw__progress_bridge *bridge)
 {
-    return (hr__byte_source_options){
+    return (vw__byte_source_options){
         .progress = bridge->progress != NULL ? tell_progress : NULL,
         .progress_context = bridge,
     };
@@ -264,83 +264,83 @@ hr__byte_source_options hr__progress_options(hr__progress_bridge *bridge)
 
 /* Reads everything that `source` has. A damaged end of a compressed file shows only when its last
  * byte is asked for, so one more is looked at behind the snapshot. */
-static hr_status read_source(hr__byte_source *source, uint64_t memory_limit_bytes,
-                             hr_recording *recording)
+static vw_status read_source(vw__byte_source *source, uint64_t memory_limit_bytes,
+                             vw_recording *recording)
 {
     const uint8_t *rest;
     size_t rest_bytes;
     size_t limit_bytes = memory_limit_bytes < SIZE_MAX ? (size_t)memory_limit_bytes : SIZE_MAX;
 
-    HR__TRY(hr__torch_snapshot_read(source, limit_bytes, &recording->model, &recording->encoding));
-    recording->uncompressed_bytes = hr__byte_source_offset(source);
-    HR__TRY(hr__byte_source_peek(source, 1, &rest, &rest_bytes));
-    recording->compression = hr__byte_source_compression(source);
-    recording->file_bytes = hr__byte_source_file_bytes(source);
-    return HR_OK;
+    VW__TRY(vw__torch_snapshot_read(source, limit_bytes, &recording->model, &recording->encoding));
+    recording->uncompressed_bytes = vw__byte_source_offset(source);
+    VW__TRY(vw__byte_source_peek(source, 1, &rest, &rest_bytes));
+    recording->compression = vw__byte_source_compression(source);
+    recording->file_bytes = vw__byte_source_file_bytes(source);
+    return VW_OK;
 }
 
-hr_status hr__recording_open_source(hr__byte_source *source, uint64_t memory_limit_bytes,
-                                    hr_recording **out)
+vw_status vw__recording_open_source(vw__byte_source *source, uint64_t memory_limit_bytes,
+                                    vw_recording **out)
 {
     if (memory_limit_bytes == 0)
         memory_limit_bytes = DEFAULT_MEMORY_LIMIT_BYTES;
-    hr_recording *recording = hr__host_alloc_zeroed(1, sizeof *recording);
+    vw_recording *recording = vw__host_alloc_zeroed(1, sizeof *recording);
     if (recording == NULL)
-        return hr__fail_host_memory(sizeof *recording, "a recording");
-    hr_status status = read_source(source, memory_limit_bytes, recording);
-    if (status != HR_OK) {
-        hr_recording_close(recording);
+        return vw__fail_host_memory(sizeof *recording, "a recording");
+    vw_status status = read_source(source, memory_limit_bytes, recording);
+    if (status != VW_OK) {
+        vw_recording_close(recording);
         return status;
     }
     *out = recording;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* One of `path` and `bytes` is NULL. */
-static hr_status open_recording(const char *path, const void *bytes, size_t size_bytes,
-                                const hr_open_options *options, hr_recording **out)
+static vw_status open_recording(const char *path, const void *bytes, size_t size_bytes,
+                                const vw_open_options *options, vw_recording **out)
 {
-    static const hr_open_options defaults = {.struct_size = sizeof defaults};
-    hr_status status;
+    static const vw_open_options defaults = {.struct_size = sizeof defaults};
+    vw_status status;
 
     if (options == NULL)
         options = &defaults;
     if (options->struct_size < sizeof *options)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected options with a struct_size of %zu or more, found %zu",
                         sizeof *options, options->struct_size);
 
-    hr__progress_bridge bridge = {options->progress, options->progress_context};
-    hr__byte_source_options source_options = hr__progress_options(&bridge);
-    hr__byte_source *source = NULL;
+    vw__progress_bridge bridge = {options->progress, options->progress_context};
+    vw__byte_source_options source_options = vw__progress_options(&bridge);
+    vw__byte_source *source = NULL;
     status = path != NULL
-                 ? hr__byte_source_open(path, &source_options, &source)
-                 : hr__byte_source_open_memory(bytes, size_bytes, &source_options, &source);
-    if (status == HR_OK)
-        status = hr__recording_open_source(source, options->memory_limit_bytes, out);
-    hr__byte_source_close(source);
+                 ? vw__byte_source_open(path, &source_options, &source)
+                 : vw__byte_source_open_memory(bytes, size_bytes, &source_options, &source);
+    if (status == VW_OK)
+        status = vw__recording_open_source(source, options->memory_limit_bytes, out);
+    vw__byte_source_close(source);
     return status;
 }
 
-hr_status hr_recording_open(const char *path, const hr_open_options *options, hr_recording **out)
+vw_status vw_recording_open(const char *path, const vw_open_options *options, vw_recording **out)
 {
     if (path == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a path and a place for the recording");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a path and a place for the recording");
     return open_recording(path, NULL, 0, options, out);
 }
 
-hr_status hr_recording_open_memory(const void *bytes, size_t size_bytes,
-                                   const hr_open_options *options, hr_recording **out)
+vw_status vw_recording_open_memory(const void *bytes, size_t size_bytes,
+                                   const vw_open_options *options, vw_recording **out)
 {
     if ((bytes == NULL && size_bytes != 0) || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected bytes and a place for the recording");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected bytes and a place for the recording");
     return open_recording(NULL, bytes != NULL ? bytes : "", size_bytes, options, out);
 }
 
-void hr_recording_close(hr_recording *recording)
+void vw_recording_close(vw_recording *recording)
 {
     if (recording == NULL)
         return;
-    hr__model_destroy(recording->model);
-    hr__host_free(recording);
+    vw__model_destroy(recording->model);
+    vw__host_free(recording);
 }

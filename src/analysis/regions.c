@@ -9,19 +9,19 @@
 
 enum { FIRST_CAPACITY = 32 };
 
-void hr__regions_init(hr__regions *regions)
+void vw__regions_init(vw__regions *regions)
 {
-    *regions = (hr__regions){.regions = NULL};
+    *regions = (vw__regions){.regions = NULL};
 }
 
-void hr__regions_deinit(hr__regions *regions)
+void vw__regions_deinit(vw__regions *regions)
 {
-    hr__host_free(regions->regions);
-    hr__regions_init(regions);
+    vw__host_free(regions->regions);
+    vw__regions_init(regions);
 }
 
 /* How many regions begin at or below `address`. */
-static size_t count_up_to(const hr__regions *regions, uint64_t address)
+static size_t count_up_to(const vw__regions *regions, uint64_t address)
 {
     size_t low = 0, high = regions->count;
     while (low < high) {
@@ -34,7 +34,7 @@ static size_t count_up_to(const hr__regions *regions, uint64_t address)
     return low;
 }
 
-const hr__region *hr__regions_find(const hr__regions *regions, uint64_t address)
+const vw__region *vw__regions_find(const vw__regions *regions, uint64_t address)
 {
     size_t count = count_up_to(regions, address);
     if (count == 0 || address >= regions->regions[count - 1].end)
@@ -42,13 +42,13 @@ const hr__region *hr__regions_find(const hr__regions *regions, uint64_t address)
     return &regions->regions[count - 1];
 }
 
-static hr_status insert(hr__regions *regions, size_t place, const hr__region *region)
+static vw_status insert(vw__regions *regions, size_t place, const vw__region *region)
 {
     if (regions->count == regions->capacity) {
         size_t capacity = regions->capacity != 0 ? regions->capacity * 2 : (size_t)FIRST_CAPACITY;
-        hr__region *grown = hr__host_realloc(regions->regions, capacity * sizeof *grown);
+        vw__region *grown = vw__host_realloc(regions->regions, capacity * sizeof *grown);
         if (grown == NULL)
-            return hr__fail_host_memory(capacity * sizeof *grown, "the segments of a trace");
+            return vw__fail_host_memory(capacity * sizeof *grown, "the segments of a trace");
         regions->regions = grown;
         regions->capacity = capacity;
     }
@@ -56,43 +56,43 @@ static hr_status insert(hr__regions *regions, size_t place, const hr__region *re
             (regions->count - place) * sizeof *regions->regions);
     regions->regions[place] = *region;
     regions->count++;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__regions_take(hr__regions *regions, uint64_t address, uint64_t size_bytes,
-                           bool is_expandable, const hr__region **out, bool *is_new)
+vw_status vw__regions_take(vw__regions *regions, uint64_t address, uint64_t size_bytes,
+                           bool is_expandable, const vw__region **out, bool *is_new)
 {
     size_t place = count_up_to(regions, address);
     uint64_t end;
-    if (!hr__add_u64(address, size_bytes, &end))
+    if (!vw__add_u64(address, size_bytes, &end))
         end = UINT64_MAX;
-    hr__region *before = place > 0 ? &regions->regions[place - 1] : NULL;
+    vw__region *before = place > 0 ? &regions->regions[place - 1] : NULL;
     if (is_expandable && before != NULL && before->is_expandable && address <= before->end) {
-        before->end = hr__max_u64(before->end, end);
+        before->end = vw__max_u64(before->end, end);
         before->held_bytes += size_bytes;
         *out = before;
         *is_new = false;
-        return HR_OK;
+        return VW_OK;
     }
-    const hr__region region = {.address = address,
+    const vw__region region = {.address = address,
                                .end = end,
                                .held_bytes = size_bytes,
                                .number = regions->made_count,
                                .is_expandable = is_expandable};
-    HR__TRY(insert(regions, place, &region));
+    VW__TRY(insert(regions, place, &region));
     regions->made_count++;
     *out = &regions->regions[place];
     *is_new = true;
-    return HR_OK;
+    return VW_OK;
 }
 
-bool hr__regions_give_back(hr__regions *regions, uint64_t address, uint64_t size_bytes,
-                           hr__region *out, bool *is_gone)
+bool vw__regions_give_back(vw__regions *regions, uint64_t address, uint64_t size_bytes,
+                           vw__region *out, bool *is_gone)
 {
     size_t place = count_up_to(regions, address);
     if (place == 0)
         return false;
-    hr__region *region = &regions->regions[place - 1];
+    vw__region *region = &regions->regions[place - 1];
     if (address >= region->end || size_bytes > region->held_bytes)
         return false;
     *out = *region;

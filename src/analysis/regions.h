@@ -8,46 +8,46 @@
  * first of a new reservation, at its base.
  *
  * No locks: one thread at a time. */
-#ifndef HR_ANALYSIS_REGIONS_H
-#define HR_ANALYSIS_REGIONS_H
+#ifndef VW_ANALYSIS_REGIONS_H
+#define VW_ANALYSIS_REGIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 
-typedef struct hr__region {
+typedef struct vw__region {
     uint64_t address;
     uint64_t end;        /* behind the highest byte that was ever held */
     uint64_t held_bytes; /* not 0 */
     uint32_t number;     /* counted from 0, in the order in which they came */
     bool is_expandable;
-} hr__region;
+} vw__region;
 
 /* Regions that are held now, by rising address. */
-typedef struct hr__regions {
-    hr__region *regions; /* owned */
+typedef struct vw__regions {
+    vw__region *regions; /* owned */
     size_t count;
     size_t capacity;
     uint32_t made_count; /* ever */
-} hr__regions;
+} vw__regions;
 
-void hr__regions_init(hr__regions *regions); /* takes no memory yet */
-void hr__regions_deinit(hr__regions *regions);
+void vw__regions_init(vw__regions *regions); /* takes no memory yet */
+void vw__regions_deinit(vw__regions *regions);
 
 /* The region that holds `address`, or NULL; valid until the next change. */
-const hr__region *hr__regions_find(const hr__regions *regions, uint64_t address);
+const vw__region *vw__regions_find(const vw__regions *regions, uint64_t address);
 
 /* Follows a segment_alloc or segment_map. `*out` (valid until the next change) is the region it is
- * part of; `*is_new`: it began with this. HR_ERR_HOST_MEMORY: nothing changed. */
-HR_MUST_CHECK hr_status hr__regions_take(hr__regions *regions, uint64_t address,
+ * part of; `*is_new`: it began with this. VW_ERR_HOST_MEMORY: nothing changed. */
+VW_MUST_CHECK vw_status vw__regions_take(vw__regions *regions, uint64_t address,
                                          uint64_t size_bytes, bool is_expandable,
-                                         const hr__region **out, bool *is_new);
+                                         const vw__region **out, bool *is_new);
 
 /* Follows a segment_free or segment_unmap. False: no region holds that. `*out` is the region as it
  * was; `*is_gone`: that was the last of it. */
-bool hr__regions_give_back(hr__regions *regions, uint64_t address, uint64_t size_bytes,
-                           hr__region *out, bool *is_gone);
+bool vw__regions_give_back(vw__regions *regions, uint64_t address, uint64_t size_bytes,
+                           vw__region *out, bool *is_gone);
 
-#endif /* HR_ANALYSIS_REGIONS_H */
+#endif /* VW_ANALYSIS_REGIONS_H */

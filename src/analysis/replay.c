@@ -1,4 +1,4 @@
-/* replay.c - hr_recording_replay(): which runs to make, on which card, and what to say about it. */
+/* replay.c - vw_recording_replay(): which runs to make, on which card, and what to say about it. */
 #include "analysis/replay.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 #include "analysis/recording.h"
 #include "analysis/spill_cost.h"
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
@@ -15,117 +15,117 @@
 enum { DEFAULT_RUNS = 4, MOST_RUNS = 1024 };
 
 /* What programs were built with before spill_bytes was added: they go on as they did. */
-#define OLDEST_OPTIONS_BYTES offsetof(hr_replay_options, spill_bytes)
+#define OLDEST_OPTIONS_BYTES offsetof(vw_replay_options, spill_bytes)
 
 /* A report and what it is made of; `shown` comes first, so that a pointer to one is a pointer to
  * the other. */
 typedef struct replay_report {
-    hr_replay_report shown;
-    hr__arena arena;
+    vw_replay_report shown;
+    vw__arena arena;
 } replay_report;
 
 typedef struct replay_call {
-    const hr_replay_options *options;
+    const vw_replay_options *options;
     replay_report *report;
-    hr__replay_notes notes;
-    hr__replay_work work;
-    hr__card card;
-    hr_replay_result *results; /* in the arena */
+    vw__replay_notes notes;
+    vw__replay_work work;
+    vw__card card;
+    vw_replay_result *results; /* in the arena */
     size_t run_count;
 } replay_call;
 
 /* ---- which runs ------------------------------------------------------------------------------ */
 
-static hr_status name_run(replay_call *call, const hr_replay_run *run, hr_replay_result *out)
+static vw_status name_run(replay_call *call, const vw_replay_run *run, vw_replay_result *out)
 {
     const char *conf = NULL;
     if (run->policy == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "a run without a policy");
-    HR__TRY(hr__replay_find_conf(&call->work, run->policy, run->conf, &conf));
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "a run without a policy");
+    VW__TRY(vw__replay_find_conf(&call->work, run->policy, run->conf, &conf));
     if (strcmp(run->policy, "recorded") == 0 && call->options->runs != NULL)
-        HR__TRY(hr__replay_check_recorded(&call->work, call->options->torch_version != NULL));
-    if (call->options->spill_bytes != 0 && !hr__policy_is_headroom(run->policy))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "policy %s cannot spill: headroom, headroom:rescue or headroom:tight is "
+        VW__TRY(vw__replay_check_recorded(&call->work, call->options->torch_version != NULL));
+    if (call->options->spill_bytes != 0 && !vw__policy_is_vramwise(run->policy))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "policy %s cannot spill: vramwise, vramwise:rescue or vramwise:tight is "
                         "expected",
                         run->policy);
-    out->policy = hr__policy_find(run->policy)->name;
-    out->conf = hr__arena_copy(&call->report->arena, conf, strlen(conf));
-    return out->conf != NULL ? HR_OK : hr__fail_host_memory(strlen(conf), "an option string");
+    out->policy = vw__policy_find(run->policy)->name;
+    out->conf = vw__arena_copy(&call->report->arena, conf, strlen(conf));
+    return out->conf != NULL ? VW_OK : vw__fail_host_memory(strlen(conf), "an option string");
 }
 
 /* Of PyTorch's settings each once, and what the version has not left out. */
-static hr_status is_wanted(replay_call *call, const hr_replay_result *next, bool *out)
+static vw_status is_wanted(replay_call *call, const vw_replay_result *next, bool *out)
 {
     bool is_there = strcmp(next->policy, "recorded") == 0 && !call->work.is_recorded_conf_usable;
     for (size_t i = 0; i < call->run_count && !is_there; i++) {
-        if (hr__policy_is_headroom(next->policy))
+        if (vw__policy_is_vramwise(next->policy))
             break;
-        hr_status status = hr__replay_same_settings(call->work.torch_version, call->results[i].conf,
+        vw_status status = vw__replay_same_settings(call->work.torch_version, call->results[i].conf,
                                                     next->conf, &is_there);
-        if (status == HR_ERR_BAD_SETTING) {
-            hr__replay_note(&call->notes, "PyTorch %s has no expandable segments.",
+        if (status == VW_ERR_BAD_SETTING) {
+            vw__replay_note(&call->notes, "PyTorch %s has no expandable segments.",
                             call->work.torch_version);
             is_there = true;
-        } else if (status != HR_OK) {
+        } else if (status != VW_OK) {
             return status;
         }
     }
     *out = !is_there;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status name_default_runs(replay_call *call)
+static vw_status name_default_runs(replay_call *call)
 {
-    static const hr_replay_run runs[DEFAULT_RUNS] = {{.policy = "recorded"},
+    static const vw_replay_run runs[DEFAULT_RUNS] = {{.policy = "recorded"},
                                                      {.policy = "native"},
                                                      {.policy = "expandable"},
-                                                     {.policy = "headroom"}};
+                                                     {.policy = "vramwise"}};
     size_t first = call->options->spill_bytes != 0 ? DEFAULT_RUNS - 1 : 0; /* those that can */
     for (size_t i = first; i < DEFAULT_RUNS; i++) {
-        hr_replay_result *next = &call->results[call->run_count];
+        vw_replay_result *next = &call->results[call->run_count];
         bool is_run = false;
-        HR__TRY(name_run(call, &runs[i], next));
-        HR__TRY(is_wanted(call, next, &is_run));
+        VW__TRY(name_run(call, &runs[i], next));
+        VW__TRY(is_wanted(call, next, &is_run));
         call->run_count += is_run;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status name_runs(replay_call *call)
+static vw_status name_runs(replay_call *call)
 {
-    const hr_replay_options *options = call->options;
+    const vw_replay_options *options = call->options;
     size_t capacity = options->runs != NULL ? options->run_count : DEFAULT_RUNS;
     if (capacity == 0 || capacity > MOST_RUNS)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%zu runs: 1 to %d are expected", capacity,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "%zu runs: 1 to %d are expected", capacity,
                         MOST_RUNS);
-    call->results = hr__arena_alloc_array(&call->report->arena, capacity, sizeof *call->results,
-                                          _Alignof(hr_replay_result));
+    call->results = vw__arena_alloc_array(&call->report->arena, capacity, sizeof *call->results,
+                                          _Alignof(vw_replay_result));
     if (call->results == NULL)
-        return hr__fail_host_memory(capacity * sizeof *call->results, "the results of a replay");
+        return vw__fail_host_memory(capacity * sizeof *call->results, "the results of a replay");
     if (options->runs == NULL)
         return name_default_runs(call);
     for (; call->run_count < capacity; call->run_count++)
-        HR__TRY(name_run(call, &options->runs[call->run_count], &call->results[call->run_count]));
-    return HR_OK;
+        VW__TRY(name_run(call, &options->runs[call->run_count], &call->results[call->run_count]));
+    return VW_OK;
 }
 
 /* ---- on which card --------------------------------------------------------------------------- */
 
-static void note_recorded_card(replay_call *call, const hr__recorded_card *card)
+static void note_recorded_card(replay_call *call, const vw__recorded_card *card)
 {
-    char proven[HR__SIZE_TEXT_BYTES], refused[HR__SIZE_TEXT_BYTES], left[HR__SIZE_TEXT_BYTES];
-    (void)hr__format_size(card->bytes, proven);
-    (void)hr__format_size(card->refused_bytes, refused);
-    (void)hr__format_size(card->device_free_bytes, left);
+    char proven[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
+    (void)vw__format_size(card->bytes, proven);
+    (void)vw__format_size(card->refused_bytes, refused);
+    (void)vw__format_size(card->device_free_bytes, left);
     if (card->is_device)
-        hr__replay_note(&call->notes,
+        vw__replay_note(&call->notes,
                         "No card was named: the recording ran out of memory, so it is replayed on "
                         "what PyTorch had there, %s (with %s free on the device, more was asked "
                         "for).",
                         proven, left);
     else
-        hr__replay_note(&call->notes,
+        vw__replay_note(&call->notes,
                         "No card was named: the recording ran out of memory with %s free on the "
                         "device, so the process had a limit (set_per_process_memory_fraction). It "
                         "is replayed under %s%s; %s was refused.",
@@ -135,65 +135,65 @@ static void note_recorded_card(replay_call *call, const hr__recorded_card *card)
                         refused);
 }
 
-static hr_status choose_card(replay_call *call)
+static vw_status choose_card(replay_call *call)
 {
-    const hr__replay_work *work = &call->work;
-    hr__recorded_card recorded;
+    const vw__replay_work *work = &call->work;
+    vw__recorded_card recorded;
     if (call->options->card_bytes != 0) {
-        call->card = hr__card_of(call->options->card_bytes);
-        return HR_OK;
+        call->card = vw__card_of(call->options->card_bytes);
+        return VW_OK;
     }
-    HR__TRY(hr__recorded_card_find(work, &recorded));
+    VW__TRY(vw__recorded_card_find(work, &recorded));
     if (recorded.is_known) {
         call->card =
-            recorded.is_device ? hr__card_of(recorded.bytes) : hr__card_with_limit(recorded.bytes);
+            recorded.is_device ? vw__card_of(recorded.bytes) : vw__card_with_limit(recorded.bytes);
         note_recorded_card(call, &recorded);
     } else {
-        call->card = hr__card_without_end();
+        call->card = vw__card_without_end();
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the runs -------------------------------------------------------------------------------- */
 
-static hr_status make_runs(replay_call *call)
+static vw_status make_runs(replay_call *call)
 {
-    const hr_replay_options *options = call->options;
+    const vw_replay_options *options = call->options;
     double run_share = 1.0 / (double)call->run_count;
-    hr__replay_progress progress = {
+    vw__replay_progress progress = {
         .progress = options->progress,
         .context = options->progress_context,
     };
     for (size_t i = 0; i < call->run_count; i++) {
-        hr_replay_result *result = &call->results[i];
-        hr__replay_setting setting = hr__policy_setting(result->policy, result->conf);
-        uint64_t smallest_bytes = HR_UNKNOWN;
+        vw_replay_result *result = &call->results[i];
+        vw__replay_setting setting = vw__policy_setting(result->policy, result->conf);
+        uint64_t smallest_bytes = VW_UNKNOWN;
         setting.spill_bytes = options->spill_bytes;
         progress.base = (double)i * run_share;
         progress.share = options->find_smallest_card ? run_share / 10 : run_share;
-        HR__TRY(hr__replay_run(&call->work, setting, call->card, false, &progress, result));
+        VW__TRY(vw__replay_run(&call->work, setting, call->card, false, &progress, result));
         if (options->find_smallest_card) {
             progress.base += progress.share;
             progress.share = run_share - progress.share;
-            HR__TRY(hr__replay_smallest_card(&call->work, setting, &progress, &smallest_bytes));
+            VW__TRY(vw__replay_smallest_card(&call->work, setting, &progress, &smallest_bytes));
             result->smallest_card_bytes = smallest_bytes;
         }
     }
-    return hr__replay_tell(
-        &(hr__replay_progress){options->progress, options->progress_context, 1.0, 0.0}, 0.0);
+    return vw__replay_tell(
+        &(vw__replay_progress){options->progress, options->progress_context, 1.0, 0.0}, 0.0);
 }
 
 /* Addresses that had to be made up can make a difference. */
 static void note_missed_oom(replay_call *call, uint64_t recorded_event)
 {
     for (size_t i = 0; i < call->run_count; i++) {
-        const hr_replay_result *result = &call->results[i];
+        const vw_replay_result *result = &call->results[i];
         if (call->options->card_bytes != 0 || call->work.trim_count != 0 ||
-            call->work.skips_empty_cache || recorded_event == HR_UNKNOWN ||
+            call->work.skips_empty_cache || recorded_event == VW_UNKNOWN ||
             strcmp(result->policy, "recorded") != 0 ||
             (result->has_oom && result->oom_event == recorded_event))
             continue;
-        hr__replay_note(&call->notes,
+        vw__replay_note(&call->notes,
                         "The recording ran out of memory at event %" PRIu64
                         ", this replay of its own settings did not: where blocks lie depends on "
                         "addresses that are not recorded here.",
@@ -206,24 +206,24 @@ static void note_missed_oom(replay_call *call, uint64_t recorded_event)
 static void note_copies(replay_call *call)
 {
     for (size_t i = 0; i < call->run_count; i++) {
-        const hr_replay_result *result = &call->results[i];
+        const vw_replay_result *result = &call->results[i];
         if (result->copied_bytes <= result->all_spilled_bytes + result->returned_bytes)
             continue; /* what was copied to and from the host has a note of its own */
-        hr__replay_note(&call->notes,
+        vw__replay_note(&call->notes,
                         "%s copied live data to other pages. That needs moments in which no kernel "
                         "touches it; the replay assumes that the program grants them "
-                        "(hr_safe_point).",
+                        "(vw_safe_point).",
                         result->policy);
         return;
     }
 }
 
-static void note_step_cost(replay_call *call, const hr_replay_result *result)
+static void note_step_cost(replay_call *call, const vw_replay_result *result)
 {
-    if (result->step_cost_ns == HR_UNKNOWN)
+    if (result->step_cost_ns == VW_UNKNOWN)
         return; /* the report says so */
-    hr__replay_note(&call->notes,
-                    "What a step costs is computed: " HR__SPILL_COST_WORDS
+    vw__replay_note(&call->notes,
+                    "What a step costs is computed: " VW__SPILL_COST_WORDS
                     " over the bus of an H200, unless it came back within the step; and the time "
                     "of moving, on average of %s.",
                     result->is_step_cost_settled
@@ -235,43 +235,43 @@ static void note_step_cost(replay_call *call, const hr_replay_result *result)
 static void note_spills(replay_call *call)
 {
     for (size_t i = 0; i < call->run_count; i++) {
-        const hr_replay_result *result = &call->results[i];
+        const vw_replay_result *result = &call->results[i];
         if (result->spills == 0)
             continue;
-        hr__replay_note(&call->notes,
+        vw__replay_note(&call->notes,
                         "%s moved live data to host memory. The replay assumes that the program "
-                        "grants the moments for it (hr_safe_point).",
+                        "grants the moments for it (vw_safe_point).",
                         result->policy);
         note_step_cost(call, result);
         return;
     }
 }
 
-static uint64_t first_recorded_oom(const hr__script *script)
+static uint64_t first_recorded_oom(const vw__script *script)
 {
     for (size_t i = 0; i < script->op_count; i++)
-        if (script->ops[i].kind == HR__SCRIPT_OOM && script->ops[i].end_event != 0)
+        if (script->ops[i].kind == VW__SCRIPT_OOM && script->ops[i].end_event != 0)
             return script->ops[i].end_event - 1;
-    return HR_UNKNOWN;
+    return VW_UNKNOWN;
 }
 
-static hr_status make_report(replay_call *call)
+static vw_status make_report(replay_call *call)
 {
-    hr_replay_report *shown = &call->report->shown;
-    const hr__script *script = &call->work.script;
-    HR__TRY(hr__replay_work_add_trims(&call->work, call->options->empty_cache,
+    vw_replay_report *shown = &call->report->shown;
+    const vw__script *script = &call->work.script;
+    VW__TRY(vw__replay_work_add_trims(&call->work, call->options->empty_cache,
                                       call->options->empty_cache_every, &call->notes,
                                       &shown->step_count));
-    HR__TRY(name_runs(call));
+    VW__TRY(name_runs(call));
     if (call->options->spill_bytes != 0)
-        HR__TRY(hr__replay_work_add_spill(&call->work, &call->notes));
-    HR__TRY(choose_card(call));
-    HR__TRY(make_runs(call));
+        VW__TRY(vw__replay_work_add_spill(&call->work, &call->notes));
+    VW__TRY(choose_card(call));
+    VW__TRY(make_runs(call));
     shown->device = script->trace->device;
     shown->event_count = script->trace->event_count;
     shown->peak_live_bytes = script->peak_live_bytes;
     shown->peak_live_event =
-        script->peak_event == HR__BEFORE_RECORDING ? HR_UNKNOWN : script->peak_event;
+        script->peak_event == VW__BEFORE_RECORDING ? VW_UNKNOWN : script->peak_event;
     shown->recorded_oom_event = first_recorded_oom(script);
     note_missed_oom(call, shown->recorded_oom_event);
     note_copies(call);
@@ -279,47 +279,47 @@ static hr_status make_report(replay_call *call)
     shown->spill_bytes = call->options->spill_bytes;
     shown->results = call->results;
     shown->result_count = call->run_count;
-    return hr__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
+    return vw__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
 }
 
-hr_status hr_recording_replay(const hr_recording *recording, const hr_replay_options *options,
-                              hr_replay_report **out)
+vw_status vw_recording_replay(const vw_recording *recording, const vw_replay_options *options,
+                              vw_replay_report **out)
 {
-    hr_replay_options used = {.struct_size = sizeof used, .device = HR_BUSIEST_DEVICE};
+    vw_replay_options used = {.struct_size = sizeof used, .device = VW_BUSIEST_DEVICE};
     if (recording == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a recording and a place for the report");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a recording and a place for the report");
     if (options != NULL && options->struct_size < OLDEST_OPTIONS_BYTES)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected options with a struct_size of %zu or more, found %zu",
                         OLDEST_OPTIONS_BYTES, options->struct_size);
     if (options != NULL)
-        memcpy(&used, options, (size_t)hr__min_u64(options->struct_size, sizeof used));
-    replay_report *report = hr__host_alloc_zeroed(1, sizeof *report);
+        memcpy(&used, options, (size_t)vw__min_u64(options->struct_size, sizeof used));
+    replay_report *report = vw__host_alloc_zeroed(1, sizeof *report);
     if (report == NULL)
-        return hr__fail_host_memory(sizeof *report, "a replay's report");
-    hr__arena_init(&report->arena, HR__ARENA_NO_LIMIT);
+        return vw__fail_host_memory(sizeof *report, "a replay's report");
+    vw__arena_init(&report->arena, VW__ARENA_NO_LIMIT);
 
     replay_call call = {.options = &used, .report = report};
-    hr__replay_notes_init(&call.notes, &report->arena);
-    hr_status status =
-        hr__replay_work_init(&call.work, recording->model, call.options->torch_version,
+    vw__replay_notes_init(&call.notes, &report->arena);
+    vw_status status =
+        vw__replay_work_init(&call.work, recording->model, call.options->torch_version,
                              call.options->device, &call.notes);
-    if (status == HR_OK) {
+    if (status == VW_OK) {
         status = make_report(&call);
-        hr__replay_work_deinit(&call.work);
+        vw__replay_work_deinit(&call.work);
     }
-    if (status == HR_OK)
+    if (status == VW_OK)
         *out = &report->shown;
     else
-        hr_replay_report_free(&report->shown);
+        vw_replay_report_free(&report->shown);
     return status;
 }
 
-void hr_replay_report_free(hr_replay_report *report)
+void vw_replay_report_free(vw_replay_report *report)
 {
     if (report == NULL)
         return;
     replay_report *whole = (replay_report *)report;
-    hr__arena_deinit(&whole->arena);
-    hr__host_free(whole);
+    vw__arena_deinit(&whole->arena);
+    vw__host_free(whole);
 }

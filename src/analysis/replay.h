@@ -7,14 +7,14 @@
  * docs/design/004-replay.md says what a replay assumes.
  *
  * The work is read-only once made: runs may go side by side in several threads. */
-#ifndef HR_ANALYSIS_REPLAY_H
-#define HR_ANALYSIS_REPLAY_H
+#ifndef VW_ANALYSIS_REPLAY_H
+#define VW_ANALYSIS_REPLAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 #include "analysis/policies.h"
 #include "analysis/replay_notes.h"
 #include "analysis/roles.h"
@@ -24,145 +24,145 @@
 
 /* ---- cards ----------------------------------------------------------------------------------- */
 
-typedef struct hr__card {
+typedef struct vw__card {
     uint64_t capacity_bytes; /* UINT64_MAX: without end */
     uint64_t total_bytes;    /* what the device says it has; 0: the same, or a large card's */
     double fraction;         /* set_per_process_memory_fraction(); > 1: never called */
-    uint64_t shown_bytes;    /* hr_replay_result.card_bytes */
-} hr__card;
+    uint64_t shown_bytes;    /* vw_replay_result.card_bytes */
+} vw__card;
 
-hr__card hr__card_without_end(void);
-hr__card hr__card_of(uint64_t bytes);
+vw__card vw__card_without_end(void);
+vw__card vw__card_of(uint64_t bytes);
 
 /* A card without end on which the process may use `limit_bytes`: this is how a memory fraction
  * ends a program while the device has memory left, and garbage collection needs it. */
-hr__card hr__card_with_limit(uint64_t limit_bytes);
+vw__card vw__card_with_limit(uint64_t limit_bytes);
 
 /* What a recording that ran out of memory shows of the card it ran on. */
-typedef struct hr__recorded_card {
+typedef struct vw__recorded_card {
     bool is_known;          /* it ran out of memory */
     bool is_device;         /* the device had no room; else it did, and a limit of the process */
     uint64_t bytes;         /* this much PyTorch was served, at one instant */
     uint64_t refused_bytes; /* it was refused where it would have held this much */
     uint64_t device_free_bytes; /* at that moment */
     bool is_narrowed;           /* `bytes` is more than what was served: see replay_card.c */
-} hr__recorded_card;
+} vw__recorded_card;
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
 /* Of one call that makes several runs: the present one is `share` of it, and `base` is done. */
-typedef struct hr__replay_progress {
-    hr_progress progress; /* or NULL */
+typedef struct vw__replay_progress {
+    vw_progress progress; /* or NULL */
     void *context;
     double base, share;
-} hr__replay_progress;
+} vw__replay_progress;
 
-/* HR_ERR_WRONG_STATE if the caller wants it to end. `done` is that of the present run. */
-HR_MUST_CHECK hr_status hr__replay_tell(const hr__replay_progress *progress, double done);
+/* VW_ERR_WRONG_STATE if the caller wants it to end. `done` is that of the present run. */
+VW_MUST_CHECK vw_status vw__replay_tell(const vw__replay_progress *progress, double done);
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
 /* An operation during which memory was taken from the device, or given back. */
-typedef struct hr__followed_op {
+typedef struct vw__followed_op {
     size_t op;
     uint64_t reserved_bytes; /* as recorded, after it */
-} hr__followed_op;
+} vw__followed_op;
 
-typedef struct hr__replay_work {
-    hr__script script; /* owned; its model and trace are borrowed */
+typedef struct vw__replay_work {
+    vw__script script; /* owned; its model and trace are borrowed */
     const char *torch_version;
     char *recorded_conf;          /* owned; "" where the file does not tell */
     bool is_recorded_conf_known;  /* the file has its settings */
     bool is_recorded_conf_usable; /* by the rules of `torch_version` */
-    hr__followed_op *followed;    /* owned; rising: where a run under the recorded settings is held
+    vw__followed_op *followed;    /* owned; rising: where a run under the recorded settings is held
                                      against the recording; none where that cannot be done */
     size_t followed_count;
     bool *is_unsplit; /* owned; by pool of the script: taken for one made with no_split; or NULL */
     size_t *trims;    /* owned; rising: an empty_cache() comes before these operations */
     size_t trim_count;
-    bool skips_empty_cache; /* recorded calls are left out: hr__player_options */
+    bool skips_empty_cache; /* recorded calls are left out: vw__player_options */
     size_t *steps;          /* owned; rising: a step has ended before these operations */
     size_t step_count;
-    uint8_t *advice; /* owned; hr_advice by operation, for what it asks for; or NULL */
-} hr__replay_work;
+    uint8_t *advice; /* owned; vw_advice by operation, for what it asks for; or NULL */
+} vw__replay_work;
 
 /* Notes what a reader of any result should know: a cut ring, several devices ... */
-HR_MUST_CHECK hr_status hr__replay_work_init(hr__replay_work *work, const hr__model *model,
+VW_MUST_CHECK vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
                                              const char *wanted_version, int device,
-                                             hr__replay_notes *notes);
-void hr__replay_work_deinit(hr__replay_work *work);
+                                             vw__replay_notes *notes);
+void vw__replay_work_deinit(vw__replay_work *work);
 
 /* Fills `followed` (replay_follow.c). Nothing for a cut ring and for expandable segments: which
  * addresses the driver gave is not recorded there. */
-HR_MUST_CHECK hr_status hr__replay_work_add_followed(hr__replay_work *work);
+VW_MUST_CHECK vw_status vw__replay_work_add_followed(vw__replay_work *work);
 
 /* Finds pools that were made with no_split: those with which more of what was recorded comes out
  * than without. Needs `followed`; says nothing where that is empty. */
-HR_MUST_CHECK hr_status hr__replay_work_add_unsplit(hr__replay_work *work, hr__replay_notes *notes);
+VW_MUST_CHECK vw_status vw__replay_work_add_unsplit(vw__replay_work *work, vw__replay_notes *notes);
 
 /* Where empty_cache() is to be called, or that the recorded calls are left out; says in a note how
- * many. HR_ERR_UNSUPPORTED where no step or phase was found. */
-HR_MUST_CHECK hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empty_cache kind,
-                                                  uint64_t every, hr__replay_notes *notes,
+ * many. VW_ERR_UNSUPPORTED where no step or phase was found. */
+VW_MUST_CHECK vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empty_cache kind,
+                                                  uint64_t every, vw__replay_notes *notes,
                                                   uint64_t *step_count);
 
 /* What a run with spill_bytes wants to know: where steps end, and which blocks are an optimizer's
  * state or weights, by their stacks (replay_spill.c). None of it is known of every recording.
  *
- * HR_ERR_HOST_MEMORY */
-HR_MUST_CHECK hr_status hr__replay_work_add_spill(hr__replay_work *work, hr__replay_notes *notes);
+ * VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__replay_notes *notes);
 
 /* The same for those who have these at hand, and without a note. */
-HR_MUST_CHECK hr_status hr__replay_work_add_spill_by(hr__replay_work *work,
-                                                     const hr__timeline *timeline,
-                                                     const hr__steps *steps,
-                                                     const hr__roles *roles);
+VW_MUST_CHECK vw_status vw__replay_work_add_spill_by(vw__replay_work *work,
+                                                     const vw__timeline *timeline,
+                                                     const vw__steps *steps,
+                                                     const vw__roles *roles);
 
 /* Before which operation each `every`-th of the `end_count` events comes, which are rising; some
  * may come before the same one. `out` has room for `end_count`; says how many there are. */
-size_t hr__replay_place_ends(const hr__script *script, const uint32_t *ends, size_t end_count,
+size_t vw__replay_place_ends(const vw__script *script, const uint32_t *ends, size_t end_count,
                              uint64_t every, size_t *out);
 
 /* The option string of a policy; `own_conf` is that of policy "conf", and may be NULL for others.
- * Borrowed. HR_ERR_INVALID_ARGUMENT: no such policy, or no string for "conf". */
-HR_MUST_CHECK hr_status hr__replay_find_conf(const hr__replay_work *work, const char *policy,
+ * Borrowed. VW_ERR_INVALID_ARGUMENT: no such policy, or no string for "conf". */
+VW_MUST_CHECK vw_status vw__replay_find_conf(const vw__replay_work *work, const char *policy,
                                              const char *own_conf, const char **out);
 
 /* For a caller who asked for policy "recorded": can its settings be used? If not it is the file's
- * fault, HR_ERR_CORRUPT_FILE, unless it is that of the version asked for, HR_ERR_BAD_SETTING. */
-HR_MUST_CHECK hr_status hr__replay_check_recorded(const hr__replay_work *work,
+ * fault, VW_ERR_CORRUPT_FILE, unless it is that of the version asked for, VW_ERR_BAD_SETTING. */
+VW_MUST_CHECK vw_status vw__replay_check_recorded(const vw__replay_work *work,
                                                   bool is_version_asked_for);
 
-/* Do two option strings, read by the work's version, come to the same? HR_ERR_BAD_SETTING for one
+/* Do two option strings, read by the work's version, come to the same? VW_ERR_BAD_SETTING for one
  * that cannot be used. */
-HR_MUST_CHECK hr_status hr__replay_same_settings(const char *torch_version, const char *conf,
+VW_MUST_CHECK vw_status vw__replay_same_settings(const char *torch_version, const char *conf,
                                                  const char *other_conf, bool *out);
 
 /* By the recording's own settings, since it matters how requests were rounded. */
-HR_MUST_CHECK hr_status hr__recorded_card_find(const hr__replay_work *work, hr__recorded_card *out);
+VW_MUST_CHECK vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* What stands in the way of a run that gets the recorded addresses. */
-typedef struct hr__follow {
-    const hr__replay_work *work;
+typedef struct vw__follow {
+    const vw__replay_work *work;
     size_t next; /* in work->followed */
     size_t end;  /* as far as it goes; then addresses are made up */
-} hr__follow;
+} vw__follow;
 
 /* Before the operation followed[next]: dictates the addresses that the driver gave during it. */
-HR_MUST_CHECK hr_status hr__follow_dictate(const hr__follow *follow, hr_device *device);
+VW_MUST_CHECK vw_status vw__follow_dictate(const vw__follow *follow, vw_device *device);
 
 /* After it: does the pool hold what it held then? */
-bool hr__follow_agrees(const hr__follow *follow, const hr_device *device);
+bool vw__follow_agrees(const vw__follow *follow, const vw_device *device);
 
 /* The most that a script holds at once if no free has to wait for another stream: less than the
  * peak of live bytes, and what no setting can do without. */
-HR_MUST_CHECK hr_status hr__replay_least_bytes(const hr__script *script, uint64_t *out);
+VW_MUST_CHECK vw_status vw__replay_least_bytes(const vw__script *script, uint64_t *out);
 
 /* The time between two events, by the recorded times: the first, and the last before `end_event`.
- * HR_UNKNOWN where they have none, or it did not pass. */
-uint64_t hr__replay_duration_ns(const hr__model_trace *trace, size_t first_event, size_t end_event);
+ * VW_UNKNOWN where they have none, or it did not pass. */
+uint64_t vw__replay_duration_ns(const vw__model_trace *trace, size_t first_event, size_t end_event);
 
 /* Plays the whole script, or up to the first request that was served in the recording and is not
  * here; with `is_trial` to the first that is not served at all. Fills everything of `*out` but
@@ -170,16 +170,16 @@ uint64_t hr__replay_duration_ns(const hr__model_trace *trace, size_t first_event
  * recorded `conf` gets the recorded addresses as long as it does what was recorded; one with other
  * calls of empty_cache() than the recorded ones never does.
  *
- * HR_ERR_BAD_SETTING   `conf`: the text names it
- * HR_ERR_CORRUPT_FILE  a request of 2^60 bytes or more that the recording claims was served
- * HR_ERR_WRONG_STATE   stopped by the caller's progress function
- * HR_ERR_HOST_MEMORY */
-HR_MUST_CHECK hr_status hr__replay_run(const hr__replay_work *work, hr__replay_setting setting,
-                                       hr__card card, bool is_trial,
-                                       const hr__replay_progress *progress, hr_replay_result *out);
+ * VW_ERR_BAD_SETTING   `conf`: the text names it
+ * VW_ERR_CORRUPT_FILE  a request of 2^60 bytes or more that the recording claims was served
+ * VW_ERR_WRONG_STATE   stopped by the caller's progress function
+ * VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__replay_run(const vw__replay_work *work, vw__replay_setting setting,
+                                       vw__card card, bool is_trial,
+                                       const vw__replay_progress *progress, vw_replay_result *out);
 
 /* Hears of reserved bytes during a run. */
-typedef struct hr__replay_listener {
+typedef struct vw__replay_listener {
     /* A run begins, with nothing reserved: what was heard before it does not count, since a run
      * that leaves the recording's ways is made again. */
     void (*begin)(void *context);
@@ -187,41 +187,41 @@ typedef struct hr__replay_listener {
      * `highest_bytes` were at some moment of it. Told where either is news. */
     void (*reserved)(void *context, size_t op, uint64_t highest_bytes, uint64_t bytes);
     void *context;
-} hr__replay_listener;
+} vw__replay_listener;
 
-/* hr__replay_run(), no trial, with a listener; NULL: nobody. */
-HR_MUST_CHECK hr_status hr__replay_run_heard(const hr__replay_work *work,
-                                             hr__replay_setting setting, hr__card card,
-                                             const hr__replay_listener *listener,
-                                             const hr__replay_progress *progress,
-                                             hr_replay_result *out);
+/* vw__replay_run(), no trial, with a listener; NULL: nobody. */
+VW_MUST_CHECK vw_status vw__replay_run_heard(const vw__replay_work *work,
+                                             vw__replay_setting setting, vw__card card,
+                                             const vw__replay_listener *listener,
+                                             const vw__replay_progress *progress,
+                                             vw_replay_result *out);
 
 /* How many of work->followed a run under the recorded settings, and with the recorded calls of
  * empty_cache(), gets through as recorded. */
-HR_MUST_CHECK hr_status hr__replay_follow_length(const hr__replay_work *work, hr__card card,
+VW_MUST_CHECK vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card,
                                                  size_t *out);
 
 /* ---- several runs at once (replay_jobs.c) ---------------------------------------------------- */
 
-typedef struct hr__replay_job {
-    hr__replay_setting setting;
-    hr__card card;
-    const hr__replay_listener *listener; /* or NULL; called by the thread that makes the run */
-    hr_replay_result *result;            /* as hr__replay_run() fills it */
-} hr__replay_job;
+typedef struct vw__replay_job {
+    vw__replay_setting setting;
+    vw__card card;
+    const vw__replay_listener *listener; /* or NULL; called by the thread that makes the run */
+    vw_replay_result *result;            /* as vw__replay_run() fills it */
+} vw__replay_job;
 
 /* Makes all runs, in several threads where the machine has several processors. `progress` is called
  * by the calling thread only. */
-HR_MUST_CHECK hr_status hr__replay_work_off(const hr__replay_work *work, const hr__replay_job *jobs,
-                                            size_t count, const hr__replay_progress *progress);
+VW_MUST_CHECK vw_status vw__replay_work_off(const vw__replay_work *work, const vw__replay_job *jobs,
+                                            size_t count, const vw__replay_progress *progress);
 
 /* ---- cards that are just large enough -------------------------------------------------------- */
 
 /* The smallest card on which a run completes, to 2 MiB: one that was tried and completes, while 2
- * MiB less was tried and does not. HR_UNKNOWN in `*out` where none up to twice the need does. */
-HR_MUST_CHECK hr_status hr__replay_smallest_card(const hr__replay_work *work,
-                                                 hr__replay_setting setting,
-                                                 const hr__replay_progress *progress,
+ * MiB less was tried and does not. VW_UNKNOWN in `*out` where none up to twice the need does. */
+VW_MUST_CHECK vw_status vw__replay_smallest_card(const vw__replay_work *work,
+                                                 vw__replay_setting setting,
+                                                 const vw__replay_progress *progress,
                                                  uint64_t *out);
 
-#endif /* HR_ANALYSIS_REPLAY_H */
+#endif /* VW_ANALYSIS_REPLAY_H */

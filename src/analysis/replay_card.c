@@ -14,8 +14,8 @@
  * not checked. */
 #include "analysis/replay.h"
 
-#include "analysis/player.h"   /* HR__PLAYER_ENDLESS_BYTES */
-#include "base/checked_math.h" /* hr__align_up_u64, hr__max_u64 */
+#include "analysis/player.h"   /* VW__PLAYER_ENDLESS_BYTES */
+#include "base/checked_math.h" /* vw__align_up_u64, vw__max_u64 */
 #include "base/error.h"
 #include "engine/torch/torch_rounding.h"
 #include "engine/torch/torch_settings.h"
@@ -26,34 +26,34 @@
 #define ROUNDS_OF_LIMITS 3
 
 /* What a card may say it has: expandable segments reserve nine eighths of it, for each stream. */
-#define MOST_TOTAL_BYTES HR__PLAYER_LARGEST_CARD_BYTES
+#define MOST_TOTAL_BYTES VW__PLAYER_LARGEST_CARD_BYTES
 #define MOST_LIMIT_BYTES (MOST_TOTAL_BYTES / 2)
 
 /* ---- cards ----------------------------------------------------------------------------------- */
 
-hr__card hr__card_without_end(void)
+vw__card vw__card_without_end(void)
 {
-    return (hr__card){
-        .capacity_bytes = UINT64_MAX, .fraction = NEVER_CALLED, .shown_bytes = HR_UNKNOWN};
+    return (vw__card){
+        .capacity_bytes = UINT64_MAX, .fraction = NEVER_CALLED, .shown_bytes = VW_UNKNOWN};
 }
 
-hr__card hr__card_of(uint64_t bytes)
+vw__card vw__card_of(uint64_t bytes)
 {
-    return (hr__card){
-        .capacity_bytes = hr__min_u64(bytes, HR__PLAYER_ENDLESS_BYTES),
+    return (vw__card){
+        .capacity_bytes = vw__min_u64(bytes, VW__PLAYER_ENDLESS_BYTES),
         .total_bytes = bytes <= MOST_TOTAL_BYTES ? 0 : MOST_TOTAL_BYTES,
         .fraction = NEVER_CALLED,
         .shown_bytes = bytes,
     };
 }
 
-hr__card hr__card_with_limit(uint64_t limit_bytes)
+vw__card vw__card_with_limit(uint64_t limit_bytes)
 {
     if (limit_bytes > MOST_LIMIT_BYTES)
-        return hr__card_of(limit_bytes);
+        return vw__card_of(limit_bytes);
     /* Half of twice as much is exact in the doubles of PyTorch's rule. */
-    return (hr__card){.capacity_bytes = UINT64_MAX,
-                      .total_bytes = 2 * hr__max_u64(limit_bytes, 1),
+    return (vw__card){.capacity_bytes = UINT64_MAX,
+                      .total_bytes = 2 * vw__max_u64(limit_bytes, 1),
                       .fraction = 0.5,
                       .shown_bytes = limit_bytes};
 }
@@ -63,24 +63,24 @@ hr__card hr__card_with_limit(uint64_t limit_bytes)
 /* A walk through the trace. Sums are modulo 2^64: a file may claim any size, and what comes out is
  * held against what a card can be. */
 typedef struct reserved_walk {
-    const hr__model_trace *trace;
-    const hr__torch_settings *settings;
+    const vw__model_trace *trace;
+    const vw__torch_settings *settings;
     uint64_t reserved_bytes;
     size_t next_event;
-    hr__recorded_card card;
+    vw__recorded_card card;
 } reserved_walk;
 
-static bool is_growth(const hr__model_event *event)
+static bool is_growth(const vw__model_event *event)
 {
-    return event->action == HR_ACTION_SEGMENT_ALLOC || event->action == HR_ACTION_SEGMENT_MAP;
+    return event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_MAP;
 }
 
-static bool is_release(const hr__model_event *event)
+static bool is_release(const vw__model_event *event)
 {
-    return event->action == HR_ACTION_SEGMENT_FREE || event->action == HR_ACTION_SEGMENT_UNMAP;
+    return event->action == VW_ACTION_SEGMENT_FREE || event->action == VW_ACTION_SEGMENT_UNMAP;
 }
 
-static uint64_t reserved_change(const hr__model_event *event)
+static uint64_t reserved_change(const vw__model_event *event)
 {
     if (is_growth(event))
         return event->size_bytes;
@@ -94,7 +94,7 @@ static void walk_to(reserved_walk *walk, size_t end_event)
 }
 
 /* What was reserved before the first event: what there is at the end, less what was added. */
-static uint64_t initially_reserved(const hr__model *model, const hr__model_trace *trace)
+static uint64_t initially_reserved(const vw__model *model, const vw__model_trace *trace)
 {
     uint64_t reserved_bytes = 0;
     for (size_t i = 0; i < model->segment_count; i++)
@@ -102,36 +102,36 @@ static uint64_t initially_reserved(const hr__model *model, const hr__model_trace
             reserved_bytes += model->segments[i].total_bytes;
     for (size_t i = 0; i < trace->event_count; i++)
         reserved_bytes -= reserved_change(&trace->events[i]);
-    return reserved_bytes <= HR__PLAYER_ENDLESS_BYTES ? reserved_bytes : 0;
+    return reserved_bytes <= VW__PLAYER_ENDLESS_BYTES ? reserved_bytes : 0;
 }
 
 /* What PyTorch holds against its limit for a request: more than an expandable segment grows by. */
 static uint64_t asked_bytes(const reserved_walk *walk, uint64_t size_bytes)
 {
-    if (size_bytes >= HR__TORCH_MOST_REQUESTED_BYTES)
+    if (size_bytes >= VW__TORCH_MOST_REQUESTED_BYTES)
         return size_bytes;
-    return hr__torch_segment_size(walk->settings, hr__torch_round_size(walk->settings, size_bytes));
+    return vw__torch_segment_size(walk->settings, vw__torch_round_size(walk->settings, size_bytes));
 }
 
-static void note_served(reserved_walk *walk, const hr__script_op *op)
+static void note_served(reserved_walk *walk, const vw__script_op *op)
 {
     for (size_t i = op->first_event; i < op->end_event; i++) {
-        const hr__model_event *event = &walk->trace->events[i];
+        const vw__model_event *event = &walk->trace->events[i];
         if (!is_growth(event))
             continue;
         walk_to(walk, i);
-        uint64_t grown_bytes = hr__max_u64(event->size_bytes, asked_bytes(walk, op->size_bytes));
+        uint64_t grown_bytes = vw__max_u64(event->size_bytes, asked_bytes(walk, op->size_bytes));
         uint64_t proven_bytes = walk->reserved_bytes + grown_bytes;
-        if (proven_bytes <= HR__PLAYER_ENDLESS_BYTES)
-            walk->card.bytes = hr__max_u64(walk->card.bytes, proven_bytes);
+        if (proven_bytes <= VW__PLAYER_ENDLESS_BYTES)
+            walk->card.bytes = vw__max_u64(walk->card.bytes, proven_bytes);
         return;
     }
 }
 
 /* The first request that was refused. */
-static void note_refused(reserved_walk *walk, const hr__script_op *op)
+static void note_refused(reserved_walk *walk, const vw__script_op *op)
 {
-    hr__recorded_card *card = &walk->card;
+    vw__recorded_card *card = &walk->card;
     walk_to(walk, op->end_event);
     if (card->is_known || op->end_event == 0)
         return;
@@ -141,38 +141,38 @@ static void note_refused(reserved_walk *walk, const hr__script_op *op)
     card->is_device = card->device_free_bytes < tried_bytes;
     card->refused_bytes = walk->reserved_bytes + tried_bytes;
     if (card->is_device)
-        card->bytes = hr__max_u64(card->bytes, walk->reserved_bytes + card->device_free_bytes);
+        card->bytes = vw__max_u64(card->bytes, walk->reserved_bytes + card->device_free_bytes);
 }
 
-static void walk_ops(reserved_walk *walk, const hr__script *script)
+static void walk_ops(reserved_walk *walk, const vw__script *script)
 {
     for (size_t i = 0; i < script->op_count; i++) {
-        const hr__script_op *op = &script->ops[i];
-        if (op->first_event == HR__BEFORE_RECORDING)
+        const vw__script_op *op = &script->ops[i];
+        if (op->first_event == VW__BEFORE_RECORDING)
             continue;
-        if (op->kind == HR__SCRIPT_ALLOC)
+        if (op->kind == VW__SCRIPT_ALLOC)
             note_served(walk, op);
-        else if (op->kind == HR__SCRIPT_OOM)
+        else if (op->kind == VW__SCRIPT_OOM)
             note_refused(walk, op);
         walk_to(walk, op->end_event);
     }
 }
 
-static hr_status read_settings(const hr__replay_work *work, hr__torch_settings *out)
+static vw_status read_settings(const vw__replay_work *work, vw__torch_settings *out)
 {
     int version = 0;
-    hr__torch_rules rules;
+    vw__torch_rules rules;
     const char *conf = work->is_recorded_conf_usable ? work->recorded_conf : "";
-    HR__TRY(hr__torch_parse_version(work->torch_version, &version));
-    HR__TRY(hr__torch_rules_for(version, &rules));
-    hr__torch_settings_init(out);
-    return hr__torch_settings_apply(out, &rules, conf, HR__TORCH_SETTINGS_LIKE_TORCH);
+    VW__TRY(vw__torch_parse_version(work->torch_version, &version));
+    VW__TRY(vw__torch_rules_for(version, &rules));
+    vw__torch_settings_init(out);
+    return vw__torch_settings_apply(out, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
 }
 
 /* Garbage is collected by a share of the limit, so that a limit shows in more than refusals: of
  * those between what was served and what was refused, the one under which memory was given back as
  * recorded for longest is nearest to the truth. Looked for in ever smaller steps around it. */
-static hr_status narrow_by_collections(const hr__replay_work *work, hr__recorded_card *card)
+static vw_status narrow_by_collections(const vw__replay_work *work, vw__recorded_card *card)
 {
     uint64_t first_bytes = card->bytes, end_bytes = card->refused_bytes;
     size_t best_length = 0;
@@ -181,126 +181,126 @@ static hr_status narrow_by_collections(const hr__replay_work *work, hr__recorded
         for (uint64_t i = 0; i < LIMITS_TRIED && best_length < work->followed_count; i++) {
             uint64_t limit_bytes = first_bytes + i * step_bytes;
             size_t length = 0;
-            HR__TRY(hr__replay_follow_length(work, hr__card_with_limit(limit_bytes), &length));
+            VW__TRY(vw__replay_follow_length(work, vw__card_with_limit(limit_bytes), &length));
             if (length <= best_length)
                 continue;
             best_length = length;
             card->is_narrowed |= limit_bytes != card->bytes;
             card->bytes = limit_bytes;
         }
-        first_bytes = hr__max_u64(card->bytes - step_bytes, first_bytes);
-        end_bytes = hr__min_u64(card->bytes + step_bytes, end_bytes);
+        first_bytes = vw__max_u64(card->bytes - step_bytes, first_bytes);
+        end_bytes = vw__min_u64(card->bytes + step_bytes, end_bytes);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__recorded_card_find(const hr__replay_work *work, hr__recorded_card *out)
+vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
 {
-    const hr__script *script = &work->script;
-    hr__torch_settings settings;
-    HR__TRY(read_settings(work, &settings));
+    const vw__script *script = &work->script;
+    vw__torch_settings settings;
+    VW__TRY(read_settings(work, &settings));
     bool has_collections = settings.garbage_collection_threshold > 0.0;
     reserved_walk walk = {.trace = script->trace, .settings = &settings};
     walk.reserved_bytes = initially_reserved(script->model, script->trace);
     walk.card.bytes = walk.reserved_bytes;
     walk_ops(&walk, script);
-    hr__torch_settings_deinit(&settings);
-    if (walk.card.bytes == 0 || walk.card.bytes > HR__PLAYER_ENDLESS_BYTES)
+    vw__torch_settings_deinit(&settings);
+    if (walk.card.bytes == 0 || walk.card.bytes > VW__PLAYER_ENDLESS_BYTES)
         walk.card.is_known = false; /* no card is like that */
     if (walk.card.is_known && !walk.card.is_device && has_collections &&
         work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
-        HR__TRY(narrow_by_collections(work, &walk.card));
+        VW__TRY(narrow_by_collections(work, &walk.card));
     *out = walk.card;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the smallest ---------------------------------------------------------------------------- */
 
 typedef struct card_search {
-    const hr__replay_work *work;
-    hr__replay_setting setting;
-    hr__replay_progress progress;
+    const vw__replay_work *work;
+    vw__replay_setting setting;
+    vw__replay_progress progress;
     double next_share; /* of what is left: nobody knows how many runs it will take */
 } card_search;
 
-static hr_status completes(card_search *search, hr__card card, bool *is_complete,
+static vw_status completes(card_search *search, vw__card card, bool *is_complete,
                            uint64_t *peak_reserved_bytes)
 {
-    hr_replay_result result = {.policy = NULL};
+    vw_replay_result result = {.policy = NULL};
     double left = search->progress.share;
     search->progress.share = left * search->next_share;
-    HR__TRY(hr__replay_run(search->work, search->setting, card, true, &search->progress, &result));
+    VW__TRY(vw__replay_run(search->work, search->setting, card, true, &search->progress, &result));
     search->progress.base += search->progress.share;
     search->progress.share = left - search->progress.share;
     *is_complete = result.is_complete;
     if (peak_reserved_bytes != NULL)
         *peak_reserved_bytes = result.peak_reserved_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* `low` does not complete (or is 0), `high` does; both are multiples of the step. */
-static hr_status bisect(card_search *search, uint64_t low_bytes, uint64_t high_bytes, uint64_t *out)
+static vw_status bisect(card_search *search, uint64_t low_bytes, uint64_t high_bytes, uint64_t *out)
 {
     while (high_bytes - low_bytes > CARD_STEP_BYTES) {
         uint64_t middle_bytes =
-            hr__align_down_u64(low_bytes + (high_bytes - low_bytes) / 2, CARD_STEP_BYTES);
+            vw__align_down_u64(low_bytes + (high_bytes - low_bytes) / 2, CARD_STEP_BYTES);
         bool is_complete = false;
-        HR__TRY(completes(search, hr__card_of(middle_bytes), &is_complete, NULL));
+        VW__TRY(completes(search, vw__card_of(middle_bytes), &is_complete, NULL));
         if (is_complete)
             high_bytes = middle_bytes;
         else
             low_bytes = middle_bytes;
     }
     *out = high_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Starts at the peak of what was live: less cannot do, unless a wait for other streams, which a
  * request short of memory makes, ends frees sooner than they ended in the recording. */
-static hr_status find_low(card_search *search, uint64_t *low_bytes, uint64_t *high_bytes)
+static vw_status find_low(card_search *search, uint64_t *low_bytes, uint64_t *high_bytes)
 {
     uint64_t live_bytes = search->work->script.peak_live_bytes;
     bool is_complete = true;
-    *low_bytes = hr__align_down_u64(live_bytes, CARD_STEP_BYTES);
+    *low_bytes = vw__align_down_u64(live_bytes, CARD_STEP_BYTES);
     if (*low_bytes >= *high_bytes)
         *low_bytes = *high_bytes - CARD_STEP_BYTES;
     while (*low_bytes != 0) {
-        HR__TRY(completes(search, hr__card_of(*low_bytes), &is_complete, NULL));
+        VW__TRY(completes(search, vw__card_of(*low_bytes), &is_complete, NULL));
         if (!is_complete)
             break;
         *high_bytes = *low_bytes;
-        *low_bytes = hr__align_down_u64(*low_bytes / 4 * 3, CARD_STEP_BYTES);
+        *low_bytes = vw__align_down_u64(*low_bytes / 4 * 3, CARD_STEP_BYTES);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__replay_smallest_card(const hr__replay_work *work, hr__replay_setting setting,
-                                   const hr__replay_progress *progress, uint64_t *out)
+vw_status vw__replay_smallest_card(const vw__replay_work *work, vw__replay_setting setting,
+                                   const vw__replay_progress *progress, uint64_t *out)
 {
     card_search search = {.work = work, .setting = setting, .next_share = 0.1};
     if (progress != NULL)
         search.progress = *progress;
     bool is_complete = false;
     uint64_t low_bytes = 0, high_bytes = 0;
-    *out = HR_UNKNOWN;
-    HR__TRY(completes(&search, hr__card_without_end(), &is_complete, &high_bytes));
+    *out = VW_UNKNOWN;
+    VW__TRY(completes(&search, vw__card_without_end(), &is_complete, &high_bytes));
     if (!is_complete)
-        return HR_OK; /* not even without end: a request that is larger than that */
+        return VW_OK; /* not even without end: a request that is larger than that */
     uint64_t most_bytes = 2 * high_bytes;
-    high_bytes = hr__max_u64(hr__align_down_u64(high_bytes + CARD_STEP_BYTES - 1, CARD_STEP_BYTES),
+    high_bytes = vw__max_u64(vw__align_down_u64(high_bytes + CARD_STEP_BYTES - 1, CARD_STEP_BYTES),
                              CARD_STEP_BYTES);
     /* A card that says it has less reserves fewer addresses: it may take a little more. */
     for (;;) {
-        HR__TRY(completes(&search, hr__card_of(high_bytes), &is_complete, NULL));
+        VW__TRY(completes(&search, vw__card_of(high_bytes), &is_complete, NULL));
         if (is_complete)
             break;
         low_bytes = high_bytes;
         high_bytes +=
-            hr__max_u64(hr__align_down_u64(high_bytes / 8, CARD_STEP_BYTES), CARD_STEP_BYTES);
+            vw__max_u64(vw__align_down_u64(high_bytes / 8, CARD_STEP_BYTES), CARD_STEP_BYTES);
         if (high_bytes > most_bytes)
-            return HR_OK;
+            return VW_OK;
     }
     if (low_bytes == 0)
-        HR__TRY(find_low(&search, &low_bytes, &high_bytes));
+        VW__TRY(find_low(&search, &low_bytes, &high_bytes));
     return bisect(&search, low_bytes, high_bytes, out);
 }

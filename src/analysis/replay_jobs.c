@@ -16,16 +16,16 @@
 enum { MOST_THREADS = 4 };
 
 typedef struct job_queue {
-    const hr__replay_work *work; /* read-only */
-    const hr__replay_job *jobs;  /* what each points to is touched by the thread that took it */
+    const vw__replay_work *work; /* read-only */
+    const vw__replay_job *jobs;  /* what each points to is touched by the thread that took it */
     size_t count;
-    const hr__replay_progress *progress; /* used by the calling thread only */
+    const vw__replay_progress *progress; /* used by the calling thread only */
     atomic_size_t next;
     atomic_size_t done_count;
     atomic_bool is_stopped;
     pthread_mutex_t lock;
-    hr_status status;                   /* guarded by lock; the first failure */
-    char words[HR__ERROR_DETAIL_BYTES]; /* guarded by lock; what it had to say */
+    vw_status status;                   /* guarded by lock; the first failure */
+    char words[VW__ERROR_DETAIL_BYTES]; /* guarded by lock; what it had to say */
 } job_queue;
 
 static bool go_on(void *context, double done)
@@ -35,13 +35,13 @@ static bool go_on(void *context, double done)
     return !atomic_load(&queue->is_stopped);
 }
 
-static void keep_failure(job_queue *queue, hr_status status)
+static void keep_failure(job_queue *queue, vw_status status)
 {
     atomic_store(&queue->is_stopped, true);
     (void)pthread_mutex_lock(&queue->lock);
-    if (queue->status == HR_OK) {
+    if (queue->status == VW_OK) {
         queue->status = status;
-        (void)snprintf(queue->words, sizeof queue->words, "%s", hr_last_error());
+        (void)snprintf(queue->words, sizeof queue->words, "%s", vw_last_error());
     }
     (void)pthread_mutex_unlock(&queue->lock);
 }
@@ -52,16 +52,16 @@ static void work_off(job_queue *queue, bool is_caller)
         size_t index = atomic_fetch_add(&queue->next, 1);
         if (index >= queue->count || atomic_load(&queue->is_stopped))
             return;
-        const hr__replay_job *job = &queue->jobs[index];
-        hr__replay_progress progress = {.progress = go_on, .context = queue, .share = 1.0};
+        const vw__replay_job *job = &queue->jobs[index];
+        vw__replay_progress progress = {.progress = go_on, .context = queue, .share = 1.0};
         if (is_caller) {
             progress = *queue->progress;
             progress.share /= (double)queue->count;
             progress.base += progress.share * (double)atomic_load(&queue->done_count);
         }
-        hr_status status = hr__replay_run_heard(queue->work, job->setting, job->card, job->listener,
+        vw_status status = vw__replay_run_heard(queue->work, job->setting, job->card, job->listener,
                                                 &progress, job->result);
-        if (status != HR_OK)
+        if (status != VW_OK)
             keep_failure(queue, status);
         atomic_fetch_add(&queue->done_count, 1);
     }
@@ -84,8 +84,8 @@ static size_t helper_count(size_t job_count)
     return threads > 1 ? threads - 1 : 0;
 }
 
-hr_status hr__replay_work_off(const hr__replay_work *work, const hr__replay_job *jobs, size_t count,
-                              const hr__replay_progress *progress)
+vw_status vw__replay_work_off(const vw__replay_work *work, const vw__replay_job *jobs, size_t count,
+                              const vw__replay_progress *progress)
 {
     job_queue queue = {.work = work, .jobs = jobs, .count = count, .progress = progress};
     pthread_t helpers[MOST_THREADS];
@@ -98,5 +98,5 @@ hr_status hr__replay_work_off(const hr__replay_work *work, const hr__replay_job 
     for (size_t i = 0; i < started; i++)
         (void)pthread_join(helpers[i], NULL);
     (void)pthread_mutex_destroy(&queue.lock);
-    return queue.status == HR_OK ? HR_OK : hr__fail(queue.status, "%s", queue.words);
+    return queue.status == VW_OK ? VW_OK : vw__fail(queue.status, "%s", queue.words);
 }

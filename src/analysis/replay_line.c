@@ -15,7 +15,7 @@
 
 #include "analysis/recording.h"
 #include "analysis/replay.h"
-#include "base/checked_math.h" /* hr__max_u64 */
+#include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -28,8 +28,8 @@ typedef struct line_point {
 
 /* A line while its run is made. */
 typedef struct line_draft {
-    const hr__script *script;
-    hr__replay_listener listener; /* its context is this draft */
+    const vw__script *script;
+    vw__replay_listener listener; /* its context is this draft */
     line_point *points;           /* owned; instants rise; the first is at 0 */
     size_t count, capacity;
     uint64_t after_bytes; /* reserved after the last point's instant */
@@ -42,7 +42,7 @@ static void add_point(line_draft *draft, uint32_t instant, uint64_t bytes)
 {
     if (draft->count == draft->capacity) {
         size_t capacity = draft->capacity != 0 ? 2 * draft->capacity : FIRST_CAPACITY;
-        line_point *points = hr__host_realloc(draft->points, capacity * sizeof *points);
+        line_point *points = vw__host_realloc(draft->points, capacity * sizeof *points);
         if (points == NULL) {
             draft->is_out_of_memory = true;
             return;
@@ -74,12 +74,12 @@ static void follow_line(void *context, size_t op, uint64_t highest_bytes, uint64
 {
     line_draft *draft = context;
     uint32_t end_event = draft->script->ops[op].end_event;
-    uint32_t instant = end_event == HR__BEFORE_RECORDING ? 0 : end_event;
+    uint32_t instant = end_event == VW__BEFORE_RECORDING ? 0 : end_event;
     if (draft->is_out_of_memory)
         return;
     line_point *last = &draft->points[draft->count - 1];
     if (instant <= last->instant) {
-        last->bytes = hr__max_u64(last->bytes, highest_bytes);
+        last->bytes = vw__max_u64(last->bytes, highest_bytes);
     } else {
         come_down(draft, instant);
         add_point(draft, instant, highest_bytes);
@@ -96,7 +96,7 @@ static uint32_t span_start(size_t span, size_t span_count, size_t instant_count)
     return (uint32_t)((uint64_t)span * instant_count / span_count);
 }
 
-static void keep_point(hr__replay_line *line, uint32_t instant, uint64_t bytes)
+static void keep_point(vw__replay_line *line, uint32_t instant, uint64_t bytes)
 {
     if (line->count != 0 && line->bytes[line->count - 1] == bytes)
         return;
@@ -104,7 +104,7 @@ static void keep_point(hr__replay_line *line, uint32_t instant, uint64_t bytes)
     line->bytes[line->count++] = bytes;
 }
 
-static void thin_out(const line_draft *draft, size_t span_count, hr__replay_line *line)
+static void thin_out(const line_draft *draft, size_t span_count, vw__replay_line *line)
 {
     size_t instant_count = draft->script->trace->event_count + 1;
     size_t next = 0;
@@ -117,132 +117,132 @@ static void thin_out(const line_draft *draft, size_t span_count, hr__replay_line
         uint64_t highest_bytes = bytes;
         for (; next < draft->count && draft->points[next].instant < end; next++) {
             bytes = draft->points[next].bytes;
-            highest_bytes = hr__max_u64(highest_bytes, bytes);
+            highest_bytes = vw__max_u64(highest_bytes, bytes);
         }
         keep_point(line, start, highest_bytes);
     }
 }
 
-static hr_status finish_line(line_draft *draft, size_t most_points, hr__replay_line *line)
+static vw_status finish_line(line_draft *draft, size_t most_points, vw__replay_line *line)
 {
     size_t event_count = draft->script->trace->event_count;
     if (!draft->is_out_of_memory)
         come_down(draft, (uint32_t)event_count + 1); /* fewer than 2^32 - 2 */
     if (draft->is_out_of_memory)
-        return hr__fail_host_memory(draft->count * sizeof *draft->points,
+        return vw__fail_host_memory(draft->count * sizeof *draft->points,
                                     "a line of reserved bytes");
     size_t room = draft->count < most_points ? draft->count : most_points;
-    line->instants = hr__host_alloc(room * sizeof *line->instants);
-    line->bytes = hr__host_alloc(room * sizeof *line->bytes);
+    line->instants = vw__host_alloc(room * sizeof *line->instants);
+    line->bytes = vw__host_alloc(room * sizeof *line->bytes);
     if (line->instants == NULL || line->bytes == NULL)
-        return hr__fail_host_memory(room * (sizeof *line->instants + sizeof *line->bytes),
+        return vw__fail_host_memory(room * (sizeof *line->instants + sizeof *line->bytes),
                                     "a line of reserved bytes");
     if (draft->count > most_points)
         thin_out(draft, most_points, line);
     else
         for (size_t i = 0; i < draft->count; i++)
             keep_point(line, draft->points[i].instant, draft->points[i].bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the runs -------------------------------------------------------------------------------- */
 
 typedef struct lines_call {
-    const hr__replay_work *work;
+    const vw__replay_work *work;
     bool is_version_asked_for;
-    hr__replay_line *lines;
+    vw__replay_line *lines;
     line_draft *drafts;   /* owned */
-    hr__replay_job *jobs; /* owned */
+    vw__replay_job *jobs; /* owned */
     size_t count;
 } lines_call;
 
-static hr_status name_line(lines_call *call, size_t i, const char *policy)
+static vw_status name_line(lines_call *call, size_t i, const char *policy)
 {
     const char *conf = NULL;
-    hr__replay_line *line = &call->lines[i];
-    HR__TRY(hr__replay_find_conf(call->work, policy, NULL, &conf));
+    vw__replay_line *line = &call->lines[i];
+    VW__TRY(vw__replay_find_conf(call->work, policy, NULL, &conf));
     if (strcmp(policy, "recorded") == 0)
-        HR__TRY(hr__replay_check_recorded(call->work, call->is_version_asked_for));
+        VW__TRY(vw__replay_check_recorded(call->work, call->is_version_asked_for));
     size_t conf_bytes = strlen(conf) + 1;
-    line->conf = hr__host_alloc(conf_bytes);
+    line->conf = vw__host_alloc(conf_bytes);
     if (line->conf == NULL)
-        return hr__fail_host_memory(conf_bytes, "an option string");
+        return vw__fail_host_memory(conf_bytes, "an option string");
     memcpy(line->conf, conf, conf_bytes);
-    line->result.policy = hr__policy_find(policy)->name;
+    line->result.policy = vw__policy_find(policy)->name;
     call->drafts[i].script = &call->work->script;
-    call->drafts[i].listener = (hr__replay_listener){begin_line, follow_line, &call->drafts[i]};
-    call->jobs[i] = (hr__replay_job){.setting = hr__policy_setting(policy, line->conf),
-                                     .card = hr__card_without_end(),
+    call->drafts[i].listener = (vw__replay_listener){begin_line, follow_line, &call->drafts[i]};
+    call->jobs[i] = (vw__replay_job){.setting = vw__policy_setting(policy, line->conf),
+                                     .card = vw__card_without_end(),
                                      .listener = &call->drafts[i].listener,
                                      .result = &line->result};
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status make_lines(lines_call *call, const char *const *policies, size_t most_points,
-                            const hr__replay_progress *progress)
+static vw_status make_lines(lines_call *call, const char *const *policies, size_t most_points,
+                            const vw__replay_progress *progress)
 {
     for (size_t i = 0; i < call->count; i++)
-        HR__TRY(name_line(call, i, policies[i]));
-    HR__TRY(hr__replay_work_off(call->work, call->jobs, call->count, progress));
+        VW__TRY(name_line(call, i, policies[i]));
+    VW__TRY(vw__replay_work_off(call->work, call->jobs, call->count, progress));
     for (size_t i = 0; i < call->count; i++)
-        HR__TRY(finish_line(&call->drafts[i], most_points, &call->lines[i]));
-    const hr__replay_progress all = {progress->progress, progress->context, 1.0, 0.0};
-    return hr__replay_tell(&all, 0.0);
+        VW__TRY(finish_line(&call->drafts[i], most_points, &call->lines[i]));
+    const vw__replay_progress all = {progress->progress, progress->context, 1.0, 0.0};
+    return vw__replay_tell(&all, 0.0);
 }
 
-static hr_status prepare_and_make(lines_call *call, const char *const *policies, size_t most_points,
-                                  const hr__replay_progress *progress)
+static vw_status prepare_and_make(lines_call *call, const char *const *policies, size_t most_points,
+                                  const vw__replay_progress *progress)
 {
-    hr_status status = HR_OK;
-    call->drafts = hr__host_alloc_zeroed(call->count, sizeof *call->drafts);
-    call->jobs = hr__host_alloc_zeroed(call->count, sizeof *call->jobs);
+    vw_status status = VW_OK;
+    call->drafts = vw__host_alloc_zeroed(call->count, sizeof *call->drafts);
+    call->jobs = vw__host_alloc_zeroed(call->count, sizeof *call->jobs);
     if (call->drafts == NULL || call->jobs == NULL)
-        status = hr__fail_host_memory(call->count * (sizeof *call->drafts + sizeof *call->jobs),
+        status = vw__fail_host_memory(call->count * (sizeof *call->drafts + sizeof *call->jobs),
                                       "the runs of a replay");
     else
         status = make_lines(call, policies, most_points, progress);
     for (size_t i = 0; i < call->count && call->drafts != NULL; i++)
-        hr__host_free(call->drafts[i].points);
-    hr__host_free(call->drafts);
-    hr__host_free(call->jobs);
+        vw__host_free(call->drafts[i].points);
+    vw__host_free(call->drafts);
+    vw__host_free(call->jobs);
     return status;
 }
 
-hr_status hr__replay_lines_make(const hr_recording *recording, int device,
+vw_status vw__replay_lines_make(const vw_recording *recording, int device,
                                 const char *torch_version, const char *const *policies,
-                                size_t policy_count, size_t most_points, hr_progress progress,
-                                void *progress_context, hr__replay_line *lines)
+                                size_t policy_count, size_t most_points, vw_progress progress,
+                                void *progress_context, vw__replay_line *lines)
 {
-    hr__replay_work work;
-    hr__replay_notes notes;
-    hr__arena arena;
-    const hr__replay_progress told = {progress, progress_context, 0.0, 1.0};
+    vw__replay_work work;
+    vw__replay_notes notes;
+    vw__arena arena;
+    const vw__replay_progress told = {progress, progress_context, 0.0, 1.0};
     if (policy_count == 0 || most_points == 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%zu policies and %zu points: at least one of each is expected",
                         policy_count, most_points);
     memset(lines, 0, policy_count * sizeof *lines);
-    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
-    hr__replay_notes_init(&notes, &arena); /* those of hr_recording_replay(); not shown here */
-    hr_status status = hr__replay_work_init(&work, recording->model, torch_version, device, &notes);
-    if (status == HR_OK) {
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    vw__replay_notes_init(&notes, &arena); /* those of vw_recording_replay(); not shown here */
+    vw_status status = vw__replay_work_init(&work, recording->model, torch_version, device, &notes);
+    if (status == VW_OK) {
         lines_call call = {.work = &work,
                            .is_version_asked_for = torch_version != NULL,
                            .lines = lines,
                            .count = policy_count};
         status = prepare_and_make(&call, policies, most_points, &told);
-        hr__replay_work_deinit(&work);
+        vw__replay_work_deinit(&work);
     }
-    hr__arena_deinit(&arena);
-    for (size_t i = 0; i < policy_count && status != HR_OK; i++)
-        hr__replay_line_deinit(&lines[i]);
+    vw__arena_deinit(&arena);
+    for (size_t i = 0; i < policy_count && status != VW_OK; i++)
+        vw__replay_line_deinit(&lines[i]);
     return status;
 }
 
-void hr__replay_line_deinit(hr__replay_line *line)
+void vw__replay_line_deinit(vw__replay_line *line)
 {
-    hr__host_free(line->instants);
-    hr__host_free(line->bytes);
-    hr__host_free(line->conf);
-    *line = (hr__replay_line){.count = 0};
+    vw__host_free(line->instants);
+    vw__host_free(line->bytes);
+    vw__host_free(line->conf);
+    *line = (vw__replay_line){.count = 0};
 }

@@ -9,35 +9,35 @@
 
 enum { MOST_TEXT_BYTES = 1024 }; /* a longer one is cut */
 
-void hr__replay_notes_init(hr__replay_notes *notes, hr__arena *arena)
+void vw__replay_notes_init(vw__replay_notes *notes, vw__arena *arena)
 {
-    *notes = (hr__replay_notes){.arena = arena};
+    *notes = (vw__replay_notes){.arena = arena};
 }
 
-void hr__replay_note(hr__replay_notes *notes, const char *format, ...)
+void vw__replay_note(vw__replay_notes *notes, const char *format, ...)
 {
     char text[MOST_TEXT_BYTES];
     va_list arguments;
-    if (notes->count == HR__MOST_NOTES)
+    if (notes->count == VW__MOST_NOTES)
         return;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    const char *kept = hr__arena_copy(notes->arena, text, strlen(text));
+    const char *kept = vw__arena_copy(notes->arena, text, strlen(text));
     if (kept == NULL)
         notes->has_failed = true;
     else
         notes->texts[notes->count++] = kept;
 }
 
-hr_status hr__replay_notes_finish(hr__replay_notes *notes, const char *const **texts, size_t *count)
+vw_status vw__replay_notes_finish(vw__replay_notes *notes, const char *const **texts, size_t *count)
 {
     size_t size_bytes = notes->count * sizeof *notes->texts;
-    const char **array = hr__arena_alloc(notes->arena, size_bytes, _Alignof(const char *));
+    const char **array = vw__arena_alloc(notes->arena, size_bytes, _Alignof(const char *));
     if (array == NULL || notes->has_failed)
-        return hr__fail_host_memory(size_bytes, "the notes of a replay");
+        return vw__fail_host_memory(size_bytes, "the notes of a replay");
     memcpy(array, notes->texts, size_bytes);
     *texts = array;
     *count = notes->count;
-    return HR_OK;
+    return VW_OK;
 }

@@ -19,7 +19,7 @@
 #include "analysis/live_bytes.h"
 #include "analysis/player.h"
 #include "analysis/spill_cost.h"
-#include "base/checked_math.h" /* hr__max_u64 */
+#include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -43,51 +43,51 @@ typedef struct live_count {
     uint64_t peak_bytes;
 } live_count;
 
-static void count_live(live_count *count, const hr__script_op *op, live_rules rules)
+static void count_live(live_count *count, const vw__script_op *op, live_rules rules)
 {
-    if (op->kind == HR__SCRIPT_ALLOC) {
-        uint64_t bytes = hr__live_bytes_of(op->size_bytes);
-        count->slot_bytes[op->slot] = bytes != HR__UNKNOWN_BYTES ? bytes : 0;
+    if (op->kind == VW__SCRIPT_ALLOC) {
+        uint64_t bytes = vw__live_bytes_of(op->size_bytes);
+        count->slot_bytes[op->slot] = bytes != VW__UNKNOWN_BYTES ? bytes : 0;
         count->live_bytes += count->slot_bytes[op->slot];
-        count->peak_bytes = hr__max_u64(count->peak_bytes, count->live_bytes);
-    } else if (op->kind == HR__SCRIPT_FREE ||
-               (op->kind == HR__SCRIPT_FREE_LATER && !rules.waits_for_streams)) {
+        count->peak_bytes = vw__max_u64(count->peak_bytes, count->live_bytes);
+    } else if (op->kind == VW__SCRIPT_FREE ||
+               (op->kind == VW__SCRIPT_FREE_LATER && !rules.waits_for_streams)) {
         count->live_bytes -= count->slot_bytes[op->slot];
         count->slot_bytes[op->slot] = 0;
-    } else if (op->kind == HR__SCRIPT_FREE_LATER) {
+    } else if (op->kind == VW__SCRIPT_FREE_LATER) {
         count->user_bytes[op->user] = count->slot_bytes[op->slot];
         count->slot_bytes[op->slot] = 0;
-    } else if (op->kind == HR__SCRIPT_COMPLETE) {
+    } else if (op->kind == VW__SCRIPT_COMPLETE) {
         count->live_bytes -= count->user_bytes[op->user];
         count->user_bytes[op->user] = 0;
-    } else if (op->kind == HR__SCRIPT_OOM && rules.serves_failed) {
-        uint64_t bytes = hr__live_bytes_of(op->size_bytes);
-        if (bytes != HR__UNKNOWN_BYTES)
-            count->peak_bytes = hr__max_u64(count->peak_bytes, count->live_bytes + bytes);
+    } else if (op->kind == VW__SCRIPT_OOM && rules.serves_failed) {
+        uint64_t bytes = vw__live_bytes_of(op->size_bytes);
+        if (bytes != VW__UNKNOWN_BYTES)
+            count->peak_bytes = vw__max_u64(count->peak_bytes, count->live_bytes + bytes);
     }
 }
 
-static hr_status find_peak(const hr__script *script, size_t op_end, live_rules rules, uint64_t *out)
+static vw_status find_peak(const vw__script *script, size_t op_end, live_rules rules, uint64_t *out)
 {
     live_count count = {
-        .slot_bytes = hr__host_alloc_zeroed(script->slot_count, sizeof(uint64_t)),
-        .user_bytes = hr__host_alloc_zeroed(script->user_count, sizeof(uint64_t)),
+        .slot_bytes = vw__host_alloc_zeroed(script->slot_count, sizeof(uint64_t)),
+        .user_bytes = vw__host_alloc_zeroed(script->user_count, sizeof(uint64_t)),
     };
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     if (count.slot_bytes == NULL || count.user_bytes == NULL) {
-        status = hr__fail_host_memory((script->slot_count + script->user_count) * sizeof(uint64_t),
+        status = vw__fail_host_memory((script->slot_count + script->user_count) * sizeof(uint64_t),
                                       "counting live bytes");
     } else {
         for (size_t i = 0; i < op_end; i++)
             count_live(&count, &script->ops[i], rules);
         *out = count.peak_bytes;
     }
-    hr__host_free(count.slot_bytes);
-    hr__host_free(count.user_bytes);
+    vw__host_free(count.slot_bytes);
+    vw__host_free(count.user_bytes);
     return status;
 }
 
-hr_status hr__replay_least_bytes(const hr__script *script, uint64_t *out)
+vw_status vw__replay_least_bytes(const vw__script *script, uint64_t *out)
 {
     return find_peak(script, script->op_count, (live_rules){false, false}, out);
 }
@@ -95,45 +95,45 @@ hr_status hr__replay_least_bytes(const hr__script *script, uint64_t *out)
 /* ---- playing --------------------------------------------------------------------------------- */
 
 typedef struct run_state {
-    const hr__replay_work *work;
-    const hr__replay_progress *progress; /* or NULL */
-    hr__player player;
-    hr_replay_result *result;
-    hr__replay_setting setting;
+    const vw__replay_work *work;
+    const vw__replay_progress *progress; /* or NULL */
+    vw__player player;
+    vw_replay_result *result;
+    vw__replay_setting setting;
     bool is_trial;
     size_t settled_op;                   /* the first after a quarter of the events */
     uint64_t settled_from_ns;            /* spent in the driver before it */
-    const hr__replay_listener *listener; /* or NULL */
+    const vw__replay_listener *listener; /* or NULL */
     uint64_t heard_bytes, heard_peak_bytes;
-    hr__follow follow;
+    vw__follow follow;
     bool has_diverged; /* at followed[follow.next]: not as recorded */
     size_t next;       /* operation */
     bool is_over;
 } run_state;
 
-hr_status hr__replay_tell(const hr__replay_progress *progress, double done)
+vw_status vw__replay_tell(const vw__replay_progress *progress, double done)
 {
     if (progress == NULL || progress->progress == NULL)
-        return HR_OK;
+        return VW_OK;
     double all_done = progress->base + progress->share * done;
     return progress->progress(progress->context, all_done < 1.0 ? all_done : 1.0)
-               ? HR_OK
-               : hr__fail(HR_ERR_WRONG_STATE, "the replay was stopped");
+               ? VW_OK
+               : vw__fail(VW_ERR_WRONG_STATE, "the replay was stopped");
 }
 
-static void note_first_oom(run_state *run, const hr__script_op *op, hr_status status)
+static void note_first_oom(run_state *run, const vw__script_op *op, vw_status status)
 {
-    hr_replay_result *result = run->result;
-    hr_oom_report report = {.struct_size = sizeof report};
+    vw_replay_result *result = run->result;
+    vw_oom_report report = {.struct_size = sizeof report};
     if (result->has_oom)
         return;
     result->has_oom = true;
     result->is_complete = false;
-    result->oom_event = op->end_event == HR__BEFORE_RECORDING || op->end_event == 0
-                            ? HR_UNKNOWN
+    result->oom_event = op->end_event == VW__BEFORE_RECORDING || op->end_event == 0
+                            ? VW_UNKNOWN
                             : op->end_event - 1;
     result->oom_tried_bytes = op->size_bytes;
-    if (status == HR_ERR_TOO_LARGE || hr_last_out_of_memory(&report) != HR_OK)
+    if (status == VW_ERR_TOO_LARGE || vw_last_out_of_memory(&report) != VW_OK)
         return;
     result->oom_tried_bytes = report.segment_bytes;
     result->oom_reserved_bytes = report.reserved_bytes;
@@ -141,24 +141,24 @@ static void note_first_oom(run_state *run, const hr__script_op *op, hr_status st
 }
 
 /* An operation failed: does the run go on behind it? */
-static hr_status judge_failure(run_state *run, size_t stopped, hr_status status)
+static vw_status judge_failure(run_state *run, size_t stopped, vw_status status)
 {
-    const hr__script_op *op = &run->work->script.ops[stopped];
-    bool failed_before = op->kind == HR__SCRIPT_OOM;
-    if (status == HR_ERR_TOO_LARGE && !failed_before)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+    const vw__script_op *op = &run->work->script.ops[stopped];
+    bool failed_before = op->kind == VW__SCRIPT_OOM;
+    if (status == VW_ERR_TOO_LARGE && !failed_before)
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "event %" PRIu32 " claims that a request of %" PRIu64
                         " bytes was served: less than 2^60 bytes is expected",
                         op->end_event - 1, op->size_bytes);
-    if (status != HR_ERR_OUT_OF_MEMORY && status != HR_ERR_REJECTED && status != HR_ERR_TOO_LARGE)
+    if (status != VW_ERR_OUT_OF_MEMORY && status != VW_ERR_REJECTED && status != VW_ERR_TOO_LARGE)
         return status;
     note_first_oom(run, op, status);
     run->is_over = !failed_before || run->is_trial;
     run->next = run->is_over ? stopped : stopped + 1;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status play_up_to(run_state *run, size_t end)
+static vw_status play_up_to(run_state *run, size_t end)
 {
     size_t op_count = run->work->script.op_count;
     while (run->next < end && !run->is_over) {
@@ -168,38 +168,38 @@ static hr_status play_up_to(run_state *run, size_t end)
         if (run->progress != NULL && part_end - run->next > OPS_BETWEEN_REPORTS)
             part_end = run->next + OPS_BETWEEN_REPORTS;
         size_t stopped = run->next;
-        hr_status status = hr__player_play(&run->player, run->next, part_end, &stopped);
+        vw_status status = vw__player_play(&run->player, run->next, part_end, &stopped);
         run->next = stopped;
-        if (status != HR_OK)
-            HR__TRY(judge_failure(run, stopped, status));
+        if (status != VW_OK)
+            VW__TRY(judge_failure(run, stopped, status));
         if (run->next == run->settled_op)
             run->settled_from_ns = *run->player.elapsed_ns;
-        HR__TRY(hr__replay_tell(run->progress, (double)run->next / (double)op_count));
+        VW__TRY(vw__replay_tell(run->progress, (double)run->next / (double)op_count));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Under the recorded settings, as long as the pool does what PyTorch did, it gets the addresses
  * that PyTorch got. An address that it does not take would be given to somebody else, so where it
  * stops doing so is found out by one run, and kept to by another. */
-static hr_status play_followed(run_state *run)
+static vw_status play_followed(run_state *run)
 {
-    hr__follow *follow = &run->follow;
+    vw__follow *follow = &run->follow;
     for (; follow->next < follow->end && !run->is_over; follow->next++) {
         size_t op = follow->work->followed[follow->next].op;
-        HR__TRY(play_up_to(run, op));
+        VW__TRY(play_up_to(run, op));
         if (run->is_over)
-            return HR_OK;
-        hr_status status = hr__follow_dictate(follow, run->player.device);
-        if (status == HR_OK)
+            return VW_OK;
+        vw_status status = vw__follow_dictate(follow, run->player.device);
+        if (status == VW_OK)
             status = play_up_to(run, op + 1);
         run->has_diverged =
-            status == HR_ERR_INVALID_ARGUMENT || /* an address it cannot have */
-            (status == HR_OK && !run->is_over && !hr__follow_agrees(follow, run->player.device));
-        if (status != HR_OK || run->has_diverged)
-            return run->has_diverged ? HR_OK : status;
+            status == VW_ERR_INVALID_ARGUMENT || /* an address it cannot have */
+            (status == VW_OK && !run->is_over && !vw__follow_agrees(follow, run->player.device));
+        if (status != VW_OK || run->has_diverged)
+            return run->has_diverged ? VW_OK : status;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Without a place to spill to, the ends of steps mean nothing to the pool. */
@@ -208,25 +208,25 @@ static bool has_steps(const run_state *run)
     return run->setting.spill_bytes != 0;
 }
 
-static hr_status play_all(run_state *run)
+static vw_status play_all(run_state *run)
 {
-    const hr__replay_work *work = run->work;
-    HR__TRY(play_followed(run));
+    const vw__replay_work *work = run->work;
+    VW__TRY(play_followed(run));
     if (run->has_diverged)
-        return HR_OK;
+        return VW_OK;
     size_t next_trim = 0, next_step = 0, step_count = has_steps(run) ? work->step_count : 0;
     while (next_trim < work->trim_count || next_step < step_count) {
         size_t trim_op = next_trim < work->trim_count ? work->trims[next_trim] : SIZE_MAX;
         size_t step_op = next_step < step_count ? work->steps[next_step] : SIZE_MAX;
-        HR__TRY(play_up_to(run, step_op < trim_op ? step_op : trim_op));
+        VW__TRY(play_up_to(run, step_op < trim_op ? step_op : trim_op));
         if (run->is_over)
-            return HR_OK;
+            return VW_OK;
         if (step_op <= trim_op) {
-            HR__TRY(hr__player_mark_step(&run->player));
+            VW__TRY(vw__player_mark_step(&run->player));
             next_step++;
         }
         if (trim_op <= step_op) {
-            HR__TRY(hr__player_trim(&run->player));
+            VW__TRY(vw__player_trim(&run->player));
             run->result->trims++;
             next_trim++;
         }
@@ -239,128 +239,128 @@ static hr_status play_all(run_state *run)
 /* Events before the operation at which the run ended. */
 static uint64_t events_done(const run_state *run)
 {
-    const hr__script *script = &run->work->script;
+    const vw__script *script = &run->work->script;
     if (run->next >= script->op_count)
         return script->trace->event_count;
     uint32_t first = script->ops[run->next].first_event;
-    return first == HR__BEFORE_RECORDING ? 0 : first;
+    return first == VW__BEFORE_RECORDING ? 0 : first;
 }
 
-static size_t settled_event(const hr__script *script)
+static size_t settled_event(const vw__script *script)
 {
     return script->trace->event_count / SETTLED_AFTER_SHARE;
 }
 
-static size_t find_settled_op(const hr__script *script)
+static size_t find_settled_op(const vw__script *script)
 {
     size_t first_event = settled_event(script), op = 0;
-    while (op < script->op_count && (script->ops[op].first_event == HR__BEFORE_RECORDING ||
+    while (op < script->op_count && (script->ops[op].first_event == VW__BEFORE_RECORDING ||
                                      script->ops[op].first_event < first_event))
         op++;
     return op;
 }
 
-uint64_t hr__replay_duration_ns(const hr__model_trace *trace, size_t first_event, size_t end_event)
+uint64_t vw__replay_duration_ns(const vw__model_trace *trace, size_t first_event, size_t end_event)
 {
     uint64_t duration_ns;
     if (end_event <= first_event)
-        return HR_UNKNOWN;
+        return VW_UNKNOWN;
     int64_t first_us = trace->events[first_event].time_us;
     int64_t last_us = trace->events[end_event - 1].time_us;
-    if (first_us == HR__UNKNOWN_TIME || last_us == HR__UNKNOWN_TIME || first_us < 0 ||
+    if (first_us == VW__UNKNOWN_TIME || last_us == VW__UNKNOWN_TIME || first_us < 0 ||
         last_us <= first_us ||
-        !hr__mul_u64((uint64_t)(last_us - first_us), NS_PER_US, &duration_ns))
-        return HR_UNKNOWN;
+        !vw__mul_u64((uint64_t)(last_us - first_us), NS_PER_US, &duration_ns))
+        return VW_UNKNOWN;
     return duration_ns;
 }
 
 static void fill_settled(const run_state *run)
 {
-    const hr__script *script = &run->work->script;
-    hr_replay_result *result = run->result;
-    result->settled_device_ns = HR_UNKNOWN;
-    result->settled_duration_ns = HR_UNKNOWN;
+    const vw__script *script = &run->work->script;
+    vw_replay_result *result = run->result;
+    result->settled_device_ns = VW_UNKNOWN;
+    result->settled_duration_ns = VW_UNKNOWN;
     if (run->is_trial || run->next < run->settled_op)
         return;
     result->settled_device_ns = *run->player.elapsed_ns - run->settled_from_ns;
     result->settled_duration_ns =
-        hr__replay_duration_ns(script->trace, settled_event(script), (size_t)result->events_done);
+        vw__replay_duration_ns(script->trace, settled_event(script), (size_t)result->events_done);
 }
 
-static void fill_spilled(const run_state *run, const hr_paged_stats *paged)
+static void fill_spilled(const run_state *run, const vw_paged_stats *paged)
 {
-    const hr__player_spill *spill = &run->player.spill;
-    hr_replay_result *result = run->result;
+    const vw__player_spill *spill = &run->player.spill;
+    vw_replay_result *result = run->result;
     result->peak_spilled_bytes = paged->peak_spilled_bytes;
     result->spills = paged->spills;
     result->all_spilled_bytes = paged->all_spilled_bytes;
     result->returns = paged->returns;
     result->returned_bytes = paged->returned_bytes;
-    result->peak_host_bytes = hr__max_u64(spill->peak_host_bytes, paged->host_handle_bytes);
+    result->peak_host_bytes = vw__max_u64(spill->peak_host_bytes, paged->host_handle_bytes);
     result->spill_wait_ns = spill->wait_ns;
     result->is_step_cost_settled = spill->is_settled;
     if (spill->step_count != 0)
-        result->step_cost_ns = hr__spill_touch_ns(spill->sum_touched_bytes / spill->step_count) +
+        result->step_cost_ns = vw__spill_touch_ns(spill->sum_touched_bytes / spill->step_count) +
                                spill->sum_wait_ns / spill->step_count;
     else if (has_steps(run) && !spill->has_begun && run->work->step_count != 0)
         result->step_cost_ns = 0;
 }
 
 /* Only an engine of our own moves anything. */
-static hr_status fill_moved(const run_state *run)
+static vw_status fill_moved(const run_state *run)
 {
-    hr_paged_stats paged = {.struct_size = sizeof paged};
+    vw_paged_stats paged = {.struct_size = sizeof paged};
     if (run->setting.engine == NULL)
-        return HR_OK;
-    HR__TRY(hr_pool_get_paged_stats(run->player.pool, &paged));
+        return VW_OK;
+    VW__TRY(vw_pool_get_paged_stats(run->player.pool, &paged));
     run->result->moved_bytes = paged.moved_bytes;
     run->result->copied_bytes = paged.copied_bytes;
     fill_spilled(run, &paged);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status fill_result(run_state *run)
+static vw_status fill_result(run_state *run)
 {
-    const hr__script *script = &run->work->script;
-    hr_replay_result *result = run->result;
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    hr_device_calls calls;
-    HR__TRY(hr_pool_get_stats(run->player.pool, &stats));
-    HR__TRY(hr_device_get_calls(run->player.device, &calls));
+    const vw__script *script = &run->work->script;
+    vw_replay_result *result = run->result;
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    vw_device_calls calls;
+    VW__TRY(vw_pool_get_stats(run->player.pool, &stats));
+    VW__TRY(vw_device_get_calls(run->player.device, &calls));
     result->events_done = events_done(run);
     result->peak_reserved_bytes = (uint64_t)stats.reserved_bytes.all.peak;
     result->peak_allocated_bytes = (uint64_t)stats.allocated_bytes.all.peak;
     result->retries = (uint64_t)stats.num_alloc_retries;
     result->is_past_recorded_oom = run->player.served_oom_count != 0;
-    result->calls = (hr_replay_calls){
-        .alloc = calls.count[HR_DEVICE_CALL_TAKE],
-        .free = calls.count[HR_DEVICE_CALL_GIVE_BACK],
-        .create = calls.count[HR_DEVICE_CALL_CREATE],
-        .release = calls.count[HR_DEVICE_CALL_RELEASE],
-        .map = calls.count[HR_DEVICE_CALL_MAP],
-        .unmap = calls.count[HR_DEVICE_CALL_UNMAP],
-        .set_access = calls.count[HR_DEVICE_CALL_SET_ACCESS],
+    result->calls = (vw_replay_calls){
+        .alloc = calls.count[VW_DEVICE_CALL_TAKE],
+        .free = calls.count[VW_DEVICE_CALL_GIVE_BACK],
+        .create = calls.count[VW_DEVICE_CALL_CREATE],
+        .release = calls.count[VW_DEVICE_CALL_RELEASE],
+        .map = calls.count[VW_DEVICE_CALL_MAP],
+        .unmap = calls.count[VW_DEVICE_CALL_UNMAP],
+        .set_access = calls.count[VW_DEVICE_CALL_SET_ACCESS],
     };
     result->device_ns = calls.elapsed_ns;
     result->longest_stall_ns = run->player.longest_stall_ns;
     fill_settled(run);
-    HR__TRY(fill_moved(run));
+    VW__TRY(fill_moved(run));
     result->peak_live_bytes = script->peak_live_bytes;
     bool has_served_all = result->is_past_recorded_oom && !result->has_oom;
     if ((run->next < script->op_count || has_served_all) && !run->is_trial)
-        HR__TRY(find_peak(script, run->next, (live_rules){true, has_served_all},
+        VW__TRY(find_peak(script, run->next, (live_rules){true, has_served_all},
                           &result->peak_live_bytes));
     if (result->peak_live_bytes != 0)
         result->ratio = (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The device was called. A peak may have come and gone within the operation. */
 static void tell_listener(void *context, size_t op)
 {
     run_state *run = context;
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    if (hr_pool_get_stats(run->player.pool, &stats) != HR_OK)
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    if (vw_pool_get_stats(run->player.pool, &stats) != VW_OK)
         return; /* of a pool that is there it cannot fail */
     uint64_t bytes = (uint64_t)stats.reserved_bytes.all.current;
     uint64_t peak_bytes = (uint64_t)stats.reserved_bytes.all.peak;
@@ -372,10 +372,10 @@ static void tell_listener(void *context, size_t op)
     run->heard_peak_bytes = peak_bytes;
 }
 
-static hr_status start_player(run_state *run, hr__card card)
+static vw_status start_player(run_state *run, vw__card card)
 {
-    const hr__replay_work *work = run->work;
-    const hr__player_options options = {
+    const vw__replay_work *work = run->work;
+    const vw__player_options options = {
         .engine = run->setting.engine,
         .torch_version = work->torch_version,
         .conf = run->setting.conf,
@@ -390,95 +390,95 @@ static hr_status start_player(run_state *run, hr__card card)
     };
     if (run->listener != NULL)
         run->listener->begin(run->listener->context);
-    hr_status status = hr__player_init(&run->player, &work->script, &options);
-    if (status == HR_ERR_BAD_SETTING) {
+    vw_status status = vw__player_init(&run->player, &work->script, &options);
+    if (status == VW_ERR_BAD_SETTING) {
         char words[256];
-        (void)snprintf(words, sizeof words, "%s", hr_last_error());
-        return hr__fail(HR_ERR_BAD_SETTING, "\"%s\" cannot be used with PyTorch %s: %s",
+        (void)snprintf(words, sizeof words, "%s", vw_last_error());
+        return vw__fail(VW_ERR_BAD_SETTING, "\"%s\" cannot be used with PyTorch %s: %s",
                         run->setting.conf, work->torch_version, words);
     }
-    if (status == HR_OK && card.fraction == 1.0) { /* through 2.9 this sets a limit too */
-        status = hr_pool_set_fraction(run->player.pool, 1.0);
-        if (status != HR_OK)
-            hr__player_deinit(&run->player);
+    if (status == VW_OK && card.fraction == 1.0) { /* through 2.9 this sets a limit too */
+        status = vw_pool_set_fraction(run->player.pool, 1.0);
+        if (status != VW_OK)
+            vw__player_deinit(&run->player);
     }
     return status;
 }
 
 /* Follows the recording up to followed[`*follow_end`]; less where it diverged before. `plan` has
  * what does not change from run to run. */
-static hr_status run_once(const run_state *plan, hr__card card, size_t *follow_end,
-                          hr_replay_result *result)
+static vw_status run_once(const run_state *plan, vw__card card, size_t *follow_end,
+                          vw_replay_result *result)
 {
     run_state run = *plan;
     run.result = result;
     run.settled_op = plan->is_trial ? SIZE_MAX : find_settled_op(&plan->work->script);
-    run.follow = (hr__follow){.work = plan->work, .end = *follow_end};
-    HR__TRY(start_player(&run, card));
-    hr_status status = play_all(&run);
+    run.follow = (vw__follow){.work = plan->work, .end = *follow_end};
+    VW__TRY(start_player(&run, card));
+    vw_status status = play_all(&run);
     if (run.has_diverged)
         *follow_end = run.follow.next;
-    else if (status == HR_OK)
+    else if (status == VW_OK)
         status = fill_result(&run);
-    hr__player_deinit(&run.player);
+    vw__player_deinit(&run.player);
     return status;
 }
 
-static hr_status run_to_the_end(const run_state *plan, hr__card card, hr_replay_result *out)
+static vw_status run_to_the_end(const run_state *plan, vw__card card, vw_replay_result *out)
 {
-    const hr__replay_work *work = plan->work;
+    const vw__replay_work *work = plan->work;
     const char *conf = plan->setting.conf;
-    const hr_replay_result fresh = {
+    const vw_replay_result fresh = {
         .policy = out->policy,
         .conf = conf,
         .card_bytes = card.shown_bytes,
         .is_complete = true,
-        .smallest_card_bytes = HR_UNKNOWN,
-        .step_cost_ns = HR_UNKNOWN,
+        .smallest_card_bytes = VW_UNKNOWN,
+        .step_cost_ns = VW_UNKNOWN,
     };
     bool is_followed = plan->setting.engine == NULL && work->followed_count != 0 &&
                        work->trim_count == 0 && !work->skips_empty_cache &&
                        strcmp(conf, work->recorded_conf) == 0;
     size_t wanted_end = is_followed ? work->followed_count : 0, follow_end = wanted_end;
-    hr_replay_result result = fresh;
-    HR__TRY(run_once(plan, card, &follow_end, &result));
+    vw_replay_result result = fresh;
+    VW__TRY(run_once(plan, card, &follow_end, &result));
     if (follow_end != wanted_end) { /* what was done counts as all of it: progress only rises */
-        const hr__replay_progress nobody = {.progress = NULL};
-        hr__replay_progress rest = plan->progress != NULL ? *plan->progress : nobody;
+        const vw__replay_progress nobody = {.progress = NULL};
+        vw__replay_progress rest = plan->progress != NULL ? *plan->progress : nobody;
         run_state again = *plan;
         rest.base += rest.share;
         rest.share = 0.0;
         again.progress = &rest;
         result = fresh;
-        HR__TRY(run_once(&again, card, &follow_end, &result));
+        VW__TRY(run_once(&again, card, &follow_end, &result));
     }
     *out = result;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__replay_run(const hr__replay_work *work, hr__replay_setting setting, hr__card card,
-                         bool is_trial, const hr__replay_progress *progress, hr_replay_result *out)
+vw_status vw__replay_run(const vw__replay_work *work, vw__replay_setting setting, vw__card card,
+                         bool is_trial, const vw__replay_progress *progress, vw_replay_result *out)
 {
     const run_state plan = {
         .work = work, .setting = setting, .is_trial = is_trial, .progress = progress};
     return run_to_the_end(&plan, card, out);
 }
 
-hr_status hr__replay_run_heard(const hr__replay_work *work, hr__replay_setting setting,
-                               hr__card card, const hr__replay_listener *listener,
-                               const hr__replay_progress *progress, hr_replay_result *out)
+vw_status vw__replay_run_heard(const vw__replay_work *work, vw__replay_setting setting,
+                               vw__card card, const vw__replay_listener *listener,
+                               const vw__replay_progress *progress, vw_replay_result *out)
 {
     const run_state plan = {
         .work = work, .setting = setting, .listener = listener, .progress = progress};
     return run_to_the_end(&plan, card, out);
 }
 
-hr_status hr__replay_follow_length(const hr__replay_work *work, hr__card card, size_t *out)
+vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, size_t *out)
 {
-    hr__replay_work as_recorded = *work; /* shares everything */
-    hr_replay_result result = {.is_complete = true};
+    vw__replay_work as_recorded = *work; /* shares everything */
+    vw_replay_result result = {.is_complete = true};
     const run_state plan = {
-        .work = &as_recorded, .setting = hr__torch_setting(work->recorded_conf), .is_trial = true};
+        .work = &as_recorded, .setting = vw__torch_setting(work->recorded_conf), .is_trial = true};
     as_recorded.skips_empty_cache = false;
     *out = work->followed_count;
     return run_once(&plan, card, out, &result);

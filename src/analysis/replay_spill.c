@@ -1,7 +1,7 @@
 /* replay_spill.c - what a run that spills is told of the program: its steps, which blocks are an
  * optimizer's state, and which are weights.
  *
- * A program under headroom's allocator says all three itself (hr_pool_mark_step(), hr_advise()):
+ * A program under vramwise's allocator says all three itself (vw_pool_mark_step(), vw_advise()):
  * the Python package does so for it, and advises an optimizer's state as cold and the weights that
  * an optimizer is given as hot. Of a recording they are concluded, by the rules that everything
  * else goes by: steps.h, and roles.h for blocks that an optimizer made and kept, and for weights.
@@ -32,10 +32,10 @@ typedef struct early_block {
 } early_block;
 
 typedef struct advice_search {
-    const hr__script *script;
-    const hr__timeline *timeline;
-    const hr__roles *roles;
-    uint8_t *advice;    /* by operation: hr_advice */
+    const vw__script *script;
+    const vw__timeline *timeline;
+    const vw__roles *roles;
+    uint8_t *advice;    /* by operation: vw_advice */
     uint8_t *advice_at; /* owned; by instant: of the block that begins there */
     early_block *early; /* owned; by rising address */
     size_t early_count;
@@ -47,7 +47,7 @@ static int compare_early(const void *left, const void *right)
     return (one->address > other->address) - (one->address < other->address);
 }
 
-static size_t count_early(const hr__timeline *timeline)
+static size_t count_early(const vw__timeline *timeline)
 {
     size_t count = 0;
     for (size_t i = 0; i < timeline->lifetime_count; i++)
@@ -57,27 +57,27 @@ static size_t count_early(const hr__timeline *timeline)
 
 /* Is there an optimizer that has the weights? Its step need not ask for memory: what is seen of it
  * then is that gradients are computed for it. */
-static bool is_training(const hr__roles *roles)
+static bool is_training(const vw__roles *roles)
 {
     size_t i = 0;
-    while (i < roles->pass_count && roles->passes[i].kind != HR__PASS_BACKWARD &&
-           roles->passes[i].kind != HR__PASS_OPTIMIZER)
+    while (i < roles->pass_count && roles->passes[i].kind != VW__PASS_BACKWARD &&
+           roles->passes[i].kind != VW__PASS_OPTIMIZER)
         i++;
     return i < roles->pass_count;
 }
 
 static uint8_t advice_for(uint8_t role, bool trains)
 {
-    if (role == HR__ROLE_OPTIMIZER)
-        return HR_ADVISE_COLD;
-    return role == HR__ROLE_WEIGHTS && trains ? HR_ADVISE_HOT : HR_ADVISE_NORMAL;
+    if (role == VW__ROLE_OPTIMIZER)
+        return VW_ADVISE_COLD;
+    return role == VW__ROLE_WEIGHTS && trains ? VW_ADVISE_HOT : VW_ADVISE_NORMAL;
 }
 
 static void read_lifetimes(advice_search *search)
 {
     bool trains = is_training(search->roles);
     for (size_t i = 0; i < search->timeline->lifetime_count; i++) {
-        const hr__lifetime *lifetime = &search->timeline->lifetimes[i];
+        const vw__lifetime *lifetime = &search->timeline->lifetimes[i];
         uint8_t advice = advice_for(search->roles->roles[i], trains);
         if (lifetime->begin == 0)
             search->early[search->early_count++] =
@@ -94,26 +94,26 @@ static uint8_t early_advice(const advice_search *search, size_t place, uint64_t 
 {
     bool counts_alike = search->early_count == search->script->initial_count &&
                         place < search->early_count &&
-                        search->early[place].size_bytes == hr__live_bytes_of(size_bytes);
-    return counts_alike ? search->early[place].advice : HR_ADVISE_NORMAL;
+                        search->early[place].size_bytes == vw__live_bytes_of(size_bytes);
+    return counts_alike ? search->early[place].advice : VW_ADVISE_NORMAL;
 }
 
 static void advise_operations(advice_search *search)
 {
-    const hr__script *script = search->script;
+    const vw__script *script = search->script;
     size_t early_place = 0;
     for (size_t i = 0; i < script->op_count; i++) {
-        const hr__script_op *op = &script->ops[i];
-        if (op->kind != HR__SCRIPT_ALLOC || op->size_bytes == 0)
+        const vw__script_op *op = &script->ops[i];
+        if (op->kind != VW__SCRIPT_ALLOC || op->size_bytes == 0)
             continue;
-        search->advice[i] = op->first_event == HR__BEFORE_RECORDING
+        search->advice[i] = op->first_event == VW__BEFORE_RECORDING
                                 ? early_advice(search, early_place++, op->size_bytes)
                                 : search->advice_at[op->end_event];
     }
 }
 
-static hr_status find_advice(hr__replay_work *work, const hr__timeline *timeline,
-                             const hr__roles *roles)
+static vw_status find_advice(vw__replay_work *work, const vw__timeline *timeline,
+                             const vw__roles *roles)
 {
     size_t instant_count = timeline->trace->event_count + 1;
     size_t early_count = count_early(timeline);
@@ -121,41 +121,41 @@ static hr_status find_advice(hr__replay_work *work, const hr__timeline *timeline
         .script = &work->script,
         .timeline = timeline,
         .roles = roles,
-        .advice = hr__host_alloc_zeroed(work->script.op_count + 1, sizeof(uint8_t)),
-        .advice_at = hr__host_alloc_zeroed(instant_count, sizeof(uint8_t)),
-        .early = hr__host_alloc_zeroed(early_count + 1, sizeof(early_block)),
+        .advice = vw__host_alloc_zeroed(work->script.op_count + 1, sizeof(uint8_t)),
+        .advice_at = vw__host_alloc_zeroed(instant_count, sizeof(uint8_t)),
+        .early = vw__host_alloc_zeroed(early_count + 1, sizeof(early_block)),
     };
     work->advice = search.advice;
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     if (search.advice == NULL || search.advice_at == NULL || search.early == NULL) {
-        status = hr__fail_host_memory(work->script.op_count + instant_count +
+        status = vw__fail_host_memory(work->script.op_count + instant_count +
                                           early_count * sizeof(early_block),
                                       "what blocks are advised as");
     } else {
         read_lifetimes(&search);
         advise_operations(&search);
     }
-    hr__host_free(search.advice_at);
-    hr__host_free(search.early);
+    vw__host_free(search.advice_at);
+    vw__host_free(search.early);
     return status;
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static hr_status place_steps(hr__replay_work *work, const hr__steps *steps)
+static vw_status place_steps(vw__replay_work *work, const vw__steps *steps)
 {
-    work->steps = hr__host_alloc_zeroed(steps->end_count + 1, sizeof *work->steps);
+    work->steps = vw__host_alloc_zeroed(steps->end_count + 1, sizeof *work->steps);
     if (work->steps == NULL)
-        return hr__fail_host_memory(steps->end_count * sizeof *work->steps, "the ends of steps");
+        return vw__fail_host_memory(steps->end_count * sizeof *work->steps, "the ends of steps");
     work->step_count =
-        hr__replay_place_ends(&work->script, steps->ends, steps->end_count, 1, work->steps);
-    return HR_OK;
+        vw__replay_place_ends(&work->script, steps->ends, steps->end_count, 1, work->steps);
+    return VW_OK;
 }
 
-hr_status hr__replay_work_add_spill_by(hr__replay_work *work, const hr__timeline *timeline,
-                                       const hr__steps *steps, const hr__roles *roles)
+vw_status vw__replay_work_add_spill_by(vw__replay_work *work, const vw__timeline *timeline,
+                                       const vw__steps *steps, const vw__roles *roles)
 {
-    HR__TRY(place_steps(work, steps));
+    VW__TRY(place_steps(work, steps));
     return find_advice(work, timeline, roles);
 }
 
@@ -166,70 +166,70 @@ typedef struct advised {
     uint64_t bytes;
 } advised;
 
-static advised count_advised(const hr__replay_work *work, hr_advice advice)
+static advised count_advised(const vw__replay_work *work, vw_advice advice)
 {
     advised found = {0, 0};
     for (size_t i = 0; i < work->script.op_count; i++) {
         if (work->advice[i] != (uint8_t)advice)
             continue;
         found.count += 1;
-        found.bytes += hr__live_bytes_of(work->script.ops[i].size_bytes);
+        found.bytes += vw__live_bytes_of(work->script.ops[i].size_bytes);
     }
     return found;
 }
 
-static void note_advice(const hr__replay_work *work, const hr__steps *steps,
-                        hr__replay_notes *notes)
+static void note_advice(const vw__replay_work *work, const vw__steps *steps,
+                        vw__replay_notes *notes)
 {
-    advised cold = count_advised(work, HR_ADVISE_COLD), hot = count_advised(work, HR_ADVISE_HOT);
-    char text[HR__SIZE_TEXT_BYTES];
+    advised cold = count_advised(work, VW_ADVISE_COLD), hot = count_advised(work, VW_ADVISE_HOT);
+    char text[VW__SIZE_TEXT_BYTES];
     if (steps->end_count == 0)
-        hr__replay_note(notes, "No training step was found in the recording: of what is spilled, "
+        vw__replay_note(notes, "No training step was found in the recording: of what is spilled, "
                                "that which is cold or settled stays there, and what it costs a "
                                "step is not known.");
     if (cold.count != 0)
-        hr__replay_note(notes,
+        vw__replay_note(notes,
                         "%zu blocks of an optimizer's state (%s) are taken to be advised as cold, "
                         "by their stacks: they leave the device first.",
-                        cold.count, hr__format_size(cold.bytes, text));
+                        cold.count, vw__format_size(cold.bytes, text));
     else
-        hr__replay_note(notes, "No block is known to be an optimizer's state: which leave the "
+        vw__replay_note(notes, "No block is known to be an optimizer's state: which leave the "
                                "device first is decided by age.");
     if (hot.count != 0)
-        hr__replay_note(notes,
+        vw__replay_note(notes,
                         "%zu blocks of weights (%s) are taken to be advised as hot, by their "
                         "stacks: they leave the device last.",
-                        hot.count, hr__format_size(hot.bytes, text));
+                        hot.count, vw__format_size(hot.bytes, text));
 }
 
 typedef struct spill_parts {
-    hr__timeline timeline;
-    hr__attribution attribution;
-    hr__steps steps;
-    hr__roles roles;
+    vw__timeline timeline;
+    vw__attribution attribution;
+    vw__steps steps;
+    vw__roles roles;
 } spill_parts;
 
 /* What was made is given back by the caller, also where the rest failed. */
-static hr_status make_parts(const hr__replay_work *work, spill_parts *parts)
+static vw_status make_parts(const vw__replay_work *work, spill_parts *parts)
 {
-    const hr__script *script = &work->script;
-    HR__TRY(hr__timeline_make(script->model, script->trace, &parts->timeline));
-    HR__TRY(hr__attribution_init(&parts->attribution, script->model));
-    HR__TRY(hr__steps_find_in(&parts->timeline, &parts->attribution, &parts->steps));
-    return hr__roles_find(&parts->timeline, &parts->attribution, &parts->steps, &parts->roles);
+    const vw__script *script = &work->script;
+    VW__TRY(vw__timeline_make(script->model, script->trace, &parts->timeline));
+    VW__TRY(vw__attribution_init(&parts->attribution, script->model));
+    VW__TRY(vw__steps_find_in(&parts->timeline, &parts->attribution, &parts->steps));
+    return vw__roles_find(&parts->timeline, &parts->attribution, &parts->steps, &parts->roles);
 }
 
-hr_status hr__replay_work_add_spill(hr__replay_work *work, hr__replay_notes *notes)
+vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__replay_notes *notes)
 {
     spill_parts parts = {.steps.end_count = 0};
-    hr_status status = make_parts(work, &parts);
-    if (status == HR_OK)
-        status = hr__replay_work_add_spill_by(work, &parts.timeline, &parts.steps, &parts.roles);
-    if (status == HR_OK)
+    vw_status status = make_parts(work, &parts);
+    if (status == VW_OK)
+        status = vw__replay_work_add_spill_by(work, &parts.timeline, &parts.steps, &parts.roles);
+    if (status == VW_OK)
         note_advice(work, &parts.steps, notes);
-    hr__roles_deinit(&parts.roles);
-    hr__steps_deinit(&parts.steps);
-    hr__attribution_deinit(&parts.attribution);
-    hr__timeline_deinit(&parts.timeline);
+    vw__roles_deinit(&parts.roles);
+    vw__steps_deinit(&parts.steps);
+    vw__attribution_deinit(&parts.attribution);
+    vw__timeline_deinit(&parts.timeline);
     return status;
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/recording.h" /* hr__recording_trace, hr__recording_version */
+#include "analysis/recording.h" /* vw__recording_trace, vw__recording_version */
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -14,132 +14,132 @@
 
 /* ---- the recorded settings ------------------------------------------------------------------- */
 
-static hr_status find_recorded_conf(hr__replay_work *work, const hr__model *model)
+static vw_status find_recorded_conf(vw__replay_work *work, const vw__model *model)
 {
-    hr__byte_buffer text;
-    hr__byte_buffer_init(&text);
-    hr_status status = hr__recording_conf(model, &text);
-    size_t length = hr__byte_buffer_size(&text);
+    vw__byte_buffer text;
+    vw__byte_buffer_init(&text);
+    vw_status status = vw__recording_conf(model, &text);
+    size_t length = vw__byte_buffer_size(&text);
     work->is_recorded_conf_known = model->settings.is_known;
-    work->recorded_conf = status == HR_OK ? hr__host_alloc(length + 1) : NULL;
+    work->recorded_conf = status == VW_OK ? vw__host_alloc(length + 1) : NULL;
     if (work->recorded_conf != NULL) {
-        memcpy(work->recorded_conf, hr__byte_buffer_text(&text), length);
+        memcpy(work->recorded_conf, vw__byte_buffer_text(&text), length);
         work->recorded_conf[length] = '\0';
-    } else if (status == HR_OK) {
-        status = hr__fail_host_memory(length + 1, "an option string");
+    } else if (status == VW_OK) {
+        status = vw__fail_host_memory(length + 1, "an option string");
     }
-    hr__byte_buffer_deinit(&text);
+    vw__byte_buffer_deinit(&text);
     return status;
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-static void note_script(const hr__replay_work *work, hr__replay_notes *notes)
+static void note_script(const vw__replay_work *work, vw__replay_notes *notes)
 {
-    const hr__script *script = &work->script;
-    char text[HR__SIZE_TEXT_BYTES];
+    const vw__script *script = &work->script;
+    char text[VW__SIZE_TEXT_BYTES];
     if (script->is_truncated)
-        hr__replay_note(
+        vw__replay_note(
             notes,
             "The recording does not begin at the first allocation: what was live "
             "before it (%zu block%s, %s) is allocated first, in the order of addresses.",
             script->initial_count, script->initial_count == 1 ? "" : "s",
-            hr__format_size(script->initial_live_bytes, text));
+            vw__format_size(script->initial_live_bytes, text));
     if (script->has_guessed_pools)
-        hr__replay_note(notes, "The private pool of some segments that were given back before the "
+        vw__replay_note(notes, "The private pool of some segments that were given back before the "
                                "end is not recorded; it was concluded from the requests around "
                                "them.");
     if (script->has_guessed_releases)
-        hr__replay_note(notes, "Without stacks nothing tells an empty_cache() from memory given "
+        vw__replay_note(notes, "Without stacks nothing tells an empty_cache() from memory given "
                                "back inside a request: it was concluded from the events around "
                                "it.");
     if (script->dropped_event_count != 0)
-        hr__replay_note(notes, "Left out, as nothing before fits: %zu event%s.",
+        vw__replay_note(notes, "Left out, as nothing before fits: %zu event%s.",
                         script->dropped_event_count, script->dropped_event_count == 1 ? "" : "s");
 }
 
 /* A conf that this version refuses: written by another version, or by nobody. */
-static hr_status check_recorded_conf(hr__replay_work *work, hr__replay_notes *notes)
+static vw_status check_recorded_conf(vw__replay_work *work, vw__replay_notes *notes)
 {
     bool is_default = false;
-    hr_status status =
-        hr__replay_same_settings(work->torch_version, work->recorded_conf, "", &is_default);
-    work->is_recorded_conf_usable = status == HR_OK;
+    vw_status status =
+        vw__replay_same_settings(work->torch_version, work->recorded_conf, "", &is_default);
+    work->is_recorded_conf_usable = status == VW_OK;
     if (!work->is_recorded_conf_known)
-        hr__replay_note(notes,
+        vw__replay_note(notes,
                         "The recording does not tell its settings (PyTorch 2.3 and later do): "
                         "\"%s\" was assumed.",
                         work->recorded_conf);
-    if (status == HR_ERR_BAD_SETTING || status == HR_ERR_TOO_LARGE) {
-        hr__replay_note(notes,
+    if (status == VW_ERR_BAD_SETTING || status == VW_ERR_TOO_LARGE) {
+        vw__replay_note(notes,
                         "The recorded settings \"%.200s\" cannot be used with PyTorch %s: %s",
-                        work->recorded_conf, work->torch_version, hr_last_error());
-        return HR_OK;
+                        work->recorded_conf, work->torch_version, vw_last_error());
+        return VW_OK;
     }
     return status;
 }
 
-static void note_other_devices(const hr__model *model, const hr__model_trace *trace,
-                               hr__replay_notes *notes)
+static void note_other_devices(const vw__model *model, const vw__model_trace *trace,
+                               vw__replay_notes *notes)
 {
     size_t other_count = 0;
     for (size_t i = 0; i < model->trace_count; i++)
         if (&model->traces[i] != trace && model->traces[i].event_count != 0 &&
-            model->traces[i].device != HR__HOST_DEVICE)
+            model->traces[i].device != VW__HOST_DEVICE)
             other_count++;
     if (other_count != 0)
-        hr__replay_note(notes, "Device %d was replayed; %zu other device%s in the recording.",
+        vw__replay_note(notes, "Device %d was replayed; %zu other device%s in the recording.",
                         trace->device, other_count, other_count == 1 ? " is" : "s are");
 }
 
-hr_status hr__replay_work_init(hr__replay_work *work, const hr__model *model,
-                               const char *wanted_version, int device, hr__replay_notes *notes)
+vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
+                               const char *wanted_version, int device, vw__replay_notes *notes)
 {
-    const hr__model_trace *trace = NULL;
-    *work = (hr__replay_work){.trim_count = 0};
-    HR__TRY(hr__recording_trace(model, device, &trace));
-    HR__TRY(hr__recording_version(model, wanted_version, &work->torch_version));
-    HR__TRY(find_recorded_conf(work, model));
-    hr_status status = check_recorded_conf(work, notes);
-    if (status == HR_OK)
-        status = hr__script_make(model, trace, &work->script);
-    if (status != HR_OK) {
-        hr__host_free(work->recorded_conf);
+    const vw__model_trace *trace = NULL;
+    *work = (vw__replay_work){.trim_count = 0};
+    VW__TRY(vw__recording_trace(model, device, &trace));
+    VW__TRY(vw__recording_version(model, wanted_version, &work->torch_version));
+    VW__TRY(find_recorded_conf(work, model));
+    vw_status status = check_recorded_conf(work, notes);
+    if (status == VW_OK)
+        status = vw__script_make(model, trace, &work->script);
+    if (status != VW_OK) {
+        vw__host_free(work->recorded_conf);
         return status;
     }
-    status = hr__replay_work_add_followed(work);
-    if (status == HR_OK)
-        status = hr__replay_work_add_unsplit(work, notes);
-    if (status != HR_OK) {
-        hr__replay_work_deinit(work);
+    status = vw__replay_work_add_followed(work);
+    if (status == VW_OK)
+        status = vw__replay_work_add_unsplit(work, notes);
+    if (status != VW_OK) {
+        vw__replay_work_deinit(work);
         return status;
     }
     note_other_devices(model, trace, notes);
     note_script(work, notes);
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__replay_work_deinit(hr__replay_work *work)
+void vw__replay_work_deinit(vw__replay_work *work)
 {
-    hr__script_deinit(&work->script);
-    hr__host_free(work->followed);
-    hr__host_free(work->is_unsplit);
-    hr__host_free(work->trims);
-    hr__host_free(work->steps);
-    hr__host_free(work->advice);
-    hr__host_free(work->recorded_conf);
-    *work = (hr__replay_work){.trim_count = 0};
+    vw__script_deinit(&work->script);
+    vw__host_free(work->followed);
+    vw__host_free(work->is_unsplit);
+    vw__host_free(work->trims);
+    vw__host_free(work->steps);
+    vw__host_free(work->advice);
+    vw__host_free(work->recorded_conf);
+    *work = (vw__replay_work){.trim_count = 0};
 }
 
 /* ---- empty_cache() --------------------------------------------------------------------------- */
 
-size_t hr__replay_place_ends(const hr__script *script, const uint32_t *ends, size_t end_count,
+size_t vw__replay_place_ends(const vw__script *script, const uint32_t *ends, size_t end_count,
                              uint64_t every, size_t *out)
 {
     size_t count = 0, next_end = every - 1 < end_count ? (size_t)(every - 1) : end_count;
     for (size_t i = 0; i < script->op_count && next_end < end_count; i++) {
-        const hr__script_op *op = &script->ops[i];
-        if (op->first_event == HR__BEFORE_RECORDING || op->end_event <= ends[next_end])
+        const vw__script_op *op = &script->ops[i];
+        if (op->first_event == VW__BEFORE_RECORDING || op->end_event <= ends[next_end])
             continue;
         out[count++] = i;
         while (next_end < end_count && ends[next_end] < op->end_event)
@@ -148,95 +148,95 @@ size_t hr__replay_place_ends(const hr__script *script, const uint32_t *ends, siz
     return count;
 }
 
-static hr_status add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t every,
-                           const hr__steps *steps, hr__replay_notes *notes)
+static vw_status add_trims(vw__replay_work *work, vw_empty_cache kind, uint64_t every,
+                           const vw__steps *steps, vw__replay_notes *notes)
 {
-    bool is_by_step = kind == HR_EMPTY_CACHE_STEPS;
+    bool is_by_step = kind == VW_EMPTY_CACHE_STEPS;
     size_t end_count = is_by_step ? steps->end_count : steps->phase_end_count;
     if (end_count == 0)
-        return hr__fail(HR_ERR_UNSUPPORTED,
+        return vw__fail(VW_ERR_UNSUPPORTED,
                         "no %s was found in the recording: empty_cache() cannot be put behind it. "
                         "Expected annotations (ProfilerStep#n), stacks of an optimizer, or a low "
                         "of live bytes that comes back",
                         is_by_step ? "training step" : "phase that ends");
-    work->trims = hr__host_alloc_zeroed(end_count, sizeof *work->trims);
+    work->trims = vw__host_alloc_zeroed(end_count, sizeof *work->trims);
     if (work->trims == NULL)
-        return hr__fail_host_memory(end_count * sizeof *work->trims, "the ends of steps");
+        return vw__fail_host_memory(end_count * sizeof *work->trims, "the ends of steps");
     work->trim_count =
-        hr__replay_place_ends(&work->script, is_by_step ? steps->ends : steps->phase_ends,
+        vw__replay_place_ends(&work->script, is_by_step ? steps->ends : steps->phase_ends,
                               end_count, is_by_step && every != 0 ? every : 1, work->trims);
-    hr__replay_note(notes, "%zu call%s of empty_cache() %s put in, at the ends of %s found by %s.",
+    vw__replay_note(notes, "%zu call%s of empty_cache() %s put in, at the ends of %s found by %s.",
                     work->trim_count, work->trim_count == 1 ? "" : "s",
                     work->trim_count == 1 ? "was" : "were", is_by_step ? "steps" : "phases",
                     steps->basis != NULL ? steps->basis : "the trace");
-    return HR_OK;
+    return VW_OK;
 }
 
 /* What the player leaves out, and what it does not. Without either, nothing is different. */
-static void skip_empty_cache(hr__replay_work *work, hr__replay_notes *notes)
+static void skip_empty_cache(vw__replay_work *work, vw__replay_notes *notes)
 {
-    const hr__script *script = &work->script;
+    const vw__script *script = &work->script;
     size_t skipped_count = 0, kept_count = 0;
     for (size_t i = 0; i < script->op_count; i++) {
-        if (script->ops[i].kind != HR__SCRIPT_TRIM)
+        if (script->ops[i].kind != VW__SCRIPT_TRIM)
             continue;
-        skipped_count += script->ops[i].pool == HR__DEFAULT_POOL;
-        kept_count += script->ops[i].pool != HR__DEFAULT_POOL;
+        skipped_count += script->ops[i].pool == VW__DEFAULT_POOL;
+        kept_count += script->ops[i].pool != VW__DEFAULT_POOL;
     }
     work->skips_empty_cache = skipped_count + kept_count != 0;
-    hr__replay_note(notes, "%zu call%s of empty_cache() that gave memory back %s left out.",
+    vw__replay_note(notes, "%zu call%s of empty_cache() that gave memory back %s left out.",
                     skipped_count, skipped_count == 1 ? "" : "s",
                     skipped_count == 1 ? "was" : "were");
     if (kept_count != 0)
-        hr__replay_note(notes,
+        vw__replay_note(notes,
                         "Nothing but one private pool's memory went %zu time%s, as when a MemPool "
                         "is destroyed: that was not left out.",
                         kept_count, kept_count == 1 ? "" : "s");
 }
 
-hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t every,
-                                    hr__replay_notes *notes, uint64_t *step_count)
+vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empty_cache kind, uint64_t every,
+                                    vw__replay_notes *notes, uint64_t *step_count)
 {
-    hr__steps steps;
-    HR__TRY(hr__steps_find(work->script.model, work->script.trace, &steps));
+    vw__steps steps;
+    VW__TRY(vw__steps_find(work->script.model, work->script.trace, &steps));
     *step_count = steps.end_count;
-    hr_status status = HR_OK;
-    if (kind == HR_EMPTY_CACHE_NEVER)
+    vw_status status = VW_OK;
+    if (kind == VW_EMPTY_CACHE_NEVER)
         skip_empty_cache(work, notes);
-    else if (kind != HR_EMPTY_CACHE_AS_RECORDED)
+    else if (kind != VW_EMPTY_CACHE_AS_RECORDED)
         status = add_trims(work, kind, every, &steps, notes);
-    hr__steps_deinit(&steps);
+    vw__steps_deinit(&steps);
     return status;
 }
 
 /* ---- option strings of policies -------------------------------------------------------------- */
 
-hr_status hr__replay_find_conf(const hr__replay_work *work, const char *policy,
+vw_status vw__replay_find_conf(const vw__replay_work *work, const char *policy,
                                const char *own_conf, const char **out)
 {
-    const hr__policy *found = hr__policy_find(policy);
+    const vw__policy *found = vw__policy_find(policy);
     if (found == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "unknown policy \"%s\": " HR__POLICY_NAMES " is expected", policy);
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "unknown policy \"%s\": " VW__POLICY_NAMES " is expected", policy);
     bool is_recorded = strcmp(found->name, "recorded") == 0;
     const char *conf = is_recorded ? work->recorded_conf : found->conf;
     *out = conf != NULL ? conf : own_conf;
-    return *out != NULL ? HR_OK
-                        : hr__fail(HR_ERR_INVALID_ARGUMENT, "policy conf needs an option string");
+    return *out != NULL ? VW_OK
+                        : vw__fail(VW_ERR_INVALID_ARGUMENT, "policy conf needs an option string");
 }
 
-hr_status hr__replay_check_recorded(const hr__replay_work *work, bool is_version_asked_for)
+vw_status vw__replay_check_recorded(const vw__replay_work *work, bool is_version_asked_for)
 {
     if (work->is_recorded_conf_usable)
-        return HR_OK;
-    return hr__fail(is_version_asked_for ? HR_ERR_BAD_SETTING : HR_ERR_CORRUPT_FILE,
+        return VW_OK;
+    return vw__fail(is_version_asked_for ? VW_ERR_BAD_SETTING : VW_ERR_CORRUPT_FILE,
                     "expected settings that PyTorch %s can use, found \"%.200s\" in the recording",
                     work->torch_version, work->recorded_conf);
 }
 
 /* ---- settings that come to the same ---------------------------------------------------------- */
 
-static bool have_same_effect(const hr__torch_settings *a, const hr__torch_settings *b)
+static bool have_same_effect(const vw__torch_settings *a, const vw__torch_settings *b)
 {
     return a->max_split_size_bytes == b->max_split_size_bytes &&
            a->max_non_split_rounding_bytes == b->max_non_split_rounding_bytes &&
@@ -249,24 +249,24 @@ static bool have_same_effect(const hr__torch_settings *a, const hr__torch_settin
            a->per_process_memory_fraction == b->per_process_memory_fraction;
 }
 
-hr_status hr__replay_same_settings(const char *torch_version, const char *conf,
+vw_status vw__replay_same_settings(const char *torch_version, const char *conf,
                                    const char *other_conf, bool *out)
 {
     int version = 0;
-    hr__torch_rules rules;
-    hr__torch_settings settings, other;
-    HR__TRY(hr__torch_parse_version(torch_version, &version));
-    HR__TRY(hr__torch_rules_for(version, &rules));
-    hr__torch_settings_init(&settings);
-    hr__torch_settings_init(&other);
-    hr_status status =
-        hr__torch_settings_apply(&settings, &rules, conf, HR__TORCH_SETTINGS_LIKE_TORCH);
-    if (status == HR_OK)
+    vw__torch_rules rules;
+    vw__torch_settings settings, other;
+    VW__TRY(vw__torch_parse_version(torch_version, &version));
+    VW__TRY(vw__torch_rules_for(version, &rules));
+    vw__torch_settings_init(&settings);
+    vw__torch_settings_init(&other);
+    vw_status status =
+        vw__torch_settings_apply(&settings, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
+    if (status == VW_OK)
         status =
-            hr__torch_settings_apply(&other, &rules, other_conf, HR__TORCH_SETTINGS_LIKE_TORCH);
-    if (status == HR_OK)
+            vw__torch_settings_apply(&other, &rules, other_conf, VW__TORCH_SETTINGS_LIKE_TORCH);
+    if (status == VW_OK)
         *out = have_same_effect(&settings, &other);
-    hr__torch_settings_deinit(&settings);
-    hr__torch_settings_deinit(&other);
+    vw__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&other);
     return status;
 }

@@ -33,39 +33,39 @@
 /* NEUTRAL: belongs to whatever runs. */
 enum { NEUTRAL = 255 };
 
-static uint8_t kind_of_request(const hr__attribution *attribution, uint32_t context)
+static uint8_t kind_of_request(const vw__attribution *attribution, uint32_t context)
 {
-    if (hr__attribution_is_in_optimizer(attribution, context))
-        return HR__PASS_OPTIMIZER;
-    switch (hr__attribution_category(attribution, context)) {
-    case HR__CATEGORY_FORWARD:
-        return HR__PASS_FORWARD;
-    case HR__CATEGORY_BACKWARD:
-    case HR__CATEGORY_GRADIENTS:
-        return HR__PASS_BACKWARD;
-    case HR__CATEGORY_OPTIMIZER:
-        return HR__PASS_OPTIMIZER;
-    case HR__CATEGORY_KV_CACHE:
-    case HR__CATEGORY_WORKSPACE:
+    if (vw__attribution_is_in_optimizer(attribution, context))
+        return VW__PASS_OPTIMIZER;
+    switch (vw__attribution_category(attribution, context)) {
+    case VW__CATEGORY_FORWARD:
+        return VW__PASS_FORWARD;
+    case VW__CATEGORY_BACKWARD:
+    case VW__CATEGORY_GRADIENTS:
+        return VW__PASS_BACKWARD;
+    case VW__CATEGORY_OPTIMIZER:
+        return VW__PASS_OPTIMIZER;
+    case VW__CATEGORY_KV_CACHE:
+    case VW__CATEGORY_WORKSPACE:
         return NEUTRAL;
     default:
-        return HR__PASS_OTHER;
+        return VW__PASS_OTHER;
     }
 }
 
 /* Calls for every pass of the trace, in order; counts them if `passes` is NULL. */
-static size_t write_passes(const hr__timeline *timeline, const hr__attribution *attribution,
-                           const hr__steps *steps, hr__pass *passes)
+static size_t write_passes(const vw__timeline *timeline, const vw__attribution *attribution,
+                           const vw__steps *steps, vw__pass *passes)
 {
-    const hr__model_trace *trace = timeline->trace;
+    const vw__model_trace *trace = timeline->trace;
     size_t count = 0, next_end = 0;
     uint8_t kind = NEUTRAL;
     uint32_t step = 0;
     for (size_t i = 0; i < trace->event_count; i++) {
-        const hr__model_event *event = &trace->events[i];
+        const vw__model_event *event = &trace->events[i];
         while (next_end < steps->end_count && steps->ends[next_end] <= i)
             step = (uint32_t)++next_end;
-        if (event->action != HR_ACTION_ALLOC)
+        if (event->action != VW_ACTION_ALLOC)
             continue;
         uint8_t own = kind_of_request(attribution, event->context);
         if (own == NEUTRAL)
@@ -78,7 +78,7 @@ static size_t write_passes(const hr__timeline *timeline, const hr__attribution *
         if (passes != NULL) {
             if (count != 0)
                 passes[count - 1].end = (uint32_t)i;
-            passes[count] = (hr__pass){
+            passes[count] = (vw__pass){
                 .begin = count == 0 ? 0 : (uint32_t)i,
                 .end = (uint32_t)trace->event_count,
                 .last_request = (uint32_t)i,
@@ -92,23 +92,23 @@ static size_t write_passes(const hr__timeline *timeline, const hr__attribution *
     return count;
 }
 
-static hr_status find_passes(const hr__timeline *timeline, const hr__attribution *attribution,
-                             const hr__steps *steps, hr__roles *roles)
+static vw_status find_passes(const vw__timeline *timeline, const vw__attribution *attribution,
+                             const vw__steps *steps, vw__roles *roles)
 {
     size_t count = write_passes(timeline, attribution, steps, NULL);
     size_t room = count != 0 ? count : 1;
-    roles->passes = hr__host_alloc_zeroed(room, sizeof *roles->passes);
+    roles->passes = vw__host_alloc_zeroed(room, sizeof *roles->passes);
     if (roles->passes == NULL)
-        return hr__fail_host_memory(room * sizeof *roles->passes, "the passes of a trace");
+        return vw__fail_host_memory(room * sizeof *roles->passes, "the passes of a trace");
     roles->pass_count = write_passes(timeline, attribution, steps, roles->passes);
     if (roles->pass_count == 0) {
-        roles->passes[0] = (hr__pass){.end = (uint32_t)timeline->trace->event_count};
+        roles->passes[0] = (vw__pass){.end = (uint32_t)timeline->trace->event_count};
         roles->pass_count = 1;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-uint32_t hr__roles_pass_at(const hr__roles *roles, uint32_t event)
+uint32_t vw__roles_pass_at(const vw__roles *roles, uint32_t event)
 {
     size_t low = 0, high = roles->pass_count; /* the answer is in [low, high) */
     while (high - low > 1) {
@@ -121,7 +121,7 @@ uint32_t hr__roles_pass_at(const hr__roles *roles, uint32_t event)
     return (uint32_t)low;
 }
 
-uint32_t hr__step_of_instant(const hr__steps *steps, uint32_t instant)
+uint32_t vw__step_of_instant(const vw__steps *steps, uint32_t instant)
 {
     size_t low = 0, high = steps->end_count; /* how many ends are <= instant */
     while (low < high) {
@@ -138,88 +138,88 @@ uint32_t hr__step_of_instant(const hr__steps *steps, uint32_t instant)
 
 /* What the surroundings of a block are judged by. */
 typedef struct surroundings {
-    const hr__timeline *timeline;
-    const hr__attribution *attribution;
-    const hr__roles *roles;
+    const vw__timeline *timeline;
+    const vw__attribution *attribution;
+    const vw__roles *roles;
     size_t first_forward; /* pass; pass_count where there is none */
 } surroundings;
 
-static bool outlives_its_pass(const hr__roles *roles, const hr__lifetime *lifetime, uint32_t pass)
+static bool outlives_its_pass(const vw__roles *roles, const vw__lifetime *lifetime, uint32_t pass)
 {
     return lifetime->end > roles->passes[pass].end;
 }
 
 /* In which kind of pass the block was given back; OTHER for one that never was. */
-static uint8_t kind_of_death(const hr__roles *roles, const hr__lifetime *lifetime)
+static uint8_t kind_of_death(const vw__roles *roles, const vw__lifetime *lifetime)
 {
-    if (lifetime->end == HR__LIVE_TO_THE_END)
-        return HR__PASS_OTHER;
-    return roles->passes[hr__roles_pass_at(roles, lifetime->end - 1)].kind;
+    if (lifetime->end == VW__LIVE_TO_THE_END)
+        return VW__PASS_OTHER;
+    return roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind;
 }
 
-static hr__role role_of_other(const surroundings *around, const hr__lifetime *lifetime,
+static vw__role role_of_other(const surroundings *around, const vw__lifetime *lifetime,
                               uint32_t pass)
 {
-    const hr__roles *roles = around->roles;
+    const vw__roles *roles = around->roles;
     if (pass < around->first_forward || lifetime->begin == 0) {
-        uint32_t end_pass = lifetime->end == HR__LIVE_TO_THE_END
+        uint32_t end_pass = lifetime->end == VW__LIVE_TO_THE_END
                                 ? (uint32_t)roles->pass_count
-                                : hr__roles_pass_at(roles, lifetime->end - 1);
+                                : vw__roles_pass_at(roles, lifetime->end - 1);
         if (around->first_forward == roles->pass_count)
-            return HR__ROLE_UNKNOWN;
+            return VW__ROLE_UNKNOWN;
         bool stays = end_pass >= roles->pass_count ||
                      roles->passes[end_pass].step > roles->passes[around->first_forward].step + 1;
         if (stays)
-            return HR__ROLE_WEIGHTS;
+            return VW__ROLE_WEIGHTS;
     }
     if (!outlives_its_pass(roles, lifetime, pass))
-        return HR__ROLE_TEMPORARIES;
-    bool is_after_forward = pass > 0 && roles->passes[pass - 1].kind == HR__PASS_FORWARD;
-    if (is_after_forward && kind_of_death(roles, lifetime) == HR__PASS_BACKWARD)
-        return HR__ROLE_ACTIVATIONS;
+        return VW__ROLE_TEMPORARIES;
+    bool is_after_forward = pass > 0 && roles->passes[pass - 1].kind == VW__PASS_FORWARD;
+    if (is_after_forward && kind_of_death(roles, lifetime) == VW__PASS_BACKWARD)
+        return VW__ROLE_ACTIVATIONS;
     bool is_before_forward =
-        pass + 1 < roles->pass_count && roles->passes[pass + 1].kind == HR__PASS_FORWARD;
-    return is_before_forward ? HR__ROLE_DATA : HR__ROLE_UNKNOWN;
+        pass + 1 < roles->pass_count && roles->passes[pass + 1].kind == VW__PASS_FORWARD;
+    return is_before_forward ? VW__ROLE_DATA : VW__ROLE_UNKNOWN;
 }
 
 /* Was it there before the recording was? PyTorch writes an empty stack for what was asked for while
  * nobody recorded, as it does for autograd's threads: so it may be anything. */
-static bool is_of_an_unseen_time(const hr__attribution *attribution, const hr__lifetime *lifetime)
+static bool is_of_an_unseen_time(const vw__attribution *attribution, const vw__lifetime *lifetime)
 {
-    return lifetime->begin == 0 && lifetime->context != HR__NO_CONTEXT &&
-           attribution->model->contexts[lifetime->context] == HR__EMPTY_STACK;
+    return lifetime->begin == 0 && lifetime->context != VW__NO_CONTEXT &&
+           attribution->model->contexts[lifetime->context] == VW__EMPTY_STACK;
 }
 
-static hr__role role_of(const surroundings *around, const hr__lifetime *lifetime, uint32_t pass)
+static vw__role role_of(const surroundings *around, const vw__lifetime *lifetime, uint32_t pass)
 {
     if (is_of_an_unseen_time(around->attribution, lifetime))
-        return HR__ROLE_UNKNOWN;
+        return VW__ROLE_UNKNOWN;
     bool outlives = outlives_its_pass(around->roles, lifetime, pass);
-    if (hr__attribution_is_in_optimizer(around->attribution, lifetime->context))
-        return outlives ? HR__ROLE_OPTIMIZER : HR__ROLE_TEMPORARIES;
-    switch (hr__attribution_category(around->attribution, lifetime->context)) {
-    case HR__CATEGORY_WEIGHTS:
-    case HR__CATEGORY_LOADED:
-        return HR__ROLE_WEIGHTS;
-    case HR__CATEGORY_OPTIMIZER:
-        return outlives ? HR__ROLE_OPTIMIZER : HR__ROLE_TEMPORARIES;
-    case HR__CATEGORY_GRADIENTS:
-        return outlives ? HR__ROLE_GRADIENTS : HR__ROLE_TEMPORARIES;
-    case HR__CATEGORY_FORWARD:
-        return outlives ? HR__ROLE_ACTIVATIONS : HR__ROLE_TEMPORARIES;
-    case HR__CATEGORY_BACKWARD:
-        return outlives ? HR__ROLE_GRADIENTS : HR__ROLE_TEMPORARIES;
-    case HR__CATEGORY_KV_CACHE:
-        return HR__ROLE_KV_CACHE;
-    case HR__CATEGORY_DATA:
-        return HR__ROLE_DATA;
-    case HR__CATEGORY_WORKSPACE:
-        return HR__ROLE_WORKSPACE;
-    case HR__CATEGORY_OTHER:
+    if (vw__attribution_is_in_optimizer(around->attribution, lifetime->context))
+        return outlives ? VW__ROLE_OPTIMIZER : VW__ROLE_TEMPORARIES;
+    switch (vw__attribution_category(around->attribution, lifetime->context)) {
+    case VW__CATEGORY_WEIGHTS:
+    case VW__CATEGORY_LOADED:
+        return VW__ROLE_WEIGHTS;
+    case VW__CATEGORY_OPTIMIZER:
+        return outlives ? VW__ROLE_OPTIMIZER : VW__ROLE_TEMPORARIES;
+    case VW__CATEGORY_GRADIENTS:
+        return outlives ? VW__ROLE_GRADIENTS : VW__ROLE_TEMPORARIES;
+    case VW__CATEGORY_FORWARD:
+        return outlives ? VW__ROLE_ACTIVATIONS : VW__ROLE_TEMPORARIES;
+    case VW__CATEGORY_BACKWARD:
+        return outlives ? VW__ROLE_GRADIENTS : VW__ROLE_TEMPORARIES;
+    case VW__CATEGORY_KV_CACHE:
+        return VW__ROLE_KV_CACHE;
+    case VW__CATEGORY_DATA:
+        return VW__ROLE_DATA;
+    case VW__CATEGORY_WORKSPACE:
+        return VW__ROLE_WORKSPACE;
+    case VW__CATEGORY_OTHER:
         return role_of_other(around, lifetime, pass);
-    case HR__CATEGORY_UNKNOWN:
+    case VW__CATEGORY_UNKNOWN:
     default:
-        return HR__ROLE_UNKNOWN;
+        return VW__ROLE_UNKNOWN;
     }
 }
 
@@ -230,85 +230,85 @@ static int compare_sizes(const void *left, const void *right)
 }
 
 /* Takes workspaces out of the gradients. */
-static hr_status recognise_workspaces(const hr__timeline *timeline, hr__roles *roles)
+static vw_status recognise_workspaces(const vw__timeline *timeline, vw__roles *roles)
 {
     size_t count = 0;
-    uint64_t *sizes = hr__host_alloc((timeline->lifetime_count + 1) * sizeof *sizes);
+    uint64_t *sizes = vw__host_alloc((timeline->lifetime_count + 1) * sizeof *sizes);
     if (sizes == NULL)
-        return hr__fail_host_memory(timeline->lifetime_count * sizeof *sizes, "the weights' sizes");
+        return vw__fail_host_memory(timeline->lifetime_count * sizeof *sizes, "the weights' sizes");
     for (size_t i = 0; i < timeline->lifetime_count; i++)
-        if (roles->roles[i] == HR__ROLE_WEIGHTS ||
-            (roles->roles[i] == HR__ROLE_UNKNOWN && timeline->lifetimes[i].begin == 0))
+        if (roles->roles[i] == VW__ROLE_WEIGHTS ||
+            (roles->roles[i] == VW__ROLE_UNKNOWN && timeline->lifetimes[i].begin == 0))
             sizes[count++] = timeline->lifetimes[i].size_bytes;
     qsort(sizes, count, sizeof *sizes, compare_sizes);
     for (size_t i = 0; i < timeline->lifetime_count && count != 0; i++) {
-        const hr__lifetime *lifetime = &timeline->lifetimes[i];
-        if (roles->roles[i] == HR__ROLE_GRADIENTS && lifetime->end == HR__LIVE_TO_THE_END &&
+        const vw__lifetime *lifetime = &timeline->lifetimes[i];
+        if (roles->roles[i] == VW__ROLE_GRADIENTS && lifetime->end == VW__LIVE_TO_THE_END &&
             bsearch(&lifetime->size_bytes, sizes, count, sizeof *sizes, compare_sizes) == NULL)
-            roles->roles[i] = HR__ROLE_WORKSPACE;
+            roles->roles[i] = VW__ROLE_WORKSPACE;
     }
-    hr__host_free(sizes);
-    return HR_OK;
+    vw__host_free(sizes);
+    return VW_OK;
 }
 
-static size_t first_forward_pass(const hr__roles *roles)
+static size_t first_forward_pass(const vw__roles *roles)
 {
     size_t i = 0;
-    while (i < roles->pass_count && roles->passes[i].kind != HR__PASS_FORWARD)
+    while (i < roles->pass_count && roles->passes[i].kind != VW__PASS_FORWARD)
         i++;
     return i;
 }
 
-hr_status hr__roles_find(const hr__timeline *timeline, const hr__attribution *attribution,
-                         const hr__steps *steps, hr__roles *out)
+vw_status vw__roles_find(const vw__timeline *timeline, const vw__attribution *attribution,
+                         const vw__steps *steps, vw__roles *out)
 {
     size_t count = timeline->lifetime_count;
     size_t room = count != 0 ? count : 1;
-    hr__roles made = {
-        .roles = hr__host_alloc(room),
-        .pass_of = hr__host_alloc(room * sizeof *made.pass_of),
+    vw__roles made = {
+        .roles = vw__host_alloc(room),
+        .pass_of = vw__host_alloc(room * sizeof *made.pass_of),
         .lifetime_count = count,
     };
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     if (made.roles == NULL || made.pass_of == NULL)
-        status = hr__fail_host_memory(room * (1 + sizeof *made.pass_of), "the roles of blocks");
-    if (status == HR_OK)
+        status = vw__fail_host_memory(room * (1 + sizeof *made.pass_of), "the roles of blocks");
+    if (status == VW_OK)
         status = find_passes(timeline, attribution, steps, &made);
-    if (status != HR_OK) {
-        hr__roles_deinit(&made);
+    if (status != VW_OK) {
+        vw__roles_deinit(&made);
         return status;
     }
     surroundings around = {timeline, attribution, &made, first_forward_pass(&made)};
     for (size_t i = 0; i < count; i++) {
-        const hr__lifetime *lifetime = &timeline->lifetimes[i];
-        uint32_t pass = lifetime->begin == 0 ? 0 : hr__roles_pass_at(&made, lifetime->begin - 1);
+        const vw__lifetime *lifetime = &timeline->lifetimes[i];
+        uint32_t pass = lifetime->begin == 0 ? 0 : vw__roles_pass_at(&made, lifetime->begin - 1);
         made.pass_of[i] = pass;
         made.roles[i] = (uint8_t)role_of(&around, lifetime, pass);
     }
     status = recognise_workspaces(timeline, &made);
-    if (status != HR_OK) {
-        hr__roles_deinit(&made);
+    if (status != VW_OK) {
+        vw__roles_deinit(&made);
         return status;
     }
     *out = made;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__roles_deinit(hr__roles *roles)
+void vw__roles_deinit(vw__roles *roles)
 {
-    hr__host_free(roles->roles);
-    hr__host_free(roles->pass_of);
-    hr__host_free(roles->passes);
+    vw__host_free(roles->roles);
+    vw__host_free(roles->pass_of);
+    vw__host_free(roles->passes);
     memset(roles, 0, sizeof *roles);
 }
 
-const char *hr__role_name(hr__role role)
+const char *vw__role_name(vw__role role)
 {
     static const char *const names[] = {
 #define ROLE_NAME(upper, text) text,
-        HR__ROLE_LIST(ROLE_NAME)
+        VW__ROLE_LIST(ROLE_NAME)
 #undef ROLE_NAME
     };
-    HR_ASSERT((size_t)role < COUNT_OF(names));
+    VW_ASSERT((size_t)role < COUNT_OF(names));
     return names[role];
 }

@@ -14,37 +14,37 @@
  *                    guide says
  *   oom              the size is the rounded one; it rounds to itself
  *   the beginning    blocks that are freed, or live at the end, and were never allocated in the
- *                    trace, were live before: requests with event = HR__BEFORE_RECORDING, by rising
+ *                    trace, were live before: requests with event = VW__BEFORE_RECORDING, by rising
  *                    address
  *
  * A block has a *slot*: a number that stands for its address, whatever that will be. Slots are used
  * again, so there are as many as blocks live at the same time. */
-#ifndef HR_ANALYSIS_SCRIPT_H
-#define HR_ANALYSIS_SCRIPT_H
+#ifndef VW_ANALYSIS_SCRIPT_H
+#define VW_ANALYSIS_SCRIPT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "model/memory_model.h"
 
-#define HR__BEFORE_RECORDING UINT32_MAX
+#define VW__BEFORE_RECORDING UINT32_MAX
 
-typedef enum hr__script_kind {
-    HR__SCRIPT_ALLOC,      /* size_bytes, stream, slot */
-    HR__SCRIPT_FREE,       /* slot: free_requested and free_completed at once */
-    HR__SCRIPT_FREE_LATER, /* slot, user: freed while stream `user` still works on it */
-    HR__SCRIPT_COMPLETE,   /* user: that work is done; found by the next request or trim */
-    HR__SCRIPT_OOM,        /* size_bytes, stream: a request that failed in the recording */
-    HR__SCRIPT_TRIM,       /* empty_cache(); pool: not 0 where nothing but that private pool's
+typedef enum vw__script_kind {
+    VW__SCRIPT_ALLOC,      /* size_bytes, stream, slot */
+    VW__SCRIPT_FREE,       /* slot: free_requested and free_completed at once */
+    VW__SCRIPT_FREE_LATER, /* slot, user: freed while stream `user` still works on it */
+    VW__SCRIPT_COMPLETE,   /* user: that work is done; found by the next request or trim */
+    VW__SCRIPT_OOM,        /* size_bytes, stream: a request that failed in the recording */
+    VW__SCRIPT_TRIM,       /* empty_cache(); pool: not 0 where nothing but that private pool's
                               memory went, as when a MemPool is destroyed */
-    HR__SCRIPT_SNAPSHOT,   /* a snapshot was taken */
-    HR__SCRIPT_SCOPE,      /* pool: requests from here on belong to it; 0 = the default pool */
-    HR__SCRIPT_RELEASE,    /* pool: nobody uses it any more */
-} hr__script_kind;
+    VW__SCRIPT_SNAPSHOT,   /* a snapshot was taken */
+    VW__SCRIPT_SCOPE,      /* pool: requests from here on belong to it; 0 = the default pool */
+    VW__SCRIPT_RELEASE,    /* pool: nobody uses it any more */
+} vw__script_kind;
 
-typedef struct hr__script_op {
+typedef struct vw__script_op {
     uint64_t size_bytes;
     uint32_t slot;
     uint32_t user;        /* number of the made-up stream, from 0 */
@@ -52,22 +52,22 @@ typedef struct hr__script_op {
     uint32_t end_event;   /* the last of an ALLOC's or OOM's is its own */
     uint16_t stream;      /* model->streams */
     uint16_t pool;        /* `pools` of the script */
-    uint8_t kind;         /* hr__script_kind */
-} hr__script_op;
+    uint8_t kind;         /* vw__script_kind */
+} vw__script_op;
 
-typedef struct hr__script {
-    hr__script_op *ops; /* owned */
+typedef struct vw__script {
+    vw__script_op *ops; /* owned */
     size_t op_count;
     size_t slot_count;
     size_t user_count;
-    hr_private_id *pools; /* owned; [0] = (0, 0); made-up ones too */
+    vw_private_id *pools; /* owned; [0] = (0, 0); made-up ones too */
     size_t pool_count;
-    const hr__model *model;       /* borrowed */
-    const hr__model_trace *trace; /* borrowed */
+    const vw__model *model;       /* borrowed */
+    const vw__model_trace *trace; /* borrowed */
 
     /* What is known from the requests alone. */
     uint64_t peak_live_bytes; /* requests rounded up to 512 bytes, until their free completed */
-    uint32_t peak_event;      /* at which that was; HR__BEFORE_RECORDING: at the beginning */
+    uint32_t peak_event;      /* at which that was; VW__BEFORE_RECORDING: at the beginning */
     uint64_t initial_live_bytes;
     size_t initial_count; /* requests from before the recording */
 
@@ -78,7 +78,7 @@ typedef struct hr__script {
     bool has_guessed_releases; /* without stacks: a release was taken for a request's or a trim's */
     size_t dropped_event_count;   /* frees of what was never allocated and the like: skipped */
     uint32_t first_dropped_event; /* that is no consequence of where the trace begins or ends;
-                                     HR__BEFORE_RECORDING = none */
+                                     VW__BEFORE_RECORDING = none */
     bool has_end_state;           /* the file has segments, or the trace leaves none */
     bool lacks_free_requested;    /* frees, but no such event: skip_actions */
     bool lacks_free_completed;
@@ -86,43 +86,43 @@ typedef struct hr__script {
     uint32_t *segment_events; /* owned; which events take memory from the driver or give it back */
     size_t segment_event_count;
     bool has_ooms; /* events, that is */
-} hr__script;
+} vw__script;
 
-/* An hr__script_op.size_bytes is as requested (of an OOM: rounded). COMPLETE's events are empty
+/* An vw__script_op.size_bytes is as requested (of an OOM: rounded). COMPLETE's events are empty
  * where the operation behind it found the free complete (the usual case: its events include that),
  * and one where no operation did. */
 
-/* HR_ERR_CORRUPT_FILE if the trace contradicts itself beyond what a cut ring explains (an alloc on
- * a live block). HR_ERR_UNSUPPORTED: 2^32 - 2 events or more. */
-HR_MUST_CHECK hr_status hr__script_make(const hr__model *model, const hr__model_trace *trace,
-                                        hr__script *out);
+/* VW_ERR_CORRUPT_FILE if the trace contradicts itself beyond what a cut ring explains (an alloc on
+ * a live block). VW_ERR_UNSUPPORTED: 2^32 - 2 events or more. */
+VW_MUST_CHECK vw_status vw__script_make(const vw__model *model, const vw__model_trace *trace,
+                                        vw__script *out);
 
 /* A region (a segment, or the reservation of an expandable one) whose pool is not recorded. */
-typedef struct hr__script_pool_hint {
+typedef struct vw__script_pool_hint {
     uint32_t event; /* its first: a segment_alloc or segment_map */
     uint16_t group; /* 0: of the default pool; else regions of one group are of one private pool,
                        which has a made-up name */
-} hr__script_pool_hint;
+} vw__script_pool_hint;
 
 /* How to read what a trace leaves open, other than is likeliest. */
-typedef struct hr__script_guide {
+typedef struct vw__script_guide {
     const uint32_t *flips; /* events that are read the other way: a release as an empty_cache()'s, a
                               free_requested as one that completes only in the request behind it */
     size_t flip_count;
-    const hr__script_pool_hint *hints; /* pools that are on record override them */
+    const vw__script_pool_hint *hints; /* pools that are on record override them */
     size_t hint_count;
     bool has_no_captures; /* memory whose pool is not on record was the default pool's, also on
                              streams that private pools were used on */
-} hr__script_guide;
+} vw__script_guide;
 
 /* The same, guided; verify does that where a first reading differs. */
-HR_MUST_CHECK hr_status hr__script_make_guided(const hr__model *model, const hr__model_trace *trace,
-                                               const hr__script_guide *guide, hr__script *out);
-void hr__script_deinit(hr__script *script);
+VW_MUST_CHECK vw_status vw__script_make_guided(const vw__model *model, const vw__model_trace *trace,
+                                               const vw__script_guide *guide, vw__script *out);
+void vw__script_deinit(vw__script *script);
 
 /* Can private pool `pool` have been made with no_split: does every block of it lie at the start of
  * a plain segment? (script_unsplit.c) */
-HR_MUST_CHECK hr_status hr__script_may_be_unsplit(const hr__script *script, uint16_t pool,
+VW_MUST_CHECK vw_status vw__script_may_be_unsplit(const vw__script *script, uint16_t pool,
                                                   bool *out);
 
-#endif /* HR_ANALYSIS_SCRIPT_H */
+#endif /* VW_ANALYSIS_SCRIPT_H */

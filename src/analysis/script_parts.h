@@ -3,8 +3,8 @@
  * Each part answers one question about all events at once: which releases were an empty_cache()'s
  * (script_releases.c), which private pool a request belonged to (script_pools.c), what was there
  * before the first event (script_start.c). For the files of script.c only. */
-#ifndef HR_ANALYSIS_SCRIPT_PARTS_H
-#define HR_ANALYSIS_SCRIPT_PARTS_H
+#ifndef VW_ANALYSIS_SCRIPT_PARTS_H
+#define VW_ANALYSIS_SCRIPT_PARTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,106 +15,106 @@
 
 /* ---- kinds of event -------------------------------------------------------------------------- */
 
-static inline bool hr__is_release(unsigned action)
+static inline bool vw__is_release(unsigned action)
 {
-    return action == HR_ACTION_SEGMENT_FREE || action == HR_ACTION_SEGMENT_UNMAP;
+    return action == VW_ACTION_SEGMENT_FREE || action == VW_ACTION_SEGMENT_UNMAP;
 }
 
-static inline bool hr__is_growth(unsigned action)
+static inline bool vw__is_growth(unsigned action)
 {
-    return action == HR_ACTION_SEGMENT_ALLOC || action == HR_ACTION_SEGMENT_MAP;
+    return action == VW_ACTION_SEGMENT_ALLOC || action == VW_ACTION_SEGMENT_MAP;
 }
 
 /* Neither the program's nor the allocator's doing: can be anywhere. */
-static inline bool hr__is_remark(unsigned action)
+static inline bool vw__is_remark(unsigned action)
 {
-    return action > HR_ACTION_OOM;
+    return action > VW_ACTION_OOM;
 }
 
 /* ---- releases -------------------------------------------------------------------------------- */
 
-/* Is `event` one of those to be read the other way (hr__script_make_guided)? */
-bool hr__script_is_flipped(const hr__script_guide *guide, size_t event);
+/* Is `event` one of those to be read the other way (vw__script_make_guided)? */
+bool vw__script_is_flipped(const vw__script_guide *guide, size_t event);
 
 /* Stores in `is_trim`, for each event, whether it is a release outside every request.
  * `*has_guesses` if that had to be decided without stacks. */
-void hr__script_find_trims(const hr__model *model, const hr__model_trace *trace,
-                           const hr__script_guide *guide, bool *is_trim, bool *has_guesses);
+void vw__script_find_trims(const vw__model *model, const vw__model_trace *trace,
+                           const vw__script_guide *guide, bool *is_trim, bool *has_guesses);
 
 /* ---- private pools --------------------------------------------------------------------------- */
 
-typedef struct hr__script_pools {
+typedef struct vw__script_pools {
     uint16_t *of_event; /* owned; NULL: all in the default pool. Of an alloc: its pool; of a
                            release: that of the region it is part of */
-    hr_private_id *ids; /* owned; the model's, then made-up ones */
+    vw_private_id *ids; /* owned; the model's, then made-up ones */
     size_t id_count;
     bool has_guesses;
     bool has_hints; /* of the guide, that were used */
-} hr__script_pools;
+} vw__script_pools;
 
-HR_MUST_CHECK hr_status hr__script_find_pools(const hr__model *model, const hr__model_trace *trace,
-                                              const hr__script_guide *guide, hr__script_pools *out);
-void hr__script_pools_deinit(hr__script_pools *pools);
+VW_MUST_CHECK vw_status vw__script_find_pools(const vw__model *model, const vw__model_trace *trace,
+                                              const vw__script_guide *guide, vw__script_pools *out);
+void vw__script_pools_deinit(vw__script_pools *pools);
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-typedef enum hr__block_phase {
-    HR__BLOCK_NOWHERE,
-    HR__BLOCK_IS_LIVE,
-    HR__BLOCK_IS_PENDING, /* free_requested */
-    HR__BLOCK_IS_GONE,
-} hr__block_phase;
+typedef enum vw__block_phase {
+    VW__BLOCK_NOWHERE,
+    VW__BLOCK_IS_LIVE,
+    VW__BLOCK_IS_PENDING, /* free_requested */
+    VW__BLOCK_IS_GONE,
+} vw__block_phase;
 
 /* One address at which there were blocks. */
-typedef struct hr__script_block {
+typedef struct vw__script_block {
     uint64_t address;
     uint64_t size_bytes; /* of the present block, as requested */
     uint32_t slot;
     uint32_t user;   /* of a pending one */
     uint16_t stream; /* of one from the beginning */
     uint16_t pool;   /* the same */
-    uint8_t phase;   /* hr__block_phase */
+    uint8_t phase;   /* vw__block_phase */
     bool is_initial; /* it was there before the first event */
-} hr__script_block;
+} vw__script_block;
 
 /* All addresses of a trace, and where in it memory came from the driver or went back. */
-typedef struct hr__script_blocks {
-    hr__address_map map; /* address to index + 1 */
-    hr__script_block *blocks;
+typedef struct vw__script_blocks {
+    vw__address_map map; /* address to index + 1 */
+    vw__script_block *blocks;
     size_t count;
     size_t capacity;
     uint32_t *segment_events; /* owned; events, rising */
     size_t segment_event_count;
     size_t segment_event_capacity;
-} hr__script_blocks;
+} vw__script_blocks;
 
 /* The block at `address`, or NULL; valid until one is added. */
-hr__script_block *hr__script_blocks_find(const hr__script_blocks *blocks, uint64_t address);
-void hr__script_blocks_deinit(hr__script_blocks *blocks);
+vw__script_block *vw__script_blocks_find(const vw__script_blocks *blocks, uint64_t address);
+void vw__script_blocks_deinit(vw__script_blocks *blocks);
 
 /* What the trace as a whole says of its beginning and its end. */
-typedef struct hr__script_start {
+typedef struct vw__script_start {
     bool is_truncated;
     bool has_end_state;
     bool lacks_free_requested;
     bool lacks_free_completed;
     bool has_releases; /* memory was given back: only then is there anything to find_trims in */
     bool has_ooms;
-} hr__script_start;
+} vw__script_start;
 
 /* Fills `blocks` (initialised by this) with every address of the trace, in phase NOWHERE, and with
  * the blocks that were there before, in phase LIVE with is_initial. A trace of fewer than
- * HR__BEFORE_RECORDING events.
+ * VW__BEFORE_RECORDING events.
  *
- * HR_ERR_CORRUPT_FILE: an alloc on a live block. */
-HR_MUST_CHECK hr_status hr__script_find_start(const hr__model *model, const hr__model_trace *trace,
-                                              hr__script_blocks *blocks, hr__script_start *out);
+ * VW_ERR_CORRUPT_FILE: an alloc on a live block. */
+VW_MUST_CHECK vw_status vw__script_find_start(const vw__model *model, const vw__model_trace *trace,
+                                              vw__script_blocks *blocks, vw__script_start *out);
 
 /* The segments of a device: [*first, *end) of the model's. */
-void hr__script_segments_of(const hr__model *model, int device, size_t *first, size_t *end);
+void vw__script_segments_of(const vw__model *model, int device, size_t *first, size_t *end);
 
 /* The segment of the end state that holds `address`, or NULL. */
-const hr__model_segment *hr__script_segment_at(const hr__model *model, int device,
+const vw__model_segment *vw__script_segment_at(const vw__model *model, int device,
                                                uint64_t address);
 
-#endif /* HR_ANALYSIS_SCRIPT_PARTS_H */
+#endif /* VW_ANALYSIS_SCRIPT_PARTS_H */

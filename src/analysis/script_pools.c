@@ -16,34 +16,34 @@
 #include "analysis/regions.h"
 
 #define NO_REGION UINT32_MAX
-#define MOST_POOLS (HR__UNKNOWN_POOL - 1)
+#define MOST_POOLS (VW__UNKNOWN_POOL - 1)
 
 typedef struct pool_finder {
-    const hr__model *model;
-    const hr__model_trace *trace;
-    hr__regions regions;
+    const vw__model *model;
+    const vw__model_trace *trace;
+    vw__regions regions;
     uint32_t *region_of;   /* owned; by event: of an alloc, or of the release that ended it */
-    uint16_t *region_pool; /* owned; by region number; HR__UNKNOWN_POOL until concluded */
+    uint16_t *region_pool; /* owned; by region number; VW__UNKNOWN_POOL until concluded */
     uint16_t *region_hint; /* owned; by region number: 1 + the group it was given, 0 = none */
-    const hr__script_guide *guide;
+    const vw__script_guide *guide;
     bool *is_capture; /* owned; by stream: a private segment at the end is on it */
-    hr__script_pools *out;
+    vw__script_pools *out;
 } pool_finder;
 
 /* ---- is there anything to find? -------------------------------------------------------------- */
 
-static bool has_private_pools(const hr__model *model, const hr__model_trace *trace)
+static bool has_private_pools(const vw__model *model, const vw__model_trace *trace)
 {
     size_t first, end;
     if (model->pool_count <= 1)
         return false; /* there is none but the default pool to belong to */
-    hr__script_segments_of(model, trace->device, &first, &end);
+    vw__script_segments_of(model, trace->device, &first, &end);
     for (size_t i = first; i < end; i++)
-        if (model->segments[i].pool != HR__DEFAULT_POOL &&
-            model->segments[i].pool != HR__UNKNOWN_POOL)
+        if (model->segments[i].pool != VW__DEFAULT_POOL &&
+            model->segments[i].pool != VW__UNKNOWN_POOL)
             return true;
     for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].pool != HR__DEFAULT_POOL && trace->events[i].pool != HR__UNKNOWN_POOL)
+        if (trace->events[i].pool != VW__DEFAULT_POOL && trace->events[i].pool != VW__UNKNOWN_POOL)
             return true;
     return false;
 }
@@ -51,53 +51,53 @@ static bool has_private_pools(const hr__model *model, const hr__model_trace *tra
 /* ---- regions --------------------------------------------------------------------------------- */
 
 /* A region that begins: its pool is on record, or hinted at, or to be concluded. */
-static void begin_region(pool_finder *finder, const hr__region *region, size_t index)
+static void begin_region(pool_finder *finder, const vw__region *region, size_t index)
 {
-    const hr__script_guide *guide = finder->guide;
+    const vw__script_guide *guide = finder->guide;
     finder->region_pool[region->number] = finder->trace->events[index].pool;
     for (size_t i = 0; i < guide->hint_count; i++)
         if (guide->hints[i].event == index)
             finder->region_hint[region->number] = (uint16_t)(guide->hints[i].group + 1);
 }
 
-static hr_status follow_event(pool_finder *finder, size_t index)
+static vw_status follow_event(pool_finder *finder, size_t index)
 {
-    const hr__model_event *event = &finder->trace->events[index];
-    const hr__region *region = NULL;
-    hr__region was;
+    const vw__model_event *event = &finder->trace->events[index];
+    const vw__region *region = NULL;
+    vw__region was;
     bool is_new = false, is_gone = false;
     finder->region_of[index] = NO_REGION;
-    if (hr__is_growth(event->action)) {
-        HR__TRY(hr__regions_take(&finder->regions, event->address, event->size_bytes,
-                                 event->action == HR_ACTION_SEGMENT_MAP, &region, &is_new));
+    if (vw__is_growth(event->action)) {
+        VW__TRY(vw__regions_take(&finder->regions, event->address, event->size_bytes,
+                                 event->action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
         if (is_new)
             begin_region(finder, region, index);
-    } else if (hr__is_release(event->action)) {
-        if (hr__regions_give_back(&finder->regions, event->address, event->size_bytes, &was,
+    } else if (vw__is_release(event->action)) {
+        if (vw__regions_give_back(&finder->regions, event->address, event->size_bytes, &was,
                                   &is_gone))
             finder->region_of[index] = was.number;
-    } else if (event->action == HR_ACTION_ALLOC) {
-        region = hr__regions_find(&finder->regions, event->address);
+    } else if (event->action == VW_ACTION_ALLOC) {
+        region = vw__regions_find(&finder->regions, event->address);
         if (region != NULL)
             finder->region_of[index] = region->number;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Regions that are there at the end have the pool of their segments. */
 static void learn_from_the_end(pool_finder *finder)
 {
-    const hr__model *model = finder->model;
+    const vw__model *model = finder->model;
     size_t first, end;
-    hr__script_segments_of(model, finder->trace->device, &first, &end);
+    vw__script_segments_of(model, finder->trace->device, &first, &end);
     for (size_t i = first; i < end; i++) {
-        const hr__model_segment *segment = &model->segments[i];
-        const hr__region *region = hr__regions_find(&finder->regions, segment->address);
-        if (segment->pool == HR__UNKNOWN_POOL)
+        const vw__model_segment *segment = &model->segments[i];
+        const vw__region *region = vw__regions_find(&finder->regions, segment->address);
+        if (segment->pool == VW__UNKNOWN_POOL)
             continue;
         if (region != NULL)
             finder->region_pool[region->number] = segment->pool;
-        if (segment->pool != HR__DEFAULT_POOL)
+        if (segment->pool != VW__DEFAULT_POOL)
             finder->is_capture[segment->stream] = true;
     }
 }
@@ -105,7 +105,7 @@ static void learn_from_the_end(pool_finder *finder)
 /* ---- made-up pools ----------------------------------------------------------------------------
  */
 
-static bool is_used(const hr__script_pools *pools, hr_private_id id)
+static bool is_used(const vw__script_pools *pools, vw_private_id id)
 {
     for (size_t i = 0; i < pools->id_count; i++)
         if (pools->ids[i].first == id.first && pools->ids[i].second == id.second)
@@ -113,20 +113,20 @@ static bool is_used(const hr__script_pools *pools, hr_private_id id)
     return false;
 }
 
-static hr_status make_up_pool(hr__script_pools *pools, uint16_t *out)
+static vw_status make_up_pool(vw__script_pools *pools, uint16_t *out)
 {
-    hr_private_id id = {1, 0};
+    vw_private_id id = {1, 0};
     if (pools->id_count >= MOST_POOLS)
-        return hr__fail(HR_ERR_UNSUPPORTED, "more than %d private pools", MOST_POOLS);
+        return vw__fail(VW_ERR_UNSUPPORTED, "more than %d private pools", MOST_POOLS);
     while (is_used(pools, id))
         id.first++;
-    hr_private_id *grown = hr__host_realloc(pools->ids, (pools->id_count + 1) * sizeof *grown);
+    vw_private_id *grown = vw__host_realloc(pools->ids, (pools->id_count + 1) * sizeof *grown);
     if (grown == NULL)
-        return hr__fail_host_memory((pools->id_count + 1) * sizeof *grown, "private pools");
+        return vw__fail_host_memory((pools->id_count + 1) * sizeof *grown, "private pools");
     pools->ids = grown;
     pools->ids[pools->id_count] = id;
     *out = (uint16_t)pools->id_count++;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- hints ----------------------------------------------------------------------------------- */
@@ -136,17 +136,17 @@ static hr_status make_up_pool(hr__script_pools *pools, uint16_t *out)
 static void put_hints_aside(pool_finder *finder)
 {
     for (size_t i = 0; i < finder->regions.made_count; i++) {
-        if (finder->region_pool[i] != HR__UNKNOWN_POOL)
+        if (finder->region_pool[i] != VW__UNKNOWN_POOL)
             finder->region_hint[i] = 0;
         if (finder->region_hint[i] == 0)
             continue;
-        finder->region_pool[i] = HR__DEFAULT_POOL;
+        finder->region_pool[i] = VW__DEFAULT_POOL;
         finder->out->has_hints = true;
     }
 }
 
 /* Pools for the groups of hints, in the order of their numbers. */
-static hr_status follow_hints(pool_finder *finder)
+static vw_status follow_hints(pool_finder *finder)
 {
     uint32_t last_group = 0;
     for (size_t i = 0; i < finder->regions.made_count; i++)
@@ -154,21 +154,21 @@ static hr_status follow_hints(pool_finder *finder)
             last_group = finder->region_hint[i] - 1U;
     for (uint32_t group = 1; group <= last_group; group++) {
         uint16_t pool;
-        HR__TRY(make_up_pool(finder->out, &pool));
+        VW__TRY(make_up_pool(finder->out, &pool));
         for (size_t i = 0; i < finder->regions.made_count; i++)
             if (finder->region_hint[i] == group + 1)
                 finder->region_pool[i] = pool;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- runs of requests ------------------------------------------------------------------------ */
 
 /* The end of the run of requests on one stream that begins at alloc `begin`. */
-static size_t end_of_run(const hr__model_trace *trace, size_t begin)
+static size_t end_of_run(const vw__model_trace *trace, size_t begin)
 {
     size_t i = begin;
-    while (i < trace->event_count && (trace->events[i].action != HR_ACTION_ALLOC ||
+    while (i < trace->event_count && (trace->events[i].action != VW_ACTION_ALLOC ||
                                       trace->events[i].stream == trace->events[begin].stream))
         i++;
     return i;
@@ -176,7 +176,7 @@ static size_t end_of_run(const hr__model_trace *trace, size_t begin)
 
 static uint16_t *pool_of_alloc(const pool_finder *finder, size_t index)
 {
-    if (finder->trace->events[index].action != HR_ACTION_ALLOC ||
+    if (finder->trace->events[index].action != VW_ACTION_ALLOC ||
         finder->region_of[index] == NO_REGION)
         return NULL;
     return &finder->region_pool[finder->region_of[index]];
@@ -184,115 +184,115 @@ static uint16_t *pool_of_alloc(const pool_finder *finder, size_t index)
 
 /* Gives regions of unknown pool that the run [begin, end) uses the pool named last before them, or
  * first behind, or one of their own. */
-static hr_status conclude_run(pool_finder *finder, size_t begin, size_t end)
+static vw_status conclude_run(pool_finder *finder, size_t begin, size_t end)
 {
-    uint16_t known = HR__UNKNOWN_POOL;
+    uint16_t known = VW__UNKNOWN_POOL;
     bool has_unknown = false;
     for (size_t i = begin; i < end; i++) {
         const uint16_t *pool = pool_of_alloc(finder, i);
-        has_unknown = has_unknown || (pool != NULL && *pool == HR__UNKNOWN_POOL);
-        if (known == HR__UNKNOWN_POOL && pool != NULL && *pool != HR__DEFAULT_POOL)
+        has_unknown = has_unknown || (pool != NULL && *pool == VW__UNKNOWN_POOL);
+        if (known == VW__UNKNOWN_POOL && pool != NULL && *pool != VW__DEFAULT_POOL)
             known = *pool;
     }
     if (!has_unknown)
-        return HR_OK;
+        return VW_OK;
     finder->out->has_guesses = true;
     if (finder->guide->has_no_captures)
-        return HR_OK;
-    if (known == HR__UNKNOWN_POOL)
-        HR__TRY(make_up_pool(finder->out, &known));
+        return VW_OK;
+    if (known == VW__UNKNOWN_POOL)
+        VW__TRY(make_up_pool(finder->out, &known));
     for (size_t i = begin; i < end; i++) {
         uint16_t *pool = pool_of_alloc(finder, i);
-        if (pool != NULL && *pool == HR__UNKNOWN_POOL)
+        if (pool != NULL && *pool == VW__UNKNOWN_POOL)
             *pool = known;
-        else if (pool != NULL && *pool != HR__DEFAULT_POOL)
+        else if (pool != NULL && *pool != VW__DEFAULT_POOL)
             known = *pool;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status conclude_runs(pool_finder *finder)
+static vw_status conclude_runs(pool_finder *finder)
 {
-    const hr__model_trace *trace = finder->trace;
+    const vw__model_trace *trace = finder->trace;
     for (size_t i = 0; i < trace->event_count;) {
-        if (trace->events[i].action != HR_ACTION_ALLOC) {
+        if (trace->events[i].action != VW_ACTION_ALLOC) {
             i++;
             continue;
         }
         size_t end = end_of_run(trace, i);
         if (finder->is_capture[trace->events[i].stream])
-            HR__TRY(conclude_run(finder, i, end));
+            VW__TRY(conclude_run(finder, i, end));
         i = end;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static void write_down(const pool_finder *finder)
 {
-    const hr__model_trace *trace = finder->trace;
+    const vw__model_trace *trace = finder->trace;
     for (size_t i = 0; i < trace->event_count; i++) {
-        const hr__model_event *event = &trace->events[i];
-        uint16_t pool = HR__DEFAULT_POOL;
-        bool is_own = event->action == HR_ACTION_ALLOC || event->action == HR_ACTION_OOM;
-        if (is_own && event->pool != HR__UNKNOWN_POOL)
+        const vw__model_event *event = &trace->events[i];
+        uint16_t pool = VW__DEFAULT_POOL;
+        bool is_own = event->action == VW_ACTION_ALLOC || event->action == VW_ACTION_OOM;
+        if (is_own && event->pool != VW__UNKNOWN_POOL)
             pool = event->pool;
         else if (finder->region_of[i] != NO_REGION)
             pool = finder->region_pool[finder->region_of[i]];
-        finder->out->of_event[i] = pool != HR__UNKNOWN_POOL ? pool : HR__DEFAULT_POOL;
+        finder->out->of_event[i] = pool != VW__UNKNOWN_POOL ? pool : VW__DEFAULT_POOL;
     }
 }
 
-static hr_status find_pools(pool_finder *finder)
+static vw_status find_pools(pool_finder *finder)
 {
     size_t count = finder->trace->event_count;
-    finder->region_of = hr__host_alloc_zeroed(count, sizeof *finder->region_of);
-    finder->region_pool = hr__host_alloc_zeroed(count, sizeof *finder->region_pool);
-    finder->region_hint = hr__host_alloc_zeroed(count, sizeof *finder->region_hint);
-    finder->is_capture = hr__host_alloc_zeroed(finder->model->stream_count, 1);
-    finder->out->of_event = hr__host_alloc_zeroed(count, sizeof *finder->out->of_event);
+    finder->region_of = vw__host_alloc_zeroed(count, sizeof *finder->region_of);
+    finder->region_pool = vw__host_alloc_zeroed(count, sizeof *finder->region_pool);
+    finder->region_hint = vw__host_alloc_zeroed(count, sizeof *finder->region_hint);
+    finder->is_capture = vw__host_alloc_zeroed(finder->model->stream_count, 1);
+    finder->out->of_event = vw__host_alloc_zeroed(count, sizeof *finder->out->of_event);
     if (finder->region_of == NULL || finder->region_pool == NULL || finder->region_hint == NULL ||
         finder->is_capture == NULL || finder->out->of_event == NULL)
-        return hr__fail_host_memory(count * sizeof *finder->region_of, "private pools of a trace");
+        return vw__fail_host_memory(count * sizeof *finder->region_of, "private pools of a trace");
     for (size_t i = 0; i < count; i++)
-        HR__TRY(follow_event(finder, i));
+        VW__TRY(follow_event(finder, i));
     learn_from_the_end(finder);
     put_hints_aside(finder);
-    HR__TRY(conclude_runs(finder));
-    HR__TRY(follow_hints(finder));
+    VW__TRY(conclude_runs(finder));
+    VW__TRY(follow_hints(finder));
     write_down(finder);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__script_find_pools(const hr__model *model, const hr__model_trace *trace,
-                                const hr__script_guide *guide, hr__script_pools *out)
+vw_status vw__script_find_pools(const vw__model *model, const vw__model_trace *trace,
+                                const vw__script_guide *guide, vw__script_pools *out)
 {
     size_t id_count = model->pool_count > 0 ? model->pool_count : 1;
-    *out = (hr__script_pools){.id_count = id_count};
-    out->ids = hr__host_alloc_zeroed(id_count, sizeof *out->ids);
+    *out = (vw__script_pools){.id_count = id_count};
+    out->ids = vw__host_alloc_zeroed(id_count, sizeof *out->ids);
     if (out->ids == NULL)
-        return hr__fail_host_memory(id_count * sizeof *out->ids, "private pools");
+        return vw__fail_host_memory(id_count * sizeof *out->ids, "private pools");
     if (model->pool_count > 0)
         memcpy(out->ids, model->pools, id_count * sizeof *out->ids);
     if (guide->hint_count == 0 && !has_private_pools(model, trace))
-        return HR_OK;
+        return VW_OK;
     pool_finder finder = {.model = model, .trace = trace, .guide = guide, .out = out};
-    hr__regions_init(&finder.regions);
-    hr_status status = find_pools(&finder);
-    hr__regions_deinit(&finder.regions);
-    hr__host_free(finder.region_of);
-    hr__host_free(finder.region_pool);
-    hr__host_free(finder.region_hint);
-    hr__host_free(finder.is_capture);
-    if (status != HR_OK)
-        hr__script_pools_deinit(out);
+    vw__regions_init(&finder.regions);
+    vw_status status = find_pools(&finder);
+    vw__regions_deinit(&finder.regions);
+    vw__host_free(finder.region_of);
+    vw__host_free(finder.region_pool);
+    vw__host_free(finder.region_hint);
+    vw__host_free(finder.is_capture);
+    if (status != VW_OK)
+        vw__script_pools_deinit(out);
     return status;
 }
 
-void hr__script_pools_deinit(hr__script_pools *pools)
+void vw__script_pools_deinit(vw__script_pools *pools)
 {
-    hr__host_free(pools->of_event);
-    hr__host_free(pools->ids);
-    *pools = (hr__script_pools){.of_event = NULL};
+    vw__host_free(pools->of_event);
+    vw__host_free(pools->ids);
+    *pools = (vw__script_pools){.of_event = NULL};
 }

@@ -9,43 +9,43 @@
 #include "analysis/regions.h"
 #include "base/error.h"
 
-static hr_status follow_events(hr__regions *regions, const hr__model_event *events,
-                               const hr__script_op *op)
+static vw_status follow_events(vw__regions *regions, const vw__model_event *events,
+                               const vw__script_op *op)
 {
     for (size_t i = op->first_event; i < op->end_event; i++) {
-        const hr__region *region;
-        hr__region was;
+        const vw__region *region;
+        vw__region was;
         bool is_new, is_gone;
-        if (hr__is_growth(events[i].action))
-            HR__TRY(hr__regions_take(regions, events[i].address, events[i].size_bytes,
-                                     events[i].action == HR_ACTION_SEGMENT_MAP, &region, &is_new));
-        else if (hr__is_release(events[i].action))
-            (void)hr__regions_give_back(regions, events[i].address, events[i].size_bytes, &was,
+        if (vw__is_growth(events[i].action))
+            VW__TRY(vw__regions_take(regions, events[i].address, events[i].size_bytes,
+                                     events[i].action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
+        else if (vw__is_release(events[i].action))
+            (void)vw__regions_give_back(regions, events[i].address, events[i].size_bytes, &was,
                                         &is_gone);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static bool is_at_the_start(const hr__regions *regions, uint64_t address)
+static bool is_at_the_start(const vw__regions *regions, uint64_t address)
 {
-    const hr__region *region = hr__regions_find(regions, address);
+    const vw__region *region = vw__regions_find(regions, address);
     return region != NULL && !region->is_expandable && region->address == address;
 }
 
-hr_status hr__script_may_be_unsplit(const hr__script *script, uint16_t pool, bool *out)
+vw_status vw__script_may_be_unsplit(const vw__script *script, uint16_t pool, bool *out)
 {
-    const hr__model_event *events = script->trace->events;
-    hr__regions regions;
-    hr_status status = HR_OK;
-    *out = pool != HR__DEFAULT_POOL;
-    hr__regions_init(&regions);
-    for (size_t i = 0; status == HR_OK && *out && i < script->op_count; i++) {
-        const hr__script_op *op = &script->ops[i];
+    const vw__model_event *events = script->trace->events;
+    vw__regions regions;
+    vw_status status = VW_OK;
+    *out = pool != VW__DEFAULT_POOL;
+    vw__regions_init(&regions);
+    for (size_t i = 0; status == VW_OK && *out && i < script->op_count; i++) {
+        const vw__script_op *op = &script->ops[i];
         status = follow_events(&regions, events, op);
-        if (status == HR_OK && op->kind == HR__SCRIPT_ALLOC && op->pool == pool)
-            *out = op->first_event != HR__BEFORE_RECORDING &&
+        if (status == VW_OK && op->kind == VW__SCRIPT_ALLOC && op->pool == pool)
+            *out = op->first_event != VW__BEFORE_RECORDING &&
                    is_at_the_start(&regions, events[op->end_event - 1].address);
     }
-    hr__regions_deinit(&regions);
+    vw__regions_deinit(&regions);
     return status;
 }

@@ -7,7 +7,7 @@
  *
  * A result is one allocation and one arena, freed in one call. Its strings are the recording's or
  * the arena's. */
-#include "headroom/analysis.h" /* hr_recording_stats_make */
+#include "vramwise/analysis.h" /* vw_recording_stats_make */
 
 #include <inttypes.h>
 #include <limits.h>
@@ -25,10 +25,10 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-/* What hr_recording_stats_free() gets back. */
+/* What vw_recording_stats_free() gets back. */
 typedef struct stats_result {
-    hr_recording_stats shown; /* first: the caller holds a pointer to it */
-    hr__arena arena;
+    vw_recording_stats shown; /* first: the caller holds a pointer to it */
+    vw__arena arena;
 } stats_result;
 
 enum {
@@ -38,10 +38,10 @@ enum {
 };
 
 typedef struct stats_work {
-    const hr__model *model;
-    hr_stats_options options;
-    hr__attribution attribution;
-    hr__arena *arena; /* the result's */
+    const vw__model *model;
+    vw_stats_options options;
+    vw__attribution attribution;
+    vw__arena *arena; /* the result's */
     const char *torch_version;
     const char **warnings; /* the arena's; room for MOST_WARNINGS */
     size_t warning_count;
@@ -50,7 +50,7 @@ typedef struct stats_work {
 /* ---- warnings -------------------------------------------------------------------------------- */
 
 /* What does not fit MOST_WARNINGS is left out: there are at most a handful per device. */
-__attribute__((format(printf, 2, 3))) static hr_status warn(stats_work *work, const char *format,
+__attribute__((format(printf, 2, 3))) static vw_status warn(stats_work *work, const char *format,
                                                             ...)
 {
     char text[WARNING_BYTES];
@@ -59,54 +59,54 @@ __attribute__((format(printf, 2, 3))) static hr_status warn(stats_work *work, co
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (work->warning_count == MOST_WARNINGS)
-        return HR_OK;
-    char *copy = hr__arena_copy(work->arena, text, strlen(text));
+        return VW_OK;
+    char *copy = vw__arena_copy(work->arena, text, strlen(text));
     if (copy == NULL)
-        return hr__fail_host_memory(strlen(text), "a warning");
+        return vw__fail_host_memory(strlen(text), "a warning");
     work->warnings[work->warning_count++] = copy;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the end, by the segments ---------------------------------------------------------------- */
 
-static hr_status count_segment(const hr__model *model, const hr__model_segment *segment,
-                               hr_device_stats *stats)
+static vw_status count_segment(const vw__model *model, const vw__model_segment *segment,
+                               vw_device_stats *stats)
 {
     stats->segment_count++;
     stats->block_count += segment->block_count;
     stats->expandable_segment_count += segment->is_expandable;
-    if (!hr__add_u64(stats->reserved_bytes, segment->total_bytes, &stats->reserved_bytes) ||
-        !hr__add_u64(stats->allocated_bytes, segment->allocated_bytes, &stats->allocated_bytes) ||
-        !hr__add_u64(stats->active_bytes, segment->active_bytes, &stats->active_bytes))
-        return hr__fail(HR_ERR_CORRUPT_FILE, "the segments of device %d are larger than any device",
+    if (!vw__add_u64(stats->reserved_bytes, segment->total_bytes, &stats->reserved_bytes) ||
+        !vw__add_u64(stats->allocated_bytes, segment->allocated_bytes, &stats->allocated_bytes) ||
+        !vw__add_u64(stats->active_bytes, segment->active_bytes, &stats->active_bytes))
+        return vw__fail(VW_ERR_CORRUPT_FILE, "the segments of device %d are larger than any device",
                         segment->device);
-    if (segment->requested_bytes == HR__UNKNOWN_BYTES)
-        stats->requested_bytes = HR_UNKNOWN;
-    else if (stats->requested_bytes != HR_UNKNOWN &&
-             !hr__add_u64(stats->requested_bytes, segment->requested_bytes,
+    if (segment->requested_bytes == VW__UNKNOWN_BYTES)
+        stats->requested_bytes = VW_UNKNOWN;
+    else if (stats->requested_bytes != VW_UNKNOWN &&
+             !vw__add_u64(stats->requested_bytes, segment->requested_bytes,
                           &stats->requested_bytes))
-        return hr__fail(HR_ERR_CORRUPT_FILE, "the requests of device %d are larger than any device",
+        return vw__fail(VW_ERR_CORRUPT_FILE, "the requests of device %d are larger than any device",
                         segment->device);
     for (size_t b = 0; b < segment->block_count; b++) {
-        const hr__model_block *block = &model->blocks[segment->first_block + b];
-        if (block->state == HR_BLOCK_FREE && block->size_bytes > stats->largest_free_block_bytes)
+        const vw__model_block *block = &model->blocks[segment->first_block + b];
+        if (block->state == VW_BLOCK_FREE && block->size_bytes > stats->largest_free_block_bytes)
             stats->largest_free_block_bytes = block->size_bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the events ------------------------------------------------------------------------------ */
 
-static void count_event(const hr__model *model, const hr__model_event *event, size_t index,
-                        hr_device_stats *stats)
+static void count_event(const vw__model *model, const vw__model_event *event, size_t index,
+                        vw_device_stats *stats)
 {
-    if (event->action <= HR_ACTION_OOM)
+    if (event->action <= VW_ACTION_OOM)
         stats->action_counts[event->action]++;
     else
         stats->other_event_count++;
-    if (event->action == HR_ACTION_ALLOC && hr__model_stack_of(model, event->context).count == 0)
+    if (event->action == VW_ACTION_ALLOC && vw__model_stack_of(model, event->context).count == 0)
         stats->stackless_count++;
-    if (event->action == HR_ACTION_OOM && !stats->has_oom) {
+    if (event->action == VW_ACTION_OOM && !stats->has_oom) {
         stats->has_oom = true;
         stats->oom_event = index;
         stats->oom_tried_bytes = event->size_bytes;
@@ -114,9 +114,9 @@ static void count_event(const hr__model *model, const hr__model_event *event, si
     }
 }
 
-static void count_times(const hr__model_trace *trace, hr_device_stats *stats)
+static void count_times(const vw__model_trace *trace, vw_device_stats *stats)
 {
-    stats->first_time_us = stats->last_time_us = HR__UNKNOWN_TIME;
+    stats->first_time_us = stats->last_time_us = VW__UNKNOWN_TIME;
     if (trace == NULL || trace->event_count == 0)
         return;
     stats->first_time_us = trace->events[0].time_us;
@@ -132,77 +132,77 @@ typedef struct device_places {
 static void see_place(const device_places *places, uint16_t stream, uint16_t pool)
 {
     places->has_stream[stream] = true;
-    if (pool != HR__UNKNOWN_POOL)
+    if (pool != VW__UNKNOWN_POOL)
         places->has_pool[pool] = true;
 }
 
-static void count_places(const hr__model *model, const device_places *places,
-                         hr_device_stats *stats)
+static void count_places(const vw__model *model, const device_places *places,
+                         vw_device_stats *stats)
 {
     for (size_t i = 0; i < model->stream_count; i++)
         stats->stream_count += places->has_stream[i];
-    for (size_t i = HR__DEFAULT_POOL + 1; i < model->pool_count; i++)
+    for (size_t i = VW__DEFAULT_POOL + 1; i < model->pool_count; i++)
         stats->private_pool_count += places->has_pool[i];
 }
 
 /* One pass over the events, one over the segments. */
-static hr_status count_device(const hr__model *model, const hr__model_trace *trace,
-                              hr_device_stats *stats)
+static vw_status count_device(const vw__model *model, const vw__model_trace *trace,
+                              vw_device_stats *stats)
 {
     size_t size_bytes = model->stream_count + model->pool_count;
-    device_places places = {.has_stream = hr__host_alloc_zeroed(size_bytes, sizeof(bool))};
+    device_places places = {.has_stream = vw__host_alloc_zeroed(size_bytes, sizeof(bool))};
     if (places.has_stream == NULL)
-        return hr__fail_host_memory(size_bytes, "the streams of a trace");
+        return vw__fail_host_memory(size_bytes, "the streams of a trace");
     places.has_pool = places.has_stream + model->stream_count;
 
     for (size_t i = 0; trace != NULL && i < trace->event_count; i++) {
-        const hr__model_event *event = &trace->events[i];
+        const vw__model_event *event = &trace->events[i];
         count_event(model, event, i, stats);
-        if (event->action != HR_ACTION_SNAPSHOT) /* on stream 0 by convention */
+        if (event->action != VW_ACTION_SNAPSHOT) /* on stream 0 by convention */
             see_place(&places, event->stream, event->pool);
     }
-    hr_status status = HR_OK;
-    for (size_t i = 0; i < model->segment_count && status == HR_OK; i++) {
-        const hr__model_segment *segment = &model->segments[i];
+    vw_status status = VW_OK;
+    for (size_t i = 0; i < model->segment_count && status == VW_OK; i++) {
+        const vw__model_segment *segment = &model->segments[i];
         if (segment->device != stats->device)
             continue;
         see_place(&places, segment->stream, segment->pool);
         status = count_segment(model, segment, stats);
     }
     count_places(model, &places, stats);
-    hr__host_free(places.has_stream);
+    vw__host_free(places.has_stream);
     return status;
 }
 
 /* ---- memory that went to the host's ---------------------------------------------------------- */
 
-static hr_status count_move(const hr__model_move *move, bool is_return, hr_recorded_spill *spill)
+static vw_status count_move(const vw__model_move *move, bool is_return, vw_recorded_spill *spill)
 {
     uint64_t *bytes = is_return ? &spill->returned_bytes : &spill->all_spilled_bytes;
     uint64_t before_bytes = move->spilled_bytes; /* it came from there */
-    if (!hr__add_u64(*bytes, move->moved_bytes, bytes) ||
-        !hr__add_u64(spill->wait_us, move->wait_us, &spill->wait_us) ||
-        (is_return && !hr__add_u64(before_bytes, move->moved_bytes, &before_bytes)))
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+    if (!vw__add_u64(*bytes, move->moved_bytes, bytes) ||
+        !vw__add_u64(spill->wait_us, move->wait_us, &spill->wait_us) ||
+        (is_return && !vw__add_u64(before_bytes, move->moved_bytes, &before_bytes)))
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "the annotations \"%s\" and \"%s\" add up to more than any host has",
-                        HR_SPILL_ANNOTATION, HR_RETURN_ANNOTATION);
+                        VW_SPILL_ANNOTATION, VW_RETURN_ANNOTATION);
     spill->spills += !is_return;
     spill->returns += is_return;
-    spill->peak_spilled_bytes = hr__max_u64(spill->peak_spilled_bytes, before_bytes);
+    spill->peak_spilled_bytes = vw__max_u64(spill->peak_spilled_bytes, before_bytes);
     spill->end_spilled_bytes = move->spilled_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status count_spill(const hr__model *model, int device, hr_recorded_spill *spill)
+static vw_status count_spill(const vw__model *model, int device, vw_recorded_spill *spill)
 {
     for (size_t i = 0; i < model->annotation_count; i++) {
-        const hr__model_annotation *annotation = &model->annotations[i];
+        const vw__model_annotation *annotation = &model->annotations[i];
         bool is_return;
         if (annotation->device == device && annotation->is_start &&
-            hr__model_is_move(model, annotation, &is_return))
-            HR__TRY(count_move(&annotation->move, is_return, spill));
+            vw__model_is_move(model, annotation, &is_return))
+            VW__TRY(count_move(&annotation->move, is_return, spill));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- over the trace -------------------------------------------------------------------------- */
@@ -213,8 +213,8 @@ static uint64_t event_of(uint32_t instant)
     return instant != 0 ? instant - 1 : 0;
 }
 
-static hr_status fill_from_timeline(stats_work *work, const hr__timeline *timeline,
-                                    hr_device_stats *stats)
+static vw_status fill_from_timeline(stats_work *work, const vw__timeline *timeline,
+                                    vw_device_stats *stats)
 {
     stats->is_truncated = timeline->is_truncated;
     stats->initial_live_bytes = timeline->initial_live_bytes;
@@ -223,110 +223,110 @@ static hr_status fill_from_timeline(stats_work *work, const hr__timeline *timeli
         stats->peak_reserved_bytes = timeline->peak_reserved_bytes;
         stats->peak_reserved_event = event_of(timeline->peak_reserved_instant);
     }
-    HR__TRY(hr__moment_of_instant(timeline, timeline->peak_instant, &work->attribution,
+    VW__TRY(vw__moment_of_instant(timeline, timeline->peak_instant, &work->attribution,
                                   work->options.most_usages, work->arena, &stats->peak));
 
-    hr__steps steps;
-    HR__TRY(hr__steps_find_in(timeline, &work->attribution, &steps));
+    vw__steps steps;
+    VW__TRY(vw__steps_find_in(timeline, &work->attribution, &steps));
     stats->step_count = steps.end_count;
-    hr__steps_deinit(&steps);
-    return HR_OK;
+    vw__steps_deinit(&steps);
+    return VW_OK;
 }
 
-static hr_status warn_of_trace(stats_work *work, const hr__timeline *timeline,
-                               const hr_device_stats *stats)
+static vw_status warn_of_trace(stats_work *work, const vw__timeline *timeline,
+                               const vw_device_stats *stats)
 {
-    uint64_t alloc_count = stats->action_counts[HR_ACTION_ALLOC];
+    uint64_t alloc_count = stats->action_counts[VW_ACTION_ALLOC];
     if (timeline->is_truncated)
-        HR__TRY(warn(work,
+        VW__TRY(warn(work,
                      "Device %d: the trace does not begin at the first allocation (the ring kept "
                      "only the last %" PRIu64 " events, or recording began late): what was "
                      "allocated before shows only if it was freed later or is live at the end.",
                      stats->device, stats->event_count));
     if (!timeline->is_reserved_known)
-        HR__TRY(warn(work,
+        VW__TRY(warn(work,
                      "Device %d: the segment events do not add up to the segments at the end, some "
                      "were not recorded: how much was reserved when is not known.",
                      stats->device));
     if (timeline->contradiction_count != 0)
-        HR__TRY(warn(work,
+        VW__TRY(warn(work,
                      "Device %d: %zu allocations are at the address of a live block, so frees are "
                      "missing from the trace: live bytes are an upper bound.",
                      stats->device, timeline->contradiction_count));
     if (stats->stackless_count == alloc_count && alloc_count != 0)
-        HR__TRY(warn(work,
+        VW__TRY(warn(work,
                      "Device %d: no allocation has a stack: who holds the memory is not known. "
                      "Record with _record_memory_history(context=\"alloc\").",
                      stats->device));
     if (stats->other_event_count != 0)
-        HR__TRY(warn(work,
+        VW__TRY(warn(work,
                      "Device %d: %" PRIu64 " events are no allocations, frees or segments, and "
                      "were only counted.",
                      stats->device, stats->other_event_count));
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status fill_from_trace(stats_work *work, const hr__model_trace *trace,
-                                 hr_device_stats *stats)
+static vw_status fill_from_trace(stats_work *work, const vw__model_trace *trace,
+                                 vw_device_stats *stats)
 {
-    hr__timeline timeline;
-    HR__TRY(hr__timeline_make(work->model, trace, &timeline));
-    hr_status status = fill_from_timeline(work, &timeline, stats);
-    if (status == HR_OK)
+    vw__timeline timeline;
+    VW__TRY(vw__timeline_make(work->model, trace, &timeline));
+    vw_status status = fill_from_timeline(work, &timeline, stats);
+    if (status == VW_OK)
         status = warn_of_trace(work, &timeline, stats);
-    hr__timeline_deinit(&timeline);
+    vw__timeline_deinit(&timeline);
     return status;
 }
 
 /* ---- one device ------------------------------------------------------------------------------ */
 
 /* Why there cannot be a summary, as far as that shows at once; NULL if there can. */
-static const char *why_no_summary(const stats_work *work, const hr__model_trace *trace, int device)
+static const char *why_no_summary(const stats_work *work, const vw__model_trace *trace, int device)
 {
     if (work->options.without_summary)
         return "it was not asked for";
-    if (device == HR__HOST_DEVICE)
+    if (device == VW__HOST_DEVICE)
         return "PyTorch has none of pinned host memory";
     if (trace == NULL || trace->event_count == 0)
         return "the recording has no trace to replay";
     return NULL;
 }
 
-static hr_status fill_all_but_summary(stats_work *work, const hr__model_trace *trace,
-                                      hr_device_stats *stats)
+static vw_status fill_all_but_summary(stats_work *work, const vw__model_trace *trace,
+                                      vw_device_stats *stats)
 {
     bool has_events = trace != NULL && trace->event_count != 0;
     stats->event_count = has_events ? trace->event_count : 0;
-    stats->peak_reserved_bytes = HR_UNKNOWN;
-    stats->peak_reserved_event = HR_UNKNOWN;
+    stats->peak_reserved_bytes = VW_UNKNOWN;
+    stats->peak_reserved_event = VW_UNKNOWN;
     count_times(trace, stats);
-    HR__TRY(count_device(work->model, trace, stats));
-    HR__TRY(count_spill(work->model, stats->device, &stats->spill));
-    HR__TRY(hr__moment_of_end(&work->attribution, trace, stats->device, work->options.most_usages,
+    VW__TRY(count_device(work->model, trace, stats));
+    VW__TRY(count_spill(work->model, stats->device, &stats->spill));
+    VW__TRY(vw__moment_of_end(&work->attribution, trace, stats->device, work->options.most_usages,
                               work->arena, &stats->end));
     stats->peak = stats->end; /* the most that is known without a trace */
-    return has_events ? fill_from_trace(work, trace, stats) : HR_OK;
+    return has_events ? fill_from_trace(work, trace, stats) : VW_OK;
 }
 
 /* The summary is replayed on a thread of its own meanwhile: whether the trace begins at the first
  * allocation, without which it is worth nothing, shows only when the rest is done. */
-static hr_status fill_device_with_summary(stats_work *work, const hr__model_trace *trace,
-                                          hr_device_stats *stats)
+static vw_status fill_device_with_summary(stats_work *work, const vw__model_trace *trace,
+                                          vw_device_stats *stats)
 {
-    hr__summary_job job;
-    hr__summary_job_begin(&job, work->model, trace, work->torch_version);
-    hr_status status = fill_all_but_summary(work, trace, stats);
-    if (status == HR_OK && stats->is_truncated)
+    vw__summary_job job;
+    vw__summary_job_begin(&job, work->model, trace, work->torch_version);
+    vw_status status = fill_all_but_summary(work, trace, stats);
+    if (status == VW_OK && stats->is_truncated)
         stats->summary_reason = "the trace does not begin at the first allocation";
-    else if (status == HR_OK)
-        status = hr__summary_job_finish(&job, work->arena, &stats->summary, &stats->summary_reason);
-    hr__summary_job_deinit(&job);
+    else if (status == VW_OK)
+        status = vw__summary_job_finish(&job, work->arena, &stats->summary, &stats->summary_reason);
+    vw__summary_job_deinit(&job);
     return status;
 }
 
-static hr_status fill_device(stats_work *work, int device, hr_device_stats *stats)
+static vw_status fill_device(stats_work *work, int device, vw_device_stats *stats)
 {
-    const hr__model_trace *trace = hr__model_trace_of(work->model, device);
+    const vw__model_trace *trace = vw__model_trace_of(work->model, device);
     stats->device = device;
     stats->summary_reason = why_no_summary(work, trace, device);
     return stats->summary_reason != NULL ? fill_all_but_summary(work, trace, stats)
@@ -337,83 +337,83 @@ static hr_status fill_device(stats_work *work, int device, hr_device_stats *stat
 
 /* The next device after `device` that has events or segments; the host is the last, INT_MAX the
  * end. Devices are few: looking through everything once for each is cheap. */
-static int next_device(const hr__model *model, int device)
+static int next_device(const vw__model *model, int device)
 {
     int next = INT_MAX;
     bool has_host = false;
-    if (device == HR__HOST_DEVICE)
+    if (device == VW__HOST_DEVICE)
         return INT_MAX;
     for (size_t i = 0; i < model->trace_count; i++) {
         int other = model->traces[i].device;
         if (model->traces[i].event_count == 0)
             continue;
-        has_host = has_host || other == HR__HOST_DEVICE;
-        if (other > device && other != HR__HOST_DEVICE && other < next)
+        has_host = has_host || other == VW__HOST_DEVICE;
+        if (other > device && other != VW__HOST_DEVICE && other < next)
             next = other;
     }
     for (size_t i = 0; i < model->segment_count; i++) {
         int other = model->segments[i].device;
-        has_host = has_host || other == HR__HOST_DEVICE;
-        if (other > device && other != HR__HOST_DEVICE && other < next)
+        has_host = has_host || other == VW__HOST_DEVICE;
+        if (other > device && other != VW__HOST_DEVICE && other < next)
             next = other;
     }
-    return next == INT_MAX && has_host ? HR__HOST_DEVICE : next;
+    return next == INT_MAX && has_host ? VW__HOST_DEVICE : next;
 }
 
-static hr_status fill_devices(stats_work *work, hr_recording_stats *stats)
+static vw_status fill_devices(stats_work *work, vw_recording_stats *stats)
 {
     size_t count = 0;
     for (int next = next_device(work->model, INT_MIN); next != INT_MAX;
          next = next_device(work->model, next))
         if (++count > MOST_DEVICES)
-            return hr__fail(HR_ERR_CORRUPT_FILE,
+            return vw__fail(VW_ERR_CORRUPT_FILE,
                             "expected at most %d devices, found more, the last one being %d",
                             MOST_DEVICES, next);
-    hr_device_stats *devices =
-        hr__arena_alloc_array(work->arena, count, sizeof *devices, _Alignof(hr_device_stats));
+    vw_device_stats *devices =
+        vw__arena_alloc_array(work->arena, count, sizeof *devices, _Alignof(vw_device_stats));
     if (devices == NULL)
-        return hr__fail_host_memory(count * sizeof *devices, "statistics of devices");
+        return vw__fail_host_memory(count * sizeof *devices, "statistics of devices");
     int device = INT_MIN;
     for (size_t i = 0; i < count; i++) {
         device = next_device(work->model, device);
-        HR__TRY(fill_device(work, device, &devices[i]));
+        VW__TRY(fill_device(work, device, &devices[i]));
     }
     stats->devices = devices;
     stats->device_count = count;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static hr_status fill_settings(stats_work *work, hr_recording_stats *stats)
+static vw_status fill_settings(stats_work *work, vw_recording_stats *stats)
 {
-    const hr__model_settings *settings = &work->model->settings;
-    hr_setting *entries = hr__arena_alloc_array(work->arena, settings->entry_count, sizeof *entries,
-                                                _Alignof(hr_setting));
+    const vw__model_settings *settings = &work->model->settings;
+    vw_setting *entries = vw__arena_alloc_array(work->arena, settings->entry_count, sizeof *entries,
+                                                _Alignof(vw_setting));
     if (entries == NULL)
-        return hr__fail_host_memory(settings->entry_count * sizeof *entries, "the settings");
+        return vw__fail_host_memory(settings->entry_count * sizeof *entries, "the settings");
     for (size_t i = 0; i < settings->entry_count; i++) {
-        entries[i].key = hr__model_string(work->model, settings->entries[i].key);
-        entries[i].value = hr__model_string(work->model, settings->entries[i].value);
+        entries[i].key = vw__model_string(work->model, settings->entries[i].key);
+        entries[i].value = vw__model_string(work->model, settings->entries[i].value);
     }
-    if (settings->is_known && settings->conf != HR__NO_STRING)
-        stats->conf = hr__model_string(work->model, settings->conf);
+    if (settings->is_known && settings->conf != VW__NO_STRING)
+        stats->conf = vw__model_string(work->model, settings->conf);
     stats->settings = entries;
     stats->setting_count = settings->entry_count;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status warn_of_file(stats_work *work, const hr_recording_stats *stats)
+static vw_status warn_of_file(stats_work *work, const vw_recording_stats *stats)
 {
     if (stats->oldest_version == NULL)
-        HR__TRY(warn(work,
+        VW__TRY(warn(work,
                      "The fields of the file fit no version of PyTorch: rules of %s are used.",
                      work->torch_version));
     if (stats->device_count == 0)
-        HR__TRY(warn(work, "The recording is empty: no segments, and no events."));
+        VW__TRY(warn(work, "The recording is empty: no segments, and no events."));
     if (stats->unknown_field_count != 0)
-        HR__TRY(warn(work,
-                     "%" PRIu64 " fields are not known to this version of headroom and were left "
+        VW__TRY(warn(work,
+                     "%" PRIu64 " fields are not known to this version of vramwise and were left "
                      "out, the first being \"%.100s\".",
                      stats->unknown_field_count,
                      stats->first_unknown_field != NULL ? stats->first_unknown_field : ""));
@@ -421,76 +421,76 @@ static hr_status warn_of_file(stats_work *work, const hr_recording_stats *stats)
     for (size_t i = 0; i < stats->device_count; i++)
         event_count += stats->devices[i].event_count;
     if (stats->device_count != 0 && event_count == 0)
-        HR__TRY(warn(work, "The recording has no trace: only the end is known. Call "
+        VW__TRY(warn(work, "The recording has no trace: only the end is known. Call "
                            "torch.cuda.memory._record_memory_history() at the start of the "
                            "program."));
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status fill_all(stats_work *work, const hr_recording *recording,
-                          hr_recording_stats *stats)
+static vw_status fill_all(stats_work *work, const vw_recording *recording,
+                          vw_recording_stats *stats)
 {
-    const hr__model *model = work->model;
-    HR__TRY(hr__recording_version(model, work->options.torch_version, &work->torch_version));
-    HR__TRY(hr__attribution_init(&work->attribution, model));
-    work->warnings = hr__arena_alloc_array(work->arena, MOST_WARNINGS, sizeof *work->warnings,
+    const vw__model *model = work->model;
+    VW__TRY(vw__recording_version(model, work->options.torch_version, &work->torch_version));
+    VW__TRY(vw__attribution_init(&work->attribution, model));
+    work->warnings = vw__arena_alloc_array(work->arena, MOST_WARNINGS, sizeof *work->warnings,
                                            _Alignof(const char *));
     if (work->warnings == NULL)
-        return hr__fail_host_memory(MOST_WARNINGS * sizeof *work->warnings, "warnings");
+        return vw__fail_host_memory(MOST_WARNINGS * sizeof *work->warnings, "warnings");
 
-    stats->encoding = recording->encoding == HR__ENCODING_JSON ? "json" : "pickle";
-    stats->compression = hr__compression_name(recording->compression);
+    stats->encoding = recording->encoding == VW__ENCODING_JSON ? "json" : "pickle";
+    stats->compression = vw__compression_name(recording->compression);
     stats->file_bytes = recording->file_bytes;
     stats->uncompressed_bytes = recording->uncompressed_bytes;
-    stats->model_bytes = hr__model_size_bytes(model);
-    hr__recording_version_range(model, &stats->oldest_version, &stats->newest_version);
+    stats->model_bytes = vw__model_size_bytes(model);
+    vw__recording_version_range(model, &stats->oldest_version, &stats->newest_version);
     stats->stack_count = model->stack_count;
     stats->frame_count = model->frame_count;
     stats->annotation_count = model->annotation_count;
     stats->unknown_field_count = model->ignored_field_count;
     stats->first_unknown_field = model->first_ignored_field;
-    HR__TRY(fill_settings(work, stats));
-    HR__TRY(fill_devices(work, stats));
-    HR__TRY(warn_of_file(work, stats));
+    VW__TRY(fill_settings(work, stats));
+    VW__TRY(fill_devices(work, stats));
+    VW__TRY(warn_of_file(work, stats));
     stats->warnings = work->warnings;
     stats->warning_count = work->warning_count;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr_recording_stats_make(const hr_recording *recording, const hr_stats_options *options,
-                                  hr_recording_stats **out)
+vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_options *options,
+                                  vw_recording_stats **out)
 {
-    static const hr_stats_options defaults = {.struct_size = sizeof defaults};
+    static const vw_stats_options defaults = {.struct_size = sizeof defaults};
     if (recording == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a recording and a place for its statistics");
     if (options == NULL)
         options = &defaults;
     if (options->struct_size < sizeof *options)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected options with a struct_size of %zu or more, found %zu",
                         sizeof *options, options->struct_size);
 
-    stats_result *result = hr__host_alloc_zeroed(1, sizeof *result);
+    stats_result *result = vw__host_alloc_zeroed(1, sizeof *result);
     if (result == NULL)
-        return hr__fail_host_memory(sizeof *result, "statistics");
-    hr__arena_init(&result->arena, HR__ARENA_NO_LIMIT);
+        return vw__fail_host_memory(sizeof *result, "statistics");
+    vw__arena_init(&result->arena, VW__ARENA_NO_LIMIT);
     stats_work work = {.model = recording->model, .options = *options, .arena = &result->arena};
-    hr_status status = fill_all(&work, recording, &result->shown);
-    hr__attribution_deinit(&work.attribution);
-    if (status != HR_OK) {
-        hr_recording_stats_free(&result->shown);
+    vw_status status = fill_all(&work, recording, &result->shown);
+    vw__attribution_deinit(&work.attribution);
+    if (status != VW_OK) {
+        vw_recording_stats_free(&result->shown);
         return status;
     }
     *out = &result->shown;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr_recording_stats_free(hr_recording_stats *stats)
+void vw_recording_stats_free(vw_recording_stats *stats)
 {
     stats_result *result = (stats_result *)stats;
     if (result == NULL)
         return;
-    hr__arena_deinit(&result->arena);
-    hr__host_free(result);
+    vw__arena_deinit(&result->arena);
+    vw__host_free(result);
 }

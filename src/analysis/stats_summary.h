@@ -2,48 +2,48 @@
  *
  * PyTorch's own page has counters that no recording holds: peaks, totals, retries. Replay has them,
  * and they are PyTorch's exactly where it reproduces the recording exactly. */
-#ifndef HR_ANALYSIS_STATS_SUMMARY_H
-#define HR_ANALYSIS_STATS_SUMMARY_H
+#ifndef VW_ANALYSIS_STATS_SUMMARY_H
+#define VW_ANALYSIS_STATS_SUMMARY_H
 
 #include <pthread.h>
 #include <stdbool.h>
 
 #include "base/arena.h"
-#include "base/error.h" /* HR__ERROR_DETAIL_BYTES */
-#include "headroom/status.h"
+#include "base/error.h" /* VW__ERROR_DETAIL_BYTES */
+#include "vramwise/status.h"
 #include "model/memory_model.h"
 
 /* Stores the page in `*summary`; or NULL, and in `*reason` why there is none. Both are the arena's
  * or static. A page is right only for a trace that begins at the first allocation. Fails only for
  * want of host memory. */
-HR_MUST_CHECK hr_status hr__stats_summary(const hr__model *model, const hr__model_trace *trace,
-                                          const char *torch_version, hr__arena *arena,
+VW_MUST_CHECK vw_status vw__stats_summary(const vw__model *model, const vw__model_trace *trace,
+                                          const char *torch_version, vw__arena *arena,
                                           const char **summary, const char **reason);
 
 /* The same on a second thread, while the caller does other things. Between begin and finish (or
  * deinit, which waits as well) everything in here but `is_running` is that thread's. */
-typedef struct hr__summary_job {
-    const hr__model *model;       /* borrowed, with the next two: as long as the job */
-    const hr__model_trace *trace; /* set at the beginning, then read-only */
+typedef struct vw__summary_job {
+    const vw__model *model;       /* borrowed, with the next two: as long as the job */
+    const vw__model_trace *trace; /* set at the beginning, then read-only */
     const char *torch_version;
     bool is_running; /* the caller's: a thread is at work */
     pthread_t thread;
-    hr__arena arena; /* owned: the page's, until it is handed over */
+    vw__arena arena; /* owned: the page's, until it is handed over */
     const char *summary, *reason;
-    hr_status status;
-    char failure[HR__ERROR_DETAIL_BYTES]; /* hr_last_error() of that thread */
-} hr__summary_job;
+    vw_status status;
+    char failure[VW__ERROR_DETAIL_BYTES]; /* vw_last_error() of that thread */
+} vw__summary_job;
 
 /* Where the system has no thread to give, and for a short trace, the work is left for finish. The
  * job must not move. */
-void hr__summary_job_begin(hr__summary_job *job, const hr__model *model,
-                           const hr__model_trace *trace, const char *torch_version);
+void vw__summary_job_begin(vw__summary_job *job, const vw__model *model,
+                           const vw__model_trace *trace, const char *torch_version);
 
-/* As hr__stats_summary(), which has then been done; at most once. */
-HR_MUST_CHECK hr_status hr__summary_job_finish(hr__summary_job *job, hr__arena *arena,
+/* As vw__stats_summary(), which has then been done; at most once. */
+VW_MUST_CHECK vw_status vw__summary_job_finish(vw__summary_job *job, vw__arena *arena,
                                                const char **summary, const char **reason);
 
 /* After begin, whether finished or not. */
-void hr__summary_job_deinit(hr__summary_job *job);
+void vw__summary_job_deinit(vw__summary_job *job);
 
-#endif /* HR_ANALYSIS_STATS_SUMMARY_H */
+#endif /* VW_ANALYSIS_STATS_SUMMARY_H */

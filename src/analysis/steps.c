@@ -42,25 +42,25 @@ typedef struct event_list {
 } event_list;
 
 /* Events come in rising order; one that is there already is not added again. */
-static hr_status add_event(event_list *list, uint32_t event)
+static vw_status add_event(event_list *list, uint32_t event)
 {
     if (list->count != 0 && event <= list->events[list->count - 1])
-        return HR_OK;
+        return VW_OK;
     if (list->count == list->capacity) {
         size_t capacity = 2 * list->capacity + 64;
-        uint32_t *grown = hr__host_realloc(list->events, capacity * sizeof *grown);
+        uint32_t *grown = vw__host_realloc(list->events, capacity * sizeof *grown);
         if (grown == NULL)
-            return hr__fail_host_memory(capacity * sizeof *grown, "the steps of a trace");
+            return vw__fail_host_memory(capacity * sizeof *grown, "the steps of a trace");
         list->events = grown;
         list->capacity = capacity;
     }
     list->events[list->count++] = event;
-    return HR_OK;
+    return VW_OK;
 }
 
 static void free_list(event_list *list)
 {
-    hr__host_free(list->events);
+    vw__host_free(list->events);
     *list = (event_list){0};
 }
 
@@ -79,16 +79,16 @@ static bool begins_with(const char *text, const char *beginning)
 
 /* When the spans whose name begins with `beginning` ended on the trace's device, in order. NULL and
  * a count of 0 where there are none; NULL and a count without memory. */
-static int64_t *span_ends(const hr__timeline *timeline, const char *beginning, size_t *count)
+static int64_t *span_ends(const vw__timeline *timeline, const char *beginning, size_t *count)
 {
-    const hr__model *model = timeline->model;
+    const vw__model *model = timeline->model;
     int64_t *times = NULL;
     for (int is_filling = 0; is_filling < 2; is_filling++) {
         *count = 0;
         for (size_t i = 0; i < model->annotation_count; i++) {
-            const hr__model_annotation *annotation = &model->annotations[i];
+            const vw__model_annotation *annotation = &model->annotations[i];
             if (annotation->is_start || annotation->device != timeline->trace->device ||
-                !begins_with(hr__model_string(model, annotation->name), beginning))
+                !begins_with(vw__model_string(model, annotation->name), beginning))
                 continue;
             if (is_filling)
                 times[*count] = annotation->time_us;
@@ -96,7 +96,7 @@ static int64_t *span_ends(const hr__timeline *timeline, const char *beginning, s
         }
         if (*count == 0)
             return NULL;
-        if (!is_filling && (times = hr__host_alloc(*count * sizeof *times)) == NULL)
+        if (!is_filling && (times = vw__host_alloc(*count * sizeof *times)) == NULL)
             return NULL;
     }
     qsort(times, *count, sizeof *times, compare_times);
@@ -105,63 +105,63 @@ static int64_t *span_ends(const hr__timeline *timeline, const char *beginning, s
 
 /* The ends are the first events after each time. A span that ended before the first event is of a
  * step that fell out of the ring. */
-static hr_status find_spans(const hr__timeline *timeline, const char *beginning, event_list *out)
+static vw_status find_spans(const vw__timeline *timeline, const char *beginning, event_list *out)
 {
-    const hr__model_trace *trace = timeline->trace;
+    const vw__model_trace *trace = timeline->trace;
     size_t count;
     int64_t *times = span_ends(timeline, beginning, &count);
     if (times == NULL && count != 0)
-        return hr__fail_host_memory(count * sizeof *times, "the annotations of a trace");
+        return vw__fail_host_memory(count * sizeof *times, "the annotations of a trace");
 
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     size_t event = 0;
-    for (size_t i = 0; i < count && status == HR_OK; i++) {
+    for (size_t i = 0; i < count && status == VW_OK; i++) {
         while (event < trace->event_count && trace->events[event].time_us <= times[i])
             event++;
         if (event != 0)
             status = add_event(out, (uint32_t)event);
     }
-    hr__host_free(times);
+    vw__host_free(times);
     return status;
 }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-static bool is_free(const hr__model_event *event)
+static bool is_free(const vw__model_event *event)
 {
-    return event->action == HR_ACTION_FREE_REQUESTED || event->action == HR_ACTION_FREE_COMPLETED;
+    return event->action == VW_ACTION_FREE_REQUESTED || event->action == VW_ACTION_FREE_COMPLETED;
 }
 
-static hr_status find_optimizer_runs(const hr__timeline *timeline,
-                                     const hr__attribution *attribution, event_list *out)
+static vw_status find_optimizer_runs(const vw__timeline *timeline,
+                                     const vw__attribution *attribution, event_list *out)
 {
-    const hr__model_trace *trace = timeline->trace;
+    const vw__model_trace *trace = timeline->trace;
     bool is_in_run = false;
     size_t end = 0; /* of the run, so far */
     for (size_t i = 0; i < trace->event_count; i++) {
-        const hr__model_event *event = &trace->events[i];
-        bool is_optimizer = hr__attribution_is_in_optimizer(attribution, event->context);
-        if (event->action == HR_ACTION_ALLOC) {
+        const vw__model_event *event = &trace->events[i];
+        bool is_optimizer = vw__attribution_is_in_optimizer(attribution, event->context);
+        if (event->action == VW_ACTION_ALLOC) {
             if (is_optimizer) {
                 is_in_run = true;
                 end = i + 1;
-            } else if (is_in_run && hr__attribution_category(attribution, event->context) !=
-                                        HR__CATEGORY_BACKWARD) {
-                HR__TRY(add_event(out, (uint32_t)end));
+            } else if (is_in_run && vw__attribution_category(attribution, event->context) !=
+                                        VW__CATEGORY_BACKWARD) {
+                VW__TRY(add_event(out, (uint32_t)end));
                 is_in_run = false;
             }
         } else if (is_in_run && is_optimizer && is_free(event) && end == i) {
             end = i + 1; /* what the step needed for a while goes with it */
         }
     }
-    return is_in_run ? add_event(out, (uint32_t)end) : HR_OK;
+    return is_in_run ? add_event(out, (uint32_t)end) : VW_OK;
 }
 
 /* ---- rhythm ---------------------------------------------------------------------------------- */
 
 /* The instants of the lows that the line falls to by more than `depth` and, the last one apart,
  * rises from by more than that. */
-static hr_status find_lows(const int64_t *line, size_t count, int64_t depth, event_list *out)
+static vw_status find_lows(const int64_t *line, size_t count, int64_t depth, event_list *out)
 {
     bool is_falling = false;
     int64_t high = line[0], low = line[0];
@@ -179,12 +179,12 @@ static hr_status find_lows(const int64_t *line, size_t count, int64_t depth, eve
             low = line[i];
             low_place = i;
         } else if (line[i] > low + depth) {
-            HR__TRY(add_event(out, (uint32_t)low_place));
+            VW__TRY(add_event(out, (uint32_t)low_place));
             is_falling = false;
             high = line[i];
         }
     }
-    return is_falling ? add_event(out, (uint32_t)low_place) : HR_OK;
+    return is_falling ? add_event(out, (uint32_t)low_place) : VW_OK;
 }
 
 /* The middle one of the lows, by live bytes. */
@@ -224,71 +224,71 @@ static bool are_alike(const int64_t *line, const event_list *lows, int64_t toler
 
 /* Replaces `*lows`, found at a rough depth, by those at the depth that counts; none if they are no
  * rhythm. */
-static hr_status settle_lows(const int64_t *line, size_t count, int64_t peak, event_list *lows)
+static vw_status settle_lows(const int64_t *line, size_t count, int64_t peak, event_list *lows)
 {
-    int64_t *scratch = hr__host_alloc(lows->count * sizeof *scratch);
+    int64_t *scratch = vw__host_alloc(lows->count * sizeof *scratch);
     if (scratch == NULL)
-        return hr__fail_host_memory(lows->count * sizeof *scratch, "the rhythm of a trace");
+        return vw__fail_host_memory(lows->count * sizeof *scratch, "the rhythm of a trace");
     int64_t amplitude = peak - median_low(line, lows, scratch);
-    hr__host_free(scratch);
+    vw__host_free(scratch);
 
     lows->count = 0;
-    HR__TRY(find_lows(line, count, amplitude / 4, lows));
+    VW__TRY(find_lows(line, count, amplitude / 4, lows));
     if (lows->count < FEWEST_LOWS || !are_alike(line, lows, amplitude / 10))
         lows->count = 0;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status find_rhythm(const hr__timeline *timeline, event_list *out)
+static vw_status find_rhythm(const vw__timeline *timeline, event_list *out)
 {
     size_t count = timeline->trace->event_count + 1;
-    int64_t *line = hr__timeline_live_line(timeline);
+    int64_t *line = vw__timeline_live_line(timeline);
     if (line == NULL)
-        return hr__fail_host_memory(count * sizeof *line, "the live bytes of a trace");
+        return vw__fail_host_memory(count * sizeof *line, "the live bytes of a trace");
     int64_t least = line[0], peak = line[0];
     for (size_t i = 0; i < count; i++) {
         least = line[i] < least ? line[i] : least;
         peak = line[i] > peak ? line[i] : peak;
     }
-    hr_status status = find_lows(line, count, (peak - least) / 4, out);
-    if (status == HR_OK && out->count < FEWEST_LOWS)
+    vw_status status = find_lows(line, count, (peak - least) / 4, out);
+    if (status == VW_OK && out->count < FEWEST_LOWS)
         out->count = 0;
-    else if (status == HR_OK)
+    else if (status == VW_OK)
         status = settle_lows(line, count, peak, out);
-    hr__host_free(line);
+    vw__host_free(line);
     return status;
 }
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 
-static bool is_forward(const hr__attribution *attribution, const hr__model_event *event)
+static bool is_forward(const vw__attribution *attribution, const vw__model_event *event)
 {
-    return event->action == HR_ACTION_ALLOC &&
-           hr__attribution_category(attribution, event->context) == HR__CATEGORY_FORWARD;
+    return event->action == VW_ACTION_ALLOC &&
+           vw__attribution_category(attribution, event->context) == VW__CATEGORY_FORWARD;
 }
 
-/* The stack of the first request of the program in [first, end), or HR__EMPTY_STACK. */
-static uint32_t first_stack(const hr__timeline *timeline, const hr__attribution *attribution,
+/* The stack of the first request of the program in [first, end), or VW__EMPTY_STACK. */
+static uint32_t first_stack(const vw__timeline *timeline, const vw__attribution *attribution,
                             size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++) {
-        const hr__model_event *event = &timeline->trace->events[i];
-        if (event->action != HR_ACTION_ALLOC || event->context == HR__NO_CONTEXT ||
-            hr__attribution_is_in_optimizer(attribution, event->context))
+        const vw__model_event *event = &timeline->trace->events[i];
+        if (event->action != VW_ACTION_ALLOC || event->context == VW__NO_CONTEXT ||
+            vw__attribution_is_in_optimizer(attribution, event->context))
             continue;
         uint32_t stack = timeline->model->contexts[event->context];
-        if (stack != HR__EMPTY_STACK)
+        if (stack != VW__EMPTY_STACK)
             return stack;
     }
-    return HR__EMPTY_STACK;
+    return VW__EMPTY_STACK;
 }
 
-/* The stack with which most steps begin, or HR__EMPTY_STACK where no majority agrees (the voting
+/* The stack with which most steps begin, or VW__EMPTY_STACK where no majority agrees (the voting
  * of Boyer and Moore finds the only candidate; then its votes are counted). */
-static uint32_t usual_start(const hr__timeline *timeline, const hr__attribution *attribution,
+static uint32_t usual_start(const vw__timeline *timeline, const vw__attribution *attribution,
                             const event_list *ends)
 {
-    uint32_t candidate = HR__EMPTY_STACK;
+    uint32_t candidate = VW__EMPTY_STACK;
     size_t lead = 0, votes = 0;
     for (size_t i = 0; i + 1 < ends->count; i++) {
         uint32_t stack = first_stack(timeline, attribution, ends->events[i], ends->events[i + 1]);
@@ -299,43 +299,43 @@ static uint32_t usual_start(const hr__timeline *timeline, const hr__attribution 
     for (size_t i = 0; i + 1 < ends->count; i++)
         votes +=
             first_stack(timeline, attribution, ends->events[i], ends->events[i + 1]) == candidate;
-    return votes >= FEWEST_EQUAL_STARTS && 2 * votes >= ends->count ? candidate : HR__EMPTY_STACK;
+    return votes >= FEWEST_EQUAL_STARTS && 2 * votes >= ends->count ? candidate : VW__EMPTY_STACK;
 }
 
 /* Looks between two ends of steps for forward work before the request that begins a step. */
-static hr_status find_phase_between(const hr__timeline *timeline,
-                                    const hr__attribution *attribution, uint32_t start,
+static vw_status find_phase_between(const vw__timeline *timeline,
+                                    const vw__attribution *attribution, uint32_t start,
                                     size_t first, size_t end, event_list *out)
 {
-    const hr__model *model = timeline->model;
+    const vw__model *model = timeline->model;
     bool has_other_work = false;
     for (size_t i = first; i < end; i++) {
-        const hr__model_event *event = &timeline->trace->events[i];
-        if (event->action == HR_ACTION_ALLOC && event->context != HR__NO_CONTEXT &&
+        const vw__model_event *event = &timeline->trace->events[i];
+        if (event->action == VW_ACTION_ALLOC && event->context != VW__NO_CONTEXT &&
             model->contexts[event->context] == start)
-            return has_other_work ? add_event(out, (uint32_t)i) : HR_OK;
+            return has_other_work ? add_event(out, (uint32_t)i) : VW_OK;
         if (!has_other_work && is_forward(attribution, event)) {
             has_other_work = true;
             if (first != 0)
-                HR__TRY(add_event(out, (uint32_t)first));
+                VW__TRY(add_event(out, (uint32_t)first));
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status find_phases(const hr__timeline *timeline, const hr__attribution *attribution,
+static vw_status find_phases(const vw__timeline *timeline, const vw__attribution *attribution,
                              const event_list *ends, event_list *out)
 {
     uint32_t start = usual_start(timeline, attribution, ends);
-    if (start == HR__EMPTY_STACK)
-        return HR_OK;
+    if (start == VW__EMPTY_STACK)
+        return VW_OK;
     size_t first = 0;
     for (size_t i = 0; i <= ends->count; i++) {
         size_t end = i < ends->count ? ends->events[i] : timeline->trace->event_count;
-        HR__TRY(find_phase_between(timeline, attribution, start, first, end, out));
+        VW__TRY(find_phase_between(timeline, attribution, start, first, end, out));
         first = end;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
@@ -344,16 +344,16 @@ typedef struct search {
     event_list profiler, announced, stacks, rhythm, phases;
 } search;
 
-static hr_status look_everywhere(const hr__timeline *timeline, const hr__attribution *attribution,
+static vw_status look_everywhere(const vw__timeline *timeline, const vw__attribution *attribution,
                                  search *all, event_list **found, const char **basis)
 {
     *basis = "annotations";
     *found = &all->profiler;
-    HR__TRY(find_spans(timeline, "ProfilerStep#", &all->profiler));
+    VW__TRY(find_spans(timeline, "ProfilerStep#", &all->profiler));
     if (all->profiler.count == 0) {
-        HR__TRY(find_spans(timeline, "Optimizer.step#", &all->announced));
+        VW__TRY(find_spans(timeline, "Optimizer.step#", &all->announced));
         if (attribution->has_optimizer)
-            HR__TRY(find_optimizer_runs(timeline, attribution, &all->stacks));
+            VW__TRY(find_optimizer_runs(timeline, attribution, &all->stacks));
         *found = &all->announced;
         if (all->stacks.count > all->announced.count) {
             *basis = "optimizer stacks";
@@ -361,22 +361,22 @@ static hr_status look_everywhere(const hr__timeline *timeline, const hr__attribu
         }
     }
     if ((*found)->count == 0) {
-        HR__TRY(find_rhythm(timeline, &all->rhythm));
+        VW__TRY(find_rhythm(timeline, &all->rhythm));
         *basis = all->rhythm.count != 0 ? "rhythm of live bytes" : NULL;
         *found = &all->rhythm;
     }
     return find_phases(timeline, attribution, *found, &all->phases);
 }
 
-hr_status hr__steps_find_in(const hr__timeline *timeline, const hr__attribution *attribution,
-                            hr__steps *out)
+vw_status vw__steps_find_in(const vw__timeline *timeline, const vw__attribution *attribution,
+                            vw__steps *out)
 {
     search all = {0};
     event_list *found = &all.rhythm;
     const char *basis = NULL;
-    hr_status status = look_everywhere(timeline, attribution, &all, &found, &basis);
-    if (status == HR_OK) {
-        *out = (hr__steps){
+    vw_status status = look_everywhere(timeline, attribution, &all, &found, &basis);
+    if (status == VW_OK) {
+        *out = (vw__steps){
             .ends = found->events,
             .end_count = found->count,
             .phase_ends = all.phases.events,
@@ -394,23 +394,23 @@ hr_status hr__steps_find_in(const hr__timeline *timeline, const hr__attribution 
     return status;
 }
 
-hr_status hr__steps_find(const hr__model *model, const hr__model_trace *trace, hr__steps *out)
+vw_status vw__steps_find(const vw__model *model, const vw__model_trace *trace, vw__steps *out)
 {
-    hr__timeline timeline = {0};
-    hr__attribution attribution = {0};
-    hr_status status = hr__timeline_make(model, trace, &timeline);
-    if (status == HR_OK)
-        status = hr__attribution_init(&attribution, model);
-    if (status == HR_OK)
-        status = hr__steps_find_in(&timeline, &attribution, out);
-    hr__attribution_deinit(&attribution);
-    hr__timeline_deinit(&timeline);
+    vw__timeline timeline = {0};
+    vw__attribution attribution = {0};
+    vw_status status = vw__timeline_make(model, trace, &timeline);
+    if (status == VW_OK)
+        status = vw__attribution_init(&attribution, model);
+    if (status == VW_OK)
+        status = vw__steps_find_in(&timeline, &attribution, out);
+    vw__attribution_deinit(&attribution);
+    vw__timeline_deinit(&timeline);
     return status;
 }
 
-void hr__steps_deinit(hr__steps *steps)
+void vw__steps_deinit(vw__steps *steps)
 {
-    hr__host_free(steps->ends);
-    hr__host_free(steps->phase_ends);
-    *steps = (hr__steps){0};
+    vw__host_free(steps->ends);
+    vw__host_free(steps->phase_ends);
+    *steps = (vw__steps){0};
 }

@@ -5,31 +5,31 @@
  * by the rhythm of live bytes (a low that comes back again and again). A phase ends where the kind
  * of step changes: training to evaluation, and back. Never invented: a trace without a rhythm has
  * no steps, and without stacks there are no phases. */
-#ifndef HR_ANALYSIS_STEPS_H
-#define HR_ANALYSIS_STEPS_H
+#ifndef VW_ANALYSIS_STEPS_H
+#define VW_ANALYSIS_STEPS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "analysis/attribution.h"
 #include "analysis/timeline.h"
 #include "model/memory_model.h"
 
-typedef struct hr__steps {
+typedef struct vw__steps {
     uint32_t *ends; /* owned; rising: event indices, each the first event after a step */
     size_t end_count;
     uint32_t *phase_ends; /* owned; the same for phases */
     size_t phase_end_count;
     const char *basis; /* "annotations", "optimizer stacks", "rhythm of live bytes"; NULL = none */
-} hr__steps;
+} vw__steps;
 
-HR_MUST_CHECK hr_status hr__steps_find(const hr__model *model, const hr__model_trace *trace,
-                                       hr__steps *out);
+VW_MUST_CHECK vw_status vw__steps_find(const vw__model *model, const vw__model_trace *trace,
+                                       vw__steps *out);
 
 /* The same for those who have these at hand. */
-HR_MUST_CHECK hr_status hr__steps_find_in(const hr__timeline *timeline,
-                                          const hr__attribution *attribution, hr__steps *out);
-void hr__steps_deinit(hr__steps *steps);
+VW_MUST_CHECK vw_status vw__steps_find_in(const vw__timeline *timeline,
+                                          const vw__attribution *attribution, vw__steps *out);
+void vw__steps_deinit(vw__steps *steps);
 
-#endif /* HR_ANALYSIS_STEPS_H */
+#endif /* VW_ANALYSIS_STEPS_H */

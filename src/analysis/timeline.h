@@ -17,34 +17,34 @@
  * backwards, so that they are right for a cut trace too.
  *
  * No locks: one thread at a time while it is made, any number after. */
-#ifndef HR_ANALYSIS_TIMELINE_H
-#define HR_ANALYSIS_TIMELINE_H
+#ifndef VW_ANALYSIS_TIMELINE_H
+#define VW_ANALYSIS_TIMELINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "model/memory_model.h"
 
-#define HR__LIVE_TO_THE_END UINT32_MAX
+#define VW__LIVE_TO_THE_END UINT32_MAX
 
-typedef struct hr__lifetime {
+typedef struct vw__lifetime {
     uint64_t size_bytes; /* rounded */
     uint64_t address;
-    uint32_t context; /* of the request; HR__NO_CONTEXT where it is not known */
+    uint32_t context; /* of the request; VW__NO_CONTEXT where it is not known */
     uint32_t begin;   /* instant; 0: live before the trace */
     uint32_t freed;   /* instant at which its free was requested; until `end` it waits for other
-                         streams. HR__LIVE_TO_THE_END: never */
-    uint32_t end;     /* instant, or HR__LIVE_TO_THE_END */
-} hr__lifetime;
+                         streams. VW__LIVE_TO_THE_END: never */
+    uint32_t end;     /* instant, or VW__LIVE_TO_THE_END */
+} vw__lifetime;
 
-_Static_assert(sizeof(hr__lifetime) == 32, "a million blocks are to take 32 MB");
+_Static_assert(sizeof(vw__lifetime) == 32, "a million blocks are to take 32 MB");
 
-typedef struct hr__timeline {
-    const hr__model *model;       /* borrowed */
-    const hr__model_trace *trace; /* borrowed */
-    hr__lifetime *lifetimes;      /* owned; in no order that is promised */
+typedef struct vw__timeline {
+    const vw__model *model;       /* borrowed */
+    const vw__model_trace *trace; /* borrowed */
+    vw__lifetime *lifetimes;      /* owned; in no order that is promised */
     size_t lifetime_count;
 
     uint64_t peak_live_bytes;
@@ -62,31 +62,31 @@ typedef struct hr__timeline {
 
     bool is_truncated;          /* something was live or reserved before the trace */
     size_t contradiction_count; /* allocs on a live block: its free is missing from the trace */
-} hr__timeline;
+} vw__timeline;
 
-/* HR_ERR_CORRUPT_FILE: sizes that add up to more than an address space.
- * HR_ERR_UNSUPPORTED: 2^32 - 2 events or more. */
-HR_MUST_CHECK hr_status hr__timeline_make(const hr__model *model, const hr__model_trace *trace,
-                                          hr__timeline *out);
-void hr__timeline_deinit(hr__timeline *timeline);
+/* VW_ERR_CORRUPT_FILE: sizes that add up to more than an address space.
+ * VW_ERR_UNSUPPORTED: 2^32 - 2 events or more. */
+VW_MUST_CHECK vw_status vw__timeline_make(const vw__model *model, const vw__model_trace *trace,
+                                          vw__timeline *out);
+void vw__timeline_deinit(vw__timeline *timeline);
 
-static inline bool hr__lifetime_is_live(const hr__lifetime *lifetime, uint32_t instant)
+static inline bool vw__lifetime_is_live(const vw__lifetime *lifetime, uint32_t instant)
 {
     return lifetime->begin <= instant && instant < lifetime->end;
 }
 
 /* The stream (of model->streams) that it was asked for on. */
-uint16_t hr__lifetime_stream(const hr__timeline *timeline, const hr__lifetime *lifetime);
+uint16_t vw__lifetime_stream(const vw__timeline *timeline, const vw__lifetime *lifetime);
 
 /* Live bytes at every instant: host memory, event_count + 1 of them, to be freed with
- * hr__host_free(). NULL without memory. */
-int64_t *hr__timeline_live_line(const hr__timeline *timeline);
+ * vw__host_free(). NULL without memory. */
+int64_t *vw__timeline_live_line(const vw__timeline *timeline);
 
-/* HR__UNKNOWN_BYTES where reserved bytes are not known. */
-uint64_t hr__timeline_reserved_at(const hr__timeline *timeline, uint32_t instant);
+/* VW__UNKNOWN_BYTES where reserved bytes are not known. */
+uint64_t vw__timeline_reserved_at(const vw__timeline *timeline, uint32_t instant);
 
 /* The live bytes of a block of the final segments: by what was requested where the file says, else
  * by its size. */
-uint64_t hr__live_bytes_of_block(const hr__model_block *block);
+uint64_t vw__live_bytes_of_block(const vw__model_block *block);
 
-#endif /* HR_ANALYSIS_TIMELINE_H */
+#endif /* VW_ANALYSIS_TIMELINE_H */

@@ -1,4 +1,4 @@
-/* tune.c - hr_recording_tune(): which setting to use on a given card.
+/* tune.c - vw_recording_tune(): which setting to use on a given card.
  *
  * In which order are settings better? First those that complete. Among them, first those that never
  * had to give everything back and try again, for each such retry waits for the whole device; then
@@ -35,17 +35,17 @@ enum { MOST_WARNING_RUNS = 16 };
 #define WORSE_RATIO 1.05
 
 typedef struct tune_report {
-    hr_tune_report shown; /* first: a pointer to one is a pointer to the other */
-    hr__arena arena;
+    vw_tune_report shown; /* first: a pointer to one is a pointer to the other */
+    vw__arena arena;
 } tune_report;
 
 typedef struct tune_call {
-    const hr_tune_options *options;
+    const vw_tune_options *options;
     tune_report *report;
-    hr__replay_notes notes;
-    hr__replay_notes warnings;
-    hr__replay_work work;
-    hr__tuning *tuning; /* owned; large */
+    vw__replay_notes notes;
+    vw__replay_notes warnings;
+    vw__replay_work work;
+    vw__tuning *tuning; /* owned; large */
 } tune_call;
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -64,14 +64,14 @@ static size_t option_count(const char *conf)
     return count;
 }
 
-static uint64_t weighed_bytes(const hr__tuning *tuning, const hr_replay_result *result)
+static uint64_t weighed_bytes(const vw__tuning *tuning, const vw_replay_result *result)
 {
     uint64_t option_bytes = tuning->card_bytes / OPTIONS_PER_CARD;
     return result->peak_reserved_bytes + option_count(result->conf) * option_bytes;
 }
 
-static int compare_complete(const hr__tuning *tuning, const hr_replay_result *a,
-                            const hr_replay_result *b)
+static int compare_complete(const vw__tuning *tuning, const vw_replay_result *a,
+                            const vw_replay_result *b)
 {
     int order = compare_u64(a->retries != 0, b->retries != 0);
     if (order == 0)
@@ -83,11 +83,11 @@ static int compare_complete(const hr__tuning *tuning, const hr_replay_result *a,
     return order != 0 ? order : compare_u64(a->device_ns, b->device_ns);
 }
 
-static int compare(const hr__tuning *tuning, const hr__candidate *a, const hr__candidate *b)
+static int compare(const vw__tuning *tuning, const vw__candidate *a, const vw__candidate *b)
 {
     int order = compare_u64(b->result.is_complete, a->result.is_complete);
     if (order == 0 && a->result.is_complete)
-        order = compare_u64(hr__candidate_is_headroom(a), hr__candidate_is_headroom(b));
+        order = compare_u64(vw__candidate_is_vramwise(a), vw__candidate_is_vramwise(b));
     if (order == 0 && a->result.is_complete)
         order = compare_complete(tuning, &a->result, &b->result);
     if (order == 0)
@@ -99,18 +99,18 @@ static int compare(const hr__tuning *tuning, const hr__candidate *a, const hr__c
     return order != 0 ? order : compare_u64(a->kind, b->kind);
 }
 
-bool hr__tune_is_better(const hr__tuning *tuning, const hr__candidate *a, const hr__candidate *b)
+bool vw__tune_is_better(const vw__tuning *tuning, const vw__candidate *a, const vw__candidate *b)
 {
     return compare(tuning, a, b) < 0;
 }
 
 /* Where every setting of PyTorch's is slow, those near the quickest are not. */
-static void judge_by_the_quickest(hr__tuning *tuning)
+static void judge_by_the_quickest(vw__tuning *tuning)
 {
     uint64_t quickest_ns = UINT64_MAX;
     for (size_t i = 0; i < tuning->candidate_count; i++) {
-        const hr_replay_result *result = &tuning->candidates[i].result;
-        if (hr__candidate_is_headroom(&tuning->candidates[i]))
+        const vw_replay_result *result = &tuning->candidates[i].result;
+        if (vw__candidate_is_vramwise(&tuning->candidates[i]))
             continue;
         if (result->is_complete && result->retries == 0 && result->device_ns < quickest_ns)
             quickest_ns = result->device_ns;
@@ -121,45 +121,45 @@ static void judge_by_the_quickest(hr__tuning *tuning)
 }
 
 /* Few enough for the simplest of sorts; stable. */
-static void sort_candidates(hr__tuning *tuning)
+static void sort_candidates(vw__tuning *tuning)
 {
     judge_by_the_quickest(tuning);
     for (size_t i = 1; i < tuning->candidate_count; i++) {
-        hr__candidate moved = tuning->candidates[i];
+        vw__candidate moved = tuning->candidates[i];
         size_t j = i;
-        for (; j > 0 && hr__tune_is_better(tuning, &moved, &tuning->candidates[j - 1]); j--)
+        for (; j > 0 && vw__tune_is_better(tuning, &moved, &tuning->candidates[j - 1]); j--)
             tuning->candidates[j] = tuning->candidates[j - 1];
         tuning->candidates[j] = moved;
     }
 }
 
 /* A share of the recorded time; without times, of what a second would be. */
-static uint64_t slow_limit_ns(const hr__model_trace *trace)
+static uint64_t slow_limit_ns(const vw__model_trace *trace)
 {
-    uint64_t duration_ns = hr__replay_duration_ns(trace, 0, trace->event_count);
-    double known_ns = duration_ns != HR_UNKNOWN ? (double)duration_ns : 1e9;
+    uint64_t duration_ns = vw__replay_duration_ns(trace, 0, trace->event_count);
+    double known_ns = duration_ns != VW_UNKNOWN ? (double)duration_ns : 1e9;
     return (uint64_t)(known_ns * SLOW_SHARE);
 }
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
-static hr_status try_candidates(const hr__replay_work *work, hr__candidate *candidates,
-                                size_t count, const hr__replay_progress *progress)
+static vw_status try_candidates(const vw__replay_work *work, vw__candidate *candidates,
+                                size_t count, const vw__replay_progress *progress)
 {
-    hr__replay_job jobs[HR__MOST_CANDIDATES];
+    vw__replay_job jobs[VW__MOST_CANDIDATES];
     for (size_t i = 0; i < count; i++) {
-        hr_replay_result *result = &candidates[i].result;
-        jobs[i] = (hr__replay_job){.setting = hr__policy_setting(result->policy, result->conf),
+        vw_replay_result *result = &candidates[i].result;
+        jobs[i] = (vw__replay_job){.setting = vw__policy_setting(result->policy, result->conf),
                                    .card = candidates[i].card,
                                    .result = result};
     }
-    return hr__replay_work_off(work, jobs, count, progress);
+    return vw__replay_work_off(work, jobs, count, progress);
 }
 
-static hr_status try_from(tune_call *call, size_t first, double base, double share)
+static vw_status try_from(tune_call *call, size_t first, double base, double share)
 {
-    hr__tuning *tuning = call->tuning;
-    const hr__replay_progress progress = {
+    vw__tuning *tuning = call->tuning;
+    const vw__replay_progress progress = {
         .progress = call->options->progress,
         .context = call->options->progress_context,
         .base = base,
@@ -169,21 +169,21 @@ static hr_status try_from(tune_call *call, size_t first, double base, double sha
                           &progress);
 }
 
-static hr_status try_everything(tune_call *call, bool is_possible)
+static vw_status try_everything(tune_call *call, bool is_possible)
 {
-    hr__tuning *tuning = call->tuning;
-    HR__TRY(hr__tune_add_defaults(tuning));
+    vw__tuning *tuning = call->tuning;
+    VW__TRY(vw__tune_add_defaults(tuning));
     if (!is_possible)
         return try_from(call, 0, 0.0, 1.0);
-    HR__TRY(hr__tune_add_options(tuning));
-    HR__TRY(try_from(call, 0, 0.0, 0.6));
+    VW__TRY(vw__tune_add_options(tuning));
+    VW__TRY(try_from(call, 0, 0.0, 0.6));
     size_t first_round = tuning->candidate_count;
-    HR__TRY(hr__tune_add_combinations(tuning));
-    HR__TRY(hr__tune_add_rescue(tuning));
+    VW__TRY(vw__tune_add_combinations(tuning));
+    VW__TRY(vw__tune_add_rescue(tuning));
     return try_from(call, first_round, 0.6, 0.2);
 }
 
-static const hr__candidate *find_kind(const hr__tuning *tuning, hr__candidate_kind kind)
+static const vw__candidate *find_kind(const vw__tuning *tuning, vw__candidate_kind kind)
 {
     for (size_t i = 0; i < tuning->candidate_count; i++)
         if (tuning->candidates[i].kind == kind)
@@ -192,63 +192,63 @@ static const hr__candidate *find_kind(const hr__tuning *tuning, hr__candidate_ki
 }
 
 /* PyTorch's defaults: a candidate of their own, unless the recording was made with them. */
-static const hr__candidate *find_native(const hr__tuning *tuning)
+static const vw__candidate *find_native(const vw__tuning *tuning)
 {
-    const hr__candidate *native = find_kind(tuning, HR__CANDIDATE_NATIVE);
-    return native != NULL ? native : find_kind(tuning, HR__CANDIDATE_RECORDED);
+    const vw__candidate *native = find_kind(tuning, VW__CANDIDATE_NATIVE);
+    return native != NULL ? native : find_kind(tuning, VW__CANDIDATE_RECORDED);
 }
 
 /* ---- warnings -------------------------------------------------------------------------------- */
 
-static void warn_about(tune_call *call, const hr__candidate *on_card, const hr__candidate *endless,
-                       const hr__candidate *native_on_card, const hr__candidate *native_endless)
+static void warn_about(tune_call *call, const vw__candidate *on_card, const vw__candidate *endless,
+                       const vw__candidate *native_on_card, const vw__candidate *native_endless)
 {
-    const hr_replay_result *result = &endless->result, *native = &native_endless->result;
-    char reserved[HR__SIZE_TEXT_BYTES], native_reserved[HR__SIZE_TEXT_BYTES];
+    const vw_replay_result *result = &endless->result, *native = &native_endless->result;
+    char reserved[VW__SIZE_TEXT_BYTES], native_reserved[VW__SIZE_TEXT_BYTES];
     double ratio = native->peak_reserved_bytes != 0
                        ? (double)result->peak_reserved_bytes / (double)native->peak_reserved_bytes
                        : 1.0;
     bool fails = !on_card->result.is_complete && native_on_card->result.is_complete;
-    (void)hr__format_size(result->peak_reserved_bytes, reserved);
-    (void)hr__format_size(native->peak_reserved_bytes, native_reserved);
+    (void)vw__format_size(result->peak_reserved_bytes, reserved);
+    (void)vw__format_size(native->peak_reserved_bytes, native_reserved);
     if (ratio >= WORSE_RATIO)
-        hr__replay_note(&call->warnings,
+        vw__replay_note(&call->warnings,
                         "%s would reserve %.*f times as much as the defaults: %s instead of %s on "
                         "a card without end%s.",
                         result->conf, ratio < 1.5 ? 2 : 1, ratio, reserved, native_reserved,
                         fails ? "; on this card it runs out of memory" : "");
     else if (fails)
-        hr__replay_note(&call->warnings,
+        vw__replay_note(&call->warnings,
                         "%s runs out of memory on this card, where the defaults complete.",
                         result->conf);
 }
 
 /* The recommended settings once more, and the defaults, without a limit. */
-static hr_status make_warnings(tune_call *call)
+static vw_status make_warnings(tune_call *call)
 {
-    hr__tuning *tuning = call->tuning;
-    const hr__candidate *native = find_native(tuning);
-    const hr__candidate *on_card[MOST_WARNING_RUNS];
+    vw__tuning *tuning = call->tuning;
+    const vw__candidate *native = find_native(tuning);
+    const vw__candidate *on_card[MOST_WARNING_RUNS];
     size_t count = 0;
     if (native == NULL)
-        return HR_OK;
+        return VW_OK;
     on_card[count++] = native;
     for (size_t i = 0; i < tuning->candidate_count && count < MOST_WARNING_RUNS; i++)
         if (tuning->candidates[i].is_recommended)
             on_card[count++] = &tuning->candidates[i];
-    hr__candidate *endless = hr__host_alloc_zeroed(count, sizeof *endless);
+    vw__candidate *endless = vw__host_alloc_zeroed(count, sizeof *endless);
     if (endless == NULL)
-        return hr__fail_host_memory(count * sizeof *endless, "the runs of a tuning");
+        return vw__fail_host_memory(count * sizeof *endless, "the runs of a tuning");
     for (size_t i = 0; i < count; i++) {
         endless[i] = *on_card[i];
-        endless[i].card = hr__card_without_end();
+        endless[i].card = vw__card_without_end();
     }
-    const hr__replay_progress progress = {call->options->progress, call->options->progress_context,
+    const vw__replay_progress progress = {call->options->progress, call->options->progress_context,
                                           0.8, 0.2};
-    hr_status status = try_candidates(&call->work, endless, count, &progress);
-    for (size_t i = 1; i < count && status == HR_OK; i++)
+    vw_status status = try_candidates(&call->work, endless, count, &progress);
+    for (size_t i = 1; i < count && status == VW_OK; i++)
         warn_about(call, on_card[i], &endless[i], native, &endless[0]);
-    hr__host_free(endless);
+    vw__host_free(endless);
     return status;
 }
 
@@ -256,57 +256,57 @@ static hr_status make_warnings(tune_call *call)
 
 static void note_possibility(tune_call *call, uint64_t least_bytes)
 {
-    char live[HR__SIZE_TEXT_BYTES], card[HR__SIZE_TEXT_BYTES];
-    hr__replay_note(&call->notes,
+    char live[VW__SIZE_TEXT_BYTES], card[VW__SIZE_TEXT_BYTES];
+    vw__replay_note(&call->notes,
                     "No setting can help: at the peak %s are live, and the card has %s. Less must "
                     "be live at once (a smaller batch, checkpointing, a smaller model), or some "
-                    "of it go to host memory (headroom replay --spill). How far the usual "
+                    "of it go to host memory (vramwise replay --spill). How far the usual "
                     "settings get is shown.",
-                    hr__format_size(least_bytes, live),
-                    hr__format_size(call->options->card_bytes, card));
+                    vw__format_size(least_bytes, live),
+                    vw__format_size(call->options->card_bytes, card));
 }
 
-static void note_best(tune_call *call, const hr__candidate *best, const hr__candidate *recorded)
+static void note_best(tune_call *call, const vw__candidate *best, const vw__candidate *recorded)
 {
     if (!best->result.is_complete) {
         if (call->report->shown.is_possible)
-            hr__replay_note(&call->notes, "None of %zu settings completes on this card.",
+            vw__replay_note(&call->notes, "None of %zu settings completes on this card.",
                             call->tuning->candidate_count);
         return;
     }
-    if (hr__candidate_is_headroom(best))
-        hr__replay_note(&call->notes,
-                        "No setting of PyTorch's own completes on this card; headroom's allocator "
-                        "does, in PyTorch's place: headroom run --allocator %s -- python train.py",
+    if (vw__candidate_is_vramwise(best))
+        vw__replay_note(&call->notes,
+                        "No setting of PyTorch's own completes on this card; vramwise's allocator "
+                        "does, in PyTorch's place: vramwise run --allocator %s -- python train.py",
                         best->result.policy);
     if (best->result.copied_bytes != 0)
-        hr__replay_note(
+        vw__replay_note(
             &call->notes,
             "It copies live data to other pages, which needs moments in which no kernel "
             "touches it: the replay assumes that it gets them.");
     if (recorded->result.is_complete && recorded->result.retries == 0)
-        hr__replay_note(&call->notes, "The recorded settings complete on this card already.");
+        vw__replay_note(&call->notes, "The recorded settings complete on this card already.");
     if (best->needs_fraction_call)
-        hr__replay_note(&call->notes,
+        vw__replay_note(&call->notes,
                         "PyTorch %s looks at garbage_collection_threshold only where a memory "
                         "fraction was set: call "
                         "torch.cuda.memory.set_per_process_memory_fraction(1.0) first.",
                         call->work.torch_version);
     else if (strstr(best->result.conf, "per_process_memory_fraction") != NULL)
-        hr__replay_note(&call->notes, "PyTorch looks at garbage_collection_threshold only where a "
+        vw__replay_note(&call->notes, "PyTorch looks at garbage_collection_threshold only where a "
                                       "memory fraction below 1 is set: the two options go "
                                       "together.");
 }
 
-static hr_status show(tune_call *call)
+static vw_status show(tune_call *call)
 {
-    hr_tune_report *shown = &call->report->shown;
-    const hr__tuning *tuning = call->tuning;
-    hr_replay_result *tried = hr__arena_alloc_array(&call->report->arena, tuning->candidate_count,
-                                                    sizeof *tried, _Alignof(hr_replay_result));
+    vw_tune_report *shown = &call->report->shown;
+    const vw__tuning *tuning = call->tuning;
+    vw_replay_result *tried = vw__arena_alloc_array(&call->report->arena, tuning->candidate_count,
+                                                    sizeof *tried, _Alignof(vw_replay_result));
     if (tried == NULL)
-        return hr__fail_host_memory(tuning->candidate_count * sizeof *tried, "results");
-    const hr__candidate *recorded = find_kind(tuning, HR__CANDIDATE_RECORDED);
+        return vw__fail_host_memory(tuning->candidate_count * sizeof *tried, "results");
+    const vw__candidate *recorded = find_kind(tuning, VW__CANDIDATE_RECORDED);
     if (recorded == NULL) /* its string cannot be used: noted where it was found */
         recorded = find_native(tuning);
     for (size_t i = 0; i < tuning->candidate_count; i++)
@@ -317,15 +317,15 @@ static hr_status show(tune_call *call)
     shown->recorded = &tried[recorded - tuning->candidates];
     shown->fits = tried[0].is_complete;
     note_best(call, &tuning->candidates[0], recorded);
-    HR__TRY(hr__replay_notes_finish(&call->warnings, &shown->warnings, &shown->warning_count));
-    return hr__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
+    VW__TRY(vw__replay_notes_finish(&call->warnings, &shown->warnings, &shown->warning_count));
+    return vw__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
 }
 
-static hr_status tune(tune_call *call)
+static vw_status tune(tune_call *call)
 {
-    hr_tune_report *shown = &call->report->shown;
-    const hr__script *script = &call->work.script;
-    hr__tuning *tuning = call->tuning;
+    vw_tune_report *shown = &call->report->shown;
+    const vw__script *script = &call->work.script;
+    vw__tuning *tuning = call->tuning;
     tuning->work = &call->work;
     tuning->arena = &call->report->arena;
     tuning->card_bytes = call->options->card_bytes;
@@ -335,69 +335,69 @@ static hr_status tune(tune_call *call)
     shown->card_bytes = call->options->card_bytes;
     shown->peak_live_bytes = script->peak_live_bytes;
     uint64_t least_bytes = 0;
-    HR__TRY(hr__replay_least_bytes(script, &least_bytes));
+    VW__TRY(vw__replay_least_bytes(script, &least_bytes));
     shown->is_possible = least_bytes <= call->options->card_bytes;
     if (!shown->is_possible)
         note_possibility(call, least_bytes);
-    HR__TRY(try_everything(call, shown->is_possible));
+    VW__TRY(try_everything(call, shown->is_possible));
     if (shown->is_possible)
-        HR__TRY(make_warnings(call));
+        VW__TRY(make_warnings(call));
     sort_candidates(tuning);
-    const hr__replay_progress all = {call->options->progress, call->options->progress_context, 1.0,
+    const vw__replay_progress all = {call->options->progress, call->options->progress_context, 1.0,
                                      0.0};
-    HR__TRY(hr__replay_tell(&all, 0.0));
+    VW__TRY(vw__replay_tell(&all, 0.0));
     return show(call);
 }
 
-static hr_status check_arguments(const hr_recording *recording, const hr_tune_options *options,
-                                 hr_tune_report **out)
+static vw_status check_arguments(const vw_recording *recording, const vw_tune_options *options,
+                                 vw_tune_report **out)
 {
     if (recording == NULL || options == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a recording, options and a place for the report");
     if (options->struct_size < sizeof *options)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected options with a struct_size of %zu or more, found %zu",
                         sizeof *options, options->struct_size);
     if (options->card_bytes == 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "tuning is for a card: its size is expected");
-    return HR_OK;
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "tuning is for a card: its size is expected");
+    return VW_OK;
 }
 
-hr_status hr_recording_tune(const hr_recording *recording, const hr_tune_options *options,
-                            hr_tune_report **out)
+vw_status vw_recording_tune(const vw_recording *recording, const vw_tune_options *options,
+                            vw_tune_report **out)
 {
-    HR__TRY(check_arguments(recording, options, out));
-    tune_report *report = hr__host_alloc_zeroed(1, sizeof *report);
-    hr__tuning *tuning = hr__host_alloc_zeroed(1, sizeof *tuning);
+    VW__TRY(check_arguments(recording, options, out));
+    tune_report *report = vw__host_alloc_zeroed(1, sizeof *report);
+    vw__tuning *tuning = vw__host_alloc_zeroed(1, sizeof *tuning);
     if (report == NULL || tuning == NULL) {
-        hr__host_free(report);
-        hr__host_free(tuning);
-        return hr__fail_host_memory(sizeof *report + sizeof *tuning, "a tuning");
+        vw__host_free(report);
+        vw__host_free(tuning);
+        return vw__fail_host_memory(sizeof *report + sizeof *tuning, "a tuning");
     }
-    hr__arena_init(&report->arena, HR__ARENA_NO_LIMIT);
+    vw__arena_init(&report->arena, VW__ARENA_NO_LIMIT);
     tune_call call = {.options = options, .report = report, .tuning = tuning};
-    hr__replay_notes_init(&call.notes, &report->arena);
-    hr__replay_notes_init(&call.warnings, &report->arena);
-    hr_status status = hr__replay_work_init(&call.work, recording->model, options->torch_version,
+    vw__replay_notes_init(&call.notes, &report->arena);
+    vw__replay_notes_init(&call.warnings, &report->arena);
+    vw_status status = vw__replay_work_init(&call.work, recording->model, options->torch_version,
                                             options->device, &call.notes);
-    if (status == HR_OK) {
+    if (status == VW_OK) {
         status = tune(&call);
-        hr__replay_work_deinit(&call.work);
+        vw__replay_work_deinit(&call.work);
     }
-    hr__host_free(tuning);
-    if (status == HR_OK)
+    vw__host_free(tuning);
+    if (status == VW_OK)
         *out = &report->shown;
     else
-        hr_tune_report_free(&report->shown);
+        vw_tune_report_free(&report->shown);
     return status;
 }
 
-void hr_tune_report_free(hr_tune_report *report)
+void vw_tune_report_free(vw_tune_report *report)
 {
     if (report == NULL)
         return;
     tune_report *whole = (tune_report *)report;
-    hr__arena_deinit(&whole->arena);
-    hr__host_free(whole);
+    vw__arena_deinit(&whole->arena);
+    vw__host_free(whole);
 }

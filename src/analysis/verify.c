@@ -1,4 +1,4 @@
-/* verify.c - hr_recording_verify(): does the recording come out of the allocator again?
+/* verify.c - vw_recording_verify(): does the recording come out of the allocator again?
  *
  * Each device's trace is played from its first event to its last, on one assumption after the other
  * about what the recording leaves out (docs/design/003), until one gives the recording event by
@@ -12,7 +12,7 @@
  *   a private pool    for memory that was gone before the end (verify_pools.c)
  *   no capture     memory between requests of a private pool: the default pool's after all
  * The difference that is reported is the one of the trial that came farthest. */
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -32,40 +32,40 @@ enum { MOST_NOTES = 32, MOST_LIMIT_TRIALS = 64, MOST_ROUNDS = 256, NOTE_BYTES = 
 
 /* The result, and what it points at. */
 typedef struct verify_result {
-    hr_verify_result result; /* first: what the caller sees */
-    hr__arena arena;
-    hr_difference difference;
+    vw_verify_result result; /* first: what the caller sees */
+    vw__arena arena;
+    vw_difference difference;
     const char *notes[MOST_NOTES];
 } verify_result;
 
 typedef struct verification {
-    const hr__model *model;
-    hr_verify_options options;
-    hr__expectation expectation; /* of the busiest device */
+    const vw__model *model;
+    vw_verify_options options;
+    vw__expectation expectation; /* of the busiest device */
     bool has_expectation;
-    const hr__model_trace *busiest;
-    hr__byte_buffer conf;
+    const vw__model_trace *busiest;
+    vw__byte_buffer conf;
     verify_result *out;
 } verification;
 
 /* One device's. */
 typedef struct device_check {
     verification *whole;
-    const hr__model_trace *trace;
-    const hr__expectation *expectation; /* or NULL */
-    hr__script script;
-    hr__limit_evidence evidence;
-    hr__assumption assumption;
-    hr__reading reading;
+    const vw__model_trace *trace;
+    const vw__expectation *expectation; /* or NULL */
+    vw__script script;
+    vw__limit_evidence evidence;
+    vw__assumption assumption;
+    vw__reading reading;
     size_t trial_count;
-    hr__trial_result *best;      /* owned */
-    hr__trial_result *last;      /* owned */
-    hr__trial_result *unguessed; /* owned; the best before pools were made up */
+    vw__trial_result *best;      /* owned */
+    vw__trial_result *last;      /* owned */
+    vw__trial_result *unguessed; /* owned; the best before pools were made up */
 } device_check;
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-static __attribute__((format(printf, 2, 3))) hr_status add_note(verify_result *out,
+static __attribute__((format(printf, 2, 3))) vw_status add_note(verify_result *out,
                                                                 const char *format, ...)
 {
     char text[NOTE_BYTES];
@@ -74,22 +74,22 @@ static __attribute__((format(printf, 2, 3))) hr_status add_note(verify_result *o
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (out->result.unverifiable_count == MOST_NOTES)
-        return HR_OK;
-    const char *copy = hr__arena_copy(&out->arena, text, strlen(text));
+        return VW_OK;
+    const char *copy = vw__arena_copy(&out->arena, text, strlen(text));
     if (copy == NULL)
-        return hr__fail_host_memory(strlen(text), "a note");
+        return vw__fail_host_memory(strlen(text), "a note");
     out->notes[out->result.unverifiable_count++] = copy;
     out->result.unverifiable = out->notes;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status note_script(device_check *check)
+static vw_status note_script(device_check *check)
 {
     verify_result *out = check->whole->out;
-    const hr__script *script = &check->script;
+    const vw__script *script = &check->script;
     int device = check->trace->device;
     if (script->is_truncated)
-        HR__TRY(add_note(out,
+        VW__TRY(add_note(out,
                          "device %d: the trace does not begin at the first allocation (%zu block%s "
                          "live before it). Placements depend on a layout that is not "
                          "recorded; it was checked that the events agree with each other and "
@@ -97,95 +97,95 @@ static hr_status note_script(device_check *check)
                          device, script->initial_count,
                          script->initial_count == 1 ? " was" : "s were"));
     if (script->has_guessed_releases && !script->is_truncated)
-        HR__TRY(add_note(out,
+        VW__TRY(add_note(out,
                          "device %d: no stacks, so nothing tells memory given back by "
                          "empty_cache() from memory given back inside a request; what agrees "
                          "with the rules was assumed.",
                          device));
     if (script->has_guessed_pools && !script->is_truncated)
-        HR__TRY(add_note(out,
+        VW__TRY(add_note(out,
                          "device %d: segments of private pools were given back before the end; "
                          "which pool they were of was concluded from the requests around them.",
                          device));
     if (script->has_hinted_pools)
-        HR__TRY(add_note(out,
+        VW__TRY(add_note(out,
                          "device %d: which private pool memory was of that was given back before "
                          "the end (segments: %zu) was concluded: by the rules, the default pool "
                          "would have served requests otherwise.",
                          device, check->reading.pools.hint_count));
     if (check->reading.has_unsplit)
-        HR__TRY(add_note(out,
+        VW__TRY(add_note(out,
                          "device %d: a private pool was taken for one made with no_split: all "
                          "of its blocks lie at the start of a segment.",
                          device));
     if (check->reading.has_late_frees)
-        HR__TRY(add_note(out,
+        VW__TRY(add_note(out,
                          "device %d: a free right before a request that found no room was taken "
                          "for one that other streams still held up; both leave the same events.",
                          device));
     if (!script->has_end_state)
-        HR__TRY(add_note(out, "device %d: the file has no segments, so there is no end to compare.",
+        VW__TRY(add_note(out, "device %d: the file has no segments, so there is no end to compare.",
                          device));
     if (script->lacks_free_requested || script->lacks_free_completed)
-        HR__TRY(add_note(out, "device %d: no %s events were recorded.", device,
+        VW__TRY(add_note(out, "device %d: no %s events were recorded.", device,
                          script->lacks_free_requested ? "free_requested" : "free_completed"));
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status note_recording(verification *whole)
+static vw_status note_recording(verification *whole)
 {
-    const hr__model *model = whole->model;
+    const vw__model *model = whole->model;
     for (size_t i = 0; i < model->trace_count; i++)
-        if (model->traces[i].device == HR__HOST_DEVICE && model->traces[i].event_count > 0)
-            HR__TRY(add_note(whole->out, "pinned host memory: its %zu events are not verified.",
+        if (model->traces[i].device == VW__HOST_DEVICE && model->traces[i].event_count > 0)
+            VW__TRY(add_note(whole->out, "pinned host memory: its %zu events are not verified.",
                              model->traces[i].event_count));
     if (!model->settings.is_known && (!whole->has_expectation || whole->expectation.conf == NULL))
-        HR__TRY(add_note(whole->out,
+        VW__TRY(add_note(whole->out,
                          "the file does not state its settings (PyTorch 2.3 and later do); "
                          "\"%s\" was assumed.",
-                         hr__byte_buffer_text(&whole->conf)));
-    return HR_OK;
+                         vw__byte_buffer_text(&whole->conf)));
+    return VW_OK;
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
 /* The option string of the run: recorded, else expected, else what the file's values say. */
-static hr_status find_conf(verification *whole)
+static vw_status find_conf(verification *whole)
 {
-    const hr__model_settings *settings = &whole->model->settings;
-    bool is_recorded = settings->is_known && settings->conf != HR__NO_STRING;
+    const vw__model_settings *settings = &whole->model->settings;
+    bool is_recorded = settings->is_known && settings->conf != VW__NO_STRING;
     if (!is_recorded && whole->has_expectation && whole->expectation.conf != NULL) {
-        hr__append_text(&whole->conf, whole->expectation.conf);
-        return hr__byte_buffer_has_failed(&whole->conf) ? hr__fail_host_memory(256, "settings")
-                                                        : HR_OK;
+        vw__append_text(&whole->conf, whole->expectation.conf);
+        return vw__byte_buffer_has_failed(&whole->conf) ? vw__fail_host_memory(256, "settings")
+                                                        : VW_OK;
     }
-    return hr__recording_conf(whole->model, &whole->conf);
+    return vw__recording_conf(whole->model, &whole->conf);
 }
 
 /* ---- assumptions ----------------------------------------------------------------------------- */
 
 /* The card's memory: as expected, or some size that fits. */
-static hr_status find_total(device_check *check, uint64_t *total_bytes)
+static vw_status find_total(device_check *check, uint64_t *total_bytes)
 {
-    const hr__expectation *expectation = check->expectation;
+    const vw__expectation *expectation = check->expectation;
     if (expectation == NULL)
-        return hr__total_memory_guess(&check->script, total_bytes);
+        return vw__total_memory_guess(&check->script, total_bytes);
     *total_bytes =
-        expectation->total_bytes != 0 ? expectation->total_bytes : HR__VERIFY_DEFAULT_TOTAL_BYTES;
-    return HR_OK;
+        expectation->total_bytes != 0 ? expectation->total_bytes : VW__VERIFY_DEFAULT_TOTAL_BYTES;
+    return VW_OK;
 }
 
 /* What the expectation gives need not be assumed. */
-static hr_status assume_card(device_check *check)
+static vw_status assume_card(device_check *check)
 {
-    hr__assumption *assumption = &check->assumption;
-    const hr__expectation *expectation = check->expectation;
+    vw__assumption *assumption = &check->assumption;
+    const vw__expectation *expectation = check->expectation;
     uint64_t total_bytes = 0;
-    HR__TRY(find_total(check, &total_bytes));
-    HR__TRY(hr__limit_evidence_find(&check->script, check->whole->out->result.torch_version,
-                                    hr__byte_buffer_text(&check->whole->conf), total_bytes,
+    VW__TRY(find_total(check, &total_bytes));
+    VW__TRY(vw__limit_evidence_find(&check->script, check->whole->out->result.torch_version,
+                                    vw__byte_buffer_text(&check->whole->conf), total_bytes,
                                     &check->evidence));
-    *assumption = (hr__assumption){.total_bytes = total_bytes,
+    *assumption = (vw__assumption){.total_bytes = total_bytes,
                                    .limit_bytes = UINT64_MAX,
                                    .fraction = -1.0,
                                    .refusals = check->evidence.refusals,
@@ -195,29 +195,29 @@ static hr_status assume_card(device_check *check)
                                        check->evidence.is_simple != check->reading.has_other_waits,
                                    .has_conf_fraction = check->evidence.has_conf_fraction};
     if (expectation == NULL)
-        return HR_OK;
+        return VW_OK;
     assumption->trusts_conf_fraction = assumption->has_conf_fraction && expectation->cap_gib < 0.0;
     if (expectation->cap_gib >= 0.0) {
         double fraction = expectation->cap_gib * 0x1p30 / (double)total_bytes;
         assumption->fraction = fraction < 1.0 ? fraction : 1.0;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Keeps the result of the trial that came farthest; one without a difference came farthest of
  * all. */
 static void keep_best(device_check *check)
 {
-    const hr__trial_difference *best = &check->best->difference, *last = &check->last->difference;
+    const vw__trial_difference *best = &check->best->difference, *last = &check->last->difference;
     if (check->trial_count == 1 || !last->is_found || (best->is_found && last->event > best->event))
         memcpy(check->best, check->last, sizeof *check->best);
 }
 
-static hr_status try_limit(device_check *check, uint64_t limit_bytes)
+static vw_status try_limit(device_check *check, uint64_t limit_bytes)
 {
-    const hr__trial trial = {.script = &check->script,
+    const vw__trial trial = {.script = &check->script,
                              .torch_version = check->whole->out->result.torch_version,
-                             .conf = hr__byte_buffer_text(&check->whole->conf),
+                             .conf = vw__byte_buffer_text(&check->whole->conf),
                              .expectation = check->expectation,
                              .assumption = &check->assumption,
                              .progress = check->whole->options.progress,
@@ -225,139 +225,139 @@ static hr_status try_limit(device_check *check, uint64_t limit_bytes)
                              .is_first = check->trial_count == 0};
     check->assumption.limit_bytes = limit_bytes;
     check->trial_count++;
-    HR__TRY(hr__trial_run(&trial, check->last));
+    VW__TRY(vw__trial_run(&trial, check->last));
     keep_best(check);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Garbage collection: halves the interval until a limit gives the recording. */
-static hr_status search_limit(device_check *check)
+static vw_status search_limit(device_check *check)
 {
-    hr__limit_evidence *evidence = &check->evidence;
+    vw__limit_evidence *evidence = &check->evidence;
     for (int i = 0; i < MOST_LIMIT_TRIALS && evidence->at_least_bytes < evidence->below_bytes;
          i++) {
         uint64_t width = evidence->below_bytes - evidence->at_least_bytes;
         uint64_t middle = evidence->at_least_bytes + width / 2;
-        HR__TRY(try_limit(check, middle));
-        if (!check->last->difference.is_found || check->last->limit_verdict == HR__LIMIT_NO_MATTER)
-            return HR_OK;
-        if (check->last->limit_verdict == HR__LIMIT_TOO_LOW)
+        VW__TRY(try_limit(check, middle));
+        if (!check->last->difference.is_found || check->last->limit_verdict == VW__LIMIT_NO_MATTER)
+            return VW_OK;
+        if (check->last->limit_verdict == VW__LIMIT_TOO_LOW)
             evidence->at_least_bytes = middle + 1;
         else
             evidence->below_bytes = middle;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status try_limits(device_check *check)
+static vw_status try_limits(device_check *check)
 {
-    hr__limit_evidence *evidence = &check->evidence;
+    vw__limit_evidence *evidence = &check->evidence;
     bool is_given = check->assumption.fraction >= 0.0 || check->assumption.trusts_conf_fraction;
     if (is_given || evidence->below_bytes == UINT64_MAX)
         return try_limit(check, UINT64_MAX);
     if (evidence->needs_search)
         return search_limit(check);
-    HR__TRY(try_limit(check, evidence->below_bytes - 1));
+    VW__TRY(try_limit(check, evidence->below_bytes - 1));
     if (check->last->difference.is_found && evidence->at_least_bytes + 1 < evidence->below_bytes)
         return try_limit(check, evidence->at_least_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- a device -------------------------------------------------------------------------------- */
 
-static hr_status make_script(device_check *check)
+static vw_status make_script(device_check *check)
 {
-    hr__limit_evidence_deinit(&check->evidence);
-    HR__TRY(hr__reading_make_script(&check->reading, check->whole->model, check->trace,
+    vw__limit_evidence_deinit(&check->evidence);
+    VW__TRY(vw__reading_make_script(&check->reading, check->whole->model, check->trace,
                                     check->expectation, &check->script));
     if (check->script.is_truncated)
-        return HR_OK;
+        return VW_OK;
     return assume_card(check);
 }
 
 /* The settings cannot be read by the version asked for: that is a difference as well. */
 static void note_bad_setting(device_check *check)
 {
-    hr__trial_difference *difference = &check->best->difference;
+    vw__trial_difference *difference = &check->best->difference;
     memset(check->best, 0, sizeof *check->best);
-    (void)snprintf(difference->got, sizeof difference->got, "refused: %.150s", hr_last_error());
-    hr__note_difference(difference, 0,
+    (void)snprintf(difference->got, sizeof difference->got, "refused: %.150s", vw_last_error());
+    vw__note_difference(difference, 0,
                         "The recorded settings cannot be used with this version of PyTorch.",
-                        "settings \"%.150s\"", hr__byte_buffer_text(&check->whole->conf));
+                        "settings \"%.150s\"", vw__byte_buffer_text(&check->whole->conf));
 }
 
 /* And if no version was asked for, no PyTorch was ever run with them. */
-static hr_status refuse_settings(const device_check *check)
+static vw_status refuse_settings(const device_check *check)
 {
-    char words[HR__WORDS_BYTES];
-    (void)snprintf(words, sizeof words, "%s", hr_last_error());
-    return hr__fail(
-        HR_ERR_CORRUPT_FILE, "expected settings that PyTorch %s can use, found \"%.200s\": %s",
-        check->whole->out->result.torch_version, hr__byte_buffer_text(&check->whole->conf), words);
+    char words[VW__WORDS_BYTES];
+    (void)snprintf(words, sizeof words, "%s", vw_last_error());
+    return vw__fail(
+        VW_ERR_CORRUPT_FILE, "expected settings that PyTorch %s can use, found \"%.200s\": %s",
+        check->whole->out->result.torch_version, vw__byte_buffer_text(&check->whole->conf), words);
 }
 
 /* Made-up pools count only if everything comes out with them. */
-static hr_status forget_made_up_pools(device_check *check)
+static vw_status forget_made_up_pools(device_check *check)
 {
     if (check->reading.pools.hint_count == 0 || !check->best->difference.is_found)
-        return HR_OK;
+        return VW_OK;
     check->reading.pools.hint_count = 0;
     memcpy(check->best, check->unguessed, sizeof *check->best);
     return make_script(check);
 }
 
 /* The reading that the script was made by, and what its differences ask for. */
-static hr_status try_revisions(device_check *check)
+static vw_status try_revisions(device_check *check)
 {
     bool has_more = true;
     for (int i = 0; has_more && i < MOST_ROUNDS; i++) {
-        HR__TRY(try_limits(check));
+        VW__TRY(try_limits(check));
         if (check->reading.pools.hint_count == 0)
             memcpy(check->unguessed, check->best, sizeof *check->best);
-        HR__TRY(hr__reading_revise(&check->reading, &check->script, check->last, &has_more));
+        VW__TRY(vw__reading_revise(&check->reading, &check->script, check->last, &has_more));
         if (has_more)
-            HR__TRY(make_script(check));
+            VW__TRY(make_script(check));
     }
     return forget_made_up_pools(check);
 }
 
-static hr_status try_readings(device_check *check)
+static vw_status try_readings(device_check *check)
 {
-    HR__TRY(make_script(check));
+    VW__TRY(make_script(check));
     if (check->script.is_truncated)
-        return hr__verify_cut_trace(&check->script, &check->best->difference);
-    HR__TRY(try_revisions(check));
+        return vw__verify_cut_trace(&check->script, &check->best->difference);
+    VW__TRY(try_revisions(check));
     if (!check->best->difference.is_found || !check->script.has_guessed_pools)
-        return HR_OK;
-    hr__reading_drop_captures(&check->reading);
-    HR__TRY(make_script(check));
+        return VW_OK;
+    vw__reading_drop_captures(&check->reading);
+    VW__TRY(make_script(check));
     return try_revisions(check);
 }
 
-static hr_status check_trace(device_check *check)
+static vw_status check_trace(device_check *check)
 {
-    hr_status status = try_readings(check);
-    if (status != HR_ERR_BAD_SETTING && status != HR_ERR_TOO_LARGE)
+    vw_status status = try_readings(check);
+    if (status != VW_ERR_BAD_SETTING && status != VW_ERR_TOO_LARGE)
         return status;
     if (check->whole->options.torch_version == NULL)
         return refuse_settings(check);
     note_bad_setting(check);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Before 2.12 only segments tell of private pools. Without any, a difference may come from a pool
  * that nobody knows of, and proves nothing. */
-static hr_status excuse_unknown_pools(device_check *check)
+static vw_status excuse_unknown_pools(device_check *check)
 {
-    const hr__model_trace *trace = check->trace;
-    hr__trial_difference *difference = &check->best->difference;
+    const vw__model_trace *trace = check->trace;
+    vw__trial_difference *difference = &check->best->difference;
     bool has_unknown_pools = false;
     for (size_t i = 0; i < trace->event_count && !has_unknown_pools; i++)
         has_unknown_pools =
-            trace->events[i].action == HR_ACTION_ALLOC && trace->events[i].pool == HR__UNKNOWN_POOL;
+            trace->events[i].action == VW_ACTION_ALLOC && trace->events[i].pool == VW__UNKNOWN_POOL;
     if (!difference->is_found || check->script.is_truncated || check->script.has_end_state ||
         !has_unknown_pools)
-        return HR_OK;
+        return VW_OK;
     difference->is_found = false;
     return add_note(check->whole->out,
                     "device %d: from event %" PRIu64 " on the replay is another one (recorded: "
@@ -368,10 +368,10 @@ static hr_status excuse_unknown_pools(device_check *check)
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-static hr_status copy_words(verify_result *out, const char *words, const char **copy)
+static vw_status copy_words(verify_result *out, const char *words, const char **copy)
 {
-    *copy = hr__arena_copy(&out->arena, words, strlen(words));
-    return *copy != NULL ? HR_OK : hr__fail_host_memory(strlen(words), "a difference");
+    *copy = vw__arena_copy(&out->arena, words, strlen(words));
+    return *copy != NULL ? VW_OK : vw__fail_host_memory(strlen(words), "a difference");
 }
 
 static int version_number(const char *text)
@@ -380,16 +380,16 @@ static int version_number(const char *text)
     return text != NULL && sscanf(text, "%d.%d", &major, &minor) == 2 ? major * 100 + minor : 0;
 }
 
-static hr_status report_difference(device_check *check)
+static vw_status report_difference(device_check *check)
 {
     verify_result *out = check->whole->out;
-    const hr__trial_difference *found = &check->best->difference;
-    char explanation[HR__EXPLANATION_BYTES + NOTE_BYTES];
+    const vw__trial_difference *found = &check->best->difference;
+    char explanation[VW__EXPLANATION_BYTES + NOTE_BYTES];
     const char *oldest = NULL, *newest = NULL, *used = out->result.torch_version;
     if (!found->is_found || out->result.first_difference != NULL)
-        return HR_OK;
+        return VW_OK;
     (void)snprintf(explanation, sizeof explanation, "%s", found->explanation);
-    hr__recording_version_range(check->whole->model, &oldest, &newest);
+    vw__recording_version_range(check->whole->model, &oldest, &newest);
     if (oldest != NULL && newest != NULL &&
         (version_number(used) < version_number(oldest) ||
          version_number(used) > version_number(newest)))
@@ -397,30 +397,30 @@ static hr_status report_difference(device_check *check)
                        "%s The rules of %s were asked for; by its fields the file was written by "
                        "%s to %s.",
                        found->explanation, used, oldest, newest);
-    out->difference = (hr_difference){.device = check->trace->device, .event = found->event};
-    HR__TRY(copy_words(out, found->expected, &out->difference.expected));
-    HR__TRY(copy_words(out, found->got, &out->difference.got));
-    HR__TRY(copy_words(out, explanation, &out->difference.explanation));
+    out->difference = (vw_difference){.device = check->trace->device, .event = found->event};
+    VW__TRY(copy_words(out, found->expected, &out->difference.expected));
+    VW__TRY(copy_words(out, found->got, &out->difference.got));
+    VW__TRY(copy_words(out, explanation, &out->difference.explanation));
     out->result.first_difference = &out->difference;
-    return HR_OK;
+    return VW_OK;
 }
 
-static void count_recorded(const device_check *check, hr_verify_result *result)
+static void count_recorded(const device_check *check, vw_verify_result *result)
 {
     size_t first, end;
     for (size_t i = 0; i < check->trace->event_count; i++) {
         unsigned action = check->trace->events[i].action;
-        result->placements_recorded += action == HR_ACTION_ALLOC;
-        result->segment_events_recorded += hr__is_growth(action) || hr__is_release(action);
+        result->placements_recorded += action == VW_ACTION_ALLOC;
+        result->segment_events_recorded += vw__is_growth(action) || vw__is_release(action);
     }
-    hr__script_segments_of(check->whole->model, check->trace->device, &first, &end);
+    vw__script_segments_of(check->whole->model, check->trace->device, &first, &end);
     result->end_segments_recorded += end - first;
 }
 
-static hr_status report_device(device_check *check)
+static vw_status report_device(device_check *check)
 {
-    hr_verify_result *result = &check->whole->out->result;
-    const hr__trial_result *best = check->best;
+    vw_verify_result *result = &check->whole->out->result;
+    const vw__trial_result *best = check->best;
     result->event_count += check->trace->event_count;
     if (!check->script.is_truncated) {
         count_recorded(check, result);
@@ -436,91 +436,91 @@ static hr_status report_device(device_check *check)
             result->limit_below_bytes = check->evidence.below_bytes;
         }
     }
-    HR__TRY(note_script(check));
-    HR__TRY(excuse_unknown_pools(check));
+    VW__TRY(note_script(check));
+    VW__TRY(excuse_unknown_pools(check));
     return report_difference(check);
 }
 
-static hr_status verify_device(verification *whole, const hr__model_trace *trace)
+static vw_status verify_device(verification *whole, const vw__model_trace *trace)
 {
     device_check check = {.whole = whole, .trace = trace};
     if (whole->has_expectation && trace == whole->busiest)
         check.expectation = &whole->expectation;
-    check.best = hr__host_alloc_zeroed(1, sizeof *check.best);
-    check.last = hr__host_alloc_zeroed(1, sizeof *check.last);
-    check.unguessed = hr__host_alloc_zeroed(1, sizeof *check.unguessed);
-    hr_status status = check.best != NULL && check.last != NULL && check.unguessed != NULL
+    check.best = vw__host_alloc_zeroed(1, sizeof *check.best);
+    check.last = vw__host_alloc_zeroed(1, sizeof *check.last);
+    check.unguessed = vw__host_alloc_zeroed(1, sizeof *check.unguessed);
+    vw_status status = check.best != NULL && check.last != NULL && check.unguessed != NULL
                            ? check_trace(&check)
-                           : hr__fail_host_memory(3 * sizeof *check.best, "verifying");
-    if (status == HR_OK)
+                           : vw__fail_host_memory(3 * sizeof *check.best, "verifying");
+    if (status == VW_OK)
         status = report_device(&check);
-    hr__script_deinit(&check.script);
-    hr__limit_evidence_deinit(&check.evidence);
-    hr__reading_deinit(&check.reading);
-    hr__host_free(check.best);
-    hr__host_free(check.last);
-    hr__host_free(check.unguessed);
+    vw__script_deinit(&check.script);
+    vw__limit_evidence_deinit(&check.evidence);
+    vw__reading_deinit(&check.reading);
+    vw__host_free(check.best);
+    vw__host_free(check.last);
+    vw__host_free(check.unguessed);
     return status;
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static hr_status verify(verification *whole)
+static vw_status verify(verification *whole)
 {
-    hr_verify_result *result = &whole->out->result;
-    const hr__model *model = whole->model;
-    HR__TRY(hr__recording_trace(model, HR_BUSIEST_DEVICE, &whole->busiest));
-    HR__TRY(hr__recording_version(model, whole->options.torch_version, &result->torch_version));
+    vw_verify_result *result = &whole->out->result;
+    const vw__model *model = whole->model;
+    VW__TRY(vw__recording_trace(model, VW_BUSIEST_DEVICE, &whole->busiest));
+    VW__TRY(vw__recording_version(model, whole->options.torch_version, &result->torch_version));
     if (whole->options.expect_path != NULL) {
-        HR__TRY(hr__expectation_read(whole->options.expect_path, &whole->expectation));
+        VW__TRY(vw__expectation_read(whole->options.expect_path, &whole->expectation));
         whole->has_expectation = result->has_expectation = true;
     }
-    HR__TRY(find_conf(whole));
-    HR__TRY(note_recording(whole));
+    VW__TRY(find_conf(whole));
+    VW__TRY(note_recording(whole));
     for (size_t i = 0; i < model->trace_count; i++)
-        if (model->traces[i].device != HR__HOST_DEVICE && model->traces[i].event_count > 0)
-            HR__TRY(verify_device(whole, &model->traces[i]));
+        if (model->traces[i].device != VW__HOST_DEVICE && model->traces[i].event_count > 0)
+            VW__TRY(verify_device(whole, &model->traces[i]));
     result->is_exact = result->first_difference == NULL;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr_recording_verify(const hr_recording *recording, const hr_verify_options *options,
-                              hr_verify_result **out)
+vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_options *options,
+                              vw_verify_result **out)
 {
     if (recording == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "hr_recording_verify: %s is NULL",
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "vw_recording_verify: %s is NULL",
                         recording == NULL ? "recording" : "out");
     verification whole = {.model = recording->model, .expectation = {.cap_gib = -1.0}};
     if (options != NULL) {
         if (options->struct_size < sizeof options->struct_size)
-            return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                            "hr_recording_verify: struct_size is %zu, expected %zu",
+            return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                            "vw_recording_verify: struct_size is %zu, expected %zu",
                             options->struct_size, sizeof *options);
         memcpy(&whole.options, options,
                options->struct_size < sizeof *options ? options->struct_size : sizeof *options);
     }
-    whole.out = hr__host_alloc_zeroed(1, sizeof *whole.out);
+    whole.out = vw__host_alloc_zeroed(1, sizeof *whole.out);
     if (whole.out == NULL)
-        return hr__fail_host_memory(sizeof *whole.out, "a result");
-    hr__arena_init(&whole.out->arena, HR__ARENA_NO_LIMIT);
-    hr__byte_buffer_init(&whole.conf);
-    whole.out->result.limit_at_least_bytes = whole.out->result.limit_below_bytes = HR_UNKNOWN;
-    hr_status status = verify(&whole);
-    hr__byte_buffer_deinit(&whole.conf);
+        return vw__fail_host_memory(sizeof *whole.out, "a result");
+    vw__arena_init(&whole.out->arena, VW__ARENA_NO_LIMIT);
+    vw__byte_buffer_init(&whole.conf);
+    whole.out->result.limit_at_least_bytes = whole.out->result.limit_below_bytes = VW_UNKNOWN;
+    vw_status status = verify(&whole);
+    vw__byte_buffer_deinit(&whole.conf);
     if (whole.has_expectation)
-        hr__expectation_deinit(&whole.expectation);
-    if (status == HR_OK)
+        vw__expectation_deinit(&whole.expectation);
+    if (status == VW_OK)
         *out = &whole.out->result;
     else
-        hr_verify_result_free(&whole.out->result);
+        vw_verify_result_free(&whole.out->result);
     return status;
 }
 
-void hr_verify_result_free(hr_verify_result *result)
+void vw_verify_result_free(vw_verify_result *result)
 {
     verify_result *whole = (verify_result *)result;
     if (whole == NULL)
         return;
-    hr__arena_deinit(&whole->arena);
-    hr__host_free(whole);
+    vw__arena_deinit(&whole->arena);
+    vw__host_free(whole);
 }

@@ -23,24 +23,24 @@
 
 /* A live block, in a tree by address. */
 typedef struct live_block {
-    hr__tree_node node; /* first: a node is its block */
+    vw__tree_node node; /* first: a node is its block */
     uint64_t begin;
     uint64_t end;
     bool is_live;
 } live_block;
 
 typedef struct cut_check {
-    const hr__script *script;
-    const hr__model_event *events;
-    hr__range_set held;
-    hr__regions plain;  /* segments that were taken in the trace and are still held */
+    const vw__script *script;
+    const vw__model_event *events;
+    vw__range_set held;
+    vw__regions plain;  /* segments that were taken in the trace and are still held */
     bool knows_held;    /* the file has segments to begin from */
     live_block *blocks; /* owned; by slot */
-    hr__tree_node *root;
-    hr__trial_difference *difference;
+    vw__tree_node *root;
+    vw__trial_difference *difference;
 } cut_check;
 
-static bool comes_before(const hr__tree_node *a, const hr__tree_node *b)
+static bool comes_before(const vw__tree_node *a, const vw__tree_node *b)
 {
     const live_block *left = (const live_block *)a, *right = (const live_block *)b;
     return left->begin != right->begin ? left->begin < right->begin : a < b;
@@ -49,7 +49,7 @@ static bool comes_before(const hr__tree_node *a, const hr__tree_node *b)
 static uint64_t end_of(uint64_t address, uint64_t size_bytes)
 {
     uint64_t end;
-    return hr__add_u64(address, size_bytes, &end) ? end : UINT64_MAX;
+    return vw__add_u64(address, size_bytes, &end) ? end : UINT64_MAX;
 }
 
 /* A live block in [begin, end), or NULL. */
@@ -57,9 +57,9 @@ static const live_block *find_live(const cut_check *check, uint64_t begin, uint6
 {
     live_block key = {.begin = begin};
     const live_block *next =
-        (const live_block *)hr__tree_first_from(check->root, &key.node, comes_before);
+        (const live_block *)vw__tree_first_from(check->root, &key.node, comes_before);
     const live_block *previous =
-        (const live_block *)hr__tree_last_before(check->root, &key.node, comes_before);
+        (const live_block *)vw__tree_last_before(check->root, &key.node, comes_before);
     if (next != NULL && next->begin < end)
         return next;
     return previous != NULL && previous->end > begin ? previous : NULL;
@@ -67,11 +67,11 @@ static const live_block *find_live(const cut_check *check, uint64_t begin, uint6
 
 static void note(cut_check *check, size_t event, const char *expected, const char *explanation)
 {
-    const hr__model_event *recorded = &check->events[event];
+    const vw__model_event *recorded = &check->events[event];
     (void)snprintf(check->difference->got, sizeof check->difference->got,
-                   "%s of %" PRIu64 " bytes at %#" PRIx64, hr__model_action_name(recorded->action),
+                   "%s of %" PRIu64 " bytes at %#" PRIx64, vw__model_action_name(recorded->action),
                    recorded->size_bytes, recorded->address);
-    hr__note_difference(check->difference, event, explanation, "%s", expected);
+    vw__note_difference(check->difference, event, explanation, "%s", expected);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -80,10 +80,10 @@ static void note(cut_check *check, size_t event, const char *expected, const cha
  * whole MiB: the driver's granularity is 2 MiB. */
 static void check_grain(cut_check *check, size_t event)
 {
-    const hr__model_event *recorded = &check->events[event];
+    const vw__model_event *recorded = &check->events[event];
     bool is_mapping =
-        recorded->action == HR_ACTION_SEGMENT_MAP || recorded->action == HR_ACTION_SEGMENT_UNMAP;
-    if (!hr__is_growth(recorded->action) && !hr__is_release(recorded->action))
+        recorded->action == VW_ACTION_SEGMENT_MAP || recorded->action == VW_ACTION_SEGMENT_UNMAP;
+    if (!vw__is_growth(recorded->action) && !vw__is_release(recorded->action))
         return;
     if (recorded->size_bytes == 0 || recorded->size_bytes % GRAIN_BYTES != 0 ||
         (is_mapping && recorded->address % GRAIN_BYTES != 0))
@@ -91,56 +91,56 @@ static void check_grain(cut_check *check, size_t event)
 }
 
 /* What was held before the first event: the end, with every event undone. */
-static hr_status find_held_at_start(cut_check *check)
+static vw_status find_held_at_start(cut_check *check)
 {
-    const hr__model *model = check->script->model;
-    const hr__model_trace *trace = check->script->trace;
+    const vw__model *model = check->script->model;
+    const vw__model_trace *trace = check->script->trace;
     size_t first, end;
-    hr__script_segments_of(model, trace->device, &first, &end);
+    vw__script_segments_of(model, trace->device, &first, &end);
     check->knows_held = end > first;
     for (size_t i = first; i < end; i++)
-        HR__TRY(
-            hr__range_set_add(&check->held, model->segments[i].address,
+        VW__TRY(
+            vw__range_set_add(&check->held, model->segments[i].address,
                               end_of(model->segments[i].address, model->segments[i].total_bytes)));
     for (size_t i = trace->event_count; check->knows_held && i-- > 0;) {
-        const hr__model_event *event = &check->events[i];
+        const vw__model_event *event = &check->events[i];
         uint64_t event_end = end_of(event->address, event->size_bytes);
-        if (hr__is_release(event->action)) {
-            if (hr__range_set_touches(&check->held, event->address, event_end)) {
+        if (vw__is_release(event->action)) {
+            if (vw__range_set_touches(&check->held, event->address, event_end)) {
                 note(check, i, "memory that is not held afterwards",
                      "What is given back here is held at the end, and nothing took it again.");
-                return HR_OK;
+                return VW_OK;
             }
-            HR__TRY(hr__range_set_add(&check->held, event->address, event_end));
-        } else if (hr__is_growth(event->action)) {
-            if (!hr__range_set_covers(&check->held, event->address, event_end)) {
+            VW__TRY(vw__range_set_add(&check->held, event->address, event_end));
+        } else if (vw__is_growth(event->action)) {
+            if (!vw__range_set_covers(&check->held, event->address, event_end)) {
                 note(check, i, "memory that is held afterwards",
                      "What is taken here is not held at the end, and nothing gave it back.");
-                return HR_OK;
+                return VW_OK;
             }
-            HR__TRY(hr__range_set_remove(&check->held, event->address, event_end, NULL));
+            VW__TRY(vw__range_set_remove(&check->held, event->address, event_end, NULL));
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A plain segment goes as it came: whole. */
-static hr_status follow_plain(cut_check *check, size_t index)
+static vw_status follow_plain(cut_check *check, size_t index)
 {
-    const hr__model_event *event = &check->events[index];
-    const hr__region *region = hr__regions_find(&check->plain, event->address);
-    hr__region was;
+    const vw__model_event *event = &check->events[index];
+    const vw__region *region = vw__regions_find(&check->plain, event->address);
+    vw__region was;
     bool is_new, is_gone;
-    if (event->action == HR_ACTION_SEGMENT_ALLOC)
-        return hr__regions_take(&check->plain, event->address, event->size_bytes, false, &region,
+    if (event->action == VW_ACTION_SEGMENT_ALLOC)
+        return vw__regions_take(&check->plain, event->address, event->size_bytes, false, &region,
                                 &is_new);
     if (region == NULL)
-        return HR_OK; /* from before the trace */
+        return VW_OK; /* from before the trace */
     if (region->address != event->address || region->held_bytes != event->size_bytes)
         note(check, index, "a whole segment",
              "What is given back here is a part of a segment, which cannot be.");
-    (void)hr__regions_give_back(&check->plain, event->address, event->size_bytes, &was, &is_gone);
-    return HR_OK;
+    (void)vw__regions_give_back(&check->plain, event->address, event->size_bytes, &was, &is_gone);
+    return VW_OK;
 }
 
 /* Those that are left must be there at the end, as they are. */
@@ -148,47 +148,47 @@ static void compare_plain(cut_check *check)
 {
     int device = check->script->trace->device;
     for (size_t i = 0; check->knows_held && i < check->plain.count; i++) {
-        const hr__region *region = &check->plain.regions[i];
-        const hr__model_segment *segment =
-            hr__script_segment_at(check->script->model, device, region->address);
+        const vw__region *region = &check->plain.regions[i];
+        const vw__model_segment *segment =
+            vw__script_segment_at(check->script->model, device, region->address);
         if (segment != NULL && segment->address == region->address &&
             segment->total_bytes == region->held_bytes)
             continue;
         (void)snprintf(check->difference->got, sizeof check->difference->got, "no such segment");
-        hr__note_difference(check->difference, HR_UNKNOWN,
+        vw__note_difference(check->difference, VW_UNKNOWN,
                             "A segment that the trace takes and keeps is not there at the end.",
                             "segment %#" PRIx64 " of %" PRIu64 " bytes", region->address,
                             region->held_bytes);
     }
 }
 
-static hr_status follow_memory(cut_check *check, const hr__script_op *op)
+static vw_status follow_memory(cut_check *check, const vw__script_op *op)
 {
     for (size_t i = op->first_event; i < op->end_event; i++) {
-        const hr__model_event *event = &check->events[i];
+        const vw__model_event *event = &check->events[i];
         uint64_t end = end_of(event->address, event->size_bytes);
-        if (event->action == HR_ACTION_SEGMENT_ALLOC || event->action == HR_ACTION_SEGMENT_FREE)
-            HR__TRY(follow_plain(check, i));
-        if (hr__is_growth(event->action)) {
-            HR__TRY(hr__range_set_add(&check->held, event->address, end));
-        } else if (hr__is_release(event->action)) {
+        if (event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_FREE)
+            VW__TRY(follow_plain(check, i));
+        if (vw__is_growth(event->action)) {
+            VW__TRY(vw__range_set_add(&check->held, event->address, end));
+        } else if (vw__is_release(event->action)) {
             if (find_live(check, event->address, end) != NULL)
                 note(check, i, "memory without a live block",
                      "PyTorch gives back only what nobody uses.");
-            HR__TRY(hr__range_set_remove(&check->held, event->address, end, NULL));
+            VW__TRY(vw__range_set_remove(&check->held, event->address, end, NULL));
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static void begin_block(cut_check *check, const hr__script_op *op, uint64_t address)
+static void begin_block(cut_check *check, const vw__script_op *op, uint64_t address)
 {
     live_block *block = &check->blocks[op->slot];
     *block =
         (live_block){.begin = address, .end = end_of(address, op->size_bytes), .is_live = true};
-    hr__tree_insert(&check->root, &block->node, comes_before);
+    vw__tree_insert(&check->root, &block->node, comes_before);
 }
 
 static void end_block(cut_check *check, uint32_t slot)
@@ -196,15 +196,15 @@ static void end_block(cut_check *check, uint32_t slot)
     if (!check->blocks[slot].is_live)
         return;
     check->blocks[slot].is_live = false;
-    hr__tree_remove(&check->root, &check->blocks[slot].node);
+    vw__tree_remove(&check->root, &check->blocks[slot].node);
 }
 
-static void place_block(cut_check *check, const hr__script_op *op)
+static void place_block(cut_check *check, const vw__script_op *op)
 {
     size_t index = op->end_event - 1;
-    const hr__model_event *event = &check->events[index];
+    const vw__model_event *event = &check->events[index];
     uint64_t end = end_of(event->address, event->size_bytes);
-    if (check->knows_held && !hr__range_set_covers(&check->held, event->address, end))
+    if (check->knows_held && !vw__range_set_covers(&check->held, event->address, end))
         note(check, index, "a place in memory that is held",
              "This block lies outside of every segment that PyTorch held then.");
     else if (find_live(check, event->address, end) != NULL)
@@ -216,78 +216,78 @@ static void place_block(cut_check *check, const hr__script_op *op)
 
 /* Initial blocks come without an event: their addresses are in the events that free them, or at
  * the end, which script_start.c looked up; what it kept is their order, by address. */
-static hr_status begin_initial_blocks(cut_check *check, const hr__script_blocks *blocks)
+static vw_status begin_initial_blocks(cut_check *check, const vw__script_blocks *blocks)
 {
     size_t op_index = 0;
     for (size_t done = 0; done < check->script->initial_count; op_index++) {
-        const hr__script_op *op = &check->script->ops[op_index];
-        if (op->kind != HR__SCRIPT_ALLOC)
+        const vw__script_op *op = &check->script->ops[op_index];
+        if (op->kind != VW__SCRIPT_ALLOC)
             continue;
         begin_block(check, op, blocks->blocks[done].address);
         done++;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 static int by_address(const void *a, const void *b)
 {
-    uint64_t left = ((const hr__script_block *)a)->address;
-    uint64_t right = ((const hr__script_block *)b)->address;
+    uint64_t left = ((const vw__script_block *)a)->address;
+    uint64_t right = ((const vw__script_block *)b)->address;
     return left < right ? -1 : left > right;
 }
 
-static hr_status find_initial_blocks(cut_check *check)
+static vw_status find_initial_blocks(cut_check *check)
 {
-    hr__script_blocks blocks;
-    hr__script_start start;
+    vw__script_blocks blocks;
+    vw__script_start start;
     size_t count = 0;
-    HR__TRY(hr__script_find_start(check->script->model, check->script->trace, &blocks, &start));
+    VW__TRY(vw__script_find_start(check->script->model, check->script->trace, &blocks, &start));
     for (size_t i = 0; i < blocks.count; i++)
         if (blocks.blocks[i].is_initial)
             blocks.blocks[count++] = blocks.blocks[i];
     if (count > 1)
         qsort(blocks.blocks, count, sizeof *blocks.blocks, by_address);
-    hr_status status = begin_initial_blocks(check, &blocks);
-    hr__script_blocks_deinit(&blocks);
+    vw_status status = begin_initial_blocks(check, &blocks);
+    vw__script_blocks_deinit(&blocks);
     return status;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static hr_status follow(cut_check *check)
+static vw_status follow(cut_check *check)
 {
-    const hr__script *script = check->script;
-    HR__TRY(find_held_at_start(check));
-    HR__TRY(find_initial_blocks(check));
+    const vw__script *script = check->script;
+    VW__TRY(find_held_at_start(check));
+    VW__TRY(find_initial_blocks(check));
     for (size_t i = 0; i < script->op_count && !check->difference->is_found; i++) {
-        const hr__script_op *op = &script->ops[i];
-        if (op->first_event == HR__BEFORE_RECORDING)
+        const vw__script_op *op = &script->ops[i];
+        if (op->first_event == VW__BEFORE_RECORDING)
             continue;
         for (size_t k = op->first_event; k < op->end_event; k++)
             check_grain(check, k);
-        if (op->kind == HR__SCRIPT_FREE || op->kind == HR__SCRIPT_COMPLETE)
+        if (op->kind == VW__SCRIPT_FREE || op->kind == VW__SCRIPT_COMPLETE)
             end_block(check, op->slot);
-        HR__TRY(follow_memory(check, op));
-        if (op->kind == HR__SCRIPT_ALLOC && !check->difference->is_found)
+        VW__TRY(follow_memory(check, op));
+        if (op->kind == VW__SCRIPT_ALLOC && !check->difference->is_found)
             place_block(check, op);
     }
     if (!check->difference->is_found)
         compare_plain(check);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__verify_cut_trace(const hr__script *script, hr__trial_difference *difference)
+vw_status vw__verify_cut_trace(const vw__script *script, vw__trial_difference *difference)
 {
     cut_check check = {.script = script, .events = script->trace->events, .difference = difference};
-    hr__range_set_init(&check.held);
-    hr__regions_init(&check.plain);
-    check.blocks = hr__host_alloc_zeroed(script->slot_count, sizeof *check.blocks);
-    hr_status status = check.blocks != NULL
+    vw__range_set_init(&check.held);
+    vw__regions_init(&check.plain);
+    check.blocks = vw__host_alloc_zeroed(script->slot_count, sizeof *check.blocks);
+    vw_status status = check.blocks != NULL
                            ? follow(&check)
-                           : hr__fail_host_memory(script->slot_count * sizeof *check.blocks,
+                           : vw__fail_host_memory(script->slot_count * sizeof *check.blocks,
                                                   "the blocks of a trace");
-    hr__host_free(check.blocks);
-    hr__range_set_deinit(&check.held);
-    hr__regions_deinit(&check.plain);
+    vw__host_free(check.blocks);
+    vw__range_set_deinit(&check.held);
+    vw__regions_deinit(&check.plain);
     return status;
 }

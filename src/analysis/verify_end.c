@@ -8,51 +8,51 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
-#include "analysis/script_parts.h" /* hr__script_segments_of */
+#include "analysis/script_parts.h" /* vw__script_segments_of */
 
 enum { LINE_SHOWN_BYTES = 90, SUMMARY_BYTES = 8192 };
 
 typedef struct end_walk {
-    const hr__model *model;
-    const hr__model_segment *recorded; /* the next one to be met */
-    const hr__model_segment *end;
-    const hr__model_block *block; /* the next one of the present segment */
-    const hr__model_block *block_end;
+    const vw__model *model;
+    const vw__model_segment *recorded; /* the next one to be met */
+    const vw__model_segment *end;
+    const vw__model_block *block; /* the next one of the present segment */
+    const vw__model_block *block_end;
     bool is_segment_same; /* so far */
-    hr__trial_result *result;
+    vw__trial_result *result;
 } end_walk;
 
 /* ---- segments and blocks --------------------------------------------------------------------- */
 
-static void say_got(hr__trial_difference *difference, const char *what, uint64_t address,
+static void say_got(vw__trial_difference *difference, const char *what, uint64_t address,
                     uint64_t size_bytes)
 {
-    char size[HR__SIZE_TEXT_BYTES];
+    char size[VW__SIZE_TEXT_BYTES];
     if (!difference->is_found)
         (void)snprintf(difference->got, sizeof difference->got, "%s %#" PRIx64 " of %s", what,
-                       address, hr__format_size(size_bytes, size));
+                       address, vw__format_size(size_bytes, size));
 }
 
 static bool is_known_and_other(uint64_t recorded_bytes, uint64_t found_bytes)
 {
-    return recorded_bytes != HR__UNKNOWN_BYTES && recorded_bytes != found_bytes;
+    return recorded_bytes != VW__UNKNOWN_BYTES && recorded_bytes != found_bytes;
 }
 
 /* The first thing in which two segments differ, or NULL. */
-static const char *segment_difference(const hr__model *model, const hr__model_segment *recorded,
-                                      const hr_segment_info *found)
+static const char *segment_difference(const vw__model *model, const vw__model_segment *recorded,
+                                      const vw_segment_info *found)
 {
     if (recorded->total_bytes != found->total_bytes)
         return "The segment has another size.";
     if (model->streams[recorded->stream] != found->stream)
         return "The segment is on another stream.";
-    if (recorded->pool != HR__UNKNOWN_POOL &&
+    if (recorded->pool != VW__UNKNOWN_POOL &&
         (model->pools[recorded->pool].first != found->private_id.first ||
          model->pools[recorded->pool].second != found->private_id.second))
         return "The segment belongs to another private pool.";
     if (recorded->is_large != found->is_large)
         return "The segment is of the other kind: large, small.";
-    if (recorded->pool != HR__UNKNOWN_POOL && recorded->is_expandable != found->is_expandable)
+    if (recorded->pool != VW__UNKNOWN_POOL && recorded->is_expandable != found->is_expandable)
         return "One is expandable and the other is not.";
     if (recorded->allocated_bytes != found->allocated_bytes)
         return "Other bytes of the segment are allocated.";
@@ -73,27 +73,27 @@ static void finish_segment(end_walk *walk)
     walk->is_segment_same = false;
 }
 
-static bool meet_segment(void *context, const hr_segment_info *found)
+static bool meet_segment(void *context, const vw_segment_info *found)
 {
     end_walk *walk = context;
-    hr__trial_difference *difference = &walk->result->difference;
-    char size[HR__SIZE_TEXT_BYTES];
+    vw__trial_difference *difference = &walk->result->difference;
+    char size[VW__SIZE_TEXT_BYTES];
     finish_segment(walk);
     if (walk->recorded == walk->end) {
         say_got(difference, "segment", found->address, found->total_bytes);
-        hr__note_difference(difference, HR_UNKNOWN,
+        vw__note_difference(difference, VW_UNKNOWN,
                             "The replay holds a segment at the end that the recording does not.",
                             "no further segment");
         return false;
     }
-    const hr__model_segment *recorded = walk->recorded++;
+    const vw__model_segment *recorded = walk->recorded++;
     const char *what = recorded->address != found->address
                            ? "The segments at the end are not the same."
                            : segment_difference(walk->model, recorded, found);
     if (what != NULL) {
         say_got(difference, "segment", found->address, found->total_bytes);
-        hr__note_difference(difference, HR_UNKNOWN, what, "segment %#" PRIx64 " of %s",
-                            recorded->address, hr__format_size(recorded->total_bytes, size));
+        vw__note_difference(difference, VW_UNKNOWN, what, "segment %#" PRIx64 " of %s",
+                            recorded->address, vw__format_size(recorded->total_bytes, size));
         return false;
     }
     walk->block = walk->model->blocks + recorded->first_block;
@@ -104,19 +104,19 @@ static bool meet_segment(void *context, const hr_segment_info *found)
 
 /* A free block keeps the size requested of whoever was freed last: unknown where several were
  * freed by one wait. */
-static bool is_requested_same(const end_walk *walk, const hr__model_block *recorded,
-                              const hr_block_info *found)
+static bool is_requested_same(const end_walk *walk, const vw__model_block *recorded,
+                              const vw_block_info *found)
 {
     return !is_known_and_other(recorded->requested_bytes, found->requested_bytes) ||
-           (found->state == HR_BLOCK_FREE && walk->result->has_unordered_frees);
+           (found->state == VW_BLOCK_FREE && walk->result->has_unordered_frees);
 }
 
-static bool meet_block(void *context, const hr_segment_info *segment, const hr_block_info *found)
+static bool meet_block(void *context, const vw_segment_info *segment, const vw_block_info *found)
 {
     static const char *const states[] = {"live", "pending free", "free"};
     end_walk *walk = context;
-    hr__trial_difference *difference = &walk->result->difference;
-    const hr__model_block *recorded = walk->block++;
+    vw__trial_difference *difference = &walk->result->difference;
+    const vw__model_block *recorded = walk->block++;
     (void)segment; /* has as many blocks as the recorded one */
     if (recorded->address == found->address && recorded->size_bytes == found->size_bytes &&
         recorded->state == (uint8_t)found->state && is_requested_same(walk, recorded, found))
@@ -125,42 +125,42 @@ static bool meet_block(void *context, const hr_segment_info *segment, const hr_b
     (void)snprintf(difference->got, sizeof difference->got,
                    "%s block %#" PRIx64 " of %" PRIu64 " bytes, requested %" PRIu64,
                    states[found->state], found->address, found->size_bytes, found->requested_bytes);
-    hr__note_difference(difference, HR_UNKNOWN, "A block at the end is not the same.",
+    vw__note_difference(difference, VW_UNKNOWN, "A block at the end is not the same.",
                         "%s block %#" PRIx64 " of %" PRIu64 " bytes, requested %" PRId64,
-                        recorded->state <= HR_BLOCK_FREE ? states[recorded->state] : "unknown",
+                        recorded->state <= VW_BLOCK_FREE ? states[recorded->state] : "unknown",
                         recorded->address, recorded->size_bytes,
                         (int64_t)recorded->requested_bytes);
     return false;
 }
 
-static hr_status compare_memory(const hr__trial *trial, hr_pool *pool, hr__trial_result *result)
+static vw_status compare_memory(const vw__trial *trial, vw_pool *pool, vw__trial_result *result)
 {
-    const hr__model *model = trial->script->model;
-    char size[HR__SIZE_TEXT_BYTES];
+    const vw__model *model = trial->script->model;
+    char size[VW__SIZE_TEXT_BYTES];
     size_t first, end;
-    hr__script_segments_of(model, trial->script->trace->device, &first, &end);
+    vw__script_segments_of(model, trial->script->trace->device, &first, &end);
     end_walk walk = {.model = model,
                      .recorded = model->segments + first,
                      .end = model->segments + end,
                      .result = result};
-    const hr_walker walker = {&walk, meet_segment, meet_block};
-    HR__TRY(hr_pool_walk(pool, &walker, false));
+    const vw_walker walker = {&walk, meet_segment, meet_block};
+    VW__TRY(vw_pool_walk(pool, &walker, false));
     finish_segment(&walk);
     if (!result->difference.is_found && walk.recorded != walk.end) {
         (void)snprintf(result->difference.got, sizeof result->difference.got, "no such segment");
-        hr__note_difference(&result->difference, HR_UNKNOWN,
+        vw__note_difference(&result->difference, VW_UNKNOWN,
                             "The recording holds a segment at the end that the replay does not.",
                             "segment %#" PRIx64 " of %s", walk.recorded->address,
-                            hr__format_size(walk.recorded->total_bytes, size));
+                            vw__format_size(walk.recorded->total_bytes, size));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 typedef struct stat_walk {
-    const hr__expectation *expectation;
-    hr__trial_result *result;
+    const vw__expectation *expectation;
+    vw__trial_result *result;
     size_t met_count;
 } stat_walk;
 
@@ -173,9 +173,9 @@ static bool is_lower_bound(const char *key)
 static void meet_stat(void *context, const char *key, int64_t value)
 {
     stat_walk *walk = context;
-    hr__trial_difference *difference = &walk->result->difference;
+    vw__trial_difference *difference = &walk->result->difference;
     for (size_t i = 0; i < walk->expectation->stat_count; i++) {
-        const hr__expected_stat *expected = &walk->expectation->stats[i];
+        const vw__expected_stat *expected = &walk->expectation->stats[i];
         if (strcmp(expected->key, key) != 0)
             continue;
         walk->met_count++;
@@ -183,59 +183,59 @@ static void meet_stat(void *context, const char *key, int64_t value)
             walk->result->statistics_matched++;
         } else if (!difference->is_found) {
             (void)snprintf(difference->got, sizeof difference->got, "%s %" PRId64, key, value);
-            hr__note_difference(difference, HR_UNKNOWN, "A statistic at the end is not the same.",
+            vw__note_difference(difference, VW_UNKNOWN, "A statistic at the end is not the same.",
                                 "%s %" PRId64, key, expected->value);
         }
     }
 }
 
-static hr_status compare_statistics(const hr__trial *trial, const hr_pool *pool,
-                                    hr__trial_result *result)
+static vw_status compare_statistics(const vw__trial *trial, const vw_pool *pool,
+                                    vw__trial_result *result)
 {
     stat_walk walk = {.expectation = trial->expectation, .result = result};
     result->statistics_recorded = trial->expectation->stat_count;
-    HR__TRY(hr_pool_walk_stats(pool, meet_stat, &walk));
+    VW__TRY(vw_pool_walk_stats(pool, meet_stat, &walk));
     if (!result->difference.is_found && walk.met_count != trial->expectation->stat_count) {
         (void)snprintf(result->difference.got, sizeof result->difference.got, "%zu of them",
                        walk.met_count);
-        hr__note_difference(&result->difference, HR_UNKNOWN,
+        vw__note_difference(&result->difference, VW_UNKNOWN,
                             "PyTorch of this version has not all of the statistics expected.",
                             "%zu statistics", trial->expectation->stat_count);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status compare_summary(const hr__trial *trial, const hr_pool *pool,
-                                 hr__trial_result *result)
+static vw_status compare_summary(const vw__trial *trial, const vw_pool *pool,
+                                 vw__trial_result *result)
 {
     char found[SUMMARY_BYTES];
     const char *recorded = trial->expectation->summary;
     if (recorded == NULL)
-        return HR_OK;
-    HR__TRY(hr_pool_summary(pool, false, found, sizeof found, NULL));
+        return VW_OK;
+    VW__TRY(vw_pool_summary(pool, false, found, sizeof found, NULL));
     size_t i = 0, line;
     while (recorded[i] == found[i] && found[i] != '\0')
         i++;
     if (recorded[i] == found[i])
-        return HR_OK;
+        return VW_OK;
     for (line = i; line > 0 && recorded[line - 1] != '\n'; line--)
         ;
     if (!result->difference.is_found)
         (void)snprintf(result->difference.got, sizeof result->difference.got, "%.*s",
                        LINE_SHOWN_BYTES, found + line);
-    hr__note_difference(&result->difference, HR_UNKNOWN,
+    vw__note_difference(&result->difference, VW_UNKNOWN,
                         "torch.cuda.memory_summary() at the end is not the same.", "%.*s",
                         LINE_SHOWN_BYTES, recorded + line);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-char *hr__without_processes(const char *original)
+char *vw__without_processes(const char *original)
 {
     static const char before[] = " is free. ", behind[] = " memory in use. ";
     size_t size = strlen(original) + 1;
-    char *text = hr__host_alloc(size);
+    char *text = vw__host_alloc(size);
     if (text == NULL)
         return NULL;
     memcpy(text, original, size);
@@ -253,12 +253,12 @@ char *hr__without_processes(const char *original)
     return text;
 }
 
-hr_status hr__verify_end(const hr__trial *trial, hr_pool *pool, hr__trial_result *result)
+vw_status vw__verify_end(const vw__trial *trial, vw_pool *pool, vw__trial_result *result)
 {
     if (trial->script->has_end_state)
-        HR__TRY(compare_memory(trial, pool, result));
+        VW__TRY(compare_memory(trial, pool, result));
     if (trial->expectation == NULL)
-        return HR_OK;
-    HR__TRY(compare_statistics(trial, pool, result));
+        return VW_OK;
+    VW__TRY(compare_statistics(trial, pool, result));
     return compare_summary(trial, pool, result);
 }

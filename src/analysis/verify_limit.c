@@ -41,37 +41,37 @@ typedef struct device_request {
 } device_request;
 
 typedef struct evidence_search {
-    const hr__script *script;
-    hr__torch_settings settings;
+    const vw__script *script;
+    vw__torch_settings settings;
     uint64_t held_bytes;
-    hr__limit_evidence *out;
+    vw__limit_evidence *out;
     size_t refusal_capacity;
     bool is_unlimited; /* more was granted than the card has: no limit was in force */
 } evidence_search;
 
-static device_request read_request(evidence_search *search, const hr__script_op *op)
+static device_request read_request(evidence_search *search, const vw__script_op *op)
 {
-    const hr__model_event *events = search->script->trace->events;
+    const vw__model_event *events = search->script->trace->events;
     device_request request = {.held_before_bytes = search->held_bytes,
                               .most_held_bytes = search->held_bytes};
-    uint64_t rounded_bytes = op->size_bytes < HR__TORCH_MOST_REQUESTED_BYTES
-                                 ? hr__torch_round_size(&search->settings, op->size_bytes)
+    uint64_t rounded_bytes = op->size_bytes < VW__TORCH_MOST_REQUESTED_BYTES
+                                 ? vw__torch_round_size(&search->settings, op->size_bytes)
                                  : 0;
-    request.segment_bytes = hr__torch_segment_size(&search->settings, rounded_bytes);
+    request.segment_bytes = vw__torch_segment_size(&search->settings, rounded_bytes);
     for (size_t i = op->first_event; i < op->end_event; i++) {
-        if (hr__is_release(events[i].action)) {
+        if (vw__is_release(events[i].action)) {
             request.has_released = request.has_released || !request.has_grown;
             request.has_failed_midway = request.has_failed_midway || request.has_grown;
-            search->held_bytes -= hr__min_u64(events[i].size_bytes, search->held_bytes);
-        } else if (hr__is_growth(events[i].action)) {
+            search->held_bytes -= vw__min_u64(events[i].size_bytes, search->held_bytes);
+        } else if (vw__is_growth(events[i].action)) {
             if (!request.has_grown)
                 request.held_at_growth_bytes = search->held_bytes;
             request.has_grown = true;
             search->held_bytes += events[i].size_bytes;
-            request.most_held_bytes = hr__max_u64(request.most_held_bytes, search->held_bytes);
+            request.most_held_bytes = vw__max_u64(request.most_held_bytes, search->held_bytes);
         }
     }
-    if (op->kind == HR__SCRIPT_OOM) {
+    if (op->kind == VW__SCRIPT_OOM) {
         uint64_t free_bytes = events[op->end_event - 1].address;
         request.held_at_growth_bytes = search->held_bytes;
         request.is_refused_by_driver =
@@ -80,15 +80,15 @@ static device_request read_request(evidence_search *search, const hr__script_op 
     return request;
 }
 
-static bool is_request(const hr__script_op *op)
+static bool is_request(const vw__script_op *op)
 {
-    return op->kind == HR__SCRIPT_ALLOC || op->kind == HR__SCRIPT_OOM;
+    return op->kind == VW__SCRIPT_ALLOC || op->kind == VW__SCRIPT_OOM;
 }
 
 static uint64_t sum(uint64_t a, uint64_t b)
 {
     uint64_t result;
-    return hr__add_u64(a, b, &result) ? result : UINT64_MAX;
+    return vw__add_u64(a, b, &result) ? result : UINT64_MAX;
 }
 
 /* What all requests were granted. Events between operations count as well. */
@@ -96,13 +96,13 @@ static void find_least(evidence_search *search)
 {
     search->held_bytes = 0;
     for (size_t i = 0; i < search->script->op_count; i++) {
-        const hr__script_op *op = &search->script->ops[i];
+        const vw__script_op *op = &search->script->ops[i];
         if (op->first_event >= op->end_event)
             continue;
         device_request request = read_request(search, op);
-        if (is_request(op) && op->kind != HR__SCRIPT_OOM && request.has_grown)
+        if (is_request(op) && op->kind != VW__SCRIPT_OOM && request.has_grown)
             search->out->at_least_bytes =
-                hr__max_u64(search->out->at_least_bytes,
+                vw__max_u64(search->out->at_least_bytes,
                             sum(request.held_at_growth_bytes, request.segment_bytes));
     }
 }
@@ -110,19 +110,19 @@ static void find_least(evidence_search *search)
 /* A refusal by the driver is repeated on a card that has room for the most that was held in the
  * course of the request, and no more: whatever failed on the real one, which had that room, fails
  * there as well, and the end of it fits. */
-static hr_status add_refusal(evidence_search *search, size_t op, uint64_t capacity_bytes)
+static vw_status add_refusal(evidence_search *search, size_t op, uint64_t capacity_bytes)
 {
-    hr__limit_evidence *out = search->out;
+    vw__limit_evidence *out = search->out;
     if (out->refusal_count == search->refusal_capacity) {
         size_t capacity = search->refusal_capacity * 2 + 8;
-        hr__driver_refusal *grown = hr__host_realloc(out->refusals, capacity * sizeof *grown);
+        vw__driver_refusal *grown = vw__host_realloc(out->refusals, capacity * sizeof *grown);
         if (grown == NULL)
-            return hr__fail_host_memory(capacity * sizeof *grown, "requests that were refused");
+            return vw__fail_host_memory(capacity * sizeof *grown, "requests that were refused");
         out->refusals = grown;
         search->refusal_capacity = capacity;
     }
-    out->refusals[out->refusal_count++] = (hr__driver_refusal){op, capacity_bytes};
-    return HR_OK;
+    out->refusals[out->refusal_count++] = (vw__driver_refusal){op, capacity_bytes};
+    return VW_OK;
 }
 
 /* Below what a request that gave memory back first proves the limit to be. */
@@ -134,77 +134,77 @@ static uint64_t refused_bytes(const evidence_search *search, const device_reques
         return refused;
     /* Or it collected garbage: more was held than the threshold of the limit, cut to bytes. */
     double collected = ((double)request->held_before_bytes + 1.0) / threshold + 1.0;
-    return hr__max_u64(refused, collected < 0x1p62 ? (uint64_t)collected : UINT64_MAX);
+    return vw__max_u64(refused, collected < 0x1p62 ? (uint64_t)collected : UINT64_MAX);
 }
 
-static hr_status find_least_refused(evidence_search *search)
+static vw_status find_least_refused(evidence_search *search)
 {
-    hr__limit_evidence *out = search->out;
+    vw__limit_evidence *out = search->out;
     bool collects = search->settings.garbage_collection_threshold > 0.0;
     search->held_bytes = 0;
     for (size_t i = 0; i < search->script->op_count; i++) {
-        const hr__script_op *op = &search->script->ops[i];
+        const vw__script_op *op = &search->script->ops[i];
         if (op->first_event >= op->end_event)
             continue;
         device_request request = read_request(search, op);
         if (!is_request(op) || request.is_refused_by_driver)
             continue;
-        if (op->kind == HR__SCRIPT_OOM) {
+        if (op->kind == VW__SCRIPT_OOM) {
             uint64_t refused = sum(request.held_at_growth_bytes, request.segment_bytes);
             if (refused > out->at_least_bytes && !search->is_unlimited)
-                out->below_bytes = hr__min_u64(out->below_bytes, refused);
+                out->below_bytes = vw__min_u64(out->below_bytes, refused);
             out->needs_search = out->needs_search || collects;
         } else if (request.has_failed_midway) {
-            HR__TRY(add_refusal(search, i, request.most_held_bytes));
+            VW__TRY(add_refusal(search, i, request.most_held_bytes));
         } else if (request.has_released && request.has_grown) {
             uint64_t refused = refused_bytes(search, &request);
             out->needs_search = out->needs_search || collects;
             if (refused > out->at_least_bytes && !search->is_unlimited)
-                out->below_bytes = hr__min_u64(out->below_bytes, refused);
+                out->below_bytes = vw__min_u64(out->below_bytes, refused);
             else
-                HR__TRY(add_refusal(search, i, request.most_held_bytes));
+                VW__TRY(add_refusal(search, i, request.most_held_bytes));
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-double hr__fraction_for_limit(uint64_t limit_bytes, uint64_t total_bytes)
+double vw__fraction_for_limit(uint64_t limit_bytes, uint64_t total_bytes)
 {
     if (limit_bytes >= total_bytes)
         return 1.0;
     return ((double)limit_bytes + 0.25) / (double)total_bytes;
 }
 
-hr_status hr__limit_evidence_find(const hr__script *script, const char *torch_version,
-                                  const char *conf, uint64_t total_bytes, hr__limit_evidence *out)
+vw_status vw__limit_evidence_find(const vw__script *script, const char *torch_version,
+                                  const char *conf, uint64_t total_bytes, vw__limit_evidence *out)
 {
-    hr__torch_rules rules;
+    vw__torch_rules rules;
     int version = 0;
     evidence_search search = {.script = script, .out = out};
-    *out = (hr__limit_evidence){.below_bytes = UINT64_MAX};
-    HR__TRY(hr__torch_parse_version(torch_version, &version));
-    HR__TRY(hr__torch_rules_for(version, &rules));
-    hr__torch_settings_init(&search.settings);
-    hr_status status =
-        hr__torch_settings_apply(&search.settings, &rules, conf, HR__TORCH_SETTINGS_LIKE_TORCH);
-    if (status == HR_OK) {
-        out->is_simple = search.settings.max_split_size_bytes == HR__TORCH_UNLIMITED &&
+    *out = (vw__limit_evidence){.below_bytes = UINT64_MAX};
+    VW__TRY(vw__torch_parse_version(torch_version, &version));
+    VW__TRY(vw__torch_rules_for(version, &rules));
+    vw__torch_settings_init(&search.settings);
+    vw_status status =
+        vw__torch_settings_apply(&search.settings, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
+    if (status == VW_OK) {
+        out->is_simple = search.settings.max_split_size_bytes == VW__TORCH_UNLIMITED &&
                          search.settings.garbage_collection_threshold <= 0.0;
         out->has_conf_fraction = search.settings.per_process_memory_fraction < 1.0;
         find_least(&search);
         search.is_unlimited = out->at_least_bytes > total_bytes;
         status = find_least_refused(&search);
     }
-    hr__torch_settings_deinit(&search.settings);
-    if (status != HR_OK)
-        hr__limit_evidence_deinit(out);
+    vw__torch_settings_deinit(&search.settings);
+    if (status != VW_OK)
+        vw__limit_evidence_deinit(out);
     return status;
 }
 
-void hr__limit_evidence_deinit(hr__limit_evidence *evidence)
+void vw__limit_evidence_deinit(vw__limit_evidence *evidence)
 {
-    hr__host_free(evidence->refusals);
-    *evidence = (hr__limit_evidence){.below_bytes = UINT64_MAX};
+    vw__host_free(evidence->refusals);
+    *evidence = (vw__limit_evidence){.below_bytes = UINT64_MAX};
 }
 
 /* ---- the card's size ------------------------------------------------------------------------- */
@@ -215,53 +215,53 @@ typedef struct reservation_bounds {
     uint64_t least_bytes;
 } reservation_bounds;
 
-static void note_neighbours(const hr__regions *regions, const hr__region *region,
+static void note_neighbours(const vw__regions *regions, const vw__region *region,
                             reservation_bounds *bounds)
 {
     size_t i = (size_t)(region - regions->regions);
     if (i > 0 && region[-1].is_expandable)
-        bounds->most_bytes = hr__min_u64(bounds->most_bytes, region->address - region[-1].address);
+        bounds->most_bytes = vw__min_u64(bounds->most_bytes, region->address - region[-1].address);
     if (region->is_expandable && i + 1 < regions->count)
-        bounds->most_bytes = hr__min_u64(bounds->most_bytes, region[1].address - region->address);
+        bounds->most_bytes = vw__min_u64(bounds->most_bytes, region[1].address - region->address);
 }
 
-static hr_status follow_regions(const hr__script *script, hr__regions *regions,
+static vw_status follow_regions(const vw__script *script, vw__regions *regions,
                                 reservation_bounds *bounds)
 {
     for (size_t i = 0; i < script->trace->event_count; i++) {
-        const hr__model_event *event = &script->trace->events[i];
-        const hr__region *region;
-        hr__region was;
+        const vw__model_event *event = &script->trace->events[i];
+        const vw__region *region;
+        vw__region was;
         bool is_new, is_gone;
-        if (hr__is_growth(event->action)) {
-            HR__TRY(hr__regions_take(regions, event->address, event->size_bytes,
-                                     event->action == HR_ACTION_SEGMENT_MAP, &region, &is_new));
+        if (vw__is_growth(event->action)) {
+            VW__TRY(vw__regions_take(regions, event->address, event->size_bytes,
+                                     event->action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
             if (is_new)
                 note_neighbours(regions, region, bounds);
             if (region->is_expandable)
                 bounds->least_bytes =
-                    hr__max_u64(bounds->least_bytes, region->end - region->address);
-        } else if (hr__is_release(event->action)) {
-            (void)hr__regions_give_back(regions, event->address, event->size_bytes, &was, &is_gone);
+                    vw__max_u64(bounds->least_bytes, region->end - region->address);
+        } else if (vw__is_release(event->action)) {
+            (void)vw__regions_give_back(regions, event->address, event->size_bytes, &was, &is_gone);
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__total_memory_guess(const hr__script *script, uint64_t *out)
+vw_status vw__total_memory_guess(const vw__script *script, uint64_t *out)
 {
     reservation_bounds bounds = {.most_bytes = UINT64_MAX};
-    hr__regions regions;
-    hr__regions_init(&regions);
-    hr_status status = follow_regions(script, &regions, &bounds);
-    hr__regions_deinit(&regions);
-    if (status != HR_OK)
+    vw__regions regions;
+    vw__regions_init(&regions);
+    vw_status status = follow_regions(script, &regions, &bounds);
+    vw__regions_deinit(&regions);
+    if (status != VW_OK)
         return status;
-    uint64_t wanted_bytes = hr__max_u64(LARGE_CARD_BYTES / 8 * 9, bounds.least_bytes);
+    uint64_t wanted_bytes = vw__max_u64(LARGE_CARD_BYTES / 8 * 9, bounds.least_bytes);
     uint64_t reserved_bytes =
-        hr__min_u64(hr__min_u64(wanted_bytes, LARGEST_CARD_BYTES), bounds.most_bytes);
+        vw__min_u64(vw__min_u64(wanted_bytes, LARGEST_CARD_BYTES), bounds.most_bytes);
     /* Reservations are rounded up to pages of at most half a GiB, mostly of 20 MiB. */
-    uint64_t slack_bytes = hr__min_u64(reserved_bytes / 4, UINT64_C(32) << 20);
-    *out = hr__max_u64((reserved_bytes - slack_bytes) / 9 * 8, 1);
-    return HR_OK;
+    uint64_t slack_bytes = vw__min_u64(reserved_bytes / 4, UINT64_C(32) << 20);
+    *out = vw__max_u64((reserved_bytes - slack_bytes) / 9 * 8, 1);
+    return VW_OK;
 }

@@ -18,18 +18,18 @@
 #include "base/host_memory.h"
 #include "base/human_units.h"
 #include "analysis/regions.h"
-#include "analysis/script_parts.h" /* hr__is_release and its kind */
+#include "analysis/script_parts.h" /* vw__is_release and its kind */
 
-enum { FIRST_SEEN = 64, OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = HR__WORDS_BYTES };
+enum { FIRST_SEEN = 64, OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__WORDS_BYTES };
 
 typedef struct trial_run {
-    const hr__trial *trial;
-    const hr__script *script;
-    const hr__model_event *events;
-    hr__trial_result *result;
-    hr__player player;
-    hr__regions regions;
-    hr_memory_event *seen; /* owned; what the pool told since the last comparison */
+    const vw__trial *trial;
+    const vw__script *script;
+    const vw__model_event *events;
+    vw__trial_result *result;
+    vw__player player;
+    vw__regions regions;
+    vw_memory_event *seen; /* owned; what the pool told since the last comparison */
     size_t seen_count;
     size_t seen_capacity;
     bool lost_events;    /* no memory for `seen` */
@@ -39,7 +39,7 @@ typedef struct trial_run {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-void hr__note_difference(hr__trial_difference *difference, uint64_t event, const char *explanation,
+void vw__note_difference(vw__trial_difference *difference, uint64_t event, const char *explanation,
                          const char *expected, ...)
 {
     if (difference->is_found)
@@ -54,89 +54,89 @@ void hr__note_difference(hr__trial_difference *difference, uint64_t event, const
 }
 
 static void describe(char words[EVENT_WORDS_BYTES], unsigned action, uint64_t address,
-                     uint64_t size_bytes, hr_stream stream)
+                     uint64_t size_bytes, vw_stream stream)
 {
-    char size[HR__SIZE_TEXT_BYTES], where[48] = "";
-    if (action != HR_ACTION_SNAPSHOT && action != HR_ACTION_OOM)
+    char size[VW__SIZE_TEXT_BYTES], where[48] = "";
+    if (action != VW_ACTION_SNAPSHOT && action != VW_ACTION_OOM)
         (void)snprintf(where, sizeof where, " at %#" PRIx64, address);
-    int used = snprintf(words, EVENT_WORDS_BYTES, "%s of %s%s", hr__model_action_name(action),
-                        hr__format_size(size_bytes, size), where);
+    int used = snprintf(words, EVENT_WORDS_BYTES, "%s of %s%s", vw__model_action_name(action),
+                        vw__format_size(size_bytes, size), where);
     if (stream != 0 && used > 0 && used < EVENT_WORDS_BYTES)
         (void)snprintf(words + used, (size_t)(EVENT_WORDS_BYTES - used), " on stream %#" PRIx64,
                        stream);
 }
 
-static hr_stream stream_of(const trial_run *run, const hr__model_event *event)
+static vw_stream stream_of(const trial_run *run, const vw__model_event *event)
 {
     return run->script->model->streams[event->stream];
 }
 
 /* Where the block handed out lies, by our own books and by the recording's. */
-static void explain_placement(trial_run *run, const hr__model_event *recorded,
-                              const hr_memory_event *seen, char *text, size_t text_bytes)
+static void explain_placement(trial_run *run, const vw__model_event *recorded,
+                              const vw_memory_event *seen, char *text, size_t text_bytes)
 {
-    char size[HR__SIZE_TEXT_BYTES], theirs[80] = "outside of every segment", ours[80] = "elsewhere";
-    const hr__region *region = hr__regions_find(&run->regions, recorded->address);
-    hr_block_place place;
+    char size[VW__SIZE_TEXT_BYTES], theirs[80] = "outside of every segment", ours[80] = "elsewhere";
+    const vw__region *region = vw__regions_find(&run->regions, recorded->address);
+    vw_block_place place;
     if (region != NULL)
         (void)snprintf(theirs, sizeof theirs, "at offset %#" PRIx64 " of segment %#" PRIx64,
                        recorded->address - region->address, region->address);
-    if (hr_pool_find(run->player.pool, seen->address, &place) == HR_OK) {
-        region = hr__regions_find(&run->regions, seen->address);
+    if (vw_pool_find(run->player.pool, seen->address, &place) == VW_OK) {
+        region = vw__regions_find(&run->regions, seen->address);
         uint64_t base = region != NULL ? region->address : place.segment_address;
         (void)snprintf(ours, sizeof ours, "at offset %#" PRIx64 " of segment %#" PRIx64,
                        seen->address - base, base);
     }
     (void)snprintf(text, text_bytes,
                    "PyTorch placed the block of %s %s; by the rules of %s the best fit is %s.",
-                   hr__format_size(recorded->size_bytes, size), theirs, run->trial->torch_version,
+                   vw__format_size(recorded->size_bytes, size), theirs, run->trial->torch_version,
                    ours);
 }
 
 /* What it means that `seen` came instead of `recorded`; either may be NULL for nothing. */
-static void explain(trial_run *run, const hr__model_event *recorded, const hr_memory_event *seen,
+static void explain(trial_run *run, const vw__model_event *recorded, const vw_memory_event *seen,
                     char *text, size_t text_bytes)
 {
     const char *version = run->trial->torch_version;
-    unsigned theirs = recorded != NULL ? recorded->action : HR__ACTION_KINDS;
-    unsigned ours = seen != NULL ? (unsigned)seen->action : HR__ACTION_KINDS;
+    unsigned theirs = recorded != NULL ? recorded->action : VW__ACTION_KINDS;
+    unsigned ours = seen != NULL ? (unsigned)seen->action : VW__ACTION_KINDS;
     const char *why = "PyTorch did one thing and the rules of %s say another.";
-    if (theirs == HR_ACTION_ALLOC && ours == HR_ACTION_ALLOC &&
+    if (theirs == VW_ACTION_ALLOC && ours == VW_ACTION_ALLOC &&
         recorded->address != seen->address) {
         explain_placement(run, recorded, seen, text, text_bytes);
         return;
     }
-    if (ours == HR_ACTION_OOM)
+    if (ours == VW_ACTION_OOM)
         why = "PyTorch served this request; by the rules of %s it runs out of memory.";
-    else if (theirs == HR_ACTION_OOM)
+    else if (theirs == VW_ACTION_OOM)
         why = "PyTorch ran out of memory here; by the rules of %s the request can be served.";
-    else if (theirs == ours && hr__is_growth(theirs))
+    else if (theirs == ours && vw__is_growth(theirs))
         why = "PyTorch took a different amount, or on another stream, than by the rules of %s.";
-    else if (theirs == ours && hr__is_release(theirs))
+    else if (theirs == ours && vw__is_release(theirs))
         why = "PyTorch gave something else back here than it would by the rules of %s.";
-    else if (hr__is_release(theirs))
+    else if (vw__is_release(theirs))
         why = "PyTorch gave memory back here; by the rules of %s there is no cause to, unless the "
               "settings or the limit changed on the way.";
-    else if (hr__is_release(ours))
+    else if (vw__is_release(ours))
         why =
             "By the rules of %s memory is given back here, which PyTorch did not do: the settings "
             "or the limit may have changed on the way.";
-    else if (hr__is_growth(theirs))
+    else if (vw__is_growth(theirs))
         why = "PyTorch took new memory for this request; by the rules of %s a block that is free "
               "already serves it.";
-    else if (hr__is_growth(ours))
+    else if (vw__is_growth(ours))
         why = "PyTorch served this request from memory it held; by the rules of %s no free block "
               "fits, and new memory is taken.";
-    else if (theirs == HR_ACTION_FREE_REQUESTED || theirs == HR_ACTION_FREE_COMPLETED)
+    else if (theirs == VW_ACTION_FREE_REQUESTED || theirs == VW_ACTION_FREE_COMPLETED)
         why = "The recorded free does not fit the block that was allocated (rules of %s).";
     (void)snprintf(text, text_bytes, why, version);
 }
 
-static void differ(trial_run *run, size_t event, const hr__model_event *recorded,
-                   const hr_memory_event *seen)
+static void differ(trial_run *run, size_t event, const vw__model_event *recorded,
+                   const vw_memory_event *seen)
 {
-    char expected[EVENT_WORDS_BYTES] = "nothing more", explanation[HR__EXPLANATION_BYTES];
-    hr__trial_difference *difference = &run->result->difference;
+    char expected[EVENT_WORDS_BYTES] = "nothing more", explanation[VW__EXPLANATION_BYTES];
+    vw__trial_difference *difference = &run->result->difference;
     if (recorded != NULL)
         describe(expected, recorded->action, recorded->address, recorded->size_bytes,
                  stream_of(run, recorded));
@@ -146,17 +146,17 @@ static void differ(trial_run *run, size_t event, const hr__model_event *recorded
     (void)snprintf(difference->got, sizeof difference->got, "nothing");
     if (seen != NULL)
         describe(difference->got, seen->action, seen->address, seen->size_bytes, seen->stream);
-    hr__note_difference(difference, event, explanation, "%s", expected);
+    vw__note_difference(difference, event, explanation, "%s", expected);
 }
 
 /* ---- what the pool tells --------------------------------------------------------------------- */
 
-static void listen(void *context, const hr_memory_event *event)
+static void listen(void *context, const vw_memory_event *event)
 {
     trial_run *run = context;
     if (run->seen_count == run->seen_capacity) {
         size_t capacity = run->seen_capacity != 0 ? run->seen_capacity * 2 : (size_t)FIRST_SEEN;
-        hr_memory_event *grown = hr__host_realloc(run->seen, capacity * sizeof *grown);
+        vw_memory_event *grown = vw__host_realloc(run->seen, capacity * sizeof *grown);
         if (grown == NULL) {
             run->lost_events = true;
             return;
@@ -164,34 +164,34 @@ static void listen(void *context, const hr_memory_event *event)
         run->seen = grown;
         run->seen_capacity = capacity;
     }
-    if ((event->action == HR_ACTION_FREE_REQUESTED && run->script->lacks_free_requested) ||
-        (event->action == HR_ACTION_FREE_COMPLETED && run->script->lacks_free_completed))
+    if ((event->action == VW_ACTION_FREE_REQUESTED && run->script->lacks_free_requested) ||
+        (event->action == VW_ACTION_FREE_COMPLETED && run->script->lacks_free_completed))
         return; /* the recording has none of these */
     run->seen[run->seen_count++] = *event;
 }
 
-static bool is_same(const trial_run *run, const hr__model_event *recorded,
-                    const hr_memory_event *seen)
+static bool is_same(const trial_run *run, const vw__model_event *recorded,
+                    const vw_memory_event *seen)
 {
     if ((unsigned)seen->action != recorded->action || seen->address != recorded->address ||
         seen->size_bytes != recorded->size_bytes || seen->stream != stream_of(run, recorded))
         return false;
-    if (recorded->pool == HR__UNKNOWN_POOL || recorded->action == HR_ACTION_SNAPSHOT)
+    if (recorded->pool == VW__UNKNOWN_POOL || recorded->action == VW_ACTION_SNAPSHOT)
         return true;
-    hr_private_id pool = run->script->model->pools[recorded->pool];
+    vw_private_id pool = run->script->model->pools[recorded->pool];
     return seen->private_id.first == pool.first && seen->private_id.second == pool.second;
 }
 
 /* Frees that a wait for all streams completes at once come in the order of a hash table: the one
  * recorded at `recorded` may be any of the run of completions that begins at seen[from]. Moves it
  * there. */
-static void find_completion(trial_run *run, const hr__model_event *recorded, size_t from)
+static void find_completion(trial_run *run, const vw__model_event *recorded, size_t from)
 {
-    for (size_t i = from; i < run->seen_count && run->seen[i].action == HR_ACTION_FREE_COMPLETED;
+    for (size_t i = from; i < run->seen_count && run->seen[i].action == VW_ACTION_FREE_COMPLETED;
          i++) {
         if (!is_same(run, recorded, &run->seen[i]))
             continue;
-        hr_memory_event found = run->seen[i];
+        vw_memory_event found = run->seen[i];
         memmove(&run->seen[from + 1], &run->seen[from], (i - from) * sizeof found);
         run->seen[from] = found;
         return;
@@ -200,23 +200,23 @@ static void find_completion(trial_run *run, const hr__model_event *recorded, siz
 
 static void count_match(trial_run *run, unsigned action)
 {
-    if (action == HR_ACTION_ALLOC)
+    if (action == VW_ACTION_ALLOC)
         run->result->placements_matched++;
-    else if (hr__is_growth(action) || hr__is_release(action))
+    else if (vw__is_growth(action) || vw__is_release(action))
         run->result->segment_events_matched++;
 }
 
 /* Which way the limit was wrong, if it was the limit: who gave more back? */
-static hr__limit_verdict judge_limit(const trial_run *run, size_t first, size_t end)
+static vw__limit_verdict judge_limit(const trial_run *run, size_t first, size_t end)
 {
     size_t theirs = 0, ours = 0;
     for (size_t i = first; i < end; i++)
-        theirs += hr__is_release(run->events[i].action) || run->events[i].action == HR_ACTION_OOM;
+        theirs += vw__is_release(run->events[i].action) || run->events[i].action == VW_ACTION_OOM;
     for (size_t i = 0; i < run->seen_count; i++)
-        ours += hr__is_release(run->seen[i].action) || run->seen[i].action == HR_ACTION_OOM;
+        ours += vw__is_release(run->seen[i].action) || run->seen[i].action == VW_ACTION_OOM;
     if (theirs == ours)
-        return HR__LIMIT_NO_MATTER;
-    return ours > theirs ? HR__LIMIT_TOO_LOW : HR__LIMIT_TOO_HIGH;
+        return VW__LIMIT_NO_MATTER;
+    return ours > theirs ? VW__LIMIT_TOO_LOW : VW__LIMIT_TOO_HIGH;
 }
 
 /* What the pool told since the last call must be the recorded events [first, end). */
@@ -224,12 +224,12 @@ static void compare(trial_run *run, size_t first, size_t end)
 {
     size_t k = 0, i = first;
     for (; i < end; i++) {
-        const hr__model_event *recorded = &run->events[i];
-        if (hr__is_remark(recorded->action))
+        const vw__model_event *recorded = &run->events[i];
+        if (vw__is_remark(recorded->action))
             continue;
-        if (k < run->seen_count && recorded->action == HR_ACTION_FREE_COMPLETED)
+        if (k < run->seen_count && recorded->action == VW_ACTION_FREE_COMPLETED)
             find_completion(run, recorded, k);
-        const hr_memory_event *seen = k < run->seen_count ? &run->seen[k] : NULL;
+        const vw_memory_event *seen = k < run->seen_count ? &run->seen[k] : NULL;
         if (seen == NULL || !is_same(run, recorded, seen)) {
             differ(run, i, recorded, seen);
             break;
@@ -249,38 +249,38 @@ static void compare(trial_run *run, size_t first, size_t end)
 /* A failure to prepare for an event: the recording cannot be true. */
 static void refuse_event(trial_run *run, size_t event, const char *explanation)
 {
-    const hr__model_event *recorded = &run->events[event];
+    const vw__model_event *recorded = &run->events[event];
     char expected[EVENT_WORDS_BYTES];
     describe(expected, recorded->action, recorded->address, recorded->size_bytes,
              stream_of(run, recorded));
     (void)snprintf(run->result->difference.got, sizeof run->result->difference.got,
                    "an impossibility");
-    hr__note_difference(&run->result->difference, event, explanation, "%s", expected);
+    vw__note_difference(&run->result->difference, event, explanation, "%s", expected);
 }
 
-static hr_status prepare_growth(trial_run *run, size_t event)
+static vw_status prepare_growth(trial_run *run, size_t event)
 {
-    const hr__model_event *recorded = &run->events[event];
-    const hr__region *region;
+    const vw__model_event *recorded = &run->events[event];
+    const vw__region *region;
     bool is_new;
-    HR__TRY(hr__regions_take(&run->regions, recorded->address, recorded->size_bytes,
-                             recorded->action == HR_ACTION_SEGMENT_MAP, &region, &is_new));
+    VW__TRY(vw__regions_take(&run->regions, recorded->address, recorded->size_bytes,
+                             recorded->action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
     run->held_bytes += recorded->size_bytes;
     if (!is_new)
-        return HR_OK;
-    hr_status status = hr_simulated_dictate_address(run->player.device, recorded->address);
-    if (status != HR_ERR_INVALID_ARGUMENT)
+        return VW_OK;
+    vw_status status = vw_simulated_dictate_address(run->player.device, recorded->address);
+    if (status != VW_ERR_INVALID_ARGUMENT)
         return status;
     refuse_event(run, event, "A driver gives no memory at such an address.");
-    return HR_OK;
+    return VW_OK;
 }
 
 static void prepare_release(trial_run *run, size_t event)
 {
-    const hr__model_event *recorded = &run->events[event];
-    hr__region was;
+    const vw__model_event *recorded = &run->events[event];
+    vw__region was;
     bool is_gone;
-    if (!hr__regions_give_back(&run->regions, recorded->address, recorded->size_bytes, &was,
+    if (!vw__regions_give_back(&run->regions, recorded->address, recorded->size_bytes, &was,
                                &is_gone))
         refuse_event(run, event, "The recording gives back what it does not hold.");
     else
@@ -288,56 +288,56 @@ static void prepare_release(trial_run *run, size_t event)
 }
 
 /* Prepares the device for the operation that the events [first, end) are of. */
-static hr_status prepare_events(trial_run *run, size_t first, size_t end)
+static vw_status prepare_events(trial_run *run, size_t first, size_t end)
 {
     for (size_t i = first; i < end && !run->result->difference.is_found; i++) {
-        if (hr__is_growth(run->events[i].action))
-            HR__TRY(prepare_growth(run, i));
-        else if (hr__is_release(run->events[i].action))
+        if (vw__is_growth(run->events[i].action))
+            VW__TRY(prepare_growth(run, i));
+        else if (vw__is_release(run->events[i].action))
             prepare_release(run, i);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A request that failed: the free bytes that the device will report are the recorded ones,
  * whatever the request does first. One that the driver refused at first: so does ours. */
-static hr_status limit_device(trial_run *run, size_t index, bool *is_limited)
+static vw_status limit_device(trial_run *run, size_t index, bool *is_limited)
 {
-    const hr__assumption *assumption = run->trial->assumption;
-    const hr__script_op *op = &run->script->ops[index];
+    const vw__assumption *assumption = run->trial->assumption;
+    const vw__script_op *op = &run->script->ops[index];
     uint64_t capacity_bytes = 0;
     while (run->next_refusal < assumption->refusal_count &&
            assumption->refusals[run->next_refusal].op < index)
         run->next_refusal++;
     *is_limited = true;
-    if (op->kind == HR__SCRIPT_OOM)
+    if (op->kind == VW__SCRIPT_OOM)
         capacity_bytes = run->held_bytes + run->events[op->end_event - 1].address;
     else if (run->next_refusal < assumption->refusal_count &&
              assumption->refusals[run->next_refusal].op == index)
         capacity_bytes = assumption->refusals[run->next_refusal].capacity_bytes;
     else
         *is_limited = false;
-    return *is_limited ? hr_device_set_capacity(run->player.device, capacity_bytes) : HR_OK;
+    return *is_limited ? vw_device_set_capacity(run->player.device, capacity_bytes) : VW_OK;
 }
 
 /* Did the operation give memory back, or fail, and so wait for all streams? */
-static bool waits_for_streams(const trial_run *run, const hr__script_op *op)
+static bool waits_for_streams(const trial_run *run, const vw__script_op *op)
 {
-    if (op->kind == HR__SCRIPT_OOM)
+    if (op->kind == VW__SCRIPT_OOM)
         return true;
-    for (size_t i = op->first_event; op->kind == HR__SCRIPT_ALLOC && i < op->end_event; i++)
-        if (hr__is_release(run->events[i].action))
+    for (size_t i = op->first_event; op->kind == VW__SCRIPT_ALLOC && i < op->end_event; i++)
+        if (vw__is_release(run->events[i].action))
             return true;
     return false;
 }
 
 /* Was this free found complete after memory was given back, in the middle of a request? */
-static bool is_after_release(const trial_run *run, const hr__script_op *op)
+static bool is_after_release(const trial_run *run, const vw__script_op *op)
 {
     for (size_t i = op->first_event; i-- > 0;) {
         unsigned action = run->events[i].action;
-        if (action != HR_ACTION_FREE_COMPLETED && !hr__is_remark(action))
-            return hr__is_release(action);
+        if (action != VW_ACTION_FREE_COMPLETED && !vw__is_remark(action))
+            return vw__is_release(action);
     }
     return false;
 }
@@ -347,18 +347,18 @@ static bool is_after_release(const trial_run *run, const hr__script_op *op)
  * so the allocator must. */
 static bool is_completed_by_waiting(trial_run *run, size_t index)
 {
-    const hr__script *script = run->script;
-    const hr__script_op *op = &script->ops[index];
+    const vw__script *script = run->script;
+    const vw__script_op *op = &script->ops[index];
     size_t owner = index + 1;
     if (op->first_event != op->end_event)
         return false;
-    while (owner < script->op_count && script->ops[owner].kind == HR__SCRIPT_COMPLETE)
+    while (owner < script->op_count && script->ops[owner].kind == VW__SCRIPT_COMPLETE)
         owner++;
     if (owner == script->op_count)
         return false;
     bool is_last = owner == index + 1;
-    if (is_last && script->ops[owner].kind == HR__SCRIPT_TRIM &&
-        script->ops[owner].pool == HR__DEFAULT_POOL)
+    if (is_last && script->ops[owner].kind == VW__SCRIPT_TRIM &&
+        script->ops[owner].pool == VW__DEFAULT_POOL)
         return true;
     bool is_waited_for = is_after_release(run, op) || (run->trial->assumption->is_waited_for &&
                                                        waits_for_streams(run, &script->ops[owner]));
@@ -369,70 +369,70 @@ static bool is_completed_by_waiting(trial_run *run, size_t index)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-static hr_status compare_oom_text(trial_run *run, const hr__script_op *op)
+static vw_status compare_oom_text(trial_run *run, const vw__script_op *op)
 {
-    const hr__expectation *expectation = run->trial->expectation;
-    if (expectation == NULL || expectation->oom == NULL || op->kind != HR__SCRIPT_OOM)
-        return HR_OK;
-    char *recorded = hr__without_processes(expectation->oom);
-    char *found = hr__without_processes(hr_last_error());
-    hr_status status = recorded != NULL && found != NULL
-                           ? HR_OK
-                           : hr__fail_host_memory(strlen(expectation->oom), "an error's text");
-    if (status == HR_OK && strcmp(recorded, found) != 0) {
+    const vw__expectation *expectation = run->trial->expectation;
+    if (expectation == NULL || expectation->oom == NULL || op->kind != VW__SCRIPT_OOM)
+        return VW_OK;
+    char *recorded = vw__without_processes(expectation->oom);
+    char *found = vw__without_processes(vw_last_error());
+    vw_status status = recorded != NULL && found != NULL
+                           ? VW_OK
+                           : vw__fail_host_memory(strlen(expectation->oom), "an error's text");
+    if (status == VW_OK && strcmp(recorded, found) != 0) {
         size_t i = 0;
         while (recorded[i] == found[i])
             i++;
         (void)snprintf(run->result->difference.got, sizeof run->result->difference.got,
                        "in the text: \"%.120s\"", found + i);
-        hr__note_difference(&run->result->difference, op->end_event - 1,
+        vw__note_difference(&run->result->difference, op->end_event - 1,
                             "The text of the out-of-memory error is not the one expected.",
                             "in the text: \"%.120s\"", recorded + i);
     }
-    hr__host_free(recorded);
-    hr__host_free(found);
+    vw__host_free(recorded);
+    vw__host_free(found);
     return status;
 }
 
 /* An operation that could not be played, though its events are the recorded ones, if any. */
-static void note_failure(trial_run *run, const hr__script_op *op, hr_status status)
+static void note_failure(trial_run *run, const vw__script_op *op, vw_status status)
 {
     (void)snprintf(run->result->difference.got, sizeof run->result->difference.got, "%s: %.150s",
-                   hr_status_message(status), hr_last_error());
-    hr__note_difference(&run->result->difference, op->first_event,
+                   vw_status_message(status), vw_last_error());
+    vw__note_difference(&run->result->difference, op->first_event,
                         "What the recording says happened cannot be done.",
                         "an operation that succeeds");
 }
 
-static hr_status play_op(trial_run *run, size_t index)
+static vw_status play_op(trial_run *run, size_t index)
 {
-    const hr__script_op *op = &run->script->ops[index];
+    const vw__script_op *op = &run->script->ops[index];
     bool is_limited = false;
     size_t stopped;
-    if (op->kind == HR__SCRIPT_COMPLETE && is_completed_by_waiting(run, index))
-        return HR_OK;
-    HR__TRY(prepare_events(run, op->first_event, op->end_event));
+    if (op->kind == VW__SCRIPT_COMPLETE && is_completed_by_waiting(run, index))
+        return VW_OK;
+    VW__TRY(prepare_events(run, op->first_event, op->end_event));
     if (run->result->difference.is_found)
-        return HR_OK;
-    HR__TRY(limit_device(run, index, &is_limited));
-    hr_status status = hr__player_play(&run->player, index, index + 1, &stopped);
-    if (status == HR_ERR_HOST_MEMORY || run->lost_events)
-        return hr__fail(HR_ERR_HOST_MEMORY, "out of host memory while verifying");
+        return VW_OK;
+    VW__TRY(limit_device(run, index, &is_limited));
+    vw_status status = vw__player_play(&run->player, index, index + 1, &stopped);
+    if (status == VW_ERR_HOST_MEMORY || run->lost_events)
+        return vw__fail(VW_ERR_HOST_MEMORY, "out of host memory while verifying");
     if (op->first_event != op->end_event)
         compare(run, op->first_event, op->end_event);
-    if (!run->result->difference.is_found && status == HR_ERR_OUT_OF_MEMORY)
-        HR__TRY(compare_oom_text(run, op));
-    else if (!run->result->difference.is_found && status != HR_OK)
+    if (!run->result->difference.is_found && status == VW_ERR_OUT_OF_MEMORY)
+        VW__TRY(compare_oom_text(run, op));
+    else if (!run->result->difference.is_found && status != VW_OK)
         note_failure(run, op, status);
-    return is_limited ? hr_device_set_capacity(run->player.device, HR__PLAYER_ENDLESS_BYTES)
-                      : HR_OK;
+    return is_limited ? vw_device_set_capacity(run->player.device, VW__PLAYER_ENDLESS_BYTES)
+                      : VW_OK;
 }
 
 /* An event that no operation could be made of, in a trace that begins at the beginning. */
 static bool meets_dropped_event(trial_run *run, uint32_t before_event)
 {
     uint32_t dropped = run->script->first_dropped_event;
-    if (dropped == HR__BEFORE_RECORDING || dropped >= before_event)
+    if (dropped == VW__BEFORE_RECORDING || dropped >= before_event)
         return false;
     refuse_event(run, dropped,
                  "The trace contradicts itself here: it frees what is not live, or an operation "
@@ -440,37 +440,37 @@ static bool meets_dropped_event(trial_run *run, uint32_t before_event)
     return true;
 }
 
-static hr_status play_ops(trial_run *run)
+static vw_status play_ops(trial_run *run)
 {
-    const hr__script *script = run->script;
-    const hr__trial *trial = run->trial;
+    const vw__script *script = run->script;
+    const vw__trial *trial = run->trial;
     size_t i = 0;
     for (; i < script->op_count && !run->result->difference.is_found; i++) {
-        const hr__script_op *op = &script->ops[i];
+        const vw__script_op *op = &script->ops[i];
         run->result->first_event = op->first_event;
         run->result->end_event = op->end_event;
         run->result->pool = op->pool;
         if (meets_dropped_event(run, op->first_event))
             break;
-        HR__TRY(play_op(run, i));
+        VW__TRY(play_op(run, i));
         if (i % OPS_BETWEEN_PROGRESS == 0 && trial->progress != NULL &&
             !trial->progress(trial->progress_context,
                              trial->is_first ? (double)i / (double)script->op_count : -1.0))
-            return hr__fail(HR_ERR_WRONG_STATE, "verifying was stopped");
+            return vw__fail(VW_ERR_WRONG_STATE, "verifying was stopped");
     }
     if (!run->result->difference.is_found)
-        (void)meets_dropped_event(run, HR__BEFORE_RECORDING);
+        (void)meets_dropped_event(run, VW__BEFORE_RECORDING);
     run->result->ops_played = i;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- a trial --------------------------------------------------------------------------------- */
 
-static hr_status begin(trial_run *run)
+static vw_status begin(trial_run *run)
 {
-    const hr__assumption *assumption = run->trial->assumption;
-    const hr_event_sink sink = {run, listen};
-    const hr__player_options options = {.torch_version = run->trial->torch_version,
+    const vw__assumption *assumption = run->trial->assumption;
+    const vw_event_sink sink = {run, listen};
+    const vw__player_options options = {.torch_version = run->trial->torch_version,
                                         .conf = run->trial->conf,
                                         .capacity_bytes = UINT64_MAX,
                                         .total_bytes = assumption->total_bytes,
@@ -478,33 +478,33 @@ static hr_status begin(trial_run *run)
                                         .sink = &sink,
                                         .is_unsplit = assumption->is_unsplit,
                                         .trims_alone = true};
-    HR__TRY(hr__player_init(&run->player, run->script, &options));
+    VW__TRY(vw__player_init(&run->player, run->script, &options));
     bool is_limited = assumption->limit_bytes != UINT64_MAX || assumption->has_conf_fraction;
     if (assumption->fraction >= 0.0)
-        return hr_pool_set_fraction(run->player.pool, assumption->fraction);
+        return vw_pool_set_fraction(run->player.pool, assumption->fraction);
     if (!is_limited || assumption->trusts_conf_fraction)
-        return HR_OK;
-    return hr_pool_set_fraction(
-        run->player.pool, hr__fraction_for_limit(assumption->limit_bytes, assumption->total_bytes));
+        return VW_OK;
+    return vw_pool_set_fraction(
+        run->player.pool, vw__fraction_for_limit(assumption->limit_bytes, assumption->total_bytes));
 }
 
-hr_status hr__trial_run(const hr__trial *trial, hr__trial_result *out)
+vw_status vw__trial_run(const vw__trial *trial, vw__trial_result *out)
 {
     trial_run run = {.trial = trial,
                      .script = trial->script,
                      .events = trial->script->trace->events,
                      .result = out};
     memset(out, 0, sizeof *out);
-    hr__regions_init(&run.regions);
-    hr_status status = begin(&run);
-    if (status == HR_OK)
+    vw__regions_init(&run.regions);
+    vw_status status = begin(&run);
+    if (status == VW_OK)
         status = play_ops(&run);
-    if (status == HR_OK && !out->difference.is_found)
-        status = hr_pool_check(run.player.pool);
-    if (status == HR_OK && !out->difference.is_found)
-        status = hr__verify_end(trial, run.player.pool, out);
-    hr__player_deinit(&run.player);
-    hr__regions_deinit(&run.regions);
-    hr__host_free(run.seen);
+    if (status == VW_OK && !out->difference.is_found)
+        status = vw_pool_check(run.player.pool);
+    if (status == VW_OK && !out->difference.is_found)
+        status = vw__verify_end(trial, run.player.pool, out);
+    vw__player_deinit(&run.player);
+    vw__regions_deinit(&run.regions);
+    vw__host_free(run.seen);
     return status;
 }

@@ -38,9 +38,9 @@ typedef struct suspect {
 
 /* Looks at everything that happened in regions, for the two that a difference is about. */
 typedef struct inquiry {
-    const hr__script *script;
-    const hr__trial_result *last;
-    hr__regions regions;
+    const vw__script *script;
+    const vw__trial_result *last;
+    vw__regions regions;
     uint32_t *first_events; /* owned; by number of the region */
     suspect theirs, ours;
 } inquiry;
@@ -49,12 +49,12 @@ typedef struct inquiry {
 
 static void meet(const inquiry *of, suspect *who, uint64_t address)
 {
-    const hr__region *region = hr__regions_find(&of->regions, address);
+    const vw__region *region = vw__regions_find(&of->regions, address);
     if (who->number != NOT_THERE || address == 0 || region == NULL)
         return;
     who->number = region->number;
     who->first_event = of->first_events[region->number];
-    who->is_named = of->script->trace->events[who->first_event].pool != HR__UNKNOWN_POOL;
+    who->is_named = of->script->trace->events[who->first_event].pool != VW__UNKNOWN_POOL;
 }
 
 static void note_end(suspect *who, uint32_t number, uint32_t event)
@@ -66,33 +66,33 @@ static void note_end(suspect *who, uint32_t number, uint32_t event)
 /* Where the recording differs; behind an empty_cache() that should have gone on, where it does. */
 static uint64_t their_address(const inquiry *of)
 {
-    const hr__model_trace *trace = of->script->trace;
+    const vw__model_trace *trace = of->script->trace;
     uint64_t event = of->last->difference.event;
     if (of->last->recorded_address == 0 && event < trace->event_count &&
-        hr__is_release(trace->events[event].action))
+        vw__is_release(trace->events[event].action))
         return trace->events[event].address;
     return of->last->recorded_address;
 }
 
-static hr_status follow_event(inquiry *of, uint32_t index)
+static vw_status follow_event(inquiry *of, uint32_t index)
 {
-    const hr__model_event *event = &of->script->trace->events[index];
+    const vw__model_event *event = &of->script->trace->events[index];
     bool is_the_event = index == of->last->difference.event;
     if (is_the_event) {
         meet(of, &of->theirs, their_address(of));
         meet(of, &of->ours, of->last->seen_address);
     }
-    if (hr__is_growth(event->action)) {
-        const hr__region *region;
+    if (vw__is_growth(event->action)) {
+        const vw__region *region;
         bool is_new;
-        HR__TRY(hr__regions_take(&of->regions, event->address, event->size_bytes,
-                                 event->action == HR_ACTION_SEGMENT_MAP, &region, &is_new));
+        VW__TRY(vw__regions_take(&of->regions, event->address, event->size_bytes,
+                                 event->action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
         if (is_new)
             of->first_events[region->number] = index;
-    } else if (hr__is_release(event->action)) {
-        hr__region was;
+    } else if (vw__is_release(event->action)) {
+        vw__region was;
         bool is_gone = false;
-        if (hr__regions_give_back(&of->regions, event->address, event->size_bytes, &was,
+        if (vw__regions_give_back(&of->regions, event->address, event->size_bytes, &was,
                                   &is_gone) &&
             is_gone) {
             note_end(&of->theirs, was.number, index);
@@ -101,28 +101,28 @@ static hr_status follow_event(inquiry *of, uint32_t index)
     }
     if (is_the_event) /* it may have begun with this event */
         meet(of, &of->theirs, their_address(of));
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status inquire(inquiry *of)
+static vw_status inquire(inquiry *of)
 {
-    const hr__model_trace *trace = of->script->trace;
-    of->first_events = hr__host_alloc_zeroed(trace->event_count, sizeof *of->first_events);
+    const vw__model_trace *trace = of->script->trace;
+    of->first_events = vw__host_alloc_zeroed(trace->event_count, sizeof *of->first_events);
     if (of->first_events == NULL)
-        return hr__fail_host_memory(trace->event_count * sizeof *of->first_events,
+        return vw__fail_host_memory(trace->event_count * sizeof *of->first_events,
                                     "the segments of a trace");
     of->theirs = of->ours = (suspect){.number = NOT_THERE, .last_event = NOT_THERE};
     for (uint32_t i = 0; i < trace->event_count; i++)
-        HR__TRY(follow_event(of, i));
-    return HR_OK;
+        VW__TRY(follow_event(of, i));
+    return VW_OK;
 }
 
 /* The pool that the script has for the blocks of a region: of the request that took it. */
-static void find_pool(const hr__script *script, suspect *who)
+static void find_pool(const vw__script *script, suspect *who)
 {
     for (size_t i = 0; i < script->op_count; i++) {
-        const hr__script_op *op = &script->ops[i];
-        if (op->kind == HR__SCRIPT_ALLOC && op->first_event <= who->first_event &&
+        const vw__script_op *op = &script->ops[i];
+        if (op->kind == VW__SCRIPT_ALLOC && op->first_event <= who->first_event &&
             who->first_event < op->end_event)
             who->pool = op->pool;
     }
@@ -130,7 +130,7 @@ static void find_pool(const hr__script *script, suspect *who)
 
 /* ---- hints ----------------------------------------------------------------------------------- */
 
-static bool is_hinted(const hr__pool_search *search, uint32_t first_event)
+static bool is_hinted(const vw__pool_search *search, uint32_t first_event)
 {
     for (size_t i = 0; i < search->hint_count; i++)
         if (search->hints[i].event == first_event)
@@ -139,28 +139,28 @@ static bool is_hinted(const hr__pool_search *search, uint32_t first_event)
 }
 
 /* Is `event` part of an empty_cache()? */
-static bool is_in_trim(const hr__script *script, uint32_t event)
+static bool is_in_trim(const vw__script *script, uint32_t event)
 {
     for (size_t i = 0; i < script->op_count; i++)
-        if (script->ops[i].kind == HR__SCRIPT_TRIM && script->ops[i].first_event <= event &&
+        if (script->ops[i].kind == VW__SCRIPT_TRIM && script->ops[i].first_event <= event &&
             event < script->ops[i].end_event)
             return true;
     return false;
 }
 
 /* The first of the releases, without anything between, that `event` is among. */
-static uint32_t first_of_releases(const hr__model_trace *trace, uint32_t event)
+static uint32_t first_of_releases(const vw__model_trace *trace, uint32_t event)
 {
     uint32_t first = event;
-    for (uint32_t i = event; i-- > 0 && (hr__is_release(trace->events[i].action) ||
-                                         hr__is_remark(trace->events[i].action));)
-        if (hr__is_release(trace->events[i].action))
+    for (uint32_t i = event; i-- > 0 && (vw__is_release(trace->events[i].action) ||
+                                         vw__is_remark(trace->events[i].action));)
+        if (vw__is_release(trace->events[i].action))
             first = i;
     return first;
 }
 
 /* The number for the pool whose memory went at `end`. */
-static uint16_t group_of(hr__pool_search *search, uint32_t end)
+static uint16_t group_of(vw__pool_search *search, uint32_t end)
 {
     for (uint16_t group = 1; group <= search->group_count; group++)
         if (search->group_ends[group] == end)
@@ -169,7 +169,7 @@ static uint16_t group_of(hr__pool_search *search, uint32_t end)
     return search->group_count;
 }
 
-static bool is_in_use(const hr__pool_search *search, uint16_t group)
+static bool is_in_use(const vw__pool_search *search, uint16_t group)
 {
     for (size_t i = 0; i < search->hint_count; i++)
         if (search->hints[i].group == group)
@@ -179,8 +179,8 @@ static bool is_in_use(const hr__pool_search *search, uint16_t group)
 
 /* Can the region be of another pool than it was taken to be of? `*is_likely`: of one that was
  * found before. */
-static bool make_hint(hr__pool_search *search, const hr__script *script, suspect *who,
-                      hr__script_pool_hint *hint, bool *is_likely)
+static bool make_hint(vw__pool_search *search, const vw__script *script, suspect *who,
+                      vw__script_pool_hint *hint, bool *is_likely)
 {
     *is_likely = false;
     if (who->number == NOT_THERE || who->is_named || who->last_event == NOT_THERE ||
@@ -189,7 +189,7 @@ static bool make_hint(hr__pool_search *search, const hr__script *script, suspect
     find_pool(script, who);
     hint->event = who->first_event;
     hint->group = 0;
-    if (who->pool != HR__DEFAULT_POOL)
+    if (who->pool != VW__DEFAULT_POOL)
         return true;
     if (!is_in_trim(script, who->last_event))
         return false;
@@ -199,7 +199,7 @@ static bool make_hint(hr__pool_search *search, const hr__script *script, suspect
 }
 
 /* Instead of the hints that did not help: the other one, once. */
-static bool try_other(hr__pool_search *search)
+static bool try_other(vw__pool_search *search)
 {
     bool has_other = search->has_other;
     search->hint_count = search->settled_count;
@@ -212,9 +212,9 @@ static bool try_other(hr__pool_search *search)
 /* The likelier region first: one that went with a pool's memory, else the one that PyTorch used. A
  * difference at the same event as before is taken for the same one, about the next region of such a
  * pool; if there is none, the hints before were wrong. */
-static bool add_hints(hr__pool_search *search, inquiry *of)
+static bool add_hints(vw__pool_search *search, inquiry *of)
 {
-    hr__script_pool_hint theirs, ours;
+    vw__script_pool_hint theirs, ours;
     bool is_theirs_likely, is_ours_likely = false;
     bool has_theirs = make_hint(search, of->script, &of->theirs, &theirs, &is_theirs_likely);
     bool has_ours = of->ours.number != of->theirs.number &&
@@ -235,26 +235,26 @@ static bool add_hints(hr__pool_search *search, inquiry *of)
     return has_theirs || has_ours;
 }
 
-hr_status hr__pool_search_step(hr__pool_search *search, const hr__script *script,
-                               const hr__trial_result *last, bool *has_more)
+vw_status vw__pool_search_step(vw__pool_search *search, const vw__script *script,
+                               const vw__trial_result *last, bool *has_more)
 {
     uint64_t event = last->difference.event;
     *has_more = false;
     if (!script->has_end_state || script->trace->event_count == 0)
-        return HR_OK;
+        return VW_OK;
     if (search->hint_count != 0 && event < search->reached_event) {
         *has_more = try_other(search);
-        return HR_OK;
+        return VW_OK;
     }
-    if (search->hint_count == HR__MOST_POOL_HINTS)
-        return HR_OK;
+    if (search->hint_count == VW__MOST_POOL_HINTS)
+        return VW_OK;
     inquiry of = {.script = script, .last = last};
-    hr__regions_init(&of.regions);
-    hr_status status = inquire(&of);
-    hr__regions_deinit(&of.regions);
-    hr__host_free(of.first_events);
-    if (status != HR_OK)
+    vw__regions_init(&of.regions);
+    vw_status status = inquire(&of);
+    vw__regions_deinit(&of.regions);
+    vw__host_free(of.first_events);
+    if (status != VW_OK)
         return status;
     *has_more = add_hints(search, &of);
-    return HR_OK;
+    return VW_OK;
 }

@@ -10,56 +10,56 @@
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-void hr__reading_deinit(hr__reading *reading)
+void vw__reading_deinit(vw__reading *reading)
 {
-    hr__host_free(reading->is_unsplit);
-    *reading = (hr__reading){.flip_count = 0};
+    vw__host_free(reading->is_unsplit);
+    *reading = (vw__reading){.flip_count = 0};
 }
 
-void hr__reading_drop_captures(hr__reading *reading)
+void vw__reading_drop_captures(vw__reading *reading)
 {
-    hr__reading_deinit(reading);
+    vw__reading_deinit(reading);
     reading->has_no_captures = true;
 }
 
 /* Pools that the expectation names; what was concluded about others is lost with their numbers. */
-static hr_status make_room_for_pools(hr__reading *reading, const hr__expectation *expectation,
-                                     const hr__script *script)
+static vw_status make_room_for_pools(vw__reading *reading, const vw__expectation *expectation,
+                                     const vw__script *script)
 {
     if (reading->is_unsplit != NULL && reading->pool_count == script->pool_count)
-        return HR_OK;
-    bool *is_unsplit = hr__host_alloc_zeroed(script->pool_count, sizeof *is_unsplit);
+        return VW_OK;
+    bool *is_unsplit = vw__host_alloc_zeroed(script->pool_count, sizeof *is_unsplit);
     if (is_unsplit == NULL)
-        return hr__fail_host_memory(script->pool_count, "private pools");
+        return vw__fail_host_memory(script->pool_count, "private pools");
     for (size_t i = 1; expectation != NULL && i < script->pool_count; i++)
         for (size_t k = 0; k < expectation->no_split_pool_count; k++)
             if (expectation->no_split_pools[k].first == script->pools[i].first &&
                 expectation->no_split_pools[k].second == script->pools[i].second)
                 is_unsplit[i] = true;
-    hr__host_free(reading->is_unsplit);
+    vw__host_free(reading->is_unsplit);
     reading->is_unsplit = is_unsplit;
     reading->pool_count = script->pool_count;
     reading->has_unsplit = false;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__reading_make_script(hr__reading *reading, const hr__model *model,
-                                  const hr__model_trace *trace, const hr__expectation *expectation,
-                                  hr__script *script)
+vw_status vw__reading_make_script(vw__reading *reading, const vw__model *model,
+                                  const vw__model_trace *trace, const vw__expectation *expectation,
+                                  vw__script *script)
 {
-    const hr__script_guide guide = {.flips = reading->flips,
+    const vw__script_guide guide = {.flips = reading->flips,
                                     .flip_count = reading->flip_count,
                                     .hints = reading->pools.hints,
                                     .hint_count = reading->pools.hint_count,
                                     .has_no_captures = reading->has_no_captures};
-    hr__script_deinit(script);
-    HR__TRY(hr__script_make_guided(model, trace, &guide, script));
+    vw__script_deinit(script);
+    VW__TRY(vw__script_make_guided(model, trace, &guide, script));
     return make_room_for_pools(reading, expectation, script);
 }
 
 /* ---- what the last difference asks for ------------------------------------------------------- */
 
-static bool is_flipped(const hr__reading *reading, uint32_t event)
+static bool is_flipped(const vw__reading *reading, uint32_t event)
 {
     for (size_t i = 0; i < reading->flip_count; i++)
         if (reading->flips[i] == event)
@@ -68,12 +68,12 @@ static bool is_flipped(const hr__reading *reading, uint32_t event)
 }
 
 /* The last release inside the operation that differed, before it grew; or none. */
-static bool find_guessed_release(const hr__reading *reading, const hr__model_event *events,
-                                 const hr__trial_result *last, uint32_t *out)
+static bool find_guessed_release(const vw__reading *reading, const vw__model_event *events,
+                                 const vw__trial_result *last, uint32_t *out)
 {
     bool is_found = false;
     for (uint32_t i = last->first_event; i < last->end_event; i++)
-        if (hr__is_release(events[i].action)) {
+        if (vw__is_release(events[i].action)) {
             *out = i;
             is_found = true;
         }
@@ -81,43 +81,43 @@ static bool find_guessed_release(const hr__reading *reading, const hr__model_eve
 }
 
 /* Did the operation that differed give memory back, or fail? */
-static bool has_pressure(const hr__model_event *events, const hr__trial_result *last)
+static bool has_pressure(const vw__model_event *events, const vw__trial_result *last)
 {
     for (uint32_t i = last->first_event; i < last->end_event; i++)
-        if (hr__is_release(events[i].action) || events[i].action == HR_ACTION_OOM)
+        if (vw__is_release(events[i].action) || events[i].action == VW_ACTION_OOM)
             return true;
     return false;
 }
 
 /* And did it find frees complete? */
-static bool has_frees_under_pressure(const hr__model_event *events, const hr__trial_result *last)
+static bool has_frees_under_pressure(const vw__model_event *events, const vw__trial_result *last)
 {
     bool has_frees = false;
     for (uint32_t i = last->first_event; i < last->end_event; i++)
-        has_frees = has_frees || events[i].action == HR_ACTION_FREE_COMPLETED;
+        has_frees = has_frees || events[i].action == VW_ACTION_FREE_COMPLETED;
     return has_frees && has_pressure(events, last);
 }
 
 /* A free right before a request that found no room: was it complete, or did other streams still
  * hold it up, and the request waited for it? Both leave the same events. */
-static bool find_late_free(const hr__reading *reading, const hr__model_event *events,
-                           const hr__trial_result *last, uint32_t *out)
+static bool find_late_free(const vw__reading *reading, const vw__model_event *events,
+                           const vw__trial_result *last, uint32_t *out)
 {
     uint32_t first = last->first_event;
     if (!has_pressure(events, last) || first < 2 ||
-        events[first - 1].action != HR_ACTION_FREE_COMPLETED ||
-        events[first - 2].action != HR_ACTION_FREE_REQUESTED ||
+        events[first - 1].action != VW_ACTION_FREE_COMPLETED ||
+        events[first - 2].action != VW_ACTION_FREE_REQUESTED ||
         events[first - 1].address != events[first - 2].address)
         return false;
     *out = first - 2;
     return !is_flipped(reading, *out);
 }
 
-static bool find_flip(hr__reading *reading, const hr__script *script, const hr__trial_result *last)
+static bool find_flip(vw__reading *reading, const vw__script *script, const vw__trial_result *last)
 {
-    const hr__model_event *events = script->trace->events;
+    const vw__model_event *events = script->trace->events;
     uint32_t event;
-    if (reading->flip_count == HR__MOST_FLIPS)
+    if (reading->flip_count == VW__MOST_FLIPS)
         return false;
     if (find_late_free(reading, events, last, &event))
         reading->has_late_frees = true;
@@ -127,23 +127,23 @@ static bool find_flip(hr__reading *reading, const hr__script *script, const hr__
     return true;
 }
 
-hr_status hr__reading_revise(hr__reading *reading, const hr__script *script,
-                             const hr__trial_result *last, bool *has_more)
+vw_status vw__reading_revise(vw__reading *reading, const vw__script *script,
+                             const vw__trial_result *last, bool *has_more)
 {
     *has_more = false;
-    if (!last->difference.is_found || last->difference.event == HR_UNKNOWN)
-        return HR_OK;
+    if (!last->difference.is_found || last->difference.event == VW_UNKNOWN)
+        return VW_OK;
     if (last->pool < reading->pool_count && !reading->is_unsplit[last->pool]) {
-        HR__TRY(hr__script_may_be_unsplit(script, last->pool, has_more));
+        VW__TRY(vw__script_may_be_unsplit(script, last->pool, has_more));
         if (*has_more) {
             reading->is_unsplit[last->pool] = reading->has_unsplit = true;
-            return HR_OK;
+            return VW_OK;
         }
     }
     if (!reading->has_other_waits && has_frees_under_pressure(script->trace->events, last)) {
         reading->has_other_waits = *has_more = true;
-        return HR_OK;
+        return VW_OK;
     }
     *has_more = find_flip(reading, script, last);
-    return *has_more ? HR_OK : hr__pool_search_step(&reading->pools, script, last, has_more);
+    return *has_more ? VW_OK : vw__pool_search_step(&reading->pools, script, last, has_more);
 }

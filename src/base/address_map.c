@@ -4,84 +4,84 @@
  * test for it. They are constant: writing there for want of room stops the program at once. */
 #include "base/address_map.h"
 
-#include "base/checked_math.h" /* hr__ceil_log2_u64, hr__floor_log2_u64 */
+#include "base/checked_math.h" /* vw__ceil_log2_u64, vw__floor_log2_u64 */
 #include "base/host_memory.h"
 
 enum { FIRST_CAPACITY = 64 };
 
 /* Twice this still fits a size_t, as a number of bytes as well. */
-#define LARGEST_COUNT (SIZE_MAX / sizeof(hr__address_map_entry) / 4)
+#define LARGEST_COUNT (SIZE_MAX / sizeof(vw__address_map_entry) / 4)
 
-static const hr__address_map_entry no_entries[2];
+static const vw__address_map_entry no_entries[2];
 
-static void use_table(hr__address_map *map, hr__address_map_entry *entries, size_t length)
+static void use_table(vw__address_map *map, vw__address_map_entry *entries, size_t length)
 {
     map->entries = entries;
     map->mask = length - 1;
-    map->shift = 64 - hr__floor_log2_u64(length);
+    map->shift = 64 - vw__floor_log2_u64(length);
 }
 
-void hr__address_map_init(hr__address_map *map)
+void vw__address_map_init(vw__address_map *map)
 {
-    use_table(map, (hr__address_map_entry *)no_entries, 2);
+    use_table(map, (vw__address_map_entry *)no_entries, 2);
     map->count = 0;
     map->capacity = 0;
 }
 
-void hr__address_map_deinit(hr__address_map *map)
+void vw__address_map_deinit(vw__address_map *map)
 {
     if (map->capacity != 0)
-        hr__host_free(map->entries);
-    hr__address_map_init(map);
+        vw__host_free(map->entries);
+    vw__address_map_init(map);
 }
 
-size_t hr__address_map_wanted_capacity(const hr__address_map *map, size_t more)
+size_t vw__address_map_wanted_capacity(const vw__address_map *map, size_t more)
 {
-    if (hr__address_map_has_room(map, more))
+    if (vw__address_map_has_room(map, more))
         return map->capacity;
     if (more > LARGEST_COUNT - map->count)
         return 0;
     size_t needed = 4 * (map->count + more);
-    return needed <= FIRST_CAPACITY ? FIRST_CAPACITY : (size_t)1 << hr__ceil_log2_u64(needed);
+    return needed <= FIRST_CAPACITY ? FIRST_CAPACITY : (size_t)1 << vw__ceil_log2_u64(needed);
 }
 
-hr__address_map_entry *hr__address_map_new_table(size_t capacity)
+vw__address_map_entry *vw__address_map_new_table(size_t capacity)
 {
     if (capacity == 0)
         return NULL;
-    return hr__host_alloc_zeroed(capacity, sizeof(hr__address_map_entry));
+    return vw__host_alloc_zeroed(capacity, sizeof(vw__address_map_entry));
 }
 
-void hr__address_map_free_table(hr__address_map_entry *table)
+void vw__address_map_free_table(vw__address_map_entry *table)
 {
-    hr__host_free(table);
+    vw__host_free(table);
 }
 
-hr__address_map_entry *hr__address_map_adopt(hr__address_map *map, hr__address_map_entry *table,
+vw__address_map_entry *vw__address_map_adopt(vw__address_map *map, vw__address_map_entry *table,
                                              size_t capacity)
 {
-    HR_ASSERT(table != NULL && capacity >= 2 && hr__is_power_of_two_u64(capacity));
+    VW_ASSERT(table != NULL && capacity >= 2 && vw__is_power_of_two_u64(capacity));
     if (capacity <= map->capacity || capacity / 4 < map->count)
         return table;
 
-    hr__address_map old = *map;
+    vw__address_map old = *map;
     use_table(map, table, capacity);
     map->capacity = capacity;
     map->count = 0;
     size_t cursor = 0;
-    for (const hr__address_map_entry *entry; (entry = hr__address_map_next(&old, &cursor));)
-        hr__address_map_insert(map, entry->address, entry->value);
+    for (const vw__address_map_entry *entry; (entry = vw__address_map_next(&old, &cursor));)
+        vw__address_map_insert(map, entry->address, entry->value);
     return old.capacity != 0 ? old.entries : NULL;
 }
 
-bool hr__address_map_reserve(hr__address_map *map, size_t more)
+bool vw__address_map_reserve(vw__address_map *map, size_t more)
 {
-    if (hr__address_map_has_room(map, more))
+    if (vw__address_map_has_room(map, more))
         return true;
-    size_t capacity = hr__address_map_wanted_capacity(map, more);
-    hr__address_map_entry *table = hr__address_map_new_table(capacity);
+    size_t capacity = vw__address_map_wanted_capacity(map, more);
+    vw__address_map_entry *table = vw__address_map_new_table(capacity);
     if (table == NULL)
         return false;
-    hr__address_map_free_table(hr__address_map_adopt(map, table, capacity));
+    vw__address_map_free_table(vw__address_map_adopt(map, table, capacity));
     return true;
 }

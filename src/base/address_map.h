@@ -18,11 +18,11 @@
  * Insertion never allocates, because it happens under a pool's lock. Growth is in steps, so that
  * the caller can take host memory outside that lock:
  *
- *   under the lock    hr__address_map_has_room()? then go on; else
- * hr__address_map_wanted_capacity() without the lock  table = hr__address_map_new_table(capacity)
- *   under the lock    spare = hr__address_map_adopt(map, table, capacity); look again: others may
+ *   under the lock    vw__address_map_has_room()? then go on; else
+ * vw__address_map_wanted_capacity() without the lock  table = vw__address_map_new_table(capacity)
+ *   under the lock    spare = vw__address_map_adopt(map, table, capacity); look again: others may
  *                     have filled the room in the meantime
- *   without the lock  hr__address_map_free_table(spare)
+ *   without the lock  vw__address_map_free_table(spare)
  *
  * Invariants, checked in tests/unit/test_address_map.c:
  *   - capacity is 0 or a power of two; 4 * count <= capacity
@@ -30,42 +30,42 @@
  *   - walking from the home of a stored address, its entry comes before any empty one
  *
  * No locks here: the caller has one. */
-#ifndef HR_BASE_ADDRESS_MAP_H
-#define HR_BASE_ADDRESS_MAP_H
+#ifndef VW_BASE_ADDRESS_MAP_H
+#define VW_BASE_ADDRESS_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h" /* HR_ASSERT */
+#include "base/error.h" /* VW_ASSERT */
 
-typedef struct hr__address_map_entry {
+typedef struct vw__address_map_entry {
     uint64_t address; /* 0: empty */
     void *value;      /* borrowed; NULL where empty */
-} hr__address_map_entry;
+} vw__address_map_entry;
 
-typedef struct hr__address_map {
-    hr__address_map_entry *entries; /* owned, unless capacity is 0; never NULL */
+typedef struct vw__address_map {
+    vw__address_map_entry *entries; /* owned, unless capacity is 0; never NULL */
     size_t mask;                    /* length of `entries` - 1 */
     unsigned shift;                 /* 64 - log2(length of `entries`) */
     size_t count;
     size_t capacity; /* length of `entries`; 0 while they are the shared empty ones */
-} hr__address_map;
+} vw__address_map;
 
 /* An empty map without memory: looking in it works, inserting needs room first. */
-void hr__address_map_init(hr__address_map *map);
+void vw__address_map_init(vw__address_map *map);
 
 /* Frees the table; what the values point at is the caller's. The map is as after init. */
-void hr__address_map_deinit(hr__address_map *map);
+void vw__address_map_deinit(vw__address_map *map);
 
-static inline size_t hr__address_map_count(const hr__address_map *map)
+static inline size_t vw__address_map_count(const vw__address_map *map)
 {
     return map->count;
 }
 
 /* ---- looking, inserting, removing ------------------------------------------------------------ */
 
-static inline size_t hr__address_map_home(const hr__address_map *map, uint64_t address)
+static inline size_t vw__address_map_home(const vw__address_map *map, uint64_t address)
 {
     const uint64_t golden = UINT64_C(0x9E3779B97F4A7C15);
     uint64_t mixed = (address >> 9) * golden;
@@ -73,10 +73,10 @@ static inline size_t hr__address_map_home(const hr__address_map *map, uint64_t a
 }
 
 /* The value stored under `address`, or NULL. Any address may be asked for, 0 included. */
-static inline void *hr__address_map_get(const hr__address_map *map, uint64_t address)
+static inline void *vw__address_map_get(const vw__address_map *map, uint64_t address)
 {
-    const hr__address_map_entry *entries = map->entries;
-    size_t i = hr__address_map_home(map, address);
+    const vw__address_map_entry *entries = map->entries;
+    size_t i = vw__address_map_home(map, address);
     while (entries[i].address != address) {
         if (entries[i].address == 0)
             return NULL;
@@ -86,21 +86,21 @@ static inline void *hr__address_map_get(const hr__address_map *map, uint64_t add
 }
 
 /* Can `more` addresses be inserted as things are? */
-static inline bool hr__address_map_has_room(const hr__address_map *map, size_t more)
+static inline bool vw__address_map_has_room(const vw__address_map *map, size_t more)
 {
     size_t most = map->capacity / 4;
     return more <= most && map->count <= most - more;
 }
 
 /* There must be room; `address` must be neither 0 nor present, and `value` not NULL. */
-static inline void hr__address_map_insert(hr__address_map *map, uint64_t address, void *value)
+static inline void vw__address_map_insert(vw__address_map *map, uint64_t address, void *value)
 {
-    HR_ASSERT(hr__address_map_has_room(map, 1));
-    HR_ASSERT(address != 0 && value != NULL);
-    hr__address_map_entry *entries = map->entries;
-    size_t i = hr__address_map_home(map, address);
+    VW_ASSERT(vw__address_map_has_room(map, 1));
+    VW_ASSERT(address != 0 && value != NULL);
+    vw__address_map_entry *entries = map->entries;
+    size_t i = vw__address_map_home(map, address);
     while (entries[i].address != 0) {
-        HR_ASSERT(entries[i].address != address);
+        VW_ASSERT(entries[i].address != address);
         i = (i + 1) & map->mask;
     }
     entries[i].address = address;
@@ -109,11 +109,11 @@ static inline void hr__address_map_insert(hr__address_map *map, uint64_t address
 }
 
 /* Takes `address` out and returns its value, or NULL where it was not in. Needs no memory. */
-static inline void *hr__address_map_remove(hr__address_map *map, uint64_t address)
+static inline void *vw__address_map_remove(vw__address_map *map, uint64_t address)
 {
-    hr__address_map_entry *entries = map->entries;
+    vw__address_map_entry *entries = map->entries;
     size_t mask = map->mask;
-    size_t hole = hr__address_map_home(map, address);
+    size_t hole = vw__address_map_home(map, address);
     while (entries[hole].address != address) {
         if (entries[hole].address == 0)
             return NULL;
@@ -126,7 +126,7 @@ static inline void *hr__address_map_remove(hr__address_map *map, uint64_t addres
     /* Every entry up to the next empty one that would no longer be found from its home, the hole
      * now lying between the two, moves into the hole and leaves its own behind. */
     for (size_t i = (hole + 1) & mask; entries[i].address != 0; i = (i + 1) & mask) {
-        size_t from_home = (i - hr__address_map_home(map, entries[i].address)) & mask;
+        size_t from_home = (i - vw__address_map_home(map, entries[i].address)) & mask;
         size_t from_hole = (i - hole) & mask;
         if (from_home >= from_hole) {
             entries[hole] = entries[i];
@@ -142,37 +142,37 @@ static inline void *hr__address_map_remove(hr__address_map *map, uint64_t addres
 
 /* The capacity with which `more` addresses would fit: the present one where they do already, else
  * the power of two to grow to. 0 where no capacity would do. */
-size_t hr__address_map_wanted_capacity(const hr__address_map *map, size_t more);
+size_t vw__address_map_wanted_capacity(const vw__address_map *map, size_t more);
 
-/* A table for hr__address_map_adopt(), handed over to the caller. NULL without host memory, and
+/* A table for vw__address_map_adopt(), handed over to the caller. NULL without host memory, and
  * for capacity 0. */
-hr__address_map_entry *hr__address_map_new_table(size_t capacity);
+vw__address_map_entry *vw__address_map_new_table(size_t capacity);
 
 /* NULL does nothing. */
-void hr__address_map_free_table(hr__address_map_entry *table);
+void vw__address_map_free_table(vw__address_map_entry *table);
 
 /* Moves everything into `table` and returns the table that is now spare, for the caller to free
  * (NULL if there was none). Where another thread was faster and the map has at least `capacity`
  * by now, or holds too much for it, the map stays as it is and `table` itself comes back. */
-hr__address_map_entry *hr__address_map_adopt(hr__address_map *map, hr__address_map_entry *table,
+vw__address_map_entry *vw__address_map_adopt(vw__address_map *map, vw__address_map_entry *table,
                                              size_t capacity);
 
 /* All of these at once, for callers that hold no lock. false: no host memory, nothing changed. */
-bool hr__address_map_reserve(hr__address_map *map, size_t more);
+bool vw__address_map_reserve(vw__address_map *map, size_t more);
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
 /* The next entry in no particular order, or NULL after the last. `*cursor` starts at 0. The map
  * must not change during the walk. */
-static inline const hr__address_map_entry *hr__address_map_next(const hr__address_map *map,
+static inline const vw__address_map_entry *vw__address_map_next(const vw__address_map *map,
                                                                 size_t *cursor)
 {
     while (*cursor < map->capacity) {
-        const hr__address_map_entry *entry = &map->entries[(*cursor)++];
+        const vw__address_map_entry *entry = &map->entries[(*cursor)++];
         if (entry->address != 0)
             return entry;
     }
     return NULL;
 }
 
-#endif /* HR_BASE_ADDRESS_MAP_H */
+#endif /* VW_BASE_ADDRESS_MAP_H */

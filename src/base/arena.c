@@ -10,53 +10,53 @@
 #include <string.h>
 
 #include "base/checked_math.h"
-#include "base/error.h" /* HR_ASSERT */
+#include "base/error.h" /* VW_ASSERT */
 #include "base/host_memory.h"
 
-struct hr__arena_chunk {
-    hr__arena_chunk *following;
+struct vw__arena_chunk {
+    vw__arena_chunk *following;
     size_t size_bytes; /* header included */
 };
 
 enum { FIRST_CHUNK_BYTES = 4 << 10, LARGEST_CHUNK_BYTES = 1 << 20 };
 
-static void cut_from(hr__arena *arena, hr__arena_chunk *chunk)
+static void cut_from(vw__arena *arena, vw__arena_chunk *chunk)
 {
     arena->next = (char *)(chunk + 1);
     arena->end = (char *)chunk + chunk->size_bytes;
 }
 
-void hr__arena_init(hr__arena *arena, size_t limit_bytes)
+void vw__arena_init(vw__arena *arena, size_t limit_bytes)
 {
-    *arena = (hr__arena){.limit_bytes = limit_bytes};
+    *arena = (vw__arena){.limit_bytes = limit_bytes};
 }
 
-static void free_chunks(hr__arena *arena, hr__arena_chunk *except)
+static void free_chunks(vw__arena *arena, vw__arena_chunk *except)
 {
-    hr__arena_chunk *chunk = arena->chunks;
+    vw__arena_chunk *chunk = arena->chunks;
     while (chunk != NULL) {
-        hr__arena_chunk *following = chunk->following;
+        vw__arena_chunk *following = chunk->following;
         if (chunk != except)
-            hr__host_free(chunk);
+            vw__host_free(chunk);
         chunk = following;
     }
 }
 
-void hr__arena_deinit(hr__arena *arena)
+void vw__arena_deinit(vw__arena *arena)
 {
     free_chunks(arena, NULL);
-    hr__arena_init(arena, arena->limit_bytes);
+    vw__arena_init(arena, arena->limit_bytes);
 }
 
-void hr__arena_reset(hr__arena *arena)
+void vw__arena_reset(vw__arena *arena)
 {
-    hr__arena_chunk *largest = arena->chunks;
-    for (hr__arena_chunk *chunk = largest; chunk != NULL; chunk = chunk->following) {
+    vw__arena_chunk *largest = arena->chunks;
+    for (vw__arena_chunk *chunk = largest; chunk != NULL; chunk = chunk->following) {
         if (chunk->size_bytes > largest->size_bytes)
             largest = chunk;
     }
     free_chunks(arena, largest);
-    hr__arena_init(arena, arena->limit_bytes);
+    vw__arena_init(arena, arena->limit_bytes);
     if (largest != NULL) {
         largest->following = NULL;
         arena->chunks = largest;
@@ -65,9 +65,9 @@ void hr__arena_reset(hr__arena *arena)
     }
 }
 
-static hr__arena_chunk *take_chunk(hr__arena *arena, size_t size_bytes)
+static vw__arena_chunk *take_chunk(vw__arena *arena, size_t size_bytes)
 {
-    hr__arena_chunk *chunk = hr__host_alloc(size_bytes);
+    vw__arena_chunk *chunk = vw__host_alloc(size_bytes);
     if (chunk == NULL)
         return NULL;
     chunk->size_bytes = size_bytes;
@@ -76,7 +76,7 @@ static hr__arena_chunk *take_chunk(hr__arena *arena, size_t size_bytes)
 }
 
 /* The next piece from the first chunk, or NULL where it does not fit. */
-static void *cut(hr__arena *arena, size_t size_bytes, size_t alignment_bytes)
+static void *cut(vw__arena *arena, size_t size_bytes, size_t alignment_bytes)
 {
     if (arena->chunks == NULL)
         return NULL;
@@ -89,21 +89,21 @@ static void *cut(hr__arena *arena, size_t size_bytes, size_t alignment_bytes)
     return piece;
 }
 
-static void *cut_from_a_new_chunk(hr__arena *arena, size_t size_bytes, size_t alignment_bytes)
+static void *cut_from_a_new_chunk(vw__arena *arena, size_t size_bytes, size_t alignment_bytes)
 {
     size_t allowed_bytes = arena->limit_bytes - arena->held_bytes;
     uint64_t needed_bytes;
-    if (!hr__add_u64(size_bytes, sizeof(hr__arena_chunk) + alignment_bytes - 1, &needed_bytes) ||
+    if (!vw__add_u64(size_bytes, sizeof(vw__arena_chunk) + alignment_bytes - 1, &needed_bytes) ||
         needed_bytes > allowed_bytes) {
         arena->has_hit_limit = true;
         return NULL;
     }
     /* Doubling what is held doubles the chunks, until they are large enough. */
-    uint64_t usual_bytes = hr__max_u64(arena->held_bytes, FIRST_CHUNK_BYTES);
-    usual_bytes = hr__min_u64(hr__min_u64(usual_bytes, LARGEST_CHUNK_BYTES), allowed_bytes);
+    uint64_t usual_bytes = vw__max_u64(arena->held_bytes, FIRST_CHUNK_BYTES);
+    usual_bytes = vw__min_u64(vw__min_u64(usual_bytes, LARGEST_CHUNK_BYTES), allowed_bytes);
 
     bool is_alone = arena->chunks != NULL && needed_bytes > usual_bytes;
-    hr__arena_chunk *chunk = take_chunk(arena, (size_t)hr__max_u64(needed_bytes, usual_bytes));
+    vw__arena_chunk *chunk = take_chunk(arena, (size_t)vw__max_u64(needed_bytes, usual_bytes));
     if (chunk == NULL)
         return NULL;
     if (is_alone) {
@@ -118,36 +118,36 @@ static void *cut_from_a_new_chunk(hr__arena *arena, size_t size_bytes, size_t al
     return cut(arena, size_bytes, alignment_bytes);
 }
 
-void *hr__arena_alloc(hr__arena *arena, size_t size_bytes, size_t alignment_bytes)
+void *vw__arena_alloc(vw__arena *arena, size_t size_bytes, size_t alignment_bytes)
 {
-    HR_ASSERT(hr__is_power_of_two_u64(alignment_bytes));
+    VW_ASSERT(vw__is_power_of_two_u64(alignment_bytes));
     if (size_bytes == 0)
         size_bytes = 1;
     void *piece = cut(arena, size_bytes, alignment_bytes);
     return piece != NULL ? piece : cut_from_a_new_chunk(arena, size_bytes, alignment_bytes);
 }
 
-void *hr__arena_alloc_array(hr__arena *arena, size_t count, size_t element_bytes,
+void *vw__arena_alloc_array(vw__arena *arena, size_t count, size_t element_bytes,
                             size_t alignment_bytes)
 {
     uint64_t size_bytes;
-    if (!hr__mul_u64(count, element_bytes, &size_bytes)) {
+    if (!vw__mul_u64(count, element_bytes, &size_bytes)) {
         arena->has_hit_limit = true;
         return NULL;
     }
-    void *array = hr__arena_alloc(arena, (size_t)size_bytes, alignment_bytes);
+    void *array = vw__arena_alloc(arena, (size_t)size_bytes, alignment_bytes);
     if (array != NULL)
         memset(array, 0, (size_t)size_bytes);
     return array;
 }
 
-char *hr__arena_copy(hr__arena *arena, const void *bytes, size_t size_bytes)
+char *vw__arena_copy(vw__arena *arena, const void *bytes, size_t size_bytes)
 {
     if (size_bytes == SIZE_MAX) {
         arena->has_hit_limit = true;
         return NULL;
     }
-    char *copy = hr__arena_alloc(arena, size_bytes + 1, 1);
+    char *copy = vw__arena_alloc(arena, size_bytes + 1, 1);
     if (copy == NULL)
         return NULL;
     if (size_bytes != 0)

@@ -10,45 +10,45 @@
  *   held_bytes <= limit_bytes, always
  *
  * No locks: one thread at a time. */
-#ifndef HR_BASE_ARENA_H
-#define HR_BASE_ARENA_H
+#ifndef VW_BASE_ARENA_H
+#define VW_BASE_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define HR__ARENA_NO_LIMIT ((size_t)-1)
+#define VW__ARENA_NO_LIMIT ((size_t)-1)
 
-typedef struct hr__arena_chunk hr__arena_chunk;
+typedef struct vw__arena_chunk vw__arena_chunk;
 
-typedef struct hr__arena {
-    hr__arena_chunk *chunks; /* owned; the one that pieces are cut from comes first */
+typedef struct vw__arena {
+    vw__arena_chunk *chunks; /* owned; the one that pieces are cut from comes first */
     char *next;              /* first unused byte of the first chunk */
     char *end;               /* behind its last byte */
     size_t held_bytes;       /* taken from the host */
     size_t limit_bytes;      /* of held_bytes; who holds memory beside the arena may lower it */
     bool has_hit_limit;      /* a piece was refused because of the limit, not for want of memory */
-} hr__arena;
+} vw__arena;
 
 /* Takes no memory yet. */
-void hr__arena_init(hr__arena *arena, size_t limit_bytes);
+void vw__arena_init(vw__arena *arena, size_t limit_bytes);
 
 /* Gives everything back. The arena is as after init. */
-void hr__arena_deinit(hr__arena *arena);
+void vw__arena_deinit(vw__arena *arena);
 
 /* Forgets every piece but keeps the largest chunk, so that the next document of the same kind
  * needs no host memory. `has_hit_limit` is cleared. */
-void hr__arena_reset(hr__arena *arena);
+void vw__arena_reset(vw__arena *arena);
 
 /* `size_bytes` (0 is served as 1) at a multiple of `alignment_bytes`, a power of two; valid until
  * reset or deinit; not cleared. NULL when the limit or the host refuses; sets no error detail. */
-void *hr__arena_alloc(hr__arena *arena, size_t size_bytes, size_t alignment_bytes);
+void *vw__arena_alloc(vw__arena *arena, size_t size_bytes, size_t alignment_bytes);
 
 /* The same for `count` elements, all bytes zero. A product that overflows is refused as by the
  * limit. */
-void *hr__arena_alloc_array(hr__arena *arena, size_t count, size_t element_bytes,
+void *vw__arena_alloc_array(vw__arena *arena, size_t count, size_t element_bytes,
                             size_t alignment_bytes);
 
 /* A copy of `size_bytes` bytes with a zero behind them that is not counted. NULL as above. */
-char *hr__arena_copy(hr__arena *arena, const void *bytes, size_t size_bytes);
+char *vw__arena_copy(vw__arena *arena, const void *bytes, size_t size_bytes);
 
-#endif /* HR_BASE_ARENA_H */
+#endif /* VW_BASE_ARENA_H */

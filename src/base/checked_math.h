@@ -2,14 +2,14 @@
  *
  * Each function answers whether the result fits and stores it only then. Numbers from a caller or
  * a file go through these; numbers already bounded may be added plainly. */
-#ifndef HR_BASE_CHECKED_MATH_H
-#define HR_BASE_CHECKED_MATH_H
+#ifndef VW_BASE_CHECKED_MATH_H
+#define VW_BASE_CHECKED_MATH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-static inline bool hr__add_u64(uint64_t a, uint64_t b, uint64_t *out)
+static inline bool vw__add_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     uint64_t sum;
     if (__builtin_add_overflow(a, b, &sum))
@@ -18,7 +18,7 @@ static inline bool hr__add_u64(uint64_t a, uint64_t b, uint64_t *out)
     return true;
 }
 
-static inline bool hr__sub_u64(uint64_t a, uint64_t b, uint64_t *out)
+static inline bool vw__sub_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     if (b > a)
         return false;
@@ -26,7 +26,7 @@ static inline bool hr__sub_u64(uint64_t a, uint64_t b, uint64_t *out)
     return true;
 }
 
-static inline bool hr__mul_u64(uint64_t a, uint64_t b, uint64_t *out)
+static inline bool vw__mul_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     uint64_t product;
     if (__builtin_mul_overflow(a, b, &product))
@@ -36,40 +36,40 @@ static inline bool hr__mul_u64(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 /* The next multiple of `step`, which need not be a power of two but must not be zero. */
-static inline bool hr__align_up_u64(uint64_t value, uint64_t step, uint64_t *out)
+static inline bool vw__align_up_u64(uint64_t value, uint64_t step, uint64_t *out)
 {
     uint64_t remainder = value % step;
-    return hr__add_u64(value, remainder != 0 ? step - remainder : 0, out);
+    return vw__add_u64(value, remainder != 0 ? step - remainder : 0, out);
 }
 
-static inline uint64_t hr__align_down_u64(uint64_t value, uint64_t step)
+static inline uint64_t vw__align_down_u64(uint64_t value, uint64_t step)
 {
     return value - value % step;
 }
 
-static inline uint64_t hr__ceil_div_u64(uint64_t value, uint64_t divisor)
+static inline uint64_t vw__ceil_div_u64(uint64_t value, uint64_t divisor)
 {
     return value / divisor + (value % divisor != 0);
 }
 
-static inline bool hr__is_power_of_two_u64(uint64_t value)
+static inline bool vw__is_power_of_two_u64(uint64_t value)
 {
     return value != 0 && (value & (value - 1)) == 0;
 }
 
 /* floor(log2(value)); value must not be zero. */
-static inline unsigned hr__floor_log2_u64(uint64_t value)
+static inline unsigned vw__floor_log2_u64(uint64_t value)
 {
     return 63u - (unsigned)__builtin_clzll(value);
 }
 
 /* ceil(log2(value)); value must not be zero. */
-static inline unsigned hr__ceil_log2_u64(uint64_t value)
+static inline unsigned vw__ceil_log2_u64(uint64_t value)
 {
-    return hr__floor_log2_u64(value) + !hr__is_power_of_two_u64(value);
+    return vw__floor_log2_u64(value) + !vw__is_power_of_two_u64(value);
 }
 
-static inline bool hr__narrow_u32(uint64_t value, uint32_t *out)
+static inline bool vw__narrow_u32(uint64_t value, uint32_t *out)
 {
     if (value > UINT32_MAX)
         return false;
@@ -77,7 +77,7 @@ static inline bool hr__narrow_u32(uint64_t value, uint32_t *out)
     return true;
 }
 
-static inline bool hr__narrow_size(uint64_t value, size_t *out)
+static inline bool vw__narrow_size(uint64_t value, size_t *out)
 {
     if (value > SIZE_MAX)
         return false;
@@ -85,7 +85,7 @@ static inline bool hr__narrow_size(uint64_t value, size_t *out)
     return true;
 }
 
-static inline bool hr__narrow_i64(uint64_t value, int64_t *out)
+static inline bool vw__narrow_i64(uint64_t value, int64_t *out)
 {
     if (value > INT64_MAX)
         return false;
@@ -93,14 +93,14 @@ static inline bool hr__narrow_i64(uint64_t value, int64_t *out)
     return true;
 }
 
-static inline uint64_t hr__min_u64(uint64_t a, uint64_t b)
+static inline uint64_t vw__min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static inline uint64_t hr__max_u64(uint64_t a, uint64_t b)
+static inline uint64_t vw__max_u64(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-#endif /* HR_BASE_CHECKED_MATH_H */
+#endif /* VW_BASE_CHECKED_MATH_H */

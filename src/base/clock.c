@@ -19,21 +19,21 @@ static uint64_t machine_realtime_us(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000) + (uint64_t)now.tv_nsec / 1000;
 }
 
-static const hr__clock machine_clock = {machine_monotonic_ns, machine_realtime_us};
-static _Atomic(const hr__clock *) clock_in_use = &machine_clock;
+static const vw__clock machine_clock = {machine_monotonic_ns, machine_realtime_us};
+static _Atomic(const vw__clock *) clock_in_use = &machine_clock;
 
-uint64_t hr__clock_monotonic_ns(void)
+uint64_t vw__clock_monotonic_ns(void)
 {
     /* Acquire, with the release below: the functions a test put into its clock are seen. */
     return atomic_load_explicit(&clock_in_use, memory_order_acquire)->monotonic_ns();
 }
 
-uint64_t hr__clock_realtime_us(void)
+uint64_t vw__clock_realtime_us(void)
 {
     return atomic_load_explicit(&clock_in_use, memory_order_acquire)->realtime_us();
 }
 
-void hr__clock_replace(const hr__clock *clock)
+void vw__clock_replace(const vw__clock *clock)
 {
     atomic_store_explicit(&clock_in_use, clock != NULL ? clock : &machine_clock,
                           memory_order_release);

@@ -3,26 +3,26 @@
  * Two clocks. The monotonic one measures: timeouts, latencies, the order of things. The realtime
  * one labels: PyTorch stamps its events with it, in microseconds, and so do we, so that recordings
  * of several processes can be laid side by side. Safe from any thread. */
-#ifndef HR_BASE_CLOCK_H
-#define HR_BASE_CLOCK_H
+#ifndef VW_BASE_CLOCK_H
+#define VW_BASE_CLOCK_H
 
 #include <stdint.h>
 
 /* Since some moment in the past, the same for the whole process; never goes back. */
-uint64_t hr__clock_monotonic_ns(void);
+uint64_t vw__clock_monotonic_ns(void);
 
 /* Since 1970-01-01 00:00 UTC. May jump when someone sets the machine's time. */
-uint64_t hr__clock_realtime_us(void);
+uint64_t vw__clock_realtime_us(void);
 
 /* ---- for tests ------------------------------------------------------------------------------- */
 
-typedef struct hr__clock {
+typedef struct vw__clock {
     uint64_t (*monotonic_ns)(void);
     uint64_t (*realtime_us)(void);
-} hr__clock;
+} vw__clock;
 
 /* From now on the whole process asks `clock`, which must stay where it is and have both functions.
  * NULL puts the machine's clocks back. */
-void hr__clock_replace(const hr__clock *clock);
+void vw__clock_replace(const vw__clock *clock);
 
-#endif /* HR_BASE_CLOCK_H */
+#endif /* VW_BASE_CLOCK_H */

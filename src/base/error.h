@@ -1,43 +1,43 @@
 /* error.h - how a failure gets its words.
  *
- * hr__fail() stores the detail for hr_last_error() on this thread and returns the status, so a
- * failing line reads `return hr__fail(HR_ERR_..., "what was expected, what was found")`. The words
- * may quote hr_last_error(): `hr__fail(status, "segment 3: %s", hr_last_error())`. */
-#ifndef HR_BASE_ERROR_H
-#define HR_BASE_ERROR_H
+ * vw__fail() stores the detail for vw_last_error() on this thread and returns the status, so a
+ * failing line reads `return vw__fail(VW_ERR_..., "what was expected, what was found")`. The words
+ * may quote vw_last_error(): `vw__fail(status, "segment 3: %s", vw_last_error())`. */
+#ifndef VW_BASE_ERROR_H
+#define VW_BASE_ERROR_H
 
-#include "headroom/status.h" /* hr_status */
+#include "vramwise/status.h" /* vw_status */
 
 /* The longest detail kept, its terminating zero included. PyTorch's out-of-memory text with a
  * dozen processes fits. Longer ones are cut. */
-#define HR__ERROR_DETAIL_BYTES 4096
+#define VW__ERROR_DETAIL_BYTES 4096
 
 /* The result is the status itself, in sight of compilers and analysers: they then know that what a
  * failing function did not fill is not used. */
-#define hr__fail(status, ...) (hr__describe_failure(__VA_ARGS__), (hr_status)(status))
+#define vw__fail(status, ...) (vw__describe_failure(__VA_ARGS__), (vw_status)(status))
 
-__attribute__((format(printf, 1, 2), cold)) void hr__describe_failure(const char *format, ...);
+__attribute__((format(printf, 1, 2), cold)) void vw__describe_failure(const char *format, ...);
 
-/* hr__fail(HR_ERR_HOST_MEMORY) in the one wording used everywhere. */
-#define hr__fail_host_memory(size_bytes, what_for)                                                 \
-    hr__fail(HR_ERR_HOST_MEMORY, "out of host memory: %llu bytes for %s",                          \
+/* vw__fail(VW_ERR_HOST_MEMORY) in the one wording used everywhere. */
+#define vw__fail_host_memory(size_bytes, what_for)                                                 \
+    vw__fail(VW_ERR_HOST_MEMORY, "out of host memory: %llu bytes for %s",                          \
              (unsigned long long)(size_bytes), (what_for))
 
 /* Passes a failure on. */
-#define HR__TRY(expression)                                                                        \
+#define VW__TRY(expression)                                                                        \
     do {                                                                                           \
-        hr_status hr__try_status = (expression);                                                   \
-        if (hr__try_status != HR_OK)                                                               \
-            return hr__try_status;                                                                 \
+        vw_status vw__try_status = (expression);                                                   \
+        if (vw__try_status != VW_OK)                                                               \
+            return vw__try_status;                                                                 \
     } while (0)
 
 /* A mistake of our own: stops a debug build, costs nothing in a release build. */
-#ifdef HR_CHECKS
-__attribute__((noreturn, cold)) void hr__assert_failed(const char *claim, const char *file,
+#ifdef VW_CHECKS
+__attribute__((noreturn, cold)) void vw__assert_failed(const char *claim, const char *file,
                                                        int line);
-#define HR_ASSERT(claim) ((claim) ? (void)0 : hr__assert_failed(#claim, __FILE__, __LINE__))
+#define VW_ASSERT(claim) ((claim) ? (void)0 : vw__assert_failed(#claim, __FILE__, __LINE__))
 #else
-#define HR_ASSERT(claim) ((void)0)
+#define VW_ASSERT(claim) ((void)0)
 #endif
 
-#endif /* HR_BASE_ERROR_H */
+#endif /* VW_BASE_ERROR_H */

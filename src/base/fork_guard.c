@@ -3,11 +3,11 @@
 
 #include <pthread.h>
 
-uint32_t hr__fork_count;
+uint32_t vw__fork_count;
 
 static void count_fork(void)
 {
-    hr__fork_count++;
+    vw__fork_count++;
 }
 
 static void register_handler(void)
@@ -15,7 +15,7 @@ static void register_handler(void)
     pthread_atfork(NULL, NULL, count_fork);
 }
 
-void hr__fork_guard_start(void)
+void vw__fork_guard_start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_handler);

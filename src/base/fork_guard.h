@@ -3,20 +3,20 @@
  * A child inherits every object and none of the threads, the driver's state or the right to use
  * either. Objects that must not be used there remember the generation they were made in and
  * compare; comparing is one load, so it can stand on the hottest path. */
-#ifndef HR_BASE_FORK_GUARD_H
-#define HR_BASE_FORK_GUARD_H
+#ifndef VW_BASE_FORK_GUARD_H
+#define VW_BASE_FORK_GUARD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-extern uint32_t hr__fork_count; /* of this process; written only in a child before it has threads */
+extern uint32_t vw__fork_count; /* of this process; written only in a child before it has threads */
 
 /* Begins counting; call it before the first object is made. Idempotent, any thread. */
-void hr__fork_guard_start(void);
+void vw__fork_guard_start(void);
 
-static inline uint32_t hr__fork_generation(void)
+static inline uint32_t vw__fork_generation(void)
 {
-    return hr__fork_count;
+    return vw__fork_count;
 }
 
-#endif /* HR_BASE_FORK_GUARD_H */
+#endif /* VW_BASE_FORK_GUARD_H */

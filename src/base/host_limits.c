@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 
 enum { TEXT_BYTES = 8192, PATH_BYTES = 4096 };
@@ -63,7 +63,7 @@ static uint64_t read_group(const char *folder, const char *path, const char *fil
     for (;;) {
         int length = snprintf(name, sizeof name, "%s%s/%s", folder, group, file);
         if (length > 0 && (size_t)length < sizeof name && read_text(name, text))
-            bytes = hr__min_u64(bytes, number_in(text));
+            bytes = vw__min_u64(bytes, number_in(text));
         char *slash = strrchr(group, '/');
         if (slash == NULL)
             return bytes;
@@ -111,7 +111,7 @@ static uint64_t read_group_bytes(const char *root)
         return UINT64_MAX;
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        bytes = hr__min_u64(bytes, read_line(root, line));
+        bytes = vw__min_u64(bytes, read_line(root, line));
     return bytes;
 }
 
@@ -123,9 +123,9 @@ static uint64_t read_locked_bytes(void)
     return limit.rlim_cur;
 }
 
-void hr__host_limits_read(const char *root, hr__host_limits *out)
+void vw__host_limits_read(const char *root, vw__host_limits *out)
 {
-    *out = (hr__host_limits){
+    *out = (vw__host_limits){
         .free_bytes = read_free_bytes(root),
         .group_bytes = read_group_bytes(root),
         .locked_bytes = root[0] == '\0' ? read_locked_bytes() : UINT64_MAX,
@@ -145,14 +145,14 @@ static const char *say(uint64_t bytes, char text[NUMBER_BYTES])
     return text;
 }
 
-hr_status hr__host_limits_check(const hr__host_limits *limits, const char *what,
+vw_status vw__host_limits_check(const vw__host_limits *limits, const char *what,
                                 uint64_t wanted_bytes, bool is_locking)
 {
     char free_text[NUMBER_BYTES], group_text[NUMBER_BYTES], locked_text[NUMBER_BYTES];
     if (wanted_bytes <= limits->free_bytes && wanted_bytes <= limits->group_bytes &&
         (wanted_bytes <= limits->locked_bytes || !is_locking))
-        return HR_OK;
-    return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return VW_OK;
+    return vw__fail(VW_ERR_INVALID_ARGUMENT,
                     "%s of %" PRIu64
                     " bytes is more page-locked memory than this process can have: "
                     "free on this machine %s, limit of the control group %s, ulimit -l %s",

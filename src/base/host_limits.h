@@ -4,29 +4,29 @@
  * and who locks more than the container may have is killed without a word. So whoever is about to
  * lock a lot looks first at three numbers: what is free, what the control groups around the process
  * allow it, and `ulimit -l`. Safe from any thread. */
-#ifndef HR_BASE_HOST_LIMITS_H
-#define HR_BASE_HOST_LIMITS_H
+#ifndef VW_BASE_HOST_LIMITS_H
+#define VW_BASE_HOST_LIMITS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 
 /* UINT64_MAX: no limit, or it cannot be known. */
-typedef struct hr__host_limits {
+typedef struct vw__host_limits {
     uint64_t free_bytes;   /* that can be had without swapping (MemAvailable) */
     uint64_t group_bytes;  /* the tightest of the control groups around this process */
     uint64_t locked_bytes; /* that a process may lock (`ulimit -l`) */
-} hr__host_limits;
+} vw__host_limits;
 
 /* `root` stands before every path that is read: "" for this machine, a folder for tests, which
  * then leaves locked_bytes at UINT64_MAX. What cannot be read is no limit. */
-void hr__host_limits_read(const char *root, hr__host_limits *out);
+void vw__host_limits_read(const char *root, vw__host_limits *out);
 
-/* HR_ERR_INVALID_ARGUMENT, with the three numbers, where `wanted_bytes` are more than one of them;
+/* VW_ERR_INVALID_ARGUMENT, with the three numbers, where `wanted_bytes` are more than one of them;
  * than the last only if `is_locking`: whoever locks the memory keeps to it. `what` begins the
  * sentence: "a spill_bytes". */
-HR_MUST_CHECK hr_status hr__host_limits_check(const hr__host_limits *limits, const char *what,
+VW_MUST_CHECK vw_status vw__host_limits_check(const vw__host_limits *limits, const char *what,
                                               uint64_t wanted_bytes, bool is_locking);
 
-#endif /* HR_BASE_HOST_LIMITS_H */
+#endif /* VW_BASE_HOST_LIMITS_H */

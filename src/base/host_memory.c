@@ -28,12 +28,12 @@ static void *counted(void *memory)
     return memory;
 }
 
-void *hr__host_alloc(size_t size_bytes)
+void *vw__host_alloc(size_t size_bytes)
 {
     return is_shut() ? NULL : counted(malloc(size_bytes != 0 ? size_bytes : 1));
 }
 
-void *hr__host_alloc_zeroed(size_t count, size_t size_bytes)
+void *vw__host_alloc_zeroed(size_t count, size_t size_bytes)
 {
     size_t product_bytes; /* calloc looks for this, too, but sanitizers take it for a mistake */
     if (count == 0 || size_bytes == 0)
@@ -43,7 +43,7 @@ void *hr__host_alloc_zeroed(size_t count, size_t size_bytes)
     return counted(calloc(count, size_bytes));
 }
 
-void *hr__host_alloc_aligned(size_t alignment_bytes, size_t size_bytes)
+void *vw__host_alloc_aligned(size_t alignment_bytes, size_t size_bytes)
 {
     void *memory = NULL;
     if (is_shut() || posix_memalign(&memory, alignment_bytes, size_bytes != 0 ? size_bytes : 1))
@@ -51,7 +51,7 @@ void *hr__host_alloc_aligned(size_t alignment_bytes, size_t size_bytes)
     return counted(memory);
 }
 
-void *hr__host_realloc(void *memory, size_t size_bytes)
+void *vw__host_realloc(void *memory, size_t size_bytes)
 {
     if (is_shut())
         return NULL;
@@ -62,7 +62,7 @@ void *hr__host_realloc(void *memory, size_t size_bytes)
     return counted(grown);
 }
 
-void hr__host_free(void *memory)
+void vw__host_free(void *memory)
 {
     if (memory == NULL)
         return;
@@ -70,16 +70,16 @@ void hr__host_free(void *memory)
     free(memory);
 }
 
-hr__host_memory_use hr__host_memory_get_use(void)
+vw__host_memory_use vw__host_memory_get_use(void)
 {
-    hr__host_memory_use use = {
+    vw__host_memory_use use = {
         .in_use_bytes = atomic_load_explicit(&in_use_bytes, memory_order_relaxed),
         .call_count = atomic_load_explicit(&call_count, memory_order_relaxed),
     };
     return use;
 }
 
-void hr__host_memory_fail_at(uint64_t nth)
+void vw__host_memory_fail_at(uint64_t nth)
 {
     atomic_store_explicit(&calls_until_failure, (int64_t)nth, memory_order_relaxed);
 }

@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "headroom/units.h"
-#include "base/checked_math.h" /* hr__add_u64, hr__mul_u64 */
+#include "vramwise/units.h"
+#include "base/checked_math.h" /* vw__add_u64, vw__mul_u64 */
 #include "base/error.h"
 
-_Static_assert(HR_SIZE_TEXT_BYTES == HR__SIZE_TEXT_BYTES, "the public room is the real one");
+_Static_assert(VW_SIZE_TEXT_BYTES == VW__SIZE_TEXT_BYTES, "the public room is the real one");
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
@@ -31,15 +31,15 @@ static char *format_in_unit(uint64_t size_bytes, uint64_t unit_bytes, const char
     uint64_t twice_the_rest = part % unit_bytes * 2;
     if (twice_the_rest > unit_bytes || (twice_the_rest == unit_bytes && hundredths % 2 != 0))
         hundredths++;
-    snprintf(text, HR__SIZE_TEXT_BYTES, "%" PRIu64 ".%02" PRIu64 " %s", whole + hundredths / 100,
+    snprintf(text, VW__SIZE_TEXT_BYTES, "%" PRIu64 ".%02" PRIu64 " %s", whole + hundredths / 100,
              hundredths % 100, unit_name);
     return text;
 }
 
-char *hr__format_size(uint64_t size_bytes, char text[HR__SIZE_TEXT_BYTES])
+char *vw__format_size(uint64_t size_bytes, char text[VW__SIZE_TEXT_BYTES])
 {
     if (size_bytes <= KIB) {
-        snprintf(text, HR__SIZE_TEXT_BYTES, "%" PRIu64 " bytes", size_bytes);
+        snprintf(text, VW__SIZE_TEXT_BYTES, "%" PRIu64 " bytes", size_bytes);
         return text;
     }
     if (size_bytes <= MIB)
@@ -89,13 +89,13 @@ static uint64_t fraction_of(const char *digits, size_t count, uint64_t unit_byte
     return bytes;
 }
 
-bool hr__parse_size(const char *text, uint64_t *size_bytes)
+bool vw__parse_size(const char *text, uint64_t *size_bytes)
 {
     if (text == NULL || !is_digit(*text))
         return false;
     uint64_t whole = 0;
     for (; is_digit(*text); text++) {
-        if (!hr__mul_u64(whole, 10, &whole) || !hr__add_u64(whole, (uint64_t)(*text - '0'), &whole))
+        if (!vw__mul_u64(whole, 10, &whole) || !vw__add_u64(whole, (uint64_t)(*text - '0'), &whole))
             return false;
     }
     const char *digits = text;
@@ -112,8 +112,8 @@ bool hr__parse_size(const char *text, uint64_t *size_bytes)
     if (unit_bytes == 0 || (digit_count != 0 && unit_bytes == 1))
         return false;
     uint64_t total;
-    if (!hr__mul_u64(whole, unit_bytes, &total) ||
-        !hr__add_u64(total, fraction_of(digits, digit_count, unit_bytes), &total))
+    if (!vw__mul_u64(whole, unit_bytes, &total) ||
+        !vw__add_u64(total, fraction_of(digits, digit_count, unit_bytes), &total))
         return false;
     *size_bytes = total;
     return true;
@@ -121,34 +121,34 @@ bool hr__parse_size(const char *text, uint64_t *size_bytes)
 
 /* ---- for everyone (units.h) ------------------------------------------------------------------ */
 
-hr_status hr_parse_size(const char *text, uint64_t *size_bytes)
+vw_status vw_parse_size(const char *text, uint64_t *size_bytes)
 {
     if (text == NULL || size_bytes == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "a size and a place for it are needed, not NULL");
-    if (!hr__parse_size(text, size_bytes))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "a size and a place for it are needed, not NULL");
+    if (!vw__parse_size(text, size_bytes))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "'%s' is no size: expected bytes, or a number with a unit, such as 24GiB, "
                         "512MiB or 1000000",
                         text);
-    return HR_OK;
+    return VW_OK;
 }
 
-char *hr_format_size(uint64_t size_bytes, char text[HR_SIZE_TEXT_BYTES])
+char *vw_format_size(uint64_t size_bytes, char text[VW_SIZE_TEXT_BYTES])
 {
-    return hr__format_size(size_bytes, text);
+    return vw__format_size(size_bytes, text);
 }
 
-char *hr_format_duration(uint64_t seconds, char text[HR_DURATION_TEXT_BYTES])
+char *vw_format_duration(uint64_t seconds, char text[VW_DURATION_TEXT_BYTES])
 {
     uint64_t minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
     if (minutes == 0)
-        snprintf(text, HR_DURATION_TEXT_BYTES, "%" PRIu64 " s", seconds);
+        snprintf(text, VW_DURATION_TEXT_BYTES, "%" PRIu64 " s", seconds);
     else if (hours == 0)
-        snprintf(text, HR_DURATION_TEXT_BYTES, "%" PRIu64 " min", minutes);
+        snprintf(text, VW_DURATION_TEXT_BYTES, "%" PRIu64 " min", minutes);
     else if (days == 0)
-        snprintf(text, HR_DURATION_TEXT_BYTES, "%" PRIu64 " h %" PRIu64 " min", hours,
+        snprintf(text, VW_DURATION_TEXT_BYTES, "%" PRIu64 " h %" PRIu64 " min", hours,
                  minutes % 60);
     else
-        snprintf(text, HR_DURATION_TEXT_BYTES, "%" PRIu64 " d %" PRIu64 " h", days, hours % 24);
+        snprintf(text, VW_DURATION_TEXT_BYTES, "%" PRIu64 " d %" PRIu64 " h", days, hours % 24);
     return text;
 }

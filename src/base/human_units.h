@@ -3,14 +3,14 @@
  * Writing follows PyTorch's format_size() to the letter, because our messages stand beside
  * PyTorch's and our reader of its messages is tested against our own. Reading is for options and
  * command lines. Both are free of the locale: a German desktop gets "1.50 GiB" too. */
-#ifndef HR_BASE_HUMAN_UNITS_H
-#define HR_BASE_HUMAN_UNITS_H
+#ifndef VW_BASE_HUMAN_UNITS_H
+#define VW_BASE_HUMAN_UNITS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* The longest is "17179869184.00 GiB". */
-#define HR__SIZE_TEXT_BYTES 24
+#define VW__SIZE_TEXT_BYTES 24
 
 /* Writes `size_bytes` into `text` and returns it:
  *
@@ -20,7 +20,7 @@
  *   above             "1.00 GiB", "81920.00 GiB"
  *
  * Each limit still belongs to the smaller unit. Two decimals, rounded as printf's "%.2f". */
-char *hr__format_size(uint64_t size_bytes, char text[HR__SIZE_TEXT_BYTES]);
+char *vw__format_size(uint64_t size_bytes, char text[VW__SIZE_TEXT_BYTES]);
 
 /* Reads "1000000", "512MiB", "24G", "1.5GiB": digits, perhaps a point and more digits, then a unit:
  * nothing or B for bytes; K, M, G or T, in either case, each alone or followed by i, B or iB, and
@@ -29,6 +29,6 @@ char *hr__format_size(uint64_t size_bytes, char text[HR__SIZE_TEXT_BYTES]);
  *
  * false, with `*size_bytes` untouched: NULL or empty text, a sign, spaces, anything behind the
  * unit, or a size that does not fit 64 bits. */
-bool hr__parse_size(const char *text, uint64_t *size_bytes);
+bool vw__parse_size(const char *text, uint64_t *size_bytes);
 
-#endif /* HR_BASE_HUMAN_UNITS_H */
+#endif /* VW_BASE_HUMAN_UNITS_H */

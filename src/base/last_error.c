@@ -2,25 +2,25 @@
  *
  * The detail lives in thread-local storage, so that one thread's failure never overwrites the text
  * another is about to print, and no lock is needed. It is in a file of its own because there must
- * be one such place in a process: libheadroom-analysis has copies of base's other files inside, and
- * puts its words here, through hr_set_last_error(). */
-#include "headroom/status.h"
+ * be one such place in a process: libvramwise-analysis has copies of base's other files inside, and
+ * puts its words here, through vw_set_last_error(). */
+#include "vramwise/status.h"
 
 #include <string.h>
 
-#include "base/error.h" /* HR__ERROR_DETAIL_BYTES */
+#include "base/error.h" /* VW__ERROR_DETAIL_BYTES */
 
-static _Thread_local char last_detail[HR__ERROR_DETAIL_BYTES];
+static _Thread_local char last_detail[VW__ERROR_DETAIL_BYTES];
 
-const char *hr_last_error(void)
+const char *vw_last_error(void)
 {
     return last_detail;
 }
 
-void hr_set_last_error(const char *detail)
+void vw_set_last_error(const char *detail)
 {
     size_t size_bytes = detail != NULL ? strnlen(detail, sizeof last_detail - 1) : 0;
     if (size_bytes > 0)
-        memmove(last_detail, detail, size_bytes); /* it may be hr_last_error() itself */
+        memmove(last_detail, detail, size_bytes); /* it may be vw_last_error() itself */
     last_detail[size_bytes] = '\0';
 }

@@ -15,11 +15,11 @@ static size_t least_of(size_t a, size_t b, size_t c)
     return c < least ? c : least;
 }
 
-size_t hr__edit_distance(const char *a, const char *b)
+size_t vw__edit_distance(const char *a, const char *b)
 {
-    size_t row[HR__NEAREST_LONGEST_WORD + 1];
+    size_t row[VW__NEAREST_LONGEST_WORD + 1];
     size_t a_length = strlen(a), b_length = strlen(b);
-    if (a_length > HR__NEAREST_LONGEST_WORD || b_length > HR__NEAREST_LONGEST_WORD)
+    if (a_length > VW__NEAREST_LONGEST_WORD || b_length > VW__NEAREST_LONGEST_WORD)
         return SIZE_MAX;
     for (size_t j = 0; j <= b_length; j++)
         row[j] = j;
@@ -36,12 +36,12 @@ size_t hr__edit_distance(const char *a, const char *b)
     return row[b_length];
 }
 
-const char *hr__nearest_name(const char *word, const char *const *names, size_t name_count)
+const char *vw__nearest_name(const char *word, const char *const *names, size_t name_count)
 {
     const char *nearest = NULL;
     size_t nearest_distance = SIZE_MAX;
     for (size_t i = 0; i < name_count; i++) {
-        size_t distance = hr__edit_distance(word, names[i]);
+        size_t distance = vw__edit_distance(word, names[i]);
         if (distance < nearest_distance) {
             nearest_distance = distance;
             nearest = names[i];

@@ -1,17 +1,17 @@
 /* output.h - hands over a text that was gathered. */
-#ifndef HR_BASE_OUTPUT_H
-#define HR_BASE_OUTPUT_H
+#ifndef VW_BASE_OUTPUT_H
+#define VW_BASE_OUTPUT_H
 
-#include "headroom/output.h"
-#include "headroom/status.h"
+#include "vramwise/output.h"
+#include "vramwise/status.h"
 #include "base/byte_buffer.h"
 
 /* Sends all of `buffer`, in one piece; `what` is its name in a sentence, "a report".
  *
- * HR_ERR_INVALID_ARGUMENT  no output
- * HR_ERR_HOST_MEMORY       something is missing from the buffer; nothing was sent
- * HR_ERR_FILE              `write` ended it */
-HR_MUST_CHECK hr_status hr__output_send(const hr__byte_buffer *buffer, const hr_output *output,
+ * VW_ERR_INVALID_ARGUMENT  no output
+ * VW_ERR_HOST_MEMORY       something is missing from the buffer; nothing was sent
+ * VW_ERR_FILE              `write` ended it */
+VW_MUST_CHECK vw_status vw__output_send(const vw__byte_buffer *buffer, const vw_output *output,
                                         const char *what);
 
-#endif /* HR_BASE_OUTPUT_H */
+#endif /* VW_BASE_OUTPUT_H */

@@ -7,53 +7,53 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
-struct hr_pinned_budget {
+struct vw_pinned_budget {
     uint64_t limit_bytes; /* set at creation, then read-only */
     _Atomic uint64_t used_bytes;
     _Atomic uint64_t peak_bytes;
     _Atomic uint64_t refusals;
 };
 
-hr_status hr_pinned_budget_create(uint64_t limit_bytes, hr_pinned_budget **out)
+vw_status vw_pinned_budget_create(uint64_t limit_bytes, vw_pinned_budget **out)
 {
     if (out == NULL || limit_bytes == 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "hr_pinned_budget_create: %s",
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "vw_pinned_budget_create: %s",
                         out == NULL ? "out is NULL" : "a limit of 0 bytes");
-    hr_pinned_budget *budget = hr__host_alloc_zeroed(1, sizeof *budget);
+    vw_pinned_budget *budget = vw__host_alloc_zeroed(1, sizeof *budget);
     if (budget == NULL)
-        return hr__fail_host_memory(sizeof *budget, "a budget of page-locked memory");
+        return vw__fail_host_memory(sizeof *budget, "a budget of page-locked memory");
     budget->limit_bytes = limit_bytes;
     *out = budget;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr_pinned_budget_destroy(hr_pinned_budget *budget)
+void vw_pinned_budget_destroy(vw_pinned_budget *budget)
 {
-    hr__host_free(budget);
+    vw__host_free(budget);
 }
 
-hr_status hr_pinned_budget_get(const hr_pinned_budget *budget, hr_pinned_budget_stats *stats)
+vw_status vw_pinned_budget_get(const vw_pinned_budget *budget, vw_pinned_budget_stats *stats)
 {
     if (budget == NULL || stats == NULL || stats->struct_size < sizeof stats->struct_size)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "hr_pinned_budget_get: expected a budget, and statistics with a "
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "vw_pinned_budget_get: expected a budget, and statistics with a "
                         "struct_size");
-    const hr_pinned_budget_stats all = {
+    const vw_pinned_budget_stats all = {
         .struct_size = stats->struct_size,
         .limit_bytes = budget->limit_bytes,
         .used_bytes = atomic_load_explicit(&budget->used_bytes, memory_order_relaxed),
         .peak_bytes = atomic_load_explicit(&budget->peak_bytes, memory_order_relaxed),
         .refusals = atomic_load_explicit(&budget->refusals, memory_order_relaxed),
     };
-    memcpy(stats, &all, (size_t)hr__min_u64(stats->struct_size, sizeof all));
-    return HR_OK;
+    memcpy(stats, &all, (size_t)vw__min_u64(stats->struct_size, sizeof all));
+    return VW_OK;
 }
 
-static void raise_peak(hr_pinned_budget *budget, uint64_t used_bytes)
+static void raise_peak(vw_pinned_budget *budget, uint64_t used_bytes)
 {
     uint64_t peak_bytes = atomic_load_explicit(&budget->peak_bytes, memory_order_relaxed);
     while (used_bytes > peak_bytes &&
@@ -62,7 +62,7 @@ static void raise_peak(hr_pinned_budget *budget, uint64_t used_bytes)
         continue;
 }
 
-bool hr__pinned_budget_draw(hr_pinned_budget *budget, uint64_t size_bytes)
+bool vw__pinned_budget_draw(vw_pinned_budget *budget, uint64_t size_bytes)
 {
     if (budget == NULL)
         return true;
@@ -79,14 +79,14 @@ bool hr__pinned_budget_draw(hr_pinned_budget *budget, uint64_t size_bytes)
     return true;
 }
 
-uint64_t hr__pinned_budget_left(const hr_pinned_budget *budget)
+uint64_t vw__pinned_budget_left(const vw_pinned_budget *budget)
 {
     return budget != NULL ? budget->limit_bytes -
                                 atomic_load_explicit(&budget->used_bytes, memory_order_relaxed)
                           : UINT64_MAX;
 }
 
-void hr__pinned_budget_put_back(hr_pinned_budget *budget, uint64_t size_bytes)
+void vw__pinned_budget_put_back(vw_pinned_budget *budget, uint64_t size_bytes)
 {
     if (budget != NULL)
         atomic_fetch_sub_explicit(&budget->used_bytes, size_bytes, memory_order_relaxed);

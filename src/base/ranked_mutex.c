@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/error.h" /* HR_ASSERT */
+#include "base/error.h" /* VW_ASSERT */
 
 /* How long to pause before looking again; after the last look the thread sleeps. The first pause is
  * short, for a chance meeting; the last ones are long, so that under steady contention a lock stays
@@ -45,13 +45,13 @@ static bool run_barrier_everywhere(void)
     return has_barrier && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-static bool try_lock(hr__mutex *mutex)
+static bool try_lock(vw__mutex *mutex)
 {
     return atomic_load_explicit(&mutex->is_held, memory_order_relaxed) == 0 &&
            atomic_exchange_explicit(&mutex->is_held, 1, memory_order_acquire) == 0;
 }
 
-void hr__mutex_lock_slow(hr__mutex *mutex)
+void vw__mutex_lock_slow(vw__mutex *mutex)
 {
     static const struct timespec one_millisecond = {0, 1000000};
     for (size_t i = 0; i < sizeof pauses_before_look / sizeof pauses_before_look[0]; i++) {
@@ -71,28 +71,28 @@ void hr__mutex_lock_slow(hr__mutex *mutex)
     }
 }
 
-void hr__mutex_wake_one(hr__mutex *mutex)
+void vw__mutex_wake_one(vw__mutex *mutex)
 {
     atomic_store_explicit(&mutex->owes_wake, 0, memory_order_seq_cst);
     syscall(SYS_futex, (uint32_t *)&mutex->owes_wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-#ifdef HR_CHECKS
+#ifdef VW_CHECKS
 /* The ranks this thread holds, innermost last. */
 enum { MOST_HELD = 8 };
 static _Thread_local uint32_t held_ranks[MOST_HELD];
 static _Thread_local unsigned held_count;
 
-void hr__mutex_note_locked(const hr__mutex *mutex)
+void vw__mutex_note_locked(const vw__mutex *mutex)
 {
-    HR_ASSERT(held_count < MOST_HELD);
-    HR_ASSERT(held_count == 0 || held_ranks[held_count - 1] < mutex->rank);
+    VW_ASSERT(held_count < MOST_HELD);
+    VW_ASSERT(held_count == 0 || held_ranks[held_count - 1] < mutex->rank);
     held_ranks[held_count++] = mutex->rank;
 }
 
-void hr__mutex_note_unlocked(const hr__mutex *mutex)
+void vw__mutex_note_unlocked(const vw__mutex *mutex)
 {
-    HR_ASSERT(held_count > 0 && held_ranks[held_count - 1] == mutex->rank);
+    VW_ASSERT(held_count > 0 && held_ranks[held_count - 1] == mutex->rank);
     held_count--;
 }
 #endif

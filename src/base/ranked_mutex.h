@@ -17,67 +17,67 @@
  * We did not take pthread_mutex: under contention it sleeps at once and every unlock is a system
  * call. We did not take a queue lock: it is fair.
  *
- * Debug builds (HR_CHECKS) check that a thread takes locks in rising rank only. */
-#ifndef HR_BASE_RANKED_MUTEX_H
-#define HR_BASE_RANKED_MUTEX_H
+ * Debug builds (VW_CHECKS) check that a thread takes locks in rising rank only. */
+#ifndef VW_BASE_RANKED_MUTEX_H
+#define VW_BASE_RANKED_MUTEX_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
 /* Who may be taken while whom is held: only a higher number. */
-typedef enum hr__lock_rank {
-    HR__LOCK_POOL = 10,         /* a pool, or a pinned pool */
-    HR__LOCK_RECORDER = 20,     /* listeners run under a pool's lock */
-    HR__LOCK_DEVICE = 30,       /* a device's own books; devices are called under pool locks */
-    HR__LOCK_PROCESS_PAGE = 35, /* making the process's page, once */
-    HR__LOCK_REGISTRY = 40, /* the process's own lists: loading drivers, once; what was opened */
-} hr__lock_rank;
+typedef enum vw__lock_rank {
+    VW__LOCK_POOL = 10,         /* a pool, or a pinned pool */
+    VW__LOCK_RECORDER = 20,     /* listeners run under a pool's lock */
+    VW__LOCK_DEVICE = 30,       /* a device's own books; devices are called under pool locks */
+    VW__LOCK_PROCESS_PAGE = 35, /* making the process's page, once */
+    VW__LOCK_REGISTRY = 40, /* the process's own lists: loading drivers, once; what was opened */
+} vw__lock_rank;
 
-typedef struct hr__mutex {
+typedef struct vw__mutex {
     _Atomic uint32_t is_held;
     _Atomic uint32_t owes_wake; /* someone sleeps, or is about to: the futex word */
     uint32_t rank;              /* set at creation, then read-only */
-} hr__mutex;
+} vw__mutex;
 
-#define HR__MUTEX_INIT(rank_)                                                                      \
+#define VW__MUTEX_INIT(rank_)                                                                      \
     {                                                                                              \
         0, 0, (rank_)                                                                              \
     }
 
-static inline void hr__mutex_init(hr__mutex *mutex, hr__lock_rank rank)
+static inline void vw__mutex_init(vw__mutex *mutex, vw__lock_rank rank)
 {
     atomic_init(&mutex->is_held, 0);
     atomic_init(&mutex->owes_wake, 0);
     mutex->rank = (uint32_t)rank;
 }
 
-void hr__mutex_lock_slow(hr__mutex *mutex);
-void hr__mutex_wake_one(hr__mutex *mutex);
-#ifdef HR_CHECKS
-void hr__mutex_note_locked(const hr__mutex *mutex);
-void hr__mutex_note_unlocked(const hr__mutex *mutex);
+void vw__mutex_lock_slow(vw__mutex *mutex);
+void vw__mutex_wake_one(vw__mutex *mutex);
+#ifdef VW_CHECKS
+void vw__mutex_note_locked(const vw__mutex *mutex);
+void vw__mutex_note_unlocked(const vw__mutex *mutex);
 #else
-#define hr__mutex_note_locked(mutex) ((void)(mutex))
-#define hr__mutex_note_unlocked(mutex) ((void)(mutex))
+#define vw__mutex_note_locked(mutex) ((void)(mutex))
+#define vw__mutex_note_unlocked(mutex) ((void)(mutex))
 #endif
 
-static inline void hr__mutex_lock(hr__mutex *mutex)
+static inline void vw__mutex_lock(vw__mutex *mutex)
 {
     /* Acquire: what the last owner wrote is seen. */
     if (atomic_exchange_explicit(&mutex->is_held, 1, memory_order_acquire) != 0)
-        hr__mutex_lock_slow(mutex);
-    hr__mutex_note_locked(mutex);
+        vw__mutex_lock_slow(mutex);
+    vw__mutex_note_locked(mutex);
 }
 
-static inline void hr__mutex_unlock(hr__mutex *mutex)
+static inline void vw__mutex_unlock(vw__mutex *mutex)
 {
-    hr__mutex_note_unlocked(mutex);
+    vw__mutex_note_unlocked(mutex);
     /* Release: the next owner sees what was written here. The order against the look at `owes_wake`
      * is the sleeper's business (see above); the signal fence keeps the compiler to it. */
     atomic_store_explicit(&mutex->is_held, 0, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_load_explicit(&mutex->owes_wake, memory_order_relaxed) != 0, 0))
-        hr__mutex_wake_one(mutex);
+        vw__mutex_wake_one(mutex);
 }
 
-#endif /* HR_BASE_RANKED_MUTEX_H */
+#endif /* VW_BASE_RANKED_MUTEX_H */

@@ -8,16 +8,16 @@
  *   count + dropped_count == records pushed successfully since init or clear
  *
  * Records are plain bytes of one size, copied in. No locks: the caller has one. */
-#ifndef HR_BASE_RING_BUFFER_H
-#define HR_BASE_RING_BUFFER_H
+#ifndef VW_BASE_RING_BUFFER_H
+#define VW_BASE_RING_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h" /* HR_ASSERT */
+#include "base/error.h" /* VW_ASSERT */
 
-typedef struct hr__ring_buffer {
+typedef struct vw__ring_buffer {
     char *records; /* owned; NULL before the first push */
     size_t record_bytes;
     size_t bound;    /* the most records ever kept */
@@ -25,43 +25,43 @@ typedef struct hr__ring_buffer {
     size_t first;    /* position of the oldest */
     size_t count;
     uint64_t dropped_count; /* overwritten so far */
-} hr__ring_buffer;
+} vw__ring_buffer;
 
 /* Takes no memory yet. Neither number may be 0. */
-void hr__ring_buffer_init(hr__ring_buffer *ring, size_t record_bytes, size_t bound);
+void vw__ring_buffer_init(vw__ring_buffer *ring, size_t record_bytes, size_t bound);
 
 /* Frees the records. The ring is as after init. */
-void hr__ring_buffer_deinit(hr__ring_buffer *ring);
+void vw__ring_buffer_deinit(vw__ring_buffer *ring);
 
 /* Forgets every record and the number dropped; keeps the memory. */
-void hr__ring_buffer_clear(hr__ring_buffer *ring);
+void vw__ring_buffer_clear(vw__ring_buffer *ring);
 
 /* Adds a copy of `*record`. false only where the ring has no memory at all and gets none: nothing
  * is changed then. Takes host memory while growing: a caller who must not, because of a lock, calls
- * hr__ring_buffer_reserve() beforehand. */
-bool hr__ring_buffer_push(hr__ring_buffer *ring, const void *record);
+ * vw__ring_buffer_reserve() beforehand. */
+bool vw__ring_buffer_push(vw__ring_buffer *ring, const void *record);
 
 /* Takes the memory for `capacity` records, or for the bound if that is less, so that no push
  * before that many are kept needs any. false: no host memory, nothing changed. */
-bool hr__ring_buffer_reserve(hr__ring_buffer *ring, size_t capacity);
+bool vw__ring_buffer_reserve(vw__ring_buffer *ring, size_t capacity);
 
-static inline size_t hr__ring_buffer_count(const hr__ring_buffer *ring)
+static inline size_t vw__ring_buffer_count(const vw__ring_buffer *ring)
 {
     return ring->count;
 }
 
-static inline uint64_t hr__ring_buffer_dropped_count(const hr__ring_buffer *ring)
+static inline uint64_t vw__ring_buffer_dropped_count(const vw__ring_buffer *ring)
 {
     return ring->dropped_count;
 }
 
 /* The record number `index`, 0 being the oldest kept; valid until the next change. */
-static inline void *hr__ring_buffer_at(const hr__ring_buffer *ring, size_t index)
+static inline void *vw__ring_buffer_at(const vw__ring_buffer *ring, size_t index)
 {
-    HR_ASSERT(index < ring->count);
+    VW_ASSERT(index < ring->count);
     size_t until_end = ring->capacity - ring->first;
     size_t position = index < until_end ? ring->first + index : index - until_end;
     return ring->records + position * ring->record_bytes;
 }
 
-#endif /* HR_BASE_RING_BUFFER_H */
+#endif /* VW_BASE_RING_BUFFER_H */

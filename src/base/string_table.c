@@ -8,12 +8,12 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/clock.h"
-#include "base/error.h" /* HR_ASSERT */
+#include "base/error.h" /* VW_ASSERT */
 
-struct hr__string_entry {
-    hr__string string;
+struct vw__string_entry {
+    vw__string string;
     uint64_t hash;
 };
 
@@ -25,7 +25,7 @@ static uint64_t mix(uint64_t state, uint64_t word)
     return state ^ (state >> 29);
 }
 
-static uint64_t hash_of(const hr__string_table *table, const char *bytes, size_t size_bytes)
+static uint64_t hash_of(const vw__string_table *table, const char *bytes, size_t size_bytes)
 {
     uint64_t state = mix(table->seed, size_bytes);
     while (size_bytes > 0) {
@@ -39,25 +39,25 @@ static uint64_t hash_of(const hr__string_table *table, const char *bytes, size_t
     return mix(state, state >> 32);
 }
 
-void hr__string_table_init(hr__string_table *table, hr__arena *arena, uint32_t count_limit,
+void vw__string_table_init(vw__string_table *table, vw__arena *arena, uint32_t count_limit,
                            size_t bytes_limit)
 {
-    *table = (hr__string_table){
+    *table = (vw__string_table){
         .arena = arena,
-        .count_limit = (uint32_t)hr__min_u64(count_limit, HR__STRING_TABLE_LARGEST_COUNT),
+        .count_limit = (uint32_t)vw__min_u64(count_limit, VW__STRING_TABLE_LARGEST_COUNT),
         .bytes_limit = bytes_limit,
-        .seed = mix((uint64_t)(uintptr_t)table, hr__clock_monotonic_ns()),
+        .seed = mix((uint64_t)(uintptr_t)table, vw__clock_monotonic_ns()),
     };
 }
 
 /* The slot that holds these bytes, or the empty one where they would go. There must be slots. */
-static size_t slot_for(const hr__string_table *table, const char *bytes, size_t size_bytes,
+static size_t slot_for(const vw__string_table *table, const char *bytes, size_t size_bytes,
                        uint64_t hash)
 {
     size_t mask = (size_t)table->entry_capacity * 2 - 1;
     size_t slot = (size_t)hash & mask;
     for (; table->slots[slot] != 0; slot = (slot + 1) & mask) {
-        const hr__string_entry *entry = &table->entries[table->slots[slot] - 1];
+        const vw__string_entry *entry = &table->entries[table->slots[slot] - 1];
         if (entry->hash == hash && entry->string.size_bytes == size_bytes &&
             memcmp(entry->string.bytes, bytes, size_bytes) == 0)
             break;
@@ -65,14 +65,14 @@ static size_t slot_for(const hr__string_table *table, const char *bytes, size_t 
     return slot;
 }
 
-static bool grow(hr__string_table *table)
+static bool grow(vw__string_table *table)
 {
     size_t capacity =
         table->entry_capacity != 0 ? (size_t)table->entry_capacity * 2 : FIRST_CAPACITY;
     /* One piece for both, so that a failure leaves nothing behind in the arena. */
-    hr__string_entry *entries = hr__arena_alloc_array(
-        table->arena, capacity, sizeof(hr__string_entry) + 2 * sizeof(uint32_t),
-        alignof(hr__string_entry));
+    vw__string_entry *entries = vw__arena_alloc_array(
+        table->arena, capacity, sizeof(vw__string_entry) + 2 * sizeof(uint32_t),
+        alignof(vw__string_entry));
     if (entries == NULL)
         return false;
     uint32_t *slots = (uint32_t *)(entries + capacity);
@@ -91,13 +91,13 @@ static bool grow(hr__string_table *table)
     return true;
 }
 
-static bool refused(hr__string_table *table, bool is_by_limit)
+static bool refused(vw__string_table *table, bool is_by_limit)
 {
     table->has_hit_limit = table->has_hit_limit || is_by_limit;
     return false;
 }
 
-bool hr__string_table_find(const hr__string_table *table, const void *bytes, size_t size_bytes,
+bool vw__string_table_find(const vw__string_table *table, const void *bytes, size_t size_bytes,
                            uint32_t *id)
 {
     if (table->entry_capacity == 0)
@@ -110,7 +110,7 @@ bool hr__string_table_find(const hr__string_table *table, const void *bytes, siz
     return true;
 }
 
-bool hr__string_table_add(hr__string_table *table, const void *bytes, size_t size_bytes,
+bool vw__string_table_add(vw__string_table *table, const void *bytes, size_t size_bytes,
                           uint32_t *id)
 {
     const char *start = bytes != NULL ? bytes : "";
@@ -130,19 +130,19 @@ bool hr__string_table_add(hr__string_table *table, const void *bytes, size_t siz
             return refused(table, table->arena->has_hit_limit);
         slot = slot_for(table, start, size_bytes, hash);
     }
-    char *copy = hr__arena_copy(table->arena, start, size_bytes);
+    char *copy = vw__arena_copy(table->arena, start, size_bytes);
     if (copy == NULL)
         return refused(table, table->arena->has_hit_limit);
 
-    table->entries[table->count] = (hr__string_entry){.string = {copy, size_bytes}, .hash = hash};
+    table->entries[table->count] = (vw__string_entry){.string = {copy, size_bytes}, .hash = hash};
     table->slots[slot] = ++table->count;
     table->bytes += size_bytes;
     *id = table->count - 1;
     return true;
 }
 
-hr__string hr__string_table_get(const hr__string_table *table, uint32_t id)
+vw__string vw__string_table_get(const vw__string_table *table, uint32_t id)
 {
-    HR_ASSERT(id < table->count);
+    VW_ASSERT(id < table->count);
     return table->entries[id].string;
 }

@@ -11,8 +11,8 @@
  * whose strings all collide.
  *
  * No locks: one thread at a time. */
-#ifndef HR_BASE_STRING_TABLE_H
-#define HR_BASE_STRING_TABLE_H
+#ifndef VW_BASE_STRING_TABLE_H
+#define VW_BASE_STRING_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,18 +21,18 @@
 #include "base/arena.h"
 
 /* The most strings there can be: an id fits 32 bits, and none is UINT32_MAX. */
-#define HR__STRING_TABLE_LARGEST_COUNT (UINT32_C(1) << 31)
+#define VW__STRING_TABLE_LARGEST_COUNT (UINT32_C(1) << 31)
 
-typedef struct hr__string {
+typedef struct vw__string {
     const char *bytes; /* owned by the arena; a zero follows that is not counted */
     size_t size_bytes;
-} hr__string;
+} vw__string;
 
-typedef struct hr__string_entry hr__string_entry;
+typedef struct vw__string_entry vw__string_entry;
 
-typedef struct hr__string_table {
-    hr__arena *arena;          /* borrowed */
-    hr__string_entry *entries; /* by id */
+typedef struct vw__string_table {
+    vw__arena *arena;          /* borrowed */
+    vw__string_entry *entries; /* by id */
     uint32_t *slots;           /* hash -> id + 1; 0 is empty */
     uint32_t count;
     uint32_t entry_capacity; /* slots: twice that; 0 or a power of two */
@@ -41,28 +41,28 @@ typedef struct hr__string_table {
     size_t bytes_limit;
     uint64_t seed;
     bool has_hit_limit; /* a string was refused because of a limit, the arena's included */
-} hr__string_table;
+} vw__string_table;
 
 /* Takes no memory yet. Limits beyond what can be are brought down to it. */
-void hr__string_table_init(hr__string_table *table, hr__arena *arena, uint32_t count_limit,
+void vw__string_table_init(vw__string_table *table, vw__arena *arena, uint32_t count_limit,
                            size_t bytes_limit);
 
 /* Stores the id of these bytes, adding them if they are new. `bytes` may be NULL where
  * `size_bytes` is 0. false, with the table and `*id` as they were, when a limit or the host
  * refuses; sets no error detail, and `has_hit_limit` tells the two apart. */
-bool hr__string_table_add(hr__string_table *table, const void *bytes, size_t size_bytes,
+bool vw__string_table_add(vw__string_table *table, const void *bytes, size_t size_bytes,
                           uint32_t *id);
 
 /* Stores the id only if the bytes are there already; never needs memory. */
-bool hr__string_table_find(const hr__string_table *table, const void *bytes, size_t size_bytes,
+bool vw__string_table_find(const vw__string_table *table, const void *bytes, size_t size_bytes,
                            uint32_t *id);
 
 /* `id` must be below the count. */
-hr__string hr__string_table_get(const hr__string_table *table, uint32_t id);
+vw__string vw__string_table_get(const vw__string_table *table, uint32_t id);
 
-static inline uint32_t hr__string_table_count(const hr__string_table *table)
+static inline uint32_t vw__string_table_count(const vw__string_table *table)
 {
     return table->count;
 }
 
-#endif /* HR_BASE_STRING_TABLE_H */
+#endif /* VW_BASE_STRING_TABLE_H */

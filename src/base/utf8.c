@@ -23,7 +23,7 @@ static bool is_encoded_as_it_should(uint32_t character, size_t length)
     return length < 3 || (character >= 0x10000 && character <= 0x10FFFF);
 }
 
-size_t hr__utf8_next(const char *bytes, size_t size_bytes, uint32_t *character)
+size_t vw__utf8_next(const char *bytes, size_t size_bytes, uint32_t *character)
 {
     static const unsigned char first_byte_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
 
@@ -31,7 +31,7 @@ size_t hr__utf8_next(const char *bytes, size_t size_bytes, uint32_t *character)
         return 0;
     unsigned first = (unsigned char)bytes[0];
     size_t length = length_by_first_byte(first);
-    *character = HR__UTF8_INVALID;
+    *character = VW__UTF8_INVALID;
     if (length == 0 || length > size_bytes)
         return 1;
     uint32_t value = first & first_byte_bits[length];

@@ -1,12 +1,12 @@
 /* version.c - the version that was compiled in, for programs that load another one later. */
-#include "headroom/version.h"
+#include "vramwise/version.h"
 
-int hr_version_number(void)
+int vw_version_number(void)
 {
-    return HR_VERSION_NUMBER;
+    return VW_VERSION_NUMBER;
 }
 
-const char *hr_version_string(void)
+const char *vw_version_string(void)
 {
-    return HR_VERSION_STRING;
+    return VW_VERSION_STRING;
 }

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-bool hr__open_file_write(void *open_file, const void *bytes, size_t size_bytes)
+bool vw__open_file_write(void *open_file, const void *bytes, size_t size_bytes)
 {
-    hr__open_file *file = open_file;
+    vw__open_file *file = open_file;
     const char *next = bytes;
     while (size_bytes != 0) {
         ssize_t written = write(file->descriptor, next, size_bytes);
@@ -35,59 +35,59 @@ static bool is_special(const char *path)
     return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
 }
 
-static hr_status open_special(const char *path, int *descriptor)
+static vw_status open_special(const char *path, int *descriptor)
 {
     *descriptor = open(path, O_WRONLY | O_CLOEXEC);
     if (*descriptor < 0)
-        return hr__fail(HR_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
-    return HR_OK;
+        return vw__fail(VW_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
+    return VW_OK;
 }
 
 enum { MOST_SUFFIX_BYTES = 40, MOST_NAMES_TRIED = 100 };
 
 /* Makes a file beside `path`, with the rights a new file gets, and stores its name. */
-static hr_status open_beside(const char *path, char *name, size_t name_bytes, int *descriptor)
+static vw_status open_beside(const char *path, char *name, size_t name_bytes, int *descriptor)
 {
     for (int i = 0; i < MOST_NAMES_TRIED; i++) {
         snprintf(name, name_bytes, "%s.%ld-%d.part", path, (long)getpid(), i);
         *descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (*descriptor >= 0)
-            return HR_OK;
+            return VW_OK;
         if (errno != EEXIST)
             break;
     }
-    return hr__fail(HR_ERR_FILE, "cannot make %s: %s", name, strerror(errno));
+    return vw__fail(VW_ERR_FILE, "cannot make %s: %s", name, strerror(errno));
 }
 
 /* Closing may tell that an earlier write did not reach the disk. */
-static hr_status close_and_move(int descriptor, const char *name, const char *path)
+static vw_status close_and_move(int descriptor, const char *name, const char *path)
 {
     if (close(descriptor) != 0)
-        return hr__fail(HR_ERR_FILE, "cannot write %s: %s", path, strerror(errno));
+        return vw__fail(VW_ERR_FILE, "cannot write %s: %s", path, strerror(errno));
     if (name[0] != '\0' && rename(name, path) != 0)
-        return hr__fail(HR_ERR_FILE, "cannot make %s: %s", path, strerror(errno));
-    return HR_OK;
+        return vw__fail(VW_ERR_FILE, "cannot make %s: %s", path, strerror(errno));
+    return VW_OK;
 }
 
-hr_status hr__whole_file_write(const char *path, hr__file_content content, void *context)
+vw_status vw__whole_file_write(const char *path, vw__file_content content, void *context)
 {
     size_t name_bytes = strlen(path) + MOST_SUFFIX_BYTES;
-    char *name = hr__host_alloc(name_bytes); /* of the file being written; "": `path` itself */
+    char *name = vw__host_alloc(name_bytes); /* of the file being written; "": `path` itself */
     if (name == NULL)
-        return hr__fail_host_memory(name_bytes, "a file's name");
+        return vw__fail_host_memory(name_bytes, "a file's name");
     name[0] = '\0';
     int descriptor;
-    hr_status status = is_special(path) ? open_special(path, &descriptor)
+    vw_status status = is_special(path) ? open_special(path, &descriptor)
                                         : open_beside(path, name, name_bytes, &descriptor);
-    if (status == HR_OK) {
+    if (status == VW_OK) {
         status = content(context, descriptor);
-        if (status == HR_OK)
+        if (status == VW_OK)
             status = close_and_move(descriptor, name, path);
         else
             close(descriptor);
-        if (status != HR_OK && name[0] != '\0')
+        if (status != VW_OK && name[0] != '\0')
             unlink(name);
     }
-    hr__host_free(name);
+    vw__host_free(name);
     return status;
 }

@@ -6,35 +6,35 @@
 
 /* ---- around every call ----------------------------------------------------------------------- */
 
-hr_status hr__cuda_enter(const hr__cuda_gpu *device, hr__cuda_visit *visit)
+vw_status vw__cuda_enter(const vw__cuda_gpu *device, vw__cuda_visit *visit)
 {
-    const hr__cuda_driver *driver = device->driver;
-    hr__cuda_context current = NULL;
-    hr__cuda_result result = driver->cuCtxGetCurrent(&current);
-    if (result != HR__CUDA_SUCCESS)
-        return hr__cuda_refusal(device, result, HR_ERR_DEVICE, "cuCtxGetCurrent()");
+    const vw__cuda_driver *driver = device->driver;
+    vw__cuda_context current = NULL;
+    vw__cuda_result result = driver->cuCtxGetCurrent(&current);
+    if (result != VW__CUDA_SUCCESS)
+        return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuCtxGetCurrent()");
     visit->is_pushed = current != device->primary;
     if (visit->is_pushed) {
         result = driver->cuCtxPushCurrent(device->primary);
-        if (result != HR__CUDA_SUCCESS)
-            return hr__cuda_refusal(device, result, HR_ERR_DEVICE,
+        if (result != VW__CUDA_SUCCESS)
+            return vw__cuda_refusal(device, result, VW_ERR_DEVICE,
                                     "cuCtxPushCurrent(primary context)");
     }
-    visit->capture_mode = HR__CUDA_CAPTURE_MODE_RELAXED;
+    visit->capture_mode = VW__CUDA_CAPTURE_MODE_RELAXED;
     visit->is_relaxed =
         driver->cuThreadExchangeStreamCaptureMode != NULL &&
-        driver->cuThreadExchangeStreamCaptureMode(&visit->capture_mode) == HR__CUDA_SUCCESS;
-    return HR_OK;
+        driver->cuThreadExchangeStreamCaptureMode(&visit->capture_mode) == VW__CUDA_SUCCESS;
+    return VW_OK;
 }
 
-/* Neither call can fail after hr__cuda_enter() succeeded, unless the device was lost in between;
+/* Neither call can fail after vw__cuda_enter() succeeded, unless the device was lost in between;
  * then the next call reports it. */
-void hr__cuda_leave(const hr__cuda_gpu *device, hr__cuda_visit *visit)
+void vw__cuda_leave(const vw__cuda_gpu *device, vw__cuda_visit *visit)
 {
     if (visit->is_relaxed)
         device->driver->cuThreadExchangeStreamCaptureMode(&visit->capture_mode);
     if (visit->is_pushed) {
-        hr__cuda_context popped = NULL;
+        vw__cuda_context popped = NULL;
         device->driver->cuCtxPopCurrent(&popped);
     }
 }
@@ -42,19 +42,19 @@ void hr__cuda_leave(const hr__cuda_gpu *device, hr__cuda_visit *visit)
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* "; 12 of 34 bytes free", or "" where the driver does not say. */
-static void describe_free_memory(const hr__cuda_gpu *device, char *out, size_t out_bytes)
+static void describe_free_memory(const vw__cuda_gpu *device, char *out, size_t out_bytes)
 {
     size_t free_bytes = 0, total_bytes = 0;
-    hr__cuda_visit visit;
+    vw__cuda_visit visit;
     out[0] = '\0';
-    if (device->primary == NULL || hr__cuda_enter(device, &visit) != HR_OK)
+    if (device->primary == NULL || vw__cuda_enter(device, &visit) != VW_OK)
         return;
-    if (device->driver->cuMemGetInfo(&free_bytes, &total_bytes) == HR__CUDA_SUCCESS)
+    if (device->driver->cuMemGetInfo(&free_bytes, &total_bytes) == VW__CUDA_SUCCESS)
         snprintf(out, out_bytes, "; %zu of %zu bytes free", free_bytes, total_bytes);
-    hr__cuda_leave(device, &visit);
+    vw__cuda_leave(device, &visit);
 }
 
-hr_status hr__cuda_refusal(const hr__cuda_gpu *device, hr__cuda_result result, hr_status when_full,
+vw_status vw__cuda_refusal(const vw__cuda_gpu *device, vw__cuda_result result, vw_status when_full,
                            const char *call, ...)
 {
     char call_text[256], free_text[96] = "";
@@ -63,15 +63,15 @@ hr_status hr__cuda_refusal(const hr__cuda_gpu *device, hr__cuda_result result, h
     vsnprintf(call_text, sizeof call_text, call, arguments);
     va_end(arguments);
 
-    hr_status status = result == HR__CUDA_ERROR_OUT_OF_MEMORY ? when_full : HR_ERR_DEVICE;
-    if (status == HR_ERR_OUT_OF_MEMORY)
+    vw_status status = result == VW__CUDA_ERROR_OUT_OF_MEMORY ? when_full : VW_ERR_DEVICE;
+    if (status == VW_ERR_OUT_OF_MEMORY)
         describe_free_memory(device, free_text, sizeof free_text);
 
     /* The driver sets NULL for a number it does not know itself. */
     const char *name = NULL, *text = NULL;
     device->driver->cuGetErrorName(result, &name);
     device->driver->cuGetErrorString(result, &text);
-    return hr__fail(status, "%s on CUDA device %d failed: %s (%d): %s%s", call_text, device->index,
+    return vw__fail(status, "%s on CUDA device %d failed: %s (%d): %s%s", call_text, device->index,
                     name != NULL ? name : "unknown error", result,
                     text != NULL ? text : "the driver has no text for it", free_text);
 }

@@ -14,58 +14,58 @@
 /* How a trial went: the call that was refused, and the driver's number for why. */
 typedef struct trial {
     const char *call;
-    hr__cuda_result result;
+    vw__cuda_result result;
 } trial;
 
 static bool has_passed(trial done)
 {
-    return done.result == HR__CUDA_SUCCESS;
+    return done.result == VW__CUDA_SUCCESS;
 }
 
 /* A card that is full says nothing of what it can do. */
 static bool was_full(trial done)
 {
-    return done.result == HR__CUDA_ERROR_OUT_OF_MEMORY && strcmp(done.call, "cuMemCreate") == 0;
+    return done.result == VW__CUDA_ERROR_OUT_OF_MEMORY && strcmp(done.call, "cuMemCreate") == 0;
 }
 
 /* Calls the driver; returns from the function where it refuses. */
 #define TRY_OUT(driver_, name_, ...)                                                               \
     do {                                                                                           \
-        hr__cuda_result result_ = (driver_)->name_(__VA_ARGS__);                                   \
-        if (result_ != HR__CUDA_SUCCESS)                                                           \
+        vw__cuda_result result_ = (driver_)->name_(__VA_ARGS__);                                   \
+        if (result_ != VW__CUDA_SUCCESS)                                                           \
             return (trial){#name_, result_};                                                       \
     } while (0)
 
 /* What undoing adds to how it went: the first refusal is the one to tell. */
-static trial and_undone(trial done, const char *call, hr__cuda_result result)
+static trial and_undone(trial done, const char *call, vw__cuda_result result)
 {
-    return has_passed(done) && result != HR__CUDA_SUCCESS ? (trial){call, result} : done;
+    return has_passed(done) && result != VW__CUDA_SUCCESS ? (trial){call, result} : done;
 }
 
 /* It is the device that reaches the memory, wherever that is. */
-static trial try_access(const hr__cuda_driver *driver, hr__cuda_device device, hr__cuda_ptr address,
-                        size_t size_bytes, hr__cuda_handle handle)
+static trial try_access(const vw__cuda_driver *driver, vw__cuda_device device, vw__cuda_ptr address,
+                        size_t size_bytes, vw__cuda_handle handle)
 {
-    hr__cuda_access access = {{HR__CUDA_LOCATION_DEVICE, device}, HR__CUDA_ACCESS_READ_WRITE};
+    vw__cuda_access access = {{VW__CUDA_LOCATION_DEVICE, device}, VW__CUDA_ACCESS_READ_WRITE};
     TRY_OUT(driver, cuMemMap, address, size_bytes, 0, handle, 0);
     trial done = {"cuMemSetAccess", driver->cuMemSetAccess(address, size_bytes, &access, 1)};
     return and_undone(done, "cuMemUnmap", driver->cuMemUnmap(address, size_bytes));
 }
 
-static trial try_export(const hr__cuda_driver *driver, hr__cuda_handle handle)
+static trial try_export(const vw__cuda_driver *driver, vw__cuda_handle handle)
 {
     int file = -1;
-    TRY_OUT(driver, cuMemExportToShareableHandle, &file, handle, HR__CUDA_HANDLE_FILE_DESCRIPTOR,
+    TRY_OUT(driver, cuMemExportToShareableHandle, &file, handle, VW__CUDA_HANDLE_FILE_DESCRIPTOR,
             0);
     (void)close(file);
-    return (trial){"cuMemExportToShareableHandle", HR__CUDA_SUCCESS};
+    return (trial){"cuMemExportToShareableHandle", VW__CUDA_SUCCESS};
 }
 
-static trial try_handle(const hr__cuda_driver *driver, hr__cuda_device device,
-                        const hr__cuda_allocation *allocation, hr__cuda_ptr address,
+static trial try_handle(const vw__cuda_driver *driver, vw__cuda_device device,
+                        const vw__cuda_allocation *allocation, vw__cuda_ptr address,
                         size_t size_bytes)
 {
-    hr__cuda_handle handle = 0;
+    vw__cuda_handle handle = 0;
     TRY_OUT(driver, cuMemCreate, &handle, size_bytes, allocation, 0);
     trial done = try_access(driver, device, address, size_bytes, handle);
     if (has_passed(done) && allocation->requested_handle_types != 0)
@@ -74,12 +74,12 @@ static trial try_handle(const hr__cuda_driver *driver, hr__cuda_device device,
 }
 
 /* Stores the granularity as soon as it is known: also where a later call is refused. */
-static trial try_allocation(const hr__cuda_driver *driver, hr__cuda_device device,
-                            const hr__cuda_allocation *allocation, size_t *granularity_bytes)
+static trial try_allocation(const vw__cuda_driver *driver, vw__cuda_device device,
+                            const vw__cuda_allocation *allocation, size_t *granularity_bytes)
 {
-    hr__cuda_ptr address = 0;
+    vw__cuda_ptr address = 0;
     TRY_OUT(driver, cuMemGetAllocationGranularity, granularity_bytes, allocation,
-            HR__CUDA_GRANULARITY_MINIMUM);
+            VW__CUDA_GRANULARITY_MINIMUM);
     TRY_OUT(driver, cuMemAddressReserve, &address, *granularity_bytes, 0, 0, 0);
     trial done = try_handle(driver, device, allocation, address, *granularity_bytes);
     return and_undone(done, "cuMemAddressFree",
@@ -87,14 +87,14 @@ static trial try_allocation(const hr__cuda_driver *driver, hr__cuda_device devic
 }
 
 /* An attribute the driver is too old to know counts as absent. */
-static bool has_attribute(const hr__cuda_driver *driver, hr__cuda_device device, int attribute)
+static bool has_attribute(const vw__cuda_driver *driver, vw__cuda_device device, int attribute)
 {
     int value = 0;
-    return driver->cuDeviceGetAttribute(&value, attribute, device) == HR__CUDA_SUCCESS &&
+    return driver->cuDeviceGetAttribute(&value, attribute, device) == VW__CUDA_SUCCESS &&
            value != 0;
 }
 
-static void explain(hr__cuda_virtual_memory *found, const hr__cuda_driver *driver, trial done)
+static void explain(vw__cuda_virtual_memory *found, const vw__cuda_driver *driver, trial done)
 {
     const char *name = NULL; /* stays so for a number the driver does not know itself */
     driver->cuGetErrorName(done.result, &name);
@@ -102,14 +102,14 @@ static void explain(hr__cuda_virtual_memory *found, const hr__cuda_driver *drive
              name != NULL ? name : "unknown error", done.result);
 }
 
-static void find_plain(hr__cuda_virtual_memory *found, const hr__cuda_driver *driver,
-                       hr__cuda_device device)
+static void find_plain(vw__cuda_virtual_memory *found, const vw__cuda_driver *driver,
+                       vw__cuda_device device)
 {
-    found->plain = (hr__cuda_allocation){
-        .type = HR__CUDA_ALLOCATION_PINNED,
-        .location = {.type = HR__CUDA_LOCATION_DEVICE, .id = device},
+    found->plain = (vw__cuda_allocation){
+        .type = VW__CUDA_ALLOCATION_PINNED,
+        .location = {.type = VW__CUDA_LOCATION_DEVICE, .id = device},
         .is_direct_rdma_capable =
-            has_attribute(driver, device, HR__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL),
+            has_attribute(driver, device, VW__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL),
     };
     trial done = try_allocation(driver, device, &found->plain, &found->granularity_bytes);
     if (!has_passed(done) && found->plain.is_direct_rdma_capable) {
@@ -122,14 +122,14 @@ static void find_plain(hr__cuda_virtual_memory *found, const hr__cuda_driver *dr
 }
 
 /* Shareable handles are given out in the same sizes as the others. */
-static void find_shareable(hr__cuda_virtual_memory *found, const hr__cuda_driver *driver,
-                           hr__cuda_device device)
+static void find_shareable(vw__cuda_virtual_memory *found, const vw__cuda_driver *driver,
+                           vw__cuda_device device)
 {
     size_t granularity_bytes = 0;
     found->shareable = found->plain;
-    found->shareable.requested_handle_types = HR__CUDA_HANDLE_FILE_DESCRIPTOR;
+    found->shareable.requested_handle_types = VW__CUDA_HANDLE_FILE_DESCRIPTOR;
     if (driver->cuMemExportToShareableHandle == NULL ||
-        !has_attribute(driver, device, HR__CUDA_HAS_FILE_DESCRIPTOR_HANDLES))
+        !has_attribute(driver, device, VW__CUDA_HAS_FILE_DESCRIPTOR_HANDLES))
         return;
     trial done = try_allocation(driver, device, &found->shareable, &granularity_bytes);
     found->is_shareable = (has_passed(done) || was_full(done)) && granularity_bytes != 0 &&
@@ -137,39 +137,39 @@ static void find_shareable(hr__cuda_virtual_memory *found, const hr__cuda_driver
 }
 
 /* In the sizes of the device's own handles, which it takes the place of. */
-static bool try_host(hr__cuda_virtual_memory *found, const hr__cuda_driver *driver,
-                     hr__cuda_device device, hr__cuda_location location)
+static bool try_host(vw__cuda_virtual_memory *found, const vw__cuda_driver *driver,
+                     vw__cuda_device device, vw__cuda_location location)
 {
     size_t granularity_bytes = 0;
     found->on_host =
-        (hr__cuda_allocation){.type = HR__CUDA_ALLOCATION_PINNED, .location = location};
+        (vw__cuda_allocation){.type = VW__CUDA_ALLOCATION_PINNED, .location = location};
     return has_passed(try_allocation(driver, device, &found->on_host, &granularity_bytes)) &&
            granularity_bytes != 0 && found->granularity_bytes % granularity_bytes == 0;
 }
 
-static void find_host(hr__cuda_virtual_memory *found, const hr__cuda_driver *driver,
-                      hr__cuda_device device)
+static void find_host(vw__cuda_virtual_memory *found, const vw__cuda_driver *driver,
+                      vw__cuda_device device)
 {
     int node = -1;
-    if (driver->cuDeviceGetAttribute(&node, HR__CUDA_NEAREST_HOST_NODE, device) ==
-            HR__CUDA_SUCCESS &&
+    if (driver->cuDeviceGetAttribute(&node, VW__CUDA_NEAREST_HOST_NODE, device) ==
+            VW__CUDA_SUCCESS &&
         node >= 0)
         found->has_host =
-            try_host(found, driver, device, (hr__cuda_location){HR__CUDA_LOCATION_HOST_NODE, node});
+            try_host(found, driver, device, (vw__cuda_location){VW__CUDA_LOCATION_HOST_NODE, node});
     if (!found->has_host)
         found->has_host =
-            try_host(found, driver, device, (hr__cuda_location){HR__CUDA_LOCATION_HOST, 0});
+            try_host(found, driver, device, (vw__cuda_location){VW__CUDA_LOCATION_HOST, 0});
 }
 
-void hr__cuda_find_virtual_memory(const hr__cuda_driver *driver, hr__cuda_device device,
-                                  hr__cuda_virtual_memory *out)
+void vw__cuda_find_virtual_memory(const vw__cuda_driver *driver, vw__cuda_device device,
+                                  vw__cuda_virtual_memory *out)
 {
     memset(out, 0, sizeof *out);
-    if (!hr__cuda_driver_has_virtual_memory(driver)) {
+    if (!vw__cuda_driver_has_virtual_memory(driver)) {
         snprintf(out->reason, sizeof out->reason, "the driver is too old for it");
         return;
     }
-    if (!has_attribute(driver, device, HR__CUDA_HAS_VIRTUAL_MEMORY)) {
+    if (!has_attribute(driver, device, VW__CUDA_HAS_VIRTUAL_MEMORY)) {
         snprintf(out->reason, sizeof out->reason, "the driver says so");
         return;
     }

@@ -8,28 +8,28 @@
  *
  * Memory asks for direct RDMA wherever that works: without it network cards take the way through
  * the host, many times slower, and a pool cannot know who will send its blocks. */
-#ifndef HR_DEVICE_CUDA_VIRTUAL_MEMORY_H
-#define HR_DEVICE_CUDA_VIRTUAL_MEMORY_H
+#ifndef VW_DEVICE_CUDA_VIRTUAL_MEMORY_H
+#define VW_DEVICE_CUDA_VIRTUAL_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h> /* size_t */
 
 #include "device/cuda_driver_load.h"
 
-typedef struct hr__cuda_virtual_memory {
+typedef struct vw__cuda_virtual_memory {
     bool is_usable;
     bool is_shareable; /* `shareable` works, and can be exported */
     bool has_host;     /* `on_host` works, and the device reaches it */
     size_t granularity_bytes;
-    hr__cuda_allocation plain;     /* what to ask for; with direct RDMA where it works */
-    hr__cuda_allocation shareable; /* the same, for other processes too */
-    hr__cuda_allocation on_host;   /* page-locked memory of the nearest node, or of any */
+    vw__cuda_allocation plain;     /* what to ask for; with direct RDMA where it works */
+    vw__cuda_allocation shareable; /* the same, for other processes too */
+    vw__cuda_allocation on_host;   /* page-locked memory of the nearest node, or of any */
     char reason[160];              /* why it is not usable; "" where it is */
-} hr__cuda_virtual_memory;
+} vw__cuda_virtual_memory;
 
-/* Tries it out on `device`, whose context is current. Leaves hr_last_error() alone. A device with
+/* Tries it out on `device`, whose context is current. Leaves vw_last_error() alone. A device with
  * no room for a granule is taken at its word, but for direct RDMA, which it then goes without. */
-void hr__cuda_find_virtual_memory(const hr__cuda_driver *driver, hr__cuda_device device,
-                                  hr__cuda_virtual_memory *out);
+void vw__cuda_find_virtual_memory(const vw__cuda_driver *driver, vw__cuda_device device,
+                                  vw__cuda_virtual_memory *out);
 
-#endif /* HR_DEVICE_CUDA_VIRTUAL_MEMORY_H */
+#endif /* VW_DEVICE_CUDA_VIRTUAL_MEMORY_H */

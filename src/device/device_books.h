@@ -1,7 +1,7 @@
 /* device_books.h - who holds what on a stand-in device, and the rules for holding it.
  *
  * The simulated and the host device keep the same books and refuse the same mistakes; they differ
- * only in what they do to real memory. That difference is hr__backing, a short table which the
+ * only in what they do to real memory. That difference is vw__backing, a short table which the
  * books call in the middle of an operation: after every check and after all host memory it needs
  * was found, before anything changes. So a backing that refuses leaves the books as they were.
  *
@@ -20,54 +20,54 @@
  *   - no two live ranges overlap; nor do two mappings
  *
  * No locks: the caller, device_common.c, has one. */
-#ifndef HR_DEVICE_DEVICE_BOOKS_H
-#define HR_DEVICE_DEVICE_BOOKS_H
+#ifndef VW_DEVICE_DEVICE_BOOKS_H
+#define VW_DEVICE_DEVICE_BOOKS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/address_map.h"
 #include "base/ordered_tree.h"
-#include "headroom/device.h"
+#include "vramwise/device.h"
 
 /* What a device does to real memory. Any function may be NULL: there is nothing to do then. */
-typedef struct hr__backing {
+typedef struct vw__backing {
     /* Chooses an address, which overlaps nothing that is live, and puts memory there. */
-    hr_status (*take)(void *context, uint64_t size_bytes, hr_device_ptr *out);
-    hr_status (*give_back)(void *context, hr_device_ptr address, uint64_t size_bytes);
-    hr_status (*reserve)(void *context, uint64_t size_bytes, hr_device_ptr *out);
-    hr_status (*unreserve)(void *context, hr_device_ptr address, uint64_t size_bytes);
+    vw_status (*take)(void *context, uint64_t size_bytes, vw_device_ptr *out);
+    vw_status (*give_back)(void *context, vw_device_ptr address, uint64_t size_bytes);
+    vw_status (*reserve)(void *context, uint64_t size_bytes, vw_device_ptr *out);
+    vw_status (*unreserve)(void *context, vw_device_ptr address, uint64_t size_bytes);
     /* `where` is the backing's own name for a handle's memory; the books only keep it. */
-    hr_status (*create)(void *context, uint64_t size_bytes, uint64_t *where);
+    vw_status (*create)(void *context, uint64_t size_bytes, uint64_t *where);
     /* The same for memory that other processes may have, and a file descriptor for it. NULL: there
      * is no such memory. */
-    hr_status (*create_shareable)(void *context, uint64_t size_bytes, uint64_t *where);
-    hr_status (*export_memory)(void *context, uint64_t where, int *file_descriptor);
-    hr_status (*import_memory)(void *context, int file_descriptor, uint64_t size_bytes,
+    vw_status (*create_shareable)(void *context, uint64_t size_bytes, uint64_t *where);
+    vw_status (*export_memory)(void *context, uint64_t where, int *file_descriptor);
+    vw_status (*import_memory)(void *context, int file_descriptor, uint64_t size_bytes,
                                uint64_t *where);
     void (*discard)(void *context, uint64_t where,
                     uint64_t size_bytes); /* nobody has it any more */
-    hr_status (*map)(void *context, hr_device_ptr address, uint64_t size_bytes, uint64_t where);
-    hr_status (*unmap)(void *context, hr_device_ptr address, uint64_t size_bytes);
-    hr_status (*set_access)(void *context, hr_device_ptr address, uint64_t size_bytes);
+    vw_status (*map)(void *context, vw_device_ptr address, uint64_t size_bytes, uint64_t where);
+    vw_status (*unmap)(void *context, vw_device_ptr address, uint64_t size_bytes);
+    vw_status (*set_access)(void *context, vw_device_ptr address, uint64_t size_bytes);
     void (*pin)(void *context, void *address, uint64_t size_bytes);
     void (*unpin)(void *context, void *address, uint64_t size_bytes);
     /* Where the host finds the bytes of a device address. NULL: there are none to find. */
-    void *(*bytes_at)(void *context, hr_device_ptr address);
+    void *(*bytes_at)(void *context, vw_device_ptr address);
     /* Ends the context itself, after everything above was ended. */
     void (*destroy)(void *context);
-} hr__backing;
+} vw__backing;
 
 /* Addresses that belong together. */
-typedef struct hr__range {
-    hr__tree_node node; /* first, so that a node is its range; also links unused records */
+typedef struct vw__range {
+    vw__tree_node node; /* first, so that a node is its range; also links unused records */
     uint64_t address;
     uint64_t size_bytes;
     uint32_t *granules;    /* owned; of a reservation, from its first mapping on: an entry each */
     uint64_t mapped_count; /* entries that are not 0 */
-} hr__range;
+} vw__range;
 
-typedef struct hr__handle_slot {
+typedef struct vw__handle_slot {
     uint64_t size_bytes;
     uint64_t where;      /* the backing's */
     uint32_t generation; /* the upper half of the handle's number */
@@ -77,10 +77,10 @@ typedef struct hr__handle_slot {
     bool is_shareable;
     bool is_imported; /* another's memory: no use of this device's */
     bool is_on_host;  /* the host's memory: likewise */
-} hr__handle_slot;
+} vw__handle_slot;
 
-typedef struct hr__books {
-    const hr__backing *backing; /* set at creation, then read-only, like the next four */
+typedef struct vw__books {
+    const vw__backing *backing; /* set at creation, then read-only, like the next four */
     void *backing_context;
     uint64_t granularity_bytes; /* a power of two */
     unsigned granularity_log2;
@@ -90,101 +90,101 @@ typedef struct hr__books {
     uint64_t in_use_bytes;
     uint64_t peak_use_bytes;
 
-    hr__address_map plain;        /* first address -> hr__range */
-    hr__tree_node *ordered_plain; /* the same ranges by address, once has_plain_order */
+    vw__address_map plain;        /* first address -> vw__range */
+    vw__tree_node *ordered_plain; /* the same ranges by address, once has_plain_order */
     bool has_plain_order;
-    hr__tree_node *reservations;   /* by address */
-    hr__range *latest_reservation; /* the one last used: most calls stay within one; may be NULL */
-    hr__tree_node *pinned;         /* host memory from host_take(), by address */
-    hr__tree_node *registered;     /* host memory from host_register(), by address */
-    hr__range *unused_ranges;      /* linked through node.left */
+    vw__tree_node *reservations;   /* by address */
+    vw__range *latest_reservation; /* the one last used: most calls stay within one; may be NULL */
+    vw__tree_node *pinned;         /* host memory from host_take(), by address */
+    vw__tree_node *registered;     /* host memory from host_register(), by address */
+    vw__range *unused_ranges;      /* linked through node.left */
     struct range_chunk *chunks;    /* where range records live; owned */
 
-    hr__handle_slot *handles; /* owned */
+    vw__handle_slot *handles; /* owned */
     uint32_t handle_capacity;
     uint32_t handle_count;      /* slots ever used */
     uint32_t first_free_handle; /* index + 1; 0 = none */
     bool has_host_handles;      /* one was created on the host some time */
-} hr__books;
+} vw__books;
 
 /* `granularity_bytes` is a power of two. Takes no memory. */
-void hr__books_init(hr__books *books, const hr__backing *backing, void *backing_context,
+void vw__books_init(vw__books *books, const vw__backing *backing, void *backing_context,
                     uint64_t capacity_bytes, uint64_t granularity_bytes, bool has_virtual_memory);
 
 /* Gives everything that is still held back to the backing. */
-void hr__books_deinit(hr__books *books);
+void vw__books_deinit(vw__books *books);
 
 /* The live plain range or reservation that shares an address with the `size_bytes` from `address`,
  * the highest where there are several; NULL where there is none. Knows plain ranges only after
- * hr__books_keep_plain_order(). */
-const hr__range *hr__books_overlap(const hr__books *books, uint64_t address, uint64_t size_bytes);
+ * vw__books_keep_plain_order(). */
+const vw__range *vw__books_overlap(const vw__books *books, uint64_t address, uint64_t size_bytes);
 
 /* From now on plain ranges are kept in the order of their addresses too, which costs a tree
  * operation each time. Devices that only make up addresses never need it, as long as nobody looks
  * for bytes in their plain memory. Cannot fail. */
-void hr__books_keep_plain_order(hr__books *books);
+void vw__books_keep_plain_order(vw__books *books);
 
 /* May the bytes be touched: inside one plain range, or inside mappings with access? `what` names
  * the call in the refusal. The first question about anything but a reservation's bytes begins the
  * plain order. */
-hr_status hr__books_check_bytes(hr__books *books, const char *what, uint64_t address,
+vw_status vw__books_check_bytes(vw__books *books, const char *what, uint64_t address,
                                 uint64_t size_bytes);
 
 /* ---- shared by the two halves, device_books.c and device_books_virtual.c --------------------- */
 
-static inline bool hr__range_before(const hr__tree_node *a, const hr__tree_node *b)
+static inline bool vw__range_before(const vw__tree_node *a, const vw__tree_node *b)
 {
-    return ((const hr__range *)a)->address < ((const hr__range *)b)->address;
+    return ((const vw__range *)a)->address < ((const vw__range *)b)->address;
 }
 
 /* The range of `tree` that holds `address`, or NULL. */
-hr__range *hr__range_holding(hr__tree_node *tree, uint64_t address);
+vw__range *vw__range_holding(vw__tree_node *tree, uint64_t address);
 
 /* A record for a range that is about to exist, and the end of one. The first needs host memory
  * once in a while: NULL without. */
-hr__range *hr__books_new_range(hr__books *books);
-void hr__books_drop_range(hr__books *books, hr__range *range);
+vw__range *vw__books_new_range(vw__books *books);
+void vw__books_drop_range(vw__books *books, vw__range *range);
 
-/* Is there room on the device? HR_ERR_OUT_OF_MEMORY with the numbers where not. */
-hr_status hr__books_check_room(const hr__books *books, const char *what, uint64_t size_bytes);
+/* Is there room on the device? VW_ERR_OUT_OF_MEMORY with the numbers where not. */
+vw_status vw__books_check_room(const vw__books *books, const char *what, uint64_t size_bytes);
 
 /* Counts what was just taken. */
-static inline void hr__books_add_use(hr__books *books, uint64_t size_bytes)
+static inline void vw__books_add_use(vw__books *books, uint64_t size_bytes)
 {
     books->in_use_bytes += size_bytes;
     if (books->in_use_bytes > books->peak_use_bytes)
         books->peak_use_bytes = books->in_use_bytes;
 }
 
-void hr__books_deinit_virtual(hr__books *books);
+void vw__books_deinit_virtual(vw__books *books);
 
 /* Is memory of the host mapped somewhere in the range? */
-bool hr__books_is_on_host(hr__books *books, uint64_t address, uint64_t size_bytes);
+bool vw__books_is_on_host(vw__books *books, uint64_t address, uint64_t size_bytes);
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 /* The calls of the device table, with its contract. `*handle_count` is the number of mappings a
  * range covers, `*size_bytes` what a number or an address stood for. */
-hr_status hr__books_take(hr__books *books, uint64_t size_bytes, hr_device_ptr *out);
-hr_status hr__books_give_back(hr__books *books, hr_device_ptr address, uint64_t *size_bytes);
-hr_status hr__books_reserve(hr__books *books, uint64_t size_bytes, hr_device_ptr *out);
-hr_status hr__books_unreserve(hr__books *books, hr_device_ptr address, uint64_t size_bytes);
-hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out);
-hr_status hr__books_create_shareable(hr__books *books, uint64_t size_bytes, hr_handle *out);
-hr_status hr__books_create_on_host(hr__books *books, uint64_t size_bytes, hr_handle *out);
-hr_status hr__books_export_handle(hr__books *books, hr_handle handle, int *file_descriptor);
-hr_status hr__books_import_handle(hr__books *books, int file_descriptor, uint64_t size_bytes,
-                                  hr_handle *out);
-hr_status hr__books_release(hr__books *books, hr_handle handle, uint64_t *size_bytes);
-hr_status hr__books_map(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
-                        hr_handle handle);
-hr_status hr__books_unmap(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
+vw_status vw__books_take(vw__books *books, uint64_t size_bytes, vw_device_ptr *out);
+vw_status vw__books_give_back(vw__books *books, vw_device_ptr address, uint64_t *size_bytes);
+vw_status vw__books_reserve(vw__books *books, uint64_t size_bytes, vw_device_ptr *out);
+vw_status vw__books_unreserve(vw__books *books, vw_device_ptr address, uint64_t size_bytes);
+vw_status vw__books_create(vw__books *books, uint64_t size_bytes, vw_handle *out);
+vw_status vw__books_create_shareable(vw__books *books, uint64_t size_bytes, vw_handle *out);
+vw_status vw__books_create_on_host(vw__books *books, uint64_t size_bytes, vw_handle *out);
+vw_status vw__books_export_handle(vw__books *books, vw_handle handle, int *file_descriptor);
+vw_status vw__books_import_handle(vw__books *books, int file_descriptor, uint64_t size_bytes,
+                                  vw_handle *out);
+vw_status vw__books_release(vw__books *books, vw_handle handle, uint64_t *size_bytes);
+vw_status vw__books_map(vw__books *books, vw_device_ptr address, uint64_t size_bytes,
+                        vw_handle handle);
+vw_status vw__books_unmap(vw__books *books, vw_device_ptr address, uint64_t size_bytes,
                           uint64_t *handle_count);
-hr_status hr__books_set_access(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
+vw_status vw__books_set_access(vw__books *books, vw_device_ptr address, uint64_t size_bytes,
                                uint64_t *handle_count);
-hr_status hr__books_host_take(hr__books *books, uint64_t size_bytes, void **out);
-hr_status hr__books_host_give_back(hr__books *books, void *address, uint64_t *size_bytes);
-hr_status hr__books_host_register(hr__books *books, void *address, uint64_t size_bytes);
-hr_status hr__books_host_unregister(hr__books *books, void *address, uint64_t *size_bytes);
+vw_status vw__books_host_take(vw__books *books, uint64_t size_bytes, void **out);
+vw_status vw__books_host_give_back(vw__books *books, void *address, uint64_t *size_bytes);
+vw_status vw__books_host_register(vw__books *books, void *address, uint64_t size_bytes);
+vw_status vw__books_host_unregister(vw__books *books, void *address, uint64_t *size_bytes);
 
-#endif /* HR_DEVICE_DEVICE_BOOKS_H */
+#endif /* VW_DEVICE_DEVICE_BOOKS_H */

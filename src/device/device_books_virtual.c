@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__narrow_size, hr__add_u64 */
+#include "base/checked_math.h" /* vw__narrow_size, vw__add_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -23,123 +23,123 @@
 
 enum { FIRST_HANDLE_CAPACITY = 64 };
 
-static hr_status check_support(const hr__books *books, const char *what)
+static vw_status check_support(const vw__books *books, const char *what)
 {
     if (books->has_virtual_memory)
-        return HR_OK;
-    return hr__fail(HR_ERR_UNSUPPORTED, "%s: this device has no virtual memory", what);
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED, "%s: this device has no virtual memory", what);
 }
 
-static bool is_granular(const hr__books *books, uint64_t value)
+static bool is_granular(const vw__books *books, uint64_t value)
 {
     return (value & (books->granularity_bytes - 1)) == 0;
 }
 
-static hr_status check_size(const hr__books *books, const char *what, uint64_t size_bytes)
+static vw_status check_size(const vw__books *books, const char *what, uint64_t size_bytes)
 {
     if (size_bytes != 0 && is_granular(books, size_bytes))
-        return HR_OK;
-    return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return VW_OK;
+    return vw__fail(VW_ERR_INVALID_ARGUMENT,
                     "%s of %" PRIu64 " bytes: a multiple of %" PRIu64 " bytes is expected", what,
                     size_bytes, books->granularity_bytes);
 }
 
 /* ---- reservations ---------------------------------------------------------------------------- */
 
-static hr__range *reservation_holding(hr__books *books, uint64_t address)
+static vw__range *reservation_holding(vw__books *books, uint64_t address)
 {
-    hr__range *latest = books->latest_reservation;
+    vw__range *latest = books->latest_reservation;
     if (latest != NULL && address - latest->address < latest->size_bytes)
         return latest;
-    hr__range *found = hr__range_holding(books->reservations, address);
+    vw__range *found = vw__range_holding(books->reservations, address);
     if (found != NULL)
         books->latest_reservation = found;
     return found;
 }
 
-hr_status hr__books_reserve(hr__books *books, uint64_t size_bytes, hr_device_ptr *out)
+vw_status vw__books_reserve(vw__books *books, uint64_t size_bytes, vw_device_ptr *out)
 {
-    HR__TRY(check_support(books, "reserve"));
-    HR__TRY(check_size(books, "reserve", size_bytes));
-    hr__range *range = hr__books_new_range(books);
+    VW__TRY(check_support(books, "reserve"));
+    VW__TRY(check_size(books, "reserve", size_bytes));
+    vw__range *range = vw__books_new_range(books);
     if (range == NULL)
-        return hr__fail_host_memory(sizeof *range, "the books of a device");
-    hr_status status = books->backing->reserve(books->backing_context, size_bytes, &range->address);
-    if (status != HR_OK) {
-        hr__books_drop_range(books, range);
+        return vw__fail_host_memory(sizeof *range, "the books of a device");
+    vw_status status = books->backing->reserve(books->backing_context, size_bytes, &range->address);
+    if (status != VW_OK) {
+        vw__books_drop_range(books, range);
         return status;
     }
     range->size_bytes = size_bytes;
-    hr__tree_insert(&books->reservations, &range->node, hr__range_before);
+    vw__tree_insert(&books->reservations, &range->node, vw__range_before);
     *out = range->address;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__books_unreserve(hr__books *books, hr_device_ptr address, uint64_t size_bytes)
+vw_status vw__books_unreserve(vw__books *books, vw_device_ptr address, uint64_t size_bytes)
 {
-    HR__TRY(check_support(books, "unreserve"));
-    hr__range *range = reservation_holding(books, address);
+    VW__TRY(check_support(books, "unreserve"));
+    vw__range *range = reservation_holding(books, address);
     if (range == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "unreserve of %#" PRIx64 ": the start of a reservation is expected",
                         address);
     if (range->address != address || range->size_bytes != size_bytes)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "unreserve of %" PRIu64 " bytes at %#" PRIx64 ": the whole reservation is "
                         "expected, %" PRIu64 " bytes at %#" PRIx64,
                         size_bytes, address, range->size_bytes, range->address);
     if (range->mapped_count != 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "unreserve of %#" PRIx64 ": %" PRIu64 " bytes are still mapped in it",
                         address, range->mapped_count << books->granularity_log2);
     if (books->backing->unreserve != NULL)
-        HR__TRY(books->backing->unreserve(books->backing_context, address, size_bytes));
+        VW__TRY(books->backing->unreserve(books->backing_context, address, size_bytes));
     if (books->latest_reservation == range)
         books->latest_reservation = NULL;
-    hr__tree_remove(&books->reservations, &range->node);
-    hr__host_free(range->granules);
-    hr__books_drop_range(books, range);
-    return HR_OK;
+    vw__tree_remove(&books->reservations, &range->node);
+    vw__host_free(range->granules);
+    vw__books_drop_range(books, range);
+    return VW_OK;
 }
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-static hr_handle number_of(uint32_t slot, uint32_t generation)
+static vw_handle number_of(uint32_t slot, uint32_t generation)
 {
     return (uint64_t)generation << 32 | (slot + 1);
 }
 
 /* The slot of a handle that was created and not released, or NULL. */
-static hr__handle_slot *held_handle(hr__books *books, hr_handle handle)
+static vw__handle_slot *held_handle(vw__books *books, vw_handle handle)
 {
     uint64_t slot = (handle & UINT32_MAX) - 1; /* a handle of 0 wraps, and is past every count */
     if (slot >= books->handle_count)
         return NULL;
-    hr__handle_slot *found = &books->handles[slot];
+    vw__handle_slot *found = &books->handles[slot];
     return found->is_held && found->generation == handle >> 32 ? found : NULL;
 }
 
 /* Makes sure that there is a slot to use. */
-static hr_status find_free_slot(hr__books *books)
+static vw_status find_free_slot(vw__books *books)
 {
     if (books->first_free_handle != 0 || books->handle_count < books->handle_capacity)
-        return HR_OK;
+        return VW_OK;
     uint64_t wanted = books->handle_capacity != 0 ? (uint64_t)books->handle_capacity * 2
                                                   : (uint64_t)FIRST_HANDLE_CAPACITY;
     if (wanted >= ENTRY_SLOT_MASK)
-        return hr__fail(HR_ERR_DEVICE, "create: %" PRIu32 " handles are all there can be",
+        return vw__fail(VW_ERR_DEVICE, "create: %" PRIu32 " handles are all there can be",
                         books->handle_capacity);
     size_t size_bytes = (size_t)wanted * sizeof *books->handles;
-    hr__handle_slot *grown = hr__host_realloc(books->handles, size_bytes);
+    vw__handle_slot *grown = vw__host_realloc(books->handles, size_bytes);
     if (grown == NULL)
-        return hr__fail_host_memory(size_bytes, "the handles of a device");
+        return vw__fail_host_memory(size_bytes, "the handles of a device");
     books->handles = grown;
     books->handle_capacity = (uint32_t)wanted;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* There is a free slot. */
-static hr_handle file_handle(hr__books *books, hr__handle_slot handle)
+static vw_handle file_handle(vw__books *books, vw__handle_slot handle)
 {
     uint32_t slot;
     if (books->first_free_handle != 0) {
@@ -154,92 +154,92 @@ static hr_handle file_handle(hr__books *books, hr__handle_slot handle)
 }
 
 /* `make` is what the backing does for it, or NULL. */
-static hr_status create_handle(hr__books *books, uint64_t size_bytes,
-                               hr_status (*make)(void *, uint64_t, uint64_t *), bool is_shareable,
-                               hr_handle *out)
+static vw_status create_handle(vw__books *books, uint64_t size_bytes,
+                               vw_status (*make)(void *, uint64_t, uint64_t *), bool is_shareable,
+                               vw_handle *out)
 {
-    HR__TRY(check_size(books, "create", size_bytes));
-    HR__TRY(hr__books_check_room(books, "create", size_bytes));
-    HR__TRY(find_free_slot(books));
+    VW__TRY(check_size(books, "create", size_bytes));
+    VW__TRY(vw__books_check_room(books, "create", size_bytes));
+    VW__TRY(find_free_slot(books));
     uint64_t where = 0;
     if (make != NULL)
-        HR__TRY(make(books->backing_context, size_bytes, &where));
-    *out = file_handle(books, (hr__handle_slot){.size_bytes = size_bytes,
+        VW__TRY(make(books->backing_context, size_bytes, &where));
+    *out = file_handle(books, (vw__handle_slot){.size_bytes = size_bytes,
                                                 .where = where,
                                                 .is_held = true,
                                                 .is_shareable = is_shareable});
-    hr__books_add_use(books, size_bytes);
-    return HR_OK;
+    vw__books_add_use(books, size_bytes);
+    return VW_OK;
 }
 
-hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out)
+vw_status vw__books_create(vw__books *books, uint64_t size_bytes, vw_handle *out)
 {
-    HR__TRY(check_support(books, "create"));
+    VW__TRY(check_support(books, "create"));
     return create_handle(books, size_bytes, books->backing->create, false, out);
 }
 
 /* What is refused for lack of room is refused by the backing: the host's room is not the device's.
  */
-hr_status hr__books_create_on_host(hr__books *books, uint64_t size_bytes, hr_handle *out)
+vw_status vw__books_create_on_host(vw__books *books, uint64_t size_bytes, vw_handle *out)
 {
     uint64_t where = 0;
-    HR__TRY(check_support(books, "create_on_host"));
-    HR__TRY(check_size(books, "create_on_host", size_bytes));
-    HR__TRY(find_free_slot(books));
+    VW__TRY(check_support(books, "create_on_host"));
+    VW__TRY(check_size(books, "create_on_host", size_bytes));
+    VW__TRY(find_free_slot(books));
     if (books->backing->create != NULL)
-        HR__TRY(books->backing->create(books->backing_context, size_bytes, &where));
+        VW__TRY(books->backing->create(books->backing_context, size_bytes, &where));
     *out = file_handle(
-        books, (hr__handle_slot){
+        books, (vw__handle_slot){
                    .size_bytes = size_bytes, .where = where, .is_held = true, .is_on_host = true});
     books->has_host_handles = true;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check_sharing(const hr__books *books, const char *what)
+static vw_status check_sharing(const vw__books *books, const char *what)
 {
-    HR__TRY(check_support(books, what));
+    VW__TRY(check_support(books, what));
     if (books->backing->create_shareable != NULL)
-        return HR_OK;
-    return hr__fail(HR_ERR_UNSUPPORTED, "%s: this device has no shareable handles", what);
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED, "%s: this device has no shareable handles", what);
 }
 
-hr_status hr__books_create_shareable(hr__books *books, uint64_t size_bytes, hr_handle *out)
+vw_status vw__books_create_shareable(vw__books *books, uint64_t size_bytes, vw_handle *out)
 {
-    HR__TRY(check_sharing(books, "create_shareable"));
+    VW__TRY(check_sharing(books, "create_shareable"));
     return create_handle(books, size_bytes, books->backing->create_shareable, true, out);
 }
 
-hr_status hr__books_export_handle(hr__books *books, hr_handle handle, int *file_descriptor)
+vw_status vw__books_export_handle(vw__books *books, vw_handle handle, int *file_descriptor)
 {
-    HR__TRY(check_sharing(books, "export_handle"));
-    const hr__handle_slot *held = held_handle(books, handle);
+    VW__TRY(check_sharing(books, "export_handle"));
+    const vw__handle_slot *held = held_handle(books, handle);
     if (held == NULL || !held->is_shareable)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "export_handle of handle %#" PRIx64
                         ": one from create_shareable that was not yet released is expected",
                         handle);
     return books->backing->export_memory(books->backing_context, held->where, file_descriptor);
 }
 
-hr_status hr__books_import_handle(hr__books *books, int file_descriptor, uint64_t size_bytes,
-                                  hr_handle *out)
+vw_status vw__books_import_handle(vw__books *books, int file_descriptor, uint64_t size_bytes,
+                                  vw_handle *out)
 {
     uint64_t where = 0;
-    HR__TRY(check_sharing(books, "import_handle"));
-    HR__TRY(check_size(books, "import_handle", size_bytes));
-    HR__TRY(find_free_slot(books));
-    HR__TRY(
+    VW__TRY(check_sharing(books, "import_handle"));
+    VW__TRY(check_size(books, "import_handle", size_bytes));
+    VW__TRY(find_free_slot(books));
+    VW__TRY(
         books->backing->import_memory(books->backing_context, file_descriptor, size_bytes, &where));
-    *out = file_handle(books, (hr__handle_slot){.size_bytes = size_bytes,
+    *out = file_handle(books, (vw__handle_slot){.size_bytes = size_bytes,
                                                 .where = where,
                                                 .is_held = true,
                                                 .is_shareable = true,
                                                 .is_imported = true});
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Neither held nor mapped: the memory goes. */
-static void end_handle(hr__books *books, hr__handle_slot *handle)
+static void end_handle(vw__books *books, vw__handle_slot *handle)
 {
     if (!handle->is_imported && !handle->is_on_host)
         books->in_use_bytes -= handle->size_bytes;
@@ -249,12 +249,12 @@ static void end_handle(hr__books *books, hr__handle_slot *handle)
     books->first_free_handle = (uint32_t)(handle - books->handles) + 1;
 }
 
-hr_status hr__books_release(hr__books *books, hr_handle handle, uint64_t *size_bytes)
+vw_status vw__books_release(vw__books *books, vw_handle handle, uint64_t *size_bytes)
 {
-    HR__TRY(check_support(books, "release"));
-    hr__handle_slot *held = held_handle(books, handle);
+    VW__TRY(check_support(books, "release"));
+    vw__handle_slot *held = held_handle(books, handle);
     if (held == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "release of handle %#" PRIx64
                         ": one that was created and not yet released is expected",
                         handle);
@@ -262,102 +262,102 @@ hr_status hr__books_release(hr__books *books, hr_handle handle, uint64_t *size_b
     held->is_held = false;
     if (held->mapping_count == 0)
         end_handle(books, held);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
 /* The part of a reservation that a call is about. */
 typedef struct span {
-    hr__range *reservation;
+    vw__range *reservation;
     uint64_t first; /* granule in the reservation */
     uint64_t count;
 } span;
 
-static hr_status find_span(hr__books *books, const char *what, uint64_t address,
+static vw_status find_span(vw__books *books, const char *what, uint64_t address,
                            uint64_t size_bytes, span *out)
 {
-    HR__TRY(check_size(books, what, size_bytes));
+    VW__TRY(check_size(books, what, size_bytes));
     if (!is_granular(books, address))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%s at %#" PRIx64 ": an address that is a multiple of %" PRIu64
                         " is expected",
                         what, address, books->granularity_bytes);
-    hr__range *range = reservation_holding(books, address);
+    vw__range *range = reservation_holding(books, address);
     if (range == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s at %#" PRIx64 ": no reservation holds it",
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s at %#" PRIx64 ": no reservation holds it",
                         what, address);
     uint64_t offset = address - range->address;
     if (size_bytes > range->size_bytes - offset)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%s of %" PRIu64 " bytes at %#" PRIx64
                         ": the reservation ends at %#" PRIx64,
                         what, size_bytes, address, range->address + range->size_bytes);
     *out = (span){range, offset >> books->granularity_log2, size_bytes >> books->granularity_log2};
-    return HR_OK;
+    return VW_OK;
 }
 
-static uint64_t address_of(const hr__books *books, const span *at, uint64_t granule)
+static uint64_t address_of(const vw__books *books, const span *at, uint64_t granule)
 {
     return at->reservation->address + (granule << books->granularity_log2);
 }
 
-static hr_status make_entries(const hr__books *books, hr__range *reservation)
+static vw_status make_entries(const vw__books *books, vw__range *reservation)
 {
     if (reservation->granules != NULL)
-        return HR_OK;
+        return VW_OK;
     uint64_t count = reservation->size_bytes >> books->granularity_log2;
     size_t entry_count;
-    if (hr__narrow_size(count, &entry_count))
-        reservation->granules = hr__host_alloc_zeroed(entry_count, sizeof *reservation->granules);
+    if (vw__narrow_size(count, &entry_count))
+        reservation->granules = vw__host_alloc_zeroed(entry_count, sizeof *reservation->granules);
     if (reservation->granules == NULL)
-        return hr__fail_host_memory(count * sizeof *reservation->granules,
+        return vw__fail_host_memory(count * sizeof *reservation->granules,
                                     "the pages of a reservation");
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__books_map(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
-                        hr_handle handle)
+vw_status vw__books_map(vw__books *books, vw_device_ptr address, uint64_t size_bytes,
+                        vw_handle handle)
 {
-    HR__TRY(check_support(books, "map"));
+    VW__TRY(check_support(books, "map"));
     span at;
-    HR__TRY(find_span(books, "map", address, size_bytes, &at));
-    hr__handle_slot *held = held_handle(books, handle);
+    VW__TRY(find_span(books, "map", address, size_bytes, &at));
+    vw__handle_slot *held = held_handle(books, handle);
     if (held == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "map at %#" PRIx64 ": handle %#" PRIx64
                         " was never created or is released already",
                         address, handle);
     if (held->size_bytes != size_bytes)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "map of %" PRIu64 " bytes at %#" PRIx64 ": the whole handle is expected, "
                         "%" PRIu64 " bytes",
                         size_bytes, address, held->size_bytes);
-    HR__TRY(make_entries(books, at.reservation));
+    VW__TRY(make_entries(books, at.reservation));
     uint32_t *entries = at.reservation->granules;
     for (uint64_t i = at.first; i < at.first + at.count; i++) {
         if (entries[i] != 0)
-            return hr__fail(HR_ERR_INVALID_ARGUMENT,
+            return vw__fail(VW_ERR_INVALID_ARGUMENT,
                             "map of %" PRIu64 " bytes at %#" PRIx64
                             ": something is mapped at %#" PRIx64,
                             size_bytes, address, address_of(books, &at, i));
     }
     if (books->backing->map != NULL)
-        HR__TRY(books->backing->map(books->backing_context, address, size_bytes, held->where));
+        VW__TRY(books->backing->map(books->backing_context, address, size_bytes, held->where));
     uint32_t entry = (uint32_t)(held - books->handles) + 1;
     for (uint64_t i = at.first; i < at.first + at.count; i++)
         entries[i] = entry;
     entries[at.first] |= ENTRY_IS_FIRST;
     held->mapping_count++;
     at.reservation->mapped_count += at.count;
-    return HR_OK;
+    return VW_OK;
 }
 
-bool hr__books_is_on_host(hr__books *books, uint64_t address, uint64_t size_bytes)
+bool vw__books_is_on_host(vw__books *books, uint64_t address, uint64_t size_bytes)
 {
     if (!books->has_host_handles)
         return false;
-    const hr__range *range = reservation_holding(books, address);
+    const vw__range *range = reservation_holding(books, address);
     if (range == NULL || range->granules == NULL || size_bytes == 0)
         return false;
     uint64_t first = (address - range->address) >> books->granularity_log2;
@@ -376,18 +376,18 @@ bool hr__books_is_on_host(hr__books *books, uint64_t address, uint64_t size_byte
 
 /* Finds the span and holds it against the rule that unmap() and set_access() share: everything in
  * it is mapped, and no mapping reaches beyond it. Counts the mappings. */
-static hr_status find_whole_mappings(hr__books *books, const char *what, uint64_t address,
+static vw_status find_whole_mappings(vw__books *books, const char *what, uint64_t address,
                                      uint64_t size_bytes, span *out, uint64_t *mapping_count)
 {
     span at;
-    HR__TRY(check_support(books, what));
-    HR__TRY(find_span(books, what, address, size_bytes, &at));
+    VW__TRY(check_support(books, what));
+    VW__TRY(find_span(books, what, address, size_bytes, &at));
     const uint32_t *entries = at.reservation->granules;
     uint64_t end = at.first + at.count;
     uint64_t count = 0;
     for (uint64_t i = at.first; i < end; i++) {
         if (entries == NULL || entries[i] == 0)
-            return hr__fail(HR_ERR_INVALID_ARGUMENT,
+            return vw__fail(VW_ERR_INVALID_ARGUMENT,
                             "%s of %" PRIu64 " bytes at %#" PRIx64
                             ": nothing is mapped at %#" PRIx64,
                             what, size_bytes, address, address_of(books, &at, i));
@@ -397,27 +397,27 @@ static hr_status find_whole_mappings(hr__books *books, const char *what, uint64_
     bool begins_inside = (entries[at.first] & ENTRY_IS_FIRST) == 0;
     bool ends_inside = !is_last && entries[end] != 0 && (entries[end] & ENTRY_IS_FIRST) == 0;
     if (begins_inside || ends_inside)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%s of %" PRIu64 " bytes at %#" PRIx64
                         ": whole mappings are expected, one reaches across %#" PRIx64,
                         what, size_bytes, address,
                         begins_inside ? address : address_of(books, &at, end));
     *out = at;
     *mapping_count = count;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__books_unmap(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
+vw_status vw__books_unmap(vw__books *books, vw_device_ptr address, uint64_t size_bytes,
                           uint64_t *handle_count)
 {
     span at;
-    HR__TRY(find_whole_mappings(books, "unmap", address, size_bytes, &at, handle_count));
+    VW__TRY(find_whole_mappings(books, "unmap", address, size_bytes, &at, handle_count));
     if (books->backing->unmap != NULL)
-        HR__TRY(books->backing->unmap(books->backing_context, address, size_bytes));
+        VW__TRY(books->backing->unmap(books->backing_context, address, size_bytes));
     uint32_t *entries = at.reservation->granules;
     for (uint64_t i = at.first; i < at.first + at.count; i++) {
         if ((entries[i] & ENTRY_IS_FIRST) != 0) {
-            hr__handle_slot *handle = &books->handles[(entries[i] & ENTRY_SLOT_MASK) - 1];
+            vw__handle_slot *handle = &books->handles[(entries[i] & ENTRY_SLOT_MASK) - 1];
             handle->mapping_count--;
             if (handle->mapping_count == 0 && !handle->is_held)
                 end_handle(books, handle);
@@ -425,84 +425,84 @@ hr_status hr__books_unmap(hr__books *books, hr_device_ptr address, uint64_t size
         entries[i] = 0;
     }
     at.reservation->mapped_count -= at.count;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__books_set_access(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
+vw_status vw__books_set_access(vw__books *books, vw_device_ptr address, uint64_t size_bytes,
                                uint64_t *handle_count)
 {
     span at;
-    HR__TRY(find_whole_mappings(books, "set_access", address, size_bytes, &at, handle_count));
+    VW__TRY(find_whole_mappings(books, "set_access", address, size_bytes, &at, handle_count));
     if (books->backing->set_access != NULL)
-        HR__TRY(books->backing->set_access(books->backing_context, address, size_bytes));
+        VW__TRY(books->backing->set_access(books->backing_context, address, size_bytes));
     for (uint64_t i = at.first; i < at.first + at.count; i++)
         at.reservation->granules[i] |= ENTRY_HAS_ACCESS;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-hr_status hr__books_check_bytes(hr__books *books, const char *what, uint64_t address,
+vw_status vw__books_check_bytes(vw__books *books, const char *what, uint64_t address,
                                 uint64_t size_bytes)
 {
     uint64_t end;
-    if (size_bytes == 0 || !hr__add_u64(address, size_bytes, &end))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+    if (size_bytes == 0 || !vw__add_u64(address, size_bytes, &end))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%s of %" PRIu64 " bytes at %#" PRIx64 ": a size is expected that leads "
                         "to an address",
                         what, size_bytes, address);
-    const hr__range *range = reservation_holding(books, address);
+    const vw__range *range = reservation_holding(books, address);
     bool is_plain = range == NULL;
     if (is_plain) {
-        hr__books_keep_plain_order(books);
-        range = hr__range_holding(books->ordered_plain, address);
+        vw__books_keep_plain_order(books);
+        range = vw__range_holding(books->ordered_plain, address);
     }
     if (range == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s at %#" PRIx64 ": no memory of this device",
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s at %#" PRIx64 ": no memory of this device",
                         what, address);
     if (end > range->address + range->size_bytes)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%s of %" PRIu64 " bytes at %#" PRIx64 ": the memory ends at %#" PRIx64,
                         what, size_bytes, address, range->address + range->size_bytes);
     if (is_plain)
-        return HR_OK;
+        return VW_OK;
     uint64_t last = (end - 1 - range->address) >> books->granularity_log2;
     for (uint64_t i = (address - range->address) >> books->granularity_log2; i <= last; i++) {
         uint32_t entry = range->granules != NULL ? range->granules[i] : 0;
         if ((entry & ENTRY_HAS_ACCESS) == 0)
-            return hr__fail(HR_ERR_INVALID_ARGUMENT,
+            return vw__fail(VW_ERR_INVALID_ARGUMENT,
                             "%s of %" PRIu64 " bytes at %#" PRIx64 ": %s at %#" PRIx64, what,
                             size_bytes, address,
                             entry == 0 ? "nothing is mapped" : "the mapping has no access",
                             range->address + (i << books->granularity_log2));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* After the reservations: then nothing is mapped, and each live handle ends once. */
-static void discard_handles(hr__books *books)
+static void discard_handles(vw__books *books)
 {
     if (books->backing->discard == NULL)
         return;
     for (uint32_t i = 0; i < books->handle_count; i++) {
-        const hr__handle_slot *handle = &books->handles[i];
+        const vw__handle_slot *handle = &books->handles[i];
         if (handle->is_held || handle->mapping_count != 0)
             books->backing->discard(books->backing_context, handle->where, handle->size_bytes);
     }
 }
 
-void hr__books_deinit_virtual(hr__books *books)
+void vw__books_deinit_virtual(vw__books *books)
 {
     while (books->reservations != NULL) {
-        hr__range *range = (hr__range *)hr__tree_first(books->reservations);
+        vw__range *range = (vw__range *)vw__tree_first(books->reservations);
         if (books->backing->unreserve != NULL)
             (void)books->backing->unreserve(books->backing_context, range->address,
                                             range->size_bytes);
-        hr__tree_remove(&books->reservations, &range->node);
-        hr__host_free(range->granules);
+        vw__tree_remove(&books->reservations, &range->node);
+        vw__host_free(range->granules);
     }
     discard_handles(books);
-    hr__host_free(books->handles);
+    vw__host_free(books->handles);
 }

@@ -14,506 +14,506 @@
 #include <string.h>
 #include <unistd.h> /* getpid */
 
-#include "base/checked_math.h" /* hr__narrow_size */
+#include "base/checked_math.h" /* vw__narrow_size */
 #include "base/error.h"
 #include "base/host_memory.h"
 
 #define BYTES_PER_GIB_LOG2 30
 #define GIB_MASK ((UINT64_C(1) << BYTES_PER_GIB_LOG2) - 1)
 
-static const char *const call_names[HR_DEVICE_CALL_KINDS] = {
-#define CALL_NAME(upper, lower) [HR_DEVICE_CALL_##upper] = #lower,
-    HR_DEVICE_CALL_LIST(CALL_NAME)
+static const char *const call_names[VW_DEVICE_CALL_KINDS] = {
+#define CALL_NAME(upper, lower) [VW_DEVICE_CALL_##upper] = #lower,
+    VW_DEVICE_CALL_LIST(CALL_NAME)
 #undef CALL_NAME
 };
 
 /* ---- around each call ------------------------------------------------------------------------ */
 
-__attribute__((cold)) static hr_status lost(const char *what)
+__attribute__((cold)) static vw_status lost(const char *what)
 {
-    return hr__fail(HR_ERR_DEVICE, "%s: the device is lost", what);
+    return vw__fail(VW_ERR_DEVICE, "%s: the device is lost", what);
 }
 
-__attribute__((cold)) static hr_status follow_script(hr__stand_in *device, hr_device_call kind)
+__attribute__((cold)) static vw_status follow_script(vw__stand_in *device, vw_device_call kind)
 {
     if (device->is_lost)
         return lost(call_names[kind]);
     if (--device->calls_until_failure != 0)
-        return HR_OK;
-    if (device->failure_status == HR_ERR_NOT_READY)
-        return HR_ERR_NOT_READY; /* no failure: hr_last_error() stays */
-    return hr__fail(device->failure_status, "call %" PRIu64 " (%s) failed as scripted",
+        return VW_OK;
+    if (device->failure_status == VW_ERR_NOT_READY)
+        return VW_ERR_NOT_READY; /* no failure: vw_last_error() stays */
+    return vw__fail(device->failure_status, "call %" PRIu64 " (%s) failed as scripted",
                     device->failure_order, call_names[kind]);
 }
 
-static inline hr_status begin(hr__stand_in *device, hr_device_call kind)
+static inline vw_status begin(vw__stand_in *device, vw_device_call kind)
 {
     device->calls.count[kind]++;
     if (__builtin_expect(device->is_lost || device->calls_until_failure != 0, 0))
         return follow_script(device, kind);
-    return HR_OK;
+    return VW_OK;
 }
 
-static inline hr_status enter(hr__stand_in *device, hr_device_call kind)
+static inline vw_status enter(vw__stand_in *device, vw_device_call kind)
 {
-    hr__mutex_lock(&device->lock);
+    vw__mutex_lock(&device->lock);
     return begin(device, kind);
 }
 
 /* `times` and `size_bytes` say how much the call did: calls over several handles pay for each. */
-static inline hr_status leave(hr__stand_in *device, hr_device_call kind, uint64_t times,
-                              uint64_t size_bytes, hr_status status)
+static inline vw_status leave(vw__stand_in *device, vw_device_call kind, uint64_t times,
+                              uint64_t size_bytes, vw_status status)
 {
-    const hr_call_cost *cost = &device->costs[kind];
+    const vw_call_cost *cost = &device->costs[kind];
     uint64_t cost_ns = cost->base_ns;
-    if (status == HR_OK)
+    if (status == VW_OK)
         cost_ns = cost->base_ns * times + (size_bytes >> BYTES_PER_GIB_LOG2) * cost->ns_per_gib +
                   (((size_bytes & GIB_MASK) * cost->ns_per_gib) >> BYTES_PER_GIB_LOG2);
     device->calls.elapsed_ns += cost_ns;
     if (cost_ns > device->calls.longest_ns)
         device->calls.longest_ns = cost_ns;
-    hr__mutex_unlock(&device->lock);
+    vw__mutex_unlock(&device->lock);
     return status;
 }
 
 /* For the calls that are of no kind. */
-static hr_status enter_uncounted(hr__stand_in *device, const char *what)
+static vw_status enter_uncounted(vw__stand_in *device, const char *what)
 {
-    hr__mutex_lock(&device->lock);
-    return device->is_lost ? lost(what) : HR_OK;
+    vw__mutex_lock(&device->lock);
+    return device->is_lost ? lost(what) : VW_OK;
 }
 
-static hr_status leave_uncounted(hr__stand_in *device, hr_status status)
+static vw_status leave_uncounted(vw__stand_in *device, vw_status status)
 {
-    hr__mutex_unlock(&device->lock);
+    vw__mutex_unlock(&device->lock);
     return status;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static hr_status stand_in_take(void *context, uint64_t size_bytes, hr_device_ptr *out)
+static vw_status stand_in_take(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_TAKE);
-    if (status == HR_OK)
-        status = hr__books_take(&device->books, size_bytes, out);
-    return leave(device, HR_DEVICE_CALL_TAKE, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_TAKE);
+    if (status == VW_OK)
+        status = vw__books_take(&device->books, size_bytes, out);
+    return leave(device, VW_DEVICE_CALL_TAKE, 1, size_bytes, status);
 }
 
-static hr_status stand_in_give_back(void *context, hr_device_ptr address)
+static vw_status stand_in_give_back(void *context, vw_device_ptr address)
 {
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     uint64_t size_bytes = 0;
-    hr_status status = enter(device, HR_DEVICE_CALL_GIVE_BACK);
-    if (status == HR_OK)
-        status = hr__books_give_back(&device->books, address, &size_bytes);
-    return leave(device, HR_DEVICE_CALL_GIVE_BACK, 1, size_bytes, status);
+    vw_status status = enter(device, VW_DEVICE_CALL_GIVE_BACK);
+    if (status == VW_OK)
+        status = vw__books_give_back(&device->books, address, &size_bytes);
+    return leave(device, VW_DEVICE_CALL_GIVE_BACK, 1, size_bytes, status);
 }
 
-static hr_status stand_in_reserve(void *context, uint64_t size_bytes, hr_device_ptr *out)
+static vw_status stand_in_reserve(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_RESERVE);
-    if (status == HR_OK)
-        status = hr__books_reserve(&device->books, size_bytes, out);
-    return leave(device, HR_DEVICE_CALL_RESERVE, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_RESERVE);
+    if (status == VW_OK)
+        status = vw__books_reserve(&device->books, size_bytes, out);
+    return leave(device, VW_DEVICE_CALL_RESERVE, 1, size_bytes, status);
 }
 
-static hr_status stand_in_unreserve(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status stand_in_unreserve(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_UNRESERVE);
-    if (status == HR_OK)
-        status = hr__books_unreserve(&device->books, address, size_bytes);
-    return leave(device, HR_DEVICE_CALL_UNRESERVE, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_UNRESERVE);
+    if (status == VW_OK)
+        status = vw__books_unreserve(&device->books, address, size_bytes);
+    return leave(device, VW_DEVICE_CALL_UNRESERVE, 1, size_bytes, status);
 }
 
-static hr_status stand_in_create(void *context, uint64_t size_bytes, hr_handle *out)
+static vw_status stand_in_create(void *context, uint64_t size_bytes, vw_handle *out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_CREATE);
-    if (status == HR_OK)
-        status = hr__books_create(&device->books, size_bytes, out);
-    return leave(device, HR_DEVICE_CALL_CREATE, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_CREATE);
+    if (status == VW_OK)
+        status = vw__books_create(&device->books, size_bytes, out);
+    return leave(device, VW_DEVICE_CALL_CREATE, 1, size_bytes, status);
 }
 
-static hr_status stand_in_create_on_host(void *context, uint64_t size_bytes, hr_handle *out)
+static vw_status stand_in_create_on_host(void *context, uint64_t size_bytes, vw_handle *out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_CREATE_ON_HOST);
-    if (status == HR_OK)
-        status = hr__books_create_on_host(&device->books, size_bytes, out);
-    return leave(device, HR_DEVICE_CALL_CREATE_ON_HOST, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_CREATE_ON_HOST);
+    if (status == VW_OK)
+        status = vw__books_create_on_host(&device->books, size_bytes, out);
+    return leave(device, VW_DEVICE_CALL_CREATE_ON_HOST, 1, size_bytes, status);
 }
 
-static hr_status stand_in_create_shareable(void *context, uint64_t size_bytes, hr_handle *out)
+static vw_status stand_in_create_shareable(void *context, uint64_t size_bytes, vw_handle *out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_CREATE);
-    if (status == HR_OK)
-        status = hr__books_create_shareable(&device->books, size_bytes, out);
-    return leave(device, HR_DEVICE_CALL_CREATE, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_CREATE);
+    if (status == VW_OK)
+        status = vw__books_create_shareable(&device->books, size_bytes, out);
+    return leave(device, VW_DEVICE_CALL_CREATE, 1, size_bytes, status);
 }
 
-static hr_status stand_in_export_handle(void *context, hr_handle handle, int *file_descriptor)
+static vw_status stand_in_export_handle(void *context, vw_handle handle, int *file_descriptor)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter_uncounted(device, "export_handle");
-    if (status == HR_OK)
-        status = hr__books_export_handle(&device->books, handle, file_descriptor);
+    vw__stand_in *device = context;
+    vw_status status = enter_uncounted(device, "export_handle");
+    if (status == VW_OK)
+        status = vw__books_export_handle(&device->books, handle, file_descriptor);
     return leave_uncounted(device, status);
 }
 
-static hr_status stand_in_import_handle(void *context, int file_descriptor, uint64_t size_bytes,
-                                        hr_handle *out)
+static vw_status stand_in_import_handle(void *context, int file_descriptor, uint64_t size_bytes,
+                                        vw_handle *out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_CREATE);
-    if (status == HR_OK)
-        status = hr__books_import_handle(&device->books, file_descriptor, size_bytes, out);
-    return leave(device, HR_DEVICE_CALL_CREATE, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_CREATE);
+    if (status == VW_OK)
+        status = vw__books_import_handle(&device->books, file_descriptor, size_bytes, out);
+    return leave(device, VW_DEVICE_CALL_CREATE, 1, size_bytes, status);
 }
 
 /* Nobody reads or writes through a simulated mapping, so there is nothing to open: a peer may be
  * any of as many as there are in one machine. */
-static hr_status stand_in_allow_peer(void *context, int peer_index, bool is_allowed)
+static vw_status stand_in_allow_peer(void *context, int peer_index, bool is_allowed)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter_uncounted(device, "allow_peer");
+    vw__stand_in *device = context;
+    vw_status status = enter_uncounted(device, "allow_peer");
     (void)is_allowed;
-    if (status == HR_OK && device->peer_count == 0)
-        status = hr__fail(HR_ERR_UNSUPPORTED, "allow_peer: this device has no peers");
-    if (status == HR_OK && (peer_index < 0 || peer_index >= device->peer_count))
-        status = hr__fail(HR_ERR_INVALID_ARGUMENT, "allow_peer: no device %d, there are %d",
+    if (status == VW_OK && device->peer_count == 0)
+        status = vw__fail(VW_ERR_UNSUPPORTED, "allow_peer: this device has no peers");
+    if (status == VW_OK && (peer_index < 0 || peer_index >= device->peer_count))
+        status = vw__fail(VW_ERR_INVALID_ARGUMENT, "allow_peer: no device %d, there are %d",
                           peer_index, device->peer_count);
     return leave_uncounted(device, status);
 }
 
-static hr_status stand_in_release(void *context, hr_handle handle)
+static vw_status stand_in_release(void *context, vw_handle handle)
 {
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     uint64_t size_bytes = 0;
-    hr_status status = enter(device, HR_DEVICE_CALL_RELEASE);
-    if (status == HR_OK)
-        status = hr__books_release(&device->books, handle, &size_bytes);
-    return leave(device, HR_DEVICE_CALL_RELEASE, 1, size_bytes, status);
+    vw_status status = enter(device, VW_DEVICE_CALL_RELEASE);
+    if (status == VW_OK)
+        status = vw__books_release(&device->books, handle, &size_bytes);
+    return leave(device, VW_DEVICE_CALL_RELEASE, 1, size_bytes, status);
 }
 
-static hr_status stand_in_map(void *context, hr_device_ptr address, uint64_t size_bytes,
-                              hr_handle handle)
+static vw_status stand_in_map(void *context, vw_device_ptr address, uint64_t size_bytes,
+                              vw_handle handle)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_MAP);
-    if (status == HR_OK)
-        status = hr__books_map(&device->books, address, size_bytes, handle);
-    return leave(device, HR_DEVICE_CALL_MAP, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_MAP);
+    if (status == VW_OK)
+        status = vw__books_map(&device->books, address, size_bytes, handle);
+    return leave(device, VW_DEVICE_CALL_MAP, 1, size_bytes, status);
 }
 
-static hr_status stand_in_unmap(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status stand_in_unmap(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     uint64_t handle_count = 0;
-    hr_status status = enter(device, HR_DEVICE_CALL_UNMAP);
-    if (status == HR_OK)
-        status = hr__books_unmap(&device->books, address, size_bytes, &handle_count);
-    return leave(device, HR_DEVICE_CALL_UNMAP, handle_count, size_bytes, status);
+    vw_status status = enter(device, VW_DEVICE_CALL_UNMAP);
+    if (status == VW_OK)
+        status = vw__books_unmap(&device->books, address, size_bytes, &handle_count);
+    return leave(device, VW_DEVICE_CALL_UNMAP, handle_count, size_bytes, status);
 }
 
-static hr_status stand_in_set_access(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status stand_in_set_access(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     uint64_t handle_count = 0;
-    hr__mutex_lock(&device->lock);
-    hr_device_call kind = hr__books_is_on_host(&device->books, address, size_bytes)
-                              ? HR_DEVICE_CALL_ACCESS_ON_HOST
-                              : HR_DEVICE_CALL_SET_ACCESS;
-    hr_status status = begin(device, kind);
-    if (status == HR_OK)
-        status = hr__books_set_access(&device->books, address, size_bytes, &handle_count);
+    vw__mutex_lock(&device->lock);
+    vw_device_call kind = vw__books_is_on_host(&device->books, address, size_bytes)
+                              ? VW_DEVICE_CALL_ACCESS_ON_HOST
+                              : VW_DEVICE_CALL_SET_ACCESS;
+    vw_status status = begin(device, kind);
+    if (status == VW_OK)
+        status = vw__books_set_access(&device->books, address, size_bytes, &handle_count);
     return leave(device, kind, handle_count, size_bytes, status);
 }
 
 /* ---- streams and events ---------------------------------------------------------------------- */
 
-static hr_status stand_in_stream_create(void *context, hr_stream *out)
+static vw_status stand_in_stream_create(void *context, vw_stream *out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_STREAM);
-    if (status == HR_OK)
-        status = hr__streams_create(&device->streams, out);
-    return leave(device, HR_DEVICE_CALL_STREAM, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_STREAM);
+    if (status == VW_OK)
+        status = vw__streams_create(&device->streams, out);
+    return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
 }
 
-static hr_status stand_in_stream_destroy(void *context, hr_stream stream)
+static vw_status stand_in_stream_destroy(void *context, vw_stream stream)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_STREAM);
-    if (status == HR_OK)
-        status = hr__streams_destroy(&device->streams, stream);
-    return leave(device, HR_DEVICE_CALL_STREAM, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_STREAM);
+    if (status == VW_OK)
+        status = vw__streams_destroy(&device->streams, stream);
+    return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
 }
 
-static hr_status stand_in_stream_synchronize(void *context, hr_stream stream)
+static vw_status stand_in_stream_synchronize(void *context, vw_stream stream)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_SYNCHRONIZE);
-    if (status == HR_OK)
-        hr__streams_synchronize(&device->streams, stream);
-    return leave(device, HR_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_SYNCHRONIZE);
+    if (status == VW_OK)
+        vw__streams_synchronize(&device->streams, stream);
+    return leave(device, VW_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
 }
 
-static hr_status stand_in_stream_wait_event(void *context, hr_stream stream, hr_device_event event)
+static vw_status stand_in_stream_wait_event(void *context, vw_stream stream, vw_device_event event)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_STREAM);
-    if (status == HR_OK)
-        status = hr__streams_wait_event(&device->streams, stream, event);
-    return leave(device, HR_DEVICE_CALL_STREAM, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_STREAM);
+    if (status == VW_OK)
+        status = vw__streams_wait_event(&device->streams, stream, event);
+    return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
 }
 
-static hr_status stand_in_stream_is_capturing(void *context, hr_stream stream, bool *out)
+static vw_status stand_in_stream_is_capturing(void *context, vw_stream stream, bool *out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_STREAM);
-    if (status == HR_OK)
-        *out = hr__streams_is_capturing(&device->streams, stream);
-    return leave(device, HR_DEVICE_CALL_STREAM, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_STREAM);
+    if (status == VW_OK)
+        *out = vw__streams_is_capturing(&device->streams, stream);
+    return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
 }
 
-static hr_status stand_in_event_create(void *context, hr_device_event *out)
+static vw_status stand_in_event_create(void *context, vw_device_event *out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_EVENT_CREATE);
-    if (status == HR_OK)
-        status = hr__streams_event_create(&device->streams, out);
-    return leave(device, HR_DEVICE_CALL_EVENT_CREATE, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_EVENT_CREATE);
+    if (status == VW_OK)
+        status = vw__streams_event_create(&device->streams, out);
+    return leave(device, VW_DEVICE_CALL_EVENT_CREATE, 1, 0, status);
 }
 
-static hr_status stand_in_event_destroy(void *context, hr_device_event event)
+static vw_status stand_in_event_destroy(void *context, vw_device_event event)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter_uncounted(device, "event_destroy");
-    if (status == HR_OK)
-        status = hr__streams_event_destroy(&device->streams, event);
+    vw__stand_in *device = context;
+    vw_status status = enter_uncounted(device, "event_destroy");
+    if (status == VW_OK)
+        status = vw__streams_event_destroy(&device->streams, event);
     return leave_uncounted(device, status);
 }
 
-static hr_status stand_in_event_record(void *context, hr_device_event event, hr_stream stream)
+static vw_status stand_in_event_record(void *context, vw_device_event event, vw_stream stream)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_EVENT_RECORD);
-    if (status == HR_OK)
-        status = hr__streams_event_record(&device->streams, event, stream);
-    return leave(device, HR_DEVICE_CALL_EVENT_RECORD, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_EVENT_RECORD);
+    if (status == VW_OK)
+        status = vw__streams_event_record(&device->streams, event, stream);
+    return leave(device, VW_DEVICE_CALL_EVENT_RECORD, 1, 0, status);
 }
 
-static hr_status stand_in_event_query(void *context, hr_device_event event)
+static vw_status stand_in_event_query(void *context, vw_device_event event)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_EVENT_QUERY);
-    if (status == HR_OK)
-        status = hr__streams_event_query(&device->streams, event);
-    return leave(device, HR_DEVICE_CALL_EVENT_QUERY, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_EVENT_QUERY);
+    if (status == VW_OK)
+        status = vw__streams_event_query(&device->streams, event);
+    return leave(device, VW_DEVICE_CALL_EVENT_QUERY, 1, 0, status);
 }
 
-static hr_status stand_in_event_synchronize(void *context, hr_device_event event)
+static vw_status stand_in_event_synchronize(void *context, vw_device_event event)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_SYNCHRONIZE);
-    if (status == HR_OK)
-        status = hr__streams_event_synchronize(&device->streams, event);
-    return leave(device, HR_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_SYNCHRONIZE);
+    if (status == VW_OK)
+        status = vw__streams_event_synchronize(&device->streams, event);
+    return leave(device, VW_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
 }
 
-static hr_status stand_in_synchronize(void *context)
+static vw_status stand_in_synchronize(void *context)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_SYNCHRONIZE);
-    if (status == HR_OK)
-        hr__streams_complete_all(&device->streams);
-    return leave(device, HR_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_SYNCHRONIZE);
+    if (status == VW_OK)
+        vw__streams_complete_all(&device->streams);
+    return leave(device, VW_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
 }
 
 /* ---- bytes: done at once, and so in the order of every stream -------------------------------- */
 
-static bool has_bytes(const hr__stand_in *device)
+static bool has_bytes(const vw__stand_in *device)
 {
     return device->books.backing->bytes_at != NULL;
 }
 
 /* Where the host may touch `size_bytes` from `address`; refused where they are not all there. On a
  * device without bytes `*bytes` stays as it is: the memory is there, and holds nothing. */
-static hr_status find_bytes(hr__stand_in *device, const char *what, hr_device_ptr address,
+static vw_status find_bytes(vw__stand_in *device, const char *what, vw_device_ptr address,
                             uint64_t size_bytes, void **bytes, size_t *host_bytes)
 {
-    hr__books *books = &device->books;
-    HR__TRY(hr__books_check_bytes(books, what, address, size_bytes));
+    vw__books *books = &device->books;
+    VW__TRY(vw__books_check_bytes(books, what, address, size_bytes));
     if (!has_bytes(device))
-        return HR_OK;
-    if (!hr__narrow_size(size_bytes, host_bytes))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s of %" PRIu64 " bytes", what, size_bytes);
+        return VW_OK;
+    if (!vw__narrow_size(size_bytes, host_bytes))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s of %" PRIu64 " bytes", what, size_bytes);
     *bytes = books->backing->bytes_at(books->backing_context, address);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* For what a caller would see the bytes of. */
-static hr_status need_bytes(hr__stand_in *device, const char *what)
+static vw_status need_bytes(vw__stand_in *device, const char *what)
 {
     if (has_bytes(device))
-        return HR_OK;
-    return hr__fail(HR_ERR_UNSUPPORTED, "%s: this device has no bytes", what);
+        return VW_OK;
+    return vw__fail(VW_ERR_UNSUPPORTED, "%s: this device has no bytes", what);
 }
 
-static hr_status stand_in_write(void *context, hr_device_ptr to, const void *from,
+static vw_status stand_in_write(void *context, vw_device_ptr to, const void *from,
                                 uint64_t size_bytes)
 {
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     void *bytes = NULL;
     size_t host_bytes = 0;
-    hr_status status = enter_uncounted(device, "write");
-    if (status == HR_OK)
+    vw_status status = enter_uncounted(device, "write");
+    if (status == VW_OK)
         status = need_bytes(device, "write");
-    if (status == HR_OK)
+    if (status == VW_OK)
         status = find_bytes(device, "write", to, size_bytes, &bytes, &host_bytes);
-    if (status == HR_OK)
+    if (status == VW_OK)
         memcpy(bytes, from, host_bytes);
     return leave_uncounted(device, status);
 }
 
-static hr_status stand_in_read(void *context, void *to, hr_device_ptr from, uint64_t size_bytes)
+static vw_status stand_in_read(void *context, void *to, vw_device_ptr from, uint64_t size_bytes)
 {
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     void *bytes = NULL;
     size_t host_bytes = 0;
-    hr_status status = enter_uncounted(device, "read");
-    if (status == HR_OK)
+    vw_status status = enter_uncounted(device, "read");
+    if (status == VW_OK)
         status = need_bytes(device, "read");
-    if (status == HR_OK)
+    if (status == VW_OK)
         status = find_bytes(device, "read", from, size_bytes, &bytes, &host_bytes);
-    if (status == HR_OK)
+    if (status == VW_OK)
         memcpy(to, bytes, host_bytes);
     return leave_uncounted(device, status);
 }
 
-static hr_status stand_in_fill(void *context, hr_device_ptr to, uint8_t value, uint64_t size_bytes,
-                               hr_stream stream)
+static vw_status stand_in_fill(void *context, vw_device_ptr to, uint8_t value, uint64_t size_bytes,
+                               vw_stream stream)
 {
     (void)stream;
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     void *bytes = NULL;
     size_t host_bytes = 0;
-    hr_status status = enter_uncounted(device, "fill");
-    if (status == HR_OK)
+    vw_status status = enter_uncounted(device, "fill");
+    if (status == VW_OK)
         status = find_bytes(device, "fill", to, size_bytes, &bytes, &host_bytes);
-    if (status == HR_OK && bytes != NULL)
+    if (status == VW_OK && bytes != NULL)
         memset(bytes, value, host_bytes);
     return leave_uncounted(device, status);
 }
 
-static hr_status stand_in_copy(void *context, hr_device_ptr to, hr_device_ptr from,
-                               uint64_t size_bytes, hr_stream stream)
+static vw_status stand_in_copy(void *context, vw_device_ptr to, vw_device_ptr from,
+                               uint64_t size_bytes, vw_stream stream)
 {
     (void)stream;
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     void *target = NULL, *source = NULL;
     size_t host_bytes = 0;
-    hr__mutex_lock(&device->lock);
-    hr_device_call kind = hr__books_is_on_host(&device->books, from, size_bytes) ||
-                                  hr__books_is_on_host(&device->books, to, size_bytes)
-                              ? HR_DEVICE_CALL_COPY_ON_HOST
-                              : HR_DEVICE_CALL_COPY;
-    hr_status status = begin(device, kind);
-    if (status == HR_OK)
+    vw__mutex_lock(&device->lock);
+    vw_device_call kind = vw__books_is_on_host(&device->books, from, size_bytes) ||
+                                  vw__books_is_on_host(&device->books, to, size_bytes)
+                              ? VW_DEVICE_CALL_COPY_ON_HOST
+                              : VW_DEVICE_CALL_COPY;
+    vw_status status = begin(device, kind);
+    if (status == VW_OK)
         status = find_bytes(device, "copy from", from, size_bytes, &source, &host_bytes);
-    if (status == HR_OK)
+    if (status == VW_OK)
         status = find_bytes(device, "copy to", to, size_bytes, &target, &host_bytes);
-    if (status == HR_OK && target != NULL)
+    if (status == VW_OK && target != NULL)
         memmove(target, source, host_bytes);
     return leave(device, kind, 1, size_bytes, status);
 }
 
 /* ---- page-locked host memory ----------------------------------------------------------------- */
 
-static hr_status stand_in_host_take(void *context, uint64_t size_bytes, void **out)
+static vw_status stand_in_host_take(void *context, uint64_t size_bytes, void **out)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_HOST_TAKE);
-    if (status == HR_OK)
-        status = hr__books_host_take(&device->books, size_bytes, out);
-    return leave(device, HR_DEVICE_CALL_HOST_TAKE, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_HOST_TAKE);
+    if (status == VW_OK)
+        status = vw__books_host_take(&device->books, size_bytes, out);
+    return leave(device, VW_DEVICE_CALL_HOST_TAKE, 1, size_bytes, status);
 }
 
-static hr_status stand_in_host_give_back(void *context, void *address)
+static vw_status stand_in_host_give_back(void *context, void *address)
 {
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     uint64_t size_bytes = 0;
-    hr_status status = enter(device, HR_DEVICE_CALL_HOST_GIVE_BACK);
-    if (status == HR_OK)
-        status = hr__books_host_give_back(&device->books, address, &size_bytes);
-    return leave(device, HR_DEVICE_CALL_HOST_GIVE_BACK, 1, size_bytes, status);
+    vw_status status = enter(device, VW_DEVICE_CALL_HOST_GIVE_BACK);
+    if (status == VW_OK)
+        status = vw__books_host_give_back(&device->books, address, &size_bytes);
+    return leave(device, VW_DEVICE_CALL_HOST_GIVE_BACK, 1, size_bytes, status);
 }
 
-static hr_status stand_in_host_register(void *context, void *address, uint64_t size_bytes)
+static vw_status stand_in_host_register(void *context, void *address, uint64_t size_bytes)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_HOST_TAKE);
-    if (status == HR_OK)
-        status = hr__books_host_register(&device->books, address, size_bytes);
-    return leave(device, HR_DEVICE_CALL_HOST_TAKE, 1, size_bytes, status);
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_HOST_TAKE);
+    if (status == VW_OK)
+        status = vw__books_host_register(&device->books, address, size_bytes);
+    return leave(device, VW_DEVICE_CALL_HOST_TAKE, 1, size_bytes, status);
 }
 
-static hr_status stand_in_host_unregister(void *context, void *address)
+static vw_status stand_in_host_unregister(void *context, void *address)
 {
-    hr__stand_in *device = context;
+    vw__stand_in *device = context;
     uint64_t size_bytes = 0;
-    hr_status status = enter(device, HR_DEVICE_CALL_HOST_GIVE_BACK);
-    if (status == HR_OK)
-        status = hr__books_host_unregister(&device->books, address, &size_bytes);
-    return leave(device, HR_DEVICE_CALL_HOST_GIVE_BACK, 1, size_bytes, status);
+    vw_status status = enter(device, VW_DEVICE_CALL_HOST_GIVE_BACK);
+    if (status == VW_OK)
+        status = vw__books_host_unregister(&device->books, address, &size_bytes);
+    return leave(device, VW_DEVICE_CALL_HOST_GIVE_BACK, 1, size_bytes, status);
 }
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
 /* Under the lock. */
-static void read_memory(const hr__stand_in *device, uint64_t *free_bytes, uint64_t *total_bytes)
+static void read_memory(const vw__stand_in *device, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-    const hr__books *books = &device->books;
+    const vw__books *books = &device->books;
     *free_bytes = books->capacity_bytes > books->in_use_bytes
                       ? books->capacity_bytes - books->in_use_bytes
                       : 0; /* the capacity was lowered below what is held */
     *total_bytes = device->total_bytes;
 }
 
-static hr_status ask_for_memory(const hr_device *device, uint64_t *free_bytes,
+static vw_status ask_for_memory(const vw_device *device, uint64_t *free_bytes,
                                 uint64_t *total_bytes)
 {
-    hr__stand_in *stand_in = hr__stand_in_of(device);
+    vw__stand_in *stand_in = vw__stand_in_of(device);
     if (stand_in == NULL)
         return device->table->memory_info(device->context, free_bytes, total_bytes);
-    hr__mutex_lock(&stand_in->lock);
+    vw__mutex_lock(&stand_in->lock);
     read_memory(stand_in, free_bytes, total_bytes);
-    hr__mutex_unlock(&stand_in->lock);
-    return HR_OK;
+    vw__mutex_unlock(&stand_in->lock);
+    return VW_OK;
 }
 
-static hr_status stand_in_memory_info(void *context, uint64_t *free_bytes, uint64_t *total_bytes)
+static vw_status stand_in_memory_info(void *context, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter(device, HR_DEVICE_CALL_MEMORY_INFO);
-    if (status == HR_OK)
+    vw__stand_in *device = context;
+    vw_status status = enter(device, VW_DEVICE_CALL_MEMORY_INFO);
+    if (status == VW_OK)
         read_memory(device, free_bytes, total_bytes);
-    return leave(device, HR_DEVICE_CALL_MEMORY_INFO, 1, 0, status);
+    return leave(device, VW_DEVICE_CALL_MEMORY_INFO, 1, 0, status);
 }
 
 /* Nobody else can reach a stand-in. */
-static hr_status stand_in_processes(void *context, hr_process_memory *entries, size_t capacity,
+static vw_status stand_in_processes(void *context, vw_process_memory *entries, size_t capacity,
                                     size_t *count)
 {
-    hr__stand_in *device = context;
-    hr_status status = enter_uncounted(device, "processes");
-    if (status == HR_OK) {
+    vw__stand_in *device = context;
+    vw_status status = enter_uncounted(device, "processes");
+    if (status == VW_OK) {
         if (capacity > 0)
-            entries[0] = (hr_process_memory){.used_bytes = device->books.in_use_bytes,
+            entries[0] = (vw_process_memory){.used_bytes = device->books.in_use_bytes,
                                              .pid = (uint32_t)getpid(),
                                              .is_this_process = true};
         *count = 1;
@@ -523,14 +523,14 @@ static hr_status stand_in_processes(void *context, hr_process_memory *entries, s
 
 static void stand_in_destroy(void *context)
 {
-    hr__stand_in *device = context;
-    hr__streams_deinit(&device->streams);
-    hr__books_deinit(&device->books);
+    vw__stand_in *device = context;
+    vw__streams_deinit(&device->streams);
+    vw__books_deinit(&device->books);
     device->books.backing->destroy(device);
 }
 
-static const hr_device_table stand_in_table = {
-    .struct_size = sizeof(hr_device_table),
+static const vw_device_table stand_in_table = {
+    .struct_size = sizeof(vw_device_table),
     .take = stand_in_take,
     .give_back = stand_in_give_back,
     .reserve = stand_in_reserve,
@@ -571,81 +571,81 @@ static const hr_device_table stand_in_table = {
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 
-hr_status hr__stand_in_init(hr__stand_in *stand_in, const hr__stand_in_parts *parts,
-                            hr_device **out)
+vw_status vw__stand_in_init(vw__stand_in *stand_in, const vw__stand_in_parts *parts,
+                            vw_device **out)
 {
-    hr_device *device = hr__host_alloc(sizeof *device);
+    vw_device *device = vw__host_alloc(sizeof *device);
     if (device == NULL)
-        return hr__fail_host_memory(sizeof *device, "a device");
+        return vw__fail_host_memory(sizeof *device, "a device");
     memset(stand_in, 0, sizeof *stand_in);
-    hr__mutex_init(&stand_in->lock, HR__LOCK_DEVICE);
+    vw__mutex_init(&stand_in->lock, VW__LOCK_DEVICE);
     stand_in->total_bytes = parts->properties.total_bytes;
     stand_in->peer_count = parts->peer_count;
     if (parts->costs != NULL)
         memcpy(stand_in->costs, parts->costs, sizeof stand_in->costs);
-    hr__books_init(&stand_in->books, parts->backing, stand_in, parts->capacity_bytes,
+    vw__books_init(&stand_in->books, parts->backing, stand_in, parts->capacity_bytes,
                    parts->granularity_bytes, parts->properties.has_virtual_memory);
-    hr__streams_init(&stand_in->streams, parts->holds_streams);
-    *device = (hr_device){&stand_in_table, stand_in, parts->properties};
+    vw__streams_init(&stand_in->streams, parts->holds_streams);
+    *device = (vw_device){&stand_in_table, stand_in, parts->properties};
     *out = device;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the end, and looks ---------------------------------------------------------------------- */
 
 /* The device that is being asked; once its owner has ended it, `given_up` in its place. A child of
  * fork() may find its parent's here, which it leaves alone. */
-static _Atomic(const hr_device *) asked;
-static const hr_device given_up;
+static _Atomic(const vw_device *) asked;
+static const vw_device given_up;
 
-static void end_device(hr_device *device)
+static void end_device(vw_device *device)
 {
     device->table->destroy(device->context);
-    hr__host_free(device);
+    vw__host_free(device);
 }
 
-void hr_device_destroy(hr_device *device)
+void vw_device_destroy(vw_device *device)
 {
-    const hr_device *expected = device;
+    const vw_device *expected = device;
     if (device == NULL || atomic_compare_exchange_strong(&asked, &expected, &given_up))
         return;
     end_device(device);
 }
 
-void hr__device_begin_peek(const hr_device *device)
+void vw__device_begin_peek(const vw_device *device)
 {
     atomic_store(&asked, device);
 }
 
-hr_status hr__device_peek_memory(const hr_device *device, uint64_t *free_bytes,
+vw_status vw__device_peek_memory(const vw_device *device, uint64_t *free_bytes,
                                  uint64_t *total_bytes)
 {
-    const hr_device *expected = device;
-    hr_status status = ask_for_memory(device, free_bytes, total_bytes);
+    const vw_device *expected = device;
+    vw_status status = ask_for_memory(device, free_bytes, total_bytes);
     if (atomic_compare_exchange_strong(&asked, &expected, NULL))
         return status;
     atomic_store(&asked, NULL);
-    end_device((hr_device *)(uintptr_t)device); /* its owner's, who has left it to us */
+    end_device((vw_device *)(uintptr_t)device); /* its owner's, who has left it to us */
     return status;
 }
 
-bool hr__device_outlives_a_peek(const hr_device *device)
+bool vw__device_outlives_a_peek(const vw_device *device)
 {
-    return hr__stand_in_of(device) != NULL || device->table == hr__cuda_device_table();
+    return vw__stand_in_of(device) != NULL || device->table == vw__cuda_device_table();
 }
 
-hr__stand_in *hr__stand_in_of(const hr_device *device)
+vw__stand_in *vw__stand_in_of(const vw_device *device)
 {
     return device != NULL && device->table == &stand_in_table ? device->context : NULL;
 }
 
-hr_status hr__stand_in_with_backing(const hr_device *device, const hr__backing *backing,
-                                    const char *what, hr__stand_in **out)
+vw_status vw__stand_in_with_backing(const vw_device *device, const vw__backing *backing,
+                                    const char *what, vw__stand_in **out)
 {
-    hr__stand_in *stand_in = hr__stand_in_of(device);
+    vw__stand_in *stand_in = vw__stand_in_of(device);
     if (stand_in == NULL || (backing != NULL && stand_in->books.backing != backing))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s: not for %s", what,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s: not for %s", what,
                         device != NULL ? device->properties.name : "NULL");
     *out = stand_in;
-    return HR_OK;
+    return VW_OK;
 }

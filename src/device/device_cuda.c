@@ -5,271 +5,271 @@
  *
  * The driver tears itself down when the process exits, in an order nobody controls; so destroy()
  * is never called then, and a device that is still open is left to the driver. */
-#include "headroom/device.h"
+#include "vramwise/device.h"
 
 #include <inttypes.h>
 #include <stdlib.h> /* getenv */
 
-#include "base/error.h" /* hr__fail, HR__TRY */
+#include "base/error.h" /* vw__fail, VW__TRY */
 #include "base/host_memory.h"
 #include "device/cuda_calls.h"
 #include "device/cuda_mapping.h"
-#include "device/device_common.h" /* hr__cuda_device_table */
-#include "device/nvml_load.h"     /* hr__nvml_processes */
+#include "device/device_common.h" /* vw__cuda_device_table */
+#include "device/nvml_load.h"     /* vw__nvml_processes */
 
-static hr__cuda_stream stream_of(hr_stream stream)
+static vw__cuda_stream stream_of(vw_stream stream)
 {
-    return (hr__cuda_stream)(uintptr_t)stream;
+    return (vw__cuda_stream)(uintptr_t)stream;
 }
 
-static hr__cuda_event event_of(hr_device_event event)
+static vw__cuda_event event_of(vw_device_event event)
 {
-    return (hr__cuda_event)(uintptr_t)event;
+    return (vw__cuda_event)(uintptr_t)event;
 }
 
 /* ---- plain memory ---------------------------------------------------------------------------- */
 
-static hr_status take(void *context, uint64_t size_bytes, hr_device_ptr *out)
+static vw_status take(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
-    hr__cuda_gpu *device = context;
-    hr__cuda_ptr address = 0;
-    HR__CUDA_TRY(device, HR_ERR_OUT_OF_MEMORY, cuMemAlloc(&address, (size_t)size_bytes),
+    vw__cuda_gpu *device = context;
+    vw__cuda_ptr address = 0;
+    VW__CUDA_TRY(device, VW_ERR_OUT_OF_MEMORY, cuMemAlloc(&address, (size_t)size_bytes),
                  "cuMemAlloc(%" PRIu64 " bytes)", size_bytes);
     *out = address;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status give_back(void *context, hr_device_ptr address)
+static vw_status give_back(void *context, vw_device_ptr address)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuMemFree(address), "cuMemFree(%#" PRIx64 ")", address);
-    return HR_OK;
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemFree(address), "cuMemFree(%#" PRIx64 ")", address);
+    return VW_OK;
 }
 
 /* ---- streams and events ---------------------------------------------------------------------- */
 
-static hr_status stream_create(void *context, hr_stream *out)
+static vw_status stream_create(void *context, vw_stream *out)
 {
-    hr__cuda_gpu *device = context;
-    hr__cuda_stream stream = NULL;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuStreamCreate(&stream, HR__CUDA_STREAM_NON_BLOCKING),
+    vw__cuda_gpu *device = context;
+    vw__cuda_stream stream = NULL;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuStreamCreate(&stream, VW__CUDA_STREAM_NON_BLOCKING),
                  "cuStreamCreate(non-blocking)");
-    *out = (hr_stream)(uintptr_t)stream;
-    return HR_OK;
+    *out = (vw_stream)(uintptr_t)stream;
+    return VW_OK;
 }
 
-static hr_status stream_destroy(void *context, hr_stream stream)
+static vw_status stream_destroy(void *context, vw_stream stream)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuStreamDestroy(stream_of(stream)),
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuStreamDestroy(stream_of(stream)),
                  "cuStreamDestroy(%#" PRIx64 ")", stream);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status stream_synchronize(void *context, hr_stream stream)
+static vw_status stream_synchronize(void *context, vw_stream stream)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuStreamSynchronize(stream_of(stream)),
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuStreamSynchronize(stream_of(stream)),
                  "cuStreamSynchronize(%#" PRIx64 ")", stream);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status stream_wait_event(void *context, hr_stream stream, hr_device_event event)
+static vw_status stream_wait_event(void *context, vw_stream stream, vw_device_event event)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuStreamWaitEvent(stream_of(stream), event_of(event), 0),
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuStreamWaitEvent(stream_of(stream), event_of(event), 0),
                  "cuStreamWaitEvent(stream %#" PRIx64 ", event %#" PRIx64 ")", stream, event);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status stream_is_capturing(void *context, hr_stream stream, bool *out)
+static vw_status stream_is_capturing(void *context, vw_stream stream, bool *out)
 {
-    hr__cuda_gpu *device = context;
-    int status = HR__CUDA_CAPTURE_STATUS_NONE;
+    vw__cuda_gpu *device = context;
+    int status = VW__CUDA_CAPTURE_STATUS_NONE;
     if (device->driver->cuStreamIsCapturing != NULL) /* a driver without it cannot capture */
-        HR__CUDA_TRY(device, HR_ERR_DEVICE, cuStreamIsCapturing(stream_of(stream), &status),
+        VW__CUDA_TRY(device, VW_ERR_DEVICE, cuStreamIsCapturing(stream_of(stream), &status),
                      "cuStreamIsCapturing(%#" PRIx64 ")", stream);
-    *out = status != HR__CUDA_CAPTURE_STATUS_NONE; /* a spoilt capture is one until it is ended */
-    return HR_OK;
+    *out = status != VW__CUDA_CAPTURE_STATUS_NONE; /* a spoilt capture is one until it is ended */
+    return VW_OK;
 }
 
-static hr_status event_create(void *context, hr_device_event *out)
+static vw_status event_create(void *context, vw_device_event *out)
 {
-    hr__cuda_gpu *device = context;
-    hr__cuda_event event = NULL;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuEventCreate(&event, HR__CUDA_EVENT_DISABLE_TIMING),
+    vw__cuda_gpu *device = context;
+    vw__cuda_event event = NULL;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuEventCreate(&event, VW__CUDA_EVENT_DISABLE_TIMING),
                  "cuEventCreate(without timing)");
-    *out = (hr_device_event)(uintptr_t)event;
-    return HR_OK;
+    *out = (vw_device_event)(uintptr_t)event;
+    return VW_OK;
 }
 
-static hr_status event_destroy(void *context, hr_device_event event)
+static vw_status event_destroy(void *context, vw_device_event event)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuEventDestroy(event_of(event)),
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuEventDestroy(event_of(event)),
                  "cuEventDestroy(%#" PRIx64 ")", event);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status event_record(void *context, hr_device_event event, hr_stream stream)
+static vw_status event_record(void *context, vw_device_event event, vw_stream stream)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuEventRecord(event_of(event), stream_of(stream)),
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuEventRecord(event_of(event), stream_of(stream)),
                  "cuEventRecord(event %#" PRIx64 ", stream %#" PRIx64 ")", event, stream);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status event_query(void *context, hr_device_event event)
+static vw_status event_query(void *context, vw_device_event event)
 {
-    hr__cuda_gpu *device = context;
-    hr__cuda_result result;
-    HR__CUDA_CALL(device, result, cuEventQuery(event_of(event)));
-    if (result == HR__CUDA_ERROR_NOT_READY)
-        return HR_ERR_NOT_READY;
-    if (result != HR__CUDA_SUCCESS)
-        return hr__cuda_refusal(device, result, HR_ERR_DEVICE, "cuEventQuery(%#" PRIx64 ")", event);
-    return HR_OK;
+    vw__cuda_gpu *device = context;
+    vw__cuda_result result;
+    VW__CUDA_CALL(device, result, cuEventQuery(event_of(event)));
+    if (result == VW__CUDA_ERROR_NOT_READY)
+        return VW_ERR_NOT_READY;
+    if (result != VW__CUDA_SUCCESS)
+        return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuEventQuery(%#" PRIx64 ")", event);
+    return VW_OK;
 }
 
-static hr_status event_synchronize(void *context, hr_device_event event)
+static vw_status event_synchronize(void *context, vw_device_event event)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuEventSynchronize(event_of(event)),
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuEventSynchronize(event_of(event)),
                  "cuEventSynchronize(%#" PRIx64 ")", event);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status synchronize(void *context)
+static vw_status synchronize(void *context)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuCtxSynchronize(), "cuCtxSynchronize()");
-    return HR_OK;
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuCtxSynchronize(), "cuCtxSynchronize()");
+    return VW_OK;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* The driver's copy from pageable memory returns when the bytes are staged, which is too early for
  * a reader on a stream that does not wait for the default one. */
-static hr_status write_bytes(void *context, hr_device_ptr to, const void *from, uint64_t size_bytes)
+static vw_status write_bytes(void *context, vw_device_ptr to, const void *from, uint64_t size_bytes)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuMemcpyHtoD(to, from, (size_t)size_bytes),
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemcpyHtoD(to, from, (size_t)size_bytes),
                  "cuMemcpyHtoD(to %#" PRIx64 ", %" PRIu64 " bytes)", to, size_bytes);
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuStreamSynchronize(NULL),
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuStreamSynchronize(NULL),
                  "cuStreamSynchronize(0) after a write to %#" PRIx64, to);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_bytes(void *context, void *to, hr_device_ptr from, uint64_t size_bytes)
+static vw_status read_bytes(void *context, void *to, vw_device_ptr from, uint64_t size_bytes)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuMemcpyDtoH(to, from, (size_t)size_bytes),
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemcpyDtoH(to, from, (size_t)size_bytes),
                  "cuMemcpyDtoH(from %#" PRIx64 ", %" PRIu64 " bytes)", from, size_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status fill(void *context, hr_device_ptr to, uint8_t value, uint64_t size_bytes,
-                      hr_stream stream)
+static vw_status fill(void *context, vw_device_ptr to, uint8_t value, uint64_t size_bytes,
+                      vw_stream stream)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE,
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE,
                  cuMemsetD8Async(to, value, (size_t)size_bytes, stream_of(stream)),
                  "cuMemsetD8Async(%#" PRIx64 ", %" PRIu64 " bytes, stream %#" PRIx64 ")", to,
                  size_bytes, stream);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status copy(void *context, hr_device_ptr to, hr_device_ptr from, uint64_t size_bytes,
-                      hr_stream stream)
+static vw_status copy(void *context, vw_device_ptr to, vw_device_ptr from, uint64_t size_bytes,
+                      vw_stream stream)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE,
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE,
                  cuMemcpyDtoDAsync(to, from, (size_t)size_bytes, stream_of(stream)),
                  "cuMemcpyDtoDAsync(to %#" PRIx64 ", from %#" PRIx64 ", %" PRIu64
                  " bytes, stream %#" PRIx64 ")",
                  to, from, size_bytes, stream);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- page-locked host memory ----------------------------------------------------------------- */
 
 /* Without flags, as PyTorch (cudaHostAllocDefault). What runs out here is the host's memory. */
-static hr_status host_take(void *context, uint64_t size_bytes, void **out)
+static vw_status host_take(void *context, uint64_t size_bytes, void **out)
 {
-    hr__cuda_gpu *device = context;
+    vw__cuda_gpu *device = context;
     void *address = NULL;
-    HR__CUDA_TRY(device, HR_ERR_HOST_MEMORY, cuMemHostAlloc(&address, (size_t)size_bytes, 0),
+    VW__CUDA_TRY(device, VW_ERR_HOST_MEMORY, cuMemHostAlloc(&address, (size_t)size_bytes, 0),
                  "cuMemHostAlloc(%" PRIu64 " bytes)", size_bytes);
     *out = address;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status host_give_back(void *context, void *address)
+static vw_status host_give_back(void *context, void *address)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuMemFreeHost(address), "cuMemFreeHost(%p)", address);
-    return HR_OK;
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemFreeHost(address), "cuMemFreeHost(%p)", address);
+    return VW_OK;
 }
 
-static hr_status host_register(void *context, void *address, uint64_t size_bytes)
+static vw_status host_register(void *context, void *address, uint64_t size_bytes)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_HOST_MEMORY, cuMemHostRegister(address, (size_t)size_bytes, 0),
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_HOST_MEMORY, cuMemHostRegister(address, (size_t)size_bytes, 0),
                  "cuMemHostRegister(%p, %" PRIu64 " bytes)", address, size_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status host_unregister(void *context, void *address)
+static vw_status host_unregister(void *context, void *address)
 {
-    hr__cuda_gpu *device = context;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuMemHostUnregister(address), "cuMemHostUnregister(%p)",
+    vw__cuda_gpu *device = context;
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemHostUnregister(address), "cuMemHostUnregister(%p)",
                  address);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
-static hr_status memory_info(void *context, uint64_t *free_bytes, uint64_t *total_bytes)
+static vw_status memory_info(void *context, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-    hr__cuda_gpu *device = context;
+    vw__cuda_gpu *device = context;
     size_t free_now_bytes = 0, total_now_bytes = 0;
-    HR__CUDA_TRY(device, HR_ERR_DEVICE, cuMemGetInfo(&free_now_bytes, &total_now_bytes),
+    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemGetInfo(&free_now_bytes, &total_now_bytes),
                  "cuMemGetInfo()");
     *free_bytes = free_now_bytes;
     *total_bytes = total_now_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status processes(void *context, hr_process_memory *entries, size_t capacity,
+static vw_status processes(void *context, vw_process_memory *entries, size_t capacity,
                            size_t *count)
 {
-    hr__cuda_gpu *device = context;
+    vw__cuda_gpu *device = context;
     if (device->pci_bus_id[0] == '\0')
-        return hr__fail(HR_ERR_UNSUPPORTED, "the driver does not tell CUDA device %d's bus id",
+        return vw__fail(VW_ERR_UNSUPPORTED, "the driver does not tell CUDA device %d's bus id",
                         device->index);
-    return hr__nvml_processes(device->pci_bus_id, entries, capacity, count);
+    return vw__nvml_processes(device->pci_bus_id, entries, capacity, count);
 }
 
 /* ---- opening and ending ---------------------------------------------------------------------- */
 
 static void destroy(void *context)
 {
-    hr__cuda_gpu *device = context;
+    vw__cuda_gpu *device = context;
     device->driver->cuDevicePrimaryCtxRelease(device->ordinal);
-    hr__host_free(device);
+    vw__host_free(device);
 }
 
-static const hr_device_table cuda_table = {
-    .struct_size = sizeof(hr_device_table),
+static const vw_device_table cuda_table = {
+    .struct_size = sizeof(vw_device_table),
     .take = take,
     .give_back = give_back,
-    .reserve = hr__cuda_reserve,
-    .unreserve = hr__cuda_unreserve,
-    .create = hr__cuda_create,
-    .release = hr__cuda_release,
-    .map = hr__cuda_map,
-    .unmap = hr__cuda_unmap,
-    .set_access = hr__cuda_set_access,
+    .reserve = vw__cuda_reserve,
+    .unreserve = vw__cuda_unreserve,
+    .create = vw__cuda_create,
+    .release = vw__cuda_release,
+    .map = vw__cuda_map,
+    .unmap = vw__cuda_unmap,
+    .set_access = vw__cuda_set_access,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_synchronize = stream_synchronize,
@@ -292,123 +292,123 @@ static const hr_device_table cuda_table = {
     .memory_info = memory_info,
     .processes = processes,
     .destroy = destroy,
-    .create_shareable = hr__cuda_create_shareable,
-    .export_handle = hr__cuda_export_handle,
-    .import_handle = hr__cuda_import_handle,
-    .allow_peer = hr__cuda_allow_peer,
-    .create_on_host = hr__cuda_create_on_host,
+    .create_shareable = vw__cuda_create_shareable,
+    .export_handle = vw__cuda_export_handle,
+    .import_handle = vw__cuda_import_handle,
+    .allow_peer = vw__cuda_allow_peer,
+    .create_on_host = vw__cuda_create_on_host,
 };
 
-const hr_device_table *hr__cuda_device_table(void)
+const vw_device_table *vw__cuda_device_table(void)
 {
     return &cuda_table;
 }
 
 /* Starts the driver and finds the device. A stub library, and a driver that sees no GPU, are no
  * device; anything else that goes wrong is the driver's error. */
-static hr_status find_device(hr__cuda_gpu *device)
+static vw_status find_device(vw__cuda_gpu *device)
 {
-    const hr__cuda_driver *driver = device->driver;
+    const vw__cuda_driver *driver = device->driver;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     int count = 0;
-    hr__cuda_result result = driver->cuInit(0);
-    if (result != HR__CUDA_SUCCESS) {
-        hr_status status = hr__cuda_refusal(device, result, HR_ERR_DEVICE, "cuInit(0)");
+    vw__cuda_result result = driver->cuInit(0);
+    if (result != VW__CUDA_SUCCESS) {
+        vw_status status = vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuInit(0)");
         bool is_absent =
-            result == HR__CUDA_ERROR_NO_DEVICE || result == HR__CUDA_ERROR_STUB_LIBRARY;
-        return is_absent ? HR_ERR_NO_DEVICE : status;
+            result == VW__CUDA_ERROR_NO_DEVICE || result == VW__CUDA_ERROR_STUB_LIBRARY;
+        return is_absent ? VW_ERR_NO_DEVICE : status;
     }
     result = driver->cuDeviceGetCount(&count);
-    if (result != HR__CUDA_SUCCESS)
-        return hr__cuda_refusal(device, result, HR_ERR_DEVICE, "cuDeviceGetCount()");
+    if (result != VW__CUDA_SUCCESS)
+        return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuDeviceGetCount()");
     if (device->index < 0 || device->index >= count)
-        return hr__fail(HR_ERR_NO_DEVICE,
+        return vw__fail(VW_ERR_NO_DEVICE,
                         "no CUDA device %d: the driver shows %d, counted from 0 "
                         "(CUDA_VISIBLE_DEVICES is %s%s)",
                         device->index, count, visible != NULL ? "set: " : "not set",
                         visible != NULL ? visible : "");
     result = driver->cuDeviceGet(&device->ordinal, device->index);
-    if (result != HR__CUDA_SUCCESS)
-        return hr__cuda_refusal(device, result, HR_ERR_DEVICE, "cuDeviceGet(%d)", device->index);
-    return HR_OK;
+    if (result != VW__CUDA_SUCCESS)
+        return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuDeviceGet(%d)", device->index);
+    return VW_OK;
 }
 
-static hr_status describe(hr__cuda_gpu *device, hr_device_properties *properties)
+static vw_status describe(vw__cuda_gpu *device, vw_device_properties *properties)
 {
-    const hr__cuda_driver *driver = device->driver;
+    const vw__cuda_driver *driver = device->driver;
     size_t total_bytes = 0;
-    hr__cuda_result result = driver->cuDeviceTotalMem(&total_bytes, device->ordinal);
-    if (result != HR__CUDA_SUCCESS)
-        return hr__cuda_refusal(device, result, HR_ERR_DEVICE, "cuDeviceTotalMem()");
+    vw__cuda_result result = driver->cuDeviceTotalMem(&total_bytes, device->ordinal);
+    if (result != VW__CUDA_SUCCESS)
+        return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuDeviceTotalMem()");
     result =
         driver->cuDeviceGetName(properties->name, (int)sizeof properties->name, device->ordinal);
-    if (result != HR__CUDA_SUCCESS)
-        return hr__cuda_refusal(device, result, HR_ERR_DEVICE, "cuDeviceGetName()");
+    if (result != VW__CUDA_SUCCESS)
+        return vw__cuda_refusal(device, result, VW_ERR_DEVICE, "cuDeviceGetName()");
     if (driver->cuDeviceGetPCIBusId(device->pci_bus_id, (int)sizeof device->pci_bus_id,
-                                    device->ordinal) != HR__CUDA_SUCCESS)
+                                    device->ordinal) != VW__CUDA_SUCCESS)
         device->pci_bus_id[0] = '\0'; /* only processes() needs it */
     properties->index = device->index;
     properties->total_bytes = total_bytes;
     properties->has_bytes = true;
     properties->has_pinned_memory = true;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Under WSL2, on virtual GPUs and with old drivers there may be none: plain memory works. */
-static hr_status set_up_virtual_memory(hr__cuda_gpu *device, hr_device_properties *properties)
+static vw_status set_up_virtual_memory(vw__cuda_gpu *device, vw_device_properties *properties)
 {
-    hr__cuda_virtual_memory *found = &device->virtual_memory;
-    hr__cuda_visit visit;
-    HR__TRY(hr__cuda_enter(device, &visit));
-    hr__cuda_find_virtual_memory(device->driver, device->ordinal, found);
-    hr__cuda_leave(device, &visit);
+    vw__cuda_virtual_memory *found = &device->virtual_memory;
+    vw__cuda_visit visit;
+    VW__TRY(vw__cuda_enter(device, &visit));
+    vw__cuda_find_virtual_memory(device->driver, device->ordinal, found);
+    vw__cuda_leave(device, &visit);
     if (!found->is_usable)
-        return HR_OK;
+        return VW_OK;
     properties->has_virtual_memory = true;
     properties->granularity_bytes = found->granularity_bytes;
     properties->has_shareable_handles = found->is_shareable;
     properties->has_rdma_handles = found->plain.is_direct_rdma_capable != 0;
     properties->has_host_handles = found->has_host;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr_cuda_device_open(int index, hr_device **out)
+vw_status vw_cuda_device_open(int index, vw_device **out)
 {
-    const hr__cuda_driver *driver = NULL;
+    const vw__cuda_driver *driver = NULL;
     if (out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "hr_cuda_device_open: out is NULL");
-    HR__TRY(hr__cuda_driver_get(&driver));
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "vw_cuda_device_open: out is NULL");
+    VW__TRY(vw__cuda_driver_get(&driver));
 
-    hr_device *opened = hr__host_alloc_zeroed(1, sizeof *opened);
-    hr__cuda_gpu *device = hr__host_alloc_zeroed(1, sizeof *device);
-    hr_status status;
+    vw_device *opened = vw__host_alloc_zeroed(1, sizeof *opened);
+    vw__cuda_gpu *device = vw__host_alloc_zeroed(1, sizeof *device);
+    vw_status status;
     if (opened == NULL || device == NULL) {
-        status = hr__fail_host_memory(sizeof *opened + sizeof *device, "a CUDA device");
+        status = vw__fail_host_memory(sizeof *opened + sizeof *device, "a CUDA device");
         goto free_both;
     }
     device->driver = driver;
     device->index = index;
     opened->table = &cuda_table;
     opened->context = device;
-    if ((status = find_device(device)) != HR_OK)
+    if ((status = find_device(device)) != VW_OK)
         goto free_both;
-    if ((status = describe(device, &opened->properties)) != HR_OK)
+    if ((status = describe(device, &opened->properties)) != VW_OK)
         goto free_both;
-    hr__cuda_result result = driver->cuDevicePrimaryCtxRetain(&device->primary, device->ordinal);
-    if (result != HR__CUDA_SUCCESS) {
+    vw__cuda_result result = driver->cuDevicePrimaryCtxRetain(&device->primary, device->ordinal);
+    if (result != VW__CUDA_SUCCESS) {
         status =
-            hr__cuda_refusal(device, result, HR_ERR_OUT_OF_MEMORY, "cuDevicePrimaryCtxRetain()");
+            vw__cuda_refusal(device, result, VW_ERR_OUT_OF_MEMORY, "cuDevicePrimaryCtxRetain()");
         goto free_both;
     }
-    if ((status = set_up_virtual_memory(device, &opened->properties)) != HR_OK)
+    if ((status = set_up_virtual_memory(device, &opened->properties)) != VW_OK)
         goto release_context;
     *out = opened;
-    return HR_OK;
+    return VW_OK;
 
 release_context:
     driver->cuDevicePrimaryCtxRelease(device->ordinal);
 free_both:
-    hr__host_free(device);
-    hr__host_free(opened);
+    vw__host_free(device);
+    vw__host_free(opened);
     return status;
 }

@@ -45,57 +45,57 @@
 #define IS_OWN_FILE (UINT64_C(1) << 63)
 
 typedef struct host_device {
-    hr__stand_in common; /* first: hr_device.context points at it */
+    vw__stand_in common; /* first: vw_device.context points at it */
     int file;            /* the large memfd */
     uint64_t page_bytes; /* set at creation, then read-only */
     uint64_t next_offset;
 } host_device;
 
-static void *host_address(hr_device_ptr address)
+static void *host_address(vw_device_ptr address)
 {
     return (void *)(uintptr_t)address;
 }
 
-static hr_status system_refused(const char *call, const char *what, uint64_t size_bytes)
+static vw_status system_refused(const char *call, const char *what, uint64_t size_bytes)
 {
     int code = errno;
-    return hr__fail(HR_ERR_DEVICE, "%s of %" PRIu64 " bytes: %s: %s (errno %d)", what, size_bytes,
+    return vw__fail(VW_ERR_DEVICE, "%s of %" PRIu64 " bytes: %s: %s (errno %d)", what, size_bytes,
                     call, strerror(code), code);
 }
 
 /* ---- plain memory ---------------------------------------------------------------------------- */
 
 /* `size_bytes` in whole pages, or a refusal. */
-static hr_status whole_pages(const host_device *device, uint64_t size_bytes, size_t *out)
+static vw_status whole_pages(const host_device *device, uint64_t size_bytes, size_t *out)
 {
     uint64_t rounded;
-    if (!hr__align_up_u64(size_bytes, device->page_bytes, &rounded) ||
-        !hr__narrow_size(rounded, out)) {
+    if (!vw__align_up_u64(size_bytes, device->page_bytes, &rounded) ||
+        !vw__narrow_size(rounded, out)) {
         errno = EOVERFLOW;
         return system_refused("rounding", "take", size_bytes);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status host_take(void *context, uint64_t size_bytes, hr_device_ptr *out)
+static vw_status host_take(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
     size_t whole_bytes = 0;
-    HR__TRY(whole_pages(context, size_bytes, &whole_bytes));
+    VW__TRY(whole_pages(context, size_bytes, &whole_bytes));
     void *memory = mmap(NULL, whole_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return system_refused("mmap", "take", size_bytes);
     *out = (uintptr_t)memory;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status host_give_back(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status host_give_back(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
     size_t whole_bytes = 0;
-    HR__TRY(whole_pages(context, size_bytes, &whole_bytes));
+    VW__TRY(whole_pages(context, size_bytes, &whole_bytes));
     if (munmap(host_address(address), whole_bytes) != 0)
         return system_refused("munmap", "give_back", size_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- virtual memory -------------------------------------------------------------------------- */
@@ -108,14 +108,14 @@ static void *map_nothing(void *fixed, size_t size_bytes)
                 0);
 }
 
-static hr_status host_reserve(void *context, uint64_t size_bytes, hr_device_ptr *out)
+static vw_status host_reserve(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
     const host_device *device = context;
     uint64_t granularity_bytes = device->common.books.granularity_bytes;
     uint64_t wider;
     size_t wider_bytes;
-    if (!hr__add_u64(size_bytes, granularity_bytes, &wider) ||
-        !hr__narrow_size(wider, &wider_bytes)) {
+    if (!vw__add_u64(size_bytes, granularity_bytes, &wider) ||
+        !vw__narrow_size(wider, &wider_bytes)) {
         errno = EOVERFLOW;
         return system_refused("rounding", "reserve", size_bytes);
     }
@@ -124,52 +124,52 @@ static hr_status host_reserve(void *context, uint64_t size_bytes, hr_device_ptr 
         return system_refused("mmap", "reserve", size_bytes);
     /* Cut off what lies before the first whole granule, and what is left over behind. */
     uint64_t start = (uintptr_t)found;
-    uint64_t address = hr__align_down_u64(start + granularity_bytes - 1, granularity_bytes);
+    uint64_t address = vw__align_down_u64(start + granularity_bytes - 1, granularity_bytes);
     uint64_t end = address + size_bytes;
     if (address > start)
         (void)munmap(found, (size_t)(address - start));
     if (start + wider > end)
         (void)munmap(host_address(end), (size_t)(start + wider - end));
     *out = address;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status host_unreserve(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status host_unreserve(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
     (void)context;
     if (munmap(host_address(address), (size_t)size_bytes) != 0)
         return system_refused("munmap", "unreserve", size_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status host_create(void *context, uint64_t size_bytes, uint64_t *where)
+static vw_status host_create(void *context, uint64_t size_bytes, uint64_t *where)
 {
     host_device *device = context;
     uint64_t end;
-    if (!hr__add_u64(device->next_offset, size_bytes, &end) || end > (uint64_t)FILE_BYTES) {
+    if (!vw__add_u64(device->next_offset, size_bytes, &end) || end > (uint64_t)FILE_BYTES) {
         errno = EFBIG;
         return system_refused("finding an offset", "create", size_bytes);
     }
     *where = device->next_offset;
     device->next_offset = end;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status open_file(const char *what, uint64_t size_bytes, int *out)
+static vw_status open_file(const char *what, uint64_t size_bytes, int *out)
 {
-    int file = memfd_create("headroom", MFD_CLOEXEC);
+    int file = memfd_create("vramwise", MFD_CLOEXEC);
     if (file < 0)
         return system_refused("memfd_create", what, size_bytes);
     if (ftruncate(file, (off_t)size_bytes) != 0) {
-        hr_status status = system_refused("ftruncate", what, size_bytes);
+        vw_status status = system_refused("ftruncate", what, size_bytes);
         (void)close(file);
         return status;
     }
     *out = file;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status host_create_shareable(void *context, uint64_t size_bytes, uint64_t *where)
+static vw_status host_create_shareable(void *context, uint64_t size_bytes, uint64_t *where)
 {
     (void)context;
     if (size_bytes > (uint64_t)FILE_BYTES) {
@@ -177,9 +177,9 @@ static hr_status host_create_shareable(void *context, uint64_t size_bytes, uint6
         return system_refused("memfd_create", "create_shareable", size_bytes);
     }
     int file = -1;
-    HR__TRY(open_file("create_shareable", size_bytes, &file));
+    VW__TRY(open_file("create_shareable", size_bytes, &file));
     *where = IS_OWN_FILE | (uint64_t)file;
-    return HR_OK;
+    return VW_OK;
 }
 
 static bool is_own_file(uint64_t where, int *file)
@@ -188,7 +188,7 @@ static bool is_own_file(uint64_t where, int *file)
     return (where & IS_OWN_FILE) != 0;
 }
 
-static hr_status host_export_memory(void *context, uint64_t where, int *file_descriptor)
+static vw_status host_export_memory(void *context, uint64_t where, int *file_descriptor)
 {
     (void)context;
     int file = -1;
@@ -197,11 +197,11 @@ static hr_status host_export_memory(void *context, uint64_t where, int *file_des
     if (duplicate < 0)
         return system_refused("fcntl", "export_handle", 0);
     *file_descriptor = duplicate;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Whatever file it is: one of another size is no handle's memory, and would be cut short. */
-static hr_status host_import_memory(void *context, int file_descriptor, uint64_t size_bytes,
+static vw_status host_import_memory(void *context, int file_descriptor, uint64_t size_bytes,
                                     uint64_t *where)
 {
     struct stat facts;
@@ -209,14 +209,14 @@ static hr_status host_import_memory(void *context, int file_descriptor, uint64_t
     if (fstat(file_descriptor, &facts) != 0)
         return system_refused("fstat", "import_handle", size_bytes);
     if ((uint64_t)facts.st_size != size_bytes)
-        return hr__fail(HR_ERR_DEVICE,
+        return vw__fail(VW_ERR_DEVICE,
                         "import_handle of %" PRIu64 " bytes: file descriptor %d has %" PRIu64,
                         size_bytes, file_descriptor, (uint64_t)facts.st_size);
     int duplicate = fcntl(file_descriptor, F_DUPFD_CLOEXEC, 0);
     if (duplicate < 0)
         return system_refused("fcntl", "import_handle", size_bytes);
     *where = IS_OWN_FILE | (uint64_t)duplicate;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Should the hole be refused, the pages stay until the device ends. Nobody can reach them: no
@@ -233,7 +233,7 @@ static void host_discard(void *context, uint64_t where, uint64_t size_bytes)
                     (off_t)size_bytes);
 }
 
-static hr_status host_map(void *context, hr_device_ptr address, uint64_t size_bytes, uint64_t where)
+static vw_status host_map(void *context, vw_device_ptr address, uint64_t size_bytes, uint64_t where)
 {
     const host_device *device = context;
     int file = -1;
@@ -244,28 +244,28 @@ static hr_status host_map(void *context, hr_device_ptr address, uint64_t size_by
     }
     if (mmap(host_address(address), (size_t)size_bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file,
              offset) == MAP_FAILED) {
-        hr_status status = system_refused("mmap", "map", size_bytes);
+        vw_status status = system_refused("mmap", "map", size_bytes);
         /* The system may have taken the reservation away before it found that it cannot go on. */
         (void)map_nothing(host_address(address), (size_t)size_bytes);
         return status;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status host_unmap(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status host_unmap(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
     (void)context;
     if (map_nothing(host_address(address), (size_t)size_bytes) == MAP_FAILED)
         return system_refused("mmap", "unmap", size_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status host_set_access(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status host_set_access(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
     (void)context;
     if (mprotect(host_address(address), (size_t)size_bytes, PROT_READ | PROT_WRITE) != 0)
         return system_refused("mprotect", "set_access", size_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- host memory ----------------------------------------------------------------------------- */
@@ -284,7 +284,7 @@ static void host_unpin(void *context, void *address, uint64_t size_bytes)
     (void)munlock(address, (size_t)size_bytes);
 }
 
-static void *host_bytes_at(void *context, hr_device_ptr address)
+static void *host_bytes_at(void *context, vw_device_ptr address)
 {
     (void)context;
     return host_address(address);
@@ -294,10 +294,10 @@ static void host_destroy(void *context)
 {
     host_device *device = context;
     (void)close(device->file);
-    hr__host_free(device);
+    vw__host_free(device);
 }
 
-static const hr__backing host_backing = {
+static const vw__backing host_backing = {
     .take = host_take,
     .give_back = host_give_back,
     .reserve = host_reserve,
@@ -318,22 +318,22 @@ static const hr__backing host_backing = {
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-hr_status hr_host_device_create(uint64_t capacity_bytes, hr_device **out)
+vw_status vw_host_device_create(uint64_t capacity_bytes, vw_device **out)
 {
     if (capacity_bytes == 0 || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "hr_host_device_create: %s",
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "vw_host_device_create: %s",
                         out == NULL ? "out is NULL" : "a capacity of 0 bytes");
-    host_device *device = hr__host_alloc_zeroed(1, sizeof *device);
+    host_device *device = vw__host_alloc_zeroed(1, sizeof *device);
     if (device == NULL)
-        return hr__fail_host_memory(sizeof *device, "a host device");
-    hr_status status = open_file("hr_host_device_create", FILE_BYTES, &device->file);
-    if (status != HR_OK)
+        return vw__fail_host_memory(sizeof *device, "a host device");
+    vw_status status = open_file("vw_host_device_create", FILE_BYTES, &device->file);
+    if (status != VW_OK)
         goto free_device;
     device->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    hr__stand_in_parts parts = {
+    vw__stand_in_parts parts = {
         .backing = &host_backing,
         .capacity_bytes = capacity_bytes,
-        .granularity_bytes = hr__max_u64(HR__HOST_GRANULARITY_BYTES, device->page_bytes),
+        .granularity_bytes = vw__max_u64(VW__HOST_GRANULARITY_BYTES, device->page_bytes),
         .properties = {.total_bytes = capacity_bytes,
                        .has_virtual_memory = true,
                        .has_bytes = true,
@@ -343,12 +343,12 @@ hr_status hr_host_device_create(uint64_t capacity_bytes, hr_device **out)
     };
     parts.properties.granularity_bytes = parts.granularity_bytes;
     snprintf(parts.properties.name, sizeof parts.properties.name, "host");
-    status = hr__stand_in_init(&device->common, &parts, out);
-    if (status == HR_OK)
-        return HR_OK;
+    status = vw__stand_in_init(&device->common, &parts, out);
+    if (status == VW_OK)
+        return VW_OK;
 
     (void)close(device->file);
 free_device:
-    hr__host_free(device);
+    vw__host_free(device);
     return status;
 }

@@ -14,7 +14,7 @@
  *
  * Only when the first address is dictated, an area starts again, or bytes of plain memory are
  * copied, must an address be held against what is live; until then plain memory is kept without
- * order (hr__books_keep_plain_order). */
+ * order (vw__books_keep_plain_order). */
 #include "device/device_simulated.h"
 
 #include <inttypes.h>
@@ -47,32 +47,32 @@
  * Events: create and destroy 210 ns together, record 205, query 488. An idle device synchronises
  * in 700 ns. Reserving, unreserving, stream calls and cuMemGetInfo were not measured: they are
  * counted, and cost nothing, rather than a number somebody made up. */
-const hr_call_cost hr__simulated_costs[HR_DEVICE_CALL_KINDS] = {
-    [HR_DEVICE_CALL_TAKE] = {45000, 140000},
-    [HR_DEVICE_CALL_GIVE_BACK] = {38000, 560000},
-    [HR_DEVICE_CALL_CREATE] = {13000, 24000},
-    [HR_DEVICE_CALL_RELEASE] = {12200, 490000},
-    [HR_DEVICE_CALL_MAP] = {1000, 0},
-    [HR_DEVICE_CALL_UNMAP] = {19500, 26000},
-    [HR_DEVICE_CALL_SET_ACCESS] = {30500, 76000},
-    [HR_DEVICE_CALL_EVENT_CREATE] = {210, 0},
-    [HR_DEVICE_CALL_EVENT_RECORD] = {205, 0},
-    [HR_DEVICE_CALL_EVENT_QUERY] = {488, 0},
-    [HR_DEVICE_CALL_SYNCHRONIZE] = {700, 0},
-    [HR_DEVICE_CALL_HOST_TAKE] = {0, 592000000},
-    [HR_DEVICE_CALL_HOST_GIVE_BACK] = {0, 92000000},
-    [HR_DEVICE_CALL_COPY] = {4400, 506000},
-    [HR_DEVICE_CALL_CREATE_ON_HOST] = {0, 370000000},
-    [HR_DEVICE_CALL_ACCESS_ON_HOST] = {100000, 11000000},
-    [HR_DEVICE_CALL_COPY_ON_HOST] = {40000, 19600000},
+const vw_call_cost vw__simulated_costs[VW_DEVICE_CALL_KINDS] = {
+    [VW_DEVICE_CALL_TAKE] = {45000, 140000},
+    [VW_DEVICE_CALL_GIVE_BACK] = {38000, 560000},
+    [VW_DEVICE_CALL_CREATE] = {13000, 24000},
+    [VW_DEVICE_CALL_RELEASE] = {12200, 490000},
+    [VW_DEVICE_CALL_MAP] = {1000, 0},
+    [VW_DEVICE_CALL_UNMAP] = {19500, 26000},
+    [VW_DEVICE_CALL_SET_ACCESS] = {30500, 76000},
+    [VW_DEVICE_CALL_EVENT_CREATE] = {210, 0},
+    [VW_DEVICE_CALL_EVENT_RECORD] = {205, 0},
+    [VW_DEVICE_CALL_EVENT_QUERY] = {488, 0},
+    [VW_DEVICE_CALL_SYNCHRONIZE] = {700, 0},
+    [VW_DEVICE_CALL_HOST_TAKE] = {0, 592000000},
+    [VW_DEVICE_CALL_HOST_GIVE_BACK] = {0, 92000000},
+    [VW_DEVICE_CALL_COPY] = {4400, 506000},
+    [VW_DEVICE_CALL_CREATE_ON_HOST] = {0, 370000000},
+    [VW_DEVICE_CALL_ACCESS_ON_HOST] = {100000, 11000000},
+    [VW_DEVICE_CALL_COPY_ON_HOST] = {40000, 19600000},
 };
 
 typedef struct simulated_device {
-    hr__stand_in common;             /* first: hr_device.context points at it */
+    vw__stand_in common;             /* first: vw_device.context points at it */
     uint64_t next_plain_end;         /* the next plain range ends here or below */
     uint64_t next_reservation;       /* the next reservation starts here or above */
     uint64_t reservation_step_bytes; /* set at creation, then read-only */
-    hr_device_ptr *dictated;         /* owned; the queue is [dictated_first, dictated_end) */
+    vw_device_ptr *dictated;         /* owned; the queue is [dictated_first, dictated_end) */
     size_t dictated_first;
     size_t dictated_end;
     size_t dictated_capacity;
@@ -84,41 +84,41 @@ enum { ADDRESS_MULTIPLE = 512 }; /* what engines may count on, and the address m
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static hr_status no_addresses_left(const char *what, uint64_t size_bytes)
+static vw_status no_addresses_left(const char *what, uint64_t size_bytes)
 {
-    return hr__fail(HR_ERR_OUT_OF_MEMORY, "%s of %" PRIu64 " bytes: no address range is free", what,
+    return vw__fail(VW_ERR_OUT_OF_MEMORY, "%s of %" PRIu64 " bytes: no address range is free", what,
                     size_bytes);
 }
 
 /* Puts the next plain range below `end`; false where the area has no room there. */
 static bool place_below(simulated_device *device, uint64_t end, uint64_t size_bytes, uint64_t *out)
 {
-    while (size_bytes <= end - HR__SIMULATED_PLAIN_BOTTOM) {
+    while (size_bytes <= end - VW__SIMULATED_PLAIN_BOTTOM) {
         uint64_t address =
-            hr__align_down_u64(end - size_bytes, HR__SIMULATED_PLAIN_ALIGNMENT_BYTES);
-        const hr__range *obstacle = NULL;
+            vw__align_down_u64(end - size_bytes, VW__SIMULATED_PLAIN_ALIGNMENT_BYTES);
+        const vw__range *obstacle = NULL;
         if (device->common.books.has_plain_order)
-            obstacle = hr__books_overlap(&device->common.books, address, size_bytes);
+            obstacle = vw__books_overlap(&device->common.books, address, size_bytes);
         if (obstacle == NULL) {
             *out = address;
             return true;
         }
-        if (obstacle->address <= HR__SIMULATED_PLAIN_BOTTOM)
+        if (obstacle->address <= VW__SIMULATED_PLAIN_BOTTOM)
             return false;
         end = obstacle->address;
     }
     return false;
 }
 
-static hr_status make_up_plain(simulated_device *device, uint64_t size_bytes, uint64_t *out)
+static vw_status make_up_plain(simulated_device *device, uint64_t size_bytes, uint64_t *out)
 {
     if (!place_below(device, device->next_plain_end, size_bytes, out)) {
-        hr__books_keep_plain_order(&device->common.books); /* from here on we walk among the live */
-        if (!place_below(device, HR__SIMULATED_PLAIN_TOP, size_bytes, out))
+        vw__books_keep_plain_order(&device->common.books); /* from here on we walk among the live */
+        if (!place_below(device, VW__SIMULATED_PLAIN_TOP, size_bytes, out))
             return no_addresses_left("take", size_bytes);
     }
     device->next_plain_end = *out;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Puts the next reservation at or above `start`, which is a multiple of the step; false where the
@@ -126,29 +126,29 @@ static hr_status make_up_plain(simulated_device *device, uint64_t size_bytes, ui
 static bool place_above(const simulated_device *device, uint64_t start, uint64_t size_bytes,
                         uint64_t *out)
 {
-    while (start <= HR__SIMULATED_PLAIN_BOTTOM &&
-           size_bytes <= HR__SIMULATED_PLAIN_BOTTOM - start) {
-        const hr__range *obstacle = hr__books_overlap(&device->common.books, start, size_bytes);
+    while (start <= VW__SIMULATED_PLAIN_BOTTOM &&
+           size_bytes <= VW__SIMULATED_PLAIN_BOTTOM - start) {
+        const vw__range *obstacle = vw__books_overlap(&device->common.books, start, size_bytes);
         if (obstacle == NULL) {
             *out = start;
             return true;
         }
-        if (!hr__align_up_u64(obstacle->address + obstacle->size_bytes,
+        if (!vw__align_up_u64(obstacle->address + obstacle->size_bytes,
                               device->reservation_step_bytes, &start))
             return false;
     }
     return false;
 }
 
-static hr_status make_up_reservation(simulated_device *device, uint64_t size_bytes, uint64_t *out)
+static vw_status make_up_reservation(simulated_device *device, uint64_t size_bytes, uint64_t *out)
 {
     if (!place_above(device, device->next_reservation, size_bytes, out) &&
-        !place_above(device, HR__SIMULATED_RESERVED_BOTTOM, size_bytes, out))
+        !place_above(device, VW__SIMULATED_RESERVED_BOTTOM, size_bytes, out))
         return no_addresses_left("reserve", size_bytes);
     /* Cannot overflow: the sum is at most the end of the area, rounded up. */
-    (void)hr__align_up_u64(*out + size_bytes, device->reservation_step_bytes,
+    (void)vw__align_up_u64(*out + size_bytes, device->reservation_step_bytes,
                            &device->next_reservation);
-    return HR_OK;
+    return VW_OK;
 }
 
 static bool is_dictated(const simulated_device *device)
@@ -156,30 +156,30 @@ static bool is_dictated(const simulated_device *device)
     return device->dictated_first != device->dictated_end;
 }
 
-static hr_status follow_dictation(simulated_device *device, const char *what, uint64_t size_bytes,
+static vw_status follow_dictation(simulated_device *device, const char *what, uint64_t size_bytes,
                                   uint64_t multiple_bytes, uint64_t *out)
 {
     uint64_t end;
     uint64_t address = device->dictated[device->dictated_first];
-    if (address % multiple_bytes != 0 || !hr__add_u64(address, size_bytes, &end))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+    if (address % multiple_bytes != 0 || !vw__add_u64(address, size_bytes, &end))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%s of %" PRIu64 " bytes at %#" PRIx64
                         " as dictated: a multiple of %" PRIu64 " is expected",
                         what, size_bytes, address, multiple_bytes);
-    const hr__range *obstacle = hr__books_overlap(&device->common.books, address, size_bytes);
+    const vw__range *obstacle = vw__books_overlap(&device->common.books, address, size_bytes);
     if (obstacle != NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%s of %" PRIu64 " bytes at %#" PRIx64 " as dictated: %" PRIu64
                         " bytes at %#" PRIx64 " are in use",
                         what, size_bytes, address, obstacle->size_bytes, obstacle->address);
     device->dictated_first++;
     *out = address;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the backing ----------------------------------------------------------------------------- */
 
-static hr_status simulated_take(void *context, uint64_t size_bytes, hr_device_ptr *out)
+static vw_status simulated_take(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
     simulated_device *device = context;
     if (is_dictated(device))
@@ -187,7 +187,7 @@ static hr_status simulated_take(void *context, uint64_t size_bytes, hr_device_pt
     return make_up_plain(device, size_bytes, out);
 }
 
-static hr_status simulated_reserve(void *context, uint64_t size_bytes, hr_device_ptr *out)
+static vw_status simulated_reserve(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
     simulated_device *device = context;
     if (is_dictated(device))
@@ -199,11 +199,11 @@ static hr_status simulated_reserve(void *context, uint64_t size_bytes, hr_device
 static void simulated_destroy(void *context)
 {
     simulated_device *device = context;
-    hr__host_free(device->dictated);
-    hr__host_free(device);
+    vw__host_free(device->dictated);
+    vw__host_free(device);
 }
 
-static const hr__backing simulated_backing = {
+static const vw__backing simulated_backing = {
     .take = simulated_take,
     .reserve = simulated_reserve,
     .destroy = simulated_destroy,
@@ -212,49 +212,49 @@ static const hr__backing simulated_backing = {
 /* ---- making one ------------------------------------------------------------------------------ */
 
 /* Fills in what a caller, or an older caller's shorter struct, left at 0. */
-static hr_status read_options(const hr_simulated_options *given, hr_simulated_options *out)
+static vw_status read_options(const vw_simulated_options *given, vw_simulated_options *out)
 {
     memset(out, 0, sizeof *out);
     if (given != NULL) {
         if (given->struct_size < sizeof given->struct_size)
-            return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                            "hr_simulated_device_create: struct_size is %zu, expected %zu",
+            return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                            "vw_simulated_device_create: struct_size is %zu, expected %zu",
                             given->struct_size, sizeof *given);
         memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
     }
     if (out->capacity_bytes == 0)
-        out->capacity_bytes = HR__SIMULATED_CAPACITY_BYTES;
+        out->capacity_bytes = VW__SIMULATED_CAPACITY_BYTES;
     if (out->total_bytes == 0)
         out->total_bytes = out->capacity_bytes;
     if (out->granularity_bytes == 0)
-        out->granularity_bytes = HR__SIMULATED_GRANULARITY_BYTES;
-    if (!hr__is_power_of_two_u64(out->granularity_bytes) ||
+        out->granularity_bytes = VW__SIMULATED_GRANULARITY_BYTES;
+    if (!vw__is_power_of_two_u64(out->granularity_bytes) ||
         out->granularity_bytes < ADDRESS_MULTIPLE ||
-        out->granularity_bytes > HR__SIMULATED_RESERVED_BOTTOM)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "hr_simulated_device_create: granularity_bytes is %" PRIu64
+        out->granularity_bytes > VW__SIMULATED_RESERVED_BOTTOM)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "vw_simulated_device_create: granularity_bytes is %" PRIu64
                         ", expected a power of two from %d to 2^44",
                         out->granularity_bytes, ADDRESS_MULTIPLE);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr_simulated_device_create(const hr_simulated_options *options, hr_device **out)
+vw_status vw_simulated_device_create(const vw_simulated_options *options, vw_device **out)
 {
-    hr_simulated_options used;
+    vw_simulated_options used;
     if (out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "hr_simulated_device_create: out is NULL");
-    HR__TRY(read_options(options, &used));
-    simulated_device *device = hr__host_alloc_zeroed(1, sizeof *device);
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "vw_simulated_device_create: out is NULL");
+    VW__TRY(read_options(options, &used));
+    simulated_device *device = vw__host_alloc_zeroed(1, sizeof *device);
     if (device == NULL)
-        return hr__fail_host_memory(sizeof *device, "a simulated device");
-    device->next_plain_end = HR__SIMULATED_PLAIN_TOP;
-    device->next_reservation = HR__SIMULATED_RESERVED_BOTTOM;
+        return vw__fail_host_memory(sizeof *device, "a simulated device");
+    device->next_plain_end = VW__SIMULATED_PLAIN_TOP;
+    device->next_reservation = VW__SIMULATED_RESERVED_BOTTOM;
     device->reservation_step_bytes =
-        hr__max_u64(HR__SIMULATED_RESERVATION_STEP_BYTES, used.granularity_bytes);
+        vw__max_u64(VW__SIMULATED_RESERVATION_STEP_BYTES, used.granularity_bytes);
 
-    hr__stand_in_parts parts = {
+    vw__stand_in_parts parts = {
         .backing = &simulated_backing,
-        .costs = used.has_costs ? used.costs : hr__simulated_costs,
+        .costs = used.has_costs ? used.costs : vw__simulated_costs,
         .capacity_bytes = used.capacity_bytes,
         .granularity_bytes = used.granularity_bytes,
         .holds_streams = used.manual_streams,
@@ -268,55 +268,55 @@ hr_status hr_simulated_device_create(const hr_simulated_options *options, hr_dev
                        .has_host_handles = !used.without_virtual_memory},
     };
     snprintf(parts.properties.name, sizeof parts.properties.name, "simulated");
-    hr_status status = hr__stand_in_init(&device->common, &parts, out);
-    if (status != HR_OK)
-        hr__host_free(device);
+    vw_status status = vw__stand_in_init(&device->common, &parts, out);
+    if (status != VW_OK)
+        vw__host_free(device);
     return status;
 }
 
 /* ---- dictating ------------------------------------------------------------------------------- */
 
 /* Makes room for one more at the end of the queue. */
-static hr_status grow_dictation(simulated_device *device)
+static vw_status grow_dictation(simulated_device *device)
 {
     size_t waiting = device->dictated_end - device->dictated_first;
     if (device->dictated_end < device->dictated_capacity)
-        return HR_OK;
+        return VW_OK;
     if (waiting <= device->dictated_capacity / 2 && waiting < device->dictated_capacity) {
         /* At least half of the array was used up: move the rest, which costs no more than that. */
         memmove(device->dictated, device->dictated + device->dictated_first,
                 waiting * sizeof *device->dictated);
         device->dictated_first = 0;
         device->dictated_end = waiting;
-        return HR_OK;
+        return VW_OK;
     }
     size_t capacity = device->dictated_capacity != 0 ? device->dictated_capacity * 2
                                                      : (size_t)FIRST_DICTATED_CAPACITY;
-    hr_device_ptr *grown = hr__host_realloc(device->dictated, capacity * sizeof *grown);
+    vw_device_ptr *grown = vw__host_realloc(device->dictated, capacity * sizeof *grown);
     if (grown == NULL)
-        return hr__fail_host_memory(capacity * sizeof *grown, "dictated addresses");
+        return vw__fail_host_memory(capacity * sizeof *grown, "dictated addresses");
     device->dictated = grown;
     device->dictated_capacity = capacity;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr_simulated_dictate_address(hr_device *device, hr_device_ptr address)
+vw_status vw_simulated_dictate_address(vw_device *device, vw_device_ptr address)
 {
-    hr__stand_in *common = NULL;
-    HR__TRY(hr__stand_in_with_backing(device, &simulated_backing, "hr_simulated_dictate_address",
+    vw__stand_in *common = NULL;
+    VW__TRY(vw__stand_in_with_backing(device, &simulated_backing, "vw_simulated_dictate_address",
                                       &common));
-    if (address == HR_NULL || address % ADDRESS_MULTIPLE != 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "hr_simulated_dictate_address of %#" PRIx64
+    if (address == VW_NULL || address % ADDRESS_MULTIPLE != 0)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "vw_simulated_dictate_address of %#" PRIx64
                         ": a multiple of %d other than 0 is expected",
                         address, ADDRESS_MULTIPLE);
     simulated_device *simulated = (simulated_device *)common;
-    hr__mutex_lock(&common->lock);
-    hr_status status = grow_dictation(simulated);
-    if (status == HR_OK) {
-        hr__books_keep_plain_order(&common->books);
+    vw__mutex_lock(&common->lock);
+    vw_status status = grow_dictation(simulated);
+    if (status == VW_OK) {
+        vw__books_keep_plain_order(&common->books);
         simulated->dictated[simulated->dictated_end++] = address;
     }
-    hr__mutex_unlock(&common->lock);
+    vw__mutex_unlock(&common->lock);
     return status;
 }

@@ -1,23 +1,23 @@
 /* device_simulated.h - the numbers the simulated device is made of, for those who check them. */
-#ifndef HR_DEVICE_DEVICE_SIMULATED_H
-#define HR_DEVICE_DEVICE_SIMULATED_H
+#ifndef VW_DEVICE_DEVICE_SIMULATED_H
+#define VW_DEVICE_DEVICE_SIMULATED_H
 
 #include <stdint.h>
 
-#include "headroom/device.h" /* hr_call_cost */
+#include "vramwise/device.h" /* vw_call_cost */
 
-#define HR__SIMULATED_CAPACITY_BYTES (UINT64_C(80) << 30)
-#define HR__SIMULATED_GRANULARITY_BYTES (UINT64_C(2) << 20)
+#define VW__SIMULATED_CAPACITY_BYTES (UINT64_C(80) << 30)
+#define VW__SIMULATED_GRANULARITY_BYTES (UINT64_C(2) << 20)
 
 /* Plain memory lies in [PLAIN_BOTTOM, PLAIN_TOP), reservations in [RESERVED_BOTTOM, PLAIN_BOTTOM):
  * both below the 47 bits that a GPU's addresses have. */
-#define HR__SIMULATED_PLAIN_TOP UINT64_C(0x7f0000000000)
-#define HR__SIMULATED_PLAIN_BOTTOM UINT64_C(0x500000000000)
-#define HR__SIMULATED_RESERVED_BOTTOM UINT64_C(0x100000000000)
-#define HR__SIMULATED_PLAIN_ALIGNMENT_BYTES (UINT64_C(2) << 20)
-#define HR__SIMULATED_RESERVATION_STEP_BYTES (UINT64_C(32) << 20)
+#define VW__SIMULATED_PLAIN_TOP UINT64_C(0x7f0000000000)
+#define VW__SIMULATED_PLAIN_BOTTOM UINT64_C(0x500000000000)
+#define VW__SIMULATED_RESERVED_BOTTOM UINT64_C(0x100000000000)
+#define VW__SIMULATED_PLAIN_ALIGNMENT_BYTES (UINT64_C(2) << 20)
+#define VW__SIMULATED_RESERVATION_STEP_BYTES (UINT64_C(32) << 20)
 
 /* What calls cost unless options say otherwise. */
-extern const hr_call_cost hr__simulated_costs[HR_DEVICE_CALL_KINDS];
+extern const vw_call_cost vw__simulated_costs[VW_DEVICE_CALL_KINDS];
 
-#endif /* HR_DEVICE_DEVICE_SIMULATED_H */
+#endif /* VW_DEVICE_DEVICE_SIMULATED_H */

@@ -24,13 +24,13 @@
 typedef struct stream_wait {
     struct stream_wait *next; /* of the same stream, later */
     uint64_t queued_at;       /* its own point */
-    hr_stream stream;
+    vw_stream stream;
     uint64_t point;
 } stream_wait;
 
 typedef struct stream_record {
-    hr__tree_node node; /* first, so that a node is its record */
-    hr_stream number;
+    vw__tree_node node; /* first, so that a node is its record */
+    vw_stream number;
     uint64_t queued;         /* the latest point of its own */
     uint64_t told;           /* may run up to this point */
     uint64_t reached;        /* has run up to this point; at most `told` */
@@ -47,7 +47,7 @@ enum { FIRST_EVENT_CAPACITY = 64 };
 #define FIRST_STREAM_NUMBER UINT64_C(0x10000)
 #define STREAM_NUMBER_STEP UINT64_C(0x100)
 
-void hr__streams_init(hr__streams *streams, bool is_held)
+void vw__streams_init(vw__streams *streams, bool is_held)
 {
     memset(streams, 0, sizeof *streams);
     streams->is_held = is_held;
@@ -55,83 +55,83 @@ void hr__streams_init(hr__streams *streams, bool is_held)
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-static bool record_before(const hr__tree_node *a, const hr__tree_node *b)
+static bool record_before(const vw__tree_node *a, const vw__tree_node *b)
 {
     return ((const stream_record *)a)->number < ((const stream_record *)b)->number;
 }
 
-static stream_record *find_record(const hr__streams *streams, hr_stream stream)
+static stream_record *find_record(const vw__streams *streams, vw_stream stream)
 {
     stream_record key = {.number = stream};
     stream_record *found =
-        (stream_record *)hr__tree_first_from(streams->records, &key.node, record_before);
+        (stream_record *)vw__tree_first_from(streams->records, &key.node, record_before);
     return found != NULL && found->number == stream ? found : NULL;
 }
 
 /* The stream's record, made if there is none yet. NULL without host memory. */
-static stream_record *find_or_make_record(hr__streams *streams, hr_stream stream)
+static stream_record *find_or_make_record(vw__streams *streams, vw_stream stream)
 {
     stream_record *record = find_record(streams, stream);
     if (record != NULL)
         return record;
-    record = hr__host_alloc_zeroed(1, sizeof *record);
+    record = vw__host_alloc_zeroed(1, sizeof *record);
     if (record == NULL)
         return NULL;
     record->number = stream;
     record->told = record->reached = streams->latest_point;
-    hr__tree_insert(&streams->records, &record->node, record_before);
+    vw__tree_insert(&streams->records, &record->node, record_before);
     return record;
 }
 
-static void drop_record_if_idle(hr__streams *streams, stream_record *record)
+static void drop_record_if_idle(vw__streams *streams, stream_record *record)
 {
     if (record->reached < record->queued || record->is_created || record->is_capturing)
         return;
-    hr__tree_remove(&streams->records, &record->node);
-    hr__host_free(record);
+    vw__tree_remove(&streams->records, &record->node);
+    vw__host_free(record);
 }
 
-hr_status hr__streams_create(hr__streams *streams, hr_stream *out)
+vw_status vw__streams_create(vw__streams *streams, vw_stream *out)
 {
-    hr_stream number;
+    vw_stream number;
     do { /* a caller's own streams may have the numbers we would make up */
         number = FIRST_STREAM_NUMBER + STREAM_NUMBER_STEP * streams->created_count++;
     } while (find_record(streams, number) != NULL);
     stream_record *record = find_or_make_record(streams, number);
     if (record == NULL)
-        return hr__fail_host_memory(sizeof *record, "a stream");
+        return vw__fail_host_memory(sizeof *record, "a stream");
     record->is_created = true;
     *out = number;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__streams_destroy(hr__streams *streams, hr_stream stream)
+vw_status vw__streams_destroy(vw__streams *streams, vw_stream stream)
 {
     stream_record *record = find_record(streams, stream);
     if (record == NULL || !record->is_created)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "stream_destroy of %#" PRIx64
                         ": a stream that was created here and not yet destroyed is expected",
                         stream);
     record->is_created = false; /* what waits in it may still be completed, as a driver does */
     record->is_capturing = false;
     drop_record_if_idle(streams, record);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__streams_set_capturing(hr__streams *streams, hr_stream stream, bool is_capturing)
+vw_status vw__streams_set_capturing(vw__streams *streams, vw_stream stream, bool is_capturing)
 {
     if (!is_capturing && find_record(streams, stream) == NULL)
-        return HR_OK;
+        return VW_OK;
     stream_record *record = find_or_make_record(streams, stream);
     if (record == NULL)
-        return hr__fail_host_memory(sizeof *record, "a stream");
+        return vw__fail_host_memory(sizeof *record, "a stream");
     record->is_capturing = is_capturing;
     drop_record_if_idle(streams, record);
-    return HR_OK;
+    return VW_OK;
 }
 
-bool hr__streams_is_capturing(const hr__streams *streams, hr_stream stream)
+bool vw__streams_is_capturing(const vw__streams *streams, vw_stream stream)
 {
     const stream_record *record = find_record(streams, stream);
     return record != NULL && record->is_capturing;
@@ -139,7 +139,7 @@ bool hr__streams_is_capturing(const hr__streams *streams, hr_stream stream)
 
 /* ---- completing ------------------------------------------------------------------------------ */
 
-static bool has_reached(const hr__streams *streams, hr_stream stream, uint64_t point)
+static bool has_reached(const vw__streams *streams, vw_stream stream, uint64_t point)
 {
     const stream_record *record = find_record(streams, stream);
     return record == NULL || record->reached >= point;
@@ -151,21 +151,21 @@ static void drop_first_wait(stream_record *record)
     record->first_wait = dropped->next;
     if (record->first_wait == NULL)
         record->last_wait = NULL;
-    hr__host_free(dropped);
+    vw__host_free(dropped);
 }
 
-static stream_record *first_record(const hr__streams *streams)
+static stream_record *first_record(const vw__streams *streams)
 {
-    return (stream_record *)hr__tree_first(streams->records);
+    return (stream_record *)vw__tree_first(streams->records);
 }
 
-static stream_record *record_after(const hr__streams *streams, const stream_record *record)
+static stream_record *record_after(const vw__streams *streams, const stream_record *record)
 {
-    return (stream_record *)hr__tree_after(streams->records, &record->node, record_before);
+    return (stream_record *)vw__tree_after(streams->records, &record->node, record_before);
 }
 
 /* Lets one stream run as far as it may; whether it came any further. */
-static bool advance(hr__streams *streams, stream_record *record)
+static bool advance(vw__streams *streams, stream_record *record)
 {
     uint64_t before = record->reached;
     const stream_wait *wait;
@@ -177,7 +177,7 @@ static bool advance(hr__streams *streams, stream_record *record)
     return record->reached != before;
 }
 
-static void advance_all(hr__streams *streams)
+static void advance_all(vw__streams *streams)
 {
     bool has_moved = true;
     while (has_moved) {
@@ -188,7 +188,7 @@ static void advance_all(hr__streams *streams)
     }
 }
 
-void hr__streams_complete(hr__streams *streams, hr_stream stream)
+void vw__streams_complete(vw__streams *streams, vw_stream stream)
 {
     stream_record *record = find_record(streams, stream);
     if (record == NULL)
@@ -206,7 +206,7 @@ static bool need(stream_record *record, uint64_t point)
 }
 
 /* What has to run so that `record` can: whether that is more than was known before. */
-static bool need_awaited(const hr__streams *streams, const stream_record *record)
+static bool need_awaited(const vw__streams *streams, const stream_record *record)
 {
     bool is_more = false;
     for (const stream_wait *wait = record->first_wait; wait != NULL; wait = wait->next)
@@ -217,7 +217,7 @@ static bool need_awaited(const hr__streams *streams, const stream_record *record
 
 /* Waits until `stream` has come to `point`. Only what is awaited for that is told to run: what the
  * streams queued besides, and what others wait for, stays as it is. */
-static void run_to(hr__streams *streams, hr_stream stream, uint64_t point)
+static void run_to(vw__streams *streams, vw_stream stream, uint64_t point)
 {
     bool is_more = need(find_record(streams, stream), point);
     if (!is_more)
@@ -237,12 +237,12 @@ static void run_to(hr__streams *streams, hr_stream stream, uint64_t point)
     advance_all(streams);
 }
 
-void hr__streams_synchronize(hr__streams *streams, hr_stream stream)
+void vw__streams_synchronize(vw__streams *streams, vw_stream stream)
 {
     run_to(streams, stream, streams->latest_point);
 }
 
-void hr__streams_complete_all(hr__streams *streams)
+void vw__streams_complete_all(vw__streams *streams)
 {
     for (stream_record *record = first_record(streams); record != NULL;
          record = record_after(streams, record)) {
@@ -252,54 +252,54 @@ void hr__streams_complete_all(hr__streams *streams)
     }
 }
 
-void hr__streams_hold(hr__streams *streams, bool is_held)
+void vw__streams_hold(vw__streams *streams, bool is_held)
 {
     streams->is_held = is_held;
     if (!is_held)
-        hr__streams_complete_all(streams);
+        vw__streams_complete_all(streams);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static hr__event_slot *find_event(const hr__streams *streams, hr_device_event event)
+static vw__event_slot *find_event(const vw__streams *streams, vw_device_event event)
 {
     uint64_t slot = (event & UINT32_MAX) - 1; /* an event of 0 wraps, and is past every count */
     if (slot >= streams->event_count)
         return NULL;
-    hr__event_slot *found = &streams->events[slot];
+    vw__event_slot *found = &streams->events[slot];
     return found->is_live && found->generation == event >> 32 ? found : NULL;
 }
 
-static hr_status unknown_event(const char *what, hr_device_event event)
+static vw_status unknown_event(const char *what, vw_device_event event)
 {
-    return hr__fail(HR_ERR_INVALID_ARGUMENT,
+    return vw__fail(VW_ERR_INVALID_ARGUMENT,
                     "%s of event %#" PRIx64
                     ": one that was created and not yet destroyed is expected",
                     what, event);
 }
 
 /* Makes sure that there is a slot to use. */
-static hr_status find_free_slot(hr__streams *streams)
+static vw_status find_free_slot(vw__streams *streams)
 {
     if (streams->first_free_event != 0 || streams->event_count < streams->event_capacity)
-        return HR_OK;
+        return VW_OK;
     uint64_t wanted = streams->event_capacity != 0 ? (uint64_t)streams->event_capacity * 2
                                                    : (uint64_t)FIRST_EVENT_CAPACITY;
     if (wanted >= UINT32_MAX)
-        return hr__fail(HR_ERR_DEVICE, "event_create: %" PRIu32 " events are all there can be",
+        return vw__fail(VW_ERR_DEVICE, "event_create: %" PRIu32 " events are all there can be",
                         streams->event_capacity);
     size_t size_bytes = (size_t)wanted * sizeof *streams->events;
-    hr__event_slot *grown = hr__host_realloc(streams->events, size_bytes);
+    vw__event_slot *grown = vw__host_realloc(streams->events, size_bytes);
     if (grown == NULL)
-        return hr__fail_host_memory(size_bytes, "the events of a device");
+        return vw__fail_host_memory(size_bytes, "the events of a device");
     streams->events = grown;
     streams->event_capacity = (uint32_t)wanted;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__streams_event_create(hr__streams *streams, hr_device_event *out)
+vw_status vw__streams_event_create(vw__streams *streams, vw_device_event *out)
 {
-    HR__TRY(find_free_slot(streams));
+    VW__TRY(find_free_slot(streams));
     uint32_t slot, generation = 0;
     if (streams->first_free_event != 0) {
         slot = streams->first_free_event - 1;
@@ -308,78 +308,78 @@ hr_status hr__streams_event_create(hr__streams *streams, hr_device_event *out)
     } else {
         slot = streams->event_count++;
     }
-    streams->events[slot] = (hr__event_slot){.generation = generation, .is_live = true};
+    streams->events[slot] = (vw__event_slot){.generation = generation, .is_live = true};
     *out = (uint64_t)generation << 32 | (slot + 1);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__streams_event_destroy(hr__streams *streams, hr_device_event event)
+vw_status vw__streams_event_destroy(vw__streams *streams, vw_device_event event)
 {
-    hr__event_slot *slot = find_event(streams, event);
+    vw__event_slot *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_destroy", event);
     slot->is_live = false;
     slot->next_free = streams->first_free_event;
     streams->first_free_event = (uint32_t)(slot - streams->events) + 1;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__streams_event_record(hr__streams *streams, hr_device_event event, hr_stream stream)
+vw_status vw__streams_event_record(vw__streams *streams, vw_device_event event, vw_stream stream)
 {
-    hr__event_slot *slot = find_event(streams, event);
+    vw__event_slot *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_record", event);
     if (!streams->is_held) {
         slot->point = 0;
-        return HR_OK;
+        return VW_OK;
     }
     stream_record *record = find_or_make_record(streams, stream);
     if (record == NULL)
-        return hr__fail_host_memory(sizeof *record, "a stream");
+        return vw__fail_host_memory(sizeof *record, "a stream");
     record->queued = ++streams->latest_point;
     slot->stream = stream;
     slot->point = record->queued;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Also forgets a point that was reached, so that the next question is shorter. */
-static bool is_complete(const hr__streams *streams, hr__event_slot *slot)
+static bool is_complete(const vw__streams *streams, vw__event_slot *slot)
 {
     if (slot->point != 0 && has_reached(streams, slot->stream, slot->point))
         slot->point = 0;
     return slot->point == 0;
 }
 
-hr_status hr__streams_event_query(hr__streams *streams, hr_device_event event)
+vw_status vw__streams_event_query(vw__streams *streams, vw_device_event event)
 {
-    hr__event_slot *slot = find_event(streams, event);
+    vw__event_slot *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_query", event);
-    return is_complete(streams, slot) ? HR_OK : HR_ERR_NOT_READY;
+    return is_complete(streams, slot) ? VW_OK : VW_ERR_NOT_READY;
 }
 
-hr_status hr__streams_event_synchronize(hr__streams *streams, hr_device_event event)
+vw_status vw__streams_event_synchronize(vw__streams *streams, vw_device_event event)
 {
-    const hr__event_slot *slot = find_event(streams, event);
+    const vw__event_slot *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_synchronize", event);
     if (slot->point != 0) /* what came before it in the stream is done as well */
         run_to(streams, slot->stream, slot->point);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__streams_wait_event(hr__streams *streams, hr_stream stream, hr_device_event event)
+vw_status vw__streams_wait_event(vw__streams *streams, vw_stream stream, vw_device_event event)
 {
-    hr__event_slot *slot = find_event(streams, event);
+    vw__event_slot *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("stream_wait_event", event);
     if (is_complete(streams, slot) || slot->stream == stream)
-        return HR_OK; /* a stream's own order does the rest */
+        return VW_OK; /* a stream's own order does the rest */
     stream_record *record = find_or_make_record(streams, stream);
-    stream_wait *wait = hr__host_alloc(sizeof *wait);
+    stream_wait *wait = vw__host_alloc(sizeof *wait);
     if (record == NULL || wait == NULL) {
-        hr__host_free(wait);
-        return hr__fail_host_memory(sizeof *record + sizeof *wait, "a stream that waits");
+        vw__host_free(wait);
+        return vw__fail_host_memory(sizeof *record + sizeof *wait, "a stream that waits");
     }
     record->queued = ++streams->latest_point;
     *wait = (stream_wait){NULL, record->queued, slot->stream, slot->point};
@@ -388,17 +388,17 @@ hr_status hr__streams_wait_event(hr__streams *streams, hr_stream stream, hr_devi
     else
         record->first_wait = wait;
     record->last_wait = wait;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__streams_deinit(hr__streams *streams)
+void vw__streams_deinit(vw__streams *streams)
 {
     while (streams->records != NULL) {
         stream_record *record = first_record(streams);
         while (record->first_wait != NULL)
             drop_first_wait(record);
-        hr__tree_remove(&streams->records, &record->node);
-        hr__host_free(record);
+        vw__tree_remove(&streams->records, &record->node);
+        vw__host_free(record);
     }
-    hr__host_free(streams->events);
+    vw__host_free(streams->events);
 }

@@ -7,7 +7,7 @@
  * event it waits for is complete, and goes on by itself then. Synchronising waits as a GPU would,
  * and so completes whatever the stream waits for.
  *
- * Stream numbers are passed through, as hr_stream promises: any number may be used, and a stream
+ * Stream numbers are passed through, as vw_stream promises: any number may be used, and a stream
  * need not have been created here. Only destroying one that was not is refused.
  *
  * An event's number carries the generation of its slot, as a handle's does (device_books.h).
@@ -22,60 +22,60 @@
  *   - nothing is incomplete while is_held is false
  *
  * No locks: the caller, device_common.c, has one. */
-#ifndef HR_DEVICE_DEVICE_STREAMS_H
-#define HR_DEVICE_DEVICE_STREAMS_H
+#ifndef VW_DEVICE_DEVICE_STREAMS_H
+#define VW_DEVICE_DEVICE_STREAMS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/ordered_tree.h"
-#include "headroom/device.h"
+#include "vramwise/device.h"
 
-typedef struct hr__event_slot {
-    hr_stream stream;    /* where it was recorded last */
+typedef struct vw__event_slot {
+    vw_stream stream;    /* where it was recorded last */
     uint64_t point;      /* when; 0: it is complete */
     uint32_t generation; /* the upper half of the event's number */
     uint32_t next_free;  /* index + 1; 0 = none */
     bool is_live;
-} hr__event_slot;
+} vw__event_slot;
 
-typedef struct hr__streams {
+typedef struct vw__streams {
     bool is_held;
-    hr__tree_node *records; /* by number: the streams that had something to remember */
+    vw__tree_node *records; /* by number: the streams that had something to remember */
     uint64_t created_count; /* makes the next stream's number */
     uint64_t latest_point;
-    hr__event_slot *events; /* owned */
+    vw__event_slot *events; /* owned */
     uint32_t event_capacity;
     uint32_t event_count;      /* slots ever used */
     uint32_t first_free_event; /* index + 1; 0 = none */
-} hr__streams;
+} vw__streams;
 
 /* Takes no memory. */
-void hr__streams_init(hr__streams *streams, bool is_held);
-void hr__streams_deinit(hr__streams *streams);
+void vw__streams_init(vw__streams *streams, bool is_held);
+void vw__streams_deinit(vw__streams *streams);
 
 /* Ending the hold completes everything. */
-void hr__streams_hold(hr__streams *streams, bool is_held);
+void vw__streams_hold(vw__streams *streams, bool is_held);
 
 /* Lets what was queued on `stream` so far run, as far as waits allow; an unknown one has nothing.
  */
-void hr__streams_complete(hr__streams *streams, hr_stream stream);
+void vw__streams_complete(vw__streams *streams, vw_stream stream);
 
 /* Waits for `stream`, and for what it waits for itself; or for every stream. */
-void hr__streams_synchronize(hr__streams *streams, hr_stream stream);
-void hr__streams_complete_all(hr__streams *streams);
+void vw__streams_synchronize(vw__streams *streams, vw_stream stream);
+void vw__streams_complete_all(vw__streams *streams);
 
-hr_status hr__streams_set_capturing(hr__streams *streams, hr_stream stream, bool is_capturing);
-bool hr__streams_is_capturing(const hr__streams *streams, hr_stream stream);
+vw_status vw__streams_set_capturing(vw__streams *streams, vw_stream stream, bool is_capturing);
+bool vw__streams_is_capturing(const vw__streams *streams, vw_stream stream);
 
 /* The calls of the device table, with its contract. */
-hr_status hr__streams_create(hr__streams *streams, hr_stream *out);
-hr_status hr__streams_destroy(hr__streams *streams, hr_stream stream);
-hr_status hr__streams_wait_event(hr__streams *streams, hr_stream stream, hr_device_event event);
-hr_status hr__streams_event_create(hr__streams *streams, hr_device_event *out);
-hr_status hr__streams_event_destroy(hr__streams *streams, hr_device_event event);
-hr_status hr__streams_event_record(hr__streams *streams, hr_device_event event, hr_stream stream);
-hr_status hr__streams_event_query(hr__streams *streams, hr_device_event event);
-hr_status hr__streams_event_synchronize(hr__streams *streams, hr_device_event event);
+vw_status vw__streams_create(vw__streams *streams, vw_stream *out);
+vw_status vw__streams_destroy(vw__streams *streams, vw_stream stream);
+vw_status vw__streams_wait_event(vw__streams *streams, vw_stream stream, vw_device_event event);
+vw_status vw__streams_event_create(vw__streams *streams, vw_device_event *out);
+vw_status vw__streams_event_destroy(vw__streams *streams, vw_device_event event);
+vw_status vw__streams_event_record(vw__streams *streams, vw_device_event event, vw_stream stream);
+vw_status vw__streams_event_query(vw__streams *streams, vw_device_event event);
+vw_status vw__streams_event_synchronize(vw__streams *streams, vw_device_event event);
 
-#endif /* HR_DEVICE_DEVICE_STREAMS_H */
+#endif /* VW_DEVICE_DEVICE_STREAMS_H */

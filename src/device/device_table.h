@@ -1,42 +1,42 @@
 /* device_table.h - reading a device table that may be older than this library.
  *
- * A table carries its size (hr_device_table.struct_size), and a device of somebody's own may have
+ * A table carries its size (vw_device_table.struct_size), and a device of somebody's own may have
  * been built before the latest fields were there. Whoever calls a field that was added later asks
  * here first. */
-#ifndef HR_DEVICE_DEVICE_TABLE_H
-#define HR_DEVICE_DEVICE_TABLE_H
+#ifndef VW_DEVICE_DEVICE_TABLE_H
+#define VW_DEVICE_DEVICE_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h> /* offsetof */
 
-#include "headroom/device.h"
+#include "vramwise/device.h"
 
 /* Is `field` part of the table, and set? */
-#define HR__DEVICE_TABLE_HAS(table_, field_)                                                       \
-    ((table_)->struct_size >= offsetof(hr_device_table, field_) + sizeof((table_)->field_) &&      \
+#define VW__DEVICE_TABLE_HAS(table_, field_)                                                       \
+    ((table_)->struct_size >= offsetof(vw_device_table, field_) + sizeof((table_)->field_) &&      \
      (table_)->field_ != NULL)
 
 /* May create_shareable() and export_handle() be called? The property alone does not say: in an
- * hr_device from before, its place was padding. */
-static inline bool hr__device_can_share(const hr_device *device)
+ * vw_device from before, its place was padding. */
+static inline bool vw__device_can_share(const vw_device *device)
 {
-    return HR__DEVICE_TABLE_HAS(device->table, create_shareable) &&
-           HR__DEVICE_TABLE_HAS(device->table, export_handle) &&
+    return VW__DEVICE_TABLE_HAS(device->table, create_shareable) &&
+           VW__DEVICE_TABLE_HAS(device->table, export_handle) &&
            device->properties.has_virtual_memory && device->properties.has_shareable_handles;
 }
 
 /* May import_handle() be called? */
-static inline bool hr__device_can_import(const hr_device *device)
+static inline bool vw__device_can_import(const vw_device *device)
 {
-    return HR__DEVICE_TABLE_HAS(device->table, import_handle) &&
+    return VW__DEVICE_TABLE_HAS(device->table, import_handle) &&
            device->properties.has_virtual_memory && device->properties.has_shareable_handles;
 }
 
 /* May create_on_host() be called? */
-static inline bool hr__device_has_host_handles(const hr_device *device)
+static inline bool vw__device_has_host_handles(const vw_device *device)
 {
-    return HR__DEVICE_TABLE_HAS(device->table, create_on_host) &&
+    return VW__DEVICE_TABLE_HAS(device->table, create_on_host) &&
            device->properties.has_virtual_memory && device->properties.has_host_handles;
 }
 
-#endif /* HR_DEVICE_DEVICE_TABLE_H */
+#endif /* VW_DEVICE_DEVICE_TABLE_H */

@@ -19,7 +19,7 @@ static void note_reason(char *reasons, size_t reasons_bytes, const char *name, c
     snprintf(reasons + used, reasons_bytes - used, "%s%s (%s)", used != 0 ? ", " : "", name, said);
 }
 
-void *hr__library_open(const char *variable, const char *const *names, char *reasons,
+void *vw__library_open(const char *variable, const char *const *names, char *reasons,
                        size_t reasons_bytes)
 {
     const char *chosen = getenv(variable);
@@ -41,7 +41,7 @@ void *hr__library_open(const char *variable, const char *const *names, char *rea
     return NULL;
 }
 
-const char *hr__library_find_symbols(void *library, const hr__library_symbol *symbols,
+const char *vw__library_find_symbols(void *library, const vw__library_symbol *symbols,
                                      size_t symbol_count, void *table)
 {
     const char *missing = NULL;

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h> /* getpid */
 
-#include "base/error.h" /* hr__fail, HR__TRY */
+#include "base/error.h" /* vw__fail, VW__TRY */
 #include "base/host_memory.h"
-#include "base/ranked_mutex.h" /* hr__mutex_lock, HR__LOCK_REGISTRY */
+#include "base/ranked_mutex.h" /* vw__mutex_lock, VW__LOCK_REGISTRY */
 #include "device/library_load.h"
 
 typedef int nvml_result;                  /* nvmlReturn_t */
@@ -30,7 +30,7 @@ enum {
 };
 
 /* What every layout of an entry begins with; usedGpuMemory is all ones where it is not available,
- * which is also how hr_process_memory says it. */
+ * which is also how vw_process_memory says it. */
 typedef struct process_entry {
     unsigned pid;
     unsigned long long used_bytes;
@@ -99,7 +99,7 @@ static const char *const library_names[] = {
     NULL,
 };
 
-static const hr__library_symbol symbols[] = {
+static const vw__library_symbol symbols[] = {
 #define SYMBOL(name, newest, fallback, is_required, result, parameters)                            \
     {newest, fallback, offsetof(nvml_library, name), is_required},
     NVML_SYMBOL_LIST(SYMBOL)
@@ -107,7 +107,7 @@ static const hr__library_symbol symbols[] = {
 };
 
 /* Guarded by `lock` until is_tried, then read-only. */
-static hr__mutex lock = HR__MUTEX_INIT(HR__LOCK_REGISTRY);
+static vw__mutex lock = VW__MUTEX_INIT(VW__LOCK_REGISTRY);
 static bool is_tried;
 static bool is_loaded;
 static nvml_library nvml;
@@ -116,13 +116,13 @@ static char failure[800];
 static void load(void)
 {
     char reasons[600];
-    void *library = hr__library_open("HEADROOM_NVML", library_names, reasons, sizeof reasons);
+    void *library = vw__library_open("VRAMWISE_NVML", library_names, reasons, sizeof reasons);
     if (library == NULL) {
         snprintf(failure, sizeof failure, "NVML could not be loaded; tried %s", reasons);
         return;
     }
     const char *missing =
-        hr__library_find_symbols(library, symbols, sizeof symbols / sizeof symbols[0], &nvml);
+        vw__library_find_symbols(library, symbols, sizeof symbols / sizeof symbols[0], &nvml);
     if (missing != NULL) {
         snprintf(failure, sizeof failure, "the NVML found here has no function %s", missing);
         return;
@@ -136,22 +136,22 @@ static void load(void)
     is_loaded = true;
 }
 
-static hr_status require_nvml(void)
+static vw_status require_nvml(void)
 {
-    hr__mutex_lock(&lock);
+    vw__mutex_lock(&lock);
     if (!is_tried)
         load();
     is_tried = true;
-    hr__mutex_unlock(&lock);
-    return is_loaded ? HR_OK : hr__fail(HR_ERR_UNSUPPORTED, "%s", failure);
+    vw__mutex_unlock(&lock);
+    return is_loaded ? VW_OK : vw__fail(VW_ERR_UNSUPPORTED, "%s", failure);
 }
 
 /* The one place where NVML's results become ours. */
-static hr_status refusal(nvml_result result, const char *call, const char *pci_bus_id)
+static vw_status refusal(nvml_result result, const char *call, const char *pci_bus_id)
 {
     bool is_unknowable = result == NVML_NOT_SUPPORTED || result == NVML_NO_PERMISSION ||
                          result == NVML_NOT_FOUND || result == NVML_FUNCTION_NOT_FOUND;
-    return hr__fail(is_unknowable ? HR_ERR_UNSUPPORTED : HR_ERR_DEVICE, "%s(%s) failed: %d: %s",
+    return vw__fail(is_unknowable ? VW_ERR_UNSUPPORTED : VW_ERR_DEVICE, "%s(%s) failed: %d: %s",
                     call, pci_bus_id, result, nvml.nvmlErrorString(result));
 }
 
@@ -170,14 +170,14 @@ static size_t entry_stride(const unsigned char *room, size_t room_bytes, size_t 
 }
 
 static void store_entries(const unsigned char *room, size_t room_bytes, size_t found,
-                          hr_process_memory *entries, size_t capacity)
+                          vw_process_memory *entries, size_t capacity)
 {
     size_t stride = entry_stride(room, room_bytes, found);
     uint32_t own_pid = (uint32_t)getpid();
     for (size_t i = 0; i < found && i < capacity; i++) {
         process_entry entry;
         memcpy(&entry, room + i * stride, sizeof entry);
-        entries[i] = (hr_process_memory){
+        entries[i] = (vw_process_memory){
             .used_bytes = entry.used_bytes,
             .pid = entry.pid,
             .is_this_process = entry.pid == own_pid,
@@ -188,8 +188,8 @@ static void store_entries(const unsigned char *room, size_t room_bytes, size_t f
 /* One of NVML's two lists. */
 typedef nvml_result (*list_function)(nvml_device device, unsigned *count, void *entries);
 
-static hr_status list_processes(const char *pci_bus_id, list_function list, const char *call,
-                                hr_process_memory *entries, size_t capacity, size_t *count)
+static vw_status list_processes(const char *pci_bus_id, list_function list, const char *call,
+                                vw_process_memory *entries, size_t capacity, size_t *count)
 {
     nvml_device device = NULL;
     nvml_result result = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id, &device);
@@ -200,9 +200,9 @@ static hr_status list_processes(const char *pci_bus_id, list_function list, cons
     result = NVML_INSUFFICIENT_SIZE;
     for (int i = 0; i < MOST_TRIES && result == NVML_INSUFFICIENT_SIZE; i++) {
         size_t room_bytes = (size_t)wanted * LARGEST_ENTRY_BYTES;
-        unsigned char *room = hr__host_alloc(room_bytes);
+        unsigned char *room = vw__host_alloc(room_bytes);
         if (room == NULL)
-            return hr__fail_host_memory(room_bytes, "the list of processes on a GPU");
+            return vw__fail_host_memory(room_bytes, "the list of processes on a GPU");
         memset(room, PAINT, room_bytes);
 
         unsigned found = wanted;
@@ -211,48 +211,48 @@ static hr_status list_processes(const char *pci_bus_id, list_function list, cons
             store_entries(room, room_bytes, found, entries, capacity);
             *count = found;
         }
-        hr__host_free(room);
+        vw__host_free(room);
         wanted = found + FIRST_CAPACITY;
     }
-    return result == NVML_SUCCESS ? HR_OK : refusal(result, call, pci_bus_id);
+    return result == NVML_SUCCESS ? VW_OK : refusal(result, call, pci_bus_id);
 }
 
-hr_status hr__nvml_processes(const char *pci_bus_id, hr_process_memory *entries, size_t capacity,
+vw_status vw__nvml_processes(const char *pci_bus_id, vw_process_memory *entries, size_t capacity,
                              size_t *count)
 {
-    HR__TRY(require_nvml());
+    VW__TRY(require_nvml());
     return list_processes(pci_bus_id, nvml.nvmlDeviceGetComputeRunningProcesses,
                           "nvmlDeviceGetComputeRunningProcesses", entries, capacity, count);
 }
 
-hr_status hr__nvml_graphics_processes(const char *pci_bus_id, hr_process_memory *entries,
+vw_status vw__nvml_graphics_processes(const char *pci_bus_id, vw_process_memory *entries,
                                       size_t capacity, size_t *count)
 {
-    HR__TRY(require_nvml());
+    VW__TRY(require_nvml());
     if (nvml.nvmlDeviceGetGraphicsRunningProcesses == NULL)
-        return hr__fail(HR_ERR_UNSUPPORTED, "this NVML does not tell who draws with a GPU");
+        return vw__fail(VW_ERR_UNSUPPORTED, "this NVML does not tell who draws with a GPU");
     return list_processes(pci_bus_id, nvml.nvmlDeviceGetGraphicsRunningProcesses,
                           "nvmlDeviceGetGraphicsRunningProcesses", entries, capacity, count);
 }
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
-hr_status hr__nvml_gpu_count(unsigned *count)
+vw_status vw__nvml_gpu_count(unsigned *count)
 {
-    HR__TRY(require_nvml());
+    VW__TRY(require_nvml());
     if (nvml.nvmlDeviceGetCount == NULL || nvml.nvmlDeviceGetHandleByIndex == NULL ||
         nvml.nvmlDeviceGetPciInfo == NULL)
-        return hr__fail(HR_ERR_UNSUPPORTED, "this NVML does not tell which GPUs there are");
+        return vw__fail(VW_ERR_UNSUPPORTED, "this NVML does not tell which GPUs there are");
     unsigned found = 0;
     nvml_result result = nvml.nvmlDeviceGetCount(&found);
     if (result != NVML_SUCCESS)
         return refusal(result, "nvmlDeviceGetCount", "");
     *count = found;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* What a GPU will not tell stays unknown. */
-static void ask_texts(nvml_device device, hr__nvml_gpu *gpu)
+static void ask_texts(nvml_device device, vw__nvml_gpu *gpu)
 {
     if (nvml.nvmlDeviceGetName == NULL ||
         nvml.nvmlDeviceGetName(device, gpu->name, sizeof gpu->name) != NVML_SUCCESS)
@@ -263,7 +263,7 @@ static void ask_texts(nvml_device device, hr__nvml_gpu *gpu)
     gpu->name[sizeof gpu->name - 1] = gpu->uuid[sizeof gpu->uuid - 1] = '\0';
 }
 
-static void ask_numbers(nvml_device device, hr__nvml_gpu *gpu)
+static void ask_numbers(nvml_device device, vw__nvml_gpu *gpu)
 {
     utilisation_rates rates;
     memory_info memory;
@@ -278,10 +278,10 @@ static void ask_numbers(nvml_device device, hr__nvml_gpu *gpu)
     }
 }
 
-hr_status hr__nvml_gpu_read(unsigned index, hr__nvml_gpu *out)
+vw_status vw__nvml_gpu_read(unsigned index, vw__nvml_gpu *out)
 {
     unsigned count = 0;
-    HR__TRY(hr__nvml_gpu_count(&count));
+    VW__TRY(vw__nvml_gpu_count(&count));
     char subject[24];
     snprintf(subject, sizeof subject, "GPU %u of %u", index, count);
     nvml_device device = NULL;
@@ -292,7 +292,7 @@ hr_status hr__nvml_gpu_read(unsigned index, hr__nvml_gpu *out)
     result = nvml.nvmlDeviceGetPciInfo(device, &pci);
     if (result != NVML_SUCCESS)
         return refusal(result, "nvmlDeviceGetPciInfo", subject);
-    *out = (hr__nvml_gpu){
+    *out = (vw__nvml_gpu){
         .utilisation_percent = UINT64_MAX,
         .total_bytes = UINT64_MAX,
         .used_bytes = UINT64_MAX,
@@ -301,16 +301,16 @@ hr_status hr__nvml_gpu_read(unsigned index, hr__nvml_gpu *out)
     snprintf(out->pci_bus_id, sizeof out->pci_bus_id, "%.31s", pci.bus_id);
     ask_texts(device, out);
     ask_numbers(device, out);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
-hr_status hr__nvml_driver_version(char *out, size_t out_bytes)
+vw_status vw__nvml_driver_version(char *out, size_t out_bytes)
 {
-    HR__TRY(require_nvml());
+    VW__TRY(require_nvml());
     if (nvml.nvmlSystemGetDriverVersion == NULL)
-        return hr__fail(HR_ERR_UNSUPPORTED, "this NVML does not tell the driver's version");
+        return vw__fail(VW_ERR_UNSUPPORTED, "this NVML does not tell the driver's version");
     nvml_result result = nvml.nvmlSystemGetDriverVersion(out, (unsigned)out_bytes);
-    return result == NVML_SUCCESS ? HR_OK : refusal(result, "nvmlSystemGetDriverVersion", "");
+    return result == NVML_SUCCESS ? VW_OK : refusal(result, "nvmlSystemGetDriverVersion", "");
 }

@@ -5,49 +5,49 @@
  * for a GPU that both agree on.
  *
  * NVML is a convenience here: where it is missing, or will not say, the answer is
- * HR_ERR_UNSUPPORTED and nothing else suffers. It is loaded and started at the first question,
+ * VW_ERR_UNSUPPORTED and nothing else suffers. It is loaded and started at the first question,
  * and never shut down. Safe from any thread. */
-#ifndef HR_DEVICE_NVML_LOAD_H
-#define HR_DEVICE_NVML_LOAD_H
+#ifndef VW_DEVICE_NVML_LOAD_H
+#define VW_DEVICE_NVML_LOAD_H
 
 #include <stddef.h> /* size_t */
 #include <stdint.h> /* uint64_t */
 
-#include "headroom/device.h" /* hr_process_memory, hr_status */
+#include "vramwise/device.h" /* vw_process_memory, vw_status */
 
 /* The compute processes on the GPU at `pci_bus_id` ("0000:3b:00.0"). Stores at most `capacity`
  * entries, and in `*count` how many there are. Process numbers are those of the host: in a
  * container with its own numbering no entry is_this_process.
  *
- * The environment variable HEADROOM_NVML names another library to load instead of
+ * The environment variable VRAMWISE_NVML names another library to load instead of
  * libnvidia-ml.so.1.
  *
- * HR_ERR_UNSUPPORTED   NVML is not here, or does not know this; hr_last_error() says which
- * HR_ERR_DEVICE        NVML reported an error
- * HR_ERR_HOST_MEMORY */
-HR_MUST_CHECK hr_status hr__nvml_processes(const char *pci_bus_id, hr_process_memory *entries,
+ * VW_ERR_UNSUPPORTED   NVML is not here, or does not know this; vw_last_error() says which
+ * VW_ERR_DEVICE        NVML reported an error
+ * VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__nvml_processes(const char *pci_bus_id, vw_process_memory *entries,
                                            size_t capacity, size_t *count);
 
 /* The same for processes that draw. */
-HR_MUST_CHECK hr_status hr__nvml_graphics_processes(const char *pci_bus_id,
-                                                    hr_process_memory *entries, size_t capacity,
+VW_MUST_CHECK vw_status vw__nvml_graphics_processes(const char *pci_bus_id,
+                                                    vw_process_memory *entries, size_t capacity,
                                                     size_t *count);
 
 /* A GPU at one instant; UINT64_MAX and "" are not known. */
-typedef struct hr__nvml_gpu {
+typedef struct vw__nvml_gpu {
     char name[96];
     char uuid[96]; /* "GPU-..." */
     char pci_bus_id[32];
     uint64_t utilisation_percent; /* of the last moments, in which it was busy */
     uint64_t total_bytes, used_bytes, free_bytes;
-} hr__nvml_gpu;
+} vw__nvml_gpu;
 
-/* How many there are, by NVML's count: that of nvidia-smi. Failures as above; HR_ERR_DEVICE of one
+/* How many there are, by NVML's count: that of nvidia-smi. Failures as above; VW_ERR_DEVICE of one
  * that has fallen off the bus. */
-HR_MUST_CHECK hr_status hr__nvml_gpu_count(unsigned *count);
-HR_MUST_CHECK hr_status hr__nvml_gpu_read(unsigned index, hr__nvml_gpu *out);
+VW_MUST_CHECK vw_status vw__nvml_gpu_count(unsigned *count);
+VW_MUST_CHECK vw_status vw__nvml_gpu_read(unsigned index, vw__nvml_gpu *out);
 
-/* The driver's version as users know it, "580.95.05". HR_ERR_UNSUPPORTED as above. */
-HR_MUST_CHECK hr_status hr__nvml_driver_version(char *out, size_t out_bytes);
+/* The driver's version as users know it, "580.95.05". VW_ERR_UNSUPPORTED as above. */
+VW_MUST_CHECK vw_status vw__nvml_driver_version(char *out, size_t out_bytes);
 
-#endif /* HR_DEVICE_NVML_LOAD_H */
+#endif /* VW_DEVICE_NVML_LOAD_H */

@@ -15,30 +15,30 @@ enum { MOST_TEXT_BYTES = 2048 }; /* a longer one is cut */
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 typedef struct diagnosis {
-    hr_diagnosis shown; /* first: a pointer to one is a pointer to the other */
-    hr__arena arena;
+    vw_diagnosis shown; /* first: a pointer to one is a pointer to the other */
+    vw__arena arena;
 } diagnosis;
 
-void hr__diagnosis_init(hr__diagnosis_draft *draft, hr_doctor_source source)
+void vw__diagnosis_init(vw__diagnosis_draft *draft, vw_doctor_source source)
 {
-    *draft = (hr__diagnosis_draft){
-        .verdict = HR_VERDICT_UNKNOWN,
+    *draft = (vw__diagnosis_draft){
+        .verdict = VW_VERDICT_UNKNOWN,
         .source = source,
-        .numbers = {HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN,
-                    HR_UNKNOWN, -1},
+        .numbers = {VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN,
+                    VW_UNKNOWN, -1},
     };
-    hr__arena_init(&draft->arena, HR__ARENA_NO_LIMIT);
+    vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);
     draft->spare.draft = draft;
 }
 
-void hr__diagnosis_deinit(hr__diagnosis_draft *draft)
+void vw__diagnosis_deinit(vw__diagnosis_draft *draft)
 {
-    hr__arena_deinit(&draft->arena);
+    vw__arena_deinit(&draft->arena);
 }
 
-void hr__diagnosis_replace(hr__diagnosis_draft *draft, const hr__diagnosis_draft *other)
+void vw__diagnosis_replace(vw__diagnosis_draft *draft, const vw__diagnosis_draft *other)
 {
-    hr__diagnosis_deinit(draft);
+    vw__diagnosis_deinit(draft);
     *draft = *other;
     draft->spare.draft = draft;
     for (size_t i = 0; i < draft->finding_count; i++)
@@ -47,23 +47,23 @@ void hr__diagnosis_replace(hr__diagnosis_draft *draft, const hr__diagnosis_draft
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static const char *keep(hr__diagnosis_draft *draft, const char *text)
+static const char *keep(vw__diagnosis_draft *draft, const char *text)
 {
-    const char *kept = hr__arena_copy(&draft->arena, text, strlen(text));
+    const char *kept = vw__arena_copy(&draft->arena, text, strlen(text));
     if (kept == NULL)
         draft->has_failed = true;
     return kept != NULL ? kept : "";
 }
 
 __attribute__((format(printf, 2, 0))) static const char *
-keep_format(hr__diagnosis_draft *draft, const char *format, va_list arguments)
+keep_format(vw__diagnosis_draft *draft, const char *format, va_list arguments)
 {
     char text[MOST_TEXT_BYTES];
     (void)vsnprintf(text, sizeof text, format, arguments);
     return keep(draft, text);
 }
 
-const char *hr__diagnosis_text(hr__diagnosis_draft *draft, const char *format, ...)
+const char *vw__diagnosis_text(vw__diagnosis_draft *draft, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -72,21 +72,21 @@ const char *hr__diagnosis_text(hr__diagnosis_draft *draft, const char *format, .
     return text;
 }
 
-const char *hr__diagnosis_size(hr__diagnosis_draft *draft, uint64_t bytes)
+const char *vw__diagnosis_size(vw__diagnosis_draft *draft, uint64_t bytes)
 {
-    char text[HR__SIZE_TEXT_BYTES];
-    return keep(draft, hr__format_size(bytes, text));
+    char text[VW__SIZE_TEXT_BYTES];
+    return keep(draft, vw__format_size(bytes, text));
 }
 
-const char *hr__diagnosis_count(hr__diagnosis_draft *draft, uint64_t count, const char *noun)
+const char *vw__diagnosis_count(vw__diagnosis_draft *draft, uint64_t count, const char *noun)
 {
-    return hr__diagnosis_text(draft, "%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
+    return vw__diagnosis_text(draft, "%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-void hr__diagnosis_conclude(hr__diagnosis_draft *draft, hr_verdict verdict,
-                            hr_confidence confidence, const char *sentence, ...)
+void vw__diagnosis_conclude(vw__diagnosis_draft *draft, vw_verdict verdict,
+                            vw_confidence confidence, const char *sentence, ...)
 {
     va_list arguments;
     va_start(arguments, sentence);
@@ -96,9 +96,9 @@ void hr__diagnosis_conclude(hr__diagnosis_draft *draft, hr_verdict verdict,
     draft->confidence = confidence;
 }
 
-void hr__diagnosis_reason(hr__diagnosis_draft *draft, const char *sentence, ...)
+void vw__diagnosis_reason(vw__diagnosis_draft *draft, const char *sentence, ...)
 {
-    if (draft->reason_count == HR__MOST_REASONS)
+    if (draft->reason_count == VW__MOST_REASONS)
         return;
     va_list arguments;
     va_start(arguments, sentence);
@@ -108,13 +108,13 @@ void hr__diagnosis_reason(hr__diagnosis_draft *draft, const char *sentence, ...)
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-hr__finding_draft *hr__diagnosis_add(hr__diagnosis_draft *draft, const char *kind, uint64_t bytes,
+vw__finding_draft *vw__diagnosis_add(vw__diagnosis_draft *draft, const char *kind, uint64_t bytes,
                                      const char *title, ...)
 {
-    hr__finding_draft *finding = NULL;
-    if (draft->finding_count < HR__MOST_FINDINGS) {
+    vw__finding_draft *finding = NULL;
+    if (draft->finding_count < VW__MOST_FINDINGS) {
         finding =
-            hr__arena_alloc_array(&draft->arena, 1, sizeof *finding, _Alignof(hr__finding_draft));
+            vw__arena_alloc_array(&draft->arena, 1, sizeof *finding, _Alignof(vw__finding_draft));
         draft->has_failed = draft->has_failed || finding == NULL;
         if (finding != NULL)
             draft->findings[draft->finding_count++] = finding;
@@ -124,14 +124,14 @@ hr__finding_draft *hr__diagnosis_add(hr__diagnosis_draft *draft, const char *kin
 
     va_list arguments;
     va_start(arguments, title);
-    *finding = (hr__finding_draft){
+    *finding = (vw__finding_draft){
         .kind = kind, .title = keep_format(draft, title, arguments), .bytes = bytes};
     va_end(arguments);
     finding->draft = draft;
     return finding;
 }
 
-hr__finding_draft *hr__diagnosis_find(hr__diagnosis_draft *draft, const char *kind)
+vw__finding_draft *vw__diagnosis_find(vw__diagnosis_draft *draft, const char *kind)
 {
     for (size_t i = 0; i < draft->finding_count; i++)
         if (strcmp(draft->findings[i]->kind, kind) == 0)
@@ -139,7 +139,7 @@ hr__finding_draft *hr__diagnosis_find(hr__diagnosis_draft *draft, const char *ki
     return NULL;
 }
 
-void hr__finding_where(hr__finding_draft *finding, const char *place, ...)
+void vw__finding_where(vw__finding_draft *finding, const char *place, ...)
 {
     char text[MOST_TEXT_BYTES];
     va_list arguments;
@@ -149,13 +149,13 @@ void hr__finding_where(hr__finding_draft *finding, const char *place, ...)
     for (size_t i = 0; i < finding->where_count; i++)
         if (strcmp(finding->where[i], text) == 0)
             return;
-    if (finding->where_count < HR__MOST_WHERE && text[0] != '\0')
+    if (finding->where_count < VW__MOST_WHERE && text[0] != '\0')
         finding->where[finding->where_count++] = keep(finding->draft, text);
 }
 
-void hr__finding_evidence(hr__finding_draft *finding, const char *sentence, ...)
+void vw__finding_evidence(vw__finding_draft *finding, const char *sentence, ...)
 {
-    if (finding->evidence_count == HR__MOST_EVIDENCE)
+    if (finding->evidence_count == VW__MOST_EVIDENCE)
         return;
     va_list arguments;
     va_start(arguments, sentence);
@@ -163,18 +163,18 @@ void hr__finding_evidence(hr__finding_draft *finding, const char *sentence, ...)
     va_end(arguments);
 }
 
-void hr__finding_part(hr__finding_draft *finding, const char *name, uint64_t bytes)
+void vw__finding_part(vw__finding_draft *finding, const char *name, uint64_t bytes)
 {
-    if (finding->part_count < HR__MOST_PARTS)
-        finding->parts[finding->part_count++] = (hr_part){keep(finding->draft, name), bytes};
+    if (finding->part_count < VW__MOST_PARTS)
+        finding->parts[finding->part_count++] = (vw_part){keep(finding->draft, name), bytes};
 }
 
-void hr__finding_remedy(hr__finding_draft *finding, const char *action, hr__savings savings,
-                        hr_basis basis, const char *cost, const char *how)
+void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savings savings,
+                        vw_basis basis, const char *cost, const char *how)
 {
-    if (finding->remedy_count == HR__MOST_REMEDIES)
+    if (finding->remedy_count == VW__MOST_REMEDIES)
         return;
-    finding->remedies[finding->remedy_count++] = (hr_remedy){
+    finding->remedies[finding->remedy_count++] = (vw_remedy){
         .action = keep(finding->draft, action),
         .saves_bytes = savings.at_least_bytes,
         .saves_at_most_bytes = savings.at_most_bytes,
@@ -187,12 +187,12 @@ void hr__finding_remedy(hr__finding_draft *finding, const char *action, hr__savi
 /* ---- the result ------------------------------------------------------------------------------ */
 
 /* A copy of an array in the arena; NULL for none. */
-static const void *keep_array(hr__diagnosis_draft *draft, const void *array, size_t count,
+static const void *keep_array(vw__diagnosis_draft *draft, const void *array, size_t count,
                               size_t element_bytes)
 {
     if (count == 0)
         return NULL;
-    void *kept = hr__arena_alloc_array(&draft->arena, count, element_bytes, _Alignof(max_align_t));
+    void *kept = vw__arena_alloc_array(&draft->arena, count, element_bytes, _Alignof(max_align_t));
     if (kept == NULL)
         draft->has_failed = true;
     else
@@ -200,9 +200,9 @@ static const void *keep_array(hr__diagnosis_draft *draft, const void *array, siz
     return kept;
 }
 
-static hr_finding finished_finding(hr__diagnosis_draft *draft, const hr__finding_draft *from)
+static vw_finding finished_finding(vw__diagnosis_draft *draft, const vw__finding_draft *from)
 {
-    return (hr_finding){
+    return (vw_finding){
         .kind = from->kind,
         .title = from->title,
         .bytes = from->bytes,
@@ -218,16 +218,16 @@ static hr_finding finished_finding(hr__diagnosis_draft *draft, const hr__finding
 }
 
 /* 0: the verdict's own, 1: what else there is, 2: warnings. */
-static int rank_of(const hr__diagnosis_draft *draft, const hr__finding_draft *finding)
+static int rank_of(const vw__diagnosis_draft *draft, const vw__finding_draft *finding)
 {
-    if (strcmp(finding->kind, hr_verdict_name(draft->verdict)) == 0)
+    if (strcmp(finding->kind, vw_verdict_name(draft->verdict)) == 0)
         return 0;
     return strcmp(finding->kind, "warning") == 0 ? 2 : 1;
 }
 
-static const hr_finding *finished_findings(hr__diagnosis_draft *draft)
+static const vw_finding *finished_findings(vw__diagnosis_draft *draft)
 {
-    hr_finding finished[HR__MOST_FINDINGS];
+    vw_finding finished[VW__MOST_FINDINGS];
     size_t count = 0;
     for (int rank = 0; rank <= 2; rank++)
         for (size_t i = 0; i < draft->finding_count; i++)
@@ -236,18 +236,18 @@ static const hr_finding *finished_findings(hr__diagnosis_draft *draft)
     return keep_array(draft, finished, count, sizeof *finished);
 }
 
-hr_status hr__diagnosis_finish(hr__diagnosis_draft *draft, hr_diagnosis **out)
+vw_status vw__diagnosis_finish(vw__diagnosis_draft *draft, vw_diagnosis **out)
 {
-    diagnosis *made = hr__host_alloc_zeroed(1, sizeof *made);
-    const hr_finding *findings = finished_findings(draft);
+    diagnosis *made = vw__host_alloc_zeroed(1, sizeof *made);
+    const vw_finding *findings = finished_findings(draft);
     const void *reasons =
         keep_array(draft, draft->reasons, draft->reason_count, sizeof *draft->reasons);
     if (made == NULL || draft->has_failed) {
-        hr__host_free(made);
-        hr__diagnosis_deinit(draft);
-        return hr__fail_host_memory(sizeof *made, "a diagnosis");
+        vw__host_free(made);
+        vw__diagnosis_deinit(draft);
+        return vw__fail_host_memory(sizeof *made, "a diagnosis");
     }
-    made->shown = (hr_diagnosis){
+    made->shown = (vw_diagnosis){
         .verdict = draft->verdict,
         .confidence = draft->confidence,
         .source = draft->source,
@@ -261,25 +261,25 @@ hr_status hr__diagnosis_finish(hr__diagnosis_draft *draft, hr_diagnosis **out)
         .is_running = draft->is_running,
     };
     made->arena = draft->arena;
-    hr__arena_init(&draft->arena, HR__ARENA_NO_LIMIT);
+    vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);
     *out = &made->shown;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr_diagnosis_free(hr_diagnosis *shown)
+void vw_diagnosis_free(vw_diagnosis *shown)
 {
     if (shown == NULL)
         return;
     diagnosis *made = (diagnosis *)shown;
-    hr__arena_deinit(&made->arena);
-    hr__host_free(made);
+    vw__arena_deinit(&made->arena);
+    vw__host_free(made);
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-bool hr_diagnosis_is_problem(const hr_diagnosis *shown)
+bool vw_diagnosis_is_problem(const vw_diagnosis *shown)
 {
-    if (shown->verdict != HR_VERDICT_HEALTHY && shown->verdict != HR_VERDICT_NOT_OOM)
+    if (shown->verdict != VW_VERDICT_HEALTHY && shown->verdict != VW_VERDICT_NOT_OOM)
         return true;
     for (size_t i = 0; i < shown->finding_count; i++)
         if (strcmp(shown->findings[i].kind, "peak") != 0)
@@ -289,21 +289,21 @@ bool hr_diagnosis_is_problem(const hr_diagnosis *shown)
 
 /* What has grown over the whole run is the cause of a limit being reached, too. A recording without
  * a history shows no cause at all. */
-bool hr_diagnosis_sees_more(const hr_diagnosis *story, const hr_diagnosis *recording)
+bool vw_diagnosis_sees_more(const vw_diagnosis *story, const vw_diagnosis *recording)
 {
     switch (recording->verdict) {
-    case HR_VERDICT_UNKNOWN:
-        return story->verdict != HR_VERDICT_UNKNOWN && story->verdict != HR_VERDICT_NOT_OOM &&
-               story->verdict != HR_VERDICT_HEALTHY;
-    case HR_VERDICT_CAPPED:
-    case HR_VERDICT_OUTSIDE:
-        return story->verdict == HR_VERDICT_LEAK;
-    case HR_VERDICT_GENUINE:
-    case HR_VERDICT_REFUSED: /* as a limit looks to those who do not know of it */
-    case HR_VERDICT_HEALTHY:
-    case HR_VERDICT_NOT_OOM:
-        return story->verdict == HR_VERDICT_LEAK || story->verdict == HR_VERDICT_OUTSIDE ||
-               story->verdict == HR_VERDICT_CAPPED || story->verdict == HR_VERDICT_TOO_LARGE;
+    case VW_VERDICT_UNKNOWN:
+        return story->verdict != VW_VERDICT_UNKNOWN && story->verdict != VW_VERDICT_NOT_OOM &&
+               story->verdict != VW_VERDICT_HEALTHY;
+    case VW_VERDICT_CAPPED:
+    case VW_VERDICT_OUTSIDE:
+        return story->verdict == VW_VERDICT_LEAK;
+    case VW_VERDICT_GENUINE:
+    case VW_VERDICT_REFUSED: /* as a limit looks to those who do not know of it */
+    case VW_VERDICT_HEALTHY:
+    case VW_VERDICT_NOT_OOM:
+        return story->verdict == VW_VERDICT_LEAK || story->verdict == VW_VERDICT_OUTSIDE ||
+               story->verdict == VW_VERDICT_CAPPED || story->verdict == VW_VERDICT_TOO_LARGE;
     default:
         return false;
     }
@@ -311,29 +311,29 @@ bool hr_diagnosis_sees_more(const hr_diagnosis *story, const hr_diagnosis *recor
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-const char *hr_verdict_name(hr_verdict verdict)
+const char *vw_verdict_name(vw_verdict verdict)
 {
     static const char *const names[] = {
 #define VERDICT_NAME(upper, text) text,
-        HR_VERDICT_LIST(VERDICT_NAME)
+        VW_VERDICT_LIST(VERDICT_NAME)
 #undef VERDICT_NAME
     };
     return (size_t)verdict < COUNT_OF(names) ? names[verdict] : "unknown";
 }
 
-const char *hr_confidence_name(hr_confidence confidence)
+const char *vw_confidence_name(vw_confidence confidence)
 {
     static const char *const names[] = {"low", "medium", "high"};
     return (size_t)confidence < COUNT_OF(names) ? names[confidence] : "low";
 }
 
-const char *hr_basis_name(hr_basis basis)
+const char *vw_basis_name(vw_basis basis)
 {
     static const char *const names[] = {"replayed", "measured", "computed", "rule"};
     return (size_t)basis < COUNT_OF(names) ? names[basis] : "rule";
 }
 
-const char *hr_doctor_source_name(hr_doctor_source source)
+const char *vw_doctor_source_name(vw_doctor_source source)
 {
     static const char *const names[] = {"text", "log", "recording", "steps"};
     return (size_t)source < COUNT_OF(names) ? names[source] : "text";

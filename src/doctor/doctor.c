@@ -101,10 +101,10 @@ static bool is_checkpoint(const uint8_t *bytes, size_t size_bytes)
            contains(bytes, size_bytes, "/data.pkl");
 }
 
-static hr_status refuse_unreadable(const uint8_t *bytes, size_t size_bytes)
+static vw_status refuse_unreadable(const uint8_t *bytes, size_t size_bytes)
 {
     if (is_checkpoint(bytes, size_bytes))
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "this is a checkpoint (torch.save, a zip file): it holds tensors, and "
                         "neither an error nor a record of the memory; expected an error message, "
                         "a log, or a memory snapshot (_dump_snapshot)");
@@ -112,210 +112,210 @@ static hr_status refuse_unreadable(const uint8_t *bytes, size_t size_bytes)
         const file_form *form = &unreadable_forms[i];
         if (size_bytes >= form->offset_bytes + form->mark_bytes &&
             memcmp(bytes + form->offset_bytes, form->mark, form->mark_bytes) == 0)
-            return hr__fail(HR_ERR_CORRUPT_FILE, "this is %s", form->what);
+            return vw__fail(VW_ERR_CORRUPT_FILE, "this is %s", form->what);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__doctor_look(const uint8_t *bytes, size_t size_bytes, bool *is_one)
+vw_status vw__doctor_look(const uint8_t *bytes, size_t size_bytes, bool *is_one)
 {
-    HR__TRY(refuse_unreadable(bytes, size_bytes));
+    VW__TRY(refuse_unreadable(bytes, size_bytes));
     *is_one = is_recording(bytes, size_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-struct hr__text_scan {
-    hr__error_scan *errors;   /* owned */
-    hr__step_log_scan *steps; /* owned */
+struct vw__text_scan {
+    vw__error_scan *errors;   /* owned */
+    vw__step_log_scan *steps; /* owned */
 };
 
-hr_status hr__text_scan_create(hr__text_scan **out)
+vw_status vw__text_scan_create(vw__text_scan **out)
 {
-    hr__text_scan *scan = hr__host_alloc_zeroed(1, sizeof *scan);
+    vw__text_scan *scan = vw__host_alloc_zeroed(1, sizeof *scan);
     if (scan == NULL)
-        return hr__fail_host_memory(sizeof *scan, "a text");
-    hr_status status = hr__error_scan_create(&scan->errors);
-    if (status == HR_OK)
-        status = hr__step_log_scan_create(&scan->steps);
-    if (status != HR_OK) {
-        hr__text_scan_destroy(scan);
+        return vw__fail_host_memory(sizeof *scan, "a text");
+    vw_status status = vw__error_scan_create(&scan->errors);
+    if (status == VW_OK)
+        status = vw__step_log_scan_create(&scan->steps);
+    if (status != VW_OK) {
+        vw__text_scan_destroy(scan);
         return status;
     }
     *out = scan;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__text_scan_destroy(hr__text_scan *scan)
+void vw__text_scan_destroy(vw__text_scan *scan)
 {
     if (scan == NULL)
         return;
-    hr__step_log_scan_destroy(scan->steps);
-    hr__error_scan_destroy(scan->errors);
-    hr__host_free(scan);
+    vw__step_log_scan_destroy(scan->steps);
+    vw__error_scan_destroy(scan->errors);
+    vw__host_free(scan);
 }
 
-hr_status hr__text_scan_feed(hr__text_scan *scan, const char *bytes, size_t size_bytes)
+vw_status vw__text_scan_feed(vw__text_scan *scan, const char *bytes, size_t size_bytes)
 {
-    HR__TRY(hr__error_scan_feed(scan->errors, bytes, size_bytes));
-    return hr__step_log_scan_feed(scan->steps, bytes, size_bytes);
+    VW__TRY(vw__error_scan_feed(scan->errors, bytes, size_bytes));
+    return vw__step_log_scan_feed(scan->steps, bytes, size_bytes);
 }
 
-static hr_status feed_text(hr__byte_source *source, hr__text_scan *scan)
+static vw_status feed_text(vw__byte_source *source, vw__text_scan *scan)
 {
     for (;;) {
         const uint8_t *bytes;
         size_t size_bytes;
-        HR__TRY(hr__byte_source_peek(source, 1, &bytes, &size_bytes));
+        VW__TRY(vw__byte_source_peek(source, 1, &bytes, &size_bytes));
         if (size_bytes == 0)
-            return HR_OK;
+            return VW_OK;
         if (size_bytes > PIECE_BYTES)
             size_bytes = PIECE_BYTES;
-        HR__TRY(hr__text_scan_feed(scan, (const char *)bytes, size_bytes));
-        hr__byte_source_take(source, size_bytes);
+        VW__TRY(vw__text_scan_feed(scan, (const char *)bytes, size_bytes));
+        vw__byte_source_take(source, size_bytes);
     }
 }
 
-static bool has_report(const hr__error_summary *summary)
+static bool has_report(const vw__error_summary *summary)
 {
-    return summary->first.kind != HR__ERROR_NONE && summary->first.kind != HR__ERROR_NOT_OOM;
+    return summary->first.kind != VW__ERROR_NONE && summary->first.kind != VW__ERROR_NOT_OOM;
 }
 
-static hr_status judge_text(hr__text_scan *scan, const hr_doctor_options *options,
-                            hr__diagnosis_draft *draft, hr__text_facts *facts)
+static vw_status judge_text(vw__text_scan *scan, const vw_doctor_options *options,
+                            vw__diagnosis_draft *draft, vw__text_facts *facts)
 {
-    const hr__error_summary *summary = &facts->errors;
-    const hr__step_log *log = &facts->steps;
-    HR__TRY(hr__error_scan_finish(scan->errors, &facts->errors));
-    HR__TRY(hr__step_log_scan_finish(scan->steps, &facts->steps));
+    const vw__error_summary *summary = &facts->errors;
+    const vw__step_log *log = &facts->steps;
+    VW__TRY(vw__error_scan_finish(scan->errors, &facts->errors));
+    VW__TRY(vw__step_log_scan_finish(scan->steps, &facts->steps));
     if (!has_report(summary) && log->point_count != 0) {
-        draft->source = HR_SOURCE_STEPS;
-        return hr__doctor_steps(log, options, draft, NULL);
+        draft->source = VW_SOURCE_STEPS;
+        return vw__doctor_steps(log, options, draft, NULL);
     }
     if (!has_report(summary) && summary->is_binary)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "this is neither text nor a memory snapshot: most of its bytes occur in no "
                         "text; expected an error message, a log, or a snapshot");
-    draft->source = summary->line_count > LOG_LINES ? HR_SOURCE_LOG : HR_SOURCE_TEXT;
-    HR__TRY(hr__doctor_text(summary, options, draft));
-    return log->point_count != 0 ? hr__doctor_add_growth(log, options, draft) : HR_OK;
+    draft->source = summary->line_count > LOG_LINES ? VW_SOURCE_LOG : VW_SOURCE_TEXT;
+    VW__TRY(vw__doctor_text(summary, options, draft));
+    return log->point_count != 0 ? vw__doctor_add_growth(log, options, draft) : VW_OK;
 }
 
-static hr_status diagnose_text(hr__byte_source *source, const hr_doctor_options *options,
-                               hr__diagnosis_draft *draft)
+static vw_status diagnose_text(vw__byte_source *source, const vw_doctor_options *options,
+                               vw__diagnosis_draft *draft)
 {
-    hr__text_scan *scan = NULL;
-    hr__text_facts facts;
-    HR__TRY(hr__text_scan_create(&scan));
-    hr_status status = feed_text(source, scan);
-    if (status == HR_OK)
+    vw__text_scan *scan = NULL;
+    vw__text_facts facts;
+    VW__TRY(vw__text_scan_create(&scan));
+    vw_status status = feed_text(source, scan);
+    if (status == VW_OK)
         status = judge_text(scan, options, draft, &facts);
-    hr__text_scan_destroy(scan);
+    vw__text_scan_destroy(scan);
     return status;
 }
 
 /* ---- the doors ------------------------------------------------------------------------------- */
 
-static hr_status diagnose_recording(hr__byte_source *source, const hr_doctor_options *options,
-                                    hr__diagnosis_draft *draft)
+static vw_status diagnose_recording(vw__byte_source *source, const vw_doctor_options *options,
+                                    vw__diagnosis_draft *draft)
 {
-    hr_recording *recording = NULL;
-    HR__TRY(hr__recording_open_source(source, 0, &recording));
-    draft->source = HR_SOURCE_RECORDING;
-    hr_status status = hr__doctor_recording(recording, options, draft);
-    hr_recording_close(recording);
+    vw_recording *recording = NULL;
+    VW__TRY(vw__recording_open_source(source, 0, &recording));
+    draft->source = VW_SOURCE_RECORDING;
+    vw_status status = vw__doctor_recording(recording, options, draft);
+    vw_recording_close(recording);
     return status;
 }
 
-static hr_status diagnose(hr__byte_source *source, bool may_be_recording,
-                          const hr_doctor_options *options, hr__diagnosis_draft *draft)
+static vw_status diagnose(vw__byte_source *source, bool may_be_recording,
+                          const vw_doctor_options *options, vw__diagnosis_draft *draft)
 {
     const uint8_t *bytes;
     size_t size_bytes;
     bool is_one;
-    HR__TRY(hr__byte_source_peek(source, HR__DOCTOR_LOOK_BYTES, &bytes, &size_bytes));
-    HR__TRY(hr__doctor_look(bytes, size_bytes, &is_one));
+    VW__TRY(vw__byte_source_peek(source, VW__DOCTOR_LOOK_BYTES, &bytes, &size_bytes));
+    VW__TRY(vw__doctor_look(bytes, size_bytes, &is_one));
     if (may_be_recording && is_one)
         return diagnose_recording(source, options, draft);
     return diagnose_text(source, options, draft);
 }
 
-hr_status hr__doctor_check_options(const hr_doctor_options **options)
+vw_status vw__doctor_check_options(const vw_doctor_options **options)
 {
-    static const hr_doctor_options defaults = {.struct_size = sizeof defaults};
+    static const vw_doctor_options defaults = {.struct_size = sizeof defaults};
     if (*options == NULL)
         *options = &defaults;
     if ((*options)->struct_size < sizeof defaults)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected options with a struct_size of %zu or more, found %zu",
                         sizeof defaults, (*options)->struct_size);
     /* A text has no use for it, but what nobody knows is a mistake all the same. */
     const char *version;
     return (*options)->torch_version != NULL
-               ? hr__recording_version(NULL, (*options)->torch_version, &version)
-               : HR_OK;
+               ? vw__recording_version(NULL, (*options)->torch_version, &version)
+               : VW_OK;
 }
 
-hr_status hr__doctor_settle(hr_status status, hr__diagnosis_draft *draft, hr_diagnosis **out)
+vw_status vw__doctor_settle(vw_status status, vw__diagnosis_draft *draft, vw_diagnosis **out)
 {
-    if (status != HR_OK) {
-        hr__diagnosis_deinit(draft);
+    if (status != VW_OK) {
+        vw__diagnosis_deinit(draft);
         return status;
     }
-    return hr__diagnosis_finish(draft, out);
+    return vw__diagnosis_finish(draft, out);
 }
 
-hr_status hr_doctor_file(const char *path, const hr_doctor_options *options, hr_diagnosis **out)
+vw_status vw_doctor_file(const char *path, const vw_doctor_options *options, vw_diagnosis **out)
 {
     if (path == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a path and a place for the diagnosis");
-    HR__TRY(hr__doctor_check_options(&options));
-    hr__progress_bridge bridge = {options->progress, options->progress_context};
-    hr__byte_source_options source_options = hr__progress_options(&bridge);
-    hr__byte_source *source = NULL;
-    HR__TRY(hr__byte_source_open(path, &source_options, &source));
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a path and a place for the diagnosis");
+    VW__TRY(vw__doctor_check_options(&options));
+    vw__progress_bridge bridge = {options->progress, options->progress_context};
+    vw__byte_source_options source_options = vw__progress_options(&bridge);
+    vw__byte_source *source = NULL;
+    VW__TRY(vw__byte_source_open(path, &source_options, &source));
 
-    hr__diagnosis_draft draft;
-    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
-    hr_status status = diagnose(source, true, options, &draft);
-    hr__byte_source_close(source);
-    return hr__doctor_settle(status, &draft, out);
+    vw__diagnosis_draft draft;
+    vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
+    vw_status status = diagnose(source, true, options, &draft);
+    vw__byte_source_close(source);
+    return vw__doctor_settle(status, &draft, out);
 }
 
-hr_status hr_doctor_text(const char *text, size_t size_bytes, const hr_doctor_options *options,
-                         hr_diagnosis **out)
+vw_status vw_doctor_text(const char *text, size_t size_bytes, const vw_doctor_options *options,
+                         vw_diagnosis **out)
 {
     if ((text == NULL && size_bytes != 0) || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a text and a place for the diagnosis");
-    HR__TRY(hr__doctor_check_options(&options));
-    hr__byte_source *source = NULL;
-    HR__TRY(hr__byte_source_open_memory(text != NULL ? text : "", size_bytes, NULL, &source));
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a text and a place for the diagnosis");
+    VW__TRY(vw__doctor_check_options(&options));
+    vw__byte_source *source = NULL;
+    VW__TRY(vw__byte_source_open_memory(text != NULL ? text : "", size_bytes, NULL, &source));
 
-    hr__diagnosis_draft draft;
-    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
-    hr_status status = diagnose(source, false, options, &draft);
-    hr__byte_source_close(source);
-    return hr__doctor_settle(status, &draft, out);
+    vw__diagnosis_draft draft;
+    vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
+    vw_status status = diagnose(source, false, options, &draft);
+    vw__byte_source_close(source);
+    return vw__doctor_settle(status, &draft, out);
 }
 
-hr_status hr__text_scan_diagnose(hr__text_scan *scan, const hr_doctor_options *options,
-                                 hr__text_facts *facts, hr_diagnosis **out)
+vw_status vw__text_scan_diagnose(vw__text_scan *scan, const vw_doctor_options *options,
+                                 vw__text_facts *facts, vw_diagnosis **out)
 {
-    HR__TRY(hr__doctor_check_options(&options));
-    hr__diagnosis_draft draft;
-    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
-    return hr__doctor_settle(judge_text(scan, options, &draft, facts), &draft, out);
+    VW__TRY(vw__doctor_check_options(&options));
+    vw__diagnosis_draft draft;
+    vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
+    return vw__doctor_settle(judge_text(scan, options, &draft, facts), &draft, out);
 }
 
-hr_status hr_doctor_recording(const hr_recording *recording, const hr_doctor_options *options,
-                              hr_diagnosis **out)
+vw_status vw_doctor_recording(const vw_recording *recording, const vw_doctor_options *options,
+                              vw_diagnosis **out)
 {
     if (recording == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a recording and a place for the diagnosis");
-    HR__TRY(hr__doctor_check_options(&options));
-    hr__diagnosis_draft draft;
-    hr__diagnosis_init(&draft, HR_SOURCE_RECORDING);
-    return hr__doctor_settle(hr__doctor_recording(recording, options, &draft), &draft, out);
+    VW__TRY(vw__doctor_check_options(&options));
+    vw__diagnosis_draft draft;
+    vw__diagnosis_init(&draft, VW_SOURCE_RECORDING);
+    return vw__doctor_settle(vw__doctor_recording(recording, options, &draft), &draft, out);
 }

@@ -24,8 +24,8 @@
 #include "doctor/doctor.h"
 #include "doctor/numbers.h"
 #include "analysis/recorded_settings.h"
-#include "analysis/script_parts.h" /* hr__is_growth */
-#include "analysis/verify_parts.h" /* hr__limit_evidence_find */
+#include "analysis/script_parts.h" /* vw__is_growth */
+#include "analysis/verify_parts.h" /* vw__limit_evidence_find */
 #include "base/byte_buffer.h"
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -39,31 +39,31 @@ enum { MOST_STREAMS = 1024, MOST_FAILURES = 1024 }; /* of a recording that is re
 typedef struct refusals {
     uint64_t count;
     uint32_t first, last; /* events */
-    hr__torch_settings settings;
-    hr__limit_evidence evidence;
+    vw__torch_settings settings;
+    vw__limit_evidence evidence;
     bool has_evidence;
     uint64_t limit_below_bytes; /* of the limit that was concluded */
 } refusals;
 
-static hr_memory_numbers unknown_numbers(int device)
+static vw_memory_numbers unknown_numbers(int device)
 {
-    return (hr_memory_numbers){.tried_bytes = HR_UNKNOWN,
-                               .total_bytes = HR_UNKNOWN,
-                               .free_bytes = HR_UNKNOWN,
-                               .allocated_bytes = HR_UNKNOWN,
-                               .reserved_bytes = HR_UNKNOWN,
-                               .process_bytes = HR_UNKNOWN,
-                               .allowed_bytes = HR_UNKNOWN,
+    return (vw_memory_numbers){.tried_bytes = VW_UNKNOWN,
+                               .total_bytes = VW_UNKNOWN,
+                               .free_bytes = VW_UNKNOWN,
+                               .allocated_bytes = VW_UNKNOWN,
+                               .reserved_bytes = VW_UNKNOWN,
+                               .process_bytes = VW_UNKNOWN,
+                               .allowed_bytes = VW_UNKNOWN,
                                .device = device};
 }
 
 /* ---- as recorded ----------------------------------------------------------------------------- */
 
-static void find_refusals(const hr__model_trace *trace, refusals *out)
+static void find_refusals(const vw__model_trace *trace, refusals *out)
 {
     out->first = out->last = NO_EVENT;
     for (size_t i = 0; i < trace->event_count; i++) {
-        if (trace->events[i].action != HR_ACTION_OOM)
+        if (trace->events[i].action != VW_ACTION_OOM)
             continue;
         if (out->count++ == 0)
             out->first = (uint32_t)i;
@@ -74,233 +74,233 @@ static void find_refusals(const hr__model_trace *trace, refusals *out)
 /* What the driver is asked for on behalf of a request: the size that PyTorch prints. */
 static uint64_t tried_bytes(const refusals *all, uint64_t rounded_bytes)
 {
-    return rounded_bytes < HR__TORCH_MOST_REQUESTED_BYTES
-               ? hr__torch_segment_size(&all->settings, rounded_bytes)
+    return rounded_bytes < VW__TORCH_MOST_REQUESTED_BYTES
+               ? vw__torch_segment_size(&all->settings, rounded_bytes)
                : rounded_bytes;
 }
 
 /* Reserved and allocated bytes, as PyTorch counts them. Not known where nobody knows how memory
  * lay. */
-static hr_status count_memory(const hr__case *given, uint32_t instant, hr_memory_numbers *numbers)
+static vw_status count_memory(const vw__case *given, uint32_t instant, vw_memory_numbers *numbers)
 {
-    hr__model_view view;
-    hr_status status = hr__model_view_make(given->model, given->trace, instant, &view);
-    if (status == HR_ERR_UNSUPPORTED)
-        return HR_OK;
-    if (status != HR_OK)
+    vw__model_view view;
+    vw_status status = vw__model_view_make(given->model, given->trace, instant, &view);
+    if (status == VW_ERR_UNSUPPORTED)
+        return VW_OK;
+    if (status != VW_OK)
         return status;
     numbers->reserved_bytes = numbers->allocated_bytes = 0;
     for (size_t i = 0; i < view.model.segment_count; i++) {
         numbers->reserved_bytes += view.segments[i].total_bytes;
         numbers->allocated_bytes += view.segments[i].allocated_bytes;
     }
-    hr__model_view_deinit(&view);
-    return HR_OK;
+    vw__model_view_deinit(&view);
+    return VW_OK;
 }
 
 /* What all requests together prove about a limit. */
-static hr_status find_evidence(const hr__case *given, refusals *all)
+static vw_status find_evidence(const vw__case *given, refusals *all)
 {
-    const hr__model *model = given->model;
+    const vw__model *model = given->model;
     const char *wanted = given->options != NULL ? given->options->torch_version : NULL;
     const char *version = NULL;
-    hr__script script;
-    hr__byte_buffer conf;
+    vw__script script;
+    vw__byte_buffer conf;
     if (all->has_evidence)
-        return HR_OK;
-    HR__TRY(hr__recording_version(model, wanted, &version));
-    HR__TRY(hr__script_make(model, given->trace, &script));
-    hr__byte_buffer_init(&conf);
-    hr_status status = hr__recording_conf(model, &conf);
-    if (status == HR_OK) {
-        status = hr__limit_evidence_find(&script, version, hr__byte_buffer_text(&conf), UINT64_MAX,
+        return VW_OK;
+    VW__TRY(vw__recording_version(model, wanted, &version));
+    VW__TRY(vw__script_make(model, given->trace, &script));
+    vw__byte_buffer_init(&conf);
+    vw_status status = vw__recording_conf(model, &conf);
+    if (status == VW_OK) {
+        status = vw__limit_evidence_find(&script, version, vw__byte_buffer_text(&conf), UINT64_MAX,
                                          &all->evidence);
-        if (status == HR_ERR_BAD_SETTING || status == HR_ERR_TOO_LARGE)
-            status = hr__limit_evidence_find(&script, version, "", UINT64_MAX, &all->evidence);
+        if (status == VW_ERR_BAD_SETTING || status == VW_ERR_TOO_LARGE)
+            status = vw__limit_evidence_find(&script, version, "", UINT64_MAX, &all->evidence);
     }
-    hr__byte_buffer_deinit(&conf);
-    hr__script_deinit(&script);
-    all->has_evidence = status == HR_OK;
+    vw__byte_buffer_deinit(&conf);
+    vw__script_deinit(&script);
+    all->has_evidence = status == VW_OK;
     return status;
 }
 
 /* A script cannot be made of every trace: one that contradicts itself proves nothing. */
-static hr_status find_limit(const hr__case *given, refusals *all, hr_memory_numbers *numbers)
+static vw_status find_limit(const vw__case *given, refusals *all, vw_memory_numbers *numbers)
 {
     uint64_t refused_bytes;
-    if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == HR_UNKNOWN)
-        return HR_OK;
-    hr_status status = find_evidence(given, all);
-    if (status == HR_ERR_CORRUPT_FILE || status == HR_ERR_UNSUPPORTED)
-        return HR_OK;
-    if (status != HR_OK)
+    if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN)
+        return VW_OK;
+    vw_status status = find_evidence(given, all);
+    if (status == VW_ERR_CORRUPT_FILE || status == VW_ERR_UNSUPPORTED)
+        return VW_OK;
+    if (status != VW_OK)
         return status;
-    if (!hr__add_u64(numbers->reserved_bytes, numbers->tried_bytes, &refused_bytes))
-        return HR_OK;
+    if (!vw__add_u64(numbers->reserved_bytes, numbers->tried_bytes, &refused_bytes))
+        return VW_OK;
     if (refused_bytes > all->evidence.at_least_bytes) {
-        all->limit_below_bytes = hr__min_u64(all->evidence.below_bytes, refused_bytes);
+        all->limit_below_bytes = vw__min_u64(all->evidence.below_bytes, refused_bytes);
         numbers->allowed_bytes = all->evidence.at_least_bytes +
                                  (all->limit_below_bytes - 1 - all->evidence.at_least_bytes) / 2;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_failure(const hr__case *given, refusals *all, uint32_t event,
-                              hr_memory_numbers *out)
+static vw_status read_failure(const vw__case *given, refusals *all, uint32_t event,
+                              vw_memory_numbers *out)
 {
-    const hr__model_event *oom = &given->trace->events[event];
+    const vw__model_event *oom = &given->trace->events[event];
     *out = unknown_numbers(given->trace->device);
     out->tried_bytes = tried_bytes(all, oom->size_bytes);
     out->free_bytes = oom->address;
-    HR__TRY(count_memory(given, event, out));
+    VW__TRY(count_memory(given, event, out));
     return find_limit(given, all, out);
 }
 
-static void explain_limit(hr__case *given, const refusals *all)
+static void explain_limit(vw__case *given, const refusals *all)
 {
-    const hr_memory_numbers *numbers = &given->failure.numbers;
-    char granted[HR__SIZE_TEXT_BYTES], refused[HR__SIZE_TEXT_BYTES];
-    if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == HR_UNKNOWN)
+    const vw_memory_numbers *numbers = &given->failure.numbers;
+    char granted[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES];
+    if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN)
         return;
-    (void)hr__format_size(all->evidence.at_least_bytes, granted);
-    if (numbers->allowed_bytes != HR_UNKNOWN)
-        hr__diagnosis_reason(
+    (void)vw__format_size(all->evidence.at_least_bytes, granted);
+    if (numbers->allowed_bytes != VW_UNKNOWN)
+        vw__diagnosis_reason(
             given->draft,
             "The device had enough free and the request was refused: a limit was set, and all "
             "requests agree with one between %s, the most that was granted, and %s, the least that "
             "was refused.",
-            granted, hr__format_size(all->limit_below_bytes, refused));
+            granted, vw__format_size(all->limit_below_bytes, refused));
     else if (all->has_evidence)
-        hr__diagnosis_reason(given->draft,
+        vw__diagnosis_reason(given->draft,
                              "The device had enough free and the request was refused, but no limit "
                              "explains it: up to %s were granted at another time.",
                              granted);
 }
 
 /* Says so where the last of several failures is of another kind than the first. */
-static hr_status compare_with_last(hr__case *given, refusals *all)
+static vw_status compare_with_last(vw__case *given, refusals *all)
 {
-    hr_memory_numbers last;
+    vw_memory_numbers last;
     if (all->count < 2)
-        return HR_OK;
-    HR__TRY(read_failure(given, all, all->last, &last));
-    hr_verdict first_verdict = hr__numbers_judge(&given->failure.numbers, NULL).verdict;
-    hr_verdict last_verdict = hr__numbers_judge(&last, NULL).verdict;
+        return VW_OK;
+    VW__TRY(read_failure(given, all, all->last, &last));
+    vw_verdict first_verdict = vw__numbers_judge(&given->failure.numbers, NULL).verdict;
+    vw_verdict last_verdict = vw__numbers_judge(&last, NULL).verdict;
     if (first_verdict == last_verdict)
-        hr__diagnosis_reason(given->draft,
+        vw__diagnosis_reason(given->draft,
                              "%" PRIu64 " requests failed, the program going on after each; the "
                              "first is judged, and the last is of the same kind.",
                              all->count);
     else
-        hr__diagnosis_reason(given->draft,
+        vw__diagnosis_reason(given->draft,
                              "%" PRIu64 " requests failed, the program going on after each; the "
                              "first is judged. By its own numbers the last, at event %" PRIu32
                              ", is another case: %s.",
-                             all->count, all->last, hr_verdict_name(last_verdict));
-    return HR_OK;
+                             all->count, all->last, vw_verdict_name(last_verdict));
+    return VW_OK;
 }
 
-static hr_status find_recorded(hr__case *given, refusals *all)
+static vw_status find_recorded(vw__case *given, refusals *all)
 {
-    hr__failure *failure = &given->failure;
-    char tried[HR__SIZE_TEXT_BYTES], left[HR__SIZE_TEXT_BYTES];
-    *failure = (hr__failure){.numbers = unknown_numbers(given->trace->device),
+    vw__failure *failure = &given->failure;
+    char tried[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
+    *failure = (vw__failure){.numbers = unknown_numbers(given->trace->device),
                              .failure_count = all->count};
     if (all->count == 0)
-        return HR_OK;
+        return VW_OK;
     failure->event = failure->instant = all->first;
-    HR__TRY(read_failure(given, all, all->first, &failure->numbers));
+    VW__TRY(read_failure(given, all, all->first, &failure->numbers));
     failure->has_happened = true;
-    if (failure->numbers.allowed_bytes != HR_UNKNOWN) {
+    if (failure->numbers.allowed_bytes != VW_UNKNOWN) {
         failure->limit_least_bytes = all->evidence.at_least_bytes;
         failure->limit_most_bytes = all->limit_below_bytes;
     }
-    hr__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(given->draft,
                          "Event %" PRIu32 " of %zu: a request for %s failed, with %s free on the "
                          "device.",
                          all->first, given->trace->event_count,
-                         hr__format_size(failure->numbers.tried_bytes, tried),
-                         hr__format_size(failure->numbers.free_bytes, left));
+                         vw__format_size(failure->numbers.tried_bytes, tried),
+                         vw__format_size(failure->numbers.free_bytes, left));
     explain_limit(given, all);
     return compare_with_last(given, all);
 }
 
 /* ---- no failure, but close to one ------------------------------------------------------------ */
 
-static bool gives_memory_back(const hr__model_trace *trace)
+static bool gives_memory_back(const vw__model_trace *trace)
 {
     for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].action == HR_ACTION_SEGMENT_FREE ||
-            trace->events[i].action == HR_ACTION_SEGMENT_UNMAP)
+        if (trace->events[i].action == VW_ACTION_SEGMENT_FREE ||
+            trace->events[i].action == VW_ACTION_SEGMENT_UNMAP)
             return true;
     return false;
 }
 
-static hr_status find_close_calls(hr__case *given, refusals *all)
+static vw_status find_close_calls(vw__case *given, refusals *all)
 {
     if (all->count != 0 || !gives_memory_back(given->trace))
-        return HR_OK;
-    hr_status status = find_evidence(given, all);
-    if (status == HR_ERR_CORRUPT_FILE || status == HR_ERR_UNSUPPORTED)
-        return HR_OK;
-    if (status != HR_OK)
+        return VW_OK;
+    vw_status status = find_evidence(given, all);
+    if (status == VW_ERR_CORRUPT_FILE || status == VW_ERR_UNSUPPORTED)
+        return VW_OK;
+    if (status != VW_OK)
         return status;
-    const hr__limit_evidence *evidence = &all->evidence;
+    const vw__limit_evidence *evidence = &all->evidence;
     if (evidence->below_bytes == UINT64_MAX || evidence->needs_search ||
         evidence->has_conf_fraction)
-        return HR_OK;
-    char granted[HR__SIZE_TEXT_BYTES], refused[HR__SIZE_TEXT_BYTES];
-    (void)hr__format_size(evidence->at_least_bytes, granted);
-    (void)hr__format_size(evidence->below_bytes, refused);
-    hr__finding_draft *finding = hr__diagnosis_add(
+        return VW_OK;
+    char granted[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES];
+    (void)vw__format_size(evidence->at_least_bytes, granted);
+    (void)vw__format_size(evidence->below_bytes, refused);
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "near-limit", evidence->at_least_bytes,
         "The run is close to its limit: requests were refused at first, and served after PyTorch "
         "had given its cache back.");
-    hr__finding_evidence(finding,
+    vw__finding_evidence(finding,
                          "What it can have lies between %s, the most that was granted, "
                          "and %s, the least that was refused.",
                          granted, refused);
-    hr__finding_evidence(finding, "Each time PyTorch waits for the whole device, and takes what "
+    vw__finding_evidence(finding, "Each time PyTorch waits for the whole device, and takes what "
                                   "it gave back from the driver again: slow, and the next step "
                                   "to running out.");
-    hr__finding_remedy(finding, "see which setting makes it fit with room to spare",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
-                       hr__diagnosis_text(given->draft, "headroom tune FILE --card %" PRIu64 "MiB",
+    vw__finding_remedy(finding, "see which setting makes it fit with room to spare",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
+                       vw__diagnosis_text(given->draft, "vramwise tune FILE --card %" PRIu64 "MiB",
                                           evidence->at_least_bytes >> 20));
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- on another card ------------------------------------------------------------------------- */
 
 /* Under the recorded settings; where no PyTorch can use those, under the defaults. */
-static hr_status replay_on_card(const hr__case *given, hr_replay_report **out)
+static vw_status replay_on_card(const vw__case *given, vw_replay_report **out)
 {
-    const hr_replay_run recorded = {.policy = "recorded"}, native = {.policy = "native"};
-    hr_replay_options options = {.struct_size = sizeof options,
+    const vw_replay_run recorded = {.policy = "recorded"}, native = {.policy = "native"};
+    vw_replay_options options = {.struct_size = sizeof options,
                                  .runs = &recorded,
                                  .run_count = 1,
                                  .torch_version = given->options->torch_version,
                                  .device = given->trace->device,
                                  .card_bytes = given->options->card_bytes};
-    hr_status status = hr_recording_replay(given->recording, &options, out);
-    if (status != HR_ERR_CORRUPT_FILE && status != HR_ERR_BAD_SETTING)
+    vw_status status = vw_recording_replay(given->recording, &options, out);
+    if (status != VW_ERR_CORRUPT_FILE && status != VW_ERR_BAD_SETTING)
         return status;
     options.runs = &native;
-    return hr_recording_replay(given->recording, &options, out);
+    return vw_recording_replay(given->recording, &options, out);
 }
 
 /* Memory that was taken for the request itself was not there yet. */
-static uint32_t instant_before(const hr__model_trace *trace, uint32_t event)
+static uint32_t instant_before(const vw__model_trace *trace, uint32_t event)
 {
     uint32_t instant = event;
-    while (instant > 0 && hr__is_growth(trace->events[instant - 1].action))
+    while (instant > 0 && vw__is_growth(trace->events[instant - 1].action))
         instant--;
     return instant;
 }
 
-static void keep_replayed(hr__case *given, const hr_replay_result *result)
+static void keep_replayed(vw__case *given, const vw_replay_result *result)
 {
-    hr__failure *failure = &given->failure;
+    vw__failure *failure = &given->failure;
     uint64_t card_bytes = given->options->card_bytes;
     bool is_in_trace =
         result->oom_event < given->trace->event_count; /* else before its beginning */
@@ -319,62 +319,62 @@ static void keep_replayed(hr__case *given, const hr_replay_result *result)
  * on was never recorded; but where another request like it would not fit any more, the card is no
  * larger than what ended the recording, and the failure stands. (Expandable segments serve a
  * request with idle bytes and a few more pages, which a limit counts in full.) */
-static hr_status keep_what_only_just_fits(hr__case *given, refusals *all)
+static vw_status keep_what_only_just_fits(vw__case *given, refusals *all)
 {
-    hr__failure *failure = &given->failure;
-    hr_memory_numbers numbers = unknown_numbers(given->trace->device);
+    vw__failure *failure = &given->failure;
+    vw_memory_numbers numbers = unknown_numbers(given->trace->device);
     uint64_t card_bytes = given->options->card_bytes, wanted_bytes, twice_bytes;
-    char tried[HR__SIZE_TEXT_BYTES], left[HR__SIZE_TEXT_BYTES];
+    char tried[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
     if (all->count == 0)
-        return HR_OK;
+        return VW_OK;
     numbers.tried_bytes = tried_bytes(all, given->trace->events[all->first].size_bytes);
-    HR__TRY(count_memory(given, all->first, &numbers));
-    if (numbers.reserved_bytes == HR_UNKNOWN || numbers.reserved_bytes > card_bytes ||
+    VW__TRY(count_memory(given, all->first, &numbers));
+    if (numbers.reserved_bytes == VW_UNKNOWN || numbers.reserved_bytes > card_bytes ||
         card_bytes - numbers.reserved_bytes >= numbers.tried_bytes ||
-        !hr__add_u64(numbers.allocated_bytes, numbers.tried_bytes, &wanted_bytes) ||
-        !hr__add_u64(wanted_bytes, numbers.tried_bytes, &twice_bytes) || twice_bytes <= card_bytes)
-        return HR_OK;
+        !vw__add_u64(numbers.allocated_bytes, numbers.tried_bytes, &wanted_bytes) ||
+        !vw__add_u64(wanted_bytes, numbers.tried_bytes, &twice_bytes) || twice_bytes <= card_bytes)
+        return VW_OK;
     numbers.total_bytes = card_bytes;
     numbers.free_bytes = card_bytes - numbers.reserved_bytes;
     failure->has_happened = failure->is_replayed = true;
     failure->event = failure->instant = all->first;
     failure->numbers = numbers;
-    hr__diagnosis_reason(
+    vw__diagnosis_reason(
         given->draft,
         "The request of %s that failed in the recording is served there, but leaves only %s: the "
         "next one like it fails.",
-        hr__format_size(numbers.tried_bytes, tried),
-        hr__format_size(card_bytes > wanted_bytes ? card_bytes - wanted_bytes : 0, left));
-    return HR_OK;
+        vw__format_size(numbers.tried_bytes, tried),
+        vw__format_size(card_bytes > wanted_bytes ? card_bytes - wanted_bytes : 0, left));
+    return VW_OK;
 }
 
-static hr_status find_replayed(hr__case *given, refusals *all)
+static vw_status find_replayed(vw__case *given, refusals *all)
 {
-    hr_replay_report *report = NULL;
-    char card[HR__SIZE_TEXT_BYTES], size[HR__SIZE_TEXT_BYTES];
-    given->failure = (hr__failure){.numbers = unknown_numbers(given->trace->device),
+    vw_replay_report *report = NULL;
+    char card[VW__SIZE_TEXT_BYTES], size[VW__SIZE_TEXT_BYTES];
+    given->failure = (vw__failure){.numbers = unknown_numbers(given->trace->device),
                                    .failure_count = all->count};
-    HR__TRY(replay_on_card(given, &report));
-    const hr_replay_result result = report->results[0];
-    hr_replay_report_free(report);
-    (void)hr__format_size(given->options->card_bytes, card);
+    VW__TRY(replay_on_card(given, &report));
+    const vw_replay_result result = report->results[0];
+    vw_replay_report_free(report);
+    (void)vw__format_size(given->options->card_bytes, card);
     if (result.has_oom) {
         keep_replayed(given, &result);
-        hr__diagnosis_reason(given->draft,
+        vw__diagnosis_reason(given->draft,
                              "Replayed on a card of %s without a limit, event %" PRIu32
                              " of %zu fails: %s are asked for.",
                              card, given->failure.event, given->trace->event_count,
-                             hr__format_size(result.oom_tried_bytes, size));
-        return HR_OK;
+                             vw__format_size(result.oom_tried_bytes, size));
+        return VW_OK;
     }
-    hr__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(given->draft,
                          "Replayed on a card of %s without a limit, nothing fails: at most %s are "
                          "reserved.",
-                         card, hr__format_size(result.peak_reserved_bytes, size));
+                         card, vw__format_size(result.peak_reserved_bytes, size));
     return keep_what_only_just_fits(given, all);
 }
 
-bool hr__doctor_can_replay(const hr__case *given)
+bool vw__doctor_can_replay(const vw__case *given)
 {
     return given->model->stream_count <= MOST_STREAMS &&
            given->failure.failure_count <= MOST_FAILURES;
@@ -382,17 +382,17 @@ bool hr__doctor_can_replay(const hr__case *given)
 
 /* ---- either ---------------------------------------------------------------------------------- */
 
-hr_status hr__doctor_find_failure(hr__case *given)
+vw_status vw__doctor_find_failure(vw__case *given)
 {
     refusals all = {.count = 0};
     const char *version = given->options != NULL ? given->options->torch_version : NULL;
     bool is_on_card = given->options != NULL && given->options->card_bytes != 0;
     find_refusals(given->trace, &all);
-    HR__TRY(hr__recorded_settings_read(given->model, version, &all.settings));
-    hr_status status = is_on_card ? find_replayed(given, &all) : find_recorded(given, &all);
-    if (status == HR_OK && !is_on_card)
+    VW__TRY(vw__recorded_settings_read(given->model, version, &all.settings));
+    vw_status status = is_on_card ? find_replayed(given, &all) : find_recorded(given, &all);
+    if (status == VW_OK && !is_on_card)
         status = find_close_calls(given, &all);
-    hr__limit_evidence_deinit(&all.evidence);
-    hr__torch_settings_deinit(&all.settings);
+    vw__limit_evidence_deinit(&all.evidence);
+    vw__torch_settings_deinit(&all.settings);
     return status;
 }

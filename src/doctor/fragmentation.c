@@ -27,7 +27,7 @@ enum { MUCH_IDLE_SHARE = 4 };
 
 /* What the layout comes to. */
 typedef struct idle_memory {
-    hr__layout layout;
+    vw__layout layout;
     size_t partly_used_count, unused_count; /* segments with idle bytes */
     uint64_t partly_used_bytes;             /* idle in the first */
     uint64_t unused_bytes;                  /* in the second */
@@ -35,13 +35,13 @@ typedef struct idle_memory {
     uint64_t single_idle_bytes, single_used_bytes;
     size_t sparse_count; /* at most half used, and by what can be moved: weights, tables */
     uint64_t sparse_idle_bytes, sparse_used_bytes;
-    hr__weighed_stack *pins; /* owned; stacks of the blocks around idle bytes */
+    vw__weighed_stack *pins; /* owned; stacks of the blocks around idle bytes */
     size_t pin_count;
 } idle_memory;
 
 /* ---- what lies where ------------------------------------------------------------------------- */
 
-static void count_segment(idle_memory *idle, const hr__layout_segment *segment)
+static void count_segment(idle_memory *idle, const vw__layout_segment *segment)
 {
     uint64_t used_bytes = segment->live_bytes + segment->pending_bytes;
     size_t used_count = 0;
@@ -55,7 +55,7 @@ static void count_segment(idle_memory *idle, const hr__layout_segment *segment)
     idle->partly_used_count++;
     idle->partly_used_bytes += segment->idle_bytes;
     for (size_t i = 0; i < segment->block_count; i++)
-        used_count += idle->layout.blocks[segment->first_block + i].state != HR__LAYOUT_IDLE;
+        used_count += idle->layout.blocks[segment->first_block + i].state != VW__LAYOUT_IDLE;
     if (used_count == 1) {
         idle->single_count++;
         idle->single_idle_bytes += segment->idle_bytes;
@@ -65,23 +65,23 @@ static void count_segment(idle_memory *idle, const hr__layout_segment *segment)
 
 /* Parts of a model, and what the program asked for outside of passes: these stay, and can be copied
  * away and back. What a pass makes is gone by then. */
-static bool is_movable(const hr__case *given, uint32_t context)
+static bool is_movable(const vw__case *given, uint32_t context)
 {
-    hr__category category = hr__attribution_category(&given->attribution, context);
-    return category == HR__CATEGORY_WEIGHTS || category == HR__CATEGORY_LOADED ||
-           category == HR__CATEGORY_OPTIMIZER || category == HR__CATEGORY_OTHER ||
-           category == HR__CATEGORY_UNKNOWN;
+    vw__category category = vw__attribution_category(&given->attribution, context);
+    return category == VW__CATEGORY_WEIGHTS || category == VW__CATEGORY_LOADED ||
+           category == VW__CATEGORY_OPTIMIZER || category == VW__CATEGORY_OTHER ||
+           category == VW__CATEGORY_UNKNOWN;
 }
 
-static void count_sparse(const hr__case *given, idle_memory *idle,
-                         const hr__layout_segment *segment)
+static void count_sparse(const vw__case *given, idle_memory *idle,
+                         const vw__layout_segment *segment)
 {
     uint64_t used_bytes = segment->live_bytes + segment->pending_bytes, movable_bytes = 0;
     if (used_bytes == 0 || used_bytes > segment->size_bytes / 2)
         return;
     for (size_t i = 0; i < segment->block_count; i++) {
-        const hr__layout_block *block = &idle->layout.blocks[segment->first_block + i];
-        if (block->state == HR__LAYOUT_LIVE && is_movable(given, block->context))
+        const vw__layout_block *block = &idle->layout.blocks[segment->first_block + i];
+        if (block->state == VW__LAYOUT_LIVE && is_movable(given, block->context))
             movable_bytes += block->size_bytes;
     }
     if (movable_bytes < used_bytes - used_bytes / 8)
@@ -92,47 +92,47 @@ static void count_sparse(const hr__case *given, idle_memory *idle,
 }
 
 /* By stack: the idle bytes that its blocks bound. */
-static void weigh_segment(const hr__case *given, const idle_memory *idle,
-                          const hr__layout_segment *segment, uint64_t *weights)
+static void weigh_segment(const vw__case *given, const idle_memory *idle,
+                          const vw__layout_segment *segment, uint64_t *weights)
 {
-    if (segment->idle_bytes == segment->size_bytes && segment->context != HR__NO_CONTEXT)
+    if (segment->idle_bytes == segment->size_bytes && segment->context != VW__NO_CONTEXT)
         weights[given->model->contexts[segment->context]] += segment->idle_bytes;
     for (size_t i = 0; i < segment->block_count; i++) {
-        const hr__layout_block *block = &idle->layout.blocks[segment->first_block + i];
-        const hr__layout_block *before = i > 0 ? block - 1 : NULL;
-        const hr__layout_block *behind = i + 1 < segment->block_count ? block + 1 : NULL;
+        const vw__layout_block *block = &idle->layout.blocks[segment->first_block + i];
+        const vw__layout_block *before = i > 0 ? block - 1 : NULL;
+        const vw__layout_block *behind = i + 1 < segment->block_count ? block + 1 : NULL;
         uint64_t share_bytes =
             before != NULL && behind != NULL ? block->size_bytes / 2 : block->size_bytes;
-        if (block->state != HR__LAYOUT_IDLE)
+        if (block->state != VW__LAYOUT_IDLE)
             continue;
-        if (before != NULL && before->context != HR__NO_CONTEXT)
+        if (before != NULL && before->context != VW__NO_CONTEXT)
             weights[given->model->contexts[before->context]] += share_bytes;
-        if (behind != NULL && behind->context != HR__NO_CONTEXT)
+        if (behind != NULL && behind->context != VW__NO_CONTEXT)
             weights[given->model->contexts[behind->context]] += share_bytes;
     }
 }
 
-static hr_status find_pins(const hr__case *given, idle_memory *idle)
+static vw_status find_pins(const vw__case *given, idle_memory *idle)
 {
     size_t stack_count = given->model->stack_count;
-    uint64_t *weights = hr__host_alloc_zeroed(stack_count, sizeof *weights);
-    idle->pins = hr__host_alloc_zeroed(stack_count, sizeof *idle->pins);
+    uint64_t *weights = vw__host_alloc_zeroed(stack_count, sizeof *weights);
+    idle->pins = vw__host_alloc_zeroed(stack_count, sizeof *idle->pins);
     if (weights == NULL || idle->pins == NULL) {
-        hr__host_free(weights);
-        return hr__fail_host_memory(stack_count * sizeof *idle->pins, "idle bytes by stack");
+        vw__host_free(weights);
+        return vw__fail_host_memory(stack_count * sizeof *idle->pins, "idle bytes by stack");
     }
     for (size_t i = 0; i < idle->layout.segment_count; i++)
         weigh_segment(given, idle, &idle->layout.segments[i], weights);
     for (size_t i = 0; i < stack_count; i++)
         if (weights[i] != 0)
-            idle->pins[idle->pin_count++] = (hr__weighed_stack){(uint32_t)i, weights[i]};
-    hr__host_free(weights);
-    return HR_OK;
+            idle->pins[idle->pin_count++] = (vw__weighed_stack){(uint32_t)i, weights[i]};
+    vw__host_free(weights);
+    return VW_OK;
 }
 
-static hr_status look_at(const hr__case *given, uint32_t instant, idle_memory *idle)
+static vw_status look_at(const vw__case *given, uint32_t instant, idle_memory *idle)
 {
-    HR__TRY(hr__layout_at(given->model, given->trace, instant, &idle->layout));
+    VW__TRY(vw__layout_at(given->model, given->trace, instant, &idle->layout));
     for (size_t i = 0; i < idle->layout.segment_count; i++) {
         count_segment(idle, &idle->layout.segments[i]);
         count_sparse(given, idle, &idle->layout.segments[i]);
@@ -142,14 +142,14 @@ static hr_status look_at(const hr__case *given, uint32_t instant, idle_memory *i
 
 static void forget(idle_memory *idle)
 {
-    hr__layout_deinit(&idle->layout);
-    hr__host_free(idle->pins);
+    vw__layout_deinit(&idle->layout);
+    vw__host_free(idle->pins);
 }
 
 /* ---- the finding ----------------------------------------------------------------------------- */
 
 /* Idle memory that other streams strand is a finding of its own. */
-static bool is_much_idle(const hr__case *given, const idle_memory *idle)
+static bool is_much_idle(const vw__case *given, const idle_memory *idle)
 {
     uint64_t reserved_bytes = idle->layout.reserved_bytes, live_bytes = given->peak_bytes;
     uint64_t idle_bytes = idle->layout.idle_bytes;
@@ -159,105 +159,105 @@ static bool is_much_idle(const hr__case *given, const idle_memory *idle)
            reserved_bytes - live_bytes >= live_bytes / MUCH_IDLE_SHARE;
 }
 
-static hr__finding_draft *add_finding(hr__case *given, const idle_memory *idle)
+static vw__finding_draft *add_finding(vw__case *given, const idle_memory *idle)
 {
-    const hr__layout *layout = &idle->layout;
-    const hr_memory_numbers *numbers = &given->failure.numbers;
+    const vw__layout *layout = &idle->layout;
+    const vw_memory_numbers *numbers = &given->failure.numbers;
     uint64_t idle_bytes = layout->idle_bytes;
     if (!given->failure.has_happened)
         return is_much_idle(given, idle)
-                   ? hr__diagnosis_add(given->draft, "fragmentation", idle_bytes,
+                   ? vw__diagnosis_add(given->draft, "fragmentation", idle_bytes,
                                        "Up to %s were reserved, and never more than %s of it live: "
                                        "%s lay idle.",
-                                       hr__diagnosis_size(given->draft, layout->reserved_bytes),
-                                       hr__diagnosis_size(given->draft, given->peak_bytes),
-                                       hr__diagnosis_size(given->draft, idle_bytes))
+                                       vw__diagnosis_size(given->draft, layout->reserved_bytes),
+                                       vw__diagnosis_size(given->draft, given->peak_bytes),
+                                       vw__diagnosis_size(given->draft, idle_bytes))
                    : NULL;
-    hr__number_verdict judged = hr__numbers_judge(numbers, NULL);
-    if (judged.verdict == HR_VERDICT_FRAGMENTATION)
-        return hr__diagnosis_add(given->draft, "fragmentation", judged.idle_bytes,
+    vw__number_verdict judged = vw__numbers_judge(numbers, NULL);
+    if (judged.verdict == VW_VERDICT_FRAGMENTATION)
+        return vw__diagnosis_add(given->draft, "fragmentation", judged.idle_bytes,
                                  "%s were idle when %s were refused: in pieces, of which the "
                                  "largest had %s.",
-                                 hr__diagnosis_size(given->draft, judged.idle_bytes),
-                                 hr__diagnosis_size(given->draft, numbers->tried_bytes),
-                                 hr__diagnosis_size(given->draft, layout->largest_idle_bytes));
+                                 vw__diagnosis_size(given->draft, judged.idle_bytes),
+                                 vw__diagnosis_size(given->draft, numbers->tried_bytes),
+                                 vw__diagnosis_size(given->draft, layout->largest_idle_bytes));
     if (judged.is_small_fragmentation)
-        return hr__diagnosis_add(
+        return vw__diagnosis_add(
             given->draft, "fragmentation", judged.idle_bytes,
             "%s would have fit in the %s that were idle, had they been in one "
             "piece; %s would have remained.",
-            hr__diagnosis_size(given->draft, numbers->tried_bytes),
-            hr__diagnosis_size(given->draft, judged.idle_bytes),
-            hr__diagnosis_size(given->draft, judged.idle_bytes - numbers->tried_bytes));
+            vw__diagnosis_size(given->draft, numbers->tried_bytes),
+            vw__diagnosis_size(given->draft, judged.idle_bytes),
+            vw__diagnosis_size(given->draft, judged.idle_bytes - numbers->tried_bytes));
     return NULL;
 }
 
-static void add_evidence(hr__case *given, const idle_memory *idle, hr__finding_draft *finding)
+static void add_evidence(vw__case *given, const idle_memory *idle, vw__finding_draft *finding)
 {
-    const hr__layout *layout = &idle->layout;
+    const vw__layout *layout = &idle->layout;
     if (idle->partly_used_count != 0)
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "Partly used: %zu of %s, with %s idle; the largest idle piece has "
                              "%s.",
                              idle->partly_used_count,
-                             hr__diagnosis_count(given->draft, layout->segment_count, "segment"),
-                             hr__diagnosis_size(given->draft, idle->partly_used_bytes),
-                             hr__diagnosis_size(given->draft, layout->largest_idle_bytes));
+                             vw__diagnosis_count(given->draft, layout->segment_count, "segment"),
+                             vw__diagnosis_size(given->draft, idle->partly_used_bytes),
+                             vw__diagnosis_size(given->draft, layout->largest_idle_bytes));
     if (idle->single_count > 1)
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "Single blocks, of %s together, keep %zu of them, %s, from going "
                              "back.",
-                             hr__diagnosis_size(given->draft, idle->single_used_bytes),
+                             vw__diagnosis_size(given->draft, idle->single_used_bytes),
                              idle->single_count,
-                             hr__diagnosis_size(given->draft, idle->single_idle_bytes));
+                             vw__diagnosis_size(given->draft, idle->single_idle_bytes));
     if (idle->unused_count != 0)
-        hr__finding_evidence(finding, "Wholly idle, kept for reuse: %s of %s.",
-                             hr__diagnosis_count(given->draft, idle->unused_count, "segment"),
-                             hr__diagnosis_size(given->draft, idle->unused_bytes));
+        vw__finding_evidence(finding, "Wholly idle, kept for reuse: %s of %s.",
+                             vw__diagnosis_count(given->draft, idle->unused_count, "segment"),
+                             vw__diagnosis_size(given->draft, idle->unused_bytes));
     if (finding->where_count != 0)
-        hr__finding_evidence(finding, "The lines: whose blocks lie around most of the idle bytes, "
+        vw__finding_evidence(finding, "The lines: whose blocks lie around most of the idle bytes, "
                                       "and for whom the segments were taken that are wholly idle.");
     /* PyTorch counts what a block has beyond its request as allocated, the layout as idle. */
     uint64_t told = idle->partly_used_bytes + idle->unused_bytes;
     uint64_t beyond = finding->bytes < told ? told - finding->bytes : 0;
     uint64_t partly = idle->partly_used_bytes > beyond ? idle->partly_used_bytes - beyond : 0;
-    hr__finding_part(finding, "idle in segments partly used", partly);
+    vw__finding_part(finding, "idle in segments partly used", partly);
     if (idle->unused_bytes != 0)
-        hr__finding_part(finding, "idle in segments not used", idle->unused_bytes);
+        vw__finding_part(finding, "idle in segments not used", idle->unused_bytes);
     if (layout->pending_bytes != 0)
-        hr__finding_part(finding, "waiting for other streams", layout->pending_bytes);
+        vw__finding_part(finding, "waiting for other streams", layout->pending_bytes);
 }
 
 /* Where a little that stays holds segments, it can be brought together. */
-static void add_move(hr__case *given, const idle_memory *idle, hr__finding_draft *finding)
+static void add_move(vw__case *given, const idle_memory *idle, vw__finding_draft *finding)
 {
     if (idle->sparse_idle_bytes < MUCH_IDLE_BYTES ||
         idle->sparse_idle_bytes < idle->layout.idle_bytes / MUCH_IDLE_SHARE)
         return;
-    hr__finding_evidence(finding, "At most half used: %s, by %s that stay.",
-                         hr__diagnosis_count(given->draft, idle->sparse_count, "segment"),
-                         hr__diagnosis_size(given->draft, idle->sparse_used_bytes));
-    hr__finding_remedy(finding, "move what stays to the host and back, once: it then lies together",
-                       hr__saves(idle->sparse_idle_bytes), HR_BASIS_COMPUTED,
+    vw__finding_evidence(finding, "At most half used: %s, by %s that stay.",
+                         vw__diagnosis_count(given->draft, idle->sparse_count, "segment"),
+                         vw__diagnosis_size(given->draft, idle->sparse_used_bytes));
+    vw__finding_remedy(finding, "move what stays to the host and back, once: it then lies together",
+                       vw__saves(idle->sparse_idle_bytes), VW_BASIS_COMPUTED,
                        "a copy in each direction",
                        "model.cpu()                 # or: kept = [t.cpu() for t in kept]\n"
                        "torch.cuda.empty_cache()\n"
                        "model.cuda()");
 }
 
-static void add_remedies(hr__case *given, const idle_memory *idle, const hr__tried_settings *tried,
-                         hr__finding_draft *finding)
+static void add_remedies(vw__case *given, const idle_memory *idle, const vw__tried_settings *tried,
+                         vw__finding_draft *finding)
 {
-    bool is_move_first = idle->sparse_idle_bytes > hr__doctor_best_saving(given, tried);
+    bool is_move_first = idle->sparse_idle_bytes > vw__doctor_best_saving(given, tried);
     if (is_move_first)
         add_move(given, idle, finding);
-    hr__doctor_add_setting_remedies(given, tried, finding);
+    vw__doctor_add_setting_remedies(given, tried, finding);
     if (!is_move_first)
         add_move(given, idle, finding);
     if (given->steps.end_count != 0)
-        hr__finding_remedy(
+        vw__finding_remedy(
             finding, "let sizes repeat: pad to a few lengths, or begin with the largest batch",
-            HR__SAVES_UNKNOWN, HR_BASIS_RULE, "some padding, or one step more",
+            VW__SAVES_UNKNOWN, VW_BASIS_RULE, "some padding, or one step more",
             "length = -(-length // 128) * 128  # pad up; or, once before the loop:\n"
             "loss_of(largest_batch).backward()\n"
             "optimizer.zero_grad()");
@@ -265,42 +265,42 @@ static void add_remedies(hr__case *given, const idle_memory *idle, const hr__tri
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static hr_status write_finding(hr__case *given, idle_memory *idle)
+static vw_status write_finding(vw__case *given, idle_memory *idle)
 {
-    hr__tried_settings tried;
+    vw__tried_settings tried;
     bool has_failed = given->failure.has_happened;
     if (has_failed && given->is_explained)
-        return HR_OK;
+        return VW_OK;
     bool is_stranded = has_failed && given->is_stranded; /* the same bytes, told already */
-    hr__finding_draft *stranded = hr__diagnosis_find(given->draft, "stranded");
-    hr__finding_draft *finding = is_stranded ? NULL : add_finding(given, idle);
+    vw__finding_draft *stranded = vw__diagnosis_find(given->draft, "stranded");
+    vw__finding_draft *finding = is_stranded ? NULL : add_finding(given, idle);
     if (finding == NULL && !has_failed)
-        return HR_OK;
-    HR__TRY(hr__doctor_try_settings(given, &tried));
+        return VW_OK;
+    VW__TRY(vw__doctor_try_settings(given, &tried));
     if (is_stranded && stranded != NULL)
-        hr__doctor_add_setting_remedies(given, &tried, stranded);
+        vw__doctor_add_setting_remedies(given, &tried, stranded);
     if (finding != NULL) {
-        hr__doctor_lines(given, idle->pins, idle->pin_count, finding);
+        vw__doctor_lines(given, idle->pins, idle->pin_count, finding);
         add_evidence(given, idle, finding);
         add_remedies(given, idle, &tried, finding);
     }
-    hr__doctor_add_setting_warnings(given, &tried);
-    hr__tried_settings_deinit(&tried);
-    return HR_OK;
+    vw__doctor_add_setting_warnings(given, &tried);
+    vw__tried_settings_deinit(&tried);
+    return VW_OK;
 }
 
-hr_status hr__doctor_fragmentation(hr__case *given)
+vw_status vw__doctor_fragmentation(vw__case *given)
 {
     idle_memory idle = {.pins = NULL};
     uint32_t instant = given->failure.instant;
     if (!given->failure.has_happened) {
         if (!given->timeline.is_reserved_known)
-            return HR_OK;
+            return VW_OK;
         instant = given->timeline.peak_reserved_instant;
     }
-    hr_status status = look_at(given, instant, &idle);
-    if (status == HR_OK)
+    vw_status status = look_at(given, instant, &idle);
+    if (status == VW_OK)
         status = write_finding(given, &idle);
     forget(&idle);
-    return status == HR_ERR_UNSUPPORTED ? HR_OK : status; /* nobody knows how memory lay */
+    return status == VW_ERR_UNSUPPORTED ? VW_OK : status; /* nobody knows how memory lay */
 }

@@ -20,22 +20,22 @@ enum { TELLING_SHARE = 20 }; /* of what is live: less is a trifle */
 
 static bool is_known(uint64_t size_bytes)
 {
-    return size_bytes != HR_UNKNOWN;
+    return size_bytes != VW_UNKNOWN;
 }
 
 /* Is it the memory that ran out which grew, and would freeing some have helped? */
-static bool can_come_of_growth(hr_verdict verdict, bool is_of_host)
+static bool can_come_of_growth(vw_verdict verdict, bool is_of_host)
 {
-    return verdict != HR_VERDICT_TOO_LARGE && (verdict == HR_VERDICT_HOST) == is_of_host;
+    return verdict != VW_VERDICT_TOO_LARGE && (verdict == VW_VERDICT_HOST) == is_of_host;
 }
 
 /* The card had the memory: what was reached is a limit. */
-static bool is_at_a_limit(hr_verdict verdict)
+static bool is_at_a_limit(vw_verdict verdict)
 {
-    return verdict == HR_VERDICT_CAPPED || verdict == HR_VERDICT_REFUSED;
+    return verdict == VW_VERDICT_CAPPED || verdict == VW_VERDICT_REFUSED;
 }
 
-bool hr__doctor_explains_failure(uint64_t held_bytes, uint64_t idle_bytes, uint64_t tried_bytes,
+bool vw__doctor_explains_failure(uint64_t held_bytes, uint64_t idle_bytes, uint64_t tried_bytes,
                                  uint64_t live_bytes)
 {
     return (!is_known(tried_bytes) || held_bytes + idle_bytes >= tried_bytes) &&
@@ -43,7 +43,7 @@ bool hr__doctor_explains_failure(uint64_t held_bytes, uint64_t idle_bytes, uint6
 }
 
 /* Of the findings after the first `from`. */
-static hr__finding_draft *leak_among(const hr__diagnosis_draft *draft, size_t from)
+static vw__finding_draft *leak_among(const vw__diagnosis_draft *draft, size_t from)
 {
     for (size_t i = from; i < draft->finding_count; i++)
         if (strcmp(draft->findings[i]->kind, "leak") == 0)
@@ -53,18 +53,18 @@ static hr__finding_draft *leak_among(const hr__diagnosis_draft *draft, size_t fr
 
 /* What a draft said before something else was judged in it. */
 typedef struct answer {
-    hr_verdict verdict;
-    hr_confidence confidence;
+    vw_verdict verdict;
+    vw_confidence confidence;
     const char *sentence;
-    hr_memory_numbers numbers;
+    vw_memory_numbers numbers;
 } answer;
 
-static answer answer_of(const hr__diagnosis_draft *draft)
+static answer answer_of(const vw__diagnosis_draft *draft)
 {
     return (answer){draft->verdict, draft->confidence, draft->sentence, draft->numbers};
 }
 
-static void put_answer(const answer *given, hr__diagnosis_draft *draft)
+static void put_answer(const answer *given, vw__diagnosis_draft *draft)
 {
     draft->verdict = given->verdict;
     draft->confidence = given->confidence;
@@ -72,31 +72,31 @@ static void put_answer(const answer *given, hr__diagnosis_draft *draft)
     draft->numbers = given->numbers;
 }
 
-static const char *limit_clause(hr__diagnosis_draft *draft)
+static const char *limit_clause(vw__diagnosis_draft *draft)
 {
     uint64_t allowed = draft->numbers.allowed_bytes;
     if (!is_at_a_limit(draft->verdict))
         return "";
-    return is_known(allowed) ? hr__diagnosis_text(draft, " by the limit of %s",
-                                                  hr__diagnosis_size(draft, allowed))
+    return is_known(allowed) ? vw__diagnosis_text(draft, " by the limit of %s",
+                                                  vw__diagnosis_size(draft, allowed))
                              : " by a limit, not by the card";
 }
 
-static void explain_limit(hr__diagnosis_draft *draft)
+static void explain_limit(vw__diagnosis_draft *draft)
 {
-    const hr_memory_numbers *failed = &draft->numbers;
+    const vw_memory_numbers *failed = &draft->numbers;
     if (!is_at_a_limit(draft->verdict))
         return;
     const char *free =
-        is_known(failed->free_bytes) ? hr__diagnosis_size(draft, failed->free_bytes) : "enough";
+        is_known(failed->free_bytes) ? vw__diagnosis_size(draft, failed->free_bytes) : "enough";
     if (is_known(failed->allowed_bytes))
-        hr__diagnosis_reason(draft,
+        vw__diagnosis_reason(draft,
                              "The card had %s free: what memory grew up to is the limit of %s that "
                              "was set (set_per_process_memory_fraction). A higher one puts the end "
                              "off.",
-                             free, hr__diagnosis_size(draft, failed->allowed_bytes));
+                             free, vw__diagnosis_size(draft, failed->allowed_bytes));
     else
-        hr__diagnosis_reason(draft,
+        vw__diagnosis_reason(draft,
                              "The card had %s free: what memory grew up to is a limit that the "
                              "message does not name, as PyTorch before 2.5 does not "
                              "(set_per_process_memory_fraction). A higher one puts the end off.",
@@ -105,39 +105,39 @@ static void explain_limit(hr__diagnosis_draft *draft)
 
 /* What grew, with how it ended. On another card it has not ended: then the steps' own sentence. A
  * limit that nobody names is a conclusion. */
-static void conclude_leak(uint64_t card_bytes, const answer *steps, const hr__growth *growth,
-                          hr__diagnosis_draft *draft)
+static void conclude_leak(uint64_t card_bytes, const answer *steps, const vw__growth *growth,
+                          vw__diagnosis_draft *draft)
 {
     uint64_t tried = draft->numbers.tried_bytes;
-    hr_confidence confidence = steps->confidence;
-    if (draft->verdict == HR_VERDICT_REFUSED && confidence == HR_CONFIDENCE_HIGH)
-        confidence = HR_CONFIDENCE_MEDIUM;
+    vw_confidence confidence = steps->confidence;
+    if (draft->verdict == VW_VERDICT_REFUSED && confidence == VW_CONFIDENCE_HIGH)
+        confidence = VW_CONFIDENCE_MEDIUM;
     const char *limit = limit_clause(draft);
     if (card_bytes != 0)
-        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, confidence, "%s", steps->sentence);
+        vw__diagnosis_conclude(draft, VW_VERDICT_LEAK, confidence, "%s", steps->sentence);
     else
-        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, confidence, "%s; then %s%s.", growth->clause,
+        vw__diagnosis_conclude(draft, VW_VERDICT_LEAK, confidence, "%s; then %s%s.", growth->clause,
                                is_known(tried)
-                                   ? hr__diagnosis_text(draft, "%s more were refused",
-                                                        hr__diagnosis_size(draft, tried))
+                                   ? vw__diagnosis_text(draft, "%s more were refused",
+                                                        vw__diagnosis_size(draft, tried))
                                    : "it failed",
                                is_known(tried) ? limit : "");
 }
 
 /* The growth in place of what the message came to, where it explains that; else beside it. */
-static void weigh_growth(const hr__step_log *log, const hr__growth *growth, uint64_t card_bytes,
-                         const answer *steps, hr__diagnosis_draft *draft)
+static void weigh_growth(const vw__step_log *log, const vw__growth *growth, uint64_t card_bytes,
+                         const answer *steps, vw__diagnosis_draft *draft)
 {
-    const hr_memory_numbers *failed = &draft->numbers;
+    const vw_memory_numbers *failed = &draft->numbers;
     uint64_t tried = failed->tried_bytes, live = failed->allocated_bytes;
     uint64_t grown_bytes = growth->grown_bytes;
     if (!is_known(live) || growth->is_host)
         live = steps->numbers.allocated_bytes;
     if (!is_known(grown_bytes) || !can_come_of_growth(draft->verdict, growth->is_host))
         return;
-    const char *grown = hr__diagnosis_size(draft, grown_bytes);
-    if (!hr__doctor_explains_failure(grown_bytes, 0, tried, live)) {
-        hr__diagnosis_reason(draft,
+    const char *grown = vw__diagnosis_size(draft, grown_bytes);
+    if (!vw__doctor_explains_failure(grown_bytes, 0, tried, live)) {
+        vw__diagnosis_reason(draft,
                              "It grew by %s in the logged %ss, which is %s: it does not explain "
                              "the failure by itself.",
                              grown, log->step_name,
@@ -146,36 +146,36 @@ static void weigh_growth(const hr__step_log *log, const hr__growth *growth, uint
                                  : "less than a twentieth of what is in use");
         return;
     }
-    hr__diagnosis_reason(draft,
+    vw__diagnosis_reason(draft,
                          "By its numbers alone the message is %s; but memory grew by %s in the "
                          "logged %ss before it, %s%s%s a twentieth of what is in use or more: the "
                          "growth explains the failure.",
-                         hr_verdict_name(draft->verdict), grown, log->step_name,
+                         vw_verdict_name(draft->verdict), grown, log->step_name,
                          is_known(tried) ? "no less than the " : "",
-                         is_known(tried) ? hr__diagnosis_size(draft, tried) : "",
+                         is_known(tried) ? vw__diagnosis_size(draft, tried) : "",
                          is_known(tried) ? " asked for, and" : "");
     if (card_bytes == 0)
         explain_limit(draft);
     conclude_leak(card_bytes, steps, growth, draft);
 }
 
-hr_status hr__doctor_add_growth(const hr__step_log *log, const hr_doctor_options *options,
-                                hr__diagnosis_draft *draft)
+vw_status vw__doctor_add_growth(const vw__step_log *log, const vw_doctor_options *options,
+                                vw__diagnosis_draft *draft)
 {
     const answer text = answer_of(draft);
     const size_t reason_count = draft->reason_count, finding_count = draft->finding_count;
-    hr__growth growth;
-    HR__TRY(hr__doctor_steps(log, options, draft, &growth));
+    vw__growth growth;
+    VW__TRY(vw__doctor_steps(log, options, draft, &growth));
 
     const answer steps = answer_of(draft);
-    hr__finding_draft *leak = leak_among(draft, finding_count);
+    vw__finding_draft *leak = leak_among(draft, finding_count);
     put_answer(&text, draft);
     draft->finding_count = finding_count;
     if (leak == NULL || !growth.is_leak) {
         draft->reason_count = reason_count;
-        return HR_OK;
+        return VW_OK;
     }
     draft->findings[draft->finding_count++] = leak;
     weigh_growth(log, &growth, options->card_bytes, &steps, draft);
-    return HR_OK;
+    return VW_OK;
 }

@@ -38,7 +38,7 @@ typedef struct forward_end {
 } forward_end;
 
 typedef struct held_search {
-    hr__case *given;
+    vw__case *given;
     forward_end *forward_ends; /* owned; by step */
     size_t step_count;         /* ends + 1 */
     uint32_t *with_forward;    /* owned; the steps that have forward work and a backward pass */
@@ -55,17 +55,17 @@ static bool is_worth_telling(const held_search *search, uint64_t bytes)
     return bytes >= LEAST_HELD_BYTES && bytes >= search->given->peak_bytes / LEAST_HELD_PER_PEAK;
 }
 
-static uint32_t birth_step(const hr__case *given, size_t lifetime)
+static uint32_t birth_step(const vw__case *given, size_t lifetime)
 {
     return given->roles.passes[given->roles.pass_of[lifetime]].step;
 }
 
 /* The last one for what is alive at the end. */
-static uint32_t death_step(const hr__case *given, const hr__lifetime *lifetime)
+static uint32_t death_step(const vw__case *given, const vw__lifetime *lifetime)
 {
     if (lifetime->end >= given->horizon_instant)
         return (uint32_t)given->steps.end_count + TRANSIENT_STEPS + 1;
-    return hr__step_of_instant(&given->steps, lifetime->end - 1);
+    return vw__step_of_instant(&given->steps, lifetime->end - 1);
 }
 
 /* ---- the line of live bytes ------------------------------------------------------------------ */
@@ -86,7 +86,7 @@ static void add_span(held_search *search, uint32_t begin, uint32_t end, int64_t 
 
 static void add_everything(held_search *search)
 {
-    const hr__timeline *timeline = &search->given->timeline;
+    const vw__timeline *timeline = &search->given->timeline;
     for (size_t i = 0; i < timeline->lifetime_count; i++)
         add_span(search, timeline->lifetimes[i].begin, timeline->lifetimes[i].end,
                  (int64_t)timeline->lifetimes[i].size_bytes);
@@ -105,35 +105,35 @@ static uint64_t highest(const held_search *search)
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-static uint32_t middle_of(const hr__pass *pass)
+static uint32_t middle_of(const vw__pass *pass)
 {
     return pass->begin + (pass->last_request - pass->begin) / 2;
 }
 
 /* Is every end of a step that of an optimizer's step()? Fused optimizers ask for nothing there
  * after the first one, so they have no pass; but they announce themselves. */
-static bool do_optimizers_end_steps(const hr__case *given)
+static bool do_optimizers_end_steps(const vw__case *given)
 {
-    const hr__model *model = given->model;
+    const vw__model *model = given->model;
     const char *basis = given->steps.basis;
     if (basis == NULL || strcmp(basis, "annotations") != 0)
         return false;
     for (size_t i = 0; i < model->annotation_count; i++)
-        if (strncmp(hr__model_string(model, model->annotations[i].name), "ProfilerStep#", 13) == 0)
+        if (strncmp(vw__model_string(model, model->annotations[i].name), "ProfilerStep#", 13) == 0)
             return false; /* what is a step there the user says: a micro-batch, perhaps */
     return true;
 }
 
 static void find_forward_ends(held_search *search)
 {
-    const hr__roles *roles = &search->given->roles;
+    const vw__roles *roles = &search->given->roles;
     bool are_ends_optimizers = do_optimizers_end_steps(search->given);
     uint32_t optimizer = 0;
     for (size_t i = 0; i < search->step_count; i++)
         search->forward_ends[i].instant = UINT32_MAX;
     for (size_t i = 0; i < roles->pass_count; i++) {
-        const hr__pass *pass = &roles->passes[i];
-        if (pass->kind == HR__PASS_OPTIMIZER) {
+        const vw__pass *pass = &roles->passes[i];
+        if (pass->kind == VW__PASS_OPTIMIZER) {
             optimizer = pass->begin;
             search->has_optimizer = true;
         }
@@ -143,10 +143,10 @@ static void find_forward_ends(held_search *search)
         }
         forward_end *end = &search->forward_ends[pass->step];
         size_t before = i; /* the forward pass before this one; a loss may come between */
-        if (before > 0 && roles->passes[before - 1].kind == HR__PASS_OTHER)
+        if (before > 0 && roles->passes[before - 1].kind == VW__PASS_OTHER)
             before--;
-        if (pass->kind == HR__PASS_BACKWARD && before > 0 &&
-            roles->passes[before - 1].kind == HR__PASS_FORWARD && end->instant == UINT32_MAX) {
+        if (pass->kind == VW__PASS_BACKWARD && before > 0 &&
+            roles->passes[before - 1].kind == VW__PASS_FORWARD && end->instant == UINT32_MAX) {
             *end = (forward_end){
                 .instant = roles->passes[before - 1].last_request + 1,
                 .middle_instant = middle_of(&roles->passes[before - 1]),
@@ -175,7 +175,7 @@ static size_t first_forward_at(const held_search *search, uint32_t instant)
 
 /* The first of them that is a later step than the block's own, and before which an optimizer ran
  * after the block was made. */
-static size_t first_holding(const held_search *search, const hr__lifetime *lifetime, uint32_t born)
+static size_t first_holding(const held_search *search, const vw__lifetime *lifetime, uint32_t born)
 {
     size_t low = 0, high = search->with_forward_count;
     while (low < high) {
@@ -196,16 +196,16 @@ static size_t first_holding(const held_search *search, const hr__lifetime *lifet
  * to the end of the window, so those are added up first, as differences. */
 static void count_gradients(held_search *search)
 {
-    const hr__case *given = search->given;
+    const vw__case *given = search->given;
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
         /* Those with a stack of their own are DDP's buckets, which zero_grad() leaves. */
-        if (given->roles.roles[i] != HR__ROLE_GRADIENTS ||
-            hr__attribution_category(&given->attribution, lifetime->context) ==
-                HR__CATEGORY_GRADIENTS)
+        if (given->roles.roles[i] != VW__ROLE_GRADIENTS ||
+            vw__attribution_category(&given->attribution, lifetime->context) ==
+                VW__CATEGORY_GRADIENTS)
             continue;
         size_t first = first_holding(search, lifetime, birth_step(given, i));
-        size_t end = lifetime->end == HR__LIVE_TO_THE_END ? search->with_forward_count
+        size_t end = lifetime->end == VW__LIVE_TO_THE_END ? search->with_forward_count
                                                           : first_forward_at(search, lifetime->end);
         if (first >= end)
             continue;
@@ -243,7 +243,7 @@ static uint64_t count_held(const held_search *search, size_t *steps, size_t *hel
 
 static void tell_gradients(held_search *search)
 {
-    hr__case *given = search->given;
+    vw__case *given = search->given;
     size_t steps = 0, held_steps = 0;
     uint64_t most = count_held(search, &steps, &held_steps);
     if (held_steps < FEWEST_STEPS || held_steps * 2 < steps)
@@ -251,23 +251,23 @@ static void tell_gradients(held_search *search)
 
     uint64_t peak = given->peak_bytes, without = highest(search);
     uint64_t saved = peak > without ? peak - without : 0;
-    char bytes[HR__SIZE_TEXT_BYTES], saved_text[HR__SIZE_TEXT_BYTES];
-    hr__format_size(most, bytes);
-    hr__format_size(saved, saved_text);
-    hr__finding_draft *finding = hr__diagnosis_add(
+    char bytes[VW__SIZE_TEXT_BYTES], saved_text[VW__SIZE_TEXT_BYTES];
+    vw__format_size(most, bytes);
+    vw__format_size(saved, saved_text);
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "gradients-held", most,
         "Gradients of the step before (%s) are alive through the forward pass.", bytes);
-    hr__finding_where(finding, "%s", hr__doctor_place(given, hr__doctor_backward_context(given)));
-    hr__finding_evidence(finding, "So in %zu of %zu steps, measured where forward work ends.",
+    vw__finding_where(finding, "%s", vw__doctor_place(given, vw__doctor_backward_context(given)));
+    vw__finding_evidence(finding, "So in %zu of %zu steps, measured where forward work ends.",
                          held_steps, steps);
     if (saved != 0)
-        hr__finding_evidence(finding, "Without them the run would have peaked %s lower.",
+        vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
                              saved_text);
     else
-        hr__finding_evidence(finding, "The peak of this run is elsewhere: clearing them lowers "
+        vw__finding_evidence(finding, "The peak of this run is elsewhere: clearing them lowers "
                                       "the forward pass, not the peak.");
-    hr__finding_remedy(finding, "clear gradients before the forward pass, and free their memory",
-                       hr__saves(saved), HR_BASIS_MEASURED, "none",
+    vw__finding_remedy(finding, "clear gradients before the forward pass, and free their memory",
+                       vw__saves(saved), VW_BASIS_MEASURED, "none",
                        "optimizer.zero_grad(set_to_none=True)   # first line of the step,\n"
                        "                                        # before loss = model(batch)");
 }
@@ -276,18 +276,18 @@ static void tell_gradients(held_search *search)
 
 /* What a backward pass gives back it has used: a graph that lives through the step of another
  * optimizer (a generator's, while the discriminator learns) is no variable left over. */
-static bool is_used_by_backward(const hr__case *given, const hr__lifetime *lifetime)
+static bool is_used_by_backward(const vw__case *given, const vw__lifetime *lifetime)
 {
-    const hr__roles *roles = &given->roles;
-    return lifetime->end != HR__LIVE_TO_THE_END &&
-           roles->passes[hr__roles_pass_at(roles, lifetime->end - 1)].kind == HR__PASS_BACKWARD;
+    const vw__roles *roles = &given->roles;
+    return lifetime->end != VW__LIVE_TO_THE_END &&
+           roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind == VW__PASS_BACKWARD;
 }
 
 /* Belongs to one step, and is gone soon after it? */
-static bool is_transient(const hr__case *given, size_t index, const hr__lifetime *lifetime)
+static bool is_transient(const vw__case *given, size_t index, const vw__lifetime *lifetime)
 {
     uint8_t role = given->roles.roles[index];
-    if (role == HR__ROLE_WEIGHTS || role == HR__ROLE_OPTIMIZER || role == HR__ROLE_GRADIENTS ||
+    if (role == VW__ROLE_WEIGHTS || role == VW__ROLE_OPTIMIZER || role == VW__ROLE_GRADIENTS ||
         given->is_kept_graph[index] || lifetime->begin == 0 || is_used_by_backward(given, lifetime))
         return false;
     uint32_t born = birth_step(given, index), died = death_step(given, lifetime);
@@ -295,59 +295,59 @@ static bool is_transient(const hr__case *given, size_t index, const hr__lifetime
 }
 
 /* Is it alive in the middle of a later step's forward work? Which? 0 = none. */
-static uint32_t held_over_in(const held_search *search, const hr__lifetime *lifetime, uint32_t born)
+static uint32_t held_over_in(const held_search *search, const vw__lifetime *lifetime, uint32_t born)
 {
     for (uint32_t step = born + 1; step < search->step_count && step <= born + TRANSIENT_STEPS;
          step++) {
         const forward_end *end = &search->forward_ends[step];
-        if (end->instant != UINT32_MAX && hr__lifetime_is_live(lifetime, end->middle_instant))
+        if (end->instant != UINT32_MAX && vw__lifetime_is_live(lifetime, end->middle_instant))
             return step;
     }
     return 0;
 }
 
-static void tell_held_over(held_search *search, hr__weighed_stack *stacks, uint64_t bytes)
+static void tell_held_over(held_search *search, vw__weighed_stack *stacks, uint64_t bytes)
 {
-    hr__case *given = search->given;
+    vw__case *given = search->given;
     size_t count = 0;
     for (size_t i = 0; i < given->model->stack_count; i++)
         if (stacks[i].bytes != 0)
-            stacks[count++] = (hr__weighed_stack){(uint32_t)i, stacks[i].bytes};
+            stacks[count++] = (vw__weighed_stack){(uint32_t)i, stacks[i].bytes};
     uint64_t peak = given->peak_bytes, without = highest(search);
     uint64_t saved = peak > without ? peak - without : 0;
-    char text[HR__SIZE_TEXT_BYTES];
-    hr__finding_draft *finding = hr__diagnosis_add(
+    char text[VW__SIZE_TEXT_BYTES];
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "held-over", bytes,
         "%s of the step before are still alive while the next one runs its forward pass.",
-        hr__format_size(bytes, text));
-    hr__doctor_lines(given, stacks, count, finding);
-    hr__finding_evidence(finding, "They are given back within that step: variables of the loop, "
+        vw__format_size(bytes, text));
+    vw__doctor_lines(given, stacks, count, finding);
+    vw__finding_evidence(finding, "They are given back within that step: variables of the loop, "
                                   "which live until they are assigned again.");
     if (saved != 0)
-        hr__finding_evidence(finding, "Without them the run would have peaked %s lower.",
-                             hr__format_size(saved, text));
+        vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
+                             vw__format_size(saved, text));
     else
-        hr__finding_evidence(finding, "The peak of this run is elsewhere: letting them go lowers "
+        vw__finding_evidence(finding, "The peak of this run is elsewhere: letting them go lowers "
                                       "the forward pass, not the peak.");
-    hr__finding_remedy(finding, "let go of the step's variables when it ends", hr__saves(saved),
-                       HR_BASIS_MEASURED, "none",
+    vw__finding_remedy(finding, "let go of the step's variables when it ends", vw__saves(saved),
+                       VW_BASIS_MEASURED, "none",
                        "del outputs, loss, batch            # last line of the step; or put the\n"
                        "                                    # step into a function of its own");
 }
 
-static hr_status find_held_over(held_search *search)
+static vw_status find_held_over(held_search *search)
 {
-    hr__case *given = search->given;
-    const hr__timeline *timeline = &given->timeline;
-    hr__weighed_stack *stacks = hr__host_alloc_zeroed(given->model->stack_count, sizeof *stacks);
+    vw__case *given = search->given;
+    const vw__timeline *timeline = &given->timeline;
+    vw__weighed_stack *stacks = vw__host_alloc_zeroed(given->model->stack_count, sizeof *stacks);
     if (stacks == NULL)
-        return hr__fail_host_memory(given->model->stack_count * sizeof *stacks, "the last step");
+        return vw__fail_host_memory(given->model->stack_count * sizeof *stacks, "the last step");
 
     memset(search->held_bytes, 0, search->step_count * sizeof *search->held_bytes);
     clear_line(search);
     add_everything(search);
     for (size_t i = 0; i < timeline->lifetime_count; i++) {
-        const hr__lifetime *lifetime = &timeline->lifetimes[i];
+        const vw__lifetime *lifetime = &timeline->lifetimes[i];
         if (!is_transient(given, i, lifetime))
             continue;
         uint32_t born = birth_step(given, i);
@@ -356,24 +356,24 @@ static hr_status find_held_over(held_search *search)
             continue;
         search->held_bytes[step] += lifetime->size_bytes;
         add_span(search, given->steps.ends[born], lifetime->end, -(int64_t)lifetime->size_bytes);
-        if (lifetime->context != HR__NO_CONTEXT)
+        if (lifetime->context != VW__NO_CONTEXT)
             stacks[given->model->contexts[lifetime->context]].bytes += lifetime->size_bytes;
     }
     size_t steps = 0, held_steps = 0;
     uint64_t most = count_held(search, &steps, &held_steps);
     if (held_steps >= FEWEST_STEPS && held_steps * 2 >= steps)
         tell_held_over(search, stacks, most);
-    hr__host_free(stacks);
-    return HR_OK;
+    vw__host_free(stacks);
+    return VW_OK;
 }
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
 
 /* Is the peak in a phase without a backward pass, of a run that has them? */
-static bool peaks_in_evaluation(const hr__case *given)
+static bool peaks_in_evaluation(const vw__case *given)
 {
-    const hr__steps *steps = &given->steps;
-    const hr__roles *roles = &given->roles;
+    const vw__steps *steps = &given->steps;
+    const vw__roles *roles = &given->roles;
     uint32_t begin = 0, end = (uint32_t)given->trace->event_count;
     if (steps->phase_end_count == 0)
         return false;
@@ -385,7 +385,7 @@ static bool peaks_in_evaluation(const hr__case *given)
     }
     bool has_backward = false, has_backward_here = false;
     for (size_t i = 0; i < roles->pass_count; i++)
-        if (roles->passes[i].kind == HR__PASS_BACKWARD) {
+        if (roles->passes[i].kind == VW__PASS_BACKWARD) {
             has_backward = true;
             has_backward_here = has_backward_here ||
                                 (roles->passes[i].begin >= begin && roles->passes[i].begin < end);
@@ -395,32 +395,32 @@ static bool peaks_in_evaluation(const hr__case *given)
 
 static void tell_evaluation(held_search *search)
 {
-    hr__case *given = search->given;
+    vw__case *given = search->given;
     uint64_t gradients = 0, optimizer = 0;
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        if (!hr__lifetime_is_live(&given->timeline.lifetimes[i], given->peak_instant))
+        if (!vw__lifetime_is_live(&given->timeline.lifetimes[i], given->peak_instant))
             continue;
         uint64_t bytes = given->timeline.lifetimes[i].size_bytes;
-        gradients += given->roles.roles[i] == HR__ROLE_GRADIENTS ? bytes : 0;
-        optimizer += given->roles.roles[i] == HR__ROLE_OPTIMIZER ? bytes : 0;
+        gradients += given->roles.roles[i] == VW__ROLE_GRADIENTS ? bytes : 0;
+        optimizer += given->roles.roles[i] == VW__ROLE_OPTIMIZER ? bytes : 0;
     }
     if (!is_worth_telling(search, gradients + optimizer))
         return;
-    char text[HR__SIZE_TEXT_BYTES];
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "held-over", gradients + optimizer,
+    char text[VW__SIZE_TEXT_BYTES];
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "held-over", gradients + optimizer,
                           "The peak is in an evaluation, and %s of training are alive in it.",
-                          hr__format_size(gradients + optimizer, text));
-    hr__finding_part(finding, "optimizer", optimizer);
-    hr__finding_part(finding, "gradients", gradients);
+                          vw__format_size(gradients + optimizer, text));
+    vw__finding_part(finding, "optimizer", optimizer);
+    vw__finding_part(finding, "gradients", gradients);
     if (gradients != 0)
-        hr__finding_remedy(finding, "clear the gradients before the evaluation",
-                           hr__saves(gradients), HR_BASIS_MEASURED, "none",
+        vw__finding_remedy(finding, "clear the gradients before the evaluation",
+                           vw__saves(gradients), VW_BASIS_MEASURED, "none",
                            "optimizer.zero_grad(set_to_none=True)   # before model.eval()");
     if (optimizer != 0)
-        hr__finding_remedy(
+        vw__finding_remedy(
             finding, "evaluate in smaller batches, or with the optimizer's state on the host",
-            (hr__savings){0, optimizer}, HR_BASIS_COMPUTED, "a copy of the state each way",
+            (vw__savings){0, optimizer}, VW_BASIS_COMPUTED, "a copy of the state each way",
             "for state in optimizer.state.values():\n"
             "    for key, value in state.items():\n"
             "        if torch.is_tensor(value):\n"
@@ -429,45 +429,45 @@ static void tell_evaluation(held_search *search)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static hr_status make_room(held_search *search)
+static vw_status make_room(held_search *search)
 {
-    const hr__case *given = search->given;
+    const vw__case *given = search->given;
     search->step_count = given->steps.end_count + 1;
     search->instant_count = given->trace->event_count + 1;
-    search->forward_ends = hr__host_alloc_zeroed(search->step_count, sizeof(forward_end));
-    search->with_forward = hr__host_alloc_zeroed(search->step_count, sizeof(uint32_t));
-    search->held_changes = hr__host_alloc_zeroed(search->step_count + 1, sizeof(int64_t));
-    search->held_bytes = hr__host_alloc_zeroed(search->step_count, sizeof(uint64_t));
-    search->line = hr__host_alloc_zeroed(search->instant_count, sizeof(int64_t));
+    search->forward_ends = vw__host_alloc_zeroed(search->step_count, sizeof(forward_end));
+    search->with_forward = vw__host_alloc_zeroed(search->step_count, sizeof(uint32_t));
+    search->held_changes = vw__host_alloc_zeroed(search->step_count + 1, sizeof(int64_t));
+    search->held_bytes = vw__host_alloc_zeroed(search->step_count, sizeof(uint64_t));
+    search->line = vw__host_alloc_zeroed(search->instant_count, sizeof(int64_t));
     if (search->forward_ends == NULL || search->with_forward == NULL ||
         search->held_changes == NULL || search->held_bytes == NULL || search->line == NULL)
-        return hr__fail_host_memory(search->instant_count * sizeof(int64_t), "what steps hold");
-    return HR_OK;
+        return vw__fail_host_memory(search->instant_count * sizeof(int64_t), "what steps hold");
+    return VW_OK;
 }
 
-static hr_status search_and_tell(held_search *search)
+static vw_status search_and_tell(held_search *search)
 {
-    HR__TRY(make_room(search));
+    VW__TRY(make_room(search));
     find_forward_ends(search);
     add_everything(search);
     count_gradients(search);
     tell_gradients(search);
-    HR__TRY(find_held_over(search));
+    VW__TRY(find_held_over(search));
     if (peaks_in_evaluation(search->given))
         tell_evaluation(search);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__doctor_held(hr__case *given)
+vw_status vw__doctor_held(vw__case *given)
 {
     if (given->steps.end_count < FEWEST_STEPS)
-        return HR_OK;
+        return VW_OK;
     held_search search = {.given = given};
-    hr_status status = search_and_tell(&search);
-    hr__host_free(search.forward_ends);
-    hr__host_free(search.with_forward);
-    hr__host_free(search.held_changes);
-    hr__host_free(search.held_bytes);
-    hr__host_free(search.line);
+    vw_status status = search_and_tell(&search);
+    vw__host_free(search.forward_ends);
+    vw__host_free(search.with_forward);
+    vw__host_free(search.held_changes);
+    vw__host_free(search.held_bytes);
+    vw__host_free(search.line);
     return status;
 }

@@ -59,7 +59,7 @@ typedef struct stretch {
 } stretch;
 
 typedef struct kept_search {
-    hr__case *given;
+    vw__case *given;
     stretch *stretches; /* owned */
     size_t stretch_count;
     uint32_t *stretch_of_pass; /* owned */
@@ -73,23 +73,23 @@ typedef struct kept_search {
     double training_blocks; /* requests of a training step's forward pass; 0 = there is none */
 } kept_search;
 
-static bool is_forward(const kept_search *search, const hr__lifetime *lifetime)
+static bool is_forward(const kept_search *search, const vw__lifetime *lifetime)
 {
     return lifetime->begin != 0 &&
-           hr__attribution_category(&search->given->attribution, lifetime->context) ==
-               HR__CATEGORY_FORWARD;
+           vw__attribution_category(&search->given->attribution, lifetime->context) ==
+               VW__CATEGORY_FORWARD;
 }
 
 /* ---- stretches ------------------------------------------------------------------------------- */
 
-static hr_status cut_stretches(kept_search *search)
+static vw_status cut_stretches(kept_search *search)
 {
-    const hr__roles *roles = &search->given->roles;
+    const vw__roles *roles = &search->given->roles;
     size_t count = roles->pass_count;
-    search->stretches = hr__host_alloc_zeroed(count, sizeof *search->stretches);
-    search->stretch_of_pass = hr__host_alloc_zeroed(count, sizeof *search->stretch_of_pass);
+    search->stretches = vw__host_alloc_zeroed(count, sizeof *search->stretches);
+    search->stretch_of_pass = vw__host_alloc_zeroed(count, sizeof *search->stretch_of_pass);
     if (search->stretches == NULL || search->stretch_of_pass == NULL)
-        return hr__fail_host_memory(count * sizeof *search->stretches, "the forward passes");
+        return vw__fail_host_memory(count * sizeof *search->stretches, "the forward passes");
     stretch *open = NULL;
     for (size_t i = 0; i < count; i++) {
         if (roles->passes[i].begin >= search->given->horizon_instant)
@@ -100,22 +100,22 @@ static hr_status cut_stretches(kept_search *search)
         }
         search->stretch_of_pass[i] = (uint32_t)(search->stretch_count - 1);
         open->end = (uint32_t)i + 1;
-        bool is_backward = roles->passes[i].kind == HR__PASS_BACKWARD;
+        bool is_backward = roles->passes[i].kind == VW__PASS_BACKWARD;
         bool ends =
-            is_backward && (i + 1 == count || roles->passes[i + 1].kind != HR__PASS_BACKWARD);
+            is_backward && (i + 1 == count || roles->passes[i + 1].kind != VW__PASS_BACKWARD);
         if (ends) {
             open->has_backward = true;
             open = NULL;
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 static void count_requests(kept_search *search)
 {
-    const hr__case *given = search->given;
+    const vw__case *given = search->given;
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
         if (!is_forward(search, lifetime) || lifetime->begin > given->horizon_instant)
             continue;
         stretch *own = &search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]];
@@ -131,11 +131,11 @@ static int compare_doubles(const void *left, const void *right)
 }
 
 /* The middle one of the stretches that a backward pass ends. */
-static hr_status find_training_pass(kept_search *search)
+static vw_status find_training_pass(kept_search *search)
 {
-    double *counts = hr__host_alloc((search->stretch_count + 1) * sizeof *counts);
+    double *counts = vw__host_alloc((search->stretch_count + 1) * sizeof *counts);
     if (counts == NULL)
-        return hr__fail_host_memory(search->stretch_count * sizeof *counts, "the forward passes");
+        return vw__fail_host_memory(search->stretch_count * sizeof *counts, "the forward passes");
     size_t count = 0;
     for (size_t i = 0; i < search->stretch_count; i++)
         if (search->stretches[i].has_backward &&
@@ -143,16 +143,16 @@ static hr_status find_training_pass(kept_search *search)
             counts[count++] = (double)search->stretches[i].block_count;
     qsort(counts, count, sizeof *counts, compare_doubles);
     search->training_blocks = count != 0 ? counts[count / 2] : 0;
-    hr__host_free(counts);
-    return HR_OK;
+    vw__host_free(counts);
+    return VW_OK;
 }
 
 /* Where the pass under way began: in training, one pass's requests before the end of the stretch;
  * else with the last forward pass that something else came before. */
 static void find_last_pass(const kept_search *search, stretch *own)
 {
-    const hr__case *given = search->given;
-    const hr__roles *roles = &given->roles;
+    const vw__case *given = search->given;
+    const vw__roles *roles = &given->roles;
     own->last_pass_event = UINT32_MAX;
     if (own->has_backward)
         return;
@@ -160,17 +160,17 @@ static void find_last_pass(const kept_search *search, stretch *own)
         double left = search->training_blocks;
         uint32_t first = roles->passes[own->begin].begin;
         for (uint32_t i = given->horizon_instant; i > first && left > 0; i--) {
-            const hr__model_event *event = &given->trace->events[i - 1];
-            if (event->action == HR_ACTION_ALLOC &&
-                hr__attribution_category(&given->attribution, event->context) ==
-                    HR__CATEGORY_FORWARD)
+            const vw__model_event *event = &given->trace->events[i - 1];
+            if (event->action == VW_ACTION_ALLOC &&
+                vw__attribution_category(&given->attribution, event->context) ==
+                    VW__CATEGORY_FORWARD)
                 left -= 1;
             own->last_pass_event = i - 1;
         }
         return;
     }
     for (uint32_t i = own->end; i-- > own->begin;)
-        if (roles->passes[i].kind == HR__PASS_FORWARD &&
+        if (roles->passes[i].kind == VW__PASS_FORWARD &&
             roles->passes[i].begin < given->horizon_instant) {
             own->last_pass_event = roles->passes[i].begin;
             return;
@@ -179,32 +179,32 @@ static void find_last_pass(const kept_search *search, stretch *own)
 
 /* ---- bursts ---------------------------------------------------------------------------------- */
 
-static hr_status find_runs(kept_search *search)
+static vw_status find_runs(kept_search *search)
 {
-    const hr__case *given = search->given;
-    const hr__model_trace *trace = given->trace;
-    search->run_of_event = hr__host_alloc(trace->event_count * sizeof *search->run_of_event);
+    const vw__case *given = search->given;
+    const vw__model_trace *trace = given->trace;
+    search->run_of_event = vw__host_alloc(trace->event_count * sizeof *search->run_of_event);
     if (search->run_of_event == NULL)
-        return hr__fail_host_memory(trace->event_count * sizeof *search->run_of_event,
+        return vw__fail_host_memory(trace->event_count * sizeof *search->run_of_event,
                                     "the frees of a trace");
     uint32_t run = 0;
     for (size_t i = 0; i < trace->event_count; i++) {
-        run += trace->events[i].action == HR_ACTION_ALLOC;
+        run += trace->events[i].action == VW_ACTION_ALLOC;
         search->run_of_event[i] = run;
     }
     search->run_count = (size_t)run + 1;
-    search->runs = hr__host_alloc_zeroed(search->run_count, sizeof *search->runs);
+    search->runs = vw__host_alloc_zeroed(search->run_count, sizeof *search->runs);
     if (search->runs == NULL)
-        return hr__fail_host_memory(search->run_count * sizeof *search->runs,
+        return vw__fail_host_memory(search->run_count * sizeof *search->runs,
                                     "the frees of a trace");
 
     /* Live bytes first as differences: born in a run, given back in another. */
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
         if (!is_forward(search, lifetime))
             continue;
         search->runs[search->run_of_event[lifetime->begin - 1]].live_bytes += lifetime->size_bytes;
-        if (lifetime->end == HR__LIVE_TO_THE_END)
+        if (lifetime->end == VW__LIVE_TO_THE_END)
             continue;
         struct free_run *freed = &search->runs[search->run_of_event[lifetime->end - 1]];
         freed->freed_bytes += lifetime->size_bytes;
@@ -216,28 +216,28 @@ static hr_status find_runs(kept_search *search)
         search->runs[i].live_bytes = live;
         live -= search->runs[i].freed_bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 static bool went_in_a_burst(const kept_search *search, uint32_t event)
 {
-    const hr__roles *roles = &search->given->roles;
+    const vw__roles *roles = &search->given->roles;
     const struct free_run *run = &search->runs[search->run_of_event[event]];
-    return roles->passes[hr__roles_pass_at(roles, event)].kind != HR__PASS_BACKWARD &&
+    return roles->passes[vw__roles_pass_at(roles, event)].kind != VW__PASS_BACKWARD &&
            run->freed_count >= FEWEST_KEPT_BLOCKS &&
            (double)run->freed_bytes >= LEAST_BURST * (double)run->live_bytes;
 }
 
-static bool is_used_by_backward(const kept_search *search, const hr__lifetime *lifetime)
+static bool is_used_by_backward(const kept_search *search, const vw__lifetime *lifetime)
 {
-    const hr__roles *roles = &search->given->roles;
+    const vw__roles *roles = &search->given->roles;
     return lifetime->end <= search->given->horizon_instant &&
-           roles->passes[hr__roles_pass_at(roles, lifetime->end - 1)].kind == HR__PASS_BACKWARD;
+           roles->passes[vw__roles_pass_at(roles, lifetime->end - 1)].kind == VW__PASS_BACKWARD;
 }
 
 /* ---- kept ------------------------------------------------------------------------------------ */
 
-static bool is_kept(const kept_search *search, const hr__lifetime *lifetime, const stretch *own)
+static bool is_kept(const kept_search *search, const vw__lifetime *lifetime, const stretch *own)
 {
     uint32_t horizon = search->given->horizon_instant;
     if (lifetime->begin > horizon)
@@ -246,15 +246,15 @@ static bool is_kept(const kept_search *search, const hr__lifetime *lifetime, con
         return true;
     /* The pass under way: if the run did not fail and it goes all at once, nothing came after. */
     bool is_told = lifetime->end <= horizon || !search->given->failure.has_happened;
-    return is_told && lifetime->end != HR__LIVE_TO_THE_END &&
+    return is_told && lifetime->end != VW__LIVE_TO_THE_END &&
            went_in_a_burst(search, lifetime->end - 1);
 }
 
 static void find_kept(kept_search *search)
 {
-    hr__case *given = search->given;
+    vw__case *given = search->given;
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
         if (!is_forward(search, lifetime))
             continue;
         stretch *own = &search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]];
@@ -317,23 +317,23 @@ static void judge_stretches(kept_search *search)
 typedef struct kept_total {
     uint64_t most_bytes; /* kept at the same time */
     uint32_t instant;
-    hr__weighed_stack *stacks; /* owned */
+    vw__weighed_stack *stacks; /* owned */
     size_t stack_count;
 } kept_total;
 
-static hr_status add_up(kept_search *search, kept_total *out)
+static vw_status add_up(kept_search *search, kept_total *out)
 {
-    hr__case *given = search->given;
+    vw__case *given = search->given;
     size_t instants = given->trace->event_count + 1;
     size_t stack_count = given->model->stack_count;
-    int64_t *line = hr__host_alloc_zeroed(instants, sizeof *line);
-    out->stacks = hr__host_alloc_zeroed(stack_count, sizeof *out->stacks);
+    int64_t *line = vw__host_alloc_zeroed(instants, sizeof *line);
+    out->stacks = vw__host_alloc_zeroed(stack_count, sizeof *out->stacks);
     if (line == NULL || out->stacks == NULL) {
-        hr__host_free(line);
-        return hr__fail_host_memory(instants * sizeof *line, "the kept activations");
+        vw__host_free(line);
+        return vw__fail_host_memory(instants * sizeof *line, "the kept activations");
     }
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
         if (!given->is_kept_graph[i])
             continue;
         line[lifetime->begin] += (int64_t)lifetime->size_bytes;
@@ -349,48 +349,48 @@ static hr_status add_up(kept_search *search, kept_total *out)
             out->instant = (uint32_t)i;
         }
     }
-    hr__host_free(line);
+    vw__host_free(line);
     for (size_t i = 0; i < stack_count; i++)
         if (out->stacks[i].bytes != 0)
             out->stacks[out->stack_count++] =
-                (hr__weighed_stack){(uint32_t)i, out->stacks[i].bytes};
-    return HR_OK;
+                (vw__weighed_stack){(uint32_t)i, out->stacks[i].bytes};
+    return VW_OK;
 }
 
 static void tell(kept_search *search, kept_total *total)
 {
-    hr__case *given = search->given;
-    char bytes[HR__SIZE_TEXT_BYTES];
-    hr__format_size(total->most_bytes, bytes);
-    hr__finding_draft *finding = hr__diagnosis_add(
+    vw__case *given = search->given;
+    char bytes[VW__SIZE_TEXT_BYTES];
+    vw__format_size(total->most_bytes, bytes);
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "kept-graph", total->most_bytes,
         "Forward passes keep %s of activations for a backward pass that never comes.", bytes);
-    hr__doctor_calls(given, total->stacks, total->stack_count, finding);
+    vw__doctor_calls(given, total->stacks, total->stack_count, finding);
     uint64_t asked = 0, kept = 0;
     for (size_t i = 0; i < search->stretch_count; i++) {
         asked += search->stretches[i].is_kept ? search->stretches[i].asked_bytes : 0;
         kept += search->stretches[i].is_kept ? search->stretches[i].kept_bytes : 0;
     }
-    hr__finding_evidence(finding,
+    vw__finding_evidence(finding,
                          "%.0f %% of the bytes that these passes asked for were still alive when "
                          "they were over, from %zu different stacks; without a graph a few blocks "
                          "are.",
                          asked != 0 ? 100.0 * (double)kept / (double)asked : 0, total->stack_count);
-    hr__finding_evidence(finding, search->training_blocks > 0
+    vw__finding_evidence(finding, search->training_blocks > 0
                                       ? "They were not freed by a backward pass, unlike those of "
                                         "the training steps in the same recording."
                                       : "No backward pass was recorded.");
-    hr__finding_remedy(finding, "evaluate under inference_mode()", hr__saves(total->most_bytes),
-                       HR_BASIS_MEASURED, "none: it is faster, too",
+    vw__finding_remedy(finding, "evaluate under inference_mode()", vw__saves(total->most_bytes),
+                       VW_BASIS_MEASURED, "none: it is faster, too",
                        "with torch.inference_mode():\n    out = model(x)");
-    hr__finding_remedy(finding, "keep outputs without their graph", hr__saves(total->most_bytes),
-                       HR_BASIS_MEASURED, "a copy to the host for each output",
+    vw__finding_remedy(finding, "keep outputs without their graph", vw__saves(total->most_bytes),
+                       VW_BASIS_MEASURED, "a copy to the host for each output",
                        "outs.append(out.detach().cpu())");
 }
 
-static hr_status tell_kept(kept_search *search)
+static vw_status tell_kept(kept_search *search)
 {
-    hr__case *given = search->given;
+    vw__case *given = search->given;
     bool is_any = false;
     for (size_t i = 0; i < search->stretch_count; i++)
         is_any = is_any || search->stretches[i].is_kept;
@@ -399,43 +399,43 @@ static hr_status tell_kept(kept_search *search)
             !search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]].is_kept)
             given->is_kept_graph[i] = false;
     if (!is_any)
-        return HR_OK;
+        return VW_OK;
 
     kept_total total = {0};
-    hr_status status = add_up(search, &total);
-    if (status == HR_OK && total.most_bytes >= LEAST_KEPT_BYTES &&
+    vw_status status = add_up(search, &total);
+    if (status == VW_OK && total.most_bytes >= LEAST_KEPT_BYTES &&
         total.stack_count >= FEWEST_KEPT_STACKS) {
         given->kept_graph_bytes = total.most_bytes;
         tell(search, &total);
     }
-    hr__host_free(total.stacks);
+    vw__host_free(total.stacks);
     if (given->kept_graph_bytes == 0)
         memset(given->is_kept_graph, 0, given->timeline.lifetime_count);
     return status;
 }
 
-static hr_status search_and_tell(kept_search *search)
+static vw_status search_and_tell(kept_search *search)
 {
-    HR__TRY(cut_stretches(search));
+    VW__TRY(cut_stretches(search));
     if (search->stretch_count == 0)
-        return HR_OK;
+        return VW_OK;
     count_requests(search);
-    HR__TRY(find_training_pass(search));
+    VW__TRY(find_training_pass(search));
     for (size_t i = 0; i < search->stretch_count; i++)
         find_last_pass(search, &search->stretches[i]);
-    HR__TRY(find_runs(search));
+    VW__TRY(find_runs(search));
     find_kept(search);
     judge_stretches(search);
     return tell_kept(search);
 }
 
-hr_status hr__doctor_kept_graph(hr__case *given)
+vw_status vw__doctor_kept_graph(vw__case *given)
 {
     kept_search search = {.given = given};
-    hr_status status = search_and_tell(&search);
-    hr__host_free(search.stretches);
-    hr__host_free(search.stretch_of_pass);
-    hr__host_free(search.run_of_event);
-    hr__host_free(search.runs);
+    vw_status status = search_and_tell(&search);
+    vw__host_free(search.stretches);
+    vw__host_free(search.stretch_of_pass);
+    vw__host_free(search.run_of_event);
+    vw__host_free(search.runs);
     return status;
 }

@@ -58,29 +58,29 @@ enum {
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static hr_status choose_ends(hr__leak_search *search)
+static vw_status choose_ends(vw__leak_search *search)
 {
-    const hr__steps *steps = &search->given->steps;
+    const vw__steps *steps = &search->given->steps;
     uint32_t horizon = search->horizon;
     size_t known = 0;
     while (known < steps->end_count && steps->ends[known] < horizon)
         known++;
     search->has_steps = known >= FEWEST_STEPS;
-    search->end_count = search->has_steps ? known + 1 : HR__LEAK_SLICES;
-    search->ends = hr__host_alloc(search->end_count * sizeof *search->ends);
+    search->end_count = search->has_steps ? known + 1 : VW__LEAK_SLICES;
+    search->ends = vw__host_alloc(search->end_count * sizeof *search->ends);
     if (search->ends == NULL)
-        return hr__fail_host_memory(search->end_count * sizeof *search->ends,
+        return vw__fail_host_memory(search->end_count * sizeof *search->ends,
                                     "the search for leaks");
     for (size_t i = 0; i + 1 < search->end_count; i++)
         search->ends[i] = search->has_steps
                               ? steps->ends[i]
-                              : (uint32_t)((uint64_t)horizon * (i + 1) / HR__LEAK_SLICES);
+                              : (uint32_t)((uint64_t)horizon * (i + 1) / VW__LEAK_SLICES);
     search->ends[search->end_count - 1] = horizon;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The step in which an event lies: how many ends are not after it. */
-static size_t step_of(const hr__leak_search *search, uint32_t event)
+static size_t step_of(const vw__leak_search *search, uint32_t event)
 {
     size_t low = 0, high = search->end_count;
     while (low < high) {
@@ -93,19 +93,19 @@ static size_t step_of(const hr__leak_search *search, uint32_t event)
     return low;
 }
 
-static size_t bucket_of(const hr__leak_search *search, size_t step)
+static size_t bucket_of(const vw__leak_search *search, size_t step)
 {
     return step * search->bucket_count / search->end_count;
 }
 
 /* ---- groups and flows ------------------------------------------------------------------------ */
 
-static size_t key_of(const hr__leak_search *search, const hr__lifetime *lifetime)
+static size_t key_of(const vw__leak_search *search, const vw__lifetime *lifetime)
 {
-    const hr__model *model = search->given->model;
+    const vw__model *model = search->given->model;
     uint32_t stack =
-        lifetime->context == HR__NO_CONTEXT ? HR__EMPTY_STACK : model->contexts[lifetime->context];
-    if (stack != HR__EMPTY_STACK)
+        lifetime->context == VW__NO_CONTEXT ? VW__EMPTY_STACK : model->contexts[lifetime->context];
+    if (stack != VW__EMPTY_STACK)
         return stack;
     size_t class = 0;
     for (uint64_t size = lifetime->size_bytes; size > 1; size >>= 1)
@@ -113,9 +113,9 @@ static size_t key_of(const hr__leak_search *search, const hr__lifetime *lifetime
     return model->stack_count + class;
 }
 
-static void add_lifetime(hr__leak_search *search, size_t lifetime_index)
+static void add_lifetime(vw__leak_search *search, size_t lifetime_index)
 {
-    const hr__lifetime *lifetime = &search->given->timeline.lifetimes[lifetime_index];
+    const vw__lifetime *lifetime = &search->given->timeline.lifetimes[lifetime_index];
     uint32_t horizon = search->horizon;
     if (lifetime->begin >= horizon)
         return;
@@ -125,14 +125,14 @@ static void add_lifetime(hr__leak_search *search, size_t lifetime_index)
     uint32_t index = search->group_of[key_of(search, lifetime)];
     size_t born = step_of(search, lifetime->begin != 0 ? lifetime->begin - 1 : 0);
     bool is_load = lifetime->begin != 0 &&
-                   hr__attribution_category(&search->given->attribution, lifetime->context) ==
-                       HR__CATEGORY_FORWARD;
+                   vw__attribution_category(&search->given->attribution, lifetime->context) ==
+                       VW__CATEGORY_FORWARD;
     if (is_load)
         search->asked_bytes[bucket_of(search, born)] += lifetime->size_bytes;
     if (index == NO_GROUP)
         return;
-    hr__leak_group *own = &search->groups[index];
-    hr__leak_flow *flows = &search->flows[index * search->bucket_count];
+    vw__leak_group *own = &search->groups[index];
+    vw__leak_flow *flows = &search->flows[index * search->bucket_count];
     bool is_left = lifetime->end > horizon;
     own->alive_count += is_left;
     if (is_load)
@@ -162,19 +162,19 @@ static void add_lifetime(hr__leak_search *search, size_t lifetime_index)
 }
 
 /* Chooses the groups worth following: whatever leaks is alive at the horizon. */
-static hr_status choose_groups(hr__leak_search *search)
+static vw_status choose_groups(vw__leak_search *search)
 {
-    const hr__timeline *timeline = &search->given->timeline;
+    const vw__timeline *timeline = &search->given->timeline;
     uint32_t horizon = search->horizon;
     size_t key_count = search->given->model->stack_count + SIZE_GROUPS;
-    uint64_t *alive_bytes = hr__host_alloc_zeroed(key_count, sizeof *alive_bytes);
-    search->group_of = hr__host_alloc(key_count * sizeof *search->group_of);
+    uint64_t *alive_bytes = vw__host_alloc_zeroed(key_count, sizeof *alive_bytes);
+    search->group_of = vw__host_alloc(key_count * sizeof *search->group_of);
     if (alive_bytes == NULL || search->group_of == NULL) {
-        hr__host_free(alive_bytes);
-        return hr__fail_host_memory(key_count * sizeof *alive_bytes, "the search for leaks");
+        vw__host_free(alive_bytes);
+        return vw__fail_host_memory(key_count * sizeof *alive_bytes, "the search for leaks");
     }
     for (size_t i = 0; i < timeline->lifetime_count; i++)
-        if (hr__lifetime_is_live(&timeline->lifetimes[i], horizon))
+        if (vw__lifetime_is_live(&timeline->lifetimes[i], horizon))
             alive_bytes[key_of(search, &timeline->lifetimes[i])] +=
                 timeline->lifetimes[i].size_bytes;
     for (uint64_t least = LEAST_GROUP_BYTES;; least *= 2) {
@@ -185,43 +185,43 @@ static hr_status choose_groups(hr__leak_search *search)
         if (search->group_count <= MOST_GROUPS)
             break;
     }
-    hr__host_free(alive_bytes);
+    vw__host_free(alive_bytes);
 
     size_t room = search->group_count + 1;
-    search->groups = hr__host_alloc_zeroed(room, sizeof *search->groups);
+    search->groups = vw__host_alloc_zeroed(room, sizeof *search->groups);
     if (search->groups == NULL)
-        return hr__fail_host_memory(room * sizeof *search->groups, "the search for leaks");
+        return vw__fail_host_memory(room * sizeof *search->groups, "the search for leaks");
     for (size_t i = 0; i < key_count; i++)
         if (search->group_of[i] != NO_GROUP)
             search->groups[search->group_of[i]] =
-                (hr__leak_group){.key = i, .context = HR__NO_CONTEXT};
-    return HR_OK;
+                (vw__leak_group){.key = i, .context = VW__NO_CONTEXT};
+    return VW_OK;
 }
 
-static hr_status make_flows(hr__leak_search *search)
+static vw_status make_flows(vw__leak_search *search)
 {
-    const hr__timeline *timeline = &search->given->timeline;
+    const vw__timeline *timeline = &search->given->timeline;
     search->bucket_count =
-        search->end_count < HR__LEAK_MOST_BUCKETS ? search->end_count : HR__LEAK_MOST_BUCKETS;
+        search->end_count < VW__LEAK_MOST_BUCKETS ? search->end_count : VW__LEAK_MOST_BUCKETS;
     size_t last_known = search->end_count > LONG_LIVED_STEPS
                             ? search->end_count - LONG_LIVED_STEPS
                             : 0; /* born in this step or later: too young to be long-lived */
     search->usable_count = bucket_of(search, last_known);
     search->first_bucket = 1 + search->usable_count / 16;
-    HR__TRY(choose_groups(search));
+    VW__TRY(choose_groups(search));
     size_t flow_count = search->group_count * search->bucket_count;
-    search->flows = hr__host_alloc_zeroed(flow_count + 1, sizeof *search->flows);
+    search->flows = vw__host_alloc_zeroed(flow_count + 1, sizeof *search->flows);
     if (search->flows == NULL)
-        return hr__fail_host_memory(flow_count * sizeof *search->flows, "the search for leaks");
+        return vw__fail_host_memory(flow_count * sizeof *search->flows, "the search for leaks");
     for (size_t i = 0; i < timeline->lifetime_count; i++)
         if (!search->given->is_kept_graph[i])
             add_lifetime(search, i);
     for (size_t i = 0; i < search->group_count; i++) {
-        hr__leak_flow *flows = &search->flows[i * search->bucket_count];
+        vw__leak_flow *flows = &search->flows[i * search->bucket_count];
         for (size_t k = 1; k < search->bucket_count; k++)
             flows[k].between_bytes += flows[k - 1].between_bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- judging --------------------------------------------------------------------------------- */
@@ -232,12 +232,12 @@ typedef struct third {
 } third;
 
 /* Without steps: does the program go round, and does what stays come from more than one round? */
-static bool goes_round(const hr__leak_search *search, const hr__leak_group *own,
+static bool goes_round(const vw__leak_search *search, const vw__leak_group *own,
                        const third thirds[3], const uint64_t freed_bytes[3])
 {
-    hr__category category = hr__attribution_category(&search->given->attribution, own->context);
-    bool is_of_a_pass = category == HR__CATEGORY_FORWARD || category == HR__CATEGORY_BACKWARD;
-    if (category == HR__CATEGORY_WEIGHTS || category == HR__CATEGORY_LOADED)
+    vw__category category = vw__attribution_category(&search->given->attribution, own->context);
+    bool is_of_a_pass = category == VW__CATEGORY_FORWARD || category == VW__CATEGORY_BACKWARD;
+    if (category == VW__CATEGORY_WEIGHTS || category == VW__CATEGORY_LOADED)
         return false; /* a model that is being loaded */
     if (is_of_a_pass && __builtin_popcountll(own->passes) < FEWEST_PASSES)
         return false;
@@ -247,20 +247,20 @@ static bool goes_round(const hr__leak_search *search, const hr__leak_group *own,
     return true;
 }
 
-static bool goes_on(const hr__leak_search *search, size_t index)
+static bool goes_on(const vw__leak_search *search, size_t index)
 {
-    const hr__leak_flow *flows = &search->flows[index * search->bucket_count];
-    const hr__leak_group *own = &search->groups[index];
+    const vw__leak_flow *flows = &search->flows[index * search->bucket_count];
+    const vw__leak_group *own = &search->groups[index];
     size_t span = search->usable_count - search->first_bucket;
     third thirds[3] = {{0}};
     uint64_t freed_bytes[3] = {0};
-    if (!search->has_steps && hr__attribution_category(&search->given->attribution, own->context) ==
-                                  HR__CATEGORY_KV_CACHE)
+    if (!search->has_steps && vw__attribution_category(&search->given->attribution, own->context) ==
+                                  VW__CATEGORY_KV_CACHE)
         return false; /* pages of one long request */
     for (size_t k = 0; k < span; k++) {
         third *into = &thirds[k * 3 / span];
         freed_bytes[k * 3 / span] += search->freed_bytes[search->first_bucket + k];
-        const hr__leak_flow *from = &flows[search->first_bucket + k];
+        const vw__leak_flow *from = &flows[search->first_bucket + k];
         into->born_bytes += from->born_bytes;
         into->died_bytes += from->died_bytes;
         into->birth_buckets += from->born_bytes != 0;
@@ -287,7 +287,7 @@ static bool goes_on(const hr__leak_search *search, size_t index)
 
 /* Do batches grow, and that block with them? A warm-up of lengths, or a data set sorted by length,
  * makes everything of a forward pass longer; what collects grows while the rest stays. */
-static bool grows_with_load(const hr__leak_search *search, const hr__leak_flow *flows)
+static bool grows_with_load(const vw__leak_search *search, const vw__leak_flow *flows)
 {
     size_t first = search->first_bucket, end = search->bucket_count - 1, reach = (end - first) / 3;
     double early = 0, late = 0, early_load = 0, late_load = 0;
@@ -305,13 +305,13 @@ static bool grows_with_load(const hr__leak_search *search, const hr__leak_flow *
 
 /* One block, replaced by a longer one again and again. Steps must be known, or the line must be
  * outside of every module: a key/value cache within one long request grows in the same way. */
-static bool only_grows(const hr__leak_search *search, size_t index)
+static bool only_grows(const vw__leak_search *search, size_t index)
 {
-    const hr__leak_group *own = &search->groups[index];
-    const hr__leak_flow *flows = &search->flows[index * search->bucket_count];
-    hr__category category = hr__attribution_category(&search->given->attribution, own->context);
-    if (category == HR__CATEGORY_KV_CACHE || own->alive_count > MOST_GROWING ||
-        (!search->has_steps && category != HR__CATEGORY_OTHER))
+    const vw__leak_group *own = &search->groups[index];
+    const vw__leak_flow *flows = &search->flows[index * search->bucket_count];
+    vw__category category = vw__attribution_category(&search->given->attribution, own->context);
+    if (category == VW__CATEGORY_KV_CACHE || own->alive_count > MOST_GROWING ||
+        (!search->has_steps && category != VW__CATEGORY_OTHER))
         return false;
     size_t rises = 0, moves = 0;
     for (size_t k = search->first_bucket; k + 1 < search->bucket_count; k++) {
@@ -323,11 +323,11 @@ static bool only_grows(const hr__leak_search *search, size_t index)
     return moves >= FEWEST_STEPS && rises * 10 >= moves * 7 && !grows_with_load(search, flows);
 }
 
-static void judge_groups(hr__leak_search *search)
+static void judge_groups(vw__leak_search *search)
 {
     for (size_t i = 0; i < search->group_count; i++) {
-        hr__leak_group *own = &search->groups[i];
-        const hr__leak_flow *flows = &search->flows[i * search->bucket_count];
+        vw__leak_group *own = &search->groups[i];
+        const vw__leak_flow *flows = &search->flows[i * search->bucket_count];
         if (goes_on(search, i)) {
             own->is_leak = true;
         } else if (only_grows(search, i)) {
@@ -343,40 +343,40 @@ static void judge_groups(hr__leak_search *search)
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
-static hr_status search_and_tell(hr__leak_search *search)
+static vw_status search_and_tell(vw__leak_search *search)
 {
-    HR__TRY(choose_ends(search));
-    HR__TRY(make_flows(search));
+    VW__TRY(choose_ends(search));
+    VW__TRY(make_flows(search));
     if (search->usable_count < search->first_bucket + 3)
-        return HR_OK; /* fewer than three buckets to compare */
+        return VW_OK; /* fewer than three buckets to compare */
     judge_groups(search);
     uint64_t peak = search->given->peak_bytes;
     if (search->leaked_bytes < LEAST_LEAK_BYTES ||
         search->leaked_bytes < peak / LEAST_LEAK_PER_PEAK ||
         search->leaked_bytes < search->given->kept_graph_bytes / 8) /* its inputs, and the like */
-        return HR_OK;
+        return VW_OK;
     search->given->leaked_bytes = search->leaked_bytes;
-    return hr__leak_tell(search);
+    return vw__leak_tell(search);
 }
 
-static hr_status search_up_to(hr__case *given, uint32_t horizon)
+static vw_status search_up_to(vw__case *given, uint32_t horizon)
 {
-    hr__leak_search search = {.given = given, .horizon = horizon};
-    if (horizon < HR__LEAK_SLICES)
-        return HR_OK;
-    hr_status status = search_and_tell(&search);
-    hr__host_free(search.ends);
-    hr__host_free(search.group_of);
-    hr__host_free(search.groups);
-    hr__host_free(search.flows);
+    vw__leak_search search = {.given = given, .horizon = horizon};
+    if (horizon < VW__LEAK_SLICES)
+        return VW_OK;
+    vw_status status = search_and_tell(&search);
+    vw__host_free(search.ends);
+    vw__host_free(search.group_of);
+    vw__host_free(search.groups);
+    vw__host_free(search.flows);
     return status;
 }
 
 /* Did nearly all of the work come before the peak? In steps, where they are known. */
-static bool is_peak_late(const hr__case *given)
+static bool is_peak_late(const vw__case *given)
 {
-    uint64_t at_peak = hr__step_of_instant(&given->steps, given->peak_instant);
-    uint64_t at_end = hr__step_of_instant(&given->steps, given->horizon_instant);
+    uint64_t at_peak = vw__step_of_instant(&given->steps, given->peak_instant);
+    uint64_t at_end = vw__step_of_instant(&given->steps, given->horizon_instant);
     if (at_end < FEWEST_STEPS) {
         at_peak = given->peak_instant;
         at_end = given->horizon_instant;
@@ -387,10 +387,10 @@ static bool is_peak_late(const hr__case *given)
 /* What piles up in a loop goes when the loop is left, and the program may go on (a test set, a
  * barrier): then it is seen at the peak only. A peak that comes early is not looked at: what is
  * collected in one epoch, or one evaluation, and let go at its end, is no leak. */
-hr_status hr__doctor_leak(hr__case *given)
+vw_status vw__doctor_leak(vw__case *given)
 {
-    HR__TRY(search_up_to(given, given->horizon_instant));
+    VW__TRY(search_up_to(given, given->horizon_instant));
     if (given->leaked_bytes != 0 || given->failure.has_happened || !is_peak_late(given))
-        return HR_OK;
+        return VW_OK;
     return search_up_to(given, given->peak_instant);
 }

@@ -2,8 +2,8 @@
  *
  * leak.c finds the groups of blocks that leak, leak_report.c puts those together that are one leak,
  * and writes the findings. */
-#ifndef HR_DOCTOR_LEAK_PARTS_H
-#define HR_DOCTOR_LEAK_PARTS_H
+#ifndef VW_DOCTOR_LEAK_PARTS_H
+#define VW_DOCTOR_LEAK_PARTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,19 +12,19 @@
 #include "doctor/doctor.h"
 
 enum {
-    HR__LEAK_MOST_BUCKETS = 48, /* of time; more steps share one */
-    HR__LEAK_SLICES = 24        /* where no steps are known */
+    VW__LEAK_MOST_BUCKETS = 48, /* of time; more steps share one */
+    VW__LEAK_SLICES = 24        /* where no steps are known */
 };
 
 /* Of one group, in one bucket. */
-typedef struct hr__leak_flow {
+typedef struct vw__leak_flow {
     uint64_t born_bytes, died_bytes;
     uint64_t asked_bytes; /* of forward passes, whatever becomes of it */
     int64_t
         between_bytes; /* live at the end of the bucket, whatever its age: first as differences */
-} hr__leak_flow;
+} vw__leak_flow;
 
-typedef struct hr__leak_group {
+typedef struct vw__leak_group {
     size_t key;          /* a stack, or, above those, a class of sizes */
     uint64_t left_bytes; /* long-lived, alive at the horizon */
     uint64_t left_count;
@@ -33,10 +33,10 @@ typedef struct hr__leak_group {
     uint32_t context;     /* one of them */
     bool is_leak;
     bool is_growing; /* one block that becomes longer */
-} hr__leak_group;
+} vw__leak_group;
 
-typedef struct hr__leak_search {
-    hr__case *given;
+typedef struct vw__leak_search {
+    vw__case *given;
     uint32_t horizon; /* what is judged ends here: the case's horizon, or its peak */
     uint32_t *ends;   /* owned; instants at which steps (or slices) end, the horizon last */
     size_t end_count;
@@ -45,17 +45,17 @@ typedef struct hr__leak_search {
     size_t usable_count;    /* buckets whose births had the time to become long-lived */
     size_t first_bucket;    /* after the warm-up */
     uint32_t *group_of;     /* owned; by key: UINT32_MAX for those not followed */
-    hr__leak_group *groups; /* owned */
+    vw__leak_group *groups; /* owned */
     size_t group_count;
-    hr__leak_flow *flows;                        /* owned; group_count x bucket_count */
-    uint64_t freed_bytes[HR__LEAK_MOST_BUCKETS]; /* by anyone */
-    uint64_t asked_bytes[HR__LEAK_MOST_BUCKETS]; /* by forward passes, of all groups: the load */
+    vw__leak_flow *flows;                        /* owned; group_count x bucket_count */
+    uint64_t freed_bytes[VW__LEAK_MOST_BUCKETS]; /* by anyone */
+    uint64_t asked_bytes[VW__LEAK_MOST_BUCKETS]; /* by forward passes, of all groups: the load */
     uint64_t leaked_bytes;
     bool is_graph; /* what leaks of forward passes is their graphs */
-} hr__leak_search;
+} vw__leak_search;
 
 /* Tells the groups that leak, the heaviest first, and unmarks those that were told.
- * HR_ERR_HOST_MEMORY. */
-HR_MUST_CHECK hr_status hr__leak_tell(hr__leak_search *search);
+ * VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__leak_tell(vw__leak_search *search);
 
-#endif /* HR_DOCTOR_LEAK_PARTS_H */
+#endif /* VW_DOCTOR_LEAK_PARTS_H */

@@ -20,18 +20,18 @@ enum {
 
 typedef enum pattern { PATTERN_GRAPH, PATTERN_LIST, PATTERN_GROWING, PATTERN_OPTIMIZER } pattern;
 
-static bool is_of_pass(const hr__leak_search *search, const hr__leak_group *own)
+static bool is_of_pass(const vw__leak_search *search, const vw__leak_group *own)
 {
-    hr__category category = hr__attribution_category(&search->given->attribution, own->context);
-    return category == HR__CATEGORY_FORWARD || category == HR__CATEGORY_BACKWARD ||
-           category == HR__CATEGORY_OTHER;
+    vw__category category = vw__attribution_category(&search->given->attribution, own->context);
+    return category == VW__CATEGORY_FORWARD || category == VW__CATEGORY_BACKWARD ||
+           category == VW__CATEGORY_OTHER;
 }
 
-static pattern pattern_of(const hr__leak_search *search, const hr__leak_group *own)
+static pattern pattern_of(const vw__leak_search *search, const vw__leak_group *own)
 {
     if (own->is_growing)
         return PATTERN_GROWING;
-    if (hr__attribution_is_in_optimizer(&search->given->attribution, own->context))
+    if (vw__attribution_is_in_optimizer(&search->given->attribution, own->context))
         return PATTERN_OPTIMIZER;
     return search->is_graph && is_of_pass(search, own) ? PATTERN_GRAPH : PATTERN_LIST;
 }
@@ -39,22 +39,22 @@ static pattern pattern_of(const hr__leak_search *search, const hr__leak_group *o
 /* A graph keeps the output of nearly every operation, a list those of one: how many different
  * stacks of forward passes leak, each a fair part of the whole, and how much of what the passes
  * asked for stayed. */
-static bool is_graph(const hr__leak_search *search)
+static bool is_graph(const vw__leak_search *search)
 {
-    const hr__case *given = search->given;
+    const vw__case *given = search->given;
     size_t count = 0;
     uint64_t asked = 0, left = 0;
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
         if (lifetime->begin < search->horizon &&
-            hr__attribution_category(&given->attribution, lifetime->context) ==
-                HR__CATEGORY_FORWARD)
+            vw__attribution_category(&given->attribution, lifetime->context) ==
+                VW__CATEGORY_FORWARD)
             asked += lifetime->size_bytes;
     }
     for (size_t i = 0; i < search->group_count; i++) {
-        const hr__leak_group *own = &search->groups[i];
+        const vw__leak_group *own = &search->groups[i];
         if (!own->is_leak || own->is_growing ||
-            hr__attribution_category(&given->attribution, own->context) != HR__CATEGORY_FORWARD)
+            vw__attribution_category(&given->attribution, own->context) != VW__CATEGORY_FORWARD)
             continue;
         left += own->left_bytes;
         count += own->left_bytes >= search->leaked_bytes / 100;
@@ -67,14 +67,14 @@ typedef struct leak {
     uint64_t bytes, block_count;
     uint64_t bytes_per_step;
     bool is_backward;          /* made by backward passes, on threads without frames */
-    hr__weighed_stack *stacks; /* owned */
+    vw__weighed_stack *stacks; /* owned */
     size_t stack_count;
 } leak;
 
 /* In steps of the program; in slices of the trace where none are known. */
-static uint64_t bytes_per_step(const hr__leak_search *search, size_t index)
+static uint64_t bytes_per_step(const vw__leak_search *search, size_t index)
 {
-    const hr__leak_flow *flows = &search->flows[index * search->bucket_count];
+    const vw__leak_flow *flows = &search->flows[index * search->bucket_count];
     size_t first = search->first_bucket, end = search->usable_count;
     uint64_t bytes = 0;
     if (search->groups[index].is_growing)
@@ -90,12 +90,12 @@ static uint64_t bytes_per_step(const hr__leak_search *search, size_t index)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static const char *title_of(const hr__leak_search *search, const leak *found)
+static const char *title_of(const vw__leak_search *search, const leak *found)
 {
-    hr__diagnosis_draft *draft = search->given->draft;
-    char total[HR__SIZE_TEXT_BYTES], rate[HR__SIZE_TEXT_BYTES];
-    hr__format_size(found->bytes, total);
-    hr__format_size(found->bytes_per_step, rate);
+    vw__diagnosis_draft *draft = search->given->draft;
+    char total[VW__SIZE_TEXT_BYTES], rate[VW__SIZE_TEXT_BYTES];
+    vw__format_size(found->bytes, total);
+    vw__format_size(found->bytes_per_step, rate);
     const char *what = found->pattern == PATTERN_GRAPH
                            ? "A graph is kept, and activations of many steps are alive at once"
                        : found->pattern == PATTERN_GROWING ? "One tensor becomes longer every step"
@@ -103,42 +103,42 @@ static const char *title_of(const hr__leak_search *search, const leak *found)
                            ? "An optimizer's state is made again and again"
                            : "Blocks of one line are kept, step after step";
     if (search->has_steps)
-        return hr__diagnosis_text(draft, "%s: %s so far, %s more each step.", what, total, rate);
-    return hr__diagnosis_text(draft, "%s: %s so far.", what, total);
+        return vw__diagnosis_text(draft, "%s: %s so far, %s more each step.", what, total, rate);
+    return vw__diagnosis_text(draft, "%s: %s so far.", what, total);
 }
 
-static void add_remedies(hr__finding_draft *finding, const leak *found)
+static void add_remedies(vw__finding_draft *finding, const leak *found)
 {
-    hr__savings savings = hr__saves(found->bytes);
+    vw__savings savings = vw__saves(found->bytes);
     switch (found->pattern) {
     case PATTERN_GRAPH:
-        hr__finding_remedy(finding, "add the number, not the tensor with its graph", savings,
-                           HR_BASIS_MEASURED, "none (item() waits for the GPU; detach() does not)",
+        vw__finding_remedy(finding, "add the number, not the tensor with its graph", savings,
+                           VW_BASIS_MEASURED, "none (item() waits for the GPU; detach() does not)",
                            "total_loss += loss.item()          # not: total_loss += loss\n"
                            "losses.append(loss.detach())       # where a tensor is needed");
-        hr__finding_remedy(finding, "cut the graph of what is carried into the next step", savings,
-                           HR_BASIS_MEASURED, "none, unless gradients are to reach back that far",
+        vw__finding_remedy(finding, "cut the graph of what is carried into the next step", savings,
+                           VW_BASIS_MEASURED, "none, unless gradients are to reach back that far",
                            "hidden = hidden.detach()");
-        hr__finding_remedy(finding, "do without retain_graph=True", savings, HR_BASIS_RULE, "none",
+        vw__finding_remedy(finding, "do without retain_graph=True", savings, VW_BASIS_RULE, "none",
                            "loss.backward()                    # frees the graph");
         break;
     case PATTERN_LIST:
-        hr__finding_remedy(finding, "keep it on the host, or not at all", savings,
-                           HR_BASIS_MEASURED, "a copy to the host for each",
+        vw__finding_remedy(finding, "keep it on the host, or not at all", savings,
+                           VW_BASIS_MEASURED, "a copy to the host for each",
                            "kept.append(out.detach().cpu())    # in the hook or list at that line\n"
                            "kept.clear()                       # when it has been used");
-        hr__finding_remedy(finding, "remove the hook when it has done its work", savings,
-                           HR_BASIS_RULE, "none",
+        vw__finding_remedy(finding, "remove the hook when it has done its work", savings,
+                           VW_BASIS_RULE, "none",
                            "handle = module.register_forward_hook(hook)\n...\nhandle.remove()");
         break;
     case PATTERN_GROWING:
-        hr__finding_remedy(finding, "collect on the host, and join once at the end", savings,
-                           HR_BASIS_MEASURED, "a copy to the host for each step",
+        vw__finding_remedy(finding, "collect on the host, and join once at the end", savings,
+                           VW_BASIS_MEASURED, "a copy to the host for each step",
                            "parts.append(out.detach().cpu())\nall_out = torch.cat(parts)");
         break;
     case PATTERN_OPTIMIZER:
-        hr__finding_remedy(finding, "make the optimizer once, or let the old one go first", savings,
-                           HR_BASIS_MEASURED, "none",
+        vw__finding_remedy(finding, "make the optimizer once, or let the old one go first", savings,
+                           VW_BASIS_MEASURED, "none",
                            "optimizer = None                   # before making the next one\n"
                            "optimizer = torch.optim.AdamW(model.parameters())");
         break;
@@ -146,61 +146,61 @@ static void add_remedies(hr__finding_draft *finding, const leak *found)
 }
 
 /* How long it will take. The card is known where it was given, or where it has run out. */
-static void tell_exhaustion(const hr__leak_search *search, const leak *found,
-                            hr__finding_draft *finding)
+static void tell_exhaustion(const vw__leak_search *search, const leak *found,
+                            vw__finding_draft *finding)
 {
-    const hr__case *given = search->given;
+    const vw__case *given = search->given;
     uint64_t limit = given->options->card_bytes;
-    if (limit == 0 && given->failure.numbers.allowed_bytes != HR_UNKNOWN)
+    if (limit == 0 && given->failure.numbers.allowed_bytes != VW_UNKNOWN)
         limit = given->failure.numbers.allowed_bytes;
     if (!search->has_steps || found->bytes_per_step == 0)
         return;
     if (given->failure.has_happened) {
-        hr__finding_evidence(finding, "It ran out of memory after %s.",
-                             hr__diagnosis_count(given->draft, search->end_count - 1, "step"));
+        vw__finding_evidence(finding, "It ran out of memory after %s.",
+                             vw__diagnosis_count(given->draft, search->end_count - 1, "step"));
     } else if (limit != 0) {
         uint64_t live = given->peak_bytes;
         uint64_t left = live < limit ? (limit - live) / found->bytes_per_step : 0;
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "At this rate the card is full after %s more, if nothing else grows.",
-                             hr__diagnosis_count(given->draft, left, "step"));
+                             vw__diagnosis_count(given->draft, left, "step"));
     } else {
-        hr__finding_evidence(
+        vw__finding_evidence(
             finding, "At this rate every GiB of the card lasts %s.",
-            hr__diagnosis_count(given->draft, (UINT64_C(1) << 30) / found->bytes_per_step, "step"));
+            vw__diagnosis_count(given->draft, (UINT64_C(1) << 30) / found->bytes_per_step, "step"));
     }
 }
 
-static void tell(hr__leak_search *search, leak *found)
+static void tell(vw__leak_search *search, leak *found)
 {
-    hr__case *given = search->given;
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "leak", found->bytes, "%s", title_of(search, found));
-    hr__doctor_places(given, found->stacks, found->stack_count, finding);
+    vw__case *given = search->given;
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "leak", found->bytes, "%s", title_of(search, found));
+    vw__doctor_places(given, found->stacks, found->stack_count, finding);
     if (finding->where_count == 0 && found->is_backward)
-        hr__finding_where(finding, "%s",
-                          hr__doctor_place(given, hr__doctor_backward_context(given)));
+        vw__finding_where(finding, "%s",
+                          vw__doctor_place(given, vw__doctor_backward_context(given)));
     const char *until = given->failure.has_happened                 ? "the failure"
                         : search->horizon != given->horizon_instant ? "the peak of the run"
                                                                     : "the end of the work";
     if (found->stack_count == 0)
-        hr__finding_evidence(finding, "%llu blocks of one size, without a stack, stayed until %s.",
+        vw__finding_evidence(finding, "%llu blocks of one size, without a stack, stayed until %s.",
                              (unsigned long long)found->block_count, until);
     else
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "%s, asked for by %s, stayed until %s; hardly any was given back.",
-                             hr__diagnosis_count(given->draft, found->block_count, "block"),
-                             hr__diagnosis_count(given->draft, found->stack_count, "stack"), until);
+                             vw__diagnosis_count(given->draft, found->block_count, "block"),
+                             vw__diagnosis_count(given->draft, found->stack_count, "stack"), until);
     if (search->has_steps)
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "%zu steps were found by %s; at their beginning, in their middle and "
                              "at their end new blocks come and stay.",
                              search->end_count - 1, given->steps.basis);
     else
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "No steps were found; the trace was cut into %d equal parts, and new "
                              "blocks come and stay in nearly all of them.",
-                             HR__LEAK_SLICES);
+                             VW__LEAK_SLICES);
     tell_exhaustion(search, found, finding);
     add_remedies(finding, found);
 }
@@ -208,48 +208,48 @@ static void tell(hr__leak_search *search, leak *found)
 /* ---- which groups are one leak --------------------------------------------------------------- */
 
 /* Groups belong to one leak if they make one graph, or else if they have one line. */
-static bool belongs(const hr__leak_search *search, const hr__leak_group *first,
-                    const hr__leak_group *other)
+static bool belongs(const vw__leak_search *search, const vw__leak_group *first,
+                    const vw__leak_group *other)
 {
-    const hr__case *given = search->given;
+    const vw__case *given = search->given;
     pattern one = pattern_of(search, first);
     if (one != pattern_of(search, other))
         return false;
     if (one == PATTERN_GRAPH || one == PATTERN_OPTIMIZER)
         return true;
-    const hr__model *model = given->model;
-    hr__model_stack a = hr__model_stack_of(model, first->context);
-    hr__model_stack b = hr__model_stack_of(model, other->context);
-    size_t a_where = hr__attribution_where(&given->attribution, a);
-    size_t b_where = hr__attribution_where(&given->attribution, b);
-    if (a_where == HR__NO_FRAME || b_where == HR__NO_FRAME)
+    const vw__model *model = given->model;
+    vw__model_stack a = vw__model_stack_of(model, first->context);
+    vw__model_stack b = vw__model_stack_of(model, other->context);
+    size_t a_where = vw__attribution_where(&given->attribution, a);
+    size_t b_where = vw__attribution_where(&given->attribution, b);
+    if (a_where == VW__NO_FRAME || b_where == VW__NO_FRAME)
         return a_where == b_where;
     return model->frame_ids[a.first + a_where] == model->frame_ids[b.first + b_where];
 }
 
 /* The heaviest group that nobody has taken yet, or NULL. */
-static hr__leak_group *heaviest(hr__leak_search *search)
+static vw__leak_group *heaviest(vw__leak_search *search)
 {
-    hr__leak_group *best = NULL;
+    vw__leak_group *best = NULL;
     for (size_t i = 0; i < search->group_count; i++) {
-        hr__leak_group *own = &search->groups[i];
+        vw__leak_group *own = &search->groups[i];
         if (own->is_leak && (best == NULL || own->left_bytes > best->left_bytes))
             best = own;
     }
     return best;
 }
 
-static hr_status collect(hr__leak_search *search, const hr__leak_group *first, leak *out)
+static vw_status collect(vw__leak_search *search, const vw__leak_group *first, leak *out)
 {
     out->pattern = pattern_of(search, first);
-    out->stacks = hr__host_alloc(search->group_count * sizeof *out->stacks);
+    out->stacks = vw__host_alloc(search->group_count * sizeof *out->stacks);
     if (out->stacks == NULL)
-        return hr__fail_host_memory(search->group_count * sizeof *out->stacks, "a leak");
-    hr__leak_group lead = *first;
-    out->is_backward = hr__attribution_category(&search->given->attribution, lead.context) ==
-                       HR__CATEGORY_BACKWARD;
+        return vw__fail_host_memory(search->group_count * sizeof *out->stacks, "a leak");
+    vw__leak_group lead = *first;
+    out->is_backward = vw__attribution_category(&search->given->attribution, lead.context) ==
+                       VW__CATEGORY_BACKWARD;
     for (size_t i = 0; i < search->group_count; i++) {
-        hr__leak_group *own = &search->groups[i];
+        vw__leak_group *own = &search->groups[i];
         if (!own->is_leak || !belongs(search, &lead, own))
             continue;
         own->is_leak = false;
@@ -258,24 +258,24 @@ static hr_status collect(hr__leak_search *search, const hr__leak_group *first, l
         out->bytes_per_step += bytes_per_step(search, i);
         if (own->key < search->given->model->stack_count)
             out->stacks[out->stack_count++] =
-                (hr__weighed_stack){(uint32_t)own->key, own->left_bytes};
+                (vw__weighed_stack){(uint32_t)own->key, own->left_bytes};
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__leak_tell(hr__leak_search *search)
+vw_status vw__leak_tell(vw__leak_search *search)
 {
     search->is_graph = is_graph(search);
     for (size_t told = 0; told < MOST_LEAKS; told++) {
-        hr__leak_group *first = heaviest(search);
+        vw__leak_group *first = heaviest(search);
         if (first == NULL)
             break;
         leak found = {0};
-        hr_status status = collect(search, first, &found);
-        if (status == HR_OK && (told == 0 || found.bytes * 20 >= search->leaked_bytes))
+        vw_status status = collect(search, first, &found);
+        if (status == VW_OK && (told == 0 || found.bytes * 20 >= search->leaked_bytes))
             tell(search, &found);
-        hr__host_free(found.stacks);
-        HR__TRY(status);
+        vw__host_free(found.stacks);
+        VW__TRY(status);
     }
-    return HR_OK;
+    return VW_OK;
 }

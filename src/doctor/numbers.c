@@ -45,24 +45,24 @@ typedef enum truth { NO, MAYBE, YES } truth;
 
 typedef struct answer {
     truth truth;
-    hr_confidence confidence; /* of a yes or no */
+    vw_confidence confidence; /* of a yes or no */
 } answer;
 
 typedef struct size_text {
-    char text[HR__SIZE_TEXT_BYTES];
+    char text[VW__SIZE_TEXT_BYTES];
 } size_text;
 
 static size_text size(uint64_t size_bytes)
 {
     size_text made;
-    hr__format_size(size_bytes, made.text);
+    vw__format_size(size_bytes, made.text);
     return made;
 }
 
 static uint64_t sum(uint64_t a, uint64_t b)
 {
     uint64_t result;
-    return hr__add_u64(a, b, &result) ? result : UNBOUNDED;
+    return vw__add_u64(a, b, &result) ? result : UNBOUNDED;
 }
 
 /* Nothing below zero; what has no bound keeps none. */
@@ -76,9 +76,9 @@ static uint64_t difference(uint64_t a, uint64_t b)
 static range times(range value, uint64_t factor)
 {
     range result;
-    if (!hr__mul_u64(value.low, factor, &result.low))
+    if (!vw__mul_u64(value.low, factor, &result.low))
         result.low = UNBOUNDED;
-    if (!hr__mul_u64(value.high, factor, &result.high))
+    if (!vw__mul_u64(value.high, factor, &result.high))
         result.high = UNBOUNDED;
     return result;
 }
@@ -93,17 +93,17 @@ static bool is_point(range value)
     return value.low == value.high;
 }
 
-static hr_confidence least(hr_confidence a, hr_confidence b)
+static vw_confidence least(vw_confidence a, vw_confidence b)
 {
     return a < b ? a : b;
 }
 
-static hr_confidence confidence_of_gap(uint64_t gap_bytes, uint64_t larger_bytes,
+static vw_confidence confidence_of_gap(uint64_t gap_bytes, uint64_t larger_bytes,
                                        uint64_t rounding_bytes)
 {
     if (rounding_bytes != 0 && gap_bytes <= rounding_bytes)
-        return HR_CONFIDENCE_LOW;
-    return gap_bytes < larger_bytes / NEAR_SHARE ? HR_CONFIDENCE_MEDIUM : HR_CONFIDENCE_HIGH;
+        return VW_CONFIDENCE_LOW;
+    return gap_bytes < larger_bytes / NEAR_SHARE ? VW_CONFIDENCE_MEDIUM : VW_CONFIDENCE_HIGH;
 }
 
 /* Is a >= b? */
@@ -113,7 +113,7 @@ static answer is_at_least(range a, range b, uint64_t rounding_bytes)
         return (answer){YES, confidence_of_gap(a.low - b.high, a.low, rounding_bytes)};
     if (a.high < b.low)
         return (answer){NO, confidence_of_gap(b.low - a.high, b.low, rounding_bytes)};
-    return (answer){MAYBE, HR_CONFIDENCE_LOW};
+    return (answer){MAYBE, VW_CONFIDENCE_LOW};
 }
 
 static answer negated(answer given)
@@ -130,7 +130,7 @@ static answer both(answer a, answer b)
         return a.truth == NO ? a : b;
     if (a.truth == YES && b.truth == YES)
         return (answer){YES, least(a.confidence, b.confidence)};
-    return (answer){MAYBE, HR_CONFIDENCE_LOW};
+    return (answer){MAYBE, VW_CONFIDENCE_LOW};
 }
 
 static answer either(answer a, answer b)
@@ -141,20 +141,20 @@ static answer either(answer a, answer b)
 /* ---- the numbers ----------------------------------------------------------------------------- */
 
 typedef struct inquiry {
-    const hr_memory_numbers *numbers;
-    hr__diagnosis_draft *draft; /* or NULL */
+    const vw_memory_numbers *numbers;
+    vw__diagnosis_draft *draft; /* or NULL */
     bool is_printed;
     range tried, total, free, allocated, reserved; /* in bytes */
     range idle;                                    /* reserved - allocated */
     range outside;                                 /* total - free - reserved - a context */
-    hr_confidence confidence;                      /* of the answers so far */
+    vw_confidence confidence;                      /* of the answers so far */
     uint32_t possible;
-    hr__number_verdict result;
+    vw__number_verdict result;
 } inquiry;
 
 static bool is_known(uint64_t size_bytes)
 {
-    return size_bytes != HR_UNKNOWN;
+    return size_bytes != VW_UNKNOWN;
 }
 
 /* Half of the last digit that was printed. */
@@ -174,8 +174,8 @@ static range point_or(uint64_t size_bytes, range otherwise)
 
 static void set_ranges(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
-    uint64_t total = said->total_bytes; /* HR_UNKNOWN is no bound */
+    const vw_memory_numbers *said = given->numbers;
+    uint64_t total = said->total_bytes; /* VW_UNKNOWN is no bound */
     uint64_t most_reserved =
         is_known(said->free_bytes) ? difference(total, said->free_bytes) : total;
     uint64_t least_reserved = is_known(said->allocated_bytes) ? said->allocated_bytes : 0;
@@ -192,15 +192,15 @@ static void set_ranges(inquiry *given)
     if (given->idle.low == UNBOUNDED)
         given->idle.low = 0;
 
-    uint64_t held_high = sum(sum(given->free.high, given->reserved.high), HR__CONTEXT_BYTES);
-    uint64_t held_low = sum(sum(given->free.low, given->reserved.low), HR__CONTEXT_BYTES);
+    uint64_t held_high = sum(sum(given->free.high, given->reserved.high), VW__CONTEXT_BYTES);
+    uint64_t held_low = sum(sum(given->free.low, given->reserved.low), VW__CONTEXT_BYTES);
     given->outside =
         (range){is_known(total) ? difference(total, held_high) : 0, difference(total, held_low)};
 }
 
 static void set_differences(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
+    const vw_memory_numbers *said = given->numbers;
     if (is_known(said->reserved_bytes) && is_known(said->allocated_bytes))
         given->result.idle_bytes = difference(said->reserved_bytes, said->allocated_bytes);
     if (is_known(said->total_bytes) && is_known(said->free_bytes) && is_known(said->reserved_bytes))
@@ -212,7 +212,7 @@ static void set_differences(inquiry *given)
 #define SAY(given, ...)                                                                            \
     do {                                                                                           \
         if ((given)->draft != NULL)                                                                \
-            hr__diagnosis_reason((given)->draft, __VA_ARGS__);                                     \
+            vw__diagnosis_reason((given)->draft, __VA_ARGS__);                                     \
     } while (0)
 
 /* ---- contradictions -------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ static bool is_absurd(uint64_t size_bytes)
 
 static bool is_contradiction(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
+    const vw_memory_numbers *said = given->numbers;
     if (exceeds(given, said->free_bytes, said->total_bytes)) {
         SAY(given, "The card is said to have %s free of %s in all, which cannot be%s.",
             size(said->free_bytes).text, size(said->total_bytes).text,
@@ -269,11 +269,11 @@ static bool is_contradiction(inquiry *given)
 
 static answer is_too_large(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
+    const vw_memory_numbers *said = given->numbers;
     uint64_t rounding = rounding_of(given, said->tried_bytes);
     answer above_card = negated(
         is_at_least(given->total, given->tried, rounding + rounding_of(given, said->total_bytes)));
-    answer above_limit = {NO, HR_CONFIDENCE_HIGH};
+    answer above_limit = {NO, VW_CONFIDENCE_HIGH};
     if (is_known(said->allowed_bytes))
         above_limit =
             negated(is_at_least((range){said->allowed_bytes, said->allowed_bytes}, given->tried,
@@ -291,16 +291,16 @@ static answer is_too_large(inquiry *given)
     /* The driver had it free, so the card, whatever its size, is not smaller. */
     if (result.truth == MAYBE && is_known(said->tried_bytes) && is_known(said->free_bytes) &&
         said->free_bytes >= said->tried_bytes && above_limit.truth == NO)
-        result = (answer){NO, HR_CONFIDENCE_HIGH};
+        result = (answer){NO, VW_CONFIDENCE_HIGH};
     return result;
 }
 
 static answer is_capped(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
+    const vw_memory_numbers *said = given->numbers;
     uint64_t limit = said->allowed_bytes;
     if (!is_known(limit))
-        return (answer){NO, HR_CONFIDENCE_HIGH};
+        return (answer){NO, VW_CONFIDENCE_HIGH};
     uint64_t rounding = rounding_of(given, said->tried_bytes);
     answer has_room =
         is_at_least(given->free, given->tried, rounding + rounding_of(given, said->free_bytes));
@@ -309,7 +309,7 @@ static answer is_capped(inquiry *given)
         rounding + rounding_of(given, said->reserved_bytes) + rounding_of(given, limit);
     answer is_over = negated(is_at_least((range){limit, limit}, wanted, limit_rounding));
     /* As printed it fits by less than the rounding: with room on the card, it was the limit. */
-    if (is_over.truth == NO && is_over.confidence == HR_CONFIDENCE_LOW)
+    if (is_over.truth == NO && is_over.confidence == VW_CONFIDENCE_LOW)
         is_over.truth = YES;
     answer idle_is_short = negated(is_at_least(given->idle, given->tried,
                                                rounding + rounding_of(given, said->reserved_bytes) +
@@ -320,7 +320,7 @@ static answer is_capped(inquiry *given)
             size(given->reserved.low).text, size(given->tried.low).text, size(wanted.low).text,
             size(limit).text,
             is_over.truth != YES                      ? "within it"
-            : is_over.confidence == HR_CONFIDENCE_LOW ? "at it, by what rounding leaves"
+            : is_over.confidence == VW_CONFIDENCE_LOW ? "at it, by what rounding leaves"
                                                       : "over it",
             is_over.truth != YES || has_room.truth == MAYBE ? ""
             : has_room.truth == NO      ? ", but the card itself had too little free"
@@ -339,14 +339,14 @@ static answer is_capped(inquiry *given)
 
 static answer is_fragmentation(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
+    const vw_memory_numbers *said = given->numbers;
     uint64_t rounding =
         rounding_of(given, said->reserved_bytes) + rounding_of(given, said->allocated_bytes);
     answer would_do =
         is_at_least(given->idle, given->tried, rounding + rounding_of(given, said->tried_bytes));
     /* Both ends of idle go with their own end of reserved, or nothing would ever be ruled out. */
     range tenfold = times(given->idle, 10);
-    answer is_much = {MAYBE, HR_CONFIDENCE_LOW};
+    answer is_much = {MAYBE, VW_CONFIDENCE_LOW};
     if (tenfold.low >= given->reserved.low && is_point(given->reserved))
         is_much = is_at_least((range){tenfold.low, tenfold.low}, given->reserved, 10 * rounding);
     else if (tenfold.high < given->reserved.high)
@@ -376,7 +376,7 @@ static answer is_fragmentation(inquiry *given)
 
 static answer is_outside(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
+    const vw_memory_numbers *said = given->numbers;
     uint64_t rounding = rounding_of(given, said->total_bytes) +
                         rounding_of(given, said->free_bytes) +
                         rounding_of(given, said->reserved_bytes);
@@ -394,7 +394,7 @@ static answer is_outside(inquiry *given)
             size(said->reserved_bytes).text);
         return result;
     }
-    uint64_t beyond = difference(held, HR__CONTEXT_BYTES);
+    uint64_t beyond = difference(held, VW__CONTEXT_BYTES);
     SAY(given, "Outside PyTorch: card %s - free %s - reserved %s = %s%s%s%s.",
         size(said->total_bytes).text, size(said->free_bytes).text, size(said->reserved_bytes).text,
         size(held).text,
@@ -411,11 +411,11 @@ static answer is_outside(inquiry *given)
 
 static answer is_refused(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
+    const vw_memory_numbers *said = given->numbers;
     range margin = {REFUSED_MARGIN_BYTES, REFUSED_MARGIN_BYTES};
-    uint64_t share_low = hr__ceil_div_u64(given->total.low, 100);
+    uint64_t share_low = vw__ceil_div_u64(given->total.low, 100);
     uint64_t share_high =
-        given->total.high == UNBOUNDED ? UNBOUNDED : hr__ceil_div_u64(given->total.high, 100);
+        given->total.high == UNBOUNDED ? UNBOUNDED : vw__ceil_div_u64(given->total.high, 100);
     margin.low = share_low > margin.low ? share_low : margin.low;
     margin.high = share_high > margin.high ? share_high : margin.high;
     answer result =
@@ -441,23 +441,23 @@ static answer is_refused(inquiry *given)
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
 typedef struct question {
-    hr_verdict verdict;
+    vw_verdict verdict;
     answer (*ask)(inquiry *given);
 } question;
 
 static const question questions[] = {
-    {HR_VERDICT_TOO_LARGE, is_too_large},
-    {HR_VERDICT_CAPPED, is_capped},
-    {HR_VERDICT_FRAGMENTATION, is_fragmentation},
-    {HR_VERDICT_OUTSIDE, is_outside},
-    {HR_VERDICT_REFUSED, is_refused},
+    {VW_VERDICT_TOO_LARGE, is_too_large},
+    {VW_VERDICT_CAPPED, is_capped},
+    {VW_VERDICT_FRAGMENTATION, is_fragmentation},
+    {VW_VERDICT_OUTSIDE, is_outside},
+    {VW_VERDICT_REFUSED, is_refused},
 };
 
 /* Without the size of the request, idle bytes can still be so many that hardly any request needs
  * more: a third of what is reserved. */
 static bool is_fragmentation_whatever_was_asked(const inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
+    const vw_memory_numbers *said = given->numbers;
     uint64_t idle = given->result.idle_bytes;
     return !is_known(said->tried_bytes) && is_known(idle) && idle != 0 &&
            idle >= said->reserved_bytes / TELLING_IDLE_SHARE;
@@ -467,8 +467,8 @@ static bool is_fragmentation_whatever_was_asked(const inquiry *given)
  * and causes that are rare beside it. */
 static bool is_capped_most_likely(const inquiry *given)
 {
-    uint32_t capped = UINT32_C(1) << HR_VERDICT_CAPPED, refused = UINT32_C(1) << HR_VERDICT_REFUSED;
-    uint32_t all = capped | refused | UINT32_C(1) << HR_VERDICT_FRAGMENTATION;
+    uint32_t capped = UINT32_C(1) << VW_VERDICT_CAPPED, refused = UINT32_C(1) << VW_VERDICT_REFUSED;
+    uint32_t all = capped | refused | UINT32_C(1) << VW_VERDICT_FRAGMENTATION;
     return is_known(given->numbers->tried_bytes) && (given->possible & capped) != 0 &&
            (given->possible & refused) != 0 && (given->possible & ~all) == 0;
 }
@@ -485,7 +485,7 @@ static void add_word(char text[MOST_CANDIDATE_BYTES], const char *word)
 
 static void say_what_is_missing(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
+    const vw_memory_numbers *said = given->numbers;
     char missing[MOST_CANDIDATE_BYTES] = "", candidates[MOST_CANDIDATE_BYTES] = "";
     const struct {
         uint64_t size_bytes;
@@ -500,11 +500,11 @@ static void say_what_is_missing(inquiry *given)
             add_word(missing, wanted[i].name);
     for (uint32_t verdict = 0; verdict < 32; verdict++)
         if ((given->possible & (UINT32_C(1) << verdict)) != 0)
-            add_word(candidates, hr_verdict_name((hr_verdict)verdict));
+            add_word(candidates, vw_verdict_name((vw_verdict)verdict));
     SAY(given, "Not said: %s. With what is known it can be any of: %s.", missing, candidates);
 }
 
-static void decide(inquiry *given, hr_verdict verdict, hr_confidence confidence)
+static void decide(inquiry *given, vw_verdict verdict, vw_confidence confidence)
 {
     given->result.verdict = verdict;
     given->result.confidence = confidence;
@@ -512,7 +512,7 @@ static void decide(inquiry *given, hr_verdict verdict, hr_confidence confidence)
 
 static void ask_everything(inquiry *given)
 {
-    given->confidence = HR_CONFIDENCE_HIGH;
+    given->confidence = VW_CONFIDENCE_HIGH;
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         answer got = questions[i].ask(given);
         if (got.truth == YES && given->possible == 0) {
@@ -524,26 +524,26 @@ static void ask_everything(inquiry *given)
         if (got.truth == YES)
             break; /* what comes after cannot be */
         given->confidence =
-            least(given->confidence, got.truth == NO ? got.confidence : HR_CONFIDENCE_HIGH);
+            least(given->confidence, got.truth == NO ? got.confidence : VW_CONFIDENCE_HIGH);
         if (i + 1 == sizeof questions / sizeof *questions) {
             if (given->possible == 0) {
                 SAY(given, "So nothing is left but that more was needed than there was.");
-                decide(given, HR_VERDICT_GENUINE, given->confidence);
+                decide(given, VW_VERDICT_GENUINE, given->confidence);
             }
-            given->possible |= UINT32_C(1) << HR_VERDICT_GENUINE;
+            given->possible |= UINT32_C(1) << VW_VERDICT_GENUINE;
         }
     }
-    if (given->result.verdict != HR_VERDICT_UNKNOWN)
+    if (given->result.verdict != VW_VERDICT_UNKNOWN)
         return;
     if (is_fragmentation_whatever_was_asked(given)) {
         SAY(given, "What was asked for is not said, but %s would serve almost any request.",
             size(given->result.idle_bytes).text);
-        decide(given, HR_VERDICT_FRAGMENTATION, HR_CONFIDENCE_MEDIUM);
+        decide(given, VW_VERDICT_FRAGMENTATION, VW_CONFIDENCE_MEDIUM);
         return;
     }
     if (is_capped_most_likely(given)) {
         SAY(given, "The card had room and a limit is set: the limit is the likeliest cause.");
-        decide(given, HR_VERDICT_CAPPED, HR_CONFIDENCE_LOW);
+        decide(given, VW_VERDICT_CAPPED, VW_CONFIDENCE_LOW);
         return;
     }
     given->result.possible = given->possible;
@@ -553,38 +553,38 @@ static void ask_everything(inquiry *given)
 /* What the numbers cannot show lowers what they say. */
 static void temper(inquiry *given)
 {
-    const hr_memory_numbers *said = given->numbers;
-    hr__number_verdict *result = &given->result;
+    const vw_memory_numbers *said = given->numbers;
+    vw__number_verdict *result = &given->result;
     bool covers = is_known(said->free_bytes) && is_known(said->tried_bytes) &&
                   said->free_bytes >= said->tried_bytes;
-    if (result->verdict == HR_VERDICT_GENUINE && covers)
-        result->confidence = least(result->confidence, HR_CONFIDENCE_MEDIUM);
+    if (result->verdict == VW_VERDICT_GENUINE && covers)
+        result->confidence = least(result->confidence, VW_CONFIDENCE_MEDIUM);
     /* A limit need not be printed: PyTorch 2.1 to 2.4 never did. */
-    if (result->verdict == HR_VERDICT_REFUSED && !is_known(said->allowed_bytes))
-        result->confidence = least(result->confidence, HR_CONFIDENCE_MEDIUM);
+    if (result->verdict == VW_VERDICT_REFUSED && !is_known(said->allowed_bytes))
+        result->confidence = least(result->confidence, VW_CONFIDENCE_MEDIUM);
     /* With the limit in the way, PyTorch may not have asked the driver at all. */
-    if (result->verdict == HR_VERDICT_REFUSED && is_known(said->allowed_bytes) &&
+    if (result->verdict == VW_VERDICT_REFUSED && is_known(said->allowed_bytes) &&
         sum(given->reserved.high, said->tried_bytes) > said->allowed_bytes)
-        result->confidence = HR_CONFIDENCE_LOW;
+        result->confidence = VW_CONFIDENCE_LOW;
     if (is_known(said->free_bytes) && is_known(said->reserved_bytes) &&
         exceeds(given, sum(said->free_bytes, said->reserved_bytes), said->total_bytes)) {
         SAY(given, "Free and reserved come to more than the card: some of what PyTorch holds is "
                    "not on it.");
-        result->confidence = least(result->confidence, HR_CONFIDENCE_LOW);
+        result->confidence = least(result->confidence, VW_CONFIDENCE_LOW);
     }
 }
 
-static hr__number_verdict judge(const hr_memory_numbers *numbers, hr__diagnosis_draft *draft,
+static vw__number_verdict judge(const vw_memory_numbers *numbers, vw__diagnosis_draft *draft,
                                 bool is_printed)
 {
     inquiry given = {
         .numbers = numbers,
         .draft = draft,
         .is_printed = is_printed,
-        .result = {.verdict = HR_VERDICT_UNKNOWN,
-                   .confidence = HR_CONFIDENCE_LOW,
-                   .idle_bytes = HR_UNKNOWN,
-                   .outside_bytes = HR_UNKNOWN},
+        .result = {.verdict = VW_VERDICT_UNKNOWN,
+                   .confidence = VW_CONFIDENCE_LOW,
+                   .idle_bytes = VW_UNKNOWN,
+                   .outside_bytes = VW_UNKNOWN},
     };
     if (is_contradiction(&given)) {
         given.result.is_contradiction = true;
@@ -597,13 +597,13 @@ static hr__number_verdict judge(const hr_memory_numbers *numbers, hr__diagnosis_
     return given.result;
 }
 
-hr__number_verdict hr__numbers_judge(const hr_memory_numbers *numbers, hr__diagnosis_draft *draft)
+vw__number_verdict vw__numbers_judge(const vw_memory_numbers *numbers, vw__diagnosis_draft *draft)
 {
     return judge(numbers, draft, false);
 }
 
-hr__number_verdict hr__numbers_judge_printed(const hr_memory_numbers *numbers,
-                                             hr__diagnosis_draft *draft)
+vw__number_verdict vw__numbers_judge_printed(const vw_memory_numbers *numbers,
+                                             vw__diagnosis_draft *draft)
 {
     return judge(numbers, draft, true);
 }

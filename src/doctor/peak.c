@@ -30,34 +30,34 @@ static unsigned percent_of(uint64_t bytes, uint64_t all_bytes)
 /* ---- by role --------------------------------------------------------------------------------- */
 
 typedef struct role_order {
-    hr__role roles[HR__ROLE_COUNT]; /* most bytes first */
+    vw__role roles[VW__ROLE_COUNT]; /* most bytes first */
     size_t count;                   /* that have any */
 } role_order;
 
-static role_order order_roles(const uint64_t role_bytes[HR__ROLE_COUNT])
+static role_order order_roles(const uint64_t role_bytes[VW__ROLE_COUNT])
 {
     role_order order = {.count = 0};
-    for (int role = 0; role < HR__ROLE_COUNT; role++) {
+    for (int role = 0; role < VW__ROLE_COUNT; role++) {
         if (role_bytes[role] == 0)
             continue;
         size_t place = order.count++;
         for (; place > 0 && role_bytes[order.roles[place - 1]] < role_bytes[role]; place--)
             order.roles[place] = order.roles[place - 1];
-        order.roles[place] = (hr__role)role;
+        order.roles[place] = (vw__role)role;
     }
     return order;
 }
 
 /* ": activations 62 %, weights 12 %", or nothing. */
-static const char *shares(hr__case *given, const hr__peak *peak, const role_order *order)
+static const char *shares(vw__case *given, const vw__peak *peak, const role_order *order)
 {
     const char *text = "";
     for (size_t i = 0; i < order->count && i < MOST_ROLES_IN_TITLE; i++) {
-        hr__role role = order->roles[i];
+        vw__role role = order->roles[i];
         unsigned percent = percent_of(peak->role_bytes[role], peak->live_bytes);
         if (percent != 0)
-            text = hr__diagnosis_text(given->draft, "%s%s %s %u %%", text, i == 0 ? ":" : ",",
-                                      hr__role_name(role), percent);
+            text = vw__diagnosis_text(given->draft, "%s%s %s %u %%", text, i == 0 ? ":" : ",",
+                                      vw__role_name(role), percent);
     }
     return text;
 }
@@ -67,25 +67,25 @@ static const char *shares(hr__case *given, const hr__peak *peak, const role_orde
 /* The live blocks of one line. */
 typedef struct line_sum {
     uint64_t bytes, block_count, largest_bytes;
-    uint64_t role_bytes[HR__ROLE_COUNT];
+    uint64_t role_bytes[VW__ROLE_COUNT];
     uint32_t context; /* one of those that pass it */
 } line_sum;
 
 /* The frame of the program's own in a stack, or the count of frames where there is none. */
-static size_t frame_of(const hr__case *given, uint32_t context)
+static size_t frame_of(const vw__case *given, uint32_t context)
 {
-    hr__model_stack stack = hr__model_stack_of(given->model, context);
-    size_t where = hr__attribution_where(&given->attribution, stack);
-    return where != HR__NO_FRAME ? given->model->frame_ids[stack.first + where]
+    vw__model_stack stack = vw__model_stack_of(given->model, context);
+    size_t where = vw__attribution_where(&given->attribution, stack);
+    return where != VW__NO_FRAME ? given->model->frame_ids[stack.first + where]
                                  : given->model->frame_count;
 }
 
 /* By frame, and one more for blocks without a line. */
-static void add_up_lines(const hr__case *given, const hr__peak *peak, line_sum *lines)
+static void add_up_lines(const vw__case *given, const vw__peak *peak, line_sum *lines)
 {
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
-        if (!hr__lifetime_is_live(lifetime, peak->instant))
+        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
+        if (!vw__lifetime_is_live(lifetime, peak->instant))
             continue;
         line_sum *line = &lines[frame_of(given, lifetime->context)];
         line->bytes += lifetime->size_bytes;
@@ -107,69 +107,69 @@ static line_sum *take_largest(line_sum *lines, size_t count)
     return largest;
 }
 
-static void tell_line(hr__finding_draft *finding, const line_sum *line, const char *place)
+static void tell_line(vw__finding_draft *finding, const line_sum *line, const char *place)
 {
-    char bytes[HR__SIZE_TEXT_BYTES], largest[HR__SIZE_TEXT_BYTES];
+    char bytes[VW__SIZE_TEXT_BYTES], largest[VW__SIZE_TEXT_BYTES];
     role_order order = order_roles(line->role_bytes);
     const char *mostly = order.count == 1 ? "" : "mostly ";
-    hr__format_size(line->bytes, bytes);
+    vw__format_size(line->bytes, bytes);
     if (line->block_count == 1)
-        hr__finding_evidence(finding, "%s: %s in one block (%s).", place, bytes,
-                             hr__role_name(order.roles[0]));
+        vw__finding_evidence(finding, "%s: %s in one block (%s).", place, bytes,
+                             vw__role_name(order.roles[0]));
     else
-        hr__finding_evidence(finding, "%s: %s in %llu blocks, the largest %s (%s%s).", place, bytes,
+        vw__finding_evidence(finding, "%s: %s in %llu blocks, the largest %s (%s%s).", place, bytes,
                              (unsigned long long)line->block_count,
-                             hr__format_size(line->largest_bytes, largest), mostly,
-                             hr__role_name(order.roles[0]));
+                             vw__format_size(line->largest_bytes, largest), mostly,
+                             vw__role_name(order.roles[0]));
 }
 
-static hr_status tell_lines(hr__case *given, const hr__peak *peak, hr__finding_draft *finding)
+static vw_status tell_lines(vw__case *given, const vw__peak *peak, vw__finding_draft *finding)
 {
     size_t frame_count = given->model->frame_count;
-    char bytes[HR__SIZE_TEXT_BYTES];
-    line_sum *lines = hr__host_alloc_zeroed(frame_count + 1, sizeof *lines);
+    char bytes[VW__SIZE_TEXT_BYTES];
+    line_sum *lines = vw__host_alloc_zeroed(frame_count + 1, sizeof *lines);
     if (lines == NULL)
-        return hr__fail_host_memory((frame_count + 1) * sizeof *lines, "live bytes by line");
+        return vw__fail_host_memory((frame_count + 1) * sizeof *lines, "live bytes by line");
     add_up_lines(given, peak, lines);
     for (size_t i = 0; i < MOST_LINES; i++) {
         line_sum *line = take_largest(lines, frame_count);
         if (line == NULL)
             break;
-        const char *place = hr__doctor_place(given, line->context);
-        hr__finding_where(finding, "%s", place);
+        const char *place = vw__doctor_place(given, line->context);
+        vw__finding_where(finding, "%s", place);
         if (i < MOST_LINES_TOLD)
             tell_line(finding, line, place);
         line->bytes = 0; /* taken */
     }
     const line_sum *rest = &lines[frame_count];
     if (percent_of(rest->bytes, peak->live_bytes) >= 5)
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "%s have no line of the program: autograd's threads, or no stack.",
-                             hr__format_size(rest->bytes, bytes));
-    hr__host_free(lines);
-    return HR_OK;
+                             vw__format_size(rest->bytes, bytes));
+    vw__host_free(lines);
+    return VW_OK;
 }
 
 /* ---- when it was ----------------------------------------------------------------------------- */
 
-enum { PASS_NOT_KNOWN = HR__PASS_OPTIMIZER + 1 };
+enum { PASS_NOT_KNOWN = VW__PASS_OPTIMIZER + 1 };
 
 /* What ran at the event: by its own stack, or by the pass that it lies in. A history may have
  * stacks in some steps and none in others: they cost time. */
-static uint8_t kind_at(const hr__case *given, uint32_t event)
+static uint8_t kind_at(const vw__case *given, uint32_t event)
 {
-    uint8_t kind = given->roles.passes[hr__roles_pass_at(&given->roles, event)].kind;
+    uint8_t kind = given->roles.passes[vw__roles_pass_at(&given->roles, event)].kind;
     if (event < given->trace->event_count) {
         uint32_t context = given->trace->events[event].context;
-        if (context == HR__NO_CONTEXT && kind == HR__PASS_OTHER)
+        if (context == VW__NO_CONTEXT && kind == VW__PASS_OTHER)
             return PASS_NOT_KNOWN;
-        if (hr__attribution_is_in_optimizer(&given->attribution, context))
-            return HR__PASS_OPTIMIZER;
-        switch (hr__attribution_category(&given->attribution, context)) {
-        case HR__CATEGORY_FORWARD:
-            return HR__PASS_FORWARD;
-        case HR__CATEGORY_BACKWARD:
-            return HR__PASS_BACKWARD;
+        if (vw__attribution_is_in_optimizer(&given->attribution, context))
+            return VW__PASS_OPTIMIZER;
+        switch (vw__attribution_category(&given->attribution, context)) {
+        case VW__CATEGORY_FORWARD:
+            return VW__PASS_FORWARD;
+        case VW__CATEGORY_BACKWARD:
+            return VW__PASS_BACKWARD;
         default:
             break;
         }
@@ -177,13 +177,13 @@ static uint8_t kind_at(const hr__case *given, uint32_t event)
     return kind;
 }
 
-static void tell_when(hr__case *given, const hr__peak *peak, hr__finding_draft *finding)
+static void tell_when(vw__case *given, const vw__peak *peak, vw__finding_draft *finding)
 {
     static const char *const passes[] = {
-        [HR__PASS_OTHER] = "outside of forward, backward and optimizer",
-        [HR__PASS_FORWARD] = "in a forward pass",
-        [HR__PASS_BACKWARD] = "in a backward pass",
-        [HR__PASS_OPTIMIZER] = "in the optimizer's step",
+        [VW__PASS_OTHER] = "outside of forward, backward and optimizer",
+        [VW__PASS_FORWARD] = "in a forward pass",
+        [VW__PASS_BACKWARD] = "in a backward pass",
+        [VW__PASS_OPTIMIZER] = "in the optimizer's step",
         [PASS_NOT_KNOWN] = "in a pass that no stack tells of",
     };
     bool has_failed = given->failure.has_happened;
@@ -194,54 +194,54 @@ static void tell_when(hr__case *given, const hr__peak *peak, hr__finding_draft *
                        : given->failure.is_replayed ? "It would have failed"
                                                     : "It failed";
     if (given->steps.end_count != 0)
-        hr__finding_evidence(finding, "%s %s, in step %u (event %u).", what, pass,
-                             hr__step_of_instant(&given->steps, event) + 1, event);
+        vw__finding_evidence(finding, "%s %s, in step %u (event %u).", what, pass,
+                             vw__step_of_instant(&given->steps, event) + 1, event);
     else
-        hr__finding_evidence(finding, "%s %s (event %u).", what, pass, event);
+        vw__finding_evidence(finding, "%s %s (event %u).", what, pass, event);
 }
 
 /* Only where less was missing than all of it is that more than the failure itself says. */
-static void tell_missing(const hr__peak *peak, hr__finding_draft *finding)
+static void tell_missing(const vw__peak *peak, vw__finding_draft *finding)
 {
-    char request[HR__SIZE_TEXT_BYTES], missing[HR__SIZE_TEXT_BYTES];
+    char request[VW__SIZE_TEXT_BYTES], missing[VW__SIZE_TEXT_BYTES];
     if (peak->missing_bytes != 0 && peak->missing_bytes < peak->request_bytes)
-        hr__finding_evidence(finding, "Of the %s asked for, %s were missing.",
-                             hr__format_size(peak->request_bytes, request),
-                             hr__format_size(peak->missing_bytes, missing));
+        vw__finding_evidence(finding, "Of the %s asked for, %s were missing.",
+                             vw__format_size(peak->request_bytes, request),
+                             vw__format_size(peak->missing_bytes, missing));
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static const char *heading(const hr__case *given)
+static const char *heading(const vw__case *given)
 {
     if (!given->failure.has_happened)
         return "At its peak";
     return given->failure.is_replayed ? "When it would have failed" : "When it failed";
 }
 
-static hr_status tell(hr__case *given, const hr__peak *peak)
+static vw_status tell(vw__case *given, const vw__peak *peak)
 {
-    char live[HR__SIZE_TEXT_BYTES];
+    char live[VW__SIZE_TEXT_BYTES];
     role_order order = order_roles(peak->role_bytes);
-    hr__finding_draft *finding = hr__diagnosis_add(
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "peak", peak->live_bytes, "%s %s were alive%s.", heading(given),
-        hr__format_size(peak->live_bytes, live), shares(given, peak, &order));
+        vw__format_size(peak->live_bytes, live), shares(given, peak, &order));
     for (size_t i = 0; i < order.count; i++)
-        hr__finding_part(finding, hr__role_name(order.roles[i]), peak->role_bytes[order.roles[i]]);
+        vw__finding_part(finding, vw__role_name(order.roles[i]), peak->role_bytes[order.roles[i]]);
     tell_when(given, peak, finding);
     tell_missing(peak, finding);
-    HR__TRY(tell_lines(given, peak, finding));
+    VW__TRY(tell_lines(given, peak, finding));
     if (!given->model->features.has_contexts)
-        hr__finding_evidence(finding, "What it was for is not known: no stacks were recorded "
+        vw__finding_evidence(finding, "What it was for is not known: no stacks were recorded "
                                       "(torch.cuda.memory._record_memory_history() does).");
-    return hr__peak_remedies(given, peak, finding);
+    return vw__peak_remedies(given, peak, finding);
 }
 
-hr_status hr__doctor_peak(hr__case *given)
+vw_status vw__doctor_peak(vw__case *given)
 {
-    hr__peak peak;
-    HR__TRY(hr__peak_find(given, &peak));
-    hr_status status = peak.live_bytes != 0 ? tell(given, &peak) : HR_OK;
-    hr__peak_deinit(&peak);
+    vw__peak peak;
+    VW__TRY(vw__peak_find(given, &peak));
+    vw_status status = peak.live_bytes != 0 ? tell(given, &peak) : VW_OK;
+    vw__peak_deinit(&peak);
     return status;
 }

@@ -25,21 +25,21 @@ enum { KEPT_GRAPH_SHARE = 5 }; /* of what was live, to be the verdict: a fifth *
 
 /* ---- the trace ------------------------------------------------------------------------------- */
 
-static bool has_oom(const hr__model_trace *trace)
+static bool has_oom(const vw__model_trace *trace)
 {
     for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].action == HR_ACTION_OOM)
+        if (trace->events[i].action == VW_ACTION_OOM)
             return true;
     return false;
 }
 
 /* The device that failed; else the one with the most events. NULL: there is no event. */
-static const hr__model_trace *choose_trace(const hr__model *model)
+static const vw__model_trace *choose_trace(const vw__model *model)
 {
-    const hr__model_trace *busiest = NULL, *failed = NULL;
+    const vw__model_trace *busiest = NULL, *failed = NULL;
     for (size_t i = 0; i < model->trace_count; i++) {
-        const hr__model_trace *trace = &model->traces[i];
-        if (trace->device == HR__HOST_DEVICE || trace->event_count == 0)
+        const vw__model_trace *trace = &model->traces[i];
+        if (trace->device == VW__HOST_DEVICE || trace->event_count == 0)
             continue;
         if (busiest == NULL || trace->event_count > busiest->event_count)
             busiest = trace;
@@ -51,27 +51,27 @@ static const hr__model_trace *choose_trace(const hr__model *model)
 
 /* ---- the case -------------------------------------------------------------------------------- */
 
-static uint32_t last_request(const hr__model_trace *trace)
+static uint32_t last_request(const vw__model_trace *trace)
 {
     size_t i = trace->event_count;
-    while (i != 0 && trace->events[i - 1].action != HR_ACTION_ALLOC &&
-           trace->events[i - 1].action != HR_ACTION_OOM)
+    while (i != 0 && trace->events[i - 1].action != VW_ACTION_ALLOC &&
+           trace->events[i - 1].action != VW_ACTION_OOM)
         i--;
     return (uint32_t)i;
 }
 
 /* The first instant with the most live bytes, not after `last`. */
-static hr_status find_peak(const hr__timeline *timeline, uint32_t last, uint32_t *instant,
+static vw_status find_peak(const vw__timeline *timeline, uint32_t last, uint32_t *instant,
                            uint64_t *bytes)
 {
     if (timeline->peak_instant <= last) {
         *instant = timeline->peak_instant;
         *bytes = timeline->peak_live_bytes;
-        return HR_OK;
+        return VW_OK;
     }
-    int64_t *line = hr__timeline_live_line(timeline);
+    int64_t *line = vw__timeline_live_line(timeline);
     if (line == NULL)
-        return hr__fail_host_memory(((size_t)last + 1) * sizeof *line, "the live bytes");
+        return vw__fail_host_memory(((size_t)last + 1) * sizeof *line, "the live bytes");
     int64_t most = -1;
     for (uint32_t i = 0; i <= last; i++)
         if (line[i] > most) {
@@ -79,233 +79,233 @@ static hr_status find_peak(const hr__timeline *timeline, uint32_t last, uint32_t
             *instant = i;
         }
     *bytes = (uint64_t)most;
-    hr__host_free(line);
-    return HR_OK;
+    vw__host_free(line);
+    return VW_OK;
 }
 
-static hr_status open_case(hr__case *given)
+static vw_status open_case(vw__case *given)
 {
-    HR__TRY(hr__timeline_make(given->model, given->trace, &given->timeline));
-    HR__TRY(hr__attribution_init(&given->attribution, given->model));
-    HR__TRY(hr__steps_find_in(&given->timeline, &given->attribution, &given->steps));
-    HR__TRY(hr__roles_find(&given->timeline, &given->attribution, &given->steps, &given->roles));
+    VW__TRY(vw__timeline_make(given->model, given->trace, &given->timeline));
+    VW__TRY(vw__attribution_init(&given->attribution, given->model));
+    VW__TRY(vw__steps_find_in(&given->timeline, &given->attribution, &given->steps));
+    VW__TRY(vw__roles_find(&given->timeline, &given->attribution, &given->steps, &given->roles));
     size_t room = given->timeline.lifetime_count + 1;
-    given->is_kept_graph = hr__host_alloc_zeroed(room, sizeof *given->is_kept_graph);
+    given->is_kept_graph = vw__host_alloc_zeroed(room, sizeof *given->is_kept_graph);
     if (given->is_kept_graph == NULL)
-        return hr__fail_host_memory(room, "a diagnosis");
+        return vw__fail_host_memory(room, "a diagnosis");
 
-    HR__TRY(hr__doctor_find_failure(given));
+    VW__TRY(vw__doctor_find_failure(given));
     given->horizon_instant =
         given->failure.has_happened ? given->failure.instant : last_request(given->trace);
     return find_peak(&given->timeline, given->horizon_instant, &given->peak_instant,
                      &given->peak_bytes);
 }
 
-static void close_case(hr__case *given)
+static void close_case(vw__case *given)
 {
-    hr__host_free(given->is_kept_graph);
-    hr__roles_deinit(&given->roles);
-    hr__steps_deinit(&given->steps);
-    hr__attribution_deinit(&given->attribution);
-    hr__timeline_deinit(&given->timeline);
+    vw__host_free(given->is_kept_graph);
+    vw__roles_deinit(&given->roles);
+    vw__steps_deinit(&given->steps);
+    vw__attribution_deinit(&given->attribution);
+    vw__timeline_deinit(&given->timeline);
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-static const char *at_line(hr__case *given, const char *kind)
+static const char *at_line(vw__case *given, const char *kind)
 {
-    const hr__finding_draft *finding = hr__diagnosis_find(given->draft, kind);
+    const vw__finding_draft *finding = vw__diagnosis_find(given->draft, kind);
     if (finding == NULL || finding->where_count == 0)
         return "";
-    return hr__diagnosis_text(given->draft, ", at %s", finding->where[0]);
+    return vw__diagnosis_text(given->draft, ", at %s", finding->where[0]);
 }
 
 /* "Leak: " and what else is known of the failure. */
-static const char *failure_clause(hr__case *given)
+static const char *failure_clause(vw__case *given)
 {
     if (!given->failure.has_happened)
         return "";
-    const hr_memory_numbers *numbers = &given->failure.numbers;
+    const vw_memory_numbers *numbers = &given->failure.numbers;
     const char *limit = "";
-    if (numbers->allowed_bytes != HR_UNKNOWN)
-        limit = hr__diagnosis_text(given->draft, " under a limit of about %s",
-                                   hr__diagnosis_size(given->draft, numbers->allowed_bytes));
-    return hr__diagnosis_text(given->draft, "; %s then did not fit%s",
-                              hr__diagnosis_size(given->draft, numbers->tried_bytes), limit);
+    if (numbers->allowed_bytes != VW_UNKNOWN)
+        limit = vw__diagnosis_text(given->draft, " under a limit of about %s",
+                                   vw__diagnosis_size(given->draft, numbers->allowed_bytes));
+    return vw__diagnosis_text(given->draft, "; %s then did not fit%s",
+                              vw__diagnosis_size(given->draft, numbers->tried_bytes), limit);
 }
 
-static void conclude_leak(hr__case *given)
+static void conclude_leak(vw__case *given)
 {
     bool has_steps = given->steps.end_count != 0;
-    hr__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(given->draft,
                          "%s were alive that earlier steps asked for and never gave back; more "
                          "is added all the time: a leak.",
-                         hr__diagnosis_size(given->draft, given->leaked_bytes));
-    if (given->failure.numbers.allowed_bytes != HR_UNKNOWN)
-        hr__diagnosis_reason(
+                         vw__diagnosis_size(given->draft, given->leaked_bytes));
+    if (given->failure.numbers.allowed_bytes != VW_UNKNOWN)
+        vw__diagnosis_reason(
             given->draft,
             "The limit that was set, about %s, is what it grew up to; a higher one "
             "puts the end off.",
-            hr__diagnosis_size(given->draft, given->failure.numbers.allowed_bytes));
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_LEAK,
-                           has_steps ? HR_CONFIDENCE_HIGH : HR_CONFIDENCE_MEDIUM,
+            vw__diagnosis_size(given->draft, given->failure.numbers.allowed_bytes));
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_LEAK,
+                           has_steps ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM,
                            "Leak: %s pile up step after step and are never let go%s%s.",
-                           hr__diagnosis_size(given->draft, given->leaked_bytes),
+                           vw__diagnosis_size(given->draft, given->leaked_bytes),
                            at_line(given, "leak"), failure_clause(given));
 }
 
-static void conclude_kept_graph(hr__case *given)
+static void conclude_kept_graph(vw__case *given)
 {
-    hr__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(given->draft,
                          "%s of the %s at the peak are activations of forward passes that no "
                          "backward pass followed: a kept graph.",
-                         hr__diagnosis_size(given->draft, given->kept_graph_bytes),
-                         hr__diagnosis_size(given->draft, given->peak_bytes));
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_KEPT_GRAPH, HR_CONFIDENCE_HIGH,
+                         vw__diagnosis_size(given->draft, given->kept_graph_bytes),
+                         vw__diagnosis_size(given->draft, given->peak_bytes));
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_KEPT_GRAPH, VW_CONFIDENCE_HIGH,
                            "Kept graph: forward passes without a backward pass hold %s of "
                            "activations%s%s.",
-                           hr__diagnosis_size(given->draft, given->kept_graph_bytes),
+                           vw__diagnosis_size(given->draft, given->kept_graph_bytes),
                            at_line(given, "kept-graph"), failure_clause(given));
 }
 
-static void conclude_stranded(hr__case *given)
+static void conclude_stranded(vw__case *given)
 {
-    hr__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(given->draft,
                          "%s are idle, or wait, on other streams or in private pools, where the "
                          "rest of the program cannot use them: stranded.",
-                         hr__diagnosis_size(given->draft, given->stranded_bytes));
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_STRANDED, HR_CONFIDENCE_HIGH,
+                         vw__diagnosis_size(given->draft, given->stranded_bytes));
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_STRANDED, VW_CONFIDENCE_HIGH,
                            "Stranded: %s are held for other streams or private pools and cannot "
                            "be used%s.",
-                           hr__diagnosis_size(given->draft, given->stranded_bytes),
+                           vw__diagnosis_size(given->draft, given->stranded_bytes),
                            failure_clause(given));
 }
 
-static void conclude_healthy(hr__case *given)
+static void conclude_healthy(vw__case *given)
 {
-    const hr__timeline *timeline = &given->timeline;
-    hr__diagnosis_draft *draft = given->draft;
-    hr__diagnosis_reason(draft, "Nothing ran out of memory%s.",
+    const vw__timeline *timeline = &given->timeline;
+    vw__diagnosis_draft *draft = given->draft;
+    vw__diagnosis_reason(draft, "Nothing ran out of memory%s.",
                          given->options->card_bytes != 0 ? " on that card" : "");
     if (given->steps.end_count != 0)
-        hr__diagnosis_reason(draft, "Found (by %s): %s; none of what is asked for piles up.",
+        vw__diagnosis_reason(draft, "Found (by %s): %s; none of what is asked for piles up.",
                              given->steps.basis,
-                             hr__diagnosis_count(draft, given->steps.end_count, "step"));
+                             vw__diagnosis_count(draft, given->steps.end_count, "step"));
     else
-        hr__diagnosis_reason(draft, "No steps were found; no line's memory grows over the run.");
-    hr_confidence confidence = timeline->is_truncated || given->steps.end_count == 0
-                                   ? HR_CONFIDENCE_MEDIUM
-                                   : HR_CONFIDENCE_HIGH;
+        vw__diagnosis_reason(draft, "No steps were found; no line's memory grows over the run.");
+    vw_confidence confidence = timeline->is_truncated || given->steps.end_count == 0
+                                   ? VW_CONFIDENCE_MEDIUM
+                                   : VW_CONFIDENCE_HIGH;
     if (!timeline->is_reserved_known) {
-        hr__diagnosis_conclude(draft, HR_VERDICT_HEALTHY, confidence,
+        vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
                                "Healthy: at most %s were alive, and nothing grows.",
-                               hr__diagnosis_size(given->draft, given->peak_bytes));
+                               vw__diagnosis_size(given->draft, given->peak_bytes));
         return;
     }
-    const char *but = hr__diagnosis_find(draft, "near-limit") != NULL
+    const char *but = vw__diagnosis_find(draft, "near-limit") != NULL
                           ? "; but it is close to its limit"
-                      : hr__diagnosis_find(draft, "fragmentation") != NULL
+                      : vw__diagnosis_find(draft, "fragmentation") != NULL
                           ? "; but much of what is reserved lies idle"
                           : "";
-    hr__diagnosis_conclude(draft, HR_VERDICT_HEALTHY, confidence,
+    vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
                            "Healthy: at most %s were alive in %s reserved, and nothing grows%s.",
-                           hr__diagnosis_size(given->draft, given->peak_bytes),
-                           hr__diagnosis_size(given->draft, timeline->peak_reserved_bytes), but);
+                           vw__diagnosis_size(given->draft, given->peak_bytes),
+                           vw__diagnosis_size(given->draft, timeline->peak_reserved_bytes), but);
 }
 
 /* ", at train.py:12 main": who asked for what failed. */
-static const char *at_request(hr__case *given)
+static const char *at_request(vw__case *given)
 {
     if (given->failure.event >= given->trace->event_count)
         return "";
-    const char *place = hr__doctor_place(given, given->trace->events[given->failure.event].context);
-    return place[0] != '\0' ? hr__diagnosis_text(given->draft, ", at %s", place) : "";
+    const char *place = vw__doctor_place(given, given->trace->events[given->failure.event].context);
+    return place[0] != '\0' ? vw__diagnosis_text(given->draft, ", at %s", place) : "";
 }
 
 /* The rule wants the card. A recording does not name it, but says what there was for PyTorch: what
  * it held, and what was free. Who else held how much is not known then. */
-static hr__number_verdict judge_numbers(hr__case *given)
+static vw__number_verdict judge_numbers(vw__case *given)
 {
-    hr_memory_numbers numbers = given->failure.numbers;
-    bool is_card_known = numbers.total_bytes != HR_UNKNOWN;
-    if (!is_card_known && numbers.free_bytes != HR_UNKNOWN &&
-        numbers.reserved_bytes != HR_UNKNOWN && numbers.allowed_bytes == HR_UNKNOWN &&
+    vw_memory_numbers numbers = given->failure.numbers;
+    bool is_card_known = numbers.total_bytes != VW_UNKNOWN;
+    if (!is_card_known && numbers.free_bytes != VW_UNKNOWN &&
+        numbers.reserved_bytes != VW_UNKNOWN && numbers.allowed_bytes == VW_UNKNOWN &&
         numbers.free_bytes < numbers.tried_bytes) {
         numbers.total_bytes = numbers.reserved_bytes + numbers.free_bytes;
-        hr__diagnosis_reason(given->draft,
+        vw__diagnosis_reason(given->draft,
                              "How large the card is, and who else held memory on it, a recording "
                              "does not say (nvidia-smi does): judged by the %s that PyTorch held "
                              "or could have had.",
-                             hr__diagnosis_size(given->draft, numbers.total_bytes));
+                             vw__diagnosis_size(given->draft, numbers.total_bytes));
     }
-    hr__number_verdict judged = hr__numbers_judge(&numbers, given->draft);
-    if (judged.verdict == HR_VERDICT_TOO_LARGE && given->failure.limit_most_bytes != 0) {
-        judged.confidence = HR_CONFIDENCE_LOW;
-        hr__diagnosis_reason(
+    vw__number_verdict judged = vw__numbers_judge(&numbers, given->draft);
+    if (judged.verdict == VW_VERDICT_TOO_LARGE && given->failure.limit_most_bytes != 0) {
+        judged.confidence = VW_CONFIDENCE_LOW;
+        vw__diagnosis_reason(
             given->draft, "The limit is an estimate, half way between what was granted and what "
                           "was refused; were it near the upper end, the verdict would be capped.");
     }
-    if (!is_card_known && judged.confidence == HR_CONFIDENCE_HIGH &&
-        judged.verdict == HR_VERDICT_GENUINE)
-        judged.confidence = HR_CONFIDENCE_MEDIUM;
+    if (!is_card_known && judged.confidence == VW_CONFIDENCE_HIGH &&
+        judged.verdict == VW_VERDICT_GENUINE)
+        judged.confidence = VW_CONFIDENCE_MEDIUM;
     /* The rest of the card may be others', and the request none too large for it. */
     if (numbers.total_bytes != given->failure.numbers.total_bytes &&
-        judged.verdict == HR_VERDICT_TOO_LARGE) {
-        judged.confidence = HR_CONFIDENCE_LOW;
-        hr__diagnosis_reason(given->draft,
+        judged.verdict == VW_VERDICT_TOO_LARGE) {
+        judged.confidence = VW_CONFIDENCE_LOW;
+        vw__diagnosis_reason(given->draft,
                              "That holds if the card has no more than these %s. If it has, others "
                              "hold the rest of it, and they are the cause.",
-                             hr__diagnosis_size(given->draft, numbers.total_bytes));
+                             vw__diagnosis_size(given->draft, numbers.total_bytes));
     }
     return judged;
 }
 
-static void conclude_by_numbers(hr__case *given)
+static void conclude_by_numbers(vw__case *given)
 {
-    const hr_memory_numbers *numbers = &given->failure.numbers;
-    hr__diagnosis_draft *draft = given->draft;
-    hr__number_verdict judged = judge_numbers(given);
-    const char *tried = hr__diagnosis_size(given->draft, numbers->tried_bytes);
-    const char *allocated = hr__diagnosis_size(given->draft, numbers->allocated_bytes);
-    hr__doctor_refusal(given, judged.verdict);
+    const vw_memory_numbers *numbers = &given->failure.numbers;
+    vw__diagnosis_draft *draft = given->draft;
+    vw__number_verdict judged = judge_numbers(given);
+    const char *tried = vw__diagnosis_size(given->draft, numbers->tried_bytes);
+    const char *allocated = vw__diagnosis_size(given->draft, numbers->allocated_bytes);
+    vw__doctor_refusal(given, judged.verdict);
     switch (judged.verdict) {
-    case HR_VERDICT_FRAGMENTATION:
-        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+    case VW_VERDICT_FRAGMENTATION:
+        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Fragmentation: %s were refused while %s that PyTorch holds lay "
                                "idle, in pieces too small.",
-                               tried, hr__diagnosis_size(given->draft, judged.idle_bytes));
+                               tried, vw__diagnosis_size(given->draft, judged.idle_bytes));
         break;
-    case HR_VERDICT_CAPPED:
-        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+    case VW_VERDICT_CAPPED:
+        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Capped: %s were refused by a limit of about %s, not by the card, "
                                "which had %s free; %s were alive.",
-                               tried, hr__diagnosis_size(given->draft, numbers->allowed_bytes),
-                               hr__diagnosis_size(given->draft, numbers->free_bytes), allocated);
+                               tried, vw__diagnosis_size(given->draft, numbers->allowed_bytes),
+                               vw__diagnosis_size(given->draft, numbers->free_bytes), allocated);
         break;
-    case HR_VERDICT_TOO_LARGE:
-        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+    case VW_VERDICT_TOO_LARGE:
+        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Too large: one request for %s%s, more than there is altogether.",
                                tried, at_request(given));
         break;
-    case HR_VERDICT_OUTSIDE:
-        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+    case VW_VERDICT_OUTSIDE:
+        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Outside: %s of the card are held by others than PyTorch; %s did "
                                "not fit beside them.",
-                               hr__diagnosis_size(given->draft, judged.outside_bytes), tried);
+                               vw__diagnosis_size(given->draft, judged.outside_bytes), tried);
         break;
-    case HR_VERDICT_REFUSED:
-        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+    case VW_VERDICT_REFUSED:
+        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Refused: %s were asked for, %s were free on the device, and it "
                                "refused all the same.",
-                               tried, hr__diagnosis_size(given->draft, numbers->free_bytes));
+                               tried, vw__diagnosis_size(given->draft, numbers->free_bytes));
         break;
-    case HR_VERDICT_GENUINE:
-        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+    case VW_VERDICT_GENUINE:
+        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Genuine: %s are alive, and there is no room for %s more.",
                                allocated, tried);
         break;
     default:
-        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, HR_CONFIDENCE_LOW,
+        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
                                "Out of memory: %s did not fit, and the recording does not say "
                                "enough to tell why.",
                                tried);
@@ -313,38 +313,38 @@ static void conclude_by_numbers(hr__case *given)
     }
 }
 
-static bool explains_failure(const hr__case *given, uint64_t bytes)
+static bool explains_failure(const vw__case *given, uint64_t bytes)
 {
-    const hr_memory_numbers *numbers = &given->failure.numbers;
+    const vw_memory_numbers *numbers = &given->failure.numbers;
     uint64_t idle =
-        numbers->reserved_bytes != HR_UNKNOWN && numbers->reserved_bytes > numbers->allocated_bytes
+        numbers->reserved_bytes != VW_UNKNOWN && numbers->reserved_bytes > numbers->allocated_bytes
             ? numbers->reserved_bytes - numbers->allocated_bytes
             : 0;
-    return hr__doctor_explains_failure(bytes, idle, numbers->tried_bytes, given->peak_bytes);
+    return vw__doctor_explains_failure(bytes, idle, numbers->tried_bytes, given->peak_bytes);
 }
 
-static bool is_kept_graph_the_cause(const hr__case *given)
+static bool is_kept_graph_the_cause(const vw__case *given)
 {
     return given->kept_graph_bytes != 0 &&
            given->kept_graph_bytes >= given->peak_bytes / KEPT_GRAPH_SHARE &&
            (!given->failure.has_happened || explains_failure(given, given->kept_graph_bytes));
 }
 
-static bool is_leak_the_cause(const hr__case *given)
+static bool is_leak_the_cause(const vw__case *given)
 {
     return given->leaked_bytes != 0 &&
            (!given->failure.has_happened || explains_failure(given, given->leaked_bytes));
 }
 
 /* What the numbers say: at the failure, or where most was alive. */
-static void keep_numbers(hr__case *given)
+static void keep_numbers(vw__case *given)
 {
-    hr_memory_numbers *numbers = &given->draft->numbers;
+    vw_memory_numbers *numbers = &given->draft->numbers;
     *numbers = given->failure.numbers;
     given->draft->error_count = given->failure.is_replayed ? 0 : given->failure.failure_count;
     if (given->failure.has_happened)
         return;
-    uint64_t reserved = hr__timeline_reserved_at(&given->timeline, given->peak_instant);
+    uint64_t reserved = vw__timeline_reserved_at(&given->timeline, given->peak_instant);
     numbers->device = given->trace->device;
     numbers->allocated_bytes = given->peak_bytes;
     if (given->timeline.is_reserved_known && reserved >= given->peak_bytes)
@@ -353,7 +353,7 @@ static void keep_numbers(hr__case *given)
         numbers->total_bytes = given->options->card_bytes;
 }
 
-static void conclude(hr__case *given)
+static void conclude(vw__case *given)
 {
     keep_numbers(given);
     if (is_kept_graph_the_cause(given))
@@ -370,128 +370,128 @@ static void conclude(hr__case *given)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static hr_status examine(hr__case *given)
+static vw_status examine(vw__case *given)
 {
-    HR__TRY(open_case(given));
-    HR__TRY(hr__doctor_kept_graph(given));
-    HR__TRY(hr__doctor_leak(given));
+    VW__TRY(open_case(given));
+    VW__TRY(vw__doctor_kept_graph(given));
+    VW__TRY(vw__doctor_leak(given));
     given->is_explained = is_kept_graph_the_cause(given) || is_leak_the_cause(given);
-    HR__TRY(hr__doctor_stranded(given));
-    HR__TRY(hr__doctor_fragmentation(given));
-    HR__TRY(hr__doctor_held(given));
-    HR__TRY(hr__doctor_peak(given));
+    VW__TRY(vw__doctor_stranded(given));
+    VW__TRY(vw__doctor_fragmentation(given));
+    VW__TRY(vw__doctor_held(given));
+    VW__TRY(vw__doctor_peak(given));
     conclude(given);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A snapshot without history: only what is held at the end. */
-static hr_status examine_segments(const hr__model *model, hr__diagnosis_draft *draft)
+static vw_status examine_segments(const vw__model *model, vw__diagnosis_draft *draft)
 {
     uint64_t reserved = 0, allocated = 0;
     for (size_t i = 0; i < model->segment_count; i++)
-        if (model->segments[i].device != HR__HOST_DEVICE) {
+        if (model->segments[i].device != VW__HOST_DEVICE) {
             reserved += model->segments[i].total_bytes;
             allocated += model->segments[i].allocated_bytes;
         }
-    char held[HR__SIZE_TEXT_BYTES], live[HR__SIZE_TEXT_BYTES];
-    hr__format_size(reserved, held);
-    hr__format_size(allocated, live);
+    char held[VW__SIZE_TEXT_BYTES], live[VW__SIZE_TEXT_BYTES];
+    vw__format_size(reserved, held);
+    vw__format_size(allocated, live);
     draft->numbers.reserved_bytes = reserved;
     draft->numbers.allocated_bytes = allocated;
-    hr__diagnosis_reason(draft, "The file has segments but no history of what happened: it shows "
+    vw__diagnosis_reason(draft, "The file has segments but no history of what happened: it shows "
                                 "one instant, and neither a failure nor growth.");
-    hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, HR_CONFIDENCE_LOW,
+    vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
                            "Unknown: %s are alive in %s reserved at that instant; without a "
                            "history nothing more can be told.",
                            live, held);
-    hr__finding_draft *finding =
-        hr__diagnosis_add(draft, "unknown", HR_UNKNOWN, "A recording with its history would tell.");
-    hr__finding_remedy(finding, "record from the beginning of the program", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "about a microsecond an allocation",
-                       "headroom run --record run.pickle -- python train.py");
-    hr__finding_remedy(finding, "then ask again", HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
-                       "headroom doctor run.pickle");
-    return HR_OK;
+    vw__finding_draft *finding =
+        vw__diagnosis_add(draft, "unknown", VW_UNKNOWN, "A recording with its history would tell.");
+    vw__finding_remedy(finding, "record from the beginning of the program", VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "about a microsecond an allocation",
+                       "vramwise run --record run.pickle -- python train.py");
+    vw__finding_remedy(finding, "then ask again", VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
+                       "vramwise doctor run.pickle");
+    return VW_OK;
 }
 
-static hr_status examine_trace(const hr_recording *recording, const hr__model *model,
-                               const hr__model_trace *trace, const hr_doctor_options *options,
-                               hr__diagnosis_draft *draft)
+static vw_status examine_trace(const vw_recording *recording, const vw__model *model,
+                               const vw__model_trace *trace, const vw_doctor_options *options,
+                               vw__diagnosis_draft *draft)
 {
-    hr_recording as_judged = *recording;
-    as_judged.model = (hr__model *)(uintptr_t)model; /* read only, as the recording is */
-    hr__case *given = hr__host_alloc_zeroed(1, sizeof *given);
+    vw_recording as_judged = *recording;
+    as_judged.model = (vw__model *)(uintptr_t)model; /* read only, as the recording is */
+    vw__case *given = vw__host_alloc_zeroed(1, sizeof *given);
     if (given == NULL)
-        return hr__fail_host_memory(sizeof *given, "a diagnosis");
+        return vw__fail_host_memory(sizeof *given, "a diagnosis");
     given->recording = &as_judged;
     given->options = options;
     given->draft = draft;
     given->model = model;
     given->trace = trace;
-    hr_status status = examine(given);
+    vw_status status = examine(given);
     close_case(given);
-    hr__host_free(given);
+    vw__host_free(given);
     return status;
 }
 
-static hr_status examine_device(const hr_recording *recording, const hr__model_trace *trace,
-                                const hr_doctor_options *options, hr__diagnosis_draft *draft)
+static vw_status examine_device(const vw_recording *recording, const vw__model_trace *trace,
+                                const vw_doctor_options *options, vw__diagnosis_draft *draft)
 {
-    const hr__model *model = recording->model;
+    const vw__model *model = recording->model;
     bool is_whole = false, fits = true;
-    hr_status followed = hr__trace_begins_at_nothing(model, trace, &is_whole);
-    if (followed == HR_OK && is_whole)
-        followed = hr__layout_of_end_fits(model, trace, &fits);
-    if (followed == HR_ERR_UNSUPPORTED) /* more segments than can be followed */
+    vw_status followed = vw__trace_begins_at_nothing(model, trace, &is_whole);
+    if (followed == VW_OK && is_whole)
+        followed = vw__layout_of_end_fits(model, trace, &fits);
+    if (followed == VW_ERR_UNSUPPORTED) /* more segments than can be followed */
         fits = true;
-    else if (followed != HR_OK)
+    else if (followed != VW_OK)
         return followed;
     if (fits)
         return examine_trace(recording, model, trace, options, draft);
 
-    hr__model_view view;
-    HR__TRY(hr__model_view_make(model, trace, trace->event_count, &view));
-    hr__diagnosis_reason(draft, "The segments in the file are not those that its trace ends with "
+    vw__model_view view;
+    VW__TRY(vw__model_view_make(model, trace, trace->event_count, &view));
+    vw__diagnosis_reason(draft, "The segments in the file are not those that its trace ends with "
                                 "(it was cut); the trace is followed from its beginning.");
-    hr_status status = examine_trace(recording, &view.model, &view.trace, options, draft);
-    hr__model_view_deinit(&view);
+    vw_status status = examine_trace(recording, &view.model, &view.trace, options, draft);
+    vw__model_view_deinit(&view);
     return status;
 }
 
 /* A model that is spread over several GPUs may be healthy on one and leak on another. The first of
  * the others that is not healthy takes the place of the one that was looked at. */
-static hr_status look_at_the_others(const hr_recording *recording, const hr__model_trace *judged,
-                                    const hr_doctor_options *options, hr__diagnosis_draft *draft)
+static vw_status look_at_the_others(const vw_recording *recording, const vw__model_trace *judged,
+                                    const vw_doctor_options *options, vw__diagnosis_draft *draft)
 {
-    const hr__model *model = recording->model;
+    const vw__model *model = recording->model;
     for (size_t i = 0; i < model->trace_count; i++) {
-        const hr__model_trace *trace = &model->traces[i];
-        if (trace == judged || trace->device == HR__HOST_DEVICE || trace->event_count == 0)
+        const vw__model_trace *trace = &model->traces[i];
+        if (trace == judged || trace->device == VW__HOST_DEVICE || trace->event_count == 0)
             continue;
-        hr__diagnosis_draft other;
-        hr__diagnosis_init(&other, draft->source);
-        hr_status status = examine_device(recording, trace, options, &other);
-        if (status == HR_OK && other.verdict != HR_VERDICT_HEALTHY) {
-            hr__diagnosis_reason(&other,
+        vw__diagnosis_draft other;
+        vw__diagnosis_init(&other, draft->source);
+        vw_status status = examine_device(recording, trace, options, &other);
+        if (status == VW_OK && other.verdict != VW_VERDICT_HEALTHY) {
+            vw__diagnosis_reason(&other,
                                  "This is device %d; device %d, which is busier, is healthy.",
                                  (int)trace->device, (int)judged->device);
-            hr__diagnosis_replace(draft, &other);
-            return HR_OK;
+            vw__diagnosis_replace(draft, &other);
+            return VW_OK;
         }
-        hr__diagnosis_deinit(&other);
-        HR__TRY(status);
+        vw__diagnosis_deinit(&other);
+        VW__TRY(status);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__doctor_recording(const hr_recording *recording, const hr_doctor_options *options,
-                               hr__diagnosis_draft *draft)
+vw_status vw__doctor_recording(const vw_recording *recording, const vw_doctor_options *options,
+                               vw__diagnosis_draft *draft)
 {
-    const hr__model_trace *trace = choose_trace(recording->model);
+    const vw__model_trace *trace = choose_trace(recording->model);
     if (trace == NULL)
         return examine_segments(recording->model, draft);
-    HR__TRY(examine_device(recording, trace, options, draft));
-    return draft->verdict == HR_VERDICT_HEALTHY
+    VW__TRY(examine_device(recording, trace, options, draft));
+    return draft->verdict == VW_VERDICT_HEALTHY
                ? look_at_the_others(recording, trace, options, draft)
-               : HR_OK;
+               : VW_OK;
 }

@@ -6,75 +6,75 @@
  * simply needs more is the peak's finding.) */
 #include "doctor/doctor.h"
 
-static void add_request_line(hr__case *given, hr__finding_draft *finding)
+static void add_request_line(vw__case *given, vw__finding_draft *finding)
 {
     if (given->failure.event < given->trace->event_count)
-        hr__finding_where(
+        vw__finding_where(
             finding, "%s",
-            hr__doctor_place(given, given->trace->events[given->failure.event].context));
+            vw__doctor_place(given, given->trace->events[given->failure.event].context));
 }
 
-static void add_capped(hr__case *given)
+static void add_capped(vw__case *given)
 {
-    const hr__failure *failure = &given->failure;
-    const hr_memory_numbers *numbers = &failure->numbers;
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "capped", numbers->free_bytes,
+    const vw__failure *failure = &given->failure;
+    const vw_memory_numbers *numbers = &failure->numbers;
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "capped", numbers->free_bytes,
                           "A limit was set, while the device had %s free.",
-                          hr__diagnosis_size(given->draft, numbers->free_bytes));
+                          vw__diagnosis_size(given->draft, numbers->free_bytes));
     add_request_line(given, finding);
     if (failure->limit_most_bytes != 0)
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "It lies between %s, the most that was granted, and %s, the least "
                              "that was refused.",
-                             hr__diagnosis_size(given->draft, failure->limit_least_bytes),
-                             hr__diagnosis_size(given->draft, failure->limit_most_bytes));
-    hr__finding_remedy(finding, "raise the limit, or do not set one",
-                       hr__saves(numbers->free_bytes), HR_BASIS_MEASURED,
+                             vw__diagnosis_size(given->draft, failure->limit_least_bytes),
+                             vw__diagnosis_size(given->draft, failure->limit_most_bytes));
+    vw__finding_remedy(finding, "raise the limit, or do not set one",
+                       vw__saves(numbers->free_bytes), VW_BASIS_MEASURED,
                        "none, if nobody else needs that memory",
                        "torch.cuda.set_per_process_memory_fraction(0.95)\n"
                        "# or per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF");
 }
 
-static void add_too_large(hr__case *given)
+static void add_too_large(vw__case *given)
 {
     uint64_t tried = given->failure.numbers.tried_bytes;
-    hr__finding_draft *finding = hr__diagnosis_add(
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "too-large", tried,
         "One request asks for %s: as %llu million numbers of 4 bytes.",
-        hr__diagnosis_size(given->draft, tried), (unsigned long long)(tried / 4 / 1000000));
+        vw__diagnosis_size(given->draft, tried), (unsigned long long)(tried / 4 / 1000000));
     add_request_line(given, finding);
-    hr__finding_remedy(finding, "look at the shape that is asked for: is it the one you meant?",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+    vw__finding_remedy(finding, "look at the shape that is asked for: is it the one you meant?",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "print(x.shape, y.shape)     # before that line; a broadcast of (n, 1) and\n"
                        "                            # (1, n) makes n * n numbers");
-    hr__finding_remedy(finding, "compute it in chunks", (hr__savings){tried / 2, tried},
-                       HR_BASIS_COMPUTED, "a loop; some time",
+    vw__finding_remedy(finding, "compute it in chunks", (vw__savings){tried / 2, tried},
+                       VW_BASIS_COMPUTED, "a loop; some time",
                        "out = torch.cat([work(part) for part in x.chunk(16)])");
 }
 
-static void add_refused(hr__case *given)
+static void add_refused(vw__case *given)
 {
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "refused", given->failure.numbers.tried_bytes,
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "refused", given->failure.numbers.tried_bytes,
                           "The device had %s free and refused %s.",
-                          hr__diagnosis_size(given->draft, given->failure.numbers.free_bytes),
-                          hr__diagnosis_size(given->draft, given->failure.numbers.tried_bytes));
+                          vw__diagnosis_size(given->draft, given->failure.numbers.free_bytes),
+                          vw__diagnosis_size(given->draft, given->failure.numbers.tried_bytes));
     add_request_line(given, finding);
-    hr__finding_evidence(finding, "No limit explains it: more was granted at another time.");
-    hr__finding_remedy(finding,
+    vw__finding_evidence(finding, "No limit explains it: more was granted at another time.");
+    vw__finding_remedy(finding,
                        "see what the machine refuses: host memory, commit or address limits",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "ulimit -v; free -g; cat /proc/sys/vm/overcommit_memory\n"
                        "nvidia-smi                  # MIG slices, other processes");
 }
 
-void hr__doctor_refusal(hr__case *given, hr_verdict verdict)
+void vw__doctor_refusal(vw__case *given, vw_verdict verdict)
 {
-    if (verdict == HR_VERDICT_CAPPED)
+    if (verdict == VW_VERDICT_CAPPED)
         add_capped(given);
-    else if (verdict == HR_VERDICT_TOO_LARGE)
+    else if (verdict == VW_VERDICT_TOO_LARGE)
         add_too_large(given);
-    else if (verdict == HR_VERDICT_REFUSED)
+    else if (verdict == VW_VERDICT_REFUSED)
         add_refused(given);
 }

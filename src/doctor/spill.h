@@ -1,31 +1,31 @@
 /* spill.h - memory that goes to the host's, as a remedy: replayed. See spill.c. */
-#ifndef HR_DOCTOR_SPILL_H
-#define HR_DOCTOR_SPILL_H
+#ifndef VW_DOCTOR_SPILL_H
+#define VW_DOCTOR_SPILL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "doctor/diagnosis.h"
 #include "doctor/doctor.h"
 
 /* What a run on the card that it failed on came to, with memory of the host's. */
-typedef struct hr__spill_trial {
+typedef struct vw__spill_trial {
     bool is_enough;         /* nothing fails any more */
     uint64_t spill_bytes;   /* the budget that it was tried with: as much as it takes */
     uint64_t spilled_bytes; /* of live memory, at most */
     uint64_t step_cost_ns;  /* to read and write them once, and to move them if is_with_moves */
     bool is_with_moves;
     uint64_t move_ns; /* to move them, all times together; 0 if is_with_moves */
-    uint64_t step_ns; /* that a step takes, by the recorded times; HR_UNKNOWN */
-} hr__spill_trial;
+    uint64_t step_ns; /* that a step takes, by the recorded times; VW_UNKNOWN */
+} vw__spill_trial;
 
-/* HR_ERR_HOST_MEMORY; what cannot be replayed is not enough. */
-HR_MUST_CHECK hr_status hr__doctor_try_spill(const hr__case *given, hr__spill_trial *out);
+/* VW_ERR_HOST_MEMORY; what cannot be replayed is not enough. */
+VW_MUST_CHECK vw_status vw__doctor_try_spill(const vw__case *given, vw__spill_trial *out);
 
 /* The words of the remedy, which are the draft's. */
-const char *hr__spill_action(hr__diagnosis_draft *draft, uint64_t spilled_bytes);
-const char *hr__spill_cost(hr__diagnosis_draft *draft, const hr__spill_trial *trial);
-const char *hr__spill_how(hr__diagnosis_draft *draft, uint64_t budget_bytes);
+const char *vw__spill_action(vw__diagnosis_draft *draft, uint64_t spilled_bytes);
+const char *vw__spill_cost(vw__diagnosis_draft *draft, const vw__spill_trial *trial);
+const char *vw__spill_how(vw__diagnosis_draft *draft, uint64_t budget_bytes);
 
-#endif /* HR_DOCTOR_SPILL_H */
+#endif /* VW_DOCTOR_SPILL_H */

@@ -27,18 +27,18 @@
 #define GIB 1073741824.0
 
 typedef struct steps_case {
-    const hr__step_log *log;
-    const hr_doctor_options *options; /* or NULL */
-    hr__diagnosis_draft *draft;
+    const vw__step_log *log;
+    const vw_doctor_options *options; /* or NULL */
+    vw__diagnosis_draft *draft;
     size_t first, end; /* points of the run that is judged */
     size_t run_count;  /* in the log */
     size_t rank_count; /* or devices, this one included */
     double most_free;  /* is_free: of all points */
-    hr__trend trend;
-    hr__trend reserved; /* TOO_SHORT where it is not logged */
+    vw__trend trend;
+    vw__trend reserved; /* TOO_SHORT where it is not logged */
     uint64_t peak_bytes, last_bytes;
-    uint64_t last_reserved_bytes; /* HR_UNKNOWN */
-    hr__growth *growth;           /* to be filled; or NULL */
+    uint64_t last_reserved_bytes; /* VW_UNKNOWN */
+    vw__growth *growth;           /* to be filled; or NULL */
 } steps_case;
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -56,20 +56,20 @@ static bool is_percent(const steps_case *judged)
 
 static const char *size_of(steps_case *judged, double bytes)
 {
-    char text[HR__SIZE_TEXT_BYTES];
+    char text[VW__SIZE_TEXT_BYTES];
     if (is_percent(judged))
-        return hr__diagnosis_text(judged->draft, "%.*f %%",
-                                  bytes < HR__STEP_SHARE_OF_ALL / 100 ? 3 : 1,
-                                  100 * bytes / HR__STEP_SHARE_OF_ALL);
-    return hr__diagnosis_text(judged->draft, "%s", hr__format_size(whole_bytes(bytes), text));
+        return vw__diagnosis_text(judged->draft, "%.*f %%",
+                                  bytes < VW__STEP_SHARE_OF_ALL / 100 ? 3 : 1,
+                                  100 * bytes / VW__STEP_SHARE_OF_ALL);
+    return vw__diagnosis_text(judged->draft, "%s", vw__format_size(whole_bytes(bytes), text));
 }
 
 /* A count that may be a fraction: "0.4", "12", "48000". Beyond a million millions: "1e+13". */
 static const char *count_of(steps_case *judged, double count)
 {
     if (count >= 1e12)
-        return hr__diagnosis_text(judged->draft, "%.0e", count);
-    return hr__diagnosis_text(judged->draft, "%.*f", count < 10 && count != (double)(int)count,
+        return vw__diagnosis_text(judged->draft, "%.0e", count);
+    return vw__diagnosis_text(judged->draft, "%.*f", count < 10 && count != (double)(int)count,
                               count);
 }
 
@@ -98,7 +98,7 @@ static const char *memory_name(steps_case *judged)
 {
     if (judged->log->memory_name[0] == '\0')
         return "the memory";
-    return hr__diagnosis_text(judged->draft, "\"%s\"", judged->log->memory_name);
+    return vw__diagnosis_text(judged->draft, "\"%s\"", judged->log->memory_name);
 }
 
 static const char *per_step(const steps_case *judged)
@@ -119,7 +119,7 @@ static double end_level(const steps_case *judged)
     if (judged->log->is_host)
         return 0;
     if (is_percent(judged))
-        return HR__STEP_SHARE_OF_ALL;
+        return VW__STEP_SHARE_OF_ALL;
     return judged->log->is_free ? judged->most_free : (double)card_bytes(judged);
 }
 
@@ -132,70 +132,70 @@ static double steps_left(const steps_case *judged)
 
 static const char *end_of_the_run(steps_case *judged)
 {
-    const hr__trend *trend = &judged->trend;
+    const vw__trend *trend = &judged->trend;
     if (end_level(judged) <= 0)
-        return hr__diagnosis_text(judged->draft, "each GiB that is free lasts %s %ss",
+        return vw__diagnosis_text(judged->draft, "each GiB that is free lasts %s %ss",
                                   count_of(judged, GIB / trend->bytes_per_step), per_step(judged));
     const char *card =
         is_percent(judged) || judged->log->is_free
             ? "the card"
-            : hr__diagnosis_text(judged->draft, "a card of %s", size_of(judged, end_level(judged)));
+            : vw__diagnosis_text(judged->draft, "a card of %s", size_of(judged, end_level(judged)));
     if (steps_left(judged) <= 0)
-        return hr__diagnosis_text(judged->draft, "%s is full already", card);
+        return vw__diagnosis_text(judged->draft, "%s is full already", card);
     if (trend->has_restarts || judged->log->step_name[0] == 'l')
-        return hr__diagnosis_text(judged->draft, "%s is full after about %s %ss more", card,
+        return vw__diagnosis_text(judged->draft, "%s is full after about %s %ss more", card,
                                   count_of(judged, steps_left(judged)), per_step(judged));
-    return hr__diagnosis_text(judged->draft, "%s is full at about %s %s", card, per_step(judged),
+    return vw__diagnosis_text(judged->draft, "%s is full at about %s %s", card, per_step(judged),
                               count_of(judged, trend->last_step + steps_left(judged)));
 }
 
 /* ---- the leak -------------------------------------------------------------------------------- */
 
-static void add_leak_remedies(hr__finding_draft *finding)
+static void add_leak_remedies(vw__finding_draft *finding)
 {
-    hr__finding_remedy(
+    vw__finding_remedy(
         finding, "keep numbers of the loss and the metrics, not tensors with their graph",
-        HR__SAVES_UNKNOWN, HR_BASIS_RULE, "a line; .item() waits for the GPU, so not every step",
+        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a line; .item() waits for the GPU, so not every step",
         "running_loss += loss.item()          # not: running_loss += loss\n"
         "history.append(loss.detach().cpu())  # not: history.append(loss)");
-    hr__finding_remedy(finding,
+    vw__finding_remedy(finding,
                        "look for lists, dicts and attributes that get a tensor per step: outputs, "
                        "features, replay buffers, logs",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "a line each; copying to the host costs time",
                        "outputs.append(out.detach().cpu())\n"
                        "outputs.clear()  # once they are used");
-    hr__finding_remedy(finding, "run evaluation and logging without a graph", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "none",
+    vw__finding_remedy(finding, "run evaluation and logging without a graph", VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "none",
                        "with torch.inference_mode():\n"
                        "    evaluate(model)");
-    hr__finding_remedy(finding, "remove hooks that keep what they see, or are registered each step",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "a line",
+    vw__finding_remedy(finding, "remove hooks that keep what they see, or are registered each step",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a line",
                        "handle = module.register_forward_hook(hook)\n"
                        "...\n"
                        "handle.remove()");
-    hr__finding_remedy(
+    vw__finding_remedy(
         finding, "find the line: record a few dozen steps and give the recording to the doctor",
-        HR__SAVES_UNKNOWN, HR_BASIS_RULE, "one short run, a few percent slower",
-        "headroom run --record run.pickle -- python train.py\n"
-        "headroom doctor run.pickle");
+        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "one short run, a few percent slower",
+        "vramwise run --record run.pickle -- python train.py\n"
+        "vramwise doctor run.pickle");
 }
 
-static void add_host_remedies(hr__finding_draft *finding)
+static void add_host_remedies(vw__finding_draft *finding)
 {
-    hr__finding_remedy(finding,
+    vw__finding_remedy(finding,
                        "look for what is kept on the host per step: outputs and losses in lists, "
                        "logs, caches of the dataset",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "a line each",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a line each",
                        "history.append(loss.item())  # not: history.append(loss)\n"
                        "outputs.clear()  # once they are used");
-    hr__finding_remedy(finding,
+    vw__finding_remedy(finding,
                        "keep samples in arrays, not in lists of Python objects: workers copy every "
                        "page of those that they look at",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "some lines of the dataset",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "some lines of the dataset",
                        "self.samples = numpy.array(samples)  # not: list(samples)");
-    hr__finding_remedy(finding, "find the line: compare what Python holds some steps apart",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "one short run, slower",
+    vw__finding_remedy(finding, "find the line: compare what Python holds some steps apart",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "one short run, slower",
                        "import tracemalloc; tracemalloc.start()\n"
                        "...  # some steps\n"
                        "print(tracemalloc.take_snapshot().statistics(\"lineno\")[:10])");
@@ -203,30 +203,30 @@ static void add_host_remedies(hr__finding_draft *finding)
 
 static const char *capital(steps_case *judged, const char *words)
 {
-    return hr__diagnosis_text(judged->draft, "%c%s", words[0] - 'a' + 'A', words + 1);
+    return vw__diagnosis_text(judged->draft, "%c%s", words[0] - 'a' + 'A', words + 1);
 }
 
 static void add_leak(steps_case *judged)
 {
-    const hr__trend *trend = &judged->trend;
+    const vw__trend *trend = &judged->trend;
     const char *pace = size_of(judged, trend->bytes_per_step);
-    hr__finding_draft *finding = hr__diagnosis_add(
-        judged->draft, "leak", is_percent(judged) ? HR_UNKNOWN : whole_bytes(trend->grown_bytes),
+    vw__finding_draft *finding = vw__diagnosis_add(
+        judged->draft, "leak", is_percent(judged) ? VW_UNKNOWN : whole_bytes(trend->grown_bytes),
         "%s by %s per %s and does not stop; %s.", capital(judged, growth_of(judged)), pace,
         per_step(judged), end_of_the_run(judged));
-    hr__finding_evidence(
+    vw__finding_evidence(
         finding, "From %s %s to %s, %s went from %s to %s: %s.", per_step(judged),
         count_of(judged, trend->from_step), count_of(judged, trend->to_step), memory_name(judged),
         level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes),
-        hr__diagnosis_text(judged->draft, "%s %s", size_of(judged, trend->grown_bytes),
+        vw__diagnosis_text(judged->draft, "%s %s", size_of(judged, trend->grown_bytes),
                            judged->log->is_free ? "less" : "more"));
-    hr__finding_evidence(finding, "In the last third of the log %s by %s per %s.",
+    vw__finding_evidence(finding, "In the last third of the log %s by %s per %s.",
                          growth_of(judged), size_of(judged, trend->last_bytes_per_step),
                          per_step(judged));
-    hr__finding_evidence(finding, "About that line the figures scatter by %s.",
+    vw__finding_evidence(finding, "About that line the figures scatter by %s.",
                          size_of(judged, trend->noise_bytes));
     if (judged->log->is_peak)
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "The figure never falls, as a peak that is kept would not; but it "
                              "rises again and again, and the peaks of a load that varies do so "
                              "ever more rarely.");
@@ -241,40 +241,40 @@ static const char *which_of_several(steps_case *judged)
 {
     const char *run = "", *rank = "";
     if (judged->run_count > 1)
-        run = hr__diagnosis_text(judged->draft, " in the last of %zu runs", judged->run_count);
+        run = vw__diagnosis_text(judged->draft, " in the last of %zu runs", judged->run_count);
     if (judged->rank_count > 1)
-        rank = hr__diagnosis_text(judged->draft, " on rank %d, of %zu ranks", judged->log->rank,
+        rank = vw__diagnosis_text(judged->draft, " on rank %d, of %zu ranks", judged->log->rank,
                                   judged->rank_count);
-    return hr__diagnosis_text(judged->draft, "%s%s", run, rank);
+    return vw__diagnosis_text(judged->draft, "%s%s", run, rank);
 }
 
 static void conclude_leak(steps_case *judged)
 {
-    const hr__trend *trend = &judged->trend;
-    const char *clause = hr__diagnosis_text(
+    const vw__trend *trend = &judged->trend;
+    const char *clause = vw__diagnosis_text(
         judged->draft, "A leak%s: %s by %s per %s up to %s, from %s to %s",
         which_of_several(judged), growth_of(judged), size_of(judged, trend->bytes_per_step),
         per_step(judged), judged->draft->is_running ? "now" : "the end of the log",
         level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes));
     if (judged->growth != NULL)
-        *judged->growth = (hr__growth){
+        *judged->growth = (vw__growth){
             .is_leak = true,
             .is_host = judged->log->is_host,
-            .grown_bytes = is_percent(judged) ? HR_UNKNOWN : whole_bytes(trend->grown_bytes),
+            .grown_bytes = is_percent(judged) ? VW_UNKNOWN : whole_bytes(trend->grown_bytes),
             .clause = clause,
         };
     add_leak(judged);
-    hr__diagnosis_reason(
+    vw__diagnosis_reason(
         judged->draft,
         "Over the later two thirds %s by %s per %s, %s times the "
         "uncertainty of that figure, which comes from the scatter.",
         growth_of(judged), size_of(judged, trend->bytes_per_step), per_step(judged),
         trend->strength < 1000 ? count_of(judged, trend->strength) : "more than 1000");
-    hr__diagnosis_reason(judged->draft,
+    vw__diagnosis_reason(judged->draft,
                          "The last third grows at no less than half the pace of the third before "
                          "it, no single jump makes up the growth, and the end is the highest: "
                          "not a cache that fills, not a change of level, not a load that varies.");
-    hr__diagnosis_conclude(judged->draft, HR_VERDICT_LEAK, trend->confidence, "%s; %s.", clause,
+    vw__diagnosis_conclude(judged->draft, VW_VERDICT_LEAK, trend->confidence, "%s; %s.", clause,
                            end_of_the_run(judged));
 }
 
@@ -282,70 +282,70 @@ static void conclude_leak(steps_case *judged)
 
 static const char *what_was_seen(steps_case *judged)
 {
-    const hr__trend *trend = &judged->trend;
+    const vw__trend *trend = &judged->trend;
     const char *level = level_of(judged, trend->to_bytes), *subject = subject_of(judged);
     switch (trend->kind) {
-    case HR__TREND_FLAT:
-        return hr__diagnosis_text(judged->draft, "%s stays at %s", subject, level);
-    case HR__TREND_SETTLED:
-        return hr__diagnosis_text(
+    case VW__TREND_FLAT:
+        return vw__diagnosis_text(judged->draft, "%s stays at %s", subject, level);
+    case VW__TREND_SETTLED:
+        return vw__diagnosis_text(
             judged->draft, "%s at first, and from about %s %s on stays near %s", growth_of(judged),
             per_step(judged), count_of(judged, trend->settled_step), level);
-    case HR__TREND_SLOWING:
-        return hr__diagnosis_text(judged->draft,
+    case VW__TREND_SLOWING:
+        return vw__diagnosis_text(judged->draft,
                                   "%s still %s, by %s per %s, but ever more slowly, as a "
                                   "cache does that fills",
                                   subject, judged->log->is_free ? "falls" : "grows",
                                   size_of(judged, trend->last_bytes_per_step), per_step(judged));
-    case HR__TREND_FALLS:
-        return hr__diagnosis_text(judged->draft, "%s %s, from %s to %s", subject,
+    case VW__TREND_FALLS:
+        return vw__diagnosis_text(judged->draft, "%s %s, from %s to %s", subject,
                                   judged->log->is_free ? "grows" : "falls",
                                   level_of(judged, trend->from_bytes), level);
-    case HR__TREND_GROWS:
-        return hr__diagnosis_text(judged->draft, "%s by %s per %s", growth_of(judged),
+    case VW__TREND_GROWS:
+        return vw__diagnosis_text(judged->draft, "%s by %s per %s", growth_of(judged),
                                   size_of(judged, trend->bytes_per_step), per_step(judged));
-    case HR__TREND_TOO_SHORT:
-        return hr__diagnosis_text(judged->draft, "%s is at %s", subject, level);
-    case HR__TREND_VARIES:
+    case VW__TREND_TOO_SHORT:
+        return vw__diagnosis_text(judged->draft, "%s is at %s", subject, level);
+    case VW__TREND_VARIES:
         break;
     }
-    return hr__diagnosis_text(judged->draft, "%s goes up and down by about %s around %s", subject,
+    return vw__diagnosis_text(judged->draft, "%s goes up and down by about %s around %s", subject,
                               size_of(judged, trend->noise_bytes), level);
 }
 
 static void conclude_healthy(steps_case *judged)
 {
-    const hr__trend *trend = &judged->trend;
-    hr__diagnosis_reason(judged->draft,
+    const vw__trend *trend = &judged->trend;
+    vw__diagnosis_reason(judged->draft,
                          "It does not grow from step to step up to the end: a leak grows in the "
                          "last third of the log as in the one before, in more than one jump, and "
                          "by more than the figures scatter (%s).",
                          size_of(judged, trend->noise_bytes));
     if (trend->may_grow)
-        hr__diagnosis_reason(judged->draft,
+        vw__diagnosis_reason(judged->draft,
                              "Growth of up to %s per %s could be hidden in the scatter: a longer "
                              "log would tell.",
                              size_of(judged, trend->bytes_per_step), per_step(judged));
-    hr__diagnosis_conclude(judged->draft, HR_VERDICT_HEALTHY, trend->confidence, "No leak: %s.",
+    vw__diagnosis_conclude(judged->draft, VW_VERDICT_HEALTHY, trend->confidence, "No leak: %s.",
                            what_was_seen(judged));
 }
 
 static void conclude_too_short(steps_case *judged)
 {
-    hr__diagnosis_reason(judged->draft,
+    vw__diagnosis_reason(judged->draft,
                          "A first step is warm-up, and of the rest two thirds must agree: %d "
                          "steps are the fewest, %d make it certain.",
-                         HR__TREND_FEWEST_POINTS, HR__TREND_ENOUGH_POINTS);
-    hr__diagnosis_conclude(judged->draft, HR_VERDICT_UNKNOWN, HR_CONFIDENCE_LOW,
+                         VW__TREND_FEWEST_POINTS, VW__TREND_ENOUGH_POINTS);
+    vw__diagnosis_conclude(judged->draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
                            "A step log, too few steps to tell: %zu, where %d or more would do.",
-                           judged->trend.point_count, HR__TREND_ENOUGH_POINTS);
+                           judged->trend.point_count, VW__TREND_ENOUGH_POINTS);
 }
 
 /* ---- reserved bytes -------------------------------------------------------------------------- */
 
-bool hr__doctor_is_much_idle(uint64_t reserved_bytes, uint64_t allocated_bytes, bool is_peak)
+bool vw__doctor_is_much_idle(uint64_t reserved_bytes, uint64_t allocated_bytes, bool is_peak)
 {
-    return reserved_bytes != HR_UNKNOWN && allocated_bytes < reserved_bytes &&
+    return reserved_bytes != VW_UNKNOWN && allocated_bytes < reserved_bytes &&
            reserved_bytes - allocated_bytes >= reserved_bytes / (is_peak ? 4 : 2);
 }
 
@@ -353,25 +353,25 @@ static void look_at_reserved(steps_case *judged)
 {
     uint64_t reserved = judged->last_reserved_bytes, allocated = judged->last_bytes;
     bool is_peak = judged->log->is_peak;
-    if (!hr__doctor_is_much_idle(reserved, allocated, is_peak))
+    if (!vw__doctor_is_much_idle(reserved, allocated, is_peak))
         return;
     uint64_t idle = reserved - allocated;
-    hr__finding_draft *finding = hr__diagnosis_add(
+    vw__finding_draft *finding = vw__diagnosis_add(
         judged->draft, "fragmentation", idle, "%s are reserved, and %s of them idle %s.",
         size_of(judged, (double)reserved), size_of(judged, (double)idle),
         is_peak ? "even at the peak" : "between steps");
-    hr__finding_evidence(finding, "At the end of the log %s are allocated%s and %s reserved.",
+    vw__finding_evidence(finding, "At the end of the log %s are allocated%s and %s reserved.",
                          size_of(judged, (double)allocated), is_peak ? " at most" : "",
                          size_of(judged, (double)reserved));
     if (!is_peak)
-        hr__finding_evidence(finding, "The peak within a step may need them: log "
+        vw__finding_evidence(finding, "The peak within a step may need them: log "
                                       "torch.cuda.max_memory_allocated() to see.");
-    if (judged->reserved.kind == HR__TREND_GROWS && judged->trend.kind != HR__TREND_GROWS)
-        hr__finding_evidence(finding,
+    if (judged->reserved.kind == VW__TREND_GROWS && judged->trend.kind != VW__TREND_GROWS)
+        vw__finding_evidence(finding,
                              "What is reserved grows by %s per %s while what is allocated does "
                              "not: memory is being broken into pieces.",
                              size_of(judged, judged->reserved.bytes_per_step), per_step(judged));
-    hr__finding_remedy(finding, "set expandable_segments:True", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(finding, "set expandable_segments:True", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "none to speak of",
                        "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
 }
@@ -385,7 +385,7 @@ static double used_at(const steps_case *judged, size_t at)
     if (judged->log->is_free)
         return judged->most_free - value;
     if (judged->log->is_share && !is_percent(judged))
-        return value / HR__STEP_SHARE_OF_ALL * (double)card_bytes(judged);
+        return value / VW__STEP_SHARE_OF_ALL * (double)card_bytes(judged);
     return value;
 }
 
@@ -405,10 +405,10 @@ static double level_near(const steps_case *judged, size_t at, size_t end)
  * down? An epoch begins its steps again, too, but keeps its memory. */
 static bool is_new_run(const steps_case *judged, size_t begin, size_t at, double wander)
 {
-    const hr__step_point *points = judged->log->points;
+    const vw__step_point *points = judged->log->points;
     double first = points[begin].step, last = points[at - 1].step;
     if (!(points[at].step < last) || points[at].step > first + (last - first) / 10 ||
-        at - begin < HR__TREND_FEWEST_POINTS)
+        at - begin < VW__TREND_FEWEST_POINTS)
         return false;
     double usual = wander / (double)(at - begin - 1);
     double from = level_near(judged, begin, at), to = level_near(judged, at - 3, at);
@@ -433,7 +433,7 @@ static void find_run(steps_case *judged)
         wander = 0;
         judged->run_count++;
     }
-    bool has_hardly_begun = begin != 0 && count - begin < HR__TREND_FEWEST_POINTS;
+    bool has_hardly_begun = begin != 0 && count - begin < VW__TREND_FEWEST_POINTS;
     judged->first = has_hardly_begun ? before : begin;
     judged->end = has_hardly_begun ? begin : count;
 }
@@ -441,20 +441,20 @@ static void find_run(steps_case *judged)
 /* ---- the case -------------------------------------------------------------------------------- */
 
 /* The trend of one column; that of reserved bytes only where every point has it. */
-static hr_status find_trend(const steps_case *judged, bool is_reserved, hr__trend *out)
+static vw_status find_trend(const steps_case *judged, bool is_reserved, vw__trend *out)
 {
-    const hr__step_log *log = judged->log;
+    const vw__step_log *log = judged->log;
     size_t most = judged->end - judged->first, count = 0;
-    double *steps = hr__host_alloc_zeroed(most, sizeof *steps);
-    double *bytes = hr__host_alloc_zeroed(most, sizeof *bytes);
-    hr_status status = HR_OK;
+    double *steps = vw__host_alloc_zeroed(most, sizeof *steps);
+    double *bytes = vw__host_alloc_zeroed(most, sizeof *bytes);
+    vw_status status = VW_OK;
     if (steps == NULL || bytes == NULL) {
-        status = hr__fail_host_memory(most * sizeof *bytes, "the points of a step log");
+        status = vw__fail_host_memory(most * sizeof *bytes, "the points of a step log");
         goto done;
     }
     for (; count < most; count++) {
-        const hr__step_point *point = &log->points[judged->first + count];
-        if (is_reserved && point->reserved_bytes == HR__UNKNOWN_BYTES)
+        const vw__step_point *point = &log->points[judged->first + count];
+        if (is_reserved && point->reserved_bytes == VW__UNKNOWN_BYTES)
             break;
         steps[count] = point->step;
         bytes[count] =
@@ -462,26 +462,26 @@ static hr_status find_trend(const steps_case *judged, bool is_reserved, hr__tren
     }
     if (is_reserved && count < most)
         count = 0;
-    status = hr__step_trend_find(steps, bytes, count, is_reserved || log->is_peak, out);
+    status = vw__step_trend_find(steps, bytes, count, is_reserved || log->is_peak, out);
 done:
-    hr__host_free(bytes);
-    hr__host_free(steps);
+    vw__host_free(bytes);
+    vw__host_free(steps);
     return status;
 }
 
 static void note_numbers(steps_case *judged)
 {
-    const hr__step_log *log = judged->log;
-    hr_memory_numbers *numbers = &judged->draft->numbers;
-    judged->last_reserved_bytes = HR_UNKNOWN;
+    const vw__step_log *log = judged->log;
+    vw_memory_numbers *numbers = &judged->draft->numbers;
+    judged->last_reserved_bytes = VW_UNKNOWN;
     if (card_bytes(judged) != 0)
         numbers->total_bytes = card_bytes(judged);
     if (log->point_count == 0 || log->is_host || log->is_free || is_percent(judged))
         return;
     for (size_t i = 0; i < log->point_count; i++) {
-        uint64_t reserved = log->points[i].reserved_bytes != HR__UNKNOWN_BYTES
+        uint64_t reserved = log->points[i].reserved_bytes != VW__UNKNOWN_BYTES
                                 ? log->points[i].reserved_bytes
-                                : HR_UNKNOWN;
+                                : VW_UNKNOWN;
         judged->last_bytes = whole_bytes(used_at(judged, i));
         judged->last_reserved_bytes = reserved;
         if (i == 0 || judged->last_bytes > judged->peak_bytes) {
@@ -494,105 +494,105 @@ static void note_numbers(steps_case *judged)
 
 static void note_what_was_read(steps_case *judged)
 {
-    const hr__step_log *log = judged->log;
+    const vw__step_log *log = judged->log;
     if (log->point_count == 0)
         return;
     if (judged->draft->is_running)
-        hr__diagnosis_reason(judged->draft, "Of its steps %zu are kept, from %s to %s.",
+        vw__diagnosis_reason(judged->draft, "Of its steps %zu are kept, from %s to %s.",
                              log->point_count, count_of(judged, log->points[0].step),
                              count_of(judged, log->points[log->point_count - 1].step));
     else
-        hr__diagnosis_reason(judged->draft,
+        vw__diagnosis_reason(judged->draft,
                              "A step log (%s): %" PRIu64 " lines with %s, from %s %s to %s.",
                              log->form, log->found_count, memory_name(judged), per_step(judged),
                              count_of(judged, log->points[0].step),
                              count_of(judged, log->points[log->point_count - 1].step));
     if (judged->rank_count > 1)
-        hr__diagnosis_reason(judged->draft,
+        vw__diagnosis_reason(judged->draft,
                              "There are %zu ranks or devices; %s rank %d is looked at here.",
                              judged->rank_count,
-                             judged->trend.kind == HR__TREND_GROWS ? "the one that grows most,"
+                             judged->trend.kind == VW__TREND_GROWS ? "the one that grows most,"
                                                                    : "none of them grows:",
                              log->rank);
     if (judged->run_count > 1)
-        hr__diagnosis_reason(judged->draft,
+        vw__diagnosis_reason(judged->draft,
                              "There are %zu runs: the steps begin again, and the memory with them. "
                              "The last one%s is judged.",
                              judged->run_count,
                              judged->end < log->point_count ? " that is long enough" : "");
     if (judged->trend.has_restarts)
-        hr__diagnosis_reason(judged->draft, "The numbers of the steps begin again: they were "
+        vw__diagnosis_reason(judged->draft, "The numbers of the steps begin again: they were "
                                             "counted on.");
     if (is_percent(judged))
-        hr__diagnosis_reason(judged->draft, "The log has percentages of the card; with --card and "
+        vw__diagnosis_reason(judged->draft, "The log has percentages of the card; with --card and "
                                             "its size there would be bytes.");
 }
 
-static hr_status judge(steps_case *judged, const hr__step_log *log)
+static vw_status judge(steps_case *judged, const vw__step_log *log)
 {
     judged->log = log;
     for (size_t i = 0; i < log->point_count && log->is_free; i++)
         if ((double)log->points[i].allocated_bytes > judged->most_free)
             judged->most_free = (double)log->points[i].allocated_bytes;
     find_run(judged);
-    HR__TRY(find_trend(judged, false, &judged->trend));
+    VW__TRY(find_trend(judged, false, &judged->trend));
     return find_trend(judged, true, &judged->reserved);
 }
 
 /* Of two logs, is this one worse? Both may be of different lengths. */
 static bool is_worse(const steps_case *one, const steps_case *other)
 {
-    bool grows = one->trend.kind == HR__TREND_GROWS;
-    if (grows != (other->trend.kind == HR__TREND_GROWS))
+    bool grows = one->trend.kind == VW__TREND_GROWS;
+    if (grows != (other->trend.kind == VW__TREND_GROWS))
         return grows;
     return grows && one->trend.bytes_per_step > other->trend.bytes_per_step;
 }
 
 /* The worst of the ranks in `*worst`, and of the host's memory in `*host`, whose log is NULL where
  * there is none besides. */
-static hr_status judge_all(const hr__step_log *log, steps_case *worst, steps_case *host)
+static vw_status judge_all(const vw__step_log *log, steps_case *worst, steps_case *host)
 {
     const steps_case empty = *worst;
     size_t rank_count = 1;
-    HR__TRY(judge(worst, log));
+    VW__TRY(judge(worst, log));
     for (size_t i = 0; i < log->other_count; i++) {
         bool is_apart = log->others[i].is_host != log->is_host;
         steps_case *rival = is_apart ? host : worst;
         steps_case other = empty;
-        HR__TRY(judge(&other, &log->others[i]));
+        VW__TRY(judge(&other, &log->others[i]));
         rank_count += !is_apart;
         if (rival->log == NULL || is_worse(&other, rival))
             *rival = other;
     }
     worst->rank_count = rank_count;
-    return HR_OK;
+    return VW_OK;
 }
 
 static void conclude(steps_case *judged)
 {
-    if (judged->trend.kind == HR__TREND_TOO_SHORT)
+    if (judged->trend.kind == VW__TREND_TOO_SHORT)
         conclude_too_short(judged);
-    else if (judged->trend.kind == HR__TREND_GROWS)
+    else if (judged->trend.kind == VW__TREND_GROWS)
         conclude_leak(judged);
     else
         conclude_healthy(judged);
 }
 
-hr_status hr__doctor_steps(const hr__step_log *log, const hr_doctor_options *options,
-                           hr__diagnosis_draft *draft, hr__growth *growth)
+vw_status vw__doctor_steps(const vw__step_log *log, const vw_doctor_options *options,
+                           vw__diagnosis_draft *draft, vw__growth *growth)
 {
     steps_case judged = {.options = options, .draft = draft, .growth = growth}, host = judged;
     if (growth != NULL)
-        *growth = (hr__growth){.grown_bytes = HR_UNKNOWN, .clause = ""};
-    HR__TRY(judge_all(log, &judged, &host));
-    bool does_host_grow = host.log != NULL && host.trend.kind == HR__TREND_GROWS;
+        *growth = (vw__growth){.grown_bytes = VW_UNKNOWN, .clause = ""};
+    VW__TRY(judge_all(log, &judged, &host));
+    bool does_host_grow = host.log != NULL && host.trend.kind == VW__TREND_GROWS;
     note_numbers(&judged);
     note_what_was_read(&judged);
     if (host.log != NULL)
-        hr__diagnosis_reason(draft, "The log has the host's memory, too: %s.",
+        vw__diagnosis_reason(draft, "The log has the host's memory, too: %s.",
                              what_was_seen(&host));
-    if (does_host_grow && judged.trend.kind != HR__TREND_GROWS) {
-        hr__diagnosis_reason(draft, "The card's does not grow: %s.", what_was_seen(&judged));
+    if (does_host_grow && judged.trend.kind != VW__TREND_GROWS) {
+        vw__diagnosis_reason(draft, "The card's does not grow: %s.", what_was_seen(&judged));
         conclude_leak(&host);
     } else {
         conclude(&judged);
@@ -600,5 +600,5 @@ hr_status hr__doctor_steps(const hr__step_log *log, const hr_doctor_options *opt
             add_leak(&host);
     }
     look_at_reserved(&judged);
-    return HR_OK;
+    return VW_OK;
 }

@@ -140,7 +140,7 @@ static double square_root(double value)
 
 /* Steps that begin again go on from where they were, by the usual distance. Where they do not
  * advance at all, or by next to nothing, lines are counted instead: slopes must be finite. */
-static void unroll_steps(const double *steps, size_t count, trend_work *work, hr__trend *out)
+static void unroll_steps(const double *steps, size_t count, trend_work *work, vw__trend *out)
 {
     size_t rise_count = 0;
     for (size_t i = 1; i < count; i++)
@@ -322,17 +322,17 @@ static double share_before_it_settled(const trend_work *work, double level, doub
 
 /* A leak must stand far out of the noise to be certain, and a healthy run must have no growth at
  * all in it that noise could hide. */
-static hr_confidence confidence_of(const hr__trend *trend)
+static vw_confidence confidence_of(const vw__trend *trend)
 {
-    bool is_long = trend->point_count >= HR__TREND_ENOUGH_POINTS;
+    bool is_long = trend->point_count >= VW__TREND_ENOUGH_POINTS;
     bool is_clear =
-        trend->kind == HR__TREND_GROWS ? trend->strength >= 2 * LEAST_STRENGTH : !trend->may_grow;
-    if (trend->kind == HR__TREND_SLOWING || trend->kind == HR__TREND_TOO_SHORT)
-        return HR_CONFIDENCE_LOW;
+        trend->kind == VW__TREND_GROWS ? trend->strength >= 2 * LEAST_STRENGTH : !trend->may_grow;
+    if (trend->kind == VW__TREND_SLOWING || trend->kind == VW__TREND_TOO_SHORT)
+        return VW_CONFIDENCE_LOW;
     if (is_long)
-        return is_clear ? HR_CONFIDENCE_HIGH : HR_CONFIDENCE_MEDIUM;
-    return is_clear && 2 * trend->point_count >= HR__TREND_ENOUGH_POINTS ? HR_CONFIDENCE_MEDIUM
-                                                                         : HR_CONFIDENCE_LOW;
+        return is_clear ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM;
+    return is_clear && 2 * trend->point_count >= VW__TREND_ENOUGH_POINTS ? VW_CONFIDENCE_MEDIUM
+                                                                         : VW_CONFIDENCE_LOW;
 }
 
 /* The lines of what is judged, and what it came to. */
@@ -342,24 +342,24 @@ typedef struct judgement {
     double rise;             /* to it from the very first cell */
 } judgement;
 
-static hr__trend_kind kind_of(const trend_work *work, const judgement *made)
+static vw__trend_kind kind_of(const trend_work *work, const judgement *made)
 {
     bool is_even_to_a_high = !is_by_jumps(work) && ends_at_its_highest(work, made->late.noise) &&
                              made->before.strength >= LEAST_OF_THIRD &&
                              made->last.strength >= LEAST_OF_THIRD;
     bool keeps_its_pace = made->last.slope >= LEAST_PACE * made->before.slope;
     if (is_even_to_a_high && keeps_its_pace && made->late.strength >= LEAST_STRENGTH)
-        return HR__TREND_GROWS;
+        return VW__TREND_GROWS;
     if (is_even_to_a_high && !keeps_its_pace && made->last.strength >= LEAST_STRENGTH)
-        return HR__TREND_SLOWING;
+        return VW__TREND_SLOWING;
     if (made->late.strength <= -LEAST_STRENGTH)
-        return HR__TREND_FALLS;
+        return VW__TREND_FALLS;
     if (made->rise > 3 * made->late.noise)
-        return HR__TREND_SETTLED;
-    return made->late.noise == 0 ? HR__TREND_FLAT : HR__TREND_VARIES;
+        return VW__TREND_SETTLED;
+    return made->late.noise == 0 ? VW__TREND_FLAT : VW__TREND_VARIES;
 }
 
-static void judge(trend_work *work, const double *bytes, size_t count, bool is_peak, hr__trend *out)
+static void judge(trend_work *work, const double *bytes, size_t count, bool is_peak, vw__trend *out)
 {
     size_t judged = work->cell_count - work->first;
     size_t middle = work->first + judged / 3, end = work->first + 2 * judged / 3;
@@ -380,25 +380,25 @@ static void judge(trend_work *work, const double *bytes, size_t count, bool is_p
     bool is_kept = is_peak || out->never_falls;
     bool is_hidden = is_kept ? bytes[count - 1] > bytes[count - 1 - count / 3]
                              : made.last.slope > 0 && made.late.strength > LEAST_STRENGTH / 2;
-    out->may_grow = out->kind != HR__TREND_GROWS && is_hidden;
+    out->may_grow = out->kind != VW__TREND_GROWS && is_hidden;
 }
 
-hr_status hr__step_trend_find(const double *steps, const double *bytes, size_t count, bool is_peak,
-                              hr__trend *out)
+vw_status vw__step_trend_find(const double *steps, const double *bytes, size_t count, bool is_peak,
+                              vw__trend *out)
 {
-    hr__trend found = {.point_count = count, .kind = HR__TREND_TOO_SHORT};
+    vw__trend found = {.point_count = count, .kind = VW__TREND_TOO_SHORT};
     if (count == 0) {
         *out = found;
-        return HR_OK;
+        return VW_OK;
     }
     size_t scratch_count = MOST_CELLS * MOST_CELLS / 2;
     scratch_count = count > scratch_count ? count : scratch_count;
-    trend_work *work = hr__host_alloc_zeroed(1, sizeof *work);
-    double *x = hr__host_alloc_zeroed(count, sizeof *x);
-    double *scratch = hr__host_alloc_zeroed(scratch_count, sizeof *scratch);
-    hr_status status = HR_OK;
+    trend_work *work = vw__host_alloc_zeroed(1, sizeof *work);
+    double *x = vw__host_alloc_zeroed(count, sizeof *x);
+    double *scratch = vw__host_alloc_zeroed(scratch_count, sizeof *scratch);
+    vw_status status = VW_OK;
     if (work == NULL || x == NULL || scratch == NULL) {
-        status = hr__fail_host_memory(scratch_count * sizeof *scratch, "the trend of a step log");
+        status = vw__fail_host_memory(scratch_count * sizeof *scratch, "the trend of a step log");
         goto done;
     }
     work->x = x;
@@ -418,15 +418,15 @@ hr_status hr__step_trend_find(const double *steps, const double *bytes, size_t c
         found.grown_bytes =
             found.to_bytes > found.from_bytes ? found.to_bytes - found.from_bytes : 0;
     }
-    if (count >= HR__TREND_FEWEST_POINTS) {
+    if (count >= VW__TREND_FEWEST_POINTS) {
         judge(work, bytes, count, is_peak, &found);
         found.settled_step = steps[first + (size_t)(found.settled_share * (double)(count - first))];
     }
     found.confidence = confidence_of(&found);
     *out = found;
 done:
-    hr__host_free(scratch);
-    hr__host_free(x);
-    hr__host_free(work);
+    vw__host_free(scratch);
+    vw__host_free(x);
+    vw__host_free(work);
     return status;
 }

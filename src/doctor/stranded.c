@@ -20,7 +20,7 @@
 #include <inttypes.h>
 
 #include "doctor/doctor.h"
-#include "doctor/settings.h" /* HR__HEADROOM_ACTION */
+#include "doctor/settings.h" /* VW__VRAMWISE_ACTION */
 #include "analysis/replay.h"
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -37,8 +37,8 @@ typedef struct lane {
 } lane;
 
 typedef struct stranding {
-    hr__layout layout;
-    hr__model_view view; /* the same segments, with their pools */
+    vw__layout layout;
+    vw__model_view view; /* the same segments, with their pools */
     bool has_view;
     lane lanes[MOST_LANES]; /* what does not fit in is added to the last */
     size_t lane_count;
@@ -49,7 +49,7 @@ typedef struct stranding {
     uint64_t unused_bytes;   /* of them, in segments that are wholly idle */
     /* Replayed without a limit: what is reserved at most. */
     uint64_t recorded_bytes, one_stream_bytes, no_waiting_bytes, together_bytes;
-    uint64_t headroom_bytes; /* by our own engine, streams and all; of a run that did not fail */
+    uint64_t vramwise_bytes; /* by our own engine, streams and all; of a run that did not fail */
     bool is_replayed;
     bool is_served; /* one stream, one pool: the request that failed */
 } stranding;
@@ -57,27 +57,27 @@ typedef struct stranding {
 /* ---- is there anything to look at? ----------------------------------------------------------- */
 
 /* A free that is not complete at once had to wait for another stream. */
-static bool has_late_frees(const hr__model_trace *trace)
+static bool has_late_frees(const vw__model_trace *trace)
 {
     bool has_completions = false;
     size_t late_count = 0;
     for (size_t i = 0; i < trace->event_count; i++) {
-        const hr__model_event *event = &trace->events[i];
-        has_completions = has_completions || event->action == HR_ACTION_FREE_COMPLETED;
-        if (event->action != HR_ACTION_FREE_REQUESTED || i + 1 == trace->event_count)
+        const vw__model_event *event = &trace->events[i];
+        has_completions = has_completions || event->action == VW_ACTION_FREE_COMPLETED;
+        if (event->action != VW_ACTION_FREE_REQUESTED || i + 1 == trace->event_count)
             continue;
         late_count +=
-            event[1].action != HR_ACTION_FREE_COMPLETED || event[1].address != event->address;
+            event[1].action != VW_ACTION_FREE_COMPLETED || event[1].address != event->address;
     }
     return has_completions && late_count != 0;
 }
 
-static bool has_several_streams(const hr__model_trace *trace)
+static bool has_several_streams(const vw__model_trace *trace)
 {
-    const hr__model_event *first = NULL;
+    const vw__model_event *first = NULL;
     for (size_t i = 0; i < trace->event_count; i++) {
-        const hr__model_event *event = &trace->events[i];
-        if (event->action != HR_ACTION_ALLOC)
+        const vw__model_event *event = &trace->events[i];
+        if (event->action != VW_ACTION_ALLOC)
             continue;
         if (first != NULL && first->stream != event->stream)
             return true;
@@ -103,15 +103,15 @@ static size_t lane_of(stranding *found, uint16_t stream, uint16_t pool)
 static uint16_t pool_of(const stranding *found, size_t segment)
 {
     uint16_t pool = found->view.segments[segment].pool;
-    return pool != HR__UNKNOWN_POOL ? pool : HR__DEFAULT_POOL;
+    return pool != VW__UNKNOWN_POOL ? pool : VW__DEFAULT_POOL;
 }
 
-static void choose_own_lane(const hr__case *given, stranding *found)
+static void choose_own_lane(const vw__case *given, stranding *found)
 {
-    const hr__failure *failure = &given->failure;
+    const vw__failure *failure = &given->failure;
     if (failure->has_happened && failure->event < given->trace->event_count) {
-        const hr__model_event *event = &given->trace->events[failure->event];
-        uint16_t pool = event->pool != HR__UNKNOWN_POOL ? event->pool : HR__DEFAULT_POOL;
+        const vw__model_event *event = &given->trace->events[failure->event];
+        uint16_t pool = event->pool != VW__UNKNOWN_POOL ? event->pool : VW__DEFAULT_POOL;
         found->own = lane_of(found, event->stream, pool);
         return;
     }
@@ -120,13 +120,13 @@ static void choose_own_lane(const hr__case *given, stranding *found)
             found->own = i;
 }
 
-static hr_status look_at(const hr__case *given, uint32_t instant, stranding *found)
+static vw_status look_at(const vw__case *given, uint32_t instant, stranding *found)
 {
-    HR__TRY(hr__layout_at(given->model, given->trace, instant, &found->layout));
-    HR__TRY(hr__model_view_make(given->model, given->trace, instant, &found->view));
+    VW__TRY(vw__layout_at(given->model, given->trace, instant, &found->layout));
+    VW__TRY(vw__model_view_make(given->model, given->trace, instant, &found->view));
     found->has_view = true;
     for (size_t i = 0; i < found->layout.segment_count; i++) {
-        const hr__layout_segment *segment = &found->layout.segments[i];
+        const vw__layout_segment *segment = &found->layout.segments[i];
         lane *its = &found->lanes[lane_of(found, segment->stream, pool_of(found, i))];
         its->live_bytes += segment->live_bytes;
         its->pending_bytes += segment->pending_bytes;
@@ -141,19 +141,19 @@ static hr_status look_at(const hr__case *given, uint32_t instant, stranding *fou
             continue;
         found->others_bytes += kept_bytes;
         found->unused_bytes += other->unused_bytes;
-        if (other->pool != HR__DEFAULT_POOL) {
+        if (other->pool != VW__DEFAULT_POOL) {
             found->private_bytes += kept_bytes;
             found->captured_bytes += other->pending_bytes;
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 static void forget(stranding *found)
 {
-    hr__layout_deinit(&found->layout);
+    vw__layout_deinit(&found->layout);
     if (found->has_view)
-        hr__model_view_deinit(&found->view);
+        vw__model_view_deinit(&found->view);
 }
 
 /* ---- the program, rewritten ------------------------------------------------------------------ */
@@ -166,129 +166,129 @@ typedef struct rewriting {
 
 /* A snapshot does nothing in a replay: it takes the place of what is left out, so that operations
  * keep their numbers. */
-static void rewrite(hr__script_op *op, rewriting as, uint16_t stream)
+static void rewrite(vw__script_op *op, rewriting as, uint16_t stream)
 {
-    bool is_request = op->kind == HR__SCRIPT_ALLOC || op->kind == HR__SCRIPT_OOM;
+    bool is_request = op->kind == VW__SCRIPT_ALLOC || op->kind == VW__SCRIPT_OOM;
     if (as.has_one_pool) {
-        if (op->kind == HR__SCRIPT_SCOPE || op->kind == HR__SCRIPT_RELEASE)
-            op->kind = HR__SCRIPT_SNAPSHOT;
-        op->pool = HR__DEFAULT_POOL;
+        if (op->kind == VW__SCRIPT_SCOPE || op->kind == VW__SCRIPT_RELEASE)
+            op->kind = VW__SCRIPT_SNAPSHOT;
+        op->pool = VW__DEFAULT_POOL;
     }
-    if (as.has_one_stream && is_request && op->pool == HR__DEFAULT_POOL)
+    if (as.has_one_stream && is_request && op->pool == VW__DEFAULT_POOL)
         op->stream = stream;
-    if (as.has_no_waiting && op->kind == HR__SCRIPT_FREE_LATER)
-        op->kind = HR__SCRIPT_FREE;
-    if (as.has_no_waiting && op->kind == HR__SCRIPT_COMPLETE)
-        op->kind = HR__SCRIPT_SNAPSHOT;
+    if (as.has_no_waiting && op->kind == VW__SCRIPT_FREE_LATER)
+        op->kind = VW__SCRIPT_FREE;
+    if (as.has_no_waiting && op->kind == VW__SCRIPT_COMPLETE)
+        op->kind = VW__SCRIPT_SNAPSHOT;
 }
 
-static hr_status run_rewritten(const hr__replay_work *work, rewriting as, hr__card card,
-                               hr_replay_result *out)
+static vw_status run_rewritten(const vw__replay_work *work, rewriting as, vw__card card,
+                               vw_replay_result *out)
 {
-    hr__replay_work rewritten = *work; /* shares everything but the operations */
-    const hr__script *script = &work->script;
+    vw__replay_work rewritten = *work; /* shares everything but the operations */
+    const vw__script *script = &work->script;
     uint16_t stream = 0;
     rewritten.followed_count = 0;
     if (as.has_one_pool)
         rewritten.is_unsplit = NULL;
-    rewritten.script.ops = hr__host_alloc_zeroed(script->op_count, sizeof *script->ops);
+    rewritten.script.ops = vw__host_alloc_zeroed(script->op_count, sizeof *script->ops);
     if (rewritten.script.ops == NULL)
-        return hr__fail_host_memory(script->op_count * sizeof *script->ops, "a rewritten program");
+        return vw__fail_host_memory(script->op_count * sizeof *script->ops, "a rewritten program");
     for (size_t i = script->op_count; i-- > 0;)
-        if (script->ops[i].kind == HR__SCRIPT_ALLOC)
+        if (script->ops[i].kind == VW__SCRIPT_ALLOC)
             stream = script->ops[i].stream;
     for (size_t i = 0; i < script->op_count; i++) {
         rewritten.script.ops[i] = script->ops[i];
         rewrite(&rewritten.script.ops[i], as, stream);
     }
-    hr__replay_setting setting =
-        hr__torch_setting(work->is_recorded_conf_usable ? work->recorded_conf : "");
-    hr_status status = hr__replay_run(&rewritten, setting, card, false, NULL, out);
-    hr__host_free(rewritten.script.ops);
+    vw__replay_setting setting =
+        vw__torch_setting(work->is_recorded_conf_usable ? work->recorded_conf : "");
+    vw_status status = vw__replay_run(&rewritten, setting, card, false, NULL, out);
+    vw__host_free(rewritten.script.ops);
     return status;
 }
 
 /* ---- replaying ------------------------------------------------------------------------------- */
 
-static hr_status run_without_end(const hr__replay_work *work, rewriting as, uint64_t *bytes)
+static vw_status run_without_end(const vw__replay_work *work, rewriting as, uint64_t *bytes)
 {
-    hr_replay_result result = {.policy = NULL};
-    HR__TRY(run_rewritten(work, as, hr__card_without_end(), &result));
+    vw_replay_result result = {.policy = NULL};
+    VW__TRY(run_rewritten(work, as, vw__card_without_end(), &result));
     *bytes = result.peak_reserved_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status run_with_headroom(const hr__replay_work *work, uint64_t *bytes)
+static vw_status run_with_vramwise(const vw__replay_work *work, uint64_t *bytes)
 {
-    hr_replay_result result = {.policy = NULL};
-    HR__TRY(hr__replay_run(work, hr__policy_setting("headroom", ""), hr__card_without_end(), false,
+    vw_replay_result result = {.policy = NULL};
+    VW__TRY(vw__replay_run(work, vw__policy_setting("vramwise", ""), vw__card_without_end(), false,
                            NULL, &result));
     *bytes = result.peak_reserved_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status run_on_failing_card(const hr__case *given, const hr__replay_work *work,
+static vw_status run_on_failing_card(const vw__case *given, const vw__replay_work *work,
                                      stranding *found)
 {
     const rewriting all = {true, true, true};
-    hr__replay_work plain = *work;
-    hr__recorded_card recorded = {.is_known = false};
-    hr_replay_result result = {.policy = NULL};
-    hr__card card;
+    vw__replay_work plain = *work;
+    vw__recorded_card recorded = {.is_known = false};
+    vw_replay_result result = {.policy = NULL};
+    vw__card card;
     plain.followed_count = 0;
     if (given->failure.is_replayed) {
-        card = hr__card_of(given->options->card_bytes);
+        card = vw__card_of(given->options->card_bytes);
     } else {
-        HR__TRY(hr__recorded_card_find(&plain, &recorded));
+        VW__TRY(vw__recorded_card_find(&plain, &recorded));
         if (!recorded.is_known)
-            return HR_OK;
+            return VW_OK;
         card =
-            recorded.is_device ? hr__card_of(recorded.bytes) : hr__card_with_limit(recorded.bytes);
+            recorded.is_device ? vw__card_of(recorded.bytes) : vw__card_with_limit(recorded.bytes);
     }
-    HR__TRY(run_rewritten(work, all, card, &result));
+    VW__TRY(run_rewritten(work, all, card, &result));
     found->is_served = !result.has_oom || result.oom_event > given->failure.event;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status replay_variants(const hr__case *given, const hr__replay_work *work,
+static vw_status replay_variants(const vw__case *given, const vw__replay_work *work,
                                  stranding *found)
 {
     const rewriting as_it_is = {false, false, false}, one_stream = {true, false, false};
     const rewriting no_waiting = {false, true, false}, together = {true, true, false};
-    HR__TRY(run_without_end(work, as_it_is, &found->recorded_bytes));
-    HR__TRY(run_without_end(work, together, &found->together_bytes));
-    HR__TRY(run_without_end(work, one_stream, &found->one_stream_bytes));
-    HR__TRY(run_without_end(work, no_waiting, &found->no_waiting_bytes));
+    VW__TRY(run_without_end(work, as_it_is, &found->recorded_bytes));
+    VW__TRY(run_without_end(work, together, &found->together_bytes));
+    VW__TRY(run_without_end(work, one_stream, &found->one_stream_bytes));
+    VW__TRY(run_without_end(work, no_waiting, &found->no_waiting_bytes));
     if (given->failure.has_happened)
-        HR__TRY(run_on_failing_card(given, work, found));
+        VW__TRY(run_on_failing_card(given, work, found));
     else
-        HR__TRY(run_with_headroom(work, &found->headroom_bytes));
+        VW__TRY(run_with_vramwise(work, &found->vramwise_bytes));
     found->is_replayed = true;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* What cannot be replayed is not judged. */
-static hr_status replay(const hr__case *given, stranding *found)
+static vw_status replay(const vw__case *given, stranding *found)
 {
-    hr__replay_work work;
-    hr__replay_notes notes;
-    hr__arena arena;
-    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
-    hr__replay_notes_init(&notes, &arena);
-    hr_status status = hr__replay_work_init(
+    vw__replay_work work;
+    vw__replay_notes notes;
+    vw__arena arena;
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    vw__replay_notes_init(&notes, &arena);
+    vw_status status = vw__replay_work_init(
         &work, given->model, given->options != NULL ? given->options->torch_version : NULL,
         given->trace->device, &notes);
-    if (status == HR_OK) {
+    if (status == VW_OK) {
         status = replay_variants(given, &work, found);
-        hr__replay_work_deinit(&work);
+        vw__replay_work_deinit(&work);
     }
-    hr__arena_deinit(&arena);
-    return status == HR_ERR_CORRUPT_FILE || status == HR_ERR_UNSUPPORTED ? HR_OK : status;
+    vw__arena_deinit(&arena);
+    return status == VW_ERR_CORRUPT_FILE || status == VW_ERR_UNSUPPORTED ? VW_OK : status;
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-static void judge_failure(hr__case *given, const stranding *found)
+static void judge_failure(vw__case *given, const stranding *found)
 {
     uint64_t tried_bytes = given->failure.numbers.tried_bytes;
     const lane *own = &found->lanes[found->own];
@@ -297,7 +297,7 @@ static void judge_failure(hr__case *given, const stranding *found)
                          found->others_bytes >= tried_bytes && own->idle_bytes < tried_bytes;
 }
 
-static void judge_run(hr__case *given, const stranding *found)
+static void judge_run(vw__case *given, const stranding *found)
 {
     if (!found->is_replayed || found->together_bytes >= found->recorded_bytes)
         return;
@@ -309,48 +309,48 @@ static void judge_run(hr__case *given, const stranding *found)
 /* ---- the finding ----------------------------------------------------------------------------- */
 
 /* Lines whose blocks wait for other streams, or hold other lanes' idle memory. */
-static hr_status add_places(hr__case *given, const stranding *found, hr__finding_draft *finding)
+static vw_status add_places(vw__case *given, const stranding *found, vw__finding_draft *finding)
 {
-    const hr__layout *layout = &found->layout;
+    const vw__layout *layout = &found->layout;
     size_t stack_count = given->model->stack_count, count = 0;
-    uint64_t *weights = hr__host_alloc_zeroed(stack_count, sizeof *weights);
-    hr__weighed_stack *stacks = hr__host_alloc_zeroed(stack_count, sizeof *stacks);
+    uint64_t *weights = vw__host_alloc_zeroed(stack_count, sizeof *weights);
+    vw__weighed_stack *stacks = vw__host_alloc_zeroed(stack_count, sizeof *stacks);
     if (weights == NULL || stacks == NULL) {
-        hr__host_free(weights);
-        hr__host_free(stacks);
-        return hr__fail_host_memory(stack_count * sizeof *stacks, "stranded bytes by stack");
+        vw__host_free(weights);
+        vw__host_free(stacks);
+        return vw__fail_host_memory(stack_count * sizeof *stacks, "stranded bytes by stack");
     }
     for (size_t i = 0; i < layout->segment_count; i++) {
-        const hr__layout_segment *segment = &layout->segments[i];
+        const vw__layout_segment *segment = &layout->segments[i];
         const lane *own = &found->lanes[found->own];
         bool is_own = segment->stream == own->stream && pool_of(found, i) == own->pool;
-        if (!is_own && segment->context != HR__NO_CONTEXT)
+        if (!is_own && segment->context != VW__NO_CONTEXT)
             weights[given->model->contexts[segment->context]] += segment->idle_bytes;
         for (size_t b = 0; b < segment->block_count; b++) {
-            const hr__layout_block *block = &layout->blocks[segment->first_block + b];
-            if (block->state == HR__LAYOUT_PENDING && block->context != HR__NO_CONTEXT)
+            const vw__layout_block *block = &layout->blocks[segment->first_block + b];
+            if (block->state == VW__LAYOUT_PENDING && block->context != VW__NO_CONTEXT)
                 weights[given->model->contexts[block->context]] += block->size_bytes;
         }
     }
     for (size_t i = 0; i < stack_count; i++)
         if (weights[i] != 0)
-            stacks[count++] = (hr__weighed_stack){(uint32_t)i, weights[i]};
-    hr__doctor_lines(given, stacks, count, finding);
-    hr__host_free(weights);
-    hr__host_free(stacks);
-    return HR_OK;
+            stacks[count++] = (vw__weighed_stack){(uint32_t)i, weights[i]};
+    vw__doctor_lines(given, stacks, count, finding);
+    vw__host_free(weights);
+    vw__host_free(stacks);
+    return VW_OK;
 }
 
-static const char *lane_name(hr__case *given, const lane *one)
+static const char *lane_name(vw__case *given, const lane *one)
 {
-    const hr__model *model = given->model;
-    hr_private_id id = model->pools[one->pool];
-    hr_stream stream = model->streams[one->stream];
+    const vw__model *model = given->model;
+    vw_private_id id = model->pools[one->pool];
+    vw_stream stream = model->streams[one->stream];
     const char *name = stream == 0 ? "the default stream"
-                                   : hr__diagnosis_text(given->draft, "stream %#" PRIx64, stream);
-    if (one->pool == HR__DEFAULT_POOL)
+                                   : vw__diagnosis_text(given->draft, "stream %#" PRIx64, stream);
+    if (one->pool == VW__DEFAULT_POOL)
         return name;
-    return hr__diagnosis_text(given->draft, "%s, private pool (%" PRIu64 ", %" PRIu64 ")", name,
+    return vw__diagnosis_text(given->draft, "%s, private pool (%" PRIu64 ", %" PRIu64 ")", name,
                               id.first, id.second);
 }
 
@@ -369,7 +369,7 @@ static void sort_lanes(stranding *found)
 }
 
 /* At a failure other lanes' idle and waiting bytes are what the finding is about, and its parts. */
-static void add_lanes(hr__case *given, stranding *found, hr__finding_draft *finding)
+static void add_lanes(vw__case *given, stranding *found, vw__finding_draft *finding)
 {
     const lane own = found->lanes[found->own];
     sort_lanes(found); /* found->own means nothing from here on */
@@ -379,12 +379,12 @@ static void add_lanes(hr__case *given, stranding *found, hr__finding_draft *find
         uint64_t kept_bytes = one->idle_bytes + one->pending_bytes;
         bool is_own = one->stream == own.stream && one->pool == own.pool;
         if (i < MOST_LANES_SHOWN)
-            hr__finding_evidence(finding, "On %s: %s live, %s idle, %s waiting.", name,
-                                 hr__diagnosis_size(given->draft, one->live_bytes),
-                                 hr__diagnosis_size(given->draft, one->idle_bytes),
-                                 hr__diagnosis_size(given->draft, one->pending_bytes));
+            vw__finding_evidence(finding, "On %s: %s live, %s idle, %s waiting.", name,
+                                 vw__diagnosis_size(given->draft, one->live_bytes),
+                                 vw__diagnosis_size(given->draft, one->idle_bytes),
+                                 vw__diagnosis_size(given->draft, one->pending_bytes));
         if (given->failure.has_happened && !is_own && kept_bytes != 0)
-            hr__finding_part(finding, name, kept_bytes);
+            vw__finding_part(finding, name, kept_bytes);
     }
 }
 
@@ -393,20 +393,20 @@ static uint64_t saved_bytes(const stranding *found, uint64_t with_bytes)
     return found->recorded_bytes > with_bytes ? found->recorded_bytes - with_bytes : 0;
 }
 
-static void add_waiting(hr__finding_draft *finding, uint64_t saved)
+static void add_waiting(vw__finding_draft *finding, uint64_t saved)
 {
-    hr__finding_remedy(
+    vw__finding_remedy(
         finding, "in place of record_stream(): wait for the other stream, then let go",
-        hr__saves(saved), HR_BASIS_REPLAYED, "the stream waits where x is let go",
+        vw__saves(saved), VW_BASIS_REPLAYED, "the stream waits where x is let go",
         "torch.cuda.current_stream().wait_stream(side)  # not x.record_stream(side)\n"
         "del x  # its memory serves the next request");
 }
 
-static void add_asking(hr__finding_draft *finding, uint64_t saved)
+static void add_asking(vw__finding_draft *finding, uint64_t saved)
 {
-    hr__finding_remedy(finding,
+    vw__finding_remedy(finding,
                        "ask for memory on the stream that uses it last, and work into it elsewhere",
-                       hr__saves(saved), HR_BASIS_REPLAYED, "a few lines",
+                       vw__saves(saved), VW_BASIS_REPLAYED, "a few lines",
                        "out = torch.empty_like(x)  # on the current stream\n"
                        "side.wait_stream(torch.cuda.current_stream())\n"
                        "with torch.cuda.stream(side):\n"
@@ -415,7 +415,7 @@ static void add_asking(hr__finding_draft *finding, uint64_t saved)
 }
 
 /* What gives back nearly as much as giving streams up, and lets work overlap, comes first. */
-static void add_stream_remedies(const stranding *found, hr__finding_draft *finding)
+static void add_stream_remedies(const stranding *found, vw__finding_draft *finding)
 {
     uint64_t asking = saved_bytes(found, found->one_stream_bytes);
     uint64_t waiting = saved_bytes(found, found->no_waiting_bytes);
@@ -426,8 +426,8 @@ static void add_stream_remedies(const stranding *found, hr__finding_draft *findi
     if (asking != 0 && asking >= nearly)
         add_asking(finding, asking);
     if (together != 0)
-        hr__finding_remedy(finding, "run that work on one stream, without record_stream()",
-                           hr__saves(together), HR_BASIS_REPLAYED,
+        vw__finding_remedy(finding, "run that work on one stream, without record_stream()",
+                           vw__saves(together), VW_BASIS_REPLAYED,
                            "copies and kernels no longer overlap",
                            "with torch.cuda.stream(side):  # leave this line out\n"
                            "    y = work(x)");
@@ -438,98 +438,98 @@ static void add_stream_remedies(const stranding *found, hr__finding_draft *findi
 }
 
 /* Behind what can be done with PyTorch's own allocator. */
-static void add_headroom(const stranding *found, hr__finding_draft *finding)
+static void add_vramwise(const stranding *found, vw__finding_draft *finding)
 {
-    uint64_t saved = found->headroom_bytes != 0 ? saved_bytes(found, found->headroom_bytes) : 0;
+    uint64_t saved = found->vramwise_bytes != 0 ? saved_bytes(found, found->vramwise_bytes) : 0;
     if (saved >= MUCH_STRANDED_BYTES)
-        hr__finding_remedy(finding, HR__HEADROOM_ACTION, hr__saves(saved), HR_BASIS_REPLAYED,
-                           HR__HEADROOM_COST, HR__HEADROOM_HOW);
+        vw__finding_remedy(finding, VW__VRAMWISE_ACTION, vw__saves(saved), VW_BASIS_REPLAYED,
+                           VW__VRAMWISE_COST, VW__VRAMWISE_HOW);
 }
 
-static void add_remedies(const stranding *found, hr__finding_draft *finding)
+static void add_remedies(const stranding *found, vw__finding_draft *finding)
 {
     add_stream_remedies(found, finding);
     if (found->unused_bytes != 0)
-        hr__finding_remedy(finding, "empty the cache once the other stream's work is over",
-                           hr__saves(found->unused_bytes), HR_BASIS_MEASURED,
+        vw__finding_remedy(finding, "empty the cache once the other stream's work is over",
+                           vw__saves(found->unused_bytes), VW_BASIS_MEASURED,
                            "a wait for the GPU, and memory is taken anew",
                            "torch.cuda.synchronize()\ntorch.cuda.empty_cache()");
     if (found->private_bytes != 0)
-        hr__finding_remedy(finding, "let graphs share one pool",
-                           (hr__savings){0, found->private_bytes}, HR_BASIS_RULE,
+        vw__finding_remedy(finding, "let graphs share one pool",
+                           (vw__savings){0, found->private_bytes}, VW_BASIS_RULE,
                            "graphs that share must be replayed in the order of their capture",
                            "pool = torch.cuda.graph_pool_handle()\n"
                            "with torch.cuda.graph(graph, pool=pool):");
     if (found->captured_bytes != 0)
-        hr__finding_remedy(finding, "let a capture reuse what other streams are done with",
-                           (hr__savings){0, found->captured_bytes}, HR_BASIS_RULE,
+        vw__finding_remedy(finding, "let a capture reuse what other streams are done with",
+                           (vw__savings){0, found->captured_bytes}, VW_BASIS_RULE,
                            "a restart; PyTorch 2.9",
                            "export PYTORCH_CUDA_ALLOC_CONF=graph_capture_record_stream_reuse:True");
-    add_headroom(found, finding);
+    add_vramwise(found, finding);
 }
 
-static hr_status add_finding(hr__case *given, stranding *found)
+static vw_status add_finding(vw__case *given, stranding *found)
 {
-    hr__finding_draft *finding =
+    vw__finding_draft *finding =
         given->failure.has_happened
-            ? hr__diagnosis_add(
+            ? vw__diagnosis_add(
                   given->draft, "stranded", given->stranded_bytes,
                   "%s were kept for other streams or private pools when %s were "
                   "refused.",
-                  hr__diagnosis_size(given->draft, given->stranded_bytes),
-                  hr__diagnosis_size(given->draft, given->failure.numbers.tried_bytes))
-            : hr__diagnosis_add(given->draft, "stranded", given->stranded_bytes,
+                  vw__diagnosis_size(given->draft, given->stranded_bytes),
+                  vw__diagnosis_size(given->draft, given->failure.numbers.tried_bytes))
+            : vw__diagnosis_add(given->draft, "stranded", given->stranded_bytes,
                                 "%s of the %s reserved serve only to keep streams apart.",
-                                hr__diagnosis_size(given->draft, given->stranded_bytes),
-                                hr__diagnosis_size(given->draft, found->recorded_bytes));
-    HR__TRY(add_places(given, found, finding));
-    hr__finding_evidence(
+                                vw__diagnosis_size(given->draft, given->stranded_bytes),
+                                vw__diagnosis_size(given->draft, found->recorded_bytes));
+    VW__TRY(add_places(given, found, finding));
+    vw__finding_evidence(
         finding,
         "Replayed: %s are reserved at most as it is, %s with one stream, %s with frees that need "
         "not wait, %s with both.",
-        hr__diagnosis_size(given->draft, found->recorded_bytes),
-        hr__diagnosis_size(given->draft, found->one_stream_bytes),
-        hr__diagnosis_size(given->draft, found->no_waiting_bytes),
-        hr__diagnosis_size(given->draft, found->together_bytes));
+        vw__diagnosis_size(given->draft, found->recorded_bytes),
+        vw__diagnosis_size(given->draft, found->one_stream_bytes),
+        vw__diagnosis_size(given->draft, found->no_waiting_bytes),
+        vw__diagnosis_size(given->draft, found->together_bytes));
     if (found->private_bytes != 0)
-        hr__finding_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
-                             hr__diagnosis_size(given->draft, found->private_bytes));
+        vw__finding_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
+                             vw__diagnosis_size(given->draft, found->private_bytes));
     add_remedies(found, finding);
     add_lanes(given, found, finding);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static hr_status examine(hr__case *given, uint32_t instant, stranding *found)
+static vw_status examine(vw__case *given, uint32_t instant, stranding *found)
 {
-    HR__TRY(look_at(given, instant, found));
+    VW__TRY(look_at(given, instant, found));
     if (given->failure.has_happened && found->others_bytes < given->failure.numbers.tried_bytes)
-        return HR_OK;
-    HR__TRY(replay(given, found));
+        return VW_OK;
+    VW__TRY(replay(given, found));
     if (given->failure.has_happened)
         judge_failure(given, found);
     else
         judge_run(given, found);
-    return given->is_stranded ? add_finding(given, found) : HR_OK;
+    return given->is_stranded ? add_finding(given, found) : VW_OK;
 }
 
-hr_status hr__doctor_stranded(hr__case *given)
+vw_status vw__doctor_stranded(vw__case *given)
 {
     uint32_t instant = given->failure.has_happened ? given->failure.instant
                                                    : given->timeline.peak_reserved_instant;
     bool has_pools = given->failure.has_happened && given->model->pool_count > 1;
     if (!given->failure.has_happened && !given->timeline.is_reserved_known)
-        return HR_OK;
+        return VW_OK;
     if (!has_several_streams(given->trace) && !has_late_frees(given->trace) && !has_pools)
-        return HR_OK;
-    if (!hr__doctor_can_replay(given))
-        return HR_OK;
-    stranding *found = hr__host_alloc_zeroed(1, sizeof *found);
+        return VW_OK;
+    if (!vw__doctor_can_replay(given))
+        return VW_OK;
+    stranding *found = vw__host_alloc_zeroed(1, sizeof *found);
     if (found == NULL)
-        return hr__fail_host_memory(sizeof *found, "stranded memory");
-    hr_status status = examine(given, instant, found);
+        return vw__fail_host_memory(sizeof *found, "stranded memory");
+    vw_status status = examine(given, instant, found);
     forget(found);
-    hr__host_free(found);
-    return status == HR_ERR_UNSUPPORTED ? HR_OK : status; /* nobody knows how memory lay */
+    vw__host_free(found);
+    return status == VW_ERR_UNSUPPORTED ? VW_OK : status; /* nobody knows how memory lay */
 }

@@ -15,66 +15,66 @@ static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
 
 static uint64_t known_or_none(uint64_t size_bytes)
 {
-    return hr__text_knows(size_bytes) ? size_bytes : 0;
+    return vw__text_knows(size_bytes) ? size_bytes : 0;
 }
 
 /* ---- the numbers there ------------------------------------------------------------------------
  */
 
-static void say_what_is_replaced(const hr__text_case *given)
+static void say_what_is_replaced(const vw__text_case *given)
 {
-    const hr_memory_numbers *said = &given->said, *moved = &given->numbers;
-    hr__diagnosis_draft *draft = given->draft;
+    const vw_memory_numbers *said = &given->said, *moved = &given->numbers;
+    vw__diagnosis_draft *draft = given->draft;
     const char *instead =
-        hr__text_knows(said->total_bytes)
-            ? hr__diagnosis_text(draft, " instead of %s", hr__text_size(given, said->total_bytes))
+        vw__text_knows(said->total_bytes)
+            ? vw__diagnosis_text(draft, " instead of %s", vw__text_size(given, said->total_bytes))
             : "";
-    const char *limit = hr__text_knows(said->allowed_bytes)
-                            ? hr__diagnosis_text(draft, ", and without the limit of %s",
-                                                 hr__text_size(given, said->allowed_bytes))
+    const char *limit = vw__text_knows(said->allowed_bytes)
+                            ? vw__diagnosis_text(draft, ", and without the limit of %s",
+                                                 vw__text_size(given, said->allowed_bytes))
                             : "";
-    uint64_t given_up = hr__text_knows(said->reserved_bytes)
+    uint64_t given_up = vw__text_knows(said->reserved_bytes)
                             ? less(said->reserved_bytes, moved->reserved_bytes)
                             : 0;
     const char *idle =
-        given_up != 0 ? hr__diagnosis_text(draft, "; of what lay idle, %s are given back first",
-                                           hr__text_size(given, given_up))
+        given_up != 0 ? vw__diagnosis_text(draft, "; of what lay idle, %s are given back first",
+                                           vw__text_size(given, given_up))
                       : "";
     const char *free_text =
-        hr__text_knows(moved->free_bytes)
-            ? hr__diagnosis_text(draft, "; %s would be free",
-                                 moved->free_bytes != 0 ? hr__text_size(given, moved->free_bytes)
+        vw__text_knows(moved->free_bytes)
+            ? vw__diagnosis_text(draft, "; %s would be free",
+                                 moved->free_bytes != 0 ? vw__text_size(given, moved->free_bytes)
                                                         : "nothing")
             : "";
-    hr__diagnosis_reason(draft,
+    vw__diagnosis_reason(draft,
                          "Judged on a card of %s%s%s: what is in use, and what others hold, is "
                          "taken to be the same%s%s.",
-                         hr__text_size(given, given->card_bytes), instead, limit, idle, free_text);
+                         vw__text_size(given, given->card_bytes), instead, limit, idle, free_text);
 }
 
 /* On another card everything that was held is still held. Where that is more than the card, what
  * PyTorch had idle would have been given back first; what is in use, never. Where that does not fit
  * nothing can be said of what is free. */
-static void move_to_card(hr__text_case *given)
+static void move_to_card(vw__text_case *given)
 {
-    const hr_memory_numbers *said = &given->said;
-    hr_memory_numbers *moved = &given->numbers;
+    const vw_memory_numbers *said = &given->said;
+    vw_memory_numbers *moved = &given->numbers;
     uint64_t card = given->card_bytes;
     moved->total_bytes = card;
-    moved->allowed_bytes = HR_UNKNOWN;
-    moved->free_bytes = HR_UNKNOWN;
-    bool knows_held = hr__text_knows(said->total_bytes) && hr__text_knows(said->free_bytes) &&
+    moved->allowed_bytes = VW_UNKNOWN;
+    moved->free_bytes = VW_UNKNOWN;
+    bool knows_held = vw__text_knows(said->total_bytes) && vw__text_knows(said->free_bytes) &&
                       said->free_bytes <= said->total_bytes;
     uint64_t held = knows_held ? said->total_bytes - said->free_bytes : 0;
-    if (hr__text_knows(said->reserved_bytes)) {
+    if (vw__text_knows(said->reserved_bytes)) {
         uint64_t others = less(held, said->reserved_bytes), room = less(card, others);
         uint64_t in_use = known_or_none(said->allocated_bytes);
-        given->others_bytes = knows_held ? others : HR_UNKNOWN;
+        given->others_bytes = knows_held ? others : VW_UNKNOWN;
         if (said->reserved_bytes > room && in_use <= said->reserved_bytes)
             moved->reserved_bytes = in_use > room ? in_use : room;
         if (knows_held && moved->reserved_bytes <= room)
             moved->free_bytes = room - moved->reserved_bytes;
-        if (hr__text_knows(said->process_bytes))
+        if (vw__text_knows(said->process_bytes))
             moved->process_bytes =
                 less(said->process_bytes, less(said->reserved_bytes, moved->reserved_bytes));
     } else if (knows_held) {
@@ -84,67 +84,67 @@ static void move_to_card(hr__text_case *given)
 }
 
 /* Without touching a byte of what is in use it cannot be on that card. */
-static bool is_more_than_card_in_use(const hr__text_case *given)
+static bool is_more_than_card_in_use(const vw__text_case *given)
 {
     uint64_t in_use = given->numbers.allocated_bytes;
-    bool is_possible = !hr__text_knows(given->said.reserved_bytes) ||
-                       (hr__text_knows(in_use) && in_use <= given->said.reserved_bytes);
-    return given->card_bytes != 0 && hr__text_knows(in_use) && is_possible &&
+    bool is_possible = !vw__text_knows(given->said.reserved_bytes) ||
+                       (vw__text_knows(in_use) && in_use <= given->said.reserved_bytes);
+    return given->card_bytes != 0 && vw__text_knows(in_use) && is_possible &&
            in_use > less(given->card_bytes, known_or_none(given->others_bytes));
 }
 
-static bool would_be_served_on_card(const hr__text_case *given)
+static bool would_be_served_on_card(const vw__text_case *given)
 {
-    const hr_memory_numbers *said = &given->said, *moved = &given->numbers;
-    if (given->card_bytes == 0 || !hr__text_knows(moved->free_bytes) ||
-        !hr__text_knows(moved->tried_bytes))
+    const vw_memory_numbers *said = &given->said, *moved = &given->numbers;
+    if (given->card_bytes == 0 || !vw__text_knows(moved->free_bytes) ||
+        !vw__text_knows(moved->tried_bytes))
         return false;
     uint64_t hundredth = given->card_bytes / 100;
     uint64_t spare = hundredth > SPARE_BYTES ? hundredth : SPARE_BYTES;
-    bool was_the_card = said->free_bytes < said->tried_bytes || hr__text_knows(said->allowed_bytes);
+    bool was_the_card = said->free_bytes < said->tried_bytes || vw__text_knows(said->allowed_bytes);
     return was_the_card && less(moved->free_bytes, moved->tried_bytes) >= spare;
 }
 
 /* ---- what they come to ------------------------------------------------------------------------
  */
 
-static void conclude_served(const hr__text_case *given)
+static void conclude_served(const vw__text_case *given)
 {
-    hr__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(given->draft,
                          "The request of %s would fit in what is free there; what the program "
                          "would ask for next is not known.",
-                         hr__text_size(given, given->numbers.tried_bytes));
-    hr__diagnosis_conclude(
-        given->draft, HR_VERDICT_HEALTHY, hr__text_confidence(given, HR_CONFIDENCE_MEDIUM),
+                         vw__text_size(given, given->numbers.tried_bytes));
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_HEALTHY, vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
         "Healthy on a card of %s: the %s that were refused would be served, "
         "with %s to spare.",
-        hr__text_size(given, given->card_bytes), hr__text_size(given, given->numbers.tried_bytes),
-        hr__text_size(given, less(given->numbers.free_bytes, given->numbers.tried_bytes)));
+        vw__text_size(given, given->card_bytes), vw__text_size(given, given->numbers.tried_bytes),
+        vw__text_size(given, less(given->numbers.free_bytes, given->numbers.tried_bytes)));
 }
 
-static void conclude_too_much_for_card(hr__text_case *given)
+static void conclude_too_much_for_card(vw__text_case *given)
 {
     uint64_t in_use = given->numbers.allocated_bytes, others = known_or_none(given->others_bytes);
-    given->judged = (hr__number_verdict){
-        .verdict = HR_VERDICT_GENUINE, .idle_bytes = 0, .outside_bytes = given->others_bytes};
+    given->judged = (vw__number_verdict){
+        .verdict = VW_VERDICT_GENUINE, .idle_bytes = 0, .outside_bytes = given->others_bytes};
     const char *beside = in_use <= given->card_bytes
-                             ? hr__diagnosis_text(given->draft, ", beside %s of others,",
-                                                  hr__text_size(given, others))
+                             ? vw__diagnosis_text(given->draft, ", beside %s of others,",
+                                                  vw__text_size(given, others))
                              : "";
-    hr__diagnosis_reason(given->draft, "What is in use, %s,%s is more than the card by itself.",
-                         hr__text_size(given, in_use),
-                         others != 0 ? hr__diagnosis_text(given->draft,
+    vw__diagnosis_reason(given->draft, "What is in use, %s,%s is more than the card by itself.",
+                         vw__text_size(given, in_use),
+                         others != 0 ? vw__diagnosis_text(given->draft,
                                                           " together with the %s that others hold,",
-                                                          hr__text_size(given, others))
+                                                          vw__text_size(given, others))
                                      : "");
-    hr__diagnosis_conclude(
-        given->draft, HR_VERDICT_GENUINE, hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_GENUINE, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
         "Genuine: %s in use%s do not fit on a card of %s, before the request is even made.",
-        hr__text_size(given, in_use), beside, hr__text_size(given, given->card_bytes));
-    hr__text_add_findings(given, HR_VERDICT_GENUINE);
+        vw__text_size(given, in_use), beside, vw__text_size(given, given->card_bytes));
+    vw__text_add_findings(given, VW_VERDICT_GENUINE);
 }
 
-bool hr__text_judge_on_card(hr__text_case *given)
+bool vw__text_judge_on_card(vw__text_case *given)
 {
     move_to_card(given);
     given->draft->numbers = given->numbers;

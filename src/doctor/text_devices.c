@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-static const hr__text_device nvidia = {
+static const vw__text_device nvidia = {
     .name = "GPU",
     .module = "cuda",
     .list = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv",
@@ -19,53 +19,53 @@ static const hr__text_device nvidia = {
 };
 
 static const struct {
-    hr__error_kind kind;
+    vw__error_kind kind;
     const char *word; /* in the message, by itself; NULL: none needed */
-    hr__text_device device;
+    vw__text_device device;
 } others[] = {
-    {HR__ERROR_TORCH_HIP,
+    {VW__ERROR_TORCH_HIP,
      NULL,
      {"GPU", "cuda", "rocm-smi --showpids --showmeminfo vram", "HIP_VISIBLE_DEVICES",
       "PYTORCH_HIP_ALLOC_CONF", "print(torch.cuda.memory_summary())", true}},
-    {HR__ERROR_TORCH_XPU,
+    {VW__ERROR_TORCH_XPU,
      NULL,
      {"GPU", "xpu", "xpu-smi ps", "ZE_AFFINITY_MASK", "PYTORCH_ALLOC_CONF",
       "print(torch.xpu.memory_stats())", false}},
-    {HR__ERROR_TORCH_MPS,
+    {VW__ERROR_TORCH_MPS,
      NULL,
      {"GPU", "mps", "top -o mem", "", "PYTORCH_ALLOC_CONF",
       "print(torch.mps.driver_allocated_memory())", false}},
-    {HR__ERROR_TORCH_OTHER,
+    {VW__ERROR_TORCH_OTHER,
      "MUSA",
      {"GPU", "musa", "mthreads-gmi", "MUSA_VISIBLE_DEVICES", "PYTORCH_MUSA_ALLOC_CONF",
       "print(torch.musa.memory_summary())", false}},
-    {HR__ERROR_TORCH_OTHER,
+    {VW__ERROR_TORCH_OTHER,
      "HPU",
      {"HPU", "hpu", "hl-smi", "HABANA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF",
       "print(torch.hpu.memory_summary())", false}},
-    {HR__ERROR_TORCH_OTHER,
+    {VW__ERROR_TORCH_OTHER,
      "MLU",
      {"MLU", "mlu", "cnmon", "MLU_VISIBLE_DEVICES", "PYTORCH_MLU_ALLOC_CONF",
       "print(torch.mlu.memory_summary())", false}},
-    {HR__ERROR_TORCH_OTHER,
+    {VW__ERROR_TORCH_OTHER,
      "NPU",
      {"NPU", "npu", "npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF",
       "print(torch.npu.memory_summary())", false}},
-    {HR__ERROR_OTHER_GPU,
+    {VW__ERROR_OTHER_GPU,
      "EL0004", /* Ascend's runtime */
      {"NPU", "npu", "npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF",
       "print(torch.npu.memory_summary())", false}},
-    {HR__ERROR_TORCH_OTHER,
+    {VW__ERROR_TORCH_OTHER,
      "EL0004",
      {"NPU", "npu", "npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF",
       "print(torch.npu.memory_summary())", false}},
-    {HR__ERROR_TORCH_OTHER,
+    {VW__ERROR_TORCH_OTHER,
      NULL,
      {"accelerator", "accelerator", "python -m torch.utils.collect_env", "", "PYTORCH_ALLOC_CONF",
       "print(torch.accelerator.memory_stats())", false}},
-    {HR__ERROR_JAX, "TPU", {"TPU", "", "tpu-info", "", "", "", false}},
-    {HR__ERROR_JAX, "hbm", {"TPU", "", "tpu-info", "", "", "", false}},
-    {HR__ERROR_JAX, "HBM", {"TPU", "", "tpu-info", "", "", "", false}},
+    {VW__ERROR_JAX, "TPU", {"TPU", "", "tpu-info", "", "", "", false}},
+    {VW__ERROR_JAX, "hbm", {"TPU", "", "tpu-info", "", "", "", false}},
+    {VW__ERROR_JAX, "HBM", {"TPU", "", "tpu-info", "", "", "", false}},
 };
 
 /* "NPU", but not the one in "INPUT". */
@@ -77,7 +77,7 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-const hr__text_device *hr__text_device_of(const hr__text_case *given)
+const vw__text_device *vw__text_device_of(const vw__text_case *given)
 {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].kind == given->report->kind &&
@@ -88,27 +88,27 @@ const hr__text_device *hr__text_device_of(const hr__text_case *given)
 
 /* ---- learning more --------------------------------------------------------------------------- */
 
-static void add_look(const hr__text_case *given, hr__finding_draft *finding)
+static void add_look(const vw__text_case *given, vw__finding_draft *finding)
 {
-    hr__finding_remedy(finding, "see what PyTorch holds at that moment", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "one line, in the process, where it fails",
-                       hr__text_device_of(given)->look);
+    vw__finding_remedy(finding, "see what PyTorch holds at that moment", VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "one line, in the process, where it fails",
+                       vw__text_device_of(given)->look);
 }
 
-void hr__text_add_recording(const hr__text_case *given, hr__finding_draft *finding)
+void vw__text_add_recording(const vw__text_case *given, vw__finding_draft *finding)
 {
-    if (!hr__text_device_of(given)->has_recordings) {
+    if (!vw__text_device_of(given)->has_recordings) {
         add_look(given, finding);
         return;
     }
-    hr__finding_remedy(finding, "record the run, to see what holds the memory, line by line",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(finding, "record the run, to see what holds the memory, line by line",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "no code is changed; the recorded run is a little slower",
-                       "headroom run -- python train.py");
+                       "vramwise run -- python train.py");
 }
 
-void hr__text_add_process_list(const hr__text_case *given, hr__finding_draft *finding)
+void vw__text_add_process_list(const vw__text_case *given, vw__finding_draft *finding)
 {
-    hr__finding_remedy(finding, "see who holds the card while it happens", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "none", hr__text_device_of(given)->list);
+    vw__finding_remedy(finding, "see who holds the card while it happens", VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "none", vw__text_device_of(given)->list);
 }

@@ -4,149 +4,149 @@
  * that failed, a process that was killed, /dev/shm, and pinned memory. */
 #include "doctor/text_parts.h"
 
-static void add_less_memory(hr__finding_draft *finding)
+static void add_less_memory(vw__finding_draft *finding)
 {
-    hr__finding_remedy(finding, "fewer loader processes: each has its own copy of the dataset",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "loading is slower",
+    vw__finding_remedy(finding, "fewer loader processes: each has its own copy of the dataset",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "loading is slower",
                        "DataLoader(dataset, num_workers=2, prefetch_factor=2)");
-    hr__finding_remedy(finding, "read the data piece by piece, instead of holding it",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "a change of the dataset",
+    vw__finding_remedy(finding, "read the data piece by piece, instead of holding it",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a change of the dataset",
                        "numpy.load(path, mmap_mode=\"r\")\n"
                        "datasets.load_dataset(name, streaming=True)");
-    hr__finding_remedy(finding, "load weights without a second copy in the host's memory",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+    vw__finding_remedy(finding, "load weights without a second copy in the host's memory",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "torch.load(path, map_location=\"cuda\", mmap=True)\n"
                        "AutoModel.from_pretrained(name, low_cpu_mem_usage=True)");
 }
 
-static void add_look(hr__finding_draft *finding)
+static void add_look(vw__finding_draft *finding)
 {
-    hr__finding_remedy(finding, "see what the machine has, and who was killed", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "none",
+    vw__finding_remedy(finding, "see what the machine has, and who was killed", VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "none",
                        "free -g\nsudo dmesg -T | grep -i -E \"killed process|out of memory\"");
 }
 
-static void judge_allocator(const hr__text_case *given)
+static void judge_allocator(const vw__text_case *given)
 {
     uint64_t tried = given->numbers.tried_bytes;
-    bool is_known = hr__text_knows(tried);
-    hr__diagnosis_reason(given->draft,
+    bool is_known = vw__text_knows(tried);
+    vw__diagnosis_reason(given->draft,
                          "An allocation in the host's memory failed%s%s; the GPU is "
                          "not involved.",
-                         is_known ? ": " : "", is_known ? hr__text_size(given, tried) : "");
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_HOST,
-                           hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+                         is_known ? ": " : "", is_known ? vw__text_size(given, tried) : "");
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
+                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                            "Host memory: the machine's RAM, not the GPU's, could not give %s%s.",
-                           is_known ? hr__text_size(given, tried) : "what was asked for",
+                           is_known ? vw__text_size(given, tried) : "what was asked for",
                            is_known ? " in one piece" : "");
-    hr__finding_draft *finding = hr__diagnosis_add(
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "host", tried, "An allocation of %s in the host's memory failed.",
-        is_known ? hr__text_size(given, tried) : "unknown size");
-    hr__finding_evidence(finding, "It fails when RAM and swap are promised away, or at a limit of "
+        is_known ? vw__text_size(given, tried) : "unknown size");
+    vw__finding_evidence(finding, "It fails when RAM and swap are promised away, or at a limit of "
                                   "the container or shell.");
-    hr__finding_remedy(finding, "look at the line that asked: is that size meant?",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none", "print(array.shape, array.dtype)");
+    vw__finding_remedy(finding, "look at the line that asked: is that size meant?",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none", "print(array.shape, array.dtype)");
     add_less_memory(finding);
-    hr__finding_remedy(finding, "lift the limits of shell and container", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "none, where the machine has the memory",
+    vw__finding_remedy(finding, "lift the limits of shell and container", VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "none, where the machine has the memory",
                        "free -g; ulimit -v unlimited\ndocker run --memory=64g ...");
 }
 
-static void judge_killed(const hr__text_case *given)
+static void judge_killed(const vw__text_case *given)
 {
-    bool is_worker = given->report->kind == HR__ERROR_HOST_WORKER;
+    bool is_worker = given->report->kind == VW__ERROR_HOST_WORKER;
     const char *who = is_worker ? "a DataLoader worker" : "the process";
-    const char *by = hr__text_has(given, "slurm") || hr__text_has(given, "cgroup") ||
-                             hr__text_has(given, "memcg") || hr__text_has(given, "OOMKilled")
+    const char *by = vw__text_has(given, "slurm") || vw__text_has(given, "cgroup") ||
+                             vw__text_has(given, "memcg") || vw__text_has(given, "OOMKilled")
                          ? "the limit of its container or job (a cgroup)"
-                     : hr__text_has(given, "memory monitor") || hr__text_has(given, "raylet")
+                     : vw__text_has(given, "memory monitor") || vw__text_has(given, "raylet")
                          ? "a watch on the machine's memory (Ray)"
                          : "the kernel, when RAM was used up";
     if (given->report->is_ambiguous) {
-        hr__diagnosis_reason(given->draft, "Signal 9 came from outside, and no reason is in the "
+        vw__diagnosis_reason(given->draft, "Signal 9 came from outside, and no reason is in the "
                                            "text: mostly it is the kernel, out of memory, but a "
                                            "person or a scheduler can send it too.");
-        hr__diagnosis_conclude(given->draft, HR_VERDICT_HOST, HR_CONFIDENCE_LOW,
+        vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST, VW_CONFIDENCE_LOW,
                                "Host memory, probably: %s was killed from outside, as the kernel "
                                "does when the machine's RAM is used up.",
                                who);
     } else {
-        hr__diagnosis_reason(given->draft, "%s was killed by %s. The GPU is not involved.",
+        vw__diagnosis_reason(given->draft, "%s was killed by %s. The GPU is not involved.",
                              is_worker ? "A DataLoader worker" : "The process", by);
-        hr__diagnosis_conclude(
-            given->draft, HR_VERDICT_HOST,
-            hr__text_confidence(given, is_worker ? HR_CONFIDENCE_MEDIUM : HR_CONFIDENCE_HIGH),
+        vw__diagnosis_conclude(
+            given->draft, VW_VERDICT_HOST,
+            vw__text_confidence(given, is_worker ? VW_CONFIDENCE_MEDIUM : VW_CONFIDENCE_HIGH),
             "Host memory: %s was killed by %s; the GPU's memory is not meant.", who, by);
     }
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "host", HR_UNKNOWN, "%s was killed for the host's memory.",
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "host", VW_UNKNOWN, "%s was killed for the host's memory.",
                           is_worker ? "A DataLoader worker" : "The process");
     add_look(finding);
     add_less_memory(finding);
-    hr__finding_remedy(finding, "more memory for the job", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(finding, "more memory for the job", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "a longer queue, a larger machine",
                        "sbatch --mem=64G ...\ndocker run --memory=64g ...\n"
                        "resources: {limits: {memory: 64Gi}}  # Kubernetes");
 }
 
-static void judge_shared(const hr__text_case *given)
+static void judge_shared(const vw__text_case *given)
 {
-    hr__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(given->draft,
                          "Processes hand each other data through /dev/shm, which in a "
                          "container is 64 MB unless it is said otherwise.");
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_HOST,
-                           hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
+                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                            "Host memory: /dev/shm, through which processes share data, is too "
                            "small; the GPU's memory is not meant.");
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "host", HR_UNKNOWN, "Shared memory (/dev/shm) ran out.");
-    hr__finding_remedy(finding, "a larger /dev/shm", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "host", VW_UNKNOWN, "Shared memory (/dev/shm) ran out.");
+    vw__finding_remedy(finding, "a larger /dev/shm", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "a restart of the container",
                        "df -h /dev/shm\ndocker run --shm-size=8g ...  # or --ipc=host\n"
                        "sudo mount -o remount,size=8G /dev/shm");
-    hr__finding_remedy(finding, "fewer workers, fewer batches in advance", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "loading is slower",
+    vw__finding_remedy(finding, "fewer workers, fewer batches in advance", VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "loading is slower",
                        "DataLoader(dataset, num_workers=2, prefetch_factor=1)");
-    hr__finding_remedy(finding, "share through files instead", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(finding, "share through files instead", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "slower", "torch.multiprocessing.set_sharing_strategy(\"file_system\")");
 }
 
-static void judge_pinned(const hr__text_case *given)
+static void judge_pinned(const vw__text_case *given)
 {
     uint64_t tried = given->numbers.tried_bytes;
-    bool is_known = hr__text_knows(tried);
-    hr__diagnosis_reason(given->draft, "Pinned memory is host memory that the driver locks in "
+    bool is_known = vw__text_knows(tried);
+    vw__diagnosis_reason(given->draft, "Pinned memory is host memory that the driver locks in "
                                        "place; the error has CUDA's name for all that.");
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_HOST,
-                           hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
+                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                            "Host memory: %s of pinned memory could not be had; that is the "
                            "machine's RAM, not the GPU's.",
-                           is_known ? hr__text_size(given, tried) : "a piece");
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "host", tried, "%s of pinned host memory could not be had.",
-                          is_known ? hr__text_size(given, tried) : "A piece");
-    hr__finding_remedy(finding, "do not pin, or pin less", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                           is_known ? vw__text_size(given, tried) : "a piece");
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "host", tried, "%s of pinned host memory could not be had.",
+                          is_known ? vw__text_size(given, tried) : "A piece");
+    vw__finding_remedy(finding, "do not pin, or pin less", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "slower copies to the GPU",
                        "DataLoader(dataset, pin_memory=False)\n"
                        "\"pin_memory\": false  # DeepSpeed's offload");
-    hr__finding_remedy(finding, "lift the limit on locked memory", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(finding, "lift the limit on locked memory", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "none, where the machine has the memory",
                        "ulimit -l unlimited\ndocker run --ulimit memlock=-1 ...\n"
                        "# WSL: memory= in .wslconfig; half of it can be pinned");
     add_look(finding);
 }
 
-void hr__text_judge_host(const hr__text_case *given)
+void vw__text_judge_host(const vw__text_case *given)
 {
     switch (given->report->kind) {
-    case HR__ERROR_HOST_SHARED:
+    case VW__ERROR_HOST_SHARED:
         judge_shared(given);
         break;
-    case HR__ERROR_HOST_PINNED:
+    case VW__ERROR_HOST_PINNED:
         judge_pinned(given);
         break;
-    case HR__ERROR_HOST_KILLED:
-    case HR__ERROR_HOST_WORKER:
+    case VW__ERROR_HOST_KILLED:
+    case VW__ERROR_HOST_WORKER:
         judge_killed(given);
         break;
     default:

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__add_u64 */
+#include "base/checked_math.h" /* vw__add_u64 */
 
 /* No device has so much: a shape is wrong, whatever the card. */
 #define BEYOND_ANY_CARD_BYTES (UINT64_C(16) << 40)
@@ -19,10 +19,10 @@ typedef struct advice {
     const char *action, *cost, *how;
 } advice;
 
-static void add_advice(hr__finding_draft *finding, const advice *items, size_t count)
+static void add_advice(vw__finding_draft *finding, const advice *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        hr__finding_remedy(finding, items[i].action, HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+        vw__finding_remedy(finding, items[i].action, VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                            items[i].cost, items[i].how);
 }
 
@@ -156,92 +156,92 @@ static const advice for_xpu[] = {
 
 #define ADVICE(table) table, sizeof table / sizeof *table
 
-static bool is_on_tpu(const hr__text_case *given)
+static bool is_on_tpu(const vw__text_case *given)
 {
-    return strcmp(hr__text_device_of(given)->name, "TPU") == 0;
+    return strcmp(vw__text_device_of(given)->name, "TPU") == 0;
 }
 
 /* Its own words around those of ggml. */
-static bool is_ollama(const hr__text_case *given)
+static bool is_ollama(const vw__text_case *given)
 {
-    return hr__text_has(given, "ollama") || hr__text_has(given, "llama runner process") ||
-           hr__text_has(given, "llama server");
+    return vw__text_has(given, "ollama") || vw__text_has(given, "llama runner process") ||
+           vw__text_has(given, "llama server");
 }
 
 /* Of kinds that are missing here PyTorch's own tools tell most. The first that fits is taken. */
 static const struct {
-    hr__error_kind kind;
-    bool (*fits)(const hr__text_case *given); /* or NULL */
+    vw__error_kind kind;
+    bool (*fits)(const vw__text_case *given); /* or NULL */
     const char *explanation;
     const advice *items;
     size_t count;
 } explanations[] = {
-    {HR__ERROR_CUBLAS, NULL,
+    {VW__ERROR_CUBLAS, NULL,
      "cuBLAS takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
      "PyTorch has taken the whole card before.",
      ADVICE(for_library)},
-    {HR__ERROR_CUDNN, NULL,
+    {VW__ERROR_CUDNN, NULL,
      "cuDNN takes handles and workspaces from the card itself, outside the framework's pool: "
      "mostly "
      "the framework has taken the whole card before.",
      ADVICE(for_library)},
-    {HR__ERROR_CUSOLVER, NULL,
+    {VW__ERROR_CUSOLVER, NULL,
      "cuSOLVER takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
      "PyTorch has taken the whole card before.",
      ADVICE(for_library)},
-    {HR__ERROR_NCCL, NULL,
+    {VW__ERROR_NCCL, NULL,
      "NCCL's buffers, some MiB for each channel and peer, are outside PyTorch's pool: mostly "
      "PyTorch has taken the whole card before, or several ranks share it.",
      ADVICE(for_nccl)},
-    {HR__ERROR_CUDA_RAW, NULL,
+    {VW__ERROR_CUDA_RAW, NULL,
      "The driver or runtime was out of memory in a call of its own: starting a context, loading "
      "kernels, or an allocation without a pool.",
      ADVICE(for_raw_cuda)},
-    {HR__ERROR_JAX, is_on_tpu,
+    {VW__ERROR_JAX, is_on_tpu,
      "XLA asks for what a whole compiled program needs at once, so one layer or batch too many "
      "fails before the first step.",
      ADVICE(for_jax_tpu)},
-    {HR__ERROR_JAX, NULL,
+    {VW__ERROR_JAX, NULL,
      "XLA asks for what a whole compiled program needs at once; JAX takes three quarters of the "
      "card in advance and cannot use the rest.",
      ADVICE(for_jax)},
-    {HR__ERROR_TENSORFLOW, NULL,
+    {VW__ERROR_TENSORFLOW, NULL,
      "TensorFlow takes nearly the whole card at the start and divides it by itself, so nvidia-smi "
      "shows it full from then on.",
      ADVICE(for_tensorflow)},
-    {HR__ERROR_CUPY, NULL, "CuPy has a pool of its own, beside PyTorch's.", ADVICE(for_cupy)},
-    {HR__ERROR_GGML, is_ollama,
+    {VW__ERROR_CUPY, NULL, "CuPy has a pool of its own, beside PyTorch's.", ADVICE(for_cupy)},
+    {VW__ERROR_GGML, is_ollama,
      "Weights, the cache for the context and a buffer for computing are each asked for in one "
      "piece.",
      ADVICE(for_ollama)},
-    {HR__ERROR_GGML, NULL,
+    {VW__ERROR_GGML, NULL,
      "Weights, the cache for the context and a buffer for computing are each asked for in one "
      "piece.",
      ADVICE(for_ggml)},
-    {HR__ERROR_VLLM, NULL,
+    {VW__ERROR_VLLM, NULL,
      "vLLM takes a share of the card, loads the weights, measures one step, and what is left of "
      "the "
      "share is the cache: it must hold one request of the longest length.",
      ADVICE(for_vllm)},
-    {HR__ERROR_TORCH_MPS, NULL, "The memory is the machine's own, shared with every program.",
+    {VW__ERROR_TORCH_MPS, NULL, "The memory is the machine's own, shared with every program.",
      ADVICE(for_mps)},
-    {HR__ERROR_CUDA_ASYNC, NULL,
+    {VW__ERROR_CUDA_ASYNC, NULL,
      "cudaMallocAsync keeps its pool in the driver; its messages do not say what lies idle there.",
      ADVICE(for_async)},
-    {HR__ERROR_TORCH_XPU, NULL,
+    {VW__ERROR_TORCH_XPU, NULL,
      "Many Intel GPUs refuse single allocations of more than 4 GiB, however much is free.",
      ADVICE(for_xpu)},
-    {HR__ERROR_OTHER_GPU, NULL, "The program has an allocator of its own.",
+    {VW__ERROR_OTHER_GPU, NULL, "The program has an allocator of its own.",
      ADVICE(for_other_program)},
 };
 
-static void add_explanation(const hr__text_case *given, hr__finding_draft *finding)
+static void add_explanation(const vw__text_case *given, vw__finding_draft *finding)
 {
     for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++) {
         if (explanations[i].kind != given->report->kind ||
             (explanations[i].fits != NULL && !explanations[i].fits(given)))
             continue;
-        hr__finding_evidence(finding, "%s", explanations[i].explanation);
+        vw__finding_evidence(finding, "%s", explanations[i].explanation);
         add_advice(finding, explanations[i].items, explanations[i].count);
         return;
     }
@@ -249,9 +249,9 @@ static void add_explanation(const hr__text_case *given, hr__finding_draft *findi
 
 /* ---- unknown --------------------------------------------------------------------------------- */
 
-static void add_known_numbers(const hr__text_case *given, hr__finding_draft *finding)
+static void add_known_numbers(const vw__text_case *given, vw__finding_draft *finding)
 {
-    const hr_memory_numbers *said = &given->numbers;
+    const vw_memory_numbers *said = &given->numbers;
     const struct {
         uint64_t size_bytes;
         const char *what;
@@ -262,169 +262,169 @@ static void add_known_numbers(const hr__text_case *given, hr__finding_draft *fin
     };
     const char *text = "";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (hr__text_knows(known[i].size_bytes))
-            text = hr__diagnosis_text(given->draft, "%s%s%s %s", text, text[0] != '\0' ? ", " : "",
-                                      hr__text_size(given, known[i].size_bytes), known[i].what);
+        if (vw__text_knows(known[i].size_bytes))
+            text = vw__diagnosis_text(given->draft, "%s%s%s %s", text, text[0] != '\0' ? ", " : "",
+                                      vw__text_size(given, known[i].size_bytes), known[i].what);
     if (text[0] != '\0')
-        hr__finding_evidence(finding, "Known: %s.", text);
+        vw__finding_evidence(finding, "Known: %s.", text);
 }
 
-static void explain_oversubscribed(const hr__text_case *given)
+static void explain_oversubscribed(const vw__text_case *given)
 {
-    const hr_memory_numbers *said = &given->numbers;
-    uint64_t held = hr__text_knows(said->reserved_bytes) && said->reserved_bytes > said->total_bytes
+    const vw_memory_numbers *said = &given->numbers;
+    uint64_t held = vw__text_knows(said->reserved_bytes) && said->reserved_bytes > said->total_bytes
                         ? said->reserved_bytes
                         : said->allocated_bytes;
-    hr__finding_draft *finding = hr__diagnosis_add(
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "unknown", held - said->total_bytes,
-        "PyTorch holds %s more than the card has.", hr__text_size(given, held - said->total_bytes));
+        "PyTorch holds %s more than the card has.", vw__text_size(given, held - said->total_bytes));
     add_known_numbers(given, finding);
-    hr__finding_evidence(finding, "With more held than the card has, every step already waits for "
+    vw__finding_evidence(finding, "With more held than the card has, every step already waits for "
                                   "the host's memory: it has to need less, whatever the verdict.");
-    hr__finding_remedy(finding, "let the driver refuse instead of moving memory to the host",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "it fails sooner, and says why",
+    vw__finding_remedy(finding, "let the driver refuse instead of moving memory to the host",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "it fails sooner, and says why",
                        "# NVIDIA Control Panel, CUDA - Sysmem Fallback Policy:\n"
                        "Prefer No Sysmem Fallback");
-    hr__text_add_diet(given, finding);
+    vw__text_add_diet(given, finding);
 }
 
-void hr__text_explain_unknown(const hr__text_case *given)
+void vw__text_explain_unknown(const vw__text_case *given)
 {
-    hr__error_kind kind = given->report->kind;
+    vw__error_kind kind = given->report->kind;
     if (given->judged.is_oversubscribed) {
         explain_oversubscribed(given);
         return;
     }
     uint64_t tried = given->numbers.tried_bytes;
-    hr__finding_draft *finding =
-        hr__text_knows(tried)
-            ? hr__diagnosis_add(given->draft, "unknown", tried,
+    vw__finding_draft *finding =
+        vw__text_knows(tried)
+            ? vw__diagnosis_add(given->draft, "unknown", tried,
                                 "Why %s could not be had is not in the message; these would tell.",
-                                hr__text_size(given, tried))
-            : hr__diagnosis_add(given->draft, "unknown", HR_UNKNOWN,
+                                vw__text_size(given, tried))
+            : vw__diagnosis_add(given->draft, "unknown", VW_UNKNOWN,
                                 "The message does not say enough; these would tell.");
     add_known_numbers(given, finding);
     bool has_recordings =
-        hr__text_is_torch(kind) && kind != HR__ERROR_TORCH_MPS && kind != HR__ERROR_CUDA_ASYNC;
-    bool has_own_tool = kind == HR__ERROR_JAX || kind == HR__ERROR_CUPY;
+        vw__text_is_torch(kind) && kind != VW__ERROR_TORCH_MPS && kind != VW__ERROR_CUDA_ASYNC;
+    bool has_own_tool = kind == VW__ERROR_JAX || kind == VW__ERROR_CUPY;
     if (!has_own_tool)
-        hr__text_add_process_list(given, finding);
+        vw__text_add_process_list(given, finding);
     if (has_recordings)
-        hr__text_add_recording(given, finding);
-    else if (kind == HR__ERROR_CUBLAS || kind == HR__ERROR_CUDNN || kind == HR__ERROR_CUSOLVER ||
-             kind == HR__ERROR_NCCL)
-        hr__finding_remedy(finding, "see what PyTorch holds at that moment", HR__SAVES_UNKNOWN,
-                           HR_BASIS_RULE, "one line, in the process, where it fails",
+        vw__text_add_recording(given, finding);
+    else if (kind == VW__ERROR_CUBLAS || kind == VW__ERROR_CUDNN || kind == VW__ERROR_CUSOLVER ||
+             kind == VW__ERROR_NCCL)
+        vw__finding_remedy(finding, "see what PyTorch holds at that moment", VW__SAVES_UNKNOWN,
+                           VW_BASIS_RULE, "one line, in the process, where it fails",
                            "print(torch.cuda.memory_summary())");
     add_explanation(given, finding);
     if (has_own_tool)
-        hr__text_add_process_list(given, finding);
+        vw__text_add_process_list(given, finding);
 }
 
 /* ---- messages that say it themselves --------------------------------------------------------- */
 
 /* "32.0 TiB", and beyond that no digits that mean nothing. */
-static const char *huge_size(const hr__text_case *given, uint64_t size_bytes)
+static const char *huge_size(const vw__text_case *given, uint64_t size_bytes)
 {
     const double tib = (double)(UINT64_C(1) << 40);
     if (size_bytes >= EXBIBYTE)
         return "more than an exbibyte";
     if (size_bytes >= UINT64_C(1) << 50)
-        return hr__diagnosis_text(given->draft, "%.0f PiB", (double)size_bytes / tib / 1024.0);
-    return hr__diagnosis_text(given->draft, "%.1f TiB", (double)size_bytes / tib);
+        return vw__diagnosis_text(given->draft, "%.0f PiB", (double)size_bytes / tib / 1024.0);
+    return vw__diagnosis_text(given->draft, "%.1f TiB", (double)size_bytes / tib);
 }
 
-bool hr__text_judge_beyond_any_card(const hr__text_case *given)
+bool vw__text_judge_beyond_any_card(const vw__text_case *given)
 {
     uint64_t tried = given->numbers.tried_bytes;
-    bool is_said = hr__text_has(given, "more than 1EB");
-    if (!is_said && (!hr__text_knows(tried) || tried < BEYOND_ANY_CARD_BYTES))
+    bool is_said = vw__text_has(given, "more than 1EB");
+    if (!is_said && (!vw__text_knows(tried) || tried < BEYOND_ANY_CARD_BYTES))
         return false;
     const char *size = huge_size(given, is_said ? EXBIBYTE : tried);
-    hr__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(given->draft,
                          "One request for %s: an absurd size, which no device has, whatever card "
                          "this is.",
                          size);
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_TOO_LARGE, HR_CONFIDENCE_HIGH,
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_TOO_LARGE, VW_CONFIDENCE_HIGH,
                            "Too large: one request for %s, more than any device has: a shape is "
                            "wrong.",
                            size);
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "too-large", HR_UNKNOWN,
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "too-large", VW_UNKNOWN,
                           "A tensor of an absurd size is asked for: %s.", size);
-    hr__finding_evidence(finding,
+    vw__finding_evidence(finding,
                          "Negative or unfilled sizes look like this: they are read as huge "
                          "numbers.");
-    hr__finding_remedy(finding, "check the shapes that go into the line that failed",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+    vw__finding_remedy(finding, "check the shapes that go into the line that failed",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "print(x.shape, x.dtype)  # before the line that failed");
     return true;
 }
 
-static bool judge_said_limit(const hr__text_case *given)
+static bool judge_said_limit(const vw__text_case *given)
 {
-    bool is_fraction = hr__text_has(given, "per_process_memory_fraction");
-    if (!given->report->says_capped && !hr__text_has(given, "maximum pool size exceeded"))
+    bool is_fraction = vw__text_has(given, "per_process_memory_fraction");
+    if (!given->report->says_capped && !vw__text_has(given, "maximum pool size exceeded"))
         return false;
-    bool has_size = hr__text_knows(given->numbers.tried_bytes);
+    bool has_size = vw__text_knows(given->numbers.tried_bytes);
     const char *limit = is_fraction ? "the share of the card that PyTorch may use "
                                       "(per_process_memory_fraction)"
                                     : "the limit set for its pool";
-    hr__diagnosis_reason(given->draft, "The message says so itself: the limit refused, not the "
+    vw__diagnosis_reason(given->draft, "The message says so itself: the limit refused, not the "
                                        "card.");
-    hr__diagnosis_conclude(
-        given->draft, HR_VERDICT_CAPPED, hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_CAPPED, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
         "Capped: %s would have gone beyond %s.",
-        has_size ? hr__text_size(given, given->numbers.tried_bytes) : "the request", limit);
-    hr__finding_draft *finding = hr__diagnosis_add(given->draft, "capped", HR_UNKNOWN,
+        has_size ? vw__text_size(given, given->numbers.tried_bytes) : "the request", limit);
+    vw__finding_draft *finding = vw__diagnosis_add(given->draft, "capped", VW_UNKNOWN,
                                                    "A limit was set, and it was reached.");
-    hr__finding_remedy(finding, "raise the limit, or take it away", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "whoever shares the card has less",
+    vw__finding_remedy(finding, "raise the limit, or take it away", VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "whoever shares the card has less",
                        is_fraction ? "torch.cuda.set_per_process_memory_fraction(1.0)\n"
                                      "env | grep ALLOC_CONF  # per_process_memory_fraction"
                                    : "# with RMM:\n"
                                      "rmm.reinitialize(pool_allocator=True, "
                                      "maximum_pool_size=None)");
     if (is_fraction)
-        hr__text_add_smaller_batch(given, finding);
+        vw__text_add_smaller_batch(given, finding);
     return true;
 }
 
 /* ---- messages with numbers of their own ------------------------------------------------------ */
 
-static bool judge_vllm_cache(const hr__text_case *given)
+static bool judge_vllm_cache(const vw__text_case *given)
 {
     uint64_t needed = given->report->needed_bytes, available = given->report->available_bytes;
-    if (given->report->kind != HR__ERROR_VLLM || !hr__text_knows(needed) ||
-        !hr__text_knows(available) || needed <= available)
+    if (given->report->kind != VW__ERROR_VLLM || !vw__text_knows(needed) ||
+        !vw__text_knows(available) || needed <= available)
         return false;
-    const char *needed_text = hr__text_size(given, needed);
-    const char *available_text = hr__text_size(given, available);
-    const char *missing_text = hr__text_size(given, needed - available);
-    hr__diagnosis_reason(
+    const char *needed_text = vw__text_size(given, needed);
+    const char *available_text = vw__text_size(given, available);
+    const char *missing_text = vw__text_size(given, needed - available);
+    vw__diagnosis_reason(
         given->draft,
         "The cache for one request of the longest length needs %s, and %s are left "
         "of vLLM's share of the card: %s too little.",
         needed_text, available_text, missing_text);
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_GENUINE,
-                           hr__text_confidence(given, HR_CONFIDENCE_MEDIUM),
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_GENUINE,
+                           vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
                            "Genuine: vLLM's cache needs %s for one request of full length, and %s "
                            "are left for it.",
                            needed_text, available_text);
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "genuine", needed - available,
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "genuine", needed - available,
                           "vLLM's cache lacks %s for the longest request.", missing_text);
-    hr__finding_evidence(finding,
+    vw__finding_evidence(finding,
                          "The cache grows evenly with the length: %.0f %% of the longest "
                          "length would fit.",
                          100.0 * (double)available / (double)needed);
-    hr__finding_remedy(finding, "a shorter longest request", hr__saves(needed - available),
-                       HR_BASIS_COMPUTED, "longer ones are refused",
-                       hr__diagnosis_text(given->draft,
+    vw__finding_remedy(finding, "a shorter longest request", vw__saves(needed - available),
+                       VW_BASIS_COMPUTED, "longer ones are refused",
+                       vw__diagnosis_text(given->draft,
                                           "# at most %.0f %% of what it is:\n"
                                           "vllm serve MODEL --max-model-len N",
                                           100.0 * (double)available / (double)needed - 0.5));
-    hr__finding_remedy(finding, "a cache of eight bits", hr__saves(needed / 2), HR_BASIS_COMPUTED,
+    vw__finding_remedy(finding, "a cache of eight bits", vw__saves(needed / 2), VW_BASIS_COMPUTED,
                        "a little accuracy", "vllm serve MODEL --kv-cache-dtype fp8");
     add_advice(finding, for_vllm + 1, 1);
     add_advice(finding, for_vllm + 3, 2);
@@ -432,125 +432,125 @@ static bool judge_vllm_cache(const hr__text_case *given)
 }
 
 /* Before it loads anything, vLLM wants its share of the card free: whatever is not is another's. */
-static bool judge_vllm_start(const hr__text_case *given)
+static bool judge_vllm_start(const vw__text_case *given)
 {
     uint64_t total = given->numbers.total_bytes, free_bytes = given->numbers.free_bytes;
-    if (given->report->kind != HR__ERROR_VLLM || hr__text_knows(given->numbers.tried_bytes) ||
-        !hr__text_knows(total) || !hr__text_knows(free_bytes) || free_bytes >= total)
+    if (given->report->kind != VW__ERROR_VLLM || vw__text_knows(given->numbers.tried_bytes) ||
+        !vw__text_knows(total) || !vw__text_knows(free_bytes) || free_bytes >= total)
         return false;
     uint64_t held = total - free_bytes;
-    bool is_outside = held > HR__CONTEXT_BYTES && held - HR__CONTEXT_BYTES >= total / 5;
-    const char *held_text = hr__text_size(given, held), *total_text = hr__text_size(given, total);
-    hr__diagnosis_reason(given->draft,
+    bool is_outside = held > VW__CONTEXT_BYTES && held - VW__CONTEXT_BYTES >= total / 5;
+    const char *held_text = vw__text_size(given, held), *total_text = vw__text_size(given, total);
+    vw__diagnosis_reason(given->draft,
                          "At the start %s of the card's %s are free, less than the share that vLLM "
                          "is to have; others hold %s, %s.",
-                         hr__text_size(given, free_bytes), total_text, held_text,
+                         vw__text_size(given, free_bytes), total_text, held_text,
                          is_outside ? "a fifth of the card and more beyond what a context takes"
                                     : "which is not much: the share may simply be too large");
-    hr__diagnosis_conclude(
-        given->draft, is_outside ? HR_VERDICT_OUTSIDE : HR_VERDICT_UNKNOWN,
-        hr__text_confidence(given, is_outside ? HR_CONFIDENCE_MEDIUM : HR_CONFIDENCE_LOW),
+    vw__diagnosis_conclude(
+        given->draft, is_outside ? VW_VERDICT_OUTSIDE : VW_VERDICT_UNKNOWN,
+        vw__text_confidence(given, is_outside ? VW_CONFIDENCE_MEDIUM : VW_CONFIDENCE_LOW),
         "%s: before vLLM loads anything, others hold %s of the card's %s, and what is free is less "
         "than the share it wants.",
         is_outside ? "Outside" : "Unknown", held_text, total_text);
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, is_outside ? "outside" : "unknown", held,
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, is_outside ? "outside" : "unknown", held,
                           "%s are held by others at the start.", held_text);
-    hr__text_add_process_list(given, finding);
-    hr__finding_remedy(
-        finding, "a share that is free", HR__SAVES_UNKNOWN, HR_BASIS_COMPUTED,
+    vw__text_add_process_list(given, finding);
+    vw__finding_remedy(
+        finding, "a share that is free", VW__SAVES_UNKNOWN, VW_BASIS_COMPUTED,
         "a smaller cache: shorter or fewer requests",
-        hr__diagnosis_text(given->draft, "vllm serve MODEL --gpu-memory-utilization %.2f",
+        vw__diagnosis_text(given->draft, "vllm serve MODEL --gpu-memory-utilization %.2f",
                            (double)(int)(100.0 * (double)free_bytes / (double)total) / 100.0));
-    hr__finding_remedy(finding, "end what is left over of earlier runs", hr__saves(held),
-                       HR_BASIS_MEASURED, "that work is lost", "kill PID  # from the list");
+    vw__finding_remedy(finding, "end what is left over of earlier runs", vw__saves(held),
+                       VW_BASIS_MEASURED, "that work is lost", "kill PID  # from the list");
     return true;
 }
 
 /* Unified memory: what is allowed takes the place of the card. What PyTorch calls its own includes
  * what it keeps idle, and "other" includes what Metal keeps for it, so a verdict is not sure. */
-static bool judge_mps(hr__text_case *given)
+static bool judge_mps(vw__text_case *given)
 {
-    const hr__error_report *report = given->report;
-    const hr_memory_numbers *said = &given->numbers;
+    const vw__error_report *report = given->report;
+    const vw_memory_numbers *said = &given->numbers;
     uint64_t other = report->other_bytes;
-    if (report->kind != HR__ERROR_TORCH_MPS || !hr__text_knows(said->tried_bytes) ||
-        !hr__text_knows(said->allocated_bytes) || !hr__text_knows(said->allowed_bytes) ||
-        !hr__text_knows(other))
+    if (report->kind != VW__ERROR_TORCH_MPS || !vw__text_knows(said->tried_bytes) ||
+        !vw__text_knows(said->allocated_bytes) || !vw__text_knows(said->allowed_bytes) ||
+        !vw__text_knows(other))
         return false;
-    hr_memory_numbers moved = *said;
+    vw_memory_numbers moved = *said;
     uint64_t held;
-    if (!hr__add_u64(said->allocated_bytes, other, &held) || !hr__text_knows(held))
+    if (!vw__add_u64(said->allocated_bytes, other, &held) || !vw__text_knows(held))
         return false;
     moved.total_bytes = said->allowed_bytes;
-    moved.allowed_bytes = HR_UNKNOWN;
+    moved.allowed_bytes = VW_UNKNOWN;
     moved.free_bytes = said->allowed_bytes > held ? said->allowed_bytes - held : 0;
     moved.reserved_bytes = said->allocated_bytes;
-    hr__number_verdict judged = hr__numbers_judge_printed(&moved, NULL);
-    bool is_outside = judged.verdict == HR_VERDICT_OUTSIDE;
-    if (!is_outside && judged.verdict != HR_VERDICT_GENUINE &&
-        judged.verdict != HR_VERDICT_TOO_LARGE)
+    vw__number_verdict judged = vw__numbers_judge_printed(&moved, NULL);
+    bool is_outside = judged.verdict == VW_VERDICT_OUTSIDE;
+    if (!is_outside && judged.verdict != VW_VERDICT_GENUINE &&
+        judged.verdict != VW_VERDICT_TOO_LARGE)
         return false;
 
-    const char *tried = hr__text_size(given, said->tried_bytes);
-    const char *own = hr__text_size(given, said->allocated_bytes);
-    const char *others = hr__text_size(given, other);
-    const char *allowed = hr__text_size(given, said->allowed_bytes);
-    hr__diagnosis_reason(
+    const char *tried = vw__text_size(given, said->tried_bytes);
+    const char *own = vw__text_size(given, said->allocated_bytes);
+    const char *others = vw__text_size(given, other);
+    const char *allowed = vw__text_size(given, said->allowed_bytes);
+    vw__diagnosis_reason(
         given->draft,
         "PyTorch %s + other allocations %s + request %s, and %s are allowed of the "
         "machine's memory.",
         own, others, tried, allowed);
     if (is_outside)
-        hr__diagnosis_reason(given->draft, "The others hold more than the request, and a fifth of "
+        vw__diagnosis_reason(given->draft, "The others hold more than the request, and a fifth of "
                                            "what is allowed.");
-    if (judged.verdict == HR_VERDICT_TOO_LARGE)
-        hr__diagnosis_conclude(
-            given->draft, HR_VERDICT_TOO_LARGE, hr__text_confidence(given, judged.confidence),
+    if (judged.verdict == VW_VERDICT_TOO_LARGE)
+        vw__diagnosis_conclude(
+            given->draft, VW_VERDICT_TOO_LARGE, vw__text_confidence(given, judged.confidence),
             "Too large: one request of %s, where %s are allowed in all.", tried, allowed);
     else
-        hr__diagnosis_conclude(
+        vw__diagnosis_conclude(
             given->draft, judged.verdict,
-            hr__text_confidence(given, is_outside ? HR_CONFIDENCE_LOW : HR_CONFIDENCE_MEDIUM),
+            vw__text_confidence(given, is_outside ? VW_CONFIDENCE_LOW : VW_CONFIDENCE_MEDIUM),
             is_outside ? "Outside: of the %s allowed, %s are held by others than PyTorch's "
                          "tensors; those have %s, and %s more were asked for."
                        : "Genuine: of the %s allowed, others hold %s and PyTorch's tensors %s, and "
                          "%s more were asked for.",
             allowed, others, own, tried);
     given->judged = judged;
-    hr__finding_draft *finding = hr__diagnosis_add(
-        given->draft, hr_verdict_name(judged.verdict), held,
-        "%s of the machine's memory may be used, and %s are.", allowed, hr__text_size(given, held));
-    hr_part parts[] = {{"PyTorch", said->allocated_bytes},
+    vw__finding_draft *finding = vw__diagnosis_add(
+        given->draft, vw_verdict_name(judged.verdict), held,
+        "%s of the machine's memory may be used, and %s are.", allowed, vw__text_size(given, held));
+    vw_part parts[] = {{"PyTorch", said->allocated_bytes},
                        {"other allocations of this process", other}};
-    hr__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
+    vw__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
     add_explanation(given, finding);
     return true;
 }
 
-static bool judge_cupy_limit(const hr__text_case *given)
+static bool judge_cupy_limit(const vw__text_case *given)
 {
-    const hr_memory_numbers *said = &given->numbers;
-    if (given->report->kind != HR__ERROR_CUPY || !hr__text_knows(said->allowed_bytes) ||
-        !hr__text_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
-        !hr__text_knows(said->allocated_bytes) ||
+    const vw_memory_numbers *said = &given->numbers;
+    if (given->report->kind != VW__ERROR_CUPY || !vw__text_knows(said->allowed_bytes) ||
+        !vw__text_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
+        !vw__text_knows(said->allocated_bytes) ||
         said->allocated_bytes <= said->allowed_bytes - said->tried_bytes)
         return false;
-    hr__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(given->draft,
                          "CuPy's pool has %s, and %s more would be beyond its limit "
                          "of %s.",
-                         hr__text_size(given, said->allocated_bytes),
-                         hr__text_size(given, said->tried_bytes),
-                         hr__text_size(given, said->allowed_bytes));
-    hr__diagnosis_conclude(
-        given->draft, HR_VERDICT_CAPPED, hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+                         vw__text_size(given, said->allocated_bytes),
+                         vw__text_size(given, said->tried_bytes),
+                         vw__text_size(given, said->allowed_bytes));
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_CAPPED, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
         "Capped: CuPy's pool, at %s of the %s it is allowed, was asked for %s "
         "more.",
-        hr__text_size(given, said->allocated_bytes), hr__text_size(given, said->allowed_bytes),
-        hr__text_size(given, said->tried_bytes));
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "capped", HR_UNKNOWN, "CuPy's pool has a limit.");
-    hr__finding_remedy(finding, "raise the limit", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+        vw__text_size(given, said->allocated_bytes), vw__text_size(given, said->allowed_bytes),
+        vw__text_size(given, said->tried_bytes));
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "capped", VW_UNKNOWN, "CuPy's pool has a limit.");
+    vw__finding_remedy(finding, "raise the limit", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "others on the card have less",
                        "cupy.get_default_memory_pool().set_limit(size=0)  # none\n"
                        "env | grep CUPY_GPU_MEMORY_LIMIT");
@@ -560,35 +560,35 @@ static bool judge_cupy_limit(const hr__text_case *given)
 
 /* cudaMallocAsync has nothing reserved to compare: PyTorch holds what is in use against the limit,
  * and the driver joins what is idle. */
-static bool judge_async_limit(const hr__text_case *given)
+static bool judge_async_limit(const vw__text_case *given)
 {
-    const hr_memory_numbers *said = &given->numbers;
-    if (given->report->kind != HR__ERROR_CUDA_ASYNC || !hr__text_knows(said->allowed_bytes) ||
-        !hr__text_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
-        !hr__text_knows(said->allocated_bytes) || hr__text_knows(said->reserved_bytes) ||
+    const vw_memory_numbers *said = &given->numbers;
+    if (given->report->kind != VW__ERROR_CUDA_ASYNC || !vw__text_knows(said->allowed_bytes) ||
+        !vw__text_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
+        !vw__text_knows(said->allocated_bytes) || vw__text_knows(said->reserved_bytes) ||
         said->allocated_bytes <= said->allowed_bytes - said->tried_bytes ||
-        !hr__text_knows(said->free_bytes) || said->free_bytes < said->tried_bytes ||
-        !hr__text_knows(said->total_bytes) || said->free_bytes > said->total_bytes ||
+        !vw__text_knows(said->free_bytes) || said->free_bytes < said->tried_bytes ||
+        !vw__text_knows(said->total_bytes) || said->free_bytes > said->total_bytes ||
         said->allocated_bytes > said->total_bytes)
         return false;
-    const char *in_use = hr__text_size(given, said->allocated_bytes);
-    const char *tried = hr__text_size(given, said->tried_bytes);
-    const char *allowed = hr__text_size(given, said->allowed_bytes);
-    const char *free_text = hr__text_size(given, said->free_bytes);
-    hr__diagnosis_reason(given->draft,
+    const char *in_use = vw__text_size(given, said->allocated_bytes);
+    const char *tried = vw__text_size(given, said->tried_bytes);
+    const char *allowed = vw__text_size(given, said->allowed_bytes);
+    const char *free_text = vw__text_size(given, said->free_bytes);
+    vw__diagnosis_reason(given->draft,
                          "The limit: in use %s + request %s, and %s are allowed: over it, while "
                          "the card itself had %s free.",
                          in_use, tried, allowed, free_text);
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_CAPPED,
-                           hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_CAPPED,
+                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                            "Capped: PyTorch uses %s of the %s it is allowed and asked for %s more, "
                            "while the card had %s free.",
                            in_use, allowed, tried, free_text);
-    hr__text_add_findings(given, HR_VERDICT_CAPPED);
+    vw__text_add_findings(given, VW_VERDICT_CAPPED);
     return true;
 }
 
-bool hr__text_judge_by_kind(hr__text_case *given)
+bool vw__text_judge_by_kind(vw__text_case *given)
 {
     return judge_said_limit(given) || judge_vllm_cache(given) || judge_vllm_start(given) ||
            judge_mps(given) || judge_cupy_limit(given) || judge_async_limit(given);

@@ -11,7 +11,7 @@
 #include "doctor/text_parts.h"
 
 #include "analysis/spill_cost.h"
-#include "base/checked_math.h" /* hr__add_u64 */
+#include "base/checked_math.h" /* vw__add_u64 */
 #include "doctor/spill.h"
 
 enum { EXPANDABLE_IDLE_SHARE = 4 };        /* of live bytes, at most */
@@ -24,24 +24,24 @@ static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
     return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
 }
 
-static hr__savings between(uint64_t at_least_bytes, uint64_t at_most_bytes)
+static vw__savings between(uint64_t at_least_bytes, uint64_t at_most_bytes)
 {
-    return (hr__savings){at_least_bytes, at_most_bytes};
+    return (vw__savings){at_least_bytes, at_most_bytes};
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-void hr__text_add_parts(hr__finding_draft *finding, hr_part *parts, size_t count)
+void vw__text_add_parts(vw__finding_draft *finding, vw_part *parts, size_t count)
 {
     for (size_t i = 1; i < count; i++)
         for (size_t j = i; j > 0 && parts[j].bytes > parts[j - 1].bytes; j--) {
-            hr_part larger = parts[j];
+            vw_part larger = parts[j];
             parts[j] = parts[j - 1];
             parts[j - 1] = larger;
         }
     for (size_t i = 0; i < count; i++)
         if (parts[i].bytes != 0)
-            hr__finding_part(finding, parts[i].name, parts[i].bytes);
+            vw__finding_part(finding, parts[i].name, parts[i].bytes);
 }
 
 /* ---- needing less ---------------------------------------------------------------------------- */
@@ -58,62 +58,62 @@ static uint64_t parts_of_batch(uint64_t in_use_bytes, uint64_t missing_bytes)
 }
 
 /* On a card that is only asked about, what is in use may be more than it by itself. */
-static uint64_t too_much_bytes(const hr__text_case *given)
+static uint64_t too_much_bytes(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
-    if (given->card_bytes == 0 || !hr__text_knows(numbers->allocated_bytes))
+    const vw_memory_numbers *numbers = &given->numbers;
+    if (given->card_bytes == 0 || !vw__text_knows(numbers->allocated_bytes))
         return 0;
-    uint64_t others = hr__text_knows(given->others_bytes) ? given->others_bytes : 0;
+    uint64_t others = vw__text_knows(given->others_bytes) ? given->others_bytes : 0;
     return less(numbers->allocated_bytes, less(given->card_bytes, others));
 }
 
 /* By PyTorch: what it has reserved, or what of that is in use. */
-static uint64_t held_bytes(const hr__text_case *given)
+static uint64_t held_bytes(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
-    return hr__text_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
+    const vw_memory_numbers *numbers = &given->numbers;
+    return vw__text_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
                                                    : numbers->allocated_bytes;
 }
 
 /* What the request lacked; the card or the limit. */
-static uint64_t missing_bytes(const hr__text_case *given)
+static uint64_t missing_bytes(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
+    const vw_memory_numbers *numbers = &given->numbers;
     uint64_t too_much = too_much_bytes(given), all;
     if (too_much != 0)
-        return hr__text_knows(numbers->tried_bytes) &&
-                       hr__add_u64(too_much, numbers->tried_bytes, &all)
+        return vw__text_knows(numbers->tried_bytes) &&
+                       vw__add_u64(too_much, numbers->tried_bytes, &all)
                    ? all
                    : too_much;
-    if (!hr__text_knows(numbers->tried_bytes))
-        return HR_UNKNOWN;
-    uint64_t room = hr__text_knows(numbers->free_bytes) ? numbers->free_bytes : 0;
+    if (!vw__text_knows(numbers->tried_bytes))
+        return VW_UNKNOWN;
+    uint64_t room = vw__text_knows(numbers->free_bytes) ? numbers->free_bytes : 0;
     uint64_t held = held_bytes(given);
-    if (hr__text_knows(numbers->allowed_bytes) && hr__text_knows(held) &&
+    if (vw__text_knows(numbers->allowed_bytes) && vw__text_knows(held) &&
         less(numbers->allowed_bytes, held) < room)
         room = less(numbers->allowed_bytes, held);
     return less(numbers->tried_bytes, room);
 }
 
-void hr__text_add_smaller_batch(const hr__text_case *given, hr__finding_draft *finding)
+void vw__text_add_smaller_batch(const vw__text_case *given, vw__finding_draft *finding)
 {
     uint64_t in_use = given->numbers.allocated_bytes, missing = missing_bytes(given);
-    bool is_known = hr__text_knows(in_use) && in_use != 0 && hr__text_knows(missing);
+    bool is_known = vw__text_knows(in_use) && in_use != 0 && vw__text_knows(missing);
     unsigned long long parts = is_known ? parts_of_batch(in_use, missing) : LEAST_PARTS;
     const char *action =
         parts == 0 ? "the smallest batch, with accumulation steps: the effective batch stays"
-                   : hr__diagnosis_text(given->draft,
+                   : vw__diagnosis_text(given->draft,
                                         "a batch of 1/%llu, with %llu accumulation steps: the "
                                         "effective batch stays",
                                         parts, parts);
     if (parts == 0)
         parts = MOST_PARTS;
     uint64_t least = in_use / 5, most = in_use / 5 * 4;
-    hr__finding_remedy(
+    vw__finding_remedy(
         finding, action,
-        is_known ? between(least - least / parts, most - most / parts) : HR__SAVES_UNKNOWN,
-        HR_BASIS_RULE, "some time per sample; batch normalisation sees the smaller batch",
-        hr__diagnosis_text(given->draft,
+        is_known ? between(least - least / parts, most - most / parts) : VW__SAVES_UNKNOWN,
+        VW_BASIS_RULE, "some time per sample; batch normalisation sees the smaller batch",
+        vw__diagnosis_text(given->draft,
                            "loader = DataLoader(dataset, batch_size=batch_size // %llu, ...)\n"
                            "for i, batch in enumerate(loader):\n"
                            "    (loss_of(batch) / %llu).backward()\n"
@@ -123,201 +123,201 @@ void hr__text_add_smaller_batch(const hr__text_case *given, hr__finding_draft *f
                            parts, parts, parts));
 }
 
-void hr__text_add_diet(const hr__text_case *given, hr__finding_draft *finding)
+void vw__text_add_diet(const vw__text_case *given, vw__finding_draft *finding)
 {
     uint64_t in_use = given->numbers.allocated_bytes;
-    bool is_known = hr__text_knows(in_use) && in_use != 0;
-    hr__text_add_smaller_batch(given, finding);
-    hr__finding_remedy(finding, "drop gradients before the forward pass, not after it",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+    bool is_known = vw__text_knows(in_use) && in_use != 0;
+    vw__text_add_smaller_batch(given, finding);
+    vw__finding_remedy(finding, "drop gradients before the forward pass, not after it",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "optimizer.zero_grad(set_to_none=True)  # first thing in the step\n"
                        "del loss, outputs  # last thing in the step");
-    hr__finding_remedy(finding, "evaluation and generation without the graph", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE,
+    vw__finding_remedy(finding, "evaluation and generation without the graph", VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE,
                        "none, where no gradients are needed; nothing is won in a training step",
                        "with torch.inference_mode():\n    outputs = model(inputs)");
-    hr__finding_remedy(finding, "mixed precision, if it is not on",
-                       is_known ? between(in_use / 10, in_use / 5 * 2) : HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "faster on tensor cores; bfloat16 has fewer digits",
-                       hr__diagnosis_text(given->draft,
+    vw__finding_remedy(finding, "mixed precision, if it is not on",
+                       is_known ? between(in_use / 10, in_use / 5 * 2) : VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "faster on tensor cores; bfloat16 has fewer digits",
+                       vw__diagnosis_text(given->draft,
                                           "with torch.autocast(\"%s\", dtype=torch.bfloat16):\n"
                                           "    loss = loss_of(batch)",
-                                          hr__text_device_of(given)->module));
-    hr__finding_remedy(finding, "activation checkpointing",
-                       is_known ? between(in_use / 10, in_use / 10 * 7) : HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "a quarter to a third more time per step",
+                                          vw__text_device_of(given)->module));
+    vw__finding_remedy(finding, "activation checkpointing",
+                       is_known ? between(in_use / 10, in_use / 10 * 7) : VW__SAVES_UNKNOWN,
+                       VW_BASIS_RULE, "a quarter to a third more time per step",
                        "model.gradient_checkpointing_enable()  # transformers\n"
                        "# or, per block:\n"
                        "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)");
-    hr__finding_remedy(finding, "a fused optimizer: no temporary copy of all parameters in step()",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none; foreach=False is the slower way",
+    vw__finding_remedy(finding, "a fused optimizer: no temporary copy of all parameters in step()",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none; foreach=False is the slower way",
                        "torch.optim.AdamW(parameters, fused=True)");
-    hr__finding_remedy(finding, "an 8-bit optimizer: 2 bytes of state per parameter, not 8",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(finding, "an 8-bit optimizer: 2 bytes of state per parameter, not 8",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "a few percent of time; a new dependency; watch the loss",
                        "optimizer = bitsandbytes.optim.AdamW8bit(model.parameters(), lr=lr)");
-    hr__finding_remedy(
-        finding, "offload or shard what the optimizer keeps", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(
+        finding, "offload or shard what the optimizer keeps", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
         "much slower steps (offload), or more GPUs (sharding)",
         "torch.distributed.fsdp.fully_shard(model)\n# or DeepSpeed ZeRO with offload");
 }
 
 /* ---- fragmentation --------------------------------------------------------------------------- */
 
-static void add_fragmentation_remedies(const hr__text_case *given, hr__finding_draft *finding)
+static void add_fragmentation_remedies(const vw__text_case *given, vw__finding_draft *finding)
 {
     uint64_t idle = given->judged.idle_bytes, in_use = given->numbers.allocated_bytes;
     if (!given->report->says_expandable)
-        hr__finding_remedy(finding, "expandable segments: idle pieces can then be joined",
-                           between(less(idle, in_use / EXPANDABLE_IDLE_SHARE), idle), HR_BASIS_RULE,
+        vw__finding_remedy(finding, "expandable segments: idle pieces can then be joined",
+                           between(less(idle, in_use / EXPANDABLE_IDLE_SHARE), idle), VW_BASIS_RULE,
                            "next to none; needs PyTorch 2.1, set before it starts",
-                           hr__diagnosis_text(given->draft, "export %s=expandable_segments:True",
-                                              hr__text_device_of(given)->settings));
-    hr__finding_remedy(finding, "empty the cache between phases, never inside the loop",
-                       between(0, idle), HR_BASIS_RULE,
+                           vw__diagnosis_text(given->draft, "export %s=expandable_segments:True",
+                                              vw__text_device_of(given)->settings));
+    vw__finding_remedy(finding, "empty the cache between phases, never inside the loop",
+                       between(0, idle), VW_BASIS_RULE,
                        "the next step takes its memory from the driver again, and is slow",
-                       hr__diagnosis_text(given->draft,
+                       vw__diagnosis_text(given->draft,
                                           "# after loading, between training and evaluation:\n"
                                           "torch.%s.empty_cache()",
-                                          hr__text_device_of(given)->module));
-    hr__finding_remedy(finding, "fewer different sizes: pad lengths to a few, sort by length",
-                       between(0, idle), HR_BASIS_RULE, "some padding is computed for nothing",
+                                          vw__text_device_of(given)->module));
+    vw__finding_remedy(finding, "fewer different sizes: pad lengths to a few, sort by length",
+                       between(0, idle), VW_BASIS_RULE, "some padding is computed for nothing",
                        "length = -(-length // 128) * 128  # the next multiple of 128");
-    if (!hr__text_device_of(given)->has_recordings)
+    if (!vw__text_device_of(given)->has_recordings)
         return;
-    hr__finding_remedy(finding, "record the run and let settings be tried on the recording",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(finding, "record the run and let settings be tried on the recording",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "no code is changed; the recorded run is a little slower",
-                       "headroom run --record run.pickle -- python train.py\n"
-                       "headroom tune run.pickle --card SIZE");
+                       "vramwise run --record run.pickle -- python train.py\n"
+                       "vramwise tune run.pickle --card SIZE");
 }
 
 /* The recipe that most pages give first. */
-static void warn_of_max_split_size(const hr__text_case *given)
+static void warn_of_max_split_size(const vw__text_case *given)
 {
-    hr__finding_draft *warning =
-        hr__diagnosis_add(given->draft, "warning", HR_UNKNOWN,
+    vw__finding_draft *warning =
+        vw__diagnosis_add(given->draft, "warning", VW_UNKNOWN,
                           "max_split_size_mb, which the message or many pages suggest, can make it "
                           "worse.");
-    hr__finding_evidence(warning,
+    vw__finding_evidence(warning,
                          "On recordings with varying lengths and image sizes max_split_size_mb:128 "
                          "took what was reserved from 1.5 times what was live to 5 and 6 times.");
-    hr__finding_remedy(warning, "try it on a recording first", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(warning, "try it on a recording first", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "a recording of the run",
-                       "headroom replay oom.pickle --conf max_split_size_mb:128");
+                       "vramwise replay oom.pickle --conf max_split_size_mb:128");
 }
 
-static void add_fragmentation(const hr__text_case *given)
+static void add_fragmentation(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
+    const vw_memory_numbers *numbers = &given->numbers;
     uint64_t idle = given->judged.idle_bytes;
-    hr__finding_draft *finding = hr__diagnosis_add(
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "fragmentation", idle, "PyTorch holds %s and uses %s; %s of it lie idle.",
-        hr__text_size(given, numbers->reserved_bytes),
-        hr__text_size(given, numbers->allocated_bytes), hr__text_size(given, idle));
-    hr__finding_evidence(finding, "A request needs one piece: idle bytes serve it only where they "
+        vw__text_size(given, numbers->reserved_bytes),
+        vw__text_size(given, numbers->allocated_bytes), vw__text_size(given, idle));
+    vw__finding_evidence(finding, "A request needs one piece: idle bytes serve it only where they "
                                   "lie side by side, in one segment.");
     if (given->report->says_expandable)
-        hr__finding_evidence(finding, "Expandable segments were on already, by the text: the idle "
+        vw__finding_evidence(finding, "Expandable segments were on already, by the text: the idle "
                                       "bytes may belong to other streams or private pools.");
     add_fragmentation_remedies(given, finding);
     warn_of_max_split_size(given);
 }
 
 /* The request would have fit, but mending it would win next to nothing. */
-static void add_small_fragmentation(const hr__text_case *given)
+static void add_small_fragmentation(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
+    const vw_memory_numbers *numbers = &given->numbers;
     uint64_t idle = given->judged.idle_bytes;
-    hr__finding_draft *finding = hr__diagnosis_add(
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "fragmentation", idle,
         "This request of %s would have fit in the %s that lay idle, but only %s would then remain.",
-        hr__text_size(given, numbers->tried_bytes), hr__text_size(given, idle),
-        hr__text_size(given, less(idle, numbers->tried_bytes)));
-    hr__finding_evidence(finding, "Idle bytes are less than a tenth of what is reserved: with no "
+        vw__text_size(given, numbers->tried_bytes), vw__text_size(given, idle),
+        vw__text_size(given, less(idle, numbers->tried_bytes)));
+    vw__finding_evidence(finding, "Idle bytes are less than a tenth of what is reserved: with no "
                                   "fragmentation at all the run fails a little later.");
     if (!given->report->says_expandable)
-        hr__finding_remedy(
+        vw__finding_remedy(
             finding, "expandable segments, which cost nothing to try",
             between(less(idle, numbers->allocated_bytes / EXPANDABLE_IDLE_SHARE), idle),
-            HR_BASIS_RULE, "next to none; needs PyTorch 2.1, set before it starts",
-            hr__diagnosis_text(given->draft, "export %s=expandable_segments:True",
-                               hr__text_device_of(given)->settings));
+            VW_BASIS_RULE, "next to none; needs PyTorch 2.1, set before it starts",
+            vw__diagnosis_text(given->draft, "export %s=expandable_segments:True",
+                               vw__text_device_of(given)->settings));
 }
 
 /* ---- outside --------------------------------------------------------------------------------- */
 
-/* What of it is this process' own, by the message; HR_UNKNOWN. A driver that cannot tell says 0. */
-static uint64_t own_outside_bytes(const hr__text_case *given)
+/* What of it is this process' own, by the message; VW_UNKNOWN. A driver that cannot tell says 0. */
+static uint64_t own_outside_bytes(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
-    if (!hr__text_knows(numbers->process_bytes) || !hr__text_knows(numbers->reserved_bytes) ||
+    const vw_memory_numbers *numbers = &given->numbers;
+    if (!vw__text_knows(numbers->process_bytes) || !vw__text_knows(numbers->reserved_bytes) ||
         numbers->process_bytes < numbers->reserved_bytes)
-        return HR_UNKNOWN;
+        return VW_UNKNOWN;
     uint64_t own = numbers->process_bytes - numbers->reserved_bytes;
     return own <= given->judged.outside_bytes ? own : given->judged.outside_bytes;
 }
 
-static void add_outside_evidence(const hr__text_case *given, hr__finding_draft *finding)
+static void add_outside_evidence(const vw__text_case *given, vw__finding_draft *finding)
 {
     uint64_t outside = given->judged.outside_bytes, own = own_outside_bytes(given);
-    if (hr__text_knows(own)) {
-        hr_part parts[] = {{"other processes", outside - own},
+    if (vw__text_knows(own)) {
+        vw_part parts[] = {{"other processes", outside - own},
                            {"this process: context and libraries", own}};
-        hr__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
-        hr__finding_evidence(finding,
+        vw__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
+        vw__finding_evidence(finding,
                              "This process holds %s besides what PyTorch reserved (context, NCCL, "
                              "cuDNN, other libraries); other processes hold %s.",
-                             hr__text_size(given, own), hr__text_size(given, outside - own));
+                             vw__text_size(given, own), vw__text_size(given, outside - own));
     } else {
-        hr__finding_evidence(finding, "Whose it is, is not said: other processes, or "
+        vw__finding_evidence(finding, "Whose it is, is not said: other processes, or "
                                       "this one's context and libraries.");
     }
     if (given->report->other_process_count != 0 &&
-        hr__text_knows(given->report->other_process_bytes) &&
+        vw__text_knows(given->report->other_process_bytes) &&
         given->report->other_process_bytes != 0)
-        hr__finding_evidence(finding, "The message lists %zu %s with %s in all.",
+        vw__finding_evidence(finding, "The message lists %zu %s with %s in all.",
                              given->report->other_process_count,
                              given->report->other_process_count == 1 ? "process" : "processes",
-                             hr__text_size(given, given->report->other_process_bytes));
+                             vw__text_size(given, given->report->other_process_bytes));
 }
 
-static void add_outside(const hr__text_case *given)
+static void add_outside(const vw__text_case *given)
 {
     uint64_t outside = given->judged.outside_bytes, own = own_outside_bytes(given);
-    uint64_t beyond = less(outside, HR__CONTEXT_BYTES);
-    uint64_t others = hr__text_knows(own) ? outside - own : beyond;
-    const hr__text_device *device = hr__text_device_of(given);
-    hr__finding_draft *finding = hr__diagnosis_add(
+    uint64_t beyond = less(outside, VW__CONTEXT_BYTES);
+    uint64_t others = vw__text_knows(own) ? outside - own : beyond;
+    const vw__text_device *device = vw__text_device_of(given);
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "outside", outside,
         outside <= given->numbers.total_bytes
             ? "%s of the card's %s are held outside PyTorch."
             : "%s are held outside PyTorch, more than a card of %s has.",
-        hr__text_size(given, outside), hr__text_size(given, given->numbers.total_bytes));
+        vw__text_size(given, outside), vw__text_size(given, given->numbers.total_bytes));
     add_outside_evidence(given, finding);
-    hr__text_add_process_list(given, finding);
-    hr__finding_remedy(finding, "end what is left over of earlier runs, or notebooks",
-                       between(0, others), HR_BASIS_MEASURED, "that work is lost",
+    vw__text_add_process_list(given, finding);
+    vw__finding_remedy(finding, "end what is left over of earlier runs, or notebooks",
+                       between(0, others), VW_BASIS_MEASURED, "that work is lost",
                        "kill PID  # from the list; then look again");
-    hr__finding_remedy(
-        finding, "use a card that is free", between(0, others), HR_BASIS_MEASURED,
+    vw__finding_remedy(
+        finding, "use a card that is free", between(0, others), VW_BASIS_MEASURED,
         "none, where there is one",
         device->visible[0] != '\0'
-            ? hr__diagnosis_text(given->draft, "%s=1 python train.py", device->visible)
-            : hr__diagnosis_text(given->draft, "model.to(\"%s:1\")", device->module));
-    hr__finding_remedy(finding, "one card for each rank: ranks that forget it all start on card 0",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "one line, before any use",
-                       hr__diagnosis_text(given->draft,
+            ? vw__diagnosis_text(given->draft, "%s=1 python train.py", device->visible)
+            : vw__diagnosis_text(given->draft, "model.to(\"%s:1\")", device->module));
+    vw__finding_remedy(finding, "one card for each rank: ranks that forget it all start on card 0",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "one line, before any use",
+                       vw__diagnosis_text(given->draft,
                                           "torch.%s.set_device(int(os.environ[\"LOCAL_RANK\"]))",
                                           device->module));
-    hr__finding_remedy(finding, "keep other frameworks from taking the card in advance",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "their first steps are slower",
+    vw__finding_remedy(finding, "keep other frameworks from taking the card in advance",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "their first steps are slower",
                        "export XLA_PYTHON_CLIENT_PREALLOCATE=false\n"
                        "export TF_FORCE_GPU_ALLOW_GROWTH=true\n"
                        "vllm serve MODEL --gpu-memory-utilization 0.5");
-    if (hr__text_knows(own) && own > HR__CONTEXT_BYTES)
-        hr__finding_remedy(finding, "fewer NCCL communicators and smaller buffers",
-                           between(0, own - HR__CONTEXT_BYTES / 2), HR_BASIS_RULE,
+    if (vw__text_knows(own) && own > VW__CONTEXT_BYTES)
+        vw__finding_remedy(finding, "fewer NCCL communicators and smaller buffers",
+                           between(0, own - VW__CONTEXT_BYTES / 2), VW_BASIS_RULE,
                            "slower collectives", "export NCCL_BUFFSIZE=1048576");
 }
 
@@ -330,284 +330,284 @@ static double hundredths_above(double fraction)
     return hundredths < 100.0 ? hundredths / 100.0 : 1.0;
 }
 
-static void add_capped(const hr__text_case *given)
+static void add_capped(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
+    const vw_memory_numbers *numbers = &given->numbers;
     uint64_t limit = numbers->allowed_bytes, total = numbers->total_bytes;
-    bool has_card = hr__text_knows(total) && total >= limit;
-    hr__finding_draft *finding = hr__diagnosis_add(
-        given->draft, "capped", has_card ? total - limit : HR_UNKNOWN,
-        "A limit of %s is set for this process%s%s%s%s%s.", hr__text_size(given, limit),
-        has_card ? ", which leaves " : "", has_card ? hr__text_size(given, total - limit) : "",
-        has_card ? " of the card's " : "", has_card ? hr__text_size(given, total) : "",
+    bool has_card = vw__text_knows(total) && total >= limit;
+    vw__finding_draft *finding = vw__diagnosis_add(
+        given->draft, "capped", has_card ? total - limit : VW_UNKNOWN,
+        "A limit of %s is set for this process%s%s%s%s%s.", vw__text_size(given, limit),
+        has_card ? ", which leaves " : "", has_card ? vw__text_size(given, total - limit) : "",
+        has_card ? " of the card's " : "", has_card ? vw__text_size(given, total) : "",
         has_card ? " out of its reach" : "");
     if (has_card && total != 0)
-        hr__finding_evidence(finding, "That is a fraction of %.3f of the card.",
+        vw__finding_evidence(finding, "That is a fraction of %.3f of the card.",
                              (double)limit / (double)total);
     uint64_t held = held_bytes(given), wanted;
-    if (!hr__text_knows(held) || !hr__text_knows(numbers->tried_bytes) ||
-        !hr__add_u64(held, numbers->tried_bytes, &wanted))
-        wanted = HR_UNKNOWN;
-    const char *module = hr__text_device_of(given)->module;
-    const char *how = hr__diagnosis_text(
+    if (!vw__text_knows(held) || !vw__text_knows(numbers->tried_bytes) ||
+        !vw__add_u64(held, numbers->tried_bytes, &wanted))
+        wanted = VW_UNKNOWN;
+    const char *module = vw__text_device_of(given)->module;
+    const char *how = vw__diagnosis_text(
         given->draft, "torch.%s.set_per_process_memory_fraction(1.0)  # or drop it", module);
-    if (has_card && hr__text_knows(wanted) && wanted <= total) {
-        hr__finding_evidence(finding, "This request needed a limit of %s: a fraction of %.3f.",
-                             hr__text_size(given, wanted), (double)wanted / (double)total);
-        how = hr__diagnosis_text(
+    if (has_card && vw__text_knows(wanted) && wanted <= total) {
+        vw__finding_evidence(finding, "This request needed a limit of %s: a fraction of %.3f.",
+                             vw__text_size(given, wanted), (double)wanted / (double)total);
+        how = vw__diagnosis_text(
             given->draft, "torch.%s.set_per_process_memory_fraction(%.2f)  # was %.2f", module,
             hundredths_above((double)wanted / (double)total), (double)limit / (double)total);
     }
-    hr__savings savings = HR__SAVES_UNKNOWN;
+    vw__savings savings = VW__SAVES_UNKNOWN;
     if (has_card) {
         uint64_t room = total - limit;
-        if (hr__text_knows(numbers->free_bytes) && numbers->free_bytes < room)
+        if (vw__text_knows(numbers->free_bytes) && numbers->free_bytes < room)
             room = numbers->free_bytes;
         uint64_t missing = missing_bytes(given);
-        savings = between(hr__text_knows(missing) && missing < room ? missing : room, room);
+        savings = between(vw__text_knows(missing) && missing < room ? missing : room, room);
     }
-    hr__finding_remedy(finding, "raise the limit, or take it away", savings, HR_BASIS_COMPUTED,
+    vw__finding_remedy(finding, "raise the limit, or take it away", savings, VW_BASIS_COMPUTED,
                        "whoever shares the card has less; it was set for a reason", how);
-    hr__finding_remedy(finding, "look where it is set", HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+    vw__finding_remedy(finding, "look where it is set", VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "grep -rn \"memory_fraction\\|gpu_memory_utilization\" .\n"
                        "env | grep ALLOC_CONF");
-    hr__text_add_smaller_batch(given, finding);
+    vw__text_add_smaller_batch(given, finding);
 }
 
 /* ---- refused --------------------------------------------------------------------------------- */
 
-static bool is_at_limit(const hr__text_case *given)
+static bool is_at_limit(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
-    return hr__text_knows(numbers->allowed_bytes) && hr__text_knows(numbers->reserved_bytes) &&
+    const vw_memory_numbers *numbers = &given->numbers;
+    return vw__text_knows(numbers->allowed_bytes) && vw__text_knows(numbers->reserved_bytes) &&
            less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
 }
 
-static void add_refused(const hr__text_case *given)
+static void add_refused(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
-    hr__finding_draft *finding = hr__diagnosis_add(
+    const vw_memory_numbers *numbers = &given->numbers;
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "refused", numbers->tried_bytes,
         "%s were refused with %s free: the card's memory was not what was short.",
-        hr__text_size(given, numbers->tried_bytes), hr__text_size(given, numbers->free_bytes));
+        vw__text_size(given, numbers->tried_bytes), vw__text_size(given, numbers->free_bytes));
     if (is_at_limit(given))
-        hr__finding_evidence(finding,
+        vw__finding_evidence(finding,
                              "PyTorch was at its limit, so it may not have asked the driver "
                              "at all: see the limit first.");
-    hr__finding_evidence(finding, "A GPU allocation also needs memory of the host: address space, "
+    vw__finding_evidence(finding, "A GPU allocation also needs memory of the host: address space, "
                                   "and on Windows a commitment in the page file.");
-    if (!hr__text_knows(numbers->allowed_bytes))
-        hr__finding_evidence(finding,
+    if (!vw__text_knows(numbers->allowed_bytes))
+        vw__finding_evidence(finding,
                              "A limit (set_per_process_memory_fraction) may be set without "
                              "being in the message: PyTorch 2.1 to 2.4 did not print it.");
-    hr__finding_evidence(finding, "Or another process let go of its memory between the failure and "
+    vw__finding_evidence(finding, "Or another process let go of its memory between the failure and "
                                   "the moment the numbers were taken: try again.");
-    if (!hr__text_knows(numbers->allowed_bytes))
-        hr__finding_remedy(finding, "see whether a limit is set", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    if (!vw__text_knows(numbers->allowed_bytes))
+        vw__finding_remedy(finding, "see whether a limit is set", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                            "none",
                            "grep -rn set_per_process_memory_fraction .\n"
                            "env | grep ALLOC_CONF");
-    hr__finding_remedy(finding, "give the host more room: its memory, or address space, ran out",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "administrator's rights",
+    vw__finding_remedy(finding, "give the host more room: its memory, or address space, ran out",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "administrator's rights",
                        "free -g; ulimit -v unlimited; sysctl vm.overcommit_memory\n"
                        "# Windows, System, Advanced, Performance: a larger page file\n"
                        "# WSL: memory= and swap= in .wslconfig, then wsl --shutdown");
     if (given->report->says_expandable)
-        hr__finding_remedy(finding,
+        vw__finding_remedy(finding,
                            "without expandable segments: each reserves addresses for more "
                            "than the card",
-                           HR__SAVES_UNKNOWN, HR_BASIS_RULE, "more fragmentation",
-                           hr__diagnosis_text(given->draft, "export %s=expandable_segments:False",
-                                              hr__text_device_of(given)->settings));
-    hr__finding_remedy(finding, "see whether the card is divided (MIG), or shared by a scheduler",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none", "nvidia-smi -L; nvidia-smi");
-    if (given->report->kind == HR__ERROR_TORCH_XPU)
-        hr__finding_remedy(finding, "allow single allocations of more than 4 GiB",
-                           HR__SAVES_UNKNOWN, HR_BASIS_RULE, "some kernels are slower",
+                           VW__SAVES_UNKNOWN, VW_BASIS_RULE, "more fragmentation",
+                           vw__diagnosis_text(given->draft, "export %s=expandable_segments:False",
+                                              vw__text_device_of(given)->settings));
+    vw__finding_remedy(finding, "see whether the card is divided (MIG), or shared by a scheduler",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none", "nvidia-smi -L; nvidia-smi");
+    if (given->report->kind == VW__ERROR_TORCH_XPU)
+        vw__finding_remedy(finding, "allow single allocations of more than 4 GiB",
+                           VW__SAVES_UNKNOWN, VW_BASIS_RULE, "some kernels are slower",
                            "export UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1");
-    hr__text_add_process_list(given, finding);
+    vw__text_add_process_list(given, finding);
 }
 
 /* ---- too large ------------------------------------------------------------------------------- */
 
-static void add_too_large(const hr__text_case *given)
+static void add_too_large(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
+    const vw_memory_numbers *numbers = &given->numbers;
     uint64_t tried = numbers->tried_bytes;
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "too-large", tried,
-                          "One tensor of %s is asked for at once.", hr__text_size(given, tried));
-    hr__finding_evidence(finding,
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "too-large", tried,
+                          "One tensor of %s is asked for at once.", vw__text_size(given, tried));
+    vw__finding_evidence(finding,
                          "That is %llu million numbers of 4 bytes: look for the line in "
                          "the traceback, and print the shapes that go into it.",
                          (unsigned long long)(tried / 4 / 1000000));
-    if (hr__text_knows(numbers->total_bytes) && tried / 16 > numbers->total_bytes)
-        hr__finding_evidence(finding, "It is more than 16 cards full: rather a wrong shape than a "
+    if (vw__text_knows(numbers->total_bytes) && tried / 16 > numbers->total_bytes)
+        vw__finding_evidence(finding, "It is more than 16 cards full: rather a wrong shape than a "
                                       "large model.");
-    hr__finding_remedy(finding, "check the shapes: a broadcast, an outer product, a wrong axis",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+    vw__finding_remedy(finding, "check the shapes: a broadcast, an outer product, a wrong axis",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "print(x.shape, x.dtype)  # before the line that failed");
-    hr__finding_remedy(finding, "do it in pieces", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+    vw__finding_remedy(finding, "do it in pieces", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "a loop; a little slower",
                        "out = torch.cat([f(part) for part in x.split(1024)])");
-    hr__finding_remedy(finding, "attention that never makes the matrix of all pairs",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none; faster",
+    vw__finding_remedy(finding, "attention that never makes the matrix of all pairs",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none; faster",
                        "torch.nn.functional.scaled_dot_product_attention(q, k, v)");
-    hr__finding_remedy(finding, "smaller inputs: length, resolution, points, or batch",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "another task, if the length counts",
+    vw__finding_remedy(finding, "smaller inputs: length, resolution, points, or batch",
+                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "another task, if the length counts",
                        "batch_size=1; images tiled; texts cut");
 }
 
 /* ---- genuine, stranded ----------------------------------------------------------------------- */
 
 /* Do in use, idle, outside and free come to the card, so that each can be called a part of it? */
-static bool has_whole_card(const hr__text_case *given)
+static bool has_whole_card(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
-    return hr__text_knows(numbers->total_bytes) && hr__text_knows(numbers->reserved_bytes) &&
-           hr__text_knows(numbers->free_bytes) && hr__text_knows(numbers->allocated_bytes) &&
+    const vw_memory_numbers *numbers = &given->numbers;
+    return vw__text_knows(numbers->total_bytes) && vw__text_knows(numbers->reserved_bytes) &&
+           vw__text_knows(numbers->free_bytes) && vw__text_knows(numbers->allocated_bytes) &&
            numbers->allocated_bytes <= numbers->reserved_bytes &&
            numbers->reserved_bytes <= numbers->total_bytes &&
            numbers->free_bytes <= numbers->total_bytes - numbers->reserved_bytes;
 }
 
-static void add_card_parts(const hr__text_case *given, hr__finding_draft *finding)
+static void add_card_parts(const vw__text_case *given, vw__finding_draft *finding)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
-    hr_part parts[] = {
+    const vw_memory_numbers *numbers = &given->numbers;
+    vw_part parts[] = {
         {"in use", numbers->allocated_bytes},
         {"reserved and idle", numbers->reserved_bytes - numbers->allocated_bytes},
         {"outside PyTorch", numbers->total_bytes - numbers->reserved_bytes - numbers->free_bytes},
         {"free", numbers->free_bytes},
     };
-    hr__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
+    vw__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
 }
 
-static hr__finding_draft *begin_genuine(const hr__text_case *given)
+static vw__finding_draft *begin_genuine(const vw__text_case *given)
 {
-    const hr_memory_numbers *numbers = &given->numbers;
-    bool knows_tried = hr__text_knows(numbers->tried_bytes);
-    const char *in_use = hr__text_size(given, numbers->allocated_bytes);
-    const char *tried = hr__text_size(given, numbers->tried_bytes);
+    const vw_memory_numbers *numbers = &given->numbers;
+    bool knows_tried = vw__text_knows(numbers->tried_bytes);
+    const char *in_use = vw__text_size(given, numbers->allocated_bytes);
+    const char *tried = vw__text_size(given, numbers->tried_bytes);
     if (has_whole_card(given) && knows_tried) {
-        hr__finding_draft *finding =
-            hr__diagnosis_add(given->draft, "genuine", numbers->total_bytes,
+        vw__finding_draft *finding =
+            vw__diagnosis_add(given->draft, "genuine", numbers->total_bytes,
                               "Of the card's %s, %s are in use, and %s more are needed.",
-                              hr__text_size(given, numbers->total_bytes), in_use, tried);
+                              vw__text_size(given, numbers->total_bytes), in_use, tried);
         add_card_parts(given, finding);
         return finding;
     }
-    if (!hr__text_knows(numbers->allocated_bytes))
-        return hr__diagnosis_add(given->draft, "genuine", numbers->tried_bytes,
+    if (!vw__text_knows(numbers->allocated_bytes))
+        return vw__diagnosis_add(given->draft, "genuine", numbers->tried_bytes,
                                  "More is needed than there is: %s were asked for.", tried);
-    return hr__diagnosis_add(given->draft, "genuine", numbers->allocated_bytes,
+    return vw__diagnosis_add(given->draft, "genuine", numbers->allocated_bytes,
                              "More is needed than there is: %s in use%s%s%s.", in_use,
                              knows_tried ? ", and " : "", knows_tried ? tried : "",
                              knows_tried ? " more" : "");
 }
 
 /* Only what this request lacked is known: what follows may want more. */
-static void add_spill(const hr__text_case *given, hr__finding_draft *finding,
+static void add_spill(const vw__text_case *given, vw__finding_draft *finding,
                       uint64_t missing_bytes_known)
 {
     if (missing_bytes_known == 0 || missing_bytes_known > MOST_SPILLED_BYTES ||
-        !hr__text_device_of(given)->has_recordings)
+        !vw__text_device_of(given)->has_recordings)
         return;
-    const hr__spill_trial needed = {.step_cost_ns = hr__spill_touch_ns(missing_bytes_known),
-                                    .step_ns = HR_UNKNOWN};
-    hr__finding_remedy(finding,
-                       hr__diagnosis_text(given->draft,
-                                          "let at least %s go to host memory, with headroom's "
+    const vw__spill_trial needed = {.step_cost_ns = vw__spill_touch_ns(missing_bytes_known),
+                                    .step_ns = VW_UNKNOWN};
+    vw__finding_remedy(finding,
+                       vw__diagnosis_text(given->draft,
+                                          "let at least %s go to host memory, with vramwise's "
                                           "allocator (spill)",
-                                          hr__text_size(given, missing_bytes_known)),
-                       hr__saves(missing_bytes_known), HR_BASIS_RULE,
-                       hr__spill_cost(given->draft, &needed),
-                       hr__spill_how(given->draft, 2 * missing_bytes_known));
+                                          vw__text_size(given, missing_bytes_known)),
+                       vw__saves(missing_bytes_known), VW_BASIS_RULE,
+                       vw__spill_cost(given->draft, &needed),
+                       vw__spill_how(given->draft, 2 * missing_bytes_known));
 }
 
-static void add_genuine(const hr__text_case *given)
+static void add_genuine(const vw__text_case *given)
 {
     uint64_t missing = missing_bytes(given);
-    hr__finding_draft *finding = begin_genuine(given);
-    if (hr__text_knows(missing) && missing != 0)
-        hr__finding_evidence(finding,
+    vw__finding_draft *finding = begin_genuine(given);
+    if (vw__text_knows(missing) && missing != 0)
+        vw__finding_evidence(finding,
                              given->card_bytes != 0
                                  ? "At least %s would be missing on that card, this request "
                                    "included; others may follow it."
                                  : "At least %s are missing, for this request alone; others may "
                                    "follow it.",
-                             hr__text_size(given, missing));
-    hr__finding_evidence(finding,
+                             vw__text_size(given, missing));
+    vw__finding_evidence(finding,
                          "What the memory is used for (weights, activations, optimizer state) is "
                          "not in a message, so which of these applies is not known%s.",
-                         hr__text_device_of(given)->has_recordings ? "; a recording tells" : "");
-    hr__text_add_diet(given, finding);
+                         vw__text_device_of(given)->has_recordings ? "; a recording tells" : "");
+    vw__text_add_diet(given, finding);
     add_spill(given, finding, missing);
-    hr__text_add_recording(given, finding);
+    vw__text_add_recording(given, finding);
 }
 
-static void add_stranded(const hr__text_case *given)
+static void add_stranded(const vw__text_case *given)
 {
     uint64_t pools = given->report->private_pool_bytes;
-    hr__finding_draft *finding = hr__diagnosis_add(
+    vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "stranded", pools, "%s lie idle in private pools, of %s reserved.",
-        hr__text_size(given, pools), hr__text_size(given, given->numbers.reserved_bytes));
-    hr__finding_evidence(finding, "PyTorch counts free blocks of private pools as allocated. They "
+        vw__text_size(given, pools), vw__text_size(given, given->numbers.reserved_bytes));
+    vw__finding_evidence(finding, "PyTorch counts free blocks of private pools as allocated. They "
                                   "serve only the graph, or MemPool, that they were made for.");
-    hr__finding_remedy(finding, "let graphs share one pool", between(0, pools), HR_BASIS_MEASURED,
+    vw__finding_remedy(finding, "let graphs share one pool", between(0, pools), VW_BASIS_MEASURED,
                        "graphs of one pool must not run at the same time",
                        "pool = torch.cuda.graph_pool_handle()\n"
                        "with torch.cuda.graph(graph, pool=pool): ...");
-    hr__finding_remedy(finding, "capture fewer sizes, or none", between(0, pools),
-                       HR_BASIS_MEASURED, "slower where launching kernels takes the time",
+    vw__finding_remedy(finding, "capture fewer sizes, or none", between(0, pools),
+                       VW_BASIS_MEASURED, "slower where launching kernels takes the time",
                        "torch.compile(model)  # without mode=\"reduce-overhead\"\n"
                        "vllm serve MODEL --enforce-eager");
-    hr__text_add_recording(given, finding);
+    vw__text_add_recording(given, finding);
 }
 
 /* ---- what stands beside the verdict ---------------------------------------------------------- */
 
-static bool is_outside_worth_telling(const hr__text_case *given)
+static bool is_outside_worth_telling(const vw__text_case *given)
 {
     uint64_t outside = given->judged.outside_bytes;
     bool is_short =
         given->numbers.free_bytes < given->numbers.tried_bytes || too_much_bytes(given) != 0;
-    return hr__text_knows(outside) && hr__text_knows(given->numbers.tried_bytes) && is_short &&
-           outside > HR__CONTEXT_BYTES && outside - HR__CONTEXT_BYTES >= given->numbers.tried_bytes;
+    return vw__text_knows(outside) && vw__text_knows(given->numbers.tried_bytes) && is_short &&
+           outside > VW__CONTEXT_BYTES && outside - VW__CONTEXT_BYTES >= given->numbers.tried_bytes;
 }
 
-void hr__text_add_findings(const hr__text_case *given, hr_verdict verdict)
+void vw__text_add_findings(const vw__text_case *given, vw_verdict verdict)
 {
     switch (verdict) {
-    case HR_VERDICT_FRAGMENTATION:
+    case VW_VERDICT_FRAGMENTATION:
         add_fragmentation(given);
         break;
-    case HR_VERDICT_GENUINE:
+    case VW_VERDICT_GENUINE:
         add_genuine(given);
         break;
-    case HR_VERDICT_OUTSIDE:
+    case VW_VERDICT_OUTSIDE:
         add_outside(given);
         break;
-    case HR_VERDICT_CAPPED:
+    case VW_VERDICT_CAPPED:
         add_capped(given);
         break;
-    case HR_VERDICT_REFUSED:
+    case VW_VERDICT_REFUSED:
         add_refused(given);
         break;
-    case HR_VERDICT_TOO_LARGE:
+    case VW_VERDICT_TOO_LARGE:
         add_too_large(given);
         break;
-    case HR_VERDICT_STRANDED:
+    case VW_VERDICT_STRANDED:
         add_stranded(given);
         break;
     default:
         break;
     }
-    if (verdict == HR_VERDICT_REFUSED && is_at_limit(given))
+    if (verdict == VW_VERDICT_REFUSED && is_at_limit(given))
         add_capped(given);
-    if (verdict != HR_VERDICT_OUTSIDE && verdict != HR_VERDICT_TOO_LARGE &&
+    if (verdict != VW_VERDICT_OUTSIDE && verdict != VW_VERDICT_TOO_LARGE &&
         is_outside_worth_telling(given))
         add_outside(given);
-    if (given->judged.is_small_fragmentation && verdict != HR_VERDICT_STRANDED)
+    if (given->judged.is_small_fragmentation && verdict != VW_VERDICT_STRANDED)
         add_small_fragmentation(given);
 }

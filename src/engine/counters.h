@@ -13,51 +13,51 @@
  *
  * The engine counts what only it sees (segments, reserved bytes, split remainders, driver calls),
  * the pool counts the rest. Guarded by the pool's lock. */
-#ifndef HR_ENGINE_COUNTERS_H
-#define HR_ENGINE_COUNTERS_H
+#ifndef VW_ENGINE_COUNTERS_H
+#define VW_ENGINE_COUNTERS_H
 
 #include <stdint.h>
 
 /* Which half of a counter: blocks of up to 1 MiB, or larger ones. */
-typedef enum hr__size_kind { HR__SMALL = 0, HR__LARGE = 1 } hr__size_kind;
+typedef enum vw__size_kind { VW__SMALL = 0, VW__LARGE = 1 } vw__size_kind;
 
-typedef struct hr__counter {
+typedef struct vw__counter {
     int64_t current[2];
     int64_t freed[2];
     int64_t peak[2];
     int64_t peak_all;
     int64_t base[2];
-} hr__counter;
+} vw__counter;
 
 /* What resets took away from numbers that others watch, for whom nothing begins again. */
-typedef struct hr__forgotten {
+typedef struct vw__forgotten {
     uint64_t allocations;
     uint64_t retries;
     uint64_t ooms;
-} hr__forgotten;
+} vw__forgotten;
 
-typedef struct hr__counters {
-    hr__counter allocation;
-    hr__counter allocated_bytes;
-    hr__counter active;
-    hr__counter active_bytes;
-    hr__counter requested_bytes;
-    hr__counter inactive_split;
-    hr__counter inactive_split_bytes;
-    hr__counter segment;
-    hr__counter reserved_bytes;
-    hr__counter oversize_allocations; /* PyTorch has no small and large here: HR__LARGE is used */
-    hr__counter oversize_segments;
+typedef struct vw__counters {
+    vw__counter allocation;
+    vw__counter allocated_bytes;
+    vw__counter active;
+    vw__counter active_bytes;
+    vw__counter requested_bytes;
+    vw__counter inactive_split;
+    vw__counter inactive_split_bytes;
+    vw__counter segment;
+    vw__counter reserved_bytes;
+    vw__counter oversize_allocations; /* PyTorch has no small and large here: VW__LARGE is used */
+    vw__counter oversize_segments;
     int64_t num_alloc_retries;
     int64_t num_ooms;
     int64_t num_sync_all_streams;
     int64_t num_device_alloc;
     int64_t num_device_free;
     int64_t num_oom_rejections;
-    hr__forgotten forgotten;
-} hr__counters;
+    vw__forgotten forgotten;
+} vw__counters;
 
-static inline void hr__count_up(hr__counter *counter, hr__size_kind kind, int64_t amount)
+static inline void vw__count_up(vw__counter *counter, vw__size_kind kind, int64_t amount)
 {
     int64_t current = counter->current[kind] + amount;
     int64_t all = current + counter->current[1 - kind];
@@ -68,7 +68,7 @@ static inline void hr__count_up(hr__counter *counter, hr__size_kind kind, int64_
         counter->peak_all = all;
 }
 
-static inline void hr__count_down(hr__counter *counter, hr__size_kind kind, int64_t amount)
+static inline void vw__count_down(vw__counter *counter, vw__size_kind kind, int64_t amount)
 {
     counter->current[kind] -= amount;
     counter->freed[kind] += amount;
@@ -76,10 +76,10 @@ static inline void hr__count_down(hr__counter *counter, hr__size_kind kind, int6
 
 /* One step up or down by a net amount, as PyTorch applies the changes of a merge. Which way it goes
  * is hard to predict, so there is no branch on it: a peak cannot rise by a step down. */
-static inline void hr__count_by(hr__counter *counter, hr__size_kind kind, int64_t amount)
+static inline void vw__count_by(vw__counter *counter, vw__size_kind kind, int64_t amount)
 {
     counter->freed[kind] += amount < 0 ? -amount : 0;
-    hr__count_up(counter, kind, amount);
+    vw__count_up(counter, kind, amount);
 }
 
-#endif /* HR_ENGINE_COUNTERS_H */
+#endif /* VW_ENGINE_COUNTERS_H */

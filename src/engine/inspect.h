@@ -10,38 +10,38 @@
  *     other is
  *   - as many block records are spare as are counted, and no request is left over
  * and the rest is the engine's own. */
-#ifndef HR_ENGINE_INSPECT_H
-#define HR_ENGINE_INSPECT_H
+#ifndef VW_ENGINE_INSPECT_H
+#define VW_ENGINE_INSPECT_H
 
 #include <stdint.h>
 
-#include "headroom/headroom.h" /* hr_walker */
+#include "vramwise/vramwise.h" /* vw_walker */
 #include "base/error.h"
 #include "engine/engine.h"
 
 /* ---- the table's entries --------------------------------------------------------------------- */
 
-hr__block *hr__engine_find(hr__engine *engine, hr_device_ptr address);
+vw__block *vw__engine_find(vw__engine *engine, vw_device_ptr address);
 
-/* Blocks without memory of their own (hr__block_has_memory) are not told: they end a segment. */
-void hr__engine_walk(hr__engine *engine, const hr_walker *walker);
-uint64_t hr__engine_largest_free(const hr__engine *engine, const hr_stream *only_stream);
-uint64_t hr__engine_private_idle(const hr__engine *engine);
+/* Blocks without memory of their own (vw__block_has_memory) are not told: they end a segment. */
+void vw__engine_walk(vw__engine *engine, const vw_walker *walker);
+uint64_t vw__engine_largest_free(const vw__engine *engine, const vw_stream *only_stream);
+uint64_t vw__engine_private_idle(const vw__engine *engine);
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-/* Fails the function it is in with HR_ERR_WRONG_STATE and a message, unless the claim is true. */
-#define HR__CHECK(claim, ...)                                                                      \
+/* Fails the function it is in with VW_ERR_WRONG_STATE and a message, unless the claim is true. */
+#define VW__CHECK(claim, ...)                                                                      \
     do {                                                                                           \
         if (!(claim))                                                                              \
-            return hr__fail(HR_ERR_WRONG_STATE, __VA_ARGS__);                                      \
+            return vw__fail(VW_ERR_WRONG_STATE, __VA_ARGS__);                                      \
     } while (0)
 
 /* What there was; for an engine to compare with its books. */
-typedef struct hr__census {
+typedef struct vw__census {
     /* Set by the caller. Asked about each block, by rising address, after the block was found to
      * lie where it should; or NULL. Blocks after it may still be damaged. */
-    hr_status (*check_block)(void *context, const hr__block *block);
+    vw_status (*check_block)(void *context, const vw__block *block);
     void *context;
 
     /* Filled; zero before. */
@@ -49,16 +49,16 @@ typedef struct hr__census {
     uint64_t unmapped_blocks;  /* in segments */
     uint64_t indexed_blocks;   /* in free indexes */
     uint64_t indexed_unmapped; /* in unmapped trees */
-    uint64_t memory_bytes[2];  /* of blocks that have memory, by hr__size_kind */
+    uint64_t memory_bytes[2];  /* of blocks that have memory, by vw__size_kind */
     uint64_t plain_segments[2];
     uint64_t expandable_segments;
-} hr__census;
+} vw__census;
 
-/* Everything that the top comment lists. HR_ERR_WRONG_STATE, and hr_last_error() says what. */
-hr_status hr__engine_check_blocks(const hr__engine *engine, hr__census *census);
+/* Everything that the top comment lists. VW_ERR_WRONG_STATE, and vw_last_error() says what. */
+vw_status vw__engine_check_blocks(const vw__engine *engine, vw__census *census);
 
 /* Is a counter's current value, small and large, what was counted? */
-hr_status hr__engine_check_counter(const hr__counter *counter, const uint64_t expected[2],
+vw_status vw__engine_check_counter(const vw__counter *counter, const uint64_t expected[2],
                                    const char *name);
 
-#endif /* HR_ENGINE_INSPECT_H */
+#endif /* VW_ENGINE_INSPECT_H */

@@ -15,18 +15,18 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-static hr__private_pool *find_private(const hr__engine *engine, hr_private_id id)
+static vw__private_pool *find_private(const vw__engine *engine, vw_private_id id)
 {
-    hr__private_pool *pool = engine->private_pools;
-    while (pool != NULL && !hr__same_private_id(pool->id, id))
+    vw__private_pool *pool = engine->private_pools;
+    while (pool != NULL && !vw__same_private_id(pool->id, id))
         pool = pool->next;
     return pool;
 }
 
-hr__shelf *hr__engine_route(hr__engine *engine, hr_stream stream, hr__size_kind kind)
+vw__shelf *vw__engine_route(vw__engine *engine, vw_stream stream, vw__size_kind kind)
 {
-    hr__private_pool *chosen = NULL;
-    for (hr__scope *scope = engine->scopes; scope != NULL; scope = scope->older) {
+    vw__private_pool *chosen = NULL;
+    for (vw__scope *scope = engine->scopes; scope != NULL; scope = scope->older) {
         if (scope->filter == NULL || scope->filter(scope->context, stream)) {
             chosen = scope->pool;
             if (engine->wording->scopes_newest_first)
@@ -38,34 +38,34 @@ hr__shelf *hr__engine_route(hr__engine *engine, hr_stream stream, hr__size_kind 
 
 /* ---- capturing ------------------------------------------------------------------------------- */
 
-static bool device_says_capturing(const hr__engine *engine, hr_stream stream)
+static bool device_says_capturing(const vw__engine *engine, vw_stream stream)
 {
-    const hr_device *device = engine->owner.device;
+    const vw_device *device = engine->owner.device;
     bool is_capturing = false;
-    return device->table->stream_is_capturing(device->context, stream, &is_capturing) == HR_OK &&
+    return device->table->stream_is_capturing(device->context, stream, &is_capturing) == VW_OK &&
            is_capturing;
 }
 
 /* A capture always begins inside a scope, so without one the device need not be asked. */
-bool hr__engine_is_capturing(const hr__engine *engine, hr_stream stream)
+bool vw__engine_is_capturing(const vw__engine *engine, vw_stream stream)
 {
     if (engine->scopes == NULL)
         return false;
-    return engine->wording->capturing == HR__TORCH_CAPTURING_ANY_SCOPE ||
+    return engine->wording->capturing == VW__TORCH_CAPTURING_ANY_SCOPE ||
            device_says_capturing(engine, stream);
 }
 
 /* PyTorch asks for the calling thread's current stream; we know the streams that allocated in the
  * open scopes, and a capture under way is on one of them. */
-bool hr__engine_keeps_default_pools(const hr__engine *engine)
+bool vw__engine_keeps_default_pools(const vw__engine *engine)
 {
-    if (engine->scopes == NULL || engine->wording->scope_release == HR__TORCH_RELEASE_IN_SCOPES)
+    if (engine->scopes == NULL || engine->wording->scope_release == VW__TORCH_RELEASE_IN_SCOPES)
         return false;
-    if (engine->wording->scope_release == HR__TORCH_RELEASE_OUTSIDE_SCOPES)
+    if (engine->wording->scope_release == VW__TORCH_RELEASE_OUTSIDE_SCOPES)
         return true;
-    for (const hr__scope *scope = engine->scopes; scope != NULL; scope = scope->older)
-        for (int kind = HR__SMALL; kind <= HR__LARGE; kind++)
-            for (const hr__lane *lane = scope->pool->shelves[kind].lanes; lane != NULL;
+    for (const vw__scope *scope = engine->scopes; scope != NULL; scope = scope->older)
+        for (int kind = VW__SMALL; kind <= VW__LARGE; kind++)
+            for (const vw__lane *lane = scope->pool->shelves[kind].lanes; lane != NULL;
                  lane = lane->next)
                 if (device_says_capturing(engine, lane->stream))
                     return true;
@@ -75,23 +75,23 @@ bool hr__engine_keeps_default_pools(const hr__engine *engine)
 /* ---- lifetimes ------------------------------------------------------------------------------- */
 
 /* What was ever reserved by private pool `id`: outlives the pool. NULL: out of host memory. */
-static hr__private_stat *find_or_add_stat(hr__engine *engine, hr_private_id id)
+static vw__private_stat *find_or_add_stat(vw__engine *engine, vw_private_id id)
 {
-    hr__private_stat **link = &engine->private_stats;
-    while (*link != NULL && !hr__same_private_id((*link)->id, id))
+    vw__private_stat **link = &engine->private_stats;
+    while (*link != NULL && !vw__same_private_id((*link)->id, id))
         link = &(*link)->next;
-    if (*link == NULL && (*link = hr__host_alloc_zeroed(1, sizeof **link)) != NULL)
+    if (*link == NULL && (*link = vw__host_alloc_zeroed(1, sizeof **link)) != NULL)
         (*link)->id = id;
     return *link;
 }
 
-static hr_status add_private(hr__engine *engine, hr_private_id id,
-                             const hr_private_options *options)
+static vw_status add_private(vw__engine *engine, vw_private_id id,
+                             const vw_private_options *options)
 {
-    hr__private_stat *stat = find_or_add_stat(engine, id);
-    hr__private_pool *pool = stat != NULL ? hr__host_alloc_zeroed(1, sizeof *pool) : NULL;
+    vw__private_stat *stat = find_or_add_stat(engine, id);
+    vw__private_pool *pool = stat != NULL ? vw__host_alloc_zeroed(1, sizeof *pool) : NULL;
     if (pool == NULL)
-        return hr__fail_host_memory(sizeof *pool, "a private pool");
+        return vw__fail_host_memory(sizeof *pool, "a private pool");
     pool->id = id;
     pool->stat = stat;
     pool->use_count = 1;
@@ -100,111 +100,111 @@ static hr_status add_private(hr__engine *engine, hr_private_id id,
         pool->no_split = options->no_split;
         pool->source = *options;
     }
-    for (int kind = HR__SMALL; kind <= HR__LARGE; kind++) {
-        pool->shelves[kind].kind = (hr__size_kind)kind;
+    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++) {
+        pool->shelves[kind].kind = (vw__size_kind)kind;
         pool->shelves[kind].private_pool = pool;
         pool->shelves[kind].private_id = id;
     }
-    hr__private_pool **link = &engine->private_pools;
+    vw__private_pool **link = &engine->private_pools;
     while (*link != NULL)
         link = &(*link)->next;
     *link = pool;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__private_drop(hr__engine *engine, hr__private_pool *pool)
+void vw__private_drop(vw__engine *engine, vw__private_pool *pool)
 {
-    hr__private_pool **link = &engine->private_pools;
+    vw__private_pool **link = &engine->private_pools;
     while (*link != pool)
         link = &(*link)->next;
     *link = pool->next;
-    hr__shelf_deinit(&pool->shelves[HR__SMALL]);
-    hr__shelf_deinit(&pool->shelves[HR__LARGE]);
-    hr__host_free(pool);
+    vw__shelf_deinit(&pool->shelves[VW__SMALL]);
+    vw__shelf_deinit(&pool->shelves[VW__LARGE]);
+    vw__host_free(pool);
 }
 
-hr_status hr__private_retain(hr__engine *engine, hr_private_id id,
-                             const hr_private_options *options)
+vw_status vw__private_retain(vw__engine *engine, vw_private_id id,
+                             const vw_private_options *options)
 {
-    if (hr__same_private_id(id, hr__no_private_id()))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "private pool id (0, 0) is the default pool");
-    hr__private_pool *pool = find_private(engine, id);
+    if (vw__same_private_id(id, vw__no_private_id()))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "private pool id (0, 0) is the default pool");
+    vw__private_pool *pool = find_private(engine, id);
     if (pool == NULL)
         return add_private(engine, id, options);
     if (pool->use_count == 0)
-        return hr__fail(HR_ERR_WRONG_STATE,
+        return vw__fail(VW_ERR_WRONG_STATE,
                         "private pool (%" PRIu64 ", %" PRIu64 ") was released and still holds "
                         "memory: trim it, or use another id",
                         id.first, id.second);
     pool->use_count++;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status find_retained(const hr__engine *engine, hr_private_id id, hr__private_pool **out)
+static vw_status find_retained(const vw__engine *engine, vw_private_id id, vw__private_pool **out)
 {
-    hr__private_pool *pool = find_private(engine, id);
+    vw__private_pool *pool = find_private(engine, id);
     if (pool == NULL || pool->use_count == 0)
-        return hr__fail(HR_ERR_WRONG_STATE, "private pool (%" PRIu64 ", %" PRIu64 ") is not in use",
+        return vw__fail(VW_ERR_WRONG_STATE, "private pool (%" PRIu64 ", %" PRIu64 ") is not in use",
                         id.first, id.second);
     *out = pool;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__private_release(hr__engine *engine, hr_private_id id)
+vw_status vw__private_release(vw__engine *engine, vw_private_id id)
 {
-    hr__private_pool *pool = NULL;
-    HR__TRY(find_retained(engine, id, &pool));
-    for (const hr__scope *scope = engine->scopes; scope != NULL && pool->use_count == 1;
+    vw__private_pool *pool = NULL;
+    VW__TRY(find_retained(engine, id, &pool));
+    for (const vw__scope *scope = engine->scopes; scope != NULL && pool->use_count == 1;
          scope = scope->older)
         if (scope->pool == pool)
-            return hr__fail(HR_ERR_WRONG_STATE,
+            return vw__fail(VW_ERR_WRONG_STATE,
                             "private pool (%" PRIu64 ", %" PRIu64 ") is still routed to", id.first,
                             id.second);
     pool->use_count--;
-    if (hr__private_is_over(pool))
-        hr__private_drop(engine, pool);
-    return HR_OK;
+    if (vw__private_is_over(pool))
+        vw__private_drop(engine, pool);
+    return VW_OK;
 }
 
-int hr__private_use_count(const hr__engine *engine, hr_private_id id)
+int vw__private_use_count(const vw__engine *engine, vw_private_id id)
 {
-    const hr__private_pool *pool = find_private(engine, id);
+    const vw__private_pool *pool = find_private(engine, id);
     return pool != NULL ? pool->use_count : 0;
 }
 
-hr_status hr__private_set(hr__engine *engine, hr_private_id id, const bool *use_on_oom,
+vw_status vw__private_set(vw__engine *engine, vw_private_id id, const bool *use_on_oom,
                           const bool *no_split)
 {
-    hr__private_pool *pool = NULL;
-    HR__TRY(find_retained(engine, id, &pool));
+    vw__private_pool *pool = NULL;
+    VW__TRY(find_retained(engine, id, &pool));
     if (use_on_oom != NULL)
         pool->use_on_oom = *use_on_oom;
     if (no_split != NULL)
         pool->no_split = *no_split;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-static hr__scope **find_scope(hr__engine *engine, hr_private_id id)
+static vw__scope **find_scope(vw__engine *engine, vw_private_id id)
 {
-    hr__scope **link = &engine->scopes;
-    while (*link != NULL && !hr__same_private_id((*link)->pool->id, id))
+    vw__scope **link = &engine->scopes;
+    while (*link != NULL && !vw__same_private_id((*link)->pool->id, id))
         link = &(*link)->older;
     return link;
 }
 
-hr_status hr__scope_begin(hr__engine *engine, hr_private_id id, hr_scope_filter filter,
+vw_status vw__scope_begin(vw__engine *engine, vw_private_id id, vw_scope_filter filter,
                           void *context)
 {
     if (*find_scope(engine, id) != NULL)
-        return hr__fail(HR_ERR_WRONG_STATE, "beginAllocateToPool: already recording to mempool_id");
-    hr__scope *scope = hr__host_alloc_zeroed(1, sizeof *scope);
+        return vw__fail(VW_ERR_WRONG_STATE, "beginAllocateToPool: already recording to mempool_id");
+    vw__scope *scope = vw__host_alloc_zeroed(1, sizeof *scope);
     if (scope == NULL)
-        return hr__fail_host_memory(sizeof *scope, "a scope");
-    hr_status status = hr__private_retain(engine, id, NULL);
-    if (status != HR_OK) {
-        hr__host_free(scope);
+        return vw__fail_host_memory(sizeof *scope, "a scope");
+    vw_status status = vw__private_retain(engine, id, NULL);
+    if (status != VW_OK) {
+        vw__host_free(scope);
         return status;
     }
     scope->pool = find_private(engine, id);
@@ -212,35 +212,35 @@ hr_status hr__scope_begin(hr__engine *engine, hr_private_id id, hr_scope_filter 
     scope->context = context;
     scope->older = engine->scopes;
     engine->scopes = scope;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__scope_end(hr__engine *engine, hr_private_id id)
+vw_status vw__scope_end(vw__engine *engine, vw_private_id id)
 {
-    hr__scope **link = find_scope(engine, id);
-    hr__scope *scope = *link;
+    vw__scope **link = find_scope(engine, id);
+    vw__scope *scope = *link;
     if (scope == NULL)
-        return hr__fail(HR_ERR_WRONG_STATE,
+        return vw__fail(VW_ERR_WRONG_STATE,
                         "endAllocatePool: not currently recording to mempool_id");
     *link = scope->older;
-    hr__host_free(scope);
-    return HR_OK;
+    vw__host_free(scope);
+    return VW_OK;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void hr__private_deinit_all(hr__engine *engine)
+void vw__private_deinit_all(vw__engine *engine)
 {
     while (engine->scopes != NULL) {
-        hr__scope *scope = engine->scopes;
+        vw__scope *scope = engine->scopes;
         engine->scopes = scope->older;
-        hr__host_free(scope);
+        vw__host_free(scope);
     }
     while (engine->private_pools != NULL)
-        hr__private_drop(engine, engine->private_pools);
+        vw__private_drop(engine, engine->private_pools);
     while (engine->private_stats != NULL) {
-        hr__private_stat *stat = engine->private_stats;
+        vw__private_stat *stat = engine->private_stats;
         engine->private_stats = stat->next;
-        hr__host_free(stat);
+        vw__host_free(stat);
     }
 }

@@ -3,17 +3,17 @@
 
 #include "base/host_memory.h"
 
-hr__lane *hr__shelf_add_lane(hr__shelf *shelf, hr_stream stream)
+vw__lane *vw__shelf_add_lane(vw__shelf *shelf, vw_stream stream)
 {
-    hr__lane *lane = hr__shelf_lane(shelf, stream);
+    vw__lane *lane = vw__shelf_lane(shelf, stream);
     if (lane != NULL)
         return lane;
-    lane = hr__host_alloc_zeroed(1, sizeof *lane);
+    lane = vw__host_alloc_zeroed(1, sizeof *lane);
     if (lane == NULL)
         return NULL;
     lane->shelf = shelf;
     lane->stream = stream;
-    hr__lane **link = &shelf->lanes;
+    vw__lane **link = &shelf->lanes;
     while (*link != NULL && (*link)->stream < stream)
         link = &(*link)->next;
     lane->next = *link;
@@ -22,30 +22,30 @@ hr__lane *hr__shelf_add_lane(hr__shelf *shelf, hr_stream stream)
     return lane;
 }
 
-void hr__shelf_deinit(hr__shelf *shelf)
+void vw__shelf_deinit(vw__shelf *shelf)
 {
-    hr__lane *next;
-    for (hr__lane *lane = shelf->lanes; lane != NULL; lane = next) {
+    vw__lane *next;
+    for (vw__lane *lane = shelf->lanes; lane != NULL; lane = next) {
         next = lane->next;
-        hr__host_free(lane);
+        vw__host_free(lane);
     }
     shelf->lanes = shelf->recent = NULL;
 }
 
-void hr__lane_insert_unmapped(hr__lane *lane, hr__block *block)
+void vw__lane_insert_unmapped(vw__lane *lane, vw__block *block)
 {
-    block->state = HR__BLOCK_UNMAPPED;
-    hr__tree_insert(&lane->unmapped, &block->node, hr__block_address_before);
+    block->state = VW__BLOCK_UNMAPPED;
+    vw__tree_insert(&lane->unmapped, &block->node, vw__block_address_before);
 }
 
-void hr__lane_remove_unmapped(hr__lane *lane, hr__block *block)
+void vw__lane_remove_unmapped(vw__lane *lane, vw__block *block)
 {
-    hr__tree_remove(&lane->unmapped, &block->node);
+    vw__tree_remove(&lane->unmapped, &block->node);
 }
 
-hr__block *hr__lane_unmapped_above(const hr__lane *lane, uint64_t address)
+vw__block *vw__lane_unmapped_above(const vw__lane *lane, uint64_t address)
 {
-    const hr__block key = {.address = address};
-    hr__tree_node *node = hr__tree_after(lane->unmapped, &key.node, hr__block_address_before);
-    return node != NULL ? hr__block_of_node(node) : NULL;
+    const vw__block key = {.address = address};
+    vw__tree_node *node = vw__tree_after(lane->unmapped, &key.node, vw__block_address_before);
+    return node != NULL ? vw__block_of_node(node) : NULL;
 }

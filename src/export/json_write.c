@@ -9,69 +9,69 @@
 
 #include "base/utf8.h"
 
-void hr__json_init(hr__json *json, hr__byte_buffer *buffer)
+void vw__json_init(vw__json *json, vw__byte_buffer *buffer)
 {
-    *json = (hr__json){.buffer = buffer};
+    *json = (vw__json){.buffer = buffer};
 }
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
 /* Of a control character, a quotation mark or a backslash. */
-static void append_escaped(hr__byte_buffer *buffer, unsigned character)
+static void append_escaped(vw__byte_buffer *buffer, unsigned character)
 {
     static const char *const short_forms[] = {
         ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n",  ['\f'] = "\\f",
         ['\r'] = "\\r", ['"'] = "\\\"", ['\\'] = "\\\\",
     };
     if (character < sizeof short_forms / sizeof short_forms[0] && short_forms[character] != NULL)
-        hr__append_text(buffer, short_forms[character]);
+        vw__append_text(buffer, short_forms[character]);
     else
-        hr__append_format(buffer, "\\u%04x", character);
+        vw__append_format(buffer, "\\u%04x", character);
 }
 
 /* Runs of plain characters are appended whole: most strings are one run. */
-static void append_string(hr__byte_buffer *buffer, const char *bytes, size_t size_bytes)
+static void append_string(vw__byte_buffer *buffer, const char *bytes, size_t size_bytes)
 {
     size_t run_start = 0, at = 0;
-    hr__append_bytes(buffer, "\"", 1);
+    vw__append_bytes(buffer, "\"", 1);
     while (at < size_bytes) {
         uint32_t character = 0;
-        size_t length = hr__utf8_next(bytes + at, size_bytes - at, &character);
+        size_t length = vw__utf8_next(bytes + at, size_bytes - at, &character);
         bool is_plain = character >= 0x20 && character != '"' && character != '\\' &&
-                        character != HR__UTF8_INVALID;
+                        character != VW__UTF8_INVALID;
         if (!is_plain) {
-            hr__append_bytes(buffer, bytes + run_start, at - run_start);
-            if (character == HR__UTF8_INVALID)
-                hr__append_text(buffer, "\xEF\xBF\xBD"); /* U+FFFD, the replacement character */
+            vw__append_bytes(buffer, bytes + run_start, at - run_start);
+            if (character == VW__UTF8_INVALID)
+                vw__append_text(buffer, "\xEF\xBF\xBD"); /* U+FFFD, the replacement character */
             else
                 append_escaped(buffer, character);
             run_start = at + length;
         }
         at += length;
     }
-    hr__append_bytes(buffer, bytes + run_start, size_bytes - run_start);
-    hr__append_bytes(buffer, "\"", 1);
+    vw__append_bytes(buffer, bytes + run_start, size_bytes - run_start);
+    vw__append_bytes(buffer, "\"", 1);
 }
 
 /* ---- nesting --------------------------------------------------------------------------------- */
 
 /* What stands before a value: the comma after the one before it, and its key. */
-static void begin_value(hr__json *json, const char *key)
+static void begin_value(vw__json *json, const char *key)
 {
     if (json->needs_comma[json->depth])
-        hr__append_text(json->buffer, ", ");
+        vw__append_text(json->buffer, ", ");
     json->needs_comma[json->depth] = true;
     if (key != NULL) {
         append_string(json->buffer, key, strlen(key));
-        hr__append_text(json->buffer, ": ");
+        vw__append_text(json->buffer, ": ");
     }
 }
 
-static void begin_nested(hr__json *json, const char *key, const char *opening)
+static void begin_nested(vw__json *json, const char *key, const char *opening)
 {
     begin_value(json, key);
-    hr__append_text(json->buffer, opening);
-    if (json->depth + 1 >= HR__JSON_DEEPEST) {
+    vw__append_text(json->buffer, opening);
+    if (json->depth + 1 >= VW__JSON_DEEPEST) {
         json->buffer->has_failed = true; /* what follows would not nest as it should */
         return;
     }
@@ -79,89 +79,89 @@ static void begin_nested(hr__json *json, const char *key, const char *opening)
     json->needs_comma[json->depth] = false;
 }
 
-static void end_nested(hr__json *json, const char *closing)
+static void end_nested(vw__json *json, const char *closing)
 {
-    hr__append_text(json->buffer, closing);
+    vw__append_text(json->buffer, closing);
     if (json->depth > 0)
         json->depth--;
 }
 
-void hr__json_begin_object(hr__json *json, const char *key)
+void vw__json_begin_object(vw__json *json, const char *key)
 {
     begin_nested(json, key, "{");
 }
 
-void hr__json_end_object(hr__json *json)
+void vw__json_end_object(vw__json *json)
 {
     end_nested(json, "}");
 }
 
-void hr__json_begin_array(hr__json *json, const char *key)
+void vw__json_begin_array(vw__json *json, const char *key)
 {
     begin_nested(json, key, "[");
 }
 
-void hr__json_end_array(hr__json *json)
+void vw__json_end_array(vw__json *json)
 {
     end_nested(json, "]");
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-void hr__json_text(hr__json *json, const char *key, const char *text)
+void vw__json_text(vw__json *json, const char *key, const char *text)
 {
     if (text == NULL)
-        hr__json_null(json, key);
+        vw__json_null(json, key);
     else
-        hr__json_bytes(json, key, text, strlen(text));
+        vw__json_bytes(json, key, text, strlen(text));
 }
 
-void hr__json_bytes(hr__json *json, const char *key, const char *bytes, size_t size_bytes)
+void vw__json_bytes(vw__json *json, const char *key, const char *bytes, size_t size_bytes)
 {
     begin_value(json, key);
     append_string(json->buffer, bytes, size_bytes);
 }
 
-void hr__json_unsigned(hr__json *json, const char *key, uint64_t number)
+void vw__json_unsigned(vw__json *json, const char *key, uint64_t number)
 {
     begin_value(json, key);
-    hr__append_format(json->buffer, "%" PRIu64, number);
+    vw__append_format(json->buffer, "%" PRIu64, number);
 }
 
-void hr__json_known(hr__json *json, const char *key, uint64_t number)
+void vw__json_known(vw__json *json, const char *key, uint64_t number)
 {
     if (number == UINT64_MAX)
-        hr__json_null(json, key);
+        vw__json_null(json, key);
     else
-        hr__json_unsigned(json, key, number);
+        vw__json_unsigned(json, key, number);
 }
 
-void hr__json_integer(hr__json *json, const char *key, int64_t number)
+void vw__json_integer(vw__json *json, const char *key, int64_t number)
 {
     begin_value(json, key);
-    hr__append_format(json->buffer, "%" PRId64, number);
+    vw__append_format(json->buffer, "%" PRId64, number);
 }
 
 /* printf writes the decimal point of the process's locale, which may be several bytes: whatever is
  * none of a number's own characters is the point. */
-static void append_with_a_point(hr__byte_buffer *buffer, const char *text)
+static void append_with_a_point(vw__byte_buffer *buffer, const char *text)
 {
     while (*text != '\0') {
         size_t length = strspn(text, "0123456789+-e");
-        hr__append_bytes(buffer, text, length);
+        vw__append_bytes(buffer, text, length);
         text += length;
         if (*text != '\0') {
-            hr__append_bytes(buffer, ".", 1);
+            vw__append_bytes(buffer, ".", 1);
             text += strcspn(text, "0123456789+-e");
         }
     }
 }
 
-void hr__json_double(hr__json *json, const char *key, double number)
+void vw__json_double(vw__json *json, const char *key, double number)
 {
     char text[64];
     if (!isfinite(number)) {
-        hr__json_null(json, key);
+        vw__json_null(json, key);
         return;
     }
     /* The fewest digits that read back as the same number; 17 always do. */
@@ -174,20 +174,20 @@ void hr__json_double(hr__json *json, const char *key, double number)
     append_with_a_point(json->buffer, text);
 }
 
-void hr__json_boolean(hr__json *json, const char *key, bool is_true)
+void vw__json_boolean(vw__json *json, const char *key, bool is_true)
 {
     begin_value(json, key);
-    hr__append_text(json->buffer, is_true ? "true" : "false");
+    vw__append_text(json->buffer, is_true ? "true" : "false");
 }
 
-void hr__json_null(hr__json *json, const char *key)
+void vw__json_null(vw__json *json, const char *key)
 {
     begin_value(json, key);
-    hr__append_text(json->buffer, "null");
+    vw__append_text(json->buffer, "null");
 }
 
-void hr__json_ready(hr__json *json, const char *key, const char *bytes, size_t size_bytes)
+void vw__json_ready(vw__json *json, const char *key, const char *bytes, size_t size_bytes)
 {
     begin_value(json, key);
-    hr__append_bytes(json->buffer, bytes, size_bytes);
+    vw__append_bytes(json->buffer, bytes, size_bytes);
 }

@@ -3,9 +3,9 @@
  * Appends to a byte buffer; commas and nesting are kept here, so that a report reads like the
  * object it makes. Failure sticks in the buffer (byte_buffer.h). Strings are escaped, and bytes
  * that are not UTF-8 become U+FFFD, so the output always parses. Nesting deeper than
- * HR__JSON_DEEPEST counts as a failure too. */
-#ifndef HR_EXPORT_JSON_WRITE_H
-#define HR_EXPORT_JSON_WRITE_H
+ * VW__JSON_DEEPEST counts as a failure too. */
+#ifndef VW_EXPORT_JSON_WRITE_H
+#define VW_EXPORT_JSON_WRITE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,32 +13,32 @@
 
 #include "base/byte_buffer.h"
 
-enum { HR__JSON_DEEPEST = 32 };
+enum { VW__JSON_DEEPEST = 32 };
 
-typedef struct hr__json {
-    hr__byte_buffer *buffer; /* borrowed */
+typedef struct vw__json {
+    vw__byte_buffer *buffer; /* borrowed */
     unsigned depth;
-    bool needs_comma[HR__JSON_DEEPEST];
-} hr__json;
+    bool needs_comma[VW__JSON_DEEPEST];
+} vw__json;
 
-void hr__json_init(hr__json *json, hr__byte_buffer *buffer);
+void vw__json_init(vw__json *json, vw__byte_buffer *buffer);
 
 /* `key` is NULL inside an array and for the outermost value. */
-void hr__json_begin_object(hr__json *json, const char *key);
-void hr__json_end_object(hr__json *json);
-void hr__json_begin_array(hr__json *json, const char *key);
-void hr__json_end_array(hr__json *json);
+void vw__json_begin_object(vw__json *json, const char *key);
+void vw__json_end_object(vw__json *json);
+void vw__json_begin_array(vw__json *json, const char *key);
+void vw__json_end_array(vw__json *json);
 
-void hr__json_text(hr__json *json, const char *key, const char *text); /* NULL text: null */
-void hr__json_bytes(hr__json *json, const char *key, const char *bytes, size_t size_bytes);
-void hr__json_unsigned(hr__json *json, const char *key, uint64_t number);
-void hr__json_known(hr__json *json, const char *key, uint64_t number); /* UINT64_MAX: null */
-void hr__json_integer(hr__json *json, const char *key, int64_t number);
-void hr__json_double(hr__json *json, const char *key, double number); /* not finite: null */
-void hr__json_boolean(hr__json *json, const char *key, bool is_true);
-void hr__json_null(hr__json *json, const char *key);
+void vw__json_text(vw__json *json, const char *key, const char *text); /* NULL text: null */
+void vw__json_bytes(vw__json *json, const char *key, const char *bytes, size_t size_bytes);
+void vw__json_unsigned(vw__json *json, const char *key, uint64_t number);
+void vw__json_known(vw__json *json, const char *key, uint64_t number); /* UINT64_MAX: null */
+void vw__json_integer(vw__json *json, const char *key, int64_t number);
+void vw__json_double(vw__json *json, const char *key, double number); /* not finite: null */
+void vw__json_boolean(vw__json *json, const char *key, bool is_true);
+void vw__json_null(vw__json *json, const char *key);
 
 /* A value that is JSON already, as it is. */
-void hr__json_ready(hr__json *json, const char *key, const char *bytes, size_t size_bytes);
+void vw__json_ready(vw__json *json, const char *key, const char *bytes, size_t size_bytes);
 
-#endif /* HR_EXPORT_JSON_WRITE_H */
+#endif /* VW_EXPORT_JSON_WRITE_H */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/utf8.h"
@@ -40,7 +40,7 @@ enum {
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static void flush(hr__pickle *pickle)
+static void flush(vw__pickle *pickle)
 {
     if (!pickle->has_failed && pickle->used_bytes != 0 &&
         !pickle->sink.write(pickle->sink.context, pickle->buffer, pickle->used_bytes))
@@ -48,14 +48,14 @@ static void flush(hr__pickle *pickle)
     pickle->used_bytes = 0;
 }
 
-static void put_bytes(hr__pickle *pickle, const void *bytes, size_t size_bytes)
+static void put_bytes(vw__pickle *pickle, const void *bytes, size_t size_bytes)
 {
     const char *from = bytes;
     while (size_bytes != 0) {
-        if (pickle->used_bytes == HR__PICKLE_BUFFER_BYTES)
+        if (pickle->used_bytes == VW__PICKLE_BUFFER_BYTES)
             flush(pickle);
         size_t piece_bytes =
-            (size_t)hr__min_u64(size_bytes, HR__PICKLE_BUFFER_BYTES - pickle->used_bytes);
+            (size_t)vw__min_u64(size_bytes, VW__PICKLE_BUFFER_BYTES - pickle->used_bytes);
         memcpy(pickle->buffer + pickle->used_bytes, from, piece_bytes);
         pickle->used_bytes += piece_bytes;
         from += piece_bytes;
@@ -64,7 +64,7 @@ static void put_bytes(hr__pickle *pickle, const void *bytes, size_t size_bytes)
 }
 
 /* An instruction and `count` bytes of a number, the least significant first. */
-static void put(hr__pickle *pickle, int instruction, uint64_t number, size_t count)
+static void put(vw__pickle *pickle, int instruction, uint64_t number, size_t count)
 {
     unsigned char bytes[9];
     bytes[0] = (unsigned char)instruction;
@@ -73,39 +73,39 @@ static void put(hr__pickle *pickle, int instruction, uint64_t number, size_t cou
     put_bytes(pickle, bytes, 1 + count);
 }
 
-hr_status hr__pickle_init(hr__pickle *pickle, const hr__pickle_sink *sink)
+vw_status vw__pickle_init(vw__pickle *pickle, const vw__pickle_sink *sink)
 {
-    *pickle = (hr__pickle){.sink = *sink, .buffer = hr__host_alloc(HR__PICKLE_BUFFER_BYTES)};
+    *pickle = (vw__pickle){.sink = *sink, .buffer = vw__host_alloc(VW__PICKLE_BUFFER_BYTES)};
     if (pickle->buffer == NULL)
-        return hr__fail_host_memory(HR__PICKLE_BUFFER_BYTES, "a buffer for writing");
+        return vw__fail_host_memory(VW__PICKLE_BUFFER_BYTES, "a buffer for writing");
     put(pickle, PROTO, 4, 1);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__pickle_finish(hr__pickle *pickle)
+vw_status vw__pickle_finish(vw__pickle *pickle)
 {
     put(pickle, STOP, 0, 0);
     flush(pickle);
     if (pickle->has_failed)
-        return hr__fail(HR_ERR_FILE, "the recording could not be written to its end");
-    return HR_OK;
+        return vw__fail(VW_ERR_FILE, "the recording could not be written to its end");
+    return VW_OK;
 }
 
-void hr__pickle_deinit(hr__pickle *pickle)
+void vw__pickle_deinit(vw__pickle *pickle)
 {
-    hr__host_free(pickle->buffer);
+    vw__host_free(pickle->buffer);
     pickle->buffer = NULL;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-void hr__pickle_boolean(hr__pickle *pickle, bool is_true)
+void vw__pickle_boolean(vw__pickle *pickle, bool is_true)
 {
     put(pickle, is_true ? NEWTRUE : NEWFALSE, 0, 0);
 }
 
 /* Beyond 32 bits: two's complement in as few bytes as keep the sign. */
-static void put_long(hr__pickle *pickle, uint64_t bits, bool is_negative)
+static void put_long(vw__pickle *pickle, uint64_t bits, bool is_negative)
 {
     unsigned char bytes[11] = {LONG1, 0};
     size_t count = 0;
@@ -124,17 +124,17 @@ static void put_long(hr__pickle *pickle, uint64_t bits, bool is_negative)
     put_bytes(pickle, bytes, 2 + count);
 }
 
-void hr__pickle_integer(hr__pickle *pickle, int64_t number)
+void vw__pickle_integer(vw__pickle *pickle, int64_t number)
 {
     if (number >= 0)
-        hr__pickle_unsigned(pickle, (uint64_t)number);
+        vw__pickle_unsigned(pickle, (uint64_t)number);
     else if (number >= INT32_MIN)
         put(pickle, BININT, (uint64_t)number, 4);
     else
         put_long(pickle, (uint64_t)number, true);
 }
 
-void hr__pickle_unsigned(hr__pickle *pickle, uint64_t number)
+void vw__pickle_unsigned(vw__pickle *pickle, uint64_t number)
 {
     if (number <= UINT8_MAX)
         put(pickle, BININT1, number, 1);
@@ -146,7 +146,7 @@ void hr__pickle_unsigned(hr__pickle *pickle, uint64_t number)
         put_long(pickle, number, false);
 }
 
-void hr__pickle_float(hr__pickle *pickle, double number)
+void vw__pickle_float(vw__pickle *pickle, double number)
 {
     uint64_t bits;
     _Static_assert(sizeof bits == sizeof number, "a double has 64 bits");
@@ -160,13 +160,13 @@ void hr__pickle_float(hr__pickle *pickle, double number)
 static const char replacement[3] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
 
 /* The length of the text with every wrong byte replaced; writes it too if `pickle` is not NULL. */
-static uint64_t mend_text(hr__pickle *pickle, const char *bytes, size_t size_bytes)
+static uint64_t mend_text(vw__pickle *pickle, const char *bytes, size_t size_bytes)
 {
     uint64_t mended_bytes = 0;
     uint32_t character;
     for (size_t at = 0, length; at < size_bytes; at += length) {
-        length = hr__utf8_next(bytes + at, size_bytes - at, &character);
-        bool is_valid = character != HR__UTF8_INVALID;
+        length = vw__utf8_next(bytes + at, size_bytes - at, &character);
+        bool is_valid = character != VW__UTF8_INVALID;
         size_t from_bytes = is_valid ? length : sizeof replacement;
         if (pickle != NULL)
             put_bytes(pickle, is_valid ? bytes + at : replacement, from_bytes);
@@ -175,9 +175,9 @@ static uint64_t mend_text(hr__pickle *pickle, const char *bytes, size_t size_byt
     return mended_bytes;
 }
 
-void hr__pickle_text(hr__pickle *pickle, const char *bytes, size_t size_bytes)
+void vw__pickle_text(vw__pickle *pickle, const char *bytes, size_t size_bytes)
 {
-    size_bytes = (size_t)hr__min_u64(size_bytes, UINT32_MAX / sizeof replacement);
+    size_bytes = (size_t)vw__min_u64(size_bytes, UINT32_MAX / sizeof replacement);
     uint64_t mended_bytes = mend_text(NULL, bytes, size_bytes);
     if (mended_bytes <= UINT8_MAX)
         put(pickle, SHORT_BINUNICODE, mended_bytes, 1);
@@ -188,37 +188,37 @@ void hr__pickle_text(hr__pickle *pickle, const char *bytes, size_t size_bytes)
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-void hr__pickle_begin_dict(hr__pickle *pickle)
+void vw__pickle_begin_dict(vw__pickle *pickle)
 {
     put(pickle, EMPTY_DICT, 0, 0);
     put(pickle, MARK, 0, 0);
 }
 
-void hr__pickle_end_dict(hr__pickle *pickle)
+void vw__pickle_end_dict(vw__pickle *pickle)
 {
     put(pickle, SETITEMS, 0, 0);
 }
 
-void hr__pickle_pair(hr__pickle *pickle)
+void vw__pickle_pair(vw__pickle *pickle)
 {
     put(pickle, TUPLE2, 0, 0);
 }
 
-void hr__pickle_begin_list(hr__pickle *pickle, hr__pickle_list *list)
+void vw__pickle_begin_list(vw__pickle *pickle, vw__pickle_list *list)
 {
     list->in_portion = 0;
     put(pickle, EMPTY_LIST, 0, 0);
 }
 
-void hr__pickle_next_item(hr__pickle *pickle, hr__pickle_list *list)
+void vw__pickle_next_item(vw__pickle *pickle, vw__pickle_list *list)
 {
     if (list->in_portion == MOST_IN_PORTION)
-        hr__pickle_end_list(pickle, list);
+        vw__pickle_end_list(pickle, list);
     if (list->in_portion++ == 0)
         put(pickle, MARK, 0, 0);
 }
 
-void hr__pickle_end_list(hr__pickle *pickle, hr__pickle_list *list)
+void vw__pickle_end_list(vw__pickle *pickle, vw__pickle_list *list)
 {
     if (list->in_portion != 0)
         put(pickle, APPENDS, 0, 0);
@@ -227,7 +227,7 @@ void hr__pickle_end_list(hr__pickle *pickle, hr__pickle_list *list)
 
 /* ---- the memo -------------------------------------------------------------------------------- */
 
-uint32_t hr__pickle_memoize(hr__pickle *pickle)
+uint32_t vw__pickle_memoize(vw__pickle *pickle)
 {
     if (pickle->memo_count == UINT32_MAX) {
         pickle->has_failed = true;
@@ -237,9 +237,9 @@ uint32_t hr__pickle_memoize(hr__pickle *pickle)
     return pickle->memo_count++;
 }
 
-void hr__pickle_fetch(hr__pickle *pickle, uint32_t memo)
+void vw__pickle_fetch(vw__pickle *pickle, uint32_t memo)
 {
-    HR_ASSERT(memo < pickle->memo_count);
+    VW_ASSERT(memo < pickle->memo_count);
     if (memo <= UINT8_MAX)
         put(pickle, BINGET, memo, 1);
     else

@@ -12,71 +12,71 @@
  * number; a reader gets the same object each time, not an equal one.
  *
  * No locks: one thread at a time. */
-#ifndef HR_EXPORT_PICKLE_WRITE_H
-#define HR_EXPORT_PICKLE_WRITE_H
+#ifndef VW_EXPORT_PICKLE_WRITE_H
+#define VW_EXPORT_PICKLE_WRITE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 
 /* Where the bytes go. `write` takes all of them, or returns false to end it. */
-typedef struct hr__pickle_sink {
+typedef struct vw__pickle_sink {
     void *context;
     bool (*write)(void *context, const void *bytes, size_t size_bytes);
-} hr__pickle_sink;
+} vw__pickle_sink;
 
-enum { HR__PICKLE_BUFFER_BYTES = 1 << 16 };
+enum { VW__PICKLE_BUFFER_BYTES = 1 << 16 };
 
-typedef struct hr__pickle {
-    hr__pickle_sink sink;
-    char *buffer; /* owned; HR__PICKLE_BUFFER_BYTES */
+typedef struct vw__pickle {
+    vw__pickle_sink sink;
+    char *buffer; /* owned; VW__PICKLE_BUFFER_BYTES */
     size_t used_bytes;
     uint32_t memo_count;
     bool has_failed; /* the sink took no more, or there were too many memos */
-} hr__pickle;
+} vw__pickle;
 
-/* Takes the buffer and begins the pickle. HR_ERR_HOST_MEMORY. */
-HR_MUST_CHECK hr_status hr__pickle_init(hr__pickle *pickle, const hr__pickle_sink *sink);
+/* Takes the buffer and begins the pickle. VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__pickle_init(vw__pickle *pickle, const vw__pickle_sink *sink);
 
-/* Ends the pickle and sends what is left. HR_ERR_FILE: the sink ended it at some point. */
-HR_MUST_CHECK hr_status hr__pickle_finish(hr__pickle *pickle);
-void hr__pickle_deinit(hr__pickle *pickle);
+/* Ends the pickle and sends what is left. VW_ERR_FILE: the sink ended it at some point. */
+VW_MUST_CHECK vw_status vw__pickle_finish(vw__pickle *pickle);
+void vw__pickle_deinit(vw__pickle *pickle);
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-void hr__pickle_boolean(hr__pickle *pickle, bool is_true);
-void hr__pickle_integer(hr__pickle *pickle, int64_t number);
-void hr__pickle_unsigned(hr__pickle *pickle, uint64_t number);
-void hr__pickle_float(hr__pickle *pickle, double number);
+void vw__pickle_boolean(vw__pickle *pickle, bool is_true);
+void vw__pickle_integer(vw__pickle *pickle, int64_t number);
+void vw__pickle_unsigned(vw__pickle *pickle, uint64_t number);
+void vw__pickle_float(vw__pickle *pickle, double number);
 
 /* Bytes that are not UTF-8, which Python would refuse, become U+FFFD each. Texts of 4 GiB and more
  * are cut. */
-void hr__pickle_text(hr__pickle *pickle, const char *bytes, size_t size_bytes);
+void vw__pickle_text(vw__pickle *pickle, const char *bytes, size_t size_bytes);
 
 /* Pairs follow, each a key and a value. */
-void hr__pickle_begin_dict(hr__pickle *pickle);
-void hr__pickle_end_dict(hr__pickle *pickle);
+void vw__pickle_begin_dict(vw__pickle *pickle);
+void vw__pickle_end_dict(vw__pickle *pickle);
 
 /* Turns the two values written last into a pair (a tuple). */
-void hr__pickle_pair(hr__pickle *pickle);
+void vw__pickle_pair(vw__pickle *pickle);
 
 /* A list is handed to its reader in portions, so that neither side holds a million items that are
- * in no list yet. hr__pickle_next_item() goes before each item. */
-typedef struct hr__pickle_list {
+ * in no list yet. vw__pickle_next_item() goes before each item. */
+typedef struct vw__pickle_list {
     unsigned in_portion;
-} hr__pickle_list;
+} vw__pickle_list;
 
-void hr__pickle_begin_list(hr__pickle *pickle, hr__pickle_list *list);
-void hr__pickle_next_item(hr__pickle *pickle, hr__pickle_list *list);
-void hr__pickle_end_list(hr__pickle *pickle, hr__pickle_list *list);
+void vw__pickle_begin_list(vw__pickle *pickle, vw__pickle_list *list);
+void vw__pickle_next_item(vw__pickle *pickle, vw__pickle_list *list);
+void vw__pickle_end_list(vw__pickle *pickle, vw__pickle_list *list);
 
 /* ---- the memo -------------------------------------------------------------------------------- */
 
 /* Remembers the value written last (a container: ended or not yet filled) under the number
  * returned. */
-uint32_t hr__pickle_memoize(hr__pickle *pickle);
-void hr__pickle_fetch(hr__pickle *pickle, uint32_t memo);
+uint32_t vw__pickle_memoize(vw__pickle *pickle);
+void vw__pickle_fetch(vw__pickle *pickle, uint32_t memo);
 
-#endif /* HR_EXPORT_PICKLE_WRITE_H */
+#endif /* VW_EXPORT_PICKLE_WRITE_H */

@@ -67,7 +67,7 @@ typedef enum word {
     WORD_NOT_AVAILABLE,
     WORD_NOTHING,
     WORD_FIRST_ACTION,
-    WORD_COUNT = WORD_FIRST_ACTION + HR__ACTION_KINDS,
+    WORD_COUNT = WORD_FIRST_ACTION + VW__ACTION_KINDS,
 } word;
 
 static const char *text_of_word(word which)
@@ -87,13 +87,13 @@ static const char *text_of_word(word which)
         [WORD_NOTHING] = "",
     };
     return which < WORD_FIRST_ACTION ? texts[which]
-                                     : hr__model_action_name((unsigned)(which - WORD_FIRST_ACTION));
+                                     : vw__model_action_name((unsigned)(which - WORD_FIRST_ACTION));
 }
 
 /* What was written before: number in the memo + 1, 0 for not yet. */
 typedef struct writer {
-    const hr__model *model;
-    hr__pickle pickle;
+    const vw__model *model;
+    vw__pickle pickle;
     uint32_t words[WORD_COUNT];
     uint32_t *strings;
     uint32_t *frames;
@@ -107,7 +107,7 @@ static bool fetch_known(writer *w, uint32_t memo)
 {
     if (memo == 0)
         return false;
-    hr__pickle_fetch(&w->pickle, memo - 1);
+    vw__pickle_fetch(&w->pickle, memo - 1);
     return true;
 }
 
@@ -116,36 +116,36 @@ static void write_word(writer *w, word which)
     if (fetch_known(w, w->words[which]))
         return;
     const char *text = text_of_word(which);
-    hr__pickle_text(&w->pickle, text, strlen(text));
-    w->words[which] = hr__pickle_memoize(&w->pickle) + 1;
+    vw__pickle_text(&w->pickle, text, strlen(text));
+    w->words[which] = vw__pickle_memoize(&w->pickle) + 1;
 }
 
 static void write_string(writer *w, uint32_t id)
 {
-    if (id == HR__NO_STRING) {
+    if (id == VW__NO_STRING) {
         write_word(w, WORD_NOTHING);
         return;
     }
     if (fetch_known(w, w->strings[id]))
         return;
-    hr__string string = hr__string_table_get(&w->model->strings, id);
-    hr__pickle_text(&w->pickle, string.bytes, string.size_bytes);
-    w->strings[id] = hr__pickle_memoize(&w->pickle) + 1;
+    vw__string string = vw__string_table_get(&w->model->strings, id);
+    vw__pickle_text(&w->pickle, string.bytes, string.size_bytes);
+    w->strings[id] = vw__pickle_memoize(&w->pickle) + 1;
 }
 
 static void write_unsigned(writer *w, word key, uint64_t number)
 {
     write_word(w, key);
-    hr__pickle_unsigned(&w->pickle, number);
+    vw__pickle_unsigned(&w->pickle, number);
 }
 
 static void write_pool(writer *w, word key, uint16_t pool)
 {
-    hr_private_id id = w->model->pools[pool];
+    vw_private_id id = w->model->pools[pool];
     write_word(w, key);
-    hr__pickle_unsigned(&w->pickle, id.first);
-    hr__pickle_unsigned(&w->pickle, id.second);
-    hr__pickle_pair(&w->pickle);
+    vw__pickle_unsigned(&w->pickle, id.first);
+    vw__pickle_unsigned(&w->pickle, id.second);
+    vw__pickle_pair(&w->pickle);
 }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
@@ -154,147 +154,147 @@ static void write_frame(writer *w, uint32_t id)
 {
     if (fetch_known(w, w->frames[id]))
         return;
-    const hr__model_frame *frame = &w->model->frames[id];
-    hr__pickle_begin_dict(&w->pickle);
+    const vw__model_frame *frame = &w->model->frames[id];
+    vw__pickle_begin_dict(&w->pickle);
     write_word(w, KEY_name);
     write_string(w, frame->name);
     write_word(w, KEY_filename);
     write_string(w, frame->filename);
     write_unsigned(w, KEY_line, frame->line);
-    hr__pickle_end_dict(&w->pickle);
-    w->frames[id] = hr__pickle_memoize(&w->pickle) + 1;
+    vw__pickle_end_dict(&w->pickle);
+    w->frames[id] = vw__pickle_memoize(&w->pickle) + 1;
 }
 
 /* The list of a context, which is the same object wherever that context occurs. */
 static void write_frames(writer *w, uint32_t context)
 {
     write_word(w, KEY_frames);
-    hr__pickle_list list;
-    if (context == HR__NO_CONTEXT) {
-        hr__pickle_begin_list(&w->pickle, &list);
-        hr__pickle_end_list(&w->pickle, &list);
+    vw__pickle_list list;
+    if (context == VW__NO_CONTEXT) {
+        vw__pickle_begin_list(&w->pickle, &list);
+        vw__pickle_end_list(&w->pickle, &list);
         return;
     }
     if (fetch_known(w, w->contexts[context]))
         return;
-    hr__model_stack stack = hr__model_stack_of(w->model, context);
-    hr__pickle_begin_list(&w->pickle, &list);
+    vw__model_stack stack = vw__model_stack_of(w->model, context);
+    vw__pickle_begin_list(&w->pickle, &list);
     for (uint32_t i = 0; i < stack.count; i++) {
-        hr__pickle_next_item(&w->pickle, &list);
+        vw__pickle_next_item(&w->pickle, &list);
         write_frame(w, w->model->frame_ids[stack.first + i]);
     }
-    hr__pickle_end_list(&w->pickle, &list);
-    w->contexts[context] = hr__pickle_memoize(&w->pickle) + 1;
+    vw__pickle_end_list(&w->pickle, &list);
+    w->contexts[context] = vw__pickle_memoize(&w->pickle) + 1;
 }
 
 static void write_forward_frames(writer *w, uint32_t stack_id)
 {
-    hr__model_stack stack = w->model->stacks[stack_id];
-    hr__pickle_list list;
+    vw__model_stack stack = w->model->stacks[stack_id];
+    vw__pickle_list list;
     write_word(w, KEY_forward_frames);
-    hr__pickle_begin_list(&w->pickle, &list);
+    vw__pickle_begin_list(&w->pickle, &list);
     for (uint32_t i = 0; i < stack.count; i++) {
-        hr__pickle_next_item(&w->pickle, &list);
+        vw__pickle_next_item(&w->pickle, &list);
         write_string(w, w->model->frames[w->model->frame_ids[stack.first + i]].name);
     }
-    hr__pickle_end_list(&w->pickle, &list);
+    vw__pickle_end_list(&w->pickle, &list);
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-static void write_block(writer *w, const hr__model_block *block)
+static void write_block(writer *w, const vw__model_block *block)
 {
     static const word states[] = {
-        [HR_BLOCK_LIVE] = WORD_ACTIVE_ALLOCATED,
-        [HR_BLOCK_PENDING_FREE] = WORD_ACTIVE_PENDING_FREE,
-        [HR_BLOCK_FREE] = WORD_INACTIVE,
+        [VW_BLOCK_LIVE] = WORD_ACTIVE_ALLOCATED,
+        [VW_BLOCK_PENDING_FREE] = WORD_ACTIVE_PENDING_FREE,
+        [VW_BLOCK_FREE] = WORD_INACTIVE,
     };
-    HR_ASSERT(block->state < sizeof states / sizeof *states);
-    hr__pickle_begin_dict(&w->pickle);
+    VW_ASSERT(block->state < sizeof states / sizeof *states);
+    vw__pickle_begin_dict(&w->pickle);
     write_unsigned(w, KEY_address, block->address);
     write_unsigned(w, KEY_size, block->size_bytes);
-    if (block->requested_bytes != HR__UNKNOWN_BYTES)
+    if (block->requested_bytes != VW__UNKNOWN_BYTES)
         write_unsigned(w, KEY_requested_size, block->requested_bytes);
     write_word(w, KEY_state);
     write_word(w, states[block->state]);
     write_frames(w, block->context);
-    hr__pickle_end_dict(&w->pickle);
+    vw__pickle_end_dict(&w->pickle);
 }
 
-static void write_segment(writer *w, const hr__model_segment *segment)
+static void write_segment(writer *w, const vw__model_segment *segment)
 {
-    hr__pickle_begin_dict(&w->pickle);
+    vw__pickle_begin_dict(&w->pickle);
     write_word(w, KEY_device);
-    hr__pickle_integer(&w->pickle, segment->device);
+    vw__pickle_integer(&w->pickle, segment->device);
     write_unsigned(w, KEY_address, segment->address);
     write_unsigned(w, KEY_total_size, segment->total_bytes);
     write_unsigned(w, KEY_allocated_size, segment->allocated_bytes);
     write_unsigned(w, KEY_active_size, segment->active_bytes);
-    if (segment->requested_bytes != HR__UNKNOWN_BYTES)
+    if (segment->requested_bytes != VW__UNKNOWN_BYTES)
         write_unsigned(w, KEY_requested_size, segment->requested_bytes);
     write_unsigned(w, KEY_stream, w->model->streams[segment->stream]);
     write_word(w, KEY_segment_type);
     write_word(w, segment->is_large ? WORD_LARGE : WORD_SMALL);
-    if (segment->pool != HR__UNKNOWN_POOL)
+    if (segment->pool != VW__UNKNOWN_POOL)
         write_pool(w, KEY_segment_pool_id, segment->pool);
     write_word(w, KEY_is_expandable);
-    hr__pickle_boolean(&w->pickle, segment->is_expandable);
-    if (segment->context == HR__NO_CONTEXT)
-        write_frames(w, HR__NO_CONTEXT);
+    vw__pickle_boolean(&w->pickle, segment->is_expandable);
+    if (segment->context == VW__NO_CONTEXT)
+        write_frames(w, VW__NO_CONTEXT);
 
-    hr__pickle_list blocks;
+    vw__pickle_list blocks;
     write_word(w, KEY_blocks);
-    hr__pickle_begin_list(&w->pickle, &blocks);
+    vw__pickle_begin_list(&w->pickle, &blocks);
     for (size_t i = 0; i < segment->block_count; i++) {
-        hr__pickle_next_item(&w->pickle, &blocks);
+        vw__pickle_next_item(&w->pickle, &blocks);
         write_block(w, &w->model->blocks[segment->first_block + i]);
     }
-    hr__pickle_end_list(&w->pickle, &blocks);
-    if (segment->context != HR__NO_CONTEXT)
+    vw__pickle_end_list(&w->pickle, &blocks);
+    if (segment->context != VW__NO_CONTEXT)
         write_frames(w, segment->context);
-    hr__pickle_end_dict(&w->pickle);
+    vw__pickle_end_dict(&w->pickle);
 }
 
 static void write_segments(writer *w, word key, bool is_host)
 {
-    const hr__model *model = w->model;
-    hr__pickle_list list;
+    const vw__model *model = w->model;
+    vw__pickle_list list;
     write_word(w, key);
-    hr__pickle_begin_list(&w->pickle, &list);
+    vw__pickle_begin_list(&w->pickle, &list);
     for (size_t i = 0; i < model->segment_count; i++) {
-        if ((model->segments[i].device == HR__HOST_DEVICE) != is_host)
+        if ((model->segments[i].device == VW__HOST_DEVICE) != is_host)
             continue;
-        hr__pickle_next_item(&w->pickle, &list);
+        vw__pickle_next_item(&w->pickle, &list);
         write_segment(w, &model->segments[i]);
     }
-    hr__pickle_end_list(&w->pickle, &list);
+    vw__pickle_end_list(&w->pickle, &list);
 }
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-static void write_event(writer *w, const hr__model_event *event)
+static void write_event(writer *w, const vw__model_event *event)
 {
-    static const hr__model_note no_note = {HR__NO_STRING, HR__NO_STRING, HR__NO_STRING,
-                                           HR__EMPTY_STACK};
-    const hr__model *model = w->model;
-    const hr__model_features *features = &model->features;
-    const hr__model_note *note = event->note != HR__NO_NOTE ? &model->notes[event->note] : &no_note;
-    hr__pickle_begin_dict(&w->pickle);
+    static const vw__model_note no_note = {VW__NO_STRING, VW__NO_STRING, VW__NO_STRING,
+                                           VW__EMPTY_STACK};
+    const vw__model *model = w->model;
+    const vw__model_features *features = &model->features;
+    const vw__model_note *note = event->note != VW__NO_NOTE ? &model->notes[event->note] : &no_note;
+    vw__pickle_begin_dict(&w->pickle);
     write_word(w, KEY_action);
-    if (event->action == HR__ACTION_OTHER)
+    if (event->action == VW__ACTION_OTHER)
         write_string(w, note->action);
     else
         write_word(w, (word)(WORD_FIRST_ACTION + event->action));
-    write_unsigned(w, event->action == HR_ACTION_OOM ? KEY_device_free : KEY_addr, event->address);
+    write_unsigned(w, event->action == VW_ACTION_OOM ? KEY_device_free : KEY_addr, event->address);
     write_unsigned(w, KEY_size, event->size_bytes);
     write_unsigned(w, KEY_stream, model->streams[event->stream]);
-    if (event->time_us != HR__UNKNOWN_TIME) {
+    if (event->time_us != VW__UNKNOWN_TIME) {
         write_word(w, KEY_time_us);
-        hr__pickle_integer(&w->pickle, event->time_us);
+        vw__pickle_integer(&w->pickle, event->time_us);
     }
     if (features->has_compile_context) {
         write_word(w, KEY_compile_context);
-        if (note->compile_context != HR__NO_STRING)
+        if (note->compile_context != VW__NO_STRING)
             write_string(w, note->compile_context);
         else
             write_word(w, WORD_NOT_AVAILABLE);
@@ -303,24 +303,24 @@ static void write_event(writer *w, const hr__model_event *event)
         write_word(w, KEY_user_metadata);
         write_string(w, note->user_metadata);
     }
-    if (event->pool != HR__UNKNOWN_POOL)
+    if (event->pool != VW__UNKNOWN_POOL)
         write_pool(w, KEY_pool_id, event->pool);
-    if (event->context != HR__NO_CONTEXT)
+    if (event->context != VW__NO_CONTEXT)
         write_frames(w, event->context);
-    if (note->forward_stack != HR__EMPTY_STACK)
+    if (note->forward_stack != VW__EMPTY_STACK)
         write_forward_frames(w, note->forward_stack);
-    hr__pickle_end_dict(&w->pickle);
+    vw__pickle_end_dict(&w->pickle);
 }
 
-static void write_trace(writer *w, const hr__model_trace *trace)
+static void write_trace(writer *w, const vw__model_trace *trace)
 {
-    hr__pickle_list list;
-    hr__pickle_begin_list(&w->pickle, &list);
+    vw__pickle_list list;
+    vw__pickle_begin_list(&w->pickle, &list);
     for (size_t i = 0; trace != NULL && i < trace->event_count; i++) {
-        hr__pickle_next_item(&w->pickle, &list);
+        vw__pickle_next_item(&w->pickle, &list);
         write_event(w, &trace->events[i]);
     }
-    hr__pickle_end_list(&w->pickle, &list);
+    vw__pickle_end_list(&w->pickle, &list);
 }
 
 /* One list for each device up to the last, by number: a device without a trace has an empty one. */
@@ -330,27 +330,27 @@ static void write_device_traces(writer *w)
     for (size_t i = 0; i < w->model->trace_count; i++)
         if (w->model->traces[i].device >= device_count)
             device_count = w->model->traces[i].device + 1;
-    hr__pickle_list list;
+    vw__pickle_list list;
     write_word(w, KEY_device_traces);
-    hr__pickle_begin_list(&w->pickle, &list);
+    vw__pickle_begin_list(&w->pickle, &list);
     for (int device = 0; device < device_count; device++) {
-        hr__pickle_next_item(&w->pickle, &list);
-        write_trace(w, hr__model_trace_of(w->model, device));
+        vw__pickle_next_item(&w->pickle, &list);
+        write_trace(w, vw__model_trace_of(w->model, device));
     }
-    hr__pickle_end_list(&w->pickle, &list);
+    vw__pickle_end_list(&w->pickle, &list);
 }
 
 static void write_host_traces(writer *w)
 {
-    const hr__model_trace *trace = hr__model_trace_of(w->model, HR__HOST_DEVICE);
-    hr__pickle_list list;
+    const vw__model_trace *trace = vw__model_trace_of(w->model, VW__HOST_DEVICE);
+    vw__pickle_list list;
     write_word(w, KEY_host_traces);
-    hr__pickle_begin_list(&w->pickle, &list);
+    vw__pickle_begin_list(&w->pickle, &list);
     for (size_t i = 0; trace != NULL && i < trace->event_count; i++) {
-        hr__pickle_next_item(&w->pickle, &list);
+        vw__pickle_next_item(&w->pickle, &list);
         write_event(w, &trace->events[i]);
     }
-    hr__pickle_end_list(&w->pickle, &list);
+    vw__pickle_end_list(&w->pickle, &list);
 }
 
 /* ---- settings and annotations ---------------------------------------------------------------- */
@@ -358,7 +358,7 @@ static void write_host_traces(writer *w)
 /* "1: 0, 2: 4 ...", whatever stands between the numbers. */
 static void write_divisions(writer *w, const char *text)
 {
-    hr__pickle_begin_dict(&w->pickle);
+    vw__pickle_begin_dict(&w->pickle);
     for (;;) {
         const char *key = text + strcspn(text, "0123456789");
         size_t key_bytes = strspn(key, "0123456789");
@@ -366,11 +366,11 @@ static void write_divisions(writer *w, const char *text)
         value += strcspn(value, "0123456789");
         if (*value == '\0')
             break;
-        hr__pickle_text(&w->pickle, key, key_bytes);
-        hr__pickle_unsigned(&w->pickle, strtoull(value, NULL, 10));
+        vw__pickle_text(&w->pickle, key, key_bytes);
+        vw__pickle_unsigned(&w->pickle, strtoull(value, NULL, 10));
         text = value + strspn(value, "0123456789");
     }
-    hr__pickle_end_dict(&w->pickle);
+    vw__pickle_end_dict(&w->pickle);
 }
 
 /* Settings are kept as text for people; this finds the type again. */
@@ -385,35 +385,35 @@ static void write_setting_value(writer *w, const char *key, const char *text)
     if (strcmp(key, "roundup_power2_divisions") == 0)
         write_divisions(w, text);
     else if (strcmp(text, "True") == 0 || strcmp(text, "true") == 0)
-        hr__pickle_boolean(&w->pickle, true);
+        vw__pickle_boolean(&w->pickle, true);
     else if (strcmp(text, "False") == 0 || strcmp(text, "false") == 0)
-        hr__pickle_boolean(&w->pickle, false);
+        vw__pickle_boolean(&w->pickle, false);
     else if (is_number && strcmp(key, "garbage_collection_threshold") == 0)
-        hr__pickle_float(&w->pickle, number);
+        vw__pickle_float(&w->pickle, number);
     else if (is_integer)
-        hr__pickle_integer(&w->pickle, integer);
+        vw__pickle_integer(&w->pickle, integer);
     else if (is_number)
-        hr__pickle_float(&w->pickle, number);
+        vw__pickle_float(&w->pickle, number);
     else
-        hr__pickle_text(&w->pickle, text, strlen(text));
+        vw__pickle_text(&w->pickle, text, strlen(text));
 }
 
 static void write_settings(writer *w)
 {
     static const char conf_key[] = "PYTORCH_CUDA_ALLOC_CONF";
-    const hr__model *model = w->model;
+    const vw__model *model = w->model;
     write_word(w, KEY_allocator_settings);
-    hr__pickle_begin_dict(&w->pickle);
+    vw__pickle_begin_dict(&w->pickle);
     for (size_t i = 0; i < model->settings.entry_count; i++) {
-        const hr__model_setting *entry = &model->settings.entries[i];
-        const char *key = hr__model_string(model, entry->key);
+        const vw__model_setting *entry = &model->settings.entries[i];
+        const char *key = vw__model_string(model, entry->key);
         write_string(w, entry->key);
         if (strcmp(key, conf_key) == 0)
             write_string(w, entry->value); /* text, whatever it looks like */
         else
-            write_setting_value(w, key, hr__model_string(model, entry->value));
+            write_setting_value(w, key, vw__model_string(model, entry->value));
     }
-    hr__pickle_end_dict(&w->pickle);
+    vw__pickle_end_dict(&w->pickle);
 }
 
 /* As text: PyTorch's annotations are pairs of strings. */
@@ -422,10 +422,10 @@ static void write_count(writer *w, word key, uint64_t count)
     char text[24];
     int length = snprintf(text, sizeof text, "%" PRIu64, count);
     write_word(w, key);
-    hr__pickle_text(&w->pickle, text, (size_t)length);
+    vw__pickle_text(&w->pickle, text, (size_t)length);
 }
 
-static void write_move(writer *w, const hr__model_move *move)
+static void write_move(writer *w, const vw__model_move *move)
 {
     if (move->moved_handles == 0)
         return;
@@ -437,36 +437,36 @@ static void write_move(writer *w, const hr__model_move *move)
 
 static void write_annotations(writer *w)
 {
-    const hr__model *model = w->model;
-    hr__pickle_list list;
+    const vw__model *model = w->model;
+    vw__pickle_list list;
     write_word(w, KEY_external_annotations);
-    hr__pickle_begin_list(&w->pickle, &list);
+    vw__pickle_begin_list(&w->pickle, &list);
     for (size_t i = 0; i < model->annotation_count; i++) {
-        const hr__model_annotation *annotation = &model->annotations[i];
-        hr__pickle_next_item(&w->pickle, &list);
-        hr__pickle_begin_dict(&w->pickle);
+        const vw__model_annotation *annotation = &model->annotations[i];
+        vw__pickle_next_item(&w->pickle, &list);
+        vw__pickle_begin_dict(&w->pickle);
         write_word(w, KEY_stage);
         write_word(w, annotation->is_start ? WORD_START : WORD_END);
         write_word(w, KEY_name);
         write_string(w, annotation->name);
         write_move(w, &annotation->move);
         write_word(w, KEY_device);
-        hr__pickle_integer(&w->pickle, annotation->device);
-        if (annotation->time_us != HR__UNKNOWN_TIME) {
+        vw__pickle_integer(&w->pickle, annotation->device);
+        if (annotation->time_us != VW__UNKNOWN_TIME) {
             write_word(w, KEY_time_us);
-            hr__pickle_integer(&w->pickle, annotation->time_us);
+            vw__pickle_integer(&w->pickle, annotation->time_us);
         }
-        hr__pickle_end_dict(&w->pickle);
+        vw__pickle_end_dict(&w->pickle);
     }
-    hr__pickle_end_list(&w->pickle, &list);
+    vw__pickle_end_list(&w->pickle, &list);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static void write_snapshot(writer *w)
 {
-    const hr__model_features *features = &w->model->features;
-    hr__pickle_begin_dict(&w->pickle);
+    const vw__model_features *features = &w->model->features;
+    vw__pickle_begin_dict(&w->pickle);
     write_segments(w, KEY_segments, false);
     write_device_traces(w);
     if (features->has_settings)
@@ -477,30 +477,30 @@ static void write_snapshot(writer *w)
         write_segments(w, KEY_host_segments, true);
         write_host_traces(w);
     }
-    hr__pickle_end_dict(&w->pickle);
+    vw__pickle_end_dict(&w->pickle);
 }
 
-hr_status hr__torch_snapshot_write(const hr__model *model, const hr__pickle_sink *sink)
+vw_status vw__torch_snapshot_write(const vw__model *model, const vw__pickle_sink *sink)
 {
     writer w = {.model = model};
-    size_t string_count = hr__string_table_count(&model->strings);
-    w.strings = hr__host_alloc_zeroed(string_count, sizeof *w.strings);
-    w.frames = hr__host_alloc_zeroed(model->frame_count, sizeof *w.frames);
-    w.contexts = hr__host_alloc_zeroed(model->context_count, sizeof *w.contexts);
-    hr_status status;
+    size_t string_count = vw__string_table_count(&model->strings);
+    w.strings = vw__host_alloc_zeroed(string_count, sizeof *w.strings);
+    w.frames = vw__host_alloc_zeroed(model->frame_count, sizeof *w.frames);
+    w.contexts = vw__host_alloc_zeroed(model->context_count, sizeof *w.contexts);
+    vw_status status;
     if (w.strings == NULL || w.frames == NULL || w.contexts == NULL)
-        status = hr__fail_host_memory((string_count + model->frame_count + model->context_count) *
+        status = vw__fail_host_memory((string_count + model->frame_count + model->context_count) *
                                           sizeof *w.strings,
                                       "writing a snapshot");
     else
-        status = hr__pickle_init(&w.pickle, sink);
-    if (status == HR_OK) {
+        status = vw__pickle_init(&w.pickle, sink);
+    if (status == VW_OK) {
         write_snapshot(&w);
-        status = hr__pickle_finish(&w.pickle);
+        status = vw__pickle_finish(&w.pickle);
     }
-    hr__pickle_deinit(&w.pickle);
-    hr__host_free(w.strings);
-    hr__host_free(w.frames);
-    hr__host_free(w.contexts);
+    vw__pickle_deinit(&w.pickle);
+    vw__host_free(w.strings);
+    vw__host_free(w.frames);
+    vw__host_free(w.contexts);
     return status;
 }

@@ -11,16 +11,16 @@
  *
  * Read back, the model is the same, but for two things that the format cannot say: a segment or
  * block without a context has an empty one, and names that are not UTF-8 are mended. */
-#ifndef HR_EXPORT_TORCH_SNAPSHOT_WRITE_H
-#define HR_EXPORT_TORCH_SNAPSHOT_WRITE_H
+#ifndef VW_EXPORT_TORCH_SNAPSHOT_WRITE_H
+#define VW_EXPORT_TORCH_SNAPSHOT_WRITE_H
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "export/pickle_write.h"
 #include "model/memory_model.h"
 
 /* Needs host memory in proportion to the strings, frames and contexts of the model, not to its
- * events. HR_ERR_FILE: the sink ended it. HR_ERR_HOST_MEMORY. */
-HR_MUST_CHECK hr_status hr__torch_snapshot_write(const hr__model *model,
-                                                 const hr__pickle_sink *sink);
+ * events. VW_ERR_FILE: the sink ended it. VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__torch_snapshot_write(const vw__model *model,
+                                                 const vw__pickle_sink *sink);
 
-#endif /* HR_EXPORT_TORCH_SNAPSHOT_WRITE_H */
+#endif /* VW_EXPORT_TORCH_SNAPSHOT_WRITE_H */

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -31,7 +31,7 @@ enum {
     NO_FILE = -1,
 };
 
-struct hr__byte_source {
+struct vw__byte_source {
     char *name; /* for messages */
     int file;   /* NO_FILE: memory */
     bool owns_file;
@@ -43,8 +43,8 @@ struct hr__byte_source {
     size_t input_bytes;
     bool is_input_over; /* nothing comes after `input` */
 
-    hr__compression compression;
-    hr__decompressor *decompressor; /* NULL: plain */
+    vw__compression compression;
+    vw__decompressor *decompressor; /* NULL: plain */
 
     uint8_t *buffer; /* the window lies here; NULL for plain memory */
     size_t capacity_bytes;
@@ -52,13 +52,13 @@ struct hr__byte_source {
     size_t window_bytes;
     uint64_t offset; /* of the window in what comes out */
     bool is_over;    /* nothing comes after the window */
-    hr_status failure;
+    vw_status failure;
 
     uint64_t limit_bytes;
-    hr__byte_source_options options;
+    vw__byte_source_options options;
 };
 
-const char *hr__compression_name(hr__compression compression)
+const char *vw__compression_name(vw__compression compression)
 {
     static const char *const names[] = {"plain", "gzip", "xz", "zstd"};
     return names[compression];
@@ -66,18 +66,18 @@ const char *hr__compression_name(hr__compression compression)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static hr_status report_progress(const hr__byte_source *source)
+static vw_status report_progress(const vw__byte_source *source)
 {
     if (source->options.progress != NULL &&
         !source->options.progress(source->options.progress_context, source->file_read_bytes,
                                   source->file_size_bytes))
-        return hr__fail(HR_ERR_WRONG_STATE, "%s: reading was stopped at byte %" PRIu64,
+        return vw__fail(VW_ERR_WRONG_STATE, "%s: reading was stopped at byte %" PRIu64,
                         source->name, source->file_read_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Reads into `bytes`, once. 0 bytes: the end. */
-static hr_status read_file(hr__byte_source *source, uint8_t *bytes, size_t size_bytes,
+static vw_status read_file(vw__byte_source *source, uint8_t *bytes, size_t size_bytes,
                            size_t *read_bytes)
 {
     ssize_t count;
@@ -85,7 +85,7 @@ static hr_status read_file(hr__byte_source *source, uint8_t *bytes, size_t size_
         count = read(source->file, bytes, size_bytes);
     } while (count < 0 && errno == EINTR);
     if (count < 0)
-        return hr__fail(HR_ERR_FILE, "%s: %s, after %" PRIu64 " bytes", source->name,
+        return vw__fail(VW_ERR_FILE, "%s: %s, after %" PRIu64 " bytes", source->name,
                         strerror(errno), source->file_read_bytes);
     if (count == 0)
         source->is_input_over = true;
@@ -95,102 +95,102 @@ static hr_status read_file(hr__byte_source *source, uint8_t *bytes, size_t size_
 }
 
 /* Brings the bytes at hand to `wanted_bytes`, or to the end of the file. */
-static hr_status read_input(hr__byte_source *source, size_t wanted_bytes)
+static vw_status read_input(vw__byte_source *source, size_t wanted_bytes)
 {
     if (source->file == NO_FILE)
-        return HR_OK;
+        return VW_OK;
     if (source->input_bytes != 0)
         memmove(source->input_buffer, source->input, source->input_bytes);
     source->input = source->input_buffer;
     while (source->input_bytes < wanted_bytes && !source->is_input_over) {
         size_t read_bytes = 0;
-        HR__TRY(read_file(source, source->input_buffer + source->input_bytes,
+        VW__TRY(read_file(source, source->input_buffer + source->input_bytes,
                           INPUT_BYTES - source->input_bytes, &read_bytes));
         source->input_bytes += read_bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- what comes out -------------------------------------------------------------------------- */
 
-static hr_status say_where(const hr__byte_source *source, hr_status status)
+static vw_status say_where(const vw__byte_source *source, vw_status status)
 {
     char words[256];
     uint64_t unused_bytes = source->file == NO_FILE ? 0 : source->input_bytes;
-    snprintf(words, sizeof words, "%s", hr_last_error());
-    return hr__fail(status, "%s: %s, near byte %" PRIu64 " of the file", source->name, words,
+    snprintf(words, sizeof words, "%s", vw_last_error());
+    return vw__fail(status, "%s: %s, near byte %" PRIu64 " of the file", source->name, words,
                     source->file_read_bytes - unused_bytes);
 }
 
-static hr_status decompress(hr__byte_source *source, uint8_t *bytes, size_t size_bytes,
+static vw_status decompress(vw__byte_source *source, uint8_t *bytes, size_t size_bytes,
                             size_t *made_bytes)
 {
     while (*made_bytes == 0 && !source->is_over) {
         if (source->input_bytes == 0)
-            HR__TRY(read_input(source, 1));
-        hr__decompress_span span = {
+            VW__TRY(read_input(source, 1));
+        vw__decompress_span span = {
             .input = source->input,
             .input_bytes = source->input_bytes,
             .is_input_over = source->is_input_over,
             .output = bytes,
             .output_bytes = size_bytes,
         };
-        hr_status status =
+        vw_status status =
             source->decompressor->step(source->decompressor, &span, &source->is_over);
         if (source->file == NO_FILE)
             source->file_read_bytes += source->input_bytes - span.input_bytes;
         source->input = span.input;
         source->input_bytes = span.input_bytes;
         *made_bytes = size_bytes - span.output_bytes;
-        if (status != HR_OK)
+        if (status != VW_OK)
             return say_where(source, status);
         if (source->file == NO_FILE)
-            HR__TRY(report_progress(source));
+            VW__TRY(report_progress(source));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Adds to the window what is cheap to have, at least a byte unless it is over. */
-static hr_status fill(hr__byte_source *source)
+static vw_status fill(vw__byte_source *source)
 {
     uint8_t *end = source->buffer + source->window_bytes;
     size_t room_bytes = source->capacity_bytes - source->window_bytes;
     size_t made_bytes = 0;
     if (source->decompressor != NULL) {
-        HR__TRY(decompress(source, end, room_bytes, &made_bytes));
+        VW__TRY(decompress(source, end, room_bytes, &made_bytes));
     } else if (source->input_bytes != 0) { /* what was sniffed at */
-        made_bytes = (size_t)hr__min_u64(source->input_bytes, room_bytes);
+        made_bytes = (size_t)vw__min_u64(source->input_bytes, room_bytes);
         memcpy(end, source->input, made_bytes);
         source->input += made_bytes;
         source->input_bytes -= made_bytes;
     } else {
         if (!source->is_input_over)
-            HR__TRY(read_file(source, end, room_bytes, &made_bytes));
+            VW__TRY(read_file(source, end, room_bytes, &made_bytes));
         source->is_over = source->is_input_over;
     }
     source->window_bytes += made_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status grow_buffer(hr__byte_source *source)
+static vw_status grow_buffer(vw__byte_source *source)
 {
     size_t capacity_bytes =
         source->capacity_bytes != 0 ? source->capacity_bytes * 2 : (size_t)WINDOW_BYTES;
-    uint8_t *grown = hr__host_realloc(source->buffer, capacity_bytes);
+    uint8_t *grown = vw__host_realloc(source->buffer, capacity_bytes);
     if (grown == NULL)
-        return hr__fail_host_memory(capacity_bytes, "a window into a file");
+        return vw__fail_host_memory(capacity_bytes, "a window into a file");
     source->buffer = grown;
     source->window = grown;
     source->capacity_bytes = capacity_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Plain memory: the window is moved on, and nothing else. */
-static hr_status widen_over_memory(hr__byte_source *source, size_t wanted_bytes)
+static vw_status widen_over_memory(vw__byte_source *source, size_t wanted_bytes)
 {
     uint64_t widened_bytes = wanted_bytes > WINDOW_BYTES ? wanted_bytes : WINDOW_BYTES;
     size_t more_bytes =
-        (size_t)hr__min_u64(widened_bytes - source->window_bytes, source->input_bytes);
+        (size_t)vw__min_u64(widened_bytes - source->window_bytes, source->input_bytes);
     source->window_bytes += more_bytes;
     source->input_bytes -= more_bytes;
     source->file_read_bytes += more_bytes;
@@ -198,120 +198,120 @@ static hr_status widen_over_memory(hr__byte_source *source, size_t wanted_bytes)
     return report_progress(source);
 }
 
-static hr_status widen(hr__byte_source *source, size_t wanted_bytes)
+static vw_status widen(vw__byte_source *source, size_t wanted_bytes)
 {
     if (source->buffer == NULL && source->file == NO_FILE && source->decompressor == NULL)
         return widen_over_memory(source, wanted_bytes);
     if (source->buffer == NULL)
-        HR__TRY(grow_buffer(source));
+        VW__TRY(grow_buffer(source));
     if (source->window != source->buffer && source->window_bytes != 0)
         memmove(source->buffer, source->window, source->window_bytes);
     source->window = source->buffer;
     while (source->window_bytes < wanted_bytes && !source->is_over) {
         if (source->window_bytes == source->capacity_bytes)
-            HR__TRY(grow_buffer(source));
-        HR__TRY(fill(source));
+            VW__TRY(grow_buffer(source));
+        VW__TRY(fill(source));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__byte_source_peek(hr__byte_source *source, size_t wanted_bytes, const uint8_t **bytes,
+vw_status vw__byte_source_peek(vw__byte_source *source, size_t wanted_bytes, const uint8_t **bytes,
                                size_t *size_bytes)
 {
-    if (source->failure != HR_OK)
-        return hr__fail(source->failure, "%s: reading failed before", source->name);
-    if (wanted_bytes > HR__SOURCE_LARGEST_PEEK_BYTES)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+    if (source->failure != VW_OK)
+        return vw__fail(source->failure, "%s: reading failed before", source->name);
+    if (wanted_bytes > VW__SOURCE_LARGEST_PEEK_BYTES)
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "%s: %zu bytes in one piece at byte %" PRIu64 ", the most is %zu",
-                        source->name, wanted_bytes, source->offset, HR__SOURCE_LARGEST_PEEK_BYTES);
+                        source->name, wanted_bytes, source->offset, VW__SOURCE_LARGEST_PEEK_BYTES);
     if (wanted_bytes == 0)
         wanted_bytes = 1;
     if (source->window_bytes < wanted_bytes && !source->is_over) {
-        hr_status status = widen(source, wanted_bytes);
-        if (status == HR_OK && (source->offset > source->limit_bytes ||
+        vw_status status = widen(source, wanted_bytes);
+        if (status == VW_OK && (source->offset > source->limit_bytes ||
                                 source->window_bytes > source->limit_bytes - source->offset))
-            status = hr__fail(HR_ERR_CORRUPT_FILE,
+            status = vw__fail(VW_ERR_CORRUPT_FILE,
                               "%s: more than the limit of %" PRIu64 " bytes come out of it, after "
                               "%" PRIu64 " bytes of the file",
                               source->name, source->limit_bytes, source->file_read_bytes);
-        if (status != HR_OK) {
+        if (status != VW_OK) {
             source->failure = status;
             return status;
         }
     }
     *bytes = source->window;
     *size_bytes = source->window_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__byte_source_take(hr__byte_source *source, size_t size_bytes)
+void vw__byte_source_take(vw__byte_source *source, size_t size_bytes)
 {
-    HR_ASSERT(size_bytes <= source->window_bytes);
+    VW_ASSERT(size_bytes <= source->window_bytes);
     source->window += size_bytes;
     source->window_bytes -= size_bytes;
     source->offset += size_bytes;
 }
 
-hr__compression hr__byte_source_compression(const hr__byte_source *source)
+vw__compression vw__byte_source_compression(const vw__byte_source *source)
 {
     return source->compression;
 }
 
-uint64_t hr__byte_source_offset(const hr__byte_source *source)
+uint64_t vw__byte_source_offset(const vw__byte_source *source)
 {
     return source->offset;
 }
 
-uint64_t hr__byte_source_file_bytes(const hr__byte_source *source)
+uint64_t vw__byte_source_file_bytes(const vw__byte_source *source)
 {
     return source->file_read_bytes;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static hr__compression sniff(const uint8_t *bytes, size_t size_bytes)
+static vw__compression sniff(const uint8_t *bytes, size_t size_bytes)
 {
     static const struct {
         uint8_t magic[SNIFFED_BYTES];
         size_t size_bytes;
-        hr__compression compression;
+        vw__compression compression;
     } kinds[] = {
-        {{0x1f, 0x8b}, 2, HR__GZIP},
-        {{0xfd, '7', 'z', 'X', 'Z', 0}, 6, HR__XZ},
-        {{0x28, 0xb5, 0x2f, 0xfd}, 4, HR__ZSTD},
+        {{0x1f, 0x8b}, 2, VW__GZIP},
+        {{0xfd, '7', 'z', 'X', 'Z', 0}, 6, VW__XZ},
+        {{0x28, 0xb5, 0x2f, 0xfd}, 4, VW__ZSTD},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (size_bytes >= kinds[i].size_bytes &&
             memcmp(bytes, kinds[i].magic, kinds[i].size_bytes) == 0)
             return kinds[i].compression;
     }
-    return HR__PLAIN;
+    return VW__PLAIN;
 }
 
-static hr_status begin(hr__byte_source *source)
+static vw_status begin(vw__byte_source *source)
 {
-    HR__TRY(read_input(source, SNIFFED_BYTES));
+    VW__TRY(read_input(source, SNIFFED_BYTES));
     source->compression = sniff(source->input, source->input_bytes);
     switch (source->compression) {
-    case HR__GZIP:
-        return hr__decompress_gzip_create(&source->decompressor);
-    case HR__XZ:
-        return hr__decompress_xz_create(&source->decompressor);
-    case HR__ZSTD:
-        return hr__decompress_zstd_create(&source->decompressor);
+    case VW__GZIP:
+        return vw__decompress_gzip_create(&source->decompressor);
+    case VW__XZ:
+        return vw__decompress_xz_create(&source->decompressor);
+    case VW__ZSTD:
+        return vw__decompress_zstd_create(&source->decompressor);
     default:
-        return HR_OK;
+        return VW_OK;
     }
 }
 
-static hr_status new_source(const char *name, const hr__byte_source_options *options,
-                            hr__byte_source **out)
+static vw_status new_source(const char *name, const vw__byte_source_options *options,
+                            vw__byte_source **out)
 {
-    hr__byte_source *source = hr__host_alloc_zeroed(1, sizeof *source);
+    vw__byte_source *source = vw__host_alloc_zeroed(1, sizeof *source);
     size_t name_bytes = strlen(name) + 1;
-    if (source == NULL || (source->name = hr__host_alloc(name_bytes)) == NULL) {
-        hr__host_free(source);
-        return hr__fail_host_memory(sizeof *source + name_bytes, "reading a file");
+    if (source == NULL || (source->name = vw__host_alloc(name_bytes)) == NULL) {
+        vw__host_free(source);
+        return vw__fail_host_memory(sizeof *source + name_bytes, "reading a file");
     }
     memcpy(source->name, name, name_bytes);
     source->file = NO_FILE;
@@ -319,67 +319,67 @@ static hr_status new_source(const char *name, const hr__byte_source_options *opt
         source->options = *options;
     source->limit_bytes = source->options.output_limit_bytes != 0
                               ? source->options.output_limit_bytes
-                              : HR__SOURCE_DEFAULT_LIMIT_BYTES;
+                              : VW__SOURCE_DEFAULT_LIMIT_BYTES;
     *out = source;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status open_file(hr__byte_source *source, const char *path)
+static vw_status open_file(vw__byte_source *source, const char *path)
 {
     bool is_standard_input = strcmp(path, "-") == 0;
     source->file = is_standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (source->file < 0) {
         source->file = NO_FILE;
-        return hr__fail(HR_ERR_FILE, "%s: %s", path, strerror(errno));
+        return vw__fail(VW_ERR_FILE, "%s: %s", path, strerror(errno));
     }
     source->owns_file = !is_standard_input;
     struct stat facts;
     if (fstat(source->file, &facts) != 0)
-        return hr__fail(HR_ERR_FILE, "%s: %s", source->name, strerror(errno));
+        return vw__fail(VW_ERR_FILE, "%s: %s", source->name, strerror(errno));
     if (S_ISDIR(facts.st_mode))
-        return hr__fail(HR_ERR_FILE, "%s: expected a file, found a folder", source->name);
+        return vw__fail(VW_ERR_FILE, "%s: expected a file, found a folder", source->name);
     if (S_ISREG(facts.st_mode) && facts.st_size > 0)
         source->file_size_bytes = (uint64_t)facts.st_size;
-    source->input_buffer = hr__host_alloc(INPUT_BYTES);
+    source->input_buffer = vw__host_alloc(INPUT_BYTES);
     if (source->input_buffer == NULL)
-        return hr__fail_host_memory(INPUT_BYTES, "reading a file");
+        return vw__fail_host_memory(INPUT_BYTES, "reading a file");
     return begin(source);
 }
 
-hr_status hr__byte_source_open(const char *path, const hr__byte_source_options *options,
-                               hr__byte_source **out)
+vw_status vw__byte_source_open(const char *path, const vw__byte_source_options *options,
+                               vw__byte_source **out)
 {
-    hr__byte_source *source;
-    HR__TRY(new_source(strcmp(path, "-") == 0 ? "standard input" : path, options, &source));
-    hr_status status = open_file(source, path);
-    if (status != HR_OK) {
-        hr__byte_source_close(source);
+    vw__byte_source *source;
+    VW__TRY(new_source(strcmp(path, "-") == 0 ? "standard input" : path, options, &source));
+    vw_status status = open_file(source, path);
+    if (status != VW_OK) {
+        vw__byte_source_close(source);
         return status;
     }
     *out = source;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__byte_source_open_memory(const void *bytes, size_t size_bytes,
-                                      const hr__byte_source_options *options, hr__byte_source **out)
+vw_status vw__byte_source_open_memory(const void *bytes, size_t size_bytes,
+                                      const vw__byte_source_options *options, vw__byte_source **out)
 {
-    hr__byte_source *source;
-    HR__TRY(new_source("memory", options, &source));
+    vw__byte_source *source;
+    VW__TRY(new_source("memory", options, &source));
     source->file_size_bytes = size_bytes;
     source->input = size_bytes != 0 ? bytes : (const void *)"";
     source->input_bytes = size_bytes;
     source->is_input_over = true;
     source->window = source->input;
-    hr_status status = begin(source);
-    if (status != HR_OK) {
-        hr__byte_source_close(source);
+    vw_status status = begin(source);
+    if (status != VW_OK) {
+        vw__byte_source_close(source);
         return status;
     }
     *out = source;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__byte_source_close(hr__byte_source *source)
+void vw__byte_source_close(vw__byte_source *source)
 {
     if (source == NULL)
         return;
@@ -387,8 +387,8 @@ void hr__byte_source_close(hr__byte_source *source)
         source->decompressor->destroy(source->decompressor);
     if (source->owns_file)
         close(source->file);
-    hr__host_free(source->input_buffer);
-    hr__host_free(source->buffer);
-    hr__host_free(source->name);
-    hr__host_free(source);
+    vw__host_free(source->input_buffer);
+    vw__host_free(source->buffer);
+    vw__host_free(source->name);
+    vw__host_free(source);
 }

@@ -2,40 +2,40 @@
  *
  * A decompressor is fed bytes as they come and gives bytes as there is room. Several compressed
  * streams one behind the other are one stream: gzip members, xz streams, zstd frames. */
-#ifndef HR_FORMAT_DECOMPRESS_H
-#define HR_FORMAT_DECOMPRESS_H
+#ifndef VW_FORMAT_DECOMPRESS_H
+#define VW_FORMAT_DECOMPRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 
 /* Pointers and numbers move on as bytes are used and made. */
-typedef struct hr__decompress_span {
+typedef struct vw__decompress_span {
     const uint8_t *input;
     size_t input_bytes;
     bool is_input_over; /* nothing comes after `input` */
     uint8_t *output;
     size_t output_bytes; /* room */
-} hr__decompress_span;
+} vw__decompress_span;
 
 /* The most memory that a file may make a decompressor take: `xz -9` needs 65 MiB and `zstd --long`
  * 128 MiB; twelve bytes of a hostile file could ask for gigabytes. */
-#define HR__DECOMPRESS_MEMORY_LIMIT_LOG2 30
+#define VW__DECOMPRESS_MEMORY_LIMIT_LOG2 30
 
-typedef struct hr__decompressor hr__decompressor;
+typedef struct vw__decompressor vw__decompressor;
 
-struct hr__decompressor {
+struct vw__decompressor {
     /* Uses input or makes output, or both, as long as either can be had. `*is_finished`: the input
-     * is over and everything has come out. HR_ERR_CORRUPT_FILE: damaged, or ends too early; the
-     * detail says what, not where. HR_ERR_HOST_MEMORY, HR_ERR_UNSUPPORTED. */
-    hr_status (*step)(hr__decompressor *self, hr__decompress_span *span, bool *is_finished);
-    void (*destroy)(hr__decompressor *self);
+     * is over and everything has come out. VW_ERR_CORRUPT_FILE: damaged, or ends too early; the
+     * detail says what, not where. VW_ERR_HOST_MEMORY, VW_ERR_UNSUPPORTED. */
+    vw_status (*step)(vw__decompressor *self, vw__decompress_span *span, bool *is_finished);
+    void (*destroy)(vw__decompressor *self);
 };
 
-HR_MUST_CHECK hr_status hr__decompress_gzip_create(hr__decompressor **out);
-HR_MUST_CHECK hr_status hr__decompress_xz_create(hr__decompressor **out);
-HR_MUST_CHECK hr_status hr__decompress_zstd_create(hr__decompressor **out);
+VW_MUST_CHECK vw_status vw__decompress_gzip_create(vw__decompressor **out);
+VW_MUST_CHECK vw_status vw__decompress_xz_create(vw__decompressor **out);
+VW_MUST_CHECK vw_status vw__decompress_zstd_create(vw__decompressor **out);
 
-#endif /* HR_FORMAT_DECOMPRESS_H */
+#endif /* VW_FORMAT_DECOMPRESS_H */

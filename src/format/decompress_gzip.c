@@ -5,7 +5,7 @@
  * to be harmless. */
 #include "format/decompress.h"
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "format/zlib_memory.h"
@@ -17,13 +17,13 @@ typedef enum gzip_place {
 } gzip_place;
 
 typedef struct gzip_decompressor {
-    hr__decompressor table;
+    vw__decompressor table;
     z_stream stream;
     gzip_place place;
 } gzip_decompressor;
 
 /* Decides what the next byte begins, if there is one. */
-static hr_status look_behind_member(gzip_decompressor *gzip, hr__decompress_span *span,
+static vw_status look_behind_member(gzip_decompressor *gzip, vw__decompress_span *span,
                                     bool *is_finished)
 {
     while (gzip->place == IN_PADDING && span->input_bytes > 0 && *span->input == 0) {
@@ -32,26 +32,26 @@ static hr_status look_behind_member(gzip_decompressor *gzip, hr__decompress_span
     }
     if (span->input_bytes == 0) {
         *is_finished = span->is_input_over;
-        return HR_OK;
+        return VW_OK;
     }
     if (gzip->place == BETWEEN_MEMBERS && *span->input == 0) {
         gzip->place = IN_PADDING;
-        return HR_OK;
+        return VW_OK;
     }
     if (gzip->place == IN_PADDING || *span->input != 0x1f)
-        return hr__fail(
-            HR_ERR_CORRUPT_FILE,
+        return vw__fail(
+            VW_ERR_CORRUPT_FILE,
             "behind the gzip data, expected the end or more gzip data, found byte 0x%02x",
             *span->input);
     inflateReset(&gzip->stream);
     gzip->place = IN_MEMBER;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status inflate_some(gzip_decompressor *gzip, hr__decompress_span *span)
+static vw_status inflate_some(gzip_decompressor *gzip, vw__decompress_span *span)
 {
-    uInt input_bytes = (uInt)hr__min_u64(span->input_bytes, UINT32_MAX);
-    uInt output_bytes = (uInt)hr__min_u64(span->output_bytes, UINT32_MAX);
+    uInt input_bytes = (uInt)vw__min_u64(span->input_bytes, UINT32_MAX);
+    uInt output_bytes = (uInt)vw__min_u64(span->output_bytes, UINT32_MAX);
     gzip->stream.next_in = span->input;
     gzip->stream.avail_in = input_bytes;
     gzip->stream.next_out = span->output;
@@ -64,57 +64,57 @@ static hr_status inflate_some(gzip_decompressor *gzip, hr__decompress_span *span
     switch (result) {
     case Z_OK:
     case Z_BUF_ERROR: /* no progress possible: the caller has more input, or it is cut short */
-        return HR_OK;
+        return VW_OK;
     case Z_STREAM_END:
         gzip->place = BETWEEN_MEMBERS;
-        return HR_OK;
+        return VW_OK;
     case Z_MEM_ERROR:
-        return hr__fail_host_memory(32 << 10, "the gzip window");
+        return vw__fail_host_memory(32 << 10, "the gzip window");
     default:
-        return hr__fail(HR_ERR_CORRUPT_FILE, "damaged gzip data (%s)",
+        return vw__fail(VW_ERR_CORRUPT_FILE, "damaged gzip data (%s)",
                         gzip->stream.msg != NULL ? gzip->stream.msg : "a dictionary is missing");
     }
 }
 
-static hr_status step(hr__decompressor *self, hr__decompress_span *span, bool *is_finished)
+static vw_status step(vw__decompressor *self, vw__decompress_span *span, bool *is_finished)
 {
     gzip_decompressor *gzip = (gzip_decompressor *)self;
     while (!*is_finished) {
         size_t input_bytes = span->input_bytes, output_bytes = span->output_bytes;
         gzip_place place = gzip->place;
         if (place == IN_MEMBER)
-            HR__TRY(inflate_some(gzip, span));
+            VW__TRY(inflate_some(gzip, span));
         else
-            HR__TRY(look_behind_member(gzip, span, is_finished));
+            VW__TRY(look_behind_member(gzip, span, is_finished));
         if (span->input_bytes != input_bytes || span->output_bytes != output_bytes ||
             gzip->place != place)
             continue;
         if (place == IN_MEMBER && span->is_input_over && span->output_bytes != 0)
-            return hr__fail(HR_ERR_CORRUPT_FILE, "the gzip data ends too early");
+            return vw__fail(VW_ERR_CORRUPT_FILE, "the gzip data ends too early");
         break;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static void destroy(hr__decompressor *self)
+static void destroy(vw__decompressor *self)
 {
     gzip_decompressor *gzip = (gzip_decompressor *)self;
     inflateEnd(&gzip->stream);
-    hr__host_free(gzip);
+    vw__host_free(gzip);
 }
 
-hr_status hr__decompress_gzip_create(hr__decompressor **out)
+vw_status vw__decompress_gzip_create(vw__decompressor **out)
 {
     enum { LARGEST_WINDOW = 15, GZIP_HEADER = 16 };
-    gzip_decompressor *gzip = hr__host_alloc_zeroed(1, sizeof *gzip);
+    gzip_decompressor *gzip = vw__host_alloc_zeroed(1, sizeof *gzip);
     if (gzip == NULL)
-        return hr__fail_host_memory(sizeof *gzip, "reading gzip");
-    gzip->table = (hr__decompressor){.step = step, .destroy = destroy};
-    hr__zlib_use_host_memory(&gzip->stream);
+        return vw__fail_host_memory(sizeof *gzip, "reading gzip");
+    gzip->table = (vw__decompressor){.step = step, .destroy = destroy};
+    vw__zlib_use_host_memory(&gzip->stream);
     if (inflateInit2(&gzip->stream, LARGEST_WINDOW + GZIP_HEADER) != Z_OK) {
-        hr__host_free(gzip);
-        return hr__fail_host_memory(32 << 10, "reading gzip");
+        vw__host_free(gzip);
+        return vw__fail_host_memory(32 << 10, "reading gzip");
     }
     *out = &gzip->table;
-    return HR_OK;
+    return VW_OK;
 }

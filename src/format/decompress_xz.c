@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-#define MEMORY_LIMIT_BYTES (UINT64_C(1) << HR__DECOMPRESS_MEMORY_LIMIT_LOG2)
+#define MEMORY_LIMIT_BYTES (UINT64_C(1) << VW__DECOMPRESS_MEMORY_LIMIT_LOG2)
 
 typedef struct xz_decompressor {
-    hr__decompressor table;
+    vw__decompressor table;
     lzma_stream stream;
     lzma_allocator allocator;
 } xz_decompressor;
@@ -20,38 +20,38 @@ static void *take_memory(void *context, size_t count, size_t size_bytes)
     size_t product_bytes;
     return __builtin_mul_overflow(count, size_bytes, &product_bytes)
                ? NULL
-               : hr__host_alloc(product_bytes);
+               : vw__host_alloc(product_bytes);
 }
 
 static void free_memory(void *context, void *memory)
 {
     (void)context;
-    hr__host_free(memory);
+    vw__host_free(memory);
 }
 
-static hr_status explain(lzma_stream *stream, lzma_ret result)
+static vw_status explain(lzma_stream *stream, lzma_ret result)
 {
     switch (result) {
     case LZMA_MEM_ERROR:
-        return hr__fail_host_memory(lzma_memusage(stream), "reading xz");
+        return vw__fail_host_memory(lzma_memusage(stream), "reading xz");
     case LZMA_MEMLIMIT_ERROR:
-        return hr__fail(HR_ERR_UNSUPPORTED,
+        return vw__fail(VW_ERR_UNSUPPORTED,
                         "this xz data needs %llu bytes of host memory to read, the limit is %llu",
                         (unsigned long long)lzma_memusage(stream),
                         (unsigned long long)MEMORY_LIMIT_BYTES);
     case LZMA_OPTIONS_ERROR:
-        return hr__fail(HR_ERR_CORRUPT_FILE, "xz data of a kind that liblzma %s cannot read",
+        return vw__fail(VW_ERR_CORRUPT_FILE, "xz data of a kind that liblzma %s cannot read",
                         lzma_version_string());
     case LZMA_BUF_ERROR:
-        return hr__fail(HR_ERR_CORRUPT_FILE, "the xz data ends too early");
+        return vw__fail(VW_ERR_CORRUPT_FILE, "the xz data ends too early");
     default: /* liblzma does not tell the two apart */
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "damaged xz data, or something else behind it (liblzma result %d)",
                         (int)result);
     }
 }
 
-static hr_status step(hr__decompressor *self, hr__decompress_span *span, bool *is_finished)
+static vw_status step(vw__decompressor *self, vw__decompress_span *span, bool *is_finished)
 {
     lzma_stream *stream = &((xz_decompressor *)self)->stream;
     stream->next_in = span->input;
@@ -67,31 +67,31 @@ static hr_status step(hr__decompressor *self, hr__decompress_span *span, bool *i
     span->output = stream->next_out;
     span->output_bytes = stream->avail_out;
     *is_finished = result == LZMA_STREAM_END;
-    return result == LZMA_OK || result == LZMA_STREAM_END ? HR_OK : explain(stream, result);
+    return result == LZMA_OK || result == LZMA_STREAM_END ? VW_OK : explain(stream, result);
 }
 
-static void destroy(hr__decompressor *self)
+static void destroy(vw__decompressor *self)
 {
     xz_decompressor *xz = (xz_decompressor *)self;
     lzma_end(&xz->stream);
-    hr__host_free(xz);
+    vw__host_free(xz);
 }
 
-hr_status hr__decompress_xz_create(hr__decompressor **out)
+vw_status vw__decompress_xz_create(vw__decompressor **out)
 {
-    xz_decompressor *xz = hr__host_alloc_zeroed(1, sizeof *xz);
+    xz_decompressor *xz = vw__host_alloc_zeroed(1, sizeof *xz);
     if (xz == NULL)
-        return hr__fail_host_memory(sizeof *xz, "reading xz");
-    xz->table = (hr__decompressor){.step = step, .destroy = destroy};
+        return vw__fail_host_memory(sizeof *xz, "reading xz");
+    xz->table = (vw__decompressor){.step = step, .destroy = destroy};
     xz->stream = (lzma_stream)LZMA_STREAM_INIT;
     xz->allocator = (lzma_allocator){.alloc = take_memory, .free = free_memory};
     xz->stream.allocator = &xz->allocator;
     lzma_ret result = lzma_stream_decoder(&xz->stream, MEMORY_LIMIT_BYTES, LZMA_CONCATENATED);
     if (result != LZMA_OK) {
-        hr_status status = explain(&xz->stream, result);
+        vw_status status = explain(&xz->stream, result);
         destroy(&xz->table);
         return status;
     }
     *out = &xz->table;
-    return HR_OK;
+    return VW_OK;
 }

@@ -11,30 +11,30 @@
 #include "base/host_memory.h"
 
 typedef struct zstd_decompressor {
-    hr__decompressor table;
+    vw__decompressor table;
     ZSTD_DStream *stream;
     bool is_between_frames; /* what has come out is whole */
 } zstd_decompressor;
 
-static hr_status explain(size_t result)
+static vw_status explain(size_t result)
 {
     switch (ZSTD_getErrorCode(result)) {
     case ZSTD_error_memory_allocation:
-        return hr__fail(HR_ERR_HOST_MEMORY, "out of host memory: for the window of zstd data");
+        return vw__fail(VW_ERR_HOST_MEMORY, "out of host memory: for the window of zstd data");
     case ZSTD_error_frameParameter_windowTooLarge:
-        return hr__fail(HR_ERR_UNSUPPORTED, "zstd data with a window of more than 2^%d bytes",
-                        HR__DECOMPRESS_MEMORY_LIMIT_LOG2);
+        return vw__fail(VW_ERR_UNSUPPORTED, "zstd data with a window of more than 2^%d bytes",
+                        VW__DECOMPRESS_MEMORY_LIMIT_LOG2);
     default:
-        return hr__fail(HR_ERR_CORRUPT_FILE, "damaged zstd data (%s)", ZSTD_getErrorName(result));
+        return vw__fail(VW_ERR_CORRUPT_FILE, "damaged zstd data (%s)", ZSTD_getErrorName(result));
     }
 }
 
-static hr_status step(hr__decompressor *self, hr__decompress_span *span, bool *is_finished)
+static vw_status step(vw__decompressor *self, vw__decompress_span *span, bool *is_finished)
 {
     zstd_decompressor *zstd = (zstd_decompressor *)self;
     ZSTD_inBuffer input = {span->input, span->input_bytes, 0};
     ZSTD_outBuffer output = {span->output, span->output_bytes, 0};
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     while (output.pos < output.size && (input.pos < input.size || !zstd->is_between_frames)) {
         size_t used = input.pos, made = output.pos;
         size_t result = ZSTD_decompressStream(zstd->stream, &output, &input);
@@ -50,39 +50,39 @@ static hr_status step(hr__decompressor *self, hr__decompress_span *span, bool *i
     span->input_bytes -= input.pos;
     span->output += output.pos;
     span->output_bytes -= output.pos;
-    if (status != HR_OK || !span->is_input_over || span->input_bytes != 0)
+    if (status != VW_OK || !span->is_input_over || span->input_bytes != 0)
         return status;
     *is_finished = zstd->is_between_frames;
     if (!zstd->is_between_frames && span->output_bytes != 0)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "the zstd data ends too early");
-    return HR_OK;
+        return vw__fail(VW_ERR_CORRUPT_FILE, "the zstd data ends too early");
+    return VW_OK;
 }
 
-static void destroy(hr__decompressor *self)
+static void destroy(vw__decompressor *self)
 {
     zstd_decompressor *zstd = (zstd_decompressor *)self;
     ZSTD_freeDStream(zstd->stream);
-    hr__host_free(zstd);
+    vw__host_free(zstd);
 }
 
-hr_status hr__decompress_zstd_create(hr__decompressor **out)
+vw_status vw__decompress_zstd_create(vw__decompressor **out)
 {
-    zstd_decompressor *zstd = hr__host_alloc_zeroed(1, sizeof *zstd);
+    zstd_decompressor *zstd = vw__host_alloc_zeroed(1, sizeof *zstd);
     if (zstd == NULL)
-        return hr__fail_host_memory(sizeof *zstd, "reading zstd");
-    zstd->table = (hr__decompressor){.step = step, .destroy = destroy};
+        return vw__fail_host_memory(sizeof *zstd, "reading zstd");
+    zstd->table = (vw__decompressor){.step = step, .destroy = destroy};
     zstd->stream = ZSTD_createDStream();
     zstd->is_between_frames = true;
     if (zstd->stream == NULL) {
-        hr__host_free(zstd);
-        return hr__fail(HR_ERR_HOST_MEMORY, "out of host memory: for reading zstd");
+        vw__host_free(zstd);
+        return vw__fail(VW_ERR_HOST_MEMORY, "out of host memory: for reading zstd");
     }
     size_t result =
-        ZSTD_DCtx_setParameter(zstd->stream, ZSTD_d_windowLogMax, HR__DECOMPRESS_MEMORY_LIMIT_LOG2);
+        ZSTD_DCtx_setParameter(zstd->stream, ZSTD_d_windowLogMax, VW__DECOMPRESS_MEMORY_LIMIT_LOG2);
     if (ZSTD_isError(result)) {
         destroy(&zstd->table);
         return explain(result);
     }
     *out = &zstd->table;
-    return HR_OK;
+    return VW_OK;
 }

@@ -16,263 +16,263 @@
  * list of two references to ...): who walks all of a document needs a bound of his own.
  *
  * A value is 64 bits: a kind in the upper eight, and a payload. Integers that do not fit the
- * payload are kept beside; larger than 64 bits, they are HR__VALUE_HUGE and known only as such.
+ * payload are kept beside; larger than 64 bits, they are VW__VALUE_HUGE and known only as such.
  * Strings are the bytes of the file: nobody has looked whether they are UTF-8.
  *
  * Limits: depth, number of values, memory; each refusal names the limit. After a failure of any
  * making function, the document is good for looking and destroying only.
  *
  * No locks: one thread at a time. */
-#ifndef HR_FORMAT_DOCUMENT_H
-#define HR_FORMAT_DOCUMENT_H
+#ifndef VW_FORMAT_DOCUMENT_H
+#define VW_FORMAT_DOCUMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 
-typedef uint64_t hr__value; /* opaque: use the functions below */
+typedef uint64_t vw__value; /* opaque: use the functions below */
 
-typedef enum hr__value_kind {
-    HR__VALUE_NONE,
-    HR__VALUE_FALSE,
-    HR__VALUE_TRUE,
-    HR__VALUE_INTEGER, /* fits int64_t or uint64_t */
-    HR__VALUE_HUGE,    /* an integer that does not */
-    HR__VALUE_FLOAT,
-    HR__VALUE_STRING,
-    HR__VALUE_BYTES,
-    HR__VALUE_FOLDED, /* a listener has it */
-    HR__VALUE_LIST,   /* from here on: containers, which may have been folded meanwhile */
-    HR__VALUE_TUPLE,  /* sets too */
-    HR__VALUE_DICT,
-} hr__value_kind;
+typedef enum vw__value_kind {
+    VW__VALUE_NONE,
+    VW__VALUE_FALSE,
+    VW__VALUE_TRUE,
+    VW__VALUE_INTEGER, /* fits int64_t or uint64_t */
+    VW__VALUE_HUGE,    /* an integer that does not */
+    VW__VALUE_FLOAT,
+    VW__VALUE_STRING,
+    VW__VALUE_BYTES,
+    VW__VALUE_FOLDED, /* a listener has it */
+    VW__VALUE_LIST,   /* from here on: containers, which may have been folded meanwhile */
+    VW__VALUE_TUPLE,  /* sets too */
+    VW__VALUE_DICT,
+} vw__value_kind;
 
-typedef struct hr__document hr__document;
+typedef struct vw__document vw__document;
 
 /* Strings that the listener knows get their place in `names` as id; any other string a larger one.
  * Equal strings have equal ids. */
-typedef struct hr__fold {
+typedef struct vw__fold {
     void *context;
     const char *const *names;
     uint32_t name_count;
 
     /* `pairs` is key, value, key, value ... in the file's order, 2 * pair_count of them, valid
-     * during the call. Sets `*folded` to a hr__value_folded() to take the dict over; leaves it
+     * during the call. Sets `*folded` to a vw__value_folded() to take the dict over; leaves it
      * alone to have it kept as a dict. A failure ends the reading with that status. */
-    hr_status (*dict)(void *context, hr__document *document, const hr__value *pairs,
-                      size_t pair_count, hr__value *folded);
+    vw_status (*dict)(void *context, vw__document *document, const vw__value *pairs,
+                      size_t pair_count, vw__value *folded);
 
     /* The same for the items of a list, at least one; NULL: lists are kept. Called only where a
-     * reader has all of them at hand (hr__document_fold_items): who relies on lists being folded
+     * reader has all of them at hand (vw__document_fold_items): who relies on lists being folded
      * looks again when the list reaches him inside a dict. */
-    hr_status (*list)(void *context, hr__document *document, const hr__value *items,
-                      size_t item_count, hr__value *folded);
-} hr__fold;
+    vw_status (*list)(void *context, vw__document *document, const vw__value *items,
+                      size_t item_count, vw__value *folded);
+} vw__fold;
 
 /* 0 is the default: for depth the constant below, for the others no limit. */
-typedef struct hr__document_limits {
+typedef struct vw__document_limits {
     size_t memory_bytes; /* of the document itself, and of its reader */
     size_t depth;        /* of containers in containers; at most UINT16_MAX */
     size_t value_count;  /* containers made, and values put into them */
-} hr__document_limits;
+} vw__document_limits;
 
-#define HR__DOCUMENT_DEFAULT_DEPTH 512
+#define VW__DOCUMENT_DEFAULT_DEPTH 512
 
 /* `limits` may be NULL: the defaults. `fold` may be NULL: everything is kept. It is copied; names
  * (each only once) and context are borrowed. */
-HR_MUST_CHECK hr_status hr__document_create(const hr__document_limits *limits, const hr__fold *fold,
-                                            hr__document **out);
-void hr__document_destroy(hr__document *document); /* NULL does nothing */
+VW_MUST_CHECK vw_status vw__document_create(const vw__document_limits *limits, const vw__fold *fold,
+                                            vw__document **out);
+void vw__document_destroy(vw__document *document); /* NULL does nothing */
 
 /* Host memory held now. */
-size_t hr__document_memory_bytes(const hr__document *document);
+size_t vw__document_memory_bytes(const vw__document *document);
 
 /* ---- how a value is made up --------------------------------------------------------------------
  */
 
-#define HR__VALUE_KIND_SHIFT 56
+#define VW__VALUE_KIND_SHIFT 56
 
 /* Of an integer: is its payload a place in the document's numbers, and are those 64 bits unsigned?
  * Otherwise the payload is the number, signed, in the 55 bits that remain. */
-#define HR__INTEGER_IS_STORED (UINT64_C(1) << 55)
-#define HR__INTEGER_IS_UNSIGNED (UINT64_C(1) << 54)
-#define HR__INTEGER_INLINE_LIMIT (INT64_C(1) << 54)
+#define VW__INTEGER_IS_STORED (UINT64_C(1) << 55)
+#define VW__INTEGER_IS_UNSIGNED (UINT64_C(1) << 54)
+#define VW__INTEGER_INLINE_LIMIT (INT64_C(1) << 54)
 
-static inline hr__value hr__value_make(hr__value_kind kind, uint64_t payload)
+static inline vw__value vw__value_make(vw__value_kind kind, uint64_t payload)
 {
-    return (uint64_t)kind << HR__VALUE_KIND_SHIFT | payload;
+    return (uint64_t)kind << VW__VALUE_KIND_SHIFT | payload;
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static inline hr__value_kind hr__value_get_kind(hr__value value)
+static inline vw__value_kind vw__value_get_kind(vw__value value)
 {
-    return (hr__value_kind)(value >> HR__VALUE_KIND_SHIFT);
+    return (vw__value_kind)(value >> VW__VALUE_KIND_SHIFT);
 }
 
-/* The lowest value that is a container: only those need hr__document_resolve(). */
-#define HR__FIRST_CONTAINER ((uint64_t)HR__VALUE_LIST << HR__VALUE_KIND_SHIFT)
+/* The lowest value that is a container: only those need vw__document_resolve(). */
+#define VW__FIRST_CONTAINER ((uint64_t)VW__VALUE_LIST << VW__VALUE_KIND_SHIFT)
 
-const char *hr__value_kind_name(hr__value_kind kind); /* "a list", for messages */
+const char *vw__value_kind_name(vw__value_kind kind); /* "a list", for messages */
 
 /* false if it is no integer, or does not fit. Booleans are no integers here. */
-static inline bool hr__value_get_i64(const hr__document *document, hr__value value, int64_t *out);
-static inline bool hr__value_get_u64(const hr__document *document, hr__value value, uint64_t *out);
-bool hr__value_get_f64(const hr__document *document, hr__value value,
+static inline bool vw__value_get_i64(const vw__document *document, vw__value value, int64_t *out);
+static inline bool vw__value_get_u64(const vw__document *document, vw__value value, uint64_t *out);
+bool vw__value_get_f64(const vw__document *document, vw__value value,
                        double *out); /* integers too */
 
 /* Of a string, or bytes: the id, and the bytes, zero-terminated, valid as long as the document. A
  * string and bytes with the same contents have the same id. */
-static inline uint32_t hr__value_string_id(hr__value value)
+static inline uint32_t vw__value_string_id(vw__value value)
 {
     return (uint32_t)value;
 }
 
-const char *hr__value_string(const hr__document *document, hr__value value, size_t *size_bytes);
+const char *vw__value_string(const vw__document *document, vw__value value, size_t *size_bytes);
 
 /* Of a list or tuple. */
-size_t hr__value_item_count(const hr__document *document, hr__value value);
+size_t vw__value_item_count(const vw__document *document, vw__value value);
 
 /* Walks the items in order; `*cursor` begins as 0. false at the end. */
-bool hr__value_next_item(const hr__document *document, hr__value value, uint64_t *cursor,
-                         hr__value *item);
+bool vw__value_next_item(const vw__document *document, vw__value value, uint64_t *cursor,
+                         vw__value *item);
 
 /* The same in spans, for long lists: `*items` and `*item_count` are the next ones, valid until the
  * document changes. Items that were folded after they were put here are not resolved. */
-bool hr__value_next_items(const hr__document *document, hr__value value, uint64_t *cursor,
-                          const hr__value **items, size_t *item_count);
+bool vw__value_next_items(const vw__document *document, vw__value value, uint64_t *cursor,
+                          const vw__value **items, size_t *item_count);
 
-/* Of a dict that was kept: its pairs as in hr__fold. */
-const hr__value *hr__value_pairs(const hr__document *document, hr__value value, size_t *pair_count);
+/* Of a dict that was kept: its pairs as in vw__fold. */
+const vw__value *vw__value_pairs(const vw__document *document, vw__value value, size_t *pair_count);
 
 /* A folded value, as a listener makes it: `kind` and `id` are the listener's own. */
-static inline hr__value hr__value_folded(unsigned kind, uint32_t id) /* kind < 256 */
+static inline vw__value vw__value_folded(unsigned kind, uint32_t id) /* kind < 256 */
 {
-    return hr__value_make(HR__VALUE_FOLDED, (uint64_t)(kind & 0xff) << 32 | id);
+    return vw__value_make(VW__VALUE_FOLDED, (uint64_t)(kind & 0xff) << 32 | id);
 }
 
-static inline unsigned hr__value_folded_kind(hr__value value)
+static inline unsigned vw__value_folded_kind(vw__value value)
 {
     return (unsigned)(value >> 32) & 0xff;
 }
 
-static inline uint32_t hr__value_folded_id(hr__value value)
+static inline uint32_t vw__value_folded_id(vw__value value)
 {
     return (uint32_t)value;
 }
 
 /* Turns a closed list (or tuple) into a folded value, wherever it is referred to: from now on every
- * reference to it is `folded`, as hr__document_resolve() shows. Its items are forgotten. */
-void hr__document_fold_list(hr__document *document, hr__value list, hr__value folded);
+ * reference to it is `folded`, as vw__document_resolve() shows. Its items are forgotten. */
+void vw__document_fold_list(vw__document *document, vw__value list, vw__value folded);
 
 /* What a value stands for now: itself, or what it was folded to. Pairs and items that are handed
  * out are resolved already, except where the folding happened after. */
-hr__value hr__document_resolve(const hr__document *document, hr__value value);
+vw__value vw__document_resolve(const vw__document *document, vw__value value);
 
 /* ---- making, for readers --------------------------------------------------------------------- */
 
-static inline hr__value hr__value_none(void)
+static inline vw__value vw__value_none(void)
 {
-    return hr__value_make(HR__VALUE_NONE, 0);
+    return vw__value_make(VW__VALUE_NONE, 0);
 }
 
-static inline hr__value hr__value_boolean(bool is_true)
+static inline vw__value vw__value_boolean(bool is_true)
 {
-    return hr__value_make(is_true ? HR__VALUE_TRUE : HR__VALUE_FALSE, 0);
+    return vw__value_make(is_true ? VW__VALUE_TRUE : VW__VALUE_FALSE, 0);
 }
 
-static inline hr__value hr__value_huge(void)
+static inline vw__value vw__value_huge(void)
 {
-    return hr__value_make(HR__VALUE_HUGE, 0);
+    return vw__value_make(VW__VALUE_HUGE, 0);
 }
 
-HR_MUST_CHECK static inline hr_status hr__document_integer(hr__document *document, int64_t number,
-                                                           hr__value *out);
-HR_MUST_CHECK hr_status hr__document_unsigned(hr__document *document, uint64_t number,
-                                              hr__value *out);
-HR_MUST_CHECK hr_status hr__document_float(hr__document *document, double number, hr__value *out);
-HR_MUST_CHECK hr_status hr__document_string(hr__document *document, const void *bytes,
-                                            size_t size_bytes, hr__value *out);
-HR_MUST_CHECK hr_status hr__document_bytes(hr__document *document, const void *bytes,
-                                           size_t size_bytes, hr__value *out);
+VW_MUST_CHECK static inline vw_status vw__document_integer(vw__document *document, int64_t number,
+                                                           vw__value *out);
+VW_MUST_CHECK vw_status vw__document_unsigned(vw__document *document, uint64_t number,
+                                              vw__value *out);
+VW_MUST_CHECK vw_status vw__document_float(vw__document *document, double number, vw__value *out);
+VW_MUST_CHECK vw_status vw__document_string(vw__document *document, const void *bytes,
+                                            size_t size_bytes, vw__value *out);
+VW_MUST_CHECK vw_status vw__document_bytes(vw__document *document, const void *bytes,
+                                           size_t size_bytes, vw__value *out);
 
-HR_MUST_CHECK hr_status hr__document_new_list(hr__document *document, hr__value *out);
-HR_MUST_CHECK hr_status hr__document_new_dict(hr__document *document, hr__value *out);
-HR_MUST_CHECK hr_status hr__document_append(hr__document *document, hr__value list,
-                                            const hr__value *items, size_t item_count);
-HR_MUST_CHECK hr_status hr__document_set(hr__document *document, hr__value dict,
-                                         const hr__value *pairs, size_t pair_count);
+VW_MUST_CHECK vw_status vw__document_new_list(vw__document *document, vw__value *out);
+VW_MUST_CHECK vw_status vw__document_new_dict(vw__document *document, vw__value *out);
+VW_MUST_CHECK vw_status vw__document_append(vw__document *document, vw__value list,
+                                            const vw__value *items, size_t item_count);
+VW_MUST_CHECK vw_status vw__document_set(vw__document *document, vw__value dict,
+                                         const vw__value *pairs, size_t pair_count);
 
 /* A set: a tuple that is filled with append() before it is put anywhere. */
-HR_MUST_CHECK hr_status hr__document_new_set(hr__document *document, hr__value *out);
-HR_MUST_CHECK hr_status hr__document_tuple(hr__document *document, const hr__value *items,
-                                           size_t item_count, hr__value *out);
+VW_MUST_CHECK vw_status vw__document_new_set(vw__document *document, vw__value *out);
+VW_MUST_CHECK vw_status vw__document_tuple(vw__document *document, const vw__value *items,
+                                           size_t item_count, vw__value *out);
 
 /* The short way, for a reader that has everything that goes into a container, knows that it will be
  * closed next, and that nobody refers to it yet: the listener sees the values where they lie, and
  * where he takes them there never is a container. `*folded` is what he made of them; left alone
  * where he does not want them: make the container and fill it, then. A dict may be shown to him
  * again when it is closed. What the values refer to is closed, and resolved in place. */
-HR_MUST_CHECK hr_status hr__document_fold_pairs(hr__document *document, hr__value *pairs,
-                                                size_t pair_count, hr__value *folded);
-HR_MUST_CHECK hr_status hr__document_fold_items(hr__document *document, hr__value *items,
-                                                size_t item_count, hr__value *folded);
+VW_MUST_CHECK vw_status vw__document_fold_pairs(vw__document *document, vw__value *pairs,
+                                                size_t pair_count, vw__value *folded);
+VW_MUST_CHECK vw_status vw__document_fold_items(vw__document *document, vw__value *items,
+                                                size_t item_count, vw__value *folded);
 
 /* Closes the outermost value: what the file is. */
-HR_MUST_CHECK hr_status hr__document_close(hr__document *document, hr__value root, hr__value *out);
+VW_MUST_CHECK vw_status vw__document_close(vw__document *document, vw__value root, vw__value *out);
 
 /* Memory that a reader needs while it reads, under the document's limit: as realloc, from
  * `old_bytes` (0 with NULL: a first allocation) to `new_bytes`. The reader owns it and gives it
  * back before the document is destroyed. `what_for` is for the message. */
-HR_MUST_CHECK hr_status hr__document_resize_memory(hr__document *document, void *memory,
+VW_MUST_CHECK vw_status vw__document_resize_memory(vw__document *document, void *memory,
                                                    size_t old_bytes, size_t new_bytes,
                                                    const char *what_for, void **out);
-void hr__document_free_memory(hr__document *document, void *memory, size_t size_bytes);
+void vw__document_free_memory(vw__document *document, void *memory, size_t size_bytes);
 
 /* ---- the short ways -------------------------------------------------------------------------- */
 
-bool hr__value_get_stored_i64(const hr__document *document, hr__value value, int64_t *out);
-bool hr__value_get_stored_u64(const hr__document *document, hr__value value, uint64_t *out);
-HR_MUST_CHECK hr_status hr__document_store_integer(hr__document *document, int64_t number,
-                                                   hr__value *out);
+bool vw__value_get_stored_i64(const vw__document *document, vw__value value, int64_t *out);
+bool vw__value_get_stored_u64(const vw__document *document, vw__value value, uint64_t *out);
+VW_MUST_CHECK vw_status vw__document_store_integer(vw__document *document, int64_t number,
+                                                   vw__value *out);
 
-static inline bool hr__value_is_inline_integer(hr__value value)
+static inline bool vw__value_is_inline_integer(vw__value value)
 {
-    return value >> 55 == (uint64_t)HR__VALUE_INTEGER << 1;
+    return value >> 55 == (uint64_t)VW__VALUE_INTEGER << 1;
 }
 
-static inline int64_t hr__value_inline_integer(hr__value value)
+static inline int64_t vw__value_inline_integer(vw__value value)
 {
     return (int64_t)(value << 9) >> 9;
 }
 
-static inline bool hr__value_get_i64(const hr__document *document, hr__value value, int64_t *out)
+static inline bool vw__value_get_i64(const vw__document *document, vw__value value, int64_t *out)
 {
-    if (!hr__value_is_inline_integer(value))
-        return hr__value_get_stored_i64(document, value, out);
-    *out = hr__value_inline_integer(value);
+    if (!vw__value_is_inline_integer(value))
+        return vw__value_get_stored_i64(document, value, out);
+    *out = vw__value_inline_integer(value);
     return true;
 }
 
-static inline bool hr__value_get_u64(const hr__document *document, hr__value value, uint64_t *out)
+static inline bool vw__value_get_u64(const vw__document *document, vw__value value, uint64_t *out)
 {
-    if (!hr__value_is_inline_integer(value))
-        return hr__value_get_stored_u64(document, value, out);
-    int64_t number = hr__value_inline_integer(value);
+    if (!vw__value_is_inline_integer(value))
+        return vw__value_get_stored_u64(document, value, out);
+    int64_t number = vw__value_inline_integer(value);
     if (number < 0)
         return false;
     *out = (uint64_t)number;
     return true;
 }
 
-static inline hr_status hr__document_integer(hr__document *document, int64_t number, hr__value *out)
+static inline vw_status vw__document_integer(vw__document *document, int64_t number, vw__value *out)
 {
-    if (number < -HR__INTEGER_INLINE_LIMIT || number >= HR__INTEGER_INLINE_LIMIT)
-        return hr__document_store_integer(document, number, out);
-    *out = hr__value_make(HR__VALUE_INTEGER, (uint64_t)number & (HR__INTEGER_IS_STORED - 1));
-    return HR_OK;
+    if (number < -VW__INTEGER_INLINE_LIMIT || number >= VW__INTEGER_INLINE_LIMIT)
+        return vw__document_store_integer(document, number, out);
+    *out = vw__value_make(VW__VALUE_INTEGER, (uint64_t)number & (VW__INTEGER_IS_STORED - 1));
+    return VW_OK;
 }
 
-#endif /* HR_FORMAT_DOCUMENT_H */
+#endif /* VW_FORMAT_DOCUMENT_H */

@@ -22,12 +22,12 @@
 #include "format/error_text_tally.h"
 
 enum {
-    BUFFER_BYTES = HR__LETTERS_BYTES,
+    BUFFER_BYTES = VW__LETTERS_BYTES,
     LOOK_BACK_BYTES = 2 << 10,
     LOOK_AHEAD_BYTES = 8 << 10, /* behind the limit, where more is to come */
     REGION_BACK_BYTES = 1 << 10,
     REGION_AHEAD_BYTES = 1 << 10, /* and more where a message needs it */
-    REGION_MOST_AHEAD_BYTES = HR__REGION_BYTES - REGION_BACK_BYTES,
+    REGION_MOST_AHEAD_BYTES = VW__REGION_BYTES - REGION_BACK_BYTES,
     LAST_WORD_BYTES = 1 << 10, /* what the longest word may stretch over, blanks included */
     SAMPLE_BYTES = 4 << 10,    /* of each buffer, to tell text from other things */
     READ_SLOTS = 1 << 10,
@@ -45,9 +45,9 @@ typedef struct read_text {
     uint64_t consumed_bytes; /* behind the word's beginning; 0: it was no report */
 } read_text;
 
-struct hr__error_scan {
+struct vw__error_scan {
     char raw[BUFFER_BYTES];
-    hr__letters letters;  /* of what is searched now */
+    vw__letters letters;  /* of what is searched now */
     size_t filled;        /* bytes in raw */
     size_t searched;      /* of them */
     size_t consumed;      /* of them: behind the last message */
@@ -59,14 +59,14 @@ struct hr__error_scan {
     uint64_t base;       /* bytes before raw */
     uint64_t line_count; /* line ends up to `counted` */
 
-    hr__word_search words;
-    hr__region region;
+    vw__word_search words;
+    vw__region region;
     read_text read[READ_SLOTS];
-    hr__line_repeats repeats;
+    vw__line_repeats repeats;
     size_t fruitless_count; /* readings of this buffer that found no report */
     uint64_t reading_count; /* of the whole text */
 
-    hr__error_tally tally;
+    vw__error_tally tally;
     bool says_expandable;
 
     uint64_t sampled_bytes, control_count, zero_counts[2];
@@ -74,24 +74,24 @@ struct hr__error_scan {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-const char *hr__error_kind_name(hr__error_kind kind)
+const char *vw__error_kind_name(vw__error_kind kind)
 {
     static const char *const names[] = {
 #define KIND_NAME(upper, text) text,
-        HR__ERROR_KIND_LIST(KIND_NAME)
+        VW__ERROR_KIND_LIST(KIND_NAME)
 #undef KIND_NAME
     };
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
 }
 
-bool hr__error_kind_is_host(hr__error_kind kind)
+bool vw__error_kind_is_host(vw__error_kind kind)
 {
-    return kind >= HR__ERROR_HOST_ALLOCATOR && kind <= HR__ERROR_HOST_PINNED;
+    return kind >= VW__ERROR_HOST_ALLOCATOR && kind <= VW__ERROR_HOST_PINNED;
 }
 
 /* ---- one message ----------------------------------------------------------------------------- */
 
-static void count_lines(hr__error_scan *scan, size_t end)
+static void count_lines(vw__error_scan *scan, size_t end)
 {
     while (scan->counted < end) {
         const char *line_end = memchr(scan->raw + scan->counted, '\n', end - scan->counted);
@@ -104,7 +104,7 @@ static void count_lines(hr__error_scan *scan, size_t end)
 }
 
 /* The line of a byte that is at most a region before what was counted. */
-static uint64_t line_of(hr__error_scan *scan, size_t raw_at)
+static uint64_t line_of(vw__error_scan *scan, size_t raw_at)
 {
     uint64_t back = 0;
     count_lines(scan, raw_at);
@@ -115,7 +115,7 @@ static uint64_t line_of(hr__error_scan *scan, size_t raw_at)
 
 /* Fills the region around raw byte `at` and returns where it begins. Of what belongs to earlier
  * messages nothing is needed but the beginning of the line. */
-static size_t fill_region(hr__error_scan *scan, size_t at, size_t ahead_bytes)
+static size_t fill_region(vw__error_scan *scan, size_t at, size_t ahead_bytes)
 {
     size_t first = at > REGION_BACK_BYTES ? at - REGION_BACK_BYTES : 0;
     if (first < scan->consumed) {
@@ -132,21 +132,21 @@ static size_t fill_region(hr__error_scan *scan, size_t at, size_t ahead_bytes)
             is_line_start = true;
         }
     }
-    hr__region_fill(&scan->region, scan->raw + first, end - first, is_line_start);
+    vw__region_fill(&scan->region, scan->raw + first, end - first, is_line_start);
     return first;
 }
 
 /* The end of the line in which the message's last part stands: what else it says is its own. But a
  * line may hold several messages. */
-static size_t line_end_behind(const hr__region *region, size_t end)
+static size_t line_end_behind(const vw__region *region, size_t end)
 {
     enum { MOST_BEHIND = 400 };
     size_t limit =
         region->letter_count - end > MOST_BEHIND ? end + MOST_BEHIND : region->letter_count;
     size_t next;
-    if (hr__region_has(region, HR__WORD_TRIED_TO_ALLOCATE, end, limit, &next)) {
+    if (vw__region_has(region, VW__WORD_TRIED_TO_ALLOCATE, end, limit, &next)) {
         limit = next;
-        if (hr__region_has(region, HR__WORD_OUT_OF_MEMORY, end, limit, &next))
+        if (vw__region_has(region, VW__WORD_OUT_OF_MEMORY, end, limit, &next))
             limit = next;
     }
     while (end < limit &&
@@ -157,90 +157,90 @@ static size_t line_end_behind(const hr__region *region, size_t end)
 }
 
 /* From the line in which it begins. */
-static void quote(const hr__region *region, const hr__error_place *place, size_t end,
-                  hr__error_report *report)
+static void quote(const vw__region *region, const vw__error_place *place, size_t end,
+                  vw__error_report *report)
 {
     enum { MOST_BEFORE = 120 };
-    size_t first = place->start, line = hr__region_line_start(region, place->start);
+    size_t first = place->start, line = vw__region_line_start(region, place->start);
     while (first > place->first && region->clean_of[first - 1] >= line &&
            place->start - first < MOST_BEFORE)
         first--;
-    hr__region_quote(region, first, end, report->excerpt, sizeof report->excerpt);
+    vw__region_quote(region, first, end, report->excerpt, sizeof report->excerpt);
 }
 
-static int rank_of(const hr__region *region, const hr__error_place *place)
+static int rank_of(const vw__region *region, const vw__error_place *place)
 {
-    int rank = hr__region_rank(region, place->start);
-    return rank >= 0 ? rank : hr__region_rank(region, place->at);
+    int rank = vw__region_rank(region, place->start);
+    return rank >= 0 ? rank : vw__region_rank(region, place->at);
 }
 
-static size_t state_number_count(const hr__error_report *report)
+static size_t state_number_count(const vw__error_report *report)
 {
-    return (size_t)(report->total_bytes != HR__UNKNOWN_BYTES) +
-           (report->free_bytes != HR__UNKNOWN_BYTES) +
-           (report->allocated_bytes != HR__UNKNOWN_BYTES) +
-           (report->reserved_bytes != HR__UNKNOWN_BYTES) +
-           (report->unallocated_bytes != HR__UNKNOWN_BYTES);
+    return (size_t)(report->total_bytes != VW__UNKNOWN_BYTES) +
+           (report->free_bytes != VW__UNKNOWN_BYTES) +
+           (report->allocated_bytes != VW__UNKNOWN_BYTES) +
+           (report->reserved_bytes != VW__UNKNOWN_BYTES) +
+           (report->unallocated_bytes != VW__UNKNOWN_BYTES);
 }
 
 /* Is it a report, now that its numbers are known? Bare words make it an ambiguous one. */
-static bool is_report(const hr__region *region, const hr__error_rule *rule,
-                      const hr__error_place *place, hr__error_report *report)
+static bool is_report(const vw__region *region, const vw__error_rule *rule,
+                      const vw__error_place *place, vw__error_report *report)
 {
-    if (report->kind == HR__ERROR_NOT_OOM)
-        return (rule->flags & HR__RULE_CHECK_ERROR) == 0 ||
-               !hr__error_is_mention(region, place->first, place->at);
-    if ((rule->flags & HR__RULE_PART) != 0 && state_number_count(report) < 2)
+    if (report->kind == VW__ERROR_NOT_OOM)
+        return (rule->flags & VW__RULE_CHECK_ERROR) == 0 ||
+               !vw__error_is_mention(region, place->first, place->at);
+    if ((rule->flags & VW__RULE_PART) != 0 && state_number_count(report) < 2)
         return false;
-    if ((rule->flags & HR__RULE_NEEDS_SIZE) != 0 && report->tried_bytes == HR__UNKNOWN_BYTES)
+    if ((rule->flags & VW__RULE_NEEDS_SIZE) != 0 && report->tried_bytes == VW__UNKNOWN_BYTES)
         return false;
-    if ((rule->flags & HR__RULE_SUMMARY) != 0 && report->tried_bytes == HR__UNKNOWN_BYTES &&
-        (report->reserved_bytes == HR__UNKNOWN_BYTES ||
-         report->allocated_bytes == HR__UNKNOWN_BYTES))
+    if ((rule->flags & VW__RULE_SUMMARY) != 0 && report->tried_bytes == VW__UNKNOWN_BYTES &&
+        (report->reserved_bytes == VW__UNKNOWN_BYTES ||
+         report->allocated_bytes == VW__UNKNOWN_BYTES))
         return false;
-    if (hr__error_report_has_numbers(report))
-        return (rule->flags & (HR__RULE_SUMMARY | HR__RULE_AMBIGUOUS)) == 0 ||
-               !hr__error_is_in_code(region, place->at);
-    hr__error_shape shape = hr__error_shape_of(region, rule, place);
-    report->is_ambiguous |= shape == HR__SHAPE_BARE;
-    return shape != HR__SHAPE_NOTHING;
+    if (vw__error_report_has_numbers(report))
+        return (rule->flags & (VW__RULE_SUMMARY | VW__RULE_AMBIGUOUS)) == 0 ||
+               !vw__error_is_in_code(region, place->at);
+    vw__error_shape shape = vw__error_shape_of(region, rule, place);
+    report->is_ambiguous |= shape == VW__SHAPE_BARE;
+    return shape != VW__SHAPE_NOTHING;
 }
 
 typedef struct found_message {
-    const hr__error_rule *rule;
-    hr__error_place place;
+    const vw__error_rule *rule;
+    vw__error_place place;
     size_t end;   /* letter */
     size_t start; /* raw byte at which the region begins */
 } found_message;
 
 /* Reads what is around the word at raw byte `at`, and says whether it is a message. */
-static bool read_around(hr__error_scan *scan, hr__word word, size_t at, size_t ahead_bytes,
-                        found_message *found, hr__error_report *report)
+static bool read_around(vw__error_scan *scan, vw__word word, size_t at, size_t ahead_bytes,
+                        found_message *found, vw__error_report *report)
 {
-    const hr__region *region = &scan->region;
+    const vw__region *region = &scan->region;
     size_t start = fill_region(scan, at, ahead_bytes);
     size_t first =
-        hr__region_letter_at(region, scan->consumed > start ? scan->consumed - start : 0);
-    size_t letter = hr__region_letter_at(region, at - start);
+        vw__region_letter_at(region, scan->consumed > start ? scan->consumed - start : 0);
+    size_t letter = vw__region_letter_at(region, at - start);
     found->start = start;
     if (letter >= region->letter_count)
         return false;
-    hr__error_report_init(report);
-    found->place = (hr__error_place){first, letter, letter, letter + 1};
-    found->rule = hr__error_rule_find(region, word, &found->place);
+    vw__error_report_init(report);
+    found->place = (vw__error_place){first, letter, letter, letter + 1};
+    found->rule = vw__error_rule_find(region, word, &found->place);
     if (found->rule == NULL)
         return false;
-    report->kind = hr__error_rule_kind(region, found->rule, &found->place);
-    report->is_ambiguous = (found->rule->flags & HR__RULE_AMBIGUOUS) != 0;
+    report->kind = vw__error_rule_kind(region, found->rule, &found->place);
+    report->is_ambiguous = (found->rule->flags & VW__RULE_AMBIGUOUS) != 0;
     found->end = 0;
-    if (report->kind != HR__ERROR_NOT_OOM)
-        found->end = hr__error_read_clauses(region, found->rule, &found->place, report);
+    if (report->kind != VW__ERROR_NOT_OOM)
+        found->end = vw__error_read_clauses(region, found->rule, &found->place, report);
     if (found->end < found->place.end)
         found->end = found->place.end;
     return is_report(region, found->rule, &found->place, report);
 }
 
-static void end_message(hr__error_scan *scan, size_t end)
+static void end_message(vw__error_scan *scan, size_t end)
 {
     scan->consumed = end;
     scan->is_after_report = true;
@@ -248,56 +248,56 @@ static void end_message(hr__error_scan *scan, size_t end)
 }
 
 /* Words that say no more than that there was an error. */
-static bool is_vague(hr__word word)
+static bool is_vague(vw__word word)
 {
-    return word == HR__WORD_TRACEBACK || word == HR__WORD_TERMINATE_CALLED;
+    return word == VW__WORD_TRACEBACK || word == VW__WORD_TERMINATE_CALLED;
 }
 
 /* A word that was found at raw byte `at`. */
-static hr__line_outcome read_word(hr__error_scan *scan, hr__word word, size_t at)
+static vw__line_outcome read_word(vw__error_scan *scan, vw__word word, size_t at)
 {
     enum { CLOSE_TO_END = 320 }; /* letters: the message may go on */
-    const hr__region *region = &scan->region;
-    hr__error_report report;
+    const vw__region *region = &scan->region;
+    vw__error_report report;
     found_message found;
     bool is_message = read_around(scan, word, at, REGION_AHEAD_BYTES, &found, &report);
     if (is_message && found.start + region->raw_bytes < scan->filled &&
         found.end + CLOSE_TO_END > region->letter_count)
         is_message = read_around(scan, word, at, REGION_MOST_AHEAD_BYTES, &found, &report);
     if (!is_message)
-        return HR__LINE_NOTHING;
+        return VW__LINE_NOTHING;
     uint64_t distance = scan->is_after_report ? scan->base + at - scan->last_end : UINT64_MAX;
-    if ((found.rule->flags & HR__RULE_PART) != 0 && distance < NEW_PARTS_BYTES)
-        return HR__LINE_NOTHING;
+    if ((found.rule->flags & VW__RULE_PART) != 0 && distance < NEW_PARTS_BYTES)
+        return VW__LINE_NOTHING;
     report.rank = rank_of(region, &found.place);
     found.end = line_end_behind(region, found.end);
     bool is_echo = distance < NEW_WORDS_BYTES && report.rank == scan->last_rank &&
-                   hr__error_kind_is_host(report.kind) == scan->last_is_host &&
-                   !hr__error_report_has_numbers(&report) && !report.is_ambiguous;
-    hr__error_report *kept = report.kind == HR__ERROR_NOT_OOM
-                                 ? hr__tally_place_other(&scan->tally, is_vague(word))
-                                 : hr__tally_place(&scan->tally, &report);
-    bool is_completion = kept != NULL && kept->kind != HR__ERROR_NONE;
+                   vw__error_kind_is_host(report.kind) == scan->last_is_host &&
+                   !vw__error_report_has_numbers(&report) && !report.is_ambiguous;
+    vw__error_report *kept = report.kind == VW__ERROR_NOT_OOM
+                                 ? vw__tally_place_other(&scan->tally, is_vague(word))
+                                 : vw__tally_place(&scan->tally, &report);
+    bool is_completion = kept != NULL && kept->kind != VW__ERROR_NONE;
     if (kept != NULL) {
         size_t raw_start = found.start + region->raw_of[region->clean_of[found.place.start]];
         report.line = line_of(scan, raw_start);
         quote(region, &found.place, found.end, &report);
         *kept = report;
     }
-    if (report.kind == HR__ERROR_NOT_OOM)
-        return HR__LINE_NOTHING;
-    hr__tally_count(&scan->tally, &report, is_completion || (is_echo && kept == NULL));
-    size_t end = found.start + hr__region_raw_end(region, found.end);
+    if (report.kind == VW__ERROR_NOT_OOM)
+        return VW__LINE_NOTHING;
+    vw__tally_count(&scan->tally, &report, is_completion || (is_echo && kept == NULL));
+    size_t end = found.start + vw__region_raw_end(region, found.end);
     scan->last_rank = report.rank;
-    scan->last_is_host = hr__error_kind_is_host(report.kind);
+    scan->last_is_host = vw__error_kind_is_host(report.kind);
     end_message(scan, end > at ? end : at + 1);
     bool is_counted = !report.is_ambiguous && !report.is_warning;
-    return is_counted && hr__error_report_has_numbers(&report) ? HR__LINE_NUMBERS : HR__LINE_WORDS;
+    return is_counted && vw__error_report_has_numbers(&report) ? VW__LINE_NUMBERS : VW__LINE_WORDS;
 }
 
 /* The text around a word: from the beginning of its line, or the end of the last message, to well
  * behind it. */
-static uint64_t hash_around(const hr__error_scan *scan, hr__word word, size_t at)
+static uint64_t hash_around(const vw__error_scan *scan, vw__word word, size_t at)
 {
     enum { MOST_BACK = 256 };
     size_t back = at - scan->consumed < MOST_BACK ? at - scan->consumed : MOST_BACK;
@@ -315,7 +315,7 @@ static uint64_t hash_around(const hr__error_scan *scan, hr__word word, size_t at
     return hash | 1;
 }
 
-static hr__line_key key_around(const hr__error_scan *scan, hr__word word, size_t at)
+static vw__line_key key_around(const vw__error_scan *scan, vw__word word, size_t at)
 {
     enum { MOST_BACK = 200, MOST_BEHIND = 400 };
     size_t back = at - scan->consumed < MOST_BACK ? at - scan->consumed : MOST_BACK;
@@ -324,29 +324,29 @@ static hr__line_key key_around(const hr__error_scan *scan, hr__word word, size_t
     const char *line_end = memchr(scan->raw + at, '\n', behind);
     size_t first = before != NULL ? (size_t)(before - scan->raw) + 1 : at - back;
     size_t end = line_end != NULL ? (size_t)(line_end - scan->raw) : at + behind;
-    return hr__line_key_of(scan->raw + first, end - first, at - first, word, before != NULL);
+    return vw__line_key_of(scan->raw + first, end - first, at - first, word, before != NULL);
 }
 
 /* The same text says the same, and counts no more: a log that repeats itself is not read again and
  * again. */
-static void read_word_once(hr__error_scan *scan, hr__word word, size_t at)
+static void read_word_once(vw__error_scan *scan, vw__word word, size_t at)
 {
-    hr__line_key key = key_around(scan, word, at);
-    hr__line_pattern *pattern = hr__line_pattern_of(&scan->repeats, &key);
-    if (hr__line_is_settled(pattern, &key)) {
-        if (pattern->outcome == HR__LINE_NUMBERS)
-            hr__tally_count_again(&scan->tally, key.said, key.rank, pattern->is_host);
-        if (pattern->outcome != HR__LINE_NOTHING)
+    vw__line_key key = key_around(scan, word, at);
+    vw__line_pattern *pattern = vw__line_pattern_of(&scan->repeats, &key);
+    if (vw__line_is_settled(pattern, &key)) {
+        if (pattern->outcome == VW__LINE_NUMBERS)
+            vw__tally_count_again(&scan->tally, key.said, key.rank, pattern->is_host);
+        if (pattern->outcome != VW__LINE_NOTHING)
             end_message(scan, at + key.behind_bytes);
         return;
     }
     uint64_t hash = hash_around(scan, word, at);
     read_text *known = &scan->read[(hash >> 32) % READ_SLOTS];
     if (known->hash != hash) {
-        hr__line_outcome outcome = read_word(scan, word, at);
-        hr__line_came_to(pattern, &key, outcome, scan->last_is_host);
-        if (outcome == HR__LINE_NUMBERS)
-            hr__tally_remember(&scan->tally, key.said);
+        vw__line_outcome outcome = read_word(scan, word, at);
+        vw__line_came_to(pattern, &key, outcome, scan->last_is_host);
+        if (outcome == VW__LINE_NUMBERS)
+            vw__tally_remember(&scan->tally, key.said);
         scan->fruitless_count += scan->consumed <= at;
         scan->reading_count++;
         *known = (read_text){hash, scan->consumed > at ? scan->consumed - at : 0};
@@ -358,7 +358,7 @@ static void read_word_once(hr__error_scan *scan, hr__word word, size_t at)
 /* ---- the search ------------------------------------------------------------------------------ */
 
 /* "was killed by": no shell says so. */
-static bool is_inside_sentence(const hr__error_scan *scan, size_t at)
+static bool is_inside_sentence(const vw__error_scan *scan, size_t at)
 {
     enum { MOST_COLOUR = 12 };
     while (at > 0 && scan->raw[at - 1] == ' ')
@@ -369,43 +369,43 @@ static bool is_inside_sentence(const hr__error_scan *scan, size_t at)
 }
 
 /* Words that can only say that there was an error of another kind, once one is known. */
-static bool is_settled(const hr__error_scan *scan, hr__word word)
+static bool is_settled(const vw__error_scan *scan, vw__word word)
 {
     switch (word) {
-    case HR__WORD_ERROR_COLON:
-    case HR__WORD_EXCEPTION_COLON:
-    case HR__WORD_ASSERTION_FAILED:
-    case HR__WORD_SEGMENTATION_FAULT:
-    case HR__WORD_ILLEGAL_ACCESS:
-    case HR__WORD_DEVICE_ASSERT:
-    case HR__WORD_INVALID_DEVICE_POINTER:
-        return scan->tally.other.kind != HR__ERROR_NONE && !scan->tally.other_is_vague;
-    case HR__WORD_TRACEBACK:
-    case HR__WORD_TERMINATE_CALLED:
-        return scan->tally.other.kind != HR__ERROR_NONE;
+    case VW__WORD_ERROR_COLON:
+    case VW__WORD_EXCEPTION_COLON:
+    case VW__WORD_ASSERTION_FAILED:
+    case VW__WORD_SEGMENTATION_FAULT:
+    case VW__WORD_ILLEGAL_ACCESS:
+    case VW__WORD_DEVICE_ASSERT:
+    case VW__WORD_INVALID_DEVICE_POINTER:
+        return scan->tally.other.kind != VW__ERROR_NONE && !scan->tally.other_is_vague;
+    case VW__WORD_TRACEBACK:
+    case VW__WORD_TERMINATE_CALLED:
+        return scan->tally.other.kind != VW__ERROR_NONE;
     default:
         return false;
     }
 }
 
 /* Words that are everywhere, and what rules most of them out at a glance. */
-static bool is_worth_reading(const hr__error_scan *scan, hr__word word, size_t at, size_t letter,
+static bool is_worth_reading(const vw__error_scan *scan, vw__word word, size_t at, size_t letter,
                              size_t letter_count)
 {
     const char *text = scan->letters.text + letter;
     size_t left = letter_count - letter;
     bool is_patient = scan->reading_count < MOST_READINGS;
     if (scan->fruitless_count > (is_patient ? MOST_FRUITLESS : FEW_FRUITLESS) &&
-        (word != HR__WORD_OUT_OF_MEMORY || scan->tally.certain.kind != HR__ERROR_NONE))
+        (word != VW__WORD_OUT_OF_MEMORY || scan->tally.certain.kind != VW__ERROR_NONE))
         return false;
     switch (word) {
-    case HR__WORD_KILLED:
+    case VW__WORD_KILLED:
         return !is_inside_sentence(scan, at);
-    case HR__WORD_ERROR_COLON:
+    case VW__WORD_ERROR_COLON:
         return left <= 6 || text[6] < '0' || text[6] > '9';
-    case HR__WORD_EXIT_CODE:
-    case HR__WORD_EXIT_STATUS:
-    case HR__WORD_RETURN_CODE:
+    case VW__WORD_EXIT_CODE:
+    case VW__WORD_EXIT_STATUS:
+    case VW__WORD_RETURN_CODE:
         return memmem(text, left < 20 ? left : 20, "137", 3) != NULL ||
                memmem(text, left < 20 ? left : 20, "9", 1) != NULL;
     default:
@@ -414,7 +414,7 @@ static bool is_worth_reading(const hr__error_scan *scan, hr__word word, size_t a
 }
 
 /* Did the run have expandable segments? "try setting ... expandable_segments:True" says nothing. */
-static void read_setting(hr__error_scan *scan, size_t letter, size_t letter_count)
+static void read_setting(vw__error_scan *scan, size_t letter, size_t letter_count)
 {
     static const char *const yes[] = {"s:true",     "s=true",    "s:1",
                                       "sisenabled", "reserveof", "s:memorymapping"};
@@ -435,24 +435,24 @@ static void read_setting(hr__error_scan *scan, size_t letter, size_t letter_coun
 }
 
 /* Finds every word that begins before `limit`. */
-static void search(hr__error_scan *scan, size_t limit)
+static void search(vw__error_scan *scan, size_t limit)
 {
     size_t end = scan->filled - limit > LAST_WORD_BYTES ? limit + LAST_WORD_BYTES : scan->filled;
     bool is_line_start =
         scan->searched == 0 ? scan->base == 0 : scan->raw[scan->searched - 1] == '\n';
     size_t letter_count =
-        hr__letters_squeeze(&scan->letters, scan->raw, scan->searched, end, is_line_start);
-    hr__word_cursor cursor = {0};
-    hr__word_match match;
-    hr__letter_mark known = {0, 0};
+        vw__letters_squeeze(&scan->letters, scan->raw, scan->searched, end, is_line_start);
+    vw__word_cursor cursor = {0};
+    vw__word_match match;
+    vw__letter_mark known = {0, 0};
     scan->fruitless_count = 0;
-    while (hr__word_search_next(&scan->words, scan->letters.text, letter_count, &cursor, &match)) {
+    while (vw__word_search_next(&scan->words, scan->letters.text, letter_count, &cursor, &match)) {
         if (is_settled(scan, match.word))
             continue;
-        size_t at = hr__letters_raw_of(&scan->letters, scan->raw, match.at, end, &known);
+        size_t at = vw__letters_raw_of(&scan->letters, scan->raw, match.at, end, &known);
         if (at >= limit)
             break;
-        if (match.word == HR__WORD_SETTING_EXPANDABLE)
+        if (match.word == VW__WORD_SETTING_EXPANDABLE)
             read_setting(scan, match.at, letter_count);
         else if (at >= scan->consumed &&
                  is_worth_reading(scan, match.word, at, match.at, letter_count))
@@ -462,7 +462,7 @@ static void search(hr__error_scan *scan, size_t limit)
     count_lines(scan, limit);
 }
 
-static void take_sample(hr__error_scan *scan, const char *bytes, size_t size_bytes)
+static void take_sample(vw__error_scan *scan, const char *bytes, size_t size_bytes)
 {
     for (size_t i = 0; i < size_bytes; i++) {
         unsigned char byte = (unsigned char)bytes[i];
@@ -474,7 +474,7 @@ static void take_sample(hr__error_scan *scan, const char *bytes, size_t size_byt
 }
 
 /* Text in 16-bit units has a zero beside every letter, always on the same side. */
-static bool is_binary(const hr__error_scan *scan)
+static bool is_binary(const vw__error_scan *scan)
 {
     uint64_t even = scan->zero_counts[0], odd = scan->zero_counts[1];
     uint64_t more = even > odd ? even : odd, less = even > odd ? odd : even;
@@ -485,24 +485,24 @@ static bool is_binary(const hr__error_scan *scan)
 
 /* ---- feeding --------------------------------------------------------------------------------- */
 
-hr_status hr__error_scan_create(hr__error_scan **out)
+vw_status vw__error_scan_create(vw__error_scan **out)
 {
-    hr__error_scan *scan = hr__host_alloc_zeroed(1, sizeof *scan);
+    vw__error_scan *scan = vw__host_alloc_zeroed(1, sizeof *scan);
     if (scan == NULL)
-        return hr__fail_host_memory(sizeof *scan, "a scan for errors");
-    hr__word_search_init(&scan->words);
-    hr__tally_init(&scan->tally);
+        return vw__fail_host_memory(sizeof *scan, "a scan for errors");
+    vw__word_search_init(&scan->words);
+    vw__tally_init(&scan->tally);
     *out = scan;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__error_scan_destroy(hr__error_scan *scan)
+void vw__error_scan_destroy(vw__error_scan *scan)
 {
-    hr__host_free(scan);
+    vw__host_free(scan);
 }
 
 /* Searches the buffer but for its end, and keeps only what may still be needed. */
-static void make_room(hr__error_scan *scan)
+static void make_room(vw__error_scan *scan)
 {
     take_sample(scan, scan->raw + scan->searched, SAMPLE_BYTES);
     search(scan, scan->filled - LOOK_AHEAD_BYTES);
@@ -515,7 +515,7 @@ static void make_room(hr__error_scan *scan)
     scan->consumed = scan->consumed > dropped ? scan->consumed - dropped : 0;
 }
 
-hr_status hr__error_scan_feed(hr__error_scan *scan, const char *bytes, size_t size_bytes)
+vw_status vw__error_scan_feed(vw__error_scan *scan, const char *bytes, size_t size_bytes)
 {
     while (size_bytes > 0) {
         if (scan->filled == BUFFER_BYTES)
@@ -527,16 +527,16 @@ hr_status hr__error_scan_feed(hr__error_scan *scan, const char *bytes, size_t si
         bytes += taken;
         size_bytes -= taken;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__error_scan_finish(hr__error_scan *scan, hr__error_summary *out)
+vw_status vw__error_scan_finish(vw__error_scan *scan, vw__error_summary *out)
 {
     size_t rest = scan->filled - scan->searched;
     take_sample(scan, scan->raw + scan->searched, rest < SAMPLE_BYTES ? rest : SAMPLE_BYTES);
     search(scan, scan->filled);
     memset(out, 0, sizeof *out);
-    hr__tally_finish(&scan->tally, out);
+    vw__tally_finish(&scan->tally, out);
     out->first.says_expandable = scan->says_expandable;
     out->size_bytes = scan->base + scan->filled;
     bool ends_inside_line = scan->filled > 0 && scan->raw[scan->filled - 1] != '\n';
@@ -544,8 +544,8 @@ hr_status hr__error_scan_finish(hr__error_scan *scan, hr__error_summary *out)
     out->is_binary = is_binary(scan);
     if (out->is_binary && state_number_count(&out->first) < 2) {
         /* programs contain the words of every message that they could print, but no numbers */
-        hr__error_report_init(&out->first);
+        vw__error_report_init(&out->first);
         out->report_count = out->rank_count = out->host_count = 0;
     }
-    return HR_OK;
+    return VW_OK;
 }

@@ -6,19 +6,19 @@
  * memory that does not grow with it, and says which reports it found: the first one, which is the
  * cause, in full, and how many there were.
  *
- * A report says what it says: numbers that are not there are HR__UNKNOWN_BYTES, and nothing is
+ * A report says what it says: numbers that are not there are VW__UNKNOWN_BYTES, and nothing is
  * concluded here (doctor/numbers.c does). */
-#ifndef HR_FORMAT_ERROR_TEXT_H
-#define HR_FORMAT_ERROR_TEXT_H
+#ifndef VW_FORMAT_ERROR_TEXT_H
+#define VW_FORMAT_ERROR_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
-#include "model/memory_model.h" /* HR__UNKNOWN_BYTES */
+#include "vramwise/status.h"
+#include "model/memory_model.h" /* VW__UNKNOWN_BYTES */
 
-#define HR__ERROR_KIND_LIST(X)                                                                     \
+#define VW__ERROR_KIND_LIST(X)                                                                     \
     X(NONE, "no error")                                                                            \
     X(TORCH_CUDA, "PyTorch, CUDA")                                                                 \
     X(TORCH_HIP, "PyTorch, ROCm")                                                                  \
@@ -44,16 +44,16 @@
     X(HOST_PINNED, "pinned host memory")                                                           \
     X(NOT_OOM, "an error that is not about memory")
 
-typedef enum hr__error_kind {
-#define HR__ERROR_KIND_ENUM(upper, text) HR__ERROR_##upper,
-    HR__ERROR_KIND_LIST(HR__ERROR_KIND_ENUM)
-#undef HR__ERROR_KIND_ENUM
-} hr__error_kind;
+typedef enum vw__error_kind {
+#define VW__ERROR_KIND_ENUM(upper, text) VW__ERROR_##upper,
+    VW__ERROR_KIND_LIST(VW__ERROR_KIND_ENUM)
+#undef VW__ERROR_KIND_ENUM
+} vw__error_kind;
 
-#define HR__ERROR_EXCERPT_BYTES 512
+#define VW__ERROR_EXCERPT_BYTES 512
 
-typedef struct hr__error_report {
-    hr__error_kind kind;
+typedef struct vw__error_report {
+    vw__error_kind kind;
     const char
         *wording; /* static: which form of the message, "PyTorch 1.4 to 1.9"; NULL = only one */
     uint64_t tried_bytes, total_bytes, free_bytes, allocated_bytes;
@@ -76,36 +76,36 @@ typedef struct hr__error_report {
     bool says_expandable; /* expandable segments were on, by the text */
     uint64_t line;        /* of the text, from 1 */
     char
-        excerpt[HR__ERROR_EXCERPT_BYTES]; /* the message, unwrapped, clean of colours; UTF-8, cut */
-} hr__error_report;
+        excerpt[VW__ERROR_EXCERPT_BYTES]; /* the message, unwrapped, clean of colours; UTF-8, cut */
+} vw__error_report;
 
-typedef struct hr__error_scan hr__error_scan;
+typedef struct vw__error_scan vw__error_scan;
 
 /* `first` is the first report that is certain; else the first ambiguous one; else the first
  * warning; else another error (NOT_OOM); else NONE. What is ambiguous counts only where nothing is
  * certain: after an error, processes are killed too. Warnings never count. */
-typedef struct hr__error_summary {
-    hr__error_report first; /* kind NONE: no error at all; NOT_OOM: an error, and no report */
+typedef struct vw__error_summary {
+    vw__error_report first; /* kind NONE: no error at all; NOT_OOM: an error, and no report */
     uint64_t report_count;  /* of running out of memory; the same one printed twice counts once */
     uint64_t rank_count;    /* ranks that reported, where prefixes tell; 0 = none do */
     uint64_t host_count;    /* of report_count: host memory */
     uint64_t line_count;
     uint64_t size_bytes; /* fed */
     bool is_binary; /* mostly bytes that no text has: only a report with its numbers is believed */
-} hr__error_summary;
+} vw__error_summary;
 
-/* HR_ERR_HOST_MEMORY. */
-HR_MUST_CHECK hr_status hr__error_scan_create(hr__error_scan **out);
-void hr__error_scan_destroy(hr__error_scan *scan); /* NULL does nothing */
+/* VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__error_scan_create(vw__error_scan **out);
+void vw__error_scan_destroy(vw__error_scan *scan); /* NULL does nothing */
 
 /* Pieces may end anywhere. */
-HR_MUST_CHECK hr_status hr__error_scan_feed(hr__error_scan *scan, const char *bytes,
+VW_MUST_CHECK vw_status vw__error_scan_feed(vw__error_scan *scan, const char *bytes,
                                             size_t size_bytes);
 
 /* After the last piece. */
-HR_MUST_CHECK hr_status hr__error_scan_finish(hr__error_scan *scan, hr__error_summary *out);
+VW_MUST_CHECK vw_status vw__error_scan_finish(vw__error_scan *scan, vw__error_summary *out);
 
-const char *hr__error_kind_name(hr__error_kind kind); /* static */
-bool hr__error_kind_is_host(hr__error_kind kind);
+const char *vw__error_kind_name(vw__error_kind kind); /* static */
+bool vw__error_kind_is_host(vw__error_kind kind);
 
-#endif /* HR_FORMAT_ERROR_TEXT_H */
+#endif /* VW_FORMAT_ERROR_TEXT_H */

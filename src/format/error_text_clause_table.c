@@ -7,10 +7,10 @@
 
 #define CLAUSE(before, behind, name, needs_unit)                                                   \
     {                                                                                              \
-        before, behind, sizeof before - 1, sizeof behind - 1, HR__SAID_##name, needs_unit          \
+        before, behind, sizeof before - 1, sizeof behind - 1, VW__SAID_##name, needs_unit          \
     }
 
-const hr__error_clause hr__error_clauses[] = {
+const vw__error_clause vw__error_clauses[] = {
     /* PyTorch */
     CLAUSE("", "totalcapac", TOTAL, true),
     CLAUSE("totalcapacityof", "", TOTAL, true),
@@ -106,9 +106,9 @@ const hr__error_clause hr__error_clauses[] = {
     CLAUSE("cudamalloc", "", TRIED, true),
 };
 
-const size_t hr__error_clause_count = sizeof hr__error_clauses / sizeof *hr__error_clauses;
+const size_t vw__error_clause_count = sizeof vw__error_clauses / sizeof *vw__error_clauses;
 
-const hr__error_clause hr__loose_error_clauses[] = {
+const vw__error_clause vw__loose_error_clauses[] = {
     CLAUSE("", "reserved", RESERVED, true),
     CLAUSE("reserved", "", RESERVED, true),
     CLAUSE("reserved:", "", RESERVED, true),
@@ -155,5 +155,5 @@ const hr__error_clause hr__loose_error_clauses[] = {
     CLAUSE("tried:", "", TRIED, true),
 };
 
-const size_t hr__loose_error_clause_count =
-    sizeof hr__loose_error_clauses / sizeof *hr__loose_error_clauses;
+const size_t vw__loose_error_clause_count =
+    sizeof vw__loose_error_clauses / sizeof *vw__loose_error_clauses;

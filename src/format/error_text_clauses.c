@@ -15,46 +15,46 @@
 #define ABSURD_BYTES (UINT64_C(1) << 60)
 
 static const size_t field_offsets[] = {
-    [HR__SAID_TRIED] = offsetof(hr__error_report, tried_bytes),
-    [HR__SAID_TOTAL] = offsetof(hr__error_report, total_bytes),
-    [HR__SAID_FREE] = offsetof(hr__error_report, free_bytes),
-    [HR__SAID_ALLOCATED] = offsetof(hr__error_report, allocated_bytes),
-    [HR__SAID_RESERVED] = offsetof(hr__error_report, reserved_bytes),
-    [HR__SAID_UNALLOCATED] = offsetof(hr__error_report, unallocated_bytes),
-    [HR__SAID_PROCESS] = offsetof(hr__error_report, process_bytes),
-    [HR__SAID_OTHER_PROCESS] = offsetof(hr__error_report, other_process_bytes),
-    [HR__SAID_ALLOWED] = offsetof(hr__error_report, allowed_bytes),
-    [HR__SAID_PRIVATE_POOL] = offsetof(hr__error_report, private_pool_bytes),
-    [HR__SAID_OTHER] = offsetof(hr__error_report, other_bytes),
-    [HR__SAID_NEEDED] = offsetof(hr__error_report, needed_bytes),
-    [HR__SAID_AVAILABLE] = offsetof(hr__error_report, available_bytes),
+    [VW__SAID_TRIED] = offsetof(vw__error_report, tried_bytes),
+    [VW__SAID_TOTAL] = offsetof(vw__error_report, total_bytes),
+    [VW__SAID_FREE] = offsetof(vw__error_report, free_bytes),
+    [VW__SAID_ALLOCATED] = offsetof(vw__error_report, allocated_bytes),
+    [VW__SAID_RESERVED] = offsetof(vw__error_report, reserved_bytes),
+    [VW__SAID_UNALLOCATED] = offsetof(vw__error_report, unallocated_bytes),
+    [VW__SAID_PROCESS] = offsetof(vw__error_report, process_bytes),
+    [VW__SAID_OTHER_PROCESS] = offsetof(vw__error_report, other_process_bytes),
+    [VW__SAID_ALLOWED] = offsetof(vw__error_report, allowed_bytes),
+    [VW__SAID_PRIVATE_POOL] = offsetof(vw__error_report, private_pool_bytes),
+    [VW__SAID_OTHER] = offsetof(vw__error_report, other_bytes),
+    [VW__SAID_NEEDED] = offsetof(vw__error_report, needed_bytes),
+    [VW__SAID_AVAILABLE] = offsetof(vw__error_report, available_bytes),
 };
 
-/* Not of HR__SAID_NONE. */
-static uint64_t get_field(const hr__error_report *report, hr__error_said which)
+/* Not of VW__SAID_NONE. */
+static uint64_t get_field(const vw__error_report *report, vw__error_said which)
 {
     uint64_t bytes;
     memcpy(&bytes, (const char *)report + field_offsets[which], sizeof bytes);
     return bytes;
 }
 
-static void put_field(hr__error_report *report, hr__error_said which, uint64_t bytes)
+static void put_field(vw__error_report *report, vw__error_said which, uint64_t bytes)
 {
     memcpy((char *)report + field_offsets[which], &bytes, sizeof bytes);
 }
 
-void hr__error_report_init(hr__error_report *report)
+void vw__error_report_init(vw__error_report *report)
 {
     memset(report, 0, sizeof *report);
-    for (hr__error_said i = HR__SAID_TRIED; i < HR__SAID_NONE; i++)
-        put_field(report, i, HR__UNKNOWN_BYTES);
+    for (vw__error_said i = VW__SAID_TRIED; i < VW__SAID_NONE; i++)
+        put_field(report, i, VW__UNKNOWN_BYTES);
     report->device = report->rank = -1;
 }
 
-bool hr__error_report_has_numbers(const hr__error_report *report)
+bool vw__error_report_has_numbers(const vw__error_report *report)
 {
-    for (hr__error_said i = HR__SAID_TRIED; i < HR__SAID_NONE; i++)
-        if (get_field(report, i) != HR__UNKNOWN_BYTES)
+    for (vw__error_said i = VW__SAID_TRIED; i < VW__SAID_NONE; i++)
+        if (get_field(report, i) != VW__UNKNOWN_BYTES)
             return true;
     return false;
 }
@@ -62,17 +62,17 @@ bool hr__error_report_has_numbers(const hr__error_report *report)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct reading {
-    const hr__region *region;
-    hr__error_report *report;
+    const vw__region *region;
+    vw__error_report *report;
     size_t first, end; /* letters that belong to the message, at most */
     size_t parts_end;  /* behind the last part that was read */
     size_t number_end; /* of the last number, with its field */
-    hr__error_said number_field;
+    vw__error_said number_field;
     bool is_tried_exact;
 } reading;
 
-static bool fits(const reading *message, const hr__error_number *number,
-                 const hr__error_clause *row)
+static bool fits(const reading *message, const vw__error_number *number,
+                 const vw__error_clause *row)
 {
     const char *letters = message->region->letters;
     if (!number->has_unit && row->needs_unit)
@@ -87,8 +87,8 @@ static bool fits(const reading *message, const hr__error_number *number,
     return memcmp(letters + number->first - row->before_bytes, row->before, row->before_bytes) == 0;
 }
 
-static const hr__error_clause *find_clause(const reading *message, const hr__error_number *number,
-                                           const hr__error_clause *table, size_t count)
+static const vw__error_clause *find_clause(const reading *message, const vw__error_number *number,
+                                           const vw__error_clause *table, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (fits(message, number, &table[i]))
@@ -96,10 +96,10 @@ static const hr__error_clause *find_clause(const reading *message, const hr__err
     return NULL;
 }
 
-static void add_other_process(hr__error_report *report, uint64_t bytes)
+static void add_other_process(vw__error_report *report, uint64_t bytes)
 {
     report->other_process_count++;
-    if (report->other_process_bytes == HR__UNKNOWN_BYTES)
+    if (report->other_process_bytes == VW__UNKNOWN_BYTES)
         report->other_process_bytes = 0;
     if (bytes < ABSURD_BYTES && report->other_process_bytes < ABSURD_BYTES)
         report->other_process_bytes += bytes;
@@ -113,19 +113,19 @@ static bool is_same_request(uint64_t bytes, uint64_t exact_bytes)
 }
 
 /* Was it taken, or is it what is known already? */
-static bool set_field(reading *message, hr__error_said which, const hr__error_number *number)
+static bool set_field(reading *message, vw__error_said which, const vw__error_number *number)
 {
-    bool may_be_absurd = which == HR__SAID_TRIED || which == HR__SAID_FREE;
-    if (which == HR__SAID_OTHER_PROCESS)
+    bool may_be_absurd = which == VW__SAID_TRIED || which == VW__SAID_FREE;
+    if (which == VW__SAID_OTHER_PROCESS)
         add_other_process(message->report, number->bytes);
-    if (which == HR__SAID_OTHER_PROCESS || which == HR__SAID_NONE)
+    if (which == VW__SAID_OTHER_PROCESS || which == VW__SAID_NONE)
         return false;
     uint64_t known = get_field(message->report, which);
-    bool is_better = which == HR__SAID_TRIED && number->is_exact && !message->is_tried_exact &&
+    bool is_better = which == VW__SAID_TRIED && number->is_exact && !message->is_tried_exact &&
                      is_same_request(known, number->bytes);
-    if (known != HR__UNKNOWN_BYTES && !is_better)
+    if (known != VW__UNKNOWN_BYTES && !is_better)
         return known == number->bytes;
-    if (which == HR__SAID_TRIED)
+    if (which == VW__SAID_TRIED)
         message->is_tried_exact = number->is_exact;
     if (may_be_absurd || number->bytes < ABSURD_BYTES)
         put_field(message->report, which, number->bytes);
@@ -133,7 +133,7 @@ static bool set_field(reading *message, hr__error_said which, const hr__error_nu
 }
 
 /* "6.27GiB (6727663616B)": the same size once more, to the byte. */
-static bool is_exact_again(const reading *message, const hr__error_number *number)
+static bool is_exact_again(const reading *message, const vw__error_number *number)
 {
     return number->is_exact && number->has_unit && message->number_end != 0 &&
            number->first == message->number_end + 1 &&
@@ -141,62 +141,62 @@ static bool is_exact_again(const reading *message, const hr__error_number *numbe
 }
 
 /* "19.77/22.05 GiB": the first shares the unit of the second. */
-static bool read_pair(reading *message, const hr__error_number *first)
+static bool read_pair(reading *message, const vw__error_number *first)
 {
-    hr__error_number second;
-    const hr__region *region = message->region;
-    if (first->has_unit || !hr__region_precedes(region, first->first, "(") ||
-        !hr__region_continues(region, first->end, "/") ||
-        !hr__error_number_next(region, first->end, message->end, &second) ||
+    vw__error_number second;
+    const vw__region *region = message->region;
+    if (first->has_unit || !vw__region_precedes(region, first->first, "(") ||
+        !vw__region_continues(region, first->end, "/") ||
+        !vw__error_number_next(region, first->end, message->end, &second) ||
         second.first != first->end + 1 || !second.has_unit)
         return false;
-    hr__error_number shared = *first;
-    shared.bytes = hr__error_number_in(first, second.log2);
-    (void)set_field(message, HR__SAID_FREE, &shared);
-    (void)set_field(message, HR__SAID_TOTAL, &second);
+    vw__error_number shared = *first;
+    shared.bytes = vw__error_number_in(first, second.log2);
+    (void)set_field(message, VW__SAID_FREE, &shared);
+    (void)set_field(message, VW__SAID_TOTAL, &second);
     message->parts_end = second.end;
     return true;
 }
 
 /* vLLM: "less than desired GPU memory utilization (0.9, 19.84 GiB)" */
-static bool is_desired(const reading *message, const hr__error_number *number)
+static bool is_desired(const reading *message, const vw__error_number *number)
 {
-    const hr__region *region = message->region;
+    const vw__region *region = message->region;
     size_t at = number->first;
-    if (!number->has_unit || !hr__region_precedes(region, at, ","))
+    if (!number->has_unit || !vw__region_precedes(region, at, ","))
         return false;
     for (at--; at > message->first; at--) {
         char c = region->letters[at - 1];
         if ((c < '0' || c > '9') && c != '.')
             break;
     }
-    return hr__region_precedes(region, at, "utilization(");
+    return vw__region_precedes(region, at, "utilization(");
 }
 
 /* Between two parts of a message there are few letters; behind a gap something else goes on. */
-static void read_numbers(reading *message, size_t at, const hr__error_clause *table, size_t count)
+static void read_numbers(reading *message, size_t at, const vw__error_clause *table, size_t count)
 {
     enum { MOST_GAP = 260 };
-    hr__error_number number;
+    vw__error_number number;
     size_t last = at;
     message->number_end = 0;
     for (size_t here = message->first;
-         hr__error_number_next(message->region, here, message->end, &number); here = number.end) {
+         vw__error_number_next(message->region, here, message->end, &number); here = number.end) {
         if (number.first > last && number.first - last > MOST_GAP)
             break;
-        const hr__error_clause *found = find_clause(message, &number, table, count);
+        const vw__error_clause *found = find_clause(message, &number, table, count);
         if (is_exact_again(message, &number)) {
             put_field(message->report, message->number_field, number.bytes);
             message->parts_end = number.end;
         } else if (found != NULL) {
-            bool is_taken = set_field(message, (hr__error_said)found->said, &number);
-            message->number_field = (hr__error_said)found->said;
+            bool is_taken = set_field(message, (vw__error_said)found->said, &number);
+            message->number_field = (vw__error_said)found->said;
             message->number_end = is_taken ? number.end : 0;
             if (number.end + found->behind_bytes > message->parts_end)
                 message->parts_end = number.end + found->behind_bytes;
-        } else if (message->report->kind == HR__ERROR_VLLM) {
+        } else if (message->report->kind == VW__ERROR_VLLM) {
             if (is_desired(message, &number)) {
-                (void)set_field(message, HR__SAID_NEEDED, &number);
+                (void)set_field(message, VW__SAID_NEEDED, &number);
                 message->parts_end = number.end;
             } else if (read_pair(message, &number)) {
                 number.end = message->parts_end;
@@ -210,7 +210,7 @@ static void read_numbers(reading *message, size_t at, const hr__error_clause *ta
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-static int device_number(const hr__region *region, size_t at, size_t end, size_t *behind)
+static int device_number(const vw__region *region, size_t at, size_t end, size_t *behind)
 {
     int value = 0;
     size_t first = at;
@@ -225,26 +225,26 @@ static int device_number(const hr__region *region, size_t at, size_t end, size_t
     return at == first ? -1 : value;
 }
 
-static bool is_device_at(const hr__region *region, size_t at, size_t behind)
+static bool is_device_at(const vw__region *region, size_t at, size_t behind)
 {
     static const char *const names[] = {"gpu",      "npu",           "xpu",       "musa", "hpu",
                                         "ondevice", "gpu:",          "gpu=",      "dml:", "cuda:",
                                         "device:",  "deviceordinal", "device(id:"};
-    hr__error_number number;
+    vw__error_number number;
     size_t clean_behind = region->clean_of[behind - 1] + (size_t)1;
     char next = clean_behind < region->clean_bytes ? region->clean[clean_behind] : ' ';
-    if (hr__error_number_next(region, at, region->letter_count, &number) && number.has_unit)
+    if (vw__error_number_next(region, at, region->letter_count, &number) && number.has_unit)
         return false; /* "GPU 24 GiB" */
     if (next == '-' || next == '/' || next == '.' || next == ',')
         if (clean_behind + 1 < region->clean_bytes && region->clean[clean_behind + 1] >= '0' &&
             region->clean[clean_behind + 1] <= '9')
             return false; /* a date, a fraction */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (hr__region_precedes(region, at, names[i]))
+        if (vw__region_precedes(region, at, names[i]))
             return true;
-    if (hr__region_precedes(region, at, "cuda") && hr__region_continues(region, behind, "buffer"))
+    if (vw__region_precedes(region, at, "cuda") && vw__region_continues(region, behind, "buffer"))
         return true; /* ggml: "CUDA0 buffer" */
-    if (!hr__region_continues(region, behind, ";"))
+    if (!vw__region_continues(region, behind, ";"))
         return false;
     while (at > 0 && region->letters[at - 1] >= 'a' && region->letters[at - 1] <= 'z')
         at--;
@@ -252,17 +252,17 @@ static bool is_device_at(const hr__region *region, size_t at, size_t behind)
 }
 
 /* "gpu1: ", "gpu-a-3": machines are called so. A device has a blank or a mark before its number. */
-static bool is_host_name(const hr__region *region, size_t digit)
+static bool is_host_name(const vw__region *region, size_t digit)
 {
     size_t clean = region->clean_of[digit];
     char before = clean > 0 ? region->clean[clean - 1] : ' ';
-    if (!hr__region_precedes(region, digit, "gpu"))
+    if (!vw__region_precedes(region, digit, "gpu"))
         return false;
     bool is_joined = before == '-' || (before | 0x20) == 'u';
     return is_joined && (digit < 4 || region->letters[digit - 4] != '(');
 }
 
-static int device_between(const hr__region *region, size_t first, size_t end)
+static int device_between(const vw__region *region, size_t first, size_t end)
 {
     size_t behind = 0;
     for (size_t i = first; i < end; i++) {
@@ -279,9 +279,9 @@ static int device_between(const hr__region *region, size_t first, size_t end)
 }
 
 /* The first letter of the line in which `at` stands, not before `first`. */
-static size_t first_of_line(const hr__region *region, size_t first, size_t at)
+static size_t first_of_line(const vw__region *region, size_t first, size_t at)
 {
-    size_t line = hr__region_line_start(region, at);
+    size_t line = vw__region_line_start(region, at);
     while (at > first && region->clean_of[at - 1] >= line)
         at--;
     return at;
@@ -289,13 +289,13 @@ static size_t first_of_line(const hr__region *region, size_t first, size_t at)
 
 static int find_device(const reading *message, size_t start, size_t at)
 {
-    const hr__region *region = message->region;
-    bool is_nccl = message->report->kind == HR__ERROR_NCCL;
+    const vw__region *region = message->region;
+    bool is_nccl = message->report->kind == VW__ERROR_NCCL;
     size_t behind = 0;
     /* NCCL: host:pid:tid [device] file */
     for (size_t i = at; is_nccl && i > message->first && at - i < 160; i--) {
         int device = region->letters[i - 1] == '[' ? device_number(region, i, at, &behind) : -1;
-        if (device >= 0 && hr__region_continues(region, behind, "]"))
+        if (device >= 0 && vw__region_continues(region, behind, "]"))
             return device;
     }
     /* What the message says itself; else what its line says in front of it. */
@@ -306,33 +306,33 @@ static int find_device(const reading *message, size_t start, size_t at)
 
 /* ---- the message ----------------------------------------------------------------------------- */
 
-static bool is_torch(hr__error_kind kind)
+static bool is_torch(vw__error_kind kind)
 {
-    return kind >= HR__ERROR_TORCH_CUDA && kind <= HR__ERROR_TORCH_OTHER;
+    return kind >= VW__ERROR_TORCH_CUDA && kind <= VW__ERROR_TORCH_OTHER;
 }
 
 /* How far a message may reach, in letters. PyTorch's names every process of the card. */
-static size_t longest_message(hr__error_kind kind)
+static size_t longest_message(vw__error_kind kind)
 {
     switch (kind) {
-    case HR__ERROR_TORCH_CUDA:
-    case HR__ERROR_TORCH_HIP:
-    case HR__ERROR_TORCH_XPU:
-    case HR__ERROR_TORCH_OTHER:
-        return HR__REGION_BYTES;
-    case HR__ERROR_TENSORFLOW:
-    case HR__ERROR_JAX:
-    case HR__ERROR_GGML:
-    case HR__ERROR_CUDA_ASYNC:
+    case VW__ERROR_TORCH_CUDA:
+    case VW__ERROR_TORCH_HIP:
+    case VW__ERROR_TORCH_XPU:
+    case VW__ERROR_TORCH_OTHER:
+        return VW__REGION_BYTES;
+    case VW__ERROR_TENSORFLOW:
+    case VW__ERROR_JAX:
+    case VW__ERROR_GGML:
+    case VW__ERROR_CUDA_ASYNC:
         return 600;
-    case HR__ERROR_NCCL:
+    case VW__ERROR_NCCL:
         return 400;
-    case HR__ERROR_CUBLAS:
-    case HR__ERROR_CUDNN:
-    case HR__ERROR_CUSOLVER:
-    case HR__ERROR_HOST_KILLED:
-    case HR__ERROR_HOST_WORKER:
-    case HR__ERROR_HOST_SHARED:
+    case VW__ERROR_CUBLAS:
+    case VW__ERROR_CUDNN:
+    case VW__ERROR_CUSOLVER:
+    case VW__ERROR_HOST_KILLED:
+    case VW__ERROR_HOST_WORKER:
+    case VW__ERROR_HOST_SHARED:
         return 0; /* what they say in numbers is not about the request */
     default:
         return 320;
@@ -340,77 +340,77 @@ static size_t longest_message(hr__error_kind kind)
 }
 
 /* The message ends before the next one begins. */
-static size_t message_end(const hr__region *region, hr__error_kind kind,
-                          const hr__error_place *place)
+static size_t message_end(const vw__region *region, vw__error_kind kind,
+                          const vw__error_place *place)
 {
-    static const hr__word heads[] = {HR__WORD_OUT_OF_MEMORY,     HR__WORD_CPU_ALLOCATOR,
-                                     HR__WORD_TRIED_TO_ALLOCATE, HR__WORD_CUBLAS_STATUS,
-                                     HR__WORD_CUDNN_STATUS,      HR__WORD_MEMORY_ERROR};
-    static const hr__word torch_heads[] = {HR__WORD_CUDA_HEAD, HR__WORD_HIP_HEAD, HR__WORD_XPU_HEAD,
-                                           HR__WORD_MPS_HEAD, HR__WORD_CPU_ALLOCATOR};
+    static const vw__word heads[] = {VW__WORD_OUT_OF_MEMORY,     VW__WORD_CPU_ALLOCATOR,
+                                     VW__WORD_TRIED_TO_ALLOCATE, VW__WORD_CUBLAS_STATUS,
+                                     VW__WORD_CUDNN_STATUS,      VW__WORD_MEMORY_ERROR};
+    static const vw__word torch_heads[] = {VW__WORD_CUDA_HEAD, VW__WORD_HIP_HEAD, VW__WORD_XPU_HEAD,
+                                           VW__WORD_MPS_HEAD, VW__WORD_CPU_ALLOCATOR};
     size_t at = place->at, end = at + longest_message(kind), tried = SIZE_MAX, next;
     if (end < place->end)
         end = place->end;
     if (end > region->letter_count)
         end = region->letter_count;
-    next = hr__error_next_head(region, place->end, end);
+    next = vw__error_next_head(region, place->end, end);
     end = next < end ? next : end;
     /* The request may stand behind the first words, and then once only. */
-    if (hr__region_has(region, HR__WORD_TRIED_TO_ALLOCATE, at >= 8 ? at - 8 : 0, end, &tried) &&
-        hr__region_has(region, HR__WORD_TRIED_TO_ALLOCATE, tried + 1, end, &next))
+    if (vw__region_has(region, VW__WORD_TRIED_TO_ALLOCATE, at >= 8 ? at - 8 : 0, end, &tried) &&
+        vw__region_has(region, VW__WORD_TRIED_TO_ALLOCATE, tried + 1, end, &next))
         end = next;
-    if (!is_torch(kind) && kind != HR__ERROR_HOST_ALLOCATOR)
+    if (!is_torch(kind) && kind != VW__ERROR_HOST_ALLOCATOR)
         for (size_t i = 0; i < sizeof torch_heads / sizeof *torch_heads; i++)
-            if (hr__region_has(region, torch_heads[i], place->end, end, &next) && next < end)
+            if (vw__region_has(region, torch_heads[i], place->end, end, &next) && next < end)
                 end = next;
-    if (kind == HR__ERROR_TENSORFLOW || kind == HR__ERROR_JAX) {
-        if (hr__region_has(region, HR__WORD_FROM_DEVICE, at, end, &next) &&
-            hr__region_has(region, HR__WORD_FROM_DEVICE, next + 1, end, &next) && next < end)
+    if (kind == VW__ERROR_TENSORFLOW || kind == VW__ERROR_JAX) {
+        if (vw__region_has(region, VW__WORD_FROM_DEVICE, at, end, &next) &&
+            vw__region_has(region, VW__WORD_FROM_DEVICE, next + 1, end, &next) && next < end)
             end = next;
         return end;
     }
     bool says_it_again =
-        kind == HR__ERROR_GGML || kind == HR__ERROR_OTHER_GPU || kind == HR__ERROR_CUDA_ASYNC;
+        kind == VW__ERROR_GGML || kind == VW__ERROR_OTHER_GPU || kind == VW__ERROR_CUDA_ASYNC;
     size_t reach = says_it_again ? 160 : 60;
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        if (hr__region_has(region, heads[i], at + reach, end, &next) && next != tried && next < end)
+        if (vw__region_has(region, heads[i], at + reach, end, &next) && next != tried && next < end)
             end = next;
     return end;
 }
 
-static const char *torch_wording(const hr__region *region, const hr__error_report *report,
+static const char *torch_wording(const vw__region *region, const vw__error_report *report,
                                  size_t at, size_t end)
 {
-    bool has_total = hr__region_has(region, HR__WORD_TOTAL_CAPACITY, at, end, NULL);
-    if (hr__region_has(region, HR__WORD_TOTAL_CAPACTY, at, end, NULL))
+    bool has_total = vw__region_has(region, VW__WORD_TOTAL_CAPACITY, at, end, NULL);
+    if (vw__region_has(region, VW__WORD_TOTAL_CAPACTY, at, end, NULL))
         return "PyTorch 2.1";
-    if (has_total && hr__region_has(region, HR__WORD_RESERVED_IN_TOTAL, at, end, NULL)) {
+    if (has_total && vw__region_has(region, VW__WORD_RESERVED_IN_TOTAL, at, end, NULL)) {
         for (size_t i = at; i < end + 120 && i < region->letter_count; i++)
-            if (hr__region_continues(region, i, "maxsplitsizemb"))
+            if (vw__region_continues(region, i, "maxsplitsizemb"))
                 return "PyTorch 1.10 to 2.0";
-        return report->allowed_bytes != HR__UNKNOWN_BYTES ? "PyTorch 1.8 to 2.0"
+        return report->allowed_bytes != VW__UNKNOWN_BYTES ? "PyTorch 1.8 to 2.0"
                                                           : "PyTorch 1.4 to 2.0";
     }
-    if (has_total && hr__region_has(region, HR__WORD_ALREADY_ALLOCATED, at, end, NULL) &&
-        report->unallocated_bytes != HR__UNKNOWN_BYTES)
+    if (has_total && vw__region_has(region, VW__WORD_ALREADY_ALLOCATED, at, end, NULL) &&
+        report->unallocated_bytes != VW__UNKNOWN_BYTES)
         return "PyTorch 1.0 to 1.3";
-    if (has_total && report->allowed_bytes != HR__UNKNOWN_BYTES)
+    if (has_total && report->allowed_bytes != VW__UNKNOWN_BYTES)
         return "PyTorch 2.5 and later";
-    if (has_total && report->private_pool_bytes != HR__UNKNOWN_BYTES)
+    if (has_total && report->private_pool_bytes != VW__UNKNOWN_BYTES)
         return "PyTorch 2.4 and later";
     return has_total ? "PyTorch 2.2 and later" : NULL;
 }
 
-static void conclude_reserved(hr__error_report *report)
+static void conclude_reserved(vw__error_report *report)
 {
-    if (report->reserved_bytes == HR__UNKNOWN_BYTES &&
-        report->allocated_bytes != HR__UNKNOWN_BYTES &&
-        report->unallocated_bytes != HR__UNKNOWN_BYTES)
+    if (report->reserved_bytes == VW__UNKNOWN_BYTES &&
+        report->allocated_bytes != VW__UNKNOWN_BYTES &&
+        report->unallocated_bytes != VW__UNKNOWN_BYTES)
         report->reserved_bytes = report->allocated_bytes + report->unallocated_bytes;
 }
 
-size_t hr__error_read_clauses(const hr__region *region, const hr__error_rule *rule,
-                              const hr__error_place *place, hr__error_report *report)
+size_t vw__error_read_clauses(const vw__region *region, const vw__error_rule *rule,
+                              const vw__error_place *place, vw__error_report *report)
 {
     enum { MOST_BEFORE = 200 };
     size_t first = place->start > MOST_BEFORE ? place->start - MOST_BEFORE : 0, at = place->at;
@@ -419,28 +419,28 @@ size_t hr__error_read_clauses(const hr__region *region, const hr__error_rule *ru
     reading message = {.region = region, .report = report, .first = first, .parts_end = at};
     if (longest_message(report->kind) == 0)
         message.first = at;
-    if (is_torch(report->kind) && (rule->flags & (HR__RULE_PART | HR__RULE_SUMMARY)) == 0)
+    if (is_torch(report->kind) && (rule->flags & (VW__RULE_PART | VW__RULE_SUMMARY)) == 0)
         message.first = first_of_line(region, first, place->start);
     message.end = message_end(region, report->kind, place);
-    read_numbers(&message, at, hr__error_clauses, hr__error_clause_count);
-    bool has_state = report->total_bytes != HR__UNKNOWN_BYTES ||
-                     report->allocated_bytes != HR__UNKNOWN_BYTES ||
-                     report->reserved_bytes != HR__UNKNOWN_BYTES;
-    if ((is_torch(report->kind) || (rule->flags & HR__RULE_SUMMARY) != 0) && !has_state)
-        read_numbers(&message, at, hr__loose_error_clauses, hr__loose_error_clause_count);
+    read_numbers(&message, at, vw__error_clauses, vw__error_clause_count);
+    bool has_state = report->total_bytes != VW__UNKNOWN_BYTES ||
+                     report->allocated_bytes != VW__UNKNOWN_BYTES ||
+                     report->reserved_bytes != VW__UNKNOWN_BYTES;
+    if ((is_torch(report->kind) || (rule->flags & VW__RULE_SUMMARY) != 0) && !has_state)
+        read_numbers(&message, at, vw__loose_error_clauses, vw__loose_error_clause_count);
     conclude_reserved(report);
     report->device = find_device(&message, place->start, at);
     report->is_warning =
-        (report->kind == HR__ERROR_TENSORFLOW || report->kind == HR__ERROR_JAX) &&
-        (hr__region_has(region, HR__WORD_NOT_A_FAILURE, first, message.end, NULL) ||
-         hr__region_has(region, HR__WORD_NOT_AN_ERROR, first, message.end, NULL));
-    report->says_capped = (rule->flags & HR__RULE_CAPPED) != 0;
+        (report->kind == VW__ERROR_TENSORFLOW || report->kind == VW__ERROR_JAX) &&
+        (vw__region_has(region, VW__WORD_NOT_A_FAILURE, first, message.end, NULL) ||
+         vw__region_has(region, VW__WORD_NOT_AN_ERROR, first, message.end, NULL));
+    report->says_capped = (rule->flags & VW__RULE_CAPPED) != 0;
     report->wording = rule->wording;
     if (is_torch(report->kind) && rule->wording == NULL)
         report->wording = torch_wording(region, report, first, message.end);
     report->is_truncated =
-        is_torch(report->kind) && report->tried_bytes != HR__UNKNOWN_BYTES &&
-        (rule->flags & HR__RULE_SUMMARY) == 0 && rule->wording == NULL &&
-        (report->total_bytes == HR__UNKNOWN_BYTES || report->reserved_bytes == HR__UNKNOWN_BYTES);
+        is_torch(report->kind) && report->tried_bytes != VW__UNKNOWN_BYTES &&
+        (rule->flags & VW__RULE_SUMMARY) == 0 && rule->wording == NULL &&
+        (report->total_bytes == VW__UNKNOWN_BYTES || report->reserved_bytes == VW__UNKNOWN_BYTES);
     return message.parts_end;
 }

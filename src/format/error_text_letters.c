@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "format/error_text_region.h" /* hr__line_prefix, hr__terminal_command */
+#include "format/error_text_region.h" /* vw__line_prefix, vw__terminal_command */
 
 enum { PIECE_BYTES = 256 }; /* of a line without an end */
 
@@ -15,12 +15,12 @@ enum { PIECE_BYTES = 256 }; /* of a line without an end */
  */
 static size_t skip_prefix(const char *raw, size_t at, size_t end)
 {
-    hr__line_rank rank;
+    vw__line_rank rank;
     const char *line_end = memchr(raw + at, '\n', end - at);
     size_t stop = line_end != NULL ? (size_t)(line_end - raw) : end;
     while (at < stop && raw[at] == '\033')
-        at += hr__terminal_command(raw + at, stop - at);
-    return at + hr__line_prefix(raw + at, stop - at, &rank);
+        at += vw__terminal_command(raw + at, stop - at);
+    return at + vw__line_prefix(raw + at, stop - at, &rank);
 }
 
 /* How many bytes at `text`, which begins with the escape character or '&', say nothing: a colour,
@@ -29,7 +29,7 @@ static size_t dropped_bytes(const char *text, size_t size_bytes)
 {
     static const char blank[] = "&nbsp;";
     if (text[0] == '\033')
-        return hr__terminal_command(text, size_bytes);
+        return vw__terminal_command(text, size_bytes);
     return size_bytes >= sizeof blank - 1 && memcmp(text, blank, sizeof blank - 1) == 0
                ? sizeof blank - 1
                : 0;
@@ -37,10 +37,10 @@ static size_t dropped_bytes(const char *text, size_t size_bytes)
 
 /* Squeezes the raw bytes from `*at` to `end`, of a line that ends at `line_end`, into letters,
  * colours left out. `*at` becomes `end`, or the end of a colour that reaches further. */
-static size_t squeeze_piece(hr__letters *letters, const char *raw, size_t *at, size_t end,
+static size_t squeeze_piece(vw__letters *letters, const char *raw, size_t *at, size_t end,
                             size_t line_end, size_t count)
 {
-    const unsigned char *squeezed = hr__squeezed;
+    const unsigned char *squeezed = vw__squeezed;
     size_t here = *at;
     while (here < end) {
         const char *command = memchr(raw + here, '\033', end - here);
@@ -71,7 +71,7 @@ static size_t line_end_of(const char *raw, size_t at, size_t end)
     return line_end != NULL ? (size_t)(line_end - raw) : end;
 }
 
-size_t hr__letters_squeeze(hr__letters *letters, const char *raw, size_t at, size_t end,
+size_t vw__letters_squeeze(vw__letters *letters, const char *raw, size_t at, size_t end,
                            bool is_line_start)
 {
     size_t count = 0;
@@ -82,12 +82,12 @@ size_t hr__letters_squeeze(hr__letters *letters, const char *raw, size_t at, siz
         size_t line_end = line_end_of(raw, at, end);
         is_line_start = true;
         while (at < line_end) {
-            const hr__letter_mark *last =
+            const vw__letter_mark *last =
                 letters->mark_count > 0 ? &letters->marks[letters->mark_count - 1] : NULL;
-            if (last == NULL || count - last->letter >= HR__LETTERS_PER_MARK ||
-                at - last->raw >= HR__BYTES_PER_MARK)
+            if (last == NULL || count - last->letter >= VW__LETTERS_PER_MARK ||
+                at - last->raw >= VW__BYTES_PER_MARK)
                 letters->marks[letters->mark_count++] =
-                    (hr__letter_mark){(uint32_t)count, (uint32_t)at};
+                    (vw__letter_mark){(uint32_t)count, (uint32_t)at};
             size_t piece_end = line_end - at > PIECE_BYTES ? at + PIECE_BYTES : line_end;
             count = squeeze_piece(letters, raw, &at, piece_end, line_end, count);
         }
@@ -95,9 +95,9 @@ size_t hr__letters_squeeze(hr__letters *letters, const char *raw, size_t at, siz
     return count;
 }
 
-/* As hr__letters_squeeze() goes, from the last mark before it. */
-size_t hr__letters_raw_of(const hr__letters *letters, const char *raw, size_t letter, size_t end,
-                          hr__letter_mark *known)
+/* As vw__letters_squeeze() goes, from the last mark before it. */
+size_t vw__letters_raw_of(const vw__letters *letters, const char *raw, size_t letter, size_t end,
+                          vw__letter_mark *known)
 {
     size_t first = 0, last = letters->mark_count;
     while (last - first > 1) {
@@ -107,7 +107,7 @@ size_t hr__letters_raw_of(const hr__letters *letters, const char *raw, size_t le
         else
             last = middle;
     }
-    hr__letter_mark here = letters->marks[first];
+    vw__letter_mark here = letters->marks[first];
     if (known->letter > here.letter && known->letter <= letter)
         here = *known;
     while (here.raw < end) {
@@ -120,7 +120,7 @@ size_t hr__letters_raw_of(const hr__letters *letters, const char *raw, size_t le
                                           line_end_of(raw, here.raw, end) - here.raw)) > 0) {
             here.raw += (uint32_t)taken;
         } else {
-            if (hr__squeezed[(unsigned char)byte] != 0 && here.letter++ == letter)
+            if (vw__squeezed[(unsigned char)byte] != 0 && here.letter++ == letter)
                 break;
             here.raw++;
         }

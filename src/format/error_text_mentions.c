@@ -19,7 +19,7 @@ typedef struct near_line {
     size_t at, end; /* the words, in it */
 } near_line;
 
-static near_line line_of(const hr__region *region, size_t at, size_t word_end)
+static near_line line_of(const vw__region *region, size_t at, size_t word_end)
 {
     enum { MOST_BEFORE = 240, MOST_BEHIND = 240 };
     size_t word = region->clean_of[at], first = word;
@@ -165,7 +165,7 @@ static bool is_zero_counter(const near_line *line)
            (behind == ' ' && (next == ' ' || next == '|'));
 }
 
-bool hr__error_is_in_code(const hr__region *region, size_t at)
+bool vw__error_is_in_code(const vw__region *region, size_t at)
 {
     near_line line = line_of(region, at, at + 1);
     return is_comment(&line) || is_statement(&line) || is_argument(&line);
@@ -229,7 +229,7 @@ static bool is_got_over(const near_line *line)
            has_before(line, "skipping tactic");
 }
 
-static const char *next_line(const hr__region *region, size_t at, size_t *size_bytes)
+static const char *next_line(const vw__region *region, size_t at, size_t *size_bytes)
 {
     size_t first = region->clean_of[at];
     while (first < region->clean_bytes && region->clean[first] != '\n')
@@ -284,10 +284,10 @@ static bool is_constant(const near_line *line)
 }
 
 /* Words that people use, too. */
-static bool is_plain(hr__word word)
+static bool is_plain(vw__word word)
 {
-    return word <= HR__WORD_MEMORY_SHORT_CHINESE && word != HR__WORD_RESOURCE_EXHAUSTED &&
-           word != HR__WORD_OOM_WHEN_ALLOCATING && word != HR__WORD_FAILED_WITH_OOM;
+    return word <= VW__WORD_MEMORY_SHORT_CHINESE && word != VW__WORD_RESOURCE_EXHAUSTED &&
+           word != VW__WORD_OOM_WHEN_ALLOCATING && word != VW__WORD_FAILED_WITH_OOM;
 }
 
 /* Are the words the whole of what the line says, or the beginning or the end of it? */
@@ -311,7 +311,7 @@ static bool is_statement_of_its_own(const near_line *line)
 
 /* ---- advice ---------------------------------------------------------------------------------- */
 
-static bool is_sentence_end(const hr__region *region, size_t at)
+static bool is_sentence_end(const vw__region *region, size_t at)
 {
     char letter = region->letters[at];
     size_t clean = region->clean_of[at] + (size_t)1;
@@ -319,7 +319,7 @@ static bool is_sentence_end(const hr__region *region, size_t at)
            (clean >= region->clean_bytes || (unsigned char)region->clean[clean] <= ' ');
 }
 
-bool hr__error_is_mention(const hr__region *region, size_t first, size_t at)
+bool vw__error_is_mention(const vw__region *region, size_t first, size_t at)
 {
     static const char *const before[] = {
         "ifyou",       "ifit",         "ifthe",         "ifgpu",      "ifcuda",      "incaseof",
@@ -343,13 +343,13 @@ bool hr__error_is_mention(const hr__region *region, size_t first, size_t at)
         if (is_sentence_end(region, i - 1))
             break;
         for (size_t k = 0; k < sizeof before / sizeof *before; k++)
-            if (hr__region_continues(region, i - 1, before[k]))
+            if (vw__region_continues(region, i - 1, before[k]))
                 return true;
     }
     /* Behind the word itself, whichever it was: within its letters and just after them. */
     for (size_t i = at + 4; i < at + 32 && i < region->letter_count; i++) {
         for (size_t k = 0; k < sizeof behind / sizeof *behind; k++)
-            if (hr__region_continues(region, i, behind[k]))
+            if (vw__region_continues(region, i, behind[k]))
                 return true;
         if (is_sentence_end(region, i))
             break;
@@ -360,32 +360,32 @@ bool hr__error_is_mention(const hr__region *region, size_t first, size_t at)
 
 /* ---- the shape ------------------------------------------------------------------------------- */
 
-hr__error_shape hr__error_shape_of(const hr__region *region, const hr__error_rule *rule,
-                                   const hr__error_place *place)
+vw__error_shape vw__error_shape_of(const vw__region *region, const vw__error_rule *rule,
+                                   const vw__error_place *place)
 {
-    size_t word_end = place->at + strlen(hr__word_text(rule->word));
+    size_t word_end = place->at + strlen(vw__word_text(rule->word));
     if (word_end > region->letter_count)
         word_end = region->letter_count;
     near_line line = line_of(region, place->at, word_end);
     size_t rest_bytes;
     const char *rest = next_line(region, place->at, &rest_bytes);
     if (rule->word ==
-        HR__WORD_NO_GPU_BLOCKS) /* a counter at zero is what it says: "# GPU blocks: 0" */
-        return HR__SHAPE_ERROR;
+        VW__WORD_NO_GPU_BLOCKS) /* a counter at zero is what it says: "# GPU blocks: 0" */
+        return VW__SHAPE_ERROR;
     if (is_comment(&line) || is_statement(&line) || ends_like_code(&line) || is_argument(&line) ||
         is_in_name(&line) || is_zero_counter(&line) || is_changelog(&line) ||
         is_about_name(&line) || is_got_over(&line))
-        return HR__SHAPE_NOTHING;
+        return VW__SHAPE_NOTHING;
     if (rest_bytes > 21 && strncasecmp(rest, "exception raised when", 21) == 0)
-        return HR__SHAPE_NOTHING;
+        return VW__SHAPE_NOTHING;
     bool is_raised = begins(&line, 0, "raise ") || begins(&line, 0, "throw ");
-    if ((rule->flags & HR__RULE_CERTAIN) != 0) /* tracebacks quote the line that raised it */
-        return is_raised ? HR__SHAPE_BARE : HR__SHAPE_ERROR;
-    if (is_raised || hr__error_is_mention(region, place->first, place->at))
-        return HR__SHAPE_NOTHING;
+    if ((rule->flags & VW__RULE_CERTAIN) != 0) /* tracebacks quote the line that raised it */
+        return is_raised ? VW__SHAPE_BARE : VW__SHAPE_ERROR;
+    if (is_raised || vw__error_is_mention(region, place->first, place->at))
+        return VW__SHAPE_NOTHING;
     if (!is_plain(rule->word))
-        return HR__SHAPE_ERROR;
+        return VW__SHAPE_ERROR;
     if (has_error_head(&line, line.end + 6) || has_failure(&line) || is_constant(&line))
-        return HR__SHAPE_ERROR;
-    return is_statement_of_its_own(&line) ? HR__SHAPE_BARE : HR__SHAPE_NOTHING;
+        return VW__SHAPE_ERROR;
+    return is_statement_of_its_own(&line) ? VW__SHAPE_BARE : VW__SHAPE_NOTHING;
 }

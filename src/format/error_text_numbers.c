@@ -17,7 +17,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static void add_digit(hr__error_number *number, char digit)
+static void add_digit(vw__error_number *number, char digit)
 {
     uint64_t value = (uint64_t)(digit - '0');
     if (number->digits > (UINT64_MAX - value) / 10)
@@ -28,7 +28,7 @@ static void add_digit(hr__error_number *number, char digit)
 
 /* Is there a digit at `at` that goes on with the letter before it? A line break may stand between
  * them, a blank alone may not: "3, 4" are two numbers. */
-static bool goes_on(const hr__region *region, size_t at, size_t end)
+static bool goes_on(const vw__region *region, size_t at, size_t end)
 {
     if (at >= end || !is_digit(region->letters[at]))
         return false;
@@ -37,7 +37,7 @@ static bool goes_on(const hr__region *region, size_t at, size_t end)
 }
 
 /* Three digits and no more behind the separator at `at`? */
-static bool is_thousands(const hr__region *region, size_t at, size_t end)
+static bool is_thousands(const vw__region *region, size_t at, size_t end)
 {
     return goes_on(region, at + 1, end) && goes_on(region, at + 2, end) &&
            goes_on(region, at + 3, end) && !goes_on(region, at + 4, end);
@@ -45,7 +45,7 @@ static bool is_thousands(const hr__region *region, size_t at, size_t end)
 
 /* A comma or a point between digits: thousands where three digits follow it and it is a comma, or
  * stands there again; else decimals. */
-static size_t read_digits(const hr__region *region, size_t at, size_t end, hr__error_number *number)
+static size_t read_digits(const vw__region *region, size_t at, size_t end, vw__error_number *number)
 {
     const char *letters = region->letters;
     do
@@ -88,11 +88,11 @@ static const unit units[] = {
 };
 
 /* No letter or digit may follow in the text itself: "12 blocks" has no unit. */
-static const unit *read_unit(const hr__region *region, size_t at, size_t *end)
+static const unit *read_unit(const vw__region *region, size_t at, size_t *end)
 {
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         size_t length = strlen(units[i].name);
-        if (!hr__region_continues(region, at, units[i].name))
+        if (!vw__region_continues(region, at, units[i].name))
             continue;
         size_t behind = region->clean_of[at + length - 1] + (size_t)1;
         char next = behind < region->clean_bytes ? region->clean[behind] : ' ';
@@ -104,22 +104,22 @@ static const unit *read_unit(const hr__region *region, size_t at, size_t *end)
     return NULL;
 }
 
-uint64_t hr__error_number_in(const hr__error_number *number, unsigned log2)
+uint64_t vw__error_number_in(const vw__error_number *number, unsigned log2)
 {
     static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
     if (number->is_too_long)
-        return HR__UNKNOWN_BYTES;
+        return VW__UNKNOWN_BYTES;
     if (number->decimals == 0 && number->digits <= UINT64_MAX >> log2)
         return number->digits << log2;
     double bytes =
         (double)number->digits / powers[number->decimals] * (double)(UINT64_C(1) << log2);
     if (bytes >= 18446744073709549568.0) /* the last that fits: 2^64 - 2048 */
-        return HR__UNKNOWN_BYTES;
+        return VW__UNKNOWN_BYTES;
     return (uint64_t)(bytes + 0.5);
 }
 
-bool hr__error_number_next(const hr__region *region, size_t at, size_t end,
-                           hr__error_number *number)
+bool vw__error_number_next(const vw__region *region, size_t at, size_t end,
+                           vw__error_number *number)
 {
     const char *letters = region->letters;
     if (end > region->letter_count)
@@ -128,7 +128,7 @@ bool hr__error_number_next(const hr__region *region, size_t at, size_t end,
         at++;
     if (at >= end)
         return false;
-    *number = (hr__error_number){.first = at};
+    *number = (vw__error_number){.first = at};
     number->end = read_digits(region, at, end, number);
     size_t unit_at = number->end;
     if (unit_at + 1 < end && letters[unit_at] == '.' && is_letter(letters[unit_at + 1]))
@@ -137,6 +137,6 @@ bool hr__error_number_next(const hr__region *region, size_t at, size_t end,
     number->log2 = found != NULL ? found->log2 : 0;
     number->has_unit = found != NULL;
     number->is_exact = number->decimals == 0 && number->log2 == 0;
-    number->bytes = hr__error_number_in(number, number->log2);
+    number->bytes = vw__error_number_in(number, number->log2);
     return true;
 }

@@ -14,7 +14,7 @@ typedef struct line_start {
     const char *text;
     size_t size_bytes; /* looked at: at most MOST_PREFIX_BYTES */
     size_t at;
-    hr__line_rank rank;
+    vw__line_rank rank;
     bool has_time; /* or a level: what follows may be a name */
     bool is_first; /* nothing was taken yet */
 } line_start;
@@ -77,7 +77,7 @@ static bool read_rank(line_start *line, size_t *at)
         int rank = read_number(line, &here);
         if (rank < 0)
             return false;
-        line->rank = (hr__line_rank){rank, false};
+        line->rank = (vw__line_rank){rank, false};
         *at = here;
         return true;
     }
@@ -126,7 +126,7 @@ static bool take_bracket(line_start *line)
             comma = node + 1;
             int rank = read_number(line, &comma);
             if (rank >= 0)
-                line->rank = (hr__line_rank){rank, false};
+                line->rank = (vw__line_rank){rank, false};
         }
         while (end < line->size_bytes && line->text[end] != '>')
             end++;
@@ -165,12 +165,12 @@ static bool take_process(line_start *line)
 static bool take_rank(line_start *line)
 {
     size_t at = line->at;
-    hr__line_rank old_rank = line->rank;
+    vw__line_rank old_rank = line->rank;
     if (is_digit(byte_at(line, at))) {
         int rank = read_number(line, &at);
         if (rank < 0 || byte_at(line, at) != ':' || byte_at(line, at + 1) != ' ' || !line->is_first)
             return false;
-        line->rank = (hr__line_rank){rank, true};
+        line->rank = (vw__line_rank){rank, true};
         line->at = at + 1;
         return true;
     }
@@ -272,7 +272,7 @@ static bool may_begin_prefix(char c)
            c == 'l' || c == 'g' || (c >= 'C' && c <= 'W');
 }
 
-size_t hr__line_prefix(const char *text, size_t size_bytes, hr__line_rank *rank)
+size_t vw__line_prefix(const char *text, size_t size_bytes, vw__line_rank *rank)
 {
     line_start line = {text, size_bytes, 0, {-1, false}, false, true};
     size_t end = 0;

@@ -10,7 +10,7 @@
 
 /* ---- one line -------------------------------------------------------------------------------- */
 
-size_t hr__terminal_command(const char *text, size_t size_bytes)
+size_t vw__terminal_command(const char *text, size_t size_bytes)
 {
     if (size_bytes < 2)
         return 1;
@@ -53,7 +53,7 @@ static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
     unsigned char first = (unsigned char)text[0];
     *clean = '\0';
     if (first == '\033')
-        return hr__terminal_command(text, size_bytes);
+        return vw__terminal_command(text, size_bytes);
     if (first < 0x20 && first != '\t' && first != '\n' && first != '\r')
         return 1;
     if (first != '\\' && first != '&' && first != '<' && first != '\r' && first < 0x80)
@@ -62,7 +62,7 @@ static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
         if (starts(text, size_bytes, escapes[i]) && size_bytes > strlen(escapes[i]) &&
             text[strlen(escapes[i])] == '[') {
             size_t length = strlen(escapes[i]) - 1;
-            return length + hr__terminal_command(text + length, size_bytes - length);
+            return length + vw__terminal_command(text + length, size_bytes - length);
         }
     for (size_t i = 0; i < sizeof substitutes / sizeof *substitutes; i++)
         if (starts(text, size_bytes, substitutes[i].text)) {
@@ -84,31 +84,31 @@ static inline bool stands_for_itself(unsigned char byte)
     return byte >= ' ' && byte < 0x80 && byte != '\\' && byte != '&' && byte != '<';
 }
 
-static void append_clean(hr__region *region, char c, size_t raw_at)
+static void append_clean(vw__region *region, char c, size_t raw_at)
 {
-    if (region->clean_bytes == HR__REGION_BYTES)
+    if (region->clean_bytes == VW__REGION_BYTES)
         return;
     region->raw_of[region->clean_bytes] = (uint16_t)raw_at;
     region->clean[region->clean_bytes++] = c;
 }
 
 /* Cuts the prefix off the line that begins at `first` and ends where the clean text does. */
-static void end_line(hr__region *region, size_t first, bool is_whole)
+static void end_line(vw__region *region, size_t first, bool is_whole)
 {
-    hr__line_rank rank = {-1, false};
+    vw__line_rank rank = {-1, false};
     size_t size_bytes = region->clean_bytes - first;
     if (is_whole) {
-        size_t prefix = hr__line_prefix(region->clean + first, size_bytes, &rank);
+        size_t prefix = vw__line_prefix(region->clean + first, size_bytes, &rank);
         memmove(region->clean + first, region->clean + first + prefix, size_bytes - prefix);
         memmove(region->raw_of + first, region->raw_of + first + prefix,
                 (size_bytes - prefix) * sizeof *region->raw_of);
         region->clean_bytes -= prefix;
     }
-    if (region->line_count < HR__REGION_MOST_LINES)
-        region->lines[region->line_count++] = (hr__region_line){(uint16_t)first, rank};
+    if (region->line_count < VW__REGION_MOST_LINES)
+        region->lines[region->line_count++] = (vw__region_line){(uint16_t)first, rank};
 }
 
-static void clean_lines(hr__region *region, const char *raw, size_t size_bytes, bool is_line_start)
+static void clean_lines(vw__region *region, const char *raw, size_t size_bytes, bool is_line_start)
 {
     size_t first = 0;
     region->clean_bytes = region->line_count = 0;
@@ -139,7 +139,7 @@ static void clean_lines(hr__region *region, const char *raw, size_t size_bytes, 
 
 /* ---- prefixes that nobody knows -------------------------------------------------------------- */
 
-static size_t line_end(const hr__region *region, size_t line)
+static size_t line_end(const vw__region *region, size_t line)
 {
     return line + 1 < region->line_count ? region->lines[line + 1].at - (size_t)1
                                          : region->clean_bytes;
@@ -157,7 +157,7 @@ static bool ends_prefix(char c)
 
 /* What a line and the next have in common at their beginning, any two digits taken for equal, up to
  * a mark that ends a prefix. 0 where there is no such mark. */
-static size_t common_prefix(const hr__region *region, size_t line)
+static size_t common_prefix(const vw__region *region, size_t line)
 {
     enum { MOST_COMMON = 64, LEAST_COMMON = 3 };
     const char *a = region->clean + region->lines[line].at;
@@ -187,9 +187,9 @@ static bool is_telling(const char *text, size_t size_bytes)
 }
 
 /* Whatever three lines in a row begin with was not part of a message. */
-static void cut_shared_prefixes(hr__region *region)
+static void cut_shared_prefixes(vw__region *region)
 {
-    uint16_t common[HR__REGION_MOST_LINES], cuts[HR__REGION_MOST_LINES] = {0};
+    uint16_t common[VW__REGION_MOST_LINES], cuts[VW__REGION_MOST_LINES] = {0};
     size_t to = 0;
     for (size_t line = 0; line + 1 < region->line_count; line++)
         common[line] = (uint16_t)common_prefix(region, line);
@@ -211,11 +211,11 @@ static void cut_shared_prefixes(hr__region *region)
     region->clean_bytes = to;
 }
 
-static void squeeze(hr__region *region)
+static void squeeze(vw__region *region)
 {
     size_t count = 0;
     for (size_t i = 0; i < region->clean_bytes; i++) {
-        unsigned char letter = hr__squeezed[(unsigned char)region->clean[i]];
+        unsigned char letter = vw__squeezed[(unsigned char)region->clean[i]];
         region->letters[count] = (char)letter;
         region->clean_of[count] = (uint16_t)i;
         count += letter != 0;
@@ -223,20 +223,20 @@ static void squeeze(hr__region *region)
     region->letter_count = count;
 }
 
-void hr__region_fill(hr__region *region, const char *raw, size_t size_bytes, bool is_line_start)
+void vw__region_fill(vw__region *region, const char *raw, size_t size_bytes, bool is_line_start)
 {
-    if (size_bytes > HR__REGION_BYTES)
-        size_bytes = HR__REGION_BYTES;
+    if (size_bytes > VW__REGION_BYTES)
+        size_bytes = VW__REGION_BYTES;
     region->raw_bytes = size_bytes;
     clean_lines(region, raw, size_bytes, is_line_start);
-    if (region->line_count >= 3 && region->line_count < HR__REGION_MOST_LINES)
+    if (region->line_count >= 3 && region->line_count < VW__REGION_MOST_LINES)
         cut_shared_prefixes(region);
     squeeze(region);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-size_t hr__region_letter_at(const hr__region *region, size_t raw_at)
+size_t vw__region_letter_at(const vw__region *region, size_t raw_at)
 {
     size_t first = 0, last = region->letter_count;
     while (first < last) {
@@ -249,7 +249,7 @@ size_t hr__region_letter_at(const hr__region *region, size_t raw_at)
     return first;
 }
 
-size_t hr__region_raw_end(const hr__region *region, size_t letter_count)
+size_t vw__region_raw_end(const vw__region *region, size_t letter_count)
 {
     if (letter_count == 0)
         return 0;
@@ -258,9 +258,9 @@ size_t hr__region_raw_end(const hr__region *region, size_t letter_count)
     return region->raw_of[region->clean_of[letter_count - 1]] + (size_t)1;
 }
 
-bool hr__region_has(const hr__region *region, hr__word word, size_t first, size_t last, size_t *at)
+bool vw__region_has(const vw__region *region, vw__word word, size_t first, size_t last, size_t *at)
 {
-    const char *text = hr__word_text(word);
+    const char *text = vw__word_text(word);
     size_t length = strlen(text), end = region->letter_count;
     if (last < end && length < end - last)
         end = last + length;
@@ -272,7 +272,7 @@ bool hr__region_has(const hr__region *region, hr__word word, size_t first, size_
     return found != NULL;
 }
 
-bool hr__region_continues(const hr__region *region, size_t at, const char *text)
+bool vw__region_continues(const vw__region *region, size_t at, const char *text)
 {
     while (*text != '\0' && at < region->letter_count && region->letters[at] == *text) {
         text++;
@@ -281,7 +281,7 @@ bool hr__region_continues(const hr__region *region, size_t at, const char *text)
     return *text == '\0';
 }
 
-bool hr__region_precedes(const hr__region *region, size_t at, const char *text)
+bool vw__region_precedes(const vw__region *region, size_t at, const char *text)
 {
     size_t length = strlen(text);
     return length <= at && at <= region->letter_count &&
@@ -289,7 +289,7 @@ bool hr__region_precedes(const hr__region *region, size_t at, const char *text)
 }
 
 /* Its number; line_count where there is none. */
-static size_t line_of(const hr__region *region, size_t letter)
+static size_t line_of(const vw__region *region, size_t letter)
 {
     size_t clean = letter < region->letter_count ? region->clean_of[letter] : region->clean_bytes;
     size_t i = region->line_count;
@@ -298,14 +298,14 @@ static size_t line_of(const hr__region *region, size_t letter)
     return i > 0 ? i - 1 : region->line_count;
 }
 
-size_t hr__region_line_start(const hr__region *region, size_t letter)
+size_t vw__region_line_start(const vw__region *region, size_t letter)
 {
     size_t line = line_of(region, letter);
     return line < region->line_count ? region->lines[line].at : 0;
 }
 
 /* A bare number is a rank where its neighbours have one too. */
-int hr__region_rank(const hr__region *region, size_t letter)
+int vw__region_rank(const vw__region *region, size_t letter)
 {
     size_t line = line_of(region, letter);
     if (line == region->line_count)
@@ -338,7 +338,7 @@ static bool is_word_byte(char c)
 
 /* Lines that are as long as the longest were broken by a terminal, in the middle of a word too;
  * shorter ones where their writer meant to. */
-void hr__region_quote(const hr__region *region, size_t first, size_t end, char *out,
+void vw__region_quote(const vw__region *region, size_t first, size_t end, char *out,
                       size_t out_bytes)
 {
     size_t length = 0, line_length = 0;
@@ -347,14 +347,14 @@ void hr__region_quote(const hr__region *region, size_t first, size_t end, char *
         return;
     size_t at = region->clean_of[first], clean_end = region->clean_of[end - 1] + (size_t)1;
     while (clean_end < region->clean_bytes && (unsigned char)region->clean[clean_end] > ' ' &&
-           hr__squeezed[(unsigned char)region->clean[clean_end]] == 0)
+           vw__squeezed[(unsigned char)region->clean[clean_end]] == 0)
         clean_end++; /* a closing quote */
-    size_t width = longest_line(region->clean, hr__region_line_start(region, first), clean_end);
-    line_length = at - hr__region_line_start(region, first);
+    size_t width = longest_line(region->clean, vw__region_line_start(region, first), clean_end);
+    line_length = at - vw__region_line_start(region, first);
     while (at < clean_end) {
         const char *text = region->clean + at;
         uint32_t character;
-        size_t taken = hr__utf8_next(text, clean_end - at, &character);
+        size_t taken = vw__utf8_next(text, clean_end - at, &character);
         at += taken;
         line_length += taken;
         bool is_break = character == '\n', is_blank = character == ' ' || character == '\t';
@@ -370,7 +370,7 @@ void hr__region_quote(const hr__region *region, size_t first, size_t end, char *
                 continue;
             text = " ";
             taken = 1;
-        } else if (character == HR__UTF8_INVALID) {
+        } else if (character == VW__UTF8_INVALID) {
             text = "?";
         }
         if (length + taken >= out_bytes)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "format/error_text_region.h" /* hr__line_prefix */
+#include "format/error_text_region.h" /* vw__line_prefix */
 
 /* Readings that must agree: what a line comes to may depend on the lines around it, and numbers are
  * told apart more exactly by reading them. */
@@ -32,9 +32,9 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size_bytes)
 /* Digits are squeezed out without a branch, which nothing could foretell. */
 static uint64_t hash_without_digits(uint64_t hash, const char *text, size_t size_bytes)
 {
-    unsigned char kept[HR__LINE_MOST_BYTES + sizeof(uint64_t)];
+    unsigned char kept[VW__LINE_MOST_BYTES + sizeof(uint64_t)];
     size_t count = 0;
-    for (size_t i = 0; i < size_bytes && i < HR__LINE_MOST_BYTES; i++) {
+    for (size_t i = 0; i < size_bytes && i < VW__LINE_MOST_BYTES; i++) {
         unsigned char byte = (unsigned char)text[i];
         kept[count] = byte;
         count += (unsigned)(byte - '0') > 9;
@@ -43,35 +43,35 @@ static uint64_t hash_without_digits(uint64_t hash, const char *text, size_t size
     return hash_bytes(hash, kept, count);
 }
 
-hr__line_key hr__line_key_of(const char *text, size_t size_bytes, size_t at, hr__word word,
+vw__line_key vw__line_key_of(const char *text, size_t size_bytes, size_t at, vw__word word,
                              bool is_line_start)
 {
     enum { TELLING_BYTES = 160 }; /* behind the word: more need not be alike */
-    hr__line_rank rank = {-1, false};
-    size_t first = is_line_start ? hr__line_prefix(text, at, &rank) : 0;
+    vw__line_rank rank = {-1, false};
+    size_t first = is_line_start ? vw__line_prefix(text, at, &rank) : 0;
     size_t end = size_bytes - at > TELLING_BYTES ? at + TELLING_BYTES : size_bytes;
     uint64_t hash = mix(mix(1, (uint64_t)word), (uint64_t)(rank.rank + 1));
-    return (hr__line_key){.pattern = hash_without_digits(hash, text + first, end - first) | 1,
+    return (vw__line_key){.pattern = hash_without_digits(hash, text + first, end - first) | 1,
                           .said = hash_bytes(hash, text + at, size_bytes - at) | 1,
                           .behind_bytes = size_bytes - at,
                           .rank = rank.rank};
 }
 
-hr__line_pattern *hr__line_pattern_of(hr__line_repeats *repeats, const hr__line_key *key)
+vw__line_pattern *vw__line_pattern_of(vw__line_repeats *repeats, const vw__line_key *key)
 {
-    return &repeats->patterns[(key->pattern >> 20) % HR__LINE_PATTERNS];
+    return &repeats->patterns[(key->pattern >> 20) % VW__LINE_PATTERNS];
 }
 
-bool hr__line_is_settled(const hr__line_pattern *pattern, const hr__line_key *key)
+bool vw__line_is_settled(const vw__line_pattern *pattern, const vw__line_key *key)
 {
-    uint32_t enough = pattern->outcome == HR__LINE_NUMBERS ? ENOUGH_NUMBERS : ENOUGH_READINGS;
+    uint32_t enough = pattern->outcome == VW__LINE_NUMBERS ? ENOUGH_NUMBERS : ENOUGH_READINGS;
     return pattern->hash == key->pattern && pattern->count >= enough;
 }
 
-void hr__line_came_to(hr__line_pattern *pattern, const hr__line_key *key, hr__line_outcome outcome,
+void vw__line_came_to(vw__line_pattern *pattern, const vw__line_key *key, vw__line_outcome outcome,
                       bool is_host)
 {
     if (pattern->hash != key->pattern || pattern->outcome != (uint8_t)outcome)
-        *pattern = (hr__line_pattern){key->pattern, 0, (uint8_t)outcome, is_host};
+        *pattern = (vw__line_pattern){key->pattern, 0, (uint8_t)outcome, is_host};
     pattern->count++;
 }

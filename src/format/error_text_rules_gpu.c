@@ -5,14 +5,14 @@
  * of the table for errors that are about something else. */
 #include "format/error_text_parts.h"
 
-#define ANY HR__WORD_COUNT
-#define W(name) HR__WORD_##name
-#define K(name) HR__ERROR_##name
-#define F(name) HR__RULE_##name
+#define ANY VW__WORD_COUNT
+#define W(name) VW__WORD_##name
+#define K(name) VW__ERROR_##name
+#define F(name) VW__RULE_##name
 #define OLD_TORCH "PyTorch 0.x"
 #define OWN_LIMIT "PyTorch 2.12 and later, refused by its own limit"
 
-const hr__error_rule hr__gpu_rules[] = {
+const vw__error_rule vw__gpu_rules[] = {
     /* PyTorch */
     {W(OUT_OF_MEMORY), W(PREEMPTIVELY_REJECTED), 0, 60, K(TORCH_CUDA), F(CAPPED) | F(CERTAIN),
      OWN_LIMIT},
@@ -268,4 +268,4 @@ const hr__error_rule hr__gpu_rules[] = {
     {W(ASSERTION_FAILED), ANY, 0, 0, K(NOT_OOM), 0, NULL},
 };
 
-const size_t hr__gpu_rule_count = sizeof hr__gpu_rules / sizeof *hr__gpu_rules;
+const size_t vw__gpu_rule_count = sizeof vw__gpu_rules / sizeof *vw__gpu_rules;

@@ -5,12 +5,12 @@
  * ambiguous. */
 #include "format/error_text_parts.h"
 
-#define ANY HR__WORD_COUNT
-#define W(name) HR__WORD_##name
-#define K(name) HR__ERROR_##name
-#define F(name) HR__RULE_##name
+#define ANY VW__WORD_COUNT
+#define W(name) VW__WORD_##name
+#define K(name) VW__ERROR_##name
+#define F(name) VW__RULE_##name
 
-const hr__error_rule hr__host_rules[] = {
+const vw__error_rule vw__host_rules[] = {
     /* the kernel, the cluster, the supervisor */
     {W(OUT_OF_MEMORY), W(RAY), 30, 0, K(HOST_KILLED), F(CERTAIN), "Ray"},
     {W(OUT_OF_MEMORY), W(OUT_OF_MEMORY_KILL), 0, 0, K(HOST_KILLED), F(CERTAIN), "the kernel"},
@@ -135,4 +135,4 @@ const hr__error_rule hr__host_rules[] = {
     {W(SIGKILL), ANY, 0, 0, K(HOST_KILLED), F(AMBIGUOUS), NULL},
 };
 
-const size_t hr__host_rule_count = sizeof hr__host_rules / sizeof *hr__host_rules;
+const size_t vw__host_rule_count = sizeof vw__host_rules / sizeof *vw__host_rules;

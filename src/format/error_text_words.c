@@ -7,24 +7,24 @@
 
 #include <string.h>
 
-static const char *const word_texts[HR__WORD_COUNT] = {
+static const char *const word_texts[VW__WORD_COUNT] = {
 #define WORD_TEXT(upper, text, role) text,
-    HR__WORD_LIST(WORD_TEXT)
+    VW__WORD_LIST(WORD_TEXT)
 #undef WORD_TEXT
 };
 
 enum { WORD_SCAN, WORD_NEAR };
 
-static const unsigned char word_roles[HR__WORD_COUNT] = {
+static const unsigned char word_roles[VW__WORD_COUNT] = {
 #define WORD_ROLE(upper, text, role) WORD_##role,
-    HR__WORD_LIST(WORD_ROLE)
+    VW__WORD_LIST(WORD_ROLE)
 #undef WORD_ROLE
 };
 
 #define WORD_CHECK(upper, text, role)                                                              \
-    _Static_assert(WORD_##role == WORD_NEAR || sizeof text > HR__SHORTEST_SCAN_WORD,               \
+    _Static_assert(WORD_##role == WORD_NEAR || sizeof text > VW__SHORTEST_SCAN_WORD,               \
                    "too short to be looked for everywhere");
-HR__WORD_LIST(WORD_CHECK)
+VW__WORD_LIST(WORD_CHECK)
 #undef WORD_CHECK
 
 /* Dropped: control characters, blanks, and " ' * - > \ ^ _ ` | ~ which quote, stress or draw;
@@ -44,30 +44,30 @@ static const char squeezed_rows[] =
     "\xf0\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff";
 _Static_assert(sizeof squeezed_rows == 257, "one for every byte");
 
-const unsigned char *const hr__squeezed = (const unsigned char *)squeezed_rows;
+const unsigned char *const vw__squeezed = (const unsigned char *)squeezed_rows;
 
 static inline size_t hash_of(unsigned char before, unsigned char last)
 {
-    return ((size_t)before << 5 ^ last) & (HR__WORD_HASHES - 1);
+    return ((size_t)before << 5 ^ last) & (VW__WORD_HASHES - 1);
 }
 
-const char *hr__word_text(hr__word word)
+const char *vw__word_text(vw__word word)
 {
     return word_texts[word];
 }
 
-void hr__word_search_init(hr__word_search *search)
+void vw__word_search_init(vw__word_search *search)
 {
     memset(search, 0, sizeof *search);
-    memset(search->shift, HR__SHORTEST_SCAN_WORD - 1, sizeof search->shift);
-    for (size_t word = HR__WORD_COUNT; word-- > 0;) { /* so that the first is tried first */
+    memset(search->shift, VW__SHORTEST_SCAN_WORD - 1, sizeof search->shift);
+    for (size_t word = VW__WORD_COUNT; word-- > 0;) { /* so that the first is tried first */
         const unsigned char *text = (const unsigned char *)word_texts[word];
         if (word_roles[word] != WORD_SCAN)
             continue;
         search->size_bytes[word] = (uint16_t)strlen(word_texts[word]);
-        for (size_t end = 1; end < HR__SHORTEST_SCAN_WORD; end++) {
+        for (size_t end = 1; end < VW__SHORTEST_SCAN_WORD; end++) {
             size_t hash = hash_of(text[end - 1], text[end]);
-            uint8_t shift = (uint8_t)(HR__SHORTEST_SCAN_WORD - 1 - end);
+            uint8_t shift = (uint8_t)(VW__SHORTEST_SCAN_WORD - 1 - end);
             if (shift < search->shift[hash])
                 search->shift[hash] = shift;
             if (shift == 0) {
@@ -79,16 +79,16 @@ void hr__word_search_init(hr__word_search *search)
 }
 
 /* Moves on to a place where a word may begin. */
-static bool find_place(const hr__word_search *search, const char *letters, size_t size_bytes,
-                       hr__word_cursor *cursor)
+static bool find_place(const vw__word_search *search, const char *letters, size_t size_bytes,
+                       vw__word_cursor *cursor)
 {
     const unsigned char *text = (const unsigned char *)letters;
-    size_t last = cursor->at + HR__SHORTEST_SCAN_WORD - 1;
+    size_t last = cursor->at + VW__SHORTEST_SCAN_WORD - 1;
     while (last < size_bytes) {
         size_t hash = hash_of(text[last - 1], text[last]);
         size_t shift = search->shift[hash];
         if (shift == 0) {
-            cursor->at = last + 1 - HR__SHORTEST_SCAN_WORD;
+            cursor->at = last + 1 - VW__SHORTEST_SCAN_WORD;
             cursor->candidate = search->first[hash];
             return true;
         }
@@ -97,8 +97,8 @@ static bool find_place(const hr__word_search *search, const char *letters, size_
     return false;
 }
 
-bool hr__word_search_next(const hr__word_search *search, const char *letters, size_t size_bytes,
-                          hr__word_cursor *cursor, hr__word_match *match)
+bool vw__word_search_next(const vw__word_search *search, const char *letters, size_t size_bytes,
+                          vw__word_cursor *cursor, vw__word_match *match)
 {
     for (;;) {
         while (cursor->candidate != 0) {
@@ -107,7 +107,7 @@ bool hr__word_search_next(const hr__word_search *search, const char *letters, si
             bool is_match = length <= size_bytes - cursor->at &&
                             letters[cursor->at] == word_texts[word][0] &&
                             memcmp(letters + cursor->at, word_texts[word], length) == 0;
-            *match = (hr__word_match){(hr__word)word, cursor->at};
+            *match = (vw__word_match){(vw__word)word, cursor->at};
             if (cursor->candidate == 0)
                 cursor->at++;
             if (is_match)

@@ -6,18 +6,18 @@
  * nobody has to guess whether a line break stood for a blank.
  *
  * SCAN words are looked for in the whole text, and each of them costs time there: they are at least
- * HR__SHORTEST_SCAN_WORD long. NEAR words only matter beside one of those. */
-#ifndef HR_FORMAT_ERROR_TEXT_WORDS_H
-#define HR_FORMAT_ERROR_TEXT_WORDS_H
+ * VW__SHORTEST_SCAN_WORD long. NEAR words only matter beside one of those. */
+#ifndef VW_FORMAT_ERROR_TEXT_WORDS_H
+#define VW_FORMAT_ERROR_TEXT_WORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR__SHORTEST_SCAN_WORD 6
+#define VW__SHORTEST_SCAN_WORD 6
 
 /* Where two begin at the same place, the one that stands first here is tried first. */
-#define HR__WORD_LIST(X)                                                                           \
+#define VW__WORD_LIST(X)                                                                           \
     /* running out, in so many words */                                                            \
     X(OUT_OF_MEMORY, "outofmemory", SCAN)                                                          \
     X(OUT_OF_GPU_MEMORY, "outofgpumemory", SCAN)                                                   \
@@ -282,45 +282,45 @@
     X(FAILED_TO_EXTEND, "failedtoextend", NEAR)                                                    \
     X(POSIX_FALLOCATE, "posixfallocate", NEAR)
 
-typedef enum hr__word {
-#define HR__WORD_ENUM(upper, text, role) HR__WORD_##upper,
-    HR__WORD_LIST(HR__WORD_ENUM)
-#undef HR__WORD_ENUM
-        HR__WORD_COUNT
-} hr__word;
+typedef enum vw__word {
+#define VW__WORD_ENUM(upper, text, role) VW__WORD_##upper,
+    VW__WORD_LIST(VW__WORD_ENUM)
+#undef VW__WORD_ENUM
+        VW__WORD_COUNT
+} vw__word;
 
 /* The squeezed form of every byte; 0 = dropped. */
-extern const unsigned char *const hr__squeezed;
+extern const unsigned char *const vw__squeezed;
 
-#define HR__WORD_HASHES 4096
+#define VW__WORD_HASHES 4096
 
 /* All SCAN words looked for at once, after Wu and Manber: two letters at the end of a window as
  * long as the shortest word say how far the window may move at least. */
-typedef struct hr__word_search {
-    uint8_t shift[HR__WORD_HASHES];
-    uint16_t first[HR__WORD_HASHES]; /* word + 1, of those whose window ends so; 0 = none */
-    uint16_t next[HR__WORD_COUNT];   /* word + 1 */
-    uint16_t size_bytes[HR__WORD_COUNT];
-} hr__word_search;
+typedef struct vw__word_search {
+    uint8_t shift[VW__WORD_HASHES];
+    uint16_t first[VW__WORD_HASHES]; /* word + 1, of those whose window ends so; 0 = none */
+    uint16_t next[VW__WORD_COUNT];   /* word + 1 */
+    uint16_t size_bytes[VW__WORD_COUNT];
+} vw__word_search;
 
-void hr__word_search_init(hr__word_search *search);
+void vw__word_search_init(vw__word_search *search);
 
-typedef struct hr__word_match {
-    hr__word word;
+typedef struct vw__word_match {
+    vw__word word;
     size_t at; /* of its first letter */
-} hr__word_match;
+} vw__word_match;
 
 /* Where a search stands: all zero at the beginning. */
-typedef struct hr__word_cursor {
+typedef struct vw__word_cursor {
     size_t at;
     uint16_t candidate; /* word + 1: the next to try at `at`; 0 = look for the next place */
-} hr__word_cursor;
+} vw__word_cursor;
 
 /* The next match in squeezed letters, in the order of their places. */
-bool hr__word_search_next(const hr__word_search *search, const char *letters, size_t size_bytes,
-                          hr__word_cursor *cursor, hr__word_match *match);
+bool vw__word_search_next(const vw__word_search *search, const char *letters, size_t size_bytes,
+                          vw__word_cursor *cursor, vw__word_match *match);
 
 /* The word itself: static. */
-const char *hr__word_text(hr__word word);
+const char *vw__word_text(vw__word word);
 
-#endif /* HR_FORMAT_ERROR_TEXT_WORDS_H */
+#endif /* VW_FORMAT_ERROR_TEXT_WORDS_H */

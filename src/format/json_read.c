@@ -12,15 +12,15 @@
 #include "base/error.h"
 
 typedef struct json_reader {
-    hr__byte_source *source;
-    hr__document *document;
+    vw__byte_source *source;
+    vw__document *document;
     const uint8_t *window;
     size_t window_bytes;
     size_t at;            /* in the window */
     bool is_over;         /* nothing comes after the window */
     uint64_t line;        /* from 1 */
     uint64_t line_offset; /* of its first byte in the source */
-    hr__byte_buffer text; /* of the string at hand */
+    vw__byte_buffer text; /* of the string at hand */
     uint32_t high_half;   /* the first of two escapes that make one character; 0: none */
 } json_reader;
 
@@ -30,22 +30,22 @@ enum { NO_MORE = -1 };
 
 #define REPLACEMENT UINT32_C(0xFFFD)
 
-static hr_status refill(json_reader *reader)
+static vw_status refill(json_reader *reader)
 {
-    hr__byte_source_take(reader->source, reader->at);
+    vw__byte_source_take(reader->source, reader->at);
     reader->at = reader->window_bytes = 0;
-    HR__TRY(hr__byte_source_peek(reader->source, 1, &reader->window, &reader->window_bytes));
+    VW__TRY(vw__byte_source_peek(reader->source, 1, &reader->window, &reader->window_bytes));
     reader->is_over = reader->window_bytes == 0;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The next byte, or NO_MORE; it is not taken. */
-static inline hr_status look(json_reader *reader, int *byte)
+static inline vw_status look(json_reader *reader, int *byte)
 {
     if (reader->at == reader->window_bytes && !reader->is_over)
-        HR__TRY(refill(reader));
+        VW__TRY(refill(reader));
     *byte = reader->at < reader->window_bytes ? reader->window[reader->at] : NO_MORE;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Takes the byte that was looked at. */
@@ -56,15 +56,15 @@ static inline void take(json_reader *reader)
 
 static uint64_t offset(const json_reader *reader)
 {
-    return hr__byte_source_offset(reader->source) + reader->at;
+    return vw__byte_source_offset(reader->source) + reader->at;
 }
 
-static hr_status skip_white_space(json_reader *reader, int *byte)
+static vw_status skip_white_space(json_reader *reader, int *byte)
 {
     for (;;) {
-        HR__TRY(look(reader, byte));
+        VW__TRY(look(reader, byte));
         if (*byte != ' ' && *byte != '\t' && *byte != '\n' && *byte != '\r')
-            return HR_OK;
+            return VW_OK;
         take(reader);
         if (*byte == '\n') {
             reader->line++;
@@ -73,7 +73,7 @@ static hr_status skip_white_space(json_reader *reader, int *byte)
     }
 }
 
-static hr_status wrong(const json_reader *reader, const char *expected, int found)
+static vw_status wrong(const json_reader *reader, const char *expected, int found)
 {
     char shown[32];
     if (found == NO_MORE)
@@ -82,19 +82,19 @@ static hr_status wrong(const json_reader *reader, const char *expected, int foun
         snprintf(shown, sizeof shown, "'%c'", found);
     else
         snprintf(shown, sizeof shown, "the byte 0x%02x", (unsigned)found);
-    return hr__fail(HR_ERR_CORRUPT_FILE,
+    return vw__fail(VW_ERR_CORRUPT_FILE,
                     "JSON, line %" PRIu64 ", column %" PRIu64 ": expected %s, found %s",
                     reader->line, offset(reader) - reader->line_offset + 1, expected, shown);
 }
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static hr_status read_hex4(json_reader *reader, uint32_t *out)
+static vw_status read_hex4(json_reader *reader, uint32_t *out)
 {
     uint32_t code = 0;
     for (int i = 0; i < 4; i++) {
         int byte;
-        HR__TRY(look(reader, &byte));
+        VW__TRY(look(reader, &byte));
         if (byte >= '0' && byte <= '9')
             code = code << 4 | (uint32_t)(byte - '0');
         else if (byte >= 'a' && byte <= 'f')
@@ -106,25 +106,25 @@ static hr_status read_hex4(json_reader *reader, uint32_t *out)
         take(reader);
     }
     *out = code;
-    return HR_OK;
+    return VW_OK;
 }
 
-static void append_utf8(hr__byte_buffer *text, uint32_t code)
+static void append_utf8(vw__byte_buffer *text, uint32_t code)
 {
     if (code < 0x80) {
-        hr__append_u8(text, (uint8_t)code);
+        vw__append_u8(text, (uint8_t)code);
     } else if (code < 0x800) {
-        hr__append_u8(text, (uint8_t)(0xC0 | code >> 6));
-        hr__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
+        vw__append_u8(text, (uint8_t)(0xC0 | code >> 6));
+        vw__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
     } else if (code < 0x10000) {
-        hr__append_u8(text, (uint8_t)(0xE0 | code >> 12));
-        hr__append_u8(text, (uint8_t)(0x80 | (code >> 6 & 0x3F)));
-        hr__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
+        vw__append_u8(text, (uint8_t)(0xE0 | code >> 12));
+        vw__append_u8(text, (uint8_t)(0x80 | (code >> 6 & 0x3F)));
+        vw__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
     } else {
-        hr__append_u8(text, (uint8_t)(0xF0 | code >> 18));
-        hr__append_u8(text, (uint8_t)(0x80 | (code >> 12 & 0x3F)));
-        hr__append_u8(text, (uint8_t)(0x80 | (code >> 6 & 0x3F)));
-        hr__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
+        vw__append_u8(text, (uint8_t)(0xF0 | code >> 18));
+        vw__append_u8(text, (uint8_t)(0x80 | (code >> 12 & 0x3F)));
+        vw__append_u8(text, (uint8_t)(0x80 | (code >> 6 & 0x3F)));
+        vw__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
     }
 }
 
@@ -148,30 +148,30 @@ static void end_half(json_reader *reader)
 }
 
 /* Behind "\\u". */
-static hr_status read_unicode_escape(json_reader *reader)
+static vw_status read_unicode_escape(json_reader *reader)
 {
     uint32_t code = 0;
-    HR__TRY(read_hex4(reader, &code));
+    VW__TRY(read_hex4(reader, &code));
     if (reader->high_half != 0 && is_low_half(code)) {
         append_utf8(&reader->text,
                     0x10000 + ((reader->high_half - 0xD800) << 10) + (code - 0xDC00));
         reader->high_half = 0;
-        return HR_OK;
+        return VW_OK;
     }
     end_half(reader);
     if (is_high_half(code))
         reader->high_half = code;
     else
         append_utf8(&reader->text, is_low_half(code) ? REPLACEMENT : code);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Behind a backslash. */
-static hr_status read_escape(json_reader *reader)
+static vw_status read_escape(json_reader *reader)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     int byte;
-    HR__TRY(look(reader, &byte));
+    VW__TRY(look(reader, &byte));
     const char *known = byte > 0 ? strchr(from, byte) : NULL;
     if (known == NULL && byte != 'u')
         return wrong(reader, "one of \"\\/bfnrtu after a backslash", byte);
@@ -179,8 +179,8 @@ static hr_status read_escape(json_reader *reader)
     if (known == NULL)
         return read_unicode_escape(reader);
     end_half(reader);
-    hr__append_u8(&reader->text, (uint8_t)to[known - from]);
-    return HR_OK;
+    vw__append_u8(&reader->text, (uint8_t)to[known - from]);
+    return VW_OK;
 }
 
 /* Bytes that stand for themselves, as many as the window has. */
@@ -191,38 +191,38 @@ static void read_plain_run(json_reader *reader)
     while (end < reader->window_bytes && reader->window[end] >= ' ' && reader->window[end] != '"' &&
            reader->window[end] != '\\')
         end++;
-    hr__append_bytes(&reader->text, reader->window + reader->at, end - reader->at);
+    vw__append_bytes(&reader->text, reader->window + reader->at, end - reader->at);
     reader->at = end;
 }
 
 /* At the opening quote. */
-static hr_status read_string(json_reader *reader, hr__value *out)
+static vw_status read_string(json_reader *reader, vw__value *out)
 {
     take(reader);
-    hr__byte_buffer_clear(&reader->text);
+    vw__byte_buffer_clear(&reader->text);
     for (;;) {
         int byte;
-        HR__TRY(look(reader, &byte));
+        VW__TRY(look(reader, &byte));
         if (byte == '"')
             break;
         if (byte == '\\') {
             take(reader);
-            HR__TRY(read_escape(reader));
+            VW__TRY(read_escape(reader));
         } else if (byte >= ' ') {
             read_plain_run(reader);
         } else {
             return wrong(reader, "the closing quote of a string", byte);
         }
-        if (hr__byte_buffer_size(&reader->text) > HR__JSON_MOST_STRING_BYTES)
-            return hr__fail(HR_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": a string of over %d bytes",
-                            reader->line, HR__JSON_MOST_STRING_BYTES);
+        if (vw__byte_buffer_size(&reader->text) > VW__JSON_MOST_STRING_BYTES)
+            return vw__fail(VW_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": a string of over %d bytes",
+                            reader->line, VW__JSON_MOST_STRING_BYTES);
     }
     take(reader);
     end_half(reader);
-    if (hr__byte_buffer_has_failed(&reader->text))
-        return hr__fail_host_memory(hr__byte_buffer_size(&reader->text), "a string of JSON");
-    return hr__document_string(reader->document, hr__byte_buffer_text(&reader->text),
-                               hr__byte_buffer_size(&reader->text), out);
+    if (vw__byte_buffer_has_failed(&reader->text))
+        return vw__fail_host_memory(vw__byte_buffer_size(&reader->text), "a string of JSON");
+    return vw__document_string(reader->document, vw__byte_buffer_text(&reader->text),
+                               vw__byte_buffer_size(&reader->text), out);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -236,10 +236,10 @@ typedef struct json_number {
 } json_number;
 
 /* One digit or more; `step` is what each adds to the exponent: 0 before the point, -1 behind. */
-static hr_status read_digits(json_reader *reader, json_number *number, int step)
+static vw_status read_digits(json_reader *reader, json_number *number, int step)
 {
     int byte;
-    HR__TRY(look(reader, &byte));
+    VW__TRY(look(reader, &byte));
     if (byte < '0' || byte > '9')
         return wrong(reader, "a digit", byte);
     while (byte >= '0' && byte <= '9') {
@@ -252,25 +252,25 @@ static hr_status read_digits(json_reader *reader, json_number *number, int step)
             number->exponent += step + 1;
         }
         take(reader);
-        HR__TRY(look(reader, &byte));
+        VW__TRY(look(reader, &byte));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_exponent(json_reader *reader, json_number *number)
+static vw_status read_exponent(json_reader *reader, json_number *number)
 {
     enum { LARGEST = 100000 }; /* beyond any double, and no sum with it can overflow */
     json_number exponent = {0};
     int byte;
     take(reader); /* e */
-    HR__TRY(look(reader, &byte));
+    VW__TRY(look(reader, &byte));
     if (byte == '+' || byte == '-')
         take(reader);
-    HR__TRY(read_digits(reader, &exponent, 0));
+    VW__TRY(read_digits(reader, &exponent, 0));
     int64_t size =
         exponent.digits < LARGEST && !exponent.is_huge ? (int64_t)exponent.digits : LARGEST;
     number->exponent += byte == '-' ? -size : size;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Exact for up to 15 digits and 22 places, which is what people write; else within a unit of the
@@ -288,74 +288,74 @@ static double double_of(const json_number *number)
     return (double)(number->is_negative ? -value : value);
 }
 
-static hr_status make_number(json_reader *reader, const json_number *number, hr__value *out)
+static vw_status make_number(json_reader *reader, const json_number *number, vw__value *out)
 {
     if (number->is_float)
-        return hr__document_float(reader->document, double_of(number), out);
+        return vw__document_float(reader->document, double_of(number), out);
     if (number->is_huge || (number->is_negative && number->digits > UINT64_C(1) << 63)) {
-        *out = hr__value_huge();
-        return HR_OK;
+        *out = vw__value_huge();
+        return VW_OK;
     }
     if (number->is_negative)
-        return hr__document_integer(reader->document, (int64_t)(0 - number->digits), out);
-    return hr__document_unsigned(reader->document, number->digits, out);
+        return vw__document_integer(reader->document, (int64_t)(0 - number->digits), out);
+    return vw__document_unsigned(reader->document, number->digits, out);
 }
 
 /* At a minus or a digit. */
-static hr_status read_number(json_reader *reader, int byte, hr__value *out)
+static vw_status read_number(json_reader *reader, int byte, vw__value *out)
 {
     json_number number = {.is_negative = byte == '-'};
     if (number.is_negative) {
         take(reader);
-        HR__TRY(look(reader, &byte));
+        VW__TRY(look(reader, &byte));
     }
     if (byte == '0')
         take(reader); /* nothing but a point or an exponent may follow */
     else
-        HR__TRY(read_digits(reader, &number, 0));
-    HR__TRY(look(reader, &byte));
+        VW__TRY(read_digits(reader, &number, 0));
+    VW__TRY(look(reader, &byte));
     if (byte == '.') {
         number.is_float = true;
         take(reader);
-        HR__TRY(read_digits(reader, &number, -1));
-        HR__TRY(look(reader, &byte));
+        VW__TRY(read_digits(reader, &number, -1));
+        VW__TRY(look(reader, &byte));
     }
     if (byte == 'e' || byte == 'E') {
         number.is_float = true;
-        HR__TRY(read_exponent(reader, &number));
+        VW__TRY(read_exponent(reader, &number));
     }
     return make_number(reader, &number, out);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static hr_status read_value(json_reader *reader, unsigned depth, hr__value *out);
+static vw_status read_value(json_reader *reader, unsigned depth, vw__value *out);
 
-static hr_status read_word(json_reader *reader, const char *word, hr__value value, hr__value *out)
+static vw_status read_word(json_reader *reader, const char *word, vw__value value, vw__value *out)
 {
     for (const char *at = word; *at != '\0'; at++) {
         int byte;
-        HR__TRY(look(reader, &byte));
+        VW__TRY(look(reader, &byte));
         if (byte != *at)
             return wrong(reader, word, byte);
         take(reader);
     }
     *out = value;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* At the opening bracket. */
-static hr_status read_array(json_reader *reader, unsigned depth, hr__value *out)
+static vw_status read_array(json_reader *reader, unsigned depth, vw__value *out)
 {
-    hr__value list, item;
+    vw__value list, item;
     int byte;
     take(reader);
-    HR__TRY(hr__document_new_list(reader->document, &list));
-    HR__TRY(skip_white_space(reader, &byte));
+    VW__TRY(vw__document_new_list(reader->document, &list));
+    VW__TRY(skip_white_space(reader, &byte));
     for (bool is_first = true; byte != ']' || !is_first; is_first = false) {
-        HR__TRY(read_value(reader, depth, &item));
-        HR__TRY(hr__document_append(reader->document, list, &item, 1));
-        HR__TRY(skip_white_space(reader, &byte));
+        VW__TRY(read_value(reader, depth, &item));
+        VW__TRY(vw__document_append(reader->document, list, &item, 1));
+        VW__TRY(skip_white_space(reader, &byte));
         if (byte == ']')
             break;
         if (byte != ',')
@@ -364,17 +364,17 @@ static hr_status read_array(json_reader *reader, unsigned depth, hr__value *out)
     }
     take(reader);
     *out = list;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_pair(json_reader *reader, unsigned depth, hr__value pair[2])
+static vw_status read_pair(json_reader *reader, unsigned depth, vw__value pair[2])
 {
     int byte;
-    HR__TRY(skip_white_space(reader, &byte));
+    VW__TRY(skip_white_space(reader, &byte));
     if (byte != '"')
         return wrong(reader, "a string as the name of a member", byte);
-    HR__TRY(read_string(reader, &pair[0]));
-    HR__TRY(skip_white_space(reader, &byte));
+    VW__TRY(read_string(reader, &pair[0]));
+    VW__TRY(skip_white_space(reader, &byte));
     if (byte != ':')
         return wrong(reader, "':' after the name of a member", byte);
     take(reader);
@@ -382,17 +382,17 @@ static hr_status read_pair(json_reader *reader, unsigned depth, hr__value pair[2
 }
 
 /* At the opening brace. */
-static hr_status read_object(json_reader *reader, unsigned depth, hr__value *out)
+static vw_status read_object(json_reader *reader, unsigned depth, vw__value *out)
 {
-    hr__value dict, pair[2];
+    vw__value dict, pair[2];
     int byte;
     take(reader);
-    HR__TRY(hr__document_new_dict(reader->document, &dict));
-    HR__TRY(skip_white_space(reader, &byte));
+    VW__TRY(vw__document_new_dict(reader->document, &dict));
+    VW__TRY(skip_white_space(reader, &byte));
     for (bool is_first = true; byte != '}' || !is_first; is_first = false) {
-        HR__TRY(read_pair(reader, depth, pair));
-        HR__TRY(hr__document_set(reader->document, dict, pair, 1));
-        HR__TRY(skip_white_space(reader, &byte));
+        VW__TRY(read_pair(reader, depth, pair));
+        VW__TRY(vw__document_set(reader->document, dict, pair, 1));
+        VW__TRY(skip_white_space(reader, &byte));
         if (byte == '}')
             break;
         if (byte != ',')
@@ -401,16 +401,16 @@ static hr_status read_object(json_reader *reader, unsigned depth, hr__value *out
     }
     take(reader);
     *out = dict;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_value(json_reader *reader, unsigned depth, hr__value *out)
+static vw_status read_value(json_reader *reader, unsigned depth, vw__value *out)
 {
     int byte;
-    HR__TRY(skip_white_space(reader, &byte));
-    if ((byte == '{' || byte == '[') && depth == HR__JSON_DEEPEST)
-        return hr__fail(HR_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": nested more than %d deep",
-                        reader->line, HR__JSON_DEEPEST);
+    VW__TRY(skip_white_space(reader, &byte));
+    if ((byte == '{' || byte == '[') && depth == VW__JSON_DEEPEST)
+        return vw__fail(VW_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": nested more than %d deep",
+                        reader->line, VW__JSON_DEEPEST);
     switch (byte) {
     case '{':
         return read_object(reader, depth + 1, out);
@@ -419,11 +419,11 @@ static hr_status read_value(json_reader *reader, unsigned depth, hr__value *out)
     case '"':
         return read_string(reader, out);
     case 't':
-        return read_word(reader, "true", hr__value_boolean(true), out);
+        return read_word(reader, "true", vw__value_boolean(true), out);
     case 'f':
-        return read_word(reader, "false", hr__value_boolean(false), out);
+        return read_word(reader, "false", vw__value_boolean(false), out);
     case 'n':
-        return read_word(reader, "null", hr__value_none(), out);
+        return read_word(reader, "null", vw__value_none(), out);
     default:
         if (byte == '-' || (byte >= '0' && byte <= '9'))
             return read_number(reader, byte, out);
@@ -431,33 +431,33 @@ static hr_status read_value(json_reader *reader, unsigned depth, hr__value *out)
     }
 }
 
-static hr_status skip_byte_order_mark(json_reader *reader)
+static vw_status skip_byte_order_mark(json_reader *reader)
 {
     static const uint8_t mark[] = {0xEF, 0xBB, 0xBF};
-    HR__TRY(
-        hr__byte_source_peek(reader->source, sizeof mark, &reader->window, &reader->window_bytes));
+    VW__TRY(
+        vw__byte_source_peek(reader->source, sizeof mark, &reader->window, &reader->window_bytes));
     if (reader->window_bytes >= sizeof mark && memcmp(reader->window, mark, sizeof mark) == 0)
         reader->at = reader->line_offset = sizeof mark;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_all(json_reader *reader, hr__value *root)
+static vw_status read_all(json_reader *reader, vw__value *root)
 {
-    hr__value value;
+    vw__value value;
     int byte;
-    HR__TRY(skip_byte_order_mark(reader));
-    HR__TRY(read_value(reader, 0, &value));
-    HR__TRY(skip_white_space(reader, &byte));
+    VW__TRY(skip_byte_order_mark(reader));
+    VW__TRY(read_value(reader, 0, &value));
+    VW__TRY(skip_white_space(reader, &byte));
     if (byte != NO_MORE)
         return wrong(reader, "the end of the file", byte);
-    return hr__document_close(reader->document, value, root);
+    return vw__document_close(reader->document, value, root);
 }
 
-hr_status hr__json_read(hr__byte_source *source, hr__document *document, hr__value *root)
+vw_status vw__json_read(vw__byte_source *source, vw__document *document, vw__value *root)
 {
     json_reader reader = {.source = source, .document = document, .line = 1};
-    hr__byte_buffer_init(&reader.text);
-    hr_status status = read_all(&reader, root);
-    hr__byte_buffer_deinit(&reader.text);
+    vw__byte_buffer_init(&reader.text);
+    vw_status status = read_all(&reader, root);
+    vw__byte_buffer_deinit(&reader.text);
     return status;
 }

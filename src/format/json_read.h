@@ -6,23 +6,23 @@
  * We took no library for it: jansson ends the process by an assertion when memory is refused in the
  * middle of a number (2.14, lex_unget_unsave), and nothing of ours may do that with a file that a
  * stranger made. */
-#ifndef HR_FORMAT_JSON_READ_H
-#define HR_FORMAT_JSON_READ_H
+#ifndef VW_FORMAT_JSON_READ_H
+#define VW_FORMAT_JSON_READ_H
 
 #include "format/byte_source.h"
 #include "format/document.h"
 
-#define HR__JSON_DEEPEST 500 /* containers in containers */
-#define HR__JSON_MOST_STRING_BYTES (16 << 20)
+#define VW__JSON_DEEPEST 500 /* containers in containers */
+#define VW__JSON_MOST_STRING_BYTES (16 << 20)
 
 /* Reads one JSON value (RFC 8259) and the white space around it, to the end of the source. A byte
  * order mark at its beginning is skipped. Bytes above 127 are passed on as they are; \u escapes
- * become UTF-8, halves of pairs U+FFFD. Integers from 2^64 on are HR__VALUE_HUGE.
+ * become UTF-8, halves of pairs U+FFFD. Integers from 2^64 on are VW__VALUE_HUGE.
  *
- * HR_ERR_CORRUPT_FILE   not JSON: what was expected, what was found, line and column
- * HR_ERR_UNSUPPORTED    a limit above, or one of the document's
+ * VW_ERR_CORRUPT_FILE   not JSON: what was expected, what was found, line and column
+ * VW_ERR_UNSUPPORTED    a limit above, or one of the document's
  * others                of the source and of the listener */
-HR_MUST_CHECK hr_status hr__json_read(hr__byte_source *source, hr__document *document,
-                                      hr__value *root);
+VW_MUST_CHECK vw_status vw__json_read(vw__byte_source *source, vw__document *document,
+                                      vw__value *root);
 
-#endif /* HR_FORMAT_JSON_READ_H */
+#endif /* VW_FORMAT_JSON_READ_H */

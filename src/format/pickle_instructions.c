@@ -15,45 +15,45 @@ enum {
     NAMED_BYTES = 256, /* of a module or name, in a message */
 };
 
-const uint8_t hr__pickle_argument_bytes[256] = {
+const uint8_t vw__pickle_argument_bytes[256] = {
 #define OPCODE_ARGUMENT(name, code, argument_bytes) [(code)] = (argument_bytes),
-    HR__PICKLE_OPCODES(OPCODE_ARGUMENT)
+    VW__PICKLE_OPCODES(OPCODE_ARGUMENT)
 #undef OPCODE_ARGUMENT
 };
 
-const char *const hr__pickle_names[256] = {
+const char *const vw__pickle_names[256] = {
 #define OPCODE_NAME(name, code, argument_bytes) [(code)] = #name,
-    HR__PICKLE_OPCODES(OPCODE_NAME)
+    VW__PICKLE_OPCODES(OPCODE_NAME)
 #undef OPCODE_NAME
 };
 
-hr_status hr__pickle_say_where(const hr__pickle_machine *machine, hr_status status)
+vw_status vw__pickle_say_where(const vw__pickle_machine *machine, vw_status status)
 {
     char words[512];
-    if (status != HR_ERR_CORRUPT_FILE && status != HR_ERR_UNSUPPORTED)
+    if (status != VW_ERR_CORRUPT_FILE && status != VW_ERR_UNSUPPORTED)
         return status;
-    snprintf(words, sizeof words, "%s", hr_last_error());
-    return hr__fail(status, "byte %" PRIu64 " of the pickle, %s: %s", hr__pickle_place(machine),
-                    hr__pickle_names[*machine->next], words);
+    snprintf(words, sizeof words, "%s", vw_last_error());
+    return vw__fail(status, "byte %" PRIu64 " of the pickle, %s: %s", vw__pickle_place(machine),
+                    vw__pickle_names[*machine->next], words);
 }
 
 /* ---- stack and memo -------------------------------------------------------------------------- */
 
-hr_status hr__pickle_need_values(const hr__pickle_machine *machine, size_t count)
+vw_status vw__pickle_need_values(const vw__pickle_machine *machine, size_t count)
 {
     if ((size_t)(machine->top - machine->fence) >= count)
-        return HR_OK;
-    return hr__pickle_fail(machine, "expected %zu values on the stack, found %td", count,
+        return VW_OK;
+    return vw__pickle_fail(machine, "expected %zu values on the stack, found %td", count,
                            machine->top - machine->fence);
 }
 
-static hr_status push_mark(hr__pickle_machine *machine)
+static vw_status push_mark(vw__pickle_machine *machine)
 {
     if (machine->mark_count == machine->mark_capacity) {
         size_t grown =
             machine->mark_capacity != 0 ? machine->mark_capacity * 2 : FIRST_MARK_CAPACITY;
         void *memory = NULL;
-        HR__TRY(hr__document_resize_memory(machine->document, machine->marks,
+        VW__TRY(vw__document_resize_memory(machine->document, machine->marks,
                                            machine->mark_capacity * sizeof *machine->marks,
                                            grown * sizeof *machine->marks, "marks", &memory));
         machine->marks = memory;
@@ -61,67 +61,67 @@ static hr_status push_mark(hr__pickle_machine *machine)
     }
     machine->marks[machine->mark_count++] = (size_t)(machine->top - machine->stack);
     machine->fence = machine->top;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status grow_memo(hr__pickle_machine *machine, size_t index)
+static vw_status grow_memo(vw__pickle_machine *machine, size_t index)
 {
     size_t grown = machine->memo_capacity != 0 ? machine->memo_capacity : FIRST_MEMO_CAPACITY;
     while (grown <= index)
         grown += grown / 2;
     void *memory = NULL;
-    HR__TRY(hr__document_resize_memory(machine->document, machine->memo,
-                                       machine->memo_capacity * sizeof(hr__value),
-                                       grown * sizeof(hr__value), "the memo", &memory));
+    VW__TRY(vw__document_resize_memory(machine->document, machine->memo,
+                                       machine->memo_capacity * sizeof(vw__value),
+                                       grown * sizeof(vw__value), "the memo", &memory));
     machine->memo = memory;
     machine->memo_capacity = grown;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status put_memo(hr__pickle_machine *machine, uint64_t index)
+static vw_status put_memo(vw__pickle_machine *machine, uint64_t index)
 {
-    HR__TRY(hr__pickle_need_values(machine, 1));
+    VW__TRY(vw__pickle_need_values(machine, 1));
     if (index > 2 * (uint64_t)machine->memo_count + MEMO_GAP)
-        return hr__pickle_fail(machine, "memo place %" PRIu64 ", when %zu are in use", index,
+        return vw__pickle_fail(machine, "memo place %" PRIu64 ", when %zu are in use", index,
                                machine->memo_count);
     if (index >= machine->memo_capacity)
-        HR__PICKLE_TRY(machine, grow_memo(machine, (size_t)index));
+        VW__PICKLE_TRY(machine, grow_memo(machine, (size_t)index));
     while (machine->memo_end <= index)
-        machine->memo[machine->memo_end++] = HR__PICKLE_NOTHING;
-    HR__TRY(hr__pickle_keep(machine, &machine->memo[index]));
-    if (machine->memo[index] == HR__PICKLE_NOTHING)
+        machine->memo[machine->memo_end++] = VW__PICKLE_NOTHING;
+    VW__TRY(vw__pickle_keep(machine, &machine->memo[index]));
+    if (machine->memo[index] == VW__PICKLE_NOTHING)
         machine->memo_count++;
     machine->memo[index] = machine->top[-1];
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status get_memo(hr__pickle_machine *machine, uint64_t index)
+static vw_status get_memo(vw__pickle_machine *machine, uint64_t index)
 {
-    if (index >= machine->memo_end || machine->memo[index] == HR__PICKLE_NOTHING)
-        return hr__pickle_fail(machine, "nothing was stored at memo place %" PRIu64, index);
-    HR__TRY(hr__pickle_keep(machine, &machine->memo[index]));
-    machine->memo[index] = hr__document_resolve(machine->document, machine->memo[index]);
-    hr__pickle_push(machine, machine->memo[index]);
-    return HR_OK;
+    if (index >= machine->memo_end || machine->memo[index] == VW__PICKLE_NOTHING)
+        return vw__pickle_fail(machine, "nothing was stored at memo place %" PRIu64, index);
+    VW__TRY(vw__pickle_keep(machine, &machine->memo[index]));
+    machine->memo[index] = vw__document_resolve(machine->document, machine->memo[index]);
+    vw__pickle_push(machine, machine->memo[index]);
+    return VW_OK;
 }
 
 /* ---- refusing code --------------------------------------------------------------------------- */
 
-static hr_status refuse(const hr__pickle_machine *machine, const char *module, size_t module_bytes,
+static vw_status refuse(const vw__pickle_machine *machine, const char *module, size_t module_bytes,
                         const char *name, size_t name_bytes)
 {
     char quoted_module[NAMED_BYTES], quoted_name[NAMED_BYTES];
-    hr__pickle_quote(module, module_bytes, quoted_module, sizeof quoted_module);
-    hr__pickle_quote(name, name_bytes, quoted_name, sizeof quoted_name);
-    return hr__pickle_fail(machine, "it names code, %s.%s; only plain data is read from a pickle",
+    vw__pickle_quote(module, module_bytes, quoted_module, sizeof quoted_module);
+    vw__pickle_quote(name, name_bytes, quoted_name, sizeof quoted_name);
+    return vw__pickle_fail(machine, "it names code, %s.%s; only plain data is read from a pickle",
                            quoted_module, quoted_name);
 }
 
-static hr_status refuse_names_in_text(hr__pickle_machine *machine)
+static vw_status refuse_names_in_text(vw__pickle_machine *machine)
 {
     const char *module;
     size_t module_bytes;
-    HR__TRY(hr__pickle_take_line(machine, &module, &module_bytes));
+    VW__TRY(vw__pickle_take_line(machine, &module, &module_bytes));
     const char *name = module + module_bytes + 1;
     size_t left = (size_t)((const char *)machine->end - name);
     const char *newline = memchr(name, '\n', left);
@@ -129,185 +129,185 @@ static hr_status refuse_names_in_text(hr__pickle_machine *machine)
     return refuse(machine, module, module_bytes, name, name_bytes);
 }
 
-static hr_status refuse_names_on_stack(const hr__pickle_machine *machine)
+static vw_status refuse_names_on_stack(const vw__pickle_machine *machine)
 {
-    HR__TRY(hr__pickle_need_values(machine, 2));
+    VW__TRY(vw__pickle_need_values(machine, 2));
     const char *names[2] = {"?", "?"};
     size_t sizes[2] = {1, 1};
     for (int i = 0; i < 2; i++) {
-        if (hr__value_get_kind(machine->top[i - 2]) == HR__VALUE_STRING)
-            names[i] = hr__value_string(machine->document, machine->top[i - 2], &sizes[i]);
+        if (vw__value_get_kind(machine->top[i - 2]) == VW__VALUE_STRING)
+            names[i] = vw__value_string(machine->document, machine->top[i - 2], &sizes[i]);
     }
     return refuse(machine, names[0], sizes[0], names[1], sizes[1]);
 }
 
-static hr_status refuse_instruction(hr__pickle_machine *machine)
+static vw_status refuse_instruction(vw__pickle_machine *machine)
 {
     uint8_t opcode = *machine->next;
     switch (opcode) {
-    case HR__OPCODE_GLOBAL:
-    case HR__OPCODE_INST:
+    case VW__OPCODE_GLOBAL:
+    case VW__OPCODE_INST:
         return refuse_names_in_text(machine);
-    case HR__OPCODE_STACK_GLOBAL:
+    case VW__OPCODE_STACK_GLOBAL:
         return refuse_names_on_stack(machine);
     default:
         break;
     }
-    if (hr__pickle_names[opcode] != NULL)
-        return hr__pickle_fail(
+    if (vw__pickle_names[opcode] != NULL)
+        return vw__pickle_fail(
             machine, "this instruction %s; only plain data is read from a pickle",
-            opcode == HR__OPCODE_NEXT_BUFFER || opcode == HR__OPCODE_READONLY_BUFFER ||
-                    opcode == HR__OPCODE_PERSID || opcode == HR__OPCODE_BINPERSID
+            opcode == VW__OPCODE_NEXT_BUFFER || opcode == VW__OPCODE_READONLY_BUFFER ||
+                    opcode == VW__OPCODE_PERSID || opcode == VW__OPCODE_BINPERSID
                 ? "wants something from outside the file"
                 : "builds objects or calls code");
-    if (hr__pickle_place(machine) == 0)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "not a pickle: it begins with byte 0x%02x", opcode);
-    return hr__fail(HR_ERR_CORRUPT_FILE, "byte %" PRIu64 " of the pickle: 0x%02x is no instruction",
-                    hr__pickle_place(machine), opcode);
+    if (vw__pickle_place(machine) == 0)
+        return vw__fail(VW_ERR_CORRUPT_FILE, "not a pickle: it begins with byte 0x%02x", opcode);
+    return vw__fail(VW_ERR_CORRUPT_FILE, "byte %" PRIu64 " of the pickle: 0x%02x is no instruction",
+                    vw__pickle_place(machine), opcode);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static hr_status step_text_memo(hr__pickle_machine *machine)
+static vw_status step_text_memo(vw__pickle_machine *machine)
 {
     const char *line;
     size_t size_bytes;
-    hr__pickle_number number;
-    HR__TRY(hr__pickle_take_line(machine, &line, &size_bytes));
-    if (!hr__pickle_parse_integer(line, size_bytes, &number) || number.is_negative ||
+    vw__pickle_number number;
+    VW__TRY(vw__pickle_take_line(machine, &line, &size_bytes));
+    if (!vw__pickle_parse_integer(line, size_bytes, &number) || number.is_negative ||
         number.is_huge)
-        return hr__pickle_refuse_line(machine, line, size_bytes, "a memo place");
-    if (*machine->next == HR__OPCODE_GET)
-        HR__TRY(get_memo(machine, number.magnitude));
+        return vw__pickle_refuse_line(machine, line, size_bytes, "a memo place");
+    if (*machine->next == VW__OPCODE_GET)
+        VW__TRY(get_memo(machine, number.magnitude));
     else
-        HR__TRY(put_memo(machine, number.magnitude));
-    hr__pickle_skip_line(machine, size_bytes);
-    return HR_OK;
+        VW__TRY(put_memo(machine, number.magnitude));
+    vw__pickle_skip_line(machine, size_bytes);
+    return VW_OK;
 }
 
 /* A POP right behind a MARK takes the mark, as in Python. */
-static hr_status step_pop(hr__pickle_machine *machine)
+static vw_status step_pop(vw__pickle_machine *machine)
 {
-    hr__value *first = NULL;
+    vw__value *first = NULL;
     if (machine->top == machine->fence && machine->mark_count > 0)
-        return hr__pickle_pop_mark(machine, &first);
-    HR__TRY(hr__pickle_need_values(machine, 1));
+        return vw__pickle_pop_mark(machine, &first);
+    VW__TRY(vw__pickle_need_values(machine, 1));
     machine->top--;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status step_pop_mark(hr__pickle_machine *machine)
+static vw_status step_pop_mark(vw__pickle_machine *machine)
 {
-    hr__value *first = NULL;
-    HR__TRY(hr__pickle_pop_mark(machine, &first));
+    vw__value *first = NULL;
+    VW__TRY(vw__pickle_pop_mark(machine, &first));
     machine->top = first;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status step_duplicate(hr__pickle_machine *machine)
+static vw_status step_duplicate(vw__pickle_machine *machine)
 {
-    HR__TRY(hr__pickle_need_values(machine, 1));
-    hr__pickle_push(machine, machine->top[-1]);
-    return HR_OK;
+    VW__TRY(vw__pickle_need_values(machine, 1));
+    vw__pickle_push(machine, machine->top[-1]);
+    return VW_OK;
 }
 
-static hr_status step_protocol(hr__pickle_machine *machine)
+static vw_status step_protocol(vw__pickle_machine *machine)
 {
     unsigned protocol = machine->next[1];
     if (protocol > NEWEST_PROTOCOL)
-        return hr__pickle_fail(machine, "protocol %u, the newest known is %d", protocol,
+        return vw__pickle_fail(machine, "protocol %u, the newest known is %d", protocol,
                                NEWEST_PROTOCOL);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status step_frame(hr__pickle_machine *machine)
+static vw_status step_frame(vw__pickle_machine *machine)
 {
-    uint64_t size_bytes = hr__pickle_read_le(machine->next + 1, 8);
-    uint64_t start = hr__pickle_place(machine) + 9;
-    if (machine->frame_end != HR__PICKLE_NO_FRAME && start < machine->frame_end)
-        return hr__pickle_fail(machine,
+    uint64_t size_bytes = vw__pickle_read_le(machine->next + 1, 8);
+    uint64_t start = vw__pickle_place(machine) + 9;
+    if (machine->frame_end != VW__PICKLE_NO_FRAME && start < machine->frame_end)
+        return vw__pickle_fail(machine,
                                "beginning of a new frame %" PRIu64 " bytes before the end of the "
                                "current one",
                                machine->frame_end - start);
     if (size_bytes > INT64_MAX - start)
-        return hr__pickle_fail(machine, "a frame of %" PRIu64 " bytes", size_bytes);
+        return vw__pickle_fail(machine, "a frame of %" PRIu64 " bytes", size_bytes);
     machine->next += 9;
     machine->frame_end = start + size_bytes;
-    return hr__pickle_look_further(machine, 1);
+    return vw__pickle_look_further(machine, 1);
 }
 
-static hr_status step_stop(hr__pickle_machine *machine)
+static vw_status step_stop(vw__pickle_machine *machine)
 {
-    HR__TRY(hr__pickle_need_values(machine, 1));
+    VW__TRY(vw__pickle_need_values(machine, 1));
     machine->has_stopped = true;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__pickle_step(hr__pickle_machine *machine)
+vw_status vw__pickle_step(vw__pickle_machine *machine)
 {
     const uint8_t *argument = machine->next + 1;
-    hr_status status;
+    vw_status status;
     switch (*machine->next) {
-    case HR__OPCODE_NONE:
-        hr__pickle_push(machine, hr__value_none());
-        status = HR_OK;
+    case VW__OPCODE_NONE:
+        vw__pickle_push(machine, vw__value_none());
+        status = VW_OK;
         break;
-    case HR__OPCODE_NEWTRUE:
-    case HR__OPCODE_NEWFALSE:
-        hr__pickle_push(machine, hr__value_boolean(*machine->next == HR__OPCODE_NEWTRUE));
-        status = HR_OK;
+    case VW__OPCODE_NEWTRUE:
+    case VW__OPCODE_NEWFALSE:
+        vw__pickle_push(machine, vw__value_boolean(*machine->next == VW__OPCODE_NEWTRUE));
+        status = VW_OK;
         break;
-    case HR__OPCODE_MARK:
+    case VW__OPCODE_MARK:
         status = push_mark(machine);
         break;
-    case HR__OPCODE_POP:
+    case VW__OPCODE_POP:
         status = step_pop(machine);
         break;
-    case HR__OPCODE_POP_MARK:
+    case VW__OPCODE_POP_MARK:
         status = step_pop_mark(machine);
         break;
-    case HR__OPCODE_DUP:
+    case VW__OPCODE_DUP:
         status = step_duplicate(machine);
         break;
-    case HR__OPCODE_STOP:
+    case VW__OPCODE_STOP:
         status = step_stop(machine);
         break;
-    case HR__OPCODE_PROTO:
+    case VW__OPCODE_PROTO:
         status = step_protocol(machine);
         break;
-    case HR__OPCODE_MEMOIZE:
+    case VW__OPCODE_MEMOIZE:
         status = put_memo(machine, machine->memo_count);
         break;
-    case HR__OPCODE_BINPUT:
+    case VW__OPCODE_BINPUT:
         status = put_memo(machine, *argument);
         break;
-    case HR__OPCODE_LONG_BINPUT:
-        status = put_memo(machine, hr__pickle_read_le(argument, 4));
+    case VW__OPCODE_LONG_BINPUT:
+        status = put_memo(machine, vw__pickle_read_le(argument, 4));
         break;
-    case HR__OPCODE_BINGET:
+    case VW__OPCODE_BINGET:
         status = get_memo(machine, *argument);
         break;
-    case HR__OPCODE_LONG_BINGET:
-        status = get_memo(machine, hr__pickle_read_le(argument, 4));
+    case VW__OPCODE_LONG_BINGET:
+        status = get_memo(machine, vw__pickle_read_le(argument, 4));
         break;
 
     /* These move behind themselves. */
-    case HR__OPCODE_FRAME:
+    case VW__OPCODE_FRAME:
         return step_frame(machine);
-    case HR__OPCODE_GET:
-    case HR__OPCODE_PUT:
+    case VW__OPCODE_GET:
+    case VW__OPCODE_PUT:
         return step_text_memo(machine);
     default: {
         bool is_known = true;
-        HR__TRY(hr__pickle_step_scalar(machine, &is_known));
+        VW__TRY(vw__pickle_step_scalar(machine, &is_known));
         if (is_known)
-            return HR_OK;
+            return VW_OK;
         is_known = true;
-        HR__TRY(hr__pickle_step_container(machine, &is_known));
-        return is_known ? HR_OK : refuse_instruction(machine);
+        VW__TRY(vw__pickle_step_container(machine, &is_known));
+        return is_known ? VW_OK : refuse_instruction(machine);
     }
     }
-    HR__TRY(status);
-    machine->next += 1 + hr__pickle_argument_bytes[*machine->next];
-    return HR_OK;
+    VW__TRY(status);
+    machine->next += 1 + vw__pickle_argument_bytes[*machine->next];
+    return VW_OK;
 }

@@ -4,8 +4,8 @@
  *   pickle_instructions.c  knows all instructions, and does those that work on stack and memo
  *   pickle_containers.c    does those that make containers and fill them
  *   pickle_scalars.c       does those that make numbers, strings and bytes */
-#ifndef HR_FORMAT_PICKLE_MACHINE_H
-#define HR_FORMAT_PICKLE_MACHINE_H
+#ifndef VW_FORMAT_PICKLE_MACHINE_H
+#define VW_FORMAT_PICKLE_MACHINE_H
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -18,14 +18,14 @@
 #include "format/document.h"
 #include "format/pickle_opcodes.h"
 
-enum { HR__PICKLE_LOOKAHEAD_BYTES = 16 }; /* the longest instruction of a fixed length has 9 */
+enum { VW__PICKLE_LOOKAHEAD_BYTES = 16 }; /* the longest instruction of a fixed length has 9 */
 
-#define HR__PICKLE_NO_FRAME UINT64_MAX
-#define HR__PICKLE_NOTHING UINT64_MAX /* no value is that: a memo place not stored yet */
+#define VW__PICKLE_NO_FRAME UINT64_MAX
+#define VW__PICKLE_NOTHING UINT64_MAX /* no value is that: a memo place not stored yet */
 
 /* A value of the memo below this one is what it is. Others are nothing, a promise, or a container
  * that may have been folded since. */
-#define HR__PICKLE_FIRST_UNSETTLED HR__FIRST_CONTAINER
+#define VW__PICKLE_FIRST_UNSETTLED VW__FIRST_CONTAINER
 
 /* ---- containers that are not there yet ---------------------------------------------------------
  *
@@ -34,31 +34,31 @@ enum { HR__PICKLE_LOOKAHEAD_BYTES = 16 }; /* the longest instruction of a fixed 
  * three instructions make no container but a *promise* of one, a value that only this machine
  * knows. It lies in two places, which it names itself: on the stack, right below the mark, and in
  * the memo. Nothing can reach it there but taking the mark away, GET, and storing over the memo
- * place; each of those first keeps the promise (hr__pickle_keep), unless the listener takes what
+ * place; each of those first keeps the promise (vw__pickle_keep), unless the listener takes what
  * was to go into the container and makes it unnecessary. */
 
-enum { HR__PICKLE_LIST_PROMISE = 0x40, HR__PICKLE_DICT_PROMISE = 0x41 }; /* kinds of values */
+enum { VW__PICKLE_LIST_PROMISE = 0x40, VW__PICKLE_DICT_PROMISE = 0x41 }; /* kinds of values */
 
-#define HR__PICKLE_PROMISE_PLACES ((size_t)1 << 24) /* of the stack: no promises above them */
+#define VW__PICKLE_PROMISE_PLACES ((size_t)1 << 24) /* of the stack: no promises above them */
 
-static inline hr__value hr__pickle_promise(bool is_dict, size_t stack_place, uint32_t memo_place)
+static inline vw__value vw__pickle_promise(bool is_dict, size_t stack_place, uint32_t memo_place)
 {
-    uint64_t kind = is_dict ? HR__PICKLE_DICT_PROMISE : HR__PICKLE_LIST_PROMISE;
-    return kind << HR__VALUE_KIND_SHIFT | (uint64_t)stack_place << 32 | memo_place;
+    uint64_t kind = is_dict ? VW__PICKLE_DICT_PROMISE : VW__PICKLE_LIST_PROMISE;
+    return kind << VW__VALUE_KIND_SHIFT | (uint64_t)stack_place << 32 | memo_place;
 }
 
-static inline bool hr__pickle_is_promise(hr__value value)
+static inline bool vw__pickle_is_promise(vw__value value)
 {
-    return value >> HR__VALUE_KIND_SHIFT == HR__PICKLE_LIST_PROMISE ||
-           value >> HR__VALUE_KIND_SHIFT == HR__PICKLE_DICT_PROMISE;
+    return value >> VW__VALUE_KIND_SHIFT == VW__PICKLE_LIST_PROMISE ||
+           value >> VW__VALUE_KIND_SHIFT == VW__PICKLE_DICT_PROMISE;
 }
 
-static inline size_t hr__pickle_promise_stack_place(hr__value promise)
+static inline size_t vw__pickle_promise_stack_place(vw__value promise)
 {
-    return (size_t)(promise >> 32) & (HR__PICKLE_PROMISE_PLACES - 1);
+    return (size_t)(promise >> 32) & (VW__PICKLE_PROMISE_PLACES - 1);
 }
 
-static inline size_t hr__pickle_promise_memo_place(hr__value promise)
+static inline size_t vw__pickle_promise_memo_place(vw__value promise)
 {
     return (uint32_t)promise;
 }
@@ -66,67 +66,67 @@ static inline size_t hr__pickle_promise_memo_place(hr__value promise)
 /* ---- the machine -------------------------------------------------------------------------------
  */
 
-extern const uint8_t hr__pickle_argument_bytes[256];
-extern const char *const hr__pickle_names[256]; /* NULL: no instruction */
+extern const uint8_t vw__pickle_argument_bytes[256];
+extern const char *const vw__pickle_names[256]; /* NULL: no instruction */
 
 /* stack <= fence <= top <= stack_end: values below the fence are behind the last MARK.
  *
  * Before an instruction runs, it is there with its fixed argument, and top < stack_end. Where
- * next < stop, as many bytes as HR__PICKLE_LOOKAHEAD_BYTES are there. */
-typedef struct hr__pickle_machine {
-    hr__byte_source *source;
-    hr__document *document;
+ * next < stop, as many bytes as VW__PICKLE_LOOKAHEAD_BYTES are there. */
+typedef struct vw__pickle_machine {
+    vw__byte_source *source;
+    vw__document *document;
 
     const uint8_t *window;
     const uint8_t *next; /* the instruction at hand */
     const uint8_t *end;  /* of the window, or of the frame inside it */
     const uint8_t *stop; /* instructions that begin before it need no look at bytes or stack */
     uint64_t window_offset;
-    uint64_t frame_end; /* as an offset, or HR__PICKLE_NO_FRAME */
+    uint64_t frame_end; /* as an offset, or VW__PICKLE_NO_FRAME */
 
-    hr__value *stack;
-    hr__value *fence;
-    hr__value *top; /* one past the topmost value */
-    hr__value *stack_end;
+    vw__value *stack;
+    vw__value *fence;
+    vw__value *top; /* one past the topmost value */
+    vw__value *stack_end;
     size_t *marks; /* the place of each fence but the lowest */
     size_t mark_count;
     size_t mark_capacity;
 
-    hr__value *memo;
+    vw__value *memo;
     size_t memo_capacity;
     size_t memo_end;   /* behind the last place stored; those before it may hold NOTHING */
     size_t memo_count; /* of places stored; where MEMOIZE stores next */
     bool has_stopped;
-} hr__pickle_machine;
+} vw__pickle_machine;
 
 /* Bytes from the instruction at hand to the end of the window or frame. */
-static inline size_t hr__pickle_at_hand(const hr__pickle_machine *machine)
+static inline size_t vw__pickle_at_hand(const vw__pickle_machine *machine)
 {
     return (size_t)(machine->end - machine->next);
 }
 
 /* Where the instruction at hand lies, counted from the beginning of the pickle. */
-static inline uint64_t hr__pickle_place(const hr__pickle_machine *machine)
+static inline uint64_t vw__pickle_place(const vw__pickle_machine *machine)
 {
     return machine->window_offset + (uint64_t)(machine->next - machine->window);
 }
 
-#define hr__pickle_fail(machine, format, ...)                                                      \
-    hr__fail(HR_ERR_CORRUPT_FILE, "byte %" PRIu64 " of the pickle, %s: " format,                   \
-             hr__pickle_place(machine), hr__pickle_names[*(machine)->next], __VA_ARGS__)
+#define vw__pickle_fail(machine, format, ...)                                                      \
+    vw__fail(VW_ERR_CORRUPT_FILE, "byte %" PRIu64 " of the pickle, %s: " format,                   \
+             vw__pickle_place(machine), vw__pickle_names[*(machine)->next], __VA_ARGS__)
 
 /* Adds the place to what the document, or its listener, said. */
-HR_MUST_CHECK hr_status hr__pickle_say_where(const hr__pickle_machine *machine, hr_status status);
+VW_MUST_CHECK vw_status vw__pickle_say_where(const vw__pickle_machine *machine, vw_status status);
 
-#define HR__PICKLE_TRY(machine, expression)                                                        \
+#define VW__PICKLE_TRY(machine, expression)                                                        \
     do {                                                                                           \
-        hr_status hr__try_status = (expression);                                                   \
-        if (__builtin_expect(hr__try_status != HR_OK, 0))                                          \
-            return hr__pickle_say_where(machine, hr__try_status);                                  \
+        vw_status vw__try_status = (expression);                                                   \
+        if (__builtin_expect(vw__try_status != VW_OK, 0))                                          \
+            return vw__pickle_say_where(machine, vw__try_status);                                  \
     } while (0)
 
 /* `width` bytes, the least significant first. */
-static inline uint64_t hr__pickle_read_le(const uint8_t *bytes, unsigned width)
+static inline uint64_t vw__pickle_read_le(const uint8_t *bytes, unsigned width)
 {
     uint64_t number = 0;
     for (unsigned i = 0; i < width; i++)
@@ -134,56 +134,56 @@ static inline uint64_t hr__pickle_read_le(const uint8_t *bytes, unsigned width)
     return number;
 }
 
-static inline void hr__pickle_push(hr__pickle_machine *machine, hr__value value)
+static inline void vw__pickle_push(vw__pickle_machine *machine, vw__value value)
 {
     *machine->top++ = value;
 }
 
 /* Makes a new window that begins at the instruction at hand, with `wanted_bytes` or what is left.
  */
-HR_MUST_CHECK hr_status hr__pickle_look_further(hr__pickle_machine *machine, size_t wanted_bytes);
+VW_MUST_CHECK vw_status vw__pickle_look_further(vw__pickle_machine *machine, size_t wanted_bytes);
 
 /* Brings the whole instruction at hand, `size_bytes` of it, into the window. Pointers into it are
  * invalid after. */
-HR_MUST_CHECK hr_status hr__pickle_need(hr__pickle_machine *machine, uint64_t size_bytes);
+VW_MUST_CHECK vw_status vw__pickle_need(vw__pickle_machine *machine, uint64_t size_bytes);
 
 /* Are there `count` values above the last mark? */
-HR_MUST_CHECK hr_status hr__pickle_need_values(const hr__pickle_machine *machine, size_t count);
+VW_MUST_CHECK vw_status vw__pickle_need_values(const vw__pickle_machine *machine, size_t count);
 
 /* Takes the last mark away; `*first` is the lowest value above it. */
-HR_MUST_CHECK hr_status hr__pickle_pop_mark(hr__pickle_machine *machine, hr__value **first);
+VW_MUST_CHECK vw_status vw__pickle_pop_mark(vw__pickle_machine *machine, vw__value **first);
 
 /* If `*place`, on the stack or in the memo, holds a promise: makes the container. */
-HR_MUST_CHECK hr_status hr__pickle_keep(hr__pickle_machine *machine, const hr__value *place);
+VW_MUST_CHECK vw_status vw__pickle_keep(vw__pickle_machine *machine, const vw__value *place);
 
 /* The text behind the instruction, up to a newline, which is not counted. */
-HR_MUST_CHECK hr_status hr__pickle_take_line(hr__pickle_machine *machine, const char **line,
+VW_MUST_CHECK vw_status vw__pickle_take_line(vw__pickle_machine *machine, const char **line,
                                              size_t *size_bytes);
 
 /* Moves behind the instruction and that text. */
-static inline void hr__pickle_skip_line(hr__pickle_machine *machine, size_t line_bytes)
+static inline void vw__pickle_skip_line(vw__pickle_machine *machine, size_t line_bytes)
 {
     machine->next += line_bytes + 2;
 }
 
-HR_MUST_CHECK hr_status hr__pickle_refuse_line(const hr__pickle_machine *machine, const char *line,
+VW_MUST_CHECK vw_status vw__pickle_refuse_line(const vw__pickle_machine *machine, const char *line,
                                                size_t size_bytes, const char *expected);
 
 /* Bytes of the file for a message, cut and zero-terminated: nothing that a terminal would obey. */
-void hr__pickle_quote(const void *bytes, size_t size_bytes, char *text, size_t text_bytes);
+void vw__pickle_quote(const void *bytes, size_t size_bytes, char *text, size_t text_bytes);
 
 /* Does the instruction at hand if it makes a number, a string or bytes, and moves behind it.
  * Otherwise `*is_known` becomes false, and nothing else happens. */
-HR_MUST_CHECK hr_status hr__pickle_step_scalar(hr__pickle_machine *machine, bool *is_known);
+VW_MUST_CHECK vw_status vw__pickle_step_scalar(vw__pickle_machine *machine, bool *is_known);
 
 /* The same for one that makes or fills a container. */
-HR_MUST_CHECK hr_status hr__pickle_step_container(hr__pickle_machine *machine, bool *is_known);
+VW_MUST_CHECK vw_status vw__pickle_step_container(vw__pickle_machine *machine, bool *is_known);
 
 /* SETITEMS and APPENDS, of which files are full; they move behind themselves. */
-HR_MUST_CHECK hr_status hr__pickle_step_set_items(hr__pickle_machine *machine);
-HR_MUST_CHECK hr_status hr__pickle_step_append_items(hr__pickle_machine *machine);
+VW_MUST_CHECK vw_status vw__pickle_step_set_items(vw__pickle_machine *machine);
+VW_MUST_CHECK vw_status vw__pickle_step_append_items(vw__pickle_machine *machine);
 
 /* Does the instruction at hand, whichever it is, and moves behind it. */
-HR_MUST_CHECK hr_status hr__pickle_step(hr__pickle_machine *machine);
+VW_MUST_CHECK vw_status vw__pickle_step(vw__pickle_machine *machine);
 
-#endif /* HR_FORMAT_PICKLE_MACHINE_H */
+#endif /* VW_FORMAT_PICKLE_MACHINE_H */

@@ -2,11 +2,11 @@
  *
  * Name, code, and the bytes of argument that always follow. Names and codes are those of Python's
  * pickletools. */
-#ifndef HR_FORMAT_PICKLE_OPCODES_H
-#define HR_FORMAT_PICKLE_OPCODES_H
+#ifndef VW_FORMAT_PICKLE_OPCODES_H
+#define VW_FORMAT_PICKLE_OPCODES_H
 
 /* clang-format off */
-#define HR__PICKLE_OPCODES(X)                                                                      \
+#define VW__PICKLE_OPCODES(X)                                                                      \
     X(MARK,             '(',  0) X(STOP,             '.',  0)                                      \
     X(POP,              '0',  0) X(POP_MARK,         '1',  0)                                      \
     X(DUP,              '2',  0) X(FLOAT,            'F',  0)                                      \
@@ -44,9 +44,9 @@
 /* clang-format on */
 
 enum {
-#define HR__OPCODE_CODE(name, code, argument_bytes) HR__OPCODE_##name = (code),
-    HR__PICKLE_OPCODES(HR__OPCODE_CODE)
-#undef HR__OPCODE_CODE
+#define VW__OPCODE_CODE(name, code, argument_bytes) VW__OPCODE_##name = (code),
+    VW__PICKLE_OPCODES(VW__OPCODE_CODE)
+#undef VW__OPCODE_CODE
 };
 
-#endif /* HR_FORMAT_PICKLE_OPCODES_H */
+#endif /* VW_FORMAT_PICKLE_OPCODES_H */

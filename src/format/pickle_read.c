@@ -22,95 +22,95 @@
 
 #include <limits.h>
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 
 #include "format/pickle_machine.h"
 
 enum {
-    LOOKAHEAD_BYTES = HR__PICKLE_LOOKAHEAD_BYTES,
+    LOOKAHEAD_BYTES = VW__PICKLE_LOOKAHEAD_BYTES,
     FIRST_STACK_CAPACITY = 8192,
     LEAST_STACK_ROOM = 1024,
 };
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-hr_status hr__pickle_look_further(hr__pickle_machine *machine, size_t wanted_bytes)
+vw_status vw__pickle_look_further(vw__pickle_machine *machine, size_t wanted_bytes)
 {
     size_t window_bytes = 0;
-    hr__byte_source_take(machine->source, (size_t)(machine->next - machine->window));
+    vw__byte_source_take(machine->source, (size_t)(machine->next - machine->window));
     machine->window_offset += (uint64_t)(machine->next - machine->window);
     machine->window = machine->next;
-    HR__TRY(hr__byte_source_peek(machine->source, wanted_bytes, &machine->window, &window_bytes));
+    VW__TRY(vw__byte_source_peek(machine->source, wanted_bytes, &machine->window, &window_bytes));
     machine->next = machine->window;
     machine->stop = machine->window;
     machine->end = machine->window +
-                   (size_t)hr__min_u64(window_bytes, machine->frame_end - machine->window_offset);
-    return HR_OK;
+                   (size_t)vw__min_u64(window_bytes, machine->frame_end - machine->window_offset);
+    return VW_OK;
 }
 
-hr_status hr__pickle_need(hr__pickle_machine *machine, uint64_t size_bytes)
+vw_status vw__pickle_need(vw__pickle_machine *machine, uint64_t size_bytes)
 {
-    if (size_bytes <= hr__pickle_at_hand(machine))
-        return HR_OK;
-    if (machine->frame_end != HR__PICKLE_NO_FRAME &&
-        size_bytes > machine->frame_end - hr__pickle_place(machine))
-        return hr__pickle_fail(machine,
+    if (size_bytes <= vw__pickle_at_hand(machine))
+        return VW_OK;
+    if (machine->frame_end != VW__PICKLE_NO_FRAME &&
+        size_bytes > machine->frame_end - vw__pickle_place(machine))
+        return vw__pickle_fail(machine,
                                "pickle exhausted before end of frame: %" PRIu64 " bytes expected, "
                                "the frame has %" PRIu64 " more",
-                               size_bytes, machine->frame_end - hr__pickle_place(machine));
-    if (size_bytes > HR__SOURCE_LARGEST_PEEK_BYTES)
-        return hr__pickle_fail(machine, "%" PRIu64 " bytes in one piece, the most is %zu",
-                               size_bytes, HR__SOURCE_LARGEST_PEEK_BYTES);
-    HR__TRY(hr__pickle_look_further(machine, (size_t)size_bytes));
-    if (size_bytes <= hr__pickle_at_hand(machine))
-        return HR_OK;
-    return hr__pickle_fail(machine, "cut short: %" PRIu64 " bytes expected, the file has %zu more",
-                           size_bytes, hr__pickle_at_hand(machine));
+                               size_bytes, machine->frame_end - vw__pickle_place(machine));
+    if (size_bytes > VW__SOURCE_LARGEST_PEEK_BYTES)
+        return vw__pickle_fail(machine, "%" PRIu64 " bytes in one piece, the most is %zu",
+                               size_bytes, VW__SOURCE_LARGEST_PEEK_BYTES);
+    VW__TRY(vw__pickle_look_further(machine, (size_t)size_bytes));
+    if (size_bytes <= vw__pickle_at_hand(machine))
+        return VW_OK;
+    return vw__pickle_fail(machine, "cut short: %" PRIu64 " bytes expected, the file has %zu more",
+                           size_bytes, vw__pickle_at_hand(machine));
 }
 
-static hr_status grow_stack(hr__pickle_machine *machine)
+static vw_status grow_stack(vw__pickle_machine *machine)
 {
     size_t capacity = (size_t)(machine->stack_end - machine->stack);
     size_t count = (size_t)(machine->top - machine->stack),
            fence = (size_t)(machine->fence - machine->stack);
     size_t grown = capacity != 0 ? capacity * 2 : FIRST_STACK_CAPACITY;
     void *memory = NULL;
-    HR__TRY(hr__document_resize_memory(machine->document, machine->stack,
-                                       capacity * sizeof(hr__value), grown * sizeof(hr__value),
+    VW__TRY(vw__document_resize_memory(machine->document, machine->stack,
+                                       capacity * sizeof(vw__value), grown * sizeof(vw__value),
                                        "the stack", &memory));
     machine->stack = memory;
     machine->top = machine->stack + count;
     machine->fence = machine->stack + fence;
     machine->stack_end = machine->stack + grown;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Makes sure of the next instruction, its fixed argument, and a place on the stack, and of as many
  * more as can be had at once: each takes a byte at least, and a place at most. */
-static hr_status prepare(hr__pickle_machine *machine)
+static vw_status prepare(vw__pickle_machine *machine)
 {
     if (machine->stack_end - machine->top < LEAST_STACK_ROOM)
-        HR__TRY(grow_stack(machine));
-    if (hr__pickle_at_hand(machine) < LOOKAHEAD_BYTES) {
-        if (hr__pickle_place(machine) == machine->frame_end)
-            machine->frame_end = HR__PICKLE_NO_FRAME;
-        if (machine->frame_end == HR__PICKLE_NO_FRAME ||
-            hr__pickle_at_hand(machine) < machine->frame_end - hr__pickle_place(machine))
-            HR__TRY(hr__pickle_look_further(machine, LOOKAHEAD_BYTES));
+        VW__TRY(grow_stack(machine));
+    if (vw__pickle_at_hand(machine) < LOOKAHEAD_BYTES) {
+        if (vw__pickle_place(machine) == machine->frame_end)
+            machine->frame_end = VW__PICKLE_NO_FRAME;
+        if (machine->frame_end == VW__PICKLE_NO_FRAME ||
+            vw__pickle_at_hand(machine) < machine->frame_end - vw__pickle_place(machine))
+            VW__TRY(vw__pickle_look_further(machine, LOOKAHEAD_BYTES));
     }
-    size_t at_hand = hr__pickle_at_hand(machine);
+    size_t at_hand = vw__pickle_at_hand(machine);
     if (at_hand >= LOOKAHEAD_BYTES) {
         size_t room = (size_t)(machine->stack_end - machine->top);
-        machine->stop = machine->next + hr__min_u64(at_hand - LOOKAHEAD_BYTES + 1, room);
-        return HR_OK;
+        machine->stop = machine->next + vw__min_u64(at_hand - LOOKAHEAD_BYTES + 1, room);
+        return VW_OK;
     }
     if (at_hand == 0)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "cut short: byte %" PRIu64
                         " of the pickle is the end of the file, expected an instruction",
-                        hr__pickle_place(machine));
+                        vw__pickle_place(machine));
     machine->stop = machine->next;
-    return hr__pickle_need(machine, 1u + hr__pickle_argument_bytes[*machine->next]);
+    return vw__pickle_need(machine, 1u + vw__pickle_argument_bytes[*machine->next]);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -126,36 +126,36 @@ static uint64_t read_u64_le(const uint8_t *bytes)
     return (uint64_t)read_u32_le(bytes) | (uint64_t)read_u32_le(bytes + 4) << 32;
 }
 
-static hr__value small_integer(int64_t number)
+static vw__value small_integer(int64_t number)
 {
-    return hr__value_make(HR__VALUE_INTEGER, (uint64_t)number & (HR__INTEGER_IS_STORED - 1));
+    return vw__value_make(VW__VALUE_INTEGER, (uint64_t)number & (VW__INTEGER_IS_STORED - 1));
 }
 
-static inline bool fetch(const hr__value *memo, size_t memo_end, size_t place, hr__value *to)
+static inline bool fetch(const vw__value *memo, size_t memo_end, size_t place, vw__value *to)
 {
-    if (place >= memo_end || memo[place] >= HR__PICKLE_FIRST_UNSETTLED)
+    if (place >= memo_end || memo[place] >= VW__PICKLE_FIRST_UNSETTLED)
         return false;
     *to = memo[place];
     return true;
 }
 
-/* Each instruction here does what hr__pickle_step() would do, or leaves it to that.
+/* Each instruction here does what vw__pickle_step() would do, or leaves it to that.
  *
  * memo_end can grow up to memo_limit without a look at anything else: 0 where places were left out,
  * for then MEMOIZE does not store at the end. */
-static hr_status run(hr__pickle_machine *machine)
+static vw_status run(vw__pickle_machine *machine)
 {
     const uint8_t *next = machine->next, *stop = machine->next;
-    hr__value *top = machine->top, *memo = machine->memo;
+    vw__value *top = machine->top, *memo = machine->memo;
     size_t memo_end = machine->memo_end, memo_limit = 0;
     uint64_t last_text = 0; /* a string of up to eight bytes, and its value */
-    hr__value last_text_value = hr__value_none();
+    vw__value last_text_value = vw__value_none();
     unsigned last_text_bytes = UINT_MAX;
     for (;;) {
         if (__builtin_expect(next >= stop, 0)) {
             machine->next = next;
             machine->top = top;
-            HR__TRY(prepare(machine));
+            VW__TRY(prepare(machine));
             next = machine->next;
             stop = machine->stop;
             top = machine->top;
@@ -163,14 +163,14 @@ static hr_status run(hr__pickle_machine *machine)
                 goto step;
         }
         /* Three of five are these two; the switch would ask for others first. */
-        if (*next == HR__OPCODE_LONG_BINGET) {
+        if (*next == VW__OPCODE_LONG_BINGET) {
             if (!fetch(memo, memo_end, read_u32_le(next + 1), top))
                 goto step;
             top++;
             next += 5;
             continue;
         }
-        if (*next == HR__OPCODE_BINGET) {
+        if (*next == VW__OPCODE_BINGET) {
             if (!fetch(memo, memo_end, next[1], top))
                 goto step;
             top++;
@@ -178,37 +178,37 @@ static hr_status run(hr__pickle_machine *machine)
             continue;
         }
         switch (*next) {
-        case HR__OPCODE_MEMOIZE:
+        case VW__OPCODE_MEMOIZE:
             if (memo_end >= memo_limit || top == machine->fence)
                 break;
             memo[memo_end++] = top[-1];
             next += 1;
             continue;
-        case HR__OPCODE_LONG1: {
+        case VW__OPCODE_LONG1: {
             unsigned size_bytes = next[1];
             if (size_bytes - 1 >= 8)
                 break;
             unsigned spare_bits = 64 - 8 * size_bytes;
             int64_t number = (int64_t)(read_u64_le(next + 2) << spare_bits) >> spare_bits;
-            if (number < -HR__INTEGER_INLINE_LIMIT || number >= HR__INTEGER_INLINE_LIMIT)
+            if (number < -VW__INTEGER_INLINE_LIMIT || number >= VW__INTEGER_INLINE_LIMIT)
                 break;
             *top++ = small_integer(number);
             next += 2 + size_bytes;
             continue;
         }
-        case HR__OPCODE_BININT1:
+        case VW__OPCODE_BININT1:
             *top++ = small_integer(next[1]);
             next += 2;
             continue;
-        case HR__OPCODE_BININT2:
+        case VW__OPCODE_BININT2:
             *top++ = small_integer(next[1] | next[2] << 8);
             next += 3;
             continue;
-        case HR__OPCODE_BININT:
+        case VW__OPCODE_BININT:
             *top++ = small_integer((int32_t)read_u32_le(next + 1));
             next += 5;
             continue;
-        case HR__OPCODE_SHORT_BINUNICODE: {
+        case VW__OPCODE_SHORT_BINUNICODE: {
             /* "N/A" once with every event: nearly always the one we had last. */
             unsigned size_bytes = next[1];
             if (size_bytes - 1 >= 8)
@@ -216,7 +216,7 @@ static hr_status run(hr__pickle_machine *machine)
             uint64_t text = read_u64_le(next + 2) << (64 - 8 * size_bytes);
             if (text != last_text || size_bytes != last_text_bytes) {
                 machine->next = next;
-                HR__PICKLE_TRY(machine, hr__document_string(machine->document, next + 2, size_bytes,
+                VW__PICKLE_TRY(machine, vw__document_string(machine->document, next + 2, size_bytes,
                                                             &last_text_value));
                 last_text = text;
                 last_text_bytes = size_bytes;
@@ -225,15 +225,15 @@ static hr_status run(hr__pickle_machine *machine)
             next += 2 + size_bytes;
             continue;
         }
-        case HR__OPCODE_EMPTY_DICT:
-        case HR__OPCODE_EMPTY_LIST: {
+        case VW__OPCODE_EMPTY_DICT:
+        case VW__OPCODE_EMPTY_LIST: {
             size_t place = (size_t)(top - machine->stack);
-            if (next[1] != HR__OPCODE_MEMOIZE || next[2] != HR__OPCODE_MARK ||
-                memo_end >= memo_limit || place >= HR__PICKLE_PROMISE_PLACES ||
+            if (next[1] != VW__OPCODE_MEMOIZE || next[2] != VW__OPCODE_MARK ||
+                memo_end >= memo_limit || place >= VW__PICKLE_PROMISE_PLACES ||
                 machine->mark_count == machine->mark_capacity)
                 break;
-            hr__value promise =
-                hr__pickle_promise(*next == HR__OPCODE_EMPTY_DICT, place, (uint32_t)memo_end);
+            vw__value promise =
+                vw__pickle_promise(*next == VW__OPCODE_EMPTY_DICT, place, (uint32_t)memo_end);
             *top++ = promise;
             memo[memo_end++] = promise;
             machine->marks[machine->mark_count++] = place + 1;
@@ -241,7 +241,7 @@ static hr_status run(hr__pickle_machine *machine)
             next += 3;
             continue;
         }
-        case HR__OPCODE_MARK:
+        case VW__OPCODE_MARK:
             if (machine->mark_count == machine->mark_capacity)
                 break;
             machine->marks[machine->mark_count++] = (size_t)(top - machine->stack);
@@ -256,14 +256,14 @@ static hr_status run(hr__pickle_machine *machine)
         machine->top = top;
         machine->memo_count += memo_end - machine->memo_end;
         machine->memo_end = memo_end;
-        if (*next == HR__OPCODE_SETITEMS)
-            HR__TRY(hr__pickle_step_set_items(machine));
-        else if (*next == HR__OPCODE_APPENDS)
-            HR__TRY(hr__pickle_step_append_items(machine));
+        if (*next == VW__OPCODE_SETITEMS)
+            VW__TRY(vw__pickle_step_set_items(machine));
+        else if (*next == VW__OPCODE_APPENDS)
+            VW__TRY(vw__pickle_step_append_items(machine));
         else
-            HR__TRY(hr__pickle_step(machine));
+            VW__TRY(vw__pickle_step(machine));
         if (machine->has_stopped)
-            return HR_OK;
+            return VW_OK;
         next = machine->next;
         stop = machine->stop;
         top = machine->top;
@@ -273,22 +273,22 @@ static hr_status run(hr__pickle_machine *machine)
     }
 }
 
-hr_status hr__pickle_read(hr__byte_source *source, hr__document *document, hr__value *root)
+vw_status vw__pickle_read(vw__byte_source *source, vw__document *document, vw__value *root)
 {
-    hr__pickle_machine machine = {
-        .source = source, .document = document, .frame_end = HR__PICKLE_NO_FRAME};
+    vw__pickle_machine machine = {
+        .source = source, .document = document, .frame_end = VW__PICKLE_NO_FRAME};
     size_t window_bytes = 0;
-    HR__TRY(hr__byte_source_peek(source, LOOKAHEAD_BYTES, &machine.window, &window_bytes));
+    VW__TRY(vw__byte_source_peek(source, LOOKAHEAD_BYTES, &machine.window, &window_bytes));
     machine.next = machine.window;
     machine.end = machine.window + window_bytes;
-    hr_status status = run(&machine);
-    if (status == HR_OK) {
-        hr__byte_source_take(source, (size_t)(machine.next - machine.window));
-        status = hr__document_close(document, machine.top[-1], root);
+    vw_status status = run(&machine);
+    if (status == VW_OK) {
+        vw__byte_source_take(source, (size_t)(machine.next - machine.window));
+        status = vw__document_close(document, machine.top[-1], root);
     }
-    hr__document_free_memory(document, machine.stack,
-                             (size_t)(machine.stack_end - machine.stack) * sizeof(hr__value));
-    hr__document_free_memory(document, machine.marks, machine.mark_capacity * sizeof(size_t));
-    hr__document_free_memory(document, machine.memo, machine.memo_capacity * sizeof(hr__value));
+    vw__document_free_memory(document, machine.stack,
+                             (size_t)(machine.stack_end - machine.stack) * sizeof(vw__value));
+    vw__document_free_memory(document, machine.marks, machine.mark_capacity * sizeof(size_t));
+    vw__document_free_memory(document, machine.memo, machine.memo_capacity * sizeof(vw__value));
     return status;
 }

@@ -5,19 +5,19 @@
  * numbers, strings, bytes, lists, tuples, dicts, sets), all protocols 0 to 5, memo and framing
  * included. Every other one is refused with its name and its place, and where it names something
  * (GLOBAL, STACK_GLOBAL) with that name. */
-#ifndef HR_FORMAT_PICKLE_READ_H
-#define HR_FORMAT_PICKLE_READ_H
+#ifndef VW_FORMAT_PICKLE_READ_H
+#define VW_FORMAT_PICKLE_READ_H
 
 #include "format/byte_source.h"
 #include "format/document.h"
 
 /* Reads one pickle, up to and including its STOP; what follows is left in the source.
  *
- * HR_ERR_CORRUPT_FILE   not a pickle, cut short, damaged, or it wants to run code; hr_last_error()
+ * VW_ERR_CORRUPT_FILE   not a pickle, cut short, damaged, or it wants to run code; vw_last_error()
  *                       says what was expected, what was found, and at which byte
- * HR_ERR_UNSUPPORTED    a limit of the document
+ * VW_ERR_UNSUPPORTED    a limit of the document
  * others                of the source and of the listener */
-HR_MUST_CHECK hr_status hr__pickle_read(hr__byte_source *source, hr__document *document,
-                                        hr__value *root);
+VW_MUST_CHECK vw_status vw__pickle_read(vw__byte_source *source, vw__document *document,
+                                        vw__value *root);
 
-#endif /* HR_FORMAT_PICKLE_READ_H */
+#endif /* VW_FORMAT_PICKLE_READ_H */

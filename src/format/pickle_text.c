@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool hr__pickle_parse_integer(const char *line, size_t size_bytes, hr__pickle_number *out)
+bool vw__pickle_parse_integer(const char *line, size_t size_bytes, vw__pickle_number *out)
 {
-    hr__pickle_number number = {0};
+    vw__pickle_number number = {0};
     if (size_bytes > 0 && (*line == '-' || *line == '+')) {
         number.is_negative = *line == '-';
         line++;
@@ -29,7 +29,7 @@ bool hr__pickle_parse_integer(const char *line, size_t size_bytes, hr__pickle_nu
     return true;
 }
 
-bool hr__pickle_parse_float(const char *line, size_t size_bytes, double *out)
+bool vw__pickle_parse_float(const char *line, size_t size_bytes, double *out)
 {
     char text[128]; /* repr() needs 24 */
     if (size_bytes == 0 || size_bytes >= sizeof text)
@@ -77,20 +77,20 @@ static bool parse_hex(const char *digits, size_t count, uint32_t *out)
 
 /* The escape behind a backslash, of which there is at least one byte. Returns the number of bytes
  * it takes, 0 where it is wrong. */
-static size_t unescape(const char *escape, size_t size_bytes, hr__byte_buffer *out)
+static size_t unescape(const char *escape, size_t size_bytes, vw__byte_buffer *out)
 {
     static const char letters[] = "\\'\"abfnrtv";
     static const char meanings[] = "\\'\"\a\b\f\n\r\t\v";
     const char *letter = *escape != '\0' ? strchr(letters, *escape) : NULL;
     if (letter != NULL) {
-        hr__append_u8(out, (uint8_t)meanings[letter - letters]);
+        vw__append_u8(out, (uint8_t)meanings[letter - letters]);
         return 1;
     }
     if (*escape == 'x') {
         uint32_t number;
         if (size_bytes < 3 || !parse_hex(escape + 1, 2, &number))
             return 0;
-        hr__append_u8(out, (uint8_t)number);
+        vw__append_u8(out, (uint8_t)number);
         return 3;
     }
     if (*escape >= '0' && *escape <= '7') {
@@ -98,15 +98,15 @@ static size_t unescape(const char *escape, size_t size_bytes, hr__byte_buffer *o
         size_t used = 0;
         while (used < 3 && used < size_bytes && escape[used] >= '0' && escape[used] <= '7')
             number = number * 8 + (unsigned)(escape[used++] - '0');
-        hr__append_u8(out, (uint8_t)number);
+        vw__append_u8(out, (uint8_t)number);
         return used;
     }
-    hr__append_u8(out, '\\'); /* not an escape: Python keeps both */
-    hr__append_u8(out, (uint8_t)*escape);
+    vw__append_u8(out, '\\'); /* not an escape: Python keeps both */
+    vw__append_u8(out, (uint8_t)*escape);
     return 1;
 }
 
-bool hr__pickle_unquote(const char *line, size_t size_bytes, hr__byte_buffer *out)
+bool vw__pickle_unquote(const char *line, size_t size_bytes, vw__byte_buffer *out)
 {
     if (size_bytes < 2 || (*line != '\'' && *line != '"') || line[size_bytes - 1] != *line)
         return false;
@@ -115,7 +115,7 @@ bool hr__pickle_unquote(const char *line, size_t size_bytes, hr__byte_buffer *ou
     while (line < end) {
         const char *backslash = memchr(line, '\\', (size_t)(end - line));
         const char *plain_end = backslash != NULL ? backslash : end;
-        hr__append_bytes(out, line, (size_t)(plain_end - line));
+        vw__append_bytes(out, line, (size_t)(plain_end - line));
         line = plain_end;
         if (backslash == NULL)
             break;
@@ -129,21 +129,21 @@ bool hr__pickle_unquote(const char *line, size_t size_bytes, hr__byte_buffer *ou
     return true;
 }
 
-static void append_utf8(hr__byte_buffer *out, uint32_t code)
+static void append_utf8(vw__byte_buffer *out, uint32_t code)
 {
     if (code < 0x80) {
-        hr__append_u8(out, (uint8_t)code);
+        vw__append_u8(out, (uint8_t)code);
         return;
     }
     unsigned following = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
     static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
-    hr__append_u8(out, (uint8_t)(first[following] | code >> (6 * following)));
+    vw__append_u8(out, (uint8_t)(first[following] | code >> (6 * following)));
     while (following-- > 0)
-        hr__append_u8(out, (uint8_t)(0x80 | (code >> (6 * following) & 0x3f)));
+        vw__append_u8(out, (uint8_t)(0x80 | (code >> (6 * following) & 0x3f)));
 }
 
 /* A backslash that an even number of backslashes stand before begins an escape. */
-bool hr__pickle_decode_raw_unicode(const char *line, size_t size_bytes, hr__byte_buffer *out)
+bool vw__pickle_decode_raw_unicode(const char *line, size_t size_bytes, vw__byte_buffer *out)
 {
     for (size_t i = 0; i < size_bytes;) {
         uint32_t code = (uint8_t)line[i];
@@ -154,7 +154,7 @@ bool hr__pickle_decode_raw_unicode(const char *line, size_t size_bytes, hr__byte
             else if (line[i + 1] == 'U')
                 digit_count = 8;
             else if (line[i + 1] == '\\') { /* both stay, and the second begins nothing */
-                hr__append_text(out, "\\\\");
+                vw__append_text(out, "\\\\");
                 i += 2;
                 continue;
             }

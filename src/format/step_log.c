@@ -24,15 +24,15 @@ enum {
     MOST_OPEN_LINES = 4096 /* of an object that is spread over lines and does not end */
 };
 
-struct hr__step_log_scan {
-    hr__step_series_set series;
-    hr__step_json json;
-    hr__step_table table;
+struct vw__step_log_scan {
+    vw__step_series_set series;
+    vw__step_json json;
+    vw__step_table table;
     size_t open_lines;       /* since an object was opened or a point found */
     uint64_t sighted_before; /* the last object of a list */
-    hr__step_lines lines;
+    vw__step_lines lines;
     uint64_t line_weight; /* how many lines this one stands for */
-    hr__step_sampler sampler;
+    vw__step_sampler sampler;
     uint64_t header_shape; /* of the last table */
     uint64_t table_rows;   /* that it had so far */
     bool is_skipping;      /* the rest of an overlong line */
@@ -44,31 +44,31 @@ struct hr__step_log_scan {
 /* ---- points ---------------------------------------------------------------------------------- */
 
 /* Where only every so many sightings are kept, lines are read twice as often as that, no more. */
-static void note_point(hr__step_log_scan *scan, hr__step_form form, const hr__sighting *sighting)
+static void note_point(vw__step_log_scan *scan, vw__step_form form, const vw__sighting *sighting)
 {
-    hr__step_series_note(&scan->series, form, sighting, scan->line_weight);
+    vw__step_series_note(&scan->series, form, sighting, scan->line_weight);
     if (scan->sampler.sampling < scan->series.most_stride / 2)
         scan->sampler.sampling = scan->series.most_stride / 2;
 }
 
-static void note_json(void *context, const hr__sighting *sighting)
+static void note_json(void *context, const vw__sighting *sighting)
 {
-    hr__step_log_scan *scan = context;
-    hr__sighting seen = *sighting;
+    vw__step_log_scan *scan = context;
+    vw__sighting seen = *sighting;
     scan->open_lines = 0;
     seen.is_plain = seen.step_weight != 0;
-    note_point(scan, HR__STEP_FORM_JSON, &seen);
+    note_point(scan, VW__STEP_FORM_JSON, &seen);
 }
 
 /* An object in a list: is it left out? */
 static bool passes_object(void *context)
 {
-    hr__step_log_scan *scan = context;
-    if (hr__step_line_is_passed_over(&scan->sampler))
+    vw__step_log_scan *scan = context;
+    if (vw__step_line_is_passed_over(&scan->sampler))
         return true;
     scan->line_weight = scan->sampler.sampling;
     if (scan->series.sighted_count == scan->sighted_before)
-        hr__step_line_was_vain(&scan->sampler); /* the one before */
+        vw__step_line_was_vain(&scan->sampler); /* the one before */
     scan->sighted_before = scan->series.sighted_count;
     return false;
 }
@@ -142,19 +142,19 @@ static bool goes_on_as_json(const char *line, size_t size)
 }
 
 /* An object that was left open takes this line, or is given up. */
-static bool continue_json(hr__step_log_scan *scan, const char *line, size_t size)
+static bool continue_json(vw__step_log_scan *scan, const char *line, size_t size)
 {
     if (scan->json.depth == 0)
         return false;
     if (goes_on_as_json(line, size) && scan->open_lines++ < MOST_OPEN_LINES) {
-        hr__step_json_walk(&scan->json, line, size);
+        vw__step_json_walk(&scan->json, line, size);
         return true;
     }
-    hr__step_json_reset(&scan->json);
+    vw__step_json_reset(&scan->json);
     return false;
 }
 
-static bool read_json(hr__step_log_scan *scan, const char *line, size_t size)
+static bool read_json(vw__step_log_scan *scan, const char *line, size_t size)
 {
     uint64_t before = scan->series.sighted_count;
     bool is_whole_line = begins_as_json(line, size);
@@ -162,21 +162,21 @@ static bool read_json(hr__step_log_scan *scan, const char *line, size_t size)
     if (begin == SIZE_MAX)
         return false;
     scan->open_lines = 0;
-    hr__step_json_reset(&scan->json);
-    hr__step_json_walk(&scan->json, line + begin, size - begin);
+    vw__step_json_reset(&scan->json);
+    vw__step_json_walk(&scan->json, line + begin, size - begin);
     if (!is_whole_line)
-        hr__step_json_reset(&scan->json);
+        vw__step_json_reset(&scan->json);
     return scan->series.sighted_count != before || scan->json.depth != 0;
 }
 
 /* A header that had no rows was none: one that comes again need not be read. */
-static bool read_header(hr__step_log_scan *scan, const char *line, size_t size, uint64_t shape)
+static bool read_header(vw__step_log_scan *scan, const char *line, size_t size, uint64_t shape)
 {
-    if (!hr__step_table_read_header(&scan->table, line, size))
+    if (!vw__step_table_read_header(&scan->table, line, size))
         return false;
     if (scan->table_rows == 0) {
-        hr__step_shape_remember(&scan->sampler, scan->header_shape);
-        hr__step_line_was_vain(&scan->sampler);
+        vw__step_shape_remember(&scan->sampler, scan->header_shape);
+        vw__step_line_was_vain(&scan->sampler);
     }
     scan->header_shape = shape;
     scan->table_rows = 0;
@@ -184,9 +184,9 @@ static bool read_header(hr__step_log_scan *scan, const char *line, size_t size, 
 }
 
 /* A line with a hint in it. Did it say something? */
-static bool read_closely(hr__step_log_scan *scan, const char *line, size_t size, uint64_t shape)
+static bool read_closely(vw__step_log_scan *scan, const char *line, size_t size, uint64_t shape)
 {
-    hr__sighting sighting;
+    vw__sighting sighting;
     if (is_failure_report(line, size))
         return false;
     if (size <= LINE_BYTES && memchr(line, '\033', size) != NULL) {
@@ -195,24 +195,24 @@ static bool read_closely(hr__step_log_scan *scan, const char *line, size_t size,
     }
     if (size != 0 && read_json(scan, line, size))
         return true;
-    if (!hr__step_text_read(line, size, scan->series.sighted_count < HR__STEP_LOG_FEWEST,
+    if (!vw__step_text_read(line, size, scan->series.sighted_count < VW__STEP_LOG_FEWEST,
                             &sighting))
         return size != 0 && read_header(scan, line, size, shape);
-    note_point(scan, HR__STEP_FORM_TEXT, &sighting);
+    note_point(scan, VW__STEP_FORM_TEXT, &sighting);
     return true;
 }
 
 /* JSON that goes on in the next line may begin with a bracket and nothing else: at the margin only,
- * where hr__step_dull_bytes() sees it. */
+ * where vw__step_dull_bytes() sees it. */
 static bool opens_json(const char *line, size_t size, bool is_at_margin)
 {
     return is_at_margin && (line[0] == '{' || line[0] == '[') &&
            memchr("{[,", line[size - 1], 3) != NULL && begins_as_json(line, size);
 }
 
-static void read_part(hr__step_log_scan *scan, const char *line, size_t size, bool is_first)
+static void read_part(vw__step_log_scan *scan, const char *line, size_t size, bool is_first)
 {
-    hr__sighting sighting;
+    vw__sighting sighting;
     bool is_at_margin = is_first;
     while (size != 0 && is_blank(line[0])) {
         is_at_margin = false;
@@ -226,26 +226,26 @@ static void read_part(hr__step_log_scan *scan, const char *line, size_t size, bo
     if (size == 0 || continue_json(scan, line, size))
         return;
     bool may_open = opens_json(line, size, is_at_margin);
-    uint64_t shape = hr__step_shape(line, size);
-    bool is_known = hr__step_shape_is_known(&scan->sampler, shape);
-    bool has_hint = !is_known && hr__step_hint_in_line(line, size);
+    uint64_t shape = vw__step_shape(line, size);
+    bool is_known = vw__step_shape_is_known(&scan->sampler, shape);
+    bool has_hint = !is_known && vw__step_hint_in_line(line, size);
     if (!has_hint && may_open)
         (void)read_json(scan, line, size);
-    if ((!has_hint && !scan->table.is_open) || hr__step_line_is_passed_over(&scan->sampler))
+    if ((!has_hint && !scan->table.is_open) || vw__step_line_is_passed_over(&scan->sampler))
         return;
     scan->line_weight = scan->sampler.sampling;
-    if (hr__step_table_read_row(&scan->table, line, size, &sighting)) {
+    if (vw__step_table_read_row(&scan->table, line, size, &sighting)) {
         sighting.is_plain = sighting.step_weight != 0;
         scan->table_rows++;
-        note_point(scan, HR__STEP_FORM_TABLE, &sighting);
+        note_point(scan, VW__STEP_FORM_TABLE, &sighting);
     } else if (has_hint && !read_closely(scan, line, size, shape)) {
-        hr__step_shape_remember(&scan->sampler, shape);
-        hr__step_line_was_vain(&scan->sampler);
+        vw__step_shape_remember(&scan->sampler, shape);
+        vw__step_line_was_vain(&scan->sampler);
     }
 }
 
 /* A line without its end. Most have no carriage return but perhaps a last one. */
-static void read_line(hr__step_log_scan *scan, const char *line, size_t size)
+static void read_line(vw__step_log_scan *scan, const char *line, size_t size)
 {
     const char *end = line + size, *part;
     bool is_first = true;
@@ -260,7 +260,7 @@ static void read_line(hr__step_log_scan *scan, const char *line, size_t size)
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
 /* The buffer is full, and the line not at its end. */
-static void cut_line(hr__step_log_scan *scan)
+static void cut_line(vw__step_log_scan *scan)
 {
     const char *cut = memrchr(scan->line, '\r', scan->carried);
     if (cut == NULL && (scan->json.depth != 0 || begins_as_json(scan->line, scan->carried)))
@@ -276,7 +276,7 @@ static void cut_line(hr__step_log_scan *scan)
     memmove(scan->line, scan->line + done, scan->carried);
 }
 
-static void carry(hr__step_log_scan *scan, const char *bytes, size_t size)
+static void carry(vw__step_log_scan *scan, const char *bytes, size_t size)
 {
     while (size != 0 && !scan->is_skipping) {
         size_t taken = size < LINE_BYTES - scan->carried ? size : LINE_BYTES - scan->carried;
@@ -289,7 +289,7 @@ static void carry(hr__step_log_scan *scan, const char *bytes, size_t size)
     }
 }
 
-static void end_carried_line(hr__step_log_scan *scan)
+static void end_carried_line(vw__step_log_scan *scan)
 {
     if (!scan->is_skipping)
         read_line(scan, scan->line, scan->carried);
@@ -298,20 +298,20 @@ static void end_carried_line(hr__step_log_scan *scan)
 }
 
 /* Is a line of interest for its own sake only, and not for what came before it? */
-static bool is_idle(const hr__step_log_scan *scan)
+static bool is_idle(const vw__step_log_scan *scan)
 {
     return scan->carried == 0 && !scan->is_skipping && scan->json.depth == 0 &&
            !scan->table.is_open;
 }
 
-hr_status hr__step_log_scan_feed(hr__step_log_scan *scan, const char *bytes, size_t size_bytes)
+vw_status vw__step_log_scan_feed(vw__step_log_scan *scan, const char *bytes, size_t size_bytes)
 {
     if (size_bytes == 0)
-        return hr__step_series_status(&scan->series);
+        return vw__step_series_status(&scan->series);
     const char *end = bytes + size_bytes, *line_end;
     while (bytes != end) {
-        if (scan->lines.count >= HR__STEP_LOG_FEW_LINES && is_idle(scan))
-            bytes += hr__step_dull_bytes(bytes, (size_t)(end - bytes), &scan->lines.count);
+        if (scan->lines.count >= VW__STEP_LOG_FEW_LINES && is_idle(scan))
+            bytes += vw__step_dull_bytes(bytes, (size_t)(end - bytes), &scan->lines.count);
         line_end = memchr(bytes, '\n', (size_t)(end - bytes));
         if (line_end == NULL)
             break;
@@ -326,40 +326,40 @@ hr_status hr__step_log_scan_feed(hr__step_log_scan *scan, const char *bytes, siz
         bytes = line_end + 1;
     }
     carry(scan, bytes, (size_t)(end - bytes));
-    return hr__step_series_status(&scan->series);
+    return vw__step_series_status(&scan->series);
 }
 
-hr_status hr__step_log_scan_finish(hr__step_log_scan *scan, hr__step_log *out)
+vw_status vw__step_log_scan_finish(vw__step_log_scan *scan, vw__step_log *out)
 {
     if (scan->carried != 0 || scan->is_skipping) {
         scan->lines.count++;
         end_carried_line(scan);
     }
-    return hr__step_series_finish(&scan->series, &scan->lines, out);
+    return vw__step_series_finish(&scan->series, &scan->lines, out);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-hr_status hr__step_log_scan_create(hr__step_log_scan **out)
+vw_status vw__step_log_scan_create(vw__step_log_scan **out)
 {
-    hr__step_log_scan *scan = hr__host_alloc_zeroed(1, sizeof *scan);
+    vw__step_log_scan *scan = vw__host_alloc_zeroed(1, sizeof *scan);
     if (scan == NULL)
-        return hr__fail_host_memory(sizeof *scan, "the scan of a step log");
-    hr_status status = hr__step_sampler_init(&scan->sampler);
-    if (status != HR_OK) {
-        hr__host_free(scan);
+        return vw__fail_host_memory(sizeof *scan, "the scan of a step log");
+    vw_status status = vw__step_sampler_init(&scan->sampler);
+    if (status != VW_OK) {
+        vw__host_free(scan);
         return status;
     }
-    hr__step_json_init(&scan->json, note_json, passes_object, scan);
+    vw__step_json_init(&scan->json, note_json, passes_object, scan);
     *out = scan;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__step_log_scan_destroy(hr__step_log_scan *scan)
+void vw__step_log_scan_destroy(vw__step_log_scan *scan)
 {
     if (scan == NULL)
         return;
-    hr__step_series_deinit(&scan->series);
-    hr__step_sampler_deinit(&scan->sampler);
-    hr__host_free(scan);
+    vw__step_series_deinit(&scan->series);
+    vw__step_sampler_deinit(&scan->sampler);
+    vw__host_free(scan);
 }

@@ -330,26 +330,26 @@ static name_words words_of(const char *name, size_t size_bytes)
     return said;
 }
 
-static void set_kind(hr__field *field, hr__field_kind kind, int weight)
+static void set_kind(vw__field *field, vw__field_kind kind, int weight)
 {
     field->kind = kind;
     field->weight = weight;
 }
 
-static void weigh_step(const name_words *said, hr__field *field)
+static void weigh_step(const name_words *said, vw__field *field)
 {
     enum { MEMORY_WORDS = MEMORY | ALLOCATED | RESERVED | USED | CACHE | UNIT };
     if ((said->flags & (PEAK | MEMORY_WORDS)) != 0)
-        field->kind = HR__FIELD_OTHER; /* max_steps, steps_mb */
+        field->kind = VW__FIELD_OTHER; /* max_steps, steps_mb */
     else if ((said->flags & STEP) != 0)
-        set_kind(field, HR__FIELD_STEP, (said->flags & GLOBAL) != 0 ? 7 : 6);
+        set_kind(field, VW__FIELD_STEP, (said->flags & GLOBAL) != 0 ? 7 : 6);
     else if ((said->flags & EPOCH) != 0)
-        set_kind(field, HR__FIELD_EPOCH, 1);
+        set_kind(field, VW__FIELD_EPOCH, 1);
     else
-        set_kind(field, HR__FIELD_STEP, 2);
+        set_kind(field, VW__FIELD_STEP, 2);
 }
 
-static void weigh_memory(const name_words *said, hr__field *field)
+static void weigh_memory(const name_words *said, vw__field *field)
 {
     bool is_memory = (said->flags & (MEMORY | ALLOCATED | RESERVED)) != 0;
     bool is_bare = (said->flags & SHORT) != 0 && (said->flags & MEMORY) == 0;
@@ -362,13 +362,13 @@ static void weigh_memory(const name_words *said, hr__field *field)
         bool is_only_unit = !has_word && said->unit_bytes >= MIB && !said->has_unknown;
         if (!(has_word || is_only_unit) || (said->flags & CACHE) != 0)
             return;
-        set_kind(field, HR__FIELD_ALLOCATED, field->is_peak ? 2 : 3);
+        set_kind(field, VW__FIELD_ALLOCATED, field->is_peak ? 2 : 3);
         field->needs_unit = said->unit_bytes == 0;
         field->may_be_rank = said->flags == GPU;
         return;
     }
     field->needs_unit = is_bare && said->unit_bytes == 0;
-    field->kind = is_reserved ? HR__FIELD_RESERVED : HR__FIELD_ALLOCATED;
+    field->kind = is_reserved ? VW__FIELD_RESERVED : VW__FIELD_ALLOCATED;
     field->weight = (said->flags & ALLOCATED) != 0 || is_reserved ? 8 : 6;
     if (field->is_peak)
         field->weight -= 3;
@@ -376,27 +376,27 @@ static void weigh_memory(const name_words *said, hr__field *field)
 
 /* Memory of the host, or what is free on the card. Of the host's, what is free or cached means
  * little: the system keeps files there. */
-static void weigh_apart(const name_words *said, hr__field *field)
+static void weigh_apart(const name_words *said, vw__field *field)
 {
     bool is_host = (said->flags & HOST) != 0, is_free = (said->flags & FREE) != 0;
     enum { MEASURED = MEMORY | ALLOCATED | UNIT };
     field->unit_bytes = said->unit_bytes;
     field->is_peak = (said->flags & PEAK) != 0;
     if ((is_host && is_free) || (said->flags & (CACHE | RESERVED)) != 0)
-        set_kind(field, HR__FIELD_OTHER, 0);
+        set_kind(field, VW__FIELD_OTHER, 0);
     else if (is_host)
-        set_kind(field, HR__FIELD_HOST, field->is_peak ? 5 : 6);
+        set_kind(field, VW__FIELD_HOST, field->is_peak ? 5 : 6);
     else if ((said->flags & (MEASURED | GPU)) != 0)
-        set_kind(field, HR__FIELD_FREE, 6);
+        set_kind(field, VW__FIELD_FREE, 6);
     else
-        set_kind(field, HR__FIELD_OTHER, 0);
+        set_kind(field, VW__FIELD_OTHER, 0);
     field->needs_unit = (said->flags & MEASURED) == 0;
 }
 
-hr__field hr__field_of_name(const char *name, size_t size_bytes)
+vw__field vw__field_of_name(const char *name, size_t size_bytes)
 {
     name_words said = words_of(name, size_bytes);
-    hr__field field = {
+    vw__field field = {
         .name = name + said.first,
         .name_bytes = said.end - said.first,
         .has_more = said.has_unknown,
@@ -405,7 +405,7 @@ hr__field hr__field_of_name(const char *name, size_t size_bytes)
     if ((said.flags & (TOTAL | DONE)) == TOTAL)
         said.flags |= ELSEWHERE;
     if ((said.flags & ELSEWHERE) != 0 || said.allocated_count > 1) { /* two: a running total */
-        field.kind = HR__FIELD_OTHER;
+        field.kind = VW__FIELD_OTHER;
         return field;
     }
     if ((said.flags & (STEP | EPOCH | BATCH)) != 0 &&
@@ -414,21 +414,21 @@ hr__field hr__field_of_name(const char *name, size_t size_bytes)
     else if ((said.flags & (HOST | FREE)) != 0)
         weigh_apart(&said, &field);
     else if (said.flags == RANK || said.flags == (RANK | GPU))
-        field.kind = HR__FIELD_RANK;
+        field.kind = VW__FIELD_RANK;
     else
         weigh_memory(&said, &field);
-    if (field.kind == HR__FIELD_NONE && (said.has_unknown || said.flags != 0))
-        field.kind = HR__FIELD_UNKNOWN;
+    if (field.kind == VW__FIELD_NONE && (said.has_unknown || said.flags != 0))
+        field.kind = VW__FIELD_UNKNOWN;
     return field;
 }
 
-hr__talk hr__talk_of(const char *text, size_t size_bytes)
+vw__talk vw__talk_of(const char *text, size_t size_bytes)
 {
     enum {
         OF_STEPS = STEP | EPOCH | BATCH | RANK | GLOBAL | UNIT | METRIC,
         OF_MEMORY = SHOWN | SHORT
     };
-    hr__talk talk = HR__TALK_OF_STEPS;
+    vw__talk talk = VW__TALK_OF_STEPS;
     for (size_t at = 0; at < size_bytes;) {
         size_t begin = at;
         while (at < size_bytes && is_letter(text[at]) && (at == begin || !is_hump(text, at)))
@@ -441,10 +441,10 @@ hr__talk hr__talk_of(const char *text, size_t size_bytes)
             continue;
         name_words said = {0};
         note_word(&said, text, begin, at);
-        hr__talk word = (said.flags & FILES) != 0       ? HR__TALK_OF_FILES
-                        : (said.flags & OF_MEMORY) != 0 ? HR__TALK_OF_MEMORY
-                        : (said.flags & OF_STEPS) != 0  ? HR__TALK_OF_STEPS
-                                                        : HR__TALK_OF_ELSE;
+        vw__talk word = (said.flags & FILES) != 0       ? VW__TALK_OF_FILES
+                        : (said.flags & OF_MEMORY) != 0 ? VW__TALK_OF_MEMORY
+                        : (said.flags & OF_STEPS) != 0  ? VW__TALK_OF_STEPS
+                                                        : VW__TALK_OF_ELSE;
         talk = word > talk ? word : talk;
     }
     return talk;

@@ -4,29 +4,29 @@
  * memory allocated") and a number, with a unit or without. The name's words say whether it is a
  * step, memory, or neither (step_log_fields.c); of several candidates in one line the best is kept
  * in a *sighting* (step_log_sighting.c). Numbers are read in step_log_numbers.c. */
-#ifndef HR_FORMAT_STEP_LOG_FIELDS_H
-#define HR_FORMAT_STEP_LOG_FIELDS_H
+#ifndef VW_FORMAT_STEP_LOG_FIELDS_H
+#define VW_FORMAT_STEP_LOG_FIELDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "format/step_log.h" /* HR__STEP_LOG_NAME_BYTES */
+#include "format/step_log.h" /* VW__STEP_LOG_NAME_BYTES */
 
-typedef enum hr__field_kind {
-    HR__FIELD_NONE,    /* no words at all */
-    HR__FIELD_UNKNOWN, /* words that mean nothing here */
-    HR__FIELD_OTHER,   /* something else for certain: time, loss, a file */
-    HR__FIELD_STEP,
-    HR__FIELD_EPOCH,
-    HR__FIELD_ALLOCATED,
-    HR__FIELD_RESERVED,
-    HR__FIELD_HOST, /* memory of the host: cpu mem, rss */
-    HR__FIELD_FREE, /* memory of the card that nobody uses */
-    HR__FIELD_RANK
-} hr__field_kind;
+typedef enum vw__field_kind {
+    VW__FIELD_NONE,    /* no words at all */
+    VW__FIELD_UNKNOWN, /* words that mean nothing here */
+    VW__FIELD_OTHER,   /* something else for certain: time, loss, a file */
+    VW__FIELD_STEP,
+    VW__FIELD_EPOCH,
+    VW__FIELD_ALLOCATED,
+    VW__FIELD_RESERVED,
+    VW__FIELD_HOST, /* memory of the host: cpu mem, rss */
+    VW__FIELD_FREE, /* memory of the card that nobody uses */
+    VW__FIELD_RANK
+} vw__field_kind;
 
-typedef struct hr__field {
-    hr__field_kind kind;
+typedef struct vw__field {
+    vw__field_kind kind;
     int weight;        /* among fields of its kind the heavier one is believed */
     double unit_bytes; /* said by the name; 0 = not said */
     bool needs_unit;   /* memory only if the number has a unit: "gpu", "peak" */
@@ -36,10 +36,10 @@ typedef struct hr__field {
     int device;       /* gpu.1.memory: 1; -1 = not said */
     const char *name; /* the part of the name that matters; borrowed */
     size_t name_bytes;
-} hr__field;
+} vw__field;
 
 /* How a number was written. */
-typedef struct hr__written_number {
+typedef struct vw__written_number {
     double value;
     double unit_bytes;    /* 0 = none */
     bool is_whole;        /* no point, no exponent */
@@ -47,25 +47,25 @@ typedef struct hr__written_number {
     bool is_percent;      /* and is_other */
     bool is_other;        /* a percentage, a rate, a time, a count with a unit of its own */
     size_t size_bytes;    /* of the text, the unit included */
-} hr__written_number;
+} vw__written_number;
 
 /* Memory that is not what is allocated or reserved on the card, and a series of its own. */
-typedef struct hr__reading {
+typedef struct vw__reading {
     double value, unit_bytes; /* 0 = not said */
     int weight;               /* 0 = not seen */
     bool is_peak;
-    char name[HR__STEP_LOG_NAME_BYTES];
-} hr__reading;
+    char name[VW__STEP_LOG_NAME_BYTES];
+} vw__reading;
 
 /* Allocated on another device of the same line. */
-typedef struct hr__device_reading {
+typedef struct vw__device_reading {
     double value, unit_bytes;
     int weight, device;
-} hr__device_reading;
+} vw__device_reading;
 
-enum { HR__SIGHTING_MOST_DEVICES = 7 }; /* besides the first */
+enum { VW__SIGHTING_MOST_DEVICES = 7 }; /* besides the first */
 
-typedef struct hr__sighting {
+typedef struct vw__sighting {
     double step, allocated, reserved;
     double allocated_unit_bytes, reserved_unit_bytes;   /* 0 = not said */
     int step_weight, allocated_weight, reserved_weight; /* 0 = not seen */
@@ -73,43 +73,43 @@ typedef struct hr__sighting {
     int device;        /* that the next figure is of, where its name does not say; -1 */
     int memory_device; /* that `allocated` is of; -1 = not said */
     size_t device_count;
-    hr__device_reading devices[HR__SIGHTING_MOST_DEVICES];
+    vw__device_reading devices[VW__SIGHTING_MOST_DEVICES];
     bool is_epoch, is_peak;
     bool is_plain; /* a step and memory and nothing else: one such line is a step log */
     bool is_bare;  /* a size and nothing else */
-    char name[HR__STEP_LOG_NAME_BYTES];
-    hr__reading host, free, share; /* the last in percent of the card */
-} hr__sighting;
+    char name[VW__STEP_LOG_NAME_BYTES];
+    vw__reading host, free, share; /* the last in percent of the card */
+} vw__sighting;
 
 /* What the words of a name say. `name` need not end in a zero. */
-hr__field hr__field_of_name(const char *name, size_t size_bytes);
+vw__field vw__field_of_name(const char *name, size_t size_bytes);
 
 /* How much the words of a part of a line say besides steps, times and losses; words that are
  * attached to a number (3.21GB) are not looked at. */
-typedef enum hr__talk {
-    HR__TALK_OF_STEPS,  /* nothing */
-    HR__TALK_OF_MEMORY, /* words of memory */
-    HR__TALK_OF_ELSE,   /* words that mean nothing here */
-    HR__TALK_OF_FILES   /* checkpoints, downloads, disks */
-} hr__talk;
+typedef enum vw__talk {
+    VW__TALK_OF_STEPS,  /* nothing */
+    VW__TALK_OF_MEMORY, /* words of memory */
+    VW__TALK_OF_ELSE,   /* words that mean nothing here */
+    VW__TALK_OF_FILES   /* checkpoints, downloads, disks */
+} vw__talk;
 
-hr__talk hr__talk_of(const char *text, size_t size_bytes);
+vw__talk vw__talk_of(const char *text, size_t size_bytes);
 
 /* Reads the number at `text`, which begins with a digit, or a point before one. Groups of three
  * digits with commas are read where `has_groups`. */
-hr__written_number hr__read_number(const char *text, size_t size_bytes, bool has_groups);
+vw__written_number vw__read_number(const char *text, size_t size_bytes, bool has_groups);
 
-void hr__sighting_init(hr__sighting *sighting);
-void hr__sighting_offer(hr__sighting *sighting, const hr__field *field,
-                        const hr__written_number *number);
+void vw__sighting_init(vw__sighting *sighting);
+void vw__sighting_offer(vw__sighting *sighting, const vw__field *field,
+                        const vw__written_number *number);
 
 /* What `other` saw and `sighting` did not, or less well. */
-void hr__sighting_merge(hr__sighting *sighting, const hr__sighting *other);
+void vw__sighting_merge(vw__sighting *sighting, const vw__sighting *other);
 
-static inline bool hr__sighting_has_memory(const hr__sighting *sighting)
+static inline bool vw__sighting_has_memory(const vw__sighting *sighting)
 {
     return sighting->allocated_weight != 0 || sighting->reserved_weight != 0 ||
            sighting->host.weight != 0 || sighting->free.weight != 0 || sighting->share.weight != 0;
 }
 
-#endif /* HR_FORMAT_STEP_LOG_FIELDS_H */
+#endif /* VW_FORMAT_STEP_LOG_FIELDS_H */

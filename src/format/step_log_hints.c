@@ -57,7 +57,7 @@ static bool begins_hint(const char *line, size_t size, size_t at)
     }
 }
 
-bool hr__step_hint_in_line(const char *line, size_t size)
+bool vw__step_hint_in_line(const char *line, size_t size)
 {
     static const bool may_begin[256] = {
         ['m'] = true, ['M'] = true, ['g'] = true, ['G'] = true, ['v'] = true,
@@ -106,7 +106,7 @@ static bool may_have_hint(const char *block, unsigned *line_ends)
     return found != 0;
 }
 
-size_t hr__step_dull_bytes(const char *bytes, size_t size, uint64_t *line_count)
+size_t vw__step_dull_bytes(const char *bytes, size_t size, uint64_t *line_count)
 {
     if (size == 0 || bytes[0] == '{' || bytes[0] == '[' || begins_hint(bytes, size, 0))
         return 0;

@@ -19,93 +19,93 @@ static bool is_digit(char byte)
     return byte >= '0' && byte <= '9';
 }
 
-void hr__step_json_reset(hr__step_json *json)
+void vw__step_json_reset(vw__step_json *json)
 {
     json->depth = json->passed_depth = 0;
     json->key.size_bytes = 0;
 }
 
-void hr__step_json_init(hr__step_json *json, hr__sighting_sink sink, hr__object_filter filter,
+void vw__step_json_init(vw__step_json *json, vw__sighting_sink sink, vw__object_filter filter,
                         void *sink_context)
 {
-    *json = (hr__step_json){.sink = sink, .filter = filter, .sink_context = sink_context};
+    *json = (vw__step_json){.sink = sink, .filter = filter, .sink_context = sink_context};
 }
 
 /* ---- brackets -------------------------------------------------------------------------------- */
 
 /* The innermost open one; NULL outside, and too deep. */
-static hr__step_json_frame *innermost(hr__step_json *json)
+static vw__step_json_frame *innermost(vw__step_json *json)
 {
-    return json->depth != 0 && json->depth <= HR__STEP_JSON_MOST_DEPTH
+    return json->depth != 0 && json->depth <= VW__STEP_JSON_MOST_DEPTH
                ? &json->frames[json->depth - 1]
                : NULL;
 }
 
-static void open_bracket(hr__step_json *json, bool is_list)
+static void open_bracket(vw__step_json *json, bool is_list)
 {
-    const hr__step_json_frame *around = innermost(json);
+    const vw__step_json_frame *around = innermost(json);
     json->depth++;
     if (!is_list && around != NULL && around->is_list && json->filter(json->sink_context)) {
         json->passed_depth = json->depth;
         return;
     }
-    hr__step_json_frame *frame = innermost(json);
+    vw__step_json_frame *frame = innermost(json);
     if (frame != NULL) {
-        hr__sighting_init(&frame->sighting);
+        vw__sighting_init(&frame->sighting);
         frame->key = json->key;
         frame->is_list = is_list;
     }
     json->key.size_bytes = 0;
 }
 
-static void close_bracket(hr__step_json *json)
+static void close_bracket(vw__step_json *json)
 {
-    hr__step_json_frame *closed = innermost(json);
+    vw__step_json_frame *closed = innermost(json);
     if (json->depth == 0)
         return;
     json->depth--;
     json->key.size_bytes = 0;
     if (closed == NULL || closed->is_list)
         return;
-    hr__step_json_frame *around = innermost(json);
-    bool has_memory = hr__sighting_has_memory(&closed->sighting);
+    vw__step_json_frame *around = innermost(json);
+    bool has_memory = vw__sighting_has_memory(&closed->sighting);
     bool is_alone = around == NULL || around->is_list;
     if (has_memory && (closed->sighting.step_weight != 0 || is_alone))
         json->sink(json->sink_context, &closed->sighting);
     else if (!is_alone)
-        hr__sighting_merge(&around->sighting, &closed->sighting);
+        vw__sighting_merge(&around->sighting, &closed->sighting);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void offer(hr__step_json *json, const hr__written_number *number)
+static void offer(vw__step_json *json, const vw__written_number *number)
 {
-    hr__step_json_frame *frame = innermost(json);
+    vw__step_json_frame *frame = innermost(json);
     if (frame != NULL && !frame->is_list && json->key.size_bytes != 0) {
-        char name[2 * HR__STEP_JSON_KEY_BYTES + 1];
+        char name[2 * VW__STEP_JSON_KEY_BYTES + 1];
         size_t size = frame->key.size_bytes;
         memcpy(name, frame->key.text, size);
         if (size != 0)
             name[size++] = '/';
         memcpy(name + size, json->key.text, json->key.size_bytes);
-        hr__field field = hr__field_of_name(name, size + json->key.size_bytes);
-        hr__sighting_offer(&frame->sighting, &field, number);
+        vw__field field = vw__field_of_name(name, size + json->key.size_bytes);
+        vw__sighting_offer(&frame->sighting, &field, number);
     }
     json->key.size_bytes = 0;
 }
 
 /* "3.21 GB" as a string. */
-static void offer_text(hr__step_json *json, const char *text, size_t size)
+static void offer_text(vw__step_json *json, const char *text, size_t size)
 {
     if (size == 0 || !is_digit(text[0]))
         return;
-    hr__written_number number = hr__read_number(text, size, true);
+    vw__written_number number = vw__read_number(text, size, true);
     if (number.size_bytes == size)
         offer(json, &number);
 }
 
 /* At a quote. Returns where the string ends. */
-static size_t walk_string(hr__step_json *json, const char *text, size_t size, size_t at)
+static size_t walk_string(vw__step_json *json, const char *text, size_t size, size_t at)
 {
     char quote = text[at];
     size_t begin = ++at;
@@ -118,7 +118,7 @@ static size_t walk_string(hr__step_json *json, const char *text, size_t size, si
         colon++;
     if (colon < size && text[colon] == ':') {
         size_t length =
-            end - begin < HR__STEP_JSON_KEY_BYTES ? end - begin : HR__STEP_JSON_KEY_BYTES;
+            end - begin < VW__STEP_JSON_KEY_BYTES ? end - begin : VW__STEP_JSON_KEY_BYTES;
         memcpy(json->key.text, text + begin, length);
         json->key.size_bytes = length;
         return colon + 1;
@@ -128,9 +128,9 @@ static size_t walk_string(hr__step_json *json, const char *text, size_t size, si
     return at;
 }
 
-static size_t walk_number(hr__step_json *json, const char *text, size_t size, size_t at)
+static size_t walk_number(vw__step_json *json, const char *text, size_t size, size_t at)
 {
-    hr__written_number number = hr__read_number(text + at, size - at, false);
+    vw__written_number number = vw__read_number(text + at, size - at, false);
     if (at != 0 && text[at - 1] == '-')
         number.is_other = true;
     offer(json, &number);
@@ -138,7 +138,7 @@ static size_t walk_number(hr__step_json *json, const char *text, size_t size, si
 }
 
 /* Within an object that is left out, brackets and strings are all that counts. */
-static size_t pass_over(hr__step_json *json, const char *text, size_t size, size_t at)
+static size_t pass_over(vw__step_json *json, const char *text, size_t size, size_t at)
 {
     static const bool counts[256] = {
         ['{'] = true, ['['] = true, ['}'] = true, [']'] = true, ['"'] = true, ['\''] = true};
@@ -162,7 +162,7 @@ static size_t pass_over(hr__step_json *json, const char *text, size_t size, size
     return size;
 }
 
-void hr__step_json_walk(hr__step_json *json, const char *text, size_t size_bytes)
+void vw__step_json_walk(vw__step_json *json, const char *text, size_t size_bytes)
 {
     for (size_t at = 0; at < size_bytes;) {
         char byte = text[at];

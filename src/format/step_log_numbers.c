@@ -138,9 +138,9 @@ static double scaled(uint64_t value, int exponent)
     return exponent < 0 ? (double)value / power : (double)value * power;
 }
 
-hr__written_number hr__read_number(const char *text, size_t size_bytes, bool has_groups)
+vw__written_number vw__read_number(const char *text, size_t size_bytes, bool has_groups)
 {
-    hr__written_number number = {.is_whole = true};
+    vw__written_number number = {.is_whole = true};
     digits read = {0};
     int exponent = 0;
     size_t at = 0;

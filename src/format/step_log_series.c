@@ -23,14 +23,14 @@ enum {
 static const char *const form_names[] = {"JSON lines", "CSV", "text"};
 
 /* Numbers as they were written; NAN-free. reserved < 0: not said. */
-struct hr__raw_point {
+struct vw__raw_point {
     double step, allocated, reserved;
 };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-static bool is_same(const hr__step_series *known, hr__step_form form, hr__step_memory kind,
-                    const hr__sighting *sighting, bool has_unit)
+static bool is_same(const vw__step_series *known, vw__step_form form, vw__step_memory kind,
+                    const vw__sighting *sighting, bool has_unit)
 {
     return known->form == form && known->kind == kind && known->rank == sighting->rank &&
            known->is_epoch == sighting->is_epoch && known->has_unit == has_unit &&
@@ -38,20 +38,20 @@ static bool is_same(const hr__step_series *known, hr__step_form form, hr__step_m
            strcmp(known->name, sighting->name) == 0;
 }
 
-static hr__step_series *find_series(hr__step_series_set *set, hr__step_form form,
-                                    hr__step_memory kind, const hr__sighting *sighting,
+static vw__step_series *find_series(vw__step_series_set *set, vw__step_form form,
+                                    vw__step_memory kind, const vw__sighting *sighting,
                                     bool has_unit)
 {
-    hr__step_series *fewest = &set->all[0];
+    vw__step_series *fewest = &set->all[0];
     for (size_t i = 0; i < set->count; i++) {
         if (is_same(&set->all[i], form, kind, sighting, has_unit))
             return &set->all[i];
         if (set->all[i].count < fewest->count)
             fewest = &set->all[i];
     }
-    hr__step_series *made = set->count < HR__STEP_MOST_SERIES ? &set->all[set->count++] : fewest;
-    hr__host_free(made->points);
-    *made = (hr__step_series){
+    vw__step_series *made = set->count < VW__STEP_MOST_SERIES ? &set->all[set->count++] : fewest;
+    vw__host_free(made->points);
+    *made = (vw__step_series){
         .stride = 1,
         .form = form,
         .kind = kind,
@@ -66,11 +66,11 @@ static hr__step_series *find_series(hr__step_series_set *set, hr__step_form form
     return made;
 }
 
-static bool make_room(hr__step_series *to)
+static bool make_room(vw__step_series *to)
 {
     if (to->count < to->capacity)
         return true;
-    if (to->capacity == HR__STEP_LOG_MOST) {
+    if (to->capacity == VW__STEP_LOG_MOST) {
         to->count /= 2;
         for (size_t i = 0; i < to->count; i++)
             to->points[i] = to->points[2 * i];
@@ -79,7 +79,7 @@ static bool make_room(hr__step_series *to)
         return true;
     }
     size_t capacity = to->capacity != 0 ? 2 * to->capacity : FIRST_POINTS;
-    hr__raw_point *grown = hr__host_realloc(to->points, capacity * sizeof *grown);
+    vw__raw_point *grown = vw__host_realloc(to->points, capacity * sizeof *grown);
     if (grown == NULL)
         return false;
     to->points = grown;
@@ -87,15 +87,15 @@ static bool make_room(hr__step_series *to)
     return true;
 }
 
-_Static_assert(HR__STEP_LOG_MOST % FIRST_POINTS == 0 &&
-                   (HR__STEP_LOG_MOST & (HR__STEP_LOG_MOST - 1)) == 0,
+_Static_assert(VW__STEP_LOG_MOST % FIRST_POINTS == 0 &&
+                   (VW__STEP_LOG_MOST & (VW__STEP_LOG_MOST - 1)) == 0,
                "doubling arrives at the most there may be");
 
 /* Whatever memory the line names is the one that counts; a unit that is said for one figure is the
  * other one's, too. */
-static hr__sighting settled(const hr__sighting *sighting)
+static vw__sighting settled(const vw__sighting *sighting)
 {
-    hr__sighting seen = *sighting;
+    vw__sighting seen = *sighting;
     if (seen.allocated_weight == 0) {
         seen.allocated = seen.reserved;
         seen.allocated_unit_bytes = seen.reserved_unit_bytes;
@@ -110,12 +110,12 @@ static hr__sighting settled(const hr__sighting *sighting)
     return seen;
 }
 
-static void note_one(hr__step_series_set *set, hr__step_form form, hr__step_memory kind,
-                     const hr__sighting *sighting, uint64_t line_weight)
+static void note_one(vw__step_series_set *set, vw__step_form form, vw__step_memory kind,
+                     const vw__sighting *sighting, uint64_t line_weight)
 {
-    hr__sighting seen = settled(sighting);
+    vw__sighting seen = settled(sighting);
     bool has_unit = seen.allocated_unit_bytes != 0;
-    hr__step_series *to = find_series(set, form, kind, &seen, has_unit);
+    vw__step_series *to = find_series(set, form, kind, &seen, has_unit);
     to->is_plain = to->is_plain && seen.is_plain;
     to->is_bare = to->is_bare && seen.is_bare;
     set->sighted_count++;
@@ -134,7 +134,7 @@ static void note_one(hr__step_series_set *set, hr__step_form form, hr__step_memo
     to->is_peak = seen.is_peak;
     to->has_fraction = to->has_fraction || whole < seen.allocated;
     to->largest = seen.allocated > to->largest ? seen.allocated : to->largest;
-    to->points[to->count] = (hr__raw_point){
+    to->points[to->count] = (vw__raw_point){
         .step = to->has_step ? seen.step : (double)(to->count * to->stride),
         .allocated = seen.allocated * (has_unit ? seen.allocated_unit_bytes : 1),
         .reserved = seen.reserved_weight != 0
@@ -144,11 +144,11 @@ static void note_one(hr__step_series_set *set, hr__step_form form, hr__step_memo
     to->count++;
 }
 
-static void note_reading(hr__step_series_set *set, hr__step_form form, hr__step_memory kind,
-                         const hr__sighting *sighting, const hr__reading *reading,
+static void note_reading(vw__step_series_set *set, vw__step_form form, vw__step_memory kind,
+                         const vw__sighting *sighting, const vw__reading *reading,
                          uint64_t line_weight)
 {
-    hr__sighting seen = *sighting;
+    vw__sighting seen = *sighting;
     seen.allocated = reading->value;
     seen.allocated_unit_bytes = reading->unit_bytes;
     seen.allocated_weight = reading->weight;
@@ -159,41 +159,41 @@ static void note_reading(hr__step_series_set *set, hr__step_form form, hr__step_
 }
 
 /* Every other device that the line names is a rank of its own, unless ranks are something else. */
-static void note_devices(hr__step_series_set *set, hr__step_form form, const hr__sighting *sighting,
+static void note_devices(vw__step_series_set *set, vw__step_form form, const vw__sighting *sighting,
                          uint64_t line_weight)
 {
     if (sighting->rank != sighting->memory_device)
         return;
     for (size_t i = 0; i < sighting->device_count; i++) {
-        hr__sighting seen = *sighting;
+        vw__sighting seen = *sighting;
         seen.rank = sighting->devices[i].device;
         seen.allocated = sighting->devices[i].value;
         seen.allocated_unit_bytes = sighting->devices[i].unit_bytes;
         seen.reserved_weight = 0;
-        note_one(set, form, HR__STEP_OF_CARD, &seen, line_weight);
+        note_one(set, form, VW__STEP_OF_CARD, &seen, line_weight);
     }
 }
 
-void hr__step_series_note(hr__step_series_set *set, hr__step_form form,
-                          const hr__sighting *sighting, uint64_t line_weight)
+void vw__step_series_note(vw__step_series_set *set, vw__step_form form,
+                          const vw__sighting *sighting, uint64_t line_weight)
 {
     if (sighting->allocated_weight != 0 || sighting->reserved_weight != 0) {
-        note_one(set, form, HR__STEP_OF_CARD, sighting, line_weight);
+        note_one(set, form, VW__STEP_OF_CARD, sighting, line_weight);
         note_devices(set, form, sighting, line_weight);
     } else if (sighting->free.weight != 0) {
-        note_reading(set, form, HR__STEP_OF_FREE, sighting, &sighting->free, line_weight);
+        note_reading(set, form, VW__STEP_OF_FREE, sighting, &sighting->free, line_weight);
     } else if (sighting->share.weight != 0) {
-        note_reading(set, form, HR__STEP_OF_SHARE, sighting, &sighting->share, line_weight);
+        note_reading(set, form, VW__STEP_OF_SHARE, sighting, &sighting->share, line_weight);
     }
     if (sighting->host.weight != 0)
-        note_reading(set, form, HR__STEP_OF_HOST, sighting, &sighting->host, line_weight);
+        note_reading(set, form, VW__STEP_OF_HOST, sighting, &sighting->host, line_weight);
 }
 
-hr_status hr__step_series_status(const hr__step_series_set *set)
+vw_status vw__step_series_status(const vw__step_series_set *set)
 {
-    return set->has_failed ? hr__fail_host_memory(HR__STEP_LOG_MOST * sizeof(hr__raw_point),
+    return set->has_failed ? vw__fail_host_memory(VW__STEP_LOG_MOST * sizeof(vw__raw_point),
                                                   "the points of a step log")
-                           : HR_OK;
+                           : VW_OK;
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -201,23 +201,23 @@ hr_status hr__step_series_status(const hr__step_series_set *set)
 /* A few lines that look like one, in a long text that does not, are no step log; those without a
  * step are taken for one even less. One or two that cannot be anything else are, where there is
  * nothing else but perhaps a header. */
-static bool is_log(const hr__step_lines *lines, const hr__step_series *found)
+static bool is_log(const vw__step_lines *lines, const vw__step_series *found)
 {
     uint64_t share = found->is_bare ? LEAST_SHARE_BARE : LEAST_SHARE;
     bool is_much_of_it = found->found_count * share >= lines->count;
     bool is_many = found->has_step && found->found_count >= MANY_POINTS;
-    uint64_t blank_count = lines->blank_count + (found->form == HR__STEP_FORM_TABLE);
+    uint64_t blank_count = lines->blank_count + (found->form == VW__STEP_FORM_TABLE);
     bool is_all =
-        lines->count < HR__STEP_LOG_FEW_LINES && found->found_count + blank_count >= lines->count;
-    if (found->found_count < HR__STEP_LOG_FEWEST)
+        lines->count < VW__STEP_LOG_FEW_LINES && found->found_count + blank_count >= lines->count;
+    if (found->found_count < VW__STEP_LOG_FEWEST)
         return found->is_plain && is_all;
     return is_many || is_much_of_it;
 }
 
-static bool is_better(const hr__step_series *one, const hr__step_series *other)
+static bool is_better(const vw__step_series *one, const vw__step_series *other)
 {
-    if ((one->kind == HR__STEP_OF_HOST) != (other->kind == HR__STEP_OF_HOST))
-        return other->kind == HR__STEP_OF_HOST;
+    if ((one->kind == VW__STEP_OF_HOST) != (other->kind == VW__STEP_OF_HOST))
+        return other->kind == VW__STEP_OF_HOST;
     if (one->has_step != other->has_step)
         return one->has_step;
     if (one->found_count != other->found_count)
@@ -227,7 +227,7 @@ static bool is_better(const hr__step_series *one, const hr__step_series *other)
 
 /* Where no unit was said. No card has 2^20 MB, and none that was ever sold 400 GB; whole numbers
  * below that are MB, since nobody watches memory in whole GB. */
-static double guessed_unit_bytes(const hr__step_series *from)
+static double guessed_unit_bytes(const vw__step_series *from)
 {
     enum { LARGEST_CARD_GIB = 400 };
     if (from->has_unit || from->largest >= MIB)
@@ -242,7 +242,7 @@ static uint64_t to_bytes(double bytes)
 }
 
 /* Fractions of epochs count nothing that a person knows: the lines are counted instead. */
-static bool has_fractions_of_epochs(const hr__step_series *from)
+static bool has_fractions_of_epochs(const vw__step_series *from)
 {
     bool has_fraction = false;
     for (size_t i = 0; i < from->count && from->is_epoch && !has_fraction; i++)
@@ -251,21 +251,21 @@ static bool has_fractions_of_epochs(const hr__step_series *from)
 }
 
 /* `points` has room for all of them. */
-static hr__step_log log_of(const hr__step_series *from, hr__step_point *points, uint64_t line_count)
+static vw__step_log log_of(const vw__step_series *from, vw__step_point *points, uint64_t line_count)
 {
     double unit_bytes =
-        from->kind == HR__STEP_OF_SHARE ? HR__STEP_SHARE_OF_ALL / 100.0 : guessed_unit_bytes(from);
+        from->kind == VW__STEP_OF_SHARE ? VW__STEP_SHARE_OF_ALL / 100.0 : guessed_unit_bytes(from);
     bool counts_lines = has_fractions_of_epochs(from);
     for (size_t i = 0; i < from->count; i++) {
-        const hr__raw_point *point = &from->points[i];
-        points[i] = (hr__step_point){
+        const vw__raw_point *point = &from->points[i];
+        points[i] = (vw__step_point){
             .step = counts_lines ? (double)(i * from->stride) : point->step,
             .allocated_bytes = to_bytes(point->allocated * unit_bytes),
             .reserved_bytes =
-                point->reserved >= 0 ? to_bytes(point->reserved * unit_bytes) : HR__UNKNOWN_BYTES,
+                point->reserved >= 0 ? to_bytes(point->reserved * unit_bytes) : VW__UNKNOWN_BYTES,
         };
     }
-    hr__step_log log = {
+    vw__step_log log = {
         .points = points,
         .point_count = from->count,
         .line_count = line_count,
@@ -277,21 +277,21 @@ static hr__step_log log_of(const hr__step_series *from, hr__step_point *points, 
                                        : "step",
         .rank = from->rank,
         .is_peak = from->is_peak,
-        .is_host = from->kind == HR__STEP_OF_HOST,
-        .is_free = from->kind == HR__STEP_OF_FREE,
-        .is_share = from->kind == HR__STEP_OF_SHARE,
+        .is_host = from->kind == VW__STEP_OF_HOST,
+        .is_free = from->kind == VW__STEP_OF_FREE,
+        .is_share = from->kind == VW__STEP_OF_SHARE,
     };
     memcpy(log.memory_name, from->name, sizeof log.memory_name);
     return log;
 }
 
 /* The same on another rank, or the memory of the host. */
-static bool goes_with(const hr__step_lines *lines, const hr__step_series *best,
-                      const hr__step_series *other)
+static bool goes_with(const vw__step_lines *lines, const vw__step_series *best,
+                      const vw__step_series *other)
 {
-    if (other == best || other->found_count < HR__STEP_LOG_FEWEST)
+    if (other == best || other->found_count < VW__STEP_LOG_FEWEST)
         return false;
-    if (other->kind == HR__STEP_OF_HOST && best->kind != HR__STEP_OF_HOST)
+    if (other->kind == VW__STEP_OF_HOST && best->kind != VW__STEP_OF_HOST)
         return is_log(lines, other) && other->has_step == best->has_step;
     return other->kind == best->kind && other->form == best->form &&
            other->has_step == best->has_step && other->has_unit == best->has_unit &&
@@ -299,15 +299,15 @@ static bool goes_with(const hr__step_lines *lines, const hr__step_series *best,
            strcmp(other->name, best->name) == 0;
 }
 
-static hr_status give_logs(hr__step_series_set *set, const hr__step_lines *lines,
-                           const hr__step_series *best, hr__step_log *out)
+static vw_status give_logs(vw__step_series_set *set, const vw__step_lines *lines,
+                           const vw__step_series *best, vw__step_log *out)
 {
     size_t count = 0, used = best->count, other_count = 0;
     for (size_t i = 0; i < set->count; i++)
         count += set->all[i].count;
-    set->result = hr__host_alloc(count * sizeof *set->result);
+    set->result = vw__host_alloc(count * sizeof *set->result);
     if (set->result == NULL)
-        return hr__fail_host_memory(count * sizeof *set->result, "the points of a step log");
+        return vw__fail_host_memory(count * sizeof *set->result, "the points of a step log");
     *out = log_of(best, set->result, lines->count);
     for (size_t i = 0; i < set->count; i++) {
         if (!goes_with(lines, best, &set->all[i]))
@@ -317,29 +317,29 @@ static hr_status give_logs(hr__step_series_set *set, const hr__step_lines *lines
     }
     out->others = set->others;
     out->other_count = other_count;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__step_series_finish(hr__step_series_set *set, const hr__step_lines *lines,
-                                 hr__step_log *out)
+vw_status vw__step_series_finish(vw__step_series_set *set, const vw__step_lines *lines,
+                                 vw__step_log *out)
 {
-    HR__TRY(hr__step_series_status(set));
-    const hr__step_series *best = NULL;
+    VW__TRY(vw__step_series_status(set));
+    const vw__step_series *best = NULL;
     for (size_t i = 0; i < set->count; i++)
         if (is_log(lines, &set->all[i]) && (best == NULL || is_better(&set->all[i], best)))
             best = &set->all[i];
-    hr__step_log log = {.line_count = lines->count, .form = "", .step_name = "line", .rank = -1};
-    hr__host_free(set->result);
+    vw__step_log log = {.line_count = lines->count, .form = "", .step_name = "line", .rank = -1};
+    vw__host_free(set->result);
     set->result = NULL;
     if (best != NULL)
-        HR__TRY(give_logs(set, lines, best, &log));
+        VW__TRY(give_logs(set, lines, best, &log));
     *out = log;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__step_series_deinit(hr__step_series_set *set)
+void vw__step_series_deinit(vw__step_series_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
-        hr__host_free(set->all[i].points);
-    hr__host_free(set->result);
+        vw__host_free(set->all[i].points);
+    vw__host_free(set->result);
 }

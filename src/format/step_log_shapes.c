@@ -17,24 +17,24 @@ enum {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-hr_status hr__step_sampler_init(hr__step_sampler *out)
+vw_status vw__step_sampler_init(vw__step_sampler *out)
 {
-    uint64_t *shapes = hr__host_alloc_zeroed(SHAPE_SLOTS, sizeof *shapes);
+    uint64_t *shapes = vw__host_alloc_zeroed(SHAPE_SLOTS, sizeof *shapes);
     if (shapes == NULL)
-        return hr__fail_host_memory(SHAPE_SLOTS * sizeof *shapes, "the scan of a step log");
-    *out = (hr__step_sampler){.sampling = 1, .shapes = shapes};
-    return HR_OK;
+        return vw__fail_host_memory(SHAPE_SLOTS * sizeof *shapes, "the scan of a step log");
+    *out = (vw__step_sampler){.sampling = 1, .shapes = shapes};
+    return VW_OK;
 }
 
-void hr__step_sampler_deinit(hr__step_sampler *sampler)
+void vw__step_sampler_deinit(vw__step_sampler *sampler)
 {
-    hr__host_free(sampler->shapes);
+    vw__host_free(sampler->shapes);
     sampler->shapes = NULL;
 }
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 
-void hr__step_line_was_vain(hr__step_sampler *sampler)
+void vw__step_line_was_vain(vw__step_sampler *sampler)
 {
     if (++sampler->vain_count < MOST_VAIN)
         return;
@@ -43,7 +43,7 @@ void hr__step_line_was_vain(hr__step_sampler *sampler)
 }
 
 /* A generator of 64 bits is enough, and the same for every reader. */
-bool hr__step_line_is_passed_over(hr__step_sampler *sampler)
+bool vw__step_line_is_passed_over(vw__step_sampler *sampler)
 {
     if (sampler->sampling == 1)
         return false;
@@ -63,7 +63,7 @@ static uint64_t without_digits(uint64_t bytes)
     return (bytes & ~digits) | (zeros & digits);
 }
 
-uint64_t hr__step_shape(const char *line, size_t size)
+uint64_t vw__step_shape(const char *line, size_t size)
 {
     uint64_t shape = size, bytes;
     for (; size != 0;) {
@@ -81,12 +81,12 @@ uint64_t hr__step_shape(const char *line, size_t size)
     return shape != 0 ? shape : 1;
 }
 
-bool hr__step_shape_is_known(const hr__step_sampler *sampler, uint64_t shape)
+bool vw__step_shape_is_known(const vw__step_sampler *sampler, uint64_t shape)
 {
     return sampler->shapes[shape % SHAPE_SLOTS] == shape;
 }
 
-void hr__step_shape_remember(hr__step_sampler *sampler, uint64_t shape)
+void vw__step_shape_remember(vw__step_sampler *sampler, uint64_t shape)
 {
     if (shape != 0)
         sampler->shapes[shape % SHAPE_SLOTS] = shape;

@@ -74,20 +74,20 @@ static bool is_name(cell name)
     return memchr(name.text, ':', name.size) == NULL && memchr(name.text, '=', name.size) == NULL;
 }
 
-static bool read_columns(hr__step_table *table, size_t header_bytes, char separator)
+static bool read_columns(vw__step_table *table, size_t header_bytes, char separator)
 {
     bool has_memory = false, has_step = false;
     size_t at = 0, count = 0;
     cell name;
     while (next_cell(table->header, header_bytes, separator, &at, &name)) {
-        if (count == HR__STEP_TABLE_MOST_COLUMNS || !is_name(name))
+        if (count == VW__STEP_TABLE_MOST_COLUMNS || !is_name(name))
             return false;
-        hr__field field = hr__field_of_name(name.text, name.size);
+        vw__field field = vw__field_of_name(name.text, name.size);
         field.may_be_rank = false;
         has_memory =
-            has_memory || field.kind == HR__FIELD_ALLOCATED || field.kind == HR__FIELD_RESERVED ||
-            ((field.kind == HR__FIELD_HOST || field.kind == HR__FIELD_FREE) && !field.needs_unit);
-        has_step = has_step || field.kind == HR__FIELD_STEP || field.kind == HR__FIELD_EPOCH;
+            has_memory || field.kind == VW__FIELD_ALLOCATED || field.kind == VW__FIELD_RESERVED ||
+            ((field.kind == VW__FIELD_HOST || field.kind == VW__FIELD_FREE) && !field.needs_unit);
+        has_step = has_step || field.kind == VW__FIELD_STEP || field.kind == VW__FIELD_EPOCH;
         table->columns[count++] = field;
     }
     table->separator = separator;
@@ -102,7 +102,7 @@ static bool read_columns(hr__step_table *table, size_t header_bytes, char separa
     return has_memory && count > 1;
 }
 
-bool hr__step_table_read_header(hr__step_table *table, const char *line, size_t size_bytes)
+bool vw__step_table_read_header(vw__step_table *table, const char *line, size_t size_bytes)
 {
     static const char separators[] = "\t,;| "; /* and last: none */
     if (size_bytes >= sizeof table->header || memchr(line, ':', size_bytes) != NULL ||
@@ -119,33 +119,33 @@ bool hr__step_table_read_header(hr__step_table *table, const char *line, size_t 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* A cell that is nothing but a number; of n/m the first. */
-static bool read_cell(cell text, hr__written_number *out)
+static bool read_cell(cell text, vw__written_number *out)
 {
     if (text.size == 0 || !is_digit(text.text[0]))
         return false;
-    *out = hr__read_number(text.text, text.size, true);
+    *out = vw__read_number(text.text, text.size, true);
     return out->size_bytes == text.size || text.text[out->size_bytes] == '/';
 }
 
-static bool read_row(const hr__step_table *table, const char *line, size_t size, hr__sighting *out)
+static bool read_row(const vw__step_table *table, const char *line, size_t size, vw__sighting *out)
 {
     size_t at = 0, count = 0;
     cell text;
-    hr__sighting_init(out);
+    vw__sighting_init(out);
     while (next_cell(line, size, table->separator, &at, &text)) {
         if (count == table->column_count)
             return false;
-        const hr__field *field = &table->columns[count++];
-        hr__written_number number;
-        if (field->kind > HR__FIELD_OTHER && read_cell(text, &number))
-            hr__sighting_offer(out, field, &number);
+        const vw__field *field = &table->columns[count++];
+        vw__written_number number;
+        if (field->kind > VW__FIELD_OTHER && read_cell(text, &number))
+            vw__sighting_offer(out, field, &number);
     }
-    return count == table->column_count && hr__sighting_has_memory(out) &&
+    return count == table->column_count && vw__sighting_has_memory(out) &&
            (out->step_weight != 0 || !table->has_step);
 }
 
-bool hr__step_table_read_row(hr__step_table *table, const char *line, size_t size_bytes,
-                             hr__sighting *out)
+bool vw__step_table_read_row(vw__step_table *table, const char *line, size_t size_bytes,
+                             vw__sighting *out)
 {
     if (!table->is_open)
         return false;

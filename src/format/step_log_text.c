@@ -27,8 +27,8 @@ typedef struct text_reader {
     size_t size;
     size_t at;
     size_t name_begin;
-    hr__sighting *sighting;
-    hr__field last_field;  /* of the last number */
+    vw__sighting *sighting;
+    vw__field last_field;  /* of the last number */
     bool last_lacked_unit; /* memory, and no unit: a number with one may follow */
     bool is_awaited;       /* `memory at the end of step 3:`, and its figure comes next */
     size_t step_begin;     /* of the first number that may be a step; SIZE_MAX */
@@ -45,16 +45,16 @@ static bool is_digit(char byte)
 }
 
 /* A unit alone is a name in a table, and not in a sentence. */
-static bool is_memory(const hr__field *field)
+static bool is_memory(const vw__field *field)
 {
-    return (field->kind == HR__FIELD_ALLOCATED || field->kind == HR__FIELD_RESERVED) &&
+    return (field->kind == VW__FIELD_ALLOCATED || field->kind == VW__FIELD_RESERVED) &&
            field->name_bytes != 0;
 }
 
 /* Memory that is a series of its own. */
-static bool is_apart(const hr__field *field)
+static bool is_apart(const vw__field *field)
 {
-    return field->kind == HR__FIELD_HOST || field->kind == HR__FIELD_FREE;
+    return field->kind == VW__FIELD_HOST || field->kind == VW__FIELD_FREE;
 }
 
 static char byte_at(const text_reader *reader, size_t at)
@@ -69,18 +69,18 @@ static size_t skip_spaces(const text_reader *reader, size_t at)
     return at;
 }
 
-static hr__field field_before(const text_reader *reader)
+static vw__field field_before(const text_reader *reader)
 {
     size_t begin = reader->name_begin;
     if (reader->at - begin > MOST_NAME_BYTES)
         begin = reader->at - MOST_NAME_BYTES;
-    return hr__field_of_name(reader->line + begin, reader->at - begin);
+    return vw__field_of_name(reader->line + begin, reader->at - begin);
 }
 
 /* ---- n/m ------------------------------------------------------------------------------------- */
 
 typedef struct fraction {
-    hr__written_number first, second;
+    vw__written_number first, second;
     bool is_fraction;
     bool is_date;
     size_t end;
@@ -99,13 +99,13 @@ static fraction read_fraction(const text_reader *reader)
 {
     fraction read = {0};
     const char *line = reader->line;
-    read.first = hr__read_number(line + reader->at, reader->size - reader->at, true);
+    read.first = vw__read_number(line + reader->at, reader->size - reader->at, true);
     read.end = reader->at + read.first.size_bytes;
     size_t slash = skip_spaces(reader, read.end);
     size_t second = skip_spaces(reader, slash + 1);
     if (byte_at(reader, slash) != '/' || !is_digit(byte_at(reader, second)))
         return read;
-    read.second = hr__read_number(line + second, reader->size - second, true);
+    read.second = vw__read_number(line + second, reader->size - second, true);
     read.is_fraction = true;
     read.end = second + read.second.size_bytes;
     size_t behind = skip_spaces(reader, read.end);
@@ -125,7 +125,7 @@ static bool is_step_fraction(const fraction *read)
  */
 
 typedef struct words_behind {
-    hr__field field;
+    vw__field field;
     size_t end;
     bool are_next_name; /* a colon or a number follows: perhaps they name that */
     bool is_named;      /* a colon does: certainly */
@@ -138,7 +138,7 @@ static words_behind read_behind(const text_reader *reader, size_t at)
            (is_letter(reader->line[at]) || memchr(" \t_-", reader->line[at], 4) != NULL))
         at++;
     char next = byte_at(reader, at);
-    words_behind words = {.field = hr__field_of_name(reader->line + begin, at - begin), .end = at};
+    words_behind words = {.field = vw__field_of_name(reader->line + begin, at - begin), .end = at};
     words.is_named = next == ':' || next == '=';
     words.are_next_name = words.is_named || is_digit(next) || next == '(' || next == '[';
     return words;
@@ -152,51 +152,51 @@ static bool is_count_of_steps(const text_reader *reader, size_t at)
         end++;
     char next = byte_at(reader, skip_spaces(reader, end));
     return end > begin && next != '/' && next != ':' && next != '=' && !is_digit(next) &&
-           hr__field_of_name(reader->line + begin, end - begin).kind == HR__FIELD_STEP;
+           vw__field_of_name(reader->line + begin, end - begin).kind == VW__FIELD_STEP;
 }
 
 /* ---- a number -------------------------------------------------------------------------------- */
 
-static void offer_step(text_reader *reader, const hr__written_number *number, int weight)
+static void offer_step(text_reader *reader, const vw__written_number *number, int weight)
 {
-    hr__field field = {.kind = HR__FIELD_STEP, .weight = weight, .device = -1, .name = ""};
-    hr__sighting_offer(reader->sighting, &field, number);
+    vw__field field = {.kind = VW__FIELD_STEP, .weight = weight, .device = -1, .name = ""};
+    vw__sighting_offer(reader->sighting, &field, number);
 }
 
 /* A number without a name of memory before it, but with a unit of bytes. */
 static void take_nameless(text_reader *reader, const fraction *read,
-                          const hr__written_number *number, hr__field_kind before)
+                          const vw__written_number *number, vw__field_kind before)
 {
     words_behind words = read_behind(reader, read->end);
-    if (reader->last_lacked_unit && before == HR__FIELD_NONE) { /* `memory [0]: 3.21 GB` */
-        hr__sighting_offer(reader->sighting, &reader->last_field, number);
+    if (reader->last_lacked_unit && before == VW__FIELD_NONE) { /* `memory [0]: 3.21 GB` */
+        vw__sighting_offer(reader->sighting, &reader->last_field, number);
         return;
     }
     if (!words.is_named && (is_memory(&words.field) || is_apart(&words.field))) {
-        hr__sighting_offer(reader->sighting, &words.field, number);
+        vw__sighting_offer(reader->sighting, &words.field, number);
         reader->at = words.end; /* they are not the next number's */
         return;
     }
-    bool is_something_else = words.field.kind == HR__FIELD_OTHER && !words.are_next_name;
+    bool is_something_else = words.field.kind == VW__FIELD_OTHER && !words.are_next_name;
     bool is_ambiguous = number->has_letter_unit && number->unit_bytes != 1024.0 * 1024.0 * 1024.0;
-    if (before != HR__FIELD_NONE || read->is_fraction || is_something_else || is_ambiguous)
+    if (before != VW__FIELD_NONE || read->is_fraction || is_something_else || is_ambiguous)
         return;
-    hr__field field = {
-        .kind = HR__FIELD_ALLOCATED, .weight = UNIT_WEIGHT, .device = -1, .name = ""};
-    hr__sighting_offer(reader->sighting, &field, number);
+    vw__field field = {
+        .kind = VW__FIELD_ALLOCATED, .weight = UNIT_WEIGHT, .device = -1, .name = ""};
+    vw__sighting_offer(reader->sighting, &field, number);
 }
 
-static void take_named(text_reader *reader, const fraction *read, const hr__field *field,
-                       const hr__written_number *number)
+static void take_named(text_reader *reader, const fraction *read, const vw__field *field,
+                       const vw__written_number *number)
 {
     if (is_memory(field) || is_apart(field)) {
         words_behind words = read_behind(reader, read->end);
-        if (words.field.kind == HR__FIELD_OTHER && !words.are_next_name)
+        if (words.field.kind == VW__FIELD_OTHER && !words.are_next_name)
             return; /* `GPU memory: 3.2 GB free` */
         reader->last_lacked_unit = number->unit_bytes == 0 && field->unit_bytes == 0;
         reader->last_field = *field;
     }
-    hr__sighting_offer(reader->sighting, field, number);
+    vw__sighting_offer(reader->sighting, field, number);
 }
 
 /* `[trainer.on_step_end:125]`, `(train.py:31)`: the line of a program, whatever the name. */
@@ -215,13 +215,13 @@ static bool is_reference(const text_reader *reader)
     if (end - begin > 3 && memcmp(reader->line + begin, "on_", 3) == 0)
         return true;
     return component != end && component != begin &&
-           hr__field_of_name(reader->line + component, end - component).has_more;
+           vw__field_of_name(reader->line + component, end - component).has_more;
 }
 
 /* The last word before the number is a step, whatever the name begins with: `GPU memory at the end
  * of step 3: 3102`. What it begins with is then the next number's name. */
-static bool take_step_of_memory(text_reader *reader, const hr__field *field,
-                                const hr__written_number *number, size_t begin)
+static bool take_step_of_memory(text_reader *reader, const vw__field *field,
+                                const vw__written_number *number, size_t begin)
 {
     size_t end = begin;
     while (end > reader->name_begin && !is_letter(reader->line[end - 1]))
@@ -232,10 +232,10 @@ static bool take_step_of_memory(text_reader *reader, const hr__field *field,
     if (!number->is_whole || number->unit_bytes != 0 || word == reader->name_begin ||
         reader->line[word - 1] != ' ' || end - word == 0)
         return false;
-    hr__field step = hr__field_of_name(reader->line + word, end - word);
-    if (step.kind != HR__FIELD_STEP && step.kind != HR__FIELD_EPOCH)
+    vw__field step = vw__field_of_name(reader->line + word, end - word);
+    if (step.kind != VW__FIELD_STEP && step.kind != VW__FIELD_EPOCH)
         return false;
-    hr__sighting_offer(reader->sighting, &step, number);
+    vw__sighting_offer(reader->sighting, &step, number);
     reader->last_field = *field;
     reader->is_awaited = true;
     return true;
@@ -245,7 +245,7 @@ static bool take_step_of_memory(text_reader *reader, const hr__field *field,
 static void take_number(text_reader *reader)
 {
     fraction read = read_fraction(reader);
-    hr__written_number number = read.first;
+    vw__written_number number = read.first;
     size_t begin = reader->at;
     bool lacked_unit = reader->last_lacked_unit, was_awaited = reader->is_awaited;
     bool had_step = reader->sighting->step_weight != 0;
@@ -258,7 +258,7 @@ static void take_number(text_reader *reader)
     if (begin != 0 && reader->line[begin - 1] == '-' &&
         (begin == 1 || !(is_letter(reader->line[begin - 2]) || is_digit(reader->line[begin - 2]))))
         number.is_other = true; /* negative */
-    hr__field field = {.device = -1};
+    vw__field field = {.device = -1};
     if (!read.is_date && (!number.is_other || number.is_percent))
         field = field_before(reader);
     bool points_at_line = !read.is_date && is_reference(reader);
@@ -266,24 +266,24 @@ static void take_number(text_reader *reader)
     if (points_at_line) {
         reader->at = begin + read.first.size_bytes;
     } else if (number.is_percent && !read.is_fraction) {
-        hr__sighting_offer(reader->sighting, &field, &number);
+        vw__sighting_offer(reader->sighting, &field, &number);
         reader->at = begin + read.first.size_bytes;
     } else if (read.is_date || number.is_other) {
         if (!read.is_date && !read.is_fraction)
             reader->at = begin + read.first.size_bytes;
-    } else if (field.kind == HR__FIELD_ALLOCATED && field.name_bytes == 0) {
+    } else if (field.kind == VW__FIELD_ALLOCATED && field.name_bytes == 0) {
         /* `3 * GB, 4`: the unit belongs to what came before */
-    } else if (was_awaited && field.kind == HR__FIELD_NONE && !read.is_fraction) {
-        hr__sighting_offer(reader->sighting, &reader->last_field, &number);
+    } else if (was_awaited && field.kind == VW__FIELD_NONE && !read.is_fraction) {
+        vw__sighting_offer(reader->sighting, &reader->last_field, &number);
     } else if (is_memory(&field) && take_step_of_memory(reader, &field, &number, begin)) {
         /* its figure comes next */
-    } else if (field.kind == HR__FIELD_NONE || field.kind == HR__FIELD_UNKNOWN) {
+    } else if (field.kind == VW__FIELD_NONE || field.kind == VW__FIELD_UNKNOWN) {
         bool is_bar =
             byte_at(reader, skip_spaces(reader, read.end)) == '[' ||
             memchr(reader->line + reader->name_begin, '|', begin - reader->name_begin) != NULL;
         if (is_step_fraction(&read))
             offer_step(reader, &number,
-                       field.kind == HR__FIELD_UNKNOWN ? WORDS_WEIGHT
+                       field.kind == VW__FIELD_UNKNOWN ? WORDS_WEIGHT
                        : is_bar                        ? BAR_WEIGHT
                                                        : FRACTION_WEIGHT);
         else if (number.unit_bytes != 0)
@@ -310,9 +310,9 @@ static void take_word(text_reader *reader)
         reader->at++;
     if (!is_digit(byte_at(reader, reader->at)))
         return;
-    hr__field field = hr__field_of_name(reader->line + begin, reader->at - begin);
-    if (field.kind == HR__FIELD_STEP || field.kind == HR__FIELD_EPOCH ||
-        field.kind == HR__FIELD_RANK || field.may_be_rank)
+    vw__field field = vw__field_of_name(reader->line + begin, reader->at - begin);
+    if (field.kind == VW__FIELD_STEP || field.kind == VW__FIELD_EPOCH ||
+        field.kind == VW__FIELD_RANK || field.may_be_rank)
         return;
     while (is_letter(byte_at(reader, reader->at)) || is_digit(byte_at(reader, reader->at)))
         reader->at++;
@@ -332,49 +332,49 @@ static bool is_separator(const text_reader *reader)
         return next == ' ' && reader->at != 0 && reader->line[reader->at - 1] == ' ';
     if (byte != '|')
         return false;
-    hr__field field = field_before(reader);
-    return field.kind != HR__FIELD_NONE && !(is_memory(&field) && field.unit_bytes != 0);
+    vw__field field = field_before(reader);
+    return field.kind != VW__FIELD_NONE && !(is_memory(&field) && field.unit_bytes != 0);
 }
 
 /* A line that is a size and nothing else, as nvidia-smi prints it. */
-static bool read_bare(const char *line, size_t size, hr__sighting *out)
+static bool read_bare(const char *line, size_t size, vw__sighting *out)
 {
     if (size == 0 || !is_digit(line[0]))
         return false;
-    hr__written_number number = hr__read_number(line, size, false);
+    vw__written_number number = vw__read_number(line, size, false);
     if (number.size_bytes != size || number.unit_bytes <= 1 || number.has_letter_unit)
         return false;
-    hr__field field = {
-        .kind = HR__FIELD_ALLOCATED, .weight = UNIT_WEIGHT, .device = -1, .name = ""};
-    hr__sighting_offer(out, &field, &number);
+    vw__field field = {
+        .kind = VW__FIELD_ALLOCATED, .weight = UNIT_WEIGHT, .device = -1, .name = ""};
+    vw__sighting_offer(out, &field, &number);
     out->is_bare = out->allocated_weight != 0;
     return out->is_bare;
 }
 
-static bool is_only_unit(const hr__sighting *sighting)
+static bool is_only_unit(const vw__sighting *sighting)
 {
     return sighting->allocated_weight <= 2 * UNIT_WEIGHT + 1 && sighting->reserved_weight == 0;
 }
 
 /* What the words around the step leave of a size that has no name. */
-static void weigh_talk(const text_reader *reader, bool is_asked, hr__sighting *out)
+static void weigh_talk(const text_reader *reader, bool is_asked, vw__sighting *out)
 {
     enum { NAMED_STEP_WEIGHT = 6 };
     bool is_nameless = out->allocated_weight != 0 && is_only_unit(out);
     if (out->step_weight == 0 || !(is_nameless || is_asked))
         return;
     size_t begin = reader->step_begin;
-    hr__talk before = hr__talk_of(reader->line, begin);
-    hr__talk behind = hr__talk_of(reader->line + begin, reader->size - begin);
-    if (is_nameless && (before == HR__TALK_OF_FILES || behind > HR__TALK_OF_STEPS))
+    vw__talk before = vw__talk_of(reader->line, begin);
+    vw__talk behind = vw__talk_of(reader->line + begin, reader->size - begin);
+    if (is_nameless && (before == VW__TALK_OF_FILES || behind > VW__TALK_OF_STEPS))
         out->allocated_weight = 0;
     bool has_unit = out->allocated_unit_bytes != 0 || out->reserved_unit_bytes != 0 ||
                     out->host.unit_bytes != 0;
     out->is_plain = out->step_weight >= NAMED_STEP_WEIGHT && has_unit &&
-                    before <= HR__TALK_OF_MEMORY && behind <= HR__TALK_OF_MEMORY;
+                    before <= VW__TALK_OF_MEMORY && behind <= VW__TALK_OF_MEMORY;
 }
 
-bool hr__step_text_read(const char *line, size_t size_bytes, bool is_asked, hr__sighting *out)
+bool vw__step_text_read(const char *line, size_t size_bytes, bool is_asked, vw__sighting *out)
 {
     text_reader reader = {
         .line = line,
@@ -382,7 +382,7 @@ bool hr__step_text_read(const char *line, size_t size_bytes, bool is_asked, hr__
         .sighting = out,
         .step_begin = SIZE_MAX,
     };
-    hr__sighting_init(out);
+    vw__sighting_init(out);
     if (read_bare(line, size_bytes, out))
         return true;
     while (reader.at < reader.size) {
@@ -399,7 +399,7 @@ bool hr__step_text_read(const char *line, size_t size_bytes, bool is_asked, hr__
     }
     weigh_talk(&reader, is_asked, out);
     if (out->step_weight != 0)
-        return hr__sighting_has_memory(out);
+        return vw__sighting_has_memory(out);
     /* Without a step, only what is said to be bytes: prose has memory and numbers, too. */
     bool has_unit = out->allocated_unit_bytes != 0 || out->reserved_unit_bytes != 0;
     bool is_large = out->allocated >= LEAST_COUNT_OF_BYTES;
@@ -408,5 +408,5 @@ bool hr__step_text_read(const char *line, size_t size_bytes, bool is_asked, hr__
     if (out->host.unit_bytes == 0 && out->host.value < LEAST_COUNT_OF_BYTES)
         out->host.weight = 0;
     out->free.weight = out->share.weight = 0;
-    return hr__sighting_has_memory(out);
+    return vw__sighting_has_memory(out);
 }

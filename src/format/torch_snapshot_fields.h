@@ -3,13 +3,13 @@
  * A document gives every string that we name here its place in the list as id, so that a field is
  * known by comparing numbers, and a dict's fields are a bit set and an array. Keys come first and
  * there are fewer than 64 of them; behind them come words that are values. */
-#ifndef HR_FORMAT_TORCH_SNAPSHOT_FIELDS_H
-#define HR_FORMAT_TORCH_SNAPSHOT_FIELDS_H
+#ifndef VW_FORMAT_TORCH_SNAPSHOT_FIELDS_H
+#define VW_FORMAT_TORCH_SNAPSHOT_FIELDS_H
 
 #include "base/error.h"
 #include "format/document.h"
 
-#define HR__SNAPSHOT_KEY_LIST(X)                                                                   \
+#define VW__SNAPSHOT_KEY_LIST(X)                                                                   \
     X(ACTION, "action") /* of a trace entry; most frequent first */                                \
     X(ADDR, "addr")                                                                                \
     X(SIZE, "size")                                                                                \
@@ -56,8 +56,8 @@
     X(STREAM_REUSE, "graph_capture_record_stream_reuse")                                           \
     X(MAX_CACHED_SIZE, "max_cached_size")
 
-/* The actions stand in the order of hr_action, and of HR__ACTION_ANNOTATE behind it. */
-#define HR__SNAPSHOT_WORD_LIST(X)                                                                  \
+/* The actions stand in the order of vw_action, and of VW__ACTION_ANNOTATE behind it. */
+#define VW__SNAPSHOT_WORD_LIST(X)                                                                  \
     X(ALLOC, "alloc")                                                                              \
     X(FREE_REQUESTED, "free_requested")                                                            \
     X(FREE_COMPLETED, "free_completed")                                                            \
@@ -79,55 +79,55 @@
     X(NOT_AVAILABLE, "N/A")                                                                        \
     X(NOTHING, "")
 
-typedef enum hr__snapshot_name {
-#define HR__KEY_ENUM(upper, text) HR__KEY_##upper,
-    HR__SNAPSHOT_KEY_LIST(HR__KEY_ENUM)
-#undef HR__KEY_ENUM
-        HR__KEY_COUNT,
-    HR__BEFORE_FIRST_WORD = HR__KEY_COUNT - 1,
-#define HR__WORD_ENUM(upper, text) HR__WORD_##upper,
-    HR__SNAPSHOT_WORD_LIST(HR__WORD_ENUM)
-#undef HR__WORD_ENUM
-        HR__SNAPSHOT_NAME_COUNT
-} hr__snapshot_name;
+typedef enum vw__snapshot_name {
+#define VW__KEY_ENUM(upper, text) VW__KEY_##upper,
+    VW__SNAPSHOT_KEY_LIST(VW__KEY_ENUM)
+#undef VW__KEY_ENUM
+        VW__KEY_COUNT,
+    VW__BEFORE_FIRST_WORD = VW__KEY_COUNT - 1,
+#define VW__WORD_ENUM(upper, text) VW__WORD_##upper,
+    VW__SNAPSHOT_WORD_LIST(VW__WORD_ENUM)
+#undef VW__WORD_ENUM
+        VW__SNAPSHOT_NAME_COUNT
+} vw__snapshot_name;
 
-_Static_assert(HR__KEY_COUNT <= 64, "a set of keys is 64 bits");
+_Static_assert(VW__KEY_COUNT <= 64, "a set of keys is 64 bits");
 
-extern const char *const hr__snapshot_names[HR__SNAPSHOT_NAME_COUNT];
+extern const char *const vw__snapshot_names[VW__SNAPSHOT_NAME_COUNT];
 
 /* What a dict holds, and where it is, for messages. */
-typedef struct hr__snapshot_fields {
-    const hr__document *document;
+typedef struct vw__snapshot_fields {
+    const vw__document *document;
     const char *record; /* "trace entry" */
     size_t number;      /* of the record in the file; SIZE_MAX where there is but one */
     uint64_t present;   /* bit k: key k is there, and not None */
     uint32_t unknown_count;
-    hr__value values[HR__KEY_COUNT]; /* meaningful where present */
-} hr__snapshot_fields;
+    vw__value values[VW__KEY_COUNT]; /* meaningful where present */
+} vw__snapshot_fields;
 
-#define HR__KEY_BIT(key) (UINT64_C(1) << (key))
+#define VW__KEY_BIT(key) (UINT64_C(1) << (key))
 
-static inline bool hr__has_field(const hr__snapshot_fields *fields, hr__snapshot_name key)
+static inline bool vw__has_field(const vw__snapshot_fields *fields, vw__snapshot_name key)
 {
-    return (fields->present & HR__KEY_BIT(key)) != 0;
+    return (fields->present & VW__KEY_BIT(key)) != 0;
 }
 
 /* Sorts the pairs of a dict into `*fields`; of a key that is there twice, the last one counts. */
-static inline void hr__collect_fields(hr__snapshot_fields *fields, const hr__value *pairs,
+static inline void vw__collect_fields(vw__snapshot_fields *fields, const vw__value *pairs,
                                       size_t pair_count)
 {
     uint64_t present = 0;
     uint32_t unknown_count = 0;
     for (size_t i = 0; i < pair_count; i++) {
-        hr__value key = pairs[2 * i], value = pairs[2 * i + 1];
-        uint32_t id = hr__value_string_id(key);
-        if (hr__value_get_kind(key) != HR__VALUE_STRING || id >= HR__KEY_COUNT) {
+        vw__value key = pairs[2 * i], value = pairs[2 * i + 1];
+        uint32_t id = vw__value_string_id(key);
+        if (vw__value_get_kind(key) != VW__VALUE_STRING || id >= VW__KEY_COUNT) {
             unknown_count++;
             continue;
         }
-        uint64_t bit = HR__KEY_BIT(id);
+        uint64_t bit = VW__KEY_BIT(id);
         fields->values[id] = value;
-        present = hr__value_get_kind(value) != HR__VALUE_NONE ? present | bit : present & ~bit;
+        present = vw__value_get_kind(value) != VW__VALUE_NONE ? present | bit : present & ~bit;
     }
     fields->present = present;
     fields->unknown_count = unknown_count;
@@ -135,62 +135,62 @@ static inline void hr__collect_fields(hr__snapshot_fields *fields, const hr__val
 
 /* ---- reading one field -----------------------------------------------------------------------
  *
- * Each leaves `*out` alone where the field is missing; hr__need_field() says that it must be there.
- * HR_ERR_CORRUPT_FILE: which field of which record, what was expected, what was found. */
+ * Each leaves `*out` alone where the field is missing; vw__need_field() says that it must be there.
+ * VW_ERR_CORRUPT_FILE: which field of which record, what was expected, what was found. */
 
-HR_MUST_CHECK hr_status hr__need_field(const hr__snapshot_fields *fields, hr__snapshot_name key);
+VW_MUST_CHECK vw_status vw__need_field(const vw__snapshot_fields *fields, vw__snapshot_name key);
 
 /* "segment 3: total_size: expected an integer, found a string". */
-__attribute__((cold)) hr_status hr__wrong_field(const hr__snapshot_fields *fields,
-                                                hr__snapshot_name key, const char *expected,
-                                                hr__value found);
+__attribute__((cold)) vw_status vw__wrong_field(const vw__snapshot_fields *fields,
+                                                vw__snapshot_name key, const char *expected,
+                                                vw__value found);
 
 /* Of a string: the string itself, cut; else the kind of value. */
-__attribute__((cold)) void hr__describe_value(const hr__document *document, hr__value value,
+__attribute__((cold)) void vw__describe_value(const vw__document *document, vw__value value,
                                               char *text, size_t text_bytes);
 
 /* A number of bytes. */
-static inline hr_status hr__get_size(const hr__snapshot_fields *fields, hr__snapshot_name key,
+static inline vw_status vw__get_size(const vw__snapshot_fields *fields, vw__snapshot_name key,
                                      uint64_t *out)
 {
-    if (!hr__has_field(fields, key) ||
-        hr__value_get_u64(fields->document, fields->values[key], out))
-        return HR_OK;
-    return hr__wrong_field(fields, key, "an integer that is not negative", fields->values[key]);
+    if (!vw__has_field(fields, key) ||
+        vw__value_get_u64(fields->document, fields->values[key], out))
+        return VW_OK;
+    return vw__wrong_field(fields, key, "an integer that is not negative", fields->values[key]);
 }
 
 /* An address or a handle. PyTorch writes some of them as signed numbers, so a negative one stands
  * for the upper half of the addresses. */
-static inline hr_status hr__get_address(const hr__snapshot_fields *fields, hr__snapshot_name key,
+static inline vw_status vw__get_address(const vw__snapshot_fields *fields, vw__snapshot_name key,
                                         uint64_t *out)
 {
     int64_t number;
-    if (!hr__has_field(fields, key) ||
-        hr__value_get_u64(fields->document, fields->values[key], out))
-        return HR_OK;
-    if (!hr__value_get_i64(fields->document, fields->values[key], &number))
-        return hr__wrong_field(fields, key, "an integer", fields->values[key]);
+    if (!vw__has_field(fields, key) ||
+        vw__value_get_u64(fields->document, fields->values[key], out))
+        return VW_OK;
+    if (!vw__value_get_i64(fields->document, fields->values[key], &number))
+        return vw__wrong_field(fields, key, "an integer", fields->values[key]);
     *out = (uint64_t)number;
-    return HR_OK;
+    return VW_OK;
 }
 
-static inline hr_status hr__get_signed(const hr__snapshot_fields *fields, hr__snapshot_name key,
+static inline vw_status vw__get_signed(const vw__snapshot_fields *fields, vw__snapshot_name key,
                                        int64_t *out)
 {
-    if (!hr__has_field(fields, key) ||
-        hr__value_get_i64(fields->document, fields->values[key], out))
-        return HR_OK;
-    return hr__wrong_field(fields, key, "an integer", fields->values[key]);
+    if (!vw__has_field(fields, key) ||
+        vw__value_get_i64(fields->document, fields->values[key], out))
+        return VW_OK;
+    return vw__wrong_field(fields, key, "an integer", fields->values[key]);
 }
 
 /* A number of an annotation, whose values PyTorch writes as text. */
-HR_MUST_CHECK hr_status hr__get_count(const hr__snapshot_fields *fields, hr__snapshot_name key,
+VW_MUST_CHECK vw_status vw__get_count(const vw__snapshot_fields *fields, vw__snapshot_name key,
                                       uint64_t *out);
 
-HR_MUST_CHECK hr_status hr__get_number(const hr__snapshot_fields *fields, hr__snapshot_name key,
+VW_MUST_CHECK vw_status vw__get_number(const vw__snapshot_fields *fields, vw__snapshot_name key,
                                        double *out);
-HR_MUST_CHECK hr_status hr__get_boolean(const hr__snapshot_fields *fields, hr__snapshot_name key,
+VW_MUST_CHECK vw_status vw__get_boolean(const vw__snapshot_fields *fields, vw__snapshot_name key,
                                         bool *out);
-HR_MUST_CHECK hr_status hr__get_device(const hr__snapshot_fields *fields, int *out);
+VW_MUST_CHECK vw_status vw__get_device(const vw__snapshot_fields *fields, int *out);
 
-#endif /* HR_FORMAT_TORCH_SNAPSHOT_FIELDS_H */
+#endif /* VW_FORMAT_TORCH_SNAPSHOT_FIELDS_H */

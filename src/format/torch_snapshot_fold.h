@@ -7,63 +7,63 @@
  *
  * What stays are the outermost dict, the settings, and lists of numbers; torch_snapshot_root.h
  * makes the model's traces and segments of those. */
-#ifndef HR_FORMAT_TORCH_SNAPSHOT_FOLD_H
-#define HR_FORMAT_TORCH_SNAPSHOT_FOLD_H
+#ifndef VW_FORMAT_TORCH_SNAPSHOT_FOLD_H
+#define VW_FORMAT_TORCH_SNAPSHOT_FOLD_H
 
 #include "format/document.h"
 #include "format/torch_snapshot_fields.h"
 #include "model/model_build.h"
 
 /* What a folded value stands for. */
-typedef enum hr__folded_kind {
-    HR__FOLDED_ENTRY = 1,     /* the builder's events */
-    HR__FOLDED_FRAME,         /* the builder's frames */
-    HR__FOLDED_CONTEXT,       /* a list of frames: the builder's contexts */
-    HR__FOLDED_FORWARD_STACK, /* a list of strings: the builder's stacks */
-    HR__FOLDED_SEGMENT,       /* `segments` below */
-    HR__FOLDED_BLOCK,         /* the builder's blocks */
-    HR__FOLDED_USED_BLOCKS,   /* a list of blocks that has its segment */
-    HR__FOLDED_PAST,          /* an entry of a block's `history`: `pasts` below */
-    HR__FOLDED_ANNOTATION,    /* `annotations` below */
-    HR__FOLDED_POOL,          /* two integers: the builder's pools */
-} hr__folded_kind;
+typedef enum vw__folded_kind {
+    VW__FOLDED_ENTRY = 1,     /* the builder's events */
+    VW__FOLDED_FRAME,         /* the builder's frames */
+    VW__FOLDED_CONTEXT,       /* a list of frames: the builder's contexts */
+    VW__FOLDED_FORWARD_STACK, /* a list of strings: the builder's stacks */
+    VW__FOLDED_SEGMENT,       /* `segments` below */
+    VW__FOLDED_BLOCK,         /* the builder's blocks */
+    VW__FOLDED_USED_BLOCKS,   /* a list of blocks that has its segment */
+    VW__FOLDED_PAST,          /* an entry of a block's `history`: `pasts` below */
+    VW__FOLDED_ANNOTATION,    /* `annotations` below */
+    VW__FOLDED_POOL,          /* two integers: the builder's pools */
+} vw__folded_kind;
 
-const char *hr__folded_kind_name(unsigned kind); /* "a trace entry", for messages */
+const char *vw__folded_kind_name(unsigned kind); /* "a trace entry", for messages */
 
-typedef struct hr__folded_list {
+typedef struct vw__folded_list {
     void *items; /* the document's memory, owned */
     size_t count;
     size_t capacity;
     size_t item_bytes;
-} hr__folded_list;
+} vw__folded_list;
 
-typedef struct hr__past {
+typedef struct vw__past {
     uint64_t real_bytes;
     uint32_t context;
-} hr__past;
+} vw__past;
 
 /* What trace entries usually look like: the keys of the last one, and where its values are. An
  * entry with the same keys in the same order is read without sorting its fields; one whose values
  * are not the usual kinds goes the long way. */
-enum { HR__USUAL_PAIRS = 16 };
+enum { VW__USUAL_PAIRS = 16 };
 
-typedef struct hr__usual_entry {
+typedef struct vw__usual_entry {
     size_t pair_count; /* 0: none yet */
-    hr__value keys[HR__USUAL_PAIRS];
-    uint64_t present;              /* as in hr__snapshot_fields */
-    uint8_t places[HR__KEY_COUNT]; /* of values among the pairs, where present */
-} hr__usual_entry;
+    vw__value keys[VW__USUAL_PAIRS];
+    uint64_t present;              /* as in vw__snapshot_fields */
+    uint8_t places[VW__KEY_COUNT]; /* of values among the pairs, where present */
+} vw__usual_entry;
 
-typedef struct hr__snapshot_fold {
-    hr__model_builder *builder; /* borrowed */
-    hr__document *document;     /* borrowed; set by the first dict */
-    hr__snapshot_fields fields; /* of the dict at hand */
-    hr__usual_entry usual;
+typedef struct vw__snapshot_fold {
+    vw__model_builder *builder; /* borrowed */
+    vw__document *document;     /* borrowed; set by the first dict */
+    vw__snapshot_fields fields; /* of the dict at hand */
+    vw__usual_entry usual;
 
-    hr__folded_list segments;    /* hr__model_segment */
-    hr__folded_list annotations; /* hr__model_annotation */
-    hr__folded_list pasts;       /* hr__past */
-    hr__folded_list frame_ids;   /* of the list at hand */
+    vw__folded_list segments;    /* vw__model_segment */
+    vw__folded_list annotations; /* vw__model_annotation */
+    vw__folded_list pasts;       /* vw__past */
+    vw__folded_list frame_ids;   /* of the list at hand */
 
     size_t frame_count;
     size_t block_count;
@@ -75,63 +75,63 @@ typedef struct hr__snapshot_fold {
     /* The last stream: nearly always the next one's, too. */
     uint64_t last_stream;
     uint16_t last_stream_id;
-} hr__snapshot_fold;
+} vw__snapshot_fold;
 
-void hr__snapshot_fold_init(hr__snapshot_fold *fold, hr__model_builder *builder);
+void vw__snapshot_fold_init(vw__snapshot_fold *fold, vw__model_builder *builder);
 
 /* Before the document is destroyed. */
-void hr__snapshot_fold_deinit(hr__snapshot_fold *fold);
+void vw__snapshot_fold_deinit(vw__snapshot_fold *fold);
 
-/* hr__fold's `dict`, with the fold as its context. */
-hr_status hr__snapshot_fold_dict(void *context, hr__document *document, const hr__value *pairs,
-                                 size_t pair_count, hr__value *folded);
+/* vw__fold's `dict`, with the fold as its context. */
+vw_status vw__snapshot_fold_dict(void *context, vw__document *document, const vw__value *pairs,
+                                 size_t pair_count, vw__value *folded);
 
-/* hr__fold's `list`: a list of frames is a context, wherever it stands. */
-hr_status hr__snapshot_fold_list(void *context, hr__document *document, const hr__value *items,
-                                 size_t item_count, hr__value *folded);
+/* vw__fold's `list`: a list of frames is a context, wherever it stands. */
+vw_status vw__snapshot_fold_list(void *context, vw__document *document, const vw__value *items,
+                                 size_t item_count, vw__value *folded);
 
 /* "found a list", "found a trace entry": what `value` is, in words. */
-const char *hr__snapshot_value_name(hr__value value);
+const char *vw__snapshot_value_name(vw__value value);
 
 /* Counts the keys of a dict that we do not know. */
-void hr__snapshot_ignore_unknown(hr__snapshot_fold *fold, const hr__value *pairs,
+void vw__snapshot_ignore_unknown(vw__snapshot_fold *fold, const vw__value *pairs,
                                  size_t pair_count);
 
 /* Adds a copy of an item to a list and stores its place. */
-HR_MUST_CHECK hr_status hr__folded_list_add(hr__snapshot_fold *fold, hr__folded_list *list,
+VW_MUST_CHECK vw_status vw__folded_list_add(vw__snapshot_fold *fold, vw__folded_list *list,
                                             const void *item, uint32_t *place);
 
 /* ---- one kind of dict each; the fields are in `fold->fields` ----------------------------------*/
 
-hr_status hr__fold_entry(hr__snapshot_fold *fold, hr__value *folded);
+vw_status vw__fold_entry(vw__snapshot_fold *fold, vw__value *folded);
 
 /* From the pairs themselves. `*folded` is left alone where the entry is not a usual one. */
-HR_MUST_CHECK hr_status hr__fold_usual_entry(hr__snapshot_fold *fold, const hr__value *pairs,
-                                             size_t pair_count, hr__value *folded);
+VW_MUST_CHECK vw_status vw__fold_usual_entry(vw__snapshot_fold *fold, const vw__value *pairs,
+                                             size_t pair_count, vw__value *folded);
 
 /* Remembers an entry that went the long way, for the next ones. */
-void hr__learn_usual_entry(hr__snapshot_fold *fold, const hr__value *pairs, size_t pair_count);
+void vw__learn_usual_entry(vw__snapshot_fold *fold, const vw__value *pairs, size_t pair_count);
 
-hr_status hr__fold_segment(hr__snapshot_fold *fold, hr__value *folded);
-hr_status hr__fold_block(hr__snapshot_fold *fold, hr__value *folded);
-hr_status hr__fold_past(hr__snapshot_fold *fold, hr__value *folded);
+vw_status vw__fold_segment(vw__snapshot_fold *fold, vw__value *folded);
+vw_status vw__fold_block(vw__snapshot_fold *fold, vw__value *folded);
+vw_status vw__fold_past(vw__snapshot_fold *fold, vw__value *folded);
 
 /* ---- fields that several kinds have -----------------------------------------------------------*/
 
-/* `frames`: HR__NO_CONTEXT where there are none. */
-HR_MUST_CHECK hr_status hr__get_context(hr__snapshot_fold *fold, uint32_t *context);
+/* `frames`: VW__NO_CONTEXT where there are none. */
+VW_MUST_CHECK vw_status vw__get_context(vw__snapshot_fold *fold, uint32_t *context);
 
 /* `forward_frames`: the empty stack where there are none. */
-HR_MUST_CHECK hr_status hr__get_forward_stack(hr__snapshot_fold *fold, uint32_t *stack);
+VW_MUST_CHECK vw_status vw__get_forward_stack(vw__snapshot_fold *fold, uint32_t *stack);
 
-HR_MUST_CHECK hr_status hr__get_stream(hr__snapshot_fold *fold, uint16_t *stream);
-HR_MUST_CHECK hr_status hr__fold_stream(hr__snapshot_fold *fold, uint64_t handle, uint16_t *stream);
+VW_MUST_CHECK vw_status vw__get_stream(vw__snapshot_fold *fold, uint16_t *stream);
+VW_MUST_CHECK vw_status vw__fold_stream(vw__snapshot_fold *fold, uint64_t handle, uint16_t *stream);
 
 /* Two integers; `*pool` is left alone where there are none. */
-HR_MUST_CHECK hr_status hr__get_pool(hr__snapshot_fold *fold, hr__snapshot_name key,
+VW_MUST_CHECK vw_status vw__get_pool(vw__snapshot_fold *fold, vw__snapshot_name key,
                                      uint16_t *pool);
 
 /* The model's id of a string, which may be anything a file can hold. */
-HR_MUST_CHECK hr_status hr__fold_string(hr__snapshot_fold *fold, hr__value value, uint32_t *id);
+VW_MUST_CHECK vw_status vw__fold_string(vw__snapshot_fold *fold, vw__value value, uint32_t *id);
 
-#endif /* HR_FORMAT_TORCH_SNAPSHOT_FOLD_H */
+#endif /* VW_FORMAT_TORCH_SNAPSHOT_FOLD_H */

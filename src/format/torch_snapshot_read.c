@@ -38,13 +38,13 @@ static bool is_text(const uint8_t *bytes, size_t size_bytes)
     return true;
 }
 
-static hr_status refuse(const uint8_t *bytes, size_t size_bytes)
+static vw_status refuse(const uint8_t *bytes, size_t size_bytes)
 {
     enum { MOST_SHOWN = 24 };
     char shown[5 * MOST_SHOWN + 1] = "";
     size_t length = 0, count = size_bytes < MOST_SHOWN ? size_bytes : MOST_SHOWN;
     if (begins_with(bytes, size_bytes, "PK\003\004"))
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "this is a zip archive, as torch.save() writes one; %s", expected);
     if (begins_with(bytes, size_bytes, "\x89HDF") ||
         begins_with(bytes, size_bytes,
@@ -53,87 +53,87 @@ static hr_status refuse(const uint8_t *bytes, size_t size_bytes)
         begins_with(bytes, size_bytes, "%PDF") || !is_text(bytes, size_bytes)) {
         for (size_t i = 0; i < count && i < 8; i++)
             length += (size_t)snprintf(shown + length, sizeof shown - length, " %02x", bytes[i]);
-        return hr__fail(HR_ERR_CORRUPT_FILE, "a binary file that begins with the bytes%s; %s",
+        return vw__fail(VW_ERR_CORRUPT_FILE, "a binary file that begins with the bytes%s; %s",
                         shown, expected);
     }
     for (size_t i = 0; i < count; i++)
         shown[length++] = (char)(bytes[i] >= ' ' && bytes[i] <= '~' ? bytes[i] : ' ');
     shown[length] = '\0';
-    return hr__fail(HR_ERR_CORRUPT_FILE, "%s that begins \"%s\"; %s",
+    return vw__fail(VW_ERR_CORRUPT_FILE, "%s that begins \"%s\"; %s",
                     bytes[0] == '<' ? "this is HTML or XML" : "this is text", shown, expected);
 }
 
 /* The first byte that is no white space tells. A pickle of protocol 2 and later begins with 0x80;
  * older ones of a dict or a list with a mark or an empty one. */
-static hr_status tell_encoding(hr__byte_source *source, hr__snapshot_encoding *encoding)
+static vw_status tell_encoding(vw__byte_source *source, vw__snapshot_encoding *encoding)
 {
     enum { LOOKED_AT = 4096 };
     const uint8_t *bytes;
     size_t size_bytes, at = 0;
-    HR__TRY(hr__byte_source_peek(source, LOOKED_AT, &bytes, &size_bytes));
+    VW__TRY(vw__byte_source_peek(source, LOOKED_AT, &bytes, &size_bytes));
     if (size_bytes == 0)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "the file is empty; %s", expected);
+        return vw__fail(VW_ERR_CORRUPT_FILE, "the file is empty; %s", expected);
     if (bytes[0] == 0x80 || bytes[0] == '(' || bytes[0] == ']' || bytes[0] == '}') {
-        *encoding = HR__ENCODING_PICKLE;
-        return HR_OK;
+        *encoding = VW__ENCODING_PICKLE;
+        return VW_OK;
     }
     if (begins_with(bytes, size_bytes, "\xEF\xBB\xBF"))
         at = 3;
     while (at < size_bytes && isspace(bytes[at]))
         at++;
     if (at == size_bytes)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "the file begins with %zu bytes of white space; %s",
+        return vw__fail(VW_ERR_CORRUPT_FILE, "the file begins with %zu bytes of white space; %s",
                         size_bytes, expected);
     if (bytes[at] != '{' && bytes[at] != '[')
         return refuse(bytes + at, size_bytes - at);
-    *encoding = HR__ENCODING_JSON;
-    return HR_OK;
+    *encoding = VW__ENCODING_JSON;
+    return VW_OK;
 }
 
 /* ---- the way --------------------------------------------------------------------------------- */
 
-static hr_status read_document(hr__byte_source *source, hr__snapshot_encoding encoding,
-                               size_t limit_bytes, hr__model_builder *builder)
+static vw_status read_document(vw__byte_source *source, vw__snapshot_encoding encoding,
+                               size_t limit_bytes, vw__model_builder *builder)
 {
-    hr__snapshot_fold fold;
-    hr__snapshot_fold_init(&fold, builder);
-    const hr__fold listener = {
+    vw__snapshot_fold fold;
+    vw__snapshot_fold_init(&fold, builder);
+    const vw__fold listener = {
         .context = &fold,
-        .names = hr__snapshot_names,
-        .name_count = HR__SNAPSHOT_NAME_COUNT,
-        .dict = hr__snapshot_fold_dict,
-        .list = hr__snapshot_fold_list,
+        .names = vw__snapshot_names,
+        .name_count = VW__SNAPSHOT_NAME_COUNT,
+        .dict = vw__snapshot_fold_dict,
+        .list = vw__snapshot_fold_list,
     };
-    const hr__document_limits limits = {.memory_bytes = limit_bytes - limit_bytes / 2};
-    hr__document *document;
-    hr__value root;
-    HR__TRY(hr__document_create(&limits, &listener, &document));
-    hr_status status = encoding == HR__ENCODING_PICKLE ? hr__pickle_read(source, document, &root)
-                                                       : hr__json_read(source, document, &root);
-    if (status == HR_OK)
-        status = hr__snapshot_read_root(&fold, document, root);
-    hr__snapshot_fold_deinit(&fold);
-    hr__document_destroy(document);
+    const vw__document_limits limits = {.memory_bytes = limit_bytes - limit_bytes / 2};
+    vw__document *document;
+    vw__value root;
+    VW__TRY(vw__document_create(&limits, &listener, &document));
+    vw_status status = encoding == VW__ENCODING_PICKLE ? vw__pickle_read(source, document, &root)
+                                                       : vw__json_read(source, document, &root);
+    if (status == VW_OK)
+        status = vw__snapshot_read_root(&fold, document, root);
+    vw__snapshot_fold_deinit(&fold);
+    vw__document_destroy(document);
     return status;
 }
 
-hr_status hr__torch_snapshot_read(hr__byte_source *source, size_t memory_limit_bytes,
-                                  hr__model **out, hr__snapshot_encoding *encoding)
+vw_status vw__torch_snapshot_read(vw__byte_source *source, size_t memory_limit_bytes,
+                                  vw__model **out, vw__snapshot_encoding *encoding)
 {
     size_t limit_bytes = memory_limit_bytes != 0 ? memory_limit_bytes : DEFAULT_LIMIT_BYTES;
-    hr__snapshot_encoding found;
-    hr__model_builder *builder;
-    HR__TRY(tell_encoding(source, &found));
-    HR__TRY(hr__model_builder_create(limit_bytes / 2, &builder));
-    hr_status status = read_document(source, found, limit_bytes, builder);
-    if (status == HR_OK) {
-        hr__model_builder_features(builder)->has_identity = found == HR__ENCODING_PICKLE;
-        status = hr__model_finish(builder, out);
+    vw__snapshot_encoding found;
+    vw__model_builder *builder;
+    VW__TRY(tell_encoding(source, &found));
+    VW__TRY(vw__model_builder_create(limit_bytes / 2, &builder));
+    vw_status status = read_document(source, found, limit_bytes, builder);
+    if (status == VW_OK) {
+        vw__model_builder_features(builder)->has_identity = found == VW__ENCODING_PICKLE;
+        status = vw__model_finish(builder, out);
     }
-    if (status != HR_OK) {
-        hr__model_builder_destroy(builder);
+    if (status != VW_OK) {
+        vw__model_builder_destroy(builder);
         return status;
     }
     *encoding = found;
-    return HR_OK;
+    return VW_OK;
 }

@@ -9,83 +9,83 @@
 
 /* ---- trace entries --------------------------------------------------------------------------- */
 
-_Static_assert((int)HR__WORD_ANNOTATE - (int)HR__WORD_ALLOC == (int)HR__ACTION_ANNOTATE,
+_Static_assert((int)VW__WORD_ANNOTATE - (int)VW__WORD_ALLOC == (int)VW__ACTION_ANNOTATE,
                "the words of actions stand in the order of their numbers");
 
-/* A note for an entry that has something unusual; HR__NO_NOTE for most. */
-static hr_status get_text(hr__snapshot_fold *fold, hr__snapshot_name key, hr__snapshot_name nothing,
+/* A note for an entry that has something unusual; VW__NO_NOTE for most. */
+static vw_status get_text(vw__snapshot_fold *fold, vw__snapshot_name key, vw__snapshot_name nothing,
                           uint32_t *id)
 {
-    *id = HR__NO_STRING;
-    if (!hr__has_field(&fold->fields, key))
-        return HR_OK;
-    hr__value value = fold->fields.values[key];
-    if (hr__value_get_kind(value) != HR__VALUE_STRING)
-        return hr__wrong_field(&fold->fields, key, "a string", value);
-    if (hr__value_string_id(value) == nothing)
-        return HR_OK;
-    return hr__fold_string(fold, value, id);
+    *id = VW__NO_STRING;
+    if (!vw__has_field(&fold->fields, key))
+        return VW_OK;
+    vw__value value = fold->fields.values[key];
+    if (vw__value_get_kind(value) != VW__VALUE_STRING)
+        return vw__wrong_field(&fold->fields, key, "a string", value);
+    if (vw__value_string_id(value) == nothing)
+        return VW_OK;
+    return vw__fold_string(fold, value, id);
 }
 
-static hr_status get_note(hr__snapshot_fold *fold, hr__model_event *event)
+static vw_status get_note(vw__snapshot_fold *fold, vw__model_event *event)
 {
-    hr__model_note note = {.action = HR__NO_STRING};
-    HR__TRY(get_text(fold, HR__KEY_COMPILE_CONTEXT, HR__WORD_NOT_AVAILABLE, &note.compile_context));
-    HR__TRY(get_text(fold, HR__KEY_USER_METADATA, HR__WORD_NOTHING, &note.user_metadata));
-    HR__TRY(hr__get_forward_stack(fold, &note.forward_stack));
-    if (event->action == HR__ACTION_OTHER)
-        HR__TRY(hr__fold_string(fold, fold->fields.values[HR__KEY_ACTION], &note.action));
-    if (note.action != HR__NO_STRING || note.compile_context != HR__NO_STRING ||
-        note.user_metadata != HR__NO_STRING || note.forward_stack != HR__EMPTY_STACK)
-        HR__TRY(hr__model_add_note(fold->builder, &note, &event->note));
-    return HR_OK;
+    vw__model_note note = {.action = VW__NO_STRING};
+    VW__TRY(get_text(fold, VW__KEY_COMPILE_CONTEXT, VW__WORD_NOT_AVAILABLE, &note.compile_context));
+    VW__TRY(get_text(fold, VW__KEY_USER_METADATA, VW__WORD_NOTHING, &note.user_metadata));
+    VW__TRY(vw__get_forward_stack(fold, &note.forward_stack));
+    if (event->action == VW__ACTION_OTHER)
+        VW__TRY(vw__fold_string(fold, fold->fields.values[VW__KEY_ACTION], &note.action));
+    if (note.action != VW__NO_STRING || note.compile_context != VW__NO_STRING ||
+        note.user_metadata != VW__NO_STRING || note.forward_stack != VW__EMPTY_STACK)
+        VW__TRY(vw__model_add_note(fold->builder, &note, &event->note));
+    return VW_OK;
 }
 
-static hr_status get_action(const hr__snapshot_fields *fields, uint8_t *action)
+static vw_status get_action(const vw__snapshot_fields *fields, uint8_t *action)
 {
-    hr__value value = fields->values[HR__KEY_ACTION];
-    if (hr__value_get_kind(value) != HR__VALUE_STRING)
-        return hr__wrong_field(fields, HR__KEY_ACTION, "a string", value);
-    uint32_t number = hr__value_string_id(value) - HR__WORD_ALLOC; /* wraps for other words */
-    *action = (uint8_t)(number <= HR__ACTION_ANNOTATE ? number : HR__ACTION_OTHER);
-    return HR_OK;
+    vw__value value = fields->values[VW__KEY_ACTION];
+    if (vw__value_get_kind(value) != VW__VALUE_STRING)
+        return vw__wrong_field(fields, VW__KEY_ACTION, "a string", value);
+    uint32_t number = vw__value_string_id(value) - VW__WORD_ALLOC; /* wraps for other words */
+    *action = (uint8_t)(number <= VW__ACTION_ANNOTATE ? number : VW__ACTION_OTHER);
+    return VW_OK;
 }
 
 /* Which memory an entry is about. Only of actions that we do not know, and of `snapshot`, may a
  * number be missing. */
-static hr_status get_place(const hr__snapshot_fields *fields, hr__model_event *event)
+static vw_status get_place(const vw__snapshot_fields *fields, vw__model_event *event)
 {
-    if (event->action < HR_ACTION_SNAPSHOT || event->action == HR_ACTION_OOM) {
-        HR__TRY(hr__need_field(fields, HR__KEY_SIZE));
-        if (event->action != HR_ACTION_OOM)
-            HR__TRY(hr__need_field(fields, HR__KEY_ADDR));
+    if (event->action < VW_ACTION_SNAPSHOT || event->action == VW_ACTION_OOM) {
+        VW__TRY(vw__need_field(fields, VW__KEY_SIZE));
+        if (event->action != VW_ACTION_OOM)
+            VW__TRY(vw__need_field(fields, VW__KEY_ADDR));
     }
-    HR__TRY(hr__get_address(fields, HR__KEY_ADDR, &event->address));
-    if (event->action == HR_ACTION_OOM)
-        HR__TRY(hr__get_address(fields, HR__KEY_DEVICE_FREE, &event->address));
-    return hr__get_size(fields, HR__KEY_SIZE, &event->size_bytes);
+    VW__TRY(vw__get_address(fields, VW__KEY_ADDR, &event->address));
+    if (event->action == VW_ACTION_OOM)
+        VW__TRY(vw__get_address(fields, VW__KEY_DEVICE_FREE, &event->address));
+    return vw__get_size(fields, VW__KEY_SIZE, &event->size_bytes);
 }
 
-hr_status hr__fold_entry(hr__snapshot_fold *fold, hr__value *folded)
+vw_status vw__fold_entry(vw__snapshot_fold *fold, vw__value *folded)
 {
-    hr__snapshot_fields *fields = &fold->fields;
-    hr__model_event event = {
-        .time_us = HR__UNKNOWN_TIME, .note = HR__NO_NOTE, .pool = HR__UNKNOWN_POOL};
+    vw__snapshot_fields *fields = &fold->fields;
+    vw__model_event event = {
+        .time_us = VW__UNKNOWN_TIME, .note = VW__NO_NOTE, .pool = VW__UNKNOWN_POOL};
     size_t index;
     fields->record = "trace entry";
-    fields->number = hr__model_builder_event_count(fold->builder);
-    HR__TRY(get_action(fields, &event.action));
-    HR__TRY(get_place(fields, &event));
-    HR__TRY(hr__get_signed(fields, HR__KEY_TIME_US, &event.time_us));
-    HR__TRY(hr__get_stream(fold, &event.stream));
-    HR__TRY(hr__get_pool(fold, HR__KEY_POOL_ID, &event.pool));
-    HR__TRY(hr__get_context(fold, &event.context));
-    HR__TRY(get_note(fold, &event));
-    HR__TRY(hr__model_add_event(fold->builder, &event, &index));
+    fields->number = vw__model_builder_event_count(fold->builder);
+    VW__TRY(get_action(fields, &event.action));
+    VW__TRY(get_place(fields, &event));
+    VW__TRY(vw__get_signed(fields, VW__KEY_TIME_US, &event.time_us));
+    VW__TRY(vw__get_stream(fold, &event.stream));
+    VW__TRY(vw__get_pool(fold, VW__KEY_POOL_ID, &event.pool));
+    VW__TRY(vw__get_context(fold, &event.context));
+    VW__TRY(get_note(fold, &event));
+    VW__TRY(vw__model_add_event(fold->builder, &event, &index));
     fold->entry_keys |= fields->present;
-    fold->has_contexts = fold->has_contexts || event.context != HR__NO_CONTEXT;
-    *folded = hr__value_folded(HR__FOLDED_ENTRY, (uint32_t)index); /* the builder's limit */
-    return HR_OK;
+    fold->has_contexts = fold->has_contexts || event.context != VW__NO_CONTEXT;
+    *folded = vw__value_folded(VW__FOLDED_ENTRY, (uint32_t)index); /* the builder's limit */
+    return VW_OK;
 }
 
 /* ---- usual trace entries ---------------------------------------------------------------------
@@ -94,28 +94,28 @@ hr_status hr__fold_entry(hr__snapshot_fold *fold, hr__value *folded)
  * negative, a context seen before, and nothing to note. */
 
 #define NEEDED_KEYS                                                                                \
-    (HR__KEY_BIT(HR__KEY_ACTION) | HR__KEY_BIT(HR__KEY_ADDR) | HR__KEY_BIT(HR__KEY_SIZE) |         \
-     HR__KEY_BIT(HR__KEY_STREAM) | HR__KEY_BIT(HR__KEY_TIME_US))
+    (VW__KEY_BIT(VW__KEY_ACTION) | VW__KEY_BIT(VW__KEY_ADDR) | VW__KEY_BIT(VW__KEY_SIZE) |         \
+     VW__KEY_BIT(VW__KEY_STREAM) | VW__KEY_BIT(VW__KEY_TIME_US))
 #define POSSIBLE_KEYS                                                                              \
-    (NEEDED_KEYS | HR__KEY_BIT(HR__KEY_FRAMES) | HR__KEY_BIT(HR__KEY_POOL_ID) |                    \
-     HR__KEY_BIT(HR__KEY_COMPILE_CONTEXT) | HR__KEY_BIT(HR__KEY_USER_METADATA))
+    (NEEDED_KEYS | VW__KEY_BIT(VW__KEY_FRAMES) | VW__KEY_BIT(VW__KEY_POOL_ID) |                    \
+     VW__KEY_BIT(VW__KEY_COMPILE_CONTEXT) | VW__KEY_BIT(VW__KEY_USER_METADATA))
 
-void hr__learn_usual_entry(hr__snapshot_fold *fold, const hr__value *pairs, size_t pair_count)
+void vw__learn_usual_entry(vw__snapshot_fold *fold, const vw__value *pairs, size_t pair_count)
 {
-    hr__usual_entry *usual = &fold->usual;
+    vw__usual_entry *usual = &fold->usual;
     uint64_t present = fold->fields.present;
     if ((present & NEEDED_KEYS) != NEEDED_KEYS || (present & ~POSSIBLE_KEYS) != 0 ||
-        pair_count > HR__USUAL_PAIRS || (size_t)__builtin_popcountll(present) != pair_count)
+        pair_count > VW__USUAL_PAIRS || (size_t)__builtin_popcountll(present) != pair_count)
         return; /* with something else, something unknown, a None, or a key twice */
     usual->pair_count = pair_count;
     usual->present = present;
     for (size_t i = 0; i < pair_count; i++) {
         usual->keys[i] = pairs[2 * i];
-        usual->places[hr__value_string_id(pairs[2 * i])] = (uint8_t)(2 * i + 1);
+        usual->places[vw__value_string_id(pairs[2 * i])] = (uint8_t)(2 * i + 1);
     }
 }
 
-static bool has_usual_keys(const hr__usual_entry *usual, const hr__value *pairs, size_t pair_count)
+static bool has_usual_keys(const vw__usual_entry *usual, const vw__value *pairs, size_t pair_count)
 {
     uint64_t difference = 0;
     if (pair_count != usual->pair_count || pair_count == 0)
@@ -126,132 +126,132 @@ static bool has_usual_keys(const hr__usual_entry *usual, const hr__value *pairs,
 }
 
 /* The value of a key that may be missing. */
-static hr__value usual_value(const hr__usual_entry *usual, const hr__value *pairs,
-                             hr__snapshot_name key, hr__value missing)
+static vw__value usual_value(const vw__usual_entry *usual, const vw__value *pairs,
+                             vw__snapshot_name key, vw__value missing)
 {
-    return (usual->present & HR__KEY_BIT(key)) != 0 ? pairs[usual->places[key]] : missing;
+    return (usual->present & VW__KEY_BIT(key)) != 0 ? pairs[usual->places[key]] : missing;
 }
 
-hr_status hr__fold_usual_entry(hr__snapshot_fold *fold, const hr__value *pairs, size_t pair_count,
-                               hr__value *folded)
+vw_status vw__fold_usual_entry(vw__snapshot_fold *fold, const vw__value *pairs, size_t pair_count,
+                               vw__value *folded)
 {
-    const hr__usual_entry *usual = &fold->usual;
+    const vw__usual_entry *usual = &fold->usual;
     if (!has_usual_keys(usual, pairs, pair_count))
-        return HR_OK;
-    const hr__value zero = hr__value_make(HR__VALUE_INTEGER, 0);
-    const hr__value not_available = hr__value_make(HR__VALUE_STRING, HR__WORD_NOT_AVAILABLE);
-    const hr__value nothing = hr__value_make(HR__VALUE_STRING, HR__WORD_NOTHING);
-    const hr__value first_action = hr__value_make(HR__VALUE_STRING, HR__WORD_ALLOC);
-    const hr__value no_context = hr__value_folded(HR__FOLDED_CONTEXT, HR__NO_CONTEXT);
-    const hr__value no_pool = hr__value_folded(HR__FOLDED_POOL, HR__UNKNOWN_POOL);
-    hr__value action = pairs[usual->places[HR__KEY_ACTION]] - first_action;
-    hr__value address = pairs[usual->places[HR__KEY_ADDR]] ^ zero;
-    hr__value size = pairs[usual->places[HR__KEY_SIZE]] ^ zero;
-    hr__value stream = pairs[usual->places[HR__KEY_STREAM]] ^ zero;
-    hr__value time = pairs[usual->places[HR__KEY_TIME_US]] ^ zero;
-    hr__value context = usual_value(usual, pairs, HR__KEY_FRAMES, no_context) ^ no_context;
-    hr__value pool = usual_value(usual, pairs, HR__KEY_POOL_ID, no_pool) ^ no_pool;
-    hr__value compile_context =
-        usual_value(usual, pairs, HR__KEY_COMPILE_CONTEXT, not_available) ^ not_available;
-    hr__value metadata = usual_value(usual, pairs, HR__KEY_USER_METADATA, nothing) ^ nothing;
-    if ((address | size | stream | time) >= (uint64_t)HR__INTEGER_INLINE_LIMIT ||
+        return VW_OK;
+    const vw__value zero = vw__value_make(VW__VALUE_INTEGER, 0);
+    const vw__value not_available = vw__value_make(VW__VALUE_STRING, VW__WORD_NOT_AVAILABLE);
+    const vw__value nothing = vw__value_make(VW__VALUE_STRING, VW__WORD_NOTHING);
+    const vw__value first_action = vw__value_make(VW__VALUE_STRING, VW__WORD_ALLOC);
+    const vw__value no_context = vw__value_folded(VW__FOLDED_CONTEXT, VW__NO_CONTEXT);
+    const vw__value no_pool = vw__value_folded(VW__FOLDED_POOL, VW__UNKNOWN_POOL);
+    vw__value action = pairs[usual->places[VW__KEY_ACTION]] - first_action;
+    vw__value address = pairs[usual->places[VW__KEY_ADDR]] ^ zero;
+    vw__value size = pairs[usual->places[VW__KEY_SIZE]] ^ zero;
+    vw__value stream = pairs[usual->places[VW__KEY_STREAM]] ^ zero;
+    vw__value time = pairs[usual->places[VW__KEY_TIME_US]] ^ zero;
+    vw__value context = usual_value(usual, pairs, VW__KEY_FRAMES, no_context) ^ no_context;
+    vw__value pool = usual_value(usual, pairs, VW__KEY_POOL_ID, no_pool) ^ no_pool;
+    vw__value compile_context =
+        usual_value(usual, pairs, VW__KEY_COMPILE_CONTEXT, not_available) ^ not_available;
+    vw__value metadata = usual_value(usual, pairs, VW__KEY_USER_METADATA, nothing) ^ nothing;
+    if ((address | size | stream | time) >= (uint64_t)VW__INTEGER_INLINE_LIMIT ||
         (context | pool) > UINT32_MAX || (compile_context | metadata) != 0 ||
-        action > HR__ACTION_ANNOTATE)
-        return HR_OK;
-    hr__model_event event = {
+        action > VW__ACTION_ANNOTATE)
+        return VW_OK;
+    vw__model_event event = {
         .address = address,
         .size_bytes = size,
         .time_us = (int64_t)time,
         .context = (uint32_t)(context ^ no_context),
-        .note = HR__NO_NOTE,
+        .note = VW__NO_NOTE,
         .pool = (uint16_t)(pool ^ no_pool),
         .action = (uint8_t)action,
     };
     size_t index;
-    HR__TRY(hr__fold_stream(fold, stream, &event.stream));
-    HR__TRY(hr__model_add_event(fold->builder, &event, &index));
+    VW__TRY(vw__fold_stream(fold, stream, &event.stream));
+    VW__TRY(vw__model_add_event(fold->builder, &event, &index));
     fold->entry_keys |= usual->present;
-    fold->has_contexts |= event.context != HR__NO_CONTEXT;
-    *folded = hr__value_folded(HR__FOLDED_ENTRY, (uint32_t)index); /* the builder's limit */
-    return HR_OK;
+    fold->has_contexts |= event.context != VW__NO_CONTEXT;
+    *folded = vw__value_folded(VW__FOLDED_ENTRY, (uint32_t)index); /* the builder's limit */
+    return VW_OK;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-hr_status hr__fold_past(hr__snapshot_fold *fold, hr__value *folded)
+vw_status vw__fold_past(vw__snapshot_fold *fold, vw__value *folded)
 {
-    hr__past past = {HR__UNKNOWN_BYTES, HR__NO_CONTEXT};
+    vw__past past = {VW__UNKNOWN_BYTES, VW__NO_CONTEXT};
     uint32_t place;
     fold->fields.record = "entry of a history";
     fold->fields.number = fold->pasts.count;
-    HR__TRY(hr__get_size(&fold->fields, HR__KEY_REAL_SIZE, &past.real_bytes));
-    HR__TRY(hr__get_context(fold, &past.context));
-    HR__TRY(hr__folded_list_add(fold, &fold->pasts, &past, &place));
-    *folded = hr__value_folded(HR__FOLDED_PAST, place);
-    return HR_OK;
+    VW__TRY(vw__get_size(&fold->fields, VW__KEY_REAL_SIZE, &past.real_bytes));
+    VW__TRY(vw__get_context(fold, &past.context));
+    VW__TRY(vw__folded_list_add(fold, &fold->pasts, &past, &place));
+    *folded = vw__value_folded(VW__FOLDED_PAST, place);
+    return VW_OK;
 }
 
-static hr_status get_state(const hr__snapshot_fields *fields, uint8_t *state)
+static vw_status get_state(const vw__snapshot_fields *fields, uint8_t *state)
 {
-    hr__value value = fields->values[HR__KEY_STATE];
-    hr__snapshot_name word = HR__SNAPSHOT_NAME_COUNT;
-    if (hr__value_get_kind(value) == HR__VALUE_STRING &&
-        hr__value_string_id(value) < HR__SNAPSHOT_NAME_COUNT)
-        word = (hr__snapshot_name)hr__value_string_id(value);
-    if (word == HR__WORD_ACTIVE_ALLOCATED)
-        *state = HR_BLOCK_LIVE;
-    else if (word == HR__WORD_ACTIVE_PENDING_FREE || word == HR__WORD_ACTIVE_AWAITING_FREE)
-        *state = HR_BLOCK_PENDING_FREE;
-    else if (word == HR__WORD_INACTIVE)
-        *state = HR_BLOCK_FREE;
+    vw__value value = fields->values[VW__KEY_STATE];
+    vw__snapshot_name word = VW__SNAPSHOT_NAME_COUNT;
+    if (vw__value_get_kind(value) == VW__VALUE_STRING &&
+        vw__value_string_id(value) < VW__SNAPSHOT_NAME_COUNT)
+        word = (vw__snapshot_name)vw__value_string_id(value);
+    if (word == VW__WORD_ACTIVE_ALLOCATED)
+        *state = VW_BLOCK_LIVE;
+    else if (word == VW__WORD_ACTIVE_PENDING_FREE || word == VW__WORD_ACTIVE_AWAITING_FREE)
+        *state = VW_BLOCK_PENDING_FREE;
+    else if (word == VW__WORD_INACTIVE)
+        *state = VW_BLOCK_FREE;
     else
-        return hr__wrong_field(fields, HR__KEY_STATE,
+        return vw__wrong_field(fields, VW__KEY_STATE,
                                "active_allocated, active_pending_free or inactive", value);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The latest entry of a block's history, which comes first. */
-static hr_status get_past(hr__snapshot_fold *fold, hr__past *past)
+static vw_status get_past(vw__snapshot_fold *fold, vw__past *past)
 {
-    hr__value value = fold->fields.values[HR__KEY_HISTORY], first;
+    vw__value value = fold->fields.values[VW__KEY_HISTORY], first;
     uint64_t cursor = 0;
-    if (!hr__has_field(&fold->fields, HR__KEY_HISTORY))
-        return HR_OK;
-    if (hr__value_get_kind(value) != HR__VALUE_LIST)
-        return hr__wrong_field(&fold->fields, HR__KEY_HISTORY, "a list", value);
-    if (!hr__value_next_item(fold->document, value, &cursor, &first))
-        return HR_OK;
-    if (hr__value_get_kind(first) != HR__VALUE_FOLDED ||
-        hr__value_folded_kind(first) != HR__FOLDED_PAST)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+    if (!vw__has_field(&fold->fields, VW__KEY_HISTORY))
+        return VW_OK;
+    if (vw__value_get_kind(value) != VW__VALUE_LIST)
+        return vw__wrong_field(&fold->fields, VW__KEY_HISTORY, "a list", value);
+    if (!vw__value_next_item(fold->document, value, &cursor, &first))
+        return VW_OK;
+    if (vw__value_get_kind(first) != VW__VALUE_FOLDED ||
+        vw__value_folded_kind(first) != VW__FOLDED_PAST)
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "block %zu: history: item 0: expected a dict with real_size, found %s",
-                        fold->fields.number, hr__snapshot_value_name(first));
-    *past = ((const hr__past *)fold->pasts.items)[hr__value_folded_id(first)];
-    return HR_OK;
+                        fold->fields.number, vw__snapshot_value_name(first));
+    *past = ((const vw__past *)fold->pasts.items)[vw__value_folded_id(first)];
+    return VW_OK;
 }
 
-hr_status hr__fold_block(hr__snapshot_fold *fold, hr__value *folded)
+vw_status vw__fold_block(vw__snapshot_fold *fold, vw__value *folded)
 {
-    hr__snapshot_fields *fields = &fold->fields;
-    hr__model_block block = {.address = NO_ADDRESS, .requested_bytes = HR__UNKNOWN_BYTES};
-    hr__past past = {HR__UNKNOWN_BYTES, HR__NO_CONTEXT};
+    vw__snapshot_fields *fields = &fold->fields;
+    vw__model_block block = {.address = NO_ADDRESS, .requested_bytes = VW__UNKNOWN_BYTES};
+    vw__past past = {VW__UNKNOWN_BYTES, VW__NO_CONTEXT};
     size_t index;
     fields->record = "block";
     fields->number = fold->block_count++;
-    HR__TRY(hr__get_address(fields, HR__KEY_ADDRESS, &block.address));
-    HR__TRY(hr__get_size(fields, HR__KEY_SIZE, &block.size_bytes));
-    HR__TRY(hr__get_size(fields, HR__KEY_REQUESTED_SIZE, &block.requested_bytes));
-    HR__TRY(get_state(fields, &block.state));
-    HR__TRY(hr__get_context(fold, &block.context));
-    HR__TRY(get_past(fold, &past));
-    if (block.requested_bytes == HR__UNKNOWN_BYTES)
+    VW__TRY(vw__get_address(fields, VW__KEY_ADDRESS, &block.address));
+    VW__TRY(vw__get_size(fields, VW__KEY_SIZE, &block.size_bytes));
+    VW__TRY(vw__get_size(fields, VW__KEY_REQUESTED_SIZE, &block.requested_bytes));
+    VW__TRY(get_state(fields, &block.state));
+    VW__TRY(vw__get_context(fold, &block.context));
+    VW__TRY(get_past(fold, &past));
+    if (block.requested_bytes == VW__UNKNOWN_BYTES)
         block.requested_bytes = past.real_bytes;
-    if (block.context == HR__NO_CONTEXT)
+    if (block.context == VW__NO_CONTEXT)
         block.context = past.context;
-    HR__TRY(hr__model_add_block(fold->builder, &block, &index));
+    VW__TRY(vw__model_add_block(fold->builder, &block, &index));
     fold->block_keys |= fields->present;
-    *folded = hr__value_folded(HR__FOLDED_BLOCK, (uint32_t)index); /* the builder's limit */
-    return HR_OK;
+    *folded = vw__value_folded(VW__FOLDED_BLOCK, (uint32_t)index); /* the builder's limit */
+    return VW_OK;
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -260,19 +260,19 @@ hr_status hr__fold_block(hr__snapshot_fold *fold, hr__value *folded)
  * copies behind all others. A run that has its segment is copied too, so each block belongs to one
  * segment, and a file that uses a long list a thousand times over pays for it in memory, which is
  * limited. */
-static hr_status gather_blocks(hr__snapshot_fold *fold, hr__value list, hr__model_segment *segment)
+static vw_status gather_blocks(vw__snapshot_fold *fold, vw__value list, vw__model_segment *segment)
 {
-    hr__value item;
+    vw__value item;
     bool is_run = true;
-    for (uint64_t cursor = 0; hr__value_next_item(fold->document, list, &cursor, &item);) {
-        if (hr__value_get_kind(item) != HR__VALUE_FOLDED ||
-            hr__value_folded_kind(item) != HR__FOLDED_BLOCK)
-            return hr__fail(
-                HR_ERR_CORRUPT_FILE,
+    for (uint64_t cursor = 0; vw__value_next_item(fold->document, list, &cursor, &item);) {
+        if (vw__value_get_kind(item) != VW__VALUE_FOLDED ||
+            vw__value_folded_kind(item) != VW__FOLDED_BLOCK)
+            return vw__fail(
+                VW_ERR_CORRUPT_FILE,
                 "segment %zu: blocks: item %zu: expected a block (a dict with size and state), "
                 "found %s",
-                fold->fields.number, segment->block_count, hr__snapshot_value_name(item));
-        size_t index = hr__value_folded_id(item);
+                fold->fields.number, segment->block_count, vw__snapshot_value_name(item));
+        size_t index = vw__value_folded_id(item);
         if (segment->block_count == 0)
             segment->first_block = index;
         is_run = is_run && index >= fold->first_free_block &&
@@ -280,88 +280,88 @@ static hr_status gather_blocks(hr__snapshot_fold *fold, hr__value list, hr__mode
         segment->block_count++;
     }
     size_t count = 0;
-    for (uint64_t cursor = 0; !is_run && hr__value_next_item(fold->document, list, &cursor, &item);
+    for (uint64_t cursor = 0; !is_run && vw__value_next_item(fold->document, list, &cursor, &item);
          count++) {
-        hr__model_block copy = *hr__model_builder_block(fold->builder, hr__value_folded_id(item));
+        vw__model_block copy = *vw__model_builder_block(fold->builder, vw__value_folded_id(item));
         size_t index;
-        HR__TRY(hr__model_add_block(fold->builder, &copy, &index));
+        VW__TRY(vw__model_add_block(fold->builder, &copy, &index));
         if (count == 0)
             segment->first_block = index;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Addresses that the file does not give, and sums that it does not. */
-static void complete_blocks(hr__snapshot_fold *fold, hr__model_segment *segment)
+static void complete_blocks(vw__snapshot_fold *fold, vw__model_segment *segment)
 {
     uint64_t next_address = segment->address;
     for (size_t i = 0; i < segment->block_count; i++) {
-        hr__model_block *block = hr__model_builder_block(fold->builder, segment->first_block + i);
+        vw__model_block *block = vw__model_builder_block(fold->builder, segment->first_block + i);
         if (block->address == NO_ADDRESS)
             block->address = next_address;
         next_address = block->address + block->size_bytes; /* may wrap: model_check.h will see */
-        if (!hr__has_field(&fold->fields, HR__KEY_ALLOCATED_SIZE) && block->state == HR_BLOCK_LIVE)
+        if (!vw__has_field(&fold->fields, VW__KEY_ALLOCATED_SIZE) && block->state == VW_BLOCK_LIVE)
             segment->allocated_bytes += block->size_bytes;
-        if (!hr__has_field(&fold->fields, HR__KEY_ACTIVE_SIZE) && block->state != HR_BLOCK_FREE)
+        if (!vw__has_field(&fold->fields, VW__KEY_ACTIVE_SIZE) && block->state != VW_BLOCK_FREE)
             segment->active_bytes += block->size_bytes;
     }
 }
 
-static hr_status get_blocks(hr__snapshot_fold *fold, hr__model_segment *segment)
+static vw_status get_blocks(vw__snapshot_fold *fold, vw__model_segment *segment)
 {
-    hr__value list = fold->fields.values[HR__KEY_BLOCKS];
-    if (!hr__has_field(&fold->fields, HR__KEY_BLOCKS)) {
-        HR__TRY(hr__need_field(&fold->fields, HR__KEY_ALLOCATED_SIZE));
-        return hr__need_field(&fold->fields, HR__KEY_ACTIVE_SIZE);
+    vw__value list = fold->fields.values[VW__KEY_BLOCKS];
+    if (!vw__has_field(&fold->fields, VW__KEY_BLOCKS)) {
+        VW__TRY(vw__need_field(&fold->fields, VW__KEY_ALLOCATED_SIZE));
+        return vw__need_field(&fold->fields, VW__KEY_ACTIVE_SIZE);
     }
-    if (hr__value_get_kind(list) != HR__VALUE_LIST)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+    if (vw__value_get_kind(list) != VW__VALUE_LIST)
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "segment %zu: blocks: expected a list of blocks, found %s",
-                        fold->fields.number, hr__snapshot_value_name(list));
-    HR__TRY(gather_blocks(fold, list, segment));
+                        fold->fields.number, vw__snapshot_value_name(list));
+    VW__TRY(gather_blocks(fold, list, segment));
     if (segment->block_count == 0)
-        return HR_OK;
+        return VW_OK;
     complete_blocks(fold, segment);
     size_t end = segment->first_block + segment->block_count;
     fold->first_free_block = end > fold->first_free_block ? end : fold->first_free_block;
-    hr__document_fold_list(fold->document, list, hr__value_folded(HR__FOLDED_USED_BLOCKS, 0));
-    return HR_OK;
+    vw__document_fold_list(fold->document, list, vw__value_folded(VW__FOLDED_USED_BLOCKS, 0));
+    return VW_OK;
 }
 
-static hr_status get_segment_type(const hr__snapshot_fields *fields, bool *is_large)
+static vw_status get_segment_type(const vw__snapshot_fields *fields, bool *is_large)
 {
-    hr__value value = fields->values[HR__KEY_SEGMENT_TYPE];
-    if (!hr__has_field(fields, HR__KEY_SEGMENT_TYPE))
-        return HR_OK;
-    uint32_t word = hr__value_string_id(value);
-    if (hr__value_get_kind(value) != HR__VALUE_STRING ||
-        (word != HR__WORD_LARGE && word != HR__WORD_SMALL))
-        return hr__wrong_field(fields, HR__KEY_SEGMENT_TYPE, "large or small", value);
-    *is_large = word == HR__WORD_LARGE;
-    return HR_OK;
+    vw__value value = fields->values[VW__KEY_SEGMENT_TYPE];
+    if (!vw__has_field(fields, VW__KEY_SEGMENT_TYPE))
+        return VW_OK;
+    uint32_t word = vw__value_string_id(value);
+    if (vw__value_get_kind(value) != VW__VALUE_STRING ||
+        (word != VW__WORD_LARGE && word != VW__WORD_SMALL))
+        return vw__wrong_field(fields, VW__KEY_SEGMENT_TYPE, "large or small", value);
+    *is_large = word == VW__WORD_LARGE;
+    return VW_OK;
 }
 
-hr_status hr__fold_segment(hr__snapshot_fold *fold, hr__value *folded)
+vw_status vw__fold_segment(vw__snapshot_fold *fold, vw__value *folded)
 {
-    hr__snapshot_fields *fields = &fold->fields;
-    hr__model_segment segment = {.requested_bytes = HR__UNKNOWN_BYTES, .pool = HR__UNKNOWN_POOL};
+    vw__snapshot_fields *fields = &fold->fields;
+    vw__model_segment segment = {.requested_bytes = VW__UNKNOWN_BYTES, .pool = VW__UNKNOWN_POOL};
     uint32_t place;
     fields->record = "segment";
     fields->number = fold->segments.count;
-    HR__TRY(hr__need_field(fields, HR__KEY_ADDRESS));
-    HR__TRY(hr__get_address(fields, HR__KEY_ADDRESS, &segment.address));
-    HR__TRY(hr__get_size(fields, HR__KEY_TOTAL_SIZE, &segment.total_bytes));
-    HR__TRY(hr__get_size(fields, HR__KEY_ALLOCATED_SIZE, &segment.allocated_bytes));
-    HR__TRY(hr__get_size(fields, HR__KEY_ACTIVE_SIZE, &segment.active_bytes));
-    HR__TRY(hr__get_size(fields, HR__KEY_REQUESTED_SIZE, &segment.requested_bytes));
-    HR__TRY(hr__get_device(fields, &segment.device)); /* the first, where the file does not say */
-    HR__TRY(hr__get_stream(fold, &segment.stream));
-    HR__TRY(hr__get_pool(fold, HR__KEY_SEGMENT_POOL_ID, &segment.pool));
-    HR__TRY(get_segment_type(fields, &segment.is_large));
-    HR__TRY(hr__get_boolean(fields, HR__KEY_IS_EXPANDABLE, &segment.is_expandable));
-    HR__TRY(hr__get_context(fold, &segment.context));
-    HR__TRY(get_blocks(fold, &segment));
-    HR__TRY(hr__folded_list_add(fold, &fold->segments, &segment, &place));
-    *folded = hr__value_folded(HR__FOLDED_SEGMENT, place);
-    return HR_OK;
+    VW__TRY(vw__need_field(fields, VW__KEY_ADDRESS));
+    VW__TRY(vw__get_address(fields, VW__KEY_ADDRESS, &segment.address));
+    VW__TRY(vw__get_size(fields, VW__KEY_TOTAL_SIZE, &segment.total_bytes));
+    VW__TRY(vw__get_size(fields, VW__KEY_ALLOCATED_SIZE, &segment.allocated_bytes));
+    VW__TRY(vw__get_size(fields, VW__KEY_ACTIVE_SIZE, &segment.active_bytes));
+    VW__TRY(vw__get_size(fields, VW__KEY_REQUESTED_SIZE, &segment.requested_bytes));
+    VW__TRY(vw__get_device(fields, &segment.device)); /* the first, where the file does not say */
+    VW__TRY(vw__get_stream(fold, &segment.stream));
+    VW__TRY(vw__get_pool(fold, VW__KEY_SEGMENT_POOL_ID, &segment.pool));
+    VW__TRY(get_segment_type(fields, &segment.is_large));
+    VW__TRY(vw__get_boolean(fields, VW__KEY_IS_EXPANDABLE, &segment.is_expandable));
+    VW__TRY(vw__get_context(fold, &segment.context));
+    VW__TRY(get_blocks(fold, &segment));
+    VW__TRY(vw__folded_list_add(fold, &fold->segments, &segment, &place));
+    *folded = vw__value_folded(VW__FOLDED_SEGMENT, place);
+    return VW_OK;
 }

@@ -1,29 +1,29 @@
 /* zlib_memory.h - zlib, with its memory from base/host_memory.h like everything else's. */
-#ifndef HR_FORMAT_ZLIB_MEMORY_H
-#define HR_FORMAT_ZLIB_MEMORY_H
+#ifndef VW_FORMAT_ZLIB_MEMORY_H
+#define VW_FORMAT_ZLIB_MEMORY_H
 
 #define ZLIB_CONST /* input may be const */
 #include <zlib.h>
 
 #include "base/host_memory.h"
 
-static inline voidpf hr__zlib_take_memory(voidpf context, uInt count, uInt size_bytes)
+static inline voidpf vw__zlib_take_memory(voidpf context, uInt count, uInt size_bytes)
 {
     (void)context;
-    return hr__host_alloc_zeroed(count, size_bytes);
+    return vw__host_alloc_zeroed(count, size_bytes);
 }
 
-static inline void hr__zlib_free_memory(voidpf context, voidpf memory)
+static inline void vw__zlib_free_memory(voidpf context, voidpf memory)
 {
     (void)context;
-    hr__host_free(memory);
+    vw__host_free(memory);
 }
 
 /* Before the stream's init function. */
-static inline void hr__zlib_use_host_memory(z_stream *stream)
+static inline void vw__zlib_use_host_memory(z_stream *stream)
 {
-    stream->zalloc = hr__zlib_take_memory;
-    stream->zfree = hr__zlib_free_memory;
+    stream->zalloc = vw__zlib_take_memory;
+    stream->zfree = vw__zlib_free_memory;
 }
 
-#endif /* HR_FORMAT_ZLIB_MEMORY_H */
+#endif /* VW_FORMAT_ZLIB_MEMORY_H */

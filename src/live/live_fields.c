@@ -1,42 +1,42 @@
 /* live_fields.c - the names of what a page tells. */
-#include "headroom/live.h"
+#include "vramwise/live.h"
 
 #include <string.h>
 
 static const struct {
     const char *name;
     const char *help;
-    hr_live_kind kind;
+    vw_live_kind kind;
 } fields[] = {
-#define FIELD_ROW(upper, name, kind, help) {name, help, HR_LIVE_##kind},
-    HR_LIVE_FIELD_LIST(FIELD_ROW)
+#define FIELD_ROW(upper, name, kind, help) {name, help, VW_LIVE_##kind},
+    VW_LIVE_FIELD_LIST(FIELD_ROW)
 #undef FIELD_ROW
 };
 
-size_t hr_live_field_count(void)
+size_t vw_live_field_count(void)
 {
-    return HR_LIVE_FIELD_COUNT;
+    return VW_LIVE_FIELD_COUNT;
 }
 
-const char *hr_live_field_name(size_t field)
+const char *vw_live_field_name(size_t field)
 {
-    return field < HR_LIVE_FIELD_COUNT ? fields[field].name : NULL;
+    return field < VW_LIVE_FIELD_COUNT ? fields[field].name : NULL;
 }
 
-const char *hr_live_field_help(size_t field)
+const char *vw_live_field_help(size_t field)
 {
-    return field < HR_LIVE_FIELD_COUNT ? fields[field].help : NULL;
+    return field < VW_LIVE_FIELD_COUNT ? fields[field].help : NULL;
 }
 
-hr_live_kind hr_live_field_kind(size_t field)
+vw_live_kind vw_live_field_kind(size_t field)
 {
-    return field < HR_LIVE_FIELD_COUNT ? fields[field].kind : HR_LIVE_GAUGE;
+    return field < VW_LIVE_FIELD_COUNT ? fields[field].kind : VW_LIVE_GAUGE;
 }
 
-size_t hr_live_field_find(const char *name)
+size_t vw_live_field_find(const char *name)
 {
     size_t field = 0;
-    while (name != NULL && field < HR_LIVE_FIELD_COUNT && strcmp(fields[field].name, name) != 0)
+    while (name != NULL && field < VW_LIVE_FIELD_COUNT && strcmp(fields[field].name, name) != 0)
         field++;
-    return name == NULL ? HR_LIVE_FIELD_COUNT : field;
+    return name == NULL ? VW_LIVE_FIELD_COUNT : field;
 }

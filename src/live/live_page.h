@@ -3,8 +3,8 @@
  *   live_fields.c    the names of what it tells
  *   live_page.c      making one, filling it, removing it
  *   live_process.c   the one page of the process: who it is, by its variables */
-#ifndef HR_LIVE_LIVE_PAGE_H
-#define HR_LIVE_LIVE_PAGE_H
+#ifndef VW_LIVE_LIVE_PAGE_H
+#define VW_LIVE_LIVE_PAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,19 +12,19 @@
 #include "base/ranked_mutex.h"
 #include "live/page_layout.h"
 
-struct hr_live_page {
-    hr__mutex lock; /* among the threads of this process; readers never wait for it */
-    hr__page_header *header;
+struct vw_live_page {
+    vw__mutex lock; /* among the threads of this process; readers never wait for it */
+    vw__page_header *header;
     int file; /* holds the lock by which readers know that we live; -1: the parent's, in a child */
     uint32_t fork_generation; /* set at creation, then read-only, as what follows */
     char *path;
-    hr_live_page *next; /* all pages of the process, for fork() */
+    vw_live_page *next; /* all pages of the process, for fork() */
 };
 
-static inline hr__page_slot *hr__live_slot(const hr_live_page *page, int number)
+static inline vw__page_slot *vw__live_slot(const vw_live_page *page, int number)
 {
-    return (hr__page_slot *)((char *)page->header + HR__PAGE_FIRST_SLOT +
-                             (size_t)number * HR__PAGE_SLOT_BYTES);
+    return (vw__page_slot *)((char *)page->header + VW__PAGE_FIRST_SLOT +
+                             (size_t)number * VW__PAGE_SLOT_BYTES);
 }
 
-#endif /* HR_LIVE_LIVE_PAGE_H */
+#endif /* VW_LIVE_LIVE_PAGE_H */

@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/fork_guard.h"
 
-static hr__mutex process_lock = HR__MUTEX_INIT(HR__LOCK_PROCESS_PAGE);
-static hr_live_page *process_page;
-static hr_status first_answer;
+static vw__mutex process_lock = VW__MUTEX_INIT(VW__LOCK_PROCESS_PAGE);
+static vw_live_page *process_page;
+static vw_status first_answer;
 static char first_words[256];          /* of a failure */
 static uint32_t asked_in = UINT32_MAX; /* the fork generation in which it was made, or tried */
 
@@ -25,7 +25,7 @@ static bool is_over; /* the process ends */
 /* Another thread may have held the lock when this child was made; the page is the parent's. */
 static void forget_in_child(void)
 {
-    hr__mutex_init(&process_lock, HR__LOCK_PROCESS_PAGE);
+    vw__mutex_init(&process_lock, VW__LOCK_PROCESS_PAGE);
     process_page = NULL;
     asked_in = UINT32_MAX;
 }
@@ -62,20 +62,20 @@ static const char *text_in(const char *const *names)
  * started in one place do. */
 static const char *end_of(const char *text)
 {
-    enum { ROOM = HR__PAGE_TEXT_WORDS * sizeof(uint64_t) - 1 };
+    enum { ROOM = VW__PAGE_TEXT_WORDS * sizeof(uint64_t) - 1 };
     size_t length = text != NULL ? strlen(text) : 0;
     return length > ROOM ? text + (length - ROOM) : text;
 }
 
-static hr_live_identity identity_of_process(void)
+static vw_live_identity identity_of_process(void)
 {
     static const char *const ranks[] = {"RANK", "SLURM_PROCID", "LOCAL_RANK", NULL};
     static const char *const local_ranks[] = {"LOCAL_RANK", "SLURM_LOCALID", NULL};
     static const char *const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", NULL};
     static const char *const jobs[] = {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", NULL};
-    static const char *const runs[] = {"HEADROOM_RUN", NULL};
-    return (hr_live_identity){
-        .struct_size = sizeof(hr_live_identity),
+    static const char *const runs[] = {"VRAMWISE_RUN", NULL};
+    return (vw_live_identity){
+        .struct_size = sizeof(vw_live_identity),
         .program = program_invocation_short_name,
         .job = text_in(jobs),
         .run = end_of(text_in(runs)),
@@ -91,51 +91,51 @@ static bool is_set(const char *name)
     return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
 }
 
-bool hr_live_is_wanted(void)
+bool vw_live_is_wanted(void)
 {
-    const char *wish = getenv("HEADROOM_LIVE");
-    return !is_set("HEADROOM_DISABLE") && (wish == NULL || strcmp(wish, "0") != 0);
+    const char *wish = getenv("VRAMWISE_LIVE");
+    return !is_set("VRAMWISE_DISABLE") && (wish == NULL || strcmp(wish, "0") != 0);
 }
 
-static hr_status make_page(void)
+static vw_status make_page(void)
 {
-    const char *folder = getenv("HEADROOM_LIVE_DIR");
+    const char *folder = getenv("VRAMWISE_LIVE_DIR");
     if (is_over)
-        return hr__fail(HR_ERR_WRONG_STATE, "the process ends");
-    if (!hr_live_is_wanted())
-        return hr__fail(HR_ERR_UNSUPPORTED, "switched off by HEADROOM_LIVE or HEADROOM_DISABLE");
-    hr_live_identity identity = identity_of_process();
-    return hr_live_page_create(folder != NULL && folder[0] != '\0' ? folder : NULL, &identity,
+        return vw__fail(VW_ERR_WRONG_STATE, "the process ends");
+    if (!vw_live_is_wanted())
+        return vw__fail(VW_ERR_UNSUPPORTED, "switched off by VRAMWISE_LIVE or VRAMWISE_DISABLE");
+    vw_live_identity identity = identity_of_process();
+    return vw_live_page_create(folder != NULL && folder[0] != '\0' ? folder : NULL, &identity,
                                &process_page);
 }
 
-hr_status hr_live_process_page(hr_live_page **out)
+vw_status vw_live_process_page(vw_live_page **out)
 {
     if (out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a place for the page");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a place for the page");
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    hr__fork_guard_start();
+    vw__fork_guard_start();
     pthread_once(&once, register_handler);
-    hr__mutex_lock(&process_lock);
-    if (asked_in != hr__fork_generation()) {
-        asked_in = hr__fork_generation();
+    vw__mutex_lock(&process_lock);
+    if (asked_in != vw__fork_generation()) {
+        asked_in = vw__fork_generation();
         first_answer = make_page();
-        if (first_answer != HR_OK)
-            snprintf(first_words, sizeof first_words, "%s", hr_last_error());
+        if (first_answer != VW_OK)
+            snprintf(first_words, sizeof first_words, "%s", vw_last_error());
     }
-    hr_status status = first_answer;
-    if (status == HR_OK)
+    vw_status status = first_answer;
+    if (status == VW_OK)
         *out = process_page;
-    hr__mutex_unlock(&process_lock);
-    return status == HR_OK ? HR_OK : hr__fail(status, "%s", first_words);
+    vw__mutex_unlock(&process_lock);
+    return status == VW_OK ? VW_OK : vw__fail(status, "%s", first_words);
 }
 
 /* The number: after the destructors of those who may ask for the page. */
 __attribute__((destructor(101))) static void remove_at_end(void)
 {
-    hr__mutex_lock(&process_lock);
+    vw__mutex_lock(&process_lock);
     is_over = true;
     if (process_page != NULL)
-        (void)unlink(hr_live_page_path(process_page));
-    hr__mutex_unlock(&process_lock);
+        (void)unlink(vw_live_page_path(process_page));
+    vw__mutex_unlock(&process_lock);
 }

@@ -17,137 +17,137 @@
  * kernel drops it whatever ends the process. A page without that lock is stale. The name carries
  * process and time, and never comes again.
  *
- * A change that readers of before could not follow raises HR__PAGE_VERSION. Fields are added at the
+ * A change that readers of before could not follow raises VW__PAGE_VERSION. Fields are added at the
  * end of a slot's values, where there is room; their number is in the header. */
-#ifndef HR_LIVE_PAGE_LAYOUT_H
-#define HR_LIVE_PAGE_LAYOUT_H
+#ifndef VW_LIVE_PAGE_LAYOUT_H
+#define VW_LIVE_PAGE_LAYOUT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "headroom/live.h"
+#include "vramwise/live.h"
 
-#define HR__PAGE_MAGIC UINT64_C(0x314556494c524824) /* "$HRLIVE1" */
-#define HR__PAGE_NAME "headroom-live-"              /* then user, process, time */
-#define HR__PAGE_PART_NAME "." HR__PAGE_NAME        /* until it is whole */
-#define HR__PAGE_FOLDER "/dev/shm"
+#define VW__PAGE_MAGIC UINT64_C(0x314556494c575624) /* "$VWLIVE1" */
+#define VW__PAGE_NAME "vramwise-live-"              /* then user, process, time */
+#define VW__PAGE_PART_NAME "." VW__PAGE_NAME        /* until it is whole */
+#define VW__PAGE_FOLDER "/dev/shm"
 
 enum {
-    HR__PAGE_VERSION = 1,
-    HR__PAGE_SLOTS = 16,
-    HR__PAGE_VALUES = 64, /* of which the first HR_LIVE_FIELD_COUNT are used */
-    HR__PAGE_STEPS = 512,
-    HR__PAGE_TEXT_WORDS = 8, /* 64 bytes, the terminating zero included */
-    HR__PAGE_ALIGNMENT = 4096,
+    VW__PAGE_VERSION = 1,
+    VW__PAGE_SLOTS = 16,
+    VW__PAGE_VALUES = 64, /* of which the first VW_LIVE_FIELD_COUNT are used */
+    VW__PAGE_STEPS = 512,
+    VW__PAGE_TEXT_WORDS = 8, /* 64 bytes, the terminating zero included */
+    VW__PAGE_ALIGNMENT = 4096,
 };
 
-_Static_assert((int)HR_LIVE_FIELD_COUNT <= (int)HR__PAGE_VALUES,
+_Static_assert((int)VW_LIVE_FIELD_COUNT <= (int)VW__PAGE_VALUES,
                "the page has room for its fields");
 
-typedef _Atomic uint64_t hr__page_word;
+typedef _Atomic uint64_t vw__page_word;
 
-typedef struct hr__page_header {
-    hr__page_word magic;
-    hr__page_word version;
-    hr__page_word slot_bytes; /* from one slot to the next */
-    hr__page_word first_slot; /* its offset */
-    hr__page_word value_count;
-    hr__page_word step_capacity;
-    hr__page_word process; /* in its own namespace */
-    hr__page_word user;
-    hr__page_word started_us; /* realtime */
-    hr__page_word slot_count; /* in use: only rises, when a slot is whole */
+typedef struct vw__page_header {
+    vw__page_word magic;
+    vw__page_word version;
+    vw__page_word slot_bytes; /* from one slot to the next */
+    vw__page_word first_slot; /* its offset */
+    vw__page_word value_count;
+    vw__page_word step_capacity;
+    vw__page_word process; /* in its own namespace */
+    vw__page_word user;
+    vw__page_word started_us; /* realtime */
+    vw__page_word slot_count; /* in use: only rises, when a slot is whole */
     /* ---- from here on under `sequence` ---- */
-    hr__page_word sequence;
-    hr__page_word rank; /* as int64_t, -1 = none */
-    hr__page_word local_rank;
-    hr__page_word world_size;
-    hr__page_word program[HR__PAGE_TEXT_WORDS];
-    hr__page_word allocator[HR__PAGE_TEXT_WORDS];
-    hr__page_word job[HR__PAGE_TEXT_WORDS];
-    hr__page_word run[HR__PAGE_TEXT_WORDS];
-    hr__page_word headroom_version[HR__PAGE_TEXT_WORDS];
-} hr__page_header;
+    vw__page_word sequence;
+    vw__page_word rank; /* as int64_t, -1 = none */
+    vw__page_word local_rank;
+    vw__page_word world_size;
+    vw__page_word program[VW__PAGE_TEXT_WORDS];
+    vw__page_word allocator[VW__PAGE_TEXT_WORDS];
+    vw__page_word job[VW__PAGE_TEXT_WORDS];
+    vw__page_word run[VW__PAGE_TEXT_WORDS];
+    vw__page_word vramwise_version[VW__PAGE_TEXT_WORDS];
+} vw__page_header;
 
-typedef struct hr__page_step {
-    hr__page_word step;
-    hr__page_word at_ns; /* monotonic */
-    hr__page_word live_bytes;
-    hr__page_word reserved_bytes;
-} hr__page_step;
+typedef struct vw__page_step {
+    vw__page_word step;
+    vw__page_word at_ns; /* monotonic */
+    vw__page_word live_bytes;
+    vw__page_word reserved_bytes;
+} vw__page_step;
 
-typedef struct hr__page_slot {
-    hr__page_word sequence;
-    hr__page_word device;
-    hr__page_word updated_ns; /* monotonic */
-    hr__page_word name[HR__PAGE_TEXT_WORDS];
-    hr__page_word values[HR__PAGE_VALUES];
-    hr__page_word steps_seen;  /* that were to be logged, those left out included */
-    hr__page_word step_stride; /* of so many steps one is in the log: the first, and so on */
-    hr__page_word step_count;  /* entries in the log */
-    hr__page_step steps[HR__PAGE_STEPS];
-} hr__page_slot;
+typedef struct vw__page_slot {
+    vw__page_word sequence;
+    vw__page_word device;
+    vw__page_word updated_ns; /* monotonic */
+    vw__page_word name[VW__PAGE_TEXT_WORDS];
+    vw__page_word values[VW__PAGE_VALUES];
+    vw__page_word steps_seen;  /* that were to be logged, those left out included */
+    vw__page_word step_stride; /* of so many steps one is in the log: the first, and so on */
+    vw__page_word step_count;  /* entries in the log */
+    vw__page_step steps[VW__PAGE_STEPS];
+} vw__page_slot;
 
 enum {
-    HR__PAGE_FIRST_SLOT = HR__PAGE_ALIGNMENT,
-    HR__PAGE_SLOT_BYTES =
-        (sizeof(hr__page_slot) + HR__PAGE_ALIGNMENT - 1) / HR__PAGE_ALIGNMENT * HR__PAGE_ALIGNMENT,
-    HR__PAGE_BYTES = HR__PAGE_FIRST_SLOT + HR__PAGE_SLOTS * HR__PAGE_SLOT_BYTES,
+    VW__PAGE_FIRST_SLOT = VW__PAGE_ALIGNMENT,
+    VW__PAGE_SLOT_BYTES =
+        (sizeof(vw__page_slot) + VW__PAGE_ALIGNMENT - 1) / VW__PAGE_ALIGNMENT * VW__PAGE_ALIGNMENT,
+    VW__PAGE_BYTES = VW__PAGE_FIRST_SLOT + VW__PAGE_SLOTS * VW__PAGE_SLOT_BYTES,
 };
 
-_Static_assert(sizeof(hr__page_header) <= HR__PAGE_FIRST_SLOT, "the header fits before the slots");
+_Static_assert(sizeof(vw__page_header) <= VW__PAGE_FIRST_SLOT, "the header fits before the slots");
 
-static inline uint64_t hr__page_load(const hr__page_word *word)
+static inline uint64_t vw__page_load(const vw__page_word *word)
 {
     return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-static inline void hr__page_store(hr__page_word *word, uint64_t value)
+static inline void vw__page_store(vw__page_word *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
 /* What is told by a number that readers look at without a sequence: it is seen after all that was
  * stored before. */
-static inline void hr__page_announce(hr__page_word *word, uint64_t value)
+static inline void vw__page_announce(vw__page_word *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_release);
 }
 
 /* The sequence becomes odd before anything else is seen to change. */
-static inline void hr__page_begin_write(hr__page_word *sequence)
+static inline void vw__page_begin_write(vw__page_word *sequence)
 {
-    hr__page_store(sequence, hr__page_load(sequence) + 1);
+    vw__page_store(sequence, vw__page_load(sequence) + 1);
     atomic_thread_fence(memory_order_release);
 }
 
 /* And even after everything else was. */
-static inline void hr__page_end_write(hr__page_word *sequence)
+static inline void vw__page_end_write(vw__page_word *sequence)
 {
-    atomic_store_explicit(sequence, hr__page_load(sequence) + 1, memory_order_release);
+    atomic_store_explicit(sequence, vw__page_load(sequence) + 1, memory_order_release);
 }
 
-static inline void hr__page_store_text(hr__page_word *words, const char *text)
+static inline void vw__page_store_text(vw__page_word *words, const char *text)
 {
-    char bytes[HR__PAGE_TEXT_WORDS * sizeof(uint64_t)] = "";
+    char bytes[VW__PAGE_TEXT_WORDS * sizeof(uint64_t)] = "";
     strncpy(bytes, text, sizeof bytes - 1);
-    for (int i = 0; i < HR__PAGE_TEXT_WORDS; i++) {
+    for (int i = 0; i < VW__PAGE_TEXT_WORDS; i++) {
         uint64_t word;
         memcpy(&word, bytes + (size_t)i * sizeof word, sizeof word);
-        hr__page_store(&words[i], word);
+        vw__page_store(&words[i], word);
     }
 }
 
-/* `text` has room for HR__PAGE_TEXT_WORDS words, and ends with a zero whatever the page holds. */
-static inline void hr__page_load_text(const hr__page_word *words, char *text)
+/* `text` has room for VW__PAGE_TEXT_WORDS words, and ends with a zero whatever the page holds. */
+static inline void vw__page_load_text(const vw__page_word *words, char *text)
 {
-    for (int i = 0; i < HR__PAGE_TEXT_WORDS; i++) {
-        uint64_t word = hr__page_load(&words[i]);
+    for (int i = 0; i < VW__PAGE_TEXT_WORDS; i++) {
+        uint64_t word = vw__page_load(&words[i]);
         memcpy(text + (size_t)i * sizeof word, &word, sizeof word);
     }
-    text[HR__PAGE_TEXT_WORDS * sizeof(uint64_t) - 1] = '\0';
+    text[VW__PAGE_TEXT_WORDS * sizeof(uint64_t) - 1] = '\0';
 }
 
-#endif /* HR_LIVE_PAGE_LAYOUT_H */
+#endif /* VW_LIVE_PAGE_LAYOUT_H */

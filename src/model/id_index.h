@@ -9,44 +9,44 @@
  * collide.
  *
  * No locks: one thread at a time. */
-#ifndef HR_MODEL_ID_INDEX_H
-#define HR_MODEL_ID_INDEX_H
+#ifndef VW_MODEL_ID_INDEX_H
+#define VW_MODEL_ID_INDEX_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct hr__id_slot {
+typedef struct vw__id_slot {
     uint32_t hash;
     uint32_t id_plus_one; /* 0: empty */
-} hr__id_slot;
+} vw__id_slot;
 
-typedef struct hr__id_index {
-    hr__id_slot *slots; /* owned */
+typedef struct vw__id_index {
+    vw__id_slot *slots; /* owned */
     size_t capacity;    /* 0 or a power of two */
     size_t count;       /* 2 * count <= capacity */
-} hr__id_index;
+} vw__id_index;
 
-void hr__id_index_deinit(hr__id_index *index);
+void vw__id_index_deinit(vw__id_index *index);
 
 /* What the index must grow to before one more fits, in bytes; 0 where it fits already. */
-size_t hr__id_index_wanted_bytes(const hr__id_index *index);
+size_t vw__id_index_wanted_bytes(const vw__id_index *index);
 
 /* Makes room for one more. false: no host memory, nothing changed. */
-bool hr__id_index_reserve(hr__id_index *index);
+bool vw__id_index_reserve(vw__id_index *index);
 
 /* There must be room. */
-void hr__id_index_insert(hr__id_index *index, uint32_t hash, uint32_t id);
+void vw__id_index_insert(vw__id_index *index, uint32_t hash, uint32_t id);
 
 /* The numbers stored under `hash`, one at each call; `*cursor` begins as 0. false: no more. */
-static inline bool hr__id_index_next(const hr__id_index *index, uint32_t hash, size_t *cursor,
+static inline bool vw__id_index_next(const vw__id_index *index, uint32_t hash, size_t *cursor,
                                      uint32_t *id)
 {
     size_t mask = index->capacity - 1;
     if (index->capacity == 0)
         return false;
     for (;;) {
-        const hr__id_slot *slot = &index->slots[(hash + *cursor) & mask];
+        const vw__id_slot *slot = &index->slots[(hash + *cursor) & mask];
         if (slot->id_plus_one == 0)
             return false;
         (*cursor)++;
@@ -58,16 +58,16 @@ static inline bool hr__id_index_next(const hr__id_index *index, uint32_t hash, s
 }
 
 /* A hash over 64-bit words: begin with the seed, add each word, end. */
-static inline uint64_t hr__id_hash_add(uint64_t state, uint64_t word)
+static inline uint64_t vw__id_hash_add(uint64_t state, uint64_t word)
 {
     state = (state ^ word) * UINT64_C(0x9E3779B97F4A7C15);
     return state ^ (state >> 29);
 }
 
-static inline uint32_t hr__id_hash_end(uint64_t state)
+static inline uint32_t vw__id_hash_end(uint64_t state)
 {
     state = (state ^ (state >> 32)) * UINT64_C(0xD6E8FEB86659FD93);
     return (uint32_t)(state >> 32);
 }
 
-#endif /* HR_MODEL_ID_INDEX_H */
+#endif /* VW_MODEL_ID_INDEX_H */

@@ -3,35 +3,35 @@
 
 #include <string.h>
 
-#include "base/error.h" /* HR_ASSERT */
+#include "base/error.h" /* VW_ASSERT */
 #include "base/host_memory.h"
 
-const char *hr__model_action_name(unsigned action)
+const char *vw__model_action_name(unsigned action)
 {
-    static const char *const names[HR__ACTION_KINDS] = {
-#define HR__ACTION_TEXT(upper, lower) [HR_ACTION_##upper] = #lower,
-        HR_ACTION_LIST(HR__ACTION_TEXT)
-#undef HR__ACTION_TEXT
-            [HR__ACTION_ANNOTATE] = "annotate",
-        [HR__ACTION_OTHER] = "other",
+    static const char *const names[VW__ACTION_KINDS] = {
+#define VW__ACTION_TEXT(upper, lower) [VW_ACTION_##upper] = #lower,
+        VW_ACTION_LIST(VW__ACTION_TEXT)
+#undef VW__ACTION_TEXT
+            [VW__ACTION_ANNOTATE] = "annotate",
+        [VW__ACTION_OTHER] = "other",
     };
-    return action < HR__ACTION_KINDS ? names[action] : "other";
+    return action < VW__ACTION_KINDS ? names[action] : "other";
 }
 
-const char *hr__model_string(const hr__model *model, uint32_t id)
+const char *vw__model_string(const vw__model *model, uint32_t id)
 {
-    return id != HR__NO_STRING ? hr__string_table_get(&model->strings, id).bytes : "";
+    return id != VW__NO_STRING ? vw__string_table_get(&model->strings, id).bytes : "";
 }
 
-hr__model_stack hr__model_stack_of(const hr__model *model, uint32_t context)
+vw__model_stack vw__model_stack_of(const vw__model *model, uint32_t context)
 {
-    if (context == HR__NO_CONTEXT)
-        return (hr__model_stack){0, 0};
-    HR_ASSERT(context < model->context_count);
+    if (context == VW__NO_CONTEXT)
+        return (vw__model_stack){0, 0};
+    VW_ASSERT(context < model->context_count);
     return model->stacks[model->contexts[context]];
 }
 
-const hr__model_trace *hr__model_trace_of(const hr__model *model, int device)
+const vw__model_trace *vw__model_trace_of(const vw__model *model, int device)
 {
     for (size_t i = 0; i < model->trace_count; i++)
         if (model->traces[i].device == device)
@@ -39,16 +39,18 @@ const hr__model_trace *hr__model_trace_of(const hr__model *model, int device)
     return NULL;
 }
 
-bool hr__model_is_move(const hr__model *model, const hr__model_annotation *annotation,
+bool vw__model_is_move(const vw__model *model, const vw__model_annotation *annotation,
                        bool *is_return)
 {
-    const char *name = hr__model_string(model, annotation->name);
-    *is_return = strcmp(name, HR_RETURN_ANNOTATION) == 0;
+    /* Version 0.1 was called headroom, and so are the annotations in its recordings. */
+    const char *name = vw__model_string(model, annotation->name);
+    *is_return = strcmp(name, VW_RETURN_ANNOTATION) == 0 || strcmp(name, "headroom return") == 0;
     return annotation->move.moved_handles != 0 &&
-           (*is_return || strcmp(name, HR_SPILL_ANNOTATION) == 0);
+           (*is_return || strcmp(name, VW_SPILL_ANNOTATION) == 0 ||
+            strcmp(name, "headroom spill") == 0);
 }
 
-size_t hr__model_size_bytes(const hr__model *model)
+size_t vw__model_size_bytes(const vw__model *model)
 {
     return sizeof *model + model->arena.held_bytes + model->frame_count * sizeof *model->frames +
            model->frame_id_count * sizeof *model->frame_ids +
@@ -63,7 +65,7 @@ size_t hr__model_size_bytes(const hr__model *model)
            model->settings.entry_count * sizeof *model->settings.entries;
 }
 
-void hr__model_destroy(hr__model *model)
+void vw__model_destroy(vw__model *model)
 {
     if (model == NULL)
         return;
@@ -83,7 +85,7 @@ void hr__model_destroy(hr__model *model)
         model->settings.entries,
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        hr__host_free((void *)(uintptr_t)arrays[i]);
-    hr__arena_deinit(&model->arena);
-    hr__host_free(model);
+        vw__host_free((void *)(uintptr_t)arrays[i]);
+    vw__arena_deinit(&model->arena);
+    vw__host_free(model);
 }

@@ -17,140 +17,140 @@
  * request or by empty_cache(). So identity is kept, at four bytes each.
  *
  * Words of this folder: a *trace* is the events of one device in order; *unknown* is a value
- * (HR__UNKNOWN_...), never a guess.
+ * (VW__UNKNOWN_...), never a guess.
  *
  * Invariants (model_check.h): every index is within its table; blocks tile their segment, in
  * order, if the file has them at all (a segment of pinned host memory may have room behind its
  * one block); segments of one device do not overlap and rise.
  *
  * No locks: one thread at a time while it is built, any number once it is complete. */
-#ifndef HR_MODEL_MEMORY_MODEL_H
-#define HR_MODEL_MEMORY_MODEL_H
+#ifndef VW_MODEL_MEMORY_MODEL_H
+#define VW_MODEL_MEMORY_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/headroom.h" /* hr_action, hr_block_state, hr_private_id, hr_stream */
+#include "vramwise/vramwise.h" /* vw_action, vw_block_state, vw_private_id, vw_stream */
 #include "base/arena.h"
 #include "base/string_table.h"
 
-#define HR__NO_STRING UINT32_MAX
-#define HR__NO_CONTEXT UINT32_MAX /* no stack was captured; an empty stack is another thing */
-#define HR__NO_NOTE UINT32_MAX
-#define HR__EMPTY_STACK UINT32_C(0) /* stacks[0] always has no frames */
-#define HR__UNKNOWN_BYTES UINT64_MAX
-#define HR__UNKNOWN_TIME INT64_MIN
-#define HR__UNKNOWN_POOL UINT16_MAX  /* before PyTorch 2.12 events do not say */
-#define HR__DEFAULT_POOL UINT16_C(0) /* pools[0] always is (0, 0) */
-#define HR__HOST_DEVICE (-1)         /* the device of pinned host memory's traces and segments */
+#define VW__NO_STRING UINT32_MAX
+#define VW__NO_CONTEXT UINT32_MAX /* no stack was captured; an empty stack is another thing */
+#define VW__NO_NOTE UINT32_MAX
+#define VW__EMPTY_STACK UINT32_C(0) /* stacks[0] always has no frames */
+#define VW__UNKNOWN_BYTES UINT64_MAX
+#define VW__UNKNOWN_TIME INT64_MIN
+#define VW__UNKNOWN_POOL UINT16_MAX  /* before PyTorch 2.12 events do not say */
+#define VW__DEFAULT_POOL UINT16_C(0) /* pools[0] always is (0, 0) */
+#define VW__HOST_DEVICE (-1)         /* the device of pinned host memory's traces and segments */
 
-/* hr_action's, and what only files have. */
+/* vw_action's, and what only files have. */
 enum {
-    HR__ACTION_ANNOTATE = HR_ACTION_OOM + 1, /* text in the note's user_metadata; since 2.14 */
-    HR__ACTION_OTHER, /* not known to us: the name is in the note's `action` */
-    HR__ACTION_KINDS
+    VW__ACTION_ANNOTATE = VW_ACTION_OOM + 1, /* text in the note's user_metadata; since 2.14 */
+    VW__ACTION_OTHER, /* not known to us: the name is in the note's `action` */
+    VW__ACTION_KINDS
 };
 
-typedef struct hr__model_frame {
+typedef struct vw__model_frame {
     uint32_t name;     /* strings */
     uint32_t filename; /* strings */
     uint32_t line;     /* 0 where there is none */
-} hr__model_frame;
+} vw__model_frame;
 
-typedef struct hr__model_stack {
+typedef struct vw__model_stack {
     uint32_t first; /* in frame_ids */
     uint32_t count;
-} hr__model_stack;
+} vw__model_stack;
 
 /* What few events have. Each different note is stored once. */
-typedef struct hr__model_note {
-    uint32_t action;          /* strings; only of HR__ACTION_OTHER, else HR__NO_STRING */
-    uint32_t compile_context; /* strings, or HR__NO_STRING for none ("N/A") */
-    uint32_t user_metadata;   /* strings, or HR__NO_STRING for none ("") */
-    uint32_t forward_stack;   /* stacks (frames with a name only), or HR__EMPTY_STACK */
-} hr__model_note;
+typedef struct vw__model_note {
+    uint32_t action;          /* strings; only of VW__ACTION_OTHER, else VW__NO_STRING */
+    uint32_t compile_context; /* strings, or VW__NO_STRING for none ("N/A") */
+    uint32_t user_metadata;   /* strings, or VW__NO_STRING for none ("") */
+    uint32_t forward_stack;   /* stacks (frames with a name only), or VW__EMPTY_STACK */
+} vw__model_note;
 
-typedef struct hr__model_event {
+typedef struct vw__model_event {
     uint64_t address; /* of an oom: the device's free bytes, as the driver said */
     uint64_t size_bytes;
-    int64_t time_us;  /* since 1970, or HR__UNKNOWN_TIME */
-    uint32_t context; /* contexts, or HR__NO_CONTEXT */
-    uint32_t note;    /* notes, or HR__NO_NOTE */
+    int64_t time_us;  /* since 1970, or VW__UNKNOWN_TIME */
+    uint32_t context; /* contexts, or VW__NO_CONTEXT */
+    uint32_t note;    /* notes, or VW__NO_NOTE */
     uint16_t stream;  /* streams */
-    uint16_t pool;    /* pools, or HR__UNKNOWN_POOL */
-    uint8_t action;   /* hr_action, or HR__ACTION_... */
+    uint16_t pool;    /* pools, or VW__UNKNOWN_POOL */
+    uint8_t action;   /* vw_action, or VW__ACTION_... */
     uint8_t unused[3];
-} hr__model_event;
+} vw__model_event;
 
-_Static_assert(sizeof(hr__model_event) == 40, "660,000 events are to take 26 MB");
+_Static_assert(sizeof(vw__model_event) == 40, "660,000 events are to take 26 MB");
 
-typedef struct hr__model_trace {
-    const hr__model_event *events;
+typedef struct vw__model_trace {
+    const vw__model_event *events;
     size_t event_count;
-    int device; /* HR__HOST_DEVICE for pinned host memory */
-} hr__model_trace;
+    int device; /* VW__HOST_DEVICE for pinned host memory */
+} vw__model_trace;
 
-typedef struct hr__model_segment {
+typedef struct vw__model_segment {
     uint64_t address;
     uint64_t total_bytes;
     uint64_t allocated_bytes;
     uint64_t active_bytes;
-    uint64_t requested_bytes; /* HR__UNKNOWN_BYTES before 2.0 */
+    uint64_t requested_bytes; /* VW__UNKNOWN_BYTES before 2.0 */
     size_t first_block;       /* in blocks */
     size_t block_count;
-    uint32_t context; /* contexts, or HR__NO_CONTEXT */
+    uint32_t context; /* contexts, or VW__NO_CONTEXT */
     int device;
     uint16_t stream; /* streams; before 1.13 the default one, for want of better */
-    uint16_t pool;   /* pools, or HR__UNKNOWN_POOL before 2.1 */
+    uint16_t pool;   /* pools, or VW__UNKNOWN_POOL before 2.1 */
     bool is_large;
     bool is_expandable;
-} hr__model_segment;
+} vw__model_segment;
 
-typedef struct hr__model_block {
+typedef struct vw__model_block {
     uint64_t address;
     uint64_t size_bytes;
-    uint64_t requested_bytes; /* HR__UNKNOWN_BYTES where the file has none */
-    uint32_t context;         /* contexts, or HR__NO_CONTEXT */
-    uint8_t state;            /* hr_block_state */
-} hr__model_block;
+    uint64_t requested_bytes; /* VW__UNKNOWN_BYTES where the file has none */
+    uint32_t context;         /* contexts, or VW__NO_CONTEXT */
+    uint8_t state;            /* vw_block_state */
+} vw__model_block;
 
-/* Live memory that went to the host's, or came back: a hr_spill_report. */
-typedef struct hr__model_move {
+/* Live memory that went to the host's, or came back: a vw_spill_report. */
+typedef struct vw__model_move {
     uint64_t moved_bytes;
     uint64_t moved_handles; /* 0: nothing moved */
     uint64_t spilled_bytes; /* on the host from then on */
     uint64_t wait_us;
-} hr__model_move;
+} vw__model_move;
 
-/* A named span of the program: record_function() in PyTorch. Or, by engine headroom, a move. */
-typedef struct hr__model_annotation {
+/* A named span of the program: record_function() in PyTorch. Or, by engine vramwise, a move. */
+typedef struct vw__model_annotation {
     int64_t time_us;
     uint32_t name; /* strings */
     int device;
     bool is_start; /* else the end */
-    hr__model_move move;
-} hr__model_annotation;
+    vw__model_move move;
+} vw__model_annotation;
 
 /* One entry of allocator_settings, as text for people. */
-typedef struct hr__model_setting {
+typedef struct vw__model_setting {
     uint32_t key;   /* strings */
     uint32_t value; /* strings */
-} hr__model_setting;
+} vw__model_setting;
 
-typedef struct hr__model_settings {
+typedef struct vw__model_settings {
     bool is_known;          /* the file has allocator_settings (2.3 and later) */
-    uint32_t conf;          /* strings: PYTORCH_CUDA_ALLOC_CONF; HR__NO_STRING where not known */
+    uint32_t conf;          /* strings: PYTORCH_CUDA_ALLOC_CONF; VW__NO_STRING where not known */
     int64_t max_split_size; /* -1 = unlimited */
     double garbage_collection_threshold;
     bool is_expandable;
-    const hr__model_setting *entries; /* everything there was, in the file's order */
+    const vw__model_setting *entries; /* everything there was, in the file's order */
     size_t entry_count;
-} hr__model_settings;
+} vw__model_settings;
 
 /* Which features the file has: they bound the version of PyTorch that wrote it, which no file
  * states. */
-typedef struct hr__model_features {
+typedef struct vw__model_features {
     bool is_bare_list;        /* of segments: memory_snapshot(), or 1.x */
     bool has_traces;          /* a `device_traces` key */
     bool has_block_history;   /* 1.13 and 2.0 */
@@ -166,64 +166,64 @@ typedef struct hr__model_features {
     bool has_host_traces;     /* 2.14: the key is there */
     bool has_contexts;        /* at least one event has a stack, be it empty */
     bool has_identity; /* contexts are captures; false for JSON, where each list stands alone */
-} hr__model_features;
+} vw__model_features;
 
-typedef struct hr__model {
-    hr__arena arena;          /* the strings' */
-    hr__string_table strings; /* every array below is host memory of its own, owned */
+typedef struct vw__model {
+    vw__arena arena;          /* the strings' */
+    vw__string_table strings; /* every array below is host memory of its own, owned */
 
-    const hr__model_frame *frames;
+    const vw__model_frame *frames;
     size_t frame_count;
     const uint32_t *frame_ids; /* the stacks' frames, one stack after the other */
     size_t frame_id_count;
-    const hr__model_stack *stacks;
+    const vw__model_stack *stacks;
     size_t stack_count;
     const uint32_t *contexts; /* stacks */
     size_t context_count;
-    const hr__model_note *notes;
+    const vw__model_note *notes;
     size_t note_count;
-    const hr_stream *streams;
+    const vw_stream *streams;
     size_t stream_count;
-    const hr_private_id *pools;
+    const vw_private_id *pools;
     size_t pool_count;
 
-    const hr__model_event *events; /* of all traces; a few may belong to none */
+    const vw__model_event *events; /* of all traces; a few may belong to none */
     size_t event_count;
-    const hr__model_trace *traces; /* by rising device, the host's last; each device once */
+    const vw__model_trace *traces; /* by rising device, the host's last; each device once */
     size_t trace_count;
-    const hr__model_segment *segments; /* by device (the host's last), then by address */
+    const vw__model_segment *segments; /* by device (the host's last), then by address */
     size_t segment_count;
-    const hr__model_block *blocks;
+    const vw__model_block *blocks;
     size_t block_count;
-    const hr__model_annotation *annotations; /* in the file's order */
+    const vw__model_annotation *annotations; /* in the file's order */
     size_t annotation_count;
-    hr__model_settings settings;
-    hr__model_features features;
+    vw__model_settings settings;
+    vw__model_features features;
 
     uint64_t ignored_field_count;    /* keys that we do not know */
     const char *first_ignored_field; /* NULL = none */
-} hr__model;
+} vw__model;
 
 /* Did live memory go to the host's there, or come back (`*is_return`)? */
-bool hr__model_is_move(const hr__model *model, const hr__model_annotation *annotation,
+bool vw__model_is_move(const vw__model *model, const vw__model_annotation *annotation,
                        bool *is_return);
 
 /* "alloc", "segment_map": as PyTorch writes it. `action` of an event that is not OTHER. */
-const char *hr__model_action_name(unsigned action);
+const char *vw__model_action_name(unsigned action);
 
-/* Text of a string id; "" for HR__NO_STRING. Zero-terminated, owned by the model. */
-const char *hr__model_string(const hr__model *model, uint32_t id);
+/* Text of a string id; "" for VW__NO_STRING. Zero-terminated, owned by the model. */
+const char *vw__model_string(const vw__model *model, uint32_t id);
 
-/* The stack of a context; the empty one for HR__NO_CONTEXT. */
-hr__model_stack hr__model_stack_of(const hr__model *model, uint32_t context);
+/* The stack of a context; the empty one for VW__NO_CONTEXT. */
+vw__model_stack vw__model_stack_of(const vw__model *model, uint32_t context);
 
 /* The trace of a device, or NULL. */
-const hr__model_trace *hr__model_trace_of(const hr__model *model, int device);
+const vw__model_trace *vw__model_trace_of(const vw__model *model, int device);
 
 /* Host bytes that the model holds. */
-size_t hr__model_size_bytes(const hr__model *model);
+size_t vw__model_size_bytes(const vw__model *model);
 
 /* Frees everything. NULL does nothing. */
-void hr__model_destroy(hr__model *model);
+void vw__model_destroy(vw__model *model);
 
-#endif /* HR_MODEL_MEMORY_MODEL_H */
+#endif /* VW_MODEL_MEMORY_MODEL_H */

@@ -10,100 +10,100 @@
 
 #include <inttypes.h>
 
-#include "base/checked_math.h" /* hr__add_u64 */
+#include "base/checked_math.h" /* vw__add_u64 */
 #include "base/error.h"
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static bool is_string(const hr__model *model, uint32_t id)
+static bool is_string(const vw__model *model, uint32_t id)
 {
-    return id == HR__NO_STRING || id < hr__string_table_count(&model->strings);
+    return id == VW__NO_STRING || id < vw__string_table_count(&model->strings);
 }
 
-static bool is_context(const hr__model *model, uint32_t context)
+static bool is_context(const vw__model *model, uint32_t context)
 {
-    return context == HR__NO_CONTEXT || context < model->context_count;
+    return context == VW__NO_CONTEXT || context < model->context_count;
 }
 
-static hr_status check_frames(const hr__model *model)
+static vw_status check_frames(const vw__model *model)
 {
     for (size_t i = 0; i < model->frame_count; i++)
         if (!is_string(model, model->frames[i].name) ||
             !is_string(model, model->frames[i].filename))
-            return hr__fail(HR_ERR_CORRUPT_FILE, "frame %zu: no such string", i);
+            return vw__fail(VW_ERR_CORRUPT_FILE, "frame %zu: no such string", i);
     for (size_t i = 0; i < model->frame_id_count; i++)
         if (model->frame_ids[i] >= model->frame_count)
-            return hr__fail(HR_ERR_CORRUPT_FILE, "a stack has frame %" PRIu32 " of %zu",
+            return vw__fail(VW_ERR_CORRUPT_FILE, "a stack has frame %" PRIu32 " of %zu",
                             model->frame_ids[i], model->frame_count);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check_stacks(const hr__model *model)
+static vw_status check_stacks(const vw__model *model)
 {
-    if (model->stack_count == 0 || model->stacks[HR__EMPTY_STACK].count != 0)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "the first stack is not the empty one");
+    if (model->stack_count == 0 || model->stacks[VW__EMPTY_STACK].count != 0)
+        return vw__fail(VW_ERR_CORRUPT_FILE, "the first stack is not the empty one");
     for (size_t i = 0; i < model->stack_count; i++) {
-        hr__model_stack stack = model->stacks[i];
+        vw__model_stack stack = model->stacks[i];
         if (stack.first > model->frame_id_count ||
             stack.count > model->frame_id_count - stack.first)
-            return hr__fail(HR_ERR_CORRUPT_FILE, "stack %zu reaches past the frames", i);
+            return vw__fail(VW_ERR_CORRUPT_FILE, "stack %zu reaches past the frames", i);
     }
     for (size_t i = 0; i < model->context_count; i++)
         if (model->contexts[i] >= model->stack_count)
-            return hr__fail(HR_ERR_CORRUPT_FILE, "context %zu has stack %" PRIu32 " of %zu", i,
+            return vw__fail(VW_ERR_CORRUPT_FILE, "context %zu has stack %" PRIu32 " of %zu", i,
                             model->contexts[i], model->stack_count);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check_other_tables(const hr__model *model)
+static vw_status check_other_tables(const vw__model *model)
 {
     for (size_t i = 0; i < model->note_count; i++) {
-        const hr__model_note *note = &model->notes[i];
+        const vw__model_note *note = &model->notes[i];
         if (!is_string(model, note->action) || !is_string(model, note->compile_context) ||
             !is_string(model, note->user_metadata) || note->forward_stack >= model->stack_count)
-            return hr__fail(HR_ERR_CORRUPT_FILE, "note %zu: no such string or stack", i);
+            return vw__fail(VW_ERR_CORRUPT_FILE, "note %zu: no such string or stack", i);
     }
-    if (model->pool_count == 0 || model->pools[HR__DEFAULT_POOL].first != 0 ||
-        model->pools[HR__DEFAULT_POOL].second != 0)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "the first pool is not the default one");
+    if (model->pool_count == 0 || model->pools[VW__DEFAULT_POOL].first != 0 ||
+        model->pools[VW__DEFAULT_POOL].second != 0)
+        return vw__fail(VW_ERR_CORRUPT_FILE, "the first pool is not the default one");
     for (size_t i = 0; i < model->annotation_count; i++)
         if (!is_string(model, model->annotations[i].name))
-            return hr__fail(HR_ERR_CORRUPT_FILE, "annotation %zu: no such string", i);
-    const hr__model_settings *settings = &model->settings;
+            return vw__fail(VW_ERR_CORRUPT_FILE, "annotation %zu: no such string", i);
+    const vw__model_settings *settings = &model->settings;
     if (!is_string(model, settings->conf))
-        return hr__fail(HR_ERR_CORRUPT_FILE, "settings: no such string");
+        return vw__fail(VW_ERR_CORRUPT_FILE, "settings: no such string");
     for (size_t i = 0; i < settings->entry_count; i++)
         if (!is_string(model, settings->entries[i].key) ||
             !is_string(model, settings->entries[i].value))
-            return hr__fail(HR_ERR_CORRUPT_FILE, "setting %zu: no such string", i);
-    return HR_OK;
+            return vw__fail(VW_ERR_CORRUPT_FILE, "setting %zu: no such string", i);
+    return VW_OK;
 }
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-static hr_status bad_event(const hr__model *model, size_t index)
+static vw_status bad_event(const vw__model *model, size_t index)
 {
-    const hr__model_event *event = &model->events[index];
-    return hr__fail(HR_ERR_CORRUPT_FILE,
+    const vw__model_event *event = &model->events[index];
+    return vw__fail(VW_ERR_CORRUPT_FILE,
                     "event %zu: action %u, context %" PRIu32 ", note %" PRIu32
                     ", stream %u or pool %u is not in its table",
                     index, (unsigned)event->action, event->context, event->note,
                     (unsigned)event->stream, (unsigned)event->pool);
 }
 
-static hr_status check_events(const hr__model *model)
+static vw_status check_events(const vw__model *model)
 {
     for (size_t i = 0; i < model->event_count; i++) {
-        const hr__model_event *event = &model->events[i];
+        const vw__model_event *event = &model->events[i];
         /* One branch for the usual case: there are many of these. */
-        bool is_sound = (event->action < HR__ACTION_KINDS) & is_context(model, event->context) &
-                        ((event->note == HR__NO_NOTE) | (event->note < model->note_count)) &
+        bool is_sound = (event->action < VW__ACTION_KINDS) & is_context(model, event->context) &
+                        ((event->note == VW__NO_NOTE) | (event->note < model->note_count)) &
                         (event->stream < model->stream_count) &
-                        ((event->pool == HR__UNKNOWN_POOL) | (event->pool < model->pool_count));
+                        ((event->pool == VW__UNKNOWN_POOL) | (event->pool < model->pool_count));
         if (!is_sound)
             return bad_event(model, i);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The host comes after every device. */
@@ -112,28 +112,28 @@ static unsigned device_rank(int device)
     return (unsigned)device;
 }
 
-static bool are_within(const hr__model_event_bounds *bounds, const hr__model *model)
+static bool are_within(const vw__model_event_bounds *bounds, const vw__model *model)
 {
-    return bounds->highest_action < HR__ACTION_KINDS &&
+    return bounds->highest_action < VW__ACTION_KINDS &&
            bounds->context_end <= model->context_count && bounds->note_end <= model->note_count &&
            bounds->highest_stream < model->stream_count && bounds->pool_end <= model->pool_count;
 }
 
-static hr_status check_traces(const hr__model *model)
+static vw_status check_traces(const vw__model *model)
 {
     for (size_t i = 0; i < model->trace_count; i++) {
-        const hr__model_trace *trace = &model->traces[i];
+        const vw__model_trace *trace = &model->traces[i];
         size_t first = trace->event_count != 0 ? (size_t)(trace->events - model->events) : 0;
         if (first > model->event_count || trace->event_count > model->event_count - first)
-            return hr__fail(HR_ERR_CORRUPT_FILE, "trace %zu reaches past the events", i);
-        if (trace->device < HR__HOST_DEVICE)
-            return hr__fail(HR_ERR_CORRUPT_FILE, "trace %zu: no device %d", i, trace->device);
+            return vw__fail(VW_ERR_CORRUPT_FILE, "trace %zu reaches past the events", i);
+        if (trace->device < VW__HOST_DEVICE)
+            return vw__fail(VW_ERR_CORRUPT_FILE, "trace %zu: no device %d", i, trace->device);
         if (i != 0 && device_rank(model->traces[i - 1].device) >= device_rank(trace->device))
-            return hr__fail(HR_ERR_CORRUPT_FILE,
+            return vw__fail(VW_ERR_CORRUPT_FILE,
                             "device %d has two traces, or traces are not in the devices' order",
                             trace->device);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -143,138 +143,138 @@ typedef struct block_sums {
     uint64_t active_bytes; /* live or pending */
 } block_sums;
 
-static hr_status check_block(const hr__model *model, const hr__model_segment *segment,
+static vw_status check_block(const vw__model *model, const vw__model_segment *segment,
                              size_t number, uint64_t expected_address, uint64_t end)
 {
-    const hr__model_block *block = &model->blocks[segment->first_block + number];
+    const vw__model_block *block = &model->blocks[segment->first_block + number];
     if (block->address != expected_address) {
         if (block->address < expected_address && number != 0)
-            return hr__fail(HR_ERR_CORRUPT_FILE,
+            return vw__fail(VW_ERR_CORRUPT_FILE,
                             "segment %#" PRIx64
                             ": blocks %zu and %zu overlap: one ends at %#" PRIx64
                             ", the next begins at %#" PRIx64,
                             segment->address, number - 1, number, expected_address, block->address);
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "segment %#" PRIx64 ": block %zu begins at %#" PRIx64 ", where %#" PRIx64
                         " was expected",
                         segment->address, number, block->address, expected_address);
     }
     if (block->size_bytes > end - expected_address)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "segment %#" PRIx64 ": block %zu of %" PRIu64
                         " bytes reaches past the end, "
                         "%#" PRIx64,
                         segment->address, number, block->size_bytes, end);
-    if (block->state > HR_BLOCK_FREE || !is_context(model, block->context))
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+    if (block->state > VW_BLOCK_FREE || !is_context(model, block->context))
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "segment %#" PRIx64 ": block %zu: state %u or context %" PRIu32
                         " is not in its table",
                         segment->address, number, (unsigned)block->state, block->context);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check_blocks(const hr__model *model, const hr__model_segment *segment)
+static vw_status check_blocks(const vw__model *model, const vw__model_segment *segment)
 {
     block_sums sums = {0, 0};
     uint64_t next = segment->address, end = segment->address + segment->total_bytes;
     if (segment->block_count == 0)
-        return HR_OK; /* the file has none */
+        return VW_OK; /* the file has none */
     for (size_t i = 0; i < segment->block_count; i++) {
-        const hr__model_block *block = &model->blocks[segment->first_block + i];
-        HR__TRY(check_block(model, segment, i, next, end));
+        const vw__model_block *block = &model->blocks[segment->first_block + i];
+        VW__TRY(check_block(model, segment, i, next, end));
         next += block->size_bytes; /* within `end`: checked */
-        sums.live_bytes += block->state == HR_BLOCK_LIVE ? block->size_bytes : 0;
-        sums.active_bytes += block->state != HR_BLOCK_FREE ? block->size_bytes : 0;
+        sums.live_bytes += block->state == VW_BLOCK_LIVE ? block->size_bytes : 0;
+        sums.active_bytes += block->state != VW_BLOCK_FREE ? block->size_bytes : 0;
     }
-    if (segment->device == HR__HOST_DEVICE)
-        return HR_OK;
+    if (segment->device == VW__HOST_DEVICE)
+        return VW_OK;
     if (next != end)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "segment %#" PRIx64 ": its blocks are %" PRIu64
                         " bytes together, its total_size is %" PRIu64,
                         segment->address, next - segment->address, segment->total_bytes);
     if (sums.live_bytes != segment->allocated_bytes || sums.active_bytes != segment->active_bytes)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "segment %#" PRIx64 ": allocated_size is %" PRIu64
                         " and active_size %" PRIu64 ", but its blocks make %" PRIu64
                         " and %" PRIu64,
                         segment->address, segment->allocated_bytes, segment->active_bytes,
                         sums.live_bytes, sums.active_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check_segment(const hr__model *model, size_t index)
+static vw_status check_segment(const vw__model *model, size_t index)
 {
-    const hr__model_segment *segment = &model->segments[index];
+    const vw__model_segment *segment = &model->segments[index];
     uint64_t end;
-    if (!hr__add_u64(segment->address, segment->total_bytes, &end))
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+    if (!vw__add_u64(segment->address, segment->total_bytes, &end))
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "segment %#" PRIx64 ": %" PRIu64
                         " bytes reach past the end of all addresses",
                         segment->address, segment->total_bytes);
-    if (segment->device < HR__HOST_DEVICE)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "segment %#" PRIx64 ": no device %d", segment->address,
+    if (segment->device < VW__HOST_DEVICE)
+        return vw__fail(VW_ERR_CORRUPT_FILE, "segment %#" PRIx64 ": no device %d", segment->address,
                         segment->device);
     if (segment->allocated_bytes > segment->active_bytes ||
         segment->active_bytes > segment->total_bytes)
-        return hr__fail(HR_ERR_CORRUPT_FILE,
+        return vw__fail(VW_ERR_CORRUPT_FILE,
                         "segment %#" PRIx64 ": allocated_size %" PRIu64 ", active_size %" PRIu64
                         " and total_size %" PRIu64 " do not rise",
                         segment->address, segment->allocated_bytes, segment->active_bytes,
                         segment->total_bytes);
     if (!is_context(model, segment->context) || segment->stream >= model->stream_count ||
-        (segment->pool != HR__UNKNOWN_POOL && segment->pool >= model->pool_count))
-        return hr__fail(
-            HR_ERR_CORRUPT_FILE,
+        (segment->pool != VW__UNKNOWN_POOL && segment->pool >= model->pool_count))
+        return vw__fail(
+            VW_ERR_CORRUPT_FILE,
             "segment %#" PRIx64 ": context %" PRIu32 ", stream %u or pool %u is not in its table",
             segment->address, segment->context, (unsigned)segment->stream, (unsigned)segment->pool);
     if (segment->first_block > model->block_count ||
         segment->block_count > model->block_count - segment->first_block)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "segment %#" PRIx64 " reaches past the blocks",
+        return vw__fail(VW_ERR_CORRUPT_FILE, "segment %#" PRIx64 " reaches past the blocks",
                         segment->address);
     return check_blocks(model, segment);
 }
 
-static hr_status check_segments(const hr__model *model)
+static vw_status check_segments(const vw__model *model)
 {
     for (size_t i = 0; i < model->segment_count; i++) {
-        const hr__model_segment *segment = &model->segments[i];
-        HR__TRY(check_segment(model, i));
+        const vw__model_segment *segment = &model->segments[i];
+        VW__TRY(check_segment(model, i));
         if (i == 0)
             continue;
-        const hr__model_segment *previous = &model->segments[i - 1];
+        const vw__model_segment *previous = &model->segments[i - 1];
         if (previous->device != segment->device) {
             if (device_rank(previous->device) > device_rank(segment->device))
-                return hr__fail(HR_ERR_CORRUPT_FILE, "segments are not in the devices' order");
+                return vw__fail(VW_ERR_CORRUPT_FILE, "segments are not in the devices' order");
             continue;
         }
         if (segment->address < previous->address ||
             segment->address - previous->address < previous->total_bytes)
-            return hr__fail(
-                HR_ERR_CORRUPT_FILE,
+            return vw__fail(
+                VW_ERR_CORRUPT_FILE,
                 "device %d: segments %#" PRIx64 " (%" PRIu64 " bytes) and %#" PRIx64 " overlap",
                 segment->device, previous->address, previous->total_bytes, segment->address);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check(const hr__model *model, const hr__model_event_bounds *bounds)
+static vw_status check(const vw__model *model, const vw__model_event_bounds *bounds)
 {
-    HR__TRY(check_frames(model));
-    HR__TRY(check_stacks(model));
-    HR__TRY(check_other_tables(model));
-    HR__TRY(check_traces(model));
+    VW__TRY(check_frames(model));
+    VW__TRY(check_stacks(model));
+    VW__TRY(check_other_tables(model));
+    VW__TRY(check_traces(model));
     if (bounds == NULL || !are_within(bounds, model))
-        HR__TRY(check_events(model));
+        VW__TRY(check_events(model));
     return check_segments(model);
 }
 
-hr_status hr__model_check(const hr__model *model)
+vw_status vw__model_check(const vw__model *model)
 {
     return check(model, NULL);
 }
 
-hr_status hr__model_check_bounded(const hr__model *model, const hr__model_event_bounds *bounds)
+vw_status vw__model_check_bounded(const vw__model *model, const vw__model_event_bounds *bounds)
 {
     return check(model, bounds);
 }

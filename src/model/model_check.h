@@ -2,29 +2,29 @@
  *
  * Whoever reads a model may use any index in it without looking, and may subtract addresses; so
  * everything is looked at once, here, before a model is handed over. */
-#ifndef HR_MODEL_MODEL_CHECK_H
-#define HR_MODEL_MODEL_CHECK_H
+#ifndef VW_MODEL_MODEL_CHECK_H
+#define VW_MODEL_MODEL_CHECK_H
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "model/memory_model.h"
 
-/* HR_ERR_CORRUPT_FILE: the first thing that is wrong, with its numbers in words. One pass over
+/* VW_ERR_CORRUPT_FILE: the first thing that is wrong, with its numbers in words. One pass over
  * everything, no memory. */
-HR_MUST_CHECK hr_status hr__model_check(const hr__model *model);
+VW_MUST_CHECK vw_status vw__model_check(const vw__model *model);
 
 /* The highest numbers of many events; an _end is one more than the highest, and 0 where all have
  * none. Whoever makes events can keep them while an event is at hand, and save the pass over all
  * of them afterwards. Zeroed at first. */
-typedef struct hr__model_event_bounds {
+typedef struct vw__model_event_bounds {
     uint32_t context_end;
     uint32_t note_end;
     uint16_t pool_end;
     uint16_t highest_stream;
     uint8_t highest_action;
-} hr__model_event_bounds;
+} vw__model_event_bounds;
 
-static inline void hr__model_event_bounds_add(hr__model_event_bounds *bounds,
-                                              const hr__model_event *event)
+static inline void vw__model_event_bounds_add(vw__model_event_bounds *bounds,
+                                              const vw__model_event *event)
 {
     uint32_t context_end = event->context + 1, note_end = event->note + 1; /* none becomes 0 */
     uint16_t pool_end = (uint16_t)(event->pool + 1);
@@ -38,7 +38,7 @@ static inline void hr__model_event_bounds_add(hr__model_event_bounds *bounds,
 }
 
 /* The same check for one who knows the bounds of all events. */
-HR_MUST_CHECK hr_status hr__model_check_bounded(const hr__model *model,
-                                                const hr__model_event_bounds *bounds);
+VW_MUST_CHECK vw_status vw__model_check_bounded(const vw__model *model,
+                                                const vw__model_event_bounds *bounds);
 
-#endif /* HR_MODEL_MODEL_CHECK_H */
+#endif /* VW_MODEL_MODEL_CHECK_H */

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 
-hr__model_features hr__model_features_of(int version)
+vw__model_features vw__model_features_of(int version)
 {
-    return (hr__model_features){
+    return (vw__model_features){
         .has_traces = true,
         .has_block_addresses = true,
         .has_times = version >= 202,
@@ -24,17 +24,17 @@ hr__model_features hr__model_features_of(int version)
     };
 }
 
-hr_status hr__model_add_conf(hr__model_builder *builder, const char *key, const char *value)
+vw_status vw__model_add_conf(vw__model_builder *builder, const char *key, const char *value)
 {
-    hr__model_settings *settings = hr__model_builder_settings(builder);
+    vw__model_settings *settings = vw__model_builder_settings(builder);
     settings->is_known = true;
     if (strcmp(key, "PYTORCH_CUDA_ALLOC_CONF") == 0)
-        HR__TRY(hr__model_add_string(builder, value, strlen(value), &settings->conf));
+        VW__TRY(vw__model_add_string(builder, value, strlen(value), &settings->conf));
     else if (strcmp(key, "max_split_size") == 0)
         settings->max_split_size = strtoll(value, NULL, 10);
     else if (strcmp(key, "garbage_collection_threshold") == 0)
         settings->garbage_collection_threshold = strtod(value, NULL);
     else if (strcmp(key, "expandable_segments") == 0)
         settings->is_expandable = strcmp(value, "True") == 0;
-    return hr__model_add_setting(builder, key, value);
+    return vw__model_add_setting(builder, key, value);
 }

@@ -1,14 +1,14 @@
 /* segment_sort.c - a heap sort: no memory, and no order of input that makes it slow. */
 #include "model/segment_sort.h"
 
-static bool comes_before(const hr__model_segment *a, const hr__model_segment *b)
+static bool comes_before(const vw__model_segment *a, const vw__model_segment *b)
 {
     if (a->device != b->device)
         return (unsigned)a->device < (unsigned)b->device; /* the host is -1: last */
     return a->address < b->address;
 }
 
-static bool is_sorted(const hr__model_segment *segments, size_t count)
+static bool is_sorted(const vw__model_segment *segments, size_t count)
 {
     for (size_t i = 1; i < count; i++)
         if (comes_before(&segments[i], &segments[i - 1]))
@@ -17,9 +17,9 @@ static bool is_sorted(const hr__model_segment *segments, size_t count)
 }
 
 /* Lets the segment at `root` sink until both of its children come before it. */
-static void sink(hr__model_segment *heap, size_t root, size_t count)
+static void sink(vw__model_segment *heap, size_t root, size_t count)
 {
-    hr__model_segment sinking = heap[root];
+    vw__model_segment sinking = heap[root];
     for (;;) {
         size_t child = 2 * root + 1;
         if (child >= count)
@@ -34,14 +34,14 @@ static void sink(hr__model_segment *heap, size_t root, size_t count)
     heap[root] = sinking;
 }
 
-void hr__segment_sort(hr__model_segment *segments, size_t count)
+void vw__segment_sort(vw__model_segment *segments, size_t count)
 {
     if (is_sorted(segments, count))
         return;
     for (size_t i = count / 2; i-- > 0;)
         sink(segments, i, count);
     for (size_t last = count - 1; last > 0; last--) {
-        hr__model_segment largest = segments[0];
+        vw__model_segment largest = segments[0];
         segments[0] = segments[last];
         segments[last] = largest;
         sink(segments, 0, last);

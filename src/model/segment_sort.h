@@ -2,11 +2,11 @@
  *
  * In place and without memory: the C library's qsort() takes some of its own, behind our back.
  * Files nearly always have them in order already, which is seen in one pass. */
-#ifndef HR_MODEL_SEGMENT_SORT_H
-#define HR_MODEL_SEGMENT_SORT_H
+#ifndef VW_MODEL_SEGMENT_SORT_H
+#define VW_MODEL_SEGMENT_SORT_H
 
 #include "model/memory_model.h"
 
-void hr__segment_sort(hr__model_segment *segments, size_t count);
+void vw__segment_sort(vw__model_segment *segments, size_t count);
 
-#endif /* HR_MODEL_SEGMENT_SORT_H */
+#endif /* VW_MODEL_SEGMENT_SORT_H */

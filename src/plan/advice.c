@@ -12,7 +12,7 @@
 #include "plan/plan_model.h"
 #include "plan/plan_run.h"
 
-__attribute__((format(printf, 2, 3))) static const char *keep(hr__arena *arena, const char *format,
+__attribute__((format(printf, 2, 3))) static const char *keep(vw__arena *arena, const char *format,
                                                               ...)
 {
     char text[1024];
@@ -23,60 +23,60 @@ __attribute__((format(printf, 2, 3))) static const char *keep(hr__arena *arena, 
     if (length < 0)
         return NULL;
     size_t kept = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-    return hr__arena_copy(arena, text, kept);
+    return vw__arena_copy(arena, text, kept);
 }
 
-static bool is_half(hr_precision precision)
+static bool is_half(vw_precision precision)
 {
-    return precision == HR_PRECISION_BF16 || precision == HR_PRECISION_FP16;
+    return precision == VW_PRECISION_BF16 || precision == VW_PRECISION_FP16;
 }
 
-static bool is_fp16(hr_precision precision)
+static bool is_fp16(vw_precision precision)
 {
-    return precision == HR_PRECISION_FP16 || precision == HR_PRECISION_AMP_FP16;
+    return precision == VW_PRECISION_FP16 || precision == VW_PRECISION_AMP_FP16;
 }
 
-static bool is_of_transformers(const hr_plan_model *model)
+static bool is_of_transformers(const vw_plan_model *model)
 {
     return model->shape.heads > 0;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static const char *batch_name(hr__arena *arena, const hr_plan_settings *to)
+static const char *batch_name(vw__arena *arena, const vw_plan_settings *to)
 {
-    if (to->mode != HR_PLAN_MODE_TRAIN)
+    if (to->mode != VW_PLAN_MODE_TRAIN)
         return keep(arena, "batch %" PRIu64, to->batch);
     return keep(arena, "micro-batch %" PRIu64 " with %" PRIu64 " accumulated", to->batch,
                 to->accumulation);
 }
 
-const char *hr__change_name(hr__arena *arena, hr__change change, const hr_plan_settings *to)
+const char *vw__change_name(vw__arena *arena, vw__change change, const vw_plan_settings *to)
 {
     switch (change) {
-    case HR__CHANGE_ATTENTION:
-        return keep(arena, "attention %s", hr_attention_name(to->attention));
-    case HR__CHANGE_LOSS:
+    case VW__CHANGE_ATTENTION:
+        return keep(arena, "attention %s", vw_attention_name(to->attention));
+    case VW__CHANGE_LOSS:
         return keep(arena, "loss in %" PRIu64 " chunks", to->loss_chunks);
-    case HR__CHANGE_PRECISION:
-        return keep(arena, "precision %s", hr_precision_name(to->precision));
-    case HR__CHANGE_OPTIMIZER:
-        return keep(arena, "optimizer %s", hr_optimizer_name(to->optimizer));
-    case HR__CHANGE_BATCH:
+    case VW__CHANGE_PRECISION:
+        return keep(arena, "precision %s", vw_precision_name(to->precision));
+    case VW__CHANGE_OPTIMIZER:
+        return keep(arena, "optimizer %s", vw_optimizer_name(to->optimizer));
+    case VW__CHANGE_BATCH:
         return batch_name(arena, to);
-    case HR__CHANGE_CHECKPOINTING:
-        return keep(arena, "%s checkpointing", hr_checkpointing_name(to->checkpointing));
-    case HR__CHANGE_SHARDING:
-        return keep(arena, "sharding %s", hr_sharding_name(to->sharding));
-    case HR__CHANGE_METHOD:
+    case VW__CHANGE_CHECKPOINTING:
+        return keep(arena, "%s checkpointing", vw_checkpointing_name(to->checkpointing));
+    case VW__CHANGE_SHARDING:
+        return keep(arena, "sharding %s", vw_sharding_name(to->sharding));
+    case VW__CHANGE_METHOD:
         return keep(arena, "%s of rank %" PRIu64 " (another method)",
                     to->is_quantized ? "QLoRA" : "LoRA", to->lora_rank);
-    case HR__CHANGE_OFFLOAD:
-        if (to->offload == HR_OFFLOAD_SPILL)
+    case VW__CHANGE_OFFLOAD:
+        if (to->offload == VW_OFFLOAD_SPILL)
             return keep(arena, "optimizer state spilled to the host (no code changed)");
         return keep(arena, "%s offloaded",
-                    to->offload == HR_OFFLOAD_WEIGHTS ? "weights" : "optimizer");
-    case HR__CHANGE_COUNT:
+                    to->offload == VW_OFFLOAD_WEIGHTS ? "weights" : "optimizer");
+    case VW__CHANGE_COUNT:
         break;
     }
     return NULL;
@@ -84,26 +84,26 @@ const char *hr__change_name(hr__arena *arena, hr__change change, const hr_plan_s
 
 /* ---- costs ----------------------------------------------------------------------------------- */
 
-static const char *precision_cost(const hr_plan_settings *to)
+static const char *precision_cost(const vw_plan_settings *to)
 {
-    if (is_half(to->precision) && to->mode != HR_PLAN_MODE_TRAIN)
+    if (is_half(to->precision) && to->mode != VW_PLAN_MODE_TRAIN)
         return "weights and results have fewer digits";
     if (is_half(to->precision))
         return "weights, gradients and the optimizer's state have fewer digits; small updates may "
                "be lost";
-    return is_fp16(to->precision) && to->mode == HR_PLAN_MODE_TRAIN
+    return is_fp16(to->precision) && to->mode == VW_PLAN_MODE_TRAIN
                ? "products in 16 bits; needs a GradScaler against underflow"
                : "products in 16 bits; results differ in the third digit";
 }
 
-static const char *optimizer_cost(hr_optimizer optimizer)
+static const char *optimizer_cost(vw_optimizer optimizer)
 {
     switch (optimizer) {
-    case HR_OPTIMIZER_ADAMW_FUSED:
+    case VW_OPTIMIZER_ADAMW_FUSED:
         return "none: the same numbers in fewer kernels";
-    case HR_OPTIMIZER_ADAM_8BIT:
+    case VW_OPTIMIZER_ADAM_8BIT:
         return "state in 8 bits, in blocks with a scale each; needs bitsandbytes";
-    case HR_OPTIMIZER_PAGED_ADAM_8BIT:
+    case VW_OPTIMIZER_PAGED_ADAM_8BIT:
         return "state in 8 bits, in memory that may move to the host while the card is full; needs "
                "bitsandbytes";
     default:
@@ -111,22 +111,22 @@ static const char *optimizer_cost(hr_optimizer optimizer)
     }
 }
 
-static const char *sharding_cost(hr_sharding sharding)
+static const char *sharding_cost(vw_sharding sharding)
 {
     switch (sharding) {
-    case HR_SHARDING_ZERO_1:
+    case VW_SHARDING_ZERO_1:
         return "needs DeepSpeed; no more traffic between GPUs than before";
-    case HR_SHARDING_ZERO_2:
+    case VW_SHARDING_ZERO_2:
         return "needs DeepSpeed; no more traffic between GPUs than before, but that gradients "
                "cross in every accumulated batch";
-    case HR_SHARDING_ZERO_3:
+    case VW_SHARDING_ZERO_3:
         return "needs DeepSpeed; weights are gathered for each block, in both directions";
     default:
         return "weights are gathered for each block, in both directions";
     }
 }
 
-static const char *method_cost(const hr_plan_settings *to)
+static const char *method_cost(const vw_plan_settings *to)
 {
     return to->is_quantized
                ? "only adapters are trained, beside weights in 4 bits: not the same model comes out"
@@ -134,11 +134,11 @@ static const char *method_cost(const hr_plan_settings *to)
                  "weights";
 }
 
-static const char *offload_cost(const hr_plan_settings *to)
+static const char *offload_cost(const vw_plan_settings *to)
 {
-    if (to->offload == HR_OFFLOAD_WEIGHTS)
+    if (to->offload == VW_OFFLOAD_WEIGHTS)
         return "every pass waits for weights from the host; host memory must hold them all";
-    if (to->offload == HR_OFFLOAD_SPILL)
+    if (to->offload == VW_OFFLOAD_SPILL)
         return "what does not fit of the state is read and written over the bus once a step; host "
                "memory must hold it; needs PyTorch 2.11 and a C++ compiler";
     return "the step is the CPU's: it waits for gradients and weights to cross the slot; host "
@@ -146,50 +146,50 @@ static const char *offload_cost(const hr_plan_settings *to)
            "must hold the state";
 }
 
-static const char *batch_cost(const hr_plan_model *model, const hr_plan_settings *to)
+static const char *batch_cost(const vw_plan_model *model, const vw_plan_settings *to)
 {
-    if (to->mode != HR_PLAN_MODE_TRAIN)
+    if (to->mode != VW_PLAN_MODE_TRAIN)
         return "fewer samples at once, in more passes";
     return is_of_transformers(model)
                ? "the same samples in a step, in smaller pieces"
                : "the same samples in a step, in smaller pieces; batch norm sees fewer at once";
 }
 
-const char *hr__change_cost(hr__arena *arena, hr__change change, const hr_plan_model *model,
-                            const hr_plan_settings *to)
+const char *vw__change_cost(vw__arena *arena, vw__change change, const vw_plan_model *model,
+                            const vw_plan_settings *to)
 {
     const char *text = "";
     switch (change) {
-    case HR__CHANGE_ATTENTION:
+    case VW__CHANGE_ATTENTION:
         text = "none: the same result without the matrix of all scores";
         break;
-    case HR__CHANGE_LOSS:
+    case VW__CHANGE_LOSS:
         text = "the head runs once more in the backward pass";
         break;
-    case HR__CHANGE_PRECISION:
+    case VW__CHANGE_PRECISION:
         text = precision_cost(to);
         break;
-    case HR__CHANGE_OPTIMIZER:
+    case VW__CHANGE_OPTIMIZER:
         text = optimizer_cost(to->optimizer);
         break;
-    case HR__CHANGE_BATCH:
+    case VW__CHANGE_BATCH:
         text = batch_cost(model, to);
         break;
-    case HR__CHANGE_CHECKPOINTING:
-        text = to->checkpointing == HR_CHECKPOINTING_FULL
+    case VW__CHANGE_CHECKPOINTING:
+        text = to->checkpointing == VW_CHECKPOINTING_FULL
                    ? "every block runs twice"
                    : "norms and activation functions run twice; products and attention do not";
         break;
-    case HR__CHANGE_SHARDING:
+    case VW__CHANGE_SHARDING:
         text = sharding_cost(to->sharding);
         break;
-    case HR__CHANGE_METHOD:
+    case VW__CHANGE_METHOD:
         text = method_cost(to);
         break;
-    case HR__CHANGE_OFFLOAD:
+    case VW__CHANGE_OFFLOAD:
         text = offload_cost(to);
         break;
-    case HR__CHANGE_COUNT:
+    case VW__CHANGE_COUNT:
         break;
     }
     return keep(arena, "%s", text);
@@ -202,7 +202,7 @@ typedef struct pass_lines {
     const char *batch, *output, *loss;
 } pass_lines;
 
-static pass_lines pass_of(const hr_plan_model *model)
+static pass_lines pass_of(const vw_plan_model *model)
 {
     return is_of_transformers(model)
                ? (pass_lines){"batch", "model(**batch)", "model(**batch).loss"}
@@ -210,11 +210,11 @@ static pass_lines pass_of(const hr_plan_model *model)
                               "criterion(model(inputs), labels)"};
 }
 
-static const char *batch_code(hr__arena *arena, const hr_plan_model *model,
-                              const hr_plan_settings *to)
+static const char *batch_code(vw__arena *arena, const vw_plan_model *model,
+                              const vw_plan_settings *to)
 {
     const pass_lines pass = pass_of(model);
-    if (to->mode != HR_PLAN_MODE_TRAIN)
+    if (to->mode != VW_PLAN_MODE_TRAIN)
         return keep(arena, "loader = DataLoader(dataset, batch_size=%" PRIu64 ")", to->batch);
     return keep(arena,
                 "# DataLoader(..., batch_size=%" PRIu64 ")\n"
@@ -227,12 +227,12 @@ static const char *batch_code(hr__arena *arena, const hr_plan_model *model,
                 to->batch, pass.batch, pass.loss, to->accumulation, to->accumulation);
 }
 
-static const char *precision_code(hr__arena *arena, const hr_plan_model *model,
-                                  const hr_plan_settings *to)
+static const char *precision_code(vw__arena *arena, const vw_plan_model *model,
+                                  const vw_plan_settings *to)
 {
     const pass_lines pass = pass_of(model);
     const char *type = is_fp16(to->precision) ? "float16" : "bfloat16";
-    bool is_training = to->mode == HR_PLAN_MODE_TRAIN;
+    bool is_training = to->mode == VW_PLAN_MODE_TRAIN;
     if (is_half(to->precision))
         return keep(arena, "model = model.to(torch.%s)%s", type,
                     is_training ? "  # before the optimizer is made" : "");
@@ -257,15 +257,15 @@ static const char *precision_code(hr__arena *arena, const hr_plan_model *model,
                 pass.loss);
 }
 
-static const char *optimizer_code(hr__arena *arena, hr_optimizer optimizer)
+static const char *optimizer_code(vw__arena *arena, vw_optimizer optimizer)
 {
     switch (optimizer) {
-    case HR_OPTIMIZER_ADAMW_FUSED:
+    case VW_OPTIMIZER_ADAMW_FUSED:
         return keep(arena, "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)");
-    case HR_OPTIMIZER_ADAM_8BIT:
+    case VW_OPTIMIZER_ADAM_8BIT:
         return keep(arena, "import bitsandbytes as bnb\n"
                            "optimizer = bnb.optim.AdamW8bit(model.parameters(), lr=lr)");
-    case HR_OPTIMIZER_PAGED_ADAM_8BIT:
+    case VW_OPTIMIZER_PAGED_ADAM_8BIT:
         return keep(arena, "import bitsandbytes as bnb\n"
                            "optimizer = bnb.optim.PagedAdamW8bit(model.parameters(), lr=lr)");
     default:
@@ -273,14 +273,14 @@ static const char *optimizer_code(hr__arena *arena, hr_optimizer optimizer)
     }
 }
 
-static const char *checkpointing_code(hr__arena *arena, const hr_plan_model *model,
-                                      const hr_plan_settings *to)
+static const char *checkpointing_code(vw__arena *arena, const vw_plan_model *model,
+                                      const vw_plan_settings *to)
 {
     if (!is_of_transformers(model))
         return keep(arena, "from torch.utils.checkpoint import checkpoint\n"
                            "x = checkpoint(block, x, use_reentrant=False)  # for each block, in "
                            "forward()");
-    if (to->checkpointing == HR_CHECKPOINTING_FULL)
+    if (to->checkpointing == VW_CHECKPOINTING_FULL)
         return keep(arena, "model.gradient_checkpointing_enable(\n"
                            "    gradient_checkpointing_kwargs={\"use_reentrant\": False})");
     return keep(arena, "from functools import partial\n"
@@ -299,9 +299,9 @@ typedef struct head_lines {
     const char *hidden, *labels, *product;
 } head_lines;
 
-static head_lines head_of(const hr_plan_model *model)
+static head_lines head_of(const vw_plan_model *model)
 {
-    if (model->family == &hr__family_t5)
+    if (model->family == &vw__family_t5)
         return (head_lines){.hidden = "encoded = model.encoder(input_ids).last_hidden_state\n"
                                       "hidden = model.decoder(model._shift_right(labels), "
                                       "encoder_hidden_states=encoded)\n"
@@ -310,13 +310,13 @@ static head_lines head_of(const hr_plan_model *model)
                             .product = model->shape.is_tied
                                            ? "model.lm_head(hidden * model.model_dim**-0.5)"
                                            : "model.lm_head(hidden)"};
-    if (model->family == &hr__family_bert && model->shape.position_offset > 0)
+    if (model->family == &vw__family_bert && model->shape.position_offset > 0)
         return (head_lines){
             .hidden = "hidden = model.lm_head.dense(model.roberta(input_ids).last_hidden_state)\n"
                       "hidden = model.lm_head.layer_norm(F.gelu(hidden)).flatten(0, 1)",
             .labels = "labels.flatten()",
             .product = "model.lm_head.decoder(hidden)"};
-    if (model->family == &hr__family_bert)
+    if (model->family == &vw__family_bert)
         return (head_lines){.hidden = "hidden = model.bert(input_ids).last_hidden_state\n"
                                       "hidden = model.cls.predictions.transform(hidden)"
                                       ".flatten(0, 1)",
@@ -328,8 +328,8 @@ static head_lines head_of(const hr_plan_model *model)
                         .product = "model.get_output_embeddings()(hidden).float()"};
 }
 
-static const char *loss_code(hr__arena *arena, const hr_plan_model *model,
-                             const hr_plan_settings *to)
+static const char *loss_code(vw__arena *arena, const vw_plan_model *model,
+                             const vw_plan_settings *to)
 {
     const head_lines head = head_of(model);
     return keep(arena,
@@ -345,11 +345,11 @@ static const char *loss_code(hr__arena *arena, const hr_plan_model *model,
                 head.product, head.hidden, head.labels, to->loss_chunks, to->loss_chunks);
 }
 
-static const char *fsdp_code(hr__arena *arena, const hr_plan_settings *to)
+static const char *fsdp_code(vw__arena *arena, const vw_plan_settings *to)
 {
     const char *optimizer =
-        to->mode != HR_PLAN_MODE_TRAIN ? ""
-        : to->optimizer == HR_OPTIMIZER_ADAMW_FUSED
+        to->mode != VW_PLAN_MODE_TRAIN ? ""
+        : to->optimizer == VW_OPTIMIZER_ADAMW_FUSED
             ? "\noptimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)  # after it"
             : "\noptimizer = torch.optim.AdamW(model.parameters(), lr=lr)  # after it";
     return keep(arena,
@@ -360,11 +360,11 @@ static const char *fsdp_code(hr__arena *arena, const hr_plan_settings *to)
                 optimizer);
 }
 
-static const char *sharding_code(hr__arena *arena, const hr_plan_settings *to)
+static const char *sharding_code(vw__arena *arena, const vw_plan_settings *to)
 {
-    if (to->sharding == HR_SHARDING_FSDP)
+    if (to->sharding == VW_SHARDING_FSDP)
         return fsdp_code(arena, to);
-    if (to->mode != HR_PLAN_MODE_TRAIN)
+    if (to->mode != VW_PLAN_MODE_TRAIN)
         return keep(arena, "config = {\"train_micro_batch_size_per_gpu\": 1,\n"
                            "          \"zero_optimization\": {\"stage\": 3}}\n"
                            "model = deepspeed.initialize(model=model, config=config)[0].eval()");
@@ -373,10 +373,10 @@ static const char *sharding_code(hr__arena *arena, const hr_plan_settings *to)
                 "          \"zero_optimization\": {\"stage\": %d}}\n"
                 "model, optimizer, _, _ = deepspeed.initialize(\n"
                 "    model=model, optimizer=optimizer, config=config)",
-                1 + (int)to->sharding - (int)HR_SHARDING_ZERO_1);
+                1 + (int)to->sharding - (int)VW_SHARDING_ZERO_1);
 }
 
-static const char *method_code(hr__arena *arena, const hr_plan_settings *to)
+static const char *method_code(vw__arena *arena, const vw_plan_settings *to)
 {
     if (!to->is_quantized)
         return keep(arena,
@@ -393,33 +393,33 @@ static const char *method_code(hr__arena *arena, const hr_plan_settings *to)
                 "model = prepare_model_for_kbit_training(model)\n"
                 "model = get_peft_model(model, LoraConfig(r=%" PRIu64 "))",
                 is_fp16(to->precision) ? "float16" : "bfloat16",
-                to->sharding == HR_SHARDING_FSDP
+                to->sharding == VW_SHARDING_FSDP
                     ? ",\n        bnb_4bit_quant_storage=torch.float32" /* as all else: one type */
                     : "",
                 to->lora_rank);
 }
 
 /* All of the state: no card is known to hold a part of it. */
-static const char *spill_code(hr__arena *arena, const hr_plan_model *model,
-                              const hr_plan_settings *to)
+static const char *spill_code(vw__arena *arena, const vw_plan_model *model,
+                              const vw_plan_settings *to)
 {
-    char command[HR__SPILL_COMMAND_BYTES];
-    hr__plan_peaks peaks;
-    if (hr__plan_estimate(model, to, &peaks) != HR_OK)
+    char command[VW__SPILL_COMMAND_BYTES];
+    vw__plan_peaks peaks;
+    if (vw__plan_estimate(model, to, &peaks) != VW_OK)
         return NULL;
-    return keep(arena, "%s", hr__spill_command(peaks.pageable_bytes, command));
+    return keep(arena, "%s", vw__spill_command(peaks.pageable_bytes, command));
 }
 
-static const char *offload_code(hr__arena *arena, const hr_plan_model *model,
-                                const hr_plan_settings *to)
+static const char *offload_code(vw__arena *arena, const vw_plan_model *model,
+                                const vw_plan_settings *to)
 {
-    if (to->offload == HR_OFFLOAD_SPILL)
+    if (to->offload == VW_OFFLOAD_SPILL)
         return spill_code(arena, model, to);
-    if (to->offload == HR_OFFLOAD_OPTIMIZER)
+    if (to->offload == VW_OFFLOAD_OPTIMIZER)
         return keep(arena, "from torchao.optim import CPUOffloadOptimizer\n"
                            "optimizer = CPUOffloadOptimizer(\n"
                            "    model.parameters(), torch.optim.AdamW, fused=True, lr=lr)");
-    if (to->mode != HR_PLAN_MODE_TRAIN)
+    if (to->mode != VW_PLAN_MODE_TRAIN)
         return keep(arena, "from accelerate import cpu_offload\n"
                            "cpu_offload(model, execution_device=\"cuda\")");
     return keep(arena, "from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard\n"
@@ -429,30 +429,30 @@ static const char *offload_code(hr__arena *arena, const hr_plan_model *model,
                        "optimizer = torch.optim.AdamW(model.parameters(), lr=lr)  # after it");
 }
 
-const char *hr__change_code(hr__arena *arena, hr__change change, const hr_plan_model *model,
-                            const hr_plan_settings *to)
+const char *vw__change_code(vw__arena *arena, vw__change change, const vw_plan_model *model,
+                            const vw_plan_settings *to)
 {
     switch (change) {
-    case HR__CHANGE_ATTENTION:
+    case VW__CHANGE_ATTENTION:
         return keep(arena, "model = AutoModel.from_pretrained(name, attn_implementation=\"%s\")",
-                    to->attention == HR_ATTENTION_FLASH ? "flash_attention_2" : "sdpa");
-    case HR__CHANGE_LOSS:
+                    to->attention == VW_ATTENTION_FLASH ? "flash_attention_2" : "sdpa");
+    case VW__CHANGE_LOSS:
         return loss_code(arena, model, to);
-    case HR__CHANGE_PRECISION:
+    case VW__CHANGE_PRECISION:
         return precision_code(arena, model, to);
-    case HR__CHANGE_OPTIMIZER:
+    case VW__CHANGE_OPTIMIZER:
         return optimizer_code(arena, to->optimizer);
-    case HR__CHANGE_BATCH:
+    case VW__CHANGE_BATCH:
         return batch_code(arena, model, to);
-    case HR__CHANGE_CHECKPOINTING:
+    case VW__CHANGE_CHECKPOINTING:
         return checkpointing_code(arena, model, to);
-    case HR__CHANGE_SHARDING:
+    case VW__CHANGE_SHARDING:
         return sharding_code(arena, to);
-    case HR__CHANGE_METHOD:
+    case VW__CHANGE_METHOD:
         return method_code(arena, to);
-    case HR__CHANGE_OFFLOAD:
+    case VW__CHANGE_OFFLOAD:
         return offload_code(arena, model, to);
-    case HR__CHANGE_COUNT:
+    case VW__CHANGE_COUNT:
         break;
     }
     return NULL;

@@ -7,7 +7,7 @@
  * drivers differ by one percent, and where several numbers are seen, the lower one is here. */
 #include <string.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 /* Hundredths of a GiB, as messages have them. */
 #define GIB(hundredths) (UINT64_C(hundredths) * (UINT64_C(1) << 30) / 100)
@@ -16,7 +16,7 @@
 #define EARLIER false
 #define HOPPER_OR_LATER true
 
-static const hr_plan_card_info cards[] = {
+static const vw_plan_card_info cards[] = {
     {"gtx1080ti", GIB(1091), EARLIER},
     {"rtx2080ti", GIB(1075), EARLIER},
     {"rtx3060", GIB(1175), EARLIER},
@@ -45,12 +45,12 @@ static const hr_plan_card_info cards[] = {
     {"b200", GIB(17835), HOPPER_OR_LATER},
 };
 
-const hr_plan_card_info *hr_plan_card_number(size_t number)
+const vw_plan_card_info *vw_plan_card_number(size_t number)
 {
     return number < sizeof cards / sizeof cards[0] ? &cards[number] : NULL;
 }
 
-const hr_plan_card_info *hr_plan_card(const char *name)
+const vw_plan_card_info *vw_plan_card(const char *name)
 {
     for (size_t i = 0; name != NULL && i < sizeof cards / sizeof cards[0]; i++)
         if (strcmp(cards[i].name, name) == 0)

@@ -22,126 +22,126 @@
 /* Whole numbers up to here are the same as doubles. */
 #define LARGEST_EXACT 9007199254740992.0
 
-struct hr__config_file {
-    hr__document *document; /* owned */
-    hr__value root;
+struct vw__config_file {
+    vw__document *document; /* owned */
+    vw__value root;
 };
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static hr_status read_root(hr__byte_source *source, hr__config_file *file)
+static vw_status read_root(vw__byte_source *source, vw__config_file *file)
 {
-    const hr__document_limits limits = {
+    const vw__document_limits limits = {
         .memory_bytes = MOST_MEMORY_BYTES, .depth = MOST_DEPTH, .value_count = MOST_VALUES};
-    HR__TRY(hr__document_create(&limits, NULL, &file->document));
-    HR__TRY(hr__json_read(source, file->document, &file->root));
-    file->root = hr__document_resolve(file->document, file->root);
-    hr__value_kind kind = hr__value_get_kind(file->root);
-    if (kind != HR__VALUE_DICT)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "expected an object, as config.json is, found %s",
-                        hr__value_kind_name(kind));
-    return HR_OK;
+    VW__TRY(vw__document_create(&limits, NULL, &file->document));
+    VW__TRY(vw__json_read(source, file->document, &file->root));
+    file->root = vw__document_resolve(file->document, file->root);
+    vw__value_kind kind = vw__value_get_kind(file->root);
+    if (kind != VW__VALUE_DICT)
+        return vw__fail(VW_ERR_CORRUPT_FILE, "expected an object, as config.json is, found %s",
+                        vw__value_kind_name(kind));
+    return VW_OK;
 }
 
 /* Takes the source over. */
-static hr_status read_source(hr__byte_source *source, hr__config_file **out)
+static vw_status read_source(vw__byte_source *source, vw__config_file **out)
 {
-    hr_status status;
-    hr__config_file *file = hr__host_alloc_zeroed(1, sizeof *file);
+    vw_status status;
+    vw__config_file *file = vw__host_alloc_zeroed(1, sizeof *file);
     if (file == NULL)
-        status = hr__fail_host_memory(sizeof *file, "a configuration");
+        status = vw__fail_host_memory(sizeof *file, "a configuration");
     else
         status = read_root(source, file);
-    hr__byte_source_close(source);
-    if (status == HR_OK)
+    vw__byte_source_close(source);
+    if (status == VW_OK)
         *out = file;
     else
-        hr__config_close(file);
+        vw__config_close(file);
     return status;
 }
 
-static const hr__byte_source_options source_options = {.output_limit_bytes = MOST_FILE_BYTES};
+static const vw__byte_source_options source_options = {.output_limit_bytes = MOST_FILE_BYTES};
 
-hr_status hr__config_open(const char *path, hr__config_file **out)
+vw_status vw__config_open(const char *path, vw__config_file **out)
 {
-    hr__byte_source *source;
-    HR__TRY(hr__byte_source_open(path, &source_options, &source));
+    vw__byte_source *source;
+    VW__TRY(vw__byte_source_open(path, &source_options, &source));
     return read_source(source, out);
 }
 
-hr_status hr__config_open_memory(const void *bytes, size_t size_bytes, hr__config_file **out)
+vw_status vw__config_open_memory(const void *bytes, size_t size_bytes, vw__config_file **out)
 {
-    hr__byte_source *source;
-    HR__TRY(hr__byte_source_open_memory(bytes, size_bytes, &source_options, &source));
+    vw__byte_source *source;
+    VW__TRY(vw__byte_source_open_memory(bytes, size_bytes, &source_options, &source));
     return read_source(source, out);
 }
 
-void hr__config_close(hr__config_file *file)
+void vw__config_close(vw__config_file *file)
 {
     if (file == NULL)
         return;
-    hr__document_destroy(file->document);
-    hr__host_free(file);
+    vw__document_destroy(file->document);
+    vw__host_free(file);
 }
 
-hr__config hr__config_root(const hr__config_file *file)
+vw__config vw__config_root(const vw__config_file *file)
 {
-    return (hr__config){.document = file->document, .value = file->root};
+    return (vw__config){.document = file->document, .value = file->root};
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
 /* Where a name comes twice the last one counts, as in Python. */
-static bool find_any(const hr__config *config, const char *name, hr__value *out)
+static bool find_any(const vw__config *config, const char *name, vw__value *out)
 {
     size_t pair_count = 0, length = strlen(name);
-    const hr__value *pairs = hr__value_pairs(config->document, config->value, &pair_count);
+    const vw__value *pairs = vw__value_pairs(config->document, config->value, &pair_count);
     bool is_found = false;
     for (size_t i = 0; i < pair_count; i++) {
         size_t size_bytes;
-        if (hr__value_get_kind(pairs[2 * i]) != HR__VALUE_STRING)
+        if (vw__value_get_kind(pairs[2 * i]) != VW__VALUE_STRING)
             continue;
-        const char *key = hr__value_string(config->document, pairs[2 * i], &size_bytes);
+        const char *key = vw__value_string(config->document, pairs[2 * i], &size_bytes);
         if (size_bytes != length || memcmp(key, name, length) != 0)
             continue;
-        *out = hr__document_resolve(config->document, pairs[2 * i + 1]);
+        *out = vw__document_resolve(config->document, pairs[2 * i + 1]);
         is_found = true;
     }
     return is_found;
 }
 
 /* false: missing, or null. */
-static bool find(const hr__config *config, const char *name, hr__value *out)
+static bool find(const vw__config *config, const char *name, vw__value *out)
 {
-    return find_any(config, name, out) && hr__value_get_kind(*out) != HR__VALUE_NONE;
+    return find_any(config, name, out) && vw__value_get_kind(*out) != VW__VALUE_NONE;
 }
 
-bool hr__config_is_null(const hr__config *config, const char *name)
+bool vw__config_is_null(const vw__config *config, const char *name)
 {
-    hr__value value;
-    return find_any(config, name, &value) && hr__value_get_kind(value) == HR__VALUE_NONE;
+    vw__value value;
+    return find_any(config, name, &value) && vw__value_get_kind(value) == VW__VALUE_NONE;
 }
 
-bool hr__config_has(const hr__config *config, const char *name)
+bool vw__config_has(const vw__config *config, const char *name)
 {
-    hr__value value;
+    vw__value value;
     return find(config, name, &value);
 }
 
-static bool has_kind(const hr__config *config, const char *name, hr__value_kind kind)
+static bool has_kind(const vw__config *config, const char *name, vw__value_kind kind)
 {
-    hr__value value;
-    return find(config, name, &value) && hr__value_get_kind(value) == kind;
+    vw__value value;
+    return find(config, name, &value) && vw__value_get_kind(value) == kind;
 }
 
-bool hr__config_has_list(const hr__config *config, const char *name)
+bool vw__config_has_list(const vw__config *config, const char *name)
 {
-    return has_kind(config, name, HR__VALUE_LIST);
+    return has_kind(config, name, VW__VALUE_LIST);
 }
 
-bool hr__config_has_object(const hr__config *config, const char *name)
+bool vw__config_has_object(const vw__config *config, const char *name)
 {
-    return has_kind(config, name, HR__VALUE_DICT);
+    return has_kind(config, name, VW__VALUE_DICT);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -151,12 +151,12 @@ typedef struct value_words {
 } value_words;
 
 /* The beginning of a string, without what steers a terminal. */
-static value_words words_of_string(const hr__document *document, hr__value value)
+static value_words words_of_string(const vw__document *document, vw__value value)
 {
     enum { SHOWN = 40 };
     value_words words;
     size_t size_bytes, used = 0;
-    const char *bytes = hr__value_string(document, value, &size_bytes);
+    const char *bytes = vw__value_string(document, value, &size_bytes);
     words.text[used++] = '"';
     for (size_t i = 0; i < size_bytes && i < SHOWN; i++) {
         unsigned char byte = (unsigned char)bytes[i];
@@ -166,62 +166,62 @@ static value_words words_of_string(const hr__document *document, hr__value value
     return words;
 }
 
-static value_words words_of(const hr__document *document, hr__value value)
+static value_words words_of(const vw__document *document, vw__value value)
 {
     value_words words = {.text = ""};
-    hr__value_kind kind = hr__value_get_kind(value);
+    vw__value_kind kind = vw__value_get_kind(value);
     int64_t number;
     uint64_t large;
     double real;
-    if (kind == HR__VALUE_STRING)
+    if (kind == VW__VALUE_STRING)
         return words_of_string(document, value);
-    if (hr__value_get_i64(document, value, &number))
+    if (vw__value_get_i64(document, value, &number))
         snprintf(words.text, sizeof words.text, "%" PRId64, number);
-    else if (hr__value_get_u64(document, value, &large))
+    else if (vw__value_get_u64(document, value, &large))
         snprintf(words.text, sizeof words.text, "%" PRIu64, large);
-    else if (kind == HR__VALUE_FLOAT && hr__value_get_f64(document, value, &real))
+    else if (kind == VW__VALUE_FLOAT && vw__value_get_f64(document, value, &real))
         snprintf(words.text, sizeof words.text, "%.9g", real);
-    else if (kind == HR__VALUE_TRUE || kind == HR__VALUE_FALSE)
-        snprintf(words.text, sizeof words.text, kind == HR__VALUE_TRUE ? "true" : "false");
+    else if (kind == VW__VALUE_TRUE || kind == VW__VALUE_FALSE)
+        snprintf(words.text, sizeof words.text, kind == VW__VALUE_TRUE ? "true" : "false");
     else
-        snprintf(words.text, sizeof words.text, "%s", hr__value_kind_name(kind));
+        snprintf(words.text, sizeof words.text, "%s", vw__value_kind_name(kind));
     return words;
 }
 
-hr_status hr__config_refuse(const hr__config *config, const char *name, hr_status status,
+vw_status vw__config_refuse(const vw__config *config, const char *name, vw_status status,
                             const char *expected, ...)
 {
     char words[512];
-    hr__value value;
+    vw__value value;
     va_list args;
     va_start(args, expected);
     vsnprintf(words, sizeof words, expected, args);
     va_end(args);
     if (!find(config, name, &value))
-        return hr__fail(status, "%s%s is missing: expected %s", config->place, name, words);
-    return hr__fail(status, "%s%s: expected %s, found %s", config->place, name, words,
+        return vw__fail(status, "%s%s is missing: expected %s", config->place, name, words);
+    return vw__fail(status, "%s%s: expected %s, found %s", config->place, name, words,
                     words_of(config->document, value).text);
 }
 
-hr_status hr__config_refuse_true(const hr__config *config, const char *name)
+vw_status vw__config_refuse_true(const vw__config *config, const char *name)
 {
     bool is_true = false;
-    HR__TRY(hr__config_boolean_if(config, name, &is_true));
+    VW__TRY(vw__config_boolean_if(config, name, &is_true));
     if (!is_true)
-        return HR_OK;
-    return hr__config_refuse(config, name, HR_ERR_UNSUPPORTED,
+        return VW_OK;
+    return vw__config_refuse(config, name, VW_ERR_UNSUPPORTED,
                              "false: what it switches on is not known to the planner");
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* A whole number, perhaps written 8.0; negative ones and what is beyond 64 bits are none. */
-static bool get_whole(const hr__document *document, hr__value value, uint64_t *out)
+static bool get_whole(const vw__document *document, vw__value value, uint64_t *out)
 {
     double real;
-    if (hr__value_get_u64(document, value, out))
+    if (vw__value_get_u64(document, value, out))
         return true;
-    if (hr__value_get_kind(value) != HR__VALUE_FLOAT || !hr__value_get_f64(document, value, &real))
+    if (vw__value_get_kind(value) != VW__VALUE_FLOAT || !vw__value_get_f64(document, value, &real))
         return false;
     if (!(real >= 0 && real <= LARGEST_EXACT) || floor(real) < real)
         return false;
@@ -229,96 +229,96 @@ static bool get_whole(const hr__document *document, hr__value value, uint64_t *o
     return true;
 }
 
-static bool is_number(const hr__document *document, hr__value value)
+static bool is_number(const vw__document *document, vw__value value)
 {
     double real;
-    return hr__value_get_kind(value) == HR__VALUE_HUGE || hr__value_get_f64(document, value, &real);
+    return vw__value_get_kind(value) == VW__VALUE_HUGE || vw__value_get_f64(document, value, &real);
 }
 
-static hr_status read_number(const hr__config *config, const char *name, hr__value value,
+static vw_status read_number(const vw__config *config, const char *name, vw__value value,
                              uint64_t least, uint64_t most, uint64_t *out)
 {
     uint64_t number;
     if (get_whole(config->document, value, &number) && number >= least && number <= most) {
         *out = number;
-        return HR_OK;
+        return VW_OK;
     }
-    hr_status status =
-        is_number(config->document, value) ? HR_ERR_UNSUPPORTED : HR_ERR_CORRUPT_FILE;
-    return hr__fail(status,
+    vw_status status =
+        is_number(config->document, value) ? VW_ERR_UNSUPPORTED : VW_ERR_CORRUPT_FILE;
+    return vw__fail(status,
                     "%s%s: expected a whole number from %" PRIu64 " to %" PRIu64 ", found %s",
                     config->place, name, least, most, words_of(config->document, value).text);
 }
 
-hr_status hr__config_number(const hr__config *config, const char *name, uint64_t least,
+vw_status vw__config_number(const vw__config *config, const char *name, uint64_t least,
                             uint64_t most, uint64_t *out)
 {
-    hr__value value;
+    vw__value value;
     if (find(config, name, &value))
         return read_number(config, name, value, least, most, out);
-    return hr__fail(HR_ERR_CORRUPT_FILE,
+    return vw__fail(VW_ERR_CORRUPT_FILE,
                     "%s%s is missing: expected a whole number from %" PRIu64 " to %" PRIu64,
                     config->place, name, least, most);
 }
 
-hr_status hr__config_number_if(const hr__config *config, const char *name, uint64_t least,
+vw_status vw__config_number_if(const vw__config *config, const char *name, uint64_t least,
                                uint64_t most, uint64_t *out)
 {
-    hr__value value;
-    return find(config, name, &value) ? read_number(config, name, value, least, most, out) : HR_OK;
+    vw__value value;
+    return find(config, name, &value) ? read_number(config, name, value, least, most, out) : VW_OK;
 }
 
-hr_status hr__config_real_if(const hr__config *config, const char *name, double least, double most,
+vw_status vw__config_real_if(const vw__config *config, const char *name, double least, double most,
                              double *out)
 {
-    hr__value value;
+    vw__value value;
     double real;
     if (!find(config, name, &value))
-        return HR_OK;
-    if (!hr__value_get_f64(config->document, value, &real))
-        return hr__config_refuse(config, name, HR_ERR_CORRUPT_FILE, "a number from %g to %g", least,
+        return VW_OK;
+    if (!vw__value_get_f64(config->document, value, &real))
+        return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "a number from %g to %g", least,
                                  most);
     if (!(real >= least && real <= most))
-        return hr__config_refuse(config, name, HR_ERR_UNSUPPORTED, "a number from %g to %g", least,
+        return vw__config_refuse(config, name, VW_ERR_UNSUPPORTED, "a number from %g to %g", least,
                                  most);
     *out = real;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__config_boolean_if(const hr__config *config, const char *name, bool *out)
+vw_status vw__config_boolean_if(const vw__config *config, const char *name, bool *out)
 {
-    hr__value value;
+    vw__value value;
     if (!find(config, name, &value))
-        return HR_OK;
-    hr__value_kind kind = hr__value_get_kind(value);
-    if (kind != HR__VALUE_TRUE && kind != HR__VALUE_FALSE)
-        return hr__config_refuse(config, name, HR_ERR_CORRUPT_FILE, "true or false");
-    *out = kind == HR__VALUE_TRUE;
-    return HR_OK;
+        return VW_OK;
+    vw__value_kind kind = vw__value_get_kind(value);
+    if (kind != VW__VALUE_TRUE && kind != VW__VALUE_FALSE)
+        return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "true or false");
+    *out = kind == VW__VALUE_TRUE;
+    return VW_OK;
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-hr_status hr__config_text_if(const hr__config *config, const char *name, const char **out)
+vw_status vw__config_text_if(const vw__config *config, const char *name, const char **out)
 {
-    hr__value value;
+    vw__value value;
     size_t size_bytes;
     if (!find(config, name, &value))
-        return HR_OK;
-    if (hr__value_get_kind(value) != HR__VALUE_STRING)
-        return hr__config_refuse(config, name, HR_ERR_CORRUPT_FILE, "a text");
-    const char *text = hr__value_string(config->document, value, &size_bytes);
+        return VW_OK;
+    if (vw__value_get_kind(value) != VW__VALUE_STRING)
+        return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "a text");
+    const char *text = vw__value_string(config->document, value, &size_bytes);
     if (strlen(text) != size_bytes)
-        return hr__config_refuse(config, name, HR_ERR_CORRUPT_FILE, "a text without zero bytes");
+        return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "a text without zero bytes");
     *out = text;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__config_text(const hr__config *config, const char *name, const char **out)
+vw_status vw__config_text(const vw__config *config, const char *name, const char **out)
 {
-    if (!hr__config_has(config, name))
-        return hr__config_refuse(config, name, HR_ERR_CORRUPT_FILE, "a text");
-    return hr__config_text_if(config, name, out);
+    if (!vw__config_has(config, name))
+        return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "a text");
+    return vw__config_text_if(config, name, out);
 }
 
 /* "a, b, c", as much as there is room for. */
@@ -331,165 +331,165 @@ static void join_names(char *text, size_t size_bytes, const char *const *names, 
             (size_t)snprintf(text + used, size_bytes - used, "%s%s", i > 0 ? ", " : "", names[i]);
 }
 
-hr_status hr__config_choice_if(const hr__config *config, const char *name, const char *const *names,
+vw_status vw__config_choice_if(const vw__config *config, const char *name, const char *const *names,
                                size_t name_count, size_t *out)
 {
     char known[400];
     const char *text = NULL;
-    HR__TRY(hr__config_text_if(config, name, &text));
+    VW__TRY(vw__config_text_if(config, name, &text));
     if (text == NULL)
-        return HR_OK;
+        return VW_OK;
     for (size_t i = 0; i < name_count; i++)
         if (strcmp(names[i], text) == 0) {
             *out = i;
-            return HR_OK;
+            return VW_OK;
         }
     join_names(known, sizeof known, names, name_count);
-    const char *nearest = hr__nearest_name(text, names, name_count);
+    const char *nearest = vw__nearest_name(text, names, name_count);
     if (nearest != NULL)
-        return hr__config_refuse(config, name, HR_ERR_UNSUPPORTED, "one of %s (perhaps %s)", known,
+        return vw__config_refuse(config, name, VW_ERR_UNSUPPORTED, "one of %s (perhaps %s)", known,
                                  nearest);
-    return hr__config_refuse(config, name, HR_ERR_UNSUPPORTED, "one of %s", known);
+    return vw__config_refuse(config, name, VW_ERR_UNSUPPORTED, "one of %s", known);
 }
 
-hr_status hr__config_choice(const hr__config *config, const char *name, const char *const *names,
+vw_status vw__config_choice(const vw__config *config, const char *name, const char *const *names,
                             size_t name_count, size_t *out)
 {
     char known[400];
-    if (hr__config_has(config, name))
-        return hr__config_choice_if(config, name, names, name_count, out);
+    if (vw__config_has(config, name))
+        return vw__config_choice_if(config, name, names, name_count, out);
     join_names(known, sizeof known, names, name_count);
-    return hr__config_refuse(config, name, HR_ERR_CORRUPT_FILE, "one of %s", known);
+    return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "one of %s", known);
 }
 
 /* ---- lists and objects inside ---------------------------------------------------------------- */
 
-size_t hr__config_count(const hr__config *config, const char *name)
+size_t vw__config_count(const vw__config *config, const char *name)
 {
-    hr__value value;
+    vw__value value;
     size_t count = 0;
     if (!find(config, name, &value))
         return 0;
-    if (hr__value_get_kind(value) == HR__VALUE_DICT)
-        (void)hr__value_pairs(config->document, value, &count);
-    else if (hr__value_get_kind(value) == HR__VALUE_LIST)
-        count = hr__value_item_count(config->document, value);
+    if (vw__value_get_kind(value) == VW__VALUE_DICT)
+        (void)vw__value_pairs(config->document, value, &count);
+    else if (vw__value_get_kind(value) == VW__VALUE_LIST)
+        count = vw__value_item_count(config->document, value);
     return count;
 }
 
-hr_status hr__config_object(const hr__config *config, const char *name, hr__config *out)
+vw_status vw__config_object(const vw__config *config, const char *name, vw__config *out)
 {
-    hr__value value;
-    if (!find(config, name, &value) || hr__value_get_kind(value) != HR__VALUE_DICT)
-        return hr__config_refuse(config, name, HR_ERR_CORRUPT_FILE, "an object");
-    hr__config made = {.document = config->document, .value = value};
+    vw__value value;
+    if (!find(config, name, &value) || vw__value_get_kind(value) != VW__VALUE_DICT)
+        return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "an object");
+    vw__config made = {.document = config->document, .value = value};
     if (snprintf(made.place, sizeof made.place, "%s%s.", config->place, name) < 0)
         made.place[0] = '\0';
     *out = made;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status find_list(const hr__config *config, const char *name, hr__value *list)
+static vw_status find_list(const vw__config *config, const char *name, vw__value *list)
 {
-    if (!find(config, name, list) || hr__value_get_kind(*list) != HR__VALUE_LIST)
-        return hr__config_refuse(config, name, HR_ERR_CORRUPT_FILE, "a list");
-    return HR_OK;
+    if (!find(config, name, list) || vw__value_get_kind(*list) != VW__VALUE_LIST)
+        return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "a list");
+    return VW_OK;
 }
 
-hr_status hr__config_list(const hr__config *config, const char *name, size_t most, size_t *count)
+vw_status vw__config_list(const vw__config *config, const char *name, size_t most, size_t *count)
 {
-    hr__value list;
-    HR__TRY(find_list(config, name, &list));
-    size_t item_count = hr__value_item_count(config->document, list);
+    vw__value list;
+    VW__TRY(find_list(config, name, &list));
+    size_t item_count = vw__value_item_count(config->document, list);
     if (item_count > most)
-        return hr__fail(HR_ERR_UNSUPPORTED, "%s%s: expected at most %zu items, found %zu",
+        return vw__fail(VW_ERR_UNSUPPORTED, "%s%s: expected at most %zu items, found %zu",
                         config->place, name, most, item_count);
     *count = item_count;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The document's cursor counts items: it is the item's number as well. */
-hr_status hr__config_next_object(const hr__config *config, const char *name, uint64_t *cursor,
-                                 hr__config *out, bool *is_there)
+vw_status vw__config_next_object(const vw__config *config, const char *name, uint64_t *cursor,
+                                 vw__config *out, bool *is_there)
 {
-    hr__value list, item;
-    HR__TRY(find_list(config, name, &list));
+    vw__value list, item;
+    VW__TRY(find_list(config, name, &list));
     uint64_t number = *cursor;
-    if (!hr__value_next_item(config->document, list, cursor, &item)) {
+    if (!vw__value_next_item(config->document, list, cursor, &item)) {
         *is_there = false;
-        return HR_OK;
+        return VW_OK;
     }
-    hr__config made = {.document = config->document,
-                       .value = hr__document_resolve(config->document, item)};
+    vw__config made = {.document = config->document,
+                       .value = vw__document_resolve(config->document, item)};
     if (snprintf(made.place, sizeof made.place, "%s%s[%" PRIu64 "].", config->place, name, number) <
         0)
         made.place[0] = '\0';
-    if (hr__value_get_kind(made.value) != HR__VALUE_DICT)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "%s%s[%" PRIu64 "]: expected an object, found %s",
+    if (vw__value_get_kind(made.value) != VW__VALUE_DICT)
+        return vw__fail(VW_ERR_CORRUPT_FILE, "%s%s[%" PRIu64 "]: expected an object, found %s",
                         config->place, name, number, words_of(config->document, made.value).text);
     *out = made;
     *is_there = true;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__config_numbers(const hr__config *config, const char *name, uint64_t least,
+vw_status vw__config_numbers(const vw__config *config, const char *name, uint64_t least,
                              uint64_t most, size_t most_items, uint64_t *numbers, size_t *count)
 {
-    hr__value list, item;
+    vw__value list, item;
     uint64_t cursor = 0;
     size_t item_count, i = 0;
-    HR__TRY(hr__config_list(config, name, most_items, &item_count));
-    HR__TRY(find_list(config, name, &list));
-    while (i < item_count && hr__value_next_item(config->document, list, &cursor, &item)) {
-        HR__TRY(read_number(config, name, hr__document_resolve(config->document, item), least, most,
+    VW__TRY(vw__config_list(config, name, most_items, &item_count));
+    VW__TRY(find_list(config, name, &list));
+    while (i < item_count && vw__value_next_item(config->document, list, &cursor, &item)) {
+        VW__TRY(read_number(config, name, vw__document_resolve(config->document, item), least, most,
                             &numbers[i]));
         i++;
     }
     *count = i;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__config_choices(const hr__config *config, const char *name, const char *const *names,
+vw_status vw__config_choices(const vw__config *config, const char *name, const char *const *names,
                              size_t name_count, size_t count, uint8_t *places)
 {
-    hr__value list, item;
+    vw__value list, item;
     uint64_t cursor = 0;
     size_t size_bytes, found = 0;
     char known[400];
     size_t item_count;
-    HR__TRY(hr__config_list(config, name, SIZE_MAX, &item_count));
-    HR__TRY(find_list(config, name, &list));
+    VW__TRY(vw__config_list(config, name, SIZE_MAX, &item_count));
+    VW__TRY(find_list(config, name, &list));
     join_names(known, sizeof known, names, name_count);
     if (item_count != count)
-        return hr__fail(HR_ERR_UNSUPPORTED, "%s%s: expected %zu words, found %zu", config->place,
+        return vw__fail(VW_ERR_UNSUPPORTED, "%s%s: expected %zu words, found %zu", config->place,
                         name, count, item_count);
-    while (found < count && hr__value_next_item(config->document, list, &cursor, &item)) {
+    while (found < count && vw__value_next_item(config->document, list, &cursor, &item)) {
         size_t place = 0;
-        item = hr__document_resolve(config->document, item);
-        const char *text = hr__value_get_kind(item) == HR__VALUE_STRING
-                               ? hr__value_string(config->document, item, &size_bytes)
+        item = vw__document_resolve(config->document, item);
+        const char *text = vw__value_get_kind(item) == VW__VALUE_STRING
+                               ? vw__value_string(config->document, item, &size_bytes)
                                : NULL;
         while (text != NULL && place < name_count && strcmp(names[place], text) != 0)
             place++;
         if (text == NULL || place == name_count)
-            return hr__fail(HR_ERR_UNSUPPORTED, "%s%s[%zu]: expected one of %s, found %s",
+            return vw__fail(VW_ERR_UNSUPPORTED, "%s%s[%zu]: expected one of %s, found %s",
                             config->place, name, found, known,
                             words_of(config->document, item).text);
         places[found++] = (uint8_t)place;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-const char *hr__config_first_text(const hr__config *config, const char *name)
+const char *vw__config_first_text(const vw__config *config, const char *name)
 {
-    hr__value list, item;
+    vw__value list, item;
     uint64_t cursor = 0;
     size_t size_bytes;
-    if (!find(config, name, &list) || hr__value_get_kind(list) != HR__VALUE_LIST ||
-        !hr__value_next_item(config->document, list, &cursor, &item) ||
-        hr__value_get_kind(item) != HR__VALUE_STRING)
+    if (!find(config, name, &list) || vw__value_get_kind(list) != VW__VALUE_LIST ||
+        !vw__value_next_item(config->document, list, &cursor, &item) ||
+        vw__value_get_kind(item) != VW__VALUE_STRING)
         return NULL;
-    const char *text = hr__value_string(config->document, item, &size_bytes);
+    const char *text = vw__value_string(config->document, item, &size_bytes);
     return strlen(text) == size_bytes ? text : NULL;
 }
 
@@ -502,21 +502,21 @@ static bool is_one_of(const char *key, size_t size_bytes, const char *const *nam
     return false;
 }
 
-hr_status hr__config_only(const hr__config *config, const char *const *names, size_t name_count)
+vw_status vw__config_only(const vw__config *config, const char *const *names, size_t name_count)
 {
     size_t pair_count = 0, size_bytes;
-    const hr__value *pairs = hr__value_pairs(config->document, config->value, &pair_count);
+    const vw__value *pairs = vw__value_pairs(config->document, config->value, &pair_count);
     for (size_t i = 0; i < pair_count; i++) {
-        if (hr__value_get_kind(pairs[2 * i]) != HR__VALUE_STRING)
+        if (vw__value_get_kind(pairs[2 * i]) != VW__VALUE_STRING)
             continue;
-        const char *key = hr__value_string(config->document, pairs[2 * i], &size_bytes);
+        const char *key = vw__value_string(config->document, pairs[2 * i], &size_bytes);
         if (is_one_of(key, size_bytes, names, name_count))
             continue;
-        const char *nearest = hr__nearest_name(key, names, name_count);
-        return hr__fail(HR_ERR_UNSUPPORTED, "%sfield %s is not known%s%s%s", config->place,
+        const char *nearest = vw__nearest_name(key, names, name_count);
+        return vw__fail(VW_ERR_UNSUPPORTED, "%sfield %s is not known%s%s%s", config->place,
                         words_of_string(config->document, pairs[2 * i]).text,
                         nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
                         nearest != NULL ? "?" : "");
     }
-    return HR_OK;
+    return VW_OK;
 }

@@ -6,36 +6,36 @@
 
 #include <string.h>
 
-static hr_precision precision_kind(hr_precision precision)
+static vw_precision precision_kind(vw_precision precision)
 {
     switch (precision) {
-    case HR_PRECISION_TF32:
-        return HR_PRECISION_FP32;
-    case HR_PRECISION_AMP_FP16:
-        return HR_PRECISION_AMP_BF16;
-    case HR_PRECISION_FP16:
-        return HR_PRECISION_BF16;
+    case VW_PRECISION_TF32:
+        return VW_PRECISION_FP32;
+    case VW_PRECISION_AMP_FP16:
+        return VW_PRECISION_AMP_BF16;
+    case VW_PRECISION_FP16:
+        return VW_PRECISION_BF16;
     default:
         return precision;
     }
 }
 
-static hr_optimizer optimizer_kind(hr_optimizer optimizer)
+static vw_optimizer optimizer_kind(vw_optimizer optimizer)
 {
     switch (optimizer) {
-    case HR_OPTIMIZER_SGD_MOMENTUM:
-        return HR_OPTIMIZER_SGD;
-    case HR_OPTIMIZER_ADAMW_FUSED:
-    case HR_OPTIMIZER_ADAMW_LOOP:
-        return HR_OPTIMIZER_ADAMW;
+    case VW_OPTIMIZER_SGD_MOMENTUM:
+        return VW_OPTIMIZER_SGD;
+    case VW_OPTIMIZER_ADAMW_FUSED:
+    case VW_OPTIMIZER_ADAMW_LOOP:
+        return VW_OPTIMIZER_ADAMW;
     default:
         return optimizer;
     }
 }
 
-static bool has_same_states(const hr__measured_case *found, const hr_plan_settings *settings)
+static bool has_same_states(const vw__measured_case *found, const vw_plan_settings *settings)
 {
-    bool has_optimizer = settings->mode == HR_PLAN_MODE_TRAIN;
+    bool has_optimizer = settings->mode == VW_PLAN_MODE_TRAIN;
     return precision_kind(found->precision) == precision_kind(settings->precision) &&
            (!has_optimizer ||
             optimizer_kind(found->optimizer) == optimizer_kind(settings->optimizer)) &&
@@ -43,7 +43,7 @@ static bool has_same_states(const hr__measured_case *found, const hr_plan_settin
            found->offload == settings->offload && found->sharding == settings->sharding;
 }
 
-static bool has_same_activations(const hr__measured_case *found, const hr_plan_settings *settings)
+static bool has_same_activations(const vw__measured_case *found, const vw_plan_settings *settings)
 {
     return found->mode == settings->mode && found->checkpointing == settings->checkpointing &&
            found->attention == settings->attention &&
@@ -53,13 +53,13 @@ static bool has_same_activations(const hr__measured_case *found, const hr_plan_s
            found->is_generating == (settings->generate > 0);
 }
 
-hr__error_band hr__error_band_among(const hr__measured_case *cases, size_t case_count,
-                                    const char *family, const hr_plan_settings *settings)
+vw__error_band vw__error_band_among(const vw__measured_case *cases, size_t case_count,
+                                    const char *family, const vw_plan_settings *settings)
 {
-    hr__error_band band = {.case_count = 0};
+    vw__error_band band = {.case_count = 0};
     bool is_one_gpu = settings->gpus <= 1; /* more were never measured */
     for (size_t i = 0; is_one_gpu && i < case_count; i++) {
-        const hr__measured_case *found = &cases[i];
+        const vw__measured_case *found = &cases[i];
         if (strcmp(found->family, family) != 0 || !has_same_states(found, settings) ||
             !has_same_activations(found, settings))
             continue;
@@ -72,7 +72,7 @@ hr__error_band hr__error_band_among(const hr__measured_case *cases, size_t case_
     return band;
 }
 
-hr__error_band hr__error_band_of(const char *family, const hr_plan_settings *settings)
+vw__error_band vw__error_band_of(const char *family, const vw_plan_settings *settings)
 {
-    return hr__error_band_among(hr__measured_cases, hr__measured_case_count, family, settings);
+    return vw__error_band_among(vw__measured_cases, vw__measured_case_count, family, settings);
 }

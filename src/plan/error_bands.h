@@ -3,39 +3,39 @@
  * The cases are in measured_cases.c, which `make bench-plan` writes from measurements on a GPU. A
  * plan's band is that of the cases of the same family with settings of the same kind; where there
  * are none, there is no band, and the plan says so. */
-#ifndef HR_PLAN_ERROR_BANDS_H
-#define HR_PLAN_ERROR_BANDS_H
+#ifndef VW_PLAN_ERROR_BANDS_H
+#define VW_PLAN_ERROR_BANDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
-typedef struct hr__measured_case {
+typedef struct vw__measured_case {
     const char *family;
-    hr_plan_mode mode;
-    hr_precision precision;
-    hr_optimizer optimizer;
-    hr_checkpointing checkpointing;
-    hr_attention attention;
-    hr_offload offload;
-    hr_sharding sharding;
+    vw_plan_mode mode;
+    vw_precision precision;
+    vw_optimizer optimizer;
+    vw_checkpointing checkpointing;
+    vw_attention attention;
+    vw_offload offload;
+    vw_sharding sharding;
     bool has_master_weights, has_chunks, has_lora, is_quantized, is_generating;
     double error; /* of the peak: predicted / measured - 1 */
-} hr__measured_case;
+} vw__measured_case;
 
-extern const hr__measured_case hr__measured_cases[];
-extern const size_t hr__measured_case_count;
+extern const vw__measured_case vw__measured_cases[];
+extern const size_t vw__measured_case_count;
 
-typedef struct hr__error_band {
+typedef struct vw__error_band {
     size_t case_count; /* 0: nothing of the kind was measured */
     double low, high;
-} hr__error_band;
+} vw__error_band;
 
-hr__error_band hr__error_band_of(const char *family, const hr_plan_settings *settings);
+vw__error_band vw__error_band_of(const char *family, const vw_plan_settings *settings);
 
 /* The same among other cases. */
-hr__error_band hr__error_band_among(const hr__measured_case *cases, size_t case_count,
-                                    const char *family, const hr_plan_settings *settings);
+vw__error_band vw__error_band_among(const vw__measured_case *cases, size_t case_count,
+                                    const char *family, const vw_plan_settings *settings);
 
-#endif /* HR_PLAN_ERROR_BANDS_H */
+#endif /* VW_PLAN_ERROR_BANDS_H */

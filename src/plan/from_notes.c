@@ -11,7 +11,7 @@ enum {
     LEAST_PART = 20, /* of the peak: less is not worth a sentence */
 };
 
-__attribute__((format(printf, 2, 3))) static void note(hr__scaled_draft *draft, const char *format,
+__attribute__((format(printf, 2, 3))) static void note(vw__scaled_draft *draft, const char *format,
                                                        ...)
 {
     char text[NOTE_BYTES];
@@ -19,13 +19,13 @@ __attribute__((format(printf, 2, 3))) static void note(hr__scaled_draft *draft, 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const char *kept = hr__arena_copy(&draft->arena, text, strlen(text));
+    const char *kept = vw__arena_copy(&draft->arena, text, strlen(text));
     draft->has_failed = draft->has_failed || kept == NULL;
-    if (kept != NULL && draft->shown.note_count < HR__SCALED_MOST_NOTES)
+    if (kept != NULL && draft->shown.note_count < VW__SCALED_MOST_NOTES)
         draft->notes[draft->shown.note_count++] = kept;
 }
 
-static void note_the_step(hr__scaled_draft *draft, const hr__scaled_work *work)
+static void note_the_step(vw__scaled_draft *draft, const vw__scaled_work *work)
 {
     if (work->question.step == 0)
         note(draft, "the first step of a run makes the optimizer's state: its peak may be lower "
@@ -35,9 +35,9 @@ static void note_the_step(hr__scaled_draft *draft, const hr__scaled_work *work)
                     "which it shows nothing, is not counted");
 }
 
-static void note_the_evidence(hr__scaled_draft *draft, const hr__scaled_work *work)
+static void note_the_evidence(vw__scaled_draft *draft, const vw__scaled_work *work)
 {
-    const hr_plan_scaling *scaling = &draft->shown.scaling;
+    const vw_plan_scaling *scaling = &draft->shown.scaling;
     bool is_longer = scaling->sequence != scaling->sequence_now;
     if (work->laws.compared_count == 0)
         note(draft, "all steps of the recording are of the same size: what grows is told by what "
@@ -48,16 +48,16 @@ static void note_the_evidence(hr__scaled_draft *draft, const hr__scaled_work *wo
 }
 
 /* Of what the passes make from a batch, at worst: is anything of it a multiple of the batch? */
-static void note_the_batch(hr__scaled_draft *draft, const hr__scaled_work *work)
+static void note_the_batch(vw__scaled_draft *draft, const vw__scaled_work *work)
 {
-    const hr__recorded_run *run = &work->run;
+    const vw__recorded_run *run = &work->run;
     uint64_t batch = draft->shown.scaling.batch_now;
     uint32_t begin, end;
     size_t count = 0, fitting = 0;
-    hr__recorded_step_range(run, work->question.step, &begin, &end);
+    vw__recorded_step_range(run, work->question.step, &begin, &end);
     for (uint32_t i = begin; i < end; i++) {
         uint32_t place = run->lifetime_of[i];
-        if (place == UINT32_MAX || run->roles.roles[place] != HR__ROLE_DATA)
+        if (place == UINT32_MAX || run->roles.roles[place] != VW__ROLE_DATA)
             continue;
         count++;
         fitting += run->trace->events[i].size_bytes % batch == 0;
@@ -69,31 +69,31 @@ static void note_the_batch(hr__scaled_draft *draft, const hr__scaled_work *work)
              (unsigned long long)batch, (unsigned long long)batch);
 }
 
-static void note_doubts(hr__scaled_draft *draft)
+static void note_doubts(vw__scaled_draft *draft)
 {
-    const hr_plan_scaled *shown = &draft->shown;
-    char size[HR__SIZE_TEXT_BYTES], peak[HR__SIZE_TEXT_BYTES];
+    const vw_plan_scaled *shown = &draft->shown;
+    char size[VW__SIZE_TEXT_BYTES], peak[VW__SIZE_TEXT_BYTES];
     if (shown->irregular_bytes > shown->now_peak_bytes / LEAST_PART)
         note(draft,
              "%s of the recorded peak went by no rule from step to step, and are taken to grow "
              "with batch and length; are batch and length those of step %llu?",
-             hr__format_size(shown->irregular_bytes, size),
+             vw__format_size(shown->irregular_bytes, size),
              (unsigned long long)shown->scaling.step);
-    if (shown->peak_if_square_bytes != HR_UNKNOWN)
+    if (shown->peak_if_square_bytes != VW_UNKNOWN)
         note(draft,
              "%s asked for by attention may be scores, and grow with the square of the "
              "length: the peak is then %s",
-             hr__format_size(shown->perhaps_square_bytes, size),
-             hr__format_size(shown->peak_if_square_bytes, peak));
+             vw__format_size(shown->perhaps_square_bytes, size),
+             vw__format_size(shown->peak_if_square_bytes, peak));
 }
 
-void hr__scaled_add_notes(hr__scaled_draft *draft, const hr__scaled_work *work)
+void vw__scaled_add_notes(vw__scaled_draft *draft, const vw__scaled_work *work)
 {
     note_the_step(draft, work);
     note_the_evidence(draft, work);
     note_the_batch(draft, work);
     note_doubts(draft);
-    if (draft->shown.reserved_bytes[0] != HR_UNKNOWN)
+    if (draft->shown.reserved_bytes[0] != VW_UNKNOWN)
         note(draft,
              "reserved is that of the scaled step by itself: what earlier steps leave in the "
              "cache comes on top. Whether it fits is decided by what is allocated, since "

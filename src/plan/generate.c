@@ -7,23 +7,23 @@
 #include "plan/plan_run.h"
 
 typedef struct cached_tensor {
-    hr__tensor tensor;
+    vw__tensor tensor;
     uint64_t window; /* of its layer; 0: none */
 } cached_tensor;
 
-struct hr__key_cache {
+struct vw__key_cache {
     cached_tensor *tensors; /* keys and values of each layer, in turn */
     size_t count, capacity;
     size_t next;     /* in this forward pass */
     uint64_t tokens; /* that were read in passes before it; of an encoder-decoder, by the decoder */
 };
 
-bool hr__is_generating(const hr__plan_run *run)
+bool vw__is_generating(const vw__plan_run *run)
 {
     return run->keys != NULL;
 }
 
-uint64_t hr__tokens_before(const hr__plan_run *run)
+uint64_t vw__tokens_before(const vw__plan_run *run)
 {
     return run->keys == NULL ? 0 : run->keys->tokens;
 }
@@ -34,63 +34,63 @@ static uint64_t kept_tokens(uint64_t window, uint64_t tokens)
     return window > 0 && tokens > window ? window : tokens;
 }
 
-static cached_tensor *cached(hr__key_cache *cache, size_t number, uint64_t window)
+static cached_tensor *cached(vw__key_cache *cache, size_t number, uint64_t window)
 {
     while (cache->count <= number && cache->count < cache->capacity)
-        cache->tensors[cache->count++] = (cached_tensor){hr__no_tensor(), window};
+        cache->tensors[cache->count++] = (cached_tensor){vw__no_tensor(), window};
     return number < cache->count ? &cache->tensors[number] : NULL;
 }
 
-hr__tensor hr__cache_keys(hr__plan_run *run, hr__tensor keys, const hr__attention_shape *shape)
+vw__tensor vw__cache_keys(vw__plan_run *run, vw__tensor keys, const vw__attention_shape *shape)
 {
     cached_tensor *place = cached(run->keys, run->keys->next++, shape->window);
     uint64_t token = shape->batch * shape->key_heads * shape->width;
     if (place == NULL || token == 0)
-        return hr__hold(run->tape, keys);
-    uint64_t before = hr__is_tensor(place->tensor) ? place->tensor.elements / token : 0;
+        return vw__hold(run->tape, keys);
+    uint64_t before = vw__is_tensor(place->tensor) ? place->tensor.elements / token : 0;
     uint64_t tokens = kept_tokens(place->window, before + keys.elements / token);
-    hr__use use = hr__tape_set_use(run->tape, HR__USE_ACTIVATIONS);
-    hr__enter(run->tape, "cache", -1);
-    hr__rebind(run->tape, &place->tensor,
-               hr__tensor_new(run->tape, hr__times(run->tape, tokens, token), keys.dtype));
-    hr__leave(run->tape);
-    hr__tape_set_use(run->tape, use);
-    return hr__hold(run->tape, place->tensor);
+    vw__use use = vw__tape_set_use(run->tape, VW__USE_ACTIVATIONS);
+    vw__enter(run->tape, "cache", -1);
+    vw__rebind(run->tape, &place->tensor,
+               vw__tensor_new(run->tape, vw__times(run->tape, tokens, token), keys.dtype));
+    vw__leave(run->tape);
+    vw__tape_set_use(run->tape, use);
+    return vw__hold(run->tape, place->tensor);
 }
 
 /* As if `more` tokens had come. */
-static void grow_cache(hr__plan_run *run, uint64_t more)
+static void grow_cache(vw__plan_run *run, uint64_t more)
 {
-    hr__key_cache *cache = run->keys;
-    hr__enter(run->tape, "cache", -1);
+    vw__key_cache *cache = run->keys;
+    vw__enter(run->tape, "cache", -1);
     for (size_t i = 0; i < cache->count; i++) {
-        hr__tensor *tensor = &cache->tensors[i].tensor;
+        vw__tensor *tensor = &cache->tensors[i].tensor;
         uint64_t from = kept_tokens(cache->tensors[i].window, cache->tokens);
         uint64_t to = kept_tokens(cache->tensors[i].window, cache->tokens + more);
         if (from == 0 || to <= from)
             continue;
-        uint64_t elements = hr__times(run->tape, tensor->elements / from, to);
-        hr__rebind(run->tape, tensor, hr__tensor_new(run->tape, elements, tensor->dtype));
+        uint64_t elements = vw__times(run->tape, tensor->elements / from, to);
+        vw__rebind(run->tape, tensor, vw__tensor_new(run->tape, elements, tensor->dtype));
     }
-    hr__leave(run->tape);
+    vw__leave(run->tape);
     cache->tokens += more;
 }
 
 /* One forward pass of `tokens`; of its logits a float32 copy is made, and one more token chosen. */
-static void run_once(hr__plan_run *run, uint64_t tokens)
+static void run_once(vw__plan_run *run, uint64_t tokens)
 {
     run->keys->next = 0;
-    hr__tensor logits = hr__run_forward(run);
-    hr__tensor floats = hr__tensor_new(run->tape, logits.elements, HR__FLOAT32);
-    hr__drop(run->tape, &logits);
-    hr__drop(run->tape, &floats);
+    vw__tensor logits = vw__run_forward(run);
+    vw__tensor floats = vw__tensor_new(run->tape, logits.elements, VW__FLOAT32);
+    vw__drop(run->tape, &logits);
+    vw__drop(run->tape, &floats);
     run->keys->tokens += tokens;
 }
 
-static void run_tokens(hr__plan_run *run, uint64_t count)
+static void run_tokens(vw__plan_run *run, uint64_t count)
 {
-    const hr_plan_settings *settings = run->settings;
-    hr_plan_settings single = *settings;
+    const vw_plan_settings *settings = run->settings;
+    vw_plan_settings single = *settings;
     single.sequence = 1;
     run->settings = &single;
     run_once(run, 1);
@@ -102,28 +102,28 @@ static void run_tokens(hr__plan_run *run, uint64_t count)
 }
 
 /* An encoder-decoder's prompt is the encoder's: the decoder begins with one token. */
-static uint64_t first_tokens(const hr__plan_run *run)
+static uint64_t first_tokens(const vw__plan_run *run)
 {
     return run->model->shape.decoder_layers > 0 ? 1 : run->settings->sequence;
 }
 
-void hr__generate(hr__plan_run *run)
+void vw__generate(vw__plan_run *run)
 {
-    hr__key_cache cache = {
+    vw__key_cache cache = {
         .capacity = 2 * (size_t)(run->model->shape.layers + run->model->shape.decoder_layers)};
-    cache.tensors = hr__run_alloc(run, cache.capacity, sizeof *cache.tensors);
-    if (hr__tape_status(run->tape) != HR_OK)
+    cache.tensors = vw__run_alloc(run, cache.capacity, sizeof *cache.tensors);
+    if (vw__tape_status(run->tape) != VW_OK)
         return;
     run->keys = &cache;
-    hr__enter(run->tape, "prompt", -1);
+    vw__enter(run->tape, "prompt", -1);
     run_once(run, first_tokens(run));
-    hr__leave(run->tape);
+    vw__leave(run->tape);
     if (run->settings->generate > 1) {
-        hr__enter(run->tape, "generation", -1);
+        vw__enter(run->tape, "generation", -1);
         run_tokens(run, run->settings->generate - 1);
-        hr__leave(run->tape);
+        vw__leave(run->tape);
     }
     for (size_t i = 0; i < cache.count; i++)
-        hr__drop(run->tape, &cache.tensors[i].tensor);
+        vw__drop(run->tape, &cache.tensors[i].tensor);
     run->keys = NULL;
 }

@@ -7,24 +7,24 @@
  * A description is untrusted: every number has limits, lists nest to a limited depth, and what
  * `repeat` unfolds is counted before anything of that size is made. Shapes are worked out layer by
  * layer, once when it is read and again for the sizes that a plan asks for. */
-#ifndef HR_PLAN_LAYERS_H
-#define HR_PLAN_LAYERS_H
+#ifndef VW_PLAN_LAYERS_H
+#define VW_PLAN_LAYERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "plan/config_read.h"
 #include "plan/op_image.h"
 #include "plan/plan_model.h"
 
 enum {
-    HR__LAYERS_DEEPEST = 8,  /* lists in lists */
-    HR__LAYERS_MOST = 10000, /* with everything unfolded */
+    VW__LAYERS_DEEPEST = 8,  /* lists in lists */
+    VW__LAYERS_MOST = 10000, /* with everything unfolded */
 };
 
-#define HR__LAYER_KIND_LIST(X)                                                                     \
+#define VW__LAYER_KIND_LIST(X)                                                                     \
     X(ATTENTION, "attention")                                                                      \
     X(AVG_POOL, "avg_pool")                                                                        \
     X(BATCH_NORM, "batch_norm")                                                                    \
@@ -49,44 +49,44 @@ enum {
     X(TANH, "tanh")                                                                                \
     X(TOKENS, "tokens")
 
-#define HR__LAYER_ENUM(upper, text) HR__LAYER_##upper,
-typedef enum hr__layer_kind { HR__LAYER_KIND_LIST(HR__LAYER_ENUM) HR__LAYER_COUNT } hr__layer_kind;
-#undef HR__LAYER_ENUM
+#define VW__LAYER_ENUM(upper, text) VW__LAYER_##upper,
+typedef enum vw__layer_kind { VW__LAYER_KIND_LIST(VW__LAYER_ENUM) VW__LAYER_COUNT } vw__layer_kind;
+#undef VW__LAYER_ENUM
 
-extern const char *const hr__layer_kind_names[HR__LAYER_COUNT];
+extern const char *const vw__layer_kind_names[VW__LAYER_COUNT];
 
 /* ---- shapes (layers_shape.c) ----------------------------------------------------------------- */
 
-typedef enum hr__layer_flow {
-    HR__FLOW_IMAGE,    /* channels (width), height, and across */
-    HR__FLOW_IDS,      /* length whole numbers */
-    HR__FLOW_TOKENS,   /* length rows of width */
-    HR__FLOW_FEATURES, /* one row of width */
-} hr__layer_flow;
+typedef enum vw__layer_flow {
+    VW__FLOW_IMAGE,    /* channels (width), height, and across */
+    VW__FLOW_IDS,      /* length whole numbers */
+    VW__FLOW_TOKENS,   /* length rows of width */
+    VW__FLOW_FEATURES, /* one row of width */
+} vw__layer_flow;
 
-struct hr__layer_shape {
-    hr__layer_flow flow;
+struct vw__layer_shape {
+    vw__layer_flow flow;
     uint64_t width; /* of a row; of an image: channels */
     uint64_t length;
     uint64_t height, across;
 };
 
-/* One line's work on a shape; HR_ERR_CORRUPT_FILE: it cannot take that, with its place. */
-HR_MUST_CHECK hr_status hr__layer_infer(const hr__layer_line *line, hr__layer_shape *shape);
-HR_MUST_CHECK hr_status hr__layers_infer(const hr__layer_line *lines, size_t line_count,
-                                         hr__layer_shape *shape);
+/* One line's work on a shape; VW_ERR_CORRUPT_FILE: it cannot take that, with its place. */
+VW_MUST_CHECK vw_status vw__layer_infer(const vw__layer_line *line, vw__layer_shape *shape);
+VW_MUST_CHECK vw_status vw__layers_infer(const vw__layer_line *lines, size_t line_count,
+                                         vw__layer_shape *shape);
 
-uint64_t hr__layer_elements(hr__tape *tape, const hr__layer_shape *shape, uint64_t batch);
+uint64_t vw__layer_elements(vw__tape *tape, const vw__layer_shape *shape, uint64_t batch);
 
-typedef struct hr__layer_words {
+typedef struct vw__layer_words {
     char text[96];
-} hr__layer_words;
-hr__layer_words hr__layer_shape_words(const hr__layer_shape *shape); /* "an image of 3x224x224" */
+} vw__layer_words;
+vw__layer_words vw__layer_shape_words(const vw__layer_shape *shape); /* "an image of 3x224x224" */
 
 /* ---- lines (layers_read.c) ------------------------------------------------------------------- */
 
-struct hr__layer_line {
-    hr__layer_kind kind;
+struct vw__layer_line {
+    vw__layer_kind kind;
     const char *name; /* its own, or its kind's */
     const char *place;
     int64_t number;   /* in its list; -1 where it has a name of its own */
@@ -94,13 +94,13 @@ struct hr__layer_line {
     uint64_t rows;    /* of a table */
     uint64_t groups, heads, key_heads;
     uint64_t count; /* of a repeat */
-    hr__window window;
+    vw__window window;
     bool has_bias, has_dropout, is_in_place, is_causal, is_packed;
-    const hr__layer_line *lines, *shortcut; /* of residual and repeat */
+    const vw__layer_line *lines, *shortcut; /* of residual and repeat */
     size_t line_count, shortcut_count;
 };
 
 /* Reads a description into the model, whose arena it fills. */
-HR_MUST_CHECK hr_status hr__read_layers(const hr__config *config, hr_plan_model *model);
+VW_MUST_CHECK vw_status vw__read_layers(const vw__config *config, vw_plan_model *model);
 
-#endif /* HR_PLAN_LAYERS_H */
+#endif /* VW_PLAN_LAYERS_H */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include "base/byte_buffer.h"
 #include "base/error.h"
@@ -23,53 +23,53 @@
 
 #define MOST_ARENA_BYTES ((size_t)64 << 20)
 
-static const hr__family *const families[] = {
-    &hr__family_gpt2, &hr__family_llama,   &hr__family_gemma,    &hr__family_phi,
-    &hr__family_phi3, &hr__family_mixtral, &hr__family_bert,     &hr__family_t5,
-    &hr__family_vit,  &hr__family_resnet,  &hr__family_gpt_neox,
+static const vw__family *const families[] = {
+    &vw__family_gpt2, &vw__family_llama,   &vw__family_gemma,    &vw__family_phi,
+    &vw__family_phi3, &vw__family_mixtral, &vw__family_bert,     &vw__family_t5,
+    &vw__family_vit,  &vw__family_resnet,  &vw__family_gpt_neox,
 };
 
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], MOST_TYPES = 64 };
 
 /* ---- making and closing ---------------------------------------------------------------------- */
 
-static hr_status make_model(const char *name, hr_plan_model **out)
+static vw_status make_model(const char *name, vw_plan_model **out)
 {
-    hr_plan_model *model = hr__host_alloc_zeroed(1, sizeof *model);
+    vw_plan_model *model = vw__host_alloc_zeroed(1, sizeof *model);
     if (model == NULL)
-        return hr__fail_host_memory(sizeof *model, "a model");
-    hr__arena_init(&model->arena, MOST_ARENA_BYTES);
-    model->name = hr__arena_copy(&model->arena, name, strlen(name));
+        return vw__fail_host_memory(sizeof *model, "a model");
+    vw__arena_init(&model->arena, MOST_ARENA_BYTES);
+    model->name = vw__arena_copy(&model->arena, name, strlen(name));
     if (model->name == NULL) {
-        hr_plan_model_close(model);
-        return hr__fail_host_memory(strlen(name), "a model's name");
+        vw_plan_model_close(model);
+        return vw__fail_host_memory(strlen(name), "a model's name");
     }
     *out = model;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr_plan_model_close(hr_plan_model *model)
+void vw_plan_model_close(vw_plan_model *model)
 {
     if (model == NULL)
         return;
-    hr__arena_deinit(&model->arena);
-    hr__host_free(model);
+    vw__arena_deinit(&model->arena);
+    vw__host_free(model);
 }
 
-hr_status hr__plan_model_note(hr_plan_model *model, const char *format, ...)
+vw_status vw__plan_model_note(vw_plan_model *model, const char *format, ...)
 {
     char text[512];
     va_list args;
-    if (model->note_count == HR__MODEL_MOST_NOTES)
-        return HR_OK;
+    if (model->note_count == VW__MODEL_MOST_NOTES)
+        return VW_OK;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const char *note = hr__arena_copy(&model->arena, text, strlen(text));
+    const char *note = vw__arena_copy(&model->arena, text, strlen(text));
     if (note == NULL)
-        return hr__fail_host_memory(strlen(text), "a note on a model");
+        return vw__fail_host_memory(strlen(text), "a note on a model");
     model->notes[model->note_count++] = note;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- what the file is of --------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static size_t list_types(const char *types[MOST_TYPES])
     return count;
 }
 
-static const hr__family *find_family(const char *type)
+static const vw__family *find_family(const char *type)
 {
     for (size_t i = 0; i < FAMILY_COUNT; i++)
         for (size_t j = 0; families[i]->model_types[j] != NULL; j++)
@@ -105,36 +105,36 @@ static const struct neighbour {
     {"feature_extractor_type", "a feature extractor's configuration; the model's is config.json"},
     {"_class_name", "a configuration of diffusers, which the planner does not know"},
     {"zero_optimization", "a configuration of DeepSpeed; the model's is config.json"},
-    {"segments", "a memory snapshot; headroom stats and doctor read those"},
+    {"segments", "a memory snapshot; vramwise stats and doctor read those"},
 };
 
-static hr_status refuse_without_type(const hr__config *config)
+static vw_status refuse_without_type(const vw__config *config)
 {
     for (size_t i = 0; i < sizeof neighbours / sizeof neighbours[0]; i++)
-        if (hr__config_has(config, neighbours[i].field))
-            return hr__fail(HR_ERR_CORRUPT_FILE,
+        if (vw__config_has(config, neighbours[i].field))
+            return vw__fail(VW_ERR_CORRUPT_FILE,
                             "no model's configuration: model_type is missing, and %s says that "
                             "this is %s",
                             neighbours[i].field, neighbours[i].what);
-    return hr__fail(HR_ERR_CORRUPT_FILE,
+    return vw__fail(VW_ERR_CORRUPT_FILE,
                     "no model's configuration: model_type is missing, which every config.json of "
                     "transformers has");
 }
 
 /* Of a model of several parts, the one that reads text may be known by itself. */
-static const char *known_text_part(const hr__config *config)
+static const char *known_text_part(const vw__config *config)
 {
-    hr__config part;
+    vw__config part;
     const char *type = NULL;
-    if (!hr__config_has_object(config, "text_config") ||
-        hr__config_object(config, "text_config", &part) != HR_OK ||
-        hr__config_text_if(&part, "model_type", &type) != HR_OK)
+    if (!vw__config_has_object(config, "text_config") ||
+        vw__config_object(config, "text_config", &part) != VW_OK ||
+        vw__config_text_if(&part, "model_type", &type) != VW_OK)
         return NULL;
     return type != NULL && find_family(type) != NULL ? type : NULL;
 }
 
 /* A name that resembles a known one is still another architecture: none is proposed. */
-static hr_status refuse_type(const hr__config *config)
+static vw_status refuse_type(const vw__config *config)
 {
     char known[400] = "";
     const char *types[MOST_TYPES];
@@ -144,13 +144,13 @@ static hr_status refuse_type(const hr__config *config)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
                                  types[i]);
     if (part != NULL)
-        return hr__config_refuse(config, "model_type", HR_ERR_UNSUPPORTED,
+        return vw__config_refuse(config, "model_type", VW_ERR_UNSUPPORTED,
                                  "a model of one part (text_config is a %s, which can be planned "
                                  "by itself, as a file of its own)",
                                  part);
-    return hr__config_refuse(config, "model_type", HR_ERR_UNSUPPORTED,
+    return vw__config_refuse(config, "model_type", VW_ERR_UNSUPPORTED,
                              "one of %s (what is none of them can be described by its layers, "
-                             "headroom-plan(1))",
+                             "vramwise-plan(1))",
                              known);
 }
 
@@ -180,133 +180,133 @@ static const struct planned_class {
     {"resnet", "ResNetForImageClassification"},
 };
 
-static hr_status note_class(const hr__config *config, const char *type, hr_plan_model *model)
+static vw_status note_class(const vw__config *config, const char *type, vw_plan_model *model)
 {
-    const char *asked = hr__config_first_text(config, "architectures");
+    const char *asked = vw__config_first_text(config, "architectures");
     for (size_t i = 0; i < sizeof planned_classes / sizeof planned_classes[0]; i++) {
         const char *planned = planned_classes[i].name;
         if (strcmp(planned_classes[i].model_type, type) != 0)
             continue;
         if (asked == NULL || strcmp(asked, planned) == 0)
-            return HR_OK;
-        return hr__plan_model_note(model, "planned as %s; the configuration names %.80s", planned,
+            return VW_OK;
+        return vw__plan_model_note(model, "planned as %s; the configuration names %.80s", planned,
                                    asked);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status note_what_is_left_out(const hr__config *config, const char *type,
-                                       hr_plan_model *model)
+static vw_status note_what_is_left_out(const vw__config *config, const char *type,
+                                       vw_plan_model *model)
 {
-    HR__TRY(note_class(config, type, model));
-    if (hr__config_has(config, "quantization_config"))
-        HR__TRY(hr__plan_model_note(model,
+    VW__TRY(note_class(config, type, model));
+    if (vw__config_has(config, "quantization_config"))
+        VW__TRY(vw__plan_model_note(model,
                                     "quantization_config is passed over: weights are planned in "
                                     "the precision that the settings say"));
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static hr_status read_model(const hr__config *config, hr_plan_model *model)
+static vw_status read_model(const vw__config *config, vw_plan_model *model)
 {
     const char *type = NULL;
-    HR__TRY(hr__config_text_if(config, "model_type", &type));
-    if (type == NULL && hr__config_has_list(config, "layers"))
-        return hr__read_layers(config, model);
+    VW__TRY(vw__config_text_if(config, "model_type", &type));
+    if (type == NULL && vw__config_has_list(config, "layers"))
+        return vw__read_layers(config, model);
     if (type == NULL)
         return refuse_without_type(config);
     model->family = find_family(type);
     if (model->family == NULL)
         return refuse_type(config);
-    HR__TRY(model->family->read(config, model));
+    VW__TRY(model->family->read(config, model));
     return note_what_is_left_out(config, type, model);
 }
 
 /* Takes the file over. */
-static hr_status open_config(hr__config_file *file, const char *name, hr_plan_model **out)
+static vw_status open_config(vw__config_file *file, const char *name, vw_plan_model **out)
 {
-    hr_plan_model *model = NULL;
-    const hr__config config = hr__config_root(file);
-    hr_status status = make_model(name, &model);
-    if (status == HR_OK)
+    vw_plan_model *model = NULL;
+    const vw__config config = vw__config_root(file);
+    vw_status status = make_model(name, &model);
+    if (status == VW_OK)
         status = read_model(&config, model);
-    hr__config_close(file);
-    if (status == HR_OK)
+    vw__config_close(file);
+    if (status == VW_OK)
         *out = model;
     else
-        hr_plan_model_close(model);
+        vw_plan_model_close(model);
     return status;
 }
 
-hr_status hr__plan_model_open_memory(const void *bytes, size_t size_bytes, hr_plan_model **out)
+vw_status vw__plan_model_open_memory(const void *bytes, size_t size_bytes, vw_plan_model **out)
 {
-    hr__config_file *file;
-    HR__TRY(hr__config_open_memory(bytes, size_bytes, &file));
+    vw__config_file *file;
+    VW__TRY(vw__config_open_memory(bytes, size_bytes, &file));
     return open_config(file, "(memory)", out);
 }
 
-static hr_status open_file(const char *path, const char *name, hr_plan_model **out)
+static vw_status open_file(const char *path, const char *name, vw_plan_model **out)
 {
-    hr__config_file *file;
-    HR__TRY(hr__config_open(path, &file));
+    vw__config_file *file;
+    VW__TRY(vw__config_open(path, &file));
     return open_config(file, name, out);
 }
 
-static hr_status open_folder(const char *folder, hr_plan_model **out)
+static vw_status open_folder(const char *folder, vw_plan_model **out)
 {
     struct stat found;
-    hr__byte_buffer path;
-    hr__byte_buffer_init(&path);
-    hr__append_format(&path, "%s/config.json", folder);
-    hr_status status;
-    if (hr__byte_buffer_has_failed(&path))
-        status = hr__fail_host_memory(strlen(folder), "a path");
-    else if (stat(hr__byte_buffer_text(&path), &found) != 0 && errno == ENOENT)
-        status = hr__fail(HR_ERR_FILE, "%s: the folder holds no config.json", folder);
+    vw__byte_buffer path;
+    vw__byte_buffer_init(&path);
+    vw__append_format(&path, "%s/config.json", folder);
+    vw_status status;
+    if (vw__byte_buffer_has_failed(&path))
+        status = vw__fail_host_memory(strlen(folder), "a path");
+    else if (stat(vw__byte_buffer_text(&path), &found) != 0 && errno == ENOENT)
+        status = vw__fail(VW_ERR_FILE, "%s: the folder holds no config.json", folder);
     else
-        status = open_file(hr__byte_buffer_text(&path), folder, out);
-    hr__byte_buffer_deinit(&path);
+        status = open_file(vw__byte_buffer_text(&path), folder, out);
+    vw__byte_buffer_deinit(&path);
     return status;
 }
 
-static hr_status refuse_name(const char *name)
+static vw_status refuse_name(const char *name)
 {
     const char *names[256];
     size_t count = 0;
-    for (const hr_plan_known_model *known; count < 256 && (known = hr_plan_known(count)) != NULL;)
+    for (const vw_plan_known_model *known; count < 256 && (known = vw_plan_known(count)) != NULL;)
         names[count++] = known->name;
-    const char *nearest = hr__nearest_name(name, names, count);
+    const char *nearest = vw__nearest_name(name, names, count);
     if (nearest != NULL)
-        return hr__fail(HR_ERR_FILE, "%s: neither a built-in model nor a file; did you mean '%s'?",
+        return vw__fail(VW_ERR_FILE, "%s: neither a built-in model nor a file; did you mean '%s'?",
                         name, nearest);
-    return hr__fail(HR_ERR_FILE, "%s: neither a built-in model nor a file", name);
+    return vw__fail(VW_ERR_FILE, "%s: neither a built-in model nor a file", name);
 }
 
-static hr_status open_known(const char *name, hr_plan_model **out, bool *is_known)
+static vw_status open_known(const char *name, vw_plan_model **out, bool *is_known)
 {
-    hr_plan_model found = {.name = NULL}, *model;
-    *is_known = hr__zoo_find(name, &found);
+    vw_plan_model found = {.name = NULL}, *model;
+    *is_known = vw__zoo_find(name, &found);
     if (!*is_known)
-        return HR_OK;
-    HR__TRY(make_model(name, &model));
+        return VW_OK;
+    VW__TRY(make_model(name, &model));
     found.arena = model->arena;
     found.name = model->name;
     *model = found;
     *out = model;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr_plan_model_open(const char *name_or_path, hr_plan_model **out)
+vw_status vw_plan_model_open(const char *name_or_path, vw_plan_model **out)
 {
     struct stat found;
     bool is_known = false;
     if (name_or_path == NULL || name_or_path[0] == '\0' || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a model's name or a path, and a place for the model");
-    HR__TRY(open_known(name_or_path, out, &is_known));
+    VW__TRY(open_known(name_or_path, out, &is_known));
     if (is_known)
-        return HR_OK;
+        return VW_OK;
     if (strcmp(name_or_path, "-") == 0)
         return open_file("-", "standard input", out);
     const bool is_there = stat(name_or_path, &found) == 0;

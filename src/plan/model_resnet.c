@@ -7,36 +7,36 @@
 enum { STAGES = 4, MOST_CONVS = 3, FIRST_WIDTH = 64, BOTTLENECK = 4 };
 
 typedef struct resnet_block {
-    hr__conv_module convs[MOST_CONVS];
-    hr__batch_norm_module norms[MOST_CONVS];
+    vw__conv_module convs[MOST_CONVS];
+    vw__batch_norm_module norms[MOST_CONVS];
     size_t conv_count;
     bool has_downsample;
-    hr__conv_module downsample;
-    hr__batch_norm_module downsample_norm;
-    hr__image_shape in, out;
+    vw__conv_module downsample;
+    vw__batch_norm_module downsample_norm;
+    vw__image_shape in, out;
 } resnet_block;
 
 typedef struct resnet_modules {
-    hr__conv_module first;
-    hr__batch_norm_module first_norm;
-    hr__image_shape pixels;
+    vw__conv_module first;
+    vw__batch_norm_module first_norm;
+    vw__image_shape pixels;
     resnet_block *stages[STAGES];
-    hr__linear_module classifier;
+    vw__linear_module classifier;
 } resnet_modules;
 
-static const hr__window pool = {.kernel = 3, .stride = 2, .padding = 1};
+static const vw__window pool = {.kernel = 3, .stride = 2, .padding = 1};
 
 /* ---- making it ------------------------------------------------------------------------------- */
 
-static void add_conv(hr__plan_run *run, resnet_block *block, uint64_t in, uint64_t out,
+static void add_conv(vw__plan_run *run, resnet_block *block, uint64_t in, uint64_t out,
                      uint64_t kernel, uint64_t stride, uint64_t groups)
 {
     static const char *const names[] = {"conv1", "conv2", "conv3"};
     static const char *const norm_names[] = {"bn1", "bn2", "bn3"};
-    const hr__window window = {.kernel = kernel, .stride = stride, .padding = kernel / 2};
+    const vw__window window = {.kernel = kernel, .stride = stride, .padding = kernel / 2};
     size_t place = block->conv_count++;
-    block->convs[place] = hr__make_conv2d(run, names[place], in, out, window, groups, false);
-    block->norms[place] = hr__make_batch_norm(run, norm_names[place], out);
+    block->convs[place] = vw__make_conv2d(run, names[place], in, out, window, groups, false);
+    block->norms[place] = vw__make_batch_norm(run, norm_names[place], out);
 }
 
 /* The channels inside of a stage's blocks, and behind them. */
@@ -44,7 +44,7 @@ typedef struct stage_widths {
     uint64_t inner, out;
 } stage_widths;
 
-static stage_widths widths_of(const hr_plan_model *model, size_t stage)
+static stage_widths widths_of(const vw_plan_model *model, size_t stage)
 {
     uint64_t width = (uint64_t)FIRST_WIDTH << stage;
     if (model->stages != NULL) {
@@ -57,10 +57,10 @@ static stage_widths widths_of(const hr_plan_model *model, size_t stage)
                           BOTTLENECK * width};
 }
 
-static void build_block(hr__plan_run *run, resnet_block *block, const hr__image_shape *in,
+static void build_block(vw__plan_run *run, resnet_block *block, const vw__image_shape *in,
                         stage_widths widths, uint64_t stride)
 {
-    const hr_plan_model *model = run->model;
+    const vw_plan_model *model = run->model;
     const uint64_t inner = widths.inner, out = widths.out;
     bool is_early = model->stages != NULL && model->stages->strides_in_first_conv;
     block->in = *in;
@@ -72,148 +72,148 @@ static void build_block(hr__plan_run *run, resnet_block *block, const hr__image_
         add_conv(run, block, in->channels, out, 3, stride, 1);
         add_conv(run, block, out, out, 3, 1, 1);
     }
-    const hr__window window = {.kernel = 1, .stride = stride};
+    const vw__window window = {.kernel = 1, .stride = stride};
     block->has_downsample = stride != 1 || in->channels != out;
     if (block->has_downsample) {
-        block->downsample = hr__make_conv2d(run, "downsample", in->channels, out, window, 1, false);
-        block->downsample_norm = hr__make_batch_norm(run, "downsample", out);
+        block->downsample = vw__make_conv2d(run, "downsample", in->channels, out, window, 1, false);
+        block->downsample_norm = vw__make_batch_norm(run, "downsample", out);
     }
-    block->out = hr__window_shape(&window, in, out);
+    block->out = vw__window_shape(&window, in, out);
 }
 
 /* The first block of each stage but the first halves the image. `*shape` becomes the last's. */
-static void build_stage(hr__plan_run *run, size_t stage, hr__image_shape *shape)
+static void build_stage(vw__plan_run *run, size_t stage, vw__image_shape *shape)
 {
     resnet_modules *modules = run->modules;
     uint64_t count = run->model->resnet_blocks[stage];
-    resnet_block *blocks = hr__run_alloc(run, count, sizeof *blocks);
+    resnet_block *blocks = vw__run_alloc(run, count, sizeof *blocks);
     modules->stages[stage] = blocks;
     bool is_halved = stage > 0 || (run->model->stages != NULL && run->model->stages->halves_first);
-    for (uint64_t i = 0; i < count && hr__tape_status(run->tape) == HR_OK; i++) {
+    for (uint64_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
         build_block(run, &blocks[i], shape, widths_of(run->model, stage),
                     i == 0 && is_halved ? 2 : 1);
         *shape = blocks[i].out;
     }
 }
 
-static void build(hr__plan_run *run)
+static void build(vw__plan_run *run)
 {
     enum { COLORS = 3 };
-    const hr__resnet_stages *stages = run->model->stages;
+    const vw__resnet_stages *stages = run->model->stages;
     uint64_t image = run->settings->image;
     uint64_t colors = stages != NULL ? stages->colors : COLORS;
     uint64_t stem = stages != NULL ? stages->stem : FIRST_WIDTH;
-    const hr__window window = {.kernel = 7, .stride = 2, .padding = 3};
-    resnet_modules *modules = hr__run_alloc(run, 1, sizeof *modules);
+    const vw__window window = {.kernel = 7, .stride = 2, .padding = 3};
+    resnet_modules *modules = vw__run_alloc(run, 1, sizeof *modules);
     run->modules = modules;
-    modules->pixels = (hr__image_shape){run->settings->batch, colors, image, image};
-    modules->first = hr__make_conv2d(run, "conv1", colors, stem, window, 1, false);
-    modules->first_norm = hr__make_batch_norm(run, "bn1", stem);
-    hr__image_shape shape = hr__window_shape(&window, &modules->pixels, stem);
-    shape = hr__window_shape(&pool, &shape, stem);
+    modules->pixels = (vw__image_shape){run->settings->batch, colors, image, image};
+    modules->first = vw__make_conv2d(run, "conv1", colors, stem, window, 1, false);
+    modules->first_norm = vw__make_batch_norm(run, "bn1", stem);
+    vw__image_shape shape = vw__window_shape(&window, &modules->pixels, stem);
+    shape = vw__window_shape(&pool, &shape, stem);
     for (size_t i = 0; i < STAGES; i++)
         build_stage(run, i, &shape);
     modules->classifier =
-        hr__make_linear(run, "fc", shape.channels, run->model->classes, true, HR__LINEAR_HEAD);
+        vw__make_linear(run, "fc", shape.channels, run->model->classes, true, VW__LINEAR_HEAD);
 }
 
 /* ---- running it ------------------------------------------------------------------------------ */
 
-static void rectify(hr__plan_run *run, hr__tensor *x)
+static void rectify(vw__plan_run *run, vw__tensor *x)
 {
-    hr__enter(run->tape, "relu", -1);
+    vw__enter(run->tape, "relu", -1);
     if (run->model->stages != NULL)
-        hr__rebind(run->tape, x, hr__relu(run->tape, *x));
+        vw__rebind(run->tape, x, vw__relu(run->tape, *x));
     else
-        hr__relu_in_place(run->tape, x);
-    hr__leave(run->tape);
+        vw__relu_in_place(run->tape, x);
+    vw__leave(run->tape);
 }
 
-static hr__tensor downsample(hr__plan_run *run, const resnet_block *block, hr__tensor x)
+static vw__tensor downsample(vw__plan_run *run, const resnet_block *block, vw__tensor x)
 {
-    hr__image_shape shape = block->in;
-    hr__tensor made = hr__apply_conv2d(run, x, &block->downsample, &shape);
-    hr__rebind(run->tape, &made, hr__apply_batch_norm(run, made, &block->downsample_norm));
+    vw__image_shape shape = block->in;
+    vw__tensor made = vw__apply_conv2d(run, x, &block->downsample, &shape);
+    vw__rebind(run->tape, &made, vw__apply_batch_norm(run, made, &block->downsample_norm));
     return made;
 }
 
-static hr__tensor run_block(hr__plan_run *run, const void *place, hr__tensor x)
+static vw__tensor run_block(vw__plan_run *run, const void *place, vw__tensor x)
 {
     const resnet_block *block = place;
-    hr__tape *tape = run->tape;
-    hr__image_shape shape = block->in;
-    hr__tensor identity = hr__hold(tape, x), out = hr__hold(tape, x);
+    vw__tape *tape = run->tape;
+    vw__image_shape shape = block->in;
+    vw__tensor identity = vw__hold(tape, x), out = vw__hold(tape, x);
     for (size_t i = 0; i < block->conv_count; i++) {
-        hr__rebind(tape, &out, hr__apply_conv2d(run, out, &block->convs[i], &shape));
-        hr__rebind(tape, &out, hr__apply_batch_norm(run, out, &block->norms[i]));
+        vw__rebind(tape, &out, vw__apply_conv2d(run, out, &block->convs[i], &shape));
+        vw__rebind(tape, &out, vw__apply_batch_norm(run, out, &block->norms[i]));
         if (i + 1 < block->conv_count)
             rectify(run, &out);
     }
     if (block->has_downsample)
-        hr__rebind(tape, &identity, downsample(run, block, x));
-    hr__add_in_place(tape, &out, identity);
+        vw__rebind(tape, &identity, downsample(run, block, x));
+    vw__add_in_place(tape, &out, identity);
     rectify(run, &out);
-    hr__drop(tape, &identity);
+    vw__drop(tape, &identity);
     return out;
 }
 
-static hr__tensor run_stem(hr__plan_run *run, const resnet_modules *modules, hr__tensor pixels)
+static vw__tensor run_stem(vw__plan_run *run, const resnet_modules *modules, vw__tensor pixels)
 {
-    hr__tape *tape = run->tape;
-    hr__image_shape shape = modules->pixels;
-    hr__tensor x = hr__apply_conv2d(run, pixels, &modules->first, &shape);
-    hr__rebind(tape, &x, hr__apply_batch_norm(run, x, &modules->first_norm));
+    vw__tape *tape = run->tape;
+    vw__image_shape shape = modules->pixels;
+    vw__tensor x = vw__apply_conv2d(run, pixels, &modules->first, &shape);
+    vw__rebind(tape, &x, vw__apply_batch_norm(run, x, &modules->first_norm));
     rectify(run, &x);
-    shape = hr__window_shape(&pool, &shape, shape.channels);
-    hr__enter(tape, "maxpool", -1);
-    hr__rebind(tape, &x, hr__max_pool(tape, x, hr__image_elements(tape, &shape)));
-    hr__leave(tape);
+    shape = vw__window_shape(&pool, &shape, shape.channels);
+    vw__enter(tape, "maxpool", -1);
+    vw__rebind(tape, &x, vw__max_pool(tape, x, vw__image_elements(tape, &shape)));
+    vw__leave(tape);
     return x;
 }
 
 /* x = self.layer1(x): what went in is held until the whole stage is through. */
-static void run_stage(hr__plan_run *run, size_t stage, hr__tensor *x)
+static void run_stage(vw__plan_run *run, size_t stage, vw__tensor *x)
 {
     const resnet_modules *modules = run->modules;
-    hr__enter(run->tape, "stage", (int64_t)stage + 1);
-    hr__tensor made =
-        hr__run_blocks(run, run_block, modules->stages[stage], sizeof *modules->stages[stage],
-                       run->model->resnet_blocks[stage], hr__hold(run->tape, *x));
-    hr__rebind(run->tape, x, made);
-    hr__leave(run->tape);
+    vw__enter(run->tape, "stage", (int64_t)stage + 1);
+    vw__tensor made =
+        vw__run_blocks(run, run_block, modules->stages[stage], sizeof *modules->stages[stage],
+                       run->model->resnet_blocks[stage], vw__hold(run->tape, *x));
+    vw__rebind(run->tape, x, made);
+    vw__leave(run->tape);
 }
 
-static hr__tensor forward(hr__plan_run *run)
+static vw__tensor forward(vw__plan_run *run)
 {
     const resnet_modules *modules = run->modules;
-    hr__tape *tape = run->tape;
-    hr__tensor pixels = hr__make_pixels(run, modules->pixels.channels);
-    hr__tensor x = run_stem(run, modules, pixels);
-    hr__tensor embedded = run->model->stages != NULL ? hr__hold(tape, x) : hr__no_tensor();
+    vw__tape *tape = run->tape;
+    vw__tensor pixels = vw__make_pixels(run, modules->pixels.channels);
+    vw__tensor x = run_stem(run, modules, pixels);
+    vw__tensor embedded = run->model->stages != NULL ? vw__hold(tape, x) : vw__no_tensor();
     for (size_t i = 0; i < STAGES; i++)
         run_stage(run, i, &x);
-    hr__enter(tape, "avgpool", -1);
-    hr__rebind(tape, &x, hr__mean(tape, x, run->settings->batch * modules->classifier.weights.in));
-    hr__leave(tape);
-    hr__drop(tape, &embedded);
-    hr__tensor loss = hr__classify(run, x, &modules->classifier);
-    hr__drop(tape, &pixels);
+    vw__enter(tape, "avgpool", -1);
+    vw__rebind(tape, &x, vw__mean(tape, x, run->settings->batch * modules->classifier.weights.in));
+    vw__leave(tape);
+    vw__drop(tape, &embedded);
+    vw__tensor loss = vw__classify(run, x, &modules->classifier);
+    vw__drop(tape, &pixels);
     return loss;
 }
 
-static uint64_t usual_length(const hr_plan_model *model)
+static uint64_t usual_length(const vw_plan_model *model)
 {
     (void)model;
     return 224; /* what the weights of torchvision and transformers were trained with */
 }
 
-const hr__family hr__family_resnet = {
+const vw__family vw__family_resnet = {
     .name = "resnet",
     .model_types = (const char *const[]){"resnet", NULL},
     .has_images = true,
     .keeps_logits_type = true,
     .usual_length = usual_length,
-    .read = hr__read_resnet,
+    .read = vw__read_resnet,
     .build = build,
     .forward = forward,
 };

@@ -6,23 +6,23 @@
 #include "plan/plan_run.h"
 #include "plan/sharding.h"
 
-void *hr__run_alloc(hr__plan_run *run, size_t count, size_t item_bytes)
+void *vw__run_alloc(vw__plan_run *run, size_t count, size_t item_bytes)
 {
     static _Alignas(max_align_t) char nowhere[4096];
-    void *memory = hr__arena_alloc_array(&run->arena, count, item_bytes, sizeof(max_align_t));
+    void *memory = vw__arena_alloc_array(&run->arena, count, item_bytes, sizeof(max_align_t));
     if (memory != NULL)
         return memory;
-    hr__tape_fail(run->tape, hr__fail_host_memory(count * item_bytes, "the modules of a plan"));
+    vw__tape_fail(run->tape, vw__fail_host_memory(count * item_bytes, "the modules of a plan"));
     return nowhere;
 }
 
-static void remember_weight(hr__plan_run *run, hr__weight weight)
+static void remember_weight(vw__plan_run *run, vw__weight weight)
 {
     enum { FIRST_WEIGHTS = 32 };
     if (run->weight_count == run->weight_capacity) {
         size_t capacity = run->weight_capacity == 0 ? FIRST_WEIGHTS : 2 * run->weight_capacity;
-        hr__weight *grown = hr__run_alloc(run, capacity, sizeof *grown);
-        if (hr__tape_status(run->tape) != HR_OK)
+        vw__weight *grown = vw__run_alloc(run, capacity, sizeof *grown);
+        if (vw__tape_status(run->tape) != VW_OK)
             return;
         if (run->weight_count > 0)
             memcpy(grown, run->weights, run->weight_count * sizeof *grown);
@@ -32,220 +32,220 @@ static void remember_weight(hr__plan_run *run, hr__weight weight)
     run->weights[run->weight_count++] = weight;
 }
 
-hr__tensor hr__make_weight_of(hr__plan_run *run, uint64_t elements, hr__matrix matrix,
-                              hr__dtype dtype, bool is_trained)
+vw__tensor vw__make_weight_of(vw__plan_run *run, uint64_t elements, vw__matrix matrix,
+                              vw__dtype dtype, bool is_trained)
 {
-    hr__weight made = {.shard = hr__no_tensor(), .next = UINT32_MAX};
+    vw__weight made = {.shard = vw__no_tensor(), .next = UINT32_MAX};
     run->parameters += elements;
     run->trained_parameters += is_trained ? elements : 0;
     if (run->sharding != NULL)
-        hr__sharding_make_weight(run, elements, matrix, dtype, is_trained, &made);
+        vw__sharding_make_weight(run, elements, matrix, dtype, is_trained, &made);
     else
-        made.full = hr__parameter(run->tape, elements, dtype, is_trained);
-    hr__tape_set_matrix(run->tape, made.full, matrix.rows, matrix.width);
+        made.full = vw__parameter(run->tape, elements, dtype, is_trained);
+    vw__tape_set_matrix(run->tape, made.full, matrix.rows, matrix.width);
     remember_weight(run, made);
     return made.full;
 }
 
-static bool is_trained(const hr_plan_settings *settings)
+static bool is_trained(const vw_plan_settings *settings)
 {
-    return settings->mode != HR_PLAN_MODE_INFERENCE && settings->lora_rank == 0;
+    return settings->mode != VW_PLAN_MODE_INFERENCE && settings->lora_rank == 0;
 }
 
-uint64_t hr__usual_positions(const hr_plan_model *model)
+uint64_t vw__usual_positions(const vw_plan_model *model)
 {
     return model->shape.positions;
 }
 
-hr__tensor hr__make_weight(hr__plan_run *run, uint64_t elements)
+vw__tensor vw__make_weight(vw__plan_run *run, uint64_t elements)
 {
-    return hr__make_weight_of(run, elements, (hr__matrix){.rows = 0}, run->dtype,
+    return vw__make_weight_of(run, elements, (vw__matrix){.rows = 0}, run->dtype,
                               is_trained(run->settings));
 }
 
-hr__tensor hr__make_tables(hr__plan_run *run, uint64_t count, uint64_t rows, uint64_t width)
+vw__tensor vw__make_tables(vw__plan_run *run, uint64_t count, uint64_t rows, uint64_t width)
 {
-    uint64_t elements = hr__times(run->tape, count, hr__times(run->tape, rows, width));
-    return hr__make_weight_of(run, elements, (hr__matrix){.rows = rows, .width = width}, run->dtype,
+    uint64_t elements = vw__times(run->tape, count, vw__times(run->tape, rows, width));
+    return vw__make_weight_of(run, elements, (vw__matrix){.rows = rows, .width = width}, run->dtype,
                               is_trained(run->settings));
 }
 
-hr__tensor hr__make_table(hr__plan_run *run, uint64_t rows, uint64_t width)
+vw__tensor vw__make_table(vw__plan_run *run, uint64_t rows, uint64_t width)
 {
-    return hr__make_tables(run, 1, rows, width);
+    return vw__make_tables(run, 1, rows, width);
 }
 
-hr__linear_module hr__make_linear(hr__plan_run *run, const char *name, uint64_t in, uint64_t out,
-                                  bool has_bias, hr__linear_kind kind)
+vw__linear_module vw__make_linear(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
+                                  bool has_bias, vw__linear_kind kind)
 {
-    hr__linear_module made = {.name = name};
-    made.is_quantized = run->settings->is_quantized && kind != HR__LINEAR_HEAD;
-    made.weights = (hr__linear_weights){.in = in, .out = out, .bias = hr__no_tensor()};
+    vw__linear_module made = {.name = name};
+    made.is_quantized = run->settings->is_quantized && kind != VW__LINEAR_HEAD;
+    made.weights = (vw__linear_weights){.in = in, .out = out, .bias = vw__no_tensor()};
     made.weights.weight =
-        made.is_quantized ? hr__make_packed_weight(run, in, out) : hr__make_table(run, out, in);
+        made.is_quantized ? vw__make_packed_weight(run, in, out) : vw__make_table(run, out, in);
     if (has_bias)
-        made.weights.bias = hr__make_weight(run, out);
-    if (run->settings->lora_rank > 0 && kind == HR__LINEAR_ADAPTED)
-        hr__make_adapter(run, &made);
+        made.weights.bias = vw__make_weight(run, out);
+    if (run->settings->lora_rank > 0 && kind == VW__LINEAR_ADAPTED)
+        vw__make_adapter(run, &made);
     return made;
 }
 
-hr__linear_module hr__tied_head(hr__plan_run *run, hr__tensor table, uint64_t in, uint64_t out)
+vw__linear_module vw__tied_head(vw__plan_run *run, vw__tensor table, uint64_t in, uint64_t out)
 {
     (void)run;
-    return (hr__linear_module){
+    return (vw__linear_module){
         .name = "lm_head",
-        .weights = {.weight = table, .bias = hr__no_tensor(), .in = in, .out = out}};
+        .weights = {.weight = table, .bias = vw__no_tensor(), .in = in, .out = out}};
 }
 
-hr__tensor hr__apply_linear(hr__plan_run *run, hr__tensor x, const hr__linear_module *module)
+vw__tensor vw__apply_linear(vw__plan_run *run, vw__tensor x, const vw__linear_module *module)
 {
-    hr__enter(run->tape, module->name, -1);
-    hr__tensor made = module->is_adapted     ? hr__apply_adapted(run, x, module)
-                      : module->is_quantized ? hr__apply_packed(run, x, module)
-                                             : hr__linear(run->tape, x, &module->weights);
-    hr__leave(run->tape);
+    vw__enter(run->tape, module->name, -1);
+    vw__tensor made = module->is_adapted     ? vw__apply_adapted(run, x, module)
+                      : module->is_quantized ? vw__apply_packed(run, x, module)
+                                             : vw__linear(run->tape, x, &module->weights);
+    vw__leave(run->tape);
     return made;
 }
 
-hr__norm_module hr__make_norm(hr__plan_run *run, const char *name, uint64_t width, bool has_bias)
+vw__norm_module vw__make_norm(vw__plan_run *run, const char *name, uint64_t width, bool has_bias)
 {
-    hr__norm_module made = {.name = name, .width = width, .bias = hr__no_tensor()};
-    made.weight = hr__make_weight(run, width);
+    vw__norm_module made = {.name = name, .width = width, .bias = vw__no_tensor()};
+    made.weight = vw__make_weight(run, width);
     if (has_bias)
-        made.bias = hr__make_weight(run, width);
+        made.bias = vw__make_weight(run, width);
     return made;
 }
 
-hr__tensor hr__apply_layer_norm(hr__plan_run *run, hr__tensor x, const hr__norm_module *module)
+vw__tensor vw__apply_layer_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module)
 {
     uint64_t rows = module->width == 0 ? 0 : x.elements / module->width;
-    hr__enter(run->tape, module->name, -1);
-    hr__tensor made = hr__layer_norm(run->tape, x, module->weight, module->bias, rows);
-    hr__leave(run->tape);
+    vw__enter(run->tape, module->name, -1);
+    vw__tensor made = vw__layer_norm(run->tape, x, module->weight, module->bias, rows);
+    vw__leave(run->tape);
     return made;
 }
 
-hr__tensor hr__apply_rms_norm(hr__plan_run *run, hr__tensor x, const hr__norm_module *module)
+vw__tensor vw__apply_rms_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module)
 {
     uint64_t rows = module->width == 0 ? 0 : x.elements / module->width;
-    hr__enter(run->tape, module->name, -1);
-    hr__tensor made = run->model->shape.has_fp32_norm_weights
-                          ? hr__gemma_norm(run->tape, x, module->weight, rows)
-                          : hr__rms_norm(run->tape, x, module->weight, rows);
-    hr__leave(run->tape);
+    vw__enter(run->tape, module->name, -1);
+    vw__tensor made = run->model->shape.has_fp32_norm_weights
+                          ? vw__gemma_norm(run->tape, x, module->weight, rows)
+                          : vw__rms_norm(run->tape, x, module->weight, rows);
+    vw__leave(run->tape);
     return made;
 }
 
-hr__tensor hr__apply_t5_norm(hr__plan_run *run, hr__tensor x, const hr__norm_module *module)
+vw__tensor vw__apply_t5_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module)
 {
     uint64_t rows = module->width == 0 ? 0 : x.elements / module->width;
-    hr__enter(run->tape, module->name, -1);
-    hr__tensor made = hr__t5_norm(run->tape, x, module->weight, rows);
-    hr__leave(run->tape);
+    vw__enter(run->tape, module->name, -1);
+    vw__tensor made = vw__t5_norm(run->tape, x, module->weight, rows);
+    vw__leave(run->tape);
     return made;
 }
 
-hr__tensor hr__apply_activation(hr__plan_run *run, hr__tensor x)
+vw__tensor vw__apply_activation(vw__plan_run *run, vw__tensor x)
 {
-    hr__tape *tape = run->tape;
-    hr__tensor made = hr__no_tensor();
-    hr__enter(tape, "act", -1);
+    vw__tape *tape = run->tape;
+    vw__tensor made = vw__no_tensor();
+    vw__enter(tape, "act", -1);
     switch (run->model->shape.activation) {
-    case HR__ACTIVATION_GELU:
-        made = hr__gelu(tape, x);
+    case VW__ACTIVATION_GELU:
+        made = vw__gelu(tape, x);
         break;
-    case HR__ACTIVATION_GELU_NEW:
-        made = hr__gelu_new(tape, x);
+    case VW__ACTIVATION_GELU_NEW:
+        made = vw__gelu_new(tape, x);
         break;
-    case HR__ACTIVATION_SILU:
-        made = hr__silu(tape, x);
+    case VW__ACTIVATION_SILU:
+        made = vw__silu(tape, x);
         break;
-    case HR__ACTIVATION_RELU:
-        made = hr__relu(tape, x);
+    case VW__ACTIVATION_RELU:
+        made = vw__relu(tape, x);
         break;
-    case HR__ACTIVATION_QUICK_GELU:
-        made = hr__quick_gelu(tape, x);
+    case VW__ACTIVATION_QUICK_GELU:
+        made = vw__quick_gelu(tape, x);
         break;
     }
-    hr__leave(tape);
+    vw__leave(tape);
     return made;
 }
 
-hr__tensor hr__apply_dropout(hr__plan_run *run, hr__tensor x, bool has_dropout)
+vw__tensor vw__apply_dropout(vw__plan_run *run, vw__tensor x, bool has_dropout)
 {
     if (!run->is_training || !has_dropout)
-        return hr__hold(run->tape, x);
-    hr__enter(run->tape, "dropout", -1);
-    hr__tensor made = hr__dropout(run->tape, x);
-    hr__leave(run->tape);
+        return vw__hold(run->tape, x);
+    vw__enter(run->tape, "dropout", -1);
+    vw__tensor made = vw__dropout(run->tape, x);
+    vw__leave(run->tape);
     return made;
 }
 
-hr__tensor hr__apply_mlp(hr__plan_run *run, hr__tensor x, const hr__linear_module *inner,
-                         const hr__linear_module *outer, bool has_dropout)
+vw__tensor vw__apply_mlp(vw__plan_run *run, vw__tensor x, const vw__linear_module *inner,
+                         const vw__linear_module *outer, bool has_dropout)
 {
-    hr__tape *tape = run->tape;
-    hr__enter(tape, "mlp", -1);
-    hr__tensor fed = hr__apply_linear(run, x, inner);
-    hr__rebind(tape, &fed, hr__apply_activation(run, fed));
-    hr__rebind(tape, &fed, hr__apply_linear(run, fed, outer));
-    hr__rebind(tape, &fed, hr__apply_dropout(run, fed, has_dropout));
-    hr__leave(tape);
+    vw__tape *tape = run->tape;
+    vw__enter(tape, "mlp", -1);
+    vw__tensor fed = vw__apply_linear(run, x, inner);
+    vw__rebind(tape, &fed, vw__apply_activation(run, fed));
+    vw__rebind(tape, &fed, vw__apply_linear(run, fed, outer));
+    vw__rebind(tape, &fed, vw__apply_dropout(run, fed, has_dropout));
+    vw__leave(tape);
     return fed;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 typedef struct block_call {
-    hr__plan_run *run;
-    hr__block block;
+    vw__plan_run *run;
+    vw__block block;
     const void *layer;
 } block_call;
 
-static hr__tensor call_block(hr__tape *tape, void *context, hr__tensor x)
+static vw__tensor call_block(vw__tape *tape, void *context, vw__tensor x)
 {
     (void)tape; /* the run's */
     const block_call *call = context;
     return call->block(call->run, call->layer, x);
 }
 
-static bool is_checkpointed(const hr_plan_settings *settings, size_t layer)
+static bool is_checkpointed(const vw_plan_settings *settings, size_t layer)
 {
-    return settings->checkpointing == HR_CHECKPOINTING_FULL ||
-           (settings->checkpointing == HR_CHECKPOINTING_EVERY &&
+    return settings->checkpointing == VW_CHECKPOINTING_FULL ||
+           (settings->checkpointing == VW_CHECKPOINTING_EVERY &&
             layer % settings->checkpoint_every == 0);
 }
 
-static hr__tensor run_block(hr__plan_run *run, block_call *call, size_t layer, hr__tensor x)
+static vw__tensor run_block(vw__plan_run *run, block_call *call, size_t layer, vw__tensor x)
 {
-    if (run->settings->checkpointing == HR_CHECKPOINTING_SELECTIVE)
-        return hr__checkpoint_selectively(run->tape, call_block, call, x);
-    return is_checkpointed(run->settings, layer) ? hr__checkpoint(run->tape, call_block, call, x)
+    if (run->settings->checkpointing == VW_CHECKPOINTING_SELECTIVE)
+        return vw__checkpoint_selectively(run->tape, call_block, call, x);
+    return is_checkpointed(run->settings, layer) ? vw__checkpoint(run->tape, call_block, call, x)
                                                  : call->block(run, call->layer, x);
 }
 
 /* With frozen embeddings nothing that enters a checkpoint would have a gradient: PEFT makes it so
  * (enable_input_require_grads()). */
-static bool needs_gradient(const hr_plan_settings *settings)
+static bool needs_gradient(const vw_plan_settings *settings)
 {
-    return settings->lora_rank > 0 && settings->checkpointing != HR_CHECKPOINTING_NONE;
+    return settings->lora_rank > 0 && settings->checkpointing != VW_CHECKPOINTING_NONE;
 }
 
-hr__tensor hr__run_blocks(hr__plan_run *run, hr__block block, const void *layers,
-                          size_t layer_bytes, size_t count, hr__tensor x)
+vw__tensor vw__run_blocks(vw__plan_run *run, vw__block block, const void *layers,
+                          size_t layer_bytes, size_t count, vw__tensor x)
 {
-    block_call *calls = hr__run_alloc(run, count, sizeof *calls);
+    block_call *calls = vw__run_alloc(run, count, sizeof *calls);
     if (needs_gradient(run->settings))
-        hr__rebind(run->tape, &x, hr__require_gradient(run->tape, x));
-    for (size_t i = 0; i < count && hr__tape_status(run->tape) == HR_OK; i++) {
+        vw__rebind(run->tape, &x, vw__require_gradient(run->tape, x));
+    for (size_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
         calls[i] = (block_call){run, block, (const char *)layers + i * layer_bytes};
         size_t number = ++run->block_count;
-        hr__enter(run->tape, "layer", (int64_t)i);
-        hr__rebind(run->tape, &x, hr__sharding_enter_block(run, number, x));
-        hr__rebind(run->tape, &x, run_block(run, &calls[i], i, x));
-        hr__rebind(run->tape, &x, hr__sharding_leave_block(run, number, x));
-        hr__leave(run->tape);
+        vw__enter(run->tape, "layer", (int64_t)i);
+        vw__rebind(run->tape, &x, vw__sharding_enter_block(run, number, x));
+        vw__rebind(run->tape, &x, run_block(run, &calls[i], i, x));
+        vw__rebind(run->tape, &x, vw__sharding_leave_block(run, number, x));
+        vw__leave(run->tape);
     }
     return x;
 }

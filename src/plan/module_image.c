@@ -1,115 +1,115 @@
 /* module_image.c - what models of images are made of. */
 #include "plan/plan_run.h"
 
-hr__tensor hr__make_pixels(hr__plan_run *run, uint64_t channels)
+vw__tensor vw__make_pixels(vw__plan_run *run, uint64_t channels)
 {
-    hr__use before = hr__tape_set_use(run->tape, HR__USE_DATA);
+    vw__use before = vw__tape_set_use(run->tape, VW__USE_DATA);
     uint64_t image = run->settings->image;
-    uint64_t elements = hr__times(run->tape, hr__times(run->tape, run->settings->batch, channels),
-                                  hr__times(run->tape, image, image));
-    hr__tensor pixels = hr__tensor_new(run->tape, elements, run->dtype);
-    hr__tape_set_use(run->tape, before);
+    uint64_t elements = vw__times(run->tape, vw__times(run->tape, run->settings->batch, channels),
+                                  vw__times(run->tape, image, image));
+    vw__tensor pixels = vw__tensor_new(run->tape, elements, run->dtype);
+    vw__tape_set_use(run->tape, before);
     return pixels;
 }
 
-hr__conv_module hr__make_conv2d(hr__plan_run *run, const char *name, uint64_t in, uint64_t out,
-                                hr__window window, uint64_t groups, bool has_bias)
+vw__conv_module vw__make_conv2d(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
+                                vw__window window, uint64_t groups, bool has_bias)
 {
-    hr__conv_module made = {.name = name, .in = in, .out = out, .window = window, .groups = groups};
-    uint64_t area = hr__times(run->tape, window.kernel, window.kernel);
-    uint64_t filters = hr__times(run->tape, groups == 0 ? 0 : in / groups, out);
-    made.weight = hr__make_weight_of(
-        run, hr__times(run->tape, filters, area),
-        (hr__matrix){.rows = window.kernel, .width = window.kernel}, run->dtype,
-        run->settings->mode != HR_PLAN_MODE_INFERENCE && run->settings->lora_rank == 0);
-    made.bias = has_bias ? hr__make_weight(run, out) : hr__no_tensor();
+    vw__conv_module made = {.name = name, .in = in, .out = out, .window = window, .groups = groups};
+    uint64_t area = vw__times(run->tape, window.kernel, window.kernel);
+    uint64_t filters = vw__times(run->tape, groups == 0 ? 0 : in / groups, out);
+    made.weight = vw__make_weight_of(
+        run, vw__times(run->tape, filters, area),
+        (vw__matrix){.rows = window.kernel, .width = window.kernel}, run->dtype,
+        run->settings->mode != VW_PLAN_MODE_INFERENCE && run->settings->lora_rank == 0);
+    made.bias = has_bias ? vw__make_weight(run, out) : vw__no_tensor();
     return made;
 }
 
-hr__conv_module hr__make_conv(hr__plan_run *run, const char *name, uint64_t in, uint64_t out,
+vw__conv_module vw__make_conv(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
                               uint64_t kernel, uint64_t stride, bool has_bias)
 {
-    hr__window window = {.kernel = kernel, .stride = stride};
+    vw__window window = {.kernel = kernel, .stride = stride};
     window.padding = kernel == stride ? 0 : kernel / 2;
-    return hr__make_conv2d(run, name, in, out, window, 1, has_bias);
+    return vw__make_conv2d(run, name, in, out, window, 1, has_bias);
 }
 
-hr__tensor hr__apply_conv2d(hr__plan_run *run, hr__tensor x, const hr__conv_module *module,
-                            hr__image_shape *shape)
+vw__tensor vw__apply_conv2d(vw__plan_run *run, vw__tensor x, const vw__conv_module *module,
+                            vw__image_shape *shape)
 {
-    const hr__conv_shape conv = {.in = *shape,
+    const vw__conv_shape conv = {.in = *shape,
                                  .window = module->window,
                                  .out_channels = module->out,
                                  .groups = module->groups};
-    hr__enter(run->tape, module->name, -1);
-    hr__tensor made = hr__conv2d(run->tape, x, module->weight, module->bias, &conv);
-    hr__leave(run->tape);
-    *shape = hr__window_shape(&module->window, shape, module->out);
+    vw__enter(run->tape, module->name, -1);
+    vw__tensor made = vw__conv2d(run->tape, x, module->weight, module->bias, &conv);
+    vw__leave(run->tape);
+    *shape = vw__window_shape(&module->window, shape, module->out);
     return made;
 }
 
-hr__tensor hr__apply_conv(hr__plan_run *run, hr__tensor x, const hr__conv_module *module,
+vw__tensor vw__apply_conv(vw__plan_run *run, vw__tensor x, const vw__conv_module *module,
                           uint64_t image)
 {
-    hr__image_shape shape = {run->settings->batch, module->in, image, image};
-    return hr__apply_conv2d(run, x, module, &shape);
+    vw__image_shape shape = {run->settings->batch, module->in, image, image};
+    return vw__apply_conv2d(run, x, module, &shape);
 }
 
 /* A buffer: neither trained nor counted as a parameter. */
-static void make_buffer(hr__plan_run *run, uint64_t elements, hr__dtype dtype)
+static void make_buffer(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
 {
-    hr__use before = hr__tape_set_use(run->tape, HR__USE_WEIGHTS);
-    (void)hr__tensor_new(run->tape, elements, dtype); /* as long as the model */
-    hr__tape_set_use(run->tape, before);
+    vw__use before = vw__tape_set_use(run->tape, VW__USE_WEIGHTS);
+    (void)vw__tensor_new(run->tape, elements, dtype); /* as long as the model */
+    vw__tape_set_use(run->tape, before);
 }
 
-hr__batch_norm_module hr__make_batch_norm(hr__plan_run *run, const char *name, uint64_t channels)
+vw__batch_norm_module vw__make_batch_norm(vw__plan_run *run, const char *name, uint64_t channels)
 {
-    hr__batch_norm_module made = {.name = name};
-    made.weight = hr__make_weight(run, channels);
-    made.bias = hr__make_weight(run, channels);
+    vw__batch_norm_module made = {.name = name};
+    made.weight = vw__make_weight(run, channels);
+    made.bias = vw__make_weight(run, channels);
     make_buffer(run, channels, run->dtype); /* running_mean */
     make_buffer(run, channels, run->dtype); /* running_var */
-    make_buffer(run, 1, HR__INT64);         /* num_batches_tracked */
+    make_buffer(run, 1, VW__INT64);         /* num_batches_tracked */
     return made;
 }
 
-hr__tensor hr__apply_batch_norm(hr__plan_run *run, hr__tensor x,
-                                const hr__batch_norm_module *module)
+vw__tensor vw__apply_batch_norm(vw__plan_run *run, vw__tensor x,
+                                const vw__batch_norm_module *module)
 {
-    hr__enter(run->tape, module->name, -1);
-    hr__tensor made = hr__batch_norm(run->tape, x, module->weight, module->bias, run->is_training);
-    hr__leave(run->tape);
+    vw__enter(run->tape, module->name, -1);
+    vw__tensor made = vw__batch_norm(run->tape, x, module->weight, module->bias, run->is_training);
+    vw__leave(run->tape);
     return made;
 }
 
 /* Without labels: the logits. */
-hr__tensor hr__classify(hr__plan_run *run, hr__tensor x, const hr__linear_module *classifier)
+vw__tensor vw__classify(vw__plan_run *run, vw__tensor x, const vw__linear_module *classifier)
 {
-    hr__tape *tape = run->tape;
-    hr__use before = hr__tape_set_use(tape, HR__USE_LOSS);
-    hr__enter(tape, "loss", -1);
-    hr__tensor logits = hr__apply_linear(run, x, classifier);
-    hr__drop(tape, &x);
+    vw__tape *tape = run->tape;
+    vw__use before = vw__tape_set_use(tape, VW__USE_LOSS);
+    vw__enter(tape, "loss", -1);
+    vw__tensor logits = vw__apply_linear(run, x, classifier);
+    vw__drop(tape, &x);
     if (run->has_loss) {
-        hr__tensor labels = hr__tensor_new(tape, run->settings->batch, HR__INT64);
-        hr__rebind(tape, &logits, hr__cross_entropy(tape, logits, labels));
-        hr__drop(tape, &labels);
+        vw__tensor labels = vw__tensor_new(tape, run->settings->batch, VW__INT64);
+        vw__rebind(tape, &logits, vw__cross_entropy(tape, logits, labels));
+        vw__drop(tape, &labels);
     }
-    hr__leave(tape);
-    hr__tape_set_use(tape, before);
+    vw__leave(tape);
+    vw__tape_set_use(tape, before);
     return logits;
 }
 
 /* The class token's row of each sample, or a pooled one. */
-hr__tensor hr__apply_classifier(hr__plan_run *run, hr__tensor x,
-                                const hr__linear_module *classifier, uint64_t tokens)
+vw__tensor vw__apply_classifier(vw__plan_run *run, vw__tensor x,
+                                const vw__linear_module *classifier, uint64_t tokens)
 {
-    hr__use before = hr__tape_set_use(run->tape, HR__USE_LOSS);
-    hr__enter(run->tape, "class token", -1);
-    hr__tensor rows = hr__slice(run->tape, x, tokens == 0 ? 0 : x.elements / tokens);
-    hr__leave(run->tape);
-    hr__drop(run->tape, &x);
-    hr__tape_set_use(run->tape, before);
-    return hr__classify(run, rows, classifier);
+    vw__use before = vw__tape_set_use(run->tape, VW__USE_LOSS);
+    vw__enter(run->tape, "class token", -1);
+    vw__tensor rows = vw__slice(run->tape, x, tokens == 0 ? 0 : x.elements / tokens);
+    vw__leave(run->tape);
+    vw__drop(run->tape, &x);
+    vw__tape_set_use(run->tape, before);
+    return vw__classify(run, rows, classifier);
 }

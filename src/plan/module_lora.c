@@ -20,19 +20,19 @@ static uint64_t divide_up(uint64_t value, uint64_t by)
 
 /* ---- adapters -------------------------------------------------------------------------------- */
 
-static hr__linear_weights make_part(hr__plan_run *run, uint64_t in, uint64_t out)
+static vw__linear_weights make_part(vw__plan_run *run, uint64_t in, uint64_t out)
 {
-    bool is_trained = run->settings->mode != HR_PLAN_MODE_INFERENCE;
-    uint64_t elements = hr__times(run->tape, in, out);
-    return (hr__linear_weights){.in = in,
+    bool is_trained = run->settings->mode != VW_PLAN_MODE_INFERENCE;
+    uint64_t elements = vw__times(run->tape, in, out);
+    return (vw__linear_weights){.in = in,
                                 .out = out,
-                                .bias = hr__no_tensor(),
-                                .weight = hr__make_weight_of(run, elements,
-                                                             (hr__matrix){.rows = out, .width = in},
-                                                             HR__FLOAT32, is_trained)};
+                                .bias = vw__no_tensor(),
+                                .weight = vw__make_weight_of(run, elements,
+                                                             (vw__matrix){.rows = out, .width = in},
+                                                             VW__FLOAT32, is_trained)};
 }
 
-void hr__make_adapter(hr__plan_run *run, hr__linear_module *module)
+void vw__make_adapter(vw__plan_run *run, vw__linear_module *module)
 {
     uint64_t rank = run->settings->lora_rank;
     module->is_adapted = true;
@@ -40,35 +40,35 @@ void hr__make_adapter(hr__plan_run *run, hr__linear_module *module)
     module->lora_b = make_part(run, rank, module->weights.out);
 }
 
-static hr__tensor apply_base(hr__plan_run *run, hr__tensor x, const hr__linear_module *module)
+static vw__tensor apply_base(vw__plan_run *run, vw__tensor x, const vw__linear_module *module)
 {
     if (!module->is_quantized)
-        return hr__linear(run->tape, x, &module->weights);
-    hr__tensor result = hr__apply_packed(run, x, module);
-    hr__rebind(run->tape, &result, hr__contiguous(run->tape, result)); /* clone() */
+        return vw__linear(run->tape, x, &module->weights);
+    vw__tensor result = vw__apply_packed(run, x, module);
+    vw__rebind(run->tape, &result, vw__contiguous(run->tape, result)); /* clone() */
     return result;
 }
 
-hr__tensor hr__apply_adapted(hr__plan_run *run, hr__tensor x, const hr__linear_module *module)
+vw__tensor vw__apply_adapted(vw__plan_run *run, vw__tensor x, const vw__linear_module *module)
 {
-    hr__tape *tape = run->tape;
-    hr__dtype autocast_dtype;
-    bool keeps_type = module->is_quantized && hr__is_autocast(run->settings, &autocast_dtype);
-    hr__tensor result = apply_base(run, x, module);
-    hr__dtype dtype = result.dtype;
-    hr__tensor argument = keeps_type ? hr__hold(tape, x) : hr__to(tape, x, HR__FLOAT32);
-    hr__tensor low = hr__linear(tape, argument, &module->lora_a);
-    hr__tensor high = hr__linear(tape, low, &module->lora_b);
-    hr__drop(tape, &low);
-    hr__rebind(tape, &high, hr__mul_scalar(tape, high));
+    vw__tape *tape = run->tape;
+    vw__dtype autocast_dtype;
+    bool keeps_type = module->is_quantized && vw__is_autocast(run->settings, &autocast_dtype);
+    vw__tensor result = apply_base(run, x, module);
+    vw__dtype dtype = result.dtype;
+    vw__tensor argument = keeps_type ? vw__hold(tape, x) : vw__to(tape, x, VW__FLOAT32);
+    vw__tensor low = vw__linear(tape, argument, &module->lora_a);
+    vw__tensor high = vw__linear(tape, low, &module->lora_b);
+    vw__drop(tape, &low);
+    vw__rebind(tape, &high, vw__mul_scalar(tape, high));
     if (module->is_quantized && !keeps_type)
-        hr__rebind(tape, &high, hr__to(tape, high, dtype));
-    hr__tensor sum = hr__add(tape, result, high);
-    hr__drop(tape, &high);
-    hr__rebind(tape, &result, sum);
+        vw__rebind(tape, &high, vw__to(tape, high, dtype));
+    vw__tensor sum = vw__add(tape, result, high);
+    vw__drop(tape, &high);
+    vw__rebind(tape, &result, sum);
     if (!module->is_quantized)
-        hr__rebind(tape, &result, hr__to(tape, result, dtype));
-    hr__drop(tape, &argument);
+        vw__rebind(tape, &result, vw__to(tape, result, dtype));
+    vw__drop(tape, &argument);
     return result;
 }
 
@@ -77,57 +77,57 @@ hr__tensor hr__apply_adapted(hr__plan_run *run, hr__tensor x, const hr__linear_m
 /* The packed values; a byte of scale for each 64 of them, and a float32 scale for each 256 of those
  * scales, with the tables both stand for and an offset. 0.516 bytes a parameter. The values are a
  * weight, which GPUs may share; the rest is the weight's own state, which each of them has. */
-hr__tensor hr__make_packed_weight(hr__plan_run *run, uint64_t in, uint64_t out)
+vw__tensor vw__make_packed_weight(vw__plan_run *run, uint64_t in, uint64_t out)
 {
-    hr__tape *tape = run->tape;
-    uint64_t elements = hr__times(tape, in, out);
+    vw__tape *tape = run->tape;
+    uint64_t elements = vw__times(tape, in, out);
     uint64_t scales = divide_up(elements, BLOCK_VALUES);
     uint64_t parameters = run->parameters;
-    hr__tensor packed = hr__make_weight_of(run, divide_up(elements, VALUES_PER_BYTE),
-                                           (hr__matrix){.rows = 0}, HR__BYTE, false);
+    vw__tensor packed = vw__make_weight_of(run, divide_up(elements, VALUES_PER_BYTE),
+                                           (vw__matrix){.rows = 0}, VW__BYTE, false);
     run->parameters = parameters + elements; /* and not the bytes of them */
-    (void)hr__parameter(tape, scales, HR__BYTE, false);
-    (void)hr__parameter(tape, divide_up(scales, SCALES_PER_BLOCK), HR__FLOAT32, false);
-    (void)hr__parameter(tape, CODE_VALUES, HR__FLOAT32, false);
-    (void)hr__parameter(tape, 1, HR__FLOAT32, false);
+    (void)vw__parameter(tape, scales, VW__BYTE, false);
+    (void)vw__parameter(tape, divide_up(scales, SCALES_PER_BLOCK), VW__FLOAT32, false);
+    (void)vw__parameter(tape, CODE_VALUES, VW__FLOAT32, false);
+    (void)vw__parameter(tape, 1, VW__FLOAT32, false);
     return packed;
 }
 
 /* The weight as it was, for one product: its scales in float32, and itself. */
-static void take_unpacked(hr__tape *tape, uint64_t elements, hr__dtype dtype)
+static void take_unpacked(vw__tape *tape, uint64_t elements, vw__dtype dtype)
 {
-    uint16_t scales = hr__node_take(tape, divide_up(elements, BLOCK_VALUES), HR__FLOAT32);
-    uint16_t unpacked = hr__node_take(tape, elements, dtype);
-    hr__node_let_go(tape, scales);
+    uint16_t scales = vw__node_take(tape, divide_up(elements, BLOCK_VALUES), VW__FLOAT32);
+    uint16_t unpacked = vw__node_take(tape, elements, dtype);
+    vw__node_let_go(tape, scales);
     (void)unpacked; /* until the derivative ends */
 }
 
-static hr__tensor packed_product(hr__tape *tape, hr__tensor x, const hr__linear_weights *weights)
+static vw__tensor packed_product(vw__tape *tape, vw__tensor x, const vw__linear_weights *weights)
 {
-    uint64_t elements = hr__times(tape, weights->in, weights->out);
+    uint64_t elements = vw__times(tape, weights->in, weights->out);
     uint64_t rows = weights->in == 0 ? 0 : x.elements / weights->in;
-    bool has_node = hr__node_begin(tape, (hr__tensor[]){x, weights->weight}, 2);
-    hr__tensor scales = hr__tensor_new(tape, divide_up(elements, BLOCK_VALUES), HR__FLOAT32);
-    hr__tensor unpacked = hr__tensor_new(tape, elements, x.dtype);
-    hr__drop(tape, &scales);
-    hr__tensor made = hr__result_new(tape, hr__times(tape, rows, weights->out), x.dtype);
-    hr__drop(tape, &unpacked);
+    bool has_node = vw__node_begin(tape, (vw__tensor[]){x, weights->weight}, 2);
+    vw__tensor scales = vw__tensor_new(tape, divide_up(elements, BLOCK_VALUES), VW__FLOAT32);
+    vw__tensor unpacked = vw__tensor_new(tape, elements, x.dtype);
+    vw__drop(tape, &scales);
+    vw__tensor made = vw__result_new(tape, vw__times(tape, rows, weights->out), x.dtype);
+    vw__drop(tape, &unpacked);
     if (has_node) {
         take_unpacked(tape, elements, x.dtype);
-        hr__node_take_for(tape, 0, x.elements, x.dtype);
-        hr__node_end(tape, (hr__tensor *[]){&made}, 1);
+        vw__node_take_for(tape, 0, x.elements, x.dtype);
+        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
     }
     return made;
 }
 
-hr__tensor hr__apply_packed(hr__plan_run *run, hr__tensor x, const hr__linear_module *module)
+vw__tensor vw__apply_packed(vw__plan_run *run, vw__tensor x, const vw__linear_module *module)
 {
-    hr__tape *tape = run->tape;
-    hr__tensor argument = hr__to(tape, x, run->compute_dtype);
-    hr__tensor bias = hr__to(tape, module->weights.bias, run->compute_dtype);
-    hr__tensor made = packed_product(tape, argument, &module->weights);
-    hr__drop(tape, &bias);
-    hr__rebind(tape, &made, hr__to(tape, made, x.dtype));
-    hr__drop(tape, &argument);
+    vw__tape *tape = run->tape;
+    vw__tensor argument = vw__to(tape, x, run->compute_dtype);
+    vw__tensor bias = vw__to(tape, module->weights.bias, run->compute_dtype);
+    vw__tensor made = packed_product(tape, argument, &module->weights);
+    vw__drop(tape, &bias);
+    vw__rebind(tape, &made, vw__to(tape, made, x.dtype));
+    vw__drop(tape, &argument);
     return made;
 }

@@ -16,7 +16,7 @@
 #include "plan/op.h"
 #include "plan/op_image.h"
 
-uint64_t hr__window_steps(const hr__window *window, uint64_t side)
+uint64_t vw__window_steps(const vw__window *window, uint64_t side)
 {
     uint64_t padded = side + 2 * window->padding;
     if (window->kernel == 0 || window->stride == 0 || padded < window->kernel)
@@ -24,19 +24,19 @@ uint64_t hr__window_steps(const hr__window *window, uint64_t side)
     return (padded - window->kernel) / window->stride + 1;
 }
 
-hr__image_shape hr__window_shape(const hr__window *window, const hr__image_shape *shape,
+vw__image_shape vw__window_shape(const vw__window *window, const vw__image_shape *shape,
                                  uint64_t channels)
 {
-    return (hr__image_shape){.batch = shape->batch,
+    return (vw__image_shape){.batch = shape->batch,
                              .channels = channels,
-                             .height = hr__window_steps(window, shape->height),
-                             .width = hr__window_steps(window, shape->width)};
+                             .height = vw__window_steps(window, shape->height),
+                             .width = vw__window_steps(window, shape->width)};
 }
 
-uint64_t hr__image_elements(hr__tape *tape, const hr__image_shape *shape)
+uint64_t vw__image_elements(vw__tape *tape, const vw__image_shape *shape)
 {
-    return hr__times(tape, hr__times(tape, shape->batch, shape->channels),
-                     hr__times(tape, shape->height, shape->width));
+    return vw__times(tape, vw__times(tape, shape->batch, shape->channels),
+                     vw__times(tape, shape->height, shape->width));
 }
 
 /* Channels last are read eight at a time; there is a kernel of its own for up to four. */
@@ -46,14 +46,14 @@ static uint64_t padded_channels(uint64_t channels)
     return channels < FEW ? FEW : (channels + LANES - 1) / LANES * LANES;
 }
 
-static bool has_even_planes(const hr__conv_shape *shape)
+static bool has_even_planes(const vw__conv_shape *shape)
 {
-    hr__image_shape out = hr__window_shape(&shape->window, &shape->in, shape->out_channels);
+    vw__image_shape out = vw__window_shape(&shape->window, &shape->in, shape->out_channels);
     return shape->in.height % 2 * (shape->in.width % 2) == 0 &&
            out.height % 2 * (out.width % 2) == 0;
 }
 
-static bool is_plain_product(const hr__window *window)
+static bool is_plain_product(const vw__window *window)
 {
     return window->kernel == 1 && window->stride == 1 && window->padding == 0;
 }
@@ -63,72 +63,72 @@ typedef struct needs {
     bool image, weight;
 } needs;
 
-static needs needs_copies(const hr__conv_shape *shape, hr__dtype dtype)
+static needs needs_copies(const vw__conv_shape *shape, vw__dtype dtype)
 {
     if (shape->groups > 1 && shape->groups == shape->in.channels)
         return (needs){false, false};
     bool is_even = has_even_planes(shape);
-    if (dtype == HR__FLOAT32)
+    if (dtype == VW__FLOAT32)
         return (needs){!is_even, !is_even};
     return (needs){!is_even || !is_plain_product(&shape->window), true};
 }
 
 /* In elements: the three tensors with their channels last. */
-static uint64_t copies(hr__tape *tape, const hr__conv_shape *shape)
+static uint64_t copies(vw__tape *tape, const vw__conv_shape *shape)
 {
-    hr__image_shape in = shape->in;
-    hr__image_shape out = hr__window_shape(&shape->window, &in, shape->out_channels);
+    vw__image_shape in = shape->in;
+    vw__image_shape out = vw__window_shape(&shape->window, &in, shape->out_channels);
     uint64_t area = shape->window.kernel * shape->window.kernel;
     in.channels = padded_channels(in.channels);
-    uint64_t sum = hr__image_elements(tape, &in) + hr__image_elements(tape, &out);
+    uint64_t sum = vw__image_elements(tape, &in) + vw__image_elements(tape, &out);
     if (area > 1 && shape->groups > 0)
-        sum += hr__times(tape, in.channels / shape->groups * area, shape->out_channels);
+        sum += vw__times(tape, in.channels / shape->groups * area, shape->out_channels);
     return sum;
 }
 
-static void take_workspace(hr__tape *tape, uint64_t elements, hr__dtype dtype)
+static void take_workspace(vw__tape *tape, uint64_t elements, vw__dtype dtype)
 {
-    hr__use before = hr__tape_set_use(tape, HR__USE_WORKSPACE);
-    hr__tensor workspace = hr__tensor_new(tape, elements, dtype);
-    hr__drop(tape, &workspace);
-    hr__tape_set_use(tape, before);
+    vw__use before = vw__tape_set_use(tape, VW__USE_WORKSPACE);
+    vw__tensor workspace = vw__tensor_new(tape, elements, dtype);
+    vw__drop(tape, &workspace);
+    vw__tape_set_use(tape, before);
 }
 
 /* One operand's gradient: with a workspace, which is gone before the next one's. */
-static void derive(hr__tape *tape, size_t edge, hr__tensor operand, uint64_t workspace_elements)
+static void derive(vw__tape *tape, size_t edge, vw__tensor operand, uint64_t workspace_elements)
 {
-    if (!hr__node_wants(tape, edge))
+    if (!vw__node_wants(tape, edge))
         return;
-    hr__node_take_for(tape, edge, operand.elements, operand.dtype);
+    vw__node_take_for(tape, edge, operand.elements, operand.dtype);
     if (workspace_elements > 0)
-        hr__node_let_go(tape, hr__node_take(tape, workspace_elements, operand.dtype));
+        vw__node_let_go(tape, vw__node_take(tape, workspace_elements, operand.dtype));
 }
 
-hr__tensor hr__conv2d(hr__tape *tape, hr__tensor x, hr__tensor weight, hr__tensor bias,
-                      const hr__conv_shape *shape)
+vw__tensor vw__conv2d(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
+                      const vw__conv_shape *shape)
 {
-    hr__tensor arguments[3] = {hr__autocast_lower(tape, x), hr__autocast_lower(tape, weight),
-                               hr__autocast_lower(tape, bias)};
-    hr__dtype dtype = arguments[0].dtype;
-    hr__image_shape out = hr__window_shape(&shape->window, &shape->in, shape->out_channels);
+    vw__tensor arguments[3] = {vw__autocast_lower(tape, x), vw__autocast_lower(tape, weight),
+                               vw__autocast_lower(tape, bias)};
+    vw__dtype dtype = arguments[0].dtype;
+    vw__image_shape out = vw__window_shape(&shape->window, &shape->in, shape->out_channels);
     needs needed = needs_copies(shape, dtype);
     uint64_t size = copies(tape, shape);
-    bool has_node = hr__node_begin(tape, arguments, 3);
+    bool has_node = vw__node_begin(tape, arguments, 3);
     if (has_node) {
-        hr__node_save(tape, arguments[0]);
-        hr__node_save(tape, arguments[1]);
+        vw__node_save(tape, arguments[0]);
+        vw__node_save(tape, arguments[1]);
     }
-    hr__tensor made = hr__tensor_new(tape, hr__image_elements(tape, &out), dtype);
+    vw__tensor made = vw__tensor_new(tape, vw__image_elements(tape, &out), dtype);
     if (needed.image)
         take_workspace(tape, size, dtype);
     if (has_node) {
         derive(tape, 0, arguments[0], needed.image ? size : 0);
         derive(tape, 1, arguments[1], needed.weight ? size : 0);
-        if (hr__is_tensor(bias))
+        if (vw__is_tensor(bias))
             derive(tape, 2, arguments[2], 0);
-        hr__node_end(tape, (hr__tensor *[]){&made}, 1);
+        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
     }
     for (size_t i = 0; i < 3; i++)
-        hr__drop(tape, &arguments[i]);
+        vw__drop(tape, &arguments[i]);
     return made;
 }

@@ -1,88 +1,88 @@
 /* op_norm.c - normalizing. */
 #include "plan/op.h"
 
-hr__tensor hr__layer_norm(hr__tape *tape, hr__tensor x, hr__tensor weight, hr__tensor bias,
+vw__tensor vw__layer_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
                           uint64_t rows)
 {
-    hr__tensor argument = hr__autocast_float32(tape, x);
-    bool has_node = hr__node_begin(tape, (hr__tensor[]){argument, weight, bias}, 3);
+    vw__tensor argument = vw__autocast_float32(tape, x);
+    bool has_node = vw__node_begin(tape, (vw__tensor[]){argument, weight, bias}, 3);
     if (has_node)
-        hr__node_save(tape, argument);
-    hr__tensor made = hr__tensor_new(tape, argument.elements, argument.dtype);
-    hr__tensor mean = hr__tensor_new(tape, rows, HR__FLOAT32);
-    hr__tensor deviation = hr__tensor_new(tape, rows, HR__FLOAT32);
+        vw__node_save(tape, argument);
+    vw__tensor made = vw__tensor_new(tape, argument.elements, argument.dtype);
+    vw__tensor mean = vw__tensor_new(tape, rows, VW__FLOAT32);
+    vw__tensor deviation = vw__tensor_new(tape, rows, VW__FLOAT32);
     if (has_node) {
-        hr__node_save(tape, mean);
-        hr__node_save(tape, deviation);
-        hr__node_take_for(tape, 0, argument.elements, argument.dtype);
-        hr__node_take_for(tape, 1, weight.elements, weight.dtype);
-        if (hr__is_tensor(bias))
-            hr__node_take_for(tape, 2, bias.elements, bias.dtype);
-        hr__node_end(tape, (hr__tensor *[]){&made}, 1);
+        vw__node_save(tape, mean);
+        vw__node_save(tape, deviation);
+        vw__node_take_for(tape, 0, argument.elements, argument.dtype);
+        vw__node_take_for(tape, 1, weight.elements, weight.dtype);
+        if (vw__is_tensor(bias))
+            vw__node_take_for(tape, 2, bias.elements, bias.dtype);
+        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
     }
-    hr__drop(tape, &deviation);
-    hr__drop(tape, &mean);
-    hr__drop(tape, &argument);
+    vw__drop(tape, &deviation);
+    vw__drop(tape, &mean);
+    vw__drop(tape, &argument);
     return made;
 }
 
 /* x = x.float(); x = x * rsqrt(x.pow(2).mean(-1) + eps); weight * x.to(dtype) */
-hr__tensor hr__rms_norm(hr__tape *tape, hr__tensor x, hr__tensor weight, uint64_t rows)
+vw__tensor vw__rms_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows)
 {
-    hr__tensor floats = hr__to(tape, x, HR__FLOAT32);
-    hr__tensor squares = hr__square(tape, floats);
-    hr__tensor variance = hr__mean(tape, squares, rows);
-    hr__drop(tape, &squares);
-    hr__tensor root = hr__add_scalar(tape, variance);
-    hr__rebind(tape, &root, hr__rsqrt(tape, root));
-    hr__rebind(tape, &floats, hr__mul(tape, floats, root));
-    hr__drop(tape, &root);
-    hr__tensor normal = hr__to(tape, floats, x.dtype);
-    hr__tensor made = hr__mul_rows(tape, normal, weight);
-    hr__drop(tape, &normal);
-    hr__drop(tape, &floats);
-    hr__drop(tape, &variance);
+    vw__tensor floats = vw__to(tape, x, VW__FLOAT32);
+    vw__tensor squares = vw__square(tape, floats);
+    vw__tensor variance = vw__mean(tape, squares, rows);
+    vw__drop(tape, &squares);
+    vw__tensor root = vw__add_scalar(tape, variance);
+    vw__rebind(tape, &root, vw__rsqrt(tape, root));
+    vw__rebind(tape, &floats, vw__mul(tape, floats, root));
+    vw__drop(tape, &root);
+    vw__tensor normal = vw__to(tape, floats, x.dtype);
+    vw__tensor made = vw__mul_rows(tape, normal, weight);
+    vw__drop(tape, &normal);
+    vw__drop(tape, &floats);
+    vw__drop(tape, &variance);
     return made;
 }
 
 /* rsqrt(x.float().pow(2).mean(-1) + eps) */
-static hr__tensor inverse_deviation(hr__tape *tape, hr__tensor x, uint64_t rows)
+static vw__tensor inverse_deviation(vw__tape *tape, vw__tensor x, uint64_t rows)
 {
-    hr__tensor floats = hr__to(tape, x, HR__FLOAT32);
-    hr__tensor squares = hr__square(tape, floats);
-    hr__drop(tape, &floats);
-    hr__tensor variance = hr__mean(tape, squares, rows);
-    hr__drop(tape, &squares);
-    hr__rebind(tape, &variance, hr__add_scalar(tape, variance));
-    hr__rebind(tape, &variance, hr__rsqrt(tape, variance));
+    vw__tensor floats = vw__to(tape, x, VW__FLOAT32);
+    vw__tensor squares = vw__square(tape, floats);
+    vw__drop(tape, &floats);
+    vw__tensor variance = vw__mean(tape, squares, rows);
+    vw__drop(tape, &squares);
+    vw__rebind(tape, &variance, vw__add_scalar(tape, variance));
+    vw__rebind(tape, &variance, vw__rsqrt(tape, variance));
     return variance;
 }
 
 /* weight * (x * inverse_deviation(x)).to(weight.dtype) */
-hr__tensor hr__t5_norm(hr__tape *tape, hr__tensor x, hr__tensor weight, uint64_t rows)
+vw__tensor vw__t5_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows)
 {
-    hr__tensor root = inverse_deviation(tape, x, rows);
-    hr__tensor normal = hr__mul(tape, x, root);
-    hr__drop(tape, &root);
-    if (weight.dtype != HR__FLOAT32)
-        hr__rebind(tape, &normal, hr__to(tape, normal, weight.dtype));
-    hr__tensor made = hr__mul_rows(tape, normal, weight);
-    hr__drop(tape, &normal);
+    vw__tensor root = inverse_deviation(tape, x, rows);
+    vw__tensor normal = vw__mul(tape, x, root);
+    vw__drop(tape, &root);
+    if (weight.dtype != VW__FLOAT32)
+        vw__rebind(tape, &normal, vw__to(tape, normal, weight.dtype));
+    vw__tensor made = vw__mul_rows(tape, normal, weight);
+    vw__drop(tape, &normal);
     return made;
 }
 
 /* ((x.float() * inverse_deviation(x)) * (1.0 + weight.float())).type_as(x) */
-hr__tensor hr__gemma_norm(hr__tape *tape, hr__tensor x, hr__tensor weight, uint64_t rows)
+vw__tensor vw__gemma_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t rows)
 {
-    hr__tensor floats = hr__to(tape, x, HR__FLOAT32);
-    hr__tensor root = inverse_deviation(tape, floats, rows);
-    hr__tensor normal = hr__mul(tape, floats, root);
-    hr__drop(tape, &root);
-    hr__drop(tape, &floats);
-    hr__tensor scale = hr__to(tape, weight, HR__FLOAT32);
-    hr__rebind(tape, &scale, hr__add_scalar(tape, scale));
-    hr__rebind(tape, &normal, hr__mul_rows(tape, normal, scale));
-    hr__drop(tape, &scale);
-    hr__rebind(tape, &normal, hr__to(tape, normal, x.dtype));
+    vw__tensor floats = vw__to(tape, x, VW__FLOAT32);
+    vw__tensor root = inverse_deviation(tape, floats, rows);
+    vw__tensor normal = vw__mul(tape, floats, root);
+    vw__drop(tape, &root);
+    vw__drop(tape, &floats);
+    vw__tensor scale = vw__to(tape, weight, VW__FLOAT32);
+    vw__rebind(tape, &scale, vw__add_scalar(tape, scale));
+    vw__rebind(tape, &normal, vw__mul_rows(tape, normal, scale));
+    vw__drop(tape, &scale);
+    vw__rebind(tape, &normal, vw__to(tape, normal, x.dtype));
     return normal;
 }

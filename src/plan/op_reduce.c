@@ -43,7 +43,7 @@ static uint64_t vector_of(uint64_t columns)
 }
 
 /* float32 numbers in the buffer; 0 where no column is shared. */
-static uint64_t buffer_elements(hr__tape *tape, uint64_t rows, uint64_t columns)
+static uint64_t buffer_elements(vw__tape *tape, uint64_t rows, uint64_t columns)
 {
     uint64_t vector = vector_of(columns), most = MOST_THREADS / vector;
     uint64_t width = smaller(power_of_two_below(columns / vector, most), WARP);
@@ -58,17 +58,17 @@ static uint64_t buffer_elements(hr__tape *tape, uint64_t rows, uint64_t columns)
     uint64_t least = divide_up(values, MOST_VALUES);
     if (blocks < least)
         blocks = least;
-    return blocks > 1 ? hr__times(tape, columns, blocks * width * vector) : 0;
+    return blocks > 1 ? vw__times(tape, columns, blocks * width * vector) : 0;
 }
 
-void hr__node_sum_rows_for(hr__tape *tape, size_t edge, uint64_t rows, uint64_t columns,
-                           hr__dtype dtype)
+void vw__node_sum_rows_for(vw__tape *tape, size_t edge, uint64_t rows, uint64_t columns,
+                           vw__dtype dtype)
 {
-    if (!hr__node_wants(tape, edge))
+    if (!vw__node_wants(tape, edge))
         return;
-    hr__node_return(tape);
-    hr__node_take_for(tape, edge, columns, dtype);
+    vw__node_return(tape);
+    vw__node_take_for(tape, edge, columns, dtype);
     uint64_t elements = columns == 0 ? 0 : buffer_elements(tape, rows, columns);
     if (elements > 0)
-        hr__node_let_go(tape, hr__node_take(tape, elements, HR__FLOAT32));
+        vw__node_let_go(tape, vw__node_take(tape, elements, VW__FLOAT32));
 }

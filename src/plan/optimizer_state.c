@@ -4,22 +4,22 @@
  * anything fails: it is pageable, like that of paged optimizers. */
 #include "plan/plan_run.h"
 
-static void keep(hr__plan_run *run, uint64_t elements, hr__dtype dtype)
+static void keep(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
 {
-    if (run->settings->offload == HR_OFFLOAD_SPILL)
-        run->pageable_bytes += elements * hr__dtype_bytes(dtype);
+    if (run->settings->offload == VW_OFFLOAD_SPILL)
+        run->pageable_bytes += elements * vw__dtype_bytes(dtype);
     else
-        (void)hr__tensor_new(run->tape, elements, dtype); /* until the run ends */
+        (void)vw__tensor_new(run->tape, elements, dtype); /* until the run ends */
 }
 
-static void keep_like(hr__plan_run *run, const hr__stepped *item, unsigned count)
+static void keep_like(vw__plan_run *run, const vw__stepped *item, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         keep(run, item->elements, item->dtype);
 }
 
 /* torch.optim.Adafactor: a row and a column for each matrix (of the last two dimensions). */
-static void keep_factors(hr__plan_run *run, const hr__stepped *item)
+static void keep_factors(vw__plan_run *run, const vw__stepped *item)
 {
     if (item->matrix.rows == 0 || item->matrix.width == 0) {
         keep_like(run, item, 1);
@@ -31,7 +31,7 @@ static void keep_factors(hr__plan_run *run, const hr__stepped *item)
 
 /* bitsandbytes: two states of a byte for each element, with a float32 scale for each block; small
  * tensors in float32. Paged ones are unified memory, which PyTorch's allocator does not see. */
-static void keep_8bit(hr__plan_run *run, const hr__stepped *item, bool is_paged)
+static void keep_8bit(vw__plan_run *run, const vw__stepped *item, bool is_paged)
 {
     enum { LEAST_8BIT_ELEMENTS = 4096, LEAST_PAGED_ELEMENTS = 100000, BLOCK_ELEMENTS = 256 };
     bool is_small = item->elements < LEAST_8BIT_ELEMENTS;
@@ -40,52 +40,52 @@ static void keep_8bit(hr__plan_run *run, const hr__stepped *item, bool is_paged)
         if (is_paged && item->elements >= LEAST_PAGED_ELEMENTS)
             run->pageable_bytes += item->elements;
         else
-            keep(run, item->elements, is_small ? HR__FLOAT32 : HR__BYTE);
+            keep(run, item->elements, is_small ? VW__FLOAT32 : VW__BYTE);
         if (!is_small)
-            keep(run, blocks, HR__FLOAT32);
+            keep(run, blocks, VW__FLOAT32);
     }
 }
 
 /* The two tables that its bytes stand for, once for all tensors. */
-static void keep_8bit_tables(hr__plan_run *run)
+static void keep_8bit_tables(vw__plan_run *run)
 {
-    keep(run, 256, HR__FLOAT32);
-    keep(run, 256, HR__FLOAT32);
+    keep(run, 256, VW__FLOAT32);
+    keep(run, 256, VW__FLOAT32);
 }
 
-static void keep_item(hr__plan_run *run, const hr__stepped *item)
+static void keep_item(vw__plan_run *run, const vw__stepped *item)
 {
-    hr_optimizer kind = run->settings->optimizer;
+    vw_optimizer kind = run->settings->optimizer;
     switch (kind) {
-    case HR_OPTIMIZER_SGD_MOMENTUM:
+    case VW_OPTIMIZER_SGD_MOMENTUM:
         keep_like(run, item, 1);
         break;
-    case HR_OPTIMIZER_ADAMW_FUSED:
-        keep(run, 1, HR__FLOAT32); /* the step's number, on the GPU */
+    case VW_OPTIMIZER_ADAMW_FUSED:
+        keep(run, 1, VW__FLOAT32); /* the step's number, on the GPU */
         keep_like(run, item, 2);
         break;
-    case HR_OPTIMIZER_ADAMW:
-    case HR_OPTIMIZER_ADAMW_LOOP:
+    case VW_OPTIMIZER_ADAMW:
+    case VW_OPTIMIZER_ADAMW_LOOP:
         keep_like(run, item, 2);
         break;
-    case HR_OPTIMIZER_ADAFACTOR:
+    case VW_OPTIMIZER_ADAFACTOR:
         keep_factors(run, item);
         break;
-    case HR_OPTIMIZER_ADAM_8BIT:
-    case HR_OPTIMIZER_PAGED_ADAM_8BIT:
-        keep_8bit(run, item, kind == HR_OPTIMIZER_PAGED_ADAM_8BIT);
+    case VW_OPTIMIZER_ADAM_8BIT:
+    case VW_OPTIMIZER_PAGED_ADAM_8BIT:
+        keep_8bit(run, item, kind == VW_OPTIMIZER_PAGED_ADAM_8BIT);
         break;
-    case HR_OPTIMIZER_SGD:
-    case HR_OPTIMIZER_COUNT:
+    case VW_OPTIMIZER_SGD:
+    case VW_OPTIMIZER_COUNT:
         break;
     }
 }
 
-void hr__make_optimizer_state(hr__plan_run *run, const hr__optimizer *optimizer)
+void vw__make_optimizer_state(vw__plan_run *run, const vw__optimizer *optimizer)
 {
-    hr_optimizer kind = run->settings->optimizer;
-    if (kind == HR_OPTIMIZER_ADAM_8BIT || kind == HR_OPTIMIZER_PAGED_ADAM_8BIT)
+    vw_optimizer kind = run->settings->optimizer;
+    if (kind == VW_OPTIMIZER_ADAM_8BIT || kind == VW_OPTIMIZER_PAGED_ADAM_8BIT)
         keep_8bit_tables(run);
-    for (size_t i = 0; i < optimizer->count && hr__tape_status(run->tape) == HR_OK; i++)
+    for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++)
         keep_item(run, &optimizer->items[i]);
 }

@@ -7,37 +7,37 @@ typedef struct texts {
     const char **changes, **costs, **code, **sources;
 } texts;
 
-static bool make_texts(hr__arena *arena, size_t count, texts *out)
+static bool make_texts(vw__arena *arena, size_t count, texts *out)
 {
     const char ***lists[] = {&out->changes, &out->costs, &out->code, &out->sources};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        *lists[i] = hr__arena_alloc_array(arena, count, sizeof **lists[i], sizeof(char *));
+        *lists[i] = vw__arena_alloc_array(arena, count, sizeof **lists[i], sizeof(char *));
         if (*lists[i] == NULL)
             return false;
     }
     return true;
 }
 
-static bool fill_choice(hr__arena *arena, const hr_plan_model *model, const hr_plan_settings *base,
-                        double head_share, const hr__found *found, hr_plan_choice *out)
+static bool fill_choice(vw__arena *arena, const vw_plan_model *model, const vw_plan_settings *base,
+                        double head_share, const vw__found *found, vw_plan_choice *out)
 {
     texts made;
     size_t count = 0;
     if (!make_texts(arena, found->change_count, &made))
         return false;
-    for (hr__change change = 0; change < HR__CHANGE_COUNT; change++) {
-        const hr_plan_settings *to = &found->settings;
-        if (!hr__has_changed(change, base, to))
+    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++) {
+        const vw_plan_settings *to = &found->settings;
+        if (!vw__has_changed(change, base, to))
             continue;
-        made.changes[count] = hr__change_name(arena, change, to);
-        made.costs[count] = hr__change_cost(arena, change, model, to);
-        made.code[count] = hr__change_code(arena, change, model, to);
-        made.sources[count] = hr__slowdown_of(change, base, to, head_share).source;
+        made.changes[count] = vw__change_name(arena, change, to);
+        made.costs[count] = vw__change_cost(arena, change, model, to);
+        made.code[count] = vw__change_code(arena, change, model, to);
+        made.sources[count] = vw__slowdown_of(change, base, to, head_share).source;
         if (made.changes[count] == NULL || made.costs[count] == NULL || made.code[count] == NULL)
             return false;
         count++;
     }
-    *out = (hr_plan_choice){.changes = made.changes,
+    *out = (vw_plan_choice){.changes = made.changes,
                             .change_count = count,
                             .settings = found->settings,
                             .peak_allocated_bytes = found->peak_allocated_bytes,
@@ -50,12 +50,12 @@ static bool fill_choice(hr__arena *arena, const hr_plan_model *model, const hr_p
     return true;
 }
 
-const hr_plan_choice *hr__plan_choices_make(hr__arena *arena, const hr_plan_model *model,
-                                            const hr_plan_settings *base, double head_share,
-                                            const hr__search_result *result)
+const vw_plan_choice *vw__plan_choices_make(vw__arena *arena, const vw_plan_model *model,
+                                            const vw_plan_settings *base, double head_share,
+                                            const vw__search_result *result)
 {
-    hr_plan_choice *choices =
-        hr__arena_alloc_array(arena, result->found_count, sizeof *choices, sizeof(uint64_t));
+    vw_plan_choice *choices =
+        vw__arena_alloc_array(arena, result->found_count, sizeof *choices, sizeof(uint64_t));
     for (size_t i = 0; choices != NULL && i < result->found_count; i++)
         if (!fill_choice(arena, model, base, head_share, &result->found[i], &choices[i]))
             return NULL;

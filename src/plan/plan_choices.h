@@ -1,17 +1,17 @@
 /* plan_choices.h - what a search found, as a plan's reader gets it. */
-#ifndef HR_PLAN_PLAN_CHOICES_H
-#define HR_PLAN_PLAN_CHOICES_H
+#ifndef VW_PLAN_PLAN_CHOICES_H
+#define VW_PLAN_PLAN_CHOICES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 #include "base/arena.h"
 #include "plan/search.h"
 
 /* NULL: no host memory. */
-const hr_plan_choice *hr__plan_choices_make(hr__arena *arena, const hr_plan_model *model,
-                                            const hr_plan_settings *base, double head_share,
-                                            const hr__search_result *result);
+const vw_plan_choice *vw__plan_choices_make(vw__arena *arena, const vw_plan_model *model,
+                                            const vw_plan_settings *base, double head_share,
+                                            const vw__search_result *result);
 
-#endif /* HR_PLAN_PLAN_CHOICES_H */
+#endif /* VW_PLAN_PLAN_CHOICES_H */

@@ -23,30 +23,30 @@
 /* A prediction that nobody has measured. */
 #define UNMEASURED_ERROR 0.03
 
-uint64_t hr__context_bytes(const hr_plan_settings *settings)
+uint64_t vw__context_bytes(const vw_plan_settings *settings)
 {
     return CUDA_BYTES + (settings->gpus > 1 ? NCCL_BYTES : 0);
 }
 
-uint64_t hr__device_bytes(uint64_t peak_allocated_bytes, const hr_plan_settings *settings)
+uint64_t vw__device_bytes(uint64_t peak_allocated_bytes, const vw_plan_settings *settings)
 {
     uint64_t sum;
-    if (!hr__add_u64(peak_allocated_bytes, peak_allocated_bytes / 100 * UNUSABLE_PERCENT, &sum) ||
-        !hr__add_u64(sum, hr__context_bytes(settings), &sum))
+    if (!vw__add_u64(peak_allocated_bytes, peak_allocated_bytes / 100 * UNUSABLE_PERCENT, &sum) ||
+        !vw__add_u64(sum, vw__context_bytes(settings), &sum))
         return UINT64_MAX;
     return sum;
 }
 
-uint64_t hr__resident_bytes(uint64_t pageable_bytes, uint64_t used_bytes,
-                            const hr_plan_settings *settings)
+uint64_t vw__resident_bytes(uint64_t pageable_bytes, uint64_t used_bytes,
+                            const vw_plan_settings *settings)
 {
     const uint64_t card_bytes = settings->card_bytes == 0 ? UINT64_MAX : settings->card_bytes;
     const uint64_t room = card_bytes > used_bytes ? card_bytes - used_bytes : 0;
     return pageable_bytes < room ? pageable_bytes : room;
 }
 
-uint64_t hr__device_bytes_at_worst(uint64_t peak_allocated_bytes, const hr_plan_settings *settings,
-                                   hr__error_band band)
+uint64_t vw__device_bytes_at_worst(uint64_t peak_allocated_bytes, const vw_plan_settings *settings,
+                                   vw__error_band band)
 {
     double lowest = band.case_count > 0 ? band.low : -UNMEASURED_ERROR;
     double missing = lowest < 0 ? -lowest / (1 + lowest) : 0; /* measured / predicted - 1 */
@@ -54,7 +54,7 @@ uint64_t hr__device_bytes_at_worst(uint64_t peak_allocated_bytes, const hr_plan_
                         ? UINT64_MAX / 4
                         : (uint64_t)((double)peak_allocated_bytes * missing);
     uint64_t sum;
-    if (!hr__add_u64(peak_allocated_bytes, more, &sum))
+    if (!vw__add_u64(peak_allocated_bytes, more, &sum))
         return UINT64_MAX;
-    return hr__device_bytes(sum, settings);
+    return vw__device_bytes(sum, settings);
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include "base/arena.h"
 #include "base/byte_buffer.h"
@@ -25,28 +25,28 @@
 #include "plan/settings_check.h"
 
 typedef struct plan_holder {
-    hr_plan plan; /* first: what the caller has is a pointer to it */
-    hr__arena arena;
-    hr_part *rounding; /* the last of its parts */
+    vw_plan plan; /* first: what the caller has is a pointer to it */
+    vw__arena arena;
+    vw_part *rounding; /* the last of its parts */
 } plan_holder;
 
-void hr_plan_free(hr_plan *plan)
+void vw_plan_free(vw_plan *plan)
 {
     plan_holder *holder = (plan_holder *)plan;
     if (holder == NULL)
         return;
-    hr__arena_deinit(&holder->arena);
-    hr__host_free(holder);
+    vw__arena_deinit(&holder->arena);
+    vw__host_free(holder);
 }
 
-static hr_status no_memory(void)
+static vw_status no_memory(void)
 {
-    return hr__fail_host_memory(sizeof(plan_holder), "a plan");
+    return vw__fail_host_memory(sizeof(plan_holder), "a plan");
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 3, 4))) static hr_status
+__attribute__((format(printf, 3, 4))) static vw_status
 keep_text(plan_holder *holder, const char **out, const char *format, ...)
 {
     char text[512];
@@ -55,82 +55,82 @@ keep_text(plan_holder *holder, const char **out, const char *format, ...)
     int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     size_t kept = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-    *out = hr__arena_copy(&holder->arena, text, kept);
-    return *out == NULL ? no_memory() : HR_OK;
+    *out = vw__arena_copy(&holder->arena, text, kept);
+    return *out == NULL ? no_memory() : VW_OK;
 }
 
 /* "layer 11 / mlp / act", without the outermost, which is the phase. */
-static hr_status keep_place(plan_holder *holder, const hr__tape *tape, uint32_t place)
+static vw_status keep_place(plan_holder *holder, const vw__tape *tape, uint32_t place)
 {
     enum { DEEPEST = 16 };
     uint32_t path[DEEPEST];
     size_t depth = 0;
-    hr__byte_buffer text;
-    for (; place != UINT32_MAX && depth < DEEPEST; place = hr__tape_place(tape, place).parent)
+    vw__byte_buffer text;
+    for (; place != UINT32_MAX && depth < DEEPEST; place = vw__tape_place(tape, place).parent)
         path[depth++] = place;
-    hr__byte_buffer_init(&text);
+    vw__byte_buffer_init(&text);
     for (size_t i = depth > 0 ? depth - 1 : 0; i > 0; i--) {
-        const hr__place scope = hr__tape_place(tape, path[i - 1]);
-        hr__append_format(&text, "%s%s", hr__byte_buffer_size(&text) > 0 ? " / " : "", scope.name);
+        const vw__place scope = vw__tape_place(tape, path[i - 1]);
+        vw__append_format(&text, "%s%s", vw__byte_buffer_size(&text) > 0 ? " / " : "", scope.name);
         if (scope.number >= 0)
-            hr__append_format(&text, " %" PRId64, scope.number);
+            vw__append_format(&text, " %" PRId64, scope.number);
     }
-    hr_status status =
-        hr__byte_buffer_has_failed(&text)
+    vw_status status =
+        vw__byte_buffer_has_failed(&text)
             ? no_memory()
-            : keep_text(holder, &holder->plan.peak_place, "%s", hr__byte_buffer_text(&text));
-    hr__byte_buffer_deinit(&text);
+            : keep_text(holder, &holder->plan.peak_place, "%s", vw__byte_buffer_text(&text));
+    vw__byte_buffer_deinit(&text);
     return status;
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-static const char *phase_name(const hr__plan_events *events, const hr__plan_origin *peak)
+static const char *phase_name(const vw__plan_events *events, const vw__plan_origin *peak)
 {
-    static const char *const phases[HR__PHASE_COUNT] = {"forward", "backward", "optimizer step"};
+    static const char *const phases[VW__PHASE_COUNT] = {"forward", "backward", "optimizer step"};
     if (events->peaks.is_generation)
         return "generation";
-    if (peak->pass == HR__PLAN_PASS_AGAIN)
+    if (peak->pass == VW__PLAN_PASS_AGAIN)
         return "recomputation";
-    if (peak->use == HR__USE_LOSS || hr__plan_is_inside(events->places, peak->place, "loss"))
+    if (peak->use == VW__USE_LOSS || vw__plan_is_inside(events->places, peak->place, "loss"))
         return "loss";
     return phases[events->peaks.phase];
 }
 
-static hr_status keep_parts(plan_holder *holder, const hr__tape_peak *peak)
+static vw_status keep_parts(plan_holder *holder, const vw__tape_peak *peak)
 {
-    static const char *const names[HR__USE_COUNT] = {
+    static const char *const names[VW__USE_COUNT] = {
         "weights", "gradients", "optimizer", "activations", "loss", "backward", "workspace", "data",
     };
-    hr_part *parts =
-        hr__arena_alloc_array(&holder->arena, HR__USE_COUNT + 1, sizeof *parts, sizeof(uint64_t));
+    vw_part *parts =
+        vw__arena_alloc_array(&holder->arena, VW__USE_COUNT + 1, sizeof *parts, sizeof(uint64_t));
     if (parts == NULL)
         return no_memory();
-    for (size_t i = 0; i < HR__USE_COUNT; i++)
-        parts[i] = (hr_part){names[i], peak->parts[i]};
-    parts[HR__USE_COUNT] = (hr_part){"rounding", 0};
+    for (size_t i = 0; i < VW__USE_COUNT; i++)
+        parts[i] = (vw_part){names[i], peak->parts[i]};
+    parts[VW__USE_COUNT] = (vw_part){"rounding", 0};
     holder->plan.parts = parts;
-    holder->plan.part_count = HR__USE_COUNT + 1;
-    holder->rounding = &parts[HR__USE_COUNT];
-    return HR_OK;
+    holder->plan.part_count = VW__USE_COUNT + 1;
+    holder->rounding = &parts[VW__USE_COUNT];
+    return VW_OK;
 }
 
-static hr_status keep_layers(plan_holder *holder, const uint64_t kept_bytes[HR__LAYER_COUNT])
+static vw_status keep_layers(plan_holder *holder, const uint64_t kept_bytes[VW__LAYER_COUNT])
 {
-    hr_part *parts =
-        hr__arena_alloc_array(&holder->arena, HR__LAYER_COUNT, sizeof *parts, sizeof(uint64_t));
+    vw_part *parts =
+        vw__arena_alloc_array(&holder->arena, VW__LAYER_COUNT, sizeof *parts, sizeof(uint64_t));
     size_t count = 0;
     if (parts == NULL)
         return no_memory();
-    for (hr__layer_kind kind = 0; kind < HR__LAYER_COUNT; kind++)
+    for (vw__layer_kind kind = 0; kind < VW__LAYER_COUNT; kind++)
         if (kept_bytes[kind] > 0)
-            parts[count++] = (hr_part){hr__layer_kind_name(kind), kept_bytes[kind]};
+            parts[count++] = (vw_part){vw__layer_kind_name(kind), kept_bytes[kind]};
     holder->plan.layer_parts = parts;
     holder->plan.layer_part_count = count;
-    return HR_OK;
+    return VW_OK;
 }
 
-static void fill_peaks(hr_plan *plan, const hr__plan_peaks *peaks)
+static void fill_peaks(vw_plan *plan, const vw__plan_peaks *peaks)
 {
     plan->parameters = peaks->parameters;
     plan->trained_parameters = peaks->trained_parameters;
@@ -139,20 +139,20 @@ static void fill_peaks(hr_plan *plan, const hr__plan_peaks *peaks)
     plan->after_forward_bytes = peaks->after_forward_bytes;
     plan->after_backward_bytes = peaks->after_backward_bytes;
     plan->after_step_bytes = peaks->after_step_bytes;
-    for (size_t i = 0; i < HR__PHASE_COUNT; i++) {
+    for (size_t i = 0; i < VW__PHASE_COUNT; i++) {
         uint64_t bytes = peaks->phase_peaks[i].live_bytes;
-        plan->phase_peaks[i] = bytes > 0 ? bytes : HR_UNKNOWN;
+        plan->phase_peaks[i] = bytes > 0 ? bytes : VW_UNKNOWN;
     }
 }
 
-static hr_status fill_run(plan_holder *holder, const hr__plan_events *events)
+static vw_status fill_run(plan_holder *holder, const vw__plan_events *events)
 {
-    hr__plan_moments moments;
-    HR__TRY(hr__plan_moments_find(events, &moments));
+    vw__plan_moments moments;
+    VW__TRY(vw__plan_moments_find(events, &moments));
     fill_peaks(&holder->plan, &events->peaks);
     holder->plan.peak_phase = phase_name(events, &moments.peak);
-    HR__TRY(keep_place(holder, events->places, moments.peak.place));
-    HR__TRY(keep_parts(holder, &events->peaks.peak));
+    VW__TRY(keep_place(holder, events->places, moments.peak.place));
+    VW__TRY(keep_parts(holder, &events->peaks.peak));
     return keep_layers(holder, moments.kept_bytes);
 }
 
@@ -160,34 +160,34 @@ static hr_status fill_run(plan_holder *holder, const hr__plan_events *events)
 
 /* PyTorch does not split a block for an end of 1 MiB or less, and counts it whole: how many bytes
  * that makes is known only by playing the run. */
-static void add_rounding(plan_holder *holder, const hr__plan_events *events, uint64_t peak_bytes)
+static void add_rounding(plan_holder *holder, const vw__plan_events *events, uint64_t peak_bytes)
 {
-    hr_plan *plan = &holder->plan;
-    if (peak_bytes == HR_UNKNOWN || peak_bytes <= plan->peak_allocated_bytes)
+    vw_plan *plan = &holder->plan;
+    if (peak_bytes == VW_UNKNOWN || peak_bytes <= plan->peak_allocated_bytes)
         return;
     holder->rounding->bytes = peak_bytes - plan->peak_allocated_bytes;
     plan->peak_allocated_bytes = peak_bytes;
     plan->phase_peaks[events->peaks.phase] = peak_bytes;
 }
 
-static hr_status fill_reserved(plan_holder *holder, const hr__plan_events *events,
+static vw_status fill_reserved(plan_holder *holder, const vw__plan_events *events,
                                bool without_replay)
 {
-    hr_plan *plan = &holder->plan;
-    hr__plan_replayed replayed;
-    for (size_t i = 0; i < HR__PLAN_POLICIES; i++)
-        plan->reserved_bytes[i] = HR_UNKNOWN;
-    if (without_replay || plan->peak_allocated_bytes > HR__MOST_REPLAYED_BYTES)
-        return HR_OK;
-    HR__TRY(hr__plan_replay_events(events, &replayed));
+    vw_plan *plan = &holder->plan;
+    vw__plan_replayed replayed;
+    for (size_t i = 0; i < VW__PLAN_POLICIES; i++)
+        plan->reserved_bytes[i] = VW_UNKNOWN;
+    if (without_replay || plan->peak_allocated_bytes > VW__MOST_REPLAYED_BYTES)
+        return VW_OK;
+    VW__TRY(vw__plan_replay_events(events, &replayed));
     memcpy(plan->reserved_bytes, replayed.reserved_bytes, sizeof replayed.reserved_bytes);
     add_rounding(holder, events, replayed.peak_allocated_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status fill_error(plan_holder *holder, const hr_plan_model *model, hr__error_band band)
+static vw_status fill_error(plan_holder *holder, const vw_plan_model *model, vw__error_band band)
 {
-    hr_plan *plan = &holder->plan;
+    vw_plan *plan = &holder->plan;
     plan->has_error_band = band.case_count > 0;
     plan->error_low = band.low;
     plan->error_high = band.high;
@@ -210,21 +210,21 @@ static int64_t margin_of(uint64_t card_bytes, uint64_t used_bytes)
 
 /* PyTorch holds more than it uses as long as there is room, and gives that back when there is not:
  * what fits is decided by what it uses. */
-static void judge(hr_plan *plan, hr__error_band band)
+static void judge(vw_plan *plan, vw__error_band band)
 {
     const uint64_t card_bytes = plan->settings.card_bytes;
-    uint64_t used = hr__device_bytes(plan->peak_allocated_bytes, &plan->settings);
-    uint64_t worst = hr__device_bytes_at_worst(plan->peak_allocated_bytes, &plan->settings, band);
-    plan->context_bytes = hr__context_bytes(&plan->settings);
+    uint64_t used = vw__device_bytes(plan->peak_allocated_bytes, &plan->settings);
+    uint64_t worst = vw__device_bytes_at_worst(plan->peak_allocated_bytes, &plan->settings, band);
+    plan->context_bytes = vw__context_bytes(&plan->settings);
     plan->is_card_known = card_bytes > 0;
     plan->fits = plan->is_card_known && worst <= card_bytes;
-    plan->peak_device_bytes = plan->reserved_bytes[0] == HR_UNKNOWN
+    plan->peak_device_bytes = plan->reserved_bytes[0] == VW_UNKNOWN
                                   ? used
                                   : plan->reserved_bytes[0] + plan->context_bytes;
     if (plan->fits && plan->peak_device_bytes > card_bytes)
         plan->peak_device_bytes = card_bytes;
     plan->resident_bytes =
-        hr__resident_bytes(plan->pageable_bytes, plan->peak_device_bytes, &plan->settings);
+        vw__resident_bytes(plan->pageable_bytes, plan->peak_device_bytes, &plan->settings);
     plan->peak_device_bytes += plan->resident_bytes;
     if (plan->is_card_known)
         plan->margin_bytes = margin_of(card_bytes, plan->peak_device_bytes);
@@ -232,39 +232,39 @@ static void judge(hr_plan *plan, hr__error_band band)
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-enum { MOST_NOTES = HR__SETTINGS_MOST_NOTES + HR__PLAN_MOST_NOTES + HR__MODEL_MOST_NOTES + 1 };
+enum { MOST_NOTES = VW__SETTINGS_MOST_NOTES + VW__PLAN_MOST_NOTES + VW__MODEL_MOST_NOTES + 1 };
 
-static hr_status make_room_for_notes(plan_holder *holder)
+static vw_status make_room_for_notes(plan_holder *holder)
 {
     const char **room =
-        hr__arena_alloc_array(&holder->arena, MOST_NOTES, sizeof *room, sizeof(char *));
+        vw__arena_alloc_array(&holder->arena, MOST_NOTES, sizeof *room, sizeof(char *));
     holder->plan.notes = room;
-    return room == NULL ? no_memory() : HR_OK;
+    return room == NULL ? no_memory() : VW_OK;
 }
 
-static hr_status add_note(plan_holder *holder, const char *text)
+static vw_status add_note(plan_holder *holder, const char *text)
 {
     const char **notes = (const char **)holder->plan.notes; /* made above, not yet handed out */
     return keep_text(holder, &notes[holder->plan.note_count++], "%s", text);
 }
 
-static hr_status keep_notes(plan_holder *holder, const hr_plan_model *model)
+static vw_status keep_notes(plan_holder *holder, const vw_plan_model *model)
 {
-    const char *notes[HR__SETTINGS_MOST_NOTES + HR__PLAN_MOST_NOTES];
-    HR__TRY(make_room_for_notes(holder));
-    size_t count = hr__settings_notes(model, &holder->plan.settings, notes);
-    count += hr__plan_notes(model, &holder->plan.settings, notes + count);
+    const char *notes[VW__SETTINGS_MOST_NOTES + VW__PLAN_MOST_NOTES];
+    VW__TRY(make_room_for_notes(holder));
+    size_t count = vw__settings_notes(model, &holder->plan.settings, notes);
+    count += vw__plan_notes(model, &holder->plan.settings, notes + count);
     for (size_t i = 0; i < count; i++)
-        HR__TRY(add_note(holder, notes[i]));
+        VW__TRY(add_note(holder, notes[i]));
     for (size_t i = 0; i < model->note_count; i++)
-        HR__TRY(add_note(holder, model->notes[i]));
-    return HR_OK;
+        VW__TRY(add_note(holder, model->notes[i]));
+    return VW_OK;
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
 /* The head's products, as a part of all. */
-static double head_share(const hr_plan_model *model, const hr_plan *plan)
+static double head_share(const vw_plan_model *model, const vw_plan *plan)
 {
     double head = (double)model->shape.vocabulary * (double)model->shape.hidden;
     return plan->parameters == 0 || head > (double)plan->parameters
@@ -272,100 +272,100 @@ static double head_share(const hr_plan_model *model, const hr_plan *plan)
                : head / (double)plan->parameters;
 }
 
-static hr_status note_hopeless(plan_holder *holder, const hr__search_result *result)
+static vw_status note_hopeless(plan_holder *holder, const vw__search_result *result)
 {
-    char text[256], size[HR__SIZE_TEXT_BYTES];
+    char text[256], size[VW__SIZE_TEXT_BYTES];
     if (result->tried_count == 0)
         return add_note(holder, "it does not fit this card, and there is no other setting to try");
     snprintf(text, sizeof text,
              "no change that goes with these settings makes it fit this card: the least that was "
              "found takes %s",
-             hr__format_size(result->least_device_bytes, size));
+             vw__format_size(result->least_device_bytes, size));
     return add_note(holder, text);
 }
 
-static hr_status fill_choices(plan_holder *holder, const hr_plan_model *model)
+static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
 {
-    hr_plan *plan = &holder->plan;
-    hr__search_result result;
+    vw_plan *plan = &holder->plan;
+    vw__search_result result;
     double share = head_share(model, plan);
     if (plan->is_card_known)
-        HR__TRY(hr__largest_batch(model, &plan->settings, &plan->largest_batch));
-    HR__TRY(hr__search(model, &plan->settings, share, &result));
-    plan->choices = hr__plan_choices_make(&holder->arena, model, &plan->settings, share, &result);
+        VW__TRY(vw__largest_batch(model, &plan->settings, &plan->largest_batch));
+    VW__TRY(vw__search(model, &plan->settings, share, &result));
+    plan->choices = vw__plan_choices_make(&holder->arena, model, &plan->settings, share, &result);
     if (plan->choices == NULL)
         return no_memory();
     plan->choice_count = result.found_count;
     return plan->is_card_known && !plan->fits && result.found_count == 0
                ? note_hopeless(holder, &result)
-               : HR_OK;
+               : VW_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static hr_plan_options read_options(const hr_plan_options *options)
+static vw_plan_options read_options(const vw_plan_options *options)
 {
-    hr_plan_options read = {.struct_size = sizeof read};
+    vw_plan_options read = {.struct_size = sizeof read};
     if (options != NULL)
         memcpy(&read, options,
                options->struct_size < sizeof read ? options->struct_size : sizeof read);
     return read;
 }
 
-static hr_status fill_from_events(plan_holder *holder, const hr_plan_model *model,
-                                  const hr__plan_events *events, bool without_replay)
+static vw_status fill_from_events(plan_holder *holder, const vw_plan_model *model,
+                                  const vw__plan_events *events, bool without_replay)
 {
-    hr__error_band band = hr__error_band_of(model->family->name, &holder->plan.settings);
-    HR__TRY(fill_run(holder, events));
-    HR__TRY(fill_reserved(holder, events, without_replay));
-    HR__TRY(fill_error(holder, model, band));
+    vw__error_band band = vw__error_band_of(model->family->name, &holder->plan.settings);
+    VW__TRY(fill_run(holder, events));
+    VW__TRY(fill_reserved(holder, events, without_replay));
+    VW__TRY(fill_error(holder, model, band));
     holder->plan.pageable_bytes = events->peaks.pageable_bytes;
     judge(&holder->plan, band);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status run_and_fill(plan_holder *holder, const hr_plan_model *model, bool without_replay)
+static vw_status run_and_fill(plan_holder *holder, const vw_plan_model *model, bool without_replay)
 {
-    hr__plan_events events;
-    hr_plan_settings few = holder->plan.settings;
-    unsigned steps = few.mode == HR_PLAN_MODE_TRAIN ? 2 : 1;
-    if (few.accumulation > HR__PLAN_PLAYED_ACCUMULATION)
-        few.accumulation = HR__PLAN_PLAYED_ACCUMULATION;
-    HR__TRY(hr__plan_events_make(model, &few, steps, &events));
-    hr_status status = fill_from_events(holder, model, &events, without_replay);
-    hr__plan_events_deinit(&events);
+    vw__plan_events events;
+    vw_plan_settings few = holder->plan.settings;
+    unsigned steps = few.mode == VW_PLAN_MODE_TRAIN ? 2 : 1;
+    if (few.accumulation > VW__PLAN_PLAYED_ACCUMULATION)
+        few.accumulation = VW__PLAN_PLAYED_ACCUMULATION;
+    VW__TRY(vw__plan_events_make(model, &few, steps, &events));
+    vw_status status = fill_from_events(holder, model, &events, without_replay);
+    vw__plan_events_deinit(&events);
     return status;
 }
 
-static hr_status fill_plan(plan_holder *holder, const hr_plan_model *model,
-                           const hr_plan_options *options)
+static vw_status fill_plan(plan_holder *holder, const vw_plan_model *model,
+                           const vw_plan_options *options)
 {
     holder->plan.family = model->family->name;
-    holder->plan.model = hr__arena_copy(&holder->arena, model->name, strlen(model->name));
+    holder->plan.model = vw__arena_copy(&holder->arena, model->name, strlen(model->name));
     if (holder->plan.model == NULL)
         return no_memory();
-    HR__TRY(run_and_fill(holder, model, options->without_replay));
-    HR__TRY(keep_notes(holder, model));
-    return options->without_choices ? HR_OK : fill_choices(holder, model);
+    VW__TRY(run_and_fill(holder, model, options->without_replay));
+    VW__TRY(keep_notes(holder, model));
+    return options->without_choices ? VW_OK : fill_choices(holder, model);
 }
 
-hr_status hr_plan_make(const hr_plan_model *model, const hr_plan_settings *settings,
-                       const hr_plan_options *options, hr_plan **out)
+vw_status vw_plan_make(const vw_plan_model *model, const vw_plan_settings *settings,
+                       const vw_plan_options *options, vw_plan **out)
 {
-    const hr_plan_options read = read_options(options);
-    hr_plan_settings checked;
+    const vw_plan_options read = read_options(options);
+    vw_plan_settings checked;
     if (model == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a model, and a place for the plan");
-    HR__TRY(hr__settings_check(model, settings, &checked));
-    plan_holder *holder = hr__host_alloc_zeroed(1, sizeof *holder);
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a model, and a place for the plan");
+    VW__TRY(vw__settings_check(model, settings, &checked));
+    plan_holder *holder = vw__host_alloc_zeroed(1, sizeof *holder);
     if (holder == NULL)
         return no_memory();
-    hr__arena_init(&holder->arena, HR__ARENA_NO_LIMIT);
+    vw__arena_init(&holder->arena, VW__ARENA_NO_LIMIT);
     holder->plan.settings = checked;
-    hr_status status = fill_plan(holder, model, &read);
-    if (status == HR_OK)
+    vw_status status = fill_plan(holder, model, &read);
+    if (status == VW_OK)
         *out = &holder->plan;
     else
-        hr_plan_free(&holder->plan);
+        vw_plan_free(&holder->plan);
     return status;
 }

@@ -8,52 +8,52 @@
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-static const char *const names[HR__LAYER_COUNT] = {
+static const char *const names[VW__LAYER_COUNT] = {
     "attention", "mlp", "norm", "embedding", "convolution", "loss", "other",
 };
 
-const char *hr__layer_kind_name(hr__layer_kind kind)
+const char *vw__layer_kind_name(vw__layer_kind kind)
 {
     return names[kind];
 }
 
 /* Scopes are named after the modules of the Python code, in which "norm" is spelled in many ways.
  */
-static hr__layer_kind kind_of_scope(const char *name)
+static vw__layer_kind kind_of_scope(const char *name)
 {
     if (strstr(name, "norm") != NULL || strstr(name, "Norm") != NULL ||
         strncmp(name, "ln_", 3) == 0 || strncmp(name, "bn", 2) == 0)
-        return HR__LAYER_NORM;
+        return VW__LAYER_NORM;
     if (strstr(name, "attention") != NULL)
-        return HR__LAYER_ATTENTION;
+        return VW__LAYER_ATTENTION;
     if (strcmp(name, "mlp") == 0)
-        return HR__LAYER_MLP;
+        return VW__LAYER_MLP;
     if (strcmp(name, "embedding") == 0)
-        return HR__LAYER_EMBEDDING;
+        return VW__LAYER_EMBEDDING;
     if (strncmp(name, "conv", 4) == 0)
-        return HR__LAYER_CONVOLUTION;
-    return HR__LAYER_OTHER;
+        return VW__LAYER_CONVOLUTION;
+    return VW__LAYER_OTHER;
 }
 
 /* The innermost scope that says something decides. */
-static hr__layer_kind kind_of(const hr__tape *tape, const hr__plan_origin *origin)
+static vw__layer_kind kind_of(const vw__tape *tape, const vw__plan_origin *origin)
 {
-    if (origin->use == HR__USE_LOSS)
-        return HR__LAYER_LOSS;
+    if (origin->use == VW__USE_LOSS)
+        return VW__LAYER_LOSS;
     for (uint32_t place = origin->place; place != UINT32_MAX;) {
-        hr__place scope = hr__tape_place(tape, place);
-        hr__layer_kind kind = kind_of_scope(scope.name);
-        if (kind != HR__LAYER_OTHER)
+        vw__place scope = vw__tape_place(tape, place);
+        vw__layer_kind kind = kind_of_scope(scope.name);
+        if (kind != VW__LAYER_OTHER)
             return kind;
         place = scope.parent;
     }
-    return HR__LAYER_OTHER;
+    return VW__LAYER_OTHER;
 }
 
-bool hr__plan_is_inside(const hr__tape *tape, uint32_t place, const char *name)
+bool vw__plan_is_inside(const vw__tape *tape, uint32_t place, const char *name)
 {
     while (place != UINT32_MAX) {
-        hr__place scope = hr__tape_place(tape, place);
+        vw__place scope = vw__tape_place(tape, place);
         if (strcmp(scope.name, name) == 0)
             return true;
         place = scope.parent;
@@ -64,7 +64,7 @@ bool hr__plan_is_inside(const hr__tape *tape, uint32_t place, const char *name)
 /* ---- walking --------------------------------------------------------------------------------- */
 
 typedef struct walk {
-    const hr__plan_events *events;
+    const vw__plan_events *events;
     size_t *made_by; /* owned; by slot: the request that made what it holds */
     bool *is_live;   /* owned; by slot */
     uint64_t live_bytes;
@@ -72,8 +72,8 @@ typedef struct walk {
 
 static void step_over(walk *w, size_t number)
 {
-    const hr__script_op *op = &w->events->script.ops[number];
-    if (op->kind == HR__SCRIPT_ALLOC) {
+    const vw__script_op *op = &w->events->script.ops[number];
+    if (op->kind == VW__SCRIPT_ALLOC) {
         w->made_by[op->slot] = number;
         w->is_live[op->slot] = true;
         w->live_bytes += op->size_bytes;
@@ -84,34 +84,34 @@ static void step_over(walk *w, size_t number)
 }
 
 /* The last request of the last forward pass; what its function still held goes after it. */
-static size_t last_of_forward(const hr__plan_events *events)
+static size_t last_of_forward(const vw__plan_events *events)
 {
-    const hr__plan_step *step = &events->steps[events->step_count - 1];
+    const vw__plan_step *step = &events->steps[events->step_count - 1];
     for (size_t i = step->end; i-- > step->begin;)
-        if (events->script.ops[i].kind == HR__SCRIPT_ALLOC &&
-            events->origins[i].pass == HR__PLAN_PASS_PLAIN &&
-            hr__plan_is_inside(events->places, events->origins[i].place, "forward"))
+        if (events->script.ops[i].kind == VW__SCRIPT_ALLOC &&
+            events->origins[i].pass == VW__PLAN_PASS_PLAIN &&
+            vw__plan_is_inside(events->places, events->origins[i].place, "forward"))
             return i;
     return step->begin;
 }
 
-static void count_kept(const walk *w, uint64_t kept_bytes[HR__LAYER_COUNT])
+static void count_kept(const walk *w, uint64_t kept_bytes[VW__LAYER_COUNT])
 {
-    memset(kept_bytes, 0, HR__LAYER_COUNT * sizeof *kept_bytes);
+    memset(kept_bytes, 0, VW__LAYER_COUNT * sizeof *kept_bytes);
     for (size_t slot = 0; slot < w->events->script.slot_count; slot++) {
-        const hr__plan_origin *origin = &w->events->origins[w->made_by[slot]];
+        const vw__plan_origin *origin = &w->events->origins[w->made_by[slot]];
         bool is_kept =
-            w->is_live[slot] && (origin->use == HR__USE_ACTIVATIONS || origin->use == HR__USE_LOSS);
+            w->is_live[slot] && (origin->use == VW__USE_ACTIVATIONS || origin->use == VW__USE_LOSS);
         if (is_kept)
             kept_bytes[kind_of(w->events->places, origin)] +=
                 w->events->script.ops[w->made_by[slot]].size_bytes;
     }
 }
 
-static void walk_all(walk *w, hr__plan_moments *out)
+static void walk_all(walk *w, vw__plan_moments *out)
 {
-    const hr__plan_events *events = w->events;
-    const hr__plan_step *last = &events->steps[events->step_count - 1];
+    const vw__plan_events *events = w->events;
+    const vw__plan_step *last = &events->steps[events->step_count - 1];
     size_t forward_end = last_of_forward(events);
     uint64_t highest_bytes = 0;
     bool is_counted = false;
@@ -128,19 +128,19 @@ static void walk_all(walk *w, hr__plan_moments *out)
     }
 }
 
-hr_status hr__plan_moments_find(const hr__plan_events *events, hr__plan_moments *out)
+vw_status vw__plan_moments_find(const vw__plan_events *events, vw__plan_moments *out)
 {
     size_t slots = events->script.slot_count;
     walk w = {.events = events,
-              .made_by = hr__host_alloc_zeroed(slots, sizeof *w.made_by),
-              .is_live = hr__host_alloc_zeroed(slots, sizeof *w.is_live)};
-    *out = (hr__plan_moments){.peak = {.place = UINT32_MAX}};
-    hr_status status = HR_OK;
+              .made_by = vw__host_alloc_zeroed(slots, sizeof *w.made_by),
+              .is_live = vw__host_alloc_zeroed(slots, sizeof *w.is_live)};
+    *out = (vw__plan_moments){.peak = {.place = UINT32_MAX}};
+    vw_status status = VW_OK;
     if (w.made_by == NULL || w.is_live == NULL)
-        status = hr__fail_host_memory(slots * sizeof *w.made_by, "the moments of a plan");
+        status = vw__fail_host_memory(slots * sizeof *w.made_by, "the moments of a plan");
     else
         walk_all(&w, out);
-    hr__host_free(w.made_by);
-    hr__host_free(w.is_live);
+    vw__host_free(w.made_by);
+    vw__host_free(w.is_live);
     return status;
 }

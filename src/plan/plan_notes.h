@@ -1,15 +1,15 @@
 /* plan_notes.h - what a plan does not cover: said, so that nobody has to find out. */
-#ifndef HR_PLAN_PLAN_NOTES_H
-#define HR_PLAN_PLAN_NOTES_H
+#ifndef VW_PLAN_PLAN_NOTES_H
+#define VW_PLAN_PLAN_NOTES_H
 
 #include <stddef.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
-enum { HR__PLAN_MOST_NOTES = 16 };
+enum { VW__PLAN_MOST_NOTES = 16 };
 
 /* For a model with these (checked) settings; static strings. */
-size_t hr__plan_notes(const hr_plan_model *model, const hr_plan_settings *settings,
-                      const char *notes[HR__PLAN_MOST_NOTES]);
+size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settings,
+                      const char *notes[VW__PLAN_MOST_NOTES]);
 
-#endif /* HR_PLAN_PLAN_NOTES_H */
+#endif /* VW_PLAN_PLAN_NOTES_H */

@@ -10,7 +10,7 @@
 enum { PASSES = 3, MOST_DEPTH = 24, MOST_OUTER = 4 };
 
 /* One that was made already, and for which use. */
-struct hr__plan_stack {
+struct vw__plan_stack {
     uint32_t id;
     uint8_t use;
     bool is_known;
@@ -57,133 +57,133 @@ static const stack_kind workspace_kind = {
 /* ---- what a request is a part of ------------------------------------------------------------- */
 
 /* Places from the innermost to the outermost; how many there are, MOST_DEPTH at most. */
-static size_t walk_out(const hr__tape *tape, uint32_t place, hr__place chain[MOST_DEPTH])
+static size_t walk_out(const vw__tape *tape, uint32_t place, vw__place chain[MOST_DEPTH])
 {
     size_t depth = 0;
     for (; place != UINT32_MAX && depth < MOST_DEPTH; depth++) {
-        chain[depth] = hr__tape_place(tape, place);
+        chain[depth] = vw__tape_place(tape, place);
         place = chain[depth].parent;
     }
     return depth;
 }
 
 /* Outside of any pass, by what it is for. */
-static const stack_kind *kind_of_preparation(hr__use use)
+static const stack_kind *kind_of_preparation(vw__use use)
 {
     switch (use) {
-    case HR__USE_GRADIENTS:
+    case VW__USE_GRADIENTS:
         return &gradients_kind;
-    case HR__USE_OPTIMIZER:
+    case VW__USE_OPTIMIZER:
         return &optimizer_kind;
     default:
         return &weights_kind;
     }
 }
 
-static const stack_kind *kind_of(const hr__plan_origin *origin, const hr__place *chain,
+static const stack_kind *kind_of(const vw__plan_origin *origin, const vw__place *chain,
                                  size_t depth)
 {
     const char *root = depth > 0 ? chain[depth - 1].name : "";
-    if (origin->use == HR__USE_WORKSPACE)
+    if (origin->use == VW__USE_WORKSPACE)
         return &workspace_kind;
-    if (origin->pass == HR__PLAN_PASS_AGAIN)
+    if (origin->pass == VW__PLAN_PASS_AGAIN)
         return &again_kind;
-    if (origin->pass == HR__PLAN_PASS_BACKWARD || strcmp(root, "backward") == 0)
+    if (origin->pass == VW__PLAN_PASS_BACKWARD || strcmp(root, "backward") == 0)
         return &backward_kind;
     if (strcmp(root, "optimizer step") == 0)
         return &optimizer_kind;
     if (depth == 0 || strcmp(root, "model") == 0)
-        return kind_of_preparation((hr__use)origin->use);
+        return kind_of_preparation((vw__use)origin->use);
     if (strcmp(chain[0].name, "cache") == 0)
         return &cache_kind;
-    return origin->use == HR__USE_DATA && depth == 1 ? &data_kind : &forward_kind;
+    return origin->use == VW__USE_DATA && depth == 1 ? &data_kind : &forward_kind;
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-static hr_status add_frame(hr__plan_stacks *stacks, const char *file, const char *function,
+static vw_status add_frame(vw__plan_stacks *stacks, const char *file, const char *function,
                            uint32_t *id)
 {
-    hr__model_frame frame = {.line = 0};
-    HR__TRY(hr__model_add_string(stacks->builder, function, strlen(function), &frame.name));
-    HR__TRY(hr__model_add_string(stacks->builder, file, strlen(file), &frame.filename));
-    return hr__model_add_frame(stacks->builder, &frame, id);
+    vw__model_frame frame = {.line = 0};
+    VW__TRY(vw__model_add_string(stacks->builder, function, strlen(function), &frame.name));
+    VW__TRY(vw__model_add_string(stacks->builder, file, strlen(file), &frame.filename));
+    return vw__model_add_frame(stacks->builder, &frame, id);
 }
 
 /* "layer 7 / attention": from the outermost of `count` places to the innermost. */
-static hr_status write_path(hr__plan_stacks *stacks, const hr__place *places, size_t count)
+static vw_status write_path(vw__plan_stacks *stacks, const vw__place *places, size_t count)
 {
-    hr__byte_buffer *path = &stacks->path;
-    hr__byte_buffer_clear(path);
+    vw__byte_buffer *path = &stacks->path;
+    vw__byte_buffer_clear(path);
     for (size_t i = count; i-- > 0;) {
-        hr__append_text(path, places[i].name);
+        vw__append_text(path, places[i].name);
         if (places[i].number >= 0)
-            hr__append_format(path, " %" PRId64, places[i].number);
+            vw__append_format(path, " %" PRId64, places[i].number);
         if (i > 0)
-            hr__append_text(path, " / ");
+            vw__append_text(path, " / ");
     }
-    return hr__byte_buffer_has_failed(path) ? hr__fail_host_memory(64, "the name of a place")
-                                            : HR_OK;
+    return vw__byte_buffer_has_failed(path) ? vw__fail_host_memory(64, "the name of a place")
+                                            : VW_OK;
 }
 
 /* Inside the outermost place, which is the pass itself: one frame for each. */
-static hr_status add_places(hr__plan_stacks *stacks, const hr__place *chain, size_t count,
+static vw_status add_places(vw__plan_stacks *stacks, const vw__place *chain, size_t count,
                             const stack_kind *kind, uint32_t *frame_ids, size_t *frame_count)
 {
     if (count == 0)
         return add_frame(stacks, kind->nameless, kind->word, &frame_ids[(*frame_count)++]);
     for (size_t i = 0; i < count; i++) {
-        HR__TRY(write_path(stacks, &chain[i], count - i));
-        HR__TRY(add_frame(stacks, hr__byte_buffer_text(&stacks->path), kind->word,
+        VW__TRY(write_path(stacks, &chain[i], count - i));
+        VW__TRY(add_frame(stacks, vw__byte_buffer_text(&stacks->path), kind->word,
                           &frame_ids[(*frame_count)++]));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status make_stack(hr__plan_stacks *stacks, const hr__plan_origin *origin, uint32_t *id)
+static vw_status make_stack(vw__plan_stacks *stacks, const vw__plan_origin *origin, uint32_t *id)
 {
-    hr__place chain[MOST_DEPTH];
+    vw__place chain[MOST_DEPTH];
     uint32_t frame_ids[MOST_DEPTH + MOST_OUTER + 1];
     size_t frame_count = 0;
     size_t depth = walk_out(stacks->events->places, origin->place, chain);
     const stack_kind *kind = kind_of(origin, chain, depth);
-    HR__TRY(add_places(stacks, chain, depth > 0 ? depth - 1 : 0, kind, frame_ids, &frame_count));
+    VW__TRY(add_places(stacks, chain, depth > 0 ? depth - 1 : 0, kind, frame_ids, &frame_count));
     for (size_t i = 0; i < MOST_OUTER && kind->outer[i].file != NULL; i++)
-        HR__TRY(add_frame(stacks, kind->outer[i].file, kind->outer[i].function,
+        VW__TRY(add_frame(stacks, kind->outer[i].file, kind->outer[i].function,
                           &frame_ids[frame_count++]));
-    HR__TRY(add_frame(stacks, "plan", stacks->program, &frame_ids[frame_count++]));
-    return hr__model_add_stack(stacks->builder, frame_ids, frame_count, id);
+    VW__TRY(add_frame(stacks, "plan", stacks->program, &frame_ids[frame_count++]));
+    return vw__model_add_stack(stacks->builder, frame_ids, frame_count, id);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-hr_status hr__plan_stacks_init(hr__plan_stacks *stacks, const hr__plan_events *events,
-                               const char *program, hr__model_builder *builder)
+vw_status vw__plan_stacks_init(vw__plan_stacks *stacks, const vw__plan_events *events,
+                               const char *program, vw__model_builder *builder)
 {
-    size_t count = (hr__tape_place_count(events->places) + 1) * PASSES; /* 0: outside of any */
-    *stacks = (hr__plan_stacks){.events = events, .builder = builder, .program = program};
-    hr__byte_buffer_init(&stacks->path);
-    stacks->known = hr__host_alloc_zeroed(count, sizeof *stacks->known);
+    size_t count = (vw__tape_place_count(events->places) + 1) * PASSES; /* 0: outside of any */
+    *stacks = (vw__plan_stacks){.events = events, .builder = builder, .program = program};
+    vw__byte_buffer_init(&stacks->path);
+    stacks->known = vw__host_alloc_zeroed(count, sizeof *stacks->known);
     return stacks->known != NULL
-               ? HR_OK
-               : hr__fail_host_memory(count * sizeof *stacks->known, "the stacks of a plan");
+               ? VW_OK
+               : vw__fail_host_memory(count * sizeof *stacks->known, "the stacks of a plan");
 }
 
-void hr__plan_stacks_deinit(hr__plan_stacks *stacks)
+void vw__plan_stacks_deinit(vw__plan_stacks *stacks)
 {
-    hr__host_free(stacks->known);
-    hr__byte_buffer_deinit(&stacks->path);
+    vw__host_free(stacks->known);
+    vw__byte_buffer_deinit(&stacks->path);
 }
 
-hr_status hr__plan_stack_of(hr__plan_stacks *stacks, const hr__plan_origin *origin, uint32_t *id)
+vw_status vw__plan_stack_of(vw__plan_stacks *stacks, const vw__plan_origin *origin, uint32_t *id)
 {
     size_t place = origin->place == UINT32_MAX ? 0 : (size_t)origin->place + 1;
-    struct hr__plan_stack *known = &stacks->known[place * PASSES + origin->pass];
+    struct vw__plan_stack *known = &stacks->known[place * PASSES + origin->pass];
     if (!known->is_known || known->use != origin->use) {
-        HR__TRY(make_stack(stacks, origin, &known->id));
+        VW__TRY(make_stack(stacks, origin, &known->id));
         known->use = origin->use;
         known->is_known = true;
     }
     *id = known->id;
-    return HR_OK;
+    return VW_OK;
 }

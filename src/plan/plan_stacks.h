@@ -11,28 +11,28 @@
  * The frames of torch are those that a recording would have there: by them everything that reads
  * stacks (analysis/attribution.h) tells weights, forward, backward and optimizer apart, and needs
  * to know nothing of plans. */
-#ifndef HR_PLAN_PLAN_STACKS_H
-#define HR_PLAN_PLAN_STACKS_H
+#ifndef VW_PLAN_PLAN_STACKS_H
+#define VW_PLAN_PLAN_STACKS_H
 
 #include "base/byte_buffer.h"
 #include "model/model_build.h"
 #include "plan/plan_events.h"
 
-typedef struct hr__plan_stacks {
-    const hr__plan_events *events; /* borrowed */
-    hr__model_builder *builder;    /* borrowed */
+typedef struct vw__plan_stacks {
+    const vw__plan_events *events; /* borrowed */
+    vw__model_builder *builder;    /* borrowed */
     const char *program;           /* function of the outermost frame: "train", "evaluate" */
-    struct hr__plan_stack *known;  /* owned; by place and pass */
-    hr__byte_buffer path;
-} hr__plan_stacks;
+    struct vw__plan_stack *known;  /* owned; by place and pass */
+    vw__byte_buffer path;
+} vw__plan_stacks;
 
-/* HR_ERR_HOST_MEMORY. */
-HR_MUST_CHECK hr_status hr__plan_stacks_init(hr__plan_stacks *stacks, const hr__plan_events *events,
-                                             const char *program, hr__model_builder *builder);
-void hr__plan_stacks_deinit(hr__plan_stacks *stacks);
+/* VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__plan_stacks_init(vw__plan_stacks *stacks, const vw__plan_events *events,
+                                             const char *program, vw__model_builder *builder);
+void vw__plan_stacks_deinit(vw__plan_stacks *stacks);
 
-/* The stack of a request, as hr__model_add_stack() says. */
-HR_MUST_CHECK hr_status hr__plan_stack_of(hr__plan_stacks *stacks, const hr__plan_origin *origin,
+/* The stack of a request, as vw__model_add_stack() says. */
+VW_MUST_CHECK vw_status vw__plan_stack_of(vw__plan_stacks *stacks, const vw__plan_origin *origin,
                                           uint32_t *id);
 
-#endif /* HR_PLAN_PLAN_STACKS_H */
+#endif /* VW_PLAN_PLAN_STACKS_H */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "analysis/attribution.h" /* hr__path_has */
+#include "analysis/attribution.h" /* vw__path_has */
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -14,35 +14,35 @@ static const struct {
     const char *function_beginning; /* NULL = any */
     unsigned use;
 } use_rules[] = {
-    {"torch/utils/checkpoint.py", NULL, HR__USES_CHECKPOINTING},
-    {"deepspeed/runtime/activation_checkpointing/", NULL, HR__USES_CHECKPOINTING},
-    {"torch/amp/", NULL, HR__USES_16_BITS},
-    {"torch/cuda/amp/", NULL, HR__USES_16_BITS},
-    {"apex/amp/", NULL, HR__USES_16_BITS},
-    {"flash_attn/", NULL, HR__USES_16_BITS}, /* its kernels take nothing else */
-    {"bitsandbytes/optim/", NULL, HR__USES_8_BIT_STATE},
-    {"torchao/optim/", NULL, HR__USES_8_BIT_STATE},
-    {"torch/optim/", "_multi_tensor_", HR__USES_FOREACH},
-    {"torch/distributed/fsdp/", NULL, HR__USES_SHARDS},
-    {"torch/distributed/_composable/fsdp/", NULL, HR__USES_SHARDS},
-    {"deepspeed/runtime/zero/", NULL, HR__USES_SHARDS},
-    {"torch/nn/parallel/", NULL, HR__USES_SEVERAL_GPUS},
-    {"torch/distributed/", NULL, HR__USES_SEVERAL_GPUS},
-    {"transformers/", NULL, HR__USES_TRANSFORMERS},
-    {"liger_kernel/", NULL, HR__USES_FUSED_LOSS},
+    {"torch/utils/checkpoint.py", NULL, VW__USES_CHECKPOINTING},
+    {"deepspeed/runtime/activation_checkpointing/", NULL, VW__USES_CHECKPOINTING},
+    {"torch/amp/", NULL, VW__USES_16_BITS},
+    {"torch/cuda/amp/", NULL, VW__USES_16_BITS},
+    {"apex/amp/", NULL, VW__USES_16_BITS},
+    {"flash_attn/", NULL, VW__USES_16_BITS}, /* its kernels take nothing else */
+    {"bitsandbytes/optim/", NULL, VW__USES_8_BIT_STATE},
+    {"torchao/optim/", NULL, VW__USES_8_BIT_STATE},
+    {"torch/optim/", "_multi_tensor_", VW__USES_FOREACH},
+    {"torch/distributed/fsdp/", NULL, VW__USES_SHARDS},
+    {"torch/distributed/_composable/fsdp/", NULL, VW__USES_SHARDS},
+    {"deepspeed/runtime/zero/", NULL, VW__USES_SHARDS},
+    {"torch/nn/parallel/", NULL, VW__USES_SEVERAL_GPUS},
+    {"torch/distributed/", NULL, VW__USES_SEVERAL_GPUS},
+    {"transformers/", NULL, VW__USES_TRANSFORMERS},
+    {"liger_kernel/", NULL, VW__USES_FUSED_LOSS},
 };
 
-static unsigned find_techniques(const hr__model *model)
+static unsigned find_techniques(const vw__model *model)
 {
     unsigned uses = 0;
     for (size_t i = 0; i < model->frame_count; i++) {
-        const char *function = hr__model_string(model, model->frames[i].name);
-        const char *file = hr__model_string(model, model->frames[i].filename);
+        const char *function = vw__model_string(model, model->frames[i].name);
+        const char *file = vw__model_string(model, model->frames[i].filename);
         for (size_t r = 0; r < COUNT_OF(use_rules); r++) {
             const char *beginning = use_rules[r].function_beginning;
             if ((uses & use_rules[r].use) == 0 &&
                 (beginning == NULL || strncmp(function, beginning, strlen(beginning)) == 0) &&
-                hr__path_has(file, use_rules[r].path))
+                vw__path_has(file, use_rules[r].path))
                 uses |= use_rules[r].use;
         }
     }
@@ -50,26 +50,26 @@ static unsigned find_techniques(const hr__model *model)
 }
 
 /* PyTorch writes a trace for each GPU that it sees. */
-static bool sees_several_gpus(const hr__model *model)
+static bool sees_several_gpus(const vw__model *model)
 {
     size_t count = 0;
     for (size_t i = 0; i < model->trace_count; i++)
-        count += model->traces[i].device != HR__HOST_DEVICE;
+        count += model->traces[i].device != VW__HOST_DEVICE;
     return count > 1;
 }
 
-hr__program_uses hr__program_uses_find(const hr__model *model, const hr__roles *roles,
+vw__program_uses vw__program_uses_find(const vw__model *model, const vw__roles *roles,
                                        uint32_t last_instant)
 {
-    hr__program_uses uses = {.techniques = find_techniques(model)};
+    vw__program_uses uses = {.techniques = find_techniques(model)};
     size_t forward_count = 0;
     if (sees_several_gpus(model))
-        uses.techniques |= HR__USES_SEVERAL_GPUS;
+        uses.techniques |= VW__USES_SEVERAL_GPUS;
     for (size_t i = 0; i < roles->pass_count && roles->passes[i].begin < last_instant; i++) {
         uint8_t kind = roles->passes[i].kind;
-        forward_count += kind == HR__PASS_FORWARD;
-        uses.has_backward = uses.has_backward || kind == HR__PASS_BACKWARD;
-        uses.has_step = uses.has_step || kind == HR__PASS_OPTIMIZER;
+        forward_count += kind == VW__PASS_FORWARD;
+        uses.has_backward = uses.has_backward || kind == VW__PASS_BACKWARD;
+        uses.has_step = uses.has_step || kind == VW__PASS_OPTIMIZER;
     }
     uses.may_train = uses.has_backward || forward_count < FEW_FORWARDS;
     return uses;

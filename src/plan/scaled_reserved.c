@@ -27,11 +27,11 @@ static int by_instant(const void *left, const void *right)
     return order != 0 ? order : (a->slot > b->slot) - (a->slot < b->slot);
 }
 
-static size_t list_edges(const hr__scaled_step *scaled, edge *edges)
+static size_t list_edges(const vw__scaled_step *scaled, edge *edges)
 {
     size_t count = 0;
     for (size_t i = 0; i < scaled->timeline.lifetime_count; i++) {
-        const hr__lifetime *block = &scaled->timeline.lifetimes[i];
+        const vw__lifetime *block = &scaled->timeline.lifetimes[i];
         edges[count++] = (edge){block->begin, (uint32_t)i, true};
         if (block->end <= scaled->last_instant)
             edges[count++] = (edge){block->end, (uint32_t)i, false};
@@ -40,51 +40,51 @@ static size_t list_edges(const hr__scaled_step *scaled, edge *edges)
     return count;
 }
 
-static void write_ops(const hr__scaled_step *scaled, const edge *edges, size_t count,
-                      hr__plan_events *events)
+static void write_ops(const vw__scaled_step *scaled, const edge *edges, size_t count,
+                      vw__plan_events *events)
 {
-    hr__script *script = &events->script;
+    vw__script *script = &events->script;
     for (size_t i = 0; i < count; i++) {
-        const hr__lifetime *block = &scaled->timeline.lifetimes[edges[i].slot];
-        script->ops[i] = (hr__script_op){
+        const vw__lifetime *block = &scaled->timeline.lifetimes[edges[i].slot];
+        script->ops[i] = (vw__script_op){
             .size_bytes = edges[i].is_alloc ? block->size_bytes : 0,
             .slot = edges[i].slot,
-            .kind = (uint8_t)(edges[i].is_alloc ? HR__SCRIPT_ALLOC : HR__SCRIPT_FREE)};
+            .kind = (uint8_t)(edges[i].is_alloc ? VW__SCRIPT_ALLOC : VW__SCRIPT_FREE)};
     }
     script->op_count = count;
     script->slot_count = scaled->timeline.lifetime_count;
-    events->steps[0] = (hr__plan_step){.begin = 0, .end = count};
+    events->steps[0] = (vw__plan_step){.begin = 0, .end = count};
     events->step_count = 1;
 }
 
-static hr_status replay(const hr__scaled_step *scaled, edge *edges, hr__plan_events *events,
-                        uint64_t peak_bytes, uint64_t reserved_bytes[HR__PLAN_POLICIES])
+static vw_status replay(const vw__scaled_step *scaled, edge *edges, vw__plan_events *events,
+                        uint64_t peak_bytes, uint64_t reserved_bytes[VW__PLAN_POLICIES])
 {
-    hr__plan_replayed replayed;
+    vw__plan_replayed replayed;
     write_ops(scaled, edges, list_edges(scaled, edges), events);
     events->script.peak_live_bytes = peak_bytes;
-    HR__TRY(hr__plan_replay_events(events, &replayed));
-    for (size_t i = 0; i < HR__PLAN_POLICIES; i++)
+    VW__TRY(vw__plan_replay_events(events, &replayed));
+    for (size_t i = 0; i < VW__PLAN_POLICIES; i++)
         reserved_bytes[i] = replayed.reserved_bytes[i];
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__scaled_reserved(const hr__scaled_step *scaled, uint64_t peak_bytes,
-                              uint64_t reserved_bytes[HR__PLAN_POLICIES])
+vw_status vw__scaled_reserved(const vw__scaled_step *scaled, uint64_t peak_bytes,
+                              uint64_t reserved_bytes[VW__PLAN_POLICIES])
 {
-    hr__plan_events events;
+    vw__plan_events events;
     size_t room = 2 * scaled->timeline.lifetime_count + 1;
-    for (size_t i = 0; i < HR__PLAN_POLICIES; i++)
-        reserved_bytes[i] = HR_UNKNOWN;
-    if (peak_bytes > HR__MOST_REPLAYED_BYTES || scaled->timeline.lifetime_count > UINT32_MAX)
-        return HR_OK;
-    hr__plan_events_init(&events);
-    events.script.ops = hr__host_alloc_zeroed(room, sizeof *events.script.ops);
-    edge *edges = hr__host_alloc_zeroed(room, sizeof *edges);
-    hr_status status = events.script.ops == NULL || edges == NULL
-                           ? hr__fail_host_memory(room * sizeof *edges, "the requests of a step")
+    for (size_t i = 0; i < VW__PLAN_POLICIES; i++)
+        reserved_bytes[i] = VW_UNKNOWN;
+    if (peak_bytes > VW__MOST_REPLAYED_BYTES || scaled->timeline.lifetime_count > UINT32_MAX)
+        return VW_OK;
+    vw__plan_events_init(&events);
+    events.script.ops = vw__host_alloc_zeroed(room, sizeof *events.script.ops);
+    edge *edges = vw__host_alloc_zeroed(room, sizeof *edges);
+    vw_status status = events.script.ops == NULL || edges == NULL
+                           ? vw__fail_host_memory(room * sizeof *edges, "the requests of a step")
                            : replay(scaled, edges, &events, peak_bytes, reserved_bytes);
-    hr__host_free(edges);
-    hr__plan_events_deinit(&events);
+    vw__host_free(edges);
+    vw__plan_events_deinit(&events);
     return status;
 }

@@ -24,92 +24,92 @@
 enum { MOST_BLOCKS = 8000, MOST_TRIALS = 400, LORA_RANK = 16 };
 
 typedef struct searching {
-    const hr_plan_model *model;
-    const hr_plan_settings *base;
+    const vw_plan_model *model;
+    const vw_plan_settings *base;
     double head_share;
-    hr__search_options options[HR__CHANGE_COUNT];
+    vw__search_options options[VW__CHANGE_COUNT];
     size_t trials, most_trials;
-    hr__found smallest; /* the fastest of those that fit with the least activations */
-    hr__search_result *result;
+    vw__found smallest; /* the fastest of those that fit with the least activations */
+    vw__search_result *result;
 } searching;
 
 /* ---- ways ------------------------------------------------------------------------------------ */
 
 typedef struct way {
-    uint8_t option[HR__CHANGE_COUNT]; /* numbers in the lists of options */
+    uint8_t option[VW__CHANGE_COUNT]; /* numbers in the lists of options */
     uint8_t change_count;
     double slowdown;
     uint32_t number; /* as listed: what is equal otherwise keeps that order */
 } way;
 
-static hr_plan_settings settings_of(const searching *s, const way *w)
+static vw_plan_settings settings_of(const searching *s, const way *w)
 {
-    uint64_t value[HR__CHANGE_COUNT];
-    hr_plan_settings made = *s->base;
-    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
+    uint64_t value[VW__CHANGE_COUNT];
+    vw_plan_settings made = *s->base;
+    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
         value[i] = s->options[i].values[w->option[i]];
-    made.attention = (hr_attention)value[HR__CHANGE_ATTENTION];
-    made.loss_chunks = value[HR__CHANGE_LOSS];
-    made.precision = (hr_precision)value[HR__CHANGE_PRECISION];
-    made.optimizer = (hr_optimizer)value[HR__CHANGE_OPTIMIZER];
-    made.checkpointing = (hr_checkpointing)value[HR__CHANGE_CHECKPOINTING];
-    made.sharding = (hr_sharding)value[HR__CHANGE_SHARDING];
-    made.offload = (hr_offload)value[HR__CHANGE_OFFLOAD];
-    made.batch = value[HR__CHANGE_BATCH];
-    if (hr__is_training(&made))
+    made.attention = (vw_attention)value[VW__CHANGE_ATTENTION];
+    made.loss_chunks = value[VW__CHANGE_LOSS];
+    made.precision = (vw_precision)value[VW__CHANGE_PRECISION];
+    made.optimizer = (vw_optimizer)value[VW__CHANGE_OPTIMIZER];
+    made.checkpointing = (vw_checkpointing)value[VW__CHANGE_CHECKPOINTING];
+    made.sharding = (vw_sharding)value[VW__CHANGE_SHARDING];
+    made.offload = (vw_offload)value[VW__CHANGE_OFFLOAD];
+    made.batch = value[VW__CHANGE_BATCH];
+    if (vw__is_training(&made))
         made.accumulation = s->base->accumulation * (s->base->batch / made.batch);
-    if (value[HR__CHANGE_METHOD] != HR__METHOD_AS_IT_IS && made.lora_rank == 0)
+    if (value[VW__CHANGE_METHOD] != VW__METHOD_AS_IT_IS && made.lora_rank == 0)
         made.lora_rank = LORA_RANK;
-    made.is_quantized = made.is_quantized || value[HR__CHANGE_METHOD] == HR__METHOD_QLORA;
+    made.is_quantized = made.is_quantized || value[VW__CHANGE_METHOD] == VW__METHOD_QLORA;
     return made;
 }
 
 /* With FSDP the step is PyTorch's own, over each GPU's parts, and it may be the fused one; whether
  * others know such parts is not known. With ZeRO it is DeepSpeed's. */
-static bool goes_with_sharding(hr_optimizer optimizer, hr_sharding sharding)
+static bool goes_with_sharding(vw_optimizer optimizer, vw_sharding sharding)
 {
-    return sharding == HR_SHARDING_NONE ||
-           (sharding == HR_SHARDING_FSDP && optimizer == HR_OPTIMIZER_ADAMW_FUSED);
+    return sharding == VW_SHARDING_NONE ||
+           (sharding == VW_SHARDING_FSDP && optimizer == VW_OPTIMIZER_ADAMW_FUSED);
 }
 
 /* What settings_check.c does not refuse, and yet nobody should be told. */
 static bool is_sensible(const searching *s, const way *w)
 {
     const uint8_t *option = w->option;
-    const hr_plan_settings made = settings_of(s, w);
-    bool has_other_states = option[HR__CHANGE_OPTIMIZER] > 0;
-    bool has_method = option[HR__CHANGE_METHOD] > 0;
-    bool has_offload = option[HR__CHANGE_OFFLOAD] > 0;
-    bool shares_weights = made.sharding == HR_SHARDING_FSDP || made.sharding == HR_SHARDING_ZERO_3;
+    const vw_plan_settings made = settings_of(s, w);
+    bool has_other_states = option[VW__CHANGE_OPTIMIZER] > 0;
+    bool has_method = option[VW__CHANGE_METHOD] > 0;
+    bool has_offload = option[VW__CHANGE_OFFLOAD] > 0;
+    bool shares_weights = made.sharding == VW_SHARDING_FSDP || made.sharding == VW_SHARDING_ZERO_3;
     /* An adapter's state is small, and only the weights beneath it are worth another change. */
     if (has_method && (has_other_states || has_offload))
         return false;
-    if (has_method && made.sharding != HR_SHARDING_NONE && !shares_weights)
+    if (has_method && made.sharding != VW_SHARDING_NONE && !shares_weights)
         return false;
     /* The step is the CPU's, or the library's that shares it. */
     if (has_other_states && (has_offload || !goes_with_sharding(made.optimizer, made.sharding)))
         return false;
-    if (has_offload && (made.sharding != HR_SHARDING_NONE || made.gpus > 1))
+    if (has_offload && (made.sharding != VW_SHARDING_NONE || made.gpus > 1))
         return false;
     /* What is free and better comes with everything else. */
-    return option[HR__CHANGE_ATTENTION] > 0 || s->options[HR__CHANGE_ATTENTION].count == 1 ||
+    return option[VW__CHANGE_ATTENTION] > 0 || s->options[VW__CHANGE_ATTENTION].count == 1 ||
            w->change_count == 0;
 }
 
 static bool is_possible(const searching *s, const way *w)
 {
-    hr_plan_settings made = settings_of(s, w), checked;
-    bool is_float32 = made.precision == HR_PRECISION_FP32 || made.precision == HR_PRECISION_TF32;
+    vw_plan_settings made = settings_of(s, w), checked;
+    bool is_float32 = made.precision == VW_PRECISION_FP32 || made.precision == VW_PRECISION_TF32;
     if (made.is_quantized && is_float32)
         return false; /* 4-bit weights are multiplied in 16 bits */
-    if (made.accumulation > HR__MOST_ACCUMULATION)
+    if (made.accumulation > VW__MOST_ACCUMULATION)
         return false;
-    return hr__settings_check(s->model, &made, &checked) == HR_OK;
+    return vw__settings_check(s->model, &made, &checked) == VW_OK;
 }
 
 static bool next_way(const searching *s, way *w)
 {
-    for (size_t i = 0; i < HR__CHANGE_COUNT; i++) {
+    for (size_t i = 0; i < VW__CHANGE_COUNT; i++) {
         if (++w->option[i] < s->options[i].count)
             return true;
         w->option[i] = 0;
@@ -120,14 +120,14 @@ static bool next_way(const searching *s, way *w)
 static void count_changes(way *w)
 {
     w->change_count = 0;
-    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
+    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
         w->change_count = (uint8_t)(w->change_count + (w->option[i] > 0));
 }
 
 static size_t way_limit(const searching *s)
 {
     size_t product = 1;
-    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
+    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
         product *= s->options[i].count;
     return product;
 }
@@ -141,8 +141,8 @@ static size_t list_ways(const searching *s, way *ways)
         count_changes(&w);
         if (!is_sensible(s, &w) || !is_possible(s, &w))
             continue;
-        hr_plan_settings made = settings_of(s, &w);
-        w.slowdown = hr__slowdown_together(s->base, &made, s->head_share);
+        vw_plan_settings made = settings_of(s, &w);
+        w.slowdown = vw__slowdown_together(s->base, &made, s->head_share);
         w.number = (uint32_t)count;
         ways[count++] = w;
     }
@@ -183,17 +183,17 @@ typedef struct knowledge {
     uint8_t *of_states;      /* owned */
 } knowledge;
 
-static bool is_of_activations(hr__change change)
+static bool is_of_activations(vw__change change)
 {
-    return change == HR__CHANGE_LOSS || change == HR__CHANGE_CHECKPOINTING ||
-           change == HR__CHANGE_ATTENTION;
+    return change == VW__CHANGE_LOSS || change == VW__CHANGE_CHECKPOINTING ||
+           change == VW__CHANGE_ATTENTION;
 }
 
 static size_t key_of(const searching *s, const way *w, bool has_activations)
 {
     size_t key = 0;
-    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
-        if (i != HR__CHANGE_BATCH && (has_activations || !is_of_activations((hr__change)i)))
+    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
+        if (i != VW__CHANGE_BATCH && (has_activations || !is_of_activations((vw__change)i)))
             key = key * s->options[i].count + w->option[i];
     return key;
 }
@@ -203,57 +203,57 @@ static bool has_budget(const searching *s)
     return s->trials < s->most_trials;
 }
 
-static hr_status try_way(searching *s, const way *w, hr__found *out)
+static vw_status try_way(searching *s, const way *w, vw__found *out)
 {
-    hr__trial trial;
-    *out = (hr__found){
+    vw__trial trial;
+    *out = (vw__found){
         .settings = settings_of(s, w), .slowdown = w->slowdown, .change_count = w->change_count};
-    HR__TRY(hr__try(s->model, &out->settings, &trial));
+    VW__TRY(vw__try(s->model, &out->settings, &trial));
     s->trials++;
-    out->distance = hr__distance_of(s->base, &out->settings);
+    out->distance = vw__distance_of(s->base, &out->settings);
     out->peak_allocated_bytes = trial.peak_allocated_bytes;
     out->device_bytes = trial.device_bytes;
     out->fits = s->base->card_bytes > 0 && trial.worst_bytes <= s->base->card_bytes;
     if (trial.device_bytes < s->result->least_device_bytes)
         s->result->least_device_bytes = trial.device_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The way with the smallest batch; with the fewest activations as well. */
 static way smallest_of(const searching *s, const way *w, bool has_activations)
 {
     way smallest = *w;
-    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
-        if (i == HR__CHANGE_BATCH || (!has_activations && is_of_activations((hr__change)i)))
+    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
+        if (i == VW__CHANGE_BATCH || (!has_activations && is_of_activations((vw__change)i)))
             smallest.option[i] = (uint8_t)(s->options[i].count - 1);
-    hr_plan_settings made = settings_of(s, &smallest);
-    smallest.slowdown = hr__slowdown_together(s->base, &made, s->head_share);
+    vw_plan_settings made = settings_of(s, &smallest);
+    smallest.slowdown = vw__slowdown_together(s->base, &made, s->head_share);
     count_changes(&smallest);
     return smallest;
 }
 
 /* Tries that, once for all ways that share the rest. */
-static hr_status is_hopeless(searching *s, const way *w, bool has_activations, uint8_t *known,
+static vw_status is_hopeless(searching *s, const way *w, bool has_activations, uint8_t *known,
                              bool *out)
 {
     way smallest = smallest_of(s, w, has_activations);
     if (*known == UNKNOWN && !is_possible(s, &smallest))
         *known = POSSIBLE; /* nobody can say */
     if (*known == UNKNOWN) {
-        hr__found found;
-        HR__TRY(try_way(s, &smallest, &found));
+        vw__found found;
+        VW__TRY(try_way(s, &smallest, &found));
         *known = found.fits ? POSSIBLE : HOPELESS;
         if (found.fits && (!s->smallest.fits || found.slowdown < s->smallest.slowdown))
             s->smallest = found;
     }
     *out = *known == HOPELESS;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
 typedef struct hits {
-    hr__found *found; /* owned */
+    vw__found *found; /* owned */
     way *ways;        /* owned; of each */
     size_t count, capacity;
 } hits;
@@ -261,8 +261,8 @@ typedef struct hits {
 /* Everything that `less` changes, `w` changes as well. */
 static bool holds(const way *w, const way *less)
 {
-    for (size_t i = 0; i < HR__CHANGE_COUNT; i++) {
-        bool is_held = i == HR__CHANGE_BATCH
+    for (size_t i = 0; i < VW__CHANGE_COUNT; i++) {
+        bool is_held = i == VW__CHANGE_BATCH
                            ? less->option[i] <= w->option[i]
                            : less->option[i] == 0 || less->option[i] == w->option[i];
         if (!is_held)
@@ -279,7 +279,7 @@ static bool is_needless(const hits *h, const way *w)
     return false;
 }
 
-static void add_hit(hits *h, const way *w, const hr__found *found)
+static void add_hit(hits *h, const way *w, const vw__found *found)
 {
     if (h->count == h->capacity)
         return;
@@ -287,46 +287,46 @@ static void add_hit(hits *h, const way *w, const hr__found *found)
     h->found[h->count++] = *found;
 }
 
-static hr_status try_for_card(searching *s, const way *w, knowledge *known, hits *h)
+static vw_status try_for_card(searching *s, const way *w, knowledge *known, hits *h)
 {
     bool is_out;
-    hr__found found;
+    vw__found found;
     if (is_needless(h, w))
-        return HR_OK;
-    HR__TRY(is_hopeless(s, w, false, &known->of_states[key_of(s, w, false)], &is_out));
+        return VW_OK;
+    VW__TRY(is_hopeless(s, w, false, &known->of_states[key_of(s, w, false)], &is_out));
     if (is_out)
-        return HR_OK;
+        return VW_OK;
     uint8_t *of_combination = &known->of_combination[key_of(s, w, true)];
     if (*of_combination == HOPELESS)
-        return HR_OK;
-    HR__TRY(try_way(s, w, &found));
+        return VW_OK;
+    VW__TRY(try_way(s, w, &found));
     if (found.fits)
         add_hit(h, w, &found);
     else
-        HR__TRY(is_hopeless(s, w, true, of_combination, &is_out));
-    return HR_OK;
+        VW__TRY(is_hopeless(s, w, true, of_combination, &is_out));
+    return VW_OK;
 }
 
-static hr_status try_all(searching *s, const way *ways, size_t way_count, knowledge *known, hits *h)
+static vw_status try_all(searching *s, const way *ways, size_t way_count, knowledge *known, hits *h)
 {
     bool has_card = s->base->card_bytes > 0;
     for (size_t i = 0; i < way_count && has_budget(s) && h->count < h->capacity; i++) {
-        hr__found found;
+        vw__found found;
         if (has_card) {
-            HR__TRY(try_for_card(s, &ways[i], known, h));
+            VW__TRY(try_for_card(s, &ways[i], known, h));
             continue;
         }
-        HR__TRY(try_way(s, &ways[i], &found));
+        VW__TRY(try_way(s, &ways[i], &found));
         add_hit(h, &ways[i], &found);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 static int by_rank(const void *left, const void *right)
 {
-    const hr__found *a = left, *b = right;
+    const vw__found *a = left, *b = right;
     int order = compare_numbers(a->slowdown, b->slowdown);
     if (order == 0)
         order = (int)a->distance - (int)b->distance;
@@ -338,39 +338,39 @@ static int by_rank(const void *left, const void *right)
 }
 
 /* `a` is not slower, needs no more, and is no farther from what was asked for. */
-static bool is_as_good(const hr__found *a, const hr__found *b)
+static bool is_as_good(const vw__found *a, const vw__found *b)
 {
     return a->slowdown <= b->slowdown && a->peak_allocated_bytes <= b->peak_allocated_bytes &&
            a->distance <= b->distance;
 }
 
 /* DeepSpeed's ways to share are not PyTorch's, and a program is written for one of the two. */
-static bool share_by_one_library(const hr_plan_settings *a, const hr_plan_settings *b)
+static bool share_by_one_library(const vw_plan_settings *a, const vw_plan_settings *b)
 {
-    return a->sharding == HR_SHARDING_NONE || b->sharding == HR_SHARDING_NONE ||
-           (a->sharding == HR_SHARDING_FSDP) == (b->sharding == HR_SHARDING_FSDP);
+    return a->sharding == VW_SHARDING_NONE || b->sharding == VW_SHARDING_NONE ||
+           (a->sharding == VW_SHARDING_FSDP) == (b->sharding == VW_SHARDING_FSDP);
 }
 
 /* With a card, who cannot change one thing looks for another: ways compete with those that change
  * nothing else. */
-static bool competes(const searching *s, const hr__found *a, const hr__found *b)
+static bool competes(const searching *s, const vw__found *a, const vw__found *b)
 {
     if (s->base->card_bytes == 0)
         return true;
     if (!share_by_one_library(&a->settings, &b->settings))
         return false;
-    for (hr__change change = 0; change < HR__CHANGE_COUNT; change++)
-        if (hr__has_changed(change, s->base, &a->settings) &&
-            !hr__has_changed(change, s->base, &b->settings))
+    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++)
+        if (vw__has_changed(change, s->base, &a->settings) &&
+            !vw__has_changed(change, s->base, &b->settings))
             return false;
     return true;
 }
 
 static bool is_dominated(const searching *s, const hits *h, size_t number)
 {
-    const hr__found *it = &h->found[number];
+    const vw__found *it = &h->found[number];
     for (size_t i = 0; i < h->count; i++) {
-        const hr__found *other = &h->found[i];
+        const vw__found *other = &h->found[i];
         if (i == number || !is_as_good(other, it) || !competes(s, other, it))
             continue;
         if (i < number || !is_as_good(it, other))
@@ -380,10 +380,10 @@ static bool is_dominated(const searching *s, const hits *h, size_t number)
 }
 
 /* Without a card, a way has to need a good deal less than the one before it of its kind. */
-static bool is_worth_telling(const searching *s, const hr__found *found, uint64_t base_bytes)
+static bool is_worth_telling(const searching *s, const vw__found *found, uint64_t base_bytes)
 {
     enum { LEAST_SHARE = 20 };
-    const hr__search_result *result = s->result;
+    const vw__search_result *result = s->result;
     uint64_t least = base_bytes;
     for (size_t i = 0; i < result->found_count; i++)
         if (result->found[i].distance <= found->distance &&
@@ -398,10 +398,10 @@ static bool is_worth_telling(const searching *s, const hr__found *found, uint64_
 static void choose(const searching *s, hits *h, uint64_t base_bytes)
 {
     size_t room[] = {7, 5, 4};
-    hr__search_result *result = s->result;
+    vw__search_result *result = s->result;
     qsort(h->found, h->count, sizeof *h->found, by_rank);
-    for (size_t i = 0; i < h->count && result->found_count < HR__SEARCH_MOST_FOUND; i++) {
-        const hr__found *found = &h->found[i];
+    for (size_t i = 0; i < h->count && result->found_count < VW__SEARCH_MOST_FOUND; i++) {
+        const vw__found *found = &h->found[i];
         if (found->peak_allocated_bytes >= base_bytes || room[found->distance] == 0 ||
             is_dominated(s, h, i) || !is_worth_telling(s, found, base_bytes))
             continue;
@@ -413,7 +413,7 @@ static void choose(const searching *s, hits *h, uint64_t base_bytes)
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* What a trial costs, in blocks. A chunk of the loss takes about as long as a tenth of one. */
-static size_t blocks_of(const hr_plan_model *model, const hr_plan_settings *base)
+static size_t blocks_of(const vw_plan_model *model, const vw_plan_settings *base)
 {
     enum { CHUNKS_OF_A_BLOCK = 10 };
     size_t blocks = (size_t)(model->shape.layers + model->shape.decoder_layers) + model->line_count;
@@ -423,47 +423,47 @@ static size_t blocks_of(const hr_plan_model *model, const hr_plan_settings *base
     return blocks == 0 ? 1 : blocks;
 }
 
-static hr_status run_search(searching *s, way *ways, knowledge *known, hits *h)
+static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
 {
     size_t count = list_ways(s, ways);
-    hr__trial base;
-    HR__TRY(hr__try(s->model, s->base, &base));
+    vw__trial base;
+    VW__TRY(vw__try(s->model, s->base, &base));
     s->result->least_device_bytes = base.device_bytes;
     if (s->base->card_bytes > 0 && base.worst_bytes <= s->base->card_bytes)
-        return HR_OK; /* it fits as it is */
+        return VW_OK; /* it fits as it is */
     qsort(ways, count, sizeof *ways, s->base->card_bytes > 0 ? by_slowdown : by_change_count);
-    HR__TRY(try_all(s, ways, count, known, h));
+    VW__TRY(try_all(s, ways, count, known, h));
     if (h->count == 0 && s->smallest.fits)
         h->found[h->count++] = s->smallest; /* the budget was spent before a better one was met */
     choose(s, h, base.peak_allocated_bytes);
     s->result->tried_count = s->trials;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__search(const hr_plan_model *model, const hr_plan_settings *base, double head_share,
-                     hr__search_result *out)
+vw_status vw__search(const vw_plan_model *model, const vw_plan_settings *base, double head_share,
+                     vw__search_result *out)
 {
     searching s = {.model = model, .base = base, .head_share = head_share, .result = out};
-    *out = (hr__search_result){.found_count = 0};
-    hr__search_list_options(model, base, s.options);
+    *out = (vw__search_result){.found_count = 0};
+    vw__search_list_options(model, base, s.options);
     size_t limit = way_limit(&s), budget = MOST_BLOCKS / blocks_of(model, base);
     s.most_trials = budget < 20 ? 20 : budget > MOST_TRIALS ? MOST_TRIALS : budget;
-    way *ways = hr__host_alloc_zeroed(limit, sizeof *ways);
-    knowledge known = {.of_combination = hr__host_alloc_zeroed(limit, 1),
-                       .of_states = hr__host_alloc_zeroed(limit, 1)};
+    way *ways = vw__host_alloc_zeroed(limit, sizeof *ways);
+    knowledge known = {.of_combination = vw__host_alloc_zeroed(limit, 1),
+                       .of_states = vw__host_alloc_zeroed(limit, 1)};
     hits h = {.capacity = s.most_trials,
-              .found = hr__host_alloc_zeroed(s.most_trials, sizeof *h.found),
-              .ways = hr__host_alloc_zeroed(s.most_trials, sizeof *h.ways)};
-    hr_status status = HR_OK;
+              .found = vw__host_alloc_zeroed(s.most_trials, sizeof *h.found),
+              .ways = vw__host_alloc_zeroed(s.most_trials, sizeof *h.ways)};
+    vw_status status = VW_OK;
     if (ways == NULL || known.of_combination == NULL || known.of_states == NULL ||
         h.found == NULL || h.ways == NULL)
-        status = hr__fail_host_memory(limit * sizeof *ways, "the search of a plan");
+        status = vw__fail_host_memory(limit * sizeof *ways, "the search of a plan");
     else
         status = run_search(&s, ways, &known, &h);
-    hr__host_free(h.ways);
-    hr__host_free(h.found);
-    hr__host_free(known.of_states);
-    hr__host_free(known.of_combination);
-    hr__host_free(ways);
+    vw__host_free(h.ways);
+    vw__host_free(h.found);
+    vw__host_free(known.of_states);
+    vw__host_free(known.of_combination);
+    vw__host_free(ways);
     return status;
 }

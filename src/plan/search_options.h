@@ -1,32 +1,32 @@
 /* search_options.h - what each change can be made to. */
-#ifndef HR_PLAN_SEARCH_OPTIONS_H
-#define HR_PLAN_SEARCH_OPTIONS_H
+#ifndef VW_PLAN_SEARCH_OPTIONS_H
+#define VW_PLAN_SEARCH_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 #include "plan/changes.h"
 
-enum { HR__MOST_OPTIONS = 8 };
+enum { VW__MOST_OPTIONS = 8 };
 
 /* The first is what it is. */
-typedef struct hr__search_options {
-    uint64_t values[HR__MOST_OPTIONS];
+typedef struct vw__search_options {
+    uint64_t values[VW__MOST_OPTIONS];
     size_t count;
-} hr__search_options;
+} vw__search_options;
 
-/* Of HR__CHANGE_METHOD; the others are values of their setting. */
-enum { HR__METHOD_AS_IT_IS, HR__METHOD_LORA, HR__METHOD_QLORA };
+/* Of VW__CHANGE_METHOD; the others are values of their setting. */
+enum { VW__METHOD_AS_IT_IS, VW__METHOD_LORA, VW__METHOD_QLORA };
 
-static inline bool hr__is_training(const hr_plan_settings *settings)
+static inline bool vw__is_training(const vw_plan_settings *settings)
 {
-    return settings->mode == HR_PLAN_MODE_TRAIN;
+    return settings->mode == VW_PLAN_MODE_TRAIN;
 }
 
 /* `lists` come zeroed. Not all that is listed goes together. */
-void hr__search_list_options(const hr_plan_model *model, const hr_plan_settings *base,
-                             hr__search_options lists[HR__CHANGE_COUNT]);
+void vw__search_list_options(const vw_plan_model *model, const vw_plan_settings *base,
+                             vw__search_options lists[VW__CHANGE_COUNT]);
 
-#endif /* HR_PLAN_SEARCH_OPTIONS_H */
+#endif /* VW_PLAN_SEARCH_OPTIONS_H */

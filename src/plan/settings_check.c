@@ -11,70 +11,70 @@
 #include "base/nearest_name.h"
 #include "plan/plan_model.h"
 
-void hr_plan_settings_init(hr_plan_settings *settings)
+void vw_plan_settings_init(vw_plan_settings *settings)
 {
-    *settings = (hr_plan_settings){
+    *settings = (vw_plan_settings){
         .struct_size = sizeof *settings,
-        .mode = HR_PLAN_MODE_TRAIN,
+        .mode = VW_PLAN_MODE_TRAIN,
         .batch = 1,
         .accumulation = 1,
-        .precision = HR_PRECISION_FP32,
-        .optimizer = HR_OPTIMIZER_ADAMW,
-        .attention = HR_ATTENTION_SDPA,
+        .precision = VW_PRECISION_FP32,
+        .optimizer = VW_OPTIMIZER_ADAMW,
+        .attention = VW_ATTENTION_SDPA,
         .gpus = 1,
     };
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-static hr_status check_range(const char *name, uint64_t number, uint64_t least, uint64_t most)
+static vw_status check_range(const char *name, uint64_t number, uint64_t least, uint64_t most)
 {
     if (number >= least && number <= most)
-        return HR_OK;
-    return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return VW_OK;
+    return vw__fail(VW_ERR_INVALID_ARGUMENT,
                     "%s: expected a number from %" PRIu64 " to %" PRIu64 ", found %" PRIu64, name,
                     least, most, number);
 }
 
 /* 0 is "not said" in the settings, and nothing that a person would write. */
-static hr_status check_range_if_said(const char *name, uint64_t number, uint64_t most)
+static vw_status check_range_if_said(const char *name, uint64_t number, uint64_t most)
 {
-    return number == 0 ? HR_OK : check_range(name, number, 1, most);
+    return number == 0 ? VW_OK : check_range(name, number, 1, most);
 }
 
-static hr_status check_enumerator(const char *name, int number, int count)
+static vw_status check_enumerator(const char *name, int number, int count)
 {
     if (number >= 0 && number < count)
-        return HR_OK;
-    return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s: %d is none of its %d values", name, number,
+        return VW_OK;
+    return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s: %d is none of its %d values", name, number,
                     count);
 }
 
-static hr_status check_enumerators(const hr_plan_settings *settings)
+static vw_status check_enumerators(const vw_plan_settings *settings)
 {
-    HR__TRY(check_enumerator("mode", (int)settings->mode, HR_PLAN_MODE_COUNT));
-    HR__TRY(check_enumerator("precision", (int)settings->precision, HR_PRECISION_COUNT));
-    HR__TRY(check_enumerator("optimizer", (int)settings->optimizer, HR_OPTIMIZER_COUNT));
-    HR__TRY(check_enumerator("offload", (int)settings->offload, HR_OFFLOAD_COUNT));
-    HR__TRY(
-        check_enumerator("checkpointing", (int)settings->checkpointing, HR_CHECKPOINTING_COUNT));
-    HR__TRY(check_enumerator("attention", (int)settings->attention, HR_ATTENTION_COUNT));
-    return check_enumerator("sharding", (int)settings->sharding, HR_SHARDING_COUNT);
+    VW__TRY(check_enumerator("mode", (int)settings->mode, VW_PLAN_MODE_COUNT));
+    VW__TRY(check_enumerator("precision", (int)settings->precision, VW_PRECISION_COUNT));
+    VW__TRY(check_enumerator("optimizer", (int)settings->optimizer, VW_OPTIMIZER_COUNT));
+    VW__TRY(check_enumerator("offload", (int)settings->offload, VW_OFFLOAD_COUNT));
+    VW__TRY(
+        check_enumerator("checkpointing", (int)settings->checkpointing, VW_CHECKPOINTING_COUNT));
+    VW__TRY(check_enumerator("attention", (int)settings->attention, VW_ATTENTION_COUNT));
+    return check_enumerator("sharding", (int)settings->sharding, VW_SHARDING_COUNT);
 }
 
-static hr_status check_ranges(const hr_plan_settings *settings)
+static vw_status check_ranges(const vw_plan_settings *settings)
 {
-    HR__TRY(check_range("batch", settings->batch, 1, HR__MOST_BATCH));
-    HR__TRY(check_range_if_said("sequence", settings->sequence, HR__MOST_SEQUENCE));
-    HR__TRY(check_range_if_said("image", settings->image, HR__MOST_IMAGE));
-    HR__TRY(check_range("accumulation", settings->accumulation, 1, HR__MOST_ACCUMULATION));
-    HR__TRY(check_range_if_said("generate", settings->generate, HR__MOST_SEQUENCE));
-    HR__TRY(check_range_if_said("loss chunks", settings->loss_chunks, HR__MOST_CHUNKS));
-    HR__TRY(check_range_if_said("LoRA's rank", settings->lora_rank, HR__MOST_RANK));
-    HR__TRY(check_range("GPUs", settings->gpus, 1, HR__MOST_GPUS));
-    if (settings->checkpointing == HR_CHECKPOINTING_EVERY)
-        HR__TRY(check_range("checkpoint every", settings->checkpoint_every, 1, HR__MOST_BATCH));
-    return HR_OK;
+    VW__TRY(check_range("batch", settings->batch, 1, VW__MOST_BATCH));
+    VW__TRY(check_range_if_said("sequence", settings->sequence, VW__MOST_SEQUENCE));
+    VW__TRY(check_range_if_said("image", settings->image, VW__MOST_IMAGE));
+    VW__TRY(check_range("accumulation", settings->accumulation, 1, VW__MOST_ACCUMULATION));
+    VW__TRY(check_range_if_said("generate", settings->generate, VW__MOST_SEQUENCE));
+    VW__TRY(check_range_if_said("loss chunks", settings->loss_chunks, VW__MOST_CHUNKS));
+    VW__TRY(check_range_if_said("LoRA's rank", settings->lora_rank, VW__MOST_RANK));
+    VW__TRY(check_range("GPUs", settings->gpus, 1, VW__MOST_GPUS));
+    if (settings->checkpointing == VW_CHECKPOINTING_EVERY)
+        VW__TRY(check_range("checkpoint every", settings->checkpoint_every, 1, VW__MOST_BATCH));
+    return VW_OK;
 }
 
 /* ---- what does not go together --------------------------------------------------------------- */
@@ -83,82 +83,82 @@ typedef struct facts {
     bool is_training, is_half, is_float32, has_checkpoints, is_zero, is_8bit;
 } facts;
 
-static facts facts_of(const hr_plan_settings *settings)
+static facts facts_of(const vw_plan_settings *settings)
 {
-    const hr_precision precision = settings->precision;
+    const vw_precision precision = settings->precision;
     return (facts){
-        .is_training = settings->mode == HR_PLAN_MODE_TRAIN,
-        .is_half = precision == HR_PRECISION_BF16 || precision == HR_PRECISION_FP16,
-        .is_float32 = precision == HR_PRECISION_FP32 || precision == HR_PRECISION_TF32,
-        .has_checkpoints = settings->checkpointing != HR_CHECKPOINTING_NONE,
+        .is_training = settings->mode == VW_PLAN_MODE_TRAIN,
+        .is_half = precision == VW_PRECISION_BF16 || precision == VW_PRECISION_FP16,
+        .is_float32 = precision == VW_PRECISION_FP32 || precision == VW_PRECISION_TF32,
+        .has_checkpoints = settings->checkpointing != VW_CHECKPOINTING_NONE,
         .is_zero =
-            settings->sharding >= HR_SHARDING_ZERO_1 && settings->sharding <= HR_SHARDING_ZERO_3,
-        .is_8bit = settings->optimizer == HR_OPTIMIZER_ADAM_8BIT ||
-                   settings->optimizer == HR_OPTIMIZER_PAGED_ADAM_8BIT,
+            settings->sharding >= VW_SHARDING_ZERO_1 && settings->sharding <= VW_SHARDING_ZERO_3,
+        .is_8bit = settings->optimizer == VW_OPTIMIZER_ADAM_8BIT ||
+                   settings->optimizer == VW_OPTIMIZER_PAGED_ADAM_8BIT,
     };
 }
 
-static hr_status refuse_if(bool is_refused, const char *words)
+static vw_status refuse_if(bool is_refused, const char *words)
 {
-    return is_refused ? hr__fail(HR_ERR_INVALID_ARGUMENT, "%s", words) : HR_OK;
+    return is_refused ? vw__fail(VW_ERR_INVALID_ARGUMENT, "%s", words) : VW_OK;
 }
 
 /* Outside of training there is no step, and no second pass over the layers. */
-static hr_status check_mode(const hr_plan_settings *settings, const facts *is)
+static vw_status check_mode(const vw_plan_settings *settings, const facts *is)
 {
-    HR__TRY(refuse_if(settings->without_loss && settings->mode != HR_PLAN_MODE_INFERENCE,
+    VW__TRY(refuse_if(settings->without_loss && settings->mode != VW_PLAN_MODE_INFERENCE,
                       "without loss: only inference does without one"));
-    HR__TRY(
+    VW__TRY(
         refuse_if(settings->loss_chunks > 1 && (settings->without_loss || settings->generate > 0),
                   "loss chunks: generation has no loss to compute in pieces, nor has a pass "
                   "without labels"));
     if (is->is_training)
         return refuse_if(settings->generate > 0,
                          "generate: tokens are generated in inference, not in training");
-    HR__TRY(refuse_if(settings->mode == HR_PLAN_MODE_KEEP_GRAPH && settings->generate > 0,
+    VW__TRY(refuse_if(settings->mode == VW_PLAN_MODE_KEEP_GRAPH && settings->generate > 0,
                       "generate: generation keeps no graph; it goes with inference"));
-    HR__TRY(refuse_if(is->has_checkpoints,
+    VW__TRY(refuse_if(is->has_checkpoints,
                       "checkpointing: only training computes layers again; without it, it does "
                       "nothing"));
-    HR__TRY(refuse_if(settings->accumulation > 1,
+    VW__TRY(refuse_if(settings->accumulation > 1,
                       "accumulation: gradients are accumulated in training only"));
-    HR__TRY(refuse_if(settings->offload == HR_OFFLOAD_OPTIMIZER ||
-                          settings->offload == HR_OFFLOAD_SPILL,
+    VW__TRY(refuse_if(settings->offload == VW_OFFLOAD_OPTIMIZER ||
+                          settings->offload == VW_OFFLOAD_SPILL,
                       "offload: there is an optimizer in training only"));
-    HR__TRY(refuse_if(settings->has_master_weights,
+    VW__TRY(refuse_if(settings->has_master_weights,
                       "master weights: the optimizer keeps them, and there is one in training "
                       "only"));
-    return refuse_if(settings->sharding == HR_SHARDING_ZERO_1 ||
-                         settings->sharding == HR_SHARDING_ZERO_2,
+    return refuse_if(settings->sharding == VW_SHARDING_ZERO_1 ||
+                         settings->sharding == VW_SHARDING_ZERO_2,
                      "ZeRO 1 and 2 share an optimizer's state and gradients, and there are none "
                      "without training");
 }
 
-static hr_status check_precision(const hr_plan_settings *settings, const facts *is)
+static vw_status check_precision(const vw_plan_settings *settings, const facts *is)
 {
-    HR__TRY(refuse_if(settings->has_master_weights && !is->is_half,
+    VW__TRY(refuse_if(settings->has_master_weights && !is->is_half,
                       "master weights: float32 copies are kept beside bf16 or fp16 weights; with "
                       "this precision the weights are float32 already"));
-    HR__TRY(refuse_if(settings->attention == HR_ATTENTION_FLASH && is->is_float32,
+    VW__TRY(refuse_if(settings->attention == VW_ATTENTION_FLASH && is->is_float32,
                       "attention: flash-attn computes in bf16 or fp16 only; expected such a "
                       "precision, or sdpa"));
     return refuse_if(settings->is_quantized && settings->lora_rank == 0,
                      "QLoRA: weights in 4 bits are not trained; expected a rank for LoRA");
 }
 
-static hr_status check_sharding(const hr_plan_settings *settings, const facts *is)
+static vw_status check_sharding(const vw_plan_settings *settings, const facts *is)
 {
-    HR__TRY(refuse_if(is->is_zero && settings->gpus < 2,
+    VW__TRY(refuse_if(is->is_zero && settings->gpus < 2,
                       "ZeRO shares among GPUs; expected at least 2 of them"));
-    HR__TRY(
-        refuse_if(settings->sharding != HR_SHARDING_NONE && settings->offload == HR_OFFLOAD_WEIGHTS,
+    VW__TRY(
+        refuse_if(settings->sharding != VW_SHARDING_NONE && settings->offload == VW_OFFLOAD_WEIGHTS,
                   "offload: weights that are shared among GPUs are not streamed from the CPU "
                   "as well"));
-    HR__TRY(
-        refuse_if(settings->sharding != HR_SHARDING_NONE && settings->offload == HR_OFFLOAD_SPILL,
+    VW__TRY(
+        refuse_if(settings->sharding != VW_SHARDING_NONE && settings->offload == VW_OFFLOAD_SPILL,
                   "offload: spill is planned for state that is not shared among GPUs"));
-    HR__TRY(refuse_if(settings->sharding == HR_SHARDING_FSDP &&
-                          settings->offload == HR_OFFLOAD_OPTIMIZER,
+    VW__TRY(refuse_if(settings->sharding == VW_SHARDING_FSDP &&
+                          settings->offload == VW_OFFLOAD_OPTIMIZER,
                       "offload: FSDP2 moves weights, gradients and state together or not at all; "
                       "that is not planned"));
     return refuse_if(is->is_zero && settings->is_quantized,
@@ -166,90 +166,90 @@ static hr_status check_sharding(const hr_plan_settings *settings, const facts *i
                      "sharding");
 }
 
-static hr_status check_optimizer(const hr_plan_settings *settings, const facts *is)
+static vw_status check_optimizer(const vw_plan_settings *settings, const facts *is)
 {
-    HR__TRY(refuse_if(is->is_8bit && settings->offload == HR_OFFLOAD_OPTIMIZER,
+    VW__TRY(refuse_if(is->is_8bit && settings->offload == VW_OFFLOAD_OPTIMIZER,
                       "offload: bitsandbytes' optimizers run on the GPU; paged-adam8bit is their "
                       "way to the CPU's memory"));
     return refuse_if(is->is_8bit && is->is_zero,
                      "optimizer: DeepSpeed does not share the state of bitsandbytes' optimizers");
 }
 
-static hr_status check_together(const hr_plan_settings *settings)
+static vw_status check_together(const vw_plan_settings *settings)
 {
     const facts is = facts_of(settings);
-    HR__TRY(check_mode(settings, &is));
-    HR__TRY(check_precision(settings, &is));
-    HR__TRY(check_sharding(settings, &is));
-    return is.is_training ? check_optimizer(settings, &is) : HR_OK;
+    VW__TRY(check_mode(settings, &is));
+    VW__TRY(check_precision(settings, &is));
+    VW__TRY(check_sharding(settings, &is));
+    return is.is_training ? check_optimizer(settings, &is) : VW_OK;
 }
 
 /* ---- for this model -------------------------------------------------------------------------- */
 
-static bool has_attention(const hr_plan_model *model)
+static bool has_attention(const vw_plan_model *model)
 {
     return model->shape.heads > 0;
 }
 
-static hr_status check_abilities(const hr_plan_model *model, const hr_plan_settings *settings)
+static vw_status check_abilities(const vw_plan_model *model, const vw_plan_settings *settings)
 {
-    const hr__family *family = model->family;
+    const vw__family *family = model->family;
     const char *name = family->name;
     if (settings->generate > 0 && family->generate == NULL)
-        return hr__fail(
-            HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(
+            VW_ERR_INVALID_ARGUMENT,
             "generate: a model of the family %s generates no tokens, or how it does is "
             "not known; those of gpt2, llama, gemma, phi, phi3, gpt_neox, mixtral and t5 do",
             name);
     if (settings->loss_chunks > 1 && model->shape.vocabulary == 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "loss chunks: a model of the family %s has no vocabulary, its loss is "
                         "small",
                         name);
-    if (settings->attention != HR_ATTENTION_SDPA && !has_attention(model))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "attention: a model of the family %s has none",
+    if (settings->attention != VW_ATTENTION_SDPA && !has_attention(model))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "attention: a model of the family %s has none",
                         name);
-    if (settings->attention == HR_ATTENTION_FLASH && model->shape.buckets > 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+    if (settings->attention == VW_ATTENTION_FLASH && model->shape.buckets > 0)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "attention: the family %s adds a bias to its attention, which flash-attn "
                         "does not take; expected sdpa or eager",
                         name);
     if (settings->lora_rank > 0 && !has_attention(model))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "LoRA: which layers of the family %s it would adapt is not known", name);
     if (settings->lora_rank > model->shape.hidden && has_attention(model))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "LoRA's rank: expected at most the width of the model, %" PRIu64
                         ", found %" PRIu64,
                         model->shape.hidden, settings->lora_rank);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check_image(const hr_plan_model *model, hr_plan_settings *settings)
+static vw_status check_image(const vw_plan_model *model, vw_plan_settings *settings)
 {
     const uint64_t patch = model->shape.patch;
     if (settings->sequence != 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "sequence: a model of the family %s sees images; expected their size, not "
                         "a length of %" PRIu64,
                         model->family->name, settings->sequence);
     if (settings->image == 0)
         settings->image = model->family->usual_length(model);
-    HR__TRY(check_range("image", settings->image, 1, HR__MOST_IMAGE));
+    VW__TRY(check_range("image", settings->image, 1, VW__MOST_IMAGE));
     if (patch != 0 && settings->image % patch != 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "image: expected a multiple of the patch's %" PRIu64
                         " pixels, found %" PRIu64,
                         patch, settings->image);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check_sequence(const hr_plan_model *model, hr_plan_settings *settings)
+static vw_status check_sequence(const vw_plan_model *model, vw_plan_settings *settings)
 {
     const uint64_t usual = model->family->usual_length(model);
     const bool has_decoder = model->shape.decoder_layers > 0;
     if (settings->image != 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "image: a model of the family %s reads text; expected a length, not a size "
                         "of %" PRIu64 " pixels",
                         model->family->name, settings->image);
@@ -257,86 +257,86 @@ static hr_status check_sequence(const hr_plan_model *model, hr_plan_settings *se
         settings->sequence = has_decoder                  ? usual /* the prompt is the encoder's */
                              : settings->generate < usual ? usual - settings->generate
                                                           : 1;
-    HR__TRY(check_range("sequence", settings->sequence, 1, HR__MOST_SEQUENCE));
+    VW__TRY(check_range("sequence", settings->sequence, 1, VW__MOST_SEQUENCE));
     const uint64_t all = settings->sequence + settings->generate; /* both within limits */
     if (model->family->has_position_table && all > usual && settings->generate > 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "sequence: the model has positions for %" PRIu64
                         " tokens and no more, found %" PRIu64 " and %" PRIu64 " generated",
                         usual, settings->sequence, settings->generate);
     if (model->family->has_position_table && all > usual)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "sequence: the model has positions for %" PRIu64
                         " tokens and no more, found %" PRIu64,
                         usual, all);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the card -------------------------------------------------------------------------------- */
 
-static hr_status refuse_card(const char *name)
+static vw_status refuse_card(const char *name)
 {
     const char *names[64];
     size_t count = 0;
-    for (const hr_plan_card_info *card; count < 64 && (card = hr_plan_card_number(count)) != NULL;)
+    for (const vw_plan_card_info *card; count < 64 && (card = vw_plan_card_number(count)) != NULL;)
         names[count++] = card->name;
-    const char *nearest = hr__nearest_name(name, names, count);
-    return hr__fail(HR_ERR_INVALID_ARGUMENT, "card: '%s' is not known%s%s%s", name,
+    const char *nearest = vw__nearest_name(name, names, count);
+    return vw__fail(VW_ERR_INVALID_ARGUMENT, "card: '%s' is not known%s%s%s", name,
                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
                     nearest != NULL ? "'?" : "");
 }
 
-static hr_status find_card(hr_plan_settings *settings)
+static vw_status find_card(vw_plan_settings *settings)
 {
     if (settings->card_name == NULL)
-        return HR_OK;
-    const hr_plan_card_info *card = hr_plan_card(settings->card_name);
+        return VW_OK;
+    const vw_plan_card_info *card = vw_plan_card(settings->card_name);
     if (card == NULL)
         return refuse_card(settings->card_name);
     settings->card_name = card->name;
     if (settings->card_bytes == 0)
         settings->card_bytes = card->total_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static hr_status copy_settings(const hr_plan_settings *settings, hr_plan_settings *out)
+static vw_status copy_settings(const vw_plan_settings *settings, vw_plan_settings *out)
 {
-    hr_plan_settings_init(out);
+    vw_plan_settings_init(out);
     if (settings == NULL)
-        return HR_OK;
+        return VW_OK;
     if (settings->struct_size < sizeof settings->struct_size)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "struct_size: expected sizeof(hr_plan_settings), found %zu",
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "struct_size: expected sizeof(vw_plan_settings), found %zu",
                         settings->struct_size);
     size_t known_bytes = settings->struct_size < sizeof *out ? settings->struct_size : sizeof *out;
     memcpy(out, settings, known_bytes);
     out->struct_size = sizeof *out;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__settings_check(const hr_plan_model *model, const hr_plan_settings *settings,
-                             hr_plan_settings *out)
+vw_status vw__settings_check(const vw_plan_model *model, const vw_plan_settings *settings,
+                             vw_plan_settings *out)
 {
-    hr_plan_settings made;
-    HR__TRY(copy_settings(settings, &made));
-    HR__TRY(check_enumerators(&made));
-    HR__TRY(check_ranges(&made));
-    HR__TRY(check_together(&made));
-    HR__TRY(model->family->has_images ? check_image(model, &made) : check_sequence(model, &made));
-    HR__TRY(check_abilities(model, &made));
-    HR__TRY(find_card(&made));
+    vw_plan_settings made;
+    VW__TRY(copy_settings(settings, &made));
+    VW__TRY(check_enumerators(&made));
+    VW__TRY(check_ranges(&made));
+    VW__TRY(check_together(&made));
+    VW__TRY(model->family->has_images ? check_image(model, &made) : check_sequence(model, &made));
+    VW__TRY(check_abilities(model, &made));
+    VW__TRY(find_card(&made));
     *out = made;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-size_t hr__settings_notes(const hr_plan_model *model, const hr_plan_settings *settings,
-                          const char *notes[HR__SETTINGS_MOST_NOTES])
+size_t vw__settings_notes(const vw_plan_model *model, const vw_plan_settings *settings,
+                          const char *notes[VW__SETTINGS_MOST_NOTES])
 {
-    const hr__transformer *shape = &model->shape;
+    const vw__transformer *shape = &model->shape;
     size_t count = 0;
     if (!model->family->has_images && shape->positions > 0 &&
         settings->sequence + settings->generate > shape->positions)
@@ -344,11 +344,11 @@ size_t hr__settings_notes(const hr_plan_model *model, const hr_plan_settings *se
     if (shape->patch > 0 && settings->image != shape->image)
         notes[count++] = "images of another size than the model's: it then interpolates its "
                          "positions, which the plan leaves out";
-    if (settings->mode == HR_PLAN_MODE_TRAIN && settings->precision == HR_PRECISION_FP16 &&
+    if (settings->mode == VW_PLAN_MODE_TRAIN && settings->precision == VW_PRECISION_FP16 &&
         !settings->has_master_weights)
         notes[count++] = "weights in fp16 without float32 copies take little memory and seldom "
                          "train well: small updates are lost";
-    if (settings->sharding == HR_SHARDING_FSDP && settings->gpus == 1)
+    if (settings->sharding == VW_SHARDING_FSDP && settings->gpus == 1)
         notes[count++] = "FSDP on one GPU shares nothing: what is planned is its own cost";
     return count;
 }

@@ -7,24 +7,24 @@
 /* torch.nn.parallel: a first small bucket, so that reducing begins early. */
 enum { FIRST_BUCKET_BYTES = 1 << 20, BUCKET_BYTES = 25 << 20 };
 
-static void make_buckets(hr__plan_run *run)
+static void make_buckets(vw__plan_run *run)
 {
     uint64_t limit = FIRST_BUCKET_BYTES, filled = 0;
-    for (size_t i = hr__tape_parameter_count(run->tape); i-- > 0;) {
-        filled += hr__times(run->tape, hr__tape_parameter_elements(run->tape, i),
-                            hr__dtype_bytes(hr__tape_parameter_dtype(run->tape, i)));
+    for (size_t i = vw__tape_parameter_count(run->tape); i-- > 0;) {
+        filled += vw__times(run->tape, vw__tape_parameter_elements(run->tape, i),
+                            vw__dtype_bytes(vw__tape_parameter_dtype(run->tape, i)));
         if (filled < limit && i > 0)
             continue;
-        (void)hr__take_for(run, filled, HR__BYTE, HR__USE_GRADIENTS); /* until the run ends */
+        (void)vw__take_for(run, filled, VW__BYTE, VW__USE_GRADIENTS); /* until the run ends */
         filled = 0;
         limit = BUCKET_BYTES;
     }
 }
 
-void hr__begin_data_parallel(hr__plan_run *run)
+void vw__begin_data_parallel(vw__plan_run *run)
 {
-    const hr_plan_settings *settings = run->settings;
-    if (settings->gpus > 1 && settings->sharding == HR_SHARDING_NONE &&
-        settings->mode == HR_PLAN_MODE_TRAIN)
+    const vw_plan_settings *settings = run->settings;
+    if (settings->gpus > 1 && settings->sharding == VW_SHARDING_NONE &&
+        settings->mode == VW_PLAN_MODE_TRAIN)
         make_buckets(run);
 }

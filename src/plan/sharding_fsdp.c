@@ -10,58 +10,58 @@
  * After torch/distributed/fsdp/_fully_shard. */
 #include "plan/sharding.h"
 
-static hr__tensor moved(hr__tensor *tensor)
+static vw__tensor moved(vw__tensor *tensor)
 {
-    hr__tensor value = *tensor;
-    *tensor = hr__no_tensor();
+    vw__tensor value = *tensor;
+    *tensor = vw__no_tensor();
     return value;
 }
 
 /* unshard(): this GPU's part is cast, or comes from the host, before it is gathered. */
-static void start_gathering(hr__plan_run *run, size_t number)
+static void start_gathering(vw__plan_run *run, size_t number)
 {
-    hr__sharding *sharding = run->sharding;
-    hr__shard_group *group = &sharding->groups[number];
+    vw__sharding *sharding = run->sharding;
+    vw__shard_group *group = &sharding->groups[number];
     bool has_copy =
-        sharding->is_offloaded || (run->settings->has_master_weights && run->dtype != HR__FLOAT32);
-    if (group->is_here || hr__is_tensor(group->gathered) || sharding->parts == 1)
+        sharding->is_offloaded || (run->settings->has_master_weights && run->dtype != VW__FLOAT32);
+    if (group->is_here || vw__is_tensor(group->gathered) || sharding->parts == 1)
         return;
-    hr__tensor part =
-        has_copy ? hr__take_for(run, hr__part_of(sharding, group->bytes), HR__BYTE, HR__USE_WEIGHTS)
-                 : hr__no_tensor();
-    group->gathered = hr__take_for(run, group->bytes, HR__BYTE, HR__USE_WEIGHTS);
-    hr__drop(run->tape, &part);
+    vw__tensor part =
+        has_copy ? vw__take_for(run, vw__part_of(sharding, group->bytes), VW__BYTE, VW__USE_WEIGHTS)
+                 : vw__no_tensor();
+    group->gathered = vw__take_for(run, group->bytes, VW__BYTE, VW__USE_WEIGHTS);
+    vw__drop(run->tape, &part);
 }
 
-static void before_forward(hr__plan_run *run, size_t number)
+static void before_forward(vw__plan_run *run, size_t number)
 {
-    hr__sharding *sharding = run->sharding;
-    hr__shard_group *group = &sharding->groups[number];
+    vw__sharding *sharding = run->sharding;
+    vw__shard_group *group = &sharding->groups[number];
     if (group->is_here)
         return;
     start_gathering(run, number);
-    hr__drop(run->tape, &sharding->last_gathered);
-    hr__bring_group(run, number);
+    vw__drop(run->tape, &sharding->last_gathered);
+    vw__bring_group(run, number);
     sharding->last_gathered = moved(&group->gathered);
 }
 
 /* The root keeps its weights for the backward pass, which begins with them. */
-static void after_forward(hr__plan_run *run, size_t number)
+static void after_forward(vw__plan_run *run, size_t number)
 {
     if (number > 0)
-        hr__set_group_aside(run, number);
+        vw__set_group_aside(run, number);
     else
-        hr__drop(run->tape, &run->sharding->last_gathered);
+        vw__drop(run->tape, &run->sharding->last_gathered);
 }
 
-static void before_backward(hr__plan_run *run, size_t number)
+static void before_backward(vw__plan_run *run, size_t number)
 {
-    hr__sharding *sharding = run->sharding;
-    hr__shard_group *group = &sharding->groups[number];
+    vw__sharding *sharding = run->sharding;
+    vw__shard_group *group = &sharding->groups[number];
     if (!group->is_here) {
         start_gathering(run, number);
-        hr__bring_group(run, number);
-        hr__drop(run->tape, &group->gathered);
+        vw__bring_group(run, number);
+        vw__drop(run->tape, &group->gathered);
     }
     size_t next = number == 0 ? sharding->group_count - 1 : number - 1;
     if (next > 0)
@@ -69,64 +69,64 @@ static void before_backward(hr__plan_run *run, size_t number)
 }
 
 /* Gradients, copied to one buffer and reduced to this GPU's part; added to what is there. */
-static void reduce(hr__plan_run *run, size_t number)
+static void reduce(vw__plan_run *run, size_t number)
 {
-    hr__sharding *sharding = run->sharding;
-    hr__shard_group *group = &sharding->groups[number];
-    hr__dtype dtype = run->settings->has_master_weights ? HR__FLOAT32 : sharding->trained_dtype;
-    hr__drop(run->tape, &sharding->reduce_input);
-    sharding->reduce_input = hr__take_for(run, group->trained_elements, dtype, HR__USE_BACKWARD);
-    hr__drop_group_gradients(run, number);
-    hr__tensor part =
-        hr__take_for(run, hr__part_of(sharding, group->trained_elements), dtype, HR__USE_GRADIENTS);
-    if (hr__is_tensor(group->gradient) || sharding->is_offloaded)
-        hr__drop(run->tape, &part);
+    vw__sharding *sharding = run->sharding;
+    vw__shard_group *group = &sharding->groups[number];
+    vw__dtype dtype = run->settings->has_master_weights ? VW__FLOAT32 : sharding->trained_dtype;
+    vw__drop(run->tape, &sharding->reduce_input);
+    sharding->reduce_input = vw__take_for(run, group->trained_elements, dtype, VW__USE_BACKWARD);
+    vw__drop_group_gradients(run, number);
+    vw__tensor part =
+        vw__take_for(run, vw__part_of(sharding, group->trained_elements), dtype, VW__USE_GRADIENTS);
+    if (vw__is_tensor(group->gradient) || sharding->is_offloaded)
+        vw__drop(run->tape, &part);
     else
         group->gradient = part;
 }
 
-static void after_backward(hr__plan_run *run, size_t number)
+static void after_backward(vw__plan_run *run, size_t number)
 {
-    hr__set_group_aside(run, number);
+    vw__set_group_aside(run, number);
     if (run->sharding->groups[number].trained_elements > 0)
         reduce(run, number);
 }
 
-static void end_backward(hr__plan_run *run)
+static void end_backward(vw__plan_run *run)
 {
-    hr__sharding *sharding = run->sharding;
-    hr__drop(run->tape, &sharding->reduce_input);
+    vw__sharding *sharding = run->sharding;
+    vw__drop(run->tape, &sharding->reduce_input);
     for (size_t i = 0; i < sharding->group_count; i++)
-        hr__drop(run->tape, &sharding->groups[i].gathered);
+        vw__drop(run->tape, &sharding->groups[i].gathered);
 }
 
-static void drop_gradients(hr__plan_run *run)
+static void drop_gradients(vw__plan_run *run)
 {
     for (size_t i = 0; i < run->sharding->group_count; i++)
-        hr__drop(run->tape, &run->sharding->groups[i].gradient);
+        vw__drop(run->tape, &run->sharding->groups[i].gradient);
 }
 
 /* Parts of parameters, each by itself. */
-static void create_optimizer(hr__plan_run *run, hr__optimizer *optimizer)
+static void create_optimizer(vw__plan_run *run, vw__optimizer *optimizer)
 {
-    const hr__sharding *sharding = run->sharding;
-    optimizer->items = hr__run_alloc(run, run->weight_count, sizeof *optimizer->items);
-    if (hr__tape_status(run->tape) != HR_OK)
+    const vw__sharding *sharding = run->sharding;
+    optimizer->items = vw__run_alloc(run, run->weight_count, sizeof *optimizer->items);
+    if (vw__tape_status(run->tape) != VW_OK)
         return;
     for (size_t i = 0; i < run->weight_count; i++) {
-        const hr__weight *weight = &run->weights[i];
-        if (!hr__wants_gradient(weight->full))
+        const vw__weight *weight = &run->weights[i];
+        if (!vw__wants_gradient(weight->full))
             continue;
-        hr__matrix matrix = hr__tape_parameter_matrix(run->tape, weight->full.source.node);
-        matrix.rows = hr__part_of(sharding, matrix.rows);
-        optimizer->items[optimizer->count++] = (hr__stepped){
-            .elements = hr__part_of(sharding, weight->full.elements),
+        vw__matrix matrix = vw__tape_parameter_matrix(run->tape, weight->full.source.node);
+        matrix.rows = vw__part_of(sharding, matrix.rows);
+        optimizer->items[optimizer->count++] = (vw__stepped){
+            .elements = vw__part_of(sharding, weight->full.elements),
             .matrix = matrix,
-            .dtype = run->settings->has_master_weights ? HR__FLOAT32 : weight->full.dtype};
+            .dtype = run->settings->has_master_weights ? VW__FLOAT32 : weight->full.dtype};
     }
 }
 
-const hr__scheme hr__scheme_fsdp = {
+const vw__scheme vw__scheme_fsdp = {
     .before_forward = before_forward,
     .after_forward = after_forward,
     .before_backward = before_backward,

@@ -12,79 +12,79 @@
 
 enum { BUCKET_ELEMENTS = 500000000 };
 
-static bool is_optimizer_here(const hr__plan_run *run)
+static bool is_optimizer_here(const vw__plan_run *run)
 {
-    return run->settings->offload == HR_OFFLOAD_NONE;
+    return run->settings->offload == VW_OFFLOAD_NONE;
 }
 
-static uint64_t partition(const hr__sharding *sharding)
+static uint64_t partition(const vw__sharding *sharding)
 {
-    return hr__part_of(sharding, sharding->trained_elements);
+    return vw__part_of(sharding, sharding->trained_elements);
 }
 
-static void before_backward(hr__plan_run *run, size_t number)
+static void before_backward(vw__plan_run *run, size_t number)
 {
-    hr__sharding *sharding = run->sharding;
+    vw__sharding *sharding = run->sharding;
     if (number == 0)
         sharding->bucket =
-            hr__take_for(run, BUCKET_ELEMENTS, sharding->trained_dtype, HR__USE_GRADIENTS);
+            vw__take_for(run, BUCKET_ELEMENTS, sharding->trained_dtype, VW__USE_GRADIENTS);
 }
 
 /* Those of the partition are kept, and later ones added to them. */
-static void keep_partition(hr__plan_run *run)
+static void keep_partition(vw__plan_run *run)
 {
-    hr__sharding *sharding = run->sharding;
-    if (is_optimizer_here(run) && !hr__is_tensor(sharding->gradient))
+    vw__sharding *sharding = run->sharding;
+    if (is_optimizer_here(run) && !vw__is_tensor(sharding->gradient))
         sharding->gradient =
-            hr__take_for(run, partition(sharding), sharding->trained_dtype, HR__USE_GRADIENTS);
+            vw__take_for(run, partition(sharding), sharding->trained_dtype, VW__USE_GRADIENTS);
 }
 
 /* Stage 2: they are in the bucket, or reduced already. */
-static void after_block(hr__plan_run *run, size_t number)
+static void after_block(vw__plan_run *run, size_t number)
 {
     keep_partition(run);
-    hr__drop_group_gradients(run, number);
+    vw__drop_group_gradients(run, number);
 }
 
-static void end_backward(hr__plan_run *run)
+static void end_backward(vw__plan_run *run)
 {
     keep_partition(run);
     for (size_t i = 0; i < run->sharding->group_count; i++)
-        hr__drop_group_gradients(run, i);
-    hr__drop(run->tape, &run->sharding->bucket);
+        vw__drop_group_gradients(run, i);
+    vw__drop(run->tape, &run->sharding->bucket);
 }
 
-static void create_optimizer(hr__plan_run *run, hr__optimizer *optimizer)
+static void create_optimizer(vw__plan_run *run, vw__optimizer *optimizer)
 {
-    optimizer->items = hr__run_alloc(run, 1, sizeof *optimizer->items);
-    if (hr__tape_status(run->tape) != HR_OK)
+    optimizer->items = vw__run_alloc(run, 1, sizeof *optimizer->items);
+    if (vw__tape_status(run->tape) != VW_OK)
         return;
     optimizer->items[optimizer->count++] =
-        (hr__stepped){.elements = partition(run->sharding), .dtype = HR__FLOAT32};
+        (vw__stepped){.elements = partition(run->sharding), .dtype = VW__FLOAT32};
     if (!optimizer->is_elsewhere) /* the copy, until the run ends */
-        (void)hr__tensor_new(run->tape, partition(run->sharding), HR__FLOAT32);
+        (void)vw__tensor_new(run->tape, partition(run->sharding), VW__FLOAT32);
 }
 
 /* The partition's gradients in one piece, and that in float32. */
-static void begin_step(hr__plan_run *run)
+static void begin_step(vw__plan_run *run)
 {
-    hr__sharding *sharding = run->sharding;
-    hr__tensor flat =
-        hr__take_for(run, partition(sharding), sharding->trained_dtype, HR__USE_GRADIENTS);
+    vw__sharding *sharding = run->sharding;
+    vw__tensor flat =
+        vw__take_for(run, partition(sharding), sharding->trained_dtype, VW__USE_GRADIENTS);
     sharding->float_gradient =
-        sharding->trained_dtype == HR__FLOAT32
-            ? hr__hold(run->tape, flat)
-            : hr__take_for(run, partition(sharding), HR__FLOAT32, HR__USE_GRADIENTS);
-    hr__drop(run->tape, &flat);
-    hr__drop(run->tape, &sharding->gradient);
+        sharding->trained_dtype == VW__FLOAT32
+            ? vw__hold(run->tape, flat)
+            : vw__take_for(run, partition(sharding), VW__FLOAT32, VW__USE_GRADIENTS);
+    vw__drop(run->tape, &flat);
+    vw__drop(run->tape, &sharding->gradient);
 }
 
-static void end_step(hr__plan_run *run)
+static void end_step(vw__plan_run *run)
 {
-    hr__drop(run->tape, &run->sharding->float_gradient);
+    vw__drop(run->tape, &run->sharding->float_gradient);
 }
 
-const hr__scheme hr__scheme_zero_1 = {
+const vw__scheme vw__scheme_zero_1 = {
     .keeps_weights = true,
     .before_backward = before_backward,
     .end_backward = end_backward,
@@ -93,7 +93,7 @@ const hr__scheme hr__scheme_zero_1 = {
     .end_step = end_step,
 };
 
-const hr__scheme hr__scheme_zero_2 = {
+const vw__scheme vw__scheme_zero_2 = {
     .keeps_weights = true,
     .before_backward = before_backward,
     .after_backward = after_block,

@@ -19,50 +19,50 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t partition(const hr__sharding *sharding)
+static uint64_t partition(const vw__sharding *sharding)
 {
-    return hr__part_of(sharding, sharding->trained_elements);
+    return vw__part_of(sharding, sharding->trained_elements);
 }
 
-static void begin(hr__plan_run *run)
+static void begin(vw__plan_run *run)
 {
-    hr__sharding *sharding = run->sharding;
-    if (run->settings->mode != HR_PLAN_MODE_TRAIN)
+    vw__sharding *sharding = run->sharding;
+    if (run->settings->mode != VW_PLAN_MODE_TRAIN)
         return;
     sharding->bucket =
-        hr__take_for(run, BUCKET_ELEMENTS, sharding->trained_dtype, HR__USE_GRADIENTS);
-    if (run->settings->offload == HR_OFFLOAD_NONE)
+        vw__take_for(run, BUCKET_ELEMENTS, sharding->trained_dtype, VW__USE_GRADIENTS);
+    if (run->settings->offload == VW_OFFLOAD_NONE)
         sharding->gradient =
-            hr__take_for(run, partition(sharding), sharding->trained_dtype, HR__USE_GRADIENTS);
+            vw__take_for(run, partition(sharding), sharding->trained_dtype, VW__USE_GRADIENTS);
 }
 
-static void prefetch(hr__plan_run *run, size_t number)
+static void prefetch(vw__plan_run *run, size_t number)
 {
-    hr__sharding *sharding = run->sharding;
-    const hr__shard_group *group = &sharding->groups[number];
-    hr__drop(run->tape, &sharding->prefetched);
+    vw__sharding *sharding = run->sharding;
+    const vw__shard_group *group = &sharding->groups[number];
+    vw__drop(run->tape, &sharding->prefetched);
     if (!group->is_here)
         sharding->prefetched =
-            hr__take_for(run,
-                         least(group->bytes, hr__times(run->tape, PREFETCH_ELEMENTS,
-                                                       hr__dtype_bytes(run->dtype))),
-                         HR__BYTE, HR__USE_WEIGHTS);
+            vw__take_for(run,
+                         least(group->bytes, vw__times(run->tape, PREFETCH_ELEMENTS,
+                                                       vw__dtype_bytes(run->dtype))),
+                         VW__BYTE, VW__USE_WEIGHTS);
 }
 
 /* All parts into one buffer, then each weight into a tensor of its own. */
-static void gather(hr__plan_run *run, size_t number)
+static void gather(vw__plan_run *run, size_t number)
 {
-    hr__sharding *sharding = run->sharding;
-    hr__shard_group *group = &sharding->groups[number];
+    vw__sharding *sharding = run->sharding;
+    vw__shard_group *group = &sharding->groups[number];
     if (group->is_here)
         return;
-    hr__drop(run->tape, &sharding->prefetched);
-    hr__tensor flat = hr__take_for(run, group->bytes, HR__BYTE, HR__USE_WEIGHTS);
-    hr__bring_group(run, number);
-    hr__drop(run->tape, &flat);
+    vw__drop(run->tape, &sharding->prefetched);
+    vw__tensor flat = vw__take_for(run, group->bytes, VW__BYTE, VW__USE_WEIGHTS);
+    vw__bring_group(run, number);
+    vw__drop(run->tape, &flat);
 }
 
-static void before_forward(hr__plan_run *run, size_t number)
+static void before_forward(vw__plan_run *run, size_t number)
 {
     gather(run, number);
     if (number > 0 && number + 1 < run->sharding->group_count)
@@ -70,22 +70,22 @@ static void before_forward(hr__plan_run *run, size_t number)
 }
 
 /* Everything behind it comes twice before its own backward pass does. */
-static bool is_needed_soon(const hr__plan_run *run, size_t number)
+static bool is_needed_soon(const vw__plan_run *run, size_t number)
 {
-    const hr__sharding *sharding = run->sharding;
+    const vw__sharding *sharding = run->sharding;
     uint64_t elements = 0;
     for (size_t i = number + 1; i < sharding->group_count; i++)
         elements += 2 * sharding->groups[i].elements;
     return run->is_training && elements < REUSE_ELEMENTS;
 }
 
-static void after_forward(hr__plan_run *run, size_t number)
+static void after_forward(vw__plan_run *run, size_t number)
 {
     if (number > 0 && !is_needed_soon(run, number))
-        hr__set_group_aside(run, number);
+        vw__set_group_aside(run, number);
 }
 
-static void before_backward(hr__plan_run *run, size_t number)
+static void before_backward(vw__plan_run *run, size_t number)
 {
     gather(run, number);
     if (number > 1)
@@ -93,59 +93,59 @@ static void before_backward(hr__plan_run *run, size_t number)
 }
 
 /* What is in the bucket is put together for one reduction. */
-static void flush(hr__plan_run *run)
+static void flush(vw__plan_run *run)
 {
-    hr__sharding *sharding = run->sharding;
-    hr__tensor flat =
-        hr__take_for(run, sharding->bucket_elements, sharding->trained_dtype, HR__USE_BACKWARD);
-    hr__drop(run->tape, &flat);
+    vw__sharding *sharding = run->sharding;
+    vw__tensor flat =
+        vw__take_for(run, sharding->bucket_elements, sharding->trained_dtype, VW__USE_BACKWARD);
+    vw__drop(run->tape, &flat);
     sharding->bucket_elements = 0;
 }
 
-static void after_backward(hr__plan_run *run, size_t number)
+static void after_backward(vw__plan_run *run, size_t number)
 {
-    hr__sharding *sharding = run->sharding;
+    vw__sharding *sharding = run->sharding;
     uint64_t elements = sharding->groups[number].trained_elements;
-    hr__set_group_aside(run, number);
+    vw__set_group_aside(run, number);
     if (sharding->bucket_elements + elements > BUCKET_ELEMENTS)
         flush(run);
-    hr__drop_group_gradients(run, number);
+    vw__drop_group_gradients(run, number);
     sharding->bucket_elements = least(sharding->bucket_elements + elements, BUCKET_ELEMENTS);
 }
 
-static void end_backward(hr__plan_run *run)
+static void end_backward(vw__plan_run *run)
 {
     flush(run);
-    hr__drop(run->tape, &run->sharding->prefetched);
+    vw__drop(run->tape, &run->sharding->prefetched);
 }
 
-static void create_optimizer(hr__plan_run *run, hr__optimizer *optimizer)
+static void create_optimizer(vw__plan_run *run, vw__optimizer *optimizer)
 {
     uint64_t left = partition(run->sharding);
     optimizer->is_one_by_one = true;
     optimizer->items =
-        hr__run_alloc(run, (size_t)(left / STEP_ELEMENTS) + 1, sizeof *optimizer->items);
-    for (; left > 0 && hr__tape_status(run->tape) == HR_OK; left -= least(left, STEP_ELEMENTS)) {
+        vw__run_alloc(run, (size_t)(left / STEP_ELEMENTS) + 1, sizeof *optimizer->items);
+    for (; left > 0 && vw__tape_status(run->tape) == VW_OK; left -= least(left, STEP_ELEMENTS)) {
         uint64_t elements = least(left, STEP_ELEMENTS);
         optimizer->items[optimizer->count++] =
-            (hr__stepped){.elements = elements, .dtype = HR__FLOAT32};
+            (vw__stepped){.elements = elements, .dtype = VW__FLOAT32};
         if (!optimizer->is_elsewhere) /* the copy, until the run ends */
-            (void)hr__tensor_new(run->tape, elements, HR__FLOAT32);
+            (void)vw__tensor_new(run->tape, elements, VW__FLOAT32);
     }
 }
 
-static void begin_step(hr__plan_run *run)
+static void begin_step(vw__plan_run *run)
 {
-    run->sharding->float_gradient = hr__take_for(
-        run, least(partition(run->sharding), STEP_ELEMENTS), HR__FLOAT32, HR__USE_GRADIENTS);
+    run->sharding->float_gradient = vw__take_for(
+        run, least(partition(run->sharding), STEP_ELEMENTS), VW__FLOAT32, VW__USE_GRADIENTS);
 }
 
-static void end_step(hr__plan_run *run)
+static void end_step(vw__plan_run *run)
 {
-    hr__drop(run->tape, &run->sharding->float_gradient);
+    vw__drop(run->tape, &run->sharding->float_gradient);
 }
 
-const hr__scheme hr__scheme_zero_3 = {
+const vw__scheme vw__scheme_zero_3 = {
     .begin = begin,
     .before_forward = before_forward,
     .after_forward = after_forward,

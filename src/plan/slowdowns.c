@@ -9,52 +9,52 @@
 #include "plan/changes.h"
 
 typedef struct factor_row {
-    hr__change change;
+    vw__change change;
     int value; /* the enumerator that is changed to */
-    hr__slowdown slowdown;
+    vw__slowdown slowdown;
 } factor_row;
 
 static const factor_row rows[] = {
-    {HR__CHANGE_ATTENTION,
-     HR_ATTENTION_SDPA,
+    {VW__CHANGE_ATTENTION,
+     VW_ATTENTION_SDPA,
      {1.0, "fused kernels are not slower than eager attention (flash-attention, README)"}},
-    {HR__CHANGE_OPTIMIZER,
-     HR_OPTIMIZER_ADAMW_FUSED,
+    {VW__CHANGE_OPTIMIZER,
+     VW_OPTIMIZER_ADAMW_FUSED,
      {1.0, "one kernel in place of several (torch.optim.AdamW, documentation of fused)"}},
-    {HR__CHANGE_OPTIMIZER,
-     HR_OPTIMIZER_ADAM_8BIT,
+    {VW__CHANGE_OPTIMIZER,
+     VW_OPTIMIZER_ADAM_8BIT,
      {1.05, "torchtune README, Llama 3.2 3B on an A100: 4.7 % fewer tokens per second"}},
-    {HR__CHANGE_OPTIMIZER,
-     HR_OPTIMIZER_PAGED_ADAM_8BIT,
+    {VW__CHANGE_OPTIMIZER,
+     VW_OPTIMIZER_PAGED_ADAM_8BIT,
      {1.1, "as 8-bit Adam, and what is moved while memory is short (bitsandbytes, documentation)"}},
-    {HR__CHANGE_OPTIMIZER,
-     HR_OPTIMIZER_ADAFACTOR,
+    {VW__CHANGE_OPTIMIZER,
+     VW_OPTIMIZER_ADAFACTOR,
      {1.05, "no measurement found; counted as 8-bit Adam"}},
-    {HR__CHANGE_CHECKPOINTING,
-     HR_CHECKPOINTING_SELECTIVE,
+    {VW__CHANGE_CHECKPOINTING,
+     VW_CHECKPOINTING_SELECTIVE,
      {1.05, "Korthikanti et al. 2022 (arXiv 2205.05198): a tenth of what full checkpointing costs, "
             "or less; the upper end of 1.02 to 1.05"}},
-    {HR__CHANGE_CHECKPOINTING,
-     HR_CHECKPOINTING_FULL,
+    {VW__CHANGE_CHECKPOINTING,
+     VW_CHECKPOINTING_FULL,
      {1.3, "one more forward pass, in theory 4/3; torchtune README 1.27, DeepSpeed#5305 1.26 and "
            "1.31"}},
-    {HR__CHANGE_SHARDING,
-     HR_SHARDING_ZERO_1,
+    {VW__CHANGE_SHARDING,
+     VW_SHARDING_ZERO_1,
      {1.0, "the same volume as data parallel training (ZeRO, arXiv 1910.02054)"}},
-    {HR__CHANGE_SHARDING,
-     HR_SHARDING_ZERO_2,
+    {VW__CHANGE_SHARDING,
+     VW_SHARDING_ZERO_2,
      {1.0, "the same volume as data parallel training (ZeRO, arXiv 1910.02054)"}},
-    {HR__CHANGE_SHARDING,
-     HR_SHARDING_ZERO_3,
+    {VW__CHANGE_SHARDING,
+     VW_SHARDING_ZERO_3,
      {1.1, "1.5 times the volume (ZeRO, arXiv 1910.02054), most of it hidden; a tenth is assumed"}},
-    {HR__CHANGE_SHARDING,
-     HR_SHARDING_FSDP,
+    {VW__CHANGE_SHARDING,
+     VW_SHARDING_FSDP,
      {1.1, "1.5 times the volume (ZeRO, arXiv 1910.02054), most of it hidden; a tenth is assumed"}},
 };
 
-static const hr__slowdown lora = {
+static const vw__slowdown lora = {
     1.0, "up to 18 % faster (torchtune README), which is not counted: it is another method"};
-static const hr__slowdown qlora = {
+static const vw__slowdown qlora = {
     1.28, "torchtune README, 3083 against 2413 tokens per second on an RTX 4090; 1.02 on an A100"};
 
 /* ---- by name of the card --------------------------------------------------------------------- */
@@ -73,51 +73,51 @@ static bool is_among(const char *name, const char *const *names, size_t count)
     return false;
 }
 
-bool hr__card_has_bf16(const char *card_name)
+bool vw__card_has_bf16(const char *card_name)
 {
     return !is_among(card_name, before_ampere, sizeof before_ampere / sizeof before_ampere[0]);
 }
 
 /* ---- computed -------------------------------------------------------------------------------- */
 
-static hr__slowdown of_precision(const hr_plan_settings *from)
+static vw__slowdown of_precision(const vw_plan_settings *from)
 {
     const size_t count = sizeof without_tensor_cores / sizeof without_tensor_cores[0];
-    if (from->precision != HR_PRECISION_FP32 ||
+    if (from->precision != VW_PRECISION_FP32 ||
         is_among(from->card_name, without_tensor_cores, count))
-        return (hr__slowdown){1.0, "not slower; how much faster depends on the card"};
-    return (hr__slowdown){0.65, "measured on an H200 against float32 without TF32: 0.2 to 0.65 "
+        return (vw__slowdown){1.0, "not slower; how much faster depends on the card"};
+    return (vw__slowdown){0.65, "measured on an H200 against float32 without TF32: 0.2 to 0.65 "
                                 "(tests/data/plan)"};
 }
 
 /* For as many samples. */
-static hr__slowdown of_batch(const hr_plan_settings *from, const hr_plan_settings *to)
+static vw__slowdown of_batch(const vw_plan_settings *from, const vw_plan_settings *to)
 {
     if (to->generate > 0)
-        return (hr__slowdown){(double)from->batch / (double)to->batch,
+        return (vw__slowdown){(double)from->batch / (double)to->batch,
                               "computed: each token reads all weights, for few samples as for "
                               "many"};
     const double for_each_halving = 1.03;
-    return (hr__slowdown){
+    return (vw__slowdown){
         pow(for_each_halving, log2((double)from->batch / (double)to->batch)),
         "1.0 to 1.1 while products stay large (ml-engineering, training/performance): 3 % are "
         "assumed for each halving"};
 }
 
 /* The head's products are made once more: one third of what the head takes in a step. */
-static hr__slowdown of_chunks(double head_share)
+static vw__slowdown of_chunks(double head_share)
 {
-    return (hr__slowdown){1 + head_share / 3,
+    return (vw__slowdown){1 + head_share / 3,
                           "computed: the head runs once more in the backward pass"};
 }
 
 /* ZeRO-1 sends gradients once a step; from 2 on they are parted, and sent, in every micro-batch. */
-static bool sends_more_gradients(const hr_plan_settings *to)
+static bool sends_more_gradients(const vw_plan_settings *to)
 {
-    return to->accumulation > 1 && to->sharding == HR_SHARDING_ZERO_2;
+    return to->accumulation > 1 && to->sharding == VW_SHARDING_ZERO_2;
 }
 
-static const hr__slowdown zero_2_accumulated = {
+static const vw__slowdown zero_2_accumulated = {
     1.05, "gradients cross in every micro-batch and not once a step (deepspeed "
           "runtime/zero/stage_1_and_2.py); no measurement found, a twentieth is assumed"};
 
@@ -131,12 +131,12 @@ static const hr__slowdown zero_2_accumulated = {
 #define CARD_BYTES_PER_S 1.5e12
 #define HOST_BYTES_PER_WEIGHT 28.0 /* AdamW in float32: reads 4 numbers, writes 3 */
 
-static bool is_float32(hr_precision precision)
+static bool is_float32(vw_precision precision)
 {
-    return precision == HR_PRECISION_FP32;
+    return precision == VW_PRECISION_FP32;
 }
 
-static double tokens_of_step(const hr_plan_settings *settings)
+static double tokens_of_step(const vw_plan_settings *settings)
 {
     enum { PIXELS_PER_TOKEN = 256 }; /* patches of 16 by 16; a ResNet computes about as much */
     double pixels = (double)settings->image * (double)settings->image;
@@ -145,45 +145,45 @@ static double tokens_of_step(const hr_plan_settings *settings)
 }
 
 /* Every token reads all weights: from the card's memory, or through the slot. */
-static hr__slowdown of_offload_in_generation(void)
+static vw__slowdown of_offload_in_generation(void)
 {
-    return (hr__slowdown){CARD_BYTES_PER_S / SLOT_BYTES_PER_S,
+    return (vw__slowdown){CARD_BYTES_PER_S / SLOT_BYTES_PER_S,
                           "computed: each token waits for all weights over PCIe 4 at 25 GB/s, in "
                           "place of 1.5 TB/s"};
 }
 
 /* All for one weight: both the computing and the moving grow with their number. */
-static hr__slowdown of_offload(const hr_plan_settings *to)
+static vw__slowdown of_offload(const vw_plan_settings *to)
 {
-    bool is_training = to->mode == HR_PLAN_MODE_TRAIN;
-    bool has_half = to->precision == HR_PRECISION_BF16 || to->precision == HR_PRECISION_FP16;
+    bool is_training = to->mode == VW_PLAN_MODE_TRAIN;
+    bool has_half = to->precision == VW_PRECISION_BF16 || to->precision == VW_PRECISION_FP16;
     double weight_bytes = has_half ? 2 : 4;
     double products = (is_training ? 6 : 2) * tokens_of_step(to) /
                       (is_float32(to->precision) ? FLOPS_32_BIT : FLOPS_16_BIT);
     double moved = is_training ? 2 * weight_bytes : weight_bytes;
-    if (is_training && to->offload == HR_OFFLOAD_WEIGHTS)
+    if (is_training && to->offload == VW_OFFLOAD_WEIGHTS)
         moved += 2 * weight_bytes * (double)to->accumulation - weight_bytes;
     double host = is_training ? HOST_BYTES_PER_WEIGHT / HOST_BYTES_PER_S : 0;
-    return (hr__slowdown){
+    return (vw__slowdown){
         1 + (moved / SLOT_BYTES_PER_S + host) / products,
         "computed: weights and gradients over PCIe 4 at 25 GB/s, AdamW at 50 GB/s "
         "of the host's memory, nothing hidden; 0.5 s became 7 s in DeepSpeed's "
         "ZenFlow article"};
 }
 
-double hr__state_bytes_per_weight(const hr_plan_settings *settings)
+double vw__state_bytes_per_weight(const vw_plan_settings *settings)
 {
     bool has_half =
-        settings->precision == HR_PRECISION_BF16 || settings->precision == HR_PRECISION_FP16;
+        settings->precision == VW_PRECISION_BF16 || settings->precision == VW_PRECISION_FP16;
     double number_bytes = has_half && !settings->has_master_weights ? 2 : 4;
     switch (settings->optimizer) {
-    case HR_OPTIMIZER_ADAMW:
-    case HR_OPTIMIZER_ADAMW_FUSED:
-    case HR_OPTIMIZER_ADAMW_LOOP:
+    case VW_OPTIMIZER_ADAMW:
+    case VW_OPTIMIZER_ADAMW_FUSED:
+    case VW_OPTIMIZER_ADAMW_LOOP:
         return 2 * number_bytes;
-    case HR_OPTIMIZER_SGD_MOMENTUM:
+    case VW_OPTIMIZER_SGD_MOMENTUM:
         return number_bytes;
-    case HR_OPTIMIZER_ADAM_8BIT:
+    case VW_OPTIMIZER_ADAM_8BIT:
         return 2;
     default: /* none, one for a row, or pageable already */
         return 0;
@@ -193,60 +193,60 @@ double hr__state_bytes_per_weight(const hr_plan_settings *settings)
 /* As if all of the state were on the host. It is read and written at the same time: on an H200 that
  * took 24.2 ms for 949 MiB where one way goes at 49 GiB/s (analysis/spill_cost.c), 1.2 times as
  * long as one way; so it is taken to be through this slot. */
-static hr__slowdown of_spill(const hr_plan_settings *to)
+static vw__slowdown of_spill(const vw_plan_settings *to)
 {
     const double both_ways = 1.2;
     double products =
         6 * tokens_of_step(to) / (is_float32(to->precision) ? FLOPS_32_BIT : FLOPS_16_BIT);
-    return (hr__slowdown){
-        1 + both_ways * hr__state_bytes_per_weight(to) / SLOT_BYTES_PER_S / products,
+    return (vw__slowdown){
+        1 + both_ways * vw__state_bytes_per_weight(to) / SLOT_BYTES_PER_S / products,
         "computed: all of the state read and written once a step over PCIe 4 at 25 GB/s, both ways "
         "in 1.2 times the time of one as measured on an H200"};
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static int value_of(hr__change change, const hr_plan_settings *settings)
+static int value_of(vw__change change, const vw_plan_settings *settings)
 {
     switch (change) {
-    case HR__CHANGE_ATTENTION:
+    case VW__CHANGE_ATTENTION:
         return (int)settings->attention;
-    case HR__CHANGE_OPTIMIZER:
+    case VW__CHANGE_OPTIMIZER:
         return (int)settings->optimizer;
-    case HR__CHANGE_CHECKPOINTING:
+    case VW__CHANGE_CHECKPOINTING:
         return (int)settings->checkpointing;
-    case HR__CHANGE_SHARDING:
+    case VW__CHANGE_SHARDING:
         return (int)settings->sharding;
     default:
         return -1;
     }
 }
 
-static hr__slowdown from_table(hr__change change, const hr_plan_settings *to)
+static vw__slowdown from_table(vw__change change, const vw_plan_settings *to)
 {
     int value = value_of(change, to);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].change == change && rows[i].value == value)
             return rows[i].slowdown;
-    return (hr__slowdown){1.0, "not known"};
+    return (vw__slowdown){1.0, "not known"};
 }
 
-hr__slowdown hr__slowdown_of(hr__change change, const hr_plan_settings *from,
-                             const hr_plan_settings *to, double head_share)
+vw__slowdown vw__slowdown_of(vw__change change, const vw_plan_settings *from,
+                             const vw_plan_settings *to, double head_share)
 {
     switch (change) {
-    case HR__CHANGE_PRECISION:
+    case VW__CHANGE_PRECISION:
         return of_precision(from);
-    case HR__CHANGE_BATCH:
+    case VW__CHANGE_BATCH:
         return of_batch(from, to);
-    case HR__CHANGE_LOSS:
+    case VW__CHANGE_LOSS:
         return of_chunks(head_share);
-    case HR__CHANGE_METHOD:
+    case VW__CHANGE_METHOD:
         return to->is_quantized ? qlora : lora;
-    case HR__CHANGE_SHARDING:
+    case VW__CHANGE_SHARDING:
         return sends_more_gradients(to) ? zero_2_accumulated : from_table(change, to);
-    case HR__CHANGE_OFFLOAD:
-        if (to->offload == HR_OFFLOAD_SPILL)
+    case VW__CHANGE_OFFLOAD:
+        if (to->offload == VW_OFFLOAD_SPILL)
             return of_spill(to);
         return to->generate > 0 ? of_offload_in_generation() : of_offload(to);
     default:
@@ -254,12 +254,12 @@ hr__slowdown hr__slowdown_of(hr__change change, const hr_plan_settings *from,
     }
 }
 
-double hr__slowdown_together(const hr_plan_settings *from, const hr_plan_settings *to,
+double vw__slowdown_together(const vw_plan_settings *from, const vw_plan_settings *to,
                              double head_share)
 {
     double product = 1;
-    for (hr__change change = 0; change < HR__CHANGE_COUNT; change++)
-        if (hr__has_changed(change, from, to))
-            product *= hr__slowdown_of(change, from, to, head_share).factor;
+    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++)
+        if (vw__has_changed(change, from, to))
+            product *= vw__slowdown_of(change, from, to, head_share).factor;
     return product;
 }

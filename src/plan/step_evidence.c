@@ -35,25 +35,25 @@ static const double whole_tolerance = 0.01;
 
 static int compare_sites(const void *left, const void *right)
 {
-    const hr__site *one = left, *other = right;
+    const vw__site *one = left, *other = right;
     if (one->stack != other->stack)
         return one->stack < other->stack ? -1 : 1;
     return (one->event > other->event) - (one->event < other->event);
 }
 
 /* In `sites`, which has room for all events of the step. */
-static size_t list_sites(const hr__recorded_run *run, uint32_t step, hr__site *sites)
+static size_t list_sites(const vw__recorded_run *run, uint32_t step, vw__site *sites)
 {
     uint32_t begin, end;
     size_t count = 0;
-    hr__recorded_step_range(run, step, &begin, &end);
+    vw__recorded_step_range(run, step, &begin, &end);
     for (uint32_t i = begin; i < end; i++) {
         uint32_t context = run->trace->events[i].context;
         if (run->lifetime_of[i] == UINT32_MAX)
             continue;
-        sites[count++] = (hr__site){
+        sites[count++] = (vw__site){
             .lifetime = run->lifetime_of[i],
-            .stack = context != HR__NO_CONTEXT ? run->model->contexts[context]
+            .stack = context != VW__NO_CONTEXT ? run->model->contexts[context]
                                                : (uint32_t)run->model->stack_count,
             .event = i,
             .size_bytes = run->trace->events[i].size_bytes,
@@ -74,21 +74,21 @@ typedef struct pair {
 
 /* What the laws come to. */
 typedef struct factors {
-    double values[HR_PLAN_LAW_COUNT * HR__LENGTH_COUNT];
+    double values[VW_PLAN_LAW_COUNT * VW__LENGTH_COUNT];
     size_t count;
 } factors;
 
 typedef struct comparison {
-    const hr__step_question *question;
+    const vw__step_question *question;
     const uint8_t *guessed; /* laws, by lifetime */
     pair *pairs;
     size_t pair_count;
     double product, second_product; /* of batch and length; the same where there is one length */
-    hr__multiples multiples;        /* of the other step */
+    vw__multiples multiples;        /* of the other step */
     factors laws;                   /* by them */
 } comparison;
 
-static size_t group_end(const hr__site *sites, size_t count, size_t first)
+static size_t group_end(const vw__site *sites, size_t count, size_t first)
 {
     size_t i = first;
     while (i < count && sites[i].stack == sites[first].stack)
@@ -96,7 +96,7 @@ static size_t group_end(const hr__site *sites, size_t count, size_t first)
     return i;
 }
 
-static pair make_pair(const comparison *compared, const hr__site *site, size_t place,
+static pair make_pair(const comparison *compared, const vw__site *site, size_t place,
                       uint64_t other_bytes)
 {
     double size = (double)site->size_bytes;
@@ -105,18 +105,18 @@ static pair make_pair(const comparison *compared, const hr__site *site, size_t p
         .size = size,
         .ratio = size > 0 ? (double)other_bytes / size : 1,
         .is_common = size >= LEAST_COMMON_BYTES && other_bytes != 0 &&
-                     compared->guessed[site->lifetime] == HR_PLAN_LAW_BATCH_LENGTH,
+                     compared->guessed[site->lifetime] == VW_PLAN_LAW_BATCH_LENGTH,
     };
 }
 
 /* A stack that asks more often in one step than in the other is left out. */
-static void find_pairs(const hr__step_evidence *evidence, const hr__site *others,
+static void find_pairs(const vw__step_evidence *evidence, const vw__site *others,
                        size_t other_count, comparison *compared)
 {
     size_t i = 0, k = 0;
     compared->pair_count = 0;
     while (i < evidence->site_count && k < other_count) {
-        const hr__site *sites = evidence->sites;
+        const vw__site *sites = evidence->sites;
         if (sites[i].stack != others[k].stack) {
             size_t *behind = sites[i].stack < others[k].stack ? &i : &k;
             *behind += 1;
@@ -201,31 +201,31 @@ static bool is_whole(double value)
     return value - nearest <= whole_tolerance && nearest - value <= whole_tolerance;
 }
 
-static hr__multiples multiples_for(const comparison *compared, double batch)
+static vw__multiples multiples_for(const comparison *compared, double batch)
 {
-    return (hr__multiples){batch, compared->product / batch, compared->second_product / batch};
+    return (vw__multiples){batch, compared->product / batch, compared->second_product / batch};
 }
 
 static bool is_possible(const comparison *compared, double batch)
 {
-    const hr__step_question *question = compared->question;
+    const vw__step_question *question = compared->question;
     if (!(batch > 1e-6) || !(batch < 1e6))
         return false;
-    hr__multiples multiples = multiples_for(compared, batch);
+    vw__multiples multiples = multiples_for(compared, batch);
     double sequence = (double)question->sequence_now;
     return (question->sequence_now == 0 || is_whole(sequence * multiples.length) ||
             is_whole(sequence * multiples.second_length)) &&
            (question->batch_now == 0 || is_whole((double)question->batch_now * batch));
 }
 
-static factors factors_of(hr__multiples multiples)
+static factors factors_of(vw__multiples multiples)
 {
     factors made = {.count = 0};
-    unsigned lengths = is_about(multiples.length, multiples.second_length) ? 1 : HR__LENGTH_COUNT;
-    for (unsigned law = 0; law < HR_PLAN_LAW_COUNT; law++)
+    unsigned lengths = is_about(multiples.length, multiples.second_length) ? 1 : VW__LENGTH_COUNT;
+    for (unsigned law = 0; law < VW_PLAN_LAW_COUNT; law++)
         for (unsigned which = 0; which < lengths; which++)
             made.values[made.count++] =
-                hr__law_factor((hr_plan_law)law, (hr__which_length)which, multiples);
+                vw__law_factor((vw_plan_law)law, (vw__which_length)which, multiples);
     return made;
 }
 
@@ -262,7 +262,7 @@ static double spread(double multiple)
 /* How far batch and lengths are from what they were. */
 static double distance(const comparison *compared, double batch)
 {
-    hr__multiples multiples = multiples_for(compared, batch);
+    vw__multiples multiples = multiples_for(compared, batch);
     return spread(multiples.batch) * spread(multiples.length) * spread(multiples.second_length);
 }
 
@@ -335,24 +335,24 @@ static void find_second_length(comparison *compared)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static void note_matches(hr__step_evidence *evidence, uint32_t step, const comparison *compared)
+static void note_matches(vw__step_evidence *evidence, uint32_t step, const comparison *compared)
 {
-    hr__multiples multiples = compared->multiples;
-    evidence->compared[evidence->compared_count++] = (hr__compared_step){step, multiples};
+    vw__multiples multiples = compared->multiples;
+    evidence->compared[evidence->compared_count++] = (vw__compared_step){step, multiples};
     evidence->has_lengths = evidence->has_lengths || !is_about(multiples.length, 1);
     for (size_t i = 0; i < compared->pair_count; i++) {
         const pair *own = &compared->pairs[i];
-        hr__site *site = &evidence->sites[own->site];
+        vw__site *site = &evidence->sites[own->site];
         site->comparisons++;
-        for (unsigned law = 0; law < HR_PLAN_LAW_COUNT; law++)
-            for (unsigned which = 0; which < HR__LENGTH_COUNT; which++)
+        for (unsigned law = 0; law < VW_PLAN_LAW_COUNT; law++)
+            for (unsigned which = 0; which < VW__LENGTH_COUNT; which++)
                 site->matches[law][which] += explains(
-                    own, hr__law_factor((hr_plan_law)law, (hr__which_length)which, multiples));
+                    own, vw__law_factor((vw_plan_law)law, (vw__which_length)which, multiples));
     }
 }
 
-static void compare_with(const hr__recorded_run *run, uint32_t step, hr__site *others,
-                         comparison *compared, hr__step_evidence *evidence)
+static void compare_with(const vw__recorded_run *run, uint32_t step, vw__site *others,
+                         comparison *compared, vw__step_evidence *evidence)
 {
     size_t other_count = list_sites(run, step, others);
     find_pairs(evidence, others, other_count, compared);
@@ -367,53 +367,53 @@ static void compare_with(const hr__recorded_run *run, uint32_t step, hr__site *o
     note_matches(evidence, step, compared);
 }
 
-static size_t most_events(const hr__recorded_run *run)
+static size_t most_events(const vw__recorded_run *run)
 {
     size_t most = 0;
     for (uint32_t step = 0; step < run->steps.end_count; step++) {
         uint32_t begin, end;
-        hr__recorded_step_range(run, step, &begin, &end);
+        vw__recorded_step_range(run, step, &begin, &end);
         most = end - begin > most ? end - begin : most;
     }
     return most;
 }
 
 /* Steps are taken evenly from the whole run, the first left out. */
-static void compare_all(const hr__recorded_run *run, hr__site *others, comparison *compared,
-                        hr__step_evidence *evidence)
+static void compare_all(const vw__recorded_run *run, vw__site *others, comparison *compared,
+                        vw__step_evidence *evidence)
 {
-    const hr__step_question *question = compared->question;
+    const vw__step_question *question = compared->question;
     size_t step_count = run->steps.end_count;
-    size_t stride = step_count / HR__MOST_COMPARED + 1;
+    size_t stride = step_count / VW__MOST_COMPARED + 1;
     for (size_t step = 1; step < step_count && !question->without_evidence; step += stride)
         if (step != question->step && step != question->unseen_step)
             compare_with(run, (uint32_t)step, others, compared, evidence);
 }
 
-hr_status hr__step_evidence_find(const hr__recorded_run *run, const hr__step_question *question,
-                                 const uint8_t *guessed, hr__step_evidence *out)
+vw_status vw__step_evidence_find(const vw__recorded_run *run, const vw__step_question *question,
+                                 const uint8_t *guessed, vw__step_evidence *out)
 {
     size_t room = most_events(run) + 1;
-    hr__site *others = hr__host_alloc(room * sizeof *others);
+    vw__site *others = vw__host_alloc(room * sizeof *others);
     comparison compared = {.question = question,
                            .guessed = guessed,
-                           .pairs = hr__host_alloc(room * sizeof *compared.pairs)};
-    *out = (hr__step_evidence){.sites = hr__host_alloc(room * sizeof *out->sites)};
+                           .pairs = vw__host_alloc(room * sizeof *compared.pairs)};
+    *out = (vw__step_evidence){.sites = vw__host_alloc(room * sizeof *out->sites)};
     bool has_memory = others != NULL && compared.pairs != NULL && out->sites != NULL;
     if (has_memory) {
         out->site_count = list_sites(run, question->step, out->sites);
         compare_all(run, others, &compared, out);
     }
-    hr__host_free(others);
-    hr__host_free(compared.pairs);
+    vw__host_free(others);
+    vw__host_free(compared.pairs);
     if (has_memory)
-        return HR_OK;
-    hr__step_evidence_deinit(out);
-    return hr__fail_host_memory(2 * room * sizeof *others, "the requests of two steps");
+        return VW_OK;
+    vw__step_evidence_deinit(out);
+    return vw__fail_host_memory(2 * room * sizeof *others, "the requests of two steps");
 }
 
-void hr__step_evidence_deinit(hr__step_evidence *evidence)
+void vw__step_evidence_deinit(vw__step_evidence *evidence)
 {
-    hr__host_free(evidence->sites);
+    vw__host_free(evidence->sites);
     memset(evidence, 0, sizeof *evidence);
 }

@@ -35,21 +35,21 @@ static int compare_sizes(const void *left, const void *right)
     return (*one > *other) - (*one < *other);
 }
 
-static hr_status list_weights(const hr__recorded_run *run, weight_sizes *out)
+static vw_status list_weights(const vw__recorded_run *run, weight_sizes *out)
 {
     size_t room = run->timeline.lifetime_count + 1;
-    *out = (weight_sizes){.sizes = hr__host_alloc(room * sizeof *out->sizes)};
+    *out = (weight_sizes){.sizes = vw__host_alloc(room * sizeof *out->sizes)};
     if (out->sizes == NULL)
-        return hr__fail_host_memory(room * sizeof *out->sizes, "the sizes of weights");
+        return vw__fail_host_memory(room * sizeof *out->sizes, "the sizes of weights");
     for (size_t i = 0; i < run->timeline.lifetime_count; i++) {
-        const hr__lifetime *lifetime = &run->timeline.lifetimes[i];
+        const vw__lifetime *lifetime = &run->timeline.lifetimes[i];
         bool is_weight =
-            run->roles.roles[i] == HR__ROLE_WEIGHTS || run->roles.roles[i] == HR__ROLE_GRADIENTS;
+            run->roles.roles[i] == VW__ROLE_WEIGHTS || run->roles.roles[i] == VW__ROLE_GRADIENTS;
         if (is_weight && lifetime->size_bytes >= LEAST_COPY_BYTES)
-            out->sizes[out->count++] = hr__recorded_request(run, lifetime);
+            out->sizes[out->count++] = vw__recorded_request(run, lifetime);
     }
     qsort(out->sizes, out->count, sizeof *out->sizes, compare_sizes);
-    return HR_OK;
+    return VW_OK;
 }
 
 static bool has_size(const weight_sizes *weights, uint64_t size_bytes)
@@ -64,81 +64,81 @@ static bool is_copy_of_weight(const weight_sizes *weights, uint64_t size_bytes)
     return has_size(weights, size_bytes) || has_size(weights, 2 * size_bytes);
 }
 
-static hr_plan_law law_by_role(const hr__recorded_run *run, const weight_sizes *weights,
+static vw_plan_law law_by_role(const vw__recorded_run *run, const weight_sizes *weights,
                                size_t place, uint32_t step_begin)
 {
-    const hr__lifetime *lifetime = &run->timeline.lifetimes[place];
-    bool is_optimizers = run->roles.passes[run->roles.pass_of[place]].kind == HR__PASS_OPTIMIZER;
+    const vw__lifetime *lifetime = &run->timeline.lifetimes[place];
+    bool is_optimizers = run->roles.passes[run->roles.pass_of[place]].kind == VW__PASS_OPTIMIZER;
     bool was_there = lifetime->begin <= step_begin;
-    switch ((hr__role)run->roles.roles[place]) {
-    case HR__ROLE_ACTIVATIONS:
-    case HR__ROLE_TEMPORARIES:
-    case HR__ROLE_KV_CACHE:
-    case HR__ROLE_DATA:
-    case HR__ROLE_UNKNOWN:
+    switch ((vw__role)run->roles.roles[place]) {
+    case VW__ROLE_ACTIVATIONS:
+    case VW__ROLE_TEMPORARIES:
+    case VW__ROLE_KV_CACHE:
+    case VW__ROLE_DATA:
+    case VW__ROLE_UNKNOWN:
         break;
-    case HR__ROLE_WEIGHTS:
-    case HR__ROLE_GRADIENTS:
-    case HR__ROLE_OPTIMIZER:
-    case HR__ROLE_WORKSPACE:
-    case HR__ROLE_COUNT:
+    case VW__ROLE_WEIGHTS:
+    case VW__ROLE_GRADIENTS:
+    case VW__ROLE_OPTIMIZER:
+    case VW__ROLE_WORKSPACE:
+    case VW__ROLE_COUNT:
     default:
-        return HR_PLAN_LAW_CONSTANT;
+        return VW_PLAN_LAW_CONSTANT;
     }
-    if (is_optimizers || (was_there && lifetime->end == HR__LIVE_TO_THE_END))
-        return HR_PLAN_LAW_CONSTANT;
-    if (was_there && run->roles.roles[place] == HR__ROLE_UNKNOWN)
-        return HR_PLAN_LAW_CONSTANT;
-    return is_copy_of_weight(weights, hr__recorded_request(run, lifetime))
-               ? HR_PLAN_LAW_CONSTANT
-               : HR_PLAN_LAW_BATCH_LENGTH;
+    if (is_optimizers || (was_there && lifetime->end == VW__LIVE_TO_THE_END))
+        return VW_PLAN_LAW_CONSTANT;
+    if (was_there && run->roles.roles[place] == VW__ROLE_UNKNOWN)
+        return VW_PLAN_LAW_CONSTANT;
+    return is_copy_of_weight(weights, vw__recorded_request(run, lifetime))
+               ? VW_PLAN_LAW_CONSTANT
+               : VW_PLAN_LAW_BATCH_LENGTH;
 }
 
-static hr_status guess(const hr__recorded_run *run, const hr__step_question *question,
-                       hr__step_laws *laws)
+static vw_status guess(const vw__recorded_run *run, const vw__step_question *question,
+                       vw__step_laws *laws)
 {
     uint32_t begin, end;
     weight_sizes weights;
-    HR__TRY(list_weights(run, &weights));
-    hr__recorded_step_range(run, question->step, &begin, &end);
+    VW__TRY(list_weights(run, &weights));
+    vw__recorded_step_range(run, question->step, &begin, &end);
     for (size_t i = 0; i < run->timeline.lifetime_count; i++)
         laws->laws[i] = (uint8_t)law_by_role(run, &weights, i, begin);
-    hr__host_free(weights.sizes);
-    return HR_OK;
+    vw__host_free(weights.sizes);
+    return VW_OK;
 }
 
 /* ---- what other steps say -------------------------------------------------------------------- */
 
 /* Of laws that explain as many of the steps, what is true of most blocks. */
-static const hr_plan_law by_likelihood[HR_PLAN_LAW_COUNT] = {
-    HR_PLAN_LAW_BATCH_LENGTH, HR_PLAN_LAW_BATCH_LENGTH_SQUARE, HR_PLAN_LAW_CONSTANT,
-    HR_PLAN_LAW_LENGTH,       HR_PLAN_LAW_LENGTH_SQUARE,       HR_PLAN_LAW_BATCH,
+static const vw_plan_law by_likelihood[VW_PLAN_LAW_COUNT] = {
+    VW_PLAN_LAW_BATCH_LENGTH, VW_PLAN_LAW_BATCH_LENGTH_SQUARE, VW_PLAN_LAW_CONSTANT,
+    VW_PLAN_LAW_LENGTH,       VW_PLAN_LAW_LENGTH_SQUARE,       VW_PLAN_LAW_BATCH,
 };
 
 /* A law, and the length that it is about. */
 typedef struct finding {
-    hr_plan_law law;
-    hr__which_length which;
+    vw_plan_law law;
+    vw__which_length which;
 } finding;
 
-static finding best_of(const hr__site *site, hr_plan_law guessed)
+static finding best_of(const vw__site *site, vw_plan_law guessed)
 {
-    finding best = {guessed, HR__LENGTH_FIRST};
-    for (size_t i = 0; i < HR_PLAN_LAW_COUNT; i++)
-        for (unsigned which = 0; which < HR__LENGTH_COUNT; which++)
+    finding best = {guessed, VW__LENGTH_FIRST};
+    for (size_t i = 0; i < VW_PLAN_LAW_COUNT; i++)
+        for (unsigned which = 0; which < VW__LENGTH_COUNT; which++)
             if (site->matches[by_likelihood[i]][which] > site->matches[best.law][best.which])
-                best = (finding){by_likelihood[i], (hr__which_length)which};
+                best = (finding){by_likelihood[i], (vw__which_length)which};
     return best;
 }
 
 /* Three quarters of the steps agree: an odd one may have run something else. */
-static void judge(const hr__step_evidence *evidence, hr__step_laws *laws)
+static void judge(const vw__step_evidence *evidence, vw__step_laws *laws)
 {
     for (size_t i = 0; i < evidence->site_count; i++) {
-        const hr__site *site = &evidence->sites[i];
+        const vw__site *site = &evidence->sites[i];
         if (site->comparisons == 0)
             continue;
-        finding best = best_of(site, (hr_plan_law)laws->laws[site->lifetime]);
+        finding best = best_of(site, (vw_plan_law)laws->laws[site->lifetime]);
         if (site->matches[best.law][best.which] * 4 < site->comparisons * 3) {
             laws->is_irregular[site->lifetime] = true;
             continue;
@@ -164,36 +164,36 @@ static bool is_attention(const char *name)
     return false;
 }
 
-static bool is_asked_by_attention(const hr__model *model, uint32_t stack)
+static bool is_asked_by_attention(const vw__model *model, uint32_t stack)
 {
     if (stack >= model->stack_count)
         return false;
-    const hr__model_stack *frames = &model->stacks[stack];
+    const vw__model_stack *frames = &model->stacks[stack];
     for (uint32_t i = 0; i < frames->count && i < NEAREST_FRAMES; i++) {
-        const hr__model_frame *frame = &model->frames[model->frame_ids[frames->first + i]];
-        if (is_attention(hr__model_string(model, frame->name)))
+        const vw__model_frame *frame = &model->frames[model->frame_ids[frames->first + i]];
+        if (is_attention(vw__model_string(model, frame->name)))
             return true;
     }
     return false;
 }
 
-static bool is_square(uint64_t size_bytes, const hr__step_question *question)
+static bool is_square(uint64_t size_bytes, const vw__step_question *question)
 {
     uint64_t square = question->sequence_now * question->sequence_now * question->batch_now;
     return size_bytes >= square && size_bytes % square == 0;
 }
 
-static bool is_of_product(const hr__step_laws *laws, const hr__site *site)
+static bool is_of_product(const vw__step_laws *laws, const vw__site *site)
 {
-    return laws->laws[site->lifetime] == HR_PLAN_LAW_BATCH_LENGTH;
+    return laws->laws[site->lifetime] == VW_PLAN_LAW_BATCH_LENGTH;
 }
 
 /* Backward passes have no stacks: there, what is as large as something suspected. */
-static void suspect(const hr__recorded_run *run, const hr__step_evidence *evidence,
-                    const hr__step_question *question, weight_sizes *suspected, hr__step_laws *laws)
+static void suspect(const vw__recorded_run *run, const vw__step_evidence *evidence,
+                    const vw__step_question *question, weight_sizes *suspected, vw__step_laws *laws)
 {
     for (size_t i = 0; i < evidence->site_count; i++) {
-        const hr__site *site = &evidence->sites[i];
+        const vw__site *site = &evidence->sites[i];
         if (is_of_product(laws, site) && is_square(site->size_bytes, question) &&
             is_asked_by_attention(run->model, site->stack)) {
             laws->is_maybe_square[site->lifetime] = true;
@@ -202,74 +202,74 @@ static void suspect(const hr__recorded_run *run, const hr__step_evidence *eviden
     }
     qsort(suspected->sizes, suspected->count, sizeof *suspected->sizes, compare_sizes);
     for (size_t i = 0; i < evidence->site_count; i++) {
-        const hr__site *site = &evidence->sites[i];
+        const vw__site *site = &evidence->sites[i];
         uint8_t kind = run->roles.passes[run->roles.pass_of[site->lifetime]].kind;
-        if (kind == HR__PASS_BACKWARD && is_of_product(laws, site) &&
+        if (kind == VW__PASS_BACKWARD && is_of_product(laws, site) &&
             has_size(suspected, site->size_bytes))
             laws->is_maybe_square[site->lifetime] = true;
     }
 }
 
-static hr_status find_squares(const hr__recorded_run *run, const hr__step_evidence *evidence,
-                              const hr__step_question *question, hr__step_laws *laws)
+static vw_status find_squares(const vw__recorded_run *run, const vw__step_evidence *evidence,
+                              const vw__step_question *question, vw__step_laws *laws)
 {
     if (evidence->has_lengths || question->sequence_now < LEAST_SQUARE ||
         question->sequence_now > UINT32_MAX || question->batch_now == 0 ||
         question->batch_now > UINT32_MAX / question->sequence_now)
-        return HR_OK;
+        return VW_OK;
     weight_sizes suspected = {
-        .sizes = hr__host_alloc((evidence->site_count + 1) * sizeof *suspected.sizes)};
+        .sizes = vw__host_alloc((evidence->site_count + 1) * sizeof *suspected.sizes)};
     if (suspected.sizes == NULL)
-        return hr__fail_host_memory(evidence->site_count * sizeof *suspected.sizes,
+        return vw__fail_host_memory(evidence->site_count * sizeof *suspected.sizes,
                                     "the sizes of scores");
     suspect(run, evidence, question, &suspected, laws);
-    hr__host_free(suspected.sizes);
-    return HR_OK;
+    vw__host_free(suspected.sizes);
+    return VW_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static hr_status find(const hr__recorded_run *run, const hr__step_question *question,
-                      hr__step_laws *laws)
+static vw_status find(const vw__recorded_run *run, const vw__step_question *question,
+                      vw__step_laws *laws)
 {
-    hr__step_evidence evidence;
-    HR__TRY(guess(run, question, laws));
-    HR__TRY(hr__step_evidence_find(run, question, laws->laws, &evidence));
+    vw__step_evidence evidence;
+    VW__TRY(guess(run, question, laws));
+    VW__TRY(vw__step_evidence_find(run, question, laws->laws, &evidence));
     judge(&evidence, laws);
     memcpy(laws->compared, evidence.compared, sizeof laws->compared);
     laws->compared_count = evidence.compared_count;
     laws->has_lengths = evidence.has_lengths;
-    hr_status status = find_squares(run, &evidence, question, laws);
-    hr__step_evidence_deinit(&evidence);
+    vw_status status = find_squares(run, &evidence, question, laws);
+    vw__step_evidence_deinit(&evidence);
     return status;
 }
 
-hr_status hr__step_laws_find(const hr__recorded_run *run, const hr__step_question *question,
-                             hr__step_laws *out)
+vw_status vw__step_laws_find(const vw__recorded_run *run, const vw__step_question *question,
+                             vw__step_laws *out)
 {
     size_t room = run->timeline.lifetime_count + 1;
-    hr__step_laws made = {.laws = hr__host_alloc_zeroed(room, sizeof *made.laws),
-                          .lengths = hr__host_alloc_zeroed(room, sizeof *made.lengths),
-                          .is_maybe_square = hr__host_alloc_zeroed(room, sizeof(bool)),
-                          .is_irregular = hr__host_alloc_zeroed(room, sizeof(bool))};
-    hr_status status = HR_OK;
+    vw__step_laws made = {.laws = vw__host_alloc_zeroed(room, sizeof *made.laws),
+                          .lengths = vw__host_alloc_zeroed(room, sizeof *made.lengths),
+                          .is_maybe_square = vw__host_alloc_zeroed(room, sizeof(bool)),
+                          .is_irregular = vw__host_alloc_zeroed(room, sizeof(bool))};
+    vw_status status = VW_OK;
     if (made.laws == NULL || made.lengths == NULL || made.is_maybe_square == NULL ||
         made.is_irregular == NULL)
-        status = hr__fail_host_memory(4 * room, "the laws of a step's blocks");
-    if (status == HR_OK)
+        status = vw__fail_host_memory(4 * room, "the laws of a step's blocks");
+    if (status == VW_OK)
         status = find(run, question, &made);
-    if (status == HR_OK)
+    if (status == VW_OK)
         *out = made;
     else
-        hr__step_laws_deinit(&made);
+        vw__step_laws_deinit(&made);
     return status;
 }
 
-void hr__step_laws_deinit(hr__step_laws *laws)
+void vw__step_laws_deinit(vw__step_laws *laws)
 {
-    hr__host_free(laws->laws);
-    hr__host_free(laws->lengths);
-    hr__host_free(laws->is_maybe_square);
-    hr__host_free(laws->is_irregular);
+    vw__host_free(laws->laws);
+    vw__host_free(laws->lengths);
+    vw__host_free(laws->is_maybe_square);
+    vw__host_free(laws->is_irregular);
     memset(laws, 0, sizeof *laws);
 }

@@ -10,169 +10,169 @@
 #include "plan/tape_parts.h"
 
 /* Takes over `gradient`, one hold on it. Answers what the place holds then. */
-static uint32_t accumulate(hr__tape *tape, uint32_t present, uint32_t gradient)
+static uint32_t accumulate(vw__tape *tape, uint32_t present, uint32_t gradient)
 {
-    if (present == HR__NO_STORAGE)
+    if (present == VW__NO_STORAGE)
         return gradient;
-    const hr__storage *storages = tape->storages.items;
+    const vw__storage *storages = tape->storages.items;
     if (storages[present].holders == 1) {
-        hr__storage_let_go(tape, gradient);
+        vw__storage_let_go(tape, gradient);
         return present;
     }
     if (storages[gradient].holders == 1) {
-        hr__storage_let_go(tape, present);
+        vw__storage_let_go(tape, present);
         return gradient;
     }
-    uint32_t sum = hr__storage_new(tape, storages[present].size_bytes, 1, tape->use);
-    hr__storage_let_go(tape, present);
-    hr__storage_let_go(tape, gradient);
+    uint32_t sum = vw__storage_new(tape, storages[present].size_bytes, 1, tape->use);
+    vw__storage_let_go(tape, present);
+    vw__storage_let_go(tape, gradient);
     return sum;
 }
 
 /* AccumulateGrad: stolen if nobody else holds it, else copied; added to what is there already. */
-static void put_away(hr__tape *tape, hr__leaf *leaf)
+static void put_away(vw__tape *tape, vw__leaf *leaf)
 {
     uint32_t arrived = leaf->arriving;
-    leaf->arriving = HR__NO_STORAGE;
-    if (leaf->gradient != HR__NO_STORAGE) {
-        hr__storage_let_go(tape, arrived);
+    leaf->arriving = VW__NO_STORAGE;
+    if (leaf->gradient != VW__NO_STORAGE) {
+        vw__storage_let_go(tape, arrived);
         return;
     }
     if (tape->storages.items[arrived].holders > 1) {
-        uint32_t copy = hr__storage_new(tape, leaf->tensor.elements,
-                                        hr__dtype_bytes(leaf->tensor.dtype), HR__USE_GRADIENTS);
-        hr__storage_let_go(tape, arrived);
+        uint32_t copy = vw__storage_new(tape, leaf->tensor.elements,
+                                        vw__dtype_bytes(leaf->tensor.dtype), VW__USE_GRADIENTS);
+        vw__storage_let_go(tape, arrived);
         arrived = copy;
     }
     leaf->gradient = arrived;
-    if (arrived != HR__NO_STORAGE)
-        hr__storage_set_use(tape, arrived, HR__USE_GRADIENTS);
+    if (arrived != VW__NO_STORAGE)
+        vw__storage_set_use(tape, arrived, VW__USE_GRADIENTS);
 }
 
 /* Takes over one hold on `gradient`. */
-static void hand_on(hr__tape *tape, hr__source source, uint32_t gradient)
+static void hand_on(vw__tape *tape, vw__source source, uint32_t gradient)
 {
     if (!source.is_parameter) {
-        const hr__node *node = &tape->nodes.items[source.node];
+        const vw__node *node = &tape->nodes.items[source.node];
         uint32_t *place = &tape->incoming.items[node->first_incoming + source.output];
         *place = accumulate(tape, *place, gradient);
         return;
     }
-    hr__leaf *leaf = &tape->leaves.items[source.node];
+    vw__leaf *leaf = &tape->leaves.items[source.node];
     leaf->arriving = accumulate(tape, leaf->arriving, gradient);
-    if (--leaf->expected == 0 && tape->status == HR_OK)
+    if (--leaf->expected == 0 && tape->status == VW_OK)
         put_away(tape, leaf);
 }
 
-static void let_go_of_saved(hr__tape *tape, hr__node *node)
+static void let_go_of_saved(vw__tape *tape, vw__node *node)
 {
     for (uint32_t i = 0; i < node->saved_count; i++)
-        hr__storage_let_go(tape, tape->saved.items[node->first_saved + i]);
+        vw__storage_let_go(tape, tape->saved.items[node->first_saved + i]);
     node->saved_count = 0;
 }
 
-static void run_steps(hr__tape *tape, hr__node *node, uint32_t *gifts)
+static void run_steps(vw__tape *tape, vw__node *node, uint32_t *gifts)
 {
     uint32_t *slots = tape->slots.items;
     for (uint32_t i = 0; i < node->step_count; i++) {
-        const hr__step *step = &tape->steps.items[node->first_step + i];
-        switch ((hr__step_kind)step->kind) {
-        case HR__STEP_TAKE:
-            slots[step->slot] = hr__storage_new(tape, step->size_bytes, 1, tape->use);
+        const vw__step *step = &tape->steps.items[node->first_step + i];
+        switch ((vw__step_kind)step->kind) {
+        case VW__STEP_TAKE:
+            slots[step->slot] = vw__storage_new(tape, step->size_bytes, 1, tape->use);
             break;
-        case HR__STEP_LET_GO:
-            hr__storage_let_go(tape, slots[step->slot]);
-            slots[step->slot] = HR__NO_STORAGE;
+        case VW__STEP_LET_GO:
+            vw__storage_let_go(tape, slots[step->slot]);
+            slots[step->slot] = VW__NO_STORAGE;
             break;
-        case HR__STEP_GIVE:
+        case VW__STEP_GIVE:
             gifts[step->edge] = slots[step->slot];
-            hr__storage_hold(tape, slots[step->slot]);
+            vw__storage_hold(tape, slots[step->slot]);
             break;
-        case HR__STEP_PASS:
+        case VW__STEP_PASS:
             gifts[step->edge] = tape->incoming.items[node->first_incoming + step->slot];
-            hr__storage_hold(tape, gifts[step->edge]);
+            vw__storage_hold(tape, gifts[step->edge]);
             break;
-        case HR__STEP_RETURN:
-            if (node->checkpoint != HR__NO_SOURCE)
+        case VW__STEP_RETURN:
+            if (node->checkpoint != VW__NO_SOURCE)
                 let_go_of_saved(tape, node);
             break;
         }
     }
 }
 
-static void let_go_of_node(hr__tape *tape, hr__node *node)
+static void let_go_of_node(vw__tape *tape, vw__node *node)
 {
     let_go_of_saved(tape, node);
     for (uint32_t i = 0; i < node->incoming_count; i++) {
         uint32_t *place = &tape->incoming.items[node->first_incoming + i];
-        hr__storage_let_go(tape, *place);
-        *place = HR__NO_STORAGE;
+        vw__storage_let_go(tape, *place);
+        *place = VW__NO_STORAGE;
     }
 }
 
-static void leave_checkpoint(hr__tape *tape, hr__checkpoint_frame *frame)
+static void leave_checkpoint(vw__tape *tape, vw__checkpoint_frame *frame)
 {
     if (--frame->nodes_to_run == 0)
-        hr__checkpoint_let_go(tape, frame);
+        vw__checkpoint_let_go(tape, frame);
 }
 
-static void call_hook(hr__tape *tape, uint32_t number)
+static void call_hook(vw__tape *tape, uint32_t number)
 {
-    hr__hook_entry hook = tape->hooks.items[number];
+    vw__hook_entry hook = tape->hooks.items[number];
     hook.call(hook.context, hook.number);
 }
 
-static void run_node(hr__tape *tape, uint32_t number)
+static void run_node(vw__tape *tape, uint32_t number)
 {
-    hr__node *node = &tape->nodes.items[number];
+    vw__node *node = &tape->nodes.items[number];
     uint32_t checkpoint = node->checkpoint;
     tape->place = node->place;
-    tape->use = node->use == HR__USE_ACTIVATIONS ? HR__USE_BACKWARD : (hr__use)node->use;
-    if (node->hook != HR__NO_SOURCE)
+    tape->use = node->use == VW__USE_ACTIVATIONS ? VW__USE_BACKWARD : (vw__use)node->use;
+    if (node->hook != VW__NO_SOURCE)
         call_hook(tape, node->hook);
-    if (checkpoint != HR__NO_SOURCE && !tape->checkpoints.items[checkpoint].has_run_again)
-        hr__checkpoint_run_again(tape, checkpoint);
+    if (checkpoint != VW__NO_SOURCE && !tape->checkpoints.items[checkpoint].has_run_again)
+        vw__checkpoint_run_again(tape, checkpoint);
     node = &tape->nodes.items[number]; /* running again may have moved it */
 
     /* Slots, then one gift for each edge. */
     size_t room = (size_t)node->slot_count + node->edge_count;
     tape->slots.count = 0;
-    if (tape->status != HR_OK || !HR__RESERVE(tape, tape->slots, room))
+    if (tape->status != VW_OK || !VW__RESERVE(tape, tape->slots, room))
         return;
     uint32_t *slots = tape->slots.items, *gifts = slots + node->slot_count;
     for (size_t i = 0; i < room; i++)
-        slots[i] = HR__NO_STORAGE;
+        slots[i] = VW__NO_STORAGE;
 
     run_steps(tape, node, gifts);
     for (size_t i = 0; i < node->slot_count; i++)
-        hr__storage_let_go(tape, slots[i]);
+        vw__storage_let_go(tape, slots[i]);
     let_go_of_node(tape, node);
-    if (checkpoint != HR__NO_SOURCE)
+    if (checkpoint != VW__NO_SOURCE)
         leave_checkpoint(tape, &tape->checkpoints.items[checkpoint]);
     for (size_t i = 0; i < node->edge_count; i++)
-        if (gifts[i] != HR__NO_STORAGE)
+        if (gifts[i] != VW__NO_STORAGE)
             hand_on(tape, tape->edges.items[node->first_edge + i], gifts[i]);
 }
 
-static bool has_incoming(const hr__tape *tape, const hr__node *node)
+static bool has_incoming(const vw__tape *tape, const vw__node *node)
 {
     for (uint32_t i = 0; i < node->incoming_count; i++)
-        if (tape->incoming.items[node->first_incoming + i] != HR__NO_STORAGE)
+        if (tape->incoming.items[node->first_incoming + i] != VW__NO_STORAGE)
             return true;
     return false;
 }
 
-void hr__tape_drop_graph(hr__tape *tape)
+void vw__tape_drop_graph(vw__tape *tape)
 {
     for (size_t i = tape->nodes.count; i-- > 0;)
         let_go_of_node(tape, &tape->nodes.items[i]);
     for (size_t i = 0; i < tape->checkpoints.count; i++)
-        hr__checkpoint_let_go(tape, &tape->checkpoints.items[i]);
+        vw__checkpoint_let_go(tape, &tape->checkpoints.items[i]);
     for (size_t i = 0; i < tape->until_graph.count; i++)
-        hr__storage_let_go(tape, tape->until_graph.items[i]);
+        vw__storage_let_go(tape, tape->until_graph.items[i]);
     for (size_t i = 0; i < tape->leaves.count; i++) {
-        hr__storage_let_go(tape, tape->leaves.items[i].arriving);
-        tape->leaves.items[i].arriving = HR__NO_STORAGE;
+        vw__storage_let_go(tape, tape->leaves.items[i].arriving);
+        tape->leaves.items[i].arriving = VW__NO_STORAGE;
         tape->leaves.items[i].expected = 0;
     }
     tape->nodes.count = tape->edges.count = tape->saved.count = tape->steps.count = 0;
@@ -182,39 +182,39 @@ void hr__tape_drop_graph(hr__tape *tape)
 }
 
 /* Edges of nodes that no gradient reaches bring nothing: whom they lead to must not wait. */
-static void forget_edges(hr__tape *tape, const hr__node *node)
+static void forget_edges(vw__tape *tape, const vw__node *node)
 {
     for (uint32_t i = 0; i < node->edge_count; i++) {
-        hr__source source = tape->edges.items[node->first_edge + i];
-        if (source.node == HR__NO_SOURCE || !source.is_parameter)
+        vw__source source = tape->edges.items[node->first_edge + i];
+        if (source.node == VW__NO_SOURCE || !source.is_parameter)
             continue;
-        hr__leaf *leaf = &tape->leaves.items[source.node];
-        if (--leaf->expected == 0 && leaf->arriving != HR__NO_STORAGE)
+        vw__leaf *leaf = &tape->leaves.items[source.node];
+        if (--leaf->expected == 0 && leaf->arriving != VW__NO_STORAGE)
             put_away(tape, leaf);
     }
 }
 
-void hr__backward(hr__tape *tape, hr__tensor loss)
+void vw__backward(vw__tape *tape, vw__tensor loss)
 {
-    if (tape->status != HR_OK || !hr__wants_gradient(loss) || loss.source.is_parameter)
+    if (tape->status != VW_OK || !vw__wants_gradient(loss) || loss.source.is_parameter)
         return;
-    hr__use use = tape->use;
+    vw__use use = tape->use;
     uint32_t place = tape->place;
-    bool was_grad_on = hr__tape_set_grad(tape, false);
+    bool was_grad_on = vw__tape_set_grad(tape, false);
     tape->is_in_backward = true;
-    hr__tape_tell(tape, HR__MARK_BACKWARD);
+    vw__tape_tell(tape, VW__MARK_BACKWARD);
     hand_on(tape, loss.source,
-            hr__storage_new(tape, loss.elements, hr__dtype_bytes(loss.dtype), HR__USE_LOSS));
-    for (uint32_t number = (uint32_t)tape->nodes.count; number-- > 0 && tape->status == HR_OK;) {
+            vw__storage_new(tape, loss.elements, vw__dtype_bytes(loss.dtype), VW__USE_LOSS));
+    for (uint32_t number = (uint32_t)tape->nodes.count; number-- > 0 && tape->status == VW_OK;) {
         if (has_incoming(tape, &tape->nodes.items[number]))
             run_node(tape, number);
         else
             forget_edges(tape, &tape->nodes.items[number]);
     }
     tape->is_in_backward = false;
-    hr__tape_set_grad(tape, was_grad_on);
+    vw__tape_set_grad(tape, was_grad_on);
     tape->use = use;
     tape->place = place;
-    hr__tape_drop_graph(tape);
-    hr__tape_tell(tape, HR__MARK_BACKWARD_END);
+    vw__tape_drop_graph(tape);
+    vw__tape_tell(tape, VW__MARK_BACKWARD_END);
 }

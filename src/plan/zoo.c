@@ -6,14 +6,14 @@
  * tests/unit/test_zoo.c holds each count against the one that the model code comes to. */
 #include <string.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include "plan/plan_model.h"
 
 typedef struct zoo_entry {
-    hr_plan_known_model known;
-    const hr__family *family;
-    hr__transformer shape;
+    vw_plan_known_model known;
+    const vw__family *family;
+    vw__transformer shape;
     uint64_t blocks[4]; /* of a ResNet; then its groups, and their width */
     uint64_t groups, width;
     bool is_bottleneck;
@@ -22,7 +22,7 @@ typedef struct zoo_entry {
 /* gpt2: hidden, layers, heads. */
 #define GPT2(name, count, h, l, a)                                                                 \
     {                                                                                              \
-        .known = {name, "gpt2", UINT64_C(count)}, .family = &hr__family_gpt2, .shape = {           \
+        .known = {name, "gpt2", UINT64_C(count)}, .family = &vw__family_gpt2, .shape = {           \
             .hidden = h,                                                                           \
             .layers = l,                                                                           \
             .heads = a,                                                                            \
@@ -31,7 +31,7 @@ typedef struct zoo_entry {
             .inner = 4 * (h),                                                                      \
             .vocabulary = 50257,                                                                   \
             .positions = 1024,                                                                     \
-            .activation = HR__ACTIVATION_GELU_NEW,                                                 \
+            .activation = VW__ACTIVATION_GELU_NEW,                                                 \
             .is_tied = true,                                                                       \
             .has_embedding_dropout = true,                                                         \
             .has_attention_dropout = true,                                                         \
@@ -43,7 +43,7 @@ typedef struct zoo_entry {
  * what else there is. */
 #define DECODER(kind, name, count, h, l, a, k, d, f, v, p, ...)                                    \
     {                                                                                              \
-        .known = {name, #kind, UINT64_C(count)}, .family = &hr__family_##kind, .shape = {          \
+        .known = {name, #kind, UINT64_C(count)}, .family = &vw__family_##kind, .shape = {          \
             .hidden = h,                                                                           \
             .layers = l,                                                                           \
             .heads = a,                                                                            \
@@ -55,28 +55,28 @@ typedef struct zoo_entry {
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
-#define LLAMA(...) DECODER(llama, __VA_ARGS__, .activation = HR__ACTIVATION_SILU, .is_gated = true)
+#define LLAMA(...) DECODER(llama, __VA_ARGS__, .activation = VW__ACTIVATION_SILU, .is_gated = true)
 #define MIXTRAL(...)                                                                               \
-    DECODER(mixtral, __VA_ARGS__, .activation = HR__ACTIVATION_SILU, .is_gated = true,             \
+    DECODER(mixtral, __VA_ARGS__, .activation = VW__ACTIVATION_SILU, .is_gated = true,             \
             .experts = 8, .experts_per_token = 2)
 #define NEOX(name_, count, hidden_, layers_, heads_, width, inner_, vocabulary_, rotated)          \
     DECODER(gpt_neox, name_, count, hidden_, layers_, heads_, heads_, width, inner_, vocabulary_,  \
-            2048, .activation = HR__ACTIVATION_GELU, .has_query_bias = true,                       \
+            2048, .activation = VW__ACTIVATION_GELU, .has_query_bias = true,                       \
             .rotary_width = rotated)
 #define GEMMA(...)                                                                                 \
-    DECODER(gemma, __VA_ARGS__, .activation = HR__ACTIVATION_GELU, .is_gated = true,               \
+    DECODER(gemma, __VA_ARGS__, .activation = VW__ACTIVATION_GELU, .is_gated = true,               \
             .is_tied = true, .has_fp32_norm_weights = true, .has_scaled_embedding = true)
 #define PHI(...)                                                                                   \
-    DECODER(phi, __VA_ARGS__, .activation = HR__ACTIVATION_GELU_NEW, .has_query_bias = true,       \
+    DECODER(phi, __VA_ARGS__, .activation = VW__ACTIVATION_GELU_NEW, .has_query_bias = true,       \
             .has_output_bias = true, .has_mlp_bias = true)
 #define PHI3(...)                                                                                  \
-    DECODER(phi3, __VA_ARGS__, .activation = HR__ACTIVATION_SILU, .is_gated = true,                \
+    DECODER(phi3, __VA_ARGS__, .activation = VW__ACTIVATION_SILU, .is_gated = true,                \
             .has_packed_weights = true)
 
 /* T5: hidden, layers of either side, heads, width of a head, inner; gated ones are not tied. */
 #define T5(name, count, h, l, a, d, f, gated)                                                      \
     {                                                                                              \
-        .known = {name, "t5", UINT64_C(count)}, .family = &hr__family_t5, .shape = {               \
+        .known = {name, "t5", UINT64_C(count)}, .family = &vw__family_t5, .shape = {               \
             .hidden = h,                                                                           \
             .layers = l,                                                                           \
             .decoder_layers = l,                                                                   \
@@ -86,7 +86,7 @@ typedef struct zoo_entry {
             .inner = f,                                                                            \
             .vocabulary = 32128,                                                                   \
             .buckets = 32,                                                                         \
-            .activation = (gated) ? HR__ACTIVATION_GELU_NEW : HR__ACTIVATION_RELU,                 \
+            .activation = (gated) ? VW__ACTIVATION_GELU_NEW : VW__ACTIVATION_RELU,                 \
             .is_gated = gated,                                                                     \
             .is_tied = !(gated),                                                                   \
             .has_embedding_dropout = true,                                                         \
@@ -98,7 +98,7 @@ typedef struct zoo_entry {
 /* BERT: hidden, layers, heads, vocabulary, positions, the first of them, types. */
 #define BERT(name, count, h, l, a, v, p, first, t)                                                 \
     {                                                                                              \
-        .known = {name, "bert", UINT64_C(count)}, .family = &hr__family_bert, .shape = {           \
+        .known = {name, "bert", UINT64_C(count)}, .family = &vw__family_bert, .shape = {           \
             .hidden = h,                                                                           \
             .layers = l,                                                                           \
             .heads = a,                                                                            \
@@ -109,7 +109,7 @@ typedef struct zoo_entry {
             .positions = p,                                                                        \
             .position_offset = first,                                                              \
             .token_types = t,                                                                      \
-            .activation = HR__ACTIVATION_GELU,                                                     \
+            .activation = VW__ACTIVATION_GELU,                                                     \
             .is_tied = true,                                                                       \
             .has_embedding_dropout = true,                                                         \
             .has_attention_dropout = true,                                                         \
@@ -120,7 +120,7 @@ typedef struct zoo_entry {
 /* ViT for images of 224 pixels: hidden, layers, heads, patch. */
 #define VIT(name, count, h, l, a, p)                                                               \
     {                                                                                              \
-        .known = {name, "vit", UINT64_C(count)}, .family = &hr__family_vit, .shape = {             \
+        .known = {name, "vit", UINT64_C(count)}, .family = &vw__family_vit, .shape = {             \
             .hidden = h,                                                                           \
             .layers = l,                                                                           \
             .heads = a,                                                                            \
@@ -131,7 +131,7 @@ typedef struct zoo_entry {
             .patch = p,                                                                            \
             .channels = 3,                                                                         \
             .labels = 1000,                                                                        \
-            .activation = HR__ACTIVATION_GELU,                                                     \
+            .activation = VW__ACTIVATION_GELU,                                                     \
             .has_query_bias = true                                                                 \
         }                                                                                          \
     }
@@ -139,7 +139,7 @@ typedef struct zoo_entry {
 /* A ResNet: the blocks of its four stages, groups, the width of one, bottleneck or not. */
 #define RESNET(name_, count, b1, b2, b3, b4, groups_, width_, is_bottleneck_)                      \
     {                                                                                              \
-        .known = {name_, "resnet", UINT64_C(count)}, .family = &hr__family_resnet,                 \
+        .known = {name_, "resnet", UINT64_C(count)}, .family = &vw__family_resnet,                 \
         .shape = {.labels = 1000}, .blocks = {b1, b2, b3, b4}, .groups = groups_, .width = width_, \
         .is_bottleneck = is_bottleneck_                                                            \
     }
@@ -226,7 +226,7 @@ static const zoo_entry zoo[] = {
     LLAMA("qwen3-1.7b", 1720574976, 2048, 28, 16, 8, 128, 6144, 151936, 40960, TIED,
           .has_query_norm = true),
     DECODER(mixtral, "qwen3-30b-a3b", 30532122624, 2048, 48, 32, 4, 128, 768, 151936, 40960,
-            .activation = HR__ACTIVATION_SILU, .is_gated = true, .has_query_norm = true,
+            .activation = VW__ACTIVATION_SILU, .is_gated = true, .has_query_norm = true,
             .experts = 128, .experts_per_token = 8),
     LLAMA("qwen3-4b", 4022468096, 2560, 36, 32, 8, 128, 9728, 151936, 40960, TIED,
           .has_query_norm = true),
@@ -262,12 +262,12 @@ static const zoo_entry zoo[] = {
     RESNET("wide_resnet101_2", 126886696, 3, 4, 23, 3, 1, 128, true),
 };
 
-const hr_plan_known_model *hr_plan_known(size_t number)
+const vw_plan_known_model *vw_plan_known(size_t number)
 {
     return number < sizeof zoo / sizeof zoo[0] ? &zoo[number].known : NULL;
 }
 
-bool hr__zoo_find(const char *name, hr_plan_model *model)
+bool vw__zoo_find(const char *name, vw_plan_model *model)
 {
     for (size_t i = 0; i < sizeof zoo / sizeof zoo[0]; i++)
         if (strcmp(zoo[i].known.name, name) == 0) {

@@ -3,35 +3,35 @@
  * What is said when memory runs out must not need memory, and a caller who brings a buffer wants to
  * know how long it should have been. So text is written as far as it fits, always with a zero
  * behind it, and its whole length is counted. */
-#ifndef HR_POOL_CUT_TEXT_H
-#define HR_POOL_CUT_TEXT_H
+#ifndef VW_POOL_CUT_TEXT_H
+#define VW_POOL_CUT_TEXT_H
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-typedef struct hr__cut_text {
+typedef struct vw__cut_text {
     char *buffer; /* the caller's; may be NULL where `capacity` is 0 */
     size_t capacity;
     size_t length; /* of the whole text so far, without its zero: may exceed `capacity` */
-} hr__cut_text;
+} vw__cut_text;
 
-static inline void hr__cut_text_init(hr__cut_text *text, char *buffer, size_t capacity)
+static inline void vw__cut_text_init(vw__cut_text *text, char *buffer, size_t capacity)
 {
-    *text = (hr__cut_text){buffer, capacity, 0};
+    *text = (vw__cut_text){buffer, capacity, 0};
     if (capacity > 0)
         buffer[0] = '\0';
 }
 
 /* Is all of the text, and the zero behind it, in the buffer? */
-static inline bool hr__cut_text_fits(const hr__cut_text *text)
+static inline bool vw__cut_text_fits(const vw__cut_text *text)
 {
     return text->length < text->capacity;
 }
 
 __attribute__((format(printf, 2, 3))) static inline void
-hr__cut_text_append(hr__cut_text *text, const char *format, ...)
+vw__cut_text_append(vw__cut_text *text, const char *format, ...)
 {
     size_t room = text->length < text->capacity ? text->capacity - text->length : 0;
     va_list args;
@@ -42,4 +42,4 @@ hr__cut_text_append(hr__cut_text *text, const char *format, ...)
         text->length += (size_t)length;
 }
 
-#endif /* HR_POOL_CUT_TEXT_H */
+#endif /* VW_POOL_CUT_TEXT_H */

@@ -8,7 +8,7 @@
  * Once a second it asks the driver, after it has read the pool. A dead GPU may never answer, and a
  * pool that ends waits no more than a moment for that: it takes its mark away, and the thread,
  * should it ever come back, finds no pool and begins anew. The device stays until then
- * (hr__device_peek_memory()). Only for a device of somebody's own, which its owner takes away once
+ * (vw__device_peek_memory()). Only for a device of somebody's own, which its owner takes away once
  * its pools are gone, there is no other way than to wait.
  *
  * Ends:
@@ -27,7 +27,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "device/device_common.h" /* hr__device_outlives_a_peek */
+#include "device/device_common.h" /* vw__device_outlives_a_peek */
 #include "live/live_page.h"
 
 enum {
@@ -44,11 +44,11 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t news;   /* for the thread: a pool, the last of one, the end */
     pthread_cond_t looked; /* for who ends a pool: `looking_at` has changed */
-    hr__listing *listings;
-    const hr__listing *looking_at;
+    vw__listing *listings;
+    const vw__listing *looking_at;
     bool is_asking;        /* its device: the pool itself has been read */
     const char *allocator; /* of the pool that was listed last */
-    hr__device_sum sums[HR__PAGE_SLOTS];
+    vw__device_sum sums[VW__PAGE_SLOTS];
     size_t sum_count;
     bool is_running; /* the thread was started */
     bool has_failed; /* there can be no page */
@@ -60,19 +60,19 @@ static struct {
 /* ---- a round --------------------------------------------------------------------------------- */
 
 /* Under the lock. NULL: there are more devices than a page has room for. */
-static hr__device_sum *sum_for(const hr_device *device)
+static vw__device_sum *sum_for(const vw_device *device)
 {
     for (size_t i = 0; i < all.sum_count; i++)
         if (all.sums[i].device == device->properties.index)
             return &all.sums[i];
-    if (all.sum_count == HR__PAGE_SLOTS)
+    if (all.sum_count == VW__PAGE_SLOTS)
         return NULL;
-    hr__device_sum *sum = &all.sums[all.sum_count++];
-    hr__device_sum_init(sum, device);
+    vw__device_sum *sum = &all.sums[all.sum_count++];
+    vw__device_sum_init(sum, device);
     return sum;
 }
 
-static bool is_due(hr__device_sum *sum, uint64_t now_ns)
+static bool is_due(vw__device_sum *sum, uint64_t now_ns)
 {
     if (sum->memory_asked_ns != 0 && now_ns - sum->memory_asked_ns < DEVICE_PAUSE_NS)
         return false;
@@ -81,62 +81,62 @@ static bool is_due(hr__device_sum *sum, uint64_t now_ns)
 }
 
 /* Under the lock, which is dropped while the driver is asked. */
-static void ask_device(const hr_device *device, hr__listing_sample *sample)
+static void ask_device(const vw_device *device, vw__listing_sample *sample)
 {
     all.is_asking = true;
-    hr__device_begin_peek(device); /* its pool is there: nobody has ended it yet */
+    vw__device_begin_peek(device); /* its pool is there: nobody has ended it yet */
     pthread_cond_broadcast(&all.looked);
     pthread_mutex_unlock(&all.lock);
-    hr__listing_ask_device(device, sample);
+    vw__listing_ask_device(device, sample);
     pthread_mutex_lock(&all.lock);
     all.is_asking = false;
 }
 
 /* Under the lock, which is dropped while the pool is read. False: it has ended meanwhile, and its
  * listing with it. */
-static bool look_at(hr__listing *listing, uint64_t now_ns)
+static bool look_at(vw__listing *listing, uint64_t now_ns)
 {
-    hr__listing_sample sample;
-    hr__device_sum *sum = sum_for(listing->device);
+    vw__listing_sample sample;
+    vw__device_sum *sum = sum_for(listing->device);
     if (sum == NULL)
         return true;
     all.looking_at = listing;
     pthread_mutex_unlock(&all.lock);
-    hr__listing_read(listing, &sample);
+    vw__listing_read(listing, &sample);
     pthread_mutex_lock(&all.lock);
     if (is_due(sum, now_ns))
         ask_device(listing->device, &sample);
     bool is_there = all.looking_at == listing;
     if (is_there)
-        hr__device_sum_add(sum, listing, &sample);
+        vw__device_sum_add(sum, listing, &sample);
     all.looking_at = NULL;
     pthread_cond_broadcast(&all.looked);
     return is_there;
 }
 
-static void tell_allocator(hr_live_page *page, const char *allocator)
+static void tell_allocator(vw_live_page *page, const char *allocator)
 {
-    const hr_live_identity identity = {
+    const vw_live_identity identity = {
         .struct_size = sizeof identity,
         .allocator = allocator,
         .rank = -1,
         .local_rank = -1,
     };
-    (void)hr_live_page_identify(page, &identity);
+    (void)vw_live_page_identify(page, &identity);
 }
 
 /* Under the lock, which is dropped in between. What is listed stays in its place while it is looked
  * at; what comes first meanwhile is for the next round. Where it did not stay the round is not
  * complete, and nothing is told of it. `*told` is the allocator that the page names: others may
  * have named another since, and are not contradicted. */
-static void go_round(hr_live_page *page, const char **told)
+static void go_round(vw_live_page *page, const char **told)
 {
-    static hr__device_sum results[HR__PAGE_SLOTS]; /* one thread; large for its stack */
-    uint64_t now_ns = hr__clock_monotonic_ns();
+    static vw__device_sum results[VW__PAGE_SLOTS]; /* one thread; large for its stack */
+    uint64_t now_ns = vw__clock_monotonic_ns();
     all.has_gone = false;
     for (size_t i = 0; i < all.sum_count; i++)
-        hr__device_sum_begin(&all.sums[i]);
-    for (hr__listing *listing = all.listings; listing != NULL; listing = listing->next)
+        vw__device_sum_begin(&all.sums[i]);
+    for (vw__listing *listing = all.listings; listing != NULL; listing = listing->next)
         if (!look_at(listing, now_ns))
             return;
     size_t count = all.sum_count;
@@ -148,8 +148,8 @@ static void go_round(hr_live_page *page, const char **told)
         tell_allocator(page, allocator);
     *told = allocator;
     for (size_t i = 0; i < count; i++) /* a device for which there is no room is not told of */
-        (void)hr_live_page_put(page, results[i].device, results[i].name, results[i].values,
-                               HR_LIVE_FIELD_COUNT);
+        (void)vw_live_page_put(page, results[i].device, results[i].name, results[i].values,
+                               VW_LIVE_FIELD_COUNT);
     pthread_mutex_lock(&all.lock);
 }
 
@@ -157,7 +157,7 @@ static void go_round(hr_live_page *page, const char **told)
 
 static uint64_t pause_ms(void)
 {
-    const char *text = getenv("HEADROOM_LIVE_MS");
+    const char *text = getenv("VRAMWISE_LIVE_MS");
     char *end = NULL;
     long number = text != NULL ? strtol(text, &end, 10) : 0;
     bool is_good =
@@ -186,10 +186,10 @@ static void sleep_for(uint64_t milliseconds)
 
 static void *look_on(void *context)
 {
-    hr_live_page *page = NULL;
+    vw_live_page *page = NULL;
     const char *told = NULL;
     (void)context;
-    bool has_page = hr_live_process_page(&page) == HR_OK;
+    bool has_page = vw_live_process_page(&page) == VW_OK;
     uint64_t milliseconds = pause_ms();
     pthread_mutex_lock(&all.lock);
     all.has_failed = !has_page;
@@ -220,7 +220,7 @@ static void start_thread(void)
     }
     pthread_attr_destroy(&attributes);
     if (all.is_running)
-        pthread_setname_np(all.thread, "headroom-live");
+        pthread_setname_np(all.thread, "vramwise-live");
 }
 
 /* ---- from the first pool to the end ---------------------------------------------------------- */
@@ -288,7 +288,7 @@ static void prepare(void)
 
 /* ---- what pools call ------------------------------------------------------------------------- */
 
-void hr__listing_add(hr__listing *listing, const char *allocator)
+void vw__listing_add(vw__listing *listing, const char *allocator)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (listing->device->properties.index < 0)
@@ -310,9 +310,9 @@ void hr__listing_add(hr__listing *listing, const char *allocator)
 }
 
 /* Under the lock. */
-static void unlink_listing(hr__listing *listing)
+static void unlink_listing(vw__listing *listing)
 {
-    hr__listing **link = &all.listings;
+    vw__listing **link = &all.listings;
     while (*link != listing)
         link = &(*link)->next;
     *link = listing->next;
@@ -320,9 +320,9 @@ static void unlink_listing(hr__listing *listing)
 }
 
 /* Under the lock: until nobody looks at it, or nobody will any more. */
-static void wait_for_looks(const hr__listing *listing)
+static void wait_for_looks(const vw__listing *listing)
 {
-    bool may_leave = hr__device_outlives_a_peek(listing->device);
+    bool may_leave = vw__device_outlives_a_peek(listing->device);
     const struct timespec latest = time_after(LONGEST_ANSWER_MS);
     int reason = 0;
     while (all.looking_at == listing) {
@@ -335,20 +335,20 @@ static void wait_for_looks(const hr__listing *listing)
     }
 }
 
-void hr__listing_remove(hr__listing *listing)
+void vw__listing_remove(vw__listing *listing)
 {
-    hr__listing_sample last;
+    vw__listing_sample last;
     if (!listing->is_listed)
         return;
     pthread_mutex_lock(&all.lock);
     wait_for_looks(listing);
     unlink_listing(listing);
     pthread_mutex_unlock(&all.lock);
-    hr__listing_read(listing, &last);
+    vw__listing_read(listing, &last);
     pthread_mutex_lock(&all.lock);
-    hr__device_sum *sum = sum_for(listing->device);
+    vw__device_sum *sum = sum_for(listing->device);
     if (sum != NULL)
-        hr__device_sum_keep_counts(sum, listing, &last);
+        vw__device_sum_keep_counts(sum, listing, &last);
     all.has_gone = true;
     if (all.is_running)
         pthread_cond_signal(&all.news);

@@ -10,67 +10,67 @@
  *
  * Words: a *listing* is a pool's place in the list; a *sample* is what it told at one moment; a
  * *sum* is what the listings of a device come to. */
-#ifndef HR_POOL_LISTING_H
-#define HR_POOL_LISTING_H
+#ifndef VW_POOL_LISTING_H
+#define VW_POOL_LISTING_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "headroom/device.h"
-#include "headroom/headroom.h"
-#include "headroom/live.h"
-#include "headroom/pinned.h"
+#include "vramwise/device.h"
+#include "vramwise/vramwise.h"
+#include "vramwise/live.h"
+#include "vramwise/pinned.h"
 
 /* Part of a pool. Guarded by the list's lock, but for what is set before it is listed. */
-typedef struct hr__listing {
-    struct hr__listing *next;
-    const hr_pool *pool; /* one of the two; set before it is listed, as the device */
-    const hr_pinned_pool *pinned;
-    const hr_device *device;
+typedef struct vw__listing {
+    struct vw__listing *next;
+    const vw_pool *pool; /* one of the two; set before it is listed, as the device */
+    const vw_pinned_pool *pinned;
+    const vw_device *device;
     bool is_listed;
-    uint64_t counted[HR_LIVE_FIELD_COUNT]; /* of counters: how far they are in the sum */
-} hr__listing;
+    uint64_t counted[VW_LIVE_FIELD_COUNT]; /* of counters: how far they are in the sum */
+} vw__listing;
 
 /* ---- listing.c ------------------------------------------------------------------------------- */
 
 /* `allocator` is a static string. Never fails: where nothing can be published, nothing is. */
-void hr__listing_add(hr__listing *listing, const char *allocator);
+void vw__listing_add(vw__listing *listing, const char *allocator);
 
 /* The pool is about to end, and is still whole. Waits while it is being looked at, but not long for
  * a driver. */
-void hr__listing_remove(hr__listing *listing);
+void vw__listing_remove(vw__listing *listing);
 
 /* ---- listing_values.c ------------------------------------------------------------------------ */
 
-typedef struct hr__listing_sample {
-    uint64_t values[HR_LIVE_FIELD_COUNT]; /* HR_LIVE_KEEP: it has nothing to say of it */
-} hr__listing_sample;
+typedef struct vw__listing_sample {
+    uint64_t values[VW_LIVE_FIELD_COUNT]; /* VW_LIVE_KEEP: it has nothing to say of it */
+} vw__listing_sample;
 
-typedef struct hr__device_sum {
+typedef struct vw__device_sum {
     int device;               /* properties.index */
     char name[64];            /* of the device */
     uint64_t memory_asked_ns; /* when the device was last asked what it has free; 0 = never */
-    uint64_t values[HR_LIVE_FIELD_COUNT]; /* as in the page */
-    uint64_t peaks[HR_LIVE_FIELD_COUNT];  /* added up in this round, as what follows */
+    uint64_t values[VW_LIVE_FIELD_COUNT]; /* as in the page */
+    uint64_t peaks[VW_LIVE_FIELD_COUNT];  /* added up in this round, as what follows */
     size_t pool_count;                    /* pinned ones not included */
-} hr__device_sum;
+} vw__device_sum;
 
-void hr__device_sum_init(hr__device_sum *sum, const hr_device *device);
+void vw__device_sum_init(vw__device_sum *sum, const vw_device *device);
 
 /* Before the listings of a device are gone through: what they add up to is none so far. */
-void hr__device_sum_begin(hr__device_sum *sum);
-void hr__device_sum_add(hr__device_sum *sum, hr__listing *listing,
-                        const hr__listing_sample *sample);
+void vw__device_sum_begin(vw__device_sum *sum);
+void vw__device_sum_add(vw__device_sum *sum, vw__listing *listing,
+                        const vw__listing_sample *sample);
 
 /* Of a listing that leaves: what it counted and its peaks stay, what it held does not. */
-void hr__device_sum_keep_counts(hr__device_sum *sum, hr__listing *listing,
-                                const hr__listing_sample *sample);
+void vw__device_sum_keep_counts(vw__device_sum *sum, vw__listing *listing,
+                                const vw__listing_sample *sample);
 
 /* Takes the pool's lock, and calls no driver. */
-void hr__listing_read(const hr__listing *listing, hr__listing_sample *sample);
+void vw__listing_read(const vw__listing *listing, vw__listing_sample *sample);
 
-/* Asks the driver what the device has free, for a sample that was read: hr__device_peek_memory().
+/* Asks the driver what the device has free, for a sample that was read: vw__device_peek_memory().
  */
-void hr__listing_ask_device(const hr_device *device, hr__listing_sample *sample);
+void vw__listing_ask_device(const vw_device *device, vw__listing_sample *sample);
 
-#endif /* HR_POOL_LISTING_H */
+#endif /* VW_POOL_LISTING_H */

@@ -12,28 +12,28 @@
 
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__add_u64, hr__min_u64 */
+#include "base/checked_math.h" /* vw__add_u64, vw__min_u64 */
 #include "pool/pool.h"
 
 /* More processes than these are counted, but neither named nor summed. */
 enum { MOST_PROCESSES = 64 };
 
-/* What hr_last_out_of_memory() tells; struct_size 0: nothing yet. */
-static _Thread_local hr_oom_report last_report;
+/* What vw_last_out_of_memory() tells; struct_size 0: nothing yet. */
+static _Thread_local vw_oom_report last_report;
 
 /* ---- under the lock -------------------------------------------------------------------------- */
 
-static uint64_t current_bytes(const hr__counter *counter)
+static uint64_t current_bytes(const vw__counter *counter)
 {
-    return (uint64_t)(counter->current[HR__SMALL] + counter->current[HR__LARGE]);
+    return (uint64_t)(counter->current[VW__SMALL] + counter->current[VW__LARGE]);
 }
 
-static hr_oom_report gather(const hr_pool *pool, const hr__request *request,
-                            const hr__refusal *refusal, hr_status status)
+static vw_oom_report gather(const vw_pool *pool, const vw__request *request,
+                            const vw__refusal *refusal, vw_status status)
 {
-    const hr__engine *engine = pool->engine;
-    const hr_device *device = pool->device;
-    hr_oom_report report = {
+    const vw__engine *engine = pool->engine;
+    const vw_device *device = pool->device;
+    vw_oom_report report = {
         .struct_size = sizeof report,
         .device = device->properties.index,
         .stream = request->stream,
@@ -49,7 +49,7 @@ static hr_oom_report gather(const hr_pool *pool, const hr__request *request,
         .largest_same_stream_bytes = engine->table->largest_free(engine, &request->stream),
         .process_bytes = UINT64_MAX,
         .other_processes_bytes = UINT64_MAX,
-        .is_rejection = status == HR_ERR_REJECTED,
+        .is_rejection = status == VW_ERR_REJECTED,
         .is_expandable = refusal->is_expandable,
     };
     /* A device that fails to answer leaves both as they are: nothing free. */
@@ -57,14 +57,14 @@ static hr_oom_report gather(const hr_pool *pool, const hr__request *request,
     return report;
 }
 
-static void count_and_tell(hr_pool *pool, const hr_oom_report *report, hr_private_id private_id,
+static void count_and_tell(vw_pool *pool, const vw_oom_report *report, vw_private_id private_id,
                            uint64_t tag)
 {
     pool->counters.num_ooms++;
     if (!pool->has_sink)
         return;
-    hr__pool_tell(pool, (hr_memory_event){
-                            .action = HR_ACTION_OOM,
+    vw__pool_tell(pool, (vw_memory_event){
+                            .action = VW_ACTION_OOM,
                             .address = report->free_bytes,
                             .size_bytes = report->rounded_bytes,
                             .stream = report->stream,
@@ -78,17 +78,17 @@ static void count_and_tell(hr_pool *pool, const hr_oom_report *report, hr_privat
 /* Fills the two sums of the report from what the device says, and returns how many entries there
  * are. In a container our own process may be listed under a number we do not know ourselves by;
  * then it cannot be told from the others, and neither sum is known. */
-static size_t ask_who_uses_it(const hr_device *device, hr_oom_report *report,
-                              hr_process_memory entries[MOST_PROCESSES])
+static size_t ask_who_uses_it(const vw_device *device, vw_oom_report *report,
+                              vw_process_memory entries[MOST_PROCESSES])
 {
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     size_t count = 0;
     bool can_ask =
-        table->struct_size >= offsetof(hr_device_table, processes) + sizeof table->processes &&
+        table->struct_size >= offsetof(vw_device_table, processes) + sizeof table->processes &&
         table->processes != NULL;
-    if (!can_ask || table->processes(device->context, entries, MOST_PROCESSES, &count) != HR_OK)
+    if (!can_ask || table->processes(device->context, entries, MOST_PROCESSES, &count) != VW_OK)
         return 0;
-    size_t listed = (size_t)hr__min_u64(count, MOST_PROCESSES);
+    size_t listed = (size_t)vw__min_u64(count, MOST_PROCESSES);
     bool is_found = false, is_sum_known = count == listed;
     uint64_t others_bytes = 0;
     for (size_t i = 0; i < listed; i++) {
@@ -96,7 +96,7 @@ static size_t ask_who_uses_it(const hr_device *device, hr_oom_report *report,
             is_found = true;
             report->process_bytes = entries[i].used_bytes;
         } else if (entries[i].used_bytes == UINT64_MAX ||
-                   !hr__add_u64(others_bytes, entries[i].used_bytes, &others_bytes)) {
+                   !vw__add_u64(others_bytes, entries[i].used_bytes, &others_bytes)) {
             is_sum_known = false;
         }
     }
@@ -105,36 +105,36 @@ static size_t ask_who_uses_it(const hr_device *device, hr_oom_report *report,
     return listed;
 }
 
-hr_status hr__oom_report_and_unlock(hr_pool *pool, const hr__request *request,
-                                    const hr__refusal *refusal, hr_status status)
+vw_status vw__oom_report_and_unlock(vw_pool *pool, const vw__request *request,
+                                    const vw__refusal *refusal, vw_status status)
 {
-    const hr_device *device = pool->device;
-    const hr__torch_rules *rules = pool->engine->wording; /* set at creation, then read-only */
-    hr_oom_report report = gather(pool, request, refusal, status);
-    if (status == HR_ERR_OUT_OF_MEMORY)
+    const vw_device *device = pool->device;
+    const vw__torch_rules *rules = pool->engine->wording; /* set at creation, then read-only */
+    vw_oom_report report = gather(pool, request, refusal, status);
+    if (status == VW_ERR_OUT_OF_MEMORY)
         count_and_tell(pool, &report, refusal->private_id, request->tag);
-    hr__pool_end_cause(pool);
-    hr__pool_unlock(pool);
+    vw__pool_end_cause(pool);
+    vw__pool_unlock(pool);
 
-    hr_process_memory processes[MOST_PROCESSES];
+    vw_process_memory processes[MOST_PROCESSES];
     size_t process_count = ask_who_uses_it(device, &report, processes);
-    char text[HR__ERROR_DETAIL_BYTES];
-    hr__oom_text(text, sizeof text, rules, &report, processes, process_count);
+    char text[VW__ERROR_DETAIL_BYTES];
+    vw__oom_text(text, sizeof text, rules, &report, processes, process_count);
     last_report = report;
-    return hr__fail(status, "%s", text);
+    return vw__fail(status, "%s", text);
 }
 
-hr_status hr_last_out_of_memory(hr_oom_report *report)
+vw_status vw_last_out_of_memory(vw_oom_report *report)
 {
-    size_t smallest = offsetof(hr_oom_report, device) + sizeof report->device;
+    size_t smallest = offsetof(vw_oom_report, device) + sizeof report->device;
     if (report == NULL || report->struct_size < smallest)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a report with a struct_size of %zu or more, found %zu", smallest,
                         report != NULL ? report->struct_size : 0);
     if (last_report.struct_size == 0)
-        return hr__fail(HR_ERR_WRONG_STATE, "no allocation of this thread has run out of memory");
+        return vw__fail(VW_ERR_WRONG_STATE, "no allocation of this thread has run out of memory");
     size_t struct_size = report->struct_size;
-    memcpy(report, &last_report, (size_t)hr__min_u64(struct_size, sizeof last_report));
+    memcpy(report, &last_report, (size_t)vw__min_u64(struct_size, sizeof last_report));
     report->struct_size = struct_size;
-    return HR_OK;
+    return VW_OK;
 }

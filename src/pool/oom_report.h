@@ -1,22 +1,22 @@
 /* oom_report.h - what is said when memory runs out: PyTorch's sentence, and the numbers behind it.
  */
-#ifndef HR_POOL_OOM_REPORT_H
-#define HR_POOL_OOM_REPORT_H
+#ifndef VW_POOL_OOM_REPORT_H
+#define VW_POOL_OOM_REPORT_H
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 #include "engine/engine.h"
 
 /* Called under the pool's lock for a request that the engine refused with `status`
- * (HR_ERR_OUT_OF_MEMORY or HR_ERR_REJECTED). Counts it, tells the sink, gathers the numbers, ends
+ * (VW_ERR_OUT_OF_MEMORY or VW_ERR_REJECTED). Counts it, tells the sink, gathers the numbers, ends
  * the request, drops the lock, asks the device who uses it, and leaves PyTorch's text in
- * hr_last_error() and the numbers for hr_last_out_of_memory(). Returns `status`. */
-hr_status hr__oom_report_and_unlock(hr_pool *pool, const hr__request *request,
-                                    const hr__refusal *refusal, hr_status status);
+ * vw_last_error() and the numbers for vw_last_out_of_memory(). Returns `status`. */
+vw_status vw__oom_report_and_unlock(vw_pool *pool, const vw__request *request,
+                                    const vw__refusal *refusal, vw_status status);
 
 /* Writes the sentence for one release into `buffer` (zero-terminated, cut to fit) and returns its
  * whole length. `processes` may be NULL. */
-size_t hr__oom_text(char *buffer, size_t capacity, const hr__torch_rules *rules,
-                    const hr_oom_report *report, const hr_process_memory *processes,
+size_t vw__oom_text(char *buffer, size_t capacity, const vw__torch_rules *rules,
+                    const vw_oom_report *report, const vw_process_memory *processes,
                     size_t process_count);
 
-#endif /* HR_POOL_OOM_REPORT_H */
+#endif /* VW_POOL_OOM_REPORT_H */

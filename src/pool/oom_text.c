@@ -13,103 +13,103 @@
 
 /* One size as text; every call in one expression needs a place of its own. */
 typedef struct size_text {
-    char text[HR__SIZE_TEXT_BYTES];
+    char text[VW__SIZE_TEXT_BYTES];
 } size_text;
 
 static size_text in_words(uint64_t size_bytes)
 {
     size_text size;
-    hr__format_size(size_bytes, size.text);
+    vw__format_size(size_bytes, size.text);
     return size;
 }
 
 /* "8.00 GiB allowed; " under a limit, in the releases that say so. */
-static void append_limit(hr__cut_text *text, hr__torch_oom_text wording,
-                         const hr_oom_report *report)
+static void append_limit(vw__cut_text *text, vw__torch_oom_text wording,
+                         const vw_oom_report *report)
 {
-    bool says_limit = wording == HR__TORCH_OOM_TEXT_1_8 || wording == HR__TORCH_OOM_TEXT_1_10 ||
-                      wording >= HR__TORCH_OOM_TEXT_2_5;
+    bool says_limit = wording == VW__TORCH_OOM_TEXT_1_8 || wording == VW__TORCH_OOM_TEXT_1_10 ||
+                      wording >= VW__TORCH_OOM_TEXT_2_5;
     if (says_limit && report->limit_bytes != UINT64_MAX)
-        hr__cut_text_append(text, "%s allowed; ", in_words(report->limit_bytes).text);
+        vw__cut_text_append(text, "%s allowed; ", in_words(report->limit_bytes).text);
 }
 
 /* ---- through 2.0 ----------------------------------------------------------------------------- */
 
-static void append_bracketed(hr__cut_text *text, hr__torch_oom_text wording,
-                             const hr_oom_report *report)
+static void append_bracketed(vw__cut_text *text, vw__torch_oom_text wording,
+                             const vw_oom_report *report)
 {
-    hr__cut_text_append(text,
+    vw__cut_text_append(text,
                         "CUDA out of memory. Tried to allocate %s (GPU %d; %s total capacity; "
                         "%s already allocated; %s free; ",
                         in_words(report->segment_bytes).text, report->device,
                         in_words(report->total_bytes).text, in_words(report->allocated_bytes).text,
                         in_words(report->free_bytes).text);
     append_limit(text, wording, report);
-    hr__cut_text_append(text, "%s reserved in total by PyTorch)",
+    vw__cut_text_append(text, "%s reserved in total by PyTorch)",
                         in_words(report->reserved_bytes).text);
-    if (wording == HR__TORCH_OOM_TEXT_1_10)
-        hr__cut_text_append(text, " If reserved memory is >> allocated memory try setting "
+    if (wording == VW__TORCH_OOM_TEXT_1_10)
+        vw__cut_text_append(text, " If reserved memory is >> allocated memory try setting "
                                   "max_split_size_mb to avoid fragmentation.  See documentation "
                                   "for Memory Management and PYTORCH_CUDA_ALLOC_CONF");
 }
 
 /* ---- since 2.1 ------------------------------------------------------------------------------- */
 
-static void append_processes(hr__cut_text *text, const hr_process_memory *processes, size_t count)
+static void append_processes(vw__cut_text *text, const vw_process_memory *processes, size_t count)
 {
     for (size_t i = 0; processes != NULL && i < count; i++) {
         size_text used = in_words(processes[i].used_bytes); /* unknown: as PyTorch prints it */
         if (processes[i].is_this_process)
-            hr__cut_text_append(text,
+            vw__cut_text_append(text,
                                 "Including non-PyTorch memory, this process has %s memory in use. ",
                                 used.text);
         else
-            hr__cut_text_append(text, "Process %" PRIu32 " has %s memory in use. ",
+            vw__cut_text_append(text, "Process %" PRIu32 " has %s memory in use. ",
                                 processes[i].pid, used.text);
     }
 }
 
-static void append_allocated(hr__cut_text *text, hr__torch_oom_text wording,
-                             const hr_oom_report *report)
+static void append_allocated(vw__cut_text *text, vw__torch_oom_text wording,
+                             const vw_oom_report *report)
 {
-    uint64_t private_bytes = wording >= HR__TORCH_OOM_TEXT_2_4 ? report->private_idle_bytes : 0;
+    uint64_t private_bytes = wording >= VW__TORCH_OOM_TEXT_2_4 ? report->private_idle_bytes : 0;
     uint64_t allocated_bytes = report->allocated_bytes + private_bytes;
-    hr__cut_text_append(text, "Of the allocated memory %s is allocated by PyTorch, ",
+    vw__cut_text_append(text, "Of the allocated memory %s is allocated by PyTorch, ",
                         in_words(allocated_bytes).text);
     if (private_bytes > 0)
-        hr__cut_text_append(text, "with %s allocated in private pools (e.g., CUDA Graphs), ",
+        vw__cut_text_append(text, "with %s allocated in private pools (e.g., CUDA Graphs), ",
                             in_words(private_bytes).text);
-    hr__cut_text_append(text, "and %s is reserved by PyTorch but unallocated.",
+    vw__cut_text_append(text, "and %s is reserved by PyTorch but unallocated.",
                         in_words(report->reserved_bytes - allocated_bytes).text);
 }
 
-static void append_expandable_advice(hr__cut_text *text, const char *variable, const char *address)
+static void append_expandable_advice(vw__cut_text *text, const char *variable, const char *address)
 {
-    hr__cut_text_append(text,
+    vw__cut_text_append(text,
                         " If reserved but unallocated memory is large try setting "
                         "%s=expandable_segments:True to avoid fragmentation.  See documentation "
                         "for Memory Management  (%s)",
                         variable, address);
 }
 
-static void append_advice(hr__cut_text *text, hr__torch_oom_text wording, bool is_expandable)
+static void append_advice(vw__cut_text *text, vw__torch_oom_text wording, bool is_expandable)
 {
     static const char old_address[] =
         "https://pytorch.org/docs/stable/notes/cuda.html#environment-variables";
     static const char new_address[] = "https://docs.pytorch.org/docs/stable/notes/cuda.html"
                                       "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf";
-    if (wording == HR__TORCH_OOM_TEXT_2_1)
-        hr__cut_text_append(text, " If reserved but unallocated memory is large try setting "
+    if (wording == VW__TORCH_OOM_TEXT_2_1)
+        vw__cut_text_append(text, " If reserved but unallocated memory is large try setting "
                                   "max_split_size_mb to avoid fragmentation.  See documentation "
                                   "for Memory Management and PYTORCH_CUDA_ALLOC_CONF");
-    else if (wording < HR__TORCH_OOM_TEXT_2_10)
+    else if (wording < VW__TORCH_OOM_TEXT_2_10)
         append_expandable_advice(text, "PYTORCH_CUDA_ALLOC_CONF", old_address);
-    else if (wording == HR__TORCH_OOM_TEXT_2_10)
+    else if (wording == VW__TORCH_OOM_TEXT_2_10)
         append_expandable_advice(text, "PYTORCH_ALLOC_CONF", old_address);
-    else if (wording < HR__TORCH_OOM_TEXT_2_14 || !is_expandable)
+    else if (wording < VW__TORCH_OOM_TEXT_2_14 || !is_expandable)
         append_expandable_advice(text, "PYTORCH_CUDA_ALLOC_CONF", new_address);
-    else if (wording == HR__TORCH_OOM_TEXT_2_15)
-        hr__cut_text_append(text, " expandable_segments is enabled. If instead the process is "
+    else if (wording == VW__TORCH_OOM_TEXT_2_15)
+        vw__cut_text_append(text, " expandable_segments is enabled. If instead the process is "
                                   "running out of virtual address space (VSZ), expandable segments "
                                   "may be over-reserving VA (each segment reserves ~9/8 of device "
                                   "memory, times the number of streams); reduce it via "
@@ -117,15 +117,15 @@ static void append_advice(hr__cut_text *text, hr__torch_oom_text wording, bool i
                                   "expandable_segments_reserve_by_class.");
 }
 
-static void append_sentences(hr__cut_text *text, hr__torch_oom_text wording,
-                             const hr_oom_report *report, const hr_process_memory *processes,
+static void append_sentences(vw__cut_text *text, vw__torch_oom_text wording,
+                             const vw_oom_report *report, const vw_process_memory *processes,
                              size_t process_count)
 {
-    hr__cut_text_append(text,
+    vw__cut_text_append(text,
                         "CUDA out of memory. Tried to allocate %s. GPU %d has a total %s of %s of "
                         "which %s is free. ",
                         in_words(report->segment_bytes).text, report->device,
-                        wording == HR__TORCH_OOM_TEXT_2_1 ? "capacty" : "capacity",
+                        wording == VW__TORCH_OOM_TEXT_2_1 ? "capacty" : "capacity",
                         in_words(report->total_bytes).text, in_words(report->free_bytes).text);
     append_processes(text, processes, process_count);
     append_limit(text, wording, report);
@@ -133,18 +133,18 @@ static void append_sentences(hr__cut_text *text, hr__torch_oom_text wording,
     append_advice(text, wording, report->is_expandable);
 }
 
-size_t hr__oom_text(char *buffer, size_t capacity, const hr__torch_rules *rules,
-                    const hr_oom_report *report, const hr_process_memory *processes,
+size_t vw__oom_text(char *buffer, size_t capacity, const vw__torch_rules *rules,
+                    const vw_oom_report *report, const vw_process_memory *processes,
                     size_t process_count)
 {
-    hr__cut_text text;
-    hr__cut_text_init(&text, buffer, capacity);
+    vw__cut_text text;
+    vw__cut_text_init(&text, buffer, capacity);
     if (report->is_rejection)
-        hr__cut_text_append(&text,
+        vw__cut_text_append(&text,
                             "CUDA out of memory. Allocation was preemptively rejected because it "
                             "would exceed per_process_memory_fraction limit. Requested size: %s",
                             in_words(report->requested_bytes).text);
-    else if (rules->oom_text < HR__TORCH_OOM_TEXT_2_1)
+    else if (rules->oom_text < VW__TORCH_OOM_TEXT_2_1)
         append_bracketed(&text, rules->oom_text, report);
     else
         append_sentences(&text, rules->oom_text, report, processes, process_count);

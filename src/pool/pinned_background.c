@@ -13,15 +13,15 @@
 
 enum { SLEEP_NS = 100000 };
 
-static bool look_once(hr_pinned_pool *pool)
+static bool look_once(vw_pinned_pool *pool)
 {
-    hr__pinned_list leaving = {NULL, NULL};
-    hr__pinned_lock(pool);
+    vw__pinned_list leaving = {NULL, NULL};
+    vw__pinned_lock(pool);
     bool is_stopping = pool->is_background_stopping;
     if (!is_stopping)
-        (void)hr__pinned_advance(pool, &pool->default_shelf, &leaving);
-    hr__pinned_unlock(pool);
-    (void)hr__pinned_give_back(pool, &leaving, false); /* what the device refuses stays cached */
+        (void)vw__pinned_advance(pool, &pool->default_shelf, &leaving);
+    vw__pinned_unlock(pool);
+    (void)vw__pinned_give_back(pool, &leaving, false); /* what the device refuses stays cached */
     return !is_stopping;
 }
 
@@ -33,7 +33,7 @@ static void *look_on(void *context)
     return NULL;
 }
 
-static bool start_thread(hr_pinned_pool *pool)
+static bool start_thread(vw_pinned_pool *pool)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -42,29 +42,29 @@ static bool start_thread(hr_pinned_pool *pool)
     bool has_started = pthread_create(&pool->background_thread, NULL, look_on, pool) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (has_started)
-        pthread_setname_np(pool->background_thread, "headroom-pinned");
+        pthread_setname_np(pool->background_thread, "vramwise-pinned");
     return has_started;
 }
 
-void hr__pinned_background_start(hr_pinned_pool *pool)
+void vw__pinned_background_start(vw_pinned_pool *pool)
 {
-    hr__pinned_lock(pool);
+    vw__pinned_lock(pool);
     bool is_ours = !pool->is_background_running;
     pool->is_background_running = true;
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
     if (!is_ours || start_thread(pool))
         return;
-    hr__pinned_lock(pool);
+    vw__pinned_lock(pool);
     pool->is_background_running = false;
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
 }
 
-void hr__pinned_background_stop(hr_pinned_pool *pool)
+void vw__pinned_background_stop(vw_pinned_pool *pool)
 {
-    hr__pinned_lock(pool);
+    vw__pinned_lock(pool);
     bool is_running = pool->is_background_running;
     pool->is_background_stopping = true;
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
     if (is_running)
         pthread_join(pool->background_thread, NULL);
 }

@@ -14,7 +14,7 @@
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-void hr__pinned_count_up(hr_stat *stat, uint64_t amount)
+void vw__pinned_count_up(vw_stat *stat, uint64_t amount)
 {
     stat->current += (int64_t)amount;
     stat->allocated += (int64_t)amount;
@@ -22,14 +22,14 @@ void hr__pinned_count_up(hr_stat *stat, uint64_t amount)
         stat->peak = stat->current;
 }
 
-void hr__pinned_count_down(hr_stat *stat, uint64_t amount)
+void vw__pinned_count_down(vw_stat *stat, uint64_t amount)
 {
     stat->current -= (int64_t)amount;
     stat->freed += (int64_t)amount;
 }
 
 /* PyTorch takes a least duration of 0 for "none yet". */
-void hr__pinned_count_time(hr_duration_stat *stat, uint64_t nanoseconds)
+void vw__pinned_count_time(vw_duration_stat *stat, uint64_t nanoseconds)
 {
     int64_t microseconds = (int64_t)(nanoseconds / 1000);
     stat->total += microseconds;
@@ -42,10 +42,10 @@ void hr__pinned_count_time(hr_duration_stat *stat, uint64_t nanoseconds)
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-static hr_stat sum(const hr_stat *buckets)
+static vw_stat sum(const vw_stat *buckets)
 {
-    hr_stat all = {0, 0, 0, 0};
-    for (unsigned i = 0; i < HR__PINNED_BUCKETS; i++) {
+    vw_stat all = {0, 0, 0, 0};
+    for (unsigned i = 0; i < VW__PINNED_BUCKETS; i++) {
         all.current += buckets[i].current;
         all.peak += buckets[i].peak;
         all.allocated += buckets[i].allocated;
@@ -54,20 +54,20 @@ static hr_stat sum(const hr_stat *buckets)
     return all;
 }
 
-static hr_duration_stat with_average(hr_duration_stat stat)
+static vw_duration_stat with_average(vw_duration_stat stat)
 {
     stat.avg = stat.count > 0 ? stat.total / stat.count : 0;
     return stat;
 }
 
-hr_status hr_pinned_pool_get_stats(const hr_pinned_pool *pool, hr_pinned_stats *stats)
+vw_status vw_pinned_pool_get_stats(const vw_pinned_pool *pool, vw_pinned_stats *stats)
 {
-    HR__TRY(hr__pinned_enter(pool));
+    VW__TRY(vw__pinned_enter(pool));
     if (stats == NULL || stats->struct_size < sizeof stats->struct_size)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected statistics with their struct_size set");
-    const hr__pinned_counters *counters = &pool->counters;
-    hr__pinned_lock(pool);
-    const hr_pinned_stats now = {
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected statistics with their struct_size set");
+    const vw__pinned_counters *counters = &pool->counters;
+    vw__pinned_lock(pool);
+    const vw_pinned_stats now = {
         .struct_size = stats->struct_size,
         .num_host_alloc = counters->allocations.allocated,
         .num_host_free = counters->allocations.freed,
@@ -78,53 +78,53 @@ hr_status hr_pinned_pool_get_stats(const hr_pinned_pool *pool, hr_pinned_stats *
         .host_alloc_time = with_average(counters->host_alloc_time),
         .host_free_time = with_average(counters->host_free_time),
     };
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
     memcpy(stats, &now, stats->struct_size < sizeof now ? stats->struct_size : sizeof now);
-    return HR_OK;
+    return VW_OK;
 }
 
-static void reset_peak(hr_stat *stat)
+static void reset_peak(vw_stat *stat)
 {
     stat->peak = stat->current;
 }
 
-static void reset_accumulated(hr_stat *stat)
+static void reset_accumulated(vw_stat *stat)
 {
     stat->allocated = stat->freed = 0;
 }
 
-static void for_each_stat(hr__pinned_counters *counters, void (*reset)(hr_stat *stat))
+static void for_each_stat(vw__pinned_counters *counters, void (*reset)(vw_stat *stat))
 {
     reset(&counters->allocations);
     reset(&counters->allocated_bytes);
-    for (unsigned i = 0; i < HR__PINNED_BUCKETS; i++) {
+    for (unsigned i = 0; i < VW__PINNED_BUCKETS; i++) {
         reset(&counters->active_requests[i]);
         reset(&counters->active_bytes[i]);
     }
 }
 
-hr_status hr_pinned_pool_reset_peaks(hr_pinned_pool *pool)
+vw_status vw_pinned_pool_reset_peaks(vw_pinned_pool *pool)
 {
-    HR__TRY(hr__pinned_enter(pool));
-    hr__pinned_counters *counters = &pool->counters;
-    hr__pinned_lock(pool);
+    VW__TRY(vw__pinned_enter(pool));
+    vw__pinned_counters *counters = &pool->counters;
+    vw__pinned_lock(pool);
     for_each_stat(counters, reset_peak);
     counters->host_alloc_time.max = counters->host_alloc_time.min = 0;
     counters->host_free_time.max = counters->host_free_time.min = 0;
-    hr__pinned_unlock(pool);
-    return HR_OK;
+    vw__pinned_unlock(pool);
+    return VW_OK;
 }
 
-hr_status hr_pinned_pool_reset_accumulated(hr_pinned_pool *pool)
+vw_status vw_pinned_pool_reset_accumulated(vw_pinned_pool *pool)
 {
-    HR__TRY(hr__pinned_enter(pool));
-    hr__pinned_counters *counters = &pool->counters;
-    hr__pinned_lock(pool);
+    VW__TRY(vw__pinned_enter(pool));
+    vw__pinned_counters *counters = &pool->counters;
+    vw__pinned_lock(pool);
     for_each_stat(counters, reset_accumulated);
     counters->host_alloc_time.total = counters->host_alloc_time.count = 0;
     counters->host_free_time.total = counters->host_free_time.count = 0;
-    hr__pinned_unlock(pool);
-    return HR_OK;
+    vw__pinned_unlock(pool);
+    return VW_OK;
 }
 
 /* ---- checking -------------------------------------------------------------------------------- */
@@ -132,28 +132,28 @@ hr_status hr_pinned_pool_reset_accumulated(hr_pinned_pool *pool)
 typedef struct census {
     size_t block_count, cached_count, stuck_count, use_count;
     uint64_t bytes;
-    int64_t active[HR__PINNED_BUCKETS]; /* of the default shelf */
-    int64_t active_bytes[HR__PINNED_BUCKETS];
+    int64_t active[VW__PINNED_BUCKETS]; /* of the default shelf */
+    int64_t active_bytes[VW__PINNED_BUCKETS];
 } census;
 
-static hr__pinned_block *next_block(const hr_pinned_pool *pool, const hr__pinned_block *block)
+static vw__pinned_block *next_block(const vw_pinned_pool *pool, const vw__pinned_block *block)
 {
-    hr__tree_node *node = block == NULL
-                              ? hr__tree_first(pool->blocks)
-                              : hr__tree_after(pool->blocks, &block->node, hr__pinned_before);
-    return (hr__pinned_block *)(void *)node;
+    vw__tree_node *node = block == NULL
+                              ? vw__tree_first(pool->blocks)
+                              : vw__tree_after(pool->blocks, &block->node, vw__pinned_before);
+    return (vw__pinned_block *)(void *)node;
 }
 
-static const char *check_block(const hr_pinned_pool *pool, const hr__pinned_block *block,
-                               const hr__pinned_block *previous)
+static const char *check_block(const vw_pinned_pool *pool, const vw__pinned_block *block,
+                               const vw__pinned_block *previous)
 {
-    const hr__pinned_reserve *reserve = &pool->reserve;
+    const vw__pinned_reserve *reserve = &pool->reserve;
     uintptr_t start = (uintptr_t)block->address;
     if (previous != NULL && start - (uintptr_t)previous->address < previous->size_bytes)
         return "overlaps the one before it";
-    if (block->size_bytes == 0 || block->state == HR__PINNED_LEAVING)
+    if (block->size_bytes == 0 || block->state == VW__PINNED_LEAVING)
         return "should not be in the tree";
-    if (block->uses != NULL && block->state != HR__PINNED_LIVE)
+    if (block->uses != NULL && block->state != VW__PINNED_LIVE)
         return "has uses and is not live";
     if (block->is_of_reserve &&
         start - (uintptr_t)reserve->start > reserve->used_bytes - block->size_bytes)
@@ -162,38 +162,38 @@ static const char *check_block(const hr_pinned_pool *pool, const hr__pinned_bloc
 }
 
 /* Fills the census, and clears seen_count of every block. */
-static hr_status count_blocks(const hr_pinned_pool *pool, census *count)
+static vw_status count_blocks(const vw_pinned_pool *pool, census *count)
 {
-    hr__pinned_block *previous = NULL;
-    for (hr__pinned_block *block; (block = next_block(pool, previous)) != NULL; previous = block) {
+    vw__pinned_block *previous = NULL;
+    for (vw__pinned_block *block; (block = next_block(pool, previous)) != NULL; previous = block) {
         const char *wrong = check_block(pool, block, previous);
         if (wrong != NULL)
-            return hr__fail(HR_ERR_WRONG_STATE, "pinned block %p %s", (void *)block->address,
+            return vw__fail(VW_ERR_WRONG_STATE, "pinned block %p %s", (void *)block->address,
                             wrong);
         block->seen_count = 0;
         count->block_count++;
         count->bytes += block->size_bytes;
-        count->cached_count += block->state == HR__PINNED_CACHED;
-        count->stuck_count += block->state == HR__PINNED_STUCK;
-        if (block->state == HR__PINNED_WAITING)
+        count->cached_count += block->state == VW__PINNED_CACHED;
+        count->stuck_count += block->state == VW__PINNED_STUCK;
+        if (block->state == VW__PINNED_WAITING)
             count->use_count += block->event_count;
-        if (block->shelf == &pool->default_shelf && block->state != HR__PINNED_CACHED) {
-            unsigned bucket = hr__pinned_bucket(block->size_bytes);
+        if (block->shelf == &pool->default_shelf && block->state != VW__PINNED_CACHED) {
+            unsigned bucket = vw__pinned_bucket(block->size_bytes);
             count->active[bucket]++;
             count->active_bytes[bucket] += (int64_t)block->size_bytes;
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static const char *check_buckets(const hr__pinned_shelf *shelf, census *left)
+static const char *check_buckets(const vw__pinned_shelf *shelf, census *left)
 {
-    for (unsigned bucket = 0; bucket < HR__PINNED_BUCKETS; bucket++) {
-        const hr__pinned_list *list = &shelf->buckets[bucket];
-        const hr__pinned_block *previous = NULL;
-        for (const hr__pinned_block *block = list->oldest; block != NULL; block = block->next) {
-            if (block->state != HR__PINNED_CACHED || block->shelf != shelf ||
-                hr__pinned_bucket(block->size_bytes) != bucket)
+    for (unsigned bucket = 0; bucket < VW__PINNED_BUCKETS; bucket++) {
+        const vw__pinned_list *list = &shelf->buckets[bucket];
+        const vw__pinned_block *previous = NULL;
+        for (const vw__pinned_block *block = list->oldest; block != NULL; block = block->next) {
+            if (block->state != VW__PINNED_CACHED || block->shelf != shelf ||
+                vw__pinned_bucket(block->size_bytes) != bucket)
                 return "a block is in a bucket that is not its own";
             if (block->previous != previous || left->cached_count == 0)
                 return "a bucket is not whole";
@@ -206,12 +206,12 @@ static const char *check_buckets(const hr__pinned_shelf *shelf, census *left)
     return NULL;
 }
 
-static const char *check_queue(const hr__pinned_shelf *shelf, census *left)
+static const char *check_queue(const vw__pinned_shelf *shelf, census *left)
 {
-    const hr__pinned_use *previous = NULL;
+    const vw__pinned_use *previous = NULL;
     size_t length = 0;
-    for (hr__pinned_use *use = shelf->queue.newest; use != NULL; use = use->next, length++) {
-        if (use->block->state != HR__PINNED_WAITING || use->block->shelf != shelf ||
+    for (vw__pinned_use *use = shelf->queue.newest; use != NULL; use = use->next, length++) {
+        if (use->block->state != VW__PINNED_WAITING || use->block->shelf != shelf ||
             ++use->block->seen_count > use->block->event_count)
             return "an event is waited for by a block that does not wait for it";
         if (use->previous != previous || left->use_count == 0)
@@ -224,11 +224,11 @@ static const char *check_queue(const hr__pinned_shelf *shelf, census *left)
                : "a queue does not know its oldest event, or how many there are";
 }
 
-static const char *check_shelf(const hr_pinned_pool *pool, const hr__pinned_shelf *shelf,
+static const char *check_shelf(const vw_pinned_pool *pool, const vw__pinned_shelf *shelf,
                                census *left)
 {
     size_t block_count = 0;
-    for (hr__pinned_block *block = NULL; (block = next_block(pool, block)) != NULL;)
+    for (vw__pinned_block *block = NULL; (block = next_block(pool, block)) != NULL;)
         block_count += block->shelf == shelf;
     if (block_count != shelf->block_count)
         return "a shelf does not know how many blocks it has";
@@ -236,15 +236,15 @@ static const char *check_shelf(const hr_pinned_pool *pool, const hr__pinned_shel
     return wrong != NULL ? wrong : check_queue(shelf, left);
 }
 
-static const char *check_counters(const hr_pinned_pool *pool, const census *count)
+static const char *check_counters(const vw_pinned_pool *pool, const census *count)
 {
-    const hr__pinned_counters *counters = &pool->counters;
+    const vw__pinned_counters *counters = &pool->counters;
     if (counters->allocations.current != (int64_t)(count->block_count + pool->leaving_count) ||
         (pool->leaving_count == 0 && counters->allocated_bytes.current != (int64_t)count->bytes))
         return "blocks are held that are not counted, or the other way round";
-    for (unsigned bucket = 0; bucket < HR__PINNED_BUCKETS; bucket++) {
-        const hr_stat *requests = &counters->active_requests[bucket];
-        const hr_stat *bytes = &counters->active_bytes[bucket];
+    for (unsigned bucket = 0; bucket < VW__PINNED_BUCKETS; bucket++) {
+        const vw_stat *requests = &counters->active_requests[bucket];
+        const vw_stat *bytes = &counters->active_bytes[bucket];
         if (requests->current != count->active[bucket] ||
             bytes->current != count->active_bytes[bucket] || requests->peak < requests->current ||
             bytes->peak < bytes->current)
@@ -253,32 +253,32 @@ static const char *check_counters(const hr_pinned_pool *pool, const census *coun
     return NULL;
 }
 
-static hr_status check(const hr_pinned_pool *pool)
+static vw_status check(const vw_pinned_pool *pool)
 {
     census count = {.block_count = 0};
-    HR__TRY(count_blocks(pool, &count));
+    VW__TRY(count_blocks(pool, &count));
     const char *wrong = check_counters(pool, &count);
     if (wrong == NULL)
         wrong = check_shelf(pool, &pool->default_shelf, &count);
-    for (const hr__pinned_shelf *shelf = pool->private_shelves; shelf != NULL && wrong == NULL;
+    for (const vw__pinned_shelf *shelf = pool->private_shelves; shelf != NULL && wrong == NULL;
          shelf = shelf->next)
         wrong = check_shelf(pool, shelf, &count);
     if (wrong == NULL && count.cached_count != 0)
         wrong = "a cached block is in no bucket";
     if (wrong == NULL && count.use_count != 0)
         wrong = "a block waits for events that are in no queue";
-    for (const hr__pinned_block *block = pool->stuck; block != NULL && wrong == NULL;
+    for (const vw__pinned_block *block = pool->stuck; block != NULL && wrong == NULL;
          block = block->next)
-        if (block->state != HR__PINNED_STUCK || count.stuck_count-- == 0)
+        if (block->state != VW__PINNED_STUCK || count.stuck_count-- == 0)
             wrong = "a block that is not stuck is listed as stuck";
-    return wrong == NULL ? HR_OK : hr__fail(HR_ERR_WRONG_STATE, "%s", wrong);
+    return wrong == NULL ? VW_OK : vw__fail(VW_ERR_WRONG_STATE, "%s", wrong);
 }
 
-hr_status hr_pinned_pool_check(hr_pinned_pool *pool)
+vw_status vw_pinned_pool_check(vw_pinned_pool *pool)
 {
-    HR__TRY(hr__pinned_enter(pool));
-    hr__pinned_lock(pool);
-    hr_status status = check(pool);
-    hr__pinned_unlock(pool);
+    VW__TRY(vw__pinned_enter(pool));
+    vw__pinned_lock(pool);
+    vw_status status = check(pool);
+    vw__pinned_unlock(pool);
     return status;
 }

@@ -29,7 +29,7 @@ typedef struct page_span {
 static void *touch_pages(void *context)
 {
     const page_span *span = context;
-    for (size_t i = 0; i < span->size_bytes; i += HR__PINNED_PAGE_BYTES)
+    for (size_t i = 0; i < span->size_bytes; i += VW__PINNED_PAGE_BYTES)
         *(volatile char *)(span->start + i) = 0;
     return NULL;
 }
@@ -37,12 +37,12 @@ static void *touch_pages(void *context)
 /* Where a thread cannot be had, its part is done here. */
 static void touch_in_parallel(char *start, size_t size_bytes, size_t thread_count)
 {
-    page_span spans[HR__TORCH_MOST_REGISTER_THREADS];
-    if (thread_count > HR__TORCH_MOST_REGISTER_THREADS ||
-        size_bytes < thread_count * HR__PINNED_PAGE_BYTES)
+    page_span spans[VW__TORCH_MOST_REGISTER_THREADS];
+    if (thread_count > VW__TORCH_MOST_REGISTER_THREADS ||
+        size_bytes < thread_count * VW__PINNED_PAGE_BYTES)
         thread_count = 1;
     size_t share_bytes =
-        (size_t)hr__align_down_u64(size_bytes / thread_count, HR__PINNED_PAGE_BYTES);
+        (size_t)vw__align_down_u64(size_bytes / thread_count, VW__PINNED_PAGE_BYTES);
     for (size_t i = 0; i < thread_count; i++) {
         bool is_last = i + 1 == thread_count;
         spans[i].start = start + i * share_bytes;
@@ -59,194 +59,194 @@ static void touch_in_parallel(char *start, size_t size_bytes, size_t thread_coun
 
 /* ---- one range from the device --------------------------------------------------------------- */
 
-static hr_status take_registered(const hr_pinned_pool *pool, size_t size_bytes, char **out)
+static vw_status take_registered(const vw_pinned_pool *pool, size_t size_bytes, char **out)
 {
-    const hr_device *device = pool->device;
+    const vw_device *device = pool->device;
     if (device->table->host_register == NULL)
-        return hr__fail(HR_ERR_UNSUPPORTED, "the device cannot lock memory that exists already");
-    char *memory = hr__host_alloc_aligned(HR__PINNED_PAGE_BYTES, size_bytes);
+        return vw__fail(VW_ERR_UNSUPPORTED, "the device cannot lock memory that exists already");
+    char *memory = vw__host_alloc_aligned(VW__PINNED_PAGE_BYTES, size_bytes);
     if (memory == NULL)
-        return hr__fail_host_memory(size_bytes, "memory to be page-locked");
+        return vw__fail_host_memory(size_bytes, "memory to be page-locked");
     size_t thread_count = (size_t)pool->settings.pinned_register_thread_count;
     touch_in_parallel(memory, size_bytes, thread_count != 0 ? thread_count : 1);
-    hr_status status = device->table->host_register(device->context, memory, size_bytes);
-    if (status != HR_OK) {
-        hr__host_free(memory);
+    vw_status status = device->table->host_register(device->context, memory, size_bytes);
+    if (status != VW_OK) {
+        vw__host_free(memory);
         return status;
     }
     *out = memory;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status take_unbudgeted(const hr_pinned_pool *pool, size_t size_bytes, char **out)
+static vw_status take_unbudgeted(const vw_pinned_pool *pool, size_t size_bytes, char **out)
 {
-    const hr_device *device = pool->device;
+    const vw_device *device = pool->device;
     void *memory = NULL;
     if (pool->settings.pinned_use_host_register)
         return take_registered(pool, size_bytes, out);
-    HR__TRY(device->table->host_take(device->context, size_bytes, &memory));
+    VW__TRY(device->table->host_take(device->context, size_bytes, &memory));
     *out = memory;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status take_range(hr_pinned_pool *pool, uint64_t size_bytes, char **out,
+static vw_status take_range(vw_pinned_pool *pool, uint64_t size_bytes, char **out,
                             bool *is_registered)
 {
-    uint64_t start_ns = hr__clock_monotonic_ns();
+    uint64_t start_ns = vw__clock_monotonic_ns();
     size_t host_bytes;
-    if (!hr__narrow_size(size_bytes, &host_bytes))
-        return hr__fail(HR_ERR_TOO_LARGE, "more pinned memory than this machine can address");
-    if (!hr__pinned_budget_draw(pool->budget, size_bytes))
-        return hr__fail(HR_ERR_HOST_MEMORY,
+    if (!vw__narrow_size(size_bytes, &host_bytes))
+        return vw__fail(VW_ERR_TOO_LARGE, "more pinned memory than this machine can address");
+    if (!vw__pinned_budget_draw(pool->budget, size_bytes))
+        return vw__fail(VW_ERR_HOST_MEMORY,
                         "%llu bytes of pinned memory are more than is left of its budget",
                         (unsigned long long)size_bytes);
-    hr_status status = take_unbudgeted(pool, host_bytes, out);
-    if (status != HR_OK) {
-        hr__pinned_budget_put_back(pool->budget, size_bytes);
+    vw_status status = take_unbudgeted(pool, host_bytes, out);
+    if (status != VW_OK) {
+        vw__pinned_budget_put_back(pool->budget, size_bytes);
         return status;
     }
     *is_registered = pool->settings.pinned_use_host_register;
-    uint64_t elapsed_ns = hr__clock_monotonic_ns() - start_ns;
-    hr__pinned_lock(pool);
-    hr__pinned_count_time(&pool->counters.host_alloc_time, elapsed_ns);
-    hr__pinned_unlock(pool);
-    return HR_OK;
+    uint64_t elapsed_ns = vw__clock_monotonic_ns() - start_ns;
+    vw__pinned_lock(pool);
+    vw__pinned_count_time(&pool->counters.host_alloc_time, elapsed_ns);
+    vw__pinned_unlock(pool);
+    return VW_OK;
 }
 
-static hr_status give_back_range(hr_pinned_pool *pool, char *address, uint64_t size_bytes,
+static vw_status give_back_range(vw_pinned_pool *pool, char *address, uint64_t size_bytes,
                                  bool is_registered)
 {
-    const hr_device *device = pool->device;
-    uint64_t start_ns = hr__clock_monotonic_ns();
+    const vw_device *device = pool->device;
+    uint64_t start_ns = vw__clock_monotonic_ns();
     if (is_registered) {
-        HR__TRY(device->table->host_unregister(device->context, address));
-        hr__host_free(address);
+        VW__TRY(device->table->host_unregister(device->context, address));
+        vw__host_free(address);
     } else {
-        HR__TRY(device->table->host_give_back(device->context, address));
+        VW__TRY(device->table->host_give_back(device->context, address));
     }
-    hr__pinned_budget_put_back(pool->budget, size_bytes);
-    uint64_t elapsed_ns = hr__clock_monotonic_ns() - start_ns;
-    hr__pinned_lock(pool);
-    hr__pinned_count_time(&pool->counters.host_free_time, elapsed_ns);
-    hr__pinned_unlock(pool);
-    return HR_OK;
+    vw__pinned_budget_put_back(pool->budget, size_bytes);
+    uint64_t elapsed_ns = vw__clock_monotonic_ns() - start_ns;
+    vw__pinned_lock(pool);
+    vw__pinned_count_time(&pool->counters.host_free_time, elapsed_ns);
+    vw__pinned_unlock(pool);
+    return VW_OK;
 }
 
 /* ---- the reserve ----------------------------------------------------------------------------- */
 
 /* Makes it if that was asked for and not done yet. One thread does; others go to the device
  * meanwhile rather than wait. */
-static hr_status make_reserve(hr_pinned_pool *pool)
+static vw_status make_reserve(vw_pinned_pool *pool)
 {
-    hr__pinned_reserve *reserve = &pool->reserve;
+    vw__pinned_reserve *reserve = &pool->reserve;
     uint64_t size_bytes = pool->settings.pinned_reserve_segment_bytes;
-    hr__pinned_lock(pool);
+    vw__pinned_lock(pool);
     bool is_ours = size_bytes != 0 && reserve->start == NULL && !reserve->is_being_made;
     if (is_ours)
         reserve->is_being_made = true;
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
     if (!is_ours)
-        return HR_OK;
+        return VW_OK;
     char *start = NULL;
     bool is_registered = false;
-    hr_status status = take_range(pool, size_bytes, &start, &is_registered);
-    hr__pinned_lock(pool);
+    vw_status status = take_range(pool, size_bytes, &start, &is_registered);
+    vw__pinned_lock(pool);
     reserve->is_being_made = false;
-    if (status == HR_OK) {
+    if (status == VW_OK) {
         reserve->start = start;
         reserve->size_bytes = size_bytes;
         reserve->is_registered = is_registered;
     }
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
     return status;
 }
 
-static char *cut_from_reserve(hr_pinned_pool *pool, uint64_t size_bytes)
+static char *cut_from_reserve(vw_pinned_pool *pool, uint64_t size_bytes)
 {
-    hr__pinned_reserve *reserve = &pool->reserve;
+    vw__pinned_reserve *reserve = &pool->reserve;
     char *address = NULL;
     uint64_t step_bytes;
-    if (!hr__align_up_u64(size_bytes, HR__PINNED_PAGE_BYTES, &step_bytes))
+    if (!vw__align_up_u64(size_bytes, VW__PINNED_PAGE_BYTES, &step_bytes))
         return NULL;
-    hr__pinned_lock(pool);
+    vw__pinned_lock(pool);
     if (reserve->start != NULL && step_bytes <= reserve->size_bytes - reserve->used_bytes) {
         address = reserve->start + reserve->used_bytes;
         reserve->used_bytes += step_bytes;
     }
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
     return address;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-hr_status hr__pinned_take(hr_pinned_pool *pool, hr__pinned_block *block)
+vw_status vw__pinned_take(vw_pinned_pool *pool, vw__pinned_block *block)
 {
-    HR__TRY(make_reserve(pool));
+    VW__TRY(make_reserve(pool));
     block->address = cut_from_reserve(pool, block->size_bytes);
     block->is_of_reserve = block->address != NULL;
     if (block->is_of_reserve)
-        return HR_OK;
+        return VW_OK;
     return take_range(pool, block->size_bytes, &block->address, &block->is_registered);
 }
 
-static hr_status give_back_memory(hr_pinned_pool *pool, const hr__pinned_block *block)
+static vw_status give_back_memory(vw_pinned_pool *pool, const vw__pinned_block *block)
 {
     return block->is_of_reserve
-               ? HR_OK
+               ? VW_OK
                : give_back_range(pool, block->address, block->size_bytes, block->is_registered);
 }
 
 /* What the device would not take. To the old end the last one goes first, so that all lie as they
  * did. */
-static void return_all(hr_pinned_pool *pool, hr__pinned_block *rest, bool as_oldest)
+static void return_all(vw_pinned_pool *pool, vw__pinned_block *rest, bool as_oldest)
 {
-    hr__pinned_block *ordered = rest;
+    vw__pinned_block *ordered = rest;
     if (as_oldest) {
         ordered = NULL;
-        for (hr__pinned_block *next; rest != NULL; rest = next) {
+        for (vw__pinned_block *next; rest != NULL; rest = next) {
             next = rest->next;
             rest->next = ordered;
             ordered = rest;
         }
     }
-    hr__pinned_lock(pool);
-    for (hr__pinned_block *next; ordered != NULL; ordered = next) {
+    vw__pinned_lock(pool);
+    for (vw__pinned_block *next; ordered != NULL; ordered = next) {
         next = ordered->next;
-        hr__pinned_return(pool, ordered, as_oldest);
+        vw__pinned_return(pool, ordered, as_oldest);
     }
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
 }
 
-hr_status hr__pinned_give_back(hr_pinned_pool *pool, hr__pinned_list *leaving, bool were_cached)
+vw_status vw__pinned_give_back(vw_pinned_pool *pool, vw__pinned_list *leaving, bool were_cached)
 {
-    hr__pinned_block *block = leaving->oldest;
-    *leaving = (hr__pinned_list){NULL, NULL};
-    for (hr__pinned_block *next; block != NULL; block = next) {
+    vw__pinned_block *block = leaving->oldest;
+    *leaving = (vw__pinned_list){NULL, NULL};
+    for (vw__pinned_block *next; block != NULL; block = next) {
         next = block->next;
-        hr_status status = give_back_memory(pool, block);
-        if (status != HR_OK) {
+        vw_status status = give_back_memory(pool, block);
+        if (status != VW_OK) {
             return_all(pool, block, were_cached);
             return status;
         }
-        hr__pinned_lock(pool);
+        vw__pinned_lock(pool);
         pool->leaving_count--;
         block->shelf->away_count--;
-        hr__pinned_count_down(&pool->counters.allocations, 1);
-        hr__pinned_count_down(&pool->counters.allocated_bytes, block->size_bytes);
-        hr__pinned_unlock(pool);
-        hr__host_free(block);
+        vw__pinned_count_down(&pool->counters.allocations, 1);
+        vw__pinned_count_down(&pool->counters.allocated_bytes, block->size_bytes);
+        vw__pinned_unlock(pool);
+        vw__host_free(block);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__pinned_memory_deinit(hr_pinned_pool *pool)
+void vw__pinned_memory_deinit(vw_pinned_pool *pool)
 {
     while (pool->blocks != NULL) {
-        hr__tree_node *node = hr__tree_first(pool->blocks);
-        hr__pinned_block *block = (hr__pinned_block *)(void *)node;
-        hr__tree_remove(&pool->blocks, node);
+        vw__tree_node *node = vw__tree_first(pool->blocks);
+        vw__pinned_block *block = (vw__pinned_block *)(void *)node;
+        vw__tree_remove(&pool->blocks, node);
         (void)give_back_memory(pool, block); /* nobody is left to be told */
-        hr__host_free(block);
+        vw__host_free(block);
     }
     if (pool->reserve.start != NULL)
         (void)give_back_range(pool, pool->reserve.start, pool->reserve.size_bytes,

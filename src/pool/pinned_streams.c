@@ -17,32 +17,32 @@
 
 /* ---- announcing a use ------------------------------------------------------------------------ */
 
-static bool is_used_on(const hr__pinned_block *block, hr_stream stream)
+static bool is_used_on(const vw__pinned_block *block, vw_stream stream)
 {
-    const hr__pinned_use *use = block->uses;
+    const vw__pinned_use *use = block->uses;
     while (use != NULL && use->stream != stream)
         use = use->next;
     return use != NULL;
 }
 
-static void recycle(hr_pinned_pool *pool, hr__pinned_use *use)
+static void recycle(vw_pinned_pool *pool, vw__pinned_use *use)
 {
     use->next = pool->spare_uses;
     pool->spare_uses = use;
 }
 
-static void recycle_all(hr_pinned_pool *pool, hr__pinned_use *uses)
+static void recycle_all(vw_pinned_pool *pool, vw__pinned_use *uses)
 {
-    for (hr__pinned_use *next; uses != NULL; uses = next) {
+    for (vw__pinned_use *next; uses != NULL; uses = next) {
         next = uses->next;
         recycle(pool, uses);
     }
 }
 
 /* Under the lock. False: there is no spare use. */
-static bool add_use(hr_pinned_pool *pool, hr__pinned_block *block, hr_stream stream)
+static bool add_use(vw_pinned_pool *pool, vw__pinned_block *block, vw_stream stream)
 {
-    hr__pinned_use *use = pool->spare_uses;
+    vw__pinned_use *use = pool->spare_uses;
     if (is_used_on(block, stream))
         return true;
     if (use == NULL)
@@ -57,45 +57,45 @@ static bool add_use(hr_pinned_pool *pool, hr__pinned_block *block, hr_stream str
 
 /* One more spare use. Without the lock: it takes memory and calls the driver. Another thread may
  * have it before the caller looks again. */
-static hr_status add_spare_use(hr_pinned_pool *pool)
+static vw_status add_spare_use(vw_pinned_pool *pool)
 {
-    const hr_device *device = pool->device;
-    hr__pinned_use *use = hr__host_alloc_zeroed(1, sizeof *use);
+    const vw_device *device = pool->device;
+    vw__pinned_use *use = vw__host_alloc_zeroed(1, sizeof *use);
     if (use == NULL)
-        return hr__fail_host_memory(sizeof *use, "the use of a pinned block by a stream");
-    hr_status status = device->table->event_create(device->context, &use->event);
-    if (status != HR_OK) {
-        hr__host_free(use);
+        return vw__fail_host_memory(sizeof *use, "the use of a pinned block by a stream");
+    vw_status status = device->table->event_create(device->context, &use->event);
+    if (status != VW_OK) {
+        vw__host_free(use);
         return status;
     }
-    hr__pinned_lock(pool);
+    vw__pinned_lock(pool);
     recycle(pool, use);
-    hr__pinned_unlock(pool);
-    return HR_OK;
+    vw__pinned_unlock(pool);
+    return VW_OK;
 }
 
-hr_status hr_pinned_record_stream(hr_pinned_pool *pool, void *address, hr_stream stream)
+vw_status vw_pinned_record_stream(vw_pinned_pool *pool, void *address, vw_stream stream)
 {
-    HR__TRY(hr__pinned_enter(pool));
+    VW__TRY(vw__pinned_enter(pool));
     if (address == NULL)
-        return HR_OK;
+        return VW_OK;
     for (;;) {
-        hr__pinned_lock(pool);
-        hr__pinned_block *block = hr__pinned_find_live(pool, address);
+        vw__pinned_lock(pool);
+        vw__pinned_block *block = vw__pinned_find_live(pool, address);
         bool is_done = block != NULL && add_use(pool, block, stream);
-        hr__pinned_unlock(pool);
+        vw__pinned_unlock(pool);
         if (block == NULL)
-            return hr__fail(HR_ERR_UNKNOWN_ADDRESS, "%p is in no live block of this pinned pool",
+            return vw__fail(VW_ERR_UNKNOWN_ADDRESS, "%p is in no live block of this pinned pool",
                             address);
         if (is_done)
-            return HR_OK;
-        HR__TRY(add_spare_use(pool));
+            return VW_OK;
+        VW__TRY(add_spare_use(pool));
     }
 }
 
 /* ---- the queue ------------------------------------------------------------------------------- */
 
-static void push_newest(hr__pinned_queue *queue, hr__pinned_use *use)
+static void push_newest(vw__pinned_queue *queue, vw__pinned_use *use)
 {
     use->previous = NULL;
     use->next = queue->newest;
@@ -104,151 +104,151 @@ static void push_newest(hr__pinned_queue *queue, hr__pinned_use *use)
     queue->count++;
 }
 
-static void pop_oldest(hr__pinned_queue *queue)
+static void pop_oldest(vw__pinned_queue *queue)
 {
-    hr__pinned_use *use = queue->oldest;
+    vw__pinned_use *use = queue->oldest;
     queue->oldest = use->previous;
     *(queue->oldest != NULL ? &queue->oldest->next : &queue->newest) = NULL;
     queue->count--;
 }
 
 /* The oldest use is over. Returns whether its block settled. */
-static bool finish_oldest(hr_pinned_pool *pool, hr__pinned_queue *queue, hr__pinned_list *leaving)
+static bool finish_oldest(vw_pinned_pool *pool, vw__pinned_queue *queue, vw__pinned_list *leaving)
 {
-    hr__pinned_use *use = queue->oldest;
-    hr__pinned_block *block = use->block;
+    vw__pinned_use *use = queue->oldest;
+    vw__pinned_block *block = use->block;
     pop_oldest(queue);
     recycle(pool, use);
     if (--block->event_count > 0)
         return false;
-    hr__pinned_settle(pool, block, leaving);
+    vw__pinned_settle(pool, block, leaving);
     return true;
 }
 
-hr_status hr__pinned_advance(hr_pinned_pool *pool, hr__pinned_shelf *shelf,
-                             hr__pinned_list *leaving)
+vw_status vw__pinned_advance(vw_pinned_pool *pool, vw__pinned_shelf *shelf,
+                             vw__pinned_list *leaving)
 {
-    const hr_device *device = pool->device;
-    hr__pinned_queue *queue = &shelf->queue;
+    const vw_device *device = pool->device;
+    vw__pinned_queue *queue = &shelf->queue;
     while (queue->oldest != NULL) {
-        hr_status status = device->table->event_query(device->context, queue->oldest->event);
-        if (status != HR_OK)
-            return status == HR_ERR_NOT_READY ? HR_OK : status;
+        vw_status status = device->table->event_query(device->context, queue->oldest->event);
+        if (status != VW_OK)
+            return status == VW_ERR_NOT_READY ? VW_OK : status;
         finish_oldest(pool, queue, leaving);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* What is of another size, or not complete, goes to the other end. PyTorch stops after two more
  * than there were, so the queue comes out turned by two: kept, since it decides who is looked at
  * next. */
-hr_status hr__pinned_advance_size(hr_pinned_pool *pool, hr__pinned_shelf *shelf,
-                                  uint64_t size_bytes, hr__pinned_list *leaving)
+vw_status vw__pinned_advance_size(vw_pinned_pool *pool, vw__pinned_shelf *shelf,
+                                  uint64_t size_bytes, vw__pinned_list *leaving)
 {
-    const hr_device *device = pool->device;
-    hr__pinned_queue *queue = &shelf->queue;
+    const vw_device *device = pool->device;
+    vw__pinned_queue *queue = &shelf->queue;
     size_t turns_left = queue->count + 2;
     while (queue->oldest != NULL && turns_left > 0) {
-        hr__pinned_use *use = queue->oldest;
-        hr_status status = HR_ERR_NOT_READY;
+        vw__pinned_use *use = queue->oldest;
+        vw_status status = VW_ERR_NOT_READY;
         turns_left--;
         if (turns_left > 0 && use->block->size_bytes == size_bytes)
             status = device->table->event_query(device->context, use->event);
-        if (status == HR_OK) {
+        if (status == VW_OK) {
             if (finish_oldest(pool, queue, leaving))
-                return HR_OK;
-        } else if (status == HR_ERR_NOT_READY) {
+                return VW_OK;
+        } else if (status == VW_ERR_NOT_READY) {
             pop_oldest(queue);
             push_newest(queue, use);
         } else {
             return status;
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- freeing a block that is used ------------------------------------------------------------ */
 
-static hr_status record_all(const hr_pinned_pool *pool, const hr__pinned_use *uses)
+static vw_status record_all(const vw_pinned_pool *pool, const vw__pinned_use *uses)
 {
-    const hr_device *device = pool->device;
-    for (const hr__pinned_use *use = uses; use != NULL; use = use->next)
-        HR__TRY(device->table->event_record(device->context, use->event, use->stream));
-    return HR_OK;
+    const vw_device *device = pool->device;
+    for (const vw__pinned_use *use = uses; use != NULL; use = use->next)
+        VW__TRY(device->table->event_record(device->context, use->event, use->stream));
+    return VW_OK;
 }
 
-hr_status hr__pinned_defer(hr_pinned_pool *pool, hr__pinned_block *block)
+vw_status vw__pinned_defer(vw_pinned_pool *pool, vw__pinned_block *block)
 {
-    hr__pinned_use *uses = block->uses;
+    vw__pinned_use *uses = block->uses;
     block->uses = NULL;
     if (block->is_from_capture) {
-        block->state = HR__PINNED_KEPT;
+        block->state = VW__PINNED_KEPT;
         recycle_all(pool, uses);
-        return HR_OK;
+        return VW_OK;
     }
     /* It is no longer live, so nobody can free it or add uses. */
-    block->state = HR__PINNED_RECORDING;
-    hr__pinned_unlock(pool);
-    hr_status status = record_all(pool, uses);
-    hr__pinned_lock(pool);
-    if (status != HR_OK) {
-        block->state = HR__PINNED_STUCK;
+    block->state = VW__PINNED_RECORDING;
+    vw__pinned_unlock(pool);
+    vw_status status = record_all(pool, uses);
+    vw__pinned_lock(pool);
+    if (status != VW_OK) {
+        block->state = VW__PINNED_STUCK;
         block->next = pool->stuck;
         pool->stuck = block;
         recycle_all(pool, uses);
         return status;
     }
-    block->state = HR__PINNED_WAITING;
+    block->state = VW__PINNED_WAITING;
     block->event_count = 0;
-    for (hr__pinned_use *next; uses != NULL; uses = next) {
+    for (vw__pinned_use *next; uses != NULL; uses = next) {
         next = uses->next;
         push_newest(&block->shelf->queue, uses);
         block->event_count++;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__pinned_unstick(hr_pinned_pool *pool, hr__pinned_list *leaving)
+vw_status vw__pinned_unstick(vw_pinned_pool *pool, vw__pinned_list *leaving)
 {
-    hr__pinned_lock(pool);
-    hr__pinned_block *stuck = pool->stuck;
+    vw__pinned_lock(pool);
+    vw__pinned_block *stuck = pool->stuck;
     pool->stuck = NULL;
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
     if (stuck == NULL)
-        return HR_OK;
-    hr_status status = pool->device->table->synchronize(pool->device->context);
-    hr__pinned_lock(pool);
-    for (hr__pinned_block *next; stuck != NULL; stuck = next) {
+        return VW_OK;
+    vw_status status = pool->device->table->synchronize(pool->device->context);
+    vw__pinned_lock(pool);
+    for (vw__pinned_block *next; stuck != NULL; stuck = next) {
         next = stuck->next;
-        if (status == HR_OK) {
-            hr__pinned_settle(pool, stuck, leaving);
+        if (status == VW_OK) {
+            vw__pinned_settle(pool, stuck, leaving);
         } else {
             stuck->next = pool->stuck;
             pool->stuck = stuck;
         }
     }
-    hr__pinned_unlock(pool);
+    vw__pinned_unlock(pool);
     return status;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void end_uses(const hr_device *device, hr__pinned_use *uses)
+static void end_uses(const vw_device *device, vw__pinned_use *uses)
 {
-    for (hr__pinned_use *next; uses != NULL; uses = next) {
+    for (vw__pinned_use *next; uses != NULL; uses = next) {
         next = uses->next;
         (void)device->table->event_destroy(device->context, uses->event);
-        hr__host_free(uses);
+        vw__host_free(uses);
     }
 }
 
-void hr__pinned_streams_deinit(hr_pinned_pool *pool)
+void vw__pinned_streams_deinit(vw_pinned_pool *pool)
 {
     end_uses(pool->device, pool->spare_uses);
     end_uses(pool->device, pool->default_shelf.queue.newest);
-    for (hr__pinned_shelf *shelf = pool->private_shelves; shelf != NULL; shelf = shelf->next)
+    for (vw__pinned_shelf *shelf = pool->private_shelves; shelf != NULL; shelf = shelf->next)
         end_uses(pool->device, shelf->queue.newest);
-    for (hr__tree_node *node = hr__tree_first(pool->blocks); node != NULL;
-         node = hr__tree_after(pool->blocks, node, hr__pinned_before))
-        end_uses(pool->device, ((hr__pinned_block *)(void *)node)->uses);
+    for (vw__tree_node *node = vw__tree_first(pool->blocks); node != NULL;
+         node = vw__tree_after(pool->blocks, node, vw__pinned_before))
+        end_uses(pool->device, ((vw__pinned_block *)(void *)node)->uses);
 }

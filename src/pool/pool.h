@@ -1,6 +1,6 @@
 /* pool.h - what a pool is made of, for the files that make it.
  *
- *   pool.c             the two hot paths: hr_alloc, hr_free
+ *   pool.c             the two hot paths: vw_alloc, vw_free
  *   pool_lifecycle.c   create, destroy, settings
  *   pool_conf.c        the settings in force, as PyTorch shows them
  *   stream_order.c     frees that wait for other streams
@@ -22,13 +22,13 @@
  * `live` under its address; a pending one is not, so a second free of it is refused.
  *
  * One lock guards everything except what says otherwise. */
-#ifndef HR_POOL_POOL_H
-#define HR_POOL_POOL_H
+#ifndef VW_POOL_POOL_H
+#define VW_POOL_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 #include "base/address_map.h"
 #include "base/error.h"
 #include "base/fork_guard.h"
@@ -39,58 +39,58 @@
 #include "pool/listing.h"
 #include "pool/stream_order.h"
 
-struct hr_pool {
-    hr__mutex lock __attribute__((aligned(64))); /* waiters look at it: on a line of its own */
+struct vw_pool {
+    vw__mutex lock __attribute__((aligned(64))); /* waiters look at it: on a line of its own */
 
-    hr__engine *engine __attribute__((aligned(64)));
-    hr__address_map live;     /* address -> hr__block, of live blocks */
-    hr__stream_order order;   /* uses by other streams, and frees that wait for them */
+    vw__engine *engine __attribute__((aligned(64)));
+    vw__address_map live;     /* address -> vw__block, of live blocks */
+    vw__stream_order order;   /* uses by other streams, and frees that wait for them */
     uint32_t fork_generation; /* set at creation, then read-only */
     bool has_sink;
-    hr_event_sink sink;
-    hr__cause cause;        /* of what happens now: none whenever the lock is free; without a sink
+    vw_event_sink sink;
+    vw__cause cause;        /* of what happens now: none whenever the lock is free; without a sink
                                it means nothing */
     uint64_t request_count; /* served since there is a sink */
-    hr__counters counters;  /* shared with the engine */
+    vw__counters counters;  /* shared with the engine */
 
-    hr_device *device;              /* set at creation, then read-only */
+    vw_device *device;              /* set at creation, then read-only */
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
     bool is_shareable;        /* set at creation, then read-only */
-    bool is_fallback;         /* engine "headroom" was asked for, and "torch" serves; read-only */
+    bool is_fallback;         /* engine "vramwise" was asked for, and "torch" serves; read-only */
     bool is_paged;            /* the engine moves memory; read-only */
-    hr_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
-    hr__driver_meter driver_meter; /* atomic: some calls are made without the lock */
-    hr__listing listing;           /* the list's, not the pool's lock's */
+    vw_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
+    vw__driver_meter driver_meter; /* atomic: some calls are made without the lock */
+    vw__listing listing;           /* the list's, not the pool's lock's */
 };
 
 /* A call that events name as their cause, by its return address: never part of its caller. */
-#define HR__NAMED_CALL __attribute__((noinline))
+#define VW__NAMED_CALL __attribute__((noinline))
 
-/* HR_OK if the pool may be used: not NULL, and not the parent process's. */
-static inline hr_status hr__pool_enter(const hr_pool *pool)
+/* VW_OK if the pool may be used: not NULL, and not the parent process's. */
+static inline vw_status vw__pool_enter(const vw_pool *pool)
 {
     if (__builtin_expect(pool == NULL, 0))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "the pool is NULL");
-    if (__builtin_expect(pool->fork_generation != hr__fork_generation(), 0))
-        return hr__fail(HR_ERR_WRONG_PROCESS,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "the pool is NULL");
+    if (__builtin_expect(pool->fork_generation != vw__fork_generation(), 0))
+        return vw__fail(VW_ERR_WRONG_PROCESS,
                         "the pool belongs to the parent process: make one after fork()");
-    return HR_OK;
+    return VW_OK;
 }
 
-static inline void hr__pool_lock(const hr_pool *pool)
+static inline void vw__pool_lock(const vw_pool *pool)
 {
-    hr__mutex_lock((hr__mutex *)(uintptr_t)&pool->lock);
+    vw__mutex_lock((vw__mutex *)(uintptr_t)&pool->lock);
 }
 
-static inline void hr__pool_unlock(const hr_pool *pool)
+static inline void vw__pool_unlock(const vw_pool *pool)
 {
-    hr__mutex_unlock((hr__mutex *)(uintptr_t)&pool->lock);
+    vw__mutex_unlock((vw__mutex *)(uintptr_t)&pool->lock);
 }
 
 /* The one place where listeners are called. */
-static inline void hr__pool_tell(const hr_pool *pool, hr_memory_event event)
+static inline void vw__pool_tell(const vw_pool *pool, vw_memory_event event)
 {
     event.request = pool->cause.request;
     event.caller = pool->cause.caller;
@@ -98,101 +98,101 @@ static inline void hr__pool_tell(const hr_pool *pool, hr_memory_event event)
 }
 
 /* Tells the listener about a block. */
-static inline void hr__pool_notice(hr_pool *pool, hr_action action, const hr__block *block)
+static inline void vw__pool_notice(vw_pool *pool, vw_action action, const vw__block *block)
 {
     if (__builtin_expect(!pool->has_sink, 1))
         return;
-    hr__pool_tell(pool, (hr_memory_event){
+    vw__pool_tell(pool, (vw_memory_event){
                             .action = action,
                             .address = block->address,
                             .size_bytes = block->requested_bytes,
-                            .stream = hr__block_stream(block),
-                            .private_id = hr__block_private_id(block),
+                            .stream = vw__block_stream(block),
+                            .private_id = vw__block_private_id(block),
                             .tag = block->tag,
                         });
 }
 
 /* What happens from now on is the request's; or, by a call that is none, that call's. Under the
- * lock, as everything here; hr__pool_end_cause() comes before it is dropped. */
-static inline void hr__pool_begin_request(hr_pool *pool, const void *caller)
+ * lock, as everything here; vw__pool_end_cause() comes before it is dropped. */
+static inline void vw__pool_begin_request(vw_pool *pool, const void *caller)
 {
     if (__builtin_expect(pool->has_sink, 0))
-        pool->cause = (hr__cause){++pool->request_count, caller};
+        pool->cause = (vw__cause){++pool->request_count, caller};
 }
 
-static inline void hr__pool_begin_call(hr_pool *pool, const void *caller)
+static inline void vw__pool_begin_call(vw_pool *pool, const void *caller)
 {
-    pool->cause = (hr__cause){0, caller};
+    pool->cause = (vw__cause){0, caller};
 }
 
-static inline void hr__pool_end_cause(hr_pool *pool)
+static inline void vw__pool_end_cause(vw_pool *pool)
 {
     if (__builtin_expect(pool->has_sink, 0))
-        pool->cause = (hr__cause){0, NULL};
+        pool->cause = (vw__cause){0, NULL};
 }
 
 /* In the middle of a request: others may have the lock in between. */
-static inline hr__cause hr__pool_pause(hr_pool *pool)
+static inline vw__cause vw__pool_pause(vw_pool *pool)
 {
-    hr__cause cause = pool->cause;
-    pool->cause = (hr__cause){0, NULL};
-    hr__pool_unlock(pool);
+    vw__cause cause = pool->cause;
+    pool->cause = (vw__cause){0, NULL};
+    vw__pool_unlock(pool);
     return cause;
 }
 
-static inline void hr__pool_resume(hr_pool *pool, hr__cause cause)
+static inline void vw__pool_resume(vw_pool *pool, vw__cause cause)
 {
-    hr__pool_lock(pool);
+    vw__pool_lock(pool);
     pool->cause = cause;
 }
 
 /* A block that nobody uses any more: counted, told, and back to the engine. Under the lock. */
-static inline void hr__pool_complete_free(hr_pool *pool, hr__block *block)
+static inline void vw__pool_complete_free(vw_pool *pool, vw__block *block)
 {
-    hr__counters *counters = &pool->counters;
-    hr__size_kind kind = hr__block_kind(block);
-    hr__pool_notice(pool, HR_ACTION_FREE_COMPLETED, block);
-    hr__count_down(&counters->active, kind, 1);
-    hr__count_down(&counters->active_bytes, kind, (int64_t)block->size_bytes);
-    hr__count_down(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
+    vw__counters *counters = &pool->counters;
+    vw__size_kind kind = vw__block_kind(block);
+    vw__pool_notice(pool, VW_ACTION_FREE_COMPLETED, block);
+    vw__count_down(&counters->active, kind, 1);
+    vw__count_down(&counters->active_bytes, kind, (int64_t)block->size_bytes);
+    vw__count_down(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
     pool->engine->table->free(pool->engine, block);
 }
 
 /* A block that the engine hands out: under its address, counted, told. Under the lock; there is
  * room in the address map. */
-static inline void hr__pool_file_block(hr_pool *pool, hr__block *block)
+static inline void vw__pool_file_block(vw_pool *pool, vw__block *block)
 {
-    hr__counters *counters = &pool->counters;
-    hr__size_kind kind = hr__block_kind(block);
+    vw__counters *counters = &pool->counters;
+    vw__size_kind kind = vw__block_kind(block);
     int64_t size_bytes = (int64_t)block->size_bytes;
-    hr__address_map_insert(&pool->live, block->address, block);
-    hr__count_up(&counters->allocation, kind, 1);
-    hr__count_up(&counters->allocated_bytes, kind, size_bytes);
-    hr__count_up(&counters->active, kind, 1);
-    hr__count_up(&counters->active_bytes, kind, size_bytes);
-    hr__count_up(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
+    vw__address_map_insert(&pool->live, block->address, block);
+    vw__count_up(&counters->allocation, kind, 1);
+    vw__count_up(&counters->allocated_bytes, kind, size_bytes);
+    vw__count_up(&counters->active, kind, 1);
+    vw__count_up(&counters->active_bytes, kind, size_bytes);
+    vw__count_up(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
     if (block->size_bytes >= pool->engine->max_split_bytes)
-        hr__count_up(&counters->oversize_allocations, HR__LARGE, 1);
-    hr__pool_notice(pool, HR_ACTION_ALLOC, block);
+        vw__count_up(&counters->oversize_allocations, VW__LARGE, 1);
+    vw__pool_notice(pool, VW_ACTION_ALLOC, block);
 }
 
 /* The block is out of the address map. Under the lock, which stream order may drop for a while. */
-static inline hr_status hr__pool_take_back(hr_pool *pool, hr__block *block)
+static inline vw_status vw__pool_take_back(vw_pool *pool, vw__block *block)
 {
-    hr__counters *counters = &pool->counters;
-    hr__size_kind kind = hr__block_kind(block);
-    hr__count_down(&counters->allocation, kind, 1);
-    hr__count_down(&counters->allocated_bytes, kind, (int64_t)block->size_bytes);
-    hr__pool_notice(pool, HR_ACTION_FREE_REQUESTED, block);
+    vw__counters *counters = &pool->counters;
+    vw__size_kind kind = vw__block_kind(block);
+    vw__count_down(&counters->allocation, kind, 1);
+    vw__count_down(&counters->allocated_bytes, kind, (int64_t)block->size_bytes);
+    vw__pool_notice(pool, VW_ACTION_FREE_REQUESTED, block);
     if (__builtin_expect(block->size_bytes >= pool->engine->max_split_bytes, 0))
-        hr__count_down(&counters->oversize_allocations, HR__LARGE, 1);
+        vw__count_down(&counters->oversize_allocations, VW__LARGE, 1);
     if (__builtin_expect(block->uses != NULL, 0))
-        return hr__stream_order_defer(pool, block);
-    hr__pool_complete_free(pool, block);
-    return HR_OK;
+        return vw__stream_order_defer(pool, block);
+    vw__pool_complete_free(pool, block);
+    return VW_OK;
 }
 
 /* pool_stats.c: since the pool was made, whatever was reset. Under the lock. */
-hr__forgotten hr__pool_ever(const hr_pool *pool);
+vw__forgotten vw__pool_ever(const vw_pool *pool);
 
-#endif /* HR_POOL_POOL_H */
+#endif /* VW_POOL_POOL_H */

@@ -9,28 +9,28 @@
 #include <inttypes.h>
 
 typedef struct census {
-    const hr_pool *pool;
-    int64_t live[2], live_bytes[2];     /* by hr__size_kind */
+    const vw_pool *pool;
+    int64_t live[2], live_bytes[2];     /* by vw__size_kind */
     int64_t active[2], active_bytes[2]; /* live or pending */
     int64_t requested_bytes[2];
     size_t pending;
-    hr_device_ptr misfiled; /* a live block that is not filed, or a filed one that is not live */
+    vw_device_ptr misfiled; /* a live block that is not filed, or a filed one that is not live */
 } census;
 
-static bool count_block(void *context, const hr_segment_info *segment, const hr_block_info *block)
+static bool count_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     census *count = context;
-    int kind = segment->is_large ? HR__LARGE : HR__SMALL;
-    bool is_filed = hr__address_map_get(&count->pool->live, block->address) != NULL;
-    if (is_filed != (block->state == HR_BLOCK_LIVE))
+    int kind = segment->is_large ? VW__LARGE : VW__SMALL;
+    bool is_filed = vw__address_map_get(&count->pool->live, block->address) != NULL;
+    if (is_filed != (block->state == VW_BLOCK_LIVE))
         count->misfiled = block->address;
-    if (block->state == HR_BLOCK_LIVE) {
+    if (block->state == VW_BLOCK_LIVE) {
         count->live[kind]++;
         count->live_bytes[kind] += (int64_t)block->size_bytes;
     }
-    if (block->state == HR_BLOCK_PENDING_FREE)
+    if (block->state == VW_BLOCK_PENDING_FREE)
         count->pending++;
-    if (block->state != HR_BLOCK_FREE) {
+    if (block->state != VW_BLOCK_FREE) {
         count->active[kind]++;
         count->active_bytes[kind] += (int64_t)block->size_bytes;
         count->requested_bytes[kind] += (int64_t)block->requested_bytes;
@@ -38,72 +38,72 @@ static bool count_block(void *context, const hr_segment_info *segment, const hr_
     return true;
 }
 
-static hr_status compare(const char *name, const hr__counter *counter, const int64_t expected[2])
+static vw_status compare(const char *name, const vw__counter *counter, const int64_t expected[2])
 {
-    for (int kind = HR__SMALL; kind <= HR__LARGE; kind++)
+    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++)
         if (counter->current[kind] != expected[kind] ||
             counter->peak[kind] < counter->current[kind] ||
-            counter->peak_all < counter->current[HR__SMALL] + counter->current[HR__LARGE])
-            return hr__fail(HR_ERR_WRONG_STATE,
+            counter->peak_all < counter->current[VW__SMALL] + counter->current[VW__LARGE])
+            return vw__fail(VW_ERR_WRONG_STATE,
                             "%s says %" PRId64 " (peak %" PRId64 "), the %s blocks say %" PRId64,
                             name, counter->current[kind], counter->peak[kind],
-                            kind == HR__SMALL ? "small" : "large", expected[kind]);
-    return HR_OK;
+                            kind == VW__SMALL ? "small" : "large", expected[kind]);
+    return VW_OK;
 }
 
-static hr_status check_files(const hr_pool *pool)
+static vw_status check_files(const vw_pool *pool)
 {
     size_t cursor = 0;
-    for (const hr__address_map_entry *entry;
-         (entry = hr__address_map_next(&pool->live, &cursor));) {
-        const hr__block *block = entry->value;
-        if (block->address != entry->address || block->state != HR__BLOCK_LIVE)
-            return hr__fail(HR_ERR_WRONG_STATE,
+    for (const vw__address_map_entry *entry;
+         (entry = vw__address_map_next(&pool->live, &cursor));) {
+        const vw__block *block = entry->value;
+        if (block->address != entry->address || block->state != VW__BLOCK_LIVE)
+            return vw__fail(VW_ERR_WRONG_STATE,
                             "under %#" PRIx64 " a block is filed that is not the live one there",
                             entry->address);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check(const hr_pool *pool)
+static vw_status check(const vw_pool *pool)
 {
-    const hr__counters *counters = &pool->counters;
+    const vw__counters *counters = &pool->counters;
     census count = {.pool = pool};
-    const hr_walker walker = {.context = &count, .block = count_block};
-    HR__TRY(pool->engine->table->check(pool->engine));
-    HR__TRY(check_files(pool));
+    const vw_walker walker = {.context = &count, .block = count_block};
+    VW__TRY(pool->engine->table->check(pool->engine));
+    VW__TRY(check_files(pool));
     if (pool->has_sink && (pool->cause.request != 0 || pool->cause.caller != NULL))
-        return hr__fail(HR_ERR_WRONG_STATE, "request %" PRIu64 " is told to listeners as going on",
+        return vw__fail(VW_ERR_WRONG_STATE, "request %" PRIu64 " is told to listeners as going on",
                         pool->cause.request);
     pool->engine->table->walk(pool->engine, &walker);
-    if (count.misfiled != HR_NULL)
-        return hr__fail(HR_ERR_WRONG_STATE,
+    if (count.misfiled != VW_NULL)
+        return vw__fail(VW_ERR_WRONG_STATE,
                         "block %#" PRIx64 " is live and not filed, or filed and not live",
                         count.misfiled);
-    if ((uint64_t)(count.live[HR__SMALL] + count.live[HR__LARGE]) !=
-        hr__address_map_count(&pool->live))
-        return hr__fail(HR_ERR_WRONG_STATE, "%zu blocks are filed, %" PRId64 " are live",
-                        hr__address_map_count(&pool->live),
-                        count.live[HR__SMALL] + count.live[HR__LARGE]);
-    HR__TRY(compare("allocation", &counters->allocation, count.live));
-    HR__TRY(compare("allocated_bytes", &counters->allocated_bytes, count.live_bytes));
-    HR__TRY(compare("active", &counters->active, count.active));
-    HR__TRY(compare("active_bytes", &counters->active_bytes, count.active_bytes));
-    HR__TRY(compare("requested_bytes", &counters->requested_bytes, count.requested_bytes));
-    const char *wrong = hr__stream_order_check(pool);
+    if ((uint64_t)(count.live[VW__SMALL] + count.live[VW__LARGE]) !=
+        vw__address_map_count(&pool->live))
+        return vw__fail(VW_ERR_WRONG_STATE, "%zu blocks are filed, %" PRId64 " are live",
+                        vw__address_map_count(&pool->live),
+                        count.live[VW__SMALL] + count.live[VW__LARGE]);
+    VW__TRY(compare("allocation", &counters->allocation, count.live));
+    VW__TRY(compare("allocated_bytes", &counters->allocated_bytes, count.live_bytes));
+    VW__TRY(compare("active", &counters->active, count.active));
+    VW__TRY(compare("active_bytes", &counters->active_bytes, count.active_bytes));
+    VW__TRY(compare("requested_bytes", &counters->requested_bytes, count.requested_bytes));
+    const char *wrong = vw__stream_order_check(pool);
     if (wrong != NULL)
-        return hr__fail(HR_ERR_WRONG_STATE, "%s", wrong);
+        return vw__fail(VW_ERR_WRONG_STATE, "%s", wrong);
     if (count.pending != pool->order.pending_count)
-        return hr__fail(HR_ERR_WRONG_STATE, "%zu blocks are pending, %zu are waited for",
+        return vw__fail(VW_ERR_WRONG_STATE, "%zu blocks are pending, %zu are waited for",
                         count.pending, pool->order.pending_count);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr_pool_check(hr_pool *pool)
+vw_status vw_pool_check(vw_pool *pool)
 {
-    HR__TRY(hr__pool_enter(pool));
-    hr__pool_lock(pool);
-    hr_status status = check(pool);
-    hr__pool_unlock(pool);
+    VW__TRY(vw__pool_enter(pool));
+    vw__pool_lock(pool);
+    vw_status status = check(pool);
+    vw__pool_unlock(pool);
     return status;
 }

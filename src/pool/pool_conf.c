@@ -9,27 +9,27 @@
 #include "base/host_memory.h"
 
 /* A copy, taken under the lock, so that `visit` is called without it. */
-static hr_status copy_settings(const hr_pool *pool, hr__torch_settings *settings, char **conf)
+static vw_status copy_settings(const vw_pool *pool, vw__torch_settings *settings, char **conf)
 {
     char *copy = NULL;
     for (size_t capacity = 0;;) {
-        hr__pool_lock(pool);
+        vw__pool_lock(pool);
         *settings = *pool->engine->conf;
         const char *raw = settings->raw != NULL ? settings->raw : "";
         size_t size_bytes = strlen(raw) + 1;
         if (size_bytes <= capacity)
             memcpy(copy, raw, size_bytes);
-        hr__pool_unlock(pool);
+        vw__pool_unlock(pool);
         if (size_bytes <= capacity)
             break;
-        hr__host_free(copy);
+        vw__host_free(copy);
         capacity = size_bytes;
-        copy = hr__host_alloc(capacity);
+        copy = vw__host_alloc(capacity);
         if (copy == NULL)
-            return hr__fail_host_memory(capacity, "the settings string");
+            return vw__fail_host_memory(capacity, "the settings string");
     }
     *conf = copy;
-    return HR_OK;
+    return VW_OK;
 }
 
 static const char *python_bool(bool is_true)
@@ -57,14 +57,14 @@ static const char *python_float(char text[32], double number)
     return text;
 }
 
-hr_status hr_pool_walk_conf(const hr_pool *pool, hr_conf_visitor visit, void *context)
+vw_status vw_pool_walk_conf(const vw_pool *pool, vw_conf_visitor visit, void *context)
 {
-    HR__TRY(hr__pool_enter(pool));
+    VW__TRY(vw__pool_enter(pool));
     if (visit == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a function to call");
-    hr__torch_settings settings;
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a function to call");
+    vw__torch_settings settings;
     char *conf, text[32];
-    HR__TRY(copy_settings(pool, &settings, &conf));
+    VW__TRY(copy_settings(pool, &settings, &conf));
     int version = pool->engine->wording->version; /* set at creation, then read-only */
 
     visit(context, "PYTORCH_CUDA_ALLOC_CONF", conf);
@@ -85,12 +85,12 @@ hr_status hr_pool_walk_conf(const hr_pool *pool, hr_conf_visitor visit, void *co
               python_bytes(text, settings.pinned_max_round_threshold_bytes));
         visit(context, "max_cached_size", python_bytes(text, settings.pinned_max_cached_bytes));
     }
-    char divisions[HR__TORCH_ROUNDUP_ENTRIES * 40], *end = divisions;
-    for (unsigned i = 0; i < HR__TORCH_ROUNDUP_ENTRIES; i++)
+    char divisions[VW__TORCH_ROUNDUP_ENTRIES * 40], *end = divisions;
+    for (unsigned i = 0; i < VW__TORCH_ROUNDUP_ENTRIES; i++)
         end +=
             snprintf(end, 40, "%s'%u': %" PRIu64 "%s", i == 0 ? "{" : ", ", 1u << i,
-                     settings.roundup_divisions[i], i + 1 < HR__TORCH_ROUNDUP_ENTRIES ? "" : "}");
+                     settings.roundup_divisions[i], i + 1 < VW__TORCH_ROUNDUP_ENTRIES ? "" : "}");
     visit(context, "roundup_power2_divisions", divisions);
-    hr__host_free(conf);
-    return HR_OK;
+    vw__host_free(conf);
+    return VW_OK;
 }

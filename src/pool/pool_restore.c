@@ -4,7 +4,7 @@
  * is to be captured after it, the pool's blocks must lie as they lay then. All that is live is
  * freed, and the checkpoint's blocks are handed out again, front to back. PyTorch hands out its
  * free ones as well, and then gives those back: its traces and the peaks of its statistics show
- * that, so engine "torch" does it, too. Engine "headroom", which grows by the peak of what was
+ * that, so engine "torch" does it, too. Engine "vramwise", which grows by the peak of what was
  * live, does not.
  *
  * Nothing is changed before it is certain that all of it can be done: the memory of the checkpoint
@@ -28,9 +28,9 @@ enum { QUICK_ATTEMPTS = 100, QUICK_US = 100, MOST_ATTEMPTS = 1100, SLOW_US = 100
 
 /* A segment, or a mapped range of one, tiled by blocks. */
 typedef struct state_range {
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint64_t size_bytes;
-    hr_stream stream;
+    vw_stream stream;
     size_t block_count;
     bool is_large;
 } state_range;
@@ -40,9 +40,9 @@ typedef struct state_block {
     bool is_live;
 } state_block;
 
-struct hr_private_state {
-    const hr_pool *pool; /* only compared */
-    hr_private_id id;
+struct vw_private_state {
+    const vw_pool *pool; /* only compared */
+    vw_private_id id;
     size_t range_count;
     size_t block_count;
     size_t live_count;
@@ -52,10 +52,10 @@ struct hr_private_state {
 };
 
 /* Walks twice: to count, while there is no room yet, and to fill. */
-static bool note_range(void *context, const hr_segment_info *segment)
+static bool note_range(void *context, const vw_segment_info *segment)
 {
-    hr_private_state *state = context;
-    if (!hr__same_private_id(segment->private_id, state->id))
+    vw_private_state *state = context;
+    if (!vw__same_private_id(segment->private_id, state->id))
         return true;
     if (state->ranges != NULL)
         state->ranges[state->range_count] = (state_range){
@@ -69,34 +69,34 @@ static bool note_range(void *context, const hr_segment_info *segment)
     return true;
 }
 
-static bool note_block(void *context, const hr_segment_info *segment, const hr_block_info *block)
+static bool note_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
-    hr_private_state *state = context;
-    if (!hr__same_private_id(segment->private_id, state->id))
+    vw_private_state *state = context;
+    if (!vw__same_private_id(segment->private_id, state->id))
         return true;
-    bool is_live = block->state == HR_BLOCK_LIVE;
+    bool is_live = block->state == VW_BLOCK_LIVE;
     if (state->blocks != NULL)
         state->blocks[state->block_count] = (state_block){block->size_bytes, is_live};
     state->block_count++;
     state->live_count += is_live;
-    state->pending_count += block->state == HR_BLOCK_PENDING_FREE;
+    state->pending_count += block->state == VW_BLOCK_PENDING_FREE;
     return true;
 }
 
-static void walk_into(hr_pool *pool, hr_private_state *state)
+static void walk_into(vw_pool *pool, vw_private_state *state)
 {
-    const hr_walker walker = {state, note_range, note_block};
+    const vw_walker walker = {state, note_range, note_block};
     state->range_count = state->block_count = state->live_count = state->pending_count = 0;
     pool->engine->table->walk(pool->engine, &walker);
 }
 
-void hr_private_state_free(hr_private_state *state)
+void vw_private_state_free(vw_private_state *state)
 {
     if (state == NULL)
         return;
-    hr__host_free(state->ranges);
-    hr__host_free(state->blocks);
-    hr__host_free(state);
+    vw__host_free(state->ranges);
+    vw__host_free(state->blocks);
+    vw__host_free(state);
 }
 
 /* ---- before either --------------------------------------------------------------------------- */
@@ -105,90 +105,90 @@ void hr_private_state_free(hr_private_state *state)
  * Under the lock, which is dropped where another thread is just recording the events of a free:
  * call it before looking at anything else. What a capture defers has no end that could be waited
  * for. */
-static hr_status finish_frees(hr_pool *pool, hr_private_state *now)
+static vw_status finish_frees(vw_pool *pool, vw_private_state *now)
 {
     for (int attempt = 0;; attempt++) {
         walk_into(pool, now);
         if (now->pending_count == 0)
-            return HR_OK;
-        HR__TRY(hr__stream_order_finish(pool, &now->id)); /* leaves what a capture defers */
+            return VW_OK;
+        VW__TRY(vw__stream_order_finish(pool, &now->id)); /* leaves what a capture defers */
         walk_into(pool, now);
         if (now->pending_count == 0)
-            return HR_OK;
+            return VW_OK;
         bool is_being_recorded = pool->order.recording_count > 0;
         if (!is_being_recorded || attempt == MOST_ATTEMPTS)
-            return hr__fail(HR_ERR_WRONG_STATE,
+            return vw__fail(VW_ERR_WRONG_STATE,
                             "%zu freed blocks of private pool (%" PRIu64 ", %" PRIu64
                             ") wait for %s",
                             now->pending_count, now->id.first, now->id.second,
                             is_being_recorded ? "threads that are just freeing them"
                                               : "a stream that is being captured");
-        hr__pool_unlock(pool);
+        vw__pool_unlock(pool);
         usleep(attempt < QUICK_ATTEMPTS ? QUICK_US : SLOW_US);
-        hr__pool_lock(pool);
+        vw__pool_lock(pool);
     }
 }
 
-static bool is_in_use(const hr_pool *pool, hr_private_id id)
+static bool is_in_use(const vw_pool *pool, vw_private_id id)
 {
     return pool->engine->table->private_use_count(pool->engine, id) > 0;
 }
 
 /* ---- the checkpoint -------------------------------------------------------------------------- */
 
-static hr_status take_state(hr_pool *pool, hr_private_state *state)
+static vw_status take_state(vw_pool *pool, vw_private_state *state)
 {
-    HR__TRY(finish_frees(pool, state));
+    VW__TRY(finish_frees(pool, state));
     if (!is_in_use(pool, state->id))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "private pool (%" PRIu64 ", %" PRIu64 ") is not in use", state->id.first,
                         state->id.second);
     size_t ranges = state->range_count + 1, blocks = state->block_count + 1; /* never of 0 bytes */
-    state_range *range_room = hr__host_alloc_zeroed(ranges, sizeof *range_room);
-    state_block *block_room = hr__host_alloc_zeroed(blocks, sizeof *block_room);
+    state_range *range_room = vw__host_alloc_zeroed(ranges, sizeof *range_room);
+    state_block *block_room = vw__host_alloc_zeroed(blocks, sizeof *block_room);
     state->ranges = range_room;
     state->blocks = block_room;
     if (range_room == NULL || block_room == NULL)
-        return hr__fail_host_memory(ranges * sizeof *range_room + blocks * sizeof *block_room,
+        return vw__fail_host_memory(ranges * sizeof *range_room + blocks * sizeof *block_room,
                                     "the state of a private pool");
     walk_into(pool, state);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr_private_pool_checkpoint(hr_pool *pool, hr_private_id id, hr_private_state **out)
+vw_status vw_private_pool_checkpoint(vw_pool *pool, vw_private_id id, vw_private_state **out)
 {
-    HR__TRY(hr__pool_enter(pool));
+    VW__TRY(vw__pool_enter(pool));
     if (out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "no place for the state");
-    hr_private_state *state = hr__host_alloc_zeroed(1, sizeof *state);
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no place for the state");
+    vw_private_state *state = vw__host_alloc_zeroed(1, sizeof *state);
     if (state == NULL)
-        return hr__fail_host_memory(sizeof *state, "the state of a private pool");
+        return vw__fail_host_memory(sizeof *state, "the state of a private pool");
     state->pool = pool;
     state->id = id;
-    hr__pool_lock(pool);
-    hr_status status = take_state(pool, state);
-    hr__pool_unlock(pool);
-    if (status != HR_OK) {
-        hr_private_state_free(state);
+    vw__pool_lock(pool);
+    vw_status status = take_state(pool, state);
+    vw__pool_unlock(pool);
+    if (status != VW_OK) {
+        vw_private_state_free(state);
         return status;
     }
     *out = state;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- can it be done? ------------------------------------------------------------------------- */
 
 /* Is all of the range still there, for the same stream, and nobody's but the pool's? */
-static bool is_there(hr_pool *pool, const hr_private_state *state, const state_range *range)
+static bool is_there(vw_pool *pool, const vw_private_state *state, const state_range *range)
 {
-    const hr__block *block = pool->engine->table->find(pool->engine, range->address);
-    if (block == NULL || hr__block_stream(block) != range->stream ||
-        !hr__same_private_id(hr__block_private_id(block), state->id) ||
-        (hr__block_kind(block) == HR__LARGE) != range->is_large)
+    const vw__block *block = pool->engine->table->find(pool->engine, range->address);
+    if (block == NULL || vw__block_stream(block) != range->stream ||
+        !vw__same_private_id(vw__block_private_id(block), state->id) ||
+        (vw__block_kind(block) == VW__LARGE) != range->is_large)
         return false;
     uint64_t end = range->address + range->size_bytes;
     while (block != NULL && block->address < end &&
-           (block->state == HR__BLOCK_LIVE || block->state == HR__BLOCK_FREE)) {
+           (block->state == VW__BLOCK_LIVE || block->state == VW__BLOCK_FREE)) {
         if (block->address + block->size_bytes >= end)
             return true;
         block = block->next;
@@ -198,84 +198,84 @@ static bool is_there(hr_pool *pool, const hr_private_state *state, const state_r
 
 /* The addresses that are live in the pool now. */
 typedef struct live_list {
-    hr_private_id id;
-    hr_device_ptr *addresses; /* owned */
+    vw_private_id id;
+    vw_device_ptr *addresses; /* owned */
     size_t count;
 } live_list;
 
-static bool add_live(void *context, const hr_segment_info *segment, const hr_block_info *block)
+static bool add_live(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     live_list *list = context;
-    if (hr__same_private_id(segment->private_id, list->id) && block->state == HR_BLOCK_LIVE)
+    if (vw__same_private_id(segment->private_id, list->id) && block->state == VW_BLOCK_LIVE)
         list->addresses[list->count++] = block->address;
     return true;
 }
 
-static hr_status list_live(hr_pool *pool, size_t count, live_list *list)
+static vw_status list_live(vw_pool *pool, size_t count, live_list *list)
 {
-    list->addresses = hr__host_alloc_zeroed(count + 1, sizeof *list->addresses);
+    list->addresses = vw__host_alloc_zeroed(count + 1, sizeof *list->addresses);
     if (list->addresses == NULL)
-        return hr__fail_host_memory((count + 1) * sizeof *list->addresses,
+        return vw__fail_host_memory((count + 1) * sizeof *list->addresses,
                                     "the live blocks of a private pool");
-    const hr_walker walker = {list, NULL, add_live};
+    const vw_walker walker = {list, NULL, add_live};
     pool->engine->table->walk(pool->engine, &walker);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Every record that put_back() may take: a block and what is before and after it, for each. */
-static hr_status see_to_room(hr_pool *pool, const hr_private_state *state)
+static vw_status see_to_room(vw_pool *pool, const vw_private_state *state)
 {
-    HR__TRY(pool->engine->table->see_to_records(pool->engine, 2 * state->block_count));
-    if (!hr__address_map_reserve(&pool->live, state->block_count))
-        return hr__fail_host_memory(state->block_count * sizeof(hr__address_map_entry),
+    VW__TRY(pool->engine->table->see_to_records(pool->engine, 2 * state->block_count));
+    if (!vw__address_map_reserve(&pool->live, state->block_count))
+        return vw__fail_host_memory(state->block_count * sizeof(vw__address_map_entry),
                                     "the addresses of a private pool");
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status make_sure(hr_pool *pool, const hr_private_state *state, live_list *live)
+static vw_status make_sure(vw_pool *pool, const vw_private_state *state, live_list *live)
 {
-    hr_private_state now = {.pool = pool, .id = state->id};
-    HR__TRY(finish_frees(pool, &now));
+    vw_private_state now = {.pool = pool, .id = state->id};
+    VW__TRY(finish_frees(pool, &now));
     if (!is_in_use(pool, state->id))
-        return hr__fail(HR_ERR_WRONG_STATE,
+        return vw__fail(VW_ERR_WRONG_STATE,
                         "private pool (%" PRIu64 ", %" PRIu64 ") is not in use any more",
                         state->id.first, state->id.second);
-    HR__TRY(see_to_room(pool, state));
+    VW__TRY(see_to_room(pool, state));
     for (size_t i = 0; i < state->range_count; i++)
         if (!is_there(pool, state, &state->ranges[i]))
-            return hr__fail(HR_ERR_WRONG_STATE,
+            return vw__fail(VW_ERR_WRONG_STATE,
                             "%" PRIu64 " bytes at %#" PRIx64 ", private pool (%" PRIu64 ", %" PRIu64
                             ")'s at the checkpoint, are not its own any more",
                             state->ranges[i].size_bytes, state->ranges[i].address, state->id.first,
                             state->id.second);
-    HR__TRY(list_live(pool, now.live_count, live));
+    VW__TRY(list_live(pool, now.live_count, live));
     for (size_t i = 0; i < live->count; i++)
-        HR__TRY(hr__stream_order_wait_for_uses(
-            pool, hr__address_map_get(&pool->live, live->addresses[i])));
-    return HR_OK;
+        VW__TRY(vw__stream_order_wait_for_uses(
+            pool, vw__address_map_get(&pool->live, live->addresses[i])));
+    return VW_OK;
 }
 
 /* ---- doing it -------------------------------------------------------------------------------- */
 
-static void take_back(hr_pool *pool, hr_device_ptr address)
+static void take_back(vw_pool *pool, vw_device_ptr address)
 {
-    hr__block *block = hr__address_map_remove(&pool->live, address);
-    hr__stream_order_forget_uses(pool, block);
-    (void)hr__pool_take_back(pool, block); /* without uses it cannot fail */
+    vw__block *block = vw__address_map_remove(&pool->live, address);
+    vw__stream_order_forget_uses(pool, block);
+    (void)vw__pool_take_back(pool, block); /* without uses it cannot fail */
 }
 
 /* Everything of the range is free. */
-static void put_back(hr_pool *pool, const state_range *range, const state_block *blocks,
+static void put_back(vw_pool *pool, const state_range *range, const state_block *blocks,
                      uint64_t tag)
 {
-    hr__engine *engine = pool->engine;
-    hr__block *block = engine->table->find(engine, range->address); /* holds all that is missing */
+    vw__engine *engine = pool->engine;
+    vw__block *block = engine->table->find(engine, range->address); /* holds all that is missing */
     uint64_t address = range->address;
     for (size_t i = 0; i < range->block_count; address += blocks[i++].size_bytes) {
         if (!blocks[i].is_live && !engine->table->restores_as_torch)
             continue;
         block = engine->table->hand_out_at(engine, block, address, blocks[i].size_bytes, tag);
-        hr__pool_file_block(pool, block);
+        vw__pool_file_block(pool, block);
         block = block->next;
     }
     if (!engine->table->restores_as_torch)
@@ -286,7 +286,7 @@ static void put_back(hr_pool *pool, const state_range *range, const state_block 
             take_back(pool, address);
 }
 
-static void restore(hr_pool *pool, const hr_private_state *state, const live_list *live,
+static void restore(vw_pool *pool, const vw_private_state *state, const live_list *live,
                     uint64_t tag)
 {
     const state_block *blocks = state->blocks;
@@ -296,37 +296,37 @@ static void restore(hr_pool *pool, const hr_private_state *state, const live_lis
         put_back(pool, &state->ranges[i], blocks, tag);
 }
 
-static void tell(const hr_restore_listener *listener, const hr_private_state *state,
+static void tell(const vw_restore_listener *listener, const vw_private_state *state,
                  const live_list *live)
 {
     const state_block *block = state->blocks;
     for (size_t i = 0; listener->freed != NULL && i < live->count; i++)
         listener->freed(listener->context, live->addresses[i]);
     for (size_t i = 0; listener->allocated != NULL && i < state->range_count; i++) {
-        hr_device_ptr address = state->ranges[i].address;
+        vw_device_ptr address = state->ranges[i].address;
         for (size_t k = 0; k < state->ranges[i].block_count; k++, address += block++->size_bytes)
             if (block->is_live)
                 listener->allocated(listener->context, address);
     }
 }
 
-HR__NAMED_CALL hr_status hr_private_pool_restore(hr_pool *pool, const hr_private_state *state,
-                                                 const hr_restore_listener *listener)
+VW__NAMED_CALL vw_status vw_private_pool_restore(vw_pool *pool, const vw_private_state *state,
+                                                 const vw_restore_listener *listener)
 {
-    HR__TRY(hr__pool_enter(pool));
+    VW__TRY(vw__pool_enter(pool));
     if (state == NULL || state->pool != pool)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a state that was taken of this pool");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a state that was taken of this pool");
     live_list live = {.id = state->id};
-    hr__pool_lock(pool);
-    hr_status status = make_sure(pool, state, &live);
-    if (status == HR_OK) {
-        hr__pool_begin_request(pool, __builtin_return_address(0));
+    vw__pool_lock(pool);
+    vw_status status = make_sure(pool, state, &live);
+    if (status == VW_OK) {
+        vw__pool_begin_request(pool, __builtin_return_address(0));
         restore(pool, state, &live, listener != NULL ? listener->tag : 0);
-        hr__pool_end_cause(pool);
+        vw__pool_end_cause(pool);
     }
-    hr__pool_unlock(pool);
-    if (status == HR_OK && listener != NULL)
+    vw__pool_unlock(pool);
+    if (status == VW_OK && listener != NULL)
         tell(listener, state, &live);
-    hr__host_free(live.addresses);
+    vw__host_free(live.addresses);
     return status;
 }

@@ -18,15 +18,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/host_memory.h"
 #include "base/ordered_tree.h"
 
 /* ---- from counters to statistics ------------------------------------------------------------- */
 
-static hr_stat stat_of_kind(const hr__counter *counter, hr__size_kind kind)
+static vw_stat stat_of_kind(const vw__counter *counter, vw__size_kind kind)
 {
-    const hr_stat stat = {
+    const vw_stat stat = {
         .current = counter->current[kind],
         .peak = counter->peak[kind],
         .allocated = counter->current[kind] - counter->base[kind] + counter->freed[kind],
@@ -35,13 +35,13 @@ static hr_stat stat_of_kind(const hr__counter *counter, hr__size_kind kind)
     return stat;
 }
 
-static hr_stat_group group_of(const hr__counter *counter)
+static vw_stat_group group_of(const vw__counter *counter)
 {
-    hr_stat_group group = {
-        .small_pool = stat_of_kind(counter, HR__SMALL),
-        .large_pool = stat_of_kind(counter, HR__LARGE),
+    vw_stat_group group = {
+        .small_pool = stat_of_kind(counter, VW__SMALL),
+        .large_pool = stat_of_kind(counter, VW__LARGE),
     };
-    group.all = (hr_stat){
+    group.all = (vw_stat){
         .current = group.small_pool.current + group.large_pool.current,
         .peak = counter->peak_all,
         .allocated = group.small_pool.allocated + group.large_pool.allocated,
@@ -51,13 +51,13 @@ static hr_stat_group group_of(const hr__counter *counter)
 }
 
 /* Under the lock. */
-static void put_together(const hr_pool *pool, hr_pool_stats *stats)
+static void put_together(const vw_pool *pool, vw_pool_stats *stats)
 {
-    const hr__counters *counters = &pool->counters;
-    *stats = (hr_pool_stats){
+    const vw__counters *counters = &pool->counters;
+    *stats = (vw_pool_stats){
         .struct_size = sizeof *stats,
 #define FILL_GROUP(name) .name = group_of(&counters->name),
-        HR_STAT_GROUP_LIST(FILL_GROUP)
+        VW_STAT_GROUP_LIST(FILL_GROUP)
 #undef FILL_GROUP
             .oversize_allocations = group_of(&counters->oversize_allocations).all,
         .oversize_segments = group_of(&counters->oversize_segments).all,
@@ -73,21 +73,21 @@ static void put_together(const hr_pool *pool, hr_pool_stats *stats)
     };
 }
 
-hr_status hr_pool_get_stats(const hr_pool *pool, hr_pool_stats *stats)
+vw_status vw_pool_get_stats(const vw_pool *pool, vw_pool_stats *stats)
 {
-    HR__TRY(hr__pool_enter(pool));
-    size_t smallest = offsetof(hr_pool_stats, active) + sizeof stats->active;
+    VW__TRY(vw__pool_enter(pool));
+    size_t smallest = offsetof(vw_pool_stats, active) + sizeof stats->active;
     if (stats == NULL || stats->struct_size < smallest)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected statistics with a struct_size of %zu or more, found %zu",
                         smallest, stats != NULL ? stats->struct_size : 0);
-    hr_pool_stats all;
-    hr__pool_lock(pool);
+    vw_pool_stats all;
+    vw__pool_lock(pool);
     put_together(pool, &all);
-    hr__pool_unlock(pool);
+    vw__pool_unlock(pool);
     all.struct_size = stats->struct_size;
-    memcpy(stats, &all, (size_t)hr__min_u64(all.struct_size, sizeof all));
-    return HR_OK;
+    memcpy(stats, &all, (size_t)vw__min_u64(all.struct_size, sizeof all));
+    return VW_OK;
 }
 
 /* ---- under PyTorch's keys -------------------------------------------------------------------- */
@@ -96,13 +96,13 @@ hr_status hr_pool_get_stats(const hr_pool *pool, hr_pool_stats *stats)
 enum { KEY_BYTES = 128, PRIVATE_NAME_BYTES = 48 };
 
 typedef struct private_entry {
-    hr__tree_node node;            /* by name */
+    vw__tree_node node;            /* by name */
     char name[PRIVATE_NAME_BYTES]; /* "0_1" */
-    hr_stat_group reserved_bytes;
+    vw_stat_group reserved_bytes;
 } private_entry;
 
 typedef struct listener {
-    hr_stat_visitor visit;
+    vw_stat_visitor visit;
     void *context;
 } listener;
 
@@ -111,7 +111,7 @@ static void tell_number(const listener *to, const char *key, int64_t value)
     to->visit(to->context, key, value);
 }
 
-static void tell_stat(const listener *to, const char *prefix, const hr_stat *stat)
+static void tell_stat(const listener *to, const char *prefix, const vw_stat *stat)
 {
     const struct {
         const char *name;
@@ -127,11 +127,11 @@ static void tell_stat(const listener *to, const char *prefix, const hr_stat *sta
     }
 }
 
-static void tell_group(const listener *to, const char *name, const hr_stat_group *group)
+static void tell_group(const listener *to, const char *name, const vw_stat_group *group)
 {
     const struct {
         const char *name;
-        const hr_stat *stat;
+        const vw_stat *stat;
     } parts[] = {{"all", &group->all},
                  {"large_pool", &group->large_pool},
                  {"small_pool", &group->small_pool}};
@@ -142,12 +142,12 @@ static void tell_group(const listener *to, const char *name, const hr_stat_group
     }
 }
 
-static private_entry *entry_of(hr__tree_node *node)
+static private_entry *entry_of(vw__tree_node *node)
 {
     return (private_entry *)(void *)node; /* `node` is the first field */
 }
 
-static bool name_before(const hr__tree_node *a, const hr__tree_node *b)
+static bool name_before(const vw__tree_node *a, const vw__tree_node *b)
 {
     return strcmp(((const private_entry *)(const void *)a)->name,
                   ((const private_entry *)(const void *)b)->name) < 0;
@@ -155,11 +155,11 @@ static bool name_before(const hr__tree_node *a, const hr__tree_node *b)
 
 static void tell_private(const listener *to, private_entry *entries, size_t count)
 {
-    hr__tree_node *root = NULL;
+    vw__tree_node *root = NULL;
     for (size_t i = 0; i < count; i++)
-        hr__tree_insert(&root, &entries[i].node, name_before);
-    for (hr__tree_node *node = hr__tree_first(root); node != NULL;
-         node = hr__tree_after(root, node, name_before)) {
+        vw__tree_insert(&root, &entries[i].node, name_before);
+    for (vw__tree_node *node = vw__tree_first(root); node != NULL;
+         node = vw__tree_after(root, node, name_before)) {
         char name[KEY_BYTES / 2 + PRIVATE_NAME_BYTES / 2];
         snprintf(name, sizeof name, "reserved_bytes_by_private_pools.%s", entry_of(node)->name);
         tell_group(to, name, &entry_of(node)->reserved_bytes);
@@ -167,7 +167,7 @@ static void tell_private(const listener *to, private_entry *entries, size_t coun
 }
 
 /* Every key the release has, sorted. */
-static void tell_all(const listener *to, const hr__torch_rules *rules, const hr_pool_stats *stats,
+static void tell_all(const listener *to, const vw__torch_rules *rules, const vw_pool_stats *stats,
                      private_entry *entries, size_t count)
 {
     tell_group(to, "active", &stats->active);
@@ -200,20 +200,20 @@ static void tell_all(const listener *to, const hr__torch_rules *rules, const hr_
 }
 
 /* Under the lock. */
-static size_t count_private(const hr_pool *pool)
+static size_t count_private(const vw_pool *pool)
 {
     size_t count = 0;
     if (pool->engine->wording->has_private_pool_stats)
-        for (const hr__private_stat *stat = pool->engine->private_stats; stat != NULL;
+        for (const vw__private_stat *stat = pool->engine->private_stats; stat != NULL;
              stat = stat->next)
             count++;
     return count;
 }
 
 /* Under the lock. `count` entries, and as many private pools. */
-static void gather_private(const hr_pool *pool, private_entry *entries, size_t count)
+static void gather_private(const vw_pool *pool, private_entry *entries, size_t count)
 {
-    const hr__private_stat *stat = pool->engine->private_stats;
+    const vw__private_stat *stat = pool->engine->private_stats;
     for (size_t i = 0; i < count; i++, stat = stat->next) {
         snprintf(entries[i].name, sizeof entries[i].name, "%" PRIu64 "_%" PRIu64, stat->id.first,
                  stat->id.second);
@@ -221,69 +221,69 @@ static void gather_private(const hr_pool *pool, private_entry *entries, size_t c
     }
 }
 
-hr_status hr_pool_walk_stats(const hr_pool *pool, hr_stat_visitor visit, void *context)
+vw_status vw_pool_walk_stats(const vw_pool *pool, vw_stat_visitor visit, void *context)
 {
-    HR__TRY(hr__pool_enter(pool));
+    VW__TRY(vw__pool_enter(pool));
     if (visit == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a visitor");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a visitor");
     private_entry *entries = NULL;
     size_t count, capacity = 0;
-    hr_pool_stats stats;
-    hr__pool_lock(pool);
+    vw_pool_stats stats;
+    vw__pool_lock(pool);
     while ((count = count_private(pool)) > capacity) { /* more may come while we get memory */
-        hr__pool_unlock(pool);
-        hr__host_free(entries);
+        vw__pool_unlock(pool);
+        vw__host_free(entries);
         capacity = count;
-        entries = hr__host_alloc_zeroed(capacity, sizeof *entries);
+        entries = vw__host_alloc_zeroed(capacity, sizeof *entries);
         if (entries == NULL)
-            return hr__fail_host_memory(capacity * sizeof *entries, "private pools' statistics");
-        hr__pool_lock(pool);
+            return vw__fail_host_memory(capacity * sizeof *entries, "private pools' statistics");
+        vw__pool_lock(pool);
     }
     put_together(pool, &stats);
     gather_private(pool, entries, count);
-    hr__pool_unlock(pool);
+    vw__pool_unlock(pool);
 
     const listener to = {visit, context};
     tell_all(&to, pool->engine->wording, &stats, entries, count);
-    hr__host_free(entries);
-    return HR_OK;
+    vw__host_free(entries);
+    return VW_OK;
 }
 
 /* ---- starting again -------------------------------------------------------------------------- */
 
-static void reset_peak(hr__counter *counter)
+static void reset_peak(vw__counter *counter)
 {
-    counter->peak[HR__SMALL] = counter->current[HR__SMALL];
-    counter->peak[HR__LARGE] = counter->current[HR__LARGE];
-    counter->peak_all = counter->current[HR__SMALL] + counter->current[HR__LARGE];
+    counter->peak[VW__SMALL] = counter->current[VW__SMALL];
+    counter->peak[VW__LARGE] = counter->current[VW__LARGE];
+    counter->peak_all = counter->current[VW__SMALL] + counter->current[VW__LARGE];
 }
 
-static void reset_accumulated(hr__counter *counter)
+static void reset_accumulated(vw__counter *counter)
 {
-    for (int kind = HR__SMALL; kind <= HR__LARGE; kind++) {
+    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++) {
         counter->base[kind] = counter->current[kind];
         counter->freed[kind] = 0;
     }
 }
 
 /* Every counter of the pool, private pools' included. Under the lock. */
-static void reset_each(hr_pool *pool, void (*reset)(hr__counter *counter))
+static void reset_each(vw_pool *pool, void (*reset)(vw__counter *counter))
 {
-    hr__counters *counters = &pool->counters;
+    vw__counters *counters = &pool->counters;
 #define RESET(name) reset(&counters->name);
-    HR_STAT_GROUP_LIST(RESET)
+    VW_STAT_GROUP_LIST(RESET)
     RESET(oversize_allocations)
     RESET(oversize_segments)
 #undef RESET
-    for (hr__private_stat *stat = pool->engine->private_stats; stat != NULL; stat = stat->next)
+    for (vw__private_stat *stat = pool->engine->private_stats; stat != NULL; stat = stat->next)
         reset(&stat->reserved_bytes);
 }
 
-hr__forgotten hr__pool_ever(const hr_pool *pool)
+vw__forgotten vw__pool_ever(const vw_pool *pool)
 {
-    const hr__counters *counters = &pool->counters;
-    const hr__forgotten *before = &counters->forgotten;
-    return (hr__forgotten){
+    const vw__counters *counters = &pool->counters;
+    const vw__forgotten *before = &counters->forgotten;
+    return (vw__forgotten){
         .allocations =
             before->allocations + (uint64_t)group_of(&counters->allocation).all.allocated,
         .retries = before->retries + (uint64_t)counters->num_alloc_retries,
@@ -291,21 +291,21 @@ hr__forgotten hr__pool_ever(const hr_pool *pool)
     };
 }
 
-hr_status hr_pool_reset_peaks(hr_pool *pool)
+vw_status vw_pool_reset_peaks(vw_pool *pool)
 {
-    HR__TRY(hr__pool_enter(pool));
-    hr__pool_lock(pool);
+    VW__TRY(vw__pool_enter(pool));
+    vw__pool_lock(pool);
     reset_each(pool, reset_peak);
-    hr__pool_unlock(pool);
-    return HR_OK;
+    vw__pool_unlock(pool);
+    return VW_OK;
 }
 
-hr_status hr_pool_reset_accumulated(hr_pool *pool)
+vw_status vw_pool_reset_accumulated(vw_pool *pool)
 {
-    HR__TRY(hr__pool_enter(pool));
-    hr__pool_lock(pool);
-    hr__counters *counters = &pool->counters;
-    counters->forgotten = hr__pool_ever(pool);
+    VW__TRY(vw__pool_enter(pool));
+    vw__pool_lock(pool);
+    vw__counters *counters = &pool->counters;
+    counters->forgotten = vw__pool_ever(pool);
     reset_each(pool, reset_accumulated);
     counters->num_alloc_retries = 0;
     counters->num_ooms = 0;
@@ -313,6 +313,6 @@ hr_status hr_pool_reset_accumulated(hr_pool *pool)
     counters->num_device_alloc = 0;
     counters->num_device_free = 0;
     counters->num_oom_rejections = 0;
-    hr__pool_unlock(pool);
-    return HR_OK;
+    vw__pool_unlock(pool);
+    return VW_OK;
 }

@@ -1,7 +1,7 @@
 /* pool_summary.c - torch.cuda.memory_summary(), character for character.
  *
  * A frame of 77 columns, a heading, then one group per metric: the row "all" and, unless
- * abbreviated, one row for each half. The four columns are the four numbers of an hr_stat.
+ * abbreviated, one row for each half. The four columns are the four numbers of an vw_stat.
  *
  * A cell is a whole number and a unit. The unit is chosen by the "all" row of the same column, so
  * that the rows below add up by eye. The number is divided as Python's // does, rounding downwards,
@@ -44,7 +44,7 @@ static int64_t floor_divide(int64_t value, int64_t divisor)
     return value / divisor - (value % divisor < 0);
 }
 
-static void append_cell(hr__cut_text *text, const scale *by, int64_t value, int64_t reference)
+static void append_cell(vw__cut_text *text, const scale *by, int64_t value, int64_t reference)
 {
     double measure = (double)reference;
     int unit = 0;
@@ -52,43 +52,43 @@ static void append_cell(hr__cut_text *text, const scale *by, int64_t value, int6
         value = floor_divide(value, by->divisor);
         measure /= (double)by->divisor;
     }
-    hr__cut_text_append(text, "%*" PRId64 " %s", by->width, value, by->units[unit]);
+    vw__cut_text_append(text, "%*" PRId64 " %s", by->width, value, by->units[unit]);
 }
 
-static void append_row(hr__cut_text *text, const char *name, const scale *by, const hr_stat *stat,
-                       const hr_stat *reference)
+static void append_row(vw__cut_text *text, const char *name, const scale *by, const vw_stat *stat,
+                       const vw_stat *reference)
 {
-    hr__cut_text_append(text, "| %-21s | ", name);
+    vw__cut_text_append(text, "| %-21s | ", name);
     append_cell(text, by, stat->current, reference->current);
-    hr__cut_text_append(text, " | ");
+    vw__cut_text_append(text, " | ");
     append_cell(text, by, stat->peak, reference->peak);
-    hr__cut_text_append(text, " | ");
+    vw__cut_text_append(text, " | ");
     append_cell(text, by, stat->allocated, reference->allocated);
-    hr__cut_text_append(text, " | ");
+    vw__cut_text_append(text, " | ");
     append_cell(text, by, stat->freed, reference->freed);
-    hr__cut_text_append(text, " |\n");
+    vw__cut_text_append(text, " |\n");
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-static void append_heading(hr__cut_text *text, int device, const hr_pool_stats *stats)
+static void append_heading(vw__cut_text *text, int device, const vw_pool_stats *stats)
 {
-    hr__cut_text_append(text, "|" DOUBLE_RULE "|\n");
-    hr__cut_text_append(text, "| %16s PyTorch CUDA memory summary, device ID %-17d |\n", "",
+    vw__cut_text_append(text, "|" DOUBLE_RULE "|\n");
+    vw__cut_text_append(text, "| %16s PyTorch CUDA memory summary, device ID %-17d |\n", "",
                         device);
-    hr__cut_text_append(text, "|" RULE "|\n");
-    hr__cut_text_append(
+    vw__cut_text_append(text, "|" RULE "|\n");
+    vw__cut_text_append(
         text, "|  %9s CUDA OOMs: %-12" PRId64 " | %6s cudaMalloc retries: %-8" PRId64 "  |\n", "",
         stats->num_ooms, "", stats->num_alloc_retries);
-    hr__cut_text_append(text, "|" DOUBLE_RULE "|\n");
-    hr__cut_text_append(
+    vw__cut_text_append(text, "|" DOUBLE_RULE "|\n");
+    vw__cut_text_append(
         text, "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n");
 }
 
-static void append_group(hr__cut_text *text, const char *name, const scale *by,
-                         const hr_stat_group *group, bool is_abbreviated)
+static void append_group(vw__cut_text *text, const char *name, const scale *by,
+                         const vw_stat_group *group, bool is_abbreviated)
 {
-    hr__cut_text_append(text, "|" RULE "|\n");
+    vw__cut_text_append(text, "|" RULE "|\n");
     append_row(text, name, by, &group->all, &group->all);
     if (is_abbreviated)
         return;
@@ -96,14 +96,14 @@ static void append_group(hr__cut_text *text, const char *name, const scale *by,
     append_row(text, "      from small pool", by, &group->small_pool, &group->all);
 }
 
-static void append_single(hr__cut_text *text, const char *name, const hr_stat *stat)
+static void append_single(vw__cut_text *text, const char *name, const vw_stat *stat)
 {
-    hr__cut_text_append(text, "|" RULE "|\n");
+    vw__cut_text_append(text, "|" RULE "|\n");
     append_row(text, name, &counts, stat, stat);
 }
 
-static void append_page(hr__cut_text *text, const hr__torch_rules *rules, int device,
-                        const hr_pool_stats *stats, bool brief)
+static void append_page(vw__cut_text *text, const vw__torch_rules *rules, int device,
+                        const vw_pool_stats *stats, bool brief)
 {
     const bool is_2_0 = rules->has_requested_bytes;
     const scale *bytes = is_2_0 ? &sizes : &sizes_before_2_0;
@@ -122,27 +122,27 @@ static void append_page(hr__cut_text *text, const hr__torch_rules *rules, int de
         append_single(text, "Oversize allocations", &stats->oversize_allocations);
         append_single(text, "Oversize GPU segments", &stats->oversize_segments);
     }
-    hr__cut_text_append(text, "|" DOUBLE_RULE "|\n");
+    vw__cut_text_append(text, "|" DOUBLE_RULE "|\n");
 }
 
-hr_status hr_pool_summary(const hr_pool *pool, bool is_abbreviated, char *buffer, size_t capacity,
+vw_status vw_pool_summary(const vw_pool *pool, bool is_abbreviated, char *buffer, size_t capacity,
                           size_t *needed)
 {
-    HR__TRY(hr__pool_enter(pool));
+    VW__TRY(vw__pool_enter(pool));
     if (buffer == NULL && capacity != 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "no buffer for a summary of up to %zu bytes",
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no buffer for a summary of up to %zu bytes",
                         capacity);
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    HR__TRY(hr_pool_get_stats(pool, &stats));
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    VW__TRY(vw_pool_get_stats(pool, &stats));
 
-    hr__cut_text text;
-    hr__cut_text_init(&text, buffer, capacity);
+    vw__cut_text text;
+    vw__cut_text_init(&text, buffer, capacity);
     append_page(&text, pool->engine->wording, pool->device->properties.index, &stats,
                 is_abbreviated);
     if (needed != NULL)
         *needed = text.length + 1;
-    if (!hr__cut_text_fits(&text))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "the summary takes %zu bytes, the buffer has %zu",
+    if (!vw__cut_text_fits(&text))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "the summary takes %zu bytes, the buffer has %zu",
                         text.length + 1, capacity);
-    return HR_OK;
+    return VW_OK;
 }

@@ -1,11 +1,11 @@
-/* shared_memory.c - memory of another process, mapped here: the other end of hr_pool_share().
+/* shared_memory.c - memory of another process, mapped here: the other end of vw_pool_share().
  *
  * It belongs to no pool. All that has to be remembered is which addresses go when it is closed; the
  * handles need not be kept, since their memory stays for as long as it is mapped.
  *
  * A child made by fork() must not touch what its parent has mapped, nor wait for a lock that nobody
  * there holds any more; so in the child of a process that has opened any, every call says so. */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -19,50 +19,50 @@
 
 typedef struct opened {
     struct opened *next;
-    hr_device *device;
-    hr_device_ptr address;
+    vw_device *device;
+    vw_device_ptr address;
     uint64_t size_bytes;
     bool is_unmapped; /* and only the addresses are left to give back */
 } opened;
 
-static hr__mutex list_lock = HR__MUTEX_INIT(HR__LOCK_REGISTRY);
+static vw__mutex list_lock = VW__MUTEX_INIT(VW__LOCK_REGISTRY);
 static opened *list; /* guarded by list_lock */
 
 /* The generation that opened the first, plus one; 0: nothing was opened yet. */
 static _Atomic uint32_t owner;
 
-static hr_status check_process(void)
+static vw_status check_process(void)
 {
     uint32_t first = atomic_load(&owner);
-    if (first == 0 || first == hr__fork_generation() + 1)
-        return HR_OK;
-    return hr__fail(HR_ERR_WRONG_PROCESS,
+    if (first == 0 || first == vw__fork_generation() + 1)
+        return VW_OK;
+    return vw__fail(VW_ERR_WRONG_PROCESS,
                     "the parent process has mapped memory of other processes: only it can");
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static hr_status add_up(const hr_shared_part *parts, size_t count, uint64_t *size_bytes)
+static vw_status add_up(const vw_shared_part *parts, size_t count, uint64_t *size_bytes)
 {
     *size_bytes = 0;
     for (size_t i = 0; i < count; i++)
-        if (parts[i].size_bytes == 0 || !hr__add_u64(*size_bytes, parts[i].size_bytes, size_bytes))
-            return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        if (parts[i].size_bytes == 0 || !vw__add_u64(*size_bytes, parts[i].size_bytes, size_bytes))
+            return vw__fail(VW_ERR_INVALID_ARGUMENT,
                             "part %zu of %zu has %" PRIu64 " bytes, %" PRIu64 " are before it", i,
                             count, parts[i].size_bytes, *size_bytes);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status map_part(const hr_device *device, const hr_shared_part *part,
-                          hr_device_ptr address)
+static vw_status map_part(const vw_device *device, const vw_shared_part *part,
+                          vw_device_ptr address)
 {
-    const hr_device_table *table = device->table;
-    hr_handle handle = 0;
-    HR__TRY(
+    const vw_device_table *table = device->table;
+    vw_handle handle = 0;
+    VW__TRY(
         table->import_handle(device->context, part->file_descriptor, part->size_bytes, &handle));
-    hr_status status = table->map(device->context, address, part->size_bytes, handle);
-    hr_status released = table->release(device->context, handle);
-    if (status == HR_OK && released != HR_OK) {
+    vw_status status = table->map(device->context, address, part->size_bytes, handle);
+    vw_status released = table->release(device->context, handle);
+    if (status == VW_OK && released != VW_OK) {
         (void)table->unmap(device->context, address, part->size_bytes);
         return released;
     }
@@ -70,107 +70,107 @@ static hr_status map_part(const hr_device *device, const hr_shared_part *part,
 }
 
 /* Where all were mapped, or as many as could be: `*mapped_bytes` from the beginning on. */
-static hr_status map_parts(const hr_device *device, const hr_shared_part *parts, size_t count,
-                           hr_device_ptr address, uint64_t *mapped_bytes)
+static vw_status map_parts(const vw_device *device, const vw_shared_part *parts, size_t count,
+                           vw_device_ptr address, uint64_t *mapped_bytes)
 {
     *mapped_bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        HR__TRY(map_part(device, &parts[i], address + *mapped_bytes));
+        VW__TRY(map_part(device, &parts[i], address + *mapped_bytes));
         *mapped_bytes += parts[i].size_bytes;
     }
     return device->table->set_access(device->context, address, *mapped_bytes);
 }
 
-static hr_status open_at_new_address(opened *record, const hr_shared_part *parts, size_t count)
+static vw_status open_at_new_address(opened *record, const vw_shared_part *parts, size_t count)
 {
-    const hr_device *device = record->device;
-    const hr_device_table *table = device->table;
+    const vw_device *device = record->device;
+    const vw_device_table *table = device->table;
     uint64_t mapped_bytes = 0;
-    HR__TRY(table->reserve(device->context, record->size_bytes, &record->address));
-    hr_status status = map_parts(device, parts, count, record->address, &mapped_bytes);
-    if (status == HR_OK)
-        return HR_OK;
+    VW__TRY(table->reserve(device->context, record->size_bytes, &record->address));
+    vw_status status = map_parts(device, parts, count, record->address, &mapped_bytes);
+    if (status == VW_OK)
+        return VW_OK;
     /* What cannot be undone stays mapped, out of everybody's reach. */
-    if (mapped_bytes == 0 || table->unmap(device->context, record->address, mapped_bytes) == HR_OK)
+    if (mapped_bytes == 0 || table->unmap(device->context, record->address, mapped_bytes) == VW_OK)
         (void)table->unreserve(device->context, record->address, record->size_bytes);
     return status;
 }
 
-hr_status hr_shared_open(hr_device *device, const hr_shared_part *parts, size_t count,
-                         hr_device_ptr *out)
+vw_status vw_shared_open(vw_device *device, const vw_shared_part *parts, size_t count,
+                         vw_device_ptr *out)
 {
     uint64_t size_bytes = 0;
     if (device == NULL || parts == NULL || count == 0 || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a device, parts and a place for the address");
-    if (!hr__device_can_import(device))
-        return hr__fail(HR_ERR_UNSUPPORTED, "device %s cannot map memory of other processes",
+    if (!vw__device_can_import(device))
+        return vw__fail(VW_ERR_UNSUPPORTED, "device %s cannot map memory of other processes",
                         device->properties.name);
-    HR__TRY(add_up(parts, count, &size_bytes));
-    hr__fork_guard_start();
-    HR__TRY(check_process());
-    opened *record = hr__host_alloc_zeroed(1, sizeof *record);
+    VW__TRY(add_up(parts, count, &size_bytes));
+    vw__fork_guard_start();
+    VW__TRY(check_process());
+    opened *record = vw__host_alloc_zeroed(1, sizeof *record);
     if (record == NULL)
-        return hr__fail_host_memory(sizeof *record, "memory of another process");
+        return vw__fail_host_memory(sizeof *record, "memory of another process");
     record->device = device;
     record->size_bytes = size_bytes;
-    hr_status status = open_at_new_address(record, parts, count);
-    if (status != HR_OK) {
-        hr__host_free(record);
+    vw_status status = open_at_new_address(record, parts, count);
+    if (status != VW_OK) {
+        vw__host_free(record);
         return status;
     }
     *out = record->address;
-    atomic_store(&owner, hr__fork_generation() + 1);
-    hr__mutex_lock(&list_lock);
+    atomic_store(&owner, vw__fork_generation() + 1);
+    vw__mutex_lock(&list_lock);
     record->next = list;
     list = record;
-    hr__mutex_unlock(&list_lock);
-    return HR_OK;
+    vw__mutex_unlock(&list_lock);
+    return VW_OK;
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
 /* Out of the list, or NULL: nobody else can close it meanwhile. */
-static opened *take_from_list(const hr_device *device, hr_device_ptr address)
+static opened *take_from_list(const vw_device *device, vw_device_ptr address)
 {
-    hr__mutex_lock(&list_lock);
+    vw__mutex_lock(&list_lock);
     opened **link = &list;
     while (*link != NULL && ((*link)->device != device || (*link)->address != address))
         link = &(*link)->next;
     opened *record = *link;
     if (record != NULL)
         *link = record->next;
-    hr__mutex_unlock(&list_lock);
+    vw__mutex_unlock(&list_lock);
     return record;
 }
 
-static hr_status end_mapping(opened *record)
+static vw_status end_mapping(opened *record)
 {
-    const hr_device *device = record->device;
+    const vw_device *device = record->device;
     if (!record->is_unmapped)
-        HR__TRY(device->table->unmap(device->context, record->address, record->size_bytes));
+        VW__TRY(device->table->unmap(device->context, record->address, record->size_bytes));
     record->is_unmapped = true;
     return device->table->unreserve(device->context, record->address, record->size_bytes);
 }
 
-hr_status hr_shared_close(hr_device *device, hr_device_ptr address)
+vw_status vw_shared_close(vw_device *device, vw_device_ptr address)
 {
     if (device == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "the device is NULL");
-    HR__TRY(check_process());
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "the device is NULL");
+    VW__TRY(check_process());
     opened *record = take_from_list(device, address);
     if (record == NULL)
-        return hr__fail(HR_ERR_UNKNOWN_ADDRESS,
+        return vw__fail(VW_ERR_UNKNOWN_ADDRESS,
                         "%#" PRIx64 " was not opened on device %s, or is closed already", address,
                         device->properties.name);
-    hr_status status = end_mapping(record);
-    if (status == HR_OK) {
-        hr__host_free(record);
-        return HR_OK;
+    vw_status status = end_mapping(record);
+    if (status == VW_OK) {
+        vw__host_free(record);
+        return VW_OK;
     }
-    hr__mutex_lock(&list_lock); /* to be tried again */
+    vw__mutex_lock(&list_lock); /* to be tried again */
     record->next = list;
     list = record;
-    hr__mutex_unlock(&list_lock);
+    vw__mutex_unlock(&list_lock);
     return status;
 }

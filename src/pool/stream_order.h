@@ -6,69 +6,69 @@
  * and the block waits, PENDING, until all are complete. Each stream has a queue of its own, in
  * order; its first incomplete event holds up only that queue.
  *
- * hr_free() must not need memory, so a use (a record with an event of its own) is made when the use
- * is announced, by hr_record_stream(), and recycled afterwards. Events are recorded without the
+ * vw_free() must not need memory, so a use (a record with an event of its own) is made when the use
+ * is announced, by vw_record_stream(), and recycled afterwards. Events are recorded without the
  * pool's lock; looking at them happens under it, because the search that follows must see the
  * blocks that came free.
  *
  * While a graph is captured no event may be looked at: frees are deferred until it ends, and uses
  * announced during the capture are dropped then, as PyTorch does. */
-#ifndef HR_POOL_STREAM_ORDER_H
-#define HR_POOL_STREAM_ORDER_H
+#ifndef VW_POOL_STREAM_ORDER_H
+#define VW_POOL_STREAM_ORDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 #include "engine/block.h"
 
-typedef struct hr__stream_use {
-    struct hr__stream_use *next; /* of the block's uses, its queue, or the spare ones */
-    hr_stream stream;
-    hr_device_event event;
-    hr__block *block;
+typedef struct vw__stream_use {
+    struct vw__stream_use *next; /* of the block's uses, its queue, or the spare ones */
+    vw_stream stream;
+    vw_device_event event;
+    vw__block *block;
     bool is_recorded;     /* false in a queue: recording failed, only waiting for all helps */
     bool is_from_capture; /* announced while capturing */
-} hr__stream_use;
+} vw__stream_use;
 
-typedef struct hr__stream_queue {
-    struct hr__stream_queue *next;
-    hr_stream stream;
-    hr__stream_use *first;
-    hr__stream_use *last;
-} hr__stream_queue;
+typedef struct vw__stream_queue {
+    struct vw__stream_queue *next;
+    vw_stream stream;
+    vw__stream_use *first;
+    vw__stream_use *last;
+} vw__stream_queue;
 
-typedef struct hr__stream_order {
+typedef struct vw__stream_order {
     size_t pending_count;   /* blocks that wait, deferred ones and those below included */
     size_t recording_count; /* of those, blocks whose events are being recorded without the lock */
-    hr__stream_queue *queues; /* one per stream that was ever named */
-    hr__stream_use *spare;
-    hr__block *deferred;      /* freed while capturing, linked through node.left, oldest first */
-    hr__block **deferred_end; /* where the next one goes */
-} hr__stream_order;
+    vw__stream_queue *queues; /* one per stream that was ever named */
+    vw__stream_use *spare;
+    vw__block *deferred;      /* freed while capturing, linked through node.left, oldest first */
+    vw__block **deferred_end; /* where the next one goes */
+} vw__stream_order;
 
-void hr__stream_order_init(hr__stream_order *order);
+void vw__stream_order_init(vw__stream_order *order);
 
 /* Ends every event; the blocks are the engine's. */
-void hr__stream_order_deinit(hr_pool *pool);
+void vw__stream_order_deinit(vw_pool *pool);
 
 /* Finishes the frees whose streams have come far enough. Under the lock. */
-hr_status hr__stream_order_advance(hr_pool *pool);
+vw_status vw__stream_order_advance(vw_pool *pool);
 
 /* Waits for all of them, or for those of one private pool. Under the lock. */
-hr_status hr__stream_order_finish(hr_pool *pool, const hr_private_id *only);
+vw_status vw__stream_order_finish(vw_pool *pool, const vw_private_id *only);
 
 /* Frees a block that has uses: under the lock, which is dropped around the driver calls and held
  * again on return. */
-hr_status hr__stream_order_defer(hr_pool *pool, hr__block *block);
+vw_status vw__stream_order_defer(vw_pool *pool, vw__block *block);
 
 /* For a live block that is to be free at once: waits for the streams named for it, as they are now
- * (HR_ERR_WRONG_STATE if one of them is captured); and forgets them. Under the lock, which is kept;
+ * (VW_ERR_WRONG_STATE if one of them is captured); and forgets them. Under the lock, which is kept;
  * the wait changes nothing. */
-hr_status hr__stream_order_wait_for_uses(hr_pool *pool, const hr__block *block);
-void hr__stream_order_forget_uses(hr_pool *pool, hr__block *block);
+vw_status vw__stream_order_wait_for_uses(vw_pool *pool, const vw__block *block);
+void vw__stream_order_forget_uses(vw_pool *pool, vw__block *block);
 
 /* NULL if all is well, else what is not. Under the lock. */
-const char *hr__stream_order_check(const hr_pool *pool);
+const char *vw__stream_order_check(const vw_pool *pool);
 
-#endif /* HR_POOL_STREAM_ORDER_H */
+#endif /* VW_POOL_STREAM_ORDER_H */

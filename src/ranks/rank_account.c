@@ -10,65 +10,65 @@
 
 enum { NOTE_BYTES = 400, MOST_NOTES = 64 };
 
-hr__account hr__account_of(uint64_t rank)
+vw__account vw__account_of(uint64_t rank)
 {
-    return (hr__account){
+    return (vw__account){
         .last_time_us = INT64_MIN,
         .shown = {.rank = rank,
                   .device = -1,
-                  .peak_live_bytes = HR_UNKNOWN,
-                  .peak_reserved_bytes = HR_UNKNOWN,
-                  .event_count = HR_UNKNOWN,
-                  .step_count = HR_UNKNOWN,
+                  .peak_live_bytes = VW_UNKNOWN,
+                  .peak_reserved_bytes = VW_UNKNOWN,
+                  .event_count = VW_UNKNOWN,
+                  .step_count = VW_UNKNOWN,
                   .growth_bytes_per_step = NAN,
-                  .tried_bytes = HR_UNKNOWN,
+                  .tried_bytes = VW_UNKNOWN,
                   .time_us = INT64_MIN,
                   .local_time_us = INT64_MIN,
-                  .verdict = HR_VERDICT_UNKNOWN,
+                  .verdict = VW_VERDICT_UNKNOWN,
                   .sentence = "",
-                  .card_bytes = HR_UNKNOWN},
+                  .card_bytes = VW_UNKNOWN},
     };
 }
 
-hr_status hr__accounts_add(hr__accounts *accounts, const hr__account *account)
+vw_status vw__accounts_add(vw__accounts *accounts, const vw__account *account)
 {
     if (accounts->count == accounts->capacity) {
         size_t wanted = accounts->capacity == 0 ? 16 : accounts->capacity * 2;
-        hr__account *larger = hr__host_realloc(accounts->accounts, wanted * sizeof *larger);
+        vw__account *larger = vw__host_realloc(accounts->accounts, wanted * sizeof *larger);
         if (larger == NULL) {
-            hr_diagnosis_free(account->diagnosis);
-            return hr__fail_host_memory(wanted * sizeof *larger, "the ranks of a job");
+            vw_diagnosis_free(account->diagnosis);
+            return vw__fail_host_memory(wanted * sizeof *larger, "the ranks of a job");
         }
         accounts->accounts = larger;
         accounts->capacity = wanted;
     }
     accounts->accounts[accounts->count++] = *account;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__accounts_deinit(hr__accounts *accounts)
+void vw__accounts_deinit(vw__accounts *accounts)
 {
     for (size_t i = 0; i < accounts->count; i++)
-        hr_diagnosis_free(accounts->accounts[i].diagnosis);
-    hr__host_free(accounts->accounts);
-    *accounts = (hr__accounts){.accounts = NULL};
+        vw_diagnosis_free(accounts->accounts[i].diagnosis);
+    vw__host_free(accounts->accounts);
+    *accounts = (vw__accounts){.accounts = NULL};
 }
 
-hr_status hr__ranks_keep(hr__ranks_work *work, const char *text, const char **out)
+vw_status vw__ranks_keep(vw__ranks_work *work, const char *text, const char **out)
 {
     const char *copy = NULL;
     if (text != NULL) {
-        copy = hr__arena_copy(work->arena, text, strlen(text));
+        copy = vw__arena_copy(work->arena, text, strlen(text));
         if (copy == NULL)
-            return hr__fail_host_memory(strlen(text), "a text of the report");
+            return vw__fail_host_memory(strlen(text), "a text of the report");
     }
     *out = copy;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__ranks_note(hr__ranks_work *work, const char *format, ...)
+vw_status vw__ranks_note(vw__ranks_work *work, const char *format, ...)
 {
-    hr_ranks_report *report = work->report;
+    vw_ranks_report *report = work->report;
     const char **notes = (const char **)report->notes;
     char text[NOTE_BYTES];
     va_list args;
@@ -77,87 +77,87 @@ hr_status hr__ranks_note(hr__ranks_work *work, const char *format, ...)
     va_end(args);
     if (notes == NULL) {
         notes =
-            hr__arena_alloc_array(work->arena, MOST_NOTES, sizeof *notes, _Alignof(const char *));
+            vw__arena_alloc_array(work->arena, MOST_NOTES, sizeof *notes, _Alignof(const char *));
         if (notes == NULL)
-            return hr__fail_host_memory(MOST_NOTES * sizeof *notes, "notes");
+            return vw__fail_host_memory(MOST_NOTES * sizeof *notes, "notes");
         report->notes = notes;
     }
     if (report->note_count == MOST_NOTES)
-        return HR_OK;
-    HR__TRY(hr__ranks_keep(work, text, &notes[report->note_count]));
+        return VW_OK;
+    VW__TRY(vw__ranks_keep(work, text, &notes[report->note_count]));
     report->note_count++;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__account_take_diagnosis(hr__ranks_work *work, hr__account *account,
-                                     hr_diagnosis *diagnosis)
+vw_status vw__account_take_diagnosis(vw__ranks_work *work, vw__account *account,
+                                     vw_diagnosis *diagnosis)
 {
-    hr_rank *rank = &account->shown;
-    const hr_memory_numbers *numbers = &diagnosis->numbers;
+    vw_rank *rank = &account->shown;
+    const vw_memory_numbers *numbers = &diagnosis->numbers;
     account->diagnosis = diagnosis;
     rank->has_verdict = true;
     rank->verdict = diagnosis->verdict;
     rank->confidence = diagnosis->confidence;
-    rank->is_problem = hr_diagnosis_is_problem(diagnosis);
+    rank->is_problem = vw_diagnosis_is_problem(diagnosis);
     rank->ran_out |= diagnosis->error_count > 0;
     rank->card_bytes = numbers->total_bytes;
-    if (rank->tried_bytes == HR_UNKNOWN)
+    if (rank->tried_bytes == VW_UNKNOWN)
         rank->tried_bytes = numbers->tried_bytes;
-    if (rank->basis == HR_RANK_BASIS_NONE &&
-        (numbers->allocated_bytes != HR_UNKNOWN || numbers->reserved_bytes != HR_UNKNOWN)) {
-        rank->basis = HR_RANK_BASIS_TEXT;
+    if (rank->basis == VW_RANK_BASIS_NONE &&
+        (numbers->allocated_bytes != VW_UNKNOWN || numbers->reserved_bytes != VW_UNKNOWN)) {
+        rank->basis = VW_RANK_BASIS_TEXT;
         rank->peak_live_bytes = numbers->allocated_bytes;
         rank->peak_reserved_bytes = numbers->reserved_bytes;
     }
-    return hr__ranks_keep(work, diagnosis->sentence, &rank->sentence);
+    return vw__ranks_keep(work, diagnosis->sentence, &rank->sentence);
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static hr_status growth_of_log(const hr__step_log *log, double *out)
+static vw_status growth_of_log(const vw__step_log *log, double *out)
 {
     if (log->point_count == 0 || log->is_host || log->is_free || log->is_share)
-        return HR_OK;
-    double *numbers = hr__host_alloc_zeroed(log->point_count, 2 * sizeof *numbers);
+        return VW_OK;
+    double *numbers = vw__host_alloc_zeroed(log->point_count, 2 * sizeof *numbers);
     if (numbers == NULL)
-        return hr__fail_host_memory(log->point_count * 2 * sizeof *numbers, "the steps of a rank");
+        return vw__fail_host_memory(log->point_count * 2 * sizeof *numbers, "the steps of a rank");
     double *bytes = numbers + log->point_count;
     for (size_t i = 0; i < log->point_count; i++) {
         numbers[i] = log->points[i].step;
         bytes[i] = (double)log->points[i].allocated_bytes;
     }
-    hr_status status = hr__growth_per_step(numbers, bytes, log->point_count, log->is_peak, out);
-    hr__host_free(numbers);
+    vw_status status = vw__growth_per_step(numbers, bytes, log->point_count, log->is_peak, out);
+    vw__host_free(numbers);
     return status;
 }
 
 /* Logs leave steps out: the last number says how many there were, if it is one of steps. */
-static uint64_t steps_in(const hr__step_log *log)
+static uint64_t steps_in(const vw__step_log *log)
 {
     double last = log->points[log->point_count - 1].step;
     bool is_numbered = strcmp(log->step_name, "step") == 0 && last >= 1 && last < 1e15;
     return is_numbered ? (uint64_t)last : log->found_count;
 }
 
-static void note_time(const hr__story *story, const hr__text_facts *facts, hr_rank *rank)
+static void note_time(const vw__story *story, const vw__text_facts *facts, vw_rank *rank)
 {
-    hr__log_time time = hr__story_time_of(story, &facts->errors.first);
+    vw__log_time time = vw__story_time_of(story, &facts->errors.first);
     if (rank->ran_out && time.has_zone)
         rank->time_us = time.time_us;
     else if (rank->ran_out)
         rank->local_time_us = time.time_us;
 }
 
-hr_status hr__account_story(hr__ranks_work *work, hr__story *story, hr__account *account,
+vw_status vw__account_story(vw__ranks_work *work, vw__story *story, vw__account *account,
                             bool *has_something)
 {
-    hr_rank *rank = &account->shown;
-    hr__text_facts facts;
-    hr_diagnosis *diagnosis;
+    vw_rank *rank = &account->shown;
+    vw__text_facts facts;
+    vw_diagnosis *diagnosis;
     rank->text = story->first_path;
     rank->file_count = story->file_count;
-    HR__TRY(hr__text_scan_diagnose(story->scan, &work->doctor, &facts, &diagnosis));
-    HR__TRY(hr__account_take_diagnosis(work, account, diagnosis));
+    VW__TRY(vw__text_scan_diagnose(story->scan, &work->doctor, &facts, &diagnosis));
+    VW__TRY(vw__account_take_diagnosis(work, account, diagnosis));
     note_time(story, &facts, rank);
     if (facts.steps.point_count != 0)
         rank->step_count = steps_in(&facts.steps);

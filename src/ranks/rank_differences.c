@@ -4,7 +4,7 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
-#include "headroom/units.h"
+#include "vramwise/units.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -20,12 +20,12 @@ typedef struct holding {
 } holding;
 
 typedef struct site_work {
-    const hr__account **holders; /* the ranks with a recording */
+    const vw__account **holders; /* the ranks with a recording */
     size_t holder_count;
     holding *holdings; /* by line, then by rank */
     size_t holding_count;
     uint64_t *values, *sorted; /* holder_count each */
-    hr__byte_buffer found;     /* hr_rank_site */
+    vw__byte_buffer found;     /* vw_rank_site */
 } site_work;
 
 static int compare_holdings(const void *left, const void *right)
@@ -36,13 +36,13 @@ static int compare_holdings(const void *left, const void *right)
     return (one->place > other->place) - (one->place < other->place);
 }
 
-static uint64_t difference_of(const hr_rank_site *site)
+static uint64_t difference_of(const vw_rank_site *site)
 {
     return site->bytes > site->median_bytes ? site->bytes - site->median_bytes
                                             : site->median_bytes - site->bytes;
 }
 
-static int compare_frames(const hr_frame *one, const hr_frame *other)
+static int compare_frames(const vw_frame *one, const vw_frame *other)
 {
     if (one == NULL || other == NULL)
         return (one == NULL) - (other == NULL);
@@ -55,7 +55,7 @@ static int compare_frames(const hr_frame *one, const hr_frame *other)
 /* Largest difference first; then by rank and place, so that the order is always the same. */
 static int compare_sites(const void *left, const void *right)
 {
-    const hr_rank_site *one = left, *other = right;
+    const vw_rank_site *one = left, *other = right;
     uint64_t one_difference = difference_of(one), other_difference = difference_of(other);
     if (one_difference != other_difference)
         return one_difference < other_difference ? 1 : -1;
@@ -65,20 +65,20 @@ static int compare_sites(const void *left, const void *right)
     return order != 0 ? order : strcmp(one->category, other->category);
 }
 
-static hr_status gather_holdings(hr__ranks_work *work, const hr__account *const *mains,
+static vw_status gather_holdings(vw__ranks_work *work, const vw__account *const *mains,
                                  site_work *at)
 {
     size_t rank_count = work->report->rank_count, most = 0;
     for (size_t i = 0; i < rank_count; i++)
         most += mains[i] != NULL ? mains[i]->site_count : 0;
-    at->holders = hr__host_alloc_zeroed(rank_count, sizeof(hr__account *));
-    at->holdings = hr__host_alloc_zeroed(most, sizeof *at->holdings);
-    at->values = hr__host_alloc_zeroed(rank_count, sizeof *at->values);
-    at->sorted = hr__host_alloc_zeroed(rank_count, sizeof *at->sorted);
+    at->holders = vw__host_alloc_zeroed(rank_count, sizeof(vw__account *));
+    at->holdings = vw__host_alloc_zeroed(most, sizeof *at->holdings);
+    at->values = vw__host_alloc_zeroed(rank_count, sizeof *at->values);
+    at->sorted = vw__host_alloc_zeroed(rank_count, sizeof *at->sorted);
     if (at->holders == NULL || at->holdings == NULL || at->values == NULL || at->sorted == NULL)
-        return hr__fail_host_memory(most * sizeof *at->holdings, "what the ranks hold");
+        return vw__fail_host_memory(most * sizeof *at->holdings, "what the ranks hold");
     for (size_t i = 0; i < rank_count; i++) {
-        if (mains[i] == NULL || mains[i]->shown.basis == HR_RANK_BASIS_NONE)
+        if (mains[i] == NULL || mains[i]->shown.basis == VW_RANK_BASIS_NONE)
             continue;
         for (size_t k = 0; k < mains[i]->site_count; k++)
             at->holdings[at->holding_count++] = (holding){
@@ -86,55 +86,55 @@ static hr_status gather_holdings(hr__ranks_work *work, const hr__account *const 
         at->holders[at->holder_count++] = mains[i];
     }
     qsort(at->holdings, at->holding_count, sizeof *at->holdings, compare_holdings);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The holdings of one line, `count` of them. */
-static void compare_site(const hr__ranks_work *work, site_work *at, const holding *first,
+static void compare_site(const vw__ranks_work *work, site_work *at, const holding *first,
                          size_t count)
 {
-    const hr__site *site = &work->sites.sites[first->site];
+    const vw__site *site = &work->sites.sites[first->site];
     memset(at->values, 0, at->holder_count * sizeof *at->values);
     for (size_t i = 0; i < count; i++)
         at->values[first[i].place] = first[i].bytes;
     memcpy(at->sorted, at->values, at->holder_count * sizeof *at->values);
-    hr__spread spread =
-        hr__spread_of(at->sorted, at->holder_count,
-                      HR__SPREAD_OF_SITES(work->report->medians[HR_RANK_PEAK_LIVE]));
+    vw__spread spread =
+        vw__spread_of(at->sorted, at->holder_count,
+                      VW__SPREAD_OF_SITES(work->report->medians[VW_RANK_PEAK_LIVE]));
     for (size_t i = 0; i < at->holder_count; i++) {
-        if (!hr__is_out_of_line(&spread, at->values[i]))
+        if (!vw__is_out_of_line(&spread, at->values[i]))
             continue;
-        const hr_rank_site found = {.where = site->where,
+        const vw_rank_site found = {.where = site->where,
                                     .category = site->category,
                                     .rank = at->holders[i]->shown.rank,
                                     .bytes = at->values[i],
                                     .median_bytes = spread.median};
-        hr__append_bytes(&at->found, &found, sizeof found);
+        vw__append_bytes(&at->found, &found, sizeof found);
     }
 }
 
-static hr_status keep_sites(hr__ranks_work *work, site_work *at)
+static vw_status keep_sites(vw__ranks_work *work, site_work *at)
 {
-    hr_ranks_report *report = work->report;
-    size_t size_bytes = hr__byte_buffer_size(&at->found);
-    size_t count = size_bytes / sizeof(hr_rank_site);
-    hr_rank_site *sites =
-        hr__arena_alloc_array(work->arena, count, sizeof *sites, _Alignof(hr_rank_site));
-    if (sites == NULL || hr__byte_buffer_has_failed(&at->found))
-        return hr__fail_host_memory(size_bytes, "where the ranks differ");
+    vw_ranks_report *report = work->report;
+    size_t size_bytes = vw__byte_buffer_size(&at->found);
+    size_t count = size_bytes / sizeof(vw_rank_site);
+    vw_rank_site *sites =
+        vw__arena_alloc_array(work->arena, count, sizeof *sites, _Alignof(vw_rank_site));
+    if (sites == NULL || vw__byte_buffer_has_failed(&at->found))
+        return vw__fail_host_memory(size_bytes, "where the ranks differ");
     if (count > 0) {
-        memcpy(sites, hr__byte_buffer_text(&at->found), size_bytes);
+        memcpy(sites, vw__byte_buffer_text(&at->found), size_bytes);
         qsort(sites, count, sizeof *sites, compare_sites);
     }
     report->sites = sites;
     report->site_count = count;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status compare_all_sites(hr__ranks_work *work, const hr__account *const *mains,
+static vw_status compare_all_sites(vw__ranks_work *work, const vw__account *const *mains,
                                    site_work *at)
 {
-    HR__TRY(gather_holdings(work, mains, at));
+    VW__TRY(gather_holdings(work, mains, at));
     for (size_t begin = 0; begin < at->holding_count && at->holder_count > 1;) {
         size_t end = begin + 1;
         while (end < at->holding_count && at->holdings[end].site == at->holdings[begin].site)
@@ -145,16 +145,16 @@ static hr_status compare_all_sites(hr__ranks_work *work, const hr__account *cons
     return keep_sites(work, at);
 }
 
-hr_status hr__rank_sites_compare(hr__ranks_work *work, const hr__account *const *mains)
+vw_status vw__rank_sites_compare(vw__ranks_work *work, const vw__account *const *mains)
 {
     site_work at = {.holders = NULL};
-    hr__byte_buffer_init(&at.found);
-    hr_status status = compare_all_sites(work, mains, &at);
-    hr__byte_buffer_deinit(&at.found);
-    hr__host_free(at.sorted);
-    hr__host_free(at.values);
-    hr__host_free(at.holdings);
-    hr__host_free(at.holders);
+    vw__byte_buffer_init(&at.found);
+    vw_status status = compare_all_sites(work, mains, &at);
+    vw__byte_buffer_deinit(&at.found);
+    vw__host_free(at.sorted);
+    vw__host_free(at.values);
+    vw__host_free(at.holdings);
+    vw__host_free(at.holders);
     return status;
 }
 
@@ -162,7 +162,7 @@ hr_status hr__rank_sites_compare(hr__ranks_work *work, const hr__account *const 
 
 static int compare_settings(const void *left, const void *right)
 {
-    const hr_rank_setting *one = left, *other = right;
+    const vw_rank_setting *one = left, *other = right;
     int order = strcmp(one->key, other->key);
     if (order == 0)
         order = strcmp(one->value, other->value);
@@ -170,7 +170,7 @@ static int compare_settings(const void *left, const void *right)
 }
 
 /* How many from `begin` on have the same key; with `has_value`, the same value too. */
-static size_t run_length(const hr_rank_setting *settings, size_t begin, size_t count,
+static size_t run_length(const vw_rank_setting *settings, size_t begin, size_t count,
                          bool has_value)
 {
     size_t end = begin + 1;
@@ -180,9 +180,9 @@ static size_t run_length(const hr_rank_setting *settings, size_t begin, size_t c
     return end - begin;
 }
 
-static const char *usual_value(const hr_rank_setting *settings, size_t begin, size_t end)
+static const char *usual_value(const vw_rank_setting *settings, size_t begin, size_t end)
 {
-    const hr_rank_setting *usual = &settings[begin];
+    const vw_rank_setting *usual = &settings[begin];
     size_t most = 0;
     for (size_t at = begin; at < end;) {
         size_t length = run_length(settings, at, end, true);
@@ -196,14 +196,14 @@ static const char *usual_value(const hr_rank_setting *settings, size_t begin, si
 }
 
 /* Keeps, in place, what is not as usual. */
-static size_t keep_unusual(hr_rank_setting *settings, size_t count)
+static size_t keep_unusual(vw_rank_setting *settings, size_t count)
 {
     size_t kept = 0;
     for (size_t begin = 0; begin < count;) {
         size_t end = begin + run_length(settings, begin, count, false);
         const char *usual = usual_value(settings, begin, end);
         for (size_t i = begin; i < end; i++) {
-            hr_rank_setting setting = settings[i];
+            vw_rank_setting setting = settings[i];
             if (strcmp(setting.value, usual) == 0)
                 continue;
             setting.usual = usual;
@@ -215,37 +215,37 @@ static size_t keep_unusual(hr_rank_setting *settings, size_t count)
 }
 
 /* The card is not the recording's to say, but what differs most between machines. */
-static hr_status add_card(hr__ranks_work *work, const hr_rank *rank, hr_rank_setting *settings,
+static vw_status add_card(vw__ranks_work *work, const vw_rank *rank, vw_rank_setting *settings,
                           size_t *count)
 {
-    char text[HR_SIZE_TEXT_BYTES];
-    if (rank->card_bytes == HR_UNKNOWN)
-        return HR_OK;
-    settings[*count] = (hr_rank_setting){.key = "card", .rank = rank->rank};
-    HR__TRY(hr__ranks_keep(work, hr_format_size(rank->card_bytes, text), &settings[*count].value));
+    char text[VW_SIZE_TEXT_BYTES];
+    if (rank->card_bytes == VW_UNKNOWN)
+        return VW_OK;
+    settings[*count] = (vw_rank_setting){.key = "card", .rank = rank->rank};
+    VW__TRY(vw__ranks_keep(work, vw_format_size(rank->card_bytes, text), &settings[*count].value));
     ++*count;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__rank_settings_compare(hr__ranks_work *work, const hr__account *const *mains)
+vw_status vw__rank_settings_compare(vw__ranks_work *work, const vw__account *const *mains)
 {
-    hr_ranks_report *report = work->report;
+    vw_ranks_report *report = work->report;
     size_t most = report->rank_count, count = 0;
     for (size_t i = 0; i < report->rank_count; i++)
         most += mains[i] != NULL ? mains[i]->setting_count : 0;
-    hr_rank_setting *settings =
-        hr__arena_alloc_array(work->arena, most, sizeof *settings, _Alignof(hr_rank_setting));
+    vw_rank_setting *settings =
+        vw__arena_alloc_array(work->arena, most, sizeof *settings, _Alignof(vw_rank_setting));
     if (settings == NULL)
-        return hr__fail_host_memory(most * sizeof *settings, "the settings of the ranks");
+        return vw__fail_host_memory(most * sizeof *settings, "the settings of the ranks");
     for (size_t i = 0; i < report->rank_count; i++) {
-        HR__TRY(add_card(work, &report->ranks[i], settings, &count));
+        VW__TRY(add_card(work, &report->ranks[i], settings, &count));
         for (size_t k = 0; mains[i] != NULL && k < mains[i]->setting_count; k++)
-            settings[count++] = (hr_rank_setting){.key = mains[i]->settings[k].key,
+            settings[count++] = (vw_rank_setting){.key = mains[i]->settings[k].key,
                                                   .rank = report->ranks[i].rank,
                                                   .value = mains[i]->settings[k].value};
     }
     qsort(settings, count, sizeof *settings, compare_settings);
     report->settings = settings;
     report->setting_count = keep_unusual(settings, count);
-    return HR_OK;
+    return VW_OK;
 }

@@ -5,28 +5,28 @@
  * as the file; a link to a folder is not followed, so there is no way round in circles. Names with
  * a dot in front are left out: they are files being written, and other programs' own. How deep, how
  * many names and how many files is bounded; that something was left out is told. */
-#ifndef HR_RANKS_RANK_FILES_H
-#define HR_RANKS_RANK_FILES_H
+#ifndef VW_RANKS_RANK_FILES_H
+#define VW_RANKS_RANK_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "base/arena.h"
 #include "ranks/rank_name.h"
 
 enum {
-    HR__RANK_FILES_DEEPEST = 8,         /* folders below the one that was given */
-    HR__RANK_FILES_MOST_NAMES = 1 << 16 /* that are looked at, of whatever kind */
+    VW__RANK_FILES_DEEPEST = 8,         /* folders below the one that was given */
+    VW__RANK_FILES_MOST_NAMES = 1 << 16 /* that are looked at, of whatever kind */
 };
 
-typedef struct hr__rank_path {
+typedef struct vw__rank_path {
     const char *path; /* below the folder; the arena's */
-    hr__rank_name name;
-} hr__rank_path;
+    vw__rank_name name;
+} vw__rank_path;
 
-typedef struct hr__rank_files {
-    hr__rank_path *paths; /* owned */
+typedef struct vw__rank_files {
+    vw__rank_path *paths; /* owned */
     size_t count, capacity;
     size_t name_count;   /* seen so far */
     size_t link_count;   /* to folders: not followed */
@@ -34,16 +34,16 @@ typedef struct hr__rank_files {
     bool has_more_files; /* than were asked for */
     bool has_more_names; /* than are looked at; those that were seen are taken */
     bool has_deeper;     /* folders below the deepest */
-} hr__rank_files;
+} vw__rank_files;
 
 /* How many are taken, and how many names are looked at. */
-typedef struct hr__rank_limits {
+typedef struct vw__rank_limits {
     size_t files, names;
-} hr__rank_limits;
+} vw__rank_limits;
 
-/* HR_ERR_FILE: the folder itself cannot be read. HR_ERR_HOST_MEMORY. */
-HR_MUST_CHECK hr_status hr__rank_files_find(const char *folder, hr__rank_limits most,
-                                            hr__arena *arena, hr__rank_files *out);
-void hr__rank_files_deinit(hr__rank_files *files);
+/* VW_ERR_FILE: the folder itself cannot be read. VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__rank_files_find(const char *folder, vw__rank_limits most,
+                                            vw__arena *arena, vw__rank_files *out);
+void vw__rank_files_deinit(vw__rank_files *files);
 
-#endif /* HR_RANKS_RANK_FILES_H */
+#endif /* VW_RANKS_RANK_FILES_H */

@@ -1,13 +1,13 @@
-/* rank_merge.c - one hr_rank of all that is known of a rank.
+/* rank_merge.c - one vw_rank of all that is known of a rank.
  *
  * A rank may have several recordings: that of the failure and that of --record, those of restarts.
  * The one of a failure counts, then the latest, then the longest. Its texts know what a recording
  * cannot: the limit, other processes, steps from before the history. So the two are merged field by
- * field, and the verdict is the texts' where hr_diagnosis_sees_more() says so. */
+ * field, and the verdict is the texts' where vw_diagnosis_sees_more() says so. */
 #include <math.h>
 #include <stdlib.h> /* qsort */
 
-#include "base/checked_math.h" /* hr__max_u64 */
+#include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "ranks/rank_parts.h"
@@ -22,7 +22,7 @@ static int order_of(bool is_less, bool is_more)
 /* By rank; of one rank what counts most first. */
 static int compare_accounts(const void *left, const void *right)
 {
-    const hr__account *one = left, *other = right;
+    const vw__account *one = left, *other = right;
     int orders[] = {
         order_of(one->shown.rank<other->shown.rank, one->shown.rank> other->shown.rank),
         order_of(one->is_recording, other->is_recording),
@@ -40,7 +40,7 @@ static int compare_accounts(const void *left, const void *right)
 
 static void fill_unknown(uint64_t *field, uint64_t value)
 {
-    if (*field == HR_UNKNOWN)
+    if (*field == VW_UNKNOWN)
         *field = value;
 }
 
@@ -50,7 +50,7 @@ static void fill_time(int64_t *field, int64_t value)
         *field = value;
 }
 
-static void take_verdict(hr_rank *rank, const hr_rank *from)
+static void take_verdict(vw_rank *rank, const vw_rank *from)
 {
     rank->has_verdict = from->has_verdict;
     rank->verdict = from->verdict;
@@ -60,16 +60,16 @@ static void take_verdict(hr_rank *rank, const hr_rank *from)
 }
 
 /* Another recording of the rank adds what the first lacks: when it failed. */
-static void add_recording(hr_rank *rank, const hr__account *account)
+static void add_recording(vw_rank *rank, const vw__account *account)
 {
     rank->file_count += account->shown.file_count;
     rank->ran_out |= account->shown.ran_out;
     fill_time(&rank->time_us, account->shown.time_us);
 }
 
-static void add_texts(hr_rank *rank, const hr__account *first, const hr__account *account)
+static void add_texts(vw_rank *rank, const vw__account *first, const vw__account *account)
 {
-    const hr_rank *texts = &account->shown;
+    const vw_rank *texts = &account->shown;
     rank->file_count += texts->file_count;
     rank->text = texts->text;
     rank->ran_out |= texts->ran_out;
@@ -77,19 +77,19 @@ static void add_texts(hr_rank *rank, const hr__account *first, const hr__account
     fill_unknown(&rank->card_bytes, texts->card_bytes);
     fill_time(&rank->time_us, texts->time_us);
     fill_time(&rank->local_time_us, texts->local_time_us);
-    if (texts->step_count != HR_UNKNOWN) /* the whole run's, not only those of the history */
+    if (texts->step_count != VW_UNKNOWN) /* the whole run's, not only those of the history */
         rank->step_count = texts->step_count;
     if (!isnan(texts->growth_bytes_per_step))
         rank->growth_bytes_per_step = texts->growth_bytes_per_step;
     if (account->diagnosis != NULL &&
-        (first->diagnosis == NULL || hr_diagnosis_sees_more(account->diagnosis, first->diagnosis)))
+        (first->diagnosis == NULL || vw_diagnosis_sees_more(account->diagnosis, first->diagnosis)))
         take_verdict(rank, texts);
 }
 
 /* All accounts of one rank, the first of which counts most. */
-static hr_rank merge_rank(const hr__account *accounts, size_t count)
+static vw_rank merge_rank(const vw__account *accounts, size_t count)
 {
-    hr_rank rank = accounts[0].shown;
+    vw_rank rank = accounts[0].shown;
     for (size_t i = 1; i < count; i++) {
         if (accounts[i].is_recording)
             add_recording(&rank, &accounts[i]);
@@ -101,18 +101,18 @@ static hr_rank merge_rank(const hr__account *accounts, size_t count)
 
 /* The highest number that files of the job have. What is no recording and no log is named as it
  * likes: a layer's weights may be `layer_r80.bin`. */
-static uint64_t highest_rank(const hr_ranks_report *report)
+static uint64_t highest_rank(const vw_ranks_report *report)
 {
     uint64_t highest = report->rank_count > 0 ? report->ranks[report->rank_count - 1].rank : 0;
     for (size_t i = 0; i < report->file_count; i++) {
-        const hr_rank_file *file = &report->files[i];
-        if (file->kind == HR_RANK_FILE_UNREADABLE && file->rank != HR_UNKNOWN)
-            highest = hr__max_u64(highest, file->rank);
+        const vw_rank_file *file = &report->files[i];
+        if (file->kind == VW_RANK_FILE_UNREADABLE && file->rank != VW_UNKNOWN)
+            highest = vw__max_u64(highest, file->rank);
     }
     return highest;
 }
 
-static bool has_file(const hr_ranks_report *report, uint64_t rank)
+static bool has_file(const vw_ranks_report *report, uint64_t rank)
 {
     size_t i = 0;
     while (i < report->file_count && report->files[i].rank != rank)
@@ -121,7 +121,7 @@ static bool has_file(const hr_ranks_report *report, uint64_t rank)
 }
 
 /* Numbers without an account: there is no file, or none that told anything. */
-static void sort_absent(hr_ranks_report *report, uint64_t highest, uint64_t *missing,
+static void sort_absent(vw_ranks_report *report, uint64_t highest, uint64_t *missing,
                         uint64_t *unread)
 {
     size_t place = 0;
@@ -137,73 +137,73 @@ static void sort_absent(hr_ranks_report *report, uint64_t highest, uint64_t *mis
     report->unread = unread;
 }
 
-static hr_status find_absent(hr__ranks_work *work)
+static vw_status find_absent(vw__ranks_work *work)
 {
-    hr_ranks_report *report = work->report;
+    vw_ranks_report *report = work->report;
     uint64_t highest = highest_rank(report);
     uint64_t absent = highest + 1 - report->rank_count;
     if (report->rank_count == 0 && !has_file(report, highest))
-        return HR_OK; /* no file has a number */
+        return VW_OK; /* no file has a number */
     if (absent > MOST_MISSING)
-        return hr__ranks_note(work,
+        return vw__ranks_note(work,
                               "%llu numbers below rank %llu have no file, or none that could be "
                               "read.",
                               (unsigned long long)absent, (unsigned long long)highest);
     uint64_t *numbers =
-        hr__arena_alloc_array(work->arena, 2 * (size_t)absent, sizeof *numbers, _Alignof(uint64_t));
+        vw__arena_alloc_array(work->arena, 2 * (size_t)absent, sizeof *numbers, _Alignof(uint64_t));
     if (numbers == NULL)
-        return hr__fail_host_memory(2 * absent * sizeof *numbers, "the ranks without a file");
+        return vw__fail_host_memory(2 * absent * sizeof *numbers, "the ranks without a file");
     sort_absent(report, highest, numbers, numbers + absent);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Accounts from `begin` on that are of the same rank; files of no rank stand alone. */
-static size_t count_of_rank(const hr__accounts *accounts, size_t begin)
+static size_t count_of_rank(const vw__accounts *accounts, size_t begin)
 {
     uint64_t rank = accounts->accounts[begin].shown.rank;
     size_t end = begin + 1;
-    while (rank != HR_UNKNOWN && end < accounts->count &&
+    while (rank != VW_UNKNOWN && end < accounts->count &&
            accounts->accounts[end].shown.rank == rank)
         end++;
     return end - begin;
 }
 
-static hr_status fill_ranks(hr__ranks_work *work, const hr__account **mains)
+static vw_status fill_ranks(vw__ranks_work *work, const vw__account **mains)
 {
-    hr_ranks_report *report = work->report;
-    const hr__accounts *accounts = &work->accounts;
-    hr_rank *ranks =
-        hr__arena_alloc_array(work->arena, accounts->count, sizeof *ranks, _Alignof(hr_rank));
+    vw_ranks_report *report = work->report;
+    const vw__accounts *accounts = &work->accounts;
+    vw_rank *ranks =
+        vw__arena_alloc_array(work->arena, accounts->count, sizeof *ranks, _Alignof(vw_rank));
     if (ranks == NULL)
-        return hr__fail_host_memory(accounts->count * sizeof *ranks, "the ranks of a job");
+        return vw__fail_host_memory(accounts->count * sizeof *ranks, "the ranks of a job");
     size_t count = 0;
     for (size_t begin = 0; begin < accounts->count;) {
-        const hr__account *first = &accounts->accounts[begin];
+        const vw__account *first = &accounts->accounts[begin];
         size_t of_rank = count_of_rank(accounts, begin);
         ranks[count] = merge_rank(first, of_rank);
         mains[count++] = first->is_recording ? first : NULL;
-        report->rank_count += first->shown.rank != HR_UNKNOWN;
+        report->rank_count += first->shown.rank != VW_UNKNOWN;
         begin += of_rank;
     }
     report->ranks = ranks;
-    report->unassigned = ranks + report->rank_count; /* HR_UNKNOWN is the highest number */
+    report->unassigned = ranks + report->rank_count; /* VW_UNKNOWN is the highest number */
     report->unassigned_count = count - report->rank_count;
     return find_absent(work);
 }
 
-hr_status hr__ranks_merge(hr__ranks_work *work, const hr__account ***out)
+vw_status vw__ranks_merge(vw__ranks_work *work, const vw__account ***out)
 {
-    hr__accounts *accounts = &work->accounts;
-    const hr__account **mains = hr__host_alloc_zeroed(accounts->count, sizeof(hr__account *));
+    vw__accounts *accounts = &work->accounts;
+    const vw__account **mains = vw__host_alloc_zeroed(accounts->count, sizeof(vw__account *));
     if (mains == NULL)
-        return hr__fail_host_memory(accounts->count * sizeof(hr__account *), "the ranks of a job");
+        return vw__fail_host_memory(accounts->count * sizeof(vw__account *), "the ranks of a job");
     if (accounts->count > 0)
         qsort(accounts->accounts, accounts->count, sizeof *accounts->accounts, compare_accounts);
-    hr_status status = fill_ranks(work, mains);
-    if (status != HR_OK) {
-        hr__host_free(mains);
+    vw_status status = fill_ranks(work, mains);
+    if (status != VW_OK) {
+        vw__host_free(mains);
         return status;
     }
     *out = mains;
-    return HR_OK;
+    return VW_OK;
 }

@@ -90,7 +90,7 @@ static bool find_word(span name, const char *word, bool needs_sign_before, uint6
 }
 
 /* slurm-JOB-RANK.out, slurm-JOB_TASK.out, slurm-JOB_TASK-RANK.out: TASK is that of an array. */
-static bool find_slurm(span name, hr__rank_name *out)
+static bool find_slurm(span name, vw__rank_name *out)
 {
     size_t job = strlen("slurm-"), at = job, end;
     uint64_t task;
@@ -111,7 +111,7 @@ static bool find_slurm(span name, hr__rank_name *out)
 }
 
 /* An array's task is noted also where the rank is found in another way. */
-static bool find_in_name(span name, hr__rank_name *out)
+static bool find_in_name(span name, vw__rank_name *out)
 {
     uint64_t rank;
     bool is_slurm = find_slurm(name, out);
@@ -143,7 +143,7 @@ static span last_part(span path)
 }
 
 /* <run>/attempt_K/RANK/NAME */
-static bool find_torchrun(span path, hr__rank_name *out)
+static bool find_torchrun(span path, vw__rank_name *out)
 {
     span folder = folder_of(path), attempt = folder_of(folder);
     span number = last_part(folder);
@@ -156,9 +156,9 @@ static bool find_torchrun(span path, hr__rank_name *out)
     return true;
 }
 
-hr__rank_name hr__rank_of_path(const char *path)
+vw__rank_name vw__rank_of_path(const char *path)
 {
-    hr__rank_name found = {.is_known = false};
+    vw__rank_name found = {.is_known = false};
     span whole = {path, strlen(path)};
     if (find_in_name(last_part(whole), &found)) {
         found.is_known = true;
@@ -175,7 +175,7 @@ hr__rank_name hr__rank_of_path(const char *path)
     return found;
 }
 
-bool hr__is_log_name(const char *path)
+bool vw__is_log_name(const char *path)
 {
     static const char *const compressed[] = {".gz", ".xz", ".zst"};
     static const char *const endings[] = {".log", ".out", ".err",    ".txt",   ".jsonl",
@@ -196,7 +196,7 @@ bool hr__is_log_name(const char *path)
     return false;
 }
 
-bool hr__is_failure_name(const char *path)
+bool vw__is_failure_name(const char *path)
 {
-    return begins_with(last_part((span){path, strlen(path)}), "headroom-oom-");
+    return begins_with(last_part((span){path, strlen(path)}), "vramwise-oom-");
 }

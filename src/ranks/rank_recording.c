@@ -18,7 +18,7 @@ enum {
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-static bool is_busier(const hr_device_stats *one, const hr_device_stats *other)
+static bool is_busier(const vw_device_stats *one, const vw_device_stats *other)
 {
     if (one->event_count != other->event_count)
         return one->event_count > other->event_count;
@@ -26,9 +26,9 @@ static bool is_busier(const hr_device_stats *one, const hr_device_stats *other)
 }
 
 /* A rank uses one card: the one with the most events. NULL: none was used. */
-static const hr_device_stats *device_of(const hr_recording_stats *stats)
+static const vw_device_stats *device_of(const vw_recording_stats *stats)
 {
-    const hr_device_stats *busiest = NULL;
+    const vw_device_stats *busiest = NULL;
     for (size_t i = 0; i < stats->device_count; i++)
         if (stats->devices[i].device >= 0 &&
             (busiest == NULL || is_busier(&stats->devices[i], busiest)))
@@ -36,196 +36,196 @@ static const hr_device_stats *device_of(const hr_recording_stats *stats)
     return busiest;
 }
 
-static void note_peaks(const hr_device_stats *device, hr__account *account)
+static void note_peaks(const vw_device_stats *device, vw__account *account)
 {
-    hr_rank *rank = &account->shown;
+    vw_rank *rank = &account->shown;
     rank->device = device->device;
     rank->event_count = device->event_count;
     if (device->event_count != 0) {
-        rank->basis = HR_RANK_BASIS_TRACE;
+        rank->basis = VW_RANK_BASIS_TRACE;
         rank->peak_live_bytes = device->peak.live_bytes;
         rank->peak_reserved_bytes = device->peak_reserved_bytes;
-        rank->step_count = device->step_count != 0 ? device->step_count : HR_UNKNOWN;
+        rank->step_count = device->step_count != 0 ? device->step_count : VW_UNKNOWN;
     } else {
-        rank->basis = HR_RANK_BASIS_END;
+        rank->basis = VW_RANK_BASIS_END;
         rank->peak_live_bytes = device->end.live_bytes;
         rank->peak_reserved_bytes = device->reserved_bytes;
     }
     account->last_time_us = device->last_time_us;
 }
 
-static void note_failure(const hr_recording *recording, const hr_device_stats *device,
-                         hr__account *account)
+static void note_failure(const vw_recording *recording, const vw_device_stats *device,
+                         vw__account *account)
 {
-    hr_rank *rank = &account->shown;
-    const hr__model_trace *trace;
+    vw_rank *rank = &account->shown;
+    const vw__model_trace *trace;
     if (!device->has_oom)
         return;
     rank->ran_out = true;
     rank->tried_bytes = device->oom_tried_bytes;
-    if (hr__recording_trace(recording->model, device->device, &trace) == HR_OK &&
+    if (vw__recording_trace(recording->model, device->device, &trace) == VW_OK &&
         device->oom_event < trace->event_count)
         rank->time_us = trace->events[device->oom_event].time_us;
 }
 
 /* ---- growth ---------------------------------------------------------------------------------- */
 
-hr_status hr__growth_per_step(const double *steps, const double *bytes, size_t count, bool is_peak,
+vw_status vw__growth_per_step(const double *steps, const double *bytes, size_t count, bool is_peak,
                               double *out)
 {
-    hr__trend trend;
-    HR__TRY(hr__step_trend_find(steps, bytes, count, is_peak, &trend));
-    if (trend.kind == HR__TREND_TOO_SHORT)
+    vw__trend trend;
+    VW__TRY(vw__step_trend_find(steps, bytes, count, is_peak, &trend));
+    if (trend.kind == VW__TREND_TOO_SHORT)
         *out = NAN;
     else
-        *out = trend.kind == HR__TREND_GROWS ? trend.bytes_per_step : 0;
-    return HR_OK;
+        *out = trend.kind == VW__TREND_GROWS ? trend.bytes_per_step : 0;
+    return VW_OK;
 }
 
 /* Live bytes where each step ends. */
-static hr_status growth_at(const hr__steps *steps, const int64_t *live, double *out)
+static vw_status growth_at(const vw__steps *steps, const int64_t *live, double *out)
 {
-    double *numbers = hr__host_alloc_zeroed(steps->end_count, 2 * sizeof *numbers);
+    double *numbers = vw__host_alloc_zeroed(steps->end_count, 2 * sizeof *numbers);
     if (numbers == NULL)
-        return hr__fail_host_memory(steps->end_count * 2 * sizeof *numbers, "the steps of a rank");
+        return vw__fail_host_memory(steps->end_count * 2 * sizeof *numbers, "the steps of a rank");
     double *bytes = numbers + steps->end_count;
     for (size_t i = 0; i < steps->end_count; i++) {
         numbers[i] = (double)i;
         bytes[i] = (double)live[steps->ends[i]];
     }
-    hr_status status = hr__growth_per_step(numbers, bytes, steps->end_count, false, out);
-    hr__host_free(numbers);
+    vw_status status = vw__growth_per_step(numbers, bytes, steps->end_count, false, out);
+    vw__host_free(numbers);
     return status;
 }
 
-static hr_status find_growth(const hr_recording *recording, int device, double *out)
+static vw_status find_growth(const vw_recording *recording, int device, double *out)
 {
-    const hr__model_trace *trace;
-    hr__timeline timeline;
-    hr__steps steps;
-    HR__TRY(hr__recording_trace(recording->model, device, &trace));
-    HR__TRY(hr__timeline_make(recording->model, trace, &timeline));
-    hr_status status = hr__steps_find(recording->model, trace, &steps);
-    if (status == HR_OK) {
-        int64_t *live = hr__timeline_live_line(&timeline);
+    const vw__model_trace *trace;
+    vw__timeline timeline;
+    vw__steps steps;
+    VW__TRY(vw__recording_trace(recording->model, device, &trace));
+    VW__TRY(vw__timeline_make(recording->model, trace, &timeline));
+    vw_status status = vw__steps_find(recording->model, trace, &steps);
+    if (status == VW_OK) {
+        int64_t *live = vw__timeline_live_line(&timeline);
         status = live != NULL ? growth_at(&steps, live, out)
-                              : hr__fail_host_memory(trace->event_count * sizeof *live,
+                              : vw__fail_host_memory(trace->event_count * sizeof *live,
                                                      "the live bytes of a rank");
-        hr__host_free(live);
-        hr__steps_deinit(&steps);
+        vw__host_free(live);
+        vw__steps_deinit(&steps);
     }
-    hr__timeline_deinit(&timeline);
+    vw__timeline_deinit(&timeline);
     return status;
 }
 
 /* ---- lines of the program -------------------------------------------------------------------- */
 
-static const hr_frame *place_of(const hr_usage *usage)
+static const vw_frame *place_of(const vw_usage *usage)
 {
     if (usage->where != NULL)
         return usage->where;
     return usage->frame_count > 0 ? &usage->frames[0] : NULL;
 }
 
-static void write_key(hr__byte_buffer *key, const hr_usage *usage)
+static void write_key(vw__byte_buffer *key, const vw_usage *usage)
 {
-    const hr_frame *place = place_of(usage);
-    hr__byte_buffer_clear(key);
-    hr__append_u8(key, place != NULL);
+    const vw_frame *place = place_of(usage);
+    vw__byte_buffer_clear(key);
+    vw__append_u8(key, place != NULL);
     if (place == NULL) {
-        hr__append_text(key, usage->category);
+        vw__append_text(key, usage->category);
         return;
     }
-    hr__append_bytes(key, place->file, strlen(place->file) + 1);
-    hr__append_bytes(key, place->function, strlen(place->function) + 1);
-    hr__append_u32_le(key, place->line);
+    vw__append_bytes(key, place->file, strlen(place->file) + 1);
+    vw__append_bytes(key, place->function, strlen(place->function) + 1);
+    vw__append_u32_le(key, place->line);
 }
 
-static hr_status keep_site(hr__ranks_work *work, const hr_usage *usage, hr__site *out)
+static vw_status keep_site(vw__ranks_work *work, const vw_usage *usage, vw__site *out)
 {
-    const hr_frame *place = place_of(usage);
-    *out = (hr__site){NULL, usage->category};
+    const vw_frame *place = place_of(usage);
+    *out = (vw__site){NULL, usage->category};
     if (place == NULL)
-        return HR_OK;
-    hr_frame *frame = hr__arena_alloc(work->arena, sizeof *frame, _Alignof(hr_frame));
+        return VW_OK;
+    vw_frame *frame = vw__arena_alloc(work->arena, sizeof *frame, _Alignof(vw_frame));
     if (frame == NULL)
-        return hr__fail_host_memory(sizeof *frame, "a line of the program");
+        return vw__fail_host_memory(sizeof *frame, "a line of the program");
     frame->line = place->line;
-    HR__TRY(hr__ranks_keep(work, place->file, &frame->file));
-    HR__TRY(hr__ranks_keep(work, place->function, &frame->function));
+    VW__TRY(vw__ranks_keep(work, place->file, &frame->file));
+    VW__TRY(vw__ranks_keep(work, place->function, &frame->function));
     out->where = frame;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status find_site(hr__ranks_work *work, const hr_usage *usage, hr__byte_buffer *key,
+static vw_status find_site(vw__ranks_work *work, const vw_usage *usage, vw__byte_buffer *key,
                            uint32_t *site)
 {
-    hr__site_table *table = &work->sites;
+    vw__site_table *table = &work->sites;
     uint32_t before = table->keys.count;
     write_key(key, usage);
     if (before == table->capacity) {
         size_t wanted = table->capacity == 0 ? 64 : table->capacity * 2;
-        hr__site *larger = hr__host_realloc(table->sites, wanted * sizeof *larger);
+        vw__site *larger = vw__host_realloc(table->sites, wanted * sizeof *larger);
         if (larger == NULL)
-            return hr__fail_host_memory(wanted * sizeof *larger, "the lines of the program");
+            return vw__fail_host_memory(wanted * sizeof *larger, "the lines of the program");
         table->sites = larger;
         table->capacity = wanted;
     }
-    if (hr__byte_buffer_has_failed(key) ||
-        !hr__string_table_add(&table->keys, hr__byte_buffer_text(key), hr__byte_buffer_size(key),
+    if (vw__byte_buffer_has_failed(key) ||
+        !vw__string_table_add(&table->keys, vw__byte_buffer_text(key), vw__byte_buffer_size(key),
                               site))
-        return hr__fail_host_memory(hr__byte_buffer_size(key), "a line of the program");
-    return *site == before ? keep_site(work, usage, &table->sites[*site]) : HR_OK;
+        return vw__fail_host_memory(vw__byte_buffer_size(key), "a line of the program");
+    return *site == before ? keep_site(work, usage, &table->sites[*site]) : VW_OK;
 }
 
 /* Stacks of one line are one. */
-static hr_status add_usages(hr__ranks_work *work, const hr_moment *peak, hr__site_bytes *sites,
-                            hr__byte_buffer *key, size_t *count)
+static vw_status add_usages(vw__ranks_work *work, const vw_moment *peak, vw__site_bytes *sites,
+                            vw__byte_buffer *key, size_t *count)
 {
     for (size_t i = 0; i < peak->usage_count; i++) {
         uint32_t site;
         size_t place = 0;
-        HR__TRY(find_site(work, &peak->usages[i], key, &site));
+        VW__TRY(find_site(work, &peak->usages[i], key, &site));
         while (place < *count && sites[place].site != site)
             place++;
         if (place == *count)
-            sites[(*count)++] = (hr__site_bytes){site, 0};
+            sites[(*count)++] = (vw__site_bytes){site, 0};
         sites[place].bytes += peak->usages[i].bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status note_sites(hr__ranks_work *work, const hr_moment *peak, hr__account *account)
+static vw_status note_sites(vw__ranks_work *work, const vw_moment *peak, vw__account *account)
 {
-    hr__byte_buffer key;
-    hr__site_bytes *sites = hr__arena_alloc_array(work->arena, peak->usage_count, sizeof *sites,
-                                                  _Alignof(hr__site_bytes));
+    vw__byte_buffer key;
+    vw__site_bytes *sites = vw__arena_alloc_array(work->arena, peak->usage_count, sizeof *sites,
+                                                  _Alignof(vw__site_bytes));
     if (sites == NULL)
-        return hr__fail_host_memory(peak->usage_count * sizeof *sites, "the lines of a rank");
-    hr__byte_buffer_init(&key);
-    hr_status status = add_usages(work, peak, sites, &key, &account->site_count);
-    hr__byte_buffer_deinit(&key);
+        return vw__fail_host_memory(peak->usage_count * sizeof *sites, "the lines of a rank");
+    vw__byte_buffer_init(&key);
+    vw_status status = add_usages(work, peak, sites, &key, &account->site_count);
+    vw__byte_buffer_deinit(&key);
     account->sites = sites;
     return status;
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-static hr_status add_setting(hr__ranks_work *work, hr_setting *settings, size_t *count,
+static vw_status add_setting(vw__ranks_work *work, vw_setting *settings, size_t *count,
                              const char *key, const char *value)
 {
     if (value == NULL)
-        return HR_OK;
-    HR__TRY(hr__ranks_keep(work, key, &settings[*count].key));
-    HR__TRY(hr__ranks_keep(work, value, &settings[*count].value));
+        return VW_OK;
+    VW__TRY(vw__ranks_keep(work, key, &settings[*count].key));
+    VW__TRY(vw__ranks_keep(work, value, &settings[*count].value));
     ++*count;
-    return HR_OK;
+    return VW_OK;
 }
 
 #define CONF_KEY "PYTORCH_CUDA_ALLOC_CONF"
 
 /* Most files have the option string among the settings, as well as by itself. */
-static bool has_conf_among(const hr_recording_stats *stats)
+static bool has_conf_among(const vw_recording_stats *stats)
 {
     for (size_t i = 0; i < stats->setting_count; i++)
         if (strcmp(stats->settings[i].key, CONF_KEY) == 0)
@@ -233,57 +233,57 @@ static bool has_conf_among(const hr_recording_stats *stats)
     return false;
 }
 
-static hr_status note_settings(hr__ranks_work *work, const hr_recording_stats *stats,
-                               hr__account *account)
+static vw_status note_settings(vw__ranks_work *work, const vw_recording_stats *stats,
+                               vw__account *account)
 {
     size_t most = stats->setting_count + 1;
-    hr_setting *settings =
-        hr__arena_alloc_array(work->arena, most, sizeof *settings, _Alignof(hr_setting));
+    vw_setting *settings =
+        vw__arena_alloc_array(work->arena, most, sizeof *settings, _Alignof(vw_setting));
     if (settings == NULL)
-        return hr__fail_host_memory(most * sizeof *settings, "the settings of a rank");
+        return vw__fail_host_memory(most * sizeof *settings, "the settings of a rank");
     account->settings = settings;
-    HR__TRY(hr__ranks_keep(work, stats->conf, &account->shown.conf));
+    VW__TRY(vw__ranks_keep(work, stats->conf, &account->shown.conf));
     if (!has_conf_among(stats))
-        HR__TRY(add_setting(work, settings, &account->setting_count, CONF_KEY, stats->conf));
+        VW__TRY(add_setting(work, settings, &account->setting_count, CONF_KEY, stats->conf));
     for (size_t i = 0; i < stats->setting_count; i++)
-        HR__TRY(add_setting(work, settings, &account->setting_count, stats->settings[i].key,
+        VW__TRY(add_setting(work, settings, &account->setting_count, stats->settings[i].key,
                             stats->settings[i].value));
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the account ----------------------------------------------------------------------------- */
 
-static hr_status fill_account(hr__ranks_work *work, const hr_recording *recording,
-                              const hr_recording_stats *stats, hr__account *account)
+static vw_status fill_account(vw__ranks_work *work, const vw_recording *recording,
+                              const vw_recording_stats *stats, vw__account *account)
 {
-    const hr_device_stats *device = device_of(stats);
-    hr_diagnosis *diagnosis = NULL;
-    HR__TRY(note_settings(work, stats, account));
+    const vw_device_stats *device = device_of(stats);
+    vw_diagnosis *diagnosis = NULL;
+    VW__TRY(note_settings(work, stats, account));
     if (device != NULL) {
         note_peaks(device, account);
         note_failure(recording, device, account);
-        HR__TRY(note_sites(work, &device->peak, account));
-        if (device->step_count >= HR__TREND_FEWEST_POINTS)
-            HR__TRY(find_growth(recording, device->device, &account->shown.growth_bytes_per_step));
+        VW__TRY(note_sites(work, &device->peak, account));
+        if (device->step_count >= VW__TREND_FEWEST_POINTS)
+            VW__TRY(find_growth(recording, device->device, &account->shown.growth_bytes_per_step));
     }
-    HR__TRY(hr_doctor_recording(recording, &work->doctor, &diagnosis));
-    return hr__account_take_diagnosis(work, account, diagnosis);
+    VW__TRY(vw_doctor_recording(recording, &work->doctor, &diagnosis));
+    return vw__account_take_diagnosis(work, account, diagnosis);
 }
 
-hr_status hr__account_recording(hr__ranks_work *work, const hr_recording *recording,
-                                const char *path, hr__account *account)
+vw_status vw__account_recording(vw__ranks_work *work, const vw_recording *recording,
+                                const char *path, vw__account *account)
 {
-    const hr_stats_options options = {.struct_size = sizeof options,
+    const vw_stats_options options = {.struct_size = sizeof options,
                                       .torch_version = work->options->torch_version,
                                       .most_usages = MOST_USAGES,
                                       .without_summary = true};
-    hr_recording_stats *stats;
+    vw_recording_stats *stats;
     account->is_recording = true;
     account->shown.recording = path;
     account->shown.file_count = 1;
-    account->shown.ran_out = hr__is_failure_name(path);
-    HR__TRY(hr_recording_stats_make(recording, &options, &stats));
-    hr_status status = fill_account(work, recording, stats, account);
-    hr_recording_stats_free(stats);
+    account->shown.ran_out = vw__is_failure_name(path);
+    VW__TRY(vw_recording_stats_make(recording, &options, &stats));
+    vw_status status = fill_account(work, recording, stats, account);
+    vw_recording_stats_free(stats);
     return status;
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h> /* qsort */
 
-#include "headroom/analysis.h" /* HR_UNKNOWN */
+#include "vramwise/analysis.h" /* VW_UNKNOWN */
 
 static const double limit_per_deviation = 3 * 1.4826;
 
@@ -35,16 +35,16 @@ static uint64_t deviation_of(const uint64_t *values, size_t count, uint64_t medi
     return last;
 }
 
-hr__spread hr__spread_of(uint64_t *values, size_t count, hr__spread_floor floor)
+vw__spread vw__spread_of(uint64_t *values, size_t count, vw__spread_floor floor)
 {
     if (count == 0)
-        return (hr__spread){0, HR_UNKNOWN, 0};
+        return (vw__spread){0, VW_UNKNOWN, 0};
     qsort(values, count, sizeof *values, compare_values);
-    hr__spread spread = {.count = count, .median = values[(count - 1) / 2]};
-    if (count >= HR__SPREAD_FEWEST)
+    vw__spread spread = {.count = count, .median = values[(count - 1) / 2]};
+    if (count >= VW__SPREAD_FEWEST)
         spread.limit = limit_per_deviation * (double)deviation_of(values, count, spread.median);
     double share =
-        floor.share * (double)(floor.share_of != HR_UNKNOWN ? floor.share_of : spread.median);
+        floor.share * (double)(floor.share_of != VW_UNKNOWN ? floor.share_of : spread.median);
     if (spread.limit < share)
         spread.limit = share;
     if (spread.limit < floor.least)
@@ -52,7 +52,7 @@ hr__spread hr__spread_of(uint64_t *values, size_t count, hr__spread_floor floor)
     return spread;
 }
 
-bool hr__is_out_of_line(const hr__spread *spread, uint64_t value)
+bool vw__is_out_of_line(const vw__spread *spread, uint64_t value)
 {
     return spread->count != 0 && (double)distance(value, spread->median) > spread->limit;
 }

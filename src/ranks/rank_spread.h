@@ -12,39 +12,39 @@
  *
  * A value is out of line if it lies further from the median than the limit. With fewer than three
  * values there is no telling which is the odd one: the deviation is 0, and who asks about ranks
- * asks only from HR__SPREAD_FEWEST on. Two ranks can still be held against each other, line by
+ * asks only from VW__SPREAD_FEWEST on. Two ranks can still be held against each other, line by
  * line.
  *
  *   floors   peaks: a twentieth of the median, and 16 MiB    events: a fifth, and 1000
  *            lines of the program: a hundredth of the median peak of live bytes, and 4 MiB */
-#ifndef HR_RANKS_RANK_SPREAD_H
-#define HR_RANKS_RANK_SPREAD_H
+#ifndef VW_RANKS_RANK_SPREAD_H
+#define VW_RANKS_RANK_SPREAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HR__SPREAD_FEWEST = 3 };
+enum { VW__SPREAD_FEWEST = 3 };
 
-typedef struct hr__spread {
+typedef struct vw__spread {
     size_t count;
-    uint64_t median; /* HR_UNKNOWN without values */
+    uint64_t median; /* VW_UNKNOWN without values */
     double limit;
-} hr__spread;
+} vw__spread;
 
-typedef struct hr__spread_floor {
-    uint64_t share_of; /* HR_UNKNOWN: of the median */
+typedef struct vw__spread_floor {
+    uint64_t share_of; /* VW_UNKNOWN: of the median */
     double share;
     double least;
-} hr__spread_floor;
+} vw__spread_floor;
 
-#define HR__SPREAD_OF_PEAKS ((hr__spread_floor){HR_UNKNOWN, 0.05, 16.0 * 1024 * 1024})
-#define HR__SPREAD_OF_EVENTS ((hr__spread_floor){HR_UNKNOWN, 0.2, 1000})
-#define HR__SPREAD_OF_SITES(peak_bytes) ((hr__spread_floor){(peak_bytes), 0.01, 4.0 * 1024 * 1024})
+#define VW__SPREAD_OF_PEAKS ((vw__spread_floor){VW_UNKNOWN, 0.05, 16.0 * 1024 * 1024})
+#define VW__SPREAD_OF_EVENTS ((vw__spread_floor){VW_UNKNOWN, 0.2, 1000})
+#define VW__SPREAD_OF_SITES(peak_bytes) ((vw__spread_floor){(peak_bytes), 0.01, 4.0 * 1024 * 1024})
 
-/* Sorts `values`; none of them is HR_UNKNOWN. */
-hr__spread hr__spread_of(uint64_t *values, size_t count, hr__spread_floor floor);
+/* Sorts `values`; none of them is VW_UNKNOWN. */
+vw__spread vw__spread_of(uint64_t *values, size_t count, vw__spread_floor floor);
 
-bool hr__is_out_of_line(const hr__spread *spread, uint64_t value);
+bool vw__is_out_of_line(const vw__spread *spread, uint64_t value);
 
-#endif /* HR_RANKS_RANK_SPREAD_H */
+#endif /* VW_RANKS_RANK_SPREAD_H */

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "format/byte_source.h"
-#include "format/error_text_region.h" /* hr__line_prefix */
+#include "format/error_text_region.h" /* vw__line_prefix */
 
 enum {
     MOST_LINE_BYTES = 64 << 10, /* a longer line is cut in pieces of so many */
@@ -18,39 +18,39 @@ enum {
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-void hr__story_destroy(hr__story *story)
+void vw__story_destroy(vw__story *story)
 {
     if (story == NULL)
         return;
-    hr__text_scan_destroy(story->scan);
-    hr__host_free(story);
+    vw__text_scan_destroy(story->scan);
+    vw__host_free(story);
 }
 
-void hr__stories_deinit(hr__stories *stories)
+void vw__stories_deinit(vw__stories *stories)
 {
     for (size_t i = 0; i < stories->count; i++)
-        hr__story_destroy(stories->stories[i]);
-    hr__host_free(stories->stories);
-    *stories = (hr__stories){.stories = NULL};
+        vw__story_destroy(stories->stories[i]);
+    vw__host_free(stories->stories);
+    *stories = (vw__stories){.stories = NULL};
 }
 
-static hr_status begin_story(uint64_t rank, hr__story **out)
+static vw_status begin_story(uint64_t rank, vw__story **out)
 {
-    hr__story *story = hr__host_alloc_zeroed(1, sizeof *story);
+    vw__story *story = vw__host_alloc_zeroed(1, sizeof *story);
     if (story == NULL)
-        return hr__fail_host_memory(sizeof *story, "the text of a rank");
-    hr_status status = hr__text_scan_create(&story->scan);
-    if (status != HR_OK) {
-        hr__host_free(story);
+        return vw__fail_host_memory(sizeof *story, "the text of a rank");
+    vw_status status = vw__text_scan_create(&story->scan);
+    if (status != VW_OK) {
+        vw__host_free(story);
         return status;
     }
     story->rank = rank;
-    story->time = HR__NO_LOG_TIME;
+    story->time = VW__NO_LOG_TIME;
     *out = story;
-    return HR_OK;
+    return VW_OK;
 }
 
-static size_t place_of(const hr__stories *stories, uint64_t rank)
+static size_t place_of(const vw__stories *stories, uint64_t rank)
 {
     size_t i = 0;
     while (i < stories->count && stories->stories[i]->rank != rank)
@@ -59,31 +59,31 @@ static size_t place_of(const hr__stories *stories, uint64_t rank)
 }
 
 /* The story of a rank, begun where there is none yet. */
-static hr_status get_story(hr__stories *stories, uint64_t rank, hr__story **out)
+static vw_status get_story(vw__stories *stories, uint64_t rank, vw__story **out)
 {
     size_t place = place_of(stories, rank);
     if (place == stories->capacity) {
         size_t wanted = stories->capacity == 0 ? 8 : stories->capacity * 2;
-        hr__story **larger = hr__host_realloc(stories->stories, wanted * sizeof(hr__story *));
+        vw__story **larger = vw__host_realloc(stories->stories, wanted * sizeof(vw__story *));
         if (larger == NULL)
-            return hr__fail_host_memory(wanted * sizeof(hr__story *), "the texts of a job");
+            return vw__fail_host_memory(wanted * sizeof(vw__story *), "the texts of a job");
         stories->stories = larger;
         stories->capacity = wanted;
     }
     if (place == stories->count) {
-        HR__TRY(begin_story(rank, &stories->stories[place]));
+        VW__TRY(begin_story(rank, &stories->stories[place]));
         stories->count++;
     }
     *out = stories->stories[place];
-    return HR_OK;
+    return VW_OK;
 }
 
-hr__story *hr__stories_take(hr__stories *stories, uint64_t rank)
+vw__story *vw__stories_take(vw__stories *stories, uint64_t rank)
 {
     size_t place = place_of(stories, rank);
     if (place == stories->count)
         return NULL;
-    hr__story *story = stories->stories[place];
+    vw__story *story = stories->stories[place];
     stories->stories[place] = stories->stories[--stories->count];
     return story;
 }
@@ -122,21 +122,21 @@ static bool is_of_traceback(const char *line, size_t size_bytes)
 }
 
 /* `label_bytes` of the line name a rank. */
-static void note_time(hr__story *story, const char *line, size_t size_bytes, size_t label_bytes)
+static void note_time(vw__story *story, const char *line, size_t size_bytes, size_t label_bytes)
 {
-    hr__log_time own = hr__log_time_of(line, size_bytes);
+    vw__log_time own = vw__log_time_of(line, size_bytes);
     if (own.time_us != INT64_MIN)
         story->time = own;
-    if (story->time.time_us != INT64_MIN && story->time_count < HR__STORY_MOST_TIMES &&
+    if (story->time.time_us != INT64_MIN && story->time_count < VW__STORY_MOST_TIMES &&
         may_report(line, size_bytes))
-        story->times[story->time_count++] = (hr__story_time){story->line_count, story->time};
+        story->times[story->time_count++] = (vw__story_time){story->line_count, story->time};
     if (own.time_us == INT64_MIN && !is_of_traceback(line + label_bytes, size_bytes - label_bytes))
-        story->time = HR__NO_LOG_TIME;
+        story->time = VW__NO_LOG_TIME;
 }
 
-hr__log_time hr__story_time_of(const hr__story *story, const hr__error_report *report)
+vw__log_time vw__story_time_of(const vw__story *story, const vw__error_report *report)
 {
-    hr__log_time found = HR__NO_LOG_TIME;
+    vw__log_time found = VW__NO_LOG_TIME;
     uint64_t nearest = NEAR_LINES + 1;
     for (size_t i = 0; i < story->time_count; i++) {
         uint64_t line = story->times[i].line;
@@ -152,26 +152,26 @@ hr__log_time hr__story_time_of(const hr__story *story, const hr__error_report *r
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct reading {
-    hr__stories *stories;
-    hr__story_file *file;
-    hr__story *story; /* of the line before: most go where that went */
+    vw__stories *stories;
+    vw__story_file *file;
+    vw__story *story; /* of the line before: most go where that went */
     bool is_in_line;  /* the last piece did not end its line */
 } reading;
 
 /* What a launcher put in front of a line. */
 typedef struct line_label {
-    uint64_t rank;      /* HR_UNKNOWN: none that counts */
+    uint64_t rank;      /* VW_UNKNOWN: none that counts */
     size_t size_bytes;  /* of the label, where it is the first thing */
     size_t taken_bytes; /* of them not to be fed on: the scanners know the others themselves */
 } line_label;
 
-static line_label label_of(const hr__story_file *file, const char *line, size_t size_bytes)
+static line_label label_of(const vw__story_file *file, const char *line, size_t size_bytes)
 {
-    line_label label = {.rank = HR_UNKNOWN};
-    hr__line_rank rank;
+    line_label label = {.rank = VW_UNKNOWN};
+    vw__line_rank rank;
     if (!file->has_labels)
         return label;
-    (void)hr__line_prefix(line, size_bytes, &rank);
+    (void)vw__line_prefix(line, size_bytes, &rank);
     if (rank.rank < 0 || (rank.is_bare && !file->has_bare_labels))
         return label;
     label.rank = (uint64_t)rank.rank;
@@ -187,97 +187,97 @@ static line_label label_of(const hr__story_file *file, const char *line, size_t 
 /* Labels could name any number of ranks. */
 static bool has_room(const reading *at, uint64_t rank)
 {
-    return !at->file->has_labels || at->stories->count < HR__STORIES_MOST_AT_ONCE ||
+    return !at->file->has_labels || at->stories->count < VW__STORIES_MOST_AT_ONCE ||
            place_of(at->stories, rank) < at->stories->count;
 }
 
 /* Makes the story of a rank the one that lines of this file go to; NULL: there is no room. */
-static hr_status turn_to(reading *at, uint64_t rank)
+static vw_status turn_to(reading *at, uint64_t rank)
 {
-    hr__story_file *file = at->file;
+    vw__story_file *file = at->file;
     if (at->story == NULL || at->story->rank != rank) {
         at->story = NULL;
         if (has_room(at, rank))
-            HR__TRY(get_story(at->stories, rank, &at->story));
+            VW__TRY(get_story(at->stories, rank, &at->story));
     }
-    hr__story *story = at->story;
+    vw__story *story = at->story;
     if (story == NULL) {
         file->lost_count++;
     } else if (story->last_path != file->path) {
         story->first_path = story->first_path != NULL ? story->first_path : file->path;
         story->last_path = file->path;
         story->file_count++;
-        story->time = HR__NO_LOG_TIME;
-        file->rank_count += rank != HR_UNKNOWN;
-        file->last_rank = rank != HR_UNKNOWN ? rank : file->last_rank;
+        story->time = VW__NO_LOG_TIME;
+        file->rank_count += rank != VW_UNKNOWN;
+        file->last_rank = rank != VW_UNKNOWN ? rank : file->last_rank;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A line without its end; or a piece of one that is too long, of which the beginning says where all
  * of it goes. */
-static hr_status take_line(reading *at, const char *line, size_t size_bytes, bool is_ended)
+static vw_status take_line(reading *at, const char *line, size_t size_bytes, bool is_ended)
 {
-    line_label label = {.rank = HR_UNKNOWN};
+    line_label label = {.rank = VW_UNKNOWN};
     bool is_begun = at->is_in_line;
     if (!is_begun) {
         label = label_of(at->file, line, size_bytes);
-        HR__TRY(turn_to(at, label.rank != HR_UNKNOWN ? label.rank : at->file->rank));
+        VW__TRY(turn_to(at, label.rank != VW_UNKNOWN ? label.rank : at->file->rank));
     }
     at->is_in_line = !is_ended;
-    hr__story *story = at->story;
+    vw__story *story = at->story;
     if (story == NULL)
-        return HR_OK;
+        return VW_OK;
     if (!is_begun) {
         story->line_count++;
         note_time(story, line, size_bytes, label.size_bytes);
     }
-    HR__TRY(
-        hr__text_scan_feed(story->scan, line + label.taken_bytes, size_bytes - label.taken_bytes));
-    return is_ended ? hr__text_scan_feed(story->scan, "\n", 1) : HR_OK;
+    VW__TRY(
+        vw__text_scan_feed(story->scan, line + label.taken_bytes, size_bytes - label.taken_bytes));
+    return is_ended ? vw__text_scan_feed(story->scan, "\n", 1) : VW_OK;
 }
 
 /* The lines that are whole in the window; how much of it that was. */
-static hr_status take_lines(reading *at, const char *bytes, size_t size_bytes, size_t *taken_bytes)
+static vw_status take_lines(reading *at, const char *bytes, size_t size_bytes, size_t *taken_bytes)
 {
     size_t begin = 0;
     const char *end;
     while (begin < size_bytes && (end = memchr(bytes + begin, '\n', size_bytes - begin)) != NULL) {
-        HR__TRY(take_line(at, bytes + begin, (size_t)(end - bytes) - begin, true));
+        VW__TRY(take_line(at, bytes + begin, (size_t)(end - bytes) - begin, true));
         begin = (size_t)(end - bytes) + 1;
     }
     *taken_bytes = begin;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__stories_read(hr__stories *stories, hr__byte_source *source, hr__story_file *file)
+vw_status vw__stories_read(vw__stories *stories, vw__byte_source *source, vw__story_file *file)
 {
     reading at = {.stories = stories, .file = file};
-    if (file->rank != HR_UNKNOWN) /* an empty file is its rank's, too */
-        HR__TRY(turn_to(&at, file->rank));
+    if (file->rank != VW_UNKNOWN) /* an empty file is its rank's, too */
+        VW__TRY(turn_to(&at, file->rank));
     for (;;) {
         const uint8_t *bytes;
         size_t size_bytes, taken_bytes;
-        HR__TRY(hr__byte_source_peek(source, MOST_LINE_BYTES, &bytes, &size_bytes));
+        VW__TRY(vw__byte_source_peek(source, MOST_LINE_BYTES, &bytes, &size_bytes));
         if (size_bytes == 0)
-            return at.is_in_line ? take_line(&at, "", 0, true) : HR_OK;
-        HR__TRY(take_lines(&at, (const char *)bytes, size_bytes, &taken_bytes));
+            return at.is_in_line ? take_line(&at, "", 0, true) : VW_OK;
+        VW__TRY(take_lines(&at, (const char *)bytes, size_bytes, &taken_bytes));
         if (taken_bytes == 0) { /* a line that does not end here */
             taken_bytes = size_bytes;
-            HR__TRY(take_line(&at, (const char *)bytes, size_bytes, false));
+            VW__TRY(take_line(&at, (const char *)bytes, size_bytes, false));
         }
-        hr__byte_source_take(source, taken_bytes);
+        vw__byte_source_take(source, taken_bytes);
     }
 }
 
-bool hr__has_bare_labels(const char *bytes, size_t size_bytes)
+bool vw__has_bare_labels(const char *bytes, size_t size_bytes)
 {
     size_t line_count = 0, labelled_count = 0;
     for (size_t begin = 0; begin < size_bytes;) {
         const char *end = memchr(bytes + begin, '\n', size_bytes - begin);
         size_t length = (end != NULL ? (size_t)(end - bytes) : size_bytes) - begin;
-        hr__line_rank rank;
-        (void)hr__line_prefix(bytes + begin, length, &rank);
+        vw__line_rank rank;
+        (void)vw__line_prefix(bytes + begin, length, &rank);
         line_count += length > 0;
         labelled_count += rank.rank >= 0 && rank.is_bare;
         begin += length + 1;

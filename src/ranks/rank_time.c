@@ -80,7 +80,7 @@ static bool read_zone(const char *text, size_t size_bytes, size_t at, int64_t *s
     return true;
 }
 
-hr__log_time hr__log_time_of(const char *line, size_t size_bytes)
+vw__log_time vw__log_time_of(const char *line, size_t size_bytes)
 {
     if (size_bytes > LOOKED_AT_BYTES)
         size_bytes = LOOKED_AT_BYTES;
@@ -92,7 +92,7 @@ hr__log_time hr__log_time_of(const char *line, size_t size_bytes)
         size_t at = i + DATE_BYTES;
         int64_t fraction_us = read_fraction(line, size_bytes, &at);
         bool has_zone = read_zone(line, size_bytes, at, &east_seconds);
-        return (hr__log_time){(seconds - east_seconds) * US_PER_SECOND + fraction_us, has_zone};
+        return (vw__log_time){(seconds - east_seconds) * US_PER_SECOND + fraction_us, has_zone};
     }
-    return HR__NO_LOG_TIME;
+    return VW__NO_LOG_TIME;
 }

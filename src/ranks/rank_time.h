@@ -2,21 +2,21 @@
  *
  * Only a date with a time counts: hours alone do not tell which of two came first. Of a time
  * without its zone nobody knows when it was, but two of them, from one job, can be compared. */
-#ifndef HR_RANKS_RANK_TIME_H
-#define HR_RANKS_RANK_TIME_H
+#ifndef VW_RANKS_RANK_TIME_H
+#define VW_RANKS_RANK_TIME_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct hr__log_time {
+typedef struct vw__log_time {
     int64_t time_us; /* since 1970; INT64_MIN: none */
     bool has_zone;   /* else as the clock on the wall showed it */
-} hr__log_time;
+} vw__log_time;
 
-#define HR__NO_LOG_TIME ((hr__log_time){INT64_MIN, false})
+#define VW__NO_LOG_TIME ((vw__log_time){INT64_MIN, false})
 
 /* Looks at the first bytes of a line: "2026-03-01 12:00:00,123", "2026/03/01T12:00:00.5+01:00". */
-hr__log_time hr__log_time_of(const char *line, size_t size_bytes);
+vw__log_time vw__log_time_of(const char *line, size_t size_bytes);
 
-#endif /* HR_RANKS_RANK_TIME_H */
+#endif /* VW_RANKS_RANK_TIME_H */

@@ -4,7 +4,7 @@
  * tell; of those the stories of all ranks named stay open. The second takes the texts that are
  * known to be one rank's, rank by rank, adds them to that rank's story and ends it: so no more
  * stories are open at once than one file has labels for. */
-#include "headroom/ranks.h"
+#include "vramwise/ranks.h"
 
 #include <inttypes.h>
 #include <stdlib.h> /* qsort */
@@ -18,45 +18,45 @@
 #include "ranks/rank_files.h"
 #include "ranks/rank_parts.h"
 
-/* What hr_ranks_report_free() gets back. */
+/* What vw_ranks_report_free() gets back. */
 typedef struct ranks_result {
-    hr_ranks_report shown; /* first: the caller holds a pointer to it */
-    hr__arena arena;
+    vw_ranks_report shown; /* first: the caller holds a pointer to it */
+    vw__arena arena;
 } ranks_result;
 
 typedef struct job {
-    hr__ranks_work *work;
+    vw__ranks_work *work;
     const char *folder;
-    hr__rank_files files;
-    hr_rank_file *shown; /* the arena's: one for each of files */
+    vw__rank_files files;
+    vw_rank_file *shown; /* the arena's: one for each of files */
     bool is_local_known; /* torchrun's numbers are ranks: there is one run of it */
     size_t array_tasks;  /* of Slurm's arrays: so many jobs the files are of, where there are any */
     size_t done_count;
 } job;
 
 /* A failure that is about one file; the others end the work. */
-static bool is_of_file(hr_status status)
+static bool is_of_file(vw_status status)
 {
-    return status != HR_OK && status != HR_ERR_HOST_MEMORY && status != HR_ERR_WRONG_STATE;
+    return status != VW_OK && status != VW_ERR_HOST_MEMORY && status != VW_ERR_WRONG_STATE;
 }
 
-static hr_status tell_progress(job *at)
+static vw_status tell_progress(job *at)
 {
-    const hr_ranks_options *options = at->work->options;
+    const vw_ranks_options *options = at->work->options;
     double done = (double)at->done_count++ / (double)(at->files.count + 1);
     if (options->progress != NULL && !options->progress(options->progress_context, done))
-        return hr__fail(HR_ERR_WRONG_STATE, "stopped by the caller");
-    return HR_OK;
+        return vw__fail(VW_ERR_WRONG_STATE, "stopped by the caller");
+    return VW_OK;
 }
 
 /* ---- whose it is ----------------------------------------------------------------------------- */
 
 /* torchrun makes a folder for each run on each machine, and counts the processes of a machine. */
-static bool has_one_run(const hr__rank_files *files)
+static bool has_one_run(const vw__rank_files *files)
 {
-    const hr__rank_path *first = NULL;
+    const vw__rank_path *first = NULL;
     for (size_t i = 0; i < files->count; i++) {
-        const hr__rank_path *path = &files->paths[i];
+        const vw__rank_path *path = &files->paths[i];
         if (!path->name.is_local)
             continue;
         if (first == NULL)
@@ -68,14 +68,14 @@ static bool has_one_run(const hr__rank_files *files)
     return true;
 }
 
-static bool is_same_array_task(const hr__rank_name *one, const hr__rank_name *other)
+static bool is_same_array_task(const vw__rank_name *one, const vw__rank_name *other)
 {
     return one->array != NULL && other->array != NULL && one->array_bytes == other->array_bytes &&
            memcmp(one->array, other->array, one->array_bytes) == 0;
 }
 
 /* A task may have several files: it counts with the first. */
-static size_t count_array_tasks(const hr__rank_files *files)
+static size_t count_array_tasks(const vw__rank_files *files)
 {
     size_t count = 0;
     for (size_t i = 0; i < files->count; i++) {
@@ -96,10 +96,10 @@ static bool is_of_one_of_several_jobs(const job *at, size_t place)
 
 static uint64_t rank_of(const job *at, size_t place)
 {
-    const hr__rank_name *name = &at->files.paths[place].name;
+    const vw__rank_name *name = &at->files.paths[place].name;
     bool is_known = name->is_known && (!name->is_local || at->is_local_known) &&
                     !is_of_one_of_several_jobs(at, place);
-    return is_known ? name->rank : HR_UNKNOWN;
+    return is_known ? name->rank : VW_UNKNOWN;
 }
 
 /* Is the text one rank's for certain? torchrun's files may be of another than their folder says. */
@@ -132,146 +132,146 @@ static const char *without_name(const job *at, size_t place, const char *words)
     return words;
 }
 
-static hr_status refuse(job *at, size_t place)
+static vw_status refuse(job *at, size_t place)
 {
-    const char *words = without_name(at, place, hr_last_error());
-    at->shown[place].kind = HR_RANK_FILE_UNREADABLE;
-    return hr__ranks_keep(at->work, words, &at->shown[place].reason);
+    const char *words = without_name(at, place, vw_last_error());
+    at->shown[place].kind = VW_RANK_FILE_UNREADABLE;
+    return vw__ranks_keep(at->work, words, &at->shown[place].reason);
 }
 
-static hr_status examine_recording(job *at, size_t place, hr__byte_source *source)
+static vw_status examine_recording(job *at, size_t place, vw__byte_source *source)
 {
-    hr_recording *recording = NULL;
-    hr__account account = hr__account_of(rank_of(at, place));
-    HR__TRY(hr__recording_open_source(source, 0, &recording));
+    vw_recording *recording = NULL;
+    vw__account account = vw__account_of(rank_of(at, place));
+    VW__TRY(vw__recording_open_source(source, 0, &recording));
     account.order = place;
-    hr_status status =
-        hr__account_recording(at->work, recording, at->files.paths[place].path, &account);
-    hr_recording_close(recording);
-    if (status != HR_OK) {
-        hr_diagnosis_free(account.diagnosis);
+    vw_status status =
+        vw__account_recording(at->work, recording, at->files.paths[place].path, &account);
+    vw_recording_close(recording);
+    if (status != VW_OK) {
+        vw_diagnosis_free(account.diagnosis);
         return status;
     }
-    at->shown[place].kind = HR_RANK_FILE_RECORDING;
-    at->shown[place].rank_count = account.shown.rank != HR_UNKNOWN;
-    if (account.shown.rank == HR_UNKNOWN)
+    at->shown[place].kind = VW_RANK_FILE_RECORDING;
+    at->shown[place].rank_count = account.shown.rank != VW_UNKNOWN;
+    if (account.shown.rank == VW_UNKNOWN)
         at->shown[place].reason = why_unknown(at, place);
-    return hr__accounts_add(&at->work->accounts, &account);
+    return vw__accounts_add(&at->work->accounts, &account);
 }
 
 /* A story that is complete becomes an account; NULL does nothing. */
-static hr_status end_story(job *at, hr__story *story, size_t place)
+static vw_status end_story(job *at, vw__story *story, size_t place)
 {
     if (story == NULL)
-        return HR_OK;
-    hr__account account = hr__account_of(story->rank);
+        return VW_OK;
+    vw__account account = vw__account_of(story->rank);
     bool has_something = false;
     account.order = place;
-    hr_status status = hr__account_story(at->work, story, &account, &has_something);
+    vw_status status = vw__account_story(at->work, story, &account, &has_something);
     if (is_of_file(status)) {
         account.shown.has_verdict = false;
-        status = hr__ranks_note(at->work, "%s: %s", story->first_path, hr_last_error());
+        status = vw__ranks_note(at->work, "%s: %s", story->first_path, vw_last_error());
     }
-    bool is_kept = status == HR_OK && (story->rank != HR_UNKNOWN || has_something);
+    bool is_kept = status == VW_OK && (story->rank != VW_UNKNOWN || has_something);
     if (is_kept)
-        status = hr__accounts_add(&at->work->accounts, &account);
+        status = vw__accounts_add(&at->work->accounts, &account);
     else
-        hr_diagnosis_free(account.diagnosis);
-    hr__story_destroy(story);
+        vw_diagnosis_free(account.diagnosis);
+    vw__story_destroy(story);
     return status;
 }
 
-static hr_status note_lost_lines(job *at, const hr__story_file *file)
+static vw_status note_lost_lines(job *at, const vw__story_file *file)
 {
     if (file->lost_count == 0)
-        return HR_OK;
-    return hr__ranks_note(at->work,
+        return VW_OK;
+    return vw__ranks_note(at->work,
                           "%s has lines of more than %d ranks; %" PRIu64
                           " lines of the others were left out.",
-                          file->path, HR__STORIES_MOST_AT_ONCE, file->lost_count);
+                          file->path, VW__STORIES_MOST_AT_ONCE, file->lost_count);
 }
 
 /* The folders of one machine may be another's than the first: then they count from 0 as well. */
-static hr_status note_other_ranks(job *at, size_t place, const hr__story_file *file)
+static vw_status note_other_ranks(job *at, size_t place, const vw__story_file *file)
 {
-    if (!at->files.paths[place].name.is_local || file->rank == HR_UNKNOWN || file->rank_count < 2)
-        return HR_OK;
-    return hr__ranks_note(at->work,
+    if (!at->files.paths[place].name.is_local || file->rank == VW_UNKNOWN || file->rank_count < 2)
+        return VW_OK;
+    return vw__ranks_note(at->work,
                           "%s has lines of other ranks than its folder says; those that name none "
                           "were taken for rank %" PRIu64 "'s.",
                           file->path, file->rank);
 }
 
-static hr_status examine_text(job *at, size_t place, hr__byte_source *source, const uint8_t *bytes,
+static vw_status examine_text(job *at, size_t place, vw__byte_source *source, const uint8_t *bytes,
                               size_t size_bytes)
 {
-    hr_rank_file *shown = &at->shown[place];
-    hr__story_file file = {.path = shown->path,
+    vw_rank_file *shown = &at->shown[place];
+    vw__story_file file = {.path = shown->path,
                            .rank = rank_of(at, place),
                            .has_labels =
                                !is_of_one_rank(at, place) && !is_of_one_of_several_jobs(at, place),
-                           .last_rank = HR_UNKNOWN};
+                           .last_rank = VW_UNKNOWN};
     if (memchr(bytes, '\0', size_bytes) != NULL)
-        return hr__fail(HR_ERR_CORRUPT_FILE, "expected a text, found bytes that no text has");
-    file.has_bare_labels = file.has_labels && hr__has_bare_labels((const char *)bytes, size_bytes);
-    hr_status status = hr__stories_read(&at->work->stories, source, &file);
-    shown->kind = HR_RANK_FILE_TEXT;
+        return vw__fail(VW_ERR_CORRUPT_FILE, "expected a text, found bytes that no text has");
+    file.has_bare_labels = file.has_labels && vw__has_bare_labels((const char *)bytes, size_bytes);
+    vw_status status = vw__stories_read(&at->work->stories, source, &file);
+    shown->kind = VW_RANK_FILE_TEXT;
     shown->rank_count = file.rank_count;
-    shown->rank = file.rank_count == 1 ? file.last_rank : HR_UNKNOWN;
+    shown->rank = file.rank_count == 1 ? file.last_rank : VW_UNKNOWN;
     if (file.rank_count == 0)
         shown->reason = why_unknown(at, place);
-    hr__story *nobodys = hr__stories_take(&at->work->stories, HR_UNKNOWN);
-    if (status != HR_OK) {
-        hr__story_destroy(nobodys);
+    vw__story *nobodys = vw__stories_take(&at->work->stories, VW_UNKNOWN);
+    if (status != VW_OK) {
+        vw__story_destroy(nobodys);
         return status;
     }
-    HR__TRY(end_story(at, nobodys, place));
-    HR__TRY(note_other_ranks(at, place, &file));
+    VW__TRY(end_story(at, nobodys, place));
+    VW__TRY(note_other_ranks(at, place, &file));
     return note_lost_lines(at, &file);
 }
 
 /* What it is, and then that. */
-static hr_status examine_source(job *at, size_t place, hr__byte_source *source)
+static vw_status examine_source(job *at, size_t place, vw__byte_source *source)
 {
     const uint8_t *bytes;
     size_t size_bytes;
     bool is_recording;
-    bool is_log = hr__is_log_name(at->files.paths[place].path);
-    HR__TRY(hr__byte_source_peek(source, HR__DOCTOR_LOOK_BYTES, &bytes, &size_bytes));
-    hr_status status = hr__doctor_look(bytes, size_bytes, &is_recording);
-    if (status == HR_OK && is_recording)
+    bool is_log = vw__is_log_name(at->files.paths[place].path);
+    VW__TRY(vw__byte_source_peek(source, VW__DOCTOR_LOOK_BYTES, &bytes, &size_bytes));
+    vw_status status = vw__doctor_look(bytes, size_bytes, &is_recording);
+    if (status == VW_OK && is_recording)
         return examine_recording(at, place, source);
     if (!is_log) {
-        at->shown[place].kind = HR_RANK_FILE_FOREIGN;
+        at->shown[place].kind = VW_RANK_FILE_FOREIGN;
         at->shown[place].reason =
             size_bytes == 0 ? "empty" : "no recording, and not named as a log is";
-        return HR_OK;
+        return VW_OK;
     }
-    return status == HR_OK ? examine_text(at, place, source, bytes, size_bytes) : status;
+    return status == VW_OK ? examine_text(at, place, source, bytes, size_bytes) : status;
 }
 
-static hr_status open_and_examine(job *at, size_t place)
+static vw_status open_and_examine(job *at, size_t place)
 {
-    hr__byte_source *source = NULL;
-    hr__byte_buffer path;
-    hr__byte_buffer_init(&path);
-    hr__append_text(&path, at->folder);
-    hr__append_text(&path, "/");
-    hr__append_text(&path, at->files.paths[place].path);
-    hr_status status = hr__byte_buffer_has_failed(&path)
-                           ? hr__fail_host_memory(hr__byte_buffer_size(&path), "the name of a file")
-                           : hr__byte_source_open(hr__byte_buffer_text(&path), NULL, &source);
-    hr__byte_buffer_deinit(&path);
-    if (status == HR_OK)
+    vw__byte_source *source = NULL;
+    vw__byte_buffer path;
+    vw__byte_buffer_init(&path);
+    vw__append_text(&path, at->folder);
+    vw__append_text(&path, "/");
+    vw__append_text(&path, at->files.paths[place].path);
+    vw_status status = vw__byte_buffer_has_failed(&path)
+                           ? vw__fail_host_memory(vw__byte_buffer_size(&path), "the name of a file")
+                           : vw__byte_source_open(vw__byte_buffer_text(&path), NULL, &source);
+    vw__byte_buffer_deinit(&path);
+    if (status == VW_OK)
         status = examine_source(at, place, source);
-    hr__byte_source_close(source);
+    vw__byte_source_close(source);
     return status;
 }
 
-static hr_status examine_file(job *at, size_t place)
+static vw_status examine_file(job *at, size_t place)
 {
-    HR__TRY(tell_progress(at));
-    hr_status status = open_and_examine(at, place);
+    VW__TRY(tell_progress(at));
+    vw_status status = open_and_examine(at, place);
     return is_of_file(status) ? refuse(at, place) : status;
 }
 
@@ -279,15 +279,15 @@ static hr_status examine_file(job *at, size_t place)
 
 static bool is_for_second_round(const job *at, size_t place)
 {
-    return is_of_one_rank(at, place) && hr__is_log_name(at->files.paths[place].path);
+    return is_of_one_rank(at, place) && vw__is_log_name(at->files.paths[place].path);
 }
 
-static hr_status first_round(job *at)
+static vw_status first_round(job *at)
 {
     for (size_t i = 0; i < at->files.count; i++)
         if (!is_for_second_round(at, i))
-            HR__TRY(examine_file(at, i));
-    return HR_OK;
+            VW__TRY(examine_file(at, i));
+    return VW_OK;
 }
 
 typedef struct ranked_place {
@@ -303,228 +303,228 @@ static int compare_places(const void *left, const void *right)
     return (one->place > other->place) - (one->place < other->place);
 }
 
-static hr_status examine_in_order(job *at, const ranked_place *places, size_t count)
+static vw_status examine_in_order(job *at, const ranked_place *places, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        HR__TRY(examine_file(at, places[i].place));
+        VW__TRY(examine_file(at, places[i].place));
         bool is_last = i + 1 == count || places[i + 1].rank != places[i].rank;
         if (is_last)
-            HR__TRY(end_story(at, hr__stories_take(&at->work->stories, places[i].rank),
+            VW__TRY(end_story(at, vw__stories_take(&at->work->stories, places[i].rank),
                               places[i].place));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status second_round(job *at)
+static vw_status second_round(job *at)
 {
     size_t count = 0;
-    ranked_place *places = hr__host_alloc_zeroed(at->files.count, sizeof *places);
+    ranked_place *places = vw__host_alloc_zeroed(at->files.count, sizeof *places);
     if (places == NULL)
-        return hr__fail_host_memory(at->files.count * sizeof *places, "the texts of a job");
+        return vw__fail_host_memory(at->files.count * sizeof *places, "the texts of a job");
     for (size_t i = 0; i < at->files.count; i++)
         if (is_for_second_round(at, i))
             places[count++] = (ranked_place){at->files.paths[i].name.rank, i};
     qsort(places, count, sizeof *places, compare_places);
-    hr_status status = examine_in_order(at, places, count);
-    hr__host_free(places);
+    vw_status status = examine_in_order(at, places, count);
+    vw__host_free(places);
     return status;
 }
 
 /* Ranks that only labels have named. */
-static hr_status end_stories(job *at)
+static vw_status end_stories(job *at)
 {
-    hr__stories *stories = &at->work->stories;
+    vw__stories *stories = &at->work->stories;
     while (stories->count > 0)
-        HR__TRY(end_story(at, hr__stories_take(stories, stories->stories[0]->rank), 0));
-    return HR_OK;
+        VW__TRY(end_story(at, vw__stories_take(stories, stories->stories[0]->rank), 0));
+    return VW_OK;
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-static void count_files(hr_ranks_report *report)
+static void count_files(vw_ranks_report *report)
 {
     for (size_t i = 0; i < report->file_count; i++) {
-        hr_rank_file_kind kind = report->files[i].kind;
-        report->recording_count += kind == HR_RANK_FILE_RECORDING;
-        report->text_count += kind == HR_RANK_FILE_TEXT;
-        report->unreadable_count += kind == HR_RANK_FILE_UNREADABLE;
-        report->foreign_count += kind == HR_RANK_FILE_FOREIGN;
+        vw_rank_file_kind kind = report->files[i].kind;
+        report->recording_count += kind == VW_RANK_FILE_RECORDING;
+        report->text_count += kind == VW_RANK_FILE_TEXT;
+        report->unreadable_count += kind == VW_RANK_FILE_UNREADABLE;
+        report->foreign_count += kind == VW_RANK_FILE_FOREIGN;
     }
 }
 
-static hr_status refuse_folder(const hr_ranks_report *report)
+static vw_status refuse_folder(const vw_ranks_report *report)
 {
     if (report->file_count == 0)
-        return hr__fail(HR_ERR_FILE, "expected the recordings and logs of a job, found no file");
+        return vw__fail(VW_ERR_FILE, "expected the recordings and logs of a job, found no file");
     for (size_t i = 0; i < report->file_count; i++)
-        if (report->files[i].kind == HR_RANK_FILE_UNREADABLE)
-            return hr__fail(HR_ERR_FILE,
+        if (report->files[i].kind == VW_RANK_FILE_UNREADABLE)
+            return vw__fail(VW_ERR_FILE,
                             "expected the recordings and logs of a job, and of %zu files none "
                             "could be read; %s: %s",
                             report->file_count, report->files[i].path, report->files[i].reason);
-    return hr__fail(HR_ERR_FILE,
+    return vw__fail(VW_ERR_FILE,
                     "expected the recordings and logs of a job, and of %zu files none is a "
                     "recording, or named as a log is; the first is %s",
                     report->file_count, report->files[0].path);
 }
 
-static hr_status note_left_out(job *at)
+static vw_status note_left_out(job *at)
 {
-    const hr__rank_files *files = &at->files;
+    const vw__rank_files *files = &at->files;
     if (files->has_more_files)
-        HR__TRY(hr__ranks_note(at->work,
+        VW__TRY(vw__ranks_note(at->work,
                                "There are more files than are looked at: the first %zu, by name. A "
                                "folder further down has fewer.",
                                files->count));
     if (files->has_more_names)
-        HR__TRY(hr__ranks_note(at->work,
+        VW__TRY(vw__ranks_note(at->work,
                                "There are more names than are looked at: %d of them were, in no "
                                "order. A folder further down has fewer.",
-                               HR__RANK_FILES_MOST_NAMES));
+                               VW__RANK_FILES_MOST_NAMES));
     if (files->has_deeper)
-        HR__TRY(hr__ranks_note(at->work, "Folders more than %d deep were left out.",
-                               HR__RANK_FILES_DEEPEST));
+        VW__TRY(vw__ranks_note(at->work, "Folders more than %d deep were left out.",
+                               VW__RANK_FILES_DEEPEST));
     if (files->link_count > 0)
-        HR__TRY(
-            hr__ranks_note(at->work, "Links to folders are not followed: %zu.", files->link_count));
+        VW__TRY(
+            vw__ranks_note(at->work, "Links to folders are not followed: %zu.", files->link_count));
     if (files->other_count > 0)
-        HR__TRY(hr__ranks_note(at->work,
+        VW__TRY(vw__ranks_note(at->work,
                                "What is no file (a pipe, a socket, a link that leads nowhere) was "
                                "left out: %zu.",
                                files->other_count));
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status note_several_jobs(job *at)
+static vw_status note_several_jobs(job *at)
 {
     if (at->array_tasks < 2)
-        return HR_OK;
-    return hr__ranks_note(at->work,
+        return VW_OK;
+    return vw__ranks_note(at->work,
                           "There are files of %zu tasks of Slurm arrays, each of which is a job: "
                           "they are examined one by one, and not compared. Put the files of each "
                           "task into a folder of its own to see its ranks.",
                           at->array_tasks);
 }
 
-static hr_status list_files(job *at)
+static vw_status list_files(job *at)
 {
-    at->shown = hr__arena_alloc_array(at->work->arena, at->files.count, sizeof *at->shown,
-                                      _Alignof(hr_rank_file));
+    at->shown = vw__arena_alloc_array(at->work->arena, at->files.count, sizeof *at->shown,
+                                      _Alignof(vw_rank_file));
     if (at->shown == NULL)
-        return hr__fail_host_memory(at->files.count * sizeof *at->shown, "the files of a job");
+        return vw__fail_host_memory(at->files.count * sizeof *at->shown, "the files of a job");
     at->is_local_known = has_one_run(&at->files);
     at->array_tasks = count_array_tasks(&at->files);
     for (size_t i = 0; i < at->files.count; i++)
-        at->shown[i] = (hr_rank_file){.path = at->files.paths[i].path, .rank = rank_of(at, i)};
+        at->shown[i] = (vw_rank_file){.path = at->files.paths[i].path, .rank = rank_of(at, i)};
     at->work->report->files = at->shown;
     at->work->report->file_count = at->files.count;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status examine_job(job *at)
+static vw_status examine_job(job *at)
 {
-    hr__ranks_work *work = at->work;
-    const hr__account **mains;
-    HR__TRY(list_files(at));
-    HR__TRY(note_left_out(at));
-    HR__TRY(note_several_jobs(at));
-    HR__TRY(first_round(at));
-    HR__TRY(second_round(at));
-    HR__TRY(end_stories(at));
+    vw__ranks_work *work = at->work;
+    const vw__account **mains;
+    VW__TRY(list_files(at));
+    VW__TRY(note_left_out(at));
+    VW__TRY(note_several_jobs(at));
+    VW__TRY(first_round(at));
+    VW__TRY(second_round(at));
+    VW__TRY(end_stories(at));
     count_files(work->report);
     if (work->report->recording_count + work->report->text_count == 0)
         return refuse_folder(work->report);
-    HR__TRY(hr__ranks_merge(work, &mains));
-    hr_status status = hr__ranks_compare(work, mains);
-    hr__host_free(mains);
+    VW__TRY(vw__ranks_merge(work, &mains));
+    vw_status status = vw__ranks_compare(work, mains);
+    vw__host_free(mains);
     return status;
 }
 
-static hr_status examine_folder(hr__ranks_work *work, const char *folder)
+static vw_status examine_folder(vw__ranks_work *work, const char *folder)
 {
     job at = {.work = work, .folder = folder};
-    const hr__rank_limits most = {
+    const vw__rank_limits most = {
         .files =
-            work->options->most_files != 0 ? work->options->most_files : HR_RANKS_DEFAULT_FILES,
-        .names = HR__RANK_FILES_MOST_NAMES,
+            work->options->most_files != 0 ? work->options->most_files : VW_RANKS_DEFAULT_FILES,
+        .names = VW__RANK_FILES_MOST_NAMES,
     };
-    HR__TRY(hr__rank_files_find(folder, most, work->arena, &at.files));
-    hr_status status = examine_job(&at);
-    hr__rank_files_deinit(&at.files);
+    VW__TRY(vw__rank_files_find(folder, most, work->arena, &at.files));
+    vw_status status = examine_job(&at);
+    vw__rank_files_deinit(&at.files);
     return status;
 }
 
-static hr_status check_options(const hr_ranks_options *options)
+static vw_status check_options(const vw_ranks_options *options)
 {
     const char *version;
     if (options->struct_size < sizeof *options)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected options with a struct_size of %zu or more, found %zu",
                         sizeof *options, options->struct_size);
     return options->torch_version != NULL
-               ? hr__recording_version(NULL, options->torch_version, &version)
-               : HR_OK;
+               ? vw__recording_version(NULL, options->torch_version, &version)
+               : VW_OK;
 }
 
-hr_status hr_ranks_examine(const char *folder, const hr_ranks_options *options,
-                           hr_ranks_report **out)
+vw_status vw_ranks_examine(const char *folder, const vw_ranks_options *options,
+                           vw_ranks_report **out)
 {
-    static const hr_ranks_options defaults = {.struct_size = sizeof defaults};
+    static const vw_ranks_options defaults = {.struct_size = sizeof defaults};
     if (folder == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a folder and a place for the report");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a folder and a place for the report");
     if (options == NULL)
         options = &defaults;
-    HR__TRY(check_options(options));
-    ranks_result *result = hr__host_alloc_zeroed(1, sizeof *result);
+    VW__TRY(check_options(options));
+    ranks_result *result = vw__host_alloc_zeroed(1, sizeof *result);
     if (result == NULL)
-        return hr__fail_host_memory(sizeof *result, "a report on ranks");
-    hr__arena_init(&result->arena, HR__ARENA_NO_LIMIT);
-    hr__ranks_work work = {
+        return vw__fail_host_memory(sizeof *result, "a report on ranks");
+    vw__arena_init(&result->arena, VW__ARENA_NO_LIMIT);
+    vw__ranks_work work = {
         .arena = &result->arena,
         .options = options,
         .doctor = {.struct_size = sizeof work.doctor, .torch_version = options->torch_version},
         .report = &result->shown,
     };
-    hr__arena_init(&work.key_arena, HR__ARENA_NO_LIMIT);
-    hr__string_table_init(&work.sites.keys, &work.key_arena, HR__STRING_TABLE_LARGEST_COUNT,
+    vw__arena_init(&work.key_arena, VW__ARENA_NO_LIMIT);
+    vw__string_table_init(&work.sites.keys, &work.key_arena, VW__STRING_TABLE_LARGEST_COUNT,
                           SIZE_MAX);
-    hr_status status = examine_folder(&work, folder);
-    hr__stories_deinit(&work.stories);
-    hr__accounts_deinit(&work.accounts);
-    hr__host_free(work.sites.sites);
-    hr__arena_deinit(&work.key_arena);
-    if (status != HR_OK) {
-        hr_ranks_report_free(&result->shown);
+    vw_status status = examine_folder(&work, folder);
+    vw__stories_deinit(&work.stories);
+    vw__accounts_deinit(&work.accounts);
+    vw__host_free(work.sites.sites);
+    vw__arena_deinit(&work.key_arena);
+    if (status != VW_OK) {
+        vw_ranks_report_free(&result->shown);
         return status;
     }
     *out = &result->shown;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr_ranks_report_free(hr_ranks_report *report)
+void vw_ranks_report_free(vw_ranks_report *report)
 {
     ranks_result *result = (ranks_result *)report;
     if (result == NULL)
         return;
-    hr__arena_deinit(&result->arena);
-    hr__host_free(result);
+    vw__arena_deinit(&result->arena);
+    vw__host_free(result);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-const char *hr_rank_measure_name(hr_rank_measure measure)
+const char *vw_rank_measure_name(vw_rank_measure measure)
 {
     static const char *const names[] = {"peak_live_bytes", "peak_reserved_bytes", "events"};
-    return (size_t)measure < HR_RANK_MEASURES ? names[measure] : "unknown";
+    return (size_t)measure < VW_RANK_MEASURES ? names[measure] : "unknown";
 }
 
-const char *hr_rank_basis_name(hr_rank_basis basis)
+const char *vw_rank_basis_name(vw_rank_basis basis)
 {
     static const char *const names[] = {NULL, "trace", "end", "text"};
     return (size_t)basis < sizeof names / sizeof *names ? names[basis] : NULL;
 }
 
-const char *hr_rank_file_kind_name(hr_rank_file_kind kind)
+const char *vw_rank_file_kind_name(vw_rank_file_kind kind)
 {
     static const char *const names[] = {"recording", "text", "unreadable", "foreign"};
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "foreign";

@@ -10,7 +10,7 @@
 /* The library's own frames are never more than this. */
 enum { MOST_INNER_FRAMES = 24 };
 
-bool hr__call_stack_prepare(void)
+bool vw__call_stack_prepare(void)
 {
     void *frames[4];
     return backtrace(frames, 4) > 1;
@@ -25,9 +25,9 @@ static int find_caller(void *const *addresses, int count, const void *caller)
     return 0;
 }
 
-void hr__call_stack_walk(hr__call_stack *stack, const void *caller, uint32_t most_frames)
+void vw__call_stack_walk(vw__call_stack *stack, const void *caller, uint32_t most_frames)
 {
-    void *addresses[HR_RECORDER_MOST_FRAMES + MOST_INNER_FRAMES];
+    void *addresses[VW_RECORDER_MOST_FRAMES + MOST_INNER_FRAMES];
     int count = backtrace(addresses, (int)most_frames + MOST_INNER_FRAMES);
     stack->frame_count = 0;
     for (int i = find_caller(addresses, count, caller);
@@ -35,15 +35,15 @@ void hr__call_stack_walk(hr__call_stack *stack, const void *caller, uint32_t mos
         stack->frames[stack->frame_count++] = (uintptr_t)addresses[i];
 }
 
-void hr__name_address(uint64_t address, char name[HR__FRAME_NAME_BYTES], const char **file)
+void vw__name_address(uint64_t address, char name[VW__FRAME_NAME_BYTES], const char **file)
 {
     Dl_info info = {NULL, NULL, NULL, NULL};
     /* Of the call, not of what follows it, which may be another function. */
     bool is_known = dladdr((void *)(uintptr_t)(address - 1), &info) != 0;
     *file = is_known && info.dli_fname != NULL ? info.dli_fname : "";
     if (is_known && info.dli_sname != NULL)
-        snprintf(name, HR__FRAME_NAME_BYTES, "%s", info.dli_sname);
+        snprintf(name, VW__FRAME_NAME_BYTES, "%s", info.dli_sname);
     else
-        snprintf(name, HR__FRAME_NAME_BYTES, "%#" PRIx64,
+        snprintf(name, VW__FRAME_NAME_BYTES, "%#" PRIx64,
                  address - (is_known ? (uintptr_t)info.dli_fbase : 0));
 }

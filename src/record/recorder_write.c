@@ -9,50 +9,50 @@
 #include "record/snapshot_model.h"
 #include "record/snapshot_take.h"
 
-hr_status hr_recorder_write_to(hr_recorder *recorder, hr_pool *pool, hr_recorder_output output,
+vw_status vw_recorder_write_to(vw_recorder *recorder, vw_pool *pool, vw_recorder_output output,
                                void *context)
 {
     if (recorder == NULL || pool == NULL || output == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a recorder, its pool and a function to write with");
-    hr__picture picture;
-    hr__model *model = NULL;
-    HR__TRY(hr__picture_take(recorder, pool, &picture));
-    hr_status status = hr__snapshot_model_make(&picture, pool, &model);
-    hr__picture_deinit(&picture);
-    if (status == HR_OK)
-        status = hr__torch_snapshot_write(model, &(hr__pickle_sink){context, output});
-    hr__model_destroy(model);
+    vw__picture picture;
+    vw__model *model = NULL;
+    VW__TRY(vw__picture_take(recorder, pool, &picture));
+    vw_status status = vw__snapshot_model_make(&picture, pool, &model);
+    vw__picture_deinit(&picture);
+    if (status == VW_OK)
+        status = vw__torch_snapshot_write(model, &(vw__pickle_sink){context, output});
+    vw__model_destroy(model);
     return status;
 }
 
 /* ---- to an open file ------------------------------------------------------------------------- */
 
-hr_status hr_recorder_write_fd(hr_recorder *recorder, hr_pool *pool, int file_descriptor)
+vw_status vw_recorder_write_fd(vw_recorder *recorder, vw_pool *pool, int file_descriptor)
 {
-    hr__open_file file = {file_descriptor, 0};
-    hr_status status = hr_recorder_write_to(recorder, pool, hr__open_file_write, &file);
+    vw__open_file file = {file_descriptor, 0};
+    vw_status status = vw_recorder_write_to(recorder, pool, vw__open_file_write, &file);
     if (file.error != 0)
-        return hr__fail(HR_ERR_FILE, "cannot write the recording: %s", strerror(file.error));
+        return vw__fail(VW_ERR_FILE, "cannot write the recording: %s", strerror(file.error));
     return status;
 }
 
 /* ---- to a new file --------------------------------------------------------------------------- */
 
 typedef struct recording_order {
-    hr_recorder *recorder;
-    hr_pool *pool;
+    vw_recorder *recorder;
+    vw_pool *pool;
 } recording_order;
 
-static hr_status write_recording(void *context, int file_descriptor)
+static vw_status write_recording(void *context, int file_descriptor)
 {
     const recording_order *order = context;
-    return hr_recorder_write_fd(order->recorder, order->pool, file_descriptor);
+    return vw_recorder_write_fd(order->recorder, order->pool, file_descriptor);
 }
 
-hr_status hr_recorder_write(hr_recorder *recorder, hr_pool *pool, const char *path)
+vw_status vw_recorder_write(vw_recorder *recorder, vw_pool *pool, const char *path)
 {
     if (path == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "no path for the recording");
-    return hr__whole_file_write(path, write_recording, &(recording_order){recorder, pool});
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no path for the recording");
+    return vw__whole_file_write(path, write_recording, &(recording_order){recorder, pool});
 }

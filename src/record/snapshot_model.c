@@ -13,120 +13,120 @@
 #include "pool/pool.h" /* whose version, which device */
 
 typedef struct maker {
-    hr_recorder *recorder;
-    hr__model_builder *builder;
-    hr__address_map contexts; /* capture -> context + 1 */
+    vw_recorder *recorder;
+    vw__model_builder *builder;
+    vw__address_map contexts; /* capture -> context + 1 */
     uint32_t *stacks;         /* by the recorder's id: the model's; UINT32_MAX = not yet */
     uint32_t stack_count;     /* of the recorder, the empty one included */
     bool has_pool_ids;
-    hr_status setting_status; /* of the first setting that failed */
+    vw_status setting_status; /* of the first setting that failed */
 } maker;
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-static hr_status add_frame(maker *m, const char *name, const char *file, uint32_t line,
+static vw_status add_frame(maker *m, const char *name, const char *file, uint32_t line,
                            uint32_t *id)
 {
-    hr__model_frame frame = {.line = line};
-    HR__TRY(hr__model_add_string(m->builder, name, strlen(name), &frame.name));
-    HR__TRY(hr__model_add_string(m->builder, file, strlen(file), &frame.filename));
-    return hr__model_add_frame(m->builder, &frame, id);
+    vw__model_frame frame = {.line = line};
+    VW__TRY(vw__model_add_string(m->builder, name, strlen(name), &frame.name));
+    VW__TRY(vw__model_add_string(m->builder, file, strlen(file), &frame.filename));
+    return vw__model_add_frame(m->builder, &frame, id);
 }
 
 /* Strings stay where they are: the lock is for finding them. */
-static const char *string_of(hr_recorder *recorder, uint32_t id)
+static const char *string_of(vw_recorder *recorder, uint32_t id)
 {
-    hr__mutex_lock(&recorder->stack_lock);
-    const char *bytes = hr__string_table_get(&recorder->stack_table.strings, id).bytes;
-    hr__mutex_unlock(&recorder->stack_lock);
+    vw__mutex_lock(&recorder->stack_lock);
+    const char *bytes = vw__string_table_get(&recorder->stack_table.strings, id).bytes;
+    vw__mutex_unlock(&recorder->stack_lock);
     return bytes;
 }
 
 /* The frame of a stack at word `*at`: one word if it is an address, two if it was handed in. */
-static hr_status add_next_frame(maker *m, const uint64_t *words, size_t *at, uint32_t *id)
+static vw_status add_next_frame(maker *m, const uint64_t *words, size_t *at, uint32_t *id)
 {
     uint64_t first = words[(*at)++];
-    if (m->recorder->stacks == HR_STACKS_CALLER)
+    if (m->recorder->stacks == VW_STACKS_CALLER)
         return add_frame(m, string_of(m->recorder, (uint32_t)(first >> 32)),
                          string_of(m->recorder, (uint32_t)first), (uint32_t)words[(*at)++], id);
-    char name[HR__FRAME_NAME_BYTES];
+    char name[VW__FRAME_NAME_BYTES];
     const char *file;
-    hr__name_address(first, name, &file);
+    vw__name_address(first, name, &file);
     return add_frame(m, name, file, 0, id);
 }
 
-static hr_status add_stack(maker *m, uint32_t id, uint32_t *out)
+static vw_status add_stack(maker *m, uint32_t id, uint32_t *out)
 {
-    hr__mutex_lock(&m->recorder->stack_lock);
-    hr__stack_entry entry = hr__stack_table_get(&m->recorder->stack_table, id);
-    hr__mutex_unlock(&m->recorder->stack_lock);
-    uint32_t frame_ids[HR_RECORDER_MOST_FRAMES];
+    vw__mutex_lock(&m->recorder->stack_lock);
+    vw__stack_entry entry = vw__stack_table_get(&m->recorder->stack_table, id);
+    vw__mutex_unlock(&m->recorder->stack_lock);
+    uint32_t frame_ids[VW_RECORDER_MOST_FRAMES];
     size_t frame_count = 0;
     for (size_t at = 0; at < entry.word_count;) /* the empty stack has no words at all */
-        HR__TRY(add_next_frame(m, entry.words, &at, &frame_ids[frame_count++]));
-    return hr__model_add_stack(m->builder, frame_ids, frame_count, out);
+        VW__TRY(add_next_frame(m, entry.words, &at, &frame_ids[frame_count++]));
+    return vw__model_add_stack(m->builder, frame_ids, frame_count, out);
 }
 
-static hr_status context_of(maker *m, uint64_t capture, uint32_t *context)
+static vw_status context_of(maker *m, uint64_t capture, uint32_t *context)
 {
-    *context = HR__NO_CONTEXT;
-    if (capture == HR__NO_CAPTURE)
-        return HR_OK;
-    uintptr_t known = (uintptr_t)hr__address_map_get(&m->contexts, capture);
+    *context = VW__NO_CONTEXT;
+    if (capture == VW__NO_CAPTURE)
+        return VW_OK;
+    uintptr_t known = (uintptr_t)vw__address_map_get(&m->contexts, capture);
     if (known != 0) {
         *context = (uint32_t)(known - 1);
-        return HR_OK;
+        return VW_OK;
     }
-    uint32_t stack = hr__capture_stack(capture);
+    uint32_t stack = vw__capture_stack(capture);
     if (stack >= m->stack_count)
-        return HR_OK; /* a number that looks like a tag of ours, and is none */
+        return VW_OK; /* a number that looks like a tag of ours, and is none */
     if (m->stacks[stack] == UINT32_MAX)
-        HR__TRY(add_stack(m, stack, &m->stacks[stack]));
-    if (!hr__address_map_reserve(&m->contexts, 1))
-        return hr__fail_host_memory(sizeof capture, "the contexts of a recording");
-    HR__TRY(hr__model_begin_context(m->builder, m->stacks[stack], context));
-    hr__address_map_insert(&m->contexts, capture, (void *)((uintptr_t)*context + 1));
-    return HR_OK;
+        VW__TRY(add_stack(m, stack, &m->stacks[stack]));
+    if (!vw__address_map_reserve(&m->contexts, 1))
+        return vw__fail_host_memory(sizeof capture, "the contexts of a recording");
+    VW__TRY(vw__model_begin_context(m->builder, m->stacks[stack], context));
+    vw__address_map_insert(&m->contexts, capture, (void *)((uintptr_t)*context + 1));
+    return VW_OK;
 }
 
 /* ---- events, segments, blocks ---------------------------------------------------------------- */
 
-static hr_status add_event(maker *m, const hr__recorded_event *event)
+static vw_status add_event(maker *m, const vw__recorded_event *event)
 {
-    hr__model_event made = {
+    vw__model_event made = {
         .address = event->address,
         .size_bytes = event->size_bytes,
-        .time_us = hr__model_builder_features(m->builder)->has_times ? (int64_t)event->time_us
-                                                                     : HR__UNKNOWN_TIME,
-        .note = HR__NO_NOTE,
-        .pool = HR__UNKNOWN_POOL,
+        .time_us = vw__model_builder_features(m->builder)->has_times ? (int64_t)event->time_us
+                                                                     : VW__UNKNOWN_TIME,
+        .note = VW__NO_NOTE,
+        .pool = VW__UNKNOWN_POOL,
         .action = (uint8_t)event->action,
     };
     size_t index;
-    HR__TRY(context_of(m, event->capture, &made.context));
-    HR__TRY(hr__model_add_stream(m->builder, event->stream, &made.stream));
+    VW__TRY(context_of(m, event->capture, &made.context));
+    VW__TRY(vw__model_add_stream(m->builder, event->stream, &made.stream));
     if (m->has_pool_ids)
-        HR__TRY(hr__model_add_pool(m->builder, event->private_id, &made.pool));
-    return hr__model_add_event(m->builder, &made, &index);
+        VW__TRY(vw__model_add_pool(m->builder, event->private_id, &made.pool));
+    return vw__model_add_event(m->builder, &made, &index);
 }
 
-static hr_status add_block(maker *m, const hr__picture_block *block, size_t *index)
+static vw_status add_block(maker *m, const vw__picture_block *block, size_t *index)
 {
-    hr__model_block made = {
+    vw__model_block made = {
         .address = block->info.address,
         .size_bytes = block->info.size_bytes,
         .requested_bytes = block->info.requested_bytes,
         .state = (uint8_t)block->info.state,
     };
-    HR__TRY(context_of(m, block->capture, &made.context));
-    return hr__model_add_block(m->builder, &made, index);
+    VW__TRY(context_of(m, block->capture, &made.context));
+    return vw__model_add_block(m->builder, &made, index);
 }
 
-static hr_status add_segment(maker *m, const hr__picture_segment *segment, int device,
+static vw_status add_segment(maker *m, const vw__picture_segment *segment, int device,
                              size_t first_block)
 {
-    const hr_segment_info *info = &segment->info;
-    hr__model_segment made = {
+    const vw_segment_info *info = &segment->info;
+    vw__model_segment made = {
         .address = info->address,
         .total_bytes = info->total_bytes,
         .allocated_bytes = info->allocated_bytes,
@@ -138,47 +138,47 @@ static hr_status add_segment(maker *m, const hr__picture_segment *segment, int d
         .is_large = info->is_large,
         .is_expandable = info->is_expandable,
     };
-    HR__TRY(context_of(m, segment->capture, &made.context));
-    HR__TRY(hr__model_add_stream(m->builder, info->stream, &made.stream));
-    HR__TRY(hr__model_add_pool(m->builder, info->private_id, &made.pool));
-    return hr__model_add_segment(m->builder, &made);
+    VW__TRY(context_of(m, segment->capture, &made.context));
+    VW__TRY(vw__model_add_stream(m->builder, info->stream, &made.stream));
+    VW__TRY(vw__model_add_pool(m->builder, info->private_id, &made.pool));
+    return vw__model_add_segment(m->builder, &made);
 }
 
-static hr_status add_all(maker *m, const hr__picture *picture, int device)
+static vw_status add_all(maker *m, const vw__picture *picture, int device)
 {
     for (size_t i = 0; i < picture->event_count; i++)
-        HR__TRY(add_event(m, &picture->events[i]));
-    HR__TRY(hr__model_add_trace(m->builder, device, 0, picture->event_count));
+        VW__TRY(add_event(m, &picture->events[i]));
+    VW__TRY(vw__model_add_trace(m->builder, device, 0, picture->event_count));
     size_t index = 0;
     for (size_t i = 0; i < picture->block_count; i++)
-        HR__TRY(add_block(m, &picture->blocks[i], &index));
+        VW__TRY(add_block(m, &picture->blocks[i], &index));
     size_t first_block = 0;
     for (size_t i = 0; i < picture->segment_count; i++) {
-        HR__TRY(add_segment(m, &picture->segments[i], device, first_block));
+        VW__TRY(add_segment(m, &picture->segments[i], device, first_block));
         first_block += picture->segments[i].info.block_count;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
 /* A span without length, the numbers at its start: PyTorch's annotations come in pairs. */
-static hr_status add_move(maker *m, const hr__recorded_move *move, int device)
+static vw_status add_move(maker *m, const vw__recorded_move *move, int device)
 {
-    const hr_spill_report *report = &move->report;
-    const char *name = report->is_return ? HR_RETURN_ANNOTATION : HR_SPILL_ANNOTATION;
-    hr__model_annotation annotation = {
+    const vw_spill_report *report = &move->report;
+    const char *name = report->is_return ? VW_RETURN_ANNOTATION : VW_SPILL_ANNOTATION;
+    vw__model_annotation annotation = {
         .time_us = (int64_t)move->time_us,
         .device = device,
         .is_start = true,
         .move = {report->moved_bytes, report->moved_handles, report->spilled_bytes,
                  report->wait_ns / 1000},
     };
-    HR__TRY(hr__model_add_string(m->builder, name, strlen(name), &annotation.name));
-    HR__TRY(hr__model_add_annotation(m->builder, &annotation));
+    VW__TRY(vw__model_add_string(m->builder, name, strlen(name), &annotation.name));
+    VW__TRY(vw__model_add_annotation(m->builder, &annotation));
     annotation.is_start = false;
-    annotation.move = (hr__model_move){.moved_handles = 0};
-    return hr__model_add_annotation(m->builder, &annotation);
+    annotation.move = (vw__model_move){.moved_handles = 0};
+    return vw__model_add_annotation(m->builder, &annotation);
 }
 
 /* ---- settings and features ------------------------------------------------------------------- */
@@ -186,50 +186,50 @@ static hr_status add_move(maker *m, const hr__recorded_move *move, int device)
 static void add_setting(void *context, const char *key, const char *value)
 {
     maker *m = context;
-    if (m->setting_status == HR_OK)
-        m->setting_status = hr__model_add_conf(m->builder, key, value);
+    if (m->setting_status == VW_OK)
+        m->setting_status = vw__model_add_conf(m->builder, key, value);
 }
 
-static hr_status fill(maker *m, const hr__picture *picture, const hr_pool *pool)
+static vw_status fill(maker *m, const vw__picture *picture, const vw_pool *pool)
 {
-    hr__model_features *features = hr__model_builder_features(m->builder);
-    *features = hr__model_features_of(pool->engine->wording->version);
+    vw__model_features *features = vw__model_builder_features(m->builder);
+    *features = vw__model_features_of(pool->engine->wording->version);
     m->has_pool_ids = features->has_pool_ids;
     if (features->has_settings)
-        HR__TRY(hr_pool_walk_conf(pool, add_setting, m));
-    HR__TRY(m->setting_status);
+        VW__TRY(vw_pool_walk_conf(pool, add_setting, m));
+    VW__TRY(m->setting_status);
     const int device = pool->device->properties.index;
-    HR__TRY(add_all(m, picture, device));
+    VW__TRY(add_all(m, picture, device));
     for (size_t i = 0; i < picture->move_count && features->has_annotations; i++)
-        HR__TRY(add_move(m, &picture->moves[i], device));
+        VW__TRY(add_move(m, &picture->moves[i], device));
     for (size_t i = 0; i < picture->event_count && !features->has_contexts; i++)
-        features->has_contexts = picture->events[i].capture != HR__NO_CAPTURE;
-    return HR_OK;
+        features->has_contexts = picture->events[i].capture != VW__NO_CAPTURE;
+    return VW_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-hr_status hr__snapshot_model_make(const hr__picture *picture, const hr_pool *pool, hr__model **out)
+vw_status vw__snapshot_model_make(const vw__picture *picture, const vw_pool *pool, vw__model **out)
 {
     maker m = {.recorder = picture->recorder};
-    hr__address_map_init(&m.contexts);
-    hr__mutex_lock(&m.recorder->stack_lock);
+    vw__address_map_init(&m.contexts);
+    vw__mutex_lock(&m.recorder->stack_lock);
     m.stack_count = m.recorder->stack_table.count + 1;
-    hr__mutex_unlock(&m.recorder->stack_lock);
-    m.stacks = hr__host_alloc(m.stack_count * sizeof *m.stacks);
+    vw__mutex_unlock(&m.recorder->stack_lock);
+    m.stacks = vw__host_alloc(m.stack_count * sizeof *m.stacks);
     if (m.stacks == NULL)
-        return hr__fail_host_memory(m.stack_count * sizeof *m.stacks, "the stacks of a recording");
+        return vw__fail_host_memory(m.stack_count * sizeof *m.stacks, "the stacks of a recording");
     for (uint32_t i = 0; i < m.stack_count; i++)
         m.stacks[i] = UINT32_MAX;
 
-    hr_status status = hr__model_builder_create(SIZE_MAX, &m.builder);
-    if (status == HR_OK)
+    vw_status status = vw__model_builder_create(SIZE_MAX, &m.builder);
+    if (status == VW_OK)
         status = fill(&m, picture, pool);
-    if (status == HR_OK)
-        status = hr__model_finish(m.builder, out);
-    if (status != HR_OK)
-        hr__model_builder_destroy(m.builder);
-    hr__host_free(m.stacks);
-    hr__address_map_deinit(&m.contexts);
+    if (status == VW_OK)
+        status = vw__model_finish(m.builder, out);
+    if (status != VW_OK)
+        vw__model_builder_destroy(m.builder);
+    vw__host_free(m.stacks);
+    vw__address_map_deinit(&m.contexts);
     return status;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -19,48 +19,48 @@ static const void *this_thread(void)
 
 /* ---- under the pool's lock ------------------------------------------------------------------- */
 
-static bool add_segment(void *context, const hr_segment_info *segment)
+static bool add_segment(void *context, const vw_segment_info *segment)
 {
-    hr__picture *picture = context;
+    vw__picture *picture = context;
     if (picture->segment_count < picture->segment_capacity)
-        picture->segments[picture->segment_count] = (hr__picture_segment){
-            *segment, hr__recorder_segment_capture(picture->recorder, segment)};
+        picture->segments[picture->segment_count] = (vw__picture_segment){
+            *segment, vw__recorder_segment_capture(picture->recorder, segment)};
     picture->segment_count++;
     return true;
 }
 
-static bool add_block(void *context, const hr_segment_info *segment, const hr_block_info *block)
+static bool add_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     (void)segment;
-    hr__picture *picture = context;
+    vw__picture *picture = context;
     if (picture->block_count < picture->block_capacity)
         picture->blocks[picture->block_count] =
-            (hr__picture_block){*block, hr__recorder_block_capture(picture->recorder, block)};
+            (vw__picture_block){*block, vw__recorder_block_capture(picture->recorder, block)};
     picture->block_count++;
     return true;
 }
 
-static bool is_complete(const hr__picture *picture)
+static bool is_complete(const vw__picture *picture)
 {
     return picture->event_count <= picture->event_capacity &&
            picture->segment_count <= picture->segment_capacity &&
            picture->block_count <= picture->block_capacity;
 }
 
-bool hr__picture_copy_events(hr_recorder *recorder)
+bool vw__picture_copy_events(vw_recorder *recorder)
 {
-    hr__picture *picture = recorder->pictures;
+    vw__picture *picture = recorder->pictures;
     while (picture != NULL && picture->thread != this_thread())
         picture = picture->next;
     if (picture == NULL)
         return true; /* someone else's walk: an event like any other */
-    const hr__ring_buffer *ring = &recorder->events;
-    picture->event_count = hr__ring_buffer_count(ring);
+    const vw__ring_buffer *ring = &recorder->events;
+    picture->event_count = vw__ring_buffer_count(ring);
     if (!is_complete(picture))
         return false;
     if (picture->event_count != 0) {
-        size_t head = (size_t)hr__min_u64(picture->event_count, ring->capacity - ring->first);
-        memcpy(picture->events, hr__ring_buffer_at(ring, 0), head * sizeof *picture->events);
+        size_t head = (size_t)vw__min_u64(picture->event_count, ring->capacity - ring->first);
+        memcpy(picture->events, vw__ring_buffer_at(ring, 0), head * sizeof *picture->events);
         memcpy(picture->events + head, ring->records,
                (picture->event_count - head) * sizeof *picture->events);
     }
@@ -75,15 +75,15 @@ static void *make_room(void *items, size_t *capacity, size_t wanted, size_t item
     uint64_t size_bytes;
     if (items != NULL && wanted <= *capacity)
         return items;
-    hr__host_free(items); /* to be filled anew: not worth copying */
+    vw__host_free(items); /* to be filled anew: not worth copying */
     wanted += wanted / 4 + 64;
     items =
-        hr__mul_u64(wanted, item_bytes, &size_bytes) ? hr__host_alloc((size_t)size_bytes) : NULL;
+        vw__mul_u64(wanted, item_bytes, &size_bytes) ? vw__host_alloc((size_t)size_bytes) : NULL;
     *capacity = items != NULL ? wanted : 0;
     return items;
 }
 
-static hr_status make_picture_room(hr__picture *picture)
+static vw_status make_picture_room(vw__picture *picture)
 {
     picture->events = make_room(picture->events, &picture->event_capacity, picture->event_count,
                                 sizeof *picture->events);
@@ -92,101 +92,101 @@ static hr_status make_picture_room(hr__picture *picture)
     picture->blocks = make_room(picture->blocks, &picture->block_capacity, picture->block_count,
                                 sizeof *picture->blocks);
     if (picture->events == NULL || picture->segments == NULL || picture->blocks == NULL)
-        return hr__fail_host_memory(picture->event_count * sizeof *picture->events +
+        return vw__fail_host_memory(picture->event_count * sizeof *picture->events +
                                         picture->block_count * sizeof *picture->blocks,
                                     "a copy of the recording");
-    return HR_OK;
+    return VW_OK;
 }
 
-/* Puts the picture where the listener finds it. HR_ERR_WRONG_STATE: not attached to that pool. */
-static hr_status announce(hr__picture *picture, const hr_pool *pool)
+/* Puts the picture where the listener finds it. VW_ERR_WRONG_STATE: not attached to that pool. */
+static vw_status announce(vw__picture *picture, const vw_pool *pool)
 {
-    hr_recorder *recorder = picture->recorder;
-    hr__mutex_lock(&recorder->lock);
+    vw_recorder *recorder = picture->recorder;
+    vw__mutex_lock(&recorder->lock);
     bool is_attached = recorder->pool == pool;
     if (is_attached) {
         picture->next = recorder->pictures;
         recorder->pictures = picture;
-        picture->event_count = hr__ring_buffer_count(&recorder->events);
+        picture->event_count = vw__ring_buffer_count(&recorder->events);
     }
-    hr__mutex_unlock(&recorder->lock);
+    vw__mutex_unlock(&recorder->lock);
     if (!is_attached)
-        return hr__fail(HR_ERR_WRONG_STATE, "the recorder is not attached to this pool");
-    return HR_OK;
+        return vw__fail(VW_ERR_WRONG_STATE, "the recorder is not attached to this pool");
+    return VW_OK;
 }
 
-static void withdraw(hr__picture *picture)
+static void withdraw(vw__picture *picture)
 {
-    hr_recorder *recorder = picture->recorder;
-    hr__mutex_lock(&recorder->lock);
-    hr__picture **link = &recorder->pictures;
+    vw_recorder *recorder = picture->recorder;
+    vw__mutex_lock(&recorder->lock);
+    vw__picture **link = &recorder->pictures;
     while (*link != picture)
         link = &(*link)->next;
     *link = picture->next;
-    hr__mutex_unlock(&recorder->lock);
+    vw__mutex_unlock(&recorder->lock);
 }
 
 /* The first look only counts; then each has room for what the one before it saw. */
-static hr_status take(hr__picture *picture, hr_pool *pool)
+static vw_status take(vw__picture *picture, vw_pool *pool)
 {
-    const hr_walker walker = {picture, add_segment, add_block};
+    const vw_walker walker = {picture, add_segment, add_block};
     for (int i = 0; i < MOST_TRIES; i++) {
         picture->segment_count = picture->block_count = 0;
-        HR__TRY(hr_pool_walk(pool, &walker, i != 0));
+        VW__TRY(vw_pool_walk(pool, &walker, i != 0));
         if (i != 0 && is_complete(picture))
-            return HR_OK;
-        HR__TRY(make_picture_room(picture));
+            return VW_OK;
+        VW__TRY(make_picture_room(picture));
     }
-    return hr__fail(HR_ERR_WRONG_STATE, "the pool grows faster than it can be copied");
+    return vw__fail(VW_ERR_WRONG_STATE, "the pool grows faster than it can be copied");
 }
 
-static size_t count_moves(hr_recorder *recorder)
+static size_t count_moves(vw_recorder *recorder)
 {
-    hr__mutex_lock(&recorder->lock);
-    size_t count = hr__ring_buffer_count(&recorder->moves);
-    hr__mutex_unlock(&recorder->lock);
+    vw__mutex_lock(&recorder->lock);
+    size_t count = vw__ring_buffer_count(&recorder->moves);
+    vw__mutex_unlock(&recorder->lock);
     return count;
 }
 
 /* Those there were when it began: they only say when something happened, so that they need not be
  * of the very instant. */
-static hr_status copy_moves(hr__picture *picture)
+static vw_status copy_moves(vw__picture *picture)
 {
-    hr_recorder *recorder = picture->recorder;
+    vw_recorder *recorder = picture->recorder;
     const size_t wanted = count_moves(recorder);
     if (wanted == 0)
-        return HR_OK;
-    picture->moves = hr__host_alloc(wanted * sizeof *picture->moves);
+        return VW_OK;
+    picture->moves = vw__host_alloc(wanted * sizeof *picture->moves);
     if (picture->moves == NULL)
-        return hr__fail_host_memory(wanted * sizeof *picture->moves, "a copy of the recording");
-    hr__mutex_lock(&recorder->lock);
-    const hr__ring_buffer *ring = &recorder->moves; /* it may have been cleared */
-    picture->move_count = (size_t)hr__min_u64(wanted, hr__ring_buffer_count(ring));
+        return vw__fail_host_memory(wanted * sizeof *picture->moves, "a copy of the recording");
+    vw__mutex_lock(&recorder->lock);
+    const vw__ring_buffer *ring = &recorder->moves; /* it may have been cleared */
+    picture->move_count = (size_t)vw__min_u64(wanted, vw__ring_buffer_count(ring));
     for (size_t i = 0; i < picture->move_count; i++)
-        memcpy(&picture->moves[i], hr__ring_buffer_at(ring, i), sizeof *picture->moves);
-    hr__mutex_unlock(&recorder->lock);
-    return HR_OK;
+        memcpy(&picture->moves[i], vw__ring_buffer_at(ring, i), sizeof *picture->moves);
+    vw__mutex_unlock(&recorder->lock);
+    return VW_OK;
 }
 
-hr_status hr__picture_take(hr_recorder *recorder, hr_pool *pool, hr__picture *out)
+vw_status vw__picture_take(vw_recorder *recorder, vw_pool *pool, vw__picture *out)
 {
-    *out = (hr__picture){.recorder = recorder, .thread = this_thread()};
-    HR__TRY(announce(out, pool));
-    hr_status status = take(out, pool);
+    *out = (vw__picture){.recorder = recorder, .thread = this_thread()};
+    VW__TRY(announce(out, pool));
+    vw_status status = take(out, pool);
     withdraw(out);
-    if (status == HR_OK)
+    if (status == VW_OK)
         status = copy_moves(out);
-    if (status != HR_OK)
-        hr__picture_deinit(out);
+    if (status != VW_OK)
+        vw__picture_deinit(out);
     return status;
 }
 
-void hr__picture_deinit(hr__picture *picture)
+void vw__picture_deinit(vw__picture *picture)
 {
-    hr__host_free(picture->events);
-    hr__host_free(picture->segments);
-    hr__host_free(picture->blocks);
-    hr__host_free(picture->moves);
+    vw__host_free(picture->events);
+    vw__host_free(picture->segments);
+    vw__host_free(picture->blocks);
+    vw__host_free(picture->moves);
     picture->moves = NULL;
     picture->events = NULL;
     picture->segments = NULL;

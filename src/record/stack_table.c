@@ -8,17 +8,17 @@
 
 enum { FIRST_CAPACITY = 64 };
 
-void hr__stack_table_init(hr__stack_table *table, size_t limit_bytes)
+void vw__stack_table_init(vw__stack_table *table, size_t limit_bytes)
 {
-    *table = (hr__stack_table){.entries = NULL};
-    hr__arena_init(&table->arena, limit_bytes);
-    hr__string_table_init(&table->strings, &table->arena, HR__STRING_TABLE_LARGEST_COUNT,
+    *table = (vw__stack_table){.entries = NULL};
+    vw__arena_init(&table->arena, limit_bytes);
+    vw__string_table_init(&table->strings, &table->arena, VW__STRING_TABLE_LARGEST_COUNT,
                           limit_bytes);
 }
 
-void hr__stack_table_deinit(hr__stack_table *table)
+void vw__stack_table_deinit(vw__stack_table *table)
 {
-    hr__arena_deinit(&table->arena);
+    vw__arena_deinit(&table->arena);
 }
 
 static uint32_t hash_of(const uint64_t *words, uint32_t word_count)
@@ -32,34 +32,34 @@ static uint32_t hash_of(const uint64_t *words, uint32_t word_count)
     return (uint32_t)hash;
 }
 
-static size_t slot_mask(const hr__stack_table *table)
+static size_t slot_mask(const vw__stack_table *table)
 {
     return (size_t)table->capacity * 2 - 1;
 }
 
 /* The slot of this stack, or the empty one where it belongs. */
-static uint32_t *find_slot(const hr__stack_table *table, const uint64_t *words, uint32_t word_count,
+static uint32_t *find_slot(const vw__stack_table *table, const uint64_t *words, uint32_t word_count,
                            uint32_t hash)
 {
     for (size_t i = hash & slot_mask(table);; i = (i + 1) & slot_mask(table)) {
         uint32_t id = table->slots[i];
         if (id == 0)
             return &table->slots[i];
-        const hr__stack_entry *entry = &table->entries[id - 1];
+        const vw__stack_entry *entry = &table->entries[id - 1];
         if (entry->hash == hash && entry->word_count == word_count &&
             memcmp(entry->words, words, word_count * sizeof *words) == 0)
             return &table->slots[i];
     }
 }
 
-static bool grow(hr__stack_table *table)
+static bool grow(vw__stack_table *table)
 {
-    if (table->capacity >= HR__STACK_TABLE_MOST / 2)
+    if (table->capacity >= VW__STACK_TABLE_MOST / 2)
         return false;
     uint32_t capacity = table->capacity != 0 ? table->capacity * 2 : FIRST_CAPACITY;
-    hr__stack_entry *entries =
-        hr__arena_alloc_array(&table->arena, capacity, sizeof *entries, _Alignof(hr__stack_entry));
-    uint32_t *slots = hr__arena_alloc_array(&table->arena, (size_t)capacity * 2, sizeof *slots,
+    vw__stack_entry *entries =
+        vw__arena_alloc_array(&table->arena, capacity, sizeof *entries, _Alignof(vw__stack_entry));
+    uint32_t *slots = vw__arena_alloc_array(&table->arena, (size_t)capacity * 2, sizeof *slots,
                                             _Alignof(uint32_t));
     if (entries == NULL || slots == NULL)
         return false;
@@ -69,13 +69,13 @@ static bool grow(hr__stack_table *table)
     table->slots = slots;
     table->capacity = capacity;
     for (uint32_t id = 1; id <= table->count; id++) {
-        const hr__stack_entry *entry = &entries[id - 1];
+        const vw__stack_entry *entry = &entries[id - 1];
         *find_slot(table, entry->words, entry->word_count, entry->hash) = id;
     }
     return true;
 }
 
-bool hr__stack_table_add(hr__stack_table *table, const uint64_t *words, uint32_t word_count,
+bool vw__stack_table_add(vw__stack_table *table, const uint64_t *words, uint32_t word_count,
                          uint32_t *id)
 {
     if (word_count == 0) {
@@ -92,17 +92,17 @@ bool hr__stack_table_add(hr__stack_table *table, const uint64_t *words, uint32_t
     }
     if (table->count == table->capacity && !grow(table))
         return false;
-    uint64_t *copy = hr__arena_alloc(&table->arena, word_count * sizeof *copy, _Alignof(uint64_t));
+    uint64_t *copy = vw__arena_alloc(&table->arena, word_count * sizeof *copy, _Alignof(uint64_t));
     if (copy == NULL)
         return false;
     memcpy(copy, words, word_count * sizeof *copy);
-    table->entries[table->count] = (hr__stack_entry){copy, word_count, hash};
+    table->entries[table->count] = (vw__stack_entry){copy, word_count, hash};
     *id = ++table->count;
     *find_slot(table, words, word_count, hash) = *id;
     return true;
 }
 
-hr__stack_entry hr__stack_table_get(const hr__stack_table *table, uint32_t id)
+vw__stack_entry vw__stack_table_get(const vw__stack_table *table, uint32_t id)
 {
-    return id != 0 ? table->entries[id - 1] : (hr__stack_entry){NULL, 0, 0};
+    return id != 0 ? table->entries[id - 1] : (vw__stack_entry){NULL, 0, 0};
 }

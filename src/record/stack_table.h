@@ -10,8 +10,8 @@
  *
  * Words and strings stay where they are as long as the table, so what a look-up returned can be
  * read without a lock. No locks here: the owner has one. */
-#ifndef HR_RECORD_STACK_TABLE_H
-#define HR_RECORD_STACK_TABLE_H
+#ifndef VW_RECORD_STACK_TABLE_H
+#define VW_RECORD_STACK_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,33 +21,33 @@
 #include "base/string_table.h"
 
 /* The most stacks there can be, the empty one included: an id fits 24 bits. */
-#define HR__STACK_TABLE_MOST (UINT32_C(1) << 24)
+#define VW__STACK_TABLE_MOST (UINT32_C(1) << 24)
 
-typedef struct hr__stack_entry {
+typedef struct vw__stack_entry {
     const uint64_t *words; /* owned by the arena */
     uint32_t word_count;
     uint32_t hash;
-} hr__stack_entry;
+} vw__stack_entry;
 
-typedef struct hr__stack_table {
-    hr__arena arena;
-    hr__string_table strings; /* for owners whose words name strings; same arena */
-    hr__stack_entry *entries; /* by id - 1 */
+typedef struct vw__stack_table {
+    vw__arena arena;
+    vw__string_table strings; /* for owners whose words name strings; same arena */
+    vw__stack_entry *entries; /* by id - 1 */
     uint32_t *slots;          /* hash -> id; 0 is empty; twice as many as entries */
     uint32_t count;           /* without the empty one */
     uint32_t capacity;        /* of entries; 0 or a power of two */
-} hr__stack_table;
+} vw__stack_table;
 
 /* Takes no memory yet. The table must stay where it is: its strings refer to its arena. */
-void hr__stack_table_init(hr__stack_table *table, size_t limit_bytes);
-void hr__stack_table_deinit(hr__stack_table *table);
+void vw__stack_table_init(vw__stack_table *table, size_t limit_bytes);
+void vw__stack_table_deinit(vw__stack_table *table);
 
 /* Stores the id of this stack, adding it if it is new. false when the limit or the host refuses:
  * the table is as it was. */
-bool hr__stack_table_add(hr__stack_table *table, const uint64_t *words, uint32_t word_count,
+bool vw__stack_table_add(vw__stack_table *table, const uint64_t *words, uint32_t word_count,
                          uint32_t *id);
 
 /* `id` must be at most table->count. */
-hr__stack_entry hr__stack_table_get(const hr__stack_table *table, uint32_t id);
+vw__stack_entry vw__stack_table_get(const vw__stack_table *table, uint32_t id);
 
-#endif /* HR_RECORD_STACK_TABLE_H */
+#endif /* VW_RECORD_STACK_TABLE_H */

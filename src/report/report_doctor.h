@@ -1,26 +1,26 @@
-/* report_doctor.h - the parts of hr_report_doctor(): report_doctor.c for people, with what the card
+/* report_doctor.h - the parts of vw_report_doctor(): report_doctor.c for people, with what the card
  * held in report_doctor_card.c and the wrapping of prose in report_doctor_prose.c; and
  * report_doctor_json.c for programs. */
-#ifndef HR_REPORT_REPORT_DOCTOR_H
-#define HR_REPORT_REPORT_DOCTOR_H
+#ifndef VW_REPORT_REPORT_DOCTOR_H
+#define VW_REPORT_REPORT_DOCTOR_H
 
-#include "headroom/doctor.h"
+#include "vramwise/doctor.h"
 #include "report/report_text.h"
 
 /* A blank line, then the numbers as a small table, below a bar of the card (or of the limit, where
  * that is what is in the way) if they make one. Nothing where nothing is known. */
-void hr__doctor_card(hr__report *report, const hr_diagnosis *diagnosis);
+void vw__doctor_card(vw__report *report, const vw_diagnosis *diagnosis);
 
-void hr__doctor_json(hr__report *report, const hr_diagnosis *diagnosis);
+void vw__doctor_json(vw__report *report, const vw_diagnosis *diagnosis);
 
 /* A paragraph behind a mark of ASCII ("- ", "12. "), wrapped at spaces but not between a number and
  * its unit. Lines after the first begin below the text; without a mark, two columns further in. */
-__attribute__((format(printf, 5, 6))) void hr__doctor_say(hr__report *report, size_t indent,
-                                                          hr__style style, const char *mark,
+__attribute__((format(printf, 5, 6))) void vw__doctor_say(vw__report *report, size_t indent,
+                                                          vw__style style, const char *mark,
                                                           const char *format, ...);
 
 /* As the diagnosis writes sizes in its sentences, so that nobody has to ask whether 11.3 GiB in a
  * table is the 11.35 GiB of the text; unknown: "?". */
-hr__text hr__doctor_size(uint64_t size_bytes);
+vw__text vw__doctor_size(uint64_t size_bytes);
 
-#endif /* HR_REPORT_REPORT_DOCTOR_H */
+#endif /* VW_REPORT_REPORT_DOCTOR_H */

@@ -21,7 +21,7 @@
 
 #include <stdio.h>
 
-#include "report/report_show.h" /* hr__style_code */
+#include "report/report_show.h" /* vw__style_code */
 
 enum {
     WIDEST_BAR_COLUMNS = 78, /* between its ends */
@@ -34,7 +34,7 @@ typedef struct piece {
     const char *name;
     const char *meaning;
     const char *ascii, *utf8; /* one column each */
-    hr__style style;
+    vw__style style;
     uint64_t bytes;
 } piece;
 
@@ -79,36 +79,36 @@ static const struct {
 
 static bool is_known(uint64_t bytes)
 {
-    return bytes != HR_UNKNOWN;
+    return bytes != VW_UNKNOWN;
 }
 
-static moment moment_of(const hr_diagnosis *diagnosis)
+static moment moment_of(const vw_diagnosis *diagnosis)
 {
     const bool has_request = is_known(diagnosis->numbers.tried_bytes);
     const bool has_error = diagnosis->error_count > 0;
     if (diagnosis->is_running)
         return MOMENT_NOW;
     switch (diagnosis->source) {
-    case HR_SOURCE_RECORDING: /* what failed in it need not fail on the card that was asked about */
+    case VW_SOURCE_RECORDING: /* what failed in it need not fail on the card that was asked about */
         if (has_request)
             return has_error ? MOMENT_FAILURE : MOMENT_REPLAYED_FAILURE;
-        return diagnosis->verdict == HR_VERDICT_UNKNOWN ? MOMENT_SNAPSHOT : MOMENT_PEAK;
-    case HR_SOURCE_STEPS:
+        return diagnosis->verdict == VW_VERDICT_UNKNOWN ? MOMENT_SNAPSHOT : MOMENT_PEAK;
+    case VW_SOURCE_STEPS:
         return has_request || has_error ? MOMENT_FAILURE : MOMENT_PEAK;
     default:
-        if (diagnosis->verdict == HR_VERDICT_HEALTHY)
+        if (diagnosis->verdict == VW_VERDICT_HEALTHY)
             return MOMENT_OTHER_CARD;
         return has_request || has_error ? MOMENT_FAILURE : MOMENT_NOT_SAID;
     }
 }
 
 /* A recording has no line for its limit: it lies between what was served and what was not. */
-static bool is_limit_estimated(const hr_diagnosis *diagnosis)
+static bool is_limit_estimated(const vw_diagnosis *diagnosis)
 {
-    return diagnosis->source == HR_SOURCE_RECORDING;
+    return diagnosis->source == VW_SOURCE_RECORDING;
 }
 
-static const char *limit_meaning(const hr_diagnosis *diagnosis)
+static const char *limit_meaning(const vw_diagnosis *diagnosis)
 {
     return is_limit_estimated(diagnosis) ? "about, concluded from what was served and what was not"
                                          : "set for this process";
@@ -119,16 +119,16 @@ static void add_piece(bar *card, piece next)
     card->pieces[card->piece_count++] = next;
 }
 
-static const piece live = {"live", "in use", "#", "\xE2\x96\x88", HR__STYLE_GREEN, 0};
-static const piece idle = {"idle", NULL, ".", "\xE2\x96\x91", HR__STYLE_RED, 0}; /* see words[] */
+static const piece live = {"live", "in use", "#", "\xE2\x96\x88", VW__STYLE_GREEN, 0};
+static const piece idle = {"idle", NULL, ".", "\xE2\x96\x91", VW__STYLE_RED, 0}; /* see words[] */
 static const piece context = {
-    "context", "this process, outside the allocator", "o", "\xE2\x96\x92", HR__STYLE_YELLOW, 0};
-static const piece others = {"others", "other processes", "x", "\xE2\x96\x93", HR__STYLE_YELLOW, 0};
+    "context", "this process, outside the allocator", "o", "\xE2\x96\x92", VW__STYLE_YELLOW, 0};
+static const piece others = {"others", "other processes", "x", "\xE2\x96\x93", VW__STYLE_YELLOW, 0};
 static const piece outside = {
-    "outside", "other processes, CUDA contexts, libraries", "x", "\xE2\x96\x93", HR__STYLE_YELLOW,
+    "outside", "other processes, CUDA contexts, libraries", "x", "\xE2\x96\x93", VW__STYLE_YELLOW,
     0};
-static const piece left = {"free", "by the driver", " ", " ", HR__STYLE_PLAIN, 0};
-static const piece below = {"left", "below the limit", " ", " ", HR__STYLE_PLAIN, 0};
+static const piece left = {"free", "by the driver", " ", " ", VW__STYLE_PLAIN, 0};
+static const piece below = {"left", "below the limit", " ", " ", VW__STYLE_PLAIN, 0};
 
 static void add_sized(bar *card, piece next, uint64_t bytes)
 {
@@ -137,7 +137,7 @@ static void add_sized(bar *card, piece next, uint64_t bytes)
 }
 
 /* A limit that leaves less than the driver has free. */
-static bool is_limit_in_the_way(const hr_memory_numbers *numbers)
+static bool is_limit_in_the_way(const vw_memory_numbers *numbers)
 {
     if (!is_known(numbers->allowed_bytes) || numbers->reserved_bytes > numbers->allowed_bytes)
         return false;
@@ -147,7 +147,7 @@ static bool is_limit_in_the_way(const hr_memory_numbers *numbers)
 }
 
 /* What is neither the allocator's nor free: in two pieces where it is said what the process has. */
-static void add_outside(bar *card, const hr_memory_numbers *numbers, uint64_t outside_bytes)
+static void add_outside(bar *card, const vw_memory_numbers *numbers, uint64_t outside_bytes)
 {
     const uint64_t process_bytes = numbers->process_bytes;
     if (is_known(process_bytes) && process_bytes >= numbers->reserved_bytes &&
@@ -161,7 +161,7 @@ static void add_outside(bar *card, const hr_memory_numbers *numbers, uint64_t ou
 }
 
 /* false: they make none. */
-static bool make_bar(const hr_memory_numbers *numbers, bar *card)
+static bool make_bar(const vw_memory_numbers *numbers, bar *card)
 {
     const uint64_t reserved_bytes = numbers->reserved_bytes;
     *card = (bar){.total_bytes = numbers->total_bytes};
@@ -189,7 +189,7 @@ static bool make_bar(const hr_memory_numbers *numbers, bar *card)
 
 /* Each piece ends where the sum so far does, to the nearest column: so the bar is as long as the
  * card whatever is rounded. */
-static void draw_bar(hr__report *report, const bar *card)
+static void draw_bar(vw__report *report, const bar *card)
 {
     const unsigned width = report->form.width_columns - 2 < WIDEST_BAR_COLUMNS
                                ? report->form.width_columns - 2
@@ -197,7 +197,7 @@ static void draw_bar(hr__report *report, const bar *card)
     unsigned column = 0;
     uint64_t end_bytes = 0;
     const char *side = report->form.has_utf8 ? "\xE2\x94\x82" : "|";
-    hr__append_text(&report->buffer, side);
+    vw__append_text(&report->buffer, side);
     for (size_t i = 0; i < card->piece_count; i++) {
         const piece *next = &card->pieces[i];
         end_bytes += next->bytes;
@@ -205,65 +205,65 @@ static void draw_bar(hr__report *report, const bar *card)
             (unsigned)((double)end_bytes / (double)card->total_bytes * width + 0.5);
         if (column == end)
             continue;
-        if (next->style != HR__STYLE_PLAIN)
-            hr__append_text(&report->buffer, hr__style_code(report, next->style));
+        if (next->style != VW__STYLE_PLAIN)
+            vw__append_text(&report->buffer, vw__style_code(report, next->style));
         for (; column < end; column++)
-            hr__append_text(&report->buffer, report->form.has_utf8 ? next->utf8 : next->ascii);
-        if (next->style != HR__STYLE_PLAIN)
-            hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_PLAIN));
+            vw__append_text(&report->buffer, report->form.has_utf8 ? next->utf8 : next->ascii);
+        if (next->style != VW__STYLE_PLAIN)
+            vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
     }
-    hr__append_text(&report->buffer, side);
-    hr__append_text(&report->buffer, "\n");
+    vw__append_text(&report->buffer, side);
+    vw__append_text(&report->buffer, "\n");
 }
 
 /* "GPU 0, 24.00 GiB, at the failure" */
-static void say_which(hr__report *report, const hr_diagnosis *diagnosis, const bar *card)
+static void say_which(vw__report *report, const vw_diagnosis *diagnosis, const bar *card)
 {
-    const hr_memory_numbers *numbers = &diagnosis->numbers;
+    const vw_memory_numbers *numbers = &diagnosis->numbers;
     const char *about = is_limit_estimated(diagnosis) ? "about " : "";
     char which[32], size[80] = "";
     if (numbers->device >= 0)
         snprintf(which, sizeof which, "GPU %d", numbers->device);
     else
         snprintf(which, sizeof which, "%s",
-                 diagnosis->verdict == HR_VERDICT_HOST ? "Host memory" : "The GPU");
+                 diagnosis->verdict == VW_VERDICT_HOST ? "Host memory" : "The GPU");
     if (card != NULL && card->is_of_limit && is_known(numbers->total_bytes))
         snprintf(size, sizeof size, ", limited to %s%.20s of %.20s", about,
-                 hr__doctor_size(card->total_bytes).text,
-                 hr__doctor_size(numbers->total_bytes).text);
+                 vw__doctor_size(card->total_bytes).text,
+                 vw__doctor_size(numbers->total_bytes).text);
     else if (card != NULL && card->is_of_limit)
         snprintf(size, sizeof size, ", limited to %s%.20s", about,
-                 hr__doctor_size(card->total_bytes).text);
+                 vw__doctor_size(card->total_bytes).text);
     else if (card != NULL)
-        snprintf(size, sizeof size, ", %.20s", hr__doctor_size(card->total_bytes).text);
-    hr__doctor_say(report, 0, HR__STYLE_BOLD, "", "%s%s%s", which, size,
+        snprintf(size, sizeof size, ", %.20s", vw__doctor_size(card->total_bytes).text);
+    vw__doctor_say(report, 0, VW__STYLE_BOLD, "", "%s%s%s", which, size,
                    words[moment_of(diagnosis)].heading);
 }
 
-static const hr__column number_columns[] = {
-    {"", HR__COLUMN_WORD},
-    {"", HR__COLUMN_NUMBER},
-    {"", HR__COLUMN_NAME},
+static const vw__column number_columns[] = {
+    {"", VW__COLUMN_WORD},
+    {"", VW__COLUMN_NUMBER},
+    {"", VW__COLUMN_NAME},
 };
 
 /* The numbers below the heading: rows, or in a narrow window sentences. */
 typedef struct listing {
-    hr__report *report;
-    hr__table table;
+    vw__report *report;
+    vw__table table;
 } listing;
 
-static void begin_listing(listing *rows, hr__report *report)
+static void begin_listing(listing *rows, vw__report *report)
 {
     rows->report = report;
-    hr__table_init(&rows->table, number_columns, sizeof number_columns / sizeof number_columns[0]);
+    vw__table_init(&rows->table, number_columns, sizeof number_columns / sizeof number_columns[0]);
 }
 
 static void end_listing(listing *rows)
 {
-    hr__table_end(&rows->table, rows->report);
+    vw__table_end(&rows->table, rows->report);
 }
 
-static void add_row(listing *rows, hr__style style, const char *mark, const char *name,
+static void add_row(listing *rows, vw__style style, const char *mark, const char *name,
                     uint64_t bytes, const char *meaning)
 {
     char marked[32];
@@ -271,25 +271,25 @@ static void add_row(listing *rows, hr__style style, const char *mark, const char
         return;
     snprintf(marked, sizeof marked, "%s%s%s", mark, mark[0] != '\0' ? " " : "", name);
     if (rows->report->form.width_columns < NARROWEST_WITH_ROWS) {
-        hr__doctor_say(rows->report, 0, style, "", "%s %s: %s", marked, hr__doctor_size(bytes).text,
+        vw__doctor_say(rows->report, 0, style, "", "%s %s: %s", marked, vw__doctor_size(bytes).text,
                        meaning);
         return;
     }
-    hr__table_row(&rows->table, style);
-    hr__table_cell(&rows->table, marked);
-    hr__table_cell(&rows->table, hr__doctor_size(bytes).text);
-    hr__table_cell(&rows->table, meaning);
+    vw__table_row(&rows->table, style);
+    vw__table_cell(&rows->table, marked);
+    vw__table_cell(&rows->table, vw__doctor_size(bytes).text);
+    vw__table_cell(&rows->table, meaning);
 }
 
-static void say_bar(hr__report *report, const hr_diagnosis *diagnosis, const bar *card)
+static void say_bar(vw__report *report, const vw_diagnosis *diagnosis, const bar *card)
 {
-    const hr_memory_numbers *numbers = &diagnosis->numbers;
+    const vw_memory_numbers *numbers = &diagnosis->numbers;
     const moment when = moment_of(diagnosis);
     listing rows;
     say_which(report, diagnosis, card);
     draw_bar(report, card);
     begin_listing(&rows, report);
-    add_row(&rows, HR__STYLE_BOLD, " ", "asked for", numbers->tried_bytes, words[when].request);
+    add_row(&rows, VW__STYLE_BOLD, " ", "asked for", numbers->tried_bytes, words[when].request);
     for (size_t i = 0; i < card->piece_count; i++) {
         const piece *next = &card->pieces[i];
         const bool is_left = next->name == below.name;
@@ -299,38 +299,38 @@ static void say_bar(hr__report *report, const hr_diagnosis *diagnosis, const bar
                 next->bytes, next->meaning != NULL ? next->meaning : words[when].idle);
     }
     if (card->is_of_limit)
-        add_row(&rows, HR__STYLE_PLAIN, " ", "free", numbers->free_bytes, left.meaning);
+        add_row(&rows, VW__STYLE_PLAIN, " ", "free", numbers->free_bytes, left.meaning);
     else
-        add_row(&rows, HR__STYLE_PLAIN, " ", "limit", numbers->allowed_bytes,
+        add_row(&rows, VW__STYLE_PLAIN, " ", "limit", numbers->allowed_bytes,
                 limit_meaning(diagnosis));
     end_listing(&rows);
 }
 
 /* As they were said, but for what is idle. */
-static void say_list(hr__report *report, const hr_diagnosis *diagnosis)
+static void say_list(vw__report *report, const vw_diagnosis *diagnosis)
 {
-    const hr_memory_numbers *numbers = &diagnosis->numbers;
+    const vw_memory_numbers *numbers = &diagnosis->numbers;
     const moment when = moment_of(diagnosis);
-    uint64_t idle_bytes = HR_UNKNOWN;
+    uint64_t idle_bytes = VW_UNKNOWN;
     listing rows;
     if (is_known(numbers->reserved_bytes) && numbers->allocated_bytes <= numbers->reserved_bytes)
         idle_bytes = numbers->reserved_bytes - numbers->allocated_bytes;
     say_which(report, diagnosis, NULL);
     begin_listing(&rows, report);
-    add_row(&rows, HR__STYLE_BOLD, "", "asked for", numbers->tried_bytes, words[when].request);
-    add_row(&rows, HR__STYLE_PLAIN, "", "live", numbers->allocated_bytes, live.meaning);
-    add_row(&rows, HR__STYLE_PLAIN, "", "idle", idle_bytes, words[when].idle);
-    add_row(&rows, HR__STYLE_PLAIN, "", "reserved", numbers->reserved_bytes, words[when].reserved);
-    add_row(&rows, HR__STYLE_PLAIN, "", "process", numbers->process_bytes,
+    add_row(&rows, VW__STYLE_BOLD, "", "asked for", numbers->tried_bytes, words[when].request);
+    add_row(&rows, VW__STYLE_PLAIN, "", "live", numbers->allocated_bytes, live.meaning);
+    add_row(&rows, VW__STYLE_PLAIN, "", "idle", idle_bytes, words[when].idle);
+    add_row(&rows, VW__STYLE_PLAIN, "", "reserved", numbers->reserved_bytes, words[when].reserved);
+    add_row(&rows, VW__STYLE_PLAIN, "", "process", numbers->process_bytes,
             "all that the process holds");
-    add_row(&rows, HR__STYLE_PLAIN, "", "free", numbers->free_bytes, left.meaning);
-    add_row(&rows, HR__STYLE_PLAIN, "", "limit", numbers->allowed_bytes, limit_meaning(diagnosis));
-    add_row(&rows, HR__STYLE_PLAIN, "", "total", numbers->total_bytes,
-            diagnosis->verdict == HR_VERDICT_HOST ? "the machine" : "the card");
+    add_row(&rows, VW__STYLE_PLAIN, "", "free", numbers->free_bytes, left.meaning);
+    add_row(&rows, VW__STYLE_PLAIN, "", "limit", numbers->allowed_bytes, limit_meaning(diagnosis));
+    add_row(&rows, VW__STYLE_PLAIN, "", "total", numbers->total_bytes,
+            diagnosis->verdict == VW_VERDICT_HOST ? "the machine" : "the card");
     end_listing(&rows);
 }
 
-static bool is_any_known(const hr_memory_numbers *numbers)
+static bool is_any_known(const vw_memory_numbers *numbers)
 {
     return is_known(numbers->tried_bytes) || is_known(numbers->total_bytes) ||
            is_known(numbers->free_bytes) || is_known(numbers->allocated_bytes) ||
@@ -338,12 +338,12 @@ static bool is_any_known(const hr_memory_numbers *numbers)
            is_known(numbers->allowed_bytes);
 }
 
-void hr__doctor_card(hr__report *report, const hr_diagnosis *diagnosis)
+void vw__doctor_card(vw__report *report, const vw_diagnosis *diagnosis)
 {
     bar card;
     if (!is_any_known(&diagnosis->numbers))
         return;
-    hr__report_blank(report);
+    vw__report_blank(report);
     if (make_bar(&diagnosis->numbers, &card))
         say_bar(report, diagnosis, &card);
     else

@@ -17,11 +17,11 @@ enum {
     HANGING_INDENT = 2,
 };
 
-hr__text hr__doctor_size(uint64_t size_bytes)
+vw__text vw__doctor_size(uint64_t size_bytes)
 {
-    hr__text result = {"?"};
-    if (size_bytes != HR_UNKNOWN)
-        hr__format_size(size_bytes, result.text);
+    vw__text result = {"?"};
+    if (size_bytes != VW_UNKNOWN)
+        vw__format_size(size_bytes, result.text);
     return result;
 }
 
@@ -72,18 +72,18 @@ static size_t bytes_together(const char *text)
 static size_t bytes_of_part(const char *word, size_t word_bytes, size_t most_columns)
 {
     uint32_t character;
-    const size_t within_bytes = hr__bytes_within(word, word_bytes, most_columns);
+    const size_t within_bytes = vw__bytes_within(word, word_bytes, most_columns);
     for (size_t i = within_bytes; i > within_bytes / 2; i--)
         if (word[i - 1] == ',' || word[i - 1] == '/')
             return i;
-    return within_bytes > 0 ? within_bytes : hr__utf8_next(word, word_bytes, &character);
+    return within_bytes > 0 ? within_bytes : vw__utf8_next(word, word_bytes, &character);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct prose {
-    hr__report *report;
-    hr__style style;
+    vw__report *report;
+    vw__style style;
     size_t width_columns;
     size_t hanging;     /* where lines after the first begin */
     size_t column;      /* where the line at hand ends */
@@ -92,21 +92,21 @@ typedef struct prose {
 
 static void begin_line(prose *lines, size_t indent, const char *mark)
 {
-    hr__byte_buffer *buffer = &lines->report->buffer;
-    hr__append_spaces(buffer, indent);
-    if (lines->style != HR__STYLE_PLAIN)
-        hr__append_text(buffer, hr__style_code(lines->report, lines->style));
-    hr__append_text(buffer, mark);
+    vw__byte_buffer *buffer = &lines->report->buffer;
+    vw__append_spaces(buffer, indent);
+    if (lines->style != VW__STYLE_PLAIN)
+        vw__append_text(buffer, vw__style_code(lines->report, lines->style));
+    vw__append_text(buffer, mark);
     lines->column = indent + strlen(mark);
     lines->is_line_empty = true;
 }
 
 static void end_line(prose *lines)
 {
-    hr__byte_buffer *buffer = &lines->report->buffer;
-    if (lines->style != HR__STYLE_PLAIN)
-        hr__append_text(buffer, hr__style_code(lines->report, HR__STYLE_PLAIN));
-    hr__append_bytes(buffer, "\n", 1);
+    vw__byte_buffer *buffer = &lines->report->buffer;
+    if (lines->style != VW__STYLE_PLAIN)
+        vw__append_text(buffer, vw__style_code(lines->report, VW__STYLE_PLAIN));
+    vw__append_bytes(buffer, "\n", 1);
 }
 
 static void next_line(prose *lines)
@@ -117,16 +117,16 @@ static void next_line(prose *lines)
 
 static bool fits(const prose *lines, const char *text, size_t size_bytes)
 {
-    return lines->column + (lines->is_line_empty ? 0 : 1) + hr__columns_of(text, size_bytes) <=
+    return lines->column + (lines->is_line_empty ? 0 : 1) + vw__columns_of(text, size_bytes) <=
            lines->width_columns;
 }
 
 static void append(prose *lines, const char *text, size_t size_bytes)
 {
     if (!lines->is_line_empty)
-        hr__append_bytes(&lines->report->buffer, " ", 1);
-    hr__append_bytes(&lines->report->buffer, text, size_bytes);
-    lines->column += (lines->is_line_empty ? 0 : 1) + hr__columns_of(text, size_bytes);
+        vw__append_bytes(&lines->report->buffer, " ", 1);
+    vw__append_bytes(&lines->report->buffer, text, size_bytes);
+    lines->column += (lines->is_line_empty ? 0 : 1) + vw__columns_of(text, size_bytes);
     lines->is_line_empty = false;
 }
 
@@ -161,7 +161,7 @@ static void wrap(prose *lines, const char *text)
     }
 }
 
-void hr__doctor_say(hr__report *report, size_t indent, hr__style style, const char *mark,
+void vw__doctor_say(vw__report *report, size_t indent, vw__style style, const char *mark,
                     const char *format, ...)
 {
     va_list arguments;
@@ -172,17 +172,17 @@ void hr__doctor_say(hr__report *report, size_t indent, hr__style style, const ch
         .width_columns = width < LONGEST_PROSE_COLUMNS ? width : LONGEST_PROSE_COLUMNS,
         .hanging = indent + (mark[0] != '\0' ? strlen(mark) : HANGING_INDENT),
     };
-    hr__byte_buffer_clear(&report->said);
+    vw__byte_buffer_clear(&report->said);
     va_start(arguments, format);
-    hr__append_format_v(&report->said, format, arguments);
+    vw__append_format_v(&report->said, format, arguments);
     va_end(arguments);
     if (report->said.has_failed) /* a clear would forget it */
         report->buffer.has_failed = true;
-    hr__byte_buffer_clear(&report->shown);
-    hr__show(report, &report->shown, hr__byte_buffer_text(&report->said), report->said.size_bytes);
+    vw__byte_buffer_clear(&report->shown);
+    vw__show(report, &report->shown, vw__byte_buffer_text(&report->said), report->said.size_bytes);
     if (report->shown.has_failed)
         report->buffer.has_failed = true;
     begin_line(&lines, indent, mark);
-    wrap(&lines, hr__byte_buffer_text(&report->shown));
+    wrap(&lines, vw__byte_buffer_text(&report->shown));
     end_line(&lines);
 }

@@ -4,7 +4,7 @@
  * as one on a terminal. */
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__max_u64, hr__min_u64 */
+#include "base/checked_math.h" /* vw__max_u64, vw__min_u64 */
 #include "report/report_plan.h"
 #include "report/report_show.h"
 
@@ -42,26 +42,26 @@ static bar_look look_of(const char *name)
     return (bar_look){name, "#", "\033[39m"};
 }
 
-static bool has_blocks(const hr__report *out)
+static bool has_blocks(const vw__report *out)
 {
     return out->form.has_colour && out->form.has_utf8;
 }
 
-static const char *glyph_of(const hr__report *out, const bar_look *look)
+static const char *glyph_of(const vw__report *out, const bar_look *look)
 {
     return has_blocks(out) ? "\xE2\x96\x88" : look->letter; /* a full block */
 }
 
 /* `count` times the part's glyph, in its colour. */
-static void draw(hr__report *out, const char *name, uint64_t count)
+static void draw(vw__report *out, const char *name, uint64_t count)
 {
     const bar_look look = look_of(name);
     if (count > 0 && out->form.has_colour)
-        hr__append_text(&out->buffer, look.colour);
+        vw__append_text(&out->buffer, look.colour);
     for (uint64_t i = 0; i < count; i++)
-        hr__append_text(&out->buffer, glyph_of(out, &look));
+        vw__append_text(&out->buffer, glyph_of(out, &look));
     if (count > 0 && out->form.has_colour)
-        hr__append_text(&out->buffer, "\033[0m");
+        vw__append_text(&out->buffer, "\033[0m");
 }
 
 /* ---- the bar --------------------------------------------------------------------------------- */
@@ -71,35 +71,35 @@ typedef struct bar_scale {
     uint64_t columns;
 } bar_scale;
 
-static bar_scale scale_of(const hr__report *out, const hr_plan *plan)
+static bar_scale scale_of(const vw__report *out, const vw_plan *plan)
 {
     uint64_t columns = out->form.width_columns - INDENT;
-    return (bar_scale){.top_bytes = hr__max_u64(
-                           1, hr__max_u64(plan->peak_device_bytes, plan->settings.card_bytes)),
-                       .columns = hr__min_u64(columns, WIDEST_BAR)};
+    return (bar_scale){.top_bytes = vw__max_u64(
+                           1, vw__max_u64(plan->peak_device_bytes, plan->settings.card_bytes)),
+                       .columns = vw__min_u64(columns, WIDEST_BAR)};
 }
 
 /* The column at which `bytes` end. */
 static uint64_t column_of(const bar_scale *scale, uint64_t bytes)
 {
     double share = (double)bytes / (double)scale->top_bytes;
-    return hr__min_u64(scale->columns, (uint64_t)(share * (double)scale->columns + 0.5));
+    return vw__min_u64(scale->columns, (uint64_t)(share * (double)scale->columns + 0.5));
 }
 
-static void draw_up_to(hr__report *out, const bar_scale *scale, const char *name, uint64_t bytes,
+static void draw_up_to(vw__report *out, const bar_scale *scale, const char *name, uint64_t bytes,
                        uint64_t *drawn)
 {
     uint64_t column = column_of(scale, bytes);
     if (column > *drawn)
         draw(out, name, column - *drawn);
-    *drawn = hr__max_u64(*drawn, column);
+    *drawn = vw__max_u64(*drawn, column);
 }
 
-static void draw_bar(hr__report *out, const hr_plan *plan)
+static void draw_bar(vw__report *out, const vw_plan *plan)
 {
     const bar_scale scale = scale_of(out, plan);
     uint64_t bytes = 0, drawn = 0;
-    hr__append_spaces(&out->buffer, INDENT);
+    vw__append_spaces(&out->buffer, INDENT);
     for (size_t i = 0; i < plan->part_count; i++) {
         bytes += plan->parts[i].bytes;
         draw_up_to(out, &scale, plan->parts[i].name, bytes, &drawn);
@@ -110,59 +110,59 @@ static void draw_bar(hr__report *out, const hr_plan *plan)
     draw_up_to(out, &scale, PAGED, bytes, &drawn);
     draw_up_to(out, &scale, "reserve", plan->peak_device_bytes, &drawn);
     for (; drawn < scale.columns; drawn++)
-        hr__append_text(&out->buffer, ".");
-    hr__append_text(&out->buffer, "\n");
+        vw__append_text(&out->buffer, ".");
+    vw__append_text(&out->buffer, "\n");
 }
 
 /* Where the card ends, below a bar that is longer. */
-static void mark_card(hr__report *out, const hr_plan *plan)
+static void mark_card(vw__report *out, const vw_plan *plan)
 {
     const bar_scale scale = scale_of(out, plan);
-    const hr__text size = hr__size_text(plan->settings.card_bytes);
-    hr__byte_buffer line;
+    const vw__text size = vw__size_text(plan->settings.card_bytes);
+    vw__byte_buffer line;
     if (!plan->is_card_known || plan->peak_device_bytes <= plan->settings.card_bytes)
         return;
     uint64_t column = column_of(&scale, plan->settings.card_bytes);
-    hr__byte_buffer_init(&line);
-    hr__append_format(&line, "the card: %s ", size.text);
-    if (column < hr__byte_buffer_size(&line)) { /* no room on the left */
-        hr__byte_buffer_clear(&line);
-        hr__append_spaces(&line, (size_t)(column > 0 ? column - 1 : 0));
-        hr__append_format(&line, "^ the card: %s", size.text);
+    vw__byte_buffer_init(&line);
+    vw__append_format(&line, "the card: %s ", size.text);
+    if (column < vw__byte_buffer_size(&line)) { /* no room on the left */
+        vw__byte_buffer_clear(&line);
+        vw__append_spaces(&line, (size_t)(column > 0 ? column - 1 : 0));
+        vw__append_format(&line, "^ the card: %s", size.text);
     } else {
-        size_t text = hr__byte_buffer_size(&line);
-        hr__byte_buffer_clear(&line);
-        hr__append_spaces(&line, (size_t)column - text);
-        hr__append_format(&line, "the card: %s ^", size.text);
+        size_t text = vw__byte_buffer_size(&line);
+        vw__byte_buffer_clear(&line);
+        vw__append_spaces(&line, (size_t)column - text);
+        vw__append_format(&line, "the card: %s ^", size.text);
     }
-    hr__append_spaces(&out->buffer, INDENT - 1);
-    hr__append_format(&out->buffer, "%s\n", hr__byte_buffer_text(&line));
-    hr__byte_buffer_deinit(&line);
+    vw__append_spaces(&out->buffer, INDENT - 1);
+    vw__append_format(&out->buffer, "%s\n", vw__byte_buffer_text(&line));
+    vw__byte_buffer_deinit(&line);
 }
 
 /* ---- what is what ---------------------------------------------------------------------------- */
 
-static void append_to_the_right(hr__byte_buffer *buffer, const char *text, size_t columns)
+static void append_to_the_right(vw__byte_buffer *buffer, const char *text, size_t columns)
 {
     size_t length = strlen(text);
-    hr__append_spaces(buffer, length < columns ? columns - length : 1);
-    hr__append_text(buffer, text);
+    vw__append_spaces(buffer, length < columns ? columns - length : 1);
+    vw__append_text(buffer, text);
 }
 
-static void say_part(hr__report *out, const char *name, uint64_t bytes, uint64_t whole_bytes)
+static void say_part(vw__report *out, const char *name, uint64_t bytes, uint64_t whole_bytes)
 {
     if (bytes == 0)
         return;
-    const double share = (double)bytes / (double)hr__max_u64(1, whole_bytes);
-    hr__append_spaces(&out->buffer, INDENT);
+    const double share = (double)bytes / (double)vw__max_u64(1, whole_bytes);
+    vw__append_spaces(&out->buffer, INDENT);
     draw(out, name, 1);
-    hr__append_format(&out->buffer, " %-*s", NAME_COLUMNS, name);
-    append_to_the_right(&out->buffer, hr__size_text(bytes).text, SIZE_COLUMNS);
-    append_to_the_right(&out->buffer, hr__percent_text(share).text, SHARE_COLUMNS);
-    hr__append_text(&out->buffer, "\n");
+    vw__append_format(&out->buffer, " %-*s", NAME_COLUMNS, name);
+    append_to_the_right(&out->buffer, vw__size_text(bytes).text, SIZE_COLUMNS);
+    append_to_the_right(&out->buffer, vw__percent_text(share).text, SHARE_COLUMNS);
+    vw__append_text(&out->buffer, "\n");
 }
 
-void hr__report_plan_bar(hr__report *out, const hr_plan *plan)
+void vw__report_plan_bar(vw__report *out, const vw_plan *plan)
 {
     const uint64_t whole_bytes = plan->peak_device_bytes;
     uint64_t bytes = plan->context_bytes + plan->resident_bytes;

@@ -14,7 +14,7 @@ enum { MOST_NUMBERS = 12 };
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static size_t unassigned_ran_out_count(const hr_ranks_report *report)
+static size_t unassigned_ran_out_count(const vw_ranks_report *report)
 {
     size_t count = 0;
     for (size_t i = 0; i < report->unassigned_count; i++)
@@ -22,73 +22,73 @@ static size_t unassigned_ran_out_count(const hr_ranks_report *report)
     return count;
 }
 
-static void say_answer_without_ranks(hr__report *out, const hr_ranks_report *report)
+static void say_answer_without_ranks(vw__report *out, const vw_ranks_report *report)
 {
-    const hr__text files = hr__counted_text(report->recording_count + report->text_count, "file");
+    const vw__text files = vw__counted_text(report->recording_count + report->text_count, "file");
     size_t ran_out_count = unassigned_ran_out_count(report);
     if (ran_out_count != 0)
-        hr__report_say(out, HR__STYLE_RED, "%zu of %s ran out of memory; no rank is known",
+        vw__report_say(out, VW__STYLE_RED, "%zu of %s ran out of memory; no rank is known",
                        ran_out_count, files.text);
     else
-        hr__report_say(out, report->is_something_to_see ? HR__STYLE_YELLOW : HR__STYLE_GREEN,
+        vw__report_say(out, report->is_something_to_see ? VW__STYLE_YELLOW : VW__STYLE_GREEN,
                        "%s, none ran out of memory; no rank is known", files.text);
 }
 
 /* "; 2 files of no known rank did", behind what is said of the ranks. */
-static hr__text others_text(const hr_ranks_report *report)
+static vw__text others_text(const vw_ranks_report *report)
 {
-    hr__text text = {""};
+    vw__text text = {""};
     size_t count = unassigned_ran_out_count(report);
     if (count != 0)
         (void)snprintf(text.text, sizeof text.text, "; %.20s of no known rank did%s",
-                       hr__counted_text(count, "file").text,
+                       vw__counted_text(count, "file").text,
                        report->ran_out_count != 0 ? ", too" : "");
     return text;
 }
 
-static void say_answer(hr__report *out, const hr_ranks_report *report)
+static void say_answer(vw__report *out, const vw_ranks_report *report)
 {
-    const hr__text ranks = hr__counted_text(report->rank_count, "rank"),
+    const vw__text ranks = vw__counted_text(report->rank_count, "rank"),
                    others = others_text(report);
-    const hr__style worst = others.text[0] != '\0'        ? HR__STYLE_RED
-                            : report->is_something_to_see ? HR__STYLE_YELLOW
-                                                          : HR__STYLE_GREEN;
+    const vw__style worst = others.text[0] != '\0'        ? VW__STYLE_RED
+                            : report->is_something_to_see ? VW__STYLE_YELLOW
+                                                          : VW__STYLE_GREEN;
     if (report->rank_count == 0)
         say_answer_without_ranks(out, report);
     else if (report->ran_out_count == 0)
-        hr__report_say(out, worst, "%s, none ran out of memory%s", ranks.text, others.text);
+        vw__report_say(out, worst, "%s, none ran out of memory%s", ranks.text, others.text);
     else if (report->ran_out_count == 1)
-        hr__report_say(out, HR__STYLE_RED, "rank %" PRIu64 " ran out of memory, alone of %s%s",
+        vw__report_say(out, VW__STYLE_RED, "rank %" PRIu64 " ran out of memory, alone of %s%s",
                        report->first_rank, ranks.text, others.text);
-    else if (report->first_rank != HR_UNKNOWN)
-        hr__report_say(out, HR__STYLE_RED,
+    else if (report->first_rank != VW_UNKNOWN)
+        vw__report_say(out, VW__STYLE_RED,
                        "rank %" PRIu64 " ran out of memory first, %s before the next; %zu of %s "
                        "ran out%s",
-                       report->first_rank, hr__duration_text(report->first_lead_us * 1000).text,
+                       report->first_rank, vw__duration_text(report->first_lead_us * 1000).text,
                        report->ran_out_count, ranks.text, others.text);
     else
-        hr__report_say(out, HR__STYLE_RED,
+        vw__report_say(out, VW__STYLE_RED,
                        "%zu of %s ran out of memory; which was first is not known: %s%s",
                        report->ran_out_count, ranks.text, report->first_reason, others.text);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static hr__text marked(hr__text figure, bool is_marked)
+static vw__text marked(vw__text figure, bool is_marked)
 {
-    hr__text text;
+    vw__text text;
     (void)snprintf(text.text, sizeof text.text, "%.60s%s", figure.text,
                    is_marked ? OUT_OF_LINE_MARK : "");
     return text;
 }
 
-static int64_t time_like(const hr_rank *rank, const hr_rank *first)
+static int64_t time_like(const vw_rank *rank, const vw_rank *first)
 {
     return first->time_us != INT64_MIN && rank->time_us != INT64_MIN ? rank->time_us
                                                                      : rank->local_time_us;
 }
 
-static const hr_rank *first_of(const hr_ranks_report *report)
+static const vw_rank *first_of(const vw_ranks_report *report)
 {
     for (size_t i = 0; i < report->rank_count; i++)
         if (report->ranks[i].rank == report->first_rank)
@@ -97,9 +97,9 @@ static const hr_rank *first_of(const hr_ranks_report *report)
 }
 
 /* "first", "+1.20 s", "yes"; "" for a rank that did not. */
-static hr__text ran_out_text(const hr_rank *rank, const hr_rank *first)
+static vw__text ran_out_text(const vw_rank *rank, const vw_rank *first)
 {
-    hr__text text = {""};
+    vw__text text = {""};
     if (!rank->ran_out)
         return text;
     if (rank == first) {
@@ -112,119 +112,119 @@ static hr__text ran_out_text(const hr_rank *rank, const hr_rank *first)
     int64_t here = time_like(rank, first), there = time_like(first, rank);
     if (here != INT64_MIN && there != INT64_MIN && here >= there)
         (void)snprintf(text.text, sizeof text.text, "+%.60s",
-                       hr__duration_text(((uint64_t)here - (uint64_t)there) * 1000).text);
+                       vw__duration_text(((uint64_t)here - (uint64_t)there) * 1000).text);
     return text;
 }
 
-static hr__text growth_text(const hr_rank *rank)
+static vw__text growth_text(const vw_rank *rank)
 {
-    hr__text text = {""};
-    uint64_t growth = hr__rank_growth_bytes(rank);
-    if (growth != HR_UNKNOWN && growth > 0)
-        (void)snprintf(text.text, sizeof text.text, "+%.60s", hr__size_text(growth).text);
+    vw__text text = {""};
+    uint64_t growth = vw__rank_growth_bytes(rank);
+    if (growth != VW_UNKNOWN && growth > 0)
+        (void)snprintf(text.text, sizeof text.text, "+%.60s", vw__size_text(growth).text);
     return text;
 }
 
-static hr__text known_text(hr__text text, uint64_t value)
+static vw__text known_text(vw__text text, uint64_t value)
 {
-    return value != HR_UNKNOWN ? text : (hr__text){""};
+    return value != VW_UNKNOWN ? text : (vw__text){""};
 }
 
 /* A healthy rank may have findings all the same: what it could do with less. */
-static bool is_ill(const hr_rank *rank)
+static bool is_ill(const vw_rank *rank)
 {
-    return rank->ran_out || (rank->has_verdict && rank->verdict != HR_VERDICT_HEALTHY &&
-                             rank->verdict != HR_VERDICT_NOT_OOM);
+    return rank->ran_out || (rank->has_verdict && rank->verdict != VW_VERDICT_HEALTHY &&
+                             rank->verdict != VW_VERDICT_NOT_OOM);
 }
 
-static const char *file_of(const hr_rank *rank)
+static const char *file_of(const vw_rank *rank)
 {
     return rank->recording != NULL ? rank->recording : rank->text;
 }
 
-static void add_rank(hr__table *table, const hr_rank *rank, const hr_rank *first)
+static void add_rank(vw__table *table, const vw_rank *rank, const vw_rank *first)
 {
     char number[24] = "?";
-    if (rank->rank != HR_UNKNOWN)
+    if (rank->rank != VW_UNKNOWN)
         (void)snprintf(number, sizeof number, "%" PRIu64, rank->rank);
-    hr__table_row(table, rank == first  ? HR__STYLE_RED
-                         : is_ill(rank) ? HR__STYLE_BOLD
-                                        : HR__STYLE_PLAIN);
-    hr__table_cell(table, number);
-    hr__table_cell(
+    vw__table_row(table, rank == first  ? VW__STYLE_RED
+                         : is_ill(rank) ? VW__STYLE_BOLD
+                                        : VW__STYLE_PLAIN);
+    vw__table_cell(table, number);
+    vw__table_cell(
         table,
-        marked(hr__size_text(rank->peak_live_bytes), rank->is_out_of_line[HR_RANK_PEAK_LIVE]).text);
-    hr__table_cell(table, marked(hr__size_text(rank->peak_reserved_bytes),
-                                 rank->is_out_of_line[HR_RANK_PEAK_RESERVED])
+        marked(vw__size_text(rank->peak_live_bytes), rank->is_out_of_line[VW_RANK_PEAK_LIVE]).text);
+    vw__table_cell(table, marked(vw__size_text(rank->peak_reserved_bytes),
+                                 rank->is_out_of_line[VW_RANK_PEAK_RESERVED])
                               .text);
-    hr__table_cell(table, marked(known_text(hr__count_text(rank->event_count), rank->event_count),
-                                 rank->is_out_of_line[HR_RANK_EVENTS])
+    vw__table_cell(table, marked(known_text(vw__count_text(rank->event_count), rank->event_count),
+                                 rank->is_out_of_line[VW_RANK_EVENTS])
                               .text);
-    hr__table_cell(table, known_text(hr__count_text(rank->step_count), rank->step_count).text);
-    hr__table_cell(table, growth_text(rank).text);
-    hr__table_cell(table, ran_out_text(rank, first).text);
-    hr__table_cell(table, rank->has_verdict ? hr_verdict_name(rank->verdict) : "");
-    hr__table_cell(table, rank->rank == HR_UNKNOWN ? file_of(rank) : "");
+    vw__table_cell(table, known_text(vw__count_text(rank->step_count), rank->step_count).text);
+    vw__table_cell(table, growth_text(rank).text);
+    vw__table_cell(table, ran_out_text(rank, first).text);
+    vw__table_cell(table, rank->has_verdict ? vw_verdict_name(rank->verdict) : "");
+    vw__table_cell(table, rank->rank == VW_UNKNOWN ? file_of(rank) : "");
 }
 
-static void add_medians(hr__table *table, const hr_ranks_report *report)
+static void add_medians(vw__table *table, const vw_ranks_report *report)
 {
-    hr__table_row(table, HR__STYLE_FAINT);
-    hr__table_cell(table, "median");
-    hr__table_cell(table, hr__size_text(report->medians[HR_RANK_PEAK_LIVE]).text);
-    hr__table_cell(table, hr__size_text(report->medians[HR_RANK_PEAK_RESERVED]).text);
-    hr__table_cell(table, known_text(hr__count_text(report->medians[HR_RANK_EVENTS]),
-                                     report->medians[HR_RANK_EVENTS])
+    vw__table_row(table, VW__STYLE_FAINT);
+    vw__table_cell(table, "median");
+    vw__table_cell(table, vw__size_text(report->medians[VW_RANK_PEAK_LIVE]).text);
+    vw__table_cell(table, vw__size_text(report->medians[VW_RANK_PEAK_RESERVED]).text);
+    vw__table_cell(table, known_text(vw__count_text(report->medians[VW_RANK_EVENTS]),
+                                     report->medians[VW_RANK_EVENTS])
                               .text);
     for (int i = 0; i < 5; i++)
-        hr__table_cell(table, "");
+        vw__table_cell(table, "");
 }
 
-static void say_ranks(hr__report *out, const hr_ranks_report *report)
+static void say_ranks(vw__report *out, const vw_ranks_report *report)
 {
-    static const hr__column columns[] = {
-        {"rank", HR__COLUMN_NUMBER},     {"live peak", HR__COLUMN_NUMBER},
-        {"reserved", HR__COLUMN_NUMBER}, {"events", HR__COLUMN_NUMBER},
-        {"steps", HR__COLUMN_NUMBER},    {"a step", HR__COLUMN_NUMBER},
-        {"ran out", HR__COLUMN_WORD},    {"verdict", HR__COLUMN_WORD},
-        {"file", HR__COLUMN_PLACE},
+    static const vw__column columns[] = {
+        {"rank", VW__COLUMN_NUMBER},     {"live peak", VW__COLUMN_NUMBER},
+        {"reserved", VW__COLUMN_NUMBER}, {"events", VW__COLUMN_NUMBER},
+        {"steps", VW__COLUMN_NUMBER},    {"a step", VW__COLUMN_NUMBER},
+        {"ran out", VW__COLUMN_WORD},    {"verdict", VW__COLUMN_WORD},
+        {"file", VW__COLUMN_PLACE},
     };
-    const hr_rank *first = first_of(report);
-    hr__table table;
+    const vw_rank *first = first_of(report);
+    vw__table table;
     if (report->rank_count + report->unassigned_count == 0)
         return;
-    hr__report_blank(out);
-    hr__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_blank(out);
+    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < report->rank_count; i++)
         add_rank(&table, &report->ranks[i], first);
     if (report->rank_count > 1)
         add_medians(&table, report);
     for (size_t i = 0; i < report->unassigned_count; i++)
         add_rank(&table, &report->unassigned[i], first);
-    hr__table_end(&table, out);
+    vw__table_end(&table, out);
 }
 
 /* ---- who is out of line, and where they differ ----------------------------------------------- */
 
 /* "and 3 more", where not all of a list were said. */
-static void say_rest(hr__report *out, size_t count)
+static void say_rest(vw__report *out, size_t count)
 {
     if (count > out->form.most_rows)
-        hr__report_say(out, HR__STYLE_FAINT, "and %zu more", count - out->form.most_rows);
+        vw__report_say(out, VW__STYLE_FAINT, "and %zu more", count - out->form.most_rows);
 }
 
-static void say_outliers(hr__report *out, const hr_ranks_report *report)
+static void say_outliers(vw__report *out, const vw_ranks_report *report)
 {
     static const char *const names[] = {"live peak", "reserved peak", "events"};
     if (report->outlier_count > 0)
-        hr__report_blank(out);
+        vw__report_blank(out);
     for (size_t i = 0; i < report->outlier_count && i < out->form.most_rows; i++) {
-        const hr_rank_outlier *outlier = &report->outliers[i];
-        bool is_count = outlier->measure == HR_RANK_EVENTS;
-        hr__text value = is_count ? hr__count_text(outlier->value) : hr__size_text(outlier->value);
-        hr__text median =
-            is_count ? hr__count_text(outlier->median) : hr__size_text(outlier->median);
-        hr__report_say(out, HR__STYLE_YELLOW,
+        const vw_rank_outlier *outlier = &report->outliers[i];
+        bool is_count = outlier->measure == VW_RANK_EVENTS;
+        vw__text value = is_count ? vw__count_text(outlier->value) : vw__size_text(outlier->value);
+        vw__text median =
+            is_count ? vw__count_text(outlier->median) : vw__size_text(outlier->median);
+        vw__report_say(out, VW__STYLE_YELLOW,
                        "out of line " OUT_OF_LINE_MARK " rank %" PRIu64
                        ": %s %s, where the median is %s",
                        outlier->rank, names[outlier->measure], value.text, median.text);
@@ -232,83 +232,83 @@ static void say_outliers(hr__report *out, const hr_ranks_report *report)
     say_rest(out, report->outlier_count);
 }
 
-static void add_site(hr__table *table, const hr_rank_site *site)
+static void add_site(vw__table *table, const vw_rank_site *site)
 {
-    hr__byte_buffer place;
+    vw__byte_buffer place;
     char number[24];
-    hr__byte_buffer_init(&place);
-    hr__append_place(&place, site->where, site->where, site->where != NULL, "(no stack)");
+    vw__byte_buffer_init(&place);
+    vw__append_place(&place, site->where, site->where, site->where != NULL, "(no stack)");
     (void)snprintf(number, sizeof number, "%" PRIu64, site->rank);
-    hr__table_row(table, HR__STYLE_PLAIN);
-    hr__table_cell(table, number);
-    hr__table_cell(table, hr__change_text(site->median_bytes, site->bytes).text);
-    hr__table_cell(table, hr__size_text(site->bytes).text);
-    hr__table_cell(table, hr__size_text(site->median_bytes).text);
-    hr__table_cell(table, site->category);
-    hr__table_cell(table, hr__byte_buffer_text(&place));
+    vw__table_row(table, VW__STYLE_PLAIN);
+    vw__table_cell(table, number);
+    vw__table_cell(table, vw__change_text(site->median_bytes, site->bytes).text);
+    vw__table_cell(table, vw__size_text(site->bytes).text);
+    vw__table_cell(table, vw__size_text(site->median_bytes).text);
+    vw__table_cell(table, site->category);
+    vw__table_cell(table, vw__byte_buffer_text(&place));
     table->rows.has_failed |= place.has_failed;
-    hr__byte_buffer_deinit(&place);
+    vw__byte_buffer_deinit(&place);
 }
 
-static void say_sites(hr__report *out, const hr_ranks_report *report)
+static void say_sites(vw__report *out, const vw_ranks_report *report)
 {
-    static const hr__column columns[] = {
-        {"rank", HR__COLUMN_NUMBER},   {"differs by", HR__COLUMN_NUMBER},
-        {"holds", HR__COLUMN_NUMBER},  {"median", HR__COLUMN_NUMBER},
-        {"category", HR__COLUMN_WORD}, {"where", HR__COLUMN_PLACE},
+    static const vw__column columns[] = {
+        {"rank", VW__COLUMN_NUMBER},   {"differs by", VW__COLUMN_NUMBER},
+        {"holds", VW__COLUMN_NUMBER},  {"median", VW__COLUMN_NUMBER},
+        {"category", VW__COLUMN_WORD}, {"where", VW__COLUMN_PLACE},
     };
-    hr__table table;
+    vw__table table;
     if (report->site_count == 0)
         return;
-    hr__report_blank(out);
-    hr__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_blank(out);
+    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < report->site_count && i < out->form.most_rows; i++)
         add_site(&table, &report->sites[i]);
-    hr__table_end(&table, out);
+    vw__table_end(&table, out);
     say_rest(out, report->site_count);
 }
 
 /* "1, 3 and 2 more" */
-static void append_numbers(hr__byte_buffer *text, const uint64_t *numbers, size_t stride_bytes,
+static void append_numbers(vw__byte_buffer *text, const uint64_t *numbers, size_t stride_bytes,
                            size_t count)
 {
     const char *at = (const char *)numbers;
     for (size_t i = 0; i < count && i < MOST_NUMBERS; i++, at += stride_bytes)
-        hr__append_format(text, "%s%" PRIu64, i > 0 ? ", " : "",
+        vw__append_format(text, "%s%" PRIu64, i > 0 ? ", " : "",
                           *(const uint64_t *)(const void *)at);
     if (count > MOST_NUMBERS)
-        hr__append_format(text, " and %zu more", count - MOST_NUMBERS);
+        vw__append_format(text, " and %zu more", count - MOST_NUMBERS);
 }
 
 /* The ranks that have one value, in one sentence; how many they are. */
-static size_t say_setting(hr__report *out, const hr_rank_setting *settings, size_t count)
+static size_t say_setting(vw__report *out, const vw_rank_setting *settings, size_t count)
 {
-    hr__byte_buffer ranks;
+    vw__byte_buffer ranks;
     size_t same = 1;
     while (same < count && strcmp(settings[same].key, settings[0].key) == 0 &&
            strcmp(settings[same].value, settings[0].value) == 0)
         same++;
-    hr__byte_buffer_init(&ranks);
+    vw__byte_buffer_init(&ranks);
     append_numbers(&ranks, &settings[0].rank, sizeof settings[0], same);
-    hr__report_say(out, HR__STYLE_YELLOW, "setting: %s is '%s' on rank%s %s, and '%s' on most",
+    vw__report_say(out, VW__STYLE_YELLOW, "setting: %s is '%s' on rank%s %s, and '%s' on most",
                    settings[0].key, settings[0].value, same > 1 ? "s" : "",
-                   hr__byte_buffer_text(&ranks), settings[0].usual);
+                   vw__byte_buffer_text(&ranks), settings[0].usual);
     out->buffer.has_failed |= ranks.has_failed;
-    hr__byte_buffer_deinit(&ranks);
+    vw__byte_buffer_deinit(&ranks);
     return same;
 }
 
-static void say_settings(hr__report *out, const hr_ranks_report *report)
+static void say_settings(vw__report *out, const vw_ranks_report *report)
 {
     if (report->setting_count > 0)
-        hr__report_blank(out);
+        vw__report_blank(out);
     for (size_t i = 0; i < report->setting_count;)
         i += say_setting(out, &report->settings[i], report->setting_count - i);
 }
 
 /* ---- what to look at ------------------------------------------------------------------------- */
 
-static const hr_rank *worst_among(const hr_rank *ranks, size_t count)
+static const vw_rank *worst_among(const vw_rank *ranks, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (ranks[i].ran_out)
@@ -321,68 +321,68 @@ static const hr_rank *worst_among(const hr_rank *ranks, size_t count)
 
 /* The rank that says most: the first to run out; else one that did; else one with a problem. Where
  * no rank has one, a file that has. */
-static const hr_rank *worst_of(const hr_ranks_report *report)
+static const vw_rank *worst_of(const vw_ranks_report *report)
 {
-    const hr_rank *worst = first_of(report);
+    const vw_rank *worst = first_of(report);
     if (worst == NULL)
         worst = worst_among(report->ranks, report->rank_count);
     return worst != NULL ? worst : worst_among(report->unassigned, report->unassigned_count);
 }
 
-static void say_worst(hr__report *out, const hr_ranks_report *report)
+static void say_worst(vw__report *out, const vw_ranks_report *report)
 {
-    const hr_rank *rank = worst_of(report);
-    hr__byte_buffer command;
+    const vw_rank *rank = worst_of(report);
+    vw__byte_buffer command;
     if (rank == NULL)
         return;
-    hr__report_blank(out);
-    if (rank->has_verdict && rank->rank != HR_UNKNOWN)
-        hr__report_say(out, HR__STYLE_PLAIN, "rank %" PRIu64 ": %s", rank->rank, rank->sentence);
+    vw__report_blank(out);
+    if (rank->has_verdict && rank->rank != VW_UNKNOWN)
+        vw__report_say(out, VW__STYLE_PLAIN, "rank %" PRIu64 ": %s", rank->rank, rank->sentence);
     else if (rank->has_verdict)
-        hr__report_say(out, HR__STYLE_PLAIN, "%s: %s", file_of(rank), rank->sentence);
-    hr__byte_buffer_init(&command);
-    if (hr__append_rank_doctor(&command, out->form.file, rank))
-        hr__report_verbatim(out, "", hr__byte_buffer_text(&command));
-    hr__byte_buffer_clear(&command);
-    if (hr__append_rank_view(&command, out->form.file, rank))
-        hr__report_verbatim(out, "", hr__byte_buffer_text(&command));
+        vw__report_say(out, VW__STYLE_PLAIN, "%s: %s", file_of(rank), rank->sentence);
+    vw__byte_buffer_init(&command);
+    if (vw__append_rank_doctor(&command, out->form.file, rank))
+        vw__report_verbatim(out, "", vw__byte_buffer_text(&command));
+    vw__byte_buffer_clear(&command);
+    if (vw__append_rank_view(&command, out->form.file, rank))
+        vw__report_verbatim(out, "", vw__byte_buffer_text(&command));
     out->buffer.has_failed |= command.has_failed;
-    hr__byte_buffer_deinit(&command);
+    vw__byte_buffer_deinit(&command);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void say_numbers(hr__report *out, const char *label, const char *behind,
+static void say_numbers(vw__report *out, const char *label, const char *behind,
                         const uint64_t *numbers, size_t count)
 {
-    hr__byte_buffer text;
+    vw__byte_buffer text;
     if (count == 0)
         return;
-    hr__byte_buffer_init(&text);
+    vw__byte_buffer_init(&text);
     append_numbers(&text, numbers, sizeof *numbers, count);
-    hr__report_fact(out, label, "%s%s", hr__byte_buffer_text(&text), behind);
+    vw__report_fact(out, label, "%s%s", vw__byte_buffer_text(&text), behind);
     out->buffer.has_failed |= text.has_failed;
-    hr__byte_buffer_deinit(&text);
+    vw__byte_buffer_deinit(&text);
 }
 
 /* Files of one kind, and why. */
-static void say_files(hr__report *out, const hr_ranks_report *report, const char *label,
-                      hr_rank_file_kind kind, bool is_unassigned, size_t count)
+static void say_files(vw__report *out, const vw_ranks_report *report, const char *label,
+                      vw_rank_file_kind kind, bool is_unassigned, size_t count)
 {
     size_t said = 0;
     for (size_t i = 0; i < report->file_count && said < out->form.most_rows; i++) {
-        const hr_rank_file *file = &report->files[i];
+        const vw_rank_file *file = &report->files[i];
         if (file->kind != kind || (is_unassigned && file->rank_count != 0))
             continue;
-        hr__report_fact(out, said == 0 ? label : "", "%s: %s", file->path,
+        vw__report_fact(out, said == 0 ? label : "", "%s: %s", file->path,
                         file->reason != NULL ? file->reason : "?");
         said++;
     }
     if (count > said)
-        hr__report_fact(out, "", "and %zu more", count - said);
+        vw__report_fact(out, "", "and %zu more", count - said);
 }
 
-static size_t count_unassigned(const hr_ranks_report *report, hr_rank_file_kind kind)
+static size_t count_unassigned(const vw_ranks_report *report, vw_rank_file_kind kind)
 {
     size_t count = 0;
     for (size_t i = 0; i < report->file_count; i++)
@@ -390,28 +390,28 @@ static size_t count_unassigned(const hr_ranks_report *report, hr_rank_file_kind 
     return count;
 }
 
-static void say_sources(hr__report *out, const hr_ranks_report *report)
+static void say_sources(vw__report *out, const vw_ranks_report *report)
 {
-    hr__report_blank(out);
-    hr__report_fact(out, "files", "%zu: %s, %s, %zu unreadable, %s", report->file_count,
-                    hr__counted_text(report->recording_count, "recording").text,
-                    hr__counted_text(report->text_count, "text").text, report->unreadable_count,
-                    hr__counted_text(report->foreign_count, "other").text);
+    vw__report_blank(out);
+    vw__report_fact(out, "files", "%zu: %s, %s, %zu unreadable, %s", report->file_count,
+                    vw__counted_text(report->recording_count, "recording").text,
+                    vw__counted_text(report->text_count, "text").text, report->unreadable_count,
+                    vw__counted_text(report->foreign_count, "other").text);
     say_numbers(out, "no files of", "", report->missing, report->missing_count);
     say_numbers(out, "not read", " (their files are below, with the reason)", report->unread,
                 report->unread_count);
-    say_files(out, report, "no rank", HR_RANK_FILE_RECORDING, true,
-              count_unassigned(report, HR_RANK_FILE_RECORDING));
-    say_files(out, report, "no rank", HR_RANK_FILE_TEXT, true,
-              count_unassigned(report, HR_RANK_FILE_TEXT));
-    say_files(out, report, "unreadable", HR_RANK_FILE_UNREADABLE, false, report->unreadable_count);
-    say_files(out, report, "others", HR_RANK_FILE_FOREIGN, false, report->foreign_count);
+    say_files(out, report, "no rank", VW_RANK_FILE_RECORDING, true,
+              count_unassigned(report, VW_RANK_FILE_RECORDING));
+    say_files(out, report, "no rank", VW_RANK_FILE_TEXT, true,
+              count_unassigned(report, VW_RANK_FILE_TEXT));
+    say_files(out, report, "unreadable", VW_RANK_FILE_UNREADABLE, false, report->unreadable_count);
+    say_files(out, report, "others", VW_RANK_FILE_FOREIGN, false, report->foreign_count);
     if (report->note_count > 0)
-        hr__report_blank(out);
-    hr__report_list(out, HR__STYLE_PLAIN, "note", report->notes, report->note_count);
+        vw__report_blank(out);
+    vw__report_list(out, VW__STYLE_PLAIN, "note", report->notes, report->note_count);
 }
 
-static void say_report(hr__report *out, const hr_ranks_report *report)
+static void say_report(vw__report *out, const vw_ranks_report *report)
 {
     say_answer(out, report);
     say_ranks(out, report);
@@ -422,16 +422,16 @@ static void say_report(hr__report *out, const hr_ranks_report *report)
     say_sources(out, report);
 }
 
-hr_status hr_report_ranks(const hr_ranks_report *report, const hr_report_form *form,
-                          const hr_output *output)
+vw_status vw_report_ranks(const vw_ranks_report *report, const vw_report_form *form,
+                          const vw_output *output)
 {
-    hr__report out;
+    vw__report out;
     if (report == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "no ranks to report: it is NULL");
-    hr__report_init(&out, form);
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no ranks to report: it is NULL");
+    vw__report_init(&out, form);
     if (out.form.is_json)
-        hr__report_ranks_json(&out, report);
+        vw__report_ranks_json(&out, report);
     else
         say_report(&out, report);
-    return hr__report_send(&out, output);
+    return vw__report_send(&out, output);
 }

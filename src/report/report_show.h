@@ -1,6 +1,6 @@
 /* report_show.h - what report_text.c and report_table.c share: characters and their columns. */
-#ifndef HR_REPORT_REPORT_SHOW_H
-#define HR_REPORT_REPORT_SHOW_H
+#ifndef VW_REPORT_REPORT_SHOW_H
+#define VW_REPORT_REPORT_SHOW_H
 
 #include <stddef.h>
 
@@ -8,16 +8,16 @@
 #include "report/report_text.h"
 
 /* What to print to switch to `style`: "" without colour. Static strings. */
-const char *hr__style_code(const hr__report *report, hr__style style);
+const char *vw__style_code(const vw__report *report, vw__style style);
 
 /* Appends `bytes` to `out`, with '?' for what cannot be shown and a space for a line's end. */
-void hr__show(const hr__report *report, hr__byte_buffer *out, const char *bytes, size_t size_bytes);
+void vw__show(const vw__report *report, vw__byte_buffer *out, const char *bytes, size_t size_bytes);
 
 /* Columns that shown text takes; and how many of its bytes, whole characters, take no more than
  * `most_columns`. */
-size_t hr__columns_of(const char *bytes, size_t size_bytes);
-size_t hr__bytes_within(const char *bytes, size_t size_bytes, size_t most_columns);
+size_t vw__columns_of(const char *bytes, size_t size_bytes);
+size_t vw__bytes_within(const char *bytes, size_t size_bytes, size_t most_columns);
 
-void hr__append_spaces(hr__byte_buffer *buffer, size_t count);
+void vw__append_spaces(vw__byte_buffer *buffer, size_t count);
 
-#endif /* HR_REPORT_REPORT_SHOW_H */
+#endif /* VW_REPORT_REPORT_SHOW_H */

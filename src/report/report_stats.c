@@ -1,6 +1,6 @@
 /* report_stats.c - what is in a recording: the peak first, then where it came from, then each
  * device with its largest users. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 #include "report/report_stats.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static bool is_table_of_zeros(const char *value)
     return true;
 }
 
-bool hr__setting_is_default(const hr_setting *setting)
+bool vw__setting_is_default(const vw_setting *setting)
 {
     static const char *const defaults[] = {"",      "0",    "0.0", "False",
                                            "false", "None", "-1",  "18446744073709551615"};
@@ -40,11 +40,11 @@ bool hr__setting_is_default(const hr_setting *setting)
 }
 
 /* The device with the most events, or bytes where there are none; NULL without any. */
-static const hr_device_stats *busiest_of(const hr_recording_stats *stats)
+static const vw_device_stats *busiest_of(const vw_recording_stats *stats)
 {
-    const hr_device_stats *busiest = NULL;
+    const vw_device_stats *busiest = NULL;
     for (size_t i = 0; i < stats->device_count; i++) {
-        const hr_device_stats *device = &stats->devices[i];
+        const vw_device_stats *device = &stats->devices[i];
         if (busiest == NULL || device->event_count > busiest->event_count ||
             (device->event_count == busiest->event_count &&
              device->reserved_bytes > busiest->reserved_bytes))
@@ -53,223 +53,223 @@ static const hr_device_stats *busiest_of(const hr_recording_stats *stats)
     return busiest;
 }
 
-static void say_answer(hr__report *report, const hr_recording_stats *stats)
+static void say_answer(vw__report *report, const vw_recording_stats *stats)
 {
-    const hr_device_stats *device = busiest_of(stats);
+    const vw_device_stats *device = busiest_of(stats);
     const char *file = report->form.file != NULL ? report->form.file : "recording";
     if (device == NULL)
-        hr__report_say(report, HR__STYLE_BOLD, "%s: nothing was allocated", file);
+        vw__report_say(report, VW__STYLE_BOLD, "%s: nothing was allocated", file);
     else if (device->event_count == 0)
-        hr__report_say(report, HR__STYLE_BOLD, "%s: %s allocated and %s reserved; no trace", file,
-                       hr__size_text(device->allocated_bytes).text,
-                       hr__size_text(device->reserved_bytes).text);
+        vw__report_say(report, VW__STYLE_BOLD, "%s: %s allocated and %s reserved; no trace", file,
+                       vw__size_text(device->allocated_bytes).text,
+                       vw__size_text(device->reserved_bytes).text);
     else
-        hr__report_say(report, HR__STYLE_BOLD,
+        vw__report_say(report, VW__STYLE_BOLD,
                        "%s: at the peak %s were live and %s reserved, in %s", file,
-                       hr__size_text(device->peak.live_bytes).text,
-                       hr__size_text(device->peak_reserved_bytes).text,
-                       hr__counted_text(device->event_count, "event").text);
+                       vw__size_text(device->peak.live_bytes).text,
+                       vw__size_text(device->peak_reserved_bytes).text,
+                       vw__counted_text(device->event_count, "event").text);
 }
 
-static void say_file(hr__report *report, const hr_recording_stats *stats)
+static void say_file(vw__report *report, const vw_recording_stats *stats)
 {
     if (strcmp(stats->compression, "plain") == 0)
-        hr__report_fact(report, "file", "%s, %s", stats->encoding,
-                        hr__size_text(stats->file_bytes).text);
+        vw__report_fact(report, "file", "%s, %s", stats->encoding,
+                        vw__size_text(stats->file_bytes).text);
     else
-        hr__report_fact(report, "file", "%s, %s with %s, %s without", stats->encoding,
-                        hr__size_text(stats->file_bytes).text, stats->compression,
-                        hr__size_text(stats->uncompressed_bytes).text);
+        vw__report_fact(report, "file", "%s, %s with %s, %s without", stats->encoding,
+                        vw__size_text(stats->file_bytes).text, stats->compression,
+                        vw__size_text(stats->uncompressed_bytes).text);
     const char *oldest = stats->oldest_version, *newest = stats->newest_version;
     if (oldest != NULL && newest != NULL && strcmp(oldest, newest) != 0)
-        hr__report_fact(report, "written by", "PyTorch %s to %s, by its fields", oldest, newest);
+        vw__report_fact(report, "written by", "PyTorch %s to %s, by its fields", oldest, newest);
     else if (oldest != NULL || newest != NULL)
-        hr__report_fact(report, "written by", "PyTorch %s, by its fields",
+        vw__report_fact(report, "written by", "PyTorch %s, by its fields",
                         newest != NULL ? newest : oldest);
     else
-        hr__report_fact(report, "written by", "an unknown version of PyTorch");
+        vw__report_fact(report, "written by", "an unknown version of PyTorch");
     if (stats->frame_count == 0)
-        hr__report_fact(report, "stacks", "none");
+        vw__report_fact(report, "stacks", "none");
     else
-        hr__report_fact(report, "stacks", "%s, made of %s", hr__count_text(stats->stack_count).text,
-                        hr__counted_text(stats->frame_count, "frame").text);
+        vw__report_fact(report, "stacks", "%s, made of %s", vw__count_text(stats->stack_count).text,
+                        vw__counted_text(stats->frame_count, "frame").text);
 }
 
-static void say_settings(hr__report *report, const hr_recording_stats *stats)
+static void say_settings(vw__report *report, const vw_recording_stats *stats)
 {
     bool is_default = true;
     if (stats->conf == NULL && stats->setting_count == 0) {
-        hr__report_fact(report, "settings", "not recorded");
+        vw__report_fact(report, "settings", "not recorded");
         return;
     }
     if (stats->conf != NULL && stats->conf[0] != '\0') {
-        hr__report_fact(report, "settings", "%s", stats->conf);
+        vw__report_fact(report, "settings", "%s", stats->conf);
         is_default = false;
     }
     for (size_t i = 0; i < stats->setting_count; i++) {
-        const hr_setting *setting = &stats->settings[i];
-        if (strcmp(setting->key, "PYTORCH_CUDA_ALLOC_CONF") == 0 || hr__setting_is_default(setting))
+        const vw_setting *setting = &stats->settings[i];
+        if (strcmp(setting->key, "PYTORCH_CUDA_ALLOC_CONF") == 0 || vw__setting_is_default(setting))
             continue;
-        hr__report_fact(report, is_default ? "settings" : "", "%s = %s", setting->key,
+        vw__report_fact(report, is_default ? "settings" : "", "%s = %s", setting->key,
                         setting->value);
         is_default = false;
     }
     if (is_default)
-        hr__report_fact(report, "settings", "PyTorch's defaults");
+        vw__report_fact(report, "settings", "PyTorch's defaults");
 }
 
 /* ---- one device ------------------------------------------------------------------------------ */
 
 /* Times come from the file: any two numbers. */
-static void say_time(hr__report *report, const hr_device_stats *device)
+static void say_time(vw__report *report, const vw_device_stats *device)
 {
     if (device->first_time_us == INT64_MIN || device->last_time_us < device->first_time_us)
         return;
     const uint64_t span_us = (uint64_t)device->last_time_us - (uint64_t)device->first_time_us;
     if (span_us <= UINT64_MAX / 1000)
-        hr__report_fact(report, "time", "%s", hr__duration_text(span_us * 1000).text);
+        vw__report_fact(report, "time", "%s", vw__duration_text(span_us * 1000).text);
 }
 
-static void say_events(hr__report *report, const hr_device_stats *device)
+static void say_events(vw__report *report, const vw_device_stats *device)
 {
     const uint64_t *counts = device->action_counts;
-    const uint64_t segment_count = counts[HR_ACTION_SEGMENT_ALLOC] +
-                                   counts[HR_ACTION_SEGMENT_FREE] + counts[HR_ACTION_SEGMENT_MAP] +
-                                   counts[HR_ACTION_SEGMENT_UNMAP];
+    const uint64_t segment_count = counts[VW_ACTION_SEGMENT_ALLOC] +
+                                   counts[VW_ACTION_SEGMENT_FREE] + counts[VW_ACTION_SEGMENT_MAP] +
+                                   counts[VW_ACTION_SEGMENT_UNMAP];
     if (device->event_count == 0) {
-        hr__report_fact(report, "events", "none: history was not recorded");
+        vw__report_fact(report, "events", "none: history was not recorded");
         return;
     }
-    hr__report_fact(report, "events", "%s: %s, %s completed, %s",
-                    hr__count_text(device->event_count).text,
-                    hr__counted_text(counts[HR_ACTION_ALLOC], "alloc").text,
-                    hr__counted_text(counts[HR_ACTION_FREE_COMPLETED], "free").text,
-                    hr__counted_text(segment_count, "segment event").text);
+    vw__report_fact(report, "events", "%s: %s, %s completed, %s",
+                    vw__count_text(device->event_count).text,
+                    vw__counted_text(counts[VW_ACTION_ALLOC], "alloc").text,
+                    vw__counted_text(counts[VW_ACTION_FREE_COMPLETED], "free").text,
+                    vw__counted_text(segment_count, "segment event").text);
     say_time(report, device);
-    hr__report_fact(report, "streams", "%s%s%s", hr__count_text(device->stream_count).text,
+    vw__report_fact(report, "streams", "%s%s%s", vw__count_text(device->stream_count).text,
                     device->private_pool_count > 0 ? ", and " : "",
                     device->private_pool_count > 0
-                        ? hr__counted_text(device->private_pool_count, "private pool").text
+                        ? vw__counted_text(device->private_pool_count, "private pool").text
                         : "");
     if (device->step_count > 0)
-        hr__report_fact(report, "steps", "%s", hr__count_text(device->step_count).text);
+        vw__report_fact(report, "steps", "%s", vw__count_text(device->step_count).text);
     if (device->is_truncated)
-        hr__report_fact(report, "before", "%s in %s were live when the trace begins",
-                        hr__size_text(device->initial_live_bytes).text,
-                        hr__counted_text(device->initial_block_count, "block").text);
-    hr__report_fact(report, "peak live", "%s in %s, at event %s",
-                    hr__size_text(device->peak.live_bytes).text,
-                    hr__counted_text(device->peak.block_count, "block").text,
-                    hr__count_text(device->peak.event).text);
-    if (device->peak_reserved_bytes != HR_UNKNOWN)
-        hr__report_fact(report, "peak reserved", "%s, at event %s",
-                        hr__size_text(device->peak_reserved_bytes).text,
-                        hr__count_text(device->peak_reserved_event).text);
+        vw__report_fact(report, "before", "%s in %s were live when the trace begins",
+                        vw__size_text(device->initial_live_bytes).text,
+                        vw__counted_text(device->initial_block_count, "block").text);
+    vw__report_fact(report, "peak live", "%s in %s, at event %s",
+                    vw__size_text(device->peak.live_bytes).text,
+                    vw__counted_text(device->peak.block_count, "block").text,
+                    vw__count_text(device->peak.event).text);
+    if (device->peak_reserved_bytes != VW_UNKNOWN)
+        vw__report_fact(report, "peak reserved", "%s, at event %s",
+                        vw__size_text(device->peak_reserved_bytes).text,
+                        vw__count_text(device->peak_reserved_event).text);
     if (device->has_oom)
-        hr__report_fact(
+        vw__report_fact(
             report, "out of memory", "at event %s: %s refused, with %s free on the device",
-            hr__count_text(device->oom_event).text, hr__size_text(device->oom_tried_bytes).text,
-            hr__size_text(device->oom_device_free_bytes).text);
+            vw__count_text(device->oom_event).text, vw__size_text(device->oom_tried_bytes).text,
+            vw__size_text(device->oom_device_free_bytes).text);
 }
 
 /* "0.98 GiB in host memory at most, in 13 moves; 512.00 MiB came back". */
-static void say_spill(hr__report *report, const hr_recorded_spill *spill)
+static void say_spill(vw__report *report, const vw_recorded_spill *spill)
 {
     if (spill->spills + spill->returns == 0)
         return;
-    hr__report_fact(report, "spilled", "%s in host memory at most, in %s; %s came back",
-                    hr__size_text(spill->peak_spilled_bytes).text,
-                    hr__counted_text(spill->spills, "move").text,
-                    spill->returns > 0 ? hr__size_text(spill->returned_bytes).text : "nothing");
+    vw__report_fact(report, "spilled", "%s in host memory at most, in %s; %s came back",
+                    vw__size_text(spill->peak_spilled_bytes).text,
+                    vw__counted_text(spill->spills, "move").text,
+                    spill->returns > 0 ? vw__size_text(spill->returned_bytes).text : "nothing");
 }
 
-static void say_end(hr__report *report, const hr_device_stats *device)
+static void say_end(vw__report *report, const vw_device_stats *device)
 {
-    hr__report_fact(report, "at the end", "%s reserved in %s and %s%s%s",
-                    hr__size_text(device->reserved_bytes).text,
-                    hr__counted_text(device->segment_count, "segment").text,
-                    hr__counted_text(device->block_count, "block").text,
+    vw__report_fact(report, "at the end", "%s reserved in %s and %s%s%s",
+                    vw__size_text(device->reserved_bytes).text,
+                    vw__counted_text(device->segment_count, "segment").text,
+                    vw__counted_text(device->block_count, "block").text,
                     device->expandable_segment_count > 0 ? ", expandable: " : "",
                     device->expandable_segment_count > 0
-                        ? hr__count_text(device->expandable_segment_count).text
+                        ? vw__count_text(device->expandable_segment_count).text
                         : "");
-    hr__report_fact(report, "", "%s allocated, %s active, %s asked for",
-                    hr__size_text(device->allocated_bytes).text,
-                    hr__size_text(device->active_bytes).text,
-                    hr__size_text(device->requested_bytes).text);
-    hr__report_fact(report, "", "%s in the largest free block",
-                    hr__size_text(device->largest_free_block_bytes).text);
+    vw__report_fact(report, "", "%s allocated, %s active, %s asked for",
+                    vw__size_text(device->allocated_bytes).text,
+                    vw__size_text(device->active_bytes).text,
+                    vw__size_text(device->requested_bytes).text);
+    vw__report_fact(report, "", "%s in the largest free block",
+                    vw__size_text(device->largest_free_block_bytes).text);
 }
 
-static void add_usage(hr__table *table, const hr_usage *usage, bool has_stacks)
+static void add_usage(vw__table *table, const vw_usage *usage, bool has_stacks)
 {
-    hr__byte_buffer place;
-    hr__byte_buffer_init(&place);
-    hr__append_place(&place, usage->where, usage->frames, usage->frame_count,
+    vw__byte_buffer place;
+    vw__byte_buffer_init(&place);
+    vw__append_place(&place, usage->where, usage->frames, usage->frame_count,
                      usage->has_stack ? "(no Python frame)" : "(no stack)");
-    hr__table_row(table, HR__STYLE_PLAIN);
-    hr__table_cell(table, hr__size_text(usage->bytes).text);
-    hr__table_cell(table, hr__count_text(usage->block_count).text);
-    hr__table_cell(table, usage->category);
-    hr__table_cell(table, hr__byte_buffer_text(&place));
+    vw__table_row(table, VW__STYLE_PLAIN);
+    vw__table_cell(table, vw__size_text(usage->bytes).text);
+    vw__table_cell(table, vw__count_text(usage->block_count).text);
+    vw__table_cell(table, usage->category);
+    vw__table_cell(table, vw__byte_buffer_text(&place));
     if (has_stacks)
-        hr__table_frames(table, usage->frames, usage->frame_count, FRAMES_SHOWN);
+        vw__table_frames(table, usage->frames, usage->frame_count, FRAMES_SHOWN);
     if (place.has_failed)
         table->rows.has_failed = true;
-    hr__byte_buffer_deinit(&place);
+    vw__byte_buffer_deinit(&place);
 }
 
 /* What was live, largest first; what is not shown is the last row. */
-static void say_moment(hr__report *report, const char *title, const hr_moment *moment)
+static void say_moment(vw__report *report, const char *title, const vw_moment *moment)
 {
-    static const hr__column columns[] = {
-        {"bytes", HR__COLUMN_NUMBER},
-        {"blocks", HR__COLUMN_NUMBER},
-        {"category", HR__COLUMN_WORD},
-        {"where", HR__COLUMN_PLACE},
+    static const vw__column columns[] = {
+        {"bytes", VW__COLUMN_NUMBER},
+        {"blocks", VW__COLUMN_NUMBER},
+        {"category", VW__COLUMN_WORD},
+        {"where", VW__COLUMN_PLACE},
     };
-    hr__table table;
+    vw__table table;
     uint64_t rest_bytes = moment->live_bytes, rest_count = moment->block_count;
     if (moment->usage_count == 0)
         return;
-    hr__report_blank(report);
-    hr__report_say(report, HR__STYLE_BOLD, "%s", title);
-    hr__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_blank(report);
+    vw__report_say(report, VW__STYLE_BOLD, "%s", title);
+    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < moment->usage_count && i < report->form.most_rows; i++) {
-        const hr_usage *usage = &moment->usages[i];
+        const vw_usage *usage = &moment->usages[i];
         add_usage(&table, usage, report->form.has_stacks);
         rest_bytes -= usage->bytes < rest_bytes ? usage->bytes : rest_bytes;
         rest_count -= usage->block_count < rest_count ? usage->block_count : rest_count;
     }
     if (rest_bytes > 0) {
-        hr__table_row(&table, HR__STYLE_PLAIN);
-        hr__table_cell(&table, hr__size_text(rest_bytes).text);
-        hr__table_cell(&table, hr__count_text(rest_count).text);
-        hr__table_cell(&table, "");
-        hr__table_cell(&table, "(all others)");
+        vw__table_row(&table, VW__STYLE_PLAIN);
+        vw__table_cell(&table, vw__size_text(rest_bytes).text);
+        vw__table_cell(&table, vw__count_text(rest_count).text);
+        vw__table_cell(&table, "");
+        vw__table_cell(&table, "(all others)");
     }
-    hr__table_end(&table, report);
+    vw__table_end(&table, report);
 }
 
-static void say_categories(hr__report *report, const hr_moment *moment)
+static void say_categories(vw__report *report, const vw_moment *moment)
 {
-    static const hr__column columns[] = {
-        {"bytes", HR__COLUMN_NUMBER},
-        {"blocks", HR__COLUMN_NUMBER},
-        {"at the peak, by category", HR__COLUMN_NAME},
+    static const vw__column columns[] = {
+        {"bytes", VW__COLUMN_NUMBER},
+        {"blocks", VW__COLUMN_NUMBER},
+        {"at the peak, by category", VW__COLUMN_NAME},
     };
-    hr__table table;
+    vw__table table;
     if (moment->category_count == 0)
         return;
-    hr__report_blank(report);
-    hr__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_blank(report);
+    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < moment->category_count; i++) {
-        hr__table_row(&table, HR__STYLE_PLAIN);
-        hr__table_cell(&table, hr__size_text(moment->categories[i].bytes).text);
-        hr__table_cell(&table, hr__count_text(moment->categories[i].block_count).text);
-        hr__table_cell(&table, moment->categories[i].category);
+        vw__table_row(&table, VW__STYLE_PLAIN);
+        vw__table_cell(&table, vw__size_text(moment->categories[i].bytes).text);
+        vw__table_cell(&table, vw__count_text(moment->categories[i].block_count).text);
+        vw__table_cell(&table, moment->categories[i].category);
     }
-    hr__table_end(&table, report);
+    vw__table_end(&table, report);
 }
 
 static size_t longest_line_of(const char *text)
@@ -285,18 +285,18 @@ static size_t longest_line_of(const char *text)
 }
 
 /* PyTorch's table has one width. Where that is too wide it would be torn to pieces. */
-static void say_summary(hr__report *report, const hr_device_stats *device)
+static void say_summary(vw__report *report, const vw_device_stats *device)
 {
     if (device->summary == NULL && device->summary_reason == NULL)
         return;
-    hr__report_blank(report);
+    vw__report_blank(report);
     if (device->summary == NULL) {
-        hr__report_say(report, HR__STYLE_PLAIN, "No memory_summary(): %s", device->summary_reason);
+        vw__report_say(report, VW__STYLE_PLAIN, "No memory_summary(): %s", device->summary_reason);
         return;
     }
     const size_t columns = longest_line_of(device->summary);
     if (columns > report->form.width_columns) {
-        hr__report_say(report, HR__STYLE_PLAIN,
+        vw__report_say(report, VW__STYLE_PLAIN,
                        "memory_summary() is %zu columns wide, and here are %u: see it in a wider "
                        "window",
                        columns, report->form.width_columns);
@@ -304,18 +304,18 @@ static void say_summary(hr__report *report, const hr_device_stats *device)
     }
     for (const char *line = device->summary; *line != '\0';) {
         size_t length = strcspn(line, "\n");
-        hr__report_line(report, line, length);
+        vw__report_line(report, line, length);
         line += length + (line[length] == '\n');
     }
 }
 
-static void say_device(hr__report *report, const hr_device_stats *device)
+static void say_device(vw__report *report, const vw_device_stats *device)
 {
-    hr__report_blank(report);
+    vw__report_blank(report);
     if (device->device < 0)
-        hr__report_say(report, HR__STYLE_BOLD, "Pinned host memory");
+        vw__report_say(report, VW__STYLE_BOLD, "Pinned host memory");
     else
-        hr__report_say(report, HR__STYLE_BOLD, "Device %d", device->device);
+        vw__report_say(report, VW__STYLE_BOLD, "Device %d", device->device);
     say_events(report, device);
     say_spill(report, &device->spill);
     say_end(report, device);
@@ -327,29 +327,29 @@ static void say_device(hr__report *report, const hr_device_stats *device)
     say_summary(report, device);
 }
 
-static void say_stats(hr__report *report, const hr_recording_stats *stats)
+static void say_stats(vw__report *report, const vw_recording_stats *stats)
 {
     say_answer(report, stats);
-    hr__report_blank(report);
+    vw__report_blank(report);
     say_file(report, stats);
     say_settings(report, stats);
     for (size_t i = 0; i < stats->device_count; i++)
         say_device(report, &stats->devices[i]);
     if (stats->warning_count > 0)
-        hr__report_blank(report);
-    hr__report_list(report, HR__STYLE_YELLOW, "warning", stats->warnings, stats->warning_count);
+        vw__report_blank(report);
+    vw__report_list(report, VW__STYLE_YELLOW, "warning", stats->warnings, stats->warning_count);
 }
 
-hr_status hr_report_stats(const hr_recording_stats *stats, const hr_report_form *form,
-                          const hr_output *output)
+vw_status vw_report_stats(const vw_recording_stats *stats, const vw_report_form *form,
+                          const vw_output *output)
 {
-    hr__report report;
+    vw__report report;
     if (stats == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "no statistics to report: they are NULL");
-    hr__report_init(&report, form);
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no statistics to report: they are NULL");
+    vw__report_init(&report, form);
     if (report.form.is_json)
-        hr__stats_json(&report, stats);
+        vw__stats_json(&report, stats);
     else
         say_stats(&report, stats);
-    return hr__report_send(&report, output);
+    return vw__report_send(&report, output);
 }

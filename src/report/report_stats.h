@@ -1,14 +1,14 @@
-/* report_stats.h - the two halves of hr_report_stats(): report_stats.c for people,
+/* report_stats.h - the two halves of vw_report_stats(): report_stats.c for people,
  * report_stats_json.c for programs. */
-#ifndef HR_REPORT_REPORT_STATS_H
-#define HR_REPORT_REPORT_STATS_H
+#ifndef VW_REPORT_REPORT_STATS_H
+#define VW_REPORT_REPORT_STATS_H
 
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 #include "report/report_text.h"
 
-void hr__stats_json(hr__report *report, const hr_recording_stats *stats);
+void vw__stats_json(vw__report *report, const vw_recording_stats *stats);
 
 /* Is it what PyTorch has when nobody sets it? By the value's text: off, unlimited, or nothing. */
-bool hr__setting_is_default(const hr_setting *setting);
+bool vw__setting_is_default(const vw_setting *setting);
 
-#endif /* HR_REPORT_REPORT_STATS_H */
+#endif /* VW_REPORT_REPORT_STATS_H */

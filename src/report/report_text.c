@@ -17,9 +17,9 @@ enum {
     FACT_INDENT = 14,
 };
 
-void hr__report_init(hr__report *report, const hr_report_form *form)
+void vw__report_init(vw__report *report, const vw_report_form *form)
 {
-    *report = (hr__report){0};
+    *report = (vw__report){0};
     if (form != NULL) {
         size_t known_bytes = form->struct_size;
         if (known_bytes == 0 || known_bytes > sizeof *form)
@@ -34,24 +34,24 @@ void hr__report_init(hr__report *report, const hr_report_form *form)
         report->form.most_rows = USUAL_ROWS;
 }
 
-hr_status hr__report_send(hr__report *report, const hr_output *output)
+vw_status vw__report_send(vw__report *report, const vw_output *output)
 {
     report->buffer.has_failed |= report->said.has_failed || report->shown.has_failed;
-    hr_status status = hr__output_send(&report->buffer, output, "a report");
-    hr__byte_buffer_deinit(&report->buffer);
-    hr__byte_buffer_deinit(&report->said);
-    hr__byte_buffer_deinit(&report->shown);
+    vw_status status = vw__output_send(&report->buffer, output, "a report");
+    vw__byte_buffer_deinit(&report->buffer);
+    vw__byte_buffer_deinit(&report->said);
+    vw__byte_buffer_deinit(&report->shown);
     return status;
 }
 
 /* ---- what can be shown ----------------------------------------------------------------------- */
 
-const char *hr__style_code(const hr__report *report, hr__style style)
+const char *vw__style_code(const vw__report *report, vw__style style)
 {
     static const char *const codes[] = {
-        [HR__STYLE_PLAIN] = "\033[0m",  [HR__STYLE_BOLD] = "\033[1m",
-        [HR__STYLE_FAINT] = "\033[2m",  [HR__STYLE_RED] = "\033[31m",
-        [HR__STYLE_GREEN] = "\033[32m", [HR__STYLE_YELLOW] = "\033[33m",
+        [VW__STYLE_PLAIN] = "\033[0m",  [VW__STYLE_BOLD] = "\033[1m",
+        [VW__STYLE_FAINT] = "\033[2m",  [VW__STYLE_RED] = "\033[31m",
+        [VW__STYLE_GREEN] = "\033[32m", [VW__STYLE_YELLOW] = "\033[33m",
     };
     return report->form.has_colour ? codes[style] : "";
 }
@@ -62,7 +62,7 @@ static bool is_dangerous(uint32_t character)
            (character >= 0x200B && character <= 0x200F) ||                /* invisible, direction */
            (character >= 0x2028 && character <= 0x202E) ||                /* lines, direction */
            (character >= 0x2060 && character <= 0x2069) || character == 0xFEFF ||
-           character == HR__UTF8_INVALID;
+           character == VW__UTF8_INVALID;
 }
 
 /* The character at `bytes` as it is to be shown, and in `*length` how many bytes it took. */
@@ -70,7 +70,7 @@ static const char *shown_character(const char *bytes, size_t size_bytes, bool ha
                                    size_t *length, size_t *shown_bytes)
 {
     uint32_t character = 0;
-    *length = hr__utf8_next(bytes, size_bytes, &character);
+    *length = vw__utf8_next(bytes, size_bytes, &character);
     *shown_bytes = 1;
     if (character == '\n' || character == '\t')
         return " ";
@@ -80,13 +80,13 @@ static const char *shown_character(const char *bytes, size_t size_bytes, bool ha
     return bytes;
 }
 
-void hr__show(const hr__report *report, hr__byte_buffer *out, const char *bytes, size_t size_bytes)
+void vw__show(const vw__report *report, vw__byte_buffer *out, const char *bytes, size_t size_bytes)
 {
     for (size_t at = 0; at < size_bytes;) {
         size_t length, shown_bytes;
         const char *shown = shown_character(bytes + at, size_bytes - at, report->form.has_utf8,
                                             &length, &shown_bytes);
-        hr__append_bytes(out, shown, shown_bytes);
+        vw__append_bytes(out, shown, shown_bytes);
         at += length;
     }
 }
@@ -109,23 +109,23 @@ static size_t columns_of_character(uint32_t character)
     return 1;
 }
 
-size_t hr__columns_of(const char *bytes, size_t size_bytes)
+size_t vw__columns_of(const char *bytes, size_t size_bytes)
 {
     size_t columns = 0;
     for (size_t at = 0; at < size_bytes;) {
         uint32_t character = 0;
-        at += hr__utf8_next(bytes + at, size_bytes - at, &character);
+        at += vw__utf8_next(bytes + at, size_bytes - at, &character);
         columns += columns_of_character(character);
     }
     return columns;
 }
 
-size_t hr__bytes_within(const char *bytes, size_t size_bytes, size_t most_columns)
+size_t vw__bytes_within(const char *bytes, size_t size_bytes, size_t most_columns)
 {
     size_t at = 0, columns = 0;
     while (at < size_bytes) {
         uint32_t character = 0;
-        size_t length = hr__utf8_next(bytes + at, size_bytes - at, &character);
+        size_t length = vw__utf8_next(bytes + at, size_bytes - at, &character);
         columns += columns_of_character(character);
         if (columns > most_columns)
             break;
@@ -134,7 +134,7 @@ size_t hr__bytes_within(const char *bytes, size_t size_bytes, size_t most_column
     return at;
 }
 
-size_t hr_show_text(const char *text, bool has_utf8, size_t most_columns, char *out,
+size_t vw_show_text(const char *text, bool has_utf8, size_t most_columns, char *out,
                     size_t out_bytes)
 {
     size_t size_bytes = text != NULL ? strlen(text) : 0, used_bytes = 0, columns = 0;
@@ -142,7 +142,7 @@ size_t hr_show_text(const char *text, bool has_utf8, size_t most_columns, char *
         size_t length, shown_bytes;
         const char *shown =
             shown_character(text + at, size_bytes - at, has_utf8, &length, &shown_bytes);
-        size_t wider = columns + hr__columns_of(shown, shown_bytes);
+        size_t wider = columns + vw__columns_of(shown, shown_bytes);
         if (wider > most_columns || used_bytes + shown_bytes >= out_bytes)
             break;
         memcpy(out + used_bytes, shown, shown_bytes);
@@ -155,17 +155,17 @@ size_t hr_show_text(const char *text, bool has_utf8, size_t most_columns, char *
     return columns;
 }
 
-void hr__append_spaces(hr__byte_buffer *buffer, size_t count)
+void vw__append_spaces(vw__byte_buffer *buffer, size_t count)
 {
     static const char spaces[] = "                                ";
     for (; count > sizeof spaces - 1; count -= sizeof spaces - 1)
-        hr__append_bytes(buffer, spaces, sizeof spaces - 1);
-    hr__append_bytes(buffer, spaces, count);
+        vw__append_bytes(buffer, spaces, sizeof spaces - 1);
+    vw__append_bytes(buffer, spaces, count);
 }
 
 /* ---- paragraphs ------------------------------------------------------------------------------ */
 
-static size_t prose_width(const hr__report *report)
+static size_t prose_width(const vw__report *report)
 {
     return report->form.width_columns < LONGEST_PROSE_COLUMNS ? report->form.width_columns
                                                               : LONGEST_PROSE_COLUMNS;
@@ -175,7 +175,7 @@ static size_t prose_width(const hr__report *report)
  * its second half. */
 static size_t bytes_of_part(const char *word, size_t word_bytes, size_t most_columns)
 {
-    size_t within_bytes = hr__bytes_within(word, word_bytes, most_columns);
+    size_t within_bytes = vw__bytes_within(word, word_bytes, most_columns);
     for (size_t i = within_bytes; i > within_bytes / 2; i--)
         if (word[i - 1] == ',' || word[i - 1] == '/')
             return i;
@@ -184,7 +184,7 @@ static size_t bytes_of_part(const char *word, size_t word_bytes, size_t most_col
 
 /* Wraps what can be shown at spaces, beginning at `column`; later lines begin at `indent`. A word
  * longer than a line is cut where the line ends. */
-static void wrap(hr__report *report, const char *text, size_t size_bytes, size_t column,
+static void wrap(vw__report *report, const char *text, size_t size_bytes, size_t column,
                  size_t indent)
 {
     const size_t width = prose_width(report);
@@ -196,28 +196,28 @@ static void wrap(hr__report *report, const char *text, size_t size_bytes, size_t
             at++;
             continue;
         }
-        size_t word_columns = hr__columns_of(text + at, word_bytes);
+        size_t word_columns = vw__columns_of(text + at, word_bytes);
         size_t space = is_line_empty ? 0 : 1;
         if (!is_line_empty && column + space + word_columns > width) {
-            hr__append_bytes(&report->buffer, "\n", 1);
-            hr__append_spaces(&report->buffer, indent);
+            vw__append_bytes(&report->buffer, "\n", 1);
+            vw__append_spaces(&report->buffer, indent);
             column = indent;
             is_line_empty = true;
             continue;
         }
         if (column + space + word_columns > width) { /* alone in its line, and too long for it */
             word_bytes = bytes_of_part(text + at, word_bytes, width - column);
-            hr__append_bytes(&report->buffer, text + at, word_bytes);
+            vw__append_bytes(&report->buffer, text + at, word_bytes);
             at += word_bytes;
             if (text[at] != ' ' && at < size_bytes) {
-                hr__append_bytes(&report->buffer, "\n", 1);
-                hr__append_spaces(&report->buffer, indent);
+                vw__append_bytes(&report->buffer, "\n", 1);
+                vw__append_spaces(&report->buffer, indent);
                 column = indent;
             }
             continue;
         }
-        hr__append_spaces(&report->buffer, space);
-        hr__append_bytes(&report->buffer, text + at, word_bytes);
+        vw__append_spaces(&report->buffer, space);
+        vw__append_bytes(&report->buffer, text + at, word_bytes);
         column += space + word_columns;
         is_line_empty = false;
         at += word_bytes;
@@ -225,75 +225,75 @@ static void wrap(hr__report *report, const char *text, size_t size_bytes, size_t
 }
 
 /* Formats, makes it fit to be shown, wraps. */
-static void say_from(hr__report *report, size_t column, size_t indent, const char *format,
+static void say_from(vw__report *report, size_t column, size_t indent, const char *format,
                      va_list args)
 {
-    hr__byte_buffer_clear(&report->said);
-    hr__append_format_v(&report->said, format, args);
+    vw__byte_buffer_clear(&report->said);
+    vw__append_format_v(&report->said, format, args);
     if (report->said.has_failed) /* a clear would forget it */
         report->buffer.has_failed = true;
-    hr__byte_buffer_clear(&report->shown);
-    hr__show(report, &report->shown, hr__byte_buffer_text(&report->said), report->said.size_bytes);
+    vw__byte_buffer_clear(&report->shown);
+    vw__show(report, &report->shown, vw__byte_buffer_text(&report->said), report->said.size_bytes);
     if (report->shown.has_failed)
         report->buffer.has_failed = true;
-    wrap(report, hr__byte_buffer_text(&report->shown), report->shown.size_bytes, column, indent);
+    wrap(report, vw__byte_buffer_text(&report->shown), report->shown.size_bytes, column, indent);
 }
 
-void hr__report_say(hr__report *report, hr__style style, const char *format, ...)
+void vw__report_say(vw__report *report, vw__style style, const char *format, ...)
 {
     va_list args;
-    if (style != HR__STYLE_PLAIN)
-        hr__append_text(&report->buffer, hr__style_code(report, style));
+    if (style != VW__STYLE_PLAIN)
+        vw__append_text(&report->buffer, vw__style_code(report, style));
     va_start(args, format);
     say_from(report, 0, HANGING_INDENT, format, args);
     va_end(args);
-    if (style != HR__STYLE_PLAIN)
-        hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_PLAIN));
-    hr__append_bytes(&report->buffer, "\n", 1);
+    if (style != VW__STYLE_PLAIN)
+        vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+    vw__append_bytes(&report->buffer, "\n", 1);
 }
 
-void hr__report_fact(hr__report *report, const char *label, const char *format, ...)
+void vw__report_fact(vw__report *report, const char *label, const char *format, ...)
 {
     va_list args;
     size_t label_columns = strlen(label);
-    hr__append_text(&report->buffer, label);
-    hr__append_spaces(&report->buffer,
+    vw__append_text(&report->buffer, label);
+    vw__append_spaces(&report->buffer,
                       label_columns < FACT_INDENT ? FACT_INDENT - label_columns : 1);
     va_start(args, format);
     say_from(report, FACT_INDENT, FACT_INDENT, format, args);
     va_end(args);
-    hr__append_bytes(&report->buffer, "\n", 1);
+    vw__append_bytes(&report->buffer, "\n", 1);
 }
 
-void hr__report_line(hr__report *report, const char *text, size_t size_bytes)
+void vw__report_line(vw__report *report, const char *text, size_t size_bytes)
 {
-    hr__byte_buffer_clear(&report->shown);
-    hr__show(report, &report->shown, text, size_bytes);
+    vw__byte_buffer_clear(&report->shown);
+    vw__show(report, &report->shown, text, size_bytes);
     if (report->shown.has_failed)
         report->buffer.has_failed = true;
-    const char *shown = hr__byte_buffer_text(&report->shown);
-    hr__append_bytes(&report->buffer, shown,
-                     hr__bytes_within(shown, report->shown.size_bytes, report->form.width_columns));
-    hr__append_bytes(&report->buffer, "\n", 1);
+    const char *shown = vw__byte_buffer_text(&report->shown);
+    vw__append_bytes(&report->buffer, shown,
+                     vw__bytes_within(shown, report->shown.size_bytes, report->form.width_columns));
+    vw__append_bytes(&report->buffer, "\n", 1);
 }
 
-void hr__report_verbatim(hr__report *report, const char *name, const char *value)
+void vw__report_verbatim(vw__report *report, const char *name, const char *value)
 {
-    hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_BOLD));
-    hr__append_text(&report->buffer, name);
-    hr__show(report, &report->buffer, value, strlen(value));
-    hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_PLAIN));
-    hr__append_bytes(&report->buffer, "\n", 1);
+    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_BOLD));
+    vw__append_text(&report->buffer, name);
+    vw__show(report, &report->buffer, value, strlen(value));
+    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+    vw__append_bytes(&report->buffer, "\n", 1);
 }
 
-void hr__report_blank(hr__report *report)
+void vw__report_blank(vw__report *report)
 {
-    hr__append_bytes(&report->buffer, "\n", 1);
+    vw__append_bytes(&report->buffer, "\n", 1);
 }
 
-void hr__report_list(hr__report *report, hr__style style, const char *label,
+void vw__report_list(vw__report *report, vw__style style, const char *label,
                      const char *const *texts, size_t text_count)
 {
     for (size_t i = 0; i < text_count; i++)
-        hr__report_say(report, style, "%s: %s", label, texts[i]);
+        vw__report_say(report, style, "%s: %s", label, texts[i]);
 }

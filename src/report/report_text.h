@@ -10,114 +10,114 @@
  * not ASCII.
  *
  * Numbers do not depend on the locale. No locks: one thread at a time. */
-#ifndef HR_REPORT_REPORT_TEXT_H
-#define HR_REPORT_REPORT_TEXT_H
+#ifndef VW_REPORT_REPORT_TEXT_H
+#define VW_REPORT_REPORT_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/report.h"
+#include "vramwise/report.h"
 #include "base/byte_buffer.h"
 
-typedef enum hr__style {
-    HR__STYLE_PLAIN,
-    HR__STYLE_BOLD,
-    HR__STYLE_FAINT,
-    HR__STYLE_RED,
-    HR__STYLE_GREEN,
-    HR__STYLE_YELLOW,
-} hr__style;
+typedef enum vw__style {
+    VW__STYLE_PLAIN,
+    VW__STYLE_BOLD,
+    VW__STYLE_FAINT,
+    VW__STYLE_RED,
+    VW__STYLE_GREEN,
+    VW__STYLE_YELLOW,
+} vw__style;
 
-typedef struct hr__report {
-    hr_report_form form;    /* complete: what the caller's was too short for is filled in */
-    hr__byte_buffer buffer; /* what is to be sent */
-    hr__byte_buffer said;   /* the sentence at hand */
-    hr__byte_buffer shown;  /* the same, fit to be shown */
-} hr__report;
+typedef struct vw__report {
+    vw_report_form form;    /* complete: what the caller's was too short for is filled in */
+    vw__byte_buffer buffer; /* what is to be sent */
+    vw__byte_buffer said;   /* the sentence at hand */
+    vw__byte_buffer shown;  /* the same, fit to be shown */
+} vw__report;
 
 /* `form` may be NULL. Takes no memory yet. */
-void hr__report_init(hr__report *report, const hr_report_form *form);
+void vw__report_init(vw__report *report, const vw_report_form *form);
 
 /* Sends what was gathered and frees everything, whatever becomes of it.
  *
- * HR_ERR_INVALID_ARGUMENT  no output
- * HR_ERR_HOST_MEMORY       there was too little to gather it; nothing was sent
- * HR_ERR_FILE              `write` ended it */
-HR_MUST_CHECK hr_status hr__report_send(hr__report *report, const hr_output *output);
+ * VW_ERR_INVALID_ARGUMENT  no output
+ * VW_ERR_HOST_MEMORY       there was too little to gather it; nothing was sent
+ * VW_ERR_FILE              `write` ended it */
+VW_MUST_CHECK vw_status vw__report_send(vw__report *report, const vw_output *output);
 
 /* ---- paragraphs ------------------------------------------------------------------------------ */
 
 /* A paragraph, wrapped at spaces; lines after the first are indented. */
-__attribute__((format(printf, 3, 4))) void hr__report_say(hr__report *report, hr__style style,
+__attribute__((format(printf, 3, 4))) void vw__report_say(vw__report *report, vw__style style,
                                                           const char *format, ...);
 
 /* "label       text": what goes together stands in one column. At most 12 letters of label. */
-__attribute__((format(printf, 3, 4))) void hr__report_fact(hr__report *report, const char *label,
+__attribute__((format(printf, 3, 4))) void vw__report_fact(vw__report *report, const char *label,
                                                            const char *format, ...);
 
 /* A line as it is, not wrapped; cut at the end where it is too wide. */
-void hr__report_line(hr__report *report, const char *text, size_t size_bytes);
+void vw__report_line(vw__report *report, const char *text, size_t size_bytes);
 
 /* A line to be copied, in bold: never broken, however wide. */
-void hr__report_verbatim(hr__report *report, const char *name, const char *value);
+void vw__report_verbatim(vw__report *report, const char *name, const char *value);
 
-void hr__report_blank(hr__report *report);
+void vw__report_blank(vw__report *report);
 
 /* Each as a paragraph of its own, "label: text". */
-void hr__report_list(hr__report *report, hr__style style, const char *label,
+void vw__report_list(vw__report *report, vw__style style, const char *label,
                      const char *const *texts, size_t text_count);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-enum { HR__TABLE_MOST_COLUMNS = 10 };
+enum { VW__TABLE_MOST_COLUMNS = 10 };
 
-typedef enum hr__column_kind {
-    HR__COLUMN_NUMBER, /* to the right */
-    HR__COLUMN_WORD,
-    HR__COLUMN_NAME,  /* the one that gives way: wrapped. Heads the row where rows are told */
-    HR__COLUMN_PLACE, /* the same, but its beginning is cut off: the end of a path says more */
-} hr__column_kind;
+typedef enum vw__column_kind {
+    VW__COLUMN_NUMBER, /* to the right */
+    VW__COLUMN_WORD,
+    VW__COLUMN_NAME,  /* the one that gives way: wrapped. Heads the row where rows are told */
+    VW__COLUMN_PLACE, /* the same, but its beginning is cut off: the end of a path says more */
+} vw__column_kind;
 
-typedef struct hr__column {
+typedef struct vw__column {
     const char *title;
-    hr__column_kind kind; /* NAME or PLACE of one column at most */
-} hr__column;
+    vw__column_kind kind; /* NAME or PLACE of one column at most */
+} vw__column;
 
-typedef struct hr__table {
-    const hr__column *columns; /* borrowed */
+typedef struct vw__table {
+    const vw__column *columns; /* borrowed */
     size_t column_count;
     size_t row_count;
-    hr__byte_buffer rows; /* of each row: its kind, its style, its cells, each with a zero behind */
-} hr__table;
+    vw__byte_buffer rows; /* of each row: its kind, its style, its cells, each with a zero behind */
+} vw__table;
 
 /* `columns` without a cell that is not "" are left out. */
-void hr__table_init(hr__table *table, const hr__column *columns, size_t column_count);
+void vw__table_init(vw__table *table, const vw__column *columns, size_t column_count);
 
-/* Begins a row; then one hr__table_cell() for each column, in order. NULL is "". */
-void hr__table_row(hr__table *table, hr__style style);
-void hr__table_cell(hr__table *table, const char *text);
+/* Begins a row; then one vw__table_cell() for each column, in order. NULL is "". */
+void vw__table_row(vw__table *table, vw__style style);
+void vw__table_cell(vw__table *table, const char *text);
 
 /* A line below the row, as a PLACE, in faint. */
-void hr__table_detail(hr__table *table, const char *text);
+void vw__table_detail(vw__table *table, const char *text);
 
 /* Appends the table to the report and frees it. Failure goes on into the report. */
-void hr__table_end(hr__table *table, hr__report *report);
+void vw__table_end(vw__table *table, vw__report *report);
 
 /* ---- numbers, by value ----------------------------------------------------------------------- */
 
-typedef struct hr__text {
+typedef struct vw__text {
     char text[64];
-} hr__text;
+} vw__text;
 
-hr__text hr__size_text(uint64_t size_bytes); /* "13.4 GiB", "512 B"; unknown: "?" */
-hr__text hr__change_text(uint64_t before_bytes, uint64_t after_bytes); /* "+1.20 GiB", "0 B" */
-hr__text hr__count_text(uint64_t count);                               /* "220,134"; unknown: "?" */
-hr__text hr__duration_text(uint64_t duration_ns);                      /* "12.3 ms" */
-hr__text hr__ratio_text(double ratio);                                 /* "1.04" */
-hr__text hr__percent_text(double ratio);                               /* "-0.8 %" of -0.008 */
+vw__text vw__size_text(uint64_t size_bytes); /* "13.4 GiB", "512 B"; unknown: "?" */
+vw__text vw__change_text(uint64_t before_bytes, uint64_t after_bytes); /* "+1.20 GiB", "0 B" */
+vw__text vw__count_text(uint64_t count);                               /* "220,134"; unknown: "?" */
+vw__text vw__duration_text(uint64_t duration_ns);                      /* "12.3 ms" */
+vw__text vw__ratio_text(double ratio);                                 /* "1.04" */
+vw__text vw__percent_text(double ratio);                               /* "-0.8 %" of -0.008 */
 
 /* "1 block", "2,000 blocks" */
-hr__text hr__counted_text(uint64_t count, const char *noun);
+vw__text vw__counted_text(uint64_t count, const char *noun);
 
-#endif /* HR_REPORT_REPORT_TEXT_H */
+#endif /* VW_REPORT_REPORT_TEXT_H */

@@ -1,19 +1,19 @@
 /* report_top.h - what the two forms of a report on a machine share. */
-#ifndef HR_REPORT_REPORT_TOP_H
-#define HR_REPORT_REPORT_TOP_H
+#ifndef VW_REPORT_REPORT_TOP_H
+#define VW_REPORT_REPORT_TOP_H
 
 #include "report/report_text.h"
 
 /* A machine, and of which process of it is told; 0: of all. */
-typedef struct hr__top {
-    const hr_machine *before, *now;
+typedef struct vw__top {
+    const vw_machine *before, *now;
     long process;
-} hr__top;
+} vw__top;
 
-bool hr__top_has_row(const hr__top *top, const hr_machine_row *row);
-bool hr__top_has_gpu(const hr__top *top, const hr_gpu *gpu);
+bool vw__top_has_row(const vw__top *top, const vw_machine_row *row);
+bool vw__top_has_gpu(const vw__top *top, const vw_gpu *gpu);
 
-/* HR_ERR_HOST_MEMORY. */
-HR_MUST_CHECK hr_status hr__top_json(hr__report *report, const hr__top *top);
+/* VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__top_json(vw__report *report, const vw__top *top);
 
-#endif /* HR_REPORT_REPORT_TOP_H */
+#endif /* VW_REPORT_REPORT_TOP_H */

@@ -1,8 +1,8 @@
 /* report_top_notes.c - what is worth saying of a job while it runs, in a word and in a sentence.
  *
- * The table of `headroom top` has room for a word, its details and the text for sentences: both are
+ * The table of `vramwise top` has room for a word, its details and the text for sentences: both are
  * made here, so that they cannot disagree. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,11 +15,11 @@
 #define MUCH_IDLE_BYTES (UINT64_C(1) << 30)
 
 typedef struct note_list {
-    hr_row_note *notes;
+    vw_row_note *notes;
     size_t count;
 } note_list;
 
-__attribute__((format(printf, 2, 3))) static void say_word(hr_row_note *note, const char *format,
+__attribute__((format(printf, 2, 3))) static void say_word(vw_row_note *note, const char *format,
                                                            ...)
 {
     va_list args;
@@ -28,7 +28,7 @@ __attribute__((format(printf, 2, 3))) static void say_word(hr_row_note *note, co
     va_end(args);
 }
 
-__attribute__((format(printf, 2, 3))) static void say_text(hr_row_note *note, const char *format,
+__attribute__((format(printf, 2, 3))) static void say_text(vw_row_note *note, const char *format,
                                                            ...)
 {
     va_list args;
@@ -37,37 +37,37 @@ __attribute__((format(printf, 2, 3))) static void say_text(hr_row_note *note, co
     va_end(args);
 }
 
-static hr_row_note *add(note_list *list, hr_row_note_kind kind, bool is_urgent)
+static vw_row_note *add(note_list *list, vw_row_note_kind kind, bool is_urgent)
 {
-    hr_row_note *note = &list->notes[list->count++];
-    *note = (hr_row_note){.kind = kind, .is_urgent = is_urgent};
+    vw_row_note *note = &list->notes[list->count++];
+    *note = (vw_row_note){.kind = kind, .is_urgent = is_urgent};
     return note;
 }
 
 static bool is_known_and_not_0(uint64_t value)
 {
-    return value != HR_LIVE_UNKNOWN && value > 0;
+    return value != VW_LIVE_UNKNOWN && value > 0;
 }
 
-static void note_state(note_list *list, const hr_job *job)
+static void note_state(note_list *list, const vw_job *job)
 {
-    if (job->state == HR_JOB_OTHER_VERSION) {
-        hr_row_note *note = add(list, HR_NOTE_OTHER_VERSION, false);
+    if (job->state == VW_JOB_OTHER_VERSION) {
+        vw_row_note *note = add(list, VW_NOTE_OTHER_VERSION, false);
         say_word(note, "other version");
-        say_text(note, "its page has version %" PRIu64 ", which this headroom cannot read",
+        say_text(note, "its page has version %" PRIu64 ", which this vramwise cannot read",
                  job->page_version);
     }
-    if (job->state == HR_JOB_BUSY) {
-        hr_row_note *note = add(list, HR_NOTE_BUSY, false);
+    if (job->state == VW_JOB_BUSY) {
+        vw_row_note *note = add(list, VW_NOTE_BUSY, false);
         say_word(note, "busy");
         say_text(note, "its page is in the middle of a change: the process is stopped, or slow");
     }
 }
 
 /* ", in about 7 min"; "" where no pace is known. */
-static hr__text pace_text(double seconds)
+static vw__text pace_text(double seconds)
 {
-    hr__text text = {""};
+    vw__text text = {""};
     if (!(seconds >= 0 && seconds < 1e9))
         return text;
     const char *unit = seconds < 120 ? "s" : seconds < 7200 ? "min" : "h";
@@ -77,98 +77,98 @@ static hr__text pace_text(double seconds)
     return text;
 }
 
-static void note_leak(note_list *list, const hr_job_figures *figures)
+static void note_leak(note_list *list, const vw_job_figures *figures)
 {
-    const hr_job_outlook *outlook = &figures->outlook;
+    const vw_job_outlook *outlook = &figures->outlook;
     if (!outlook->is_leak)
         return;
-    hr_row_note *note = add(list, HR_NOTE_LEAK, true);
-    hr__text pace = hr__size_text((uint64_t)outlook->bytes_per_step);
-    if (outlook->full_at_step == HR_LIVE_UNKNOWN) {
+    vw_row_note *note = add(list, VW_NOTE_LEAK, true);
+    vw__text pace = vw__size_text((uint64_t)outlook->bytes_per_step);
+    if (outlook->full_at_step == VW_LIVE_UNKNOWN) {
         say_word(note, "leak %.16s", pace.text);
         say_text(note, "leak: %s more live each step", pace.text);
         return;
     }
     uint64_t left = outlook->full_at_step - outlook->last_step;
-    say_word(note, "leak: %.11s left", hr__count_text(left).text);
+    say_word(note, "leak: %.11s left", vw__count_text(left).text);
     say_text(note, "leak: %s more live each step; full at step %s%s", pace.text,
-             hr__count_text(outlook->full_at_step).text,
+             vw__count_text(outlook->full_at_step).text,
              pace_text((double)left / figures->steps_per_second).text);
 }
 
-static void note_limits(note_list *list, const uint64_t *values, const hr_job_figures *figures)
+static void note_limits(note_list *list, const uint64_t *values, const vw_job_figures *figures)
 {
-    if (is_known_and_not_0(values[HR_LIVE_OUT_OF_MEMORY])) {
-        hr_row_note *note = add(list, HR_NOTE_OUT_OF_MEMORY, true);
-        hr__text times = hr__counted_text(values[HR_LIVE_OUT_OF_MEMORY], "time");
+    if (is_known_and_not_0(values[VW_LIVE_OUT_OF_MEMORY])) {
+        vw_row_note *note = add(list, VW_NOTE_OUT_OF_MEMORY, true);
+        vw__text times = vw__counted_text(values[VW_LIVE_OUT_OF_MEMORY], "time");
         say_word(note, "oom %.16s", times.text);
         say_text(note, "ran out of memory %s", times.text);
     }
     if (figures->retries_per_second > 0) {
-        hr_row_note *note = add(list, HR_NOTE_RETRIES, true);
+        vw_row_note *note = add(list, VW_NOTE_RETRIES, true);
         say_word(note, "retrying");
         say_text(note, "gives its cache back %s times a second to find memory: at its limit",
-                 hr__ratio_text(figures->retries_per_second).text);
+                 vw__ratio_text(figures->retries_per_second).text);
     }
 }
 
-static void note_silence(note_list *list, const hr_job_figures *figures)
+static void note_silence(note_list *list, const vw_job_figures *figures)
 {
     if (!figures->is_silent)
         return;
     uint64_t seconds = figures->silent_ns / 1000000000;
-    hr_row_note *note = add(list, HR_NOTE_SILENT, false);
-    say_word(note, "silent %.11s s", hr__count_text(seconds).text);
-    say_text(note, "silent: nothing new on its page for %s s", hr__count_text(seconds).text);
+    vw_row_note *note = add(list, VW_NOTE_SILENT, false);
+    say_word(note, "silent %.11s s", vw__count_text(seconds).text);
+    say_text(note, "silent: nothing new on its page for %s s", vw__count_text(seconds).text);
 }
 
 /* What there is to do about it, as far as the page tells. */
-static hr__text loader_text(const uint64_t *values)
+static vw__text loader_text(const uint64_t *values)
 {
-    hr__text text = {""};
+    vw__text text = {""};
     char workers[40] = "";
     const char *pins = "";
-    if (values[HR_LIVE_LOADER_WORKERS] != HR_LIVE_UNKNOWN)
+    if (values[VW_LIVE_LOADER_WORKERS] != VW_LIVE_UNKNOWN)
         snprintf(workers, sizeof workers, "; %.32s",
-                 values[HR_LIVE_LOADER_WORKERS] == 0
+                 values[VW_LIVE_LOADER_WORKERS] == 0
                      ? "no loader workers"
-                     : hr__counted_text(values[HR_LIVE_LOADER_WORKERS], "loader worker").text);
-    if (values[HR_LIVE_LOADER_PINS] != HR_LIVE_UNKNOWN)
-        pins = values[HR_LIVE_LOADER_PINS] != 0 ? ", pinned" : ", not pinned";
+                     : vw__counted_text(values[VW_LIVE_LOADER_WORKERS], "loader worker").text);
+    if (values[VW_LIVE_LOADER_PINS] != VW_LIVE_UNKNOWN)
+        pins = values[VW_LIVE_LOADER_PINS] != 0 ? ", pinned" : ", not pinned";
     snprintf(text.text, sizeof text.text, "%s%s", workers, pins);
     return text;
 }
 
-static void note_input(note_list *list, const uint64_t *values, const hr_job_figures *figures)
+static void note_input(note_list *list, const uint64_t *values, const vw_job_figures *figures)
 {
     if (!figures->is_input_bound)
         return;
-    hr_row_note *note = add(list, HR_NOTE_INPUT_BOUND, false);
+    vw_row_note *note = add(list, VW_NOTE_INPUT_BOUND, false);
     say_word(note, "input-bound");
     say_text(note, "input-bound: %s of a step is waiting%s",
-             hr__percent_text(figures->input_wait_share).text, loader_text(values).text);
+             vw__percent_text(figures->input_wait_share).text, loader_text(values).text);
 }
 
-static void note_memory(note_list *list, const uint64_t *values, const hr_job_figures *figures)
+static void note_memory(note_list *list, const uint64_t *values, const vw_job_figures *figures)
 {
-    if (is_known_and_not_0(values[HR_LIVE_SPILLED_BYTES])) {
-        hr_row_note *note = add(list, HR_NOTE_SPILLED, false);
-        hr__text size = hr__size_text(values[HR_LIVE_SPILLED_BYTES]);
+    if (is_known_and_not_0(values[VW_LIVE_SPILLED_BYTES])) {
+        vw_row_note *note = add(list, VW_NOTE_SPILLED, false);
+        vw__text size = vw__size_text(values[VW_LIVE_SPILLED_BYTES]);
         say_word(note, "spilled %.14s", size.text);
         say_text(note, "%s of its data are in host memory", size.text);
     }
     if (figures->idle_share > MUCH_IDLE_SHARE && figures->idle_bytes > MUCH_IDLE_BYTES &&
-        figures->idle_bytes != HR_LIVE_UNKNOWN) {
-        hr_row_note *note = add(list, HR_NOTE_IDLE, false);
-        say_word(note, "idle %.16s", hr__percent_text(figures->idle_share).text);
+        figures->idle_bytes != VW_LIVE_UNKNOWN) {
+        vw_row_note *note = add(list, VW_NOTE_IDLE, false);
+        say_word(note, "idle %.16s", vw__percent_text(figures->idle_share).text);
         say_text(note, "%s of what it reserves is idle; largest free block: %s",
-                 hr__percent_text(figures->idle_share).text,
-                 hr__size_text(values[HR_LIVE_LARGEST_FREE_BYTES]).text);
+                 vw__percent_text(figures->idle_share).text,
+                 vw__size_text(values[VW_LIVE_LARGEST_FREE_BYTES]).text);
     }
 }
 
-size_t hr_row_notes(const hr_machine_row *row, const hr_job_figures *figures,
-                    hr_row_note notes[HR_NOTE_KIND_COUNT])
+size_t vw_row_notes(const vw_machine_row *row, const vw_job_figures *figures,
+                    vw_row_note notes[VW_NOTE_KIND_COUNT])
 {
     note_list list = {.notes = notes};
     if (row->job != NULL)

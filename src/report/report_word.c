@@ -1,15 +1,15 @@
 /* report_word.c - a name as a shell takes it. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include <string.h>
 
-static bool send(const hr_output *output, const char *bytes, size_t size_bytes)
+static bool send(const vw_output *output, const char *bytes, size_t size_bytes)
 {
     return output->write(output->context, bytes, size_bytes);
 }
 
 /* A quote inside quotes: ended, one of its own, and begun again. */
-static bool send_quoted(const char *word, const hr_output *output)
+static bool send_quoted(const char *word, const vw_output *output)
 {
     static const char escaped[] = "'\\''";
     bool is_sent = send(output, "'", 1);
@@ -25,7 +25,7 @@ static bool send_quoted(const char *word, const hr_output *output)
     return is_sent && send(output, "'", 1);
 }
 
-bool hr_write_shell_word(const char *word, const hr_output *output)
+bool vw_write_shell_word(const char *word, const vw_output *output)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "_-+=.,/:@%";

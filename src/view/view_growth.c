@@ -22,16 +22,16 @@ typedef struct stack_growth {
 } stack_growth;
 
 typedef struct growth_work {
-    const hr__view_blocks *blocks;
+    const vw__view_blocks *blocks;
     size_t stack_count; /* the one behind them is for blocks without a stack */
     stack_growth *sums; /* owned; by stack; then only those that grow, most first */
-    uint32_t *row_of;   /* owned; by stack: place among the chosen, or HR__VIEW_NONE */
-    hr__view_growth *out;
+    uint32_t *row_of;   /* owned; by stack: place among the chosen, or VW__VIEW_NONE */
+    vw__view_growth *out;
 } growth_work;
 
-static void choose_samples(const hr__steps *steps, hr__view_growth *out)
+static void choose_samples(const vw__steps *steps, vw__view_growth *out)
 {
-    size_t count = (size_t)hr__min_u64(steps->end_count, HR__VIEW_MOST_SAMPLES);
+    size_t count = (size_t)vw__min_u64(steps->end_count, VW__VIEW_MOST_SAMPLES);
     for (size_t i = 0; i < count; i++) {
         size_t step = (i + 1) * steps->end_count / count - 1;
         out->steps[i] = (uint32_t)step;
@@ -40,26 +40,26 @@ static void choose_samples(const hr__steps *steps, hr__view_growth *out)
     out->sample_count = count;
 }
 
-static bool is_live(const hr__view_block *block, uint32_t instant)
+static bool is_live(const vw__view_block *block, uint32_t instant)
 {
-    return block->begin <= instant && instant < block->end; /* HR__VIEW_NONE is above all */
+    return block->begin <= instant && instant < block->end; /* VW__VIEW_NONE is above all */
 }
 
-static size_t row_number(const growth_work *work, const hr__view_block *block)
+static size_t row_number(const growth_work *work, const vw__view_block *block)
 {
-    return block->stack != HR__VIEW_NONE ? block->stack : work->stack_count;
+    return block->stack != VW__VIEW_NONE ? block->stack : work->stack_count;
 }
 
 static void add_up_quarters(growth_work *work)
 {
-    const hr__view_growth *out = work->out;
+    const vw__view_growth *out = work->out;
     uint32_t instants[QUARTERS];
     for (size_t q = 0; q < QUARTERS; q++)
         instants[q] = out->instants[(q + 1) * out->sample_count / QUARTERS - 1];
     for (size_t i = 0; i <= work->stack_count; i++)
-        work->sums[i].stack = i < work->stack_count ? (uint32_t)i : HR__VIEW_NONE;
+        work->sums[i].stack = i < work->stack_count ? (uint32_t)i : VW__VIEW_NONE;
     for (size_t i = 0; i < work->blocks->count; i++) {
-        const hr__view_block *block = &work->blocks->blocks[i];
+        const vw__view_block *block = &work->blocks->blocks[i];
         stack_growth *sum = &work->sums[row_number(work, block)];
         for (size_t q = 0; q < QUARTERS; q++)
             if (is_live(block, instants[q]))
@@ -99,11 +99,11 @@ static size_t choose_stacks(growth_work *work)
         if (grows(&work->sums[i]))
             work->sums[kept++] = work->sums[i];
     qsort(work->sums, kept, sizeof *work->sums, by_growth);
-    return (size_t)hr__min_u64(kept, HR__VIEW_MOST_GROWING);
+    return (size_t)vw__min_u64(kept, VW__VIEW_MOST_GROWING);
 }
 
 /* The first sample at or after `instant`. */
-static size_t sample_from(const hr__view_growth *out, uint32_t instant)
+static size_t sample_from(const vw__view_growth *out, uint32_t instant)
 {
     size_t low = 0, high = out->sample_count;
     while (low < high) {
@@ -118,18 +118,18 @@ static size_t sample_from(const hr__view_growth *out, uint32_t instant)
 
 static void fill_rows(growth_work *work)
 {
-    hr__view_growth *out = work->out;
+    vw__view_growth *out = work->out;
     for (size_t i = 0; i <= work->stack_count; i++)
-        work->row_of[i] = HR__VIEW_NONE;
+        work->row_of[i] = VW__VIEW_NONE;
     for (size_t i = 0; i < out->stack_count; i++) {
         uint32_t stack = work->sums[i].stack;
         out->stacks[i] = stack;
-        work->row_of[stack != HR__VIEW_NONE ? stack : work->stack_count] = (uint32_t)i;
+        work->row_of[stack != VW__VIEW_NONE ? stack : work->stack_count] = (uint32_t)i;
     }
     for (size_t i = 0; i < work->blocks->count; i++) {
-        const hr__view_block *block = &work->blocks->blocks[i];
+        const vw__view_block *block = &work->blocks->blocks[i];
         uint32_t row = work->row_of[row_number(work, block)];
-        if (row == HR__VIEW_NONE)
+        if (row == VW__VIEW_NONE)
             continue;
         size_t end = sample_from(out, block->end);
         for (size_t s = sample_from(out, block->begin); s < end; s++)
@@ -137,57 +137,57 @@ static void fill_rows(growth_work *work)
     }
 }
 
-static hr_status find_growth(growth_work *work)
+static vw_status find_growth(growth_work *work)
 {
-    hr__view_growth *out = work->out;
+    vw__view_growth *out = work->out;
     size_t room = work->stack_count + 1;
-    work->sums = hr__host_alloc_zeroed(room, sizeof *work->sums);
-    work->row_of = hr__host_alloc_zeroed(room, sizeof *work->row_of);
+    work->sums = vw__host_alloc_zeroed(room, sizeof *work->sums);
+    work->row_of = vw__host_alloc_zeroed(room, sizeof *work->row_of);
     if (work->sums == NULL || work->row_of == NULL)
-        return hr__fail_host_memory(room * sizeof *work->sums, "the growth of a view");
+        return vw__fail_host_memory(room * sizeof *work->sums, "the growth of a view");
     add_up_quarters(work);
     out->stack_count = choose_stacks(work);
-    out->stacks = hr__host_alloc_zeroed(out->stack_count, sizeof *out->stacks);
-    out->bytes = hr__host_alloc_zeroed(out->stack_count * out->sample_count, sizeof *out->bytes);
+    out->stacks = vw__host_alloc_zeroed(out->stack_count, sizeof *out->stacks);
+    out->bytes = vw__host_alloc_zeroed(out->stack_count * out->sample_count, sizeof *out->bytes);
     if (out->stacks == NULL || out->bytes == NULL)
-        return hr__fail_host_memory(out->stack_count * out->sample_count * sizeof *out->bytes,
+        return vw__fail_host_memory(out->stack_count * out->sample_count * sizeof *out->bytes,
                                     "the growth of a view");
     fill_rows(work);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__view_growth_make(const hr__view_blocks *blocks, size_t stack_count,
-                               const hr__steps *steps, hr__view_growth *out)
+vw_status vw__view_growth_make(const vw__view_blocks *blocks, size_t stack_count,
+                               const vw__steps *steps, vw__view_growth *out)
 {
     growth_work work = {.blocks = blocks, .stack_count = stack_count, .out = out};
-    *out = (hr__view_growth){.stacks = NULL};
-    if (steps->end_count < HR__VIEW_FEWEST_STEPS) {
+    *out = (vw__view_growth){.stacks = NULL};
+    if (steps->end_count < VW__VIEW_FEWEST_STEPS) {
         out->reason = steps->end_count == 0
                           ? "no steps were found"
                           : "fewer than four steps were found: too few to tell growth from work";
-        return HR_OK;
+        return VW_OK;
     }
     choose_samples(steps, out);
-    hr_status status = find_growth(&work);
-    hr__host_free(work.sums);
-    hr__host_free(work.row_of);
+    vw_status status = find_growth(&work);
+    vw__host_free(work.sums);
+    vw__host_free(work.row_of);
     return status;
 }
 
-void hr__view_growth_deinit(hr__view_growth *growth)
+void vw__view_growth_deinit(vw__view_growth *growth)
 {
-    hr__host_free(growth->stacks);
-    hr__host_free(growth->bytes);
-    *growth = (hr__view_growth){.stacks = NULL};
+    vw__host_free(growth->stacks);
+    vw__host_free(growth->bytes);
+    *growth = (vw__view_growth){.stacks = NULL};
 }
 
-hr_status hr__view_growth_write(const hr__view_growth *growth, hr__view_columns *columns)
+vw_status vw__view_growth_write(const vw__view_growth *growth, vw__view_columns *columns)
 {
     size_t samples = growth->sample_count, stacks = growth->stack_count;
     const uint32_t *steps = growth->steps, *instants = growth->instants;
-    HR__TRY(hr__view_columns_add(columns, "growth.step", HR__VIEW_ARRAY(steps, samples)));
-    HR__TRY(hr__view_columns_add(columns, "growth.instant", HR__VIEW_ARRAY(instants, samples)));
-    HR__TRY(hr__view_columns_add(columns, "growth.stack", HR__VIEW_ARRAY(growth->stacks, stacks)));
-    return hr__view_columns_add(columns, "growth.bytes",
-                                HR__VIEW_ARRAY(growth->bytes, stacks * samples));
+    VW__TRY(vw__view_columns_add(columns, "growth.step", VW__VIEW_ARRAY(steps, samples)));
+    VW__TRY(vw__view_columns_add(columns, "growth.instant", VW__VIEW_ARRAY(instants, samples)));
+    VW__TRY(vw__view_columns_add(columns, "growth.stack", VW__VIEW_ARRAY(growth->stacks, stacks)));
+    return vw__view_columns_add(columns, "growth.bytes",
+                                VW__VIEW_ARRAY(growth->bytes, stacks * samples));
 }

@@ -1,6 +1,6 @@
 /* view_page.c - the page is put in here by the assembler: no generated source, no Node.
  *
- * CMake says where the page is (HR_VIEW_PAGE_PATH), and compiles this file again when it changes.
+ * CMake says where the page is (VW_VIEW_PAGE_PATH), and compiles this file again when it changes.
  */
 #include "view/view_page.h"
 
@@ -11,30 +11,30 @@
 #include "base/error.h"
 
 __asm__(".section .rodata,\"a\"\n"
-        ".global hr__view_page_begin\n"
-        ".hidden hr__view_page_begin\n"
-        ".global hr__view_page_end\n"
-        ".hidden hr__view_page_end\n"
-        "hr__view_page_begin:\n"
-        ".incbin \"" HR_VIEW_PAGE_PATH "\"\n"
-        "hr__view_page_end:\n"
+        ".global vw__view_page_begin\n"
+        ".hidden vw__view_page_begin\n"
+        ".global vw__view_page_end\n"
+        ".hidden vw__view_page_end\n"
+        "vw__view_page_begin:\n"
+        ".incbin \"" VW_VIEW_PAGE_PATH "\"\n"
+        "vw__view_page_end:\n"
         ".byte 0\n"
         ".previous\n");
 
-extern const char hr__view_page_begin[] __attribute__((visibility("hidden")));
-extern const char hr__view_page_end[] __attribute__((visibility("hidden")));
+extern const char vw__view_page_begin[] __attribute__((visibility("hidden")));
+extern const char vw__view_page_end[] __attribute__((visibility("hidden")));
 
-const char *hr__view_page(size_t *size_bytes)
+const char *vw__view_page(size_t *size_bytes)
 {
-    *size_bytes = (size_t)((uintptr_t)hr__view_page_end - (uintptr_t)hr__view_page_begin);
-    return hr__view_page_begin;
+    *size_bytes = (size_t)((uintptr_t)vw__view_page_end - (uintptr_t)vw__view_page_begin);
+    return vw__view_page_begin;
 }
 
-static hr_status write(const hr_output *output, const char *bytes, size_t size_bytes)
+static vw_status write(const vw_output *output, const char *bytes, size_t size_bytes)
 {
     return size_bytes == 0 || output->write(output->context, bytes, size_bytes)
-               ? HR_OK
-               : hr__fail(HR_ERR_FILE, "the output ended the page");
+               ? VW_OK
+               : vw__fail(VW_ERR_FILE, "the output ended the page");
 }
 
 enum { GROUP_BYTES = 3, GROUP_LETTERS = 4, GROUPS_AT_ONCE = 4096 };
@@ -54,32 +54,32 @@ static void encode_group(const uint8_t *bytes, size_t size_bytes, char *letters)
         letters[i] = alphabet[bits >> (18 - 6 * i) & 63];
 }
 
-static hr_status write_base64(const hr_output *output, const uint8_t *bytes, size_t size_bytes)
+static vw_status write_base64(const vw_output *output, const uint8_t *bytes, size_t size_bytes)
 {
     char letters[GROUPS_AT_ONCE * GROUP_LETTERS];
     size_t filled = 0;
     for (size_t at = 0; at < size_bytes; at += GROUP_BYTES) {
-        encode_group(bytes + at, (size_t)hr__min_u64(size_bytes - at, GROUP_BYTES),
+        encode_group(bytes + at, (size_t)vw__min_u64(size_bytes - at, GROUP_BYTES),
                      letters + filled);
         filled += GROUP_LETTERS;
         if (filled == sizeof letters) {
-            HR__TRY(write(output, letters, filled));
+            VW__TRY(write(output, letters, filled));
             filled = 0;
         }
     }
     return write(output, letters, filled);
 }
 
-hr_status hr__view_page_write(const void *bytes, size_t size_bytes, const hr_output *output)
+vw_status vw__view_page_write(const void *bytes, size_t size_bytes, const vw_output *output)
 {
     size_t page_bytes;
-    const char *page = hr__view_page(&page_bytes);
-    const char *tag = memmem(page, page_bytes, HR__VIEW_DATA_TAG, sizeof HR__VIEW_DATA_TAG - 1);
+    const char *page = vw__view_page(&page_bytes);
+    const char *tag = memmem(page, page_bytes, VW__VIEW_DATA_TAG, sizeof VW__VIEW_DATA_TAG - 1);
     if (tag == NULL)
-        return hr__fail(HR_ERR_UNSUPPORTED, "the page has no place for data: expected %s in it",
-                        HR__VIEW_DATA_TAG);
-    size_t before_bytes = (size_t)(tag - page) + sizeof HR__VIEW_DATA_TAG - 1;
-    HR__TRY(write(output, page, before_bytes));
-    HR__TRY(write_base64(output, bytes, size_bytes));
+        return vw__fail(VW_ERR_UNSUPPORTED, "the page has no place for data: expected %s in it",
+                        VW__VIEW_DATA_TAG);
+    size_t before_bytes = (size_t)(tag - page) + sizeof VW__VIEW_DATA_TAG - 1;
+    VW__TRY(write(output, page, before_bytes));
+    VW__TRY(write_base64(output, bytes, size_bytes));
     return write(output, page + before_bytes, page_bytes - before_bytes);
 }

@@ -7,24 +7,24 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-hr_status hr__view_places_init(hr__view_places *places, const hr__model *model)
+vw_status vw__view_places_init(vw__view_places *places, const vw__model *model)
 {
     size_t room = 2 * (model->stream_count + model->pool_count);
-    *places = (hr__view_places){.model = model};
-    places->memory = hr__host_alloc_zeroed(room, sizeof *places->memory);
+    *places = (vw__view_places){.model = model};
+    places->memory = vw__host_alloc_zeroed(room, sizeof *places->memory);
     if (places->memory == NULL)
-        return hr__fail_host_memory(room * sizeof *places->memory, "the streams of a view");
+        return vw__fail_host_memory(room * sizeof *places->memory, "the streams of a view");
     places->stream_numbers = places->memory;
     places->streams = places->stream_numbers + model->stream_count;
     places->pool_numbers = places->streams + model->stream_count;
     places->pools = places->pool_numbers + model->pool_count;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__view_places_deinit(hr__view_places *places)
+void vw__view_places_deinit(vw__view_places *places)
 {
-    hr__host_free(places->memory);
-    *places = (hr__view_places){.model = NULL};
+    vw__host_free(places->memory);
+    *places = (vw__view_places){.model = NULL};
 }
 
 static uint16_t number(uint32_t *numbers, uint32_t *chosen, size_t *count, uint16_t of_model)
@@ -36,35 +36,35 @@ static uint16_t number(uint32_t *numbers, uint32_t *chosen, size_t *count, uint1
     return (uint16_t)(numbers[of_model] - 1);
 }
 
-uint16_t hr__view_places_stream(hr__view_places *places, uint16_t stream)
+uint16_t vw__view_places_stream(vw__view_places *places, uint16_t stream)
 {
     return number(places->stream_numbers, places->streams, &places->stream_count, stream);
 }
 
-uint16_t hr__view_places_pool(hr__view_places *places, uint16_t pool)
+uint16_t vw__view_places_pool(vw__view_places *places, uint16_t pool)
 {
-    if (pool == HR__UNKNOWN_POOL)
-        return HR__VIEW_NO_POOL;
+    if (pool == VW__UNKNOWN_POOL)
+        return VW__VIEW_NO_POOL;
     return number(places->pool_numbers, places->pools, &places->pool_count, pool);
 }
 
-void hr__view_places_json(const hr__view_places *places, hr__json *json)
+void vw__view_places_json(const vw__view_places *places, vw__json *json)
 {
     char text[64];
-    hr__json_begin_array(json, "streams");
+    vw__json_begin_array(json, "streams");
     for (size_t i = 0; i < places->stream_count; i++) {
         snprintf(text, sizeof text, "0x%" PRIx64, places->model->streams[places->streams[i]]);
-        hr__json_text(json, NULL, text);
+        vw__json_text(json, NULL, text);
     }
-    hr__json_end_array(json);
-    hr__json_begin_array(json, "pools");
+    vw__json_end_array(json);
+    vw__json_begin_array(json, "pools");
     for (size_t i = 0; i < places->pool_count; i++) {
-        hr_private_id id = places->model->pools[places->pools[i]];
-        if (places->pools[i] == HR__DEFAULT_POOL)
+        vw_private_id id = places->model->pools[places->pools[i]];
+        if (places->pools[i] == VW__DEFAULT_POOL)
             snprintf(text, sizeof text, "default");
         else
             snprintf(text, sizeof text, "(%" PRIu64 ", %" PRIu64 ")", id.first, id.second);
-        hr__json_text(json, NULL, text);
+        vw__json_text(json, NULL, text);
     }
-    hr__json_end_array(json);
+    vw__json_end_array(json);
 }

@@ -17,72 +17,72 @@ static const double stats_share = 0.15, doctor_share = 0.2, devices_share = 0.65
 /* ---- devices --------------------------------------------------------------------------------- */
 
 /* Only the busiest device is replayed: the others have little to show for it. */
-static const char *why_no_what_if(const hr__view_run_order *order, int device)
+static const char *why_no_what_if(const vw__view_run_order *order, int device)
 {
-    const hr__model_trace *busiest;
+    const vw__model_trace *busiest;
     if (order->without_what_if)
         return "no replays were asked for";
-    if (hr__recording_trace(order->recording->model, HR_BUSIEST_DEVICE, &busiest) != HR_OK)
+    if (vw__recording_trace(order->recording->model, VW_BUSIEST_DEVICE, &busiest) != VW_OK)
         return "the recording has no trace to replay";
     return busiest->device != device ? "only the device with the most events is replayed" : NULL;
 }
 
-static hr_status write_device(const hr__view_run_order *order, size_t number,
-                              const hr__view_device_order *common)
+static vw_status write_device(const vw__view_run_order *order, size_t number,
+                              const vw__view_device_order *common)
 {
-    hr__view_device_order device = *common;
+    vw__view_device_order device = *common;
     device.what_if_reason = why_no_what_if(order, common->stats->device);
-    hr__view_columns_prefix(order->columns, "r%zu.d%zu.", order->number, number);
-    return hr__view_device_write(&device);
+    vw__view_columns_prefix(order->columns, "r%zu.d%zu.", order->number, number);
+    return vw__view_device_write(&device);
 }
 
-static hr_status write_devices(const hr__view_run_order *order, const hr_recording_stats *stats,
-                               hr__view_device_order *common)
+static vw_status write_devices(const vw__view_run_order *order, const vw_recording_stats *stats,
+                               vw__view_device_order *common)
 {
     size_t count = stats->device_count;
-    hr__json_begin_array(order->json, "devices");
+    vw__json_begin_array(order->json, "devices");
     for (size_t i = 0; i < count; i++) {
-        HR__TRY(
-            hr__view_progress_next(order->progress, order->share * devices_share / (double)count));
+        VW__TRY(
+            vw__view_progress_next(order->progress, order->share * devices_share / (double)count));
         common->stats = &stats->devices[i];
-        HR__TRY(write_device(order, i, common));
+        VW__TRY(write_device(order, i, common));
     }
-    hr__json_end_array(order->json);
-    return HR_OK;
+    vw__json_end_array(order->json);
+    return VW_OK;
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-static void write_categories(hr__json *json)
+static void write_categories(vw__json *json)
 {
-    hr__json_begin_array(json, "categories");
-    for (unsigned i = 0; i < HR__CATEGORY_COUNT; i++)
-        hr__json_text(json, NULL, hr__category_name((hr__category)i));
-    hr__json_end_array(json);
+    vw__json_begin_array(json, "categories");
+    for (unsigned i = 0; i < VW__CATEGORY_COUNT; i++)
+        vw__json_text(json, NULL, vw__category_name((vw__category)i));
+    vw__json_end_array(json);
 }
 
-static hr_status write_stacks(const hr__view_run_order *order, hr__view_stacks *stacks)
+static vw_status write_stacks(const vw__view_run_order *order, vw__view_stacks *stacks)
 {
-    hr__view_columns_prefix(order->columns, "r%zu.", order->number);
-    HR__TRY(hr__view_stacks_write(stacks, order->columns));
-    hr__json_unsigned(order->json, "stack_count", stacks->stack_count);
-    hr__json_unsigned(order->json, "frame_count", stacks->frame_count);
-    return HR_OK;
+    vw__view_columns_prefix(order->columns, "r%zu.", order->number);
+    VW__TRY(vw__view_stacks_write(stacks, order->columns));
+    vw__json_unsigned(order->json, "stack_count", stacks->stack_count);
+    vw__json_unsigned(order->json, "frame_count", stacks->frame_count);
+    return VW_OK;
 }
 
-static hr_status write_run(const hr__view_run_order *order, const hr_recording_stats *stats,
-                           hr__attribution *attribution, hr__view_stacks *stacks)
+static vw_status write_run(const vw__view_run_order *order, const vw_recording_stats *stats,
+                           vw__attribution *attribution, vw__view_stacks *stacks)
 {
-    hr_memory_numbers numbers;
-    hr__json_text(order->json, "file", order->file);
-    HR__TRY(hr__view_report_stats(stats, order->file, order->json));
-    HR__TRY(hr__view_progress_next(order->progress, order->share * doctor_share));
-    HR__TRY(hr__view_report_doctor(order->recording, order->file, order->torch_version, order->json,
+    vw_memory_numbers numbers;
+    vw__json_text(order->json, "file", order->file);
+    VW__TRY(vw__view_report_stats(stats, order->file, order->json));
+    VW__TRY(vw__view_progress_next(order->progress, order->share * doctor_share));
+    VW__TRY(vw__view_report_doctor(order->recording, order->file, order->torch_version, order->json,
                                    &numbers));
     write_categories(order->json);
-    HR__TRY(hr__attribution_init(attribution, order->recording->model));
-    HR__TRY(hr__view_stacks_init(stacks, attribution));
-    hr__view_device_order common = {.recording = order->recording,
+    VW__TRY(vw__attribution_init(attribution, order->recording->model));
+    VW__TRY(vw__view_stacks_init(stacks, attribution));
+    vw__view_device_order common = {.recording = order->recording,
                                     .attribution = attribution,
                                     .numbers = &numbers,
                                     .torch_version = order->torch_version,
@@ -90,27 +90,27 @@ static hr_status write_run(const hr__view_run_order *order, const hr_recording_s
                                     .progress = order->progress,
                                     .columns = order->columns,
                                     .json = order->json};
-    HR__TRY(write_devices(order, stats, &common));
+    VW__TRY(write_devices(order, stats, &common));
     return write_stacks(order, stacks);
 }
 
-hr_status hr__view_run_write(const hr__view_run_order *order)
+vw_status vw__view_run_write(const vw__view_run_order *order)
 {
-    const hr_stats_options options = {.struct_size = sizeof options,
+    const vw_stats_options options = {.struct_size = sizeof options,
                                       .torch_version = order->torch_version,
                                       .most_usages = MOST_USAGES};
-    hr_recording_stats *stats = NULL;
-    hr__attribution attribution = {.model = NULL};
-    hr__view_stacks stacks = {.attribution = NULL};
+    vw_recording_stats *stats = NULL;
+    vw__attribution attribution = {.model = NULL};
+    vw__view_stacks stacks = {.attribution = NULL};
     order->progress->base = (double)order->number * order->share;
     order->progress->share = 0;
-    HR__TRY(hr__view_progress_next(order->progress, order->share * stats_share));
-    HR__TRY(hr_recording_stats_make(order->recording, &options, &stats));
-    hr__json_begin_object(order->json, NULL);
-    hr_status status = write_run(order, stats, &attribution, &stacks);
-    hr__json_end_object(order->json);
-    hr__view_stacks_deinit(&stacks);
-    hr__attribution_deinit(&attribution);
-    hr_recording_stats_free(stats);
+    VW__TRY(vw__view_progress_next(order->progress, order->share * stats_share));
+    VW__TRY(vw_recording_stats_make(order->recording, &options, &stats));
+    vw__json_begin_object(order->json, NULL);
+    vw_status status = write_run(order, stats, &attribution, &stacks);
+    vw__json_end_object(order->json);
+    vw__view_stacks_deinit(&stacks);
+    vw__attribution_deinit(&attribution);
+    vw_recording_stats_free(stats);
     return status;
 }

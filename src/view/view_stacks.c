@@ -10,54 +10,54 @@
 
 /* Numbers given out in the order in which they are asked for. */
 typedef struct numbering {
-    uint32_t *number_of; /* owned; by the model's: ours, or HR__VIEW_NONE */
+    uint32_t *number_of; /* owned; by the model's: ours, or VW__VIEW_NONE */
     uint32_t *chosen;    /* owned; the model's, by ours */
     size_t count;
 } numbering;
 
 /* Both of a numbering, for `room` of the model's. */
-static hr_status make_tables(size_t room, uint32_t **number_of, uint32_t **chosen)
+static vw_status make_tables(size_t room, uint32_t **number_of, uint32_t **chosen)
 {
-    *number_of = hr__host_alloc_zeroed(room + 1, sizeof **number_of);
-    *chosen = hr__host_alloc_zeroed(room + 1, sizeof **chosen);
+    *number_of = vw__host_alloc_zeroed(room + 1, sizeof **number_of);
+    *chosen = vw__host_alloc_zeroed(room + 1, sizeof **chosen);
     if (*number_of == NULL || *chosen == NULL)
-        return hr__fail_host_memory((room + 1) * sizeof **chosen, "the stacks of a view");
+        return vw__fail_host_memory((room + 1) * sizeof **chosen, "the stacks of a view");
     memset(*number_of, 0xff, (room + 1) * sizeof **number_of);
-    return HR_OK;
+    return VW_OK;
 }
 
 static void numbering_deinit(numbering *numbers)
 {
-    hr__host_free(numbers->number_of);
-    hr__host_free(numbers->chosen);
+    vw__host_free(numbers->number_of);
+    vw__host_free(numbers->chosen);
 }
 
 static uint32_t number(numbering *numbers, uint32_t of_model)
 {
-    if (numbers->number_of[of_model] == HR__VIEW_NONE) {
+    if (numbers->number_of[of_model] == VW__VIEW_NONE) {
         numbers->number_of[of_model] = (uint32_t)numbers->count;
         numbers->chosen[numbers->count++] = of_model;
     }
     return numbers->number_of[of_model];
 }
 
-hr_status hr__view_stacks_init(hr__view_stacks *stacks, const hr__attribution *attribution)
+vw_status vw__view_stacks_init(vw__view_stacks *stacks, const vw__attribution *attribution)
 {
-    *stacks = (hr__view_stacks){.attribution = attribution};
+    *stacks = (vw__view_stacks){.attribution = attribution};
     return make_tables(attribution->model->stack_count, &stacks->number_of, &stacks->stacks);
 }
 
-void hr__view_stacks_deinit(hr__view_stacks *stacks)
+void vw__view_stacks_deinit(vw__view_stacks *stacks)
 {
-    hr__host_free(stacks->number_of);
-    hr__host_free(stacks->stacks);
-    *stacks = (hr__view_stacks){.attribution = NULL};
+    vw__host_free(stacks->number_of);
+    vw__host_free(stacks->stacks);
+    *stacks = (vw__view_stacks){.attribution = NULL};
 }
 
-uint32_t hr__view_stacks_number(hr__view_stacks *stacks, uint32_t context)
+uint32_t vw__view_stacks_number(vw__view_stacks *stacks, uint32_t context)
 {
-    if (context == HR__NO_CONTEXT)
-        return HR__VIEW_NONE;
+    if (context == VW__NO_CONTEXT)
+        return VW__VIEW_NONE;
     numbering numbers = {stacks->number_of, stacks->stacks, stacks->stack_count};
     uint32_t found = number(&numbers, stacks->attribution->model->contexts[context]);
     stacks->stack_count = numbers.count;
@@ -77,35 +77,35 @@ typedef struct frame_row {
 } frame_row;
 
 typedef struct stack_tables {
-    const hr__view_stacks *stacks;
-    const hr__model *model;
+    const vw__view_stacks *stacks;
+    const vw__model *model;
     numbering frames, strings;
     stack_row *stack_rows; /* owned */
     uint32_t *frame_ids;   /* owned; the stacks' frames, one stack after the other */
     size_t frame_id_count;
     frame_row *frame_rows; /* owned */
-    hr__byte_buffer texts;
+    vw__byte_buffer texts;
 } stack_tables;
 
-static hr_status fill_stacks(stack_tables *tables)
+static vw_status fill_stacks(stack_tables *tables)
 {
-    const hr__view_stacks *stacks = tables->stacks;
-    const hr__model *model = tables->model;
+    const vw__view_stacks *stacks = tables->stacks;
+    const vw__model *model = tables->model;
     size_t id_count = 0, at = 0;
     for (size_t i = 0; i < stacks->stack_count; i++)
         id_count += model->stacks[stacks->stacks[i]].count;
-    if (id_count >= HR__VIEW_NONE)
-        return hr__fail(HR_ERR_UNSUPPORTED, "stacks of %zu frames together", id_count);
-    tables->stack_rows = hr__host_alloc_zeroed(stacks->stack_count + 1, sizeof(stack_row));
-    tables->frame_ids = hr__host_alloc_zeroed(id_count + 1, sizeof(uint32_t));
+    if (id_count >= VW__VIEW_NONE)
+        return vw__fail(VW_ERR_UNSUPPORTED, "stacks of %zu frames together", id_count);
+    tables->stack_rows = vw__host_alloc_zeroed(stacks->stack_count + 1, sizeof(stack_row));
+    tables->frame_ids = vw__host_alloc_zeroed(id_count + 1, sizeof(uint32_t));
     if (tables->stack_rows == NULL || tables->frame_ids == NULL)
-        return hr__fail_host_memory((id_count + 1) * sizeof(uint32_t), "the stacks of a view");
+        return vw__fail_host_memory((id_count + 1) * sizeof(uint32_t), "the stacks of a view");
     for (size_t i = 0; i < stacks->stack_count; i++) {
-        hr__model_stack stack = model->stacks[stacks->stacks[i]];
-        size_t where = hr__attribution_where(stacks->attribution, stack);
+        vw__model_stack stack = model->stacks[stacks->stacks[i]];
+        size_t where = vw__attribution_where(stacks->attribution, stack);
         tables->stack_rows[i] = (stack_row){
             .first = (uint32_t)at,
-            .where = where != HR__NO_FRAME ? (uint32_t)where : HR__VIEW_NONE,
+            .where = where != VW__NO_FRAME ? (uint32_t)where : VW__VIEW_NONE,
             .category = stacks->attribution->stack_categories[stacks->stacks[i]],
         };
         for (uint32_t f = 0; f < stack.count; f++)
@@ -113,97 +113,97 @@ static hr_status fill_stacks(stack_tables *tables)
     }
     tables->stack_rows[stacks->stack_count].first = (uint32_t)at;
     tables->frame_id_count = at;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* What has no string has an empty one, whose number in the model is behind all others. */
 static uint32_t number_string(stack_tables *tables, uint32_t string)
 {
-    uint32_t count = hr__string_table_count(&tables->model->strings);
-    return number(&tables->strings, string != HR__NO_STRING ? string : count);
+    uint32_t count = vw__string_table_count(&tables->model->strings);
+    return number(&tables->strings, string != VW__NO_STRING ? string : count);
 }
 
 static const char *string_text(const stack_tables *tables, size_t index)
 {
     uint32_t string = tables->strings.chosen[index];
-    bool is_empty = string == hr__string_table_count(&tables->model->strings);
-    return is_empty ? "" : hr__model_string(tables->model, string);
+    bool is_empty = string == vw__string_table_count(&tables->model->strings);
+    return is_empty ? "" : vw__model_string(tables->model, string);
 }
 
-static hr_status fill_frames(stack_tables *tables)
+static vw_status fill_frames(stack_tables *tables)
 {
-    const hr__model *model = tables->model;
-    tables->frame_rows = hr__host_alloc_zeroed(tables->frames.count + 1, sizeof(frame_row));
+    const vw__model *model = tables->model;
+    tables->frame_rows = vw__host_alloc_zeroed(tables->frames.count + 1, sizeof(frame_row));
     if (tables->frame_rows == NULL)
-        return hr__fail_host_memory(tables->frames.count * sizeof(frame_row),
+        return vw__fail_host_memory(tables->frames.count * sizeof(frame_row),
                                     "the stacks of a view");
     for (size_t i = 0; i < tables->frames.count; i++) {
-        const hr__model_frame *frame = &model->frames[tables->frames.chosen[i]];
+        const vw__model_frame *frame = &model->frames[tables->frames.chosen[i]];
         tables->frame_rows[i] = (frame_row){.function = number_string(tables, frame->name),
                                             .file = number_string(tables, frame->filename),
                                             .line = frame->line};
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status fill_texts(stack_tables *tables)
+static vw_status fill_texts(stack_tables *tables)
 {
-    hr__json json;
-    hr__json_init(&json, &tables->texts);
-    hr__json_begin_array(&json, NULL);
+    vw__json json;
+    vw__json_init(&json, &tables->texts);
+    vw__json_begin_array(&json, NULL);
     for (size_t i = 0; i < tables->strings.count; i++)
-        hr__json_text(&json, NULL, string_text(tables, i));
-    hr__json_end_array(&json);
-    return hr__byte_buffer_has_failed(&tables->texts)
-               ? hr__fail_host_memory(tables->texts.capacity_bytes, "the strings of a view")
-               : HR_OK;
+        vw__json_text(&json, NULL, string_text(tables, i));
+    vw__json_end_array(&json);
+    return vw__byte_buffer_has_failed(&tables->texts)
+               ? vw__fail_host_memory(tables->texts.capacity_bytes, "the strings of a view")
+               : VW_OK;
 }
 
-static hr_status fill_tables(stack_tables *tables)
+static vw_status fill_tables(stack_tables *tables)
 {
-    const hr__model *model = tables->model;
-    size_t string_count = hr__string_table_count(&model->strings);
-    HR__TRY(make_tables(model->frame_count, &tables->frames.number_of, &tables->frames.chosen));
-    HR__TRY(make_tables(string_count, &tables->strings.number_of, &tables->strings.chosen));
-    HR__TRY(fill_stacks(tables));
-    HR__TRY(fill_frames(tables));
+    const vw__model *model = tables->model;
+    size_t string_count = vw__string_table_count(&model->strings);
+    VW__TRY(make_tables(model->frame_count, &tables->frames.number_of, &tables->frames.chosen));
+    VW__TRY(make_tables(string_count, &tables->strings.number_of, &tables->strings.chosen));
+    VW__TRY(fill_stacks(tables));
+    VW__TRY(fill_frames(tables));
     return fill_texts(tables);
 }
 
-static hr_status add_columns(const stack_tables *tables, hr__view_columns *columns)
+static vw_status add_columns(const stack_tables *tables, vw__view_columns *columns)
 {
     const stack_row *stacks = tables->stack_rows;
     const frame_row *frames = tables->frame_rows;
     size_t stack_count = tables->stacks->stack_count, frame_count = tables->frames.count;
-    const uint8_t *texts = (const uint8_t *)hr__byte_buffer_text(&tables->texts);
-    size_t text_bytes = hr__byte_buffer_size(&tables->texts);
-    HR__TRY(hr__view_columns_add(columns, "strings", HR__VIEW_ARRAY(texts, text_bytes)));
-    HR__TRY(hr__view_columns_add(columns, "frame.function",
-                                 HR__VIEW_FIELD(frames, function, frame_count)));
-    HR__TRY(hr__view_columns_add(columns, "frame.file", HR__VIEW_FIELD(frames, file, frame_count)));
-    HR__TRY(hr__view_columns_add(columns, "frame.line", HR__VIEW_FIELD(frames, line, frame_count)));
-    HR__TRY(hr__view_columns_add(columns, "stack.first",
-                                 HR__VIEW_FIELD(stacks, first, stack_count + 1)));
-    HR__TRY(hr__view_columns_add(columns, "stack.frames",
-                                 HR__VIEW_ARRAY(tables->frame_ids, tables->frame_id_count)));
-    HR__TRY(hr__view_columns_add(columns, "stack.category",
-                                 HR__VIEW_FIELD(stacks, category, stack_count)));
-    return hr__view_columns_add(columns, "stack.where", HR__VIEW_FIELD(stacks, where, stack_count));
+    const uint8_t *texts = (const uint8_t *)vw__byte_buffer_text(&tables->texts);
+    size_t text_bytes = vw__byte_buffer_size(&tables->texts);
+    VW__TRY(vw__view_columns_add(columns, "strings", VW__VIEW_ARRAY(texts, text_bytes)));
+    VW__TRY(vw__view_columns_add(columns, "frame.function",
+                                 VW__VIEW_FIELD(frames, function, frame_count)));
+    VW__TRY(vw__view_columns_add(columns, "frame.file", VW__VIEW_FIELD(frames, file, frame_count)));
+    VW__TRY(vw__view_columns_add(columns, "frame.line", VW__VIEW_FIELD(frames, line, frame_count)));
+    VW__TRY(vw__view_columns_add(columns, "stack.first",
+                                 VW__VIEW_FIELD(stacks, first, stack_count + 1)));
+    VW__TRY(vw__view_columns_add(columns, "stack.frames",
+                                 VW__VIEW_ARRAY(tables->frame_ids, tables->frame_id_count)));
+    VW__TRY(vw__view_columns_add(columns, "stack.category",
+                                 VW__VIEW_FIELD(stacks, category, stack_count)));
+    return vw__view_columns_add(columns, "stack.where", VW__VIEW_FIELD(stacks, where, stack_count));
 }
 
-hr_status hr__view_stacks_write(hr__view_stacks *stacks, hr__view_columns *columns)
+vw_status vw__view_stacks_write(vw__view_stacks *stacks, vw__view_columns *columns)
 {
     stack_tables tables = {.stacks = stacks, .model = stacks->attribution->model};
-    hr__byte_buffer_init(&tables.texts);
-    hr_status status = fill_tables(&tables);
-    if (status == HR_OK)
+    vw__byte_buffer_init(&tables.texts);
+    vw_status status = fill_tables(&tables);
+    if (status == VW_OK)
         status = add_columns(&tables, columns);
     stacks->frame_count = tables.frames.count;
     numbering_deinit(&tables.frames);
     numbering_deinit(&tables.strings);
-    hr__host_free(tables.stack_rows);
-    hr__host_free(tables.frame_ids);
-    hr__host_free(tables.frame_rows);
-    hr__byte_buffer_deinit(&tables.texts);
+    vw__host_free(tables.stack_rows);
+    vw__host_free(tables.frame_ids);
+    vw__host_free(tables.frame_rows);
+    vw__byte_buffer_deinit(&tables.texts);
     return status;
 }

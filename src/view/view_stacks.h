@@ -2,32 +2,32 @@
  *
  * A recording has stacks of frees and segments too; the page gets those of requests alone. Equal
  * stacks are one, as in moment.h. */
-#ifndef HR_VIEW_VIEW_STACKS_H
-#define HR_VIEW_VIEW_STACKS_H
+#ifndef VW_VIEW_VIEW_STACKS_H
+#define VW_VIEW_VIEW_STACKS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/status.h"
+#include "vramwise/status.h"
 #include "analysis/attribution.h"
 #include "view/view_columns.h"
 
-typedef struct hr__view_stacks {
-    const hr__attribution *attribution; /* borrowed */
-    uint32_t *number_of;                /* owned; by the model's stack: ours, or HR__VIEW_NONE */
+typedef struct vw__view_stacks {
+    const vw__attribution *attribution; /* borrowed */
+    uint32_t *number_of;                /* owned; by the model's stack: ours, or VW__VIEW_NONE */
     uint32_t *stacks;                   /* owned; the model's, by our number */
     size_t stack_count;
     size_t frame_count; /* known once written */
-} hr__view_stacks;
+} vw__view_stacks;
 
-HR_MUST_CHECK hr_status hr__view_stacks_init(hr__view_stacks *stacks,
-                                             const hr__attribution *attribution);
-void hr__view_stacks_deinit(hr__view_stacks *stacks);
+VW_MUST_CHECK vw_status vw__view_stacks_init(vw__view_stacks *stacks,
+                                             const vw__attribution *attribution);
+void vw__view_stacks_deinit(vw__view_stacks *stacks);
 
-/* Our number of the stack of a context; HR__VIEW_NONE for HR__NO_CONTEXT. */
-uint32_t hr__view_stacks_number(hr__view_stacks *stacks, uint32_t context);
+/* Our number of the stack of a context; VW__VIEW_NONE for VW__NO_CONTEXT. */
+uint32_t vw__view_stacks_number(vw__view_stacks *stacks, uint32_t context);
 
 /* strings, frame.*, stack.* */
-HR_MUST_CHECK hr_status hr__view_stacks_write(hr__view_stacks *stacks, hr__view_columns *columns);
+VW_MUST_CHECK vw_status vw__view_stacks_write(vw__view_stacks *stacks, vw__view_columns *columns);
 
-#endif /* HR_VIEW_VIEW_STACKS_H */
+#endif /* VW_VIEW_VIEW_STACKS_H */

@@ -3,12 +3,12 @@
  * A page says when it was last changed, and counters are as of then: the time between two readings
  * is that between their changes, however late a reader came. A counter that went back is another
  * process's, or a reset: no rate. */
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__max_u64 */
+#include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 
 #define SILENT_NS (UINT64_C(5) * 1000000000)
@@ -16,7 +16,7 @@
 
 static bool is_known(uint64_t value)
 {
-    return value != HR_LIVE_UNKNOWN;
+    return value != VW_LIVE_UNKNOWN;
 }
 
 static double seconds_of(uint64_t duration_ns)
@@ -25,9 +25,9 @@ static double seconds_of(uint64_t duration_ns)
 }
 
 /* The same device of the same process, at the time of the other reading; NULL: it was not there. */
-static const hr_job_device *device_before(const hr_machine *before, const hr_machine_row *row)
+static const vw_job_device *device_before(const vw_machine *before, const vw_machine_row *row)
 {
-    const hr_job *job = before != NULL ? hr_jobs_find(before->jobs, row->process) : NULL;
+    const vw_job *job = before != NULL ? vw_jobs_find(before->jobs, row->process) : NULL;
     if (job == NULL || job->started_us != row->job->started_us)
         return NULL;
     for (size_t i = 0; i < job->device_count; i++)
@@ -37,14 +37,14 @@ static const hr_job_device *device_before(const hr_machine *before, const hr_mac
     return NULL;
 }
 
-/* By how much a counter went on; HR_LIVE_UNKNOWN. */
-static uint64_t gain(const hr_job_device *before, const hr_job_device *now, hr_live_field field)
+/* By how much a counter went on; VW_LIVE_UNKNOWN. */
+static uint64_t gain(const vw_job_device *before, const vw_job_device *now, vw_live_field field)
 {
     uint64_t first = before->values[field], last = now->values[field];
-    return is_known(first) && is_known(last) && last >= first ? last - first : HR_LIVE_UNKNOWN;
+    return is_known(first) && is_known(last) && last >= first ? last - first : VW_LIVE_UNKNOWN;
 }
 
-static double rate(const hr_job_device *before, const hr_job_device *now, hr_live_field field)
+static double rate(const vw_job_device *before, const vw_job_device *now, vw_live_field field)
 {
     uint64_t gained = gain(before, now, field);
     if (!is_known(gained) || now->updated_ns <= before->updated_ns)
@@ -58,21 +58,21 @@ typedef struct step_times {
     uint64_t steps, step_ns, input_wait_ns;
 } step_times;
 
-static step_times times_between(const hr_job_device *before, const hr_job_device *now)
+static step_times times_between(const vw_job_device *before, const vw_job_device *now)
 {
     return (step_times){
-        gain(before, now, HR_LIVE_STEPS),
-        gain(before, now, HR_LIVE_STEP_NS),
-        gain(before, now, HR_LIVE_INPUT_WAIT_NS),
+        gain(before, now, VW_LIVE_STEPS),
+        gain(before, now, VW_LIVE_STEP_NS),
+        gain(before, now, VW_LIVE_INPUT_WAIT_NS),
     };
 }
 
-static step_times times_of_run(const hr_job_device *device)
+static step_times times_of_run(const vw_job_device *device)
 {
     return (step_times){
-        device->values[HR_LIVE_STEPS],
-        device->values[HR_LIVE_STEP_NS],
-        device->values[HR_LIVE_INPUT_WAIT_NS],
+        device->values[VW_LIVE_STEPS],
+        device->values[VW_LIVE_STEP_NS],
+        device->values[VW_LIVE_INPUT_WAIT_NS],
     };
 }
 
@@ -83,18 +83,18 @@ static bool has_steps(const step_times *times)
 
 /* When the last step ended. A long run logs one step of many: of one that is not in the log, what
  * all have taken since the first says when, and the first is always there. */
-static uint64_t last_step_ns(const hr_job_device *device)
+static uint64_t last_step_ns(const vw_job_device *device)
 {
-    const hr_job_step *first = device->steps, *logged = &device->steps[device->step_count - 1];
-    uint64_t count = device->values[HR_LIVE_STEPS], taken_ns = device->values[HR_LIVE_STEP_NS];
+    const vw_job_step *first = device->steps, *logged = &device->steps[device->step_count - 1];
+    uint64_t count = device->values[VW_LIVE_STEPS], taken_ns = device->values[VW_LIVE_STEP_NS];
     if (!is_known(count) || count <= logged->step || !is_known(taken_ns) ||
         taken_ns > UINT64_MAX - first->at_ns)
         return logged->at_ns;
-    return hr__max_u64(logged->at_ns, first->at_ns + taken_ns);
+    return vw__max_u64(logged->at_ns, first->at_ns + taken_ns);
 }
 
 /* Of a job of which no step ended between the readings: as fast as ever, or standing still. */
-static double steady_rate(const hr_job_device *device, uint64_t now_ns, double step_seconds)
+static double steady_rate(const vw_job_device *device, uint64_t now_ns, double step_seconds)
 {
     if (device->step_count == 0 || !(step_seconds > 0))
         return (double)NAN;
@@ -103,10 +103,10 @@ static double steady_rate(const hr_job_device *device, uint64_t now_ns, double s
     return since > STEPS_UNTIL_STALLED * step_seconds ? 0 : 1 / step_seconds;
 }
 
-static void find_steps(const hr_job_device *before, const hr_job_device *device, uint64_t now_ns,
-                       hr_job_figures *out)
+static void find_steps(const vw_job_device *before, const vw_job_device *device, uint64_t now_ns,
+                       vw_job_figures *out)
 {
-    step_times times = {HR_LIVE_UNKNOWN, HR_LIVE_UNKNOWN, HR_LIVE_UNKNOWN};
+    step_times times = {VW_LIVE_UNKNOWN, VW_LIVE_UNKNOWN, VW_LIVE_UNKNOWN};
     if (before != NULL)
         times = times_between(before, device);
     bool is_recent = has_steps(&times);
@@ -118,25 +118,25 @@ static void find_steps(const hr_job_device *before, const hr_job_device *device,
         out->step_seconds = seconds_of(times.step_ns) / (double)times.steps;
     if (is_known(times.step_ns) && times.step_ns > 0 && is_known(times.input_wait_ns))
         out->input_wait_share = (double)times.input_wait_ns / (double)times.step_ns;
-    out->steps_per_second = is_recent ? rate(before, device, HR_LIVE_STEPS)
+    out->steps_per_second = is_recent ? rate(before, device, VW_LIVE_STEPS)
                                       : steady_rate(device, now_ns, out->step_seconds);
-    out->is_input_bound = out->input_wait_share > HR_JOB_INPUT_BOUND_SHARE;
+    out->is_input_bound = out->input_wait_share > VW_JOB_INPUT_BOUND_SHARE;
 }
 
-static void find_rates(const hr_job_device *before, const hr_job_device *device,
-                       hr_job_figures *out)
+static void find_rates(const vw_job_device *before, const vw_job_device *device,
+                       vw_job_figures *out)
 {
     if (before == NULL)
         return;
-    out->allocations_per_second = rate(before, device, HR_LIVE_ALLOCATIONS);
-    out->retries_per_second = rate(before, device, HR_LIVE_RETRIES);
-    out->driver_share = rate(before, device, HR_LIVE_DRIVER_NS) / 1e9;
+    out->allocations_per_second = rate(before, device, VW_LIVE_ALLOCATIONS);
+    out->retries_per_second = rate(before, device, VW_LIVE_RETRIES);
+    out->driver_share = rate(before, device, VW_LIVE_DRIVER_NS) / 1e9;
 }
 
-static void find_memory(const hr_machine_row *row, hr_job_figures *out)
+static void find_memory(const vw_machine_row *row, vw_job_figures *out)
 {
-    uint64_t live = row->device->values[HR_LIVE_LIVE_BYTES];
-    uint64_t reserved = row->device->values[HR_LIVE_RESERVED_BYTES];
+    uint64_t live = row->device->values[VW_LIVE_LIVE_BYTES];
+    uint64_t reserved = row->device->values[VW_LIVE_RESERVED_BYTES];
     if (!is_known(reserved))
         return;
     if (is_known(row->process_bytes))
@@ -148,7 +148,7 @@ static void find_memory(const hr_machine_row *row, hr_job_figures *out)
         out->idle_share = (double)out->idle_bytes / (double)reserved;
 }
 
-static void find_silence(const hr_machine *now, const hr_job_device *device, hr_job_figures *out)
+static void find_silence(const vw_machine *now, const vw_job_device *device, vw_job_figures *out)
 {
     if (device->updated_ns == 0)
         return; /* it has told of a step, and nothing else yet */
@@ -156,33 +156,33 @@ static void find_silence(const hr_machine *now, const hr_job_device *device, hr_
     out->is_silent = out->silent_ns > SILENT_NS;
 }
 
-hr_status hr_job_figures_find(const hr_machine *before, const hr_machine *now,
-                              const hr_machine_row *row, hr_job_figures *out)
+vw_status vw_job_figures_find(const vw_machine *before, const vw_machine *now,
+                              const vw_machine_row *row, vw_job_figures *out)
 {
     if (now == NULL || row == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a machine, a row of it, and a place");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a machine, a row of it, and a place");
     const double unknown = (double)NAN;
-    hr_job_figures found = {
+    vw_job_figures found = {
         .allocations_per_second = unknown,
         .retries_per_second = unknown,
         .driver_share = unknown,
         .steps_per_second = unknown,
         .step_seconds = unknown,
         .input_wait_share = unknown,
-        .idle_bytes = HR_LIVE_UNKNOWN,
+        .idle_bytes = VW_LIVE_UNKNOWN,
         .idle_share = unknown,
-        .unseen_bytes = HR_LIVE_UNKNOWN,
-        .silent_ns = HR_LIVE_UNKNOWN,
-        .outlook = {.room_bytes = HR_LIVE_UNKNOWN, .full_at_step = HR_LIVE_UNKNOWN},
+        .unseen_bytes = VW_LIVE_UNKNOWN,
+        .silent_ns = VW_LIVE_UNKNOWN,
+        .outlook = {.room_bytes = VW_LIVE_UNKNOWN, .full_at_step = VW_LIVE_UNKNOWN},
     };
     if (row->device != NULL) {
-        const hr_job_device *earlier = device_before(before, row);
-        HR__TRY(hr_job_outlook_find(row->device, &found.outlook));
+        const vw_job_device *earlier = device_before(before, row);
+        VW__TRY(vw_job_outlook_find(row->device, &found.outlook));
         find_rates(earlier, row->device, &found);
         find_steps(earlier, row->device, now->read_ns, &found);
         find_memory(row, &found);
         find_silence(now, row->device, &found);
     }
     *out = found;
-    return HR_OK;
+    return VW_OK;
 }

@@ -3,7 +3,7 @@
  * The rule is the doctor's for a log of steps (doctor/step_trend.h); the log is the page's. What is
  * left is what the allocator holds idle and what the card has free, or less where a limit was set.
  */
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -11,58 +11,58 @@
 
 static bool is_known(uint64_t value)
 {
-    return value != HR_LIVE_UNKNOWN;
+    return value != VW_LIVE_UNKNOWN;
 }
 
-static uint64_t room_of(const hr_job_device *device)
+static uint64_t room_of(const vw_job_device *device)
 {
-    uint64_t live = device->values[HR_LIVE_LIVE_BYTES];
-    uint64_t reserved = device->values[HR_LIVE_RESERVED_BYTES];
-    uint64_t free_bytes = device->values[HR_LIVE_DEVICE_FREE_BYTES];
-    uint64_t limit = device->values[HR_LIVE_LIMIT_BYTES];
+    uint64_t live = device->values[VW_LIVE_LIVE_BYTES];
+    uint64_t reserved = device->values[VW_LIVE_RESERVED_BYTES];
+    uint64_t free_bytes = device->values[VW_LIVE_DEVICE_FREE_BYTES];
+    uint64_t limit = device->values[VW_LIVE_LIMIT_BYTES];
     if (!is_known(live) || !is_known(reserved) || !is_known(free_bytes))
-        return HR_LIVE_UNKNOWN;
+        return VW_LIVE_UNKNOWN;
     uint64_t most = reserved + free_bytes;
     if (is_known(limit) && limit < most)
         most = limit;
     return most > live ? most - live : 0;
 }
 
-static hr_status find_trend(const hr_job_device *device, hr__trend *trend)
+static vw_status find_trend(const vw_job_device *device, vw__trend *trend)
 {
     size_t count = device->step_count;
-    double *columns = hr__host_alloc(2 * count * sizeof *columns);
+    double *columns = vw__host_alloc(2 * count * sizeof *columns);
     if (columns == NULL)
-        return hr__fail_host_memory(2 * count * sizeof *columns, "the steps of a job");
+        return vw__fail_host_memory(2 * count * sizeof *columns, "the steps of a job");
     for (size_t i = 0; i < count; i++) {
         columns[i] = (double)device->steps[i].step;
         columns[count + i] = (double)device->steps[i].live_bytes;
     }
-    hr_status status = hr__step_trend_find(columns, columns + count, count, false, trend);
-    hr__host_free(columns);
+    vw_status status = vw__step_trend_find(columns, columns + count, count, false, trend);
+    vw__host_free(columns);
     return status;
 }
 
-hr_status hr_job_outlook_find(const hr_job_device *device, hr_job_outlook *out)
+vw_status vw_job_outlook_find(const vw_job_device *device, vw_job_outlook *out)
 {
     if (device == NULL || out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a device and a place for the outlook");
-    hr__trend trend;
-    HR__TRY(find_trend(device, &trend));
-    *out = (hr_job_outlook){
-        .is_leak = trend.kind == HR__TREND_GROWS,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a device and a place for the outlook");
+    vw__trend trend;
+    VW__TRY(find_trend(device, &trend));
+    *out = (vw_job_outlook){
+        .is_leak = trend.kind == VW__TREND_GROWS,
         .confidence = trend.confidence,
         .last_step = device->step_count > 0 ? device->steps[device->step_count - 1].step : 0,
         .room_bytes = room_of(device),
-        .full_at_step = HR_LIVE_UNKNOWN,
+        .full_at_step = VW_LIVE_UNKNOWN,
     };
     if (!out->is_leak)
-        return HR_OK;
+        return VW_OK;
     out->bytes_per_step = trend.bytes_per_step;
     if (is_known(out->room_bytes)) {
         double left = (double)out->room_bytes / trend.bytes_per_step;
         if (left < 1e15 && out->last_step < UINT64_MAX / 2)
             out->full_at_step = out->last_step + (uint64_t)left + 1;
     }
-    return HR_OK;
+    return VW_OK;
 }

@@ -5,8 +5,8 @@
  * each other before anything is read by them. Only files of this user are opened.
  *
  * What is looked at is a copy that read() made, not the page itself: a file that its owner cuts off
- * meanwhile would end whoever has it mapped, and that may be somebody's `headroom run`. */
-#include "headroom/watch.h"
+ * meanwhile would end whoever has it mapped, and that may be somebody's `vramwise run`. */
+#include "vramwise/watch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -36,10 +36,10 @@ enum {
 
 /* One list of results, and everything it points to. */
 typedef struct job_list {
-    hr_jobs result; /* first: what callers have */
-    hr__arena arena;
-    hr__page_slot slot; /* room for a copy of one */
-    hr_job jobs[MOST_JOBS];
+    vw_jobs result; /* first: what callers have */
+    vw__arena arena;
+    vw__page_slot slot; /* room for a copy of one */
+    vw_job jobs[MOST_JOBS];
 } job_list;
 
 /* A page that is open. What its header says of sizes is read once, and then held against the file:
@@ -47,12 +47,12 @@ typedef struct job_list {
 typedef struct open_page {
     int file;
     size_t size_bytes;
-    hr__page_header header; /* a copy, of which only what never changes counts */
+    vw__page_header header; /* a copy, of which only what never changes counts */
     size_t first_slot;      /* its offset */
     size_t slot_bytes;
     size_t slot_count;
     uint64_t value_count;
-    hr__page_slot *slot; /* room for a copy */
+    vw__page_slot *slot; /* room for a copy */
 } open_page;
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -106,78 +106,78 @@ static bool copy_part(int file, size_t offset, size_t sequence_at, void *copy, s
 /* False: the header says sizes that this file has not, or that we cannot follow. */
 static bool read_sizes(open_page *page)
 {
-    const hr__page_header *header = &page->header;
-    uint64_t first = hr__page_load(&header->first_slot);
-    uint64_t slot = hr__page_load(&header->slot_bytes);
-    uint64_t count = hr__page_load(&header->slot_count);
+    const vw__page_header *header = &page->header;
+    uint64_t first = vw__page_load(&header->first_slot);
+    uint64_t slot = vw__page_load(&header->slot_bytes);
+    uint64_t count = vw__page_load(&header->slot_count);
     if (first < sizeof *header || first > page->size_bytes || first % sizeof(uint64_t) != 0 ||
-        slot < sizeof(hr__page_slot) || slot > page->size_bytes || slot % sizeof(uint64_t) != 0 ||
-        count > HR__PAGE_SLOTS || first + count * slot > page->size_bytes ||
-        hr__page_load(&header->step_capacity) != HR__PAGE_STEPS)
+        slot < sizeof(vw__page_slot) || slot > page->size_bytes || slot % sizeof(uint64_t) != 0 ||
+        count > VW__PAGE_SLOTS || first + count * slot > page->size_bytes ||
+        vw__page_load(&header->step_capacity) != VW__PAGE_STEPS)
         return false;
     page->first_slot = (size_t)first;
     page->slot_bytes = (size_t)slot;
     page->slot_count = (size_t)count;
-    page->value_count = hr__page_load(&header->value_count);
+    page->value_count = vw__page_load(&header->value_count);
     return true;
 }
 
-static void read_fixed(const open_page *page, hr_job *job)
+static void read_fixed(const open_page *page, vw_job *job)
 {
-    const hr__page_header *header = &page->header;
-    job->process = (long)hr__page_load(&header->process);
-    job->user = (unsigned long)hr__page_load(&header->user);
-    job->started_us = hr__page_load(&header->started_us);
-    job->page_version = hr__page_load(&header->version);
+    const vw__page_header *header = &page->header;
+    job->process = (long)vw__page_load(&header->process);
+    job->user = (unsigned long)vw__page_load(&header->user);
+    job->started_us = vw__page_load(&header->started_us);
+    job->page_version = vw__page_load(&header->version);
 }
 
-static bool read_identity(const open_page *page, hr_job *job)
+static bool read_identity(const open_page *page, vw_job *job)
 {
-    hr__page_header header;
-    if (!copy_part(page->file, 0, offsetof(hr__page_header, sequence), &header, sizeof header))
+    vw__page_header header;
+    if (!copy_part(page->file, 0, offsetof(vw__page_header, sequence), &header, sizeof header))
         return false;
-    job->rank = (int)(int64_t)hr__page_load(&header.rank);
-    job->local_rank = (int)(int64_t)hr__page_load(&header.local_rank);
-    job->world_size = (int)hr__page_load(&header.world_size);
-    hr__page_load_text(header.program, job->program);
-    hr__page_load_text(header.allocator, job->allocator);
-    hr__page_load_text(header.job, job->job);
-    hr__page_load_text(header.run, job->run);
-    hr__page_load_text(header.headroom_version, job->headroom_version);
+    job->rank = (int)(int64_t)vw__page_load(&header.rank);
+    job->local_rank = (int)(int64_t)vw__page_load(&header.local_rank);
+    job->world_size = (int)vw__page_load(&header.world_size);
+    vw__page_load_text(header.program, job->program);
+    vw__page_load_text(header.allocator, job->allocator);
+    vw__page_load_text(header.job, job->job);
+    vw__page_load_text(header.run, job->run);
+    vw__page_load_text(header.vramwise_version, job->vramwise_version);
     return true;
 }
 
-static void read_values(const hr__page_slot *slot, uint64_t value_count, hr_job_device *device)
+static void read_values(const vw__page_slot *slot, uint64_t value_count, vw_job_device *device)
 {
-    hr__page_load_text(slot->name, device->name);
-    device->index = (int)hr__page_load(&slot->device);
-    device->updated_ns = hr__page_load(&slot->updated_ns);
-    for (size_t i = 0; i < HR_LIVE_FIELD_COUNT; i++)
+    vw__page_load_text(slot->name, device->name);
+    device->index = (int)vw__page_load(&slot->device);
+    device->updated_ns = vw__page_load(&slot->updated_ns);
+    for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
         device->values[i] =
-            i < value_count ? hr__page_load(&slot->values[i]) : (uint64_t)HR_LIVE_UNKNOWN;
+            i < value_count ? vw__page_load(&slot->values[i]) : (uint64_t)VW_LIVE_UNKNOWN;
 }
 
-static size_t read_steps(const hr__page_slot *slot, hr_job_step *steps)
+static size_t read_steps(const vw__page_slot *slot, vw_job_step *steps)
 {
-    uint64_t count = hr__page_load(&slot->step_count);
-    count = count > HR__PAGE_STEPS ? HR__PAGE_STEPS : count;
+    uint64_t count = vw__page_load(&slot->step_count);
+    count = count > VW__PAGE_STEPS ? VW__PAGE_STEPS : count;
     for (uint64_t i = 0; i < count; i++)
-        steps[i] = (hr_job_step){
-            .step = hr__page_load(&slot->steps[i].step),
-            .at_ns = hr__page_load(&slot->steps[i].at_ns),
-            .live_bytes = hr__page_load(&slot->steps[i].live_bytes),
-            .reserved_bytes = hr__page_load(&slot->steps[i].reserved_bytes),
+        steps[i] = (vw_job_step){
+            .step = vw__page_load(&slot->steps[i].step),
+            .at_ns = vw__page_load(&slot->steps[i].at_ns),
+            .live_bytes = vw__page_load(&slot->steps[i].live_bytes),
+            .reserved_bytes = vw__page_load(&slot->steps[i].reserved_bytes),
         };
     return (size_t)count;
 }
 
-/* False: it did not hold still. `steps` has room for HR__PAGE_STEPS. */
-static bool read_slot(const open_page *page, size_t number, hr_job_device *device,
-                      hr_job_step *steps)
+/* False: it did not hold still. `steps` has room for VW__PAGE_STEPS. */
+static bool read_slot(const open_page *page, size_t number, vw_job_device *device,
+                      vw_job_step *steps)
 {
-    hr__page_slot *slot = page->slot;
+    vw__page_slot *slot = page->slot;
     size_t offset = page->first_slot + number * page->slot_bytes;
-    if (!copy_part(page->file, offset, offsetof(hr__page_slot, sequence), slot, sizeof *slot))
+    if (!copy_part(page->file, offset, offsetof(vw__page_slot, sequence), slot, sizeof *slot))
         return false;
     read_values(slot, page->value_count, device);
     device->step_count = read_steps(slot, steps);
@@ -186,39 +186,39 @@ static bool read_slot(const open_page *page, size_t number, hr_job_device *devic
 
 /* A device that does not hold still is left out, and those behind it; the others are as they were.
  */
-static hr_status read_devices(const open_page *page, hr__arena *arena, hr_job *job)
+static vw_status read_devices(const open_page *page, vw__arena *arena, vw_job *job)
 {
     size_t count = page->slot_count;
-    hr_job_device *devices =
-        hr__arena_alloc_array(arena, count, sizeof *devices, _Alignof(hr_job_device));
-    hr_job_step *steps =
-        hr__arena_alloc_array(arena, count * HR__PAGE_STEPS, sizeof *steps, _Alignof(hr_job_step));
+    vw_job_device *devices =
+        vw__arena_alloc_array(arena, count, sizeof *devices, _Alignof(vw_job_device));
+    vw_job_step *steps =
+        vw__arena_alloc_array(arena, count * VW__PAGE_STEPS, sizeof *steps, _Alignof(vw_job_step));
     if (devices == NULL || steps == NULL)
-        return hr__fail_host_memory(count * sizeof *devices, "the devices of a job");
+        return vw__fail_host_memory(count * sizeof *devices, "the devices of a job");
     job->devices = devices;
     for (size_t i = 0; i < count; i++) {
-        hr_job_step *own_steps = steps + i * HR__PAGE_STEPS;
+        vw_job_step *own_steps = steps + i * VW__PAGE_STEPS;
         if (!read_slot(page, i, &devices[i], own_steps)) {
-            job->state = HR_JOB_BUSY;
-            return HR_OK;
+            job->state = VW_JOB_BUSY;
+            return VW_OK;
         }
         devices[i].steps = own_steps;
         job->device_count++;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_page(open_page *page, hr__arena *arena, hr_job *job)
+static vw_status read_page(open_page *page, vw__arena *arena, vw_job *job)
 {
     read_fixed(page, job);
     job->rank = job->local_rank = -1;
-    job->state = HR_JOB_OTHER_VERSION;
-    if (job->page_version != HR__PAGE_VERSION || !read_sizes(page))
-        return HR_OK;
-    job->state = HR_JOB_BUSY;
+    job->state = VW_JOB_OTHER_VERSION;
+    if (job->page_version != VW__PAGE_VERSION || !read_sizes(page))
+        return VW_OK;
+    job->state = VW_JOB_BUSY;
     if (!read_identity(page, job))
-        return HR_OK;
-    job->state = HR_JOB_RUNNING;
+        return VW_OK;
+    job->state = VW_JOB_RUNNING;
     return read_devices(page, arena, job);
 }
 
@@ -233,59 +233,59 @@ static bool is_stale(int file)
 
 static bool is_page(const open_page *page)
 {
-    return hr__page_load(&page->header.magic) == HR__PAGE_MAGIC;
+    return vw__page_load(&page->header.magic) == VW__PAGE_MAGIC;
 }
 
-static hr_status keep_path(hr__arena *arena, const char *folder, const char *name, hr_job *job)
+static vw_status keep_path(vw__arena *arena, const char *folder, const char *name, vw_job *job)
 {
     size_t room = strlen(folder) + strlen(name) + 2;
-    char *path = hr__arena_alloc(arena, room, 1);
+    char *path = vw__arena_alloc(arena, room, 1);
     if (path == NULL)
-        return hr__fail_host_memory(room, "the name of a page");
+        return vw__fail_host_memory(room, "the name of a page");
     snprintf(path, room, "%s/%s", folder, name);
     job->path = path;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status take_page(job_list *list, open_page *page, const char *folder, const char *name)
+static vw_status take_page(job_list *list, open_page *page, const char *folder, const char *name)
 {
-    hr_job *job = &list->jobs[list->result.job_count];
-    *job = (hr_job){0};
-    HR__TRY(keep_path(&list->arena, folder, name, job));
-    HR__TRY(read_page(page, &list->arena, job));
+    vw_job *job = &list->jobs[list->result.job_count];
+    *job = (vw_job){0};
+    VW__TRY(keep_path(&list->arena, folder, name, job));
+    VW__TRY(read_page(page, &list->arena, job));
     list->result.job_count++;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status take_open(job_list *list, open_page *page, int folder_file, const char *folder,
+static vw_status take_open(job_list *list, open_page *page, int folder_file, const char *folder,
                            const char *name)
 {
     if (!copy_bytes(page->file, 0, &page->header, sizeof page->header) || !is_page(page)) {
         list->result.refused_count++;
-        return HR_OK;
+        return VW_OK;
     }
     if (is_stale(page->file)) {
         list->result.stale_count++;
         (void)unlinkat(folder_file, name, 0); /* its name never comes again */
-        return HR_OK;
+        return VW_OK;
     }
     return take_page(list, page, folder, name);
 }
 
-static hr_status take_file(job_list *list, int folder_file, const char *folder, const char *name)
+static vw_status take_file(job_list *list, int folder_file, const char *folder, const char *name)
 {
     struct stat about;
     int file = openat(folder_file, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0 || fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||
-        about.st_uid != geteuid() || about.st_size < (off_t)sizeof(hr__page_header) ||
+        about.st_uid != geteuid() || about.st_size < (off_t)sizeof(vw__page_header) ||
         about.st_size > MOST_FILE_BYTES) {
         list->result.refused_count += file >= 0 || errno != ENOENT;
         if (file >= 0)
             close(file);
-        return HR_OK;
+        return VW_OK;
     }
     open_page page = {.file = file, .size_bytes = (size_t)about.st_size, .slot = &list->slot};
-    hr_status status = take_open(list, &page, folder_file, folder, name);
+    vw_status status = take_open(list, &page, folder_file, folder, name);
     close(file);
     return status;
 }
@@ -294,7 +294,7 @@ static hr_status take_file(job_list *list, int folder_file, const char *folder, 
 
 static int by_process(const void *left, const void *right)
 {
-    const hr_job *one = left, *other = right;
+    const vw_job *one = left, *other = right;
     if (one->process != other->process)
         return one->process < other->process ? -1 : 1;
     return strcmp(one->path, other->path);
@@ -319,67 +319,67 @@ static bool begins_with(const char *text, const char *beginning)
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-static hr_status read_folder(job_list *list, DIR *directory, const char *folder)
+static vw_status read_folder(job_list *list, DIR *directory, const char *folder)
 {
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        if (begins_with(entry->d_name, HR__PAGE_PART_NAME))
+        if (begins_with(entry->d_name, VW__PAGE_PART_NAME))
             remove_old_part(list, dirfd(directory), entry->d_name);
-        if (!begins_with(entry->d_name, HR__PAGE_NAME))
+        if (!begins_with(entry->d_name, VW__PAGE_NAME))
             continue;
         if (list->result.job_count == MOST_JOBS)
             break;
-        HR__TRY(take_file(list, dirfd(directory), folder, entry->d_name));
+        VW__TRY(take_file(list, dirfd(directory), folder, entry->d_name));
     }
     qsort(list->jobs, list->result.job_count, sizeof *list->jobs, by_process);
-    return HR_OK;
+    return VW_OK;
 }
 
 static const char *folder_of(const char *wanted)
 {
-    const char *variable = getenv("HEADROOM_LIVE_DIR");
+    const char *variable = getenv("VRAMWISE_LIVE_DIR");
     if (wanted != NULL)
         return wanted;
-    return variable != NULL && variable[0] != '\0' ? variable : HR__PAGE_FOLDER;
+    return variable != NULL && variable[0] != '\0' ? variable : VW__PAGE_FOLDER;
 }
 
-hr_status hr_jobs_read(const char *folder, hr_jobs **out)
+vw_status vw_jobs_read(const char *folder, vw_jobs **out)
 {
     if (out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a place for the jobs");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a place for the jobs");
     folder = folder_of(folder);
     DIR *directory = opendir(folder);
     if (directory == NULL)
-        return hr__fail(HR_ERR_FILE, "cannot read the folder %s: %s", folder, strerror(errno));
-    job_list *list = hr__host_alloc(sizeof *list);
+        return vw__fail(VW_ERR_FILE, "cannot read the folder %s: %s", folder, strerror(errno));
+    job_list *list = vw__host_alloc(sizeof *list);
     if (list == NULL) {
         (void)closedir(directory);
-        return hr__fail_host_memory(sizeof *list, "a list of jobs");
+        return vw__fail_host_memory(sizeof *list, "a list of jobs");
     }
-    list->result = (hr_jobs){.read_ns = hr__clock_monotonic_ns(), .jobs = list->jobs};
-    hr__arena_init(&list->arena, HR__ARENA_NO_LIMIT);
-    list->result.folder = hr__arena_copy(&list->arena, folder, strlen(folder));
-    hr_status status = list->result.folder != NULL
+    list->result = (vw_jobs){.read_ns = vw__clock_monotonic_ns(), .jobs = list->jobs};
+    vw__arena_init(&list->arena, VW__ARENA_NO_LIMIT);
+    list->result.folder = vw__arena_copy(&list->arena, folder, strlen(folder));
+    vw_status status = list->result.folder != NULL
                            ? read_folder(list, directory, folder)
-                           : hr__fail_host_memory(strlen(folder) + 1, "the name of a folder");
+                           : vw__fail_host_memory(strlen(folder) + 1, "the name of a folder");
     (void)closedir(directory);
-    if (status != HR_OK) {
-        hr_jobs_free(&list->result);
+    if (status != VW_OK) {
+        vw_jobs_free(&list->result);
         return status;
     }
     *out = &list->result;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr_jobs_free(hr_jobs *jobs)
+void vw_jobs_free(vw_jobs *jobs)
 {
     if (jobs == NULL)
         return;
     job_list *list = (job_list *)jobs;
-    hr__arena_deinit(&list->arena);
-    hr__host_free(list);
+    vw__arena_deinit(&list->arena);
+    vw__host_free(list);
 }
 
-const hr_job *hr_jobs_find(const hr_jobs *jobs, long process)
+const vw_job *vw_jobs_find(const vw_jobs *jobs, long process)
 {
     for (size_t i = 0; jobs != NULL && i < jobs->job_count; i++)
         if (jobs->jobs[i].process == process)

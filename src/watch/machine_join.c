@@ -21,13 +21,13 @@
 /* ---- one device ------------------------------------------------------------------------------ */
 
 /* The stand-ins of device.h, by the names they give themselves. */
-static bool is_stand_in(const hr_job_device *device)
+static bool is_stand_in(const vw_job_device *device)
 {
     return strcmp(device->name, "simulated") == 0 || strcmp(device->name, "host") == 0;
 }
 
 /* A part of a GPU (MIG) is called "NVIDIA A100 MIG 1g.5gb" by CUDA. */
-static bool name_agrees(const hr_gpu *gpu, const hr_job_device *device)
+static bool name_agrees(const vw_gpu *gpu, const vw_job_device *device)
 {
     size_t length = strlen(gpu->name);
     if (length == 0 || device->name[0] == '\0')
@@ -37,11 +37,11 @@ static bool name_agrees(const hr_gpu *gpu, const hr_job_device *device)
            (*rest == '\0' || strncmp(rest, " MIG ", 5) == 0);
 }
 
-static const hr_gpu *gpu_with_process(const hr__machine_parts *parts, long process)
+static const vw_gpu *gpu_with_process(const vw__machine_parts *parts, long process)
 {
-    const hr_gpu *found = NULL;
+    const vw_gpu *found = NULL;
     for (size_t i = 0; i < parts->process_count; i++) {
-        const hr_gpu *gpu = &parts->gpus[parts->processes[i].gpu];
+        const vw_gpu *gpu = &parts->gpus[parts->processes[i].gpu];
         if (parts->processes[i].process != process || gpu == found)
             continue;
         if (found != NULL)
@@ -51,7 +51,7 @@ static const hr_gpu *gpu_with_process(const hr__machine_parts *parts, long proce
     return found;
 }
 
-static bool all_are_alike(const hr__machine_parts *parts)
+static bool all_are_alike(const vw__machine_parts *parts)
 {
     for (size_t i = 1; i < parts->gpu_count; i++)
         if (strcmp(parts->gpus[i].name, parts->gpus[0].name) != 0)
@@ -59,9 +59,9 @@ static bool all_are_alike(const hr__machine_parts *parts)
     return true;
 }
 
-static const hr_gpu *gpu_with_uuid(const hr__machine_parts *parts, const char *start, size_t length)
+static const vw_gpu *gpu_with_uuid(const vw__machine_parts *parts, const char *start, size_t length)
 {
-    const hr_gpu *found = NULL;
+    const vw_gpu *found = NULL;
     for (size_t i = 0; i < parts->gpu_count; i++) {
         if (strncmp(parts->gpus[i].uuid, start, length) != 0)
             continue;
@@ -72,8 +72,8 @@ static const hr_gpu *gpu_with_uuid(const hr__machine_parts *parts, const char *s
     return found;
 }
 
-static const hr_gpu *gpu_with_index(const hr__machine_parts *parts,
-                                    const hr__job_environment *environment, long index)
+static const vw_gpu *gpu_with_index(const vw__machine_parts *parts,
+                                    const vw__job_environment *environment, long index)
 {
     if (!environment->is_by_bus && !all_are_alike(parts))
         return NULL;
@@ -84,8 +84,8 @@ static const hr_gpu *gpu_with_index(const hr__machine_parts *parts,
 }
 
 /* What an entry of CUDA_VISIBLE_DEVICES names. */
-static const hr_gpu *gpu_named(const hr__machine_parts *parts,
-                               const hr__job_environment *environment, const char *entry)
+static const vw_gpu *gpu_named(const vw__machine_parts *parts,
+                               const vw__job_environment *environment, const char *entry)
 {
     size_t length = strcspn(entry, ",");
     if (strncmp(entry, "GPU-", 4) == 0)
@@ -96,8 +96,8 @@ static const hr_gpu *gpu_named(const hr__machine_parts *parts,
     return is_number ? gpu_with_index(parts, environment, index) : NULL;
 }
 
-static const hr_gpu *gpu_by_environment(const hr__machine_parts *parts,
-                                        const hr__job_environment *environment, int index)
+static const vw_gpu *gpu_by_environment(const vw__machine_parts *parts,
+                                        const vw__job_environment *environment, int index)
 {
     if (!environment->is_known || index < 0)
         return NULL;
@@ -111,9 +111,9 @@ static const hr_gpu *gpu_by_environment(const hr__machine_parts *parts,
     return entry == NULL ? NULL : gpu_named(parts, environment, entry);
 }
 
-static const hr_gpu *gpu_by_name(const hr__machine_parts *parts, const hr_job_device *device)
+static const vw_gpu *gpu_by_name(const vw__machine_parts *parts, const vw_job_device *device)
 {
-    const hr_gpu *found = NULL;
+    const vw_gpu *found = NULL;
     for (size_t i = 0; i < parts->gpu_count; i++) {
         if (!name_agrees(&parts->gpus[i], device))
             continue;
@@ -124,10 +124,10 @@ static const hr_gpu *gpu_by_name(const hr__machine_parts *parts, const hr_job_de
     return found;
 }
 
-static const hr_gpu *gpu_of(const hr__machine_parts *parts, size_t job, const hr_job_device *device)
+static const vw_gpu *gpu_of(const vw__machine_parts *parts, size_t job, const vw_job_device *device)
 {
-    const hr_job *owner = &parts->jobs->jobs[job];
-    const hr_gpu *gpu = owner->device_count == 1 ? gpu_with_process(parts, owner->process) : NULL;
+    const vw_job *owner = &parts->jobs->jobs[job];
+    const vw_gpu *gpu = owner->device_count == 1 ? gpu_with_process(parts, owner->process) : NULL;
     if (gpu == NULL)
         gpu = gpu_by_environment(parts, &parts->environments[job], device->index);
     if (gpu != NULL && name_agrees(gpu, device))
@@ -137,31 +137,31 @@ static const hr_gpu *gpu_of(const hr__machine_parts *parts, size_t job, const hr
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void put_on(hr_machine_row *row, const hr_gpu *gpu)
+static void put_on(vw_machine_row *row, const vw_gpu *gpu)
 {
     row->gpu = gpu;
-    row->place = gpu != NULL ? HR_ROW_ON_GPU : HR_ROW_ON_UNKNOWN_GPU;
+    row->place = gpu != NULL ? VW_ROW_ON_GPU : VW_ROW_ON_UNKNOWN_GPU;
 }
 
-static hr_machine_row row_of_job(const hr_job *job)
+static vw_machine_row row_of_job(const vw_job *job)
 {
-    hr_machine_row row = {
+    vw_machine_row row = {
         .process = job->process,
-        .place = HR_ROW_ON_NO_GPU,
+        .place = VW_ROW_ON_NO_GPU,
         .job = job,
-        .process_bytes = HR_LIVE_UNKNOWN,
+        .process_bytes = VW_LIVE_UNKNOWN,
     };
     memcpy(row.command, job->program, sizeof row.command);
     return row;
 }
 
-static size_t add_jobs(const hr__machine_parts *parts, hr_machine_row *rows)
+static size_t add_jobs(const vw__machine_parts *parts, vw_machine_row *rows)
 {
     size_t count = 0;
     for (size_t i = 0; i < parts->jobs->job_count; i++) {
-        const hr_job *job = &parts->jobs->jobs[i];
+        const vw_job *job = &parts->jobs->jobs[i];
         for (size_t j = 0; j < job->device_count; j++) {
-            hr_machine_row *row = &rows[count++];
+            vw_machine_row *row = &rows[count++];
             *row = row_of_job(job);
             row->device = &job->devices[j];
             if (!is_stand_in(row->device))
@@ -175,10 +175,10 @@ static size_t add_jobs(const hr__machine_parts *parts, hr_machine_row *rows)
 
 /* The row that a process on a GPU belongs to: that of its device there, or of a job that has told
  * no device yet. NULL: none. */
-static hr_machine_row *find_row(hr_machine_row *rows, size_t count, long process, const hr_gpu *gpu)
+static vw_machine_row *find_row(vw_machine_row *rows, size_t count, long process, const vw_gpu *gpu)
 {
     for (size_t i = 0; i < count; i++) {
-        hr_machine_row *row = &rows[i];
+        vw_machine_row *row = &rows[i];
         if (row->process == process &&
             (row->gpu == gpu || (row->gpu == NULL && row->job != NULL && row->device == NULL)))
             return row;
@@ -186,16 +186,16 @@ static hr_machine_row *find_row(hr_machine_row *rows, size_t count, long process
     return NULL;
 }
 
-static size_t add_processes(const hr__machine_parts *parts, hr_machine_row *rows, size_t count)
+static size_t add_processes(const vw__machine_parts *parts, vw_machine_row *rows, size_t count)
 {
     for (size_t i = 0; i < parts->process_count; i++) {
-        const hr__gpu_process *process = &parts->processes[i];
-        const hr_gpu *gpu = &parts->gpus[process->gpu];
-        hr_machine_row *row = find_row(rows, count, process->process, gpu);
+        const vw__gpu_process *process = &parts->processes[i];
+        const vw_gpu *gpu = &parts->gpus[process->gpu];
+        vw_machine_row *row = find_row(rows, count, process->process, gpu);
         if (row == NULL) {
             row = &rows[count++];
-            *row = (hr_machine_row){.process = process->process, .job = NULL};
-            row->job = hr_jobs_find(parts->jobs, process->process);
+            *row = (vw_machine_row){.process = process->process, .job = NULL};
+            row->job = vw_jobs_find(parts->jobs, process->process);
         }
         put_on(row, gpu);
         row->process_bytes = process->used_bytes;
@@ -207,7 +207,7 @@ static size_t add_processes(const hr__machine_parts *parts, hr_machine_row *rows
 
 static int by_place(const void *left, const void *right)
 {
-    const hr_machine_row *one = left, *other = right;
+    const vw_machine_row *one = left, *other = right;
     if (one->place != other->place)
         return one->place < other->place ? -1 : 1;
     if (one->gpu != other->gpu)
@@ -221,29 +221,29 @@ static int by_place(const void *left, const void *right)
 
 /* ---- whose a GPU's memory is ----------------------------------------------------------------- */
 
-static void split_memory(hr_gpu *gpu, const hr_machine_row *rows, size_t count)
+static void split_memory(vw_gpu *gpu, const vw_machine_row *rows, size_t count)
 {
     uint64_t live = 0, reserved = 0;
     for (size_t i = 0; i < count; i++) {
         if (rows[i].gpu != gpu || rows[i].device == NULL)
             continue;
         const uint64_t *values = rows[i].device->values;
-        if (values[HR_LIVE_LIVE_BYTES] == HR_LIVE_UNKNOWN ||
-            values[HR_LIVE_RESERVED_BYTES] == HR_LIVE_UNKNOWN)
+        if (values[VW_LIVE_LIVE_BYTES] == VW_LIVE_UNKNOWN ||
+            values[VW_LIVE_RESERVED_BYTES] == VW_LIVE_UNKNOWN)
             continue;
-        live += values[HR_LIVE_LIVE_BYTES];
-        reserved += values[HR_LIVE_RESERVED_BYTES];
+        live += values[VW_LIVE_LIVE_BYTES];
+        reserved += values[VW_LIVE_RESERVED_BYTES];
     }
     gpu->job_live_bytes = live;
     gpu->job_idle_bytes = reserved > live ? reserved - live : 0;
-    gpu->other_bytes = HR_LIVE_UNKNOWN;
-    if (gpu->used_bytes != HR_LIVE_UNKNOWN) {
+    gpu->other_bytes = VW_LIVE_UNKNOWN;
+    if (gpu->used_bytes != VW_LIVE_UNKNOWN) {
         uint64_t ours = gpu->job_live_bytes + gpu->job_idle_bytes;
         gpu->other_bytes = gpu->used_bytes > ours ? gpu->used_bytes - ours : 0;
     }
 }
 
-size_t hr__machine_most_rows(const hr__machine_parts *parts)
+size_t vw__machine_most_rows(const vw__machine_parts *parts)
 {
     size_t count = parts->process_count;
     for (size_t i = 0; i < parts->jobs->job_count; i++) {
@@ -253,7 +253,7 @@ size_t hr__machine_most_rows(const hr__machine_parts *parts)
     return count;
 }
 
-size_t hr__machine_join(const hr__machine_parts *parts, hr_machine_row *rows)
+size_t vw__machine_join(const vw__machine_parts *parts, vw_machine_row *rows)
 {
     size_t count = add_processes(parts, rows, add_jobs(parts, rows));
     if (count > 1)

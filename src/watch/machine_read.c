@@ -2,7 +2,7 @@
  *
  * Whatever goes wrong with a GPU (none here, no permission, one that fell off the bus) takes away
  * what would have been known of it, and nothing else. */
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,21 +21,21 @@ enum {
 };
 
 typedef struct reading {
-    hr_machine result; /* first: what callers have */
-    hr_jobs *jobs;
-    hr__arena arena;
-    hr_gpu gpus[MOST_GPUS];
+    vw_machine result; /* first: what callers have */
+    vw_jobs *jobs;
+    vw__arena arena;
+    vw_gpu gpus[MOST_GPUS];
     char gpu_trouble[256];
 } reading;
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
-static bool read_gpu(unsigned index, hr_gpu *gpu)
+static bool read_gpu(unsigned index, vw_gpu *gpu)
 {
-    hr__nvml_gpu told;
-    if (hr__nvml_gpu_read(index, &told) != HR_OK)
+    vw__nvml_gpu told;
+    if (vw__nvml_gpu_read(index, &told) != VW_OK)
         return false;
-    *gpu = (hr_gpu){
+    *gpu = (vw_gpu){
         .index = (int)index,
         .utilisation_percent = told.utilisation_percent,
         .total_bytes = told.total_bytes,
@@ -51,8 +51,8 @@ static bool read_gpu(unsigned index, hr_gpu *gpu)
 static void read_gpus(reading *machine)
 {
     unsigned count = 0;
-    if (hr__nvml_gpu_count(&count) != HR_OK) {
-        snprintf(machine->gpu_trouble, sizeof machine->gpu_trouble, "%s", hr_last_error());
+    if (vw__nvml_gpu_count(&count) != VW_OK) {
+        snprintf(machine->gpu_trouble, sizeof machine->gpu_trouble, "%s", vw_last_error());
         machine->result.gpu_trouble = machine->gpu_trouble;
     }
     for (unsigned i = 0; i < count && machine->result.gpu_count < MOST_GPUS; i++)
@@ -63,7 +63,7 @@ static void read_gpus(reading *machine)
 /* ---- processes ------------------------------------------------------------------------------- */
 
 typedef struct process_list {
-    hr__gpu_process *items;
+    vw__gpu_process *items;
     size_t count, capacity;
 } process_list;
 
@@ -76,118 +76,118 @@ static bool is_listed(const process_list *list, size_t gpu, long process)
 }
 
 /* One that computes and draws is told twice. */
-static void add_process(process_list *list, size_t gpu, const hr_process_memory *entry)
+static void add_process(process_list *list, size_t gpu, const vw_process_memory *entry)
 {
     if (list->count == list->capacity || is_listed(list, gpu, (long)entry->pid))
         return;
-    hr__gpu_process *process = &list->items[list->count++];
+    vw__gpu_process *process = &list->items[list->count++];
     process->gpu = gpu;
     process->process = (long)entry->pid;
     process->used_bytes = entry->used_bytes;
-    hr__process_command(process->process, process->command);
+    vw__process_command(process->process, process->command);
 }
 
-typedef hr_status (*list_function)(const char *pci_bus_id, hr_process_memory *entries,
+typedef vw_status (*list_function)(const char *pci_bus_id, vw_process_memory *entries,
                                    size_t capacity, size_t *count);
 
-static hr_status add_processes(process_list *list, size_t gpu, const char *pci_bus_id,
-                               list_function ask, hr_process_memory *entries)
+static vw_status add_processes(process_list *list, size_t gpu, const char *pci_bus_id,
+                               list_function ask, vw_process_memory *entries)
 {
     size_t count = 0;
-    hr_status status = ask(pci_bus_id, entries, MOST_PROCESSES, &count);
-    if (status != HR_OK)
-        return status == HR_ERR_HOST_MEMORY ? status : HR_OK;
+    vw_status status = ask(pci_bus_id, entries, MOST_PROCESSES, &count);
+    if (status != VW_OK)
+        return status == VW_ERR_HOST_MEMORY ? status : VW_OK;
     for (size_t i = 0; i < count && i < MOST_PROCESSES; i++)
         add_process(list, gpu, &entries[i]);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_processes(reading *machine, process_list *list)
+static vw_status read_processes(reading *machine, process_list *list)
 {
     size_t capacity = machine->result.gpu_count * MOST_PROCESSES;
     *list = (process_list){.capacity = capacity};
-    hr_process_memory *entries = hr__arena_alloc_array(
-        &machine->arena, MOST_PROCESSES, sizeof *entries, _Alignof(hr_process_memory));
-    list->items = hr__arena_alloc_array(&machine->arena, capacity, sizeof *list->items,
-                                        _Alignof(hr__gpu_process));
+    vw_process_memory *entries = vw__arena_alloc_array(
+        &machine->arena, MOST_PROCESSES, sizeof *entries, _Alignof(vw_process_memory));
+    list->items = vw__arena_alloc_array(&machine->arena, capacity, sizeof *list->items,
+                                        _Alignof(vw__gpu_process));
     if (entries == NULL || list->items == NULL)
-        return hr__fail_host_memory(capacity * sizeof *list->items, "the processes on GPUs");
+        return vw__fail_host_memory(capacity * sizeof *list->items, "the processes on GPUs");
     for (size_t i = 0; i < machine->result.gpu_count; i++) {
         const char *id = machine->gpus[i].pci_bus_id;
-        HR__TRY(add_processes(list, i, id, hr__nvml_processes, entries));
-        HR__TRY(add_processes(list, i, id, hr__nvml_graphics_processes, entries));
+        VW__TRY(add_processes(list, i, id, vw__nvml_processes, entries));
+        VW__TRY(add_processes(list, i, id, vw__nvml_graphics_processes, entries));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static hr_status read_environments(reading *machine, const hr__job_environment **out)
+static vw_status read_environments(reading *machine, const vw__job_environment **out)
 {
     size_t count = machine->jobs->job_count;
-    hr__job_environment *environments = hr__arena_alloc_array(
-        &machine->arena, count, sizeof *environments, _Alignof(hr__job_environment));
+    vw__job_environment *environments = vw__arena_alloc_array(
+        &machine->arena, count, sizeof *environments, _Alignof(vw__job_environment));
     if (environments == NULL)
-        return hr__fail_host_memory(count * sizeof *environments, "the environments of jobs");
+        return vw__fail_host_memory(count * sizeof *environments, "the environments of jobs");
     for (size_t i = 0; i < count; i++)
-        hr__process_environment(machine->jobs->jobs[i].process, &environments[i]);
+        vw__process_environment(machine->jobs->jobs[i].process, &environments[i]);
     *out = environments;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_all(reading *machine, const char *folder)
+static vw_status read_all(reading *machine, const char *folder)
 {
-    HR__TRY(hr_jobs_read(folder, &machine->jobs));
+    VW__TRY(vw_jobs_read(folder, &machine->jobs));
     machine->result.jobs = machine->jobs;
     read_gpus(machine);
     process_list processes;
-    HR__TRY(read_processes(machine, &processes));
-    hr__machine_parts parts = {
+    VW__TRY(read_processes(machine, &processes));
+    vw__machine_parts parts = {
         .gpus = machine->gpus,
         .gpu_count = machine->result.gpu_count,
         .processes = processes.items,
         .process_count = processes.count,
         .jobs = machine->jobs,
     };
-    HR__TRY(read_environments(machine, &parts.environments));
-    size_t most = hr__machine_most_rows(&parts);
-    hr_machine_row *rows =
-        hr__arena_alloc_array(&machine->arena, most, sizeof *rows, _Alignof(hr_machine_row));
+    VW__TRY(read_environments(machine, &parts.environments));
+    size_t most = vw__machine_most_rows(&parts);
+    vw_machine_row *rows =
+        vw__arena_alloc_array(&machine->arena, most, sizeof *rows, _Alignof(vw_machine_row));
     if (rows == NULL)
-        return hr__fail_host_memory(most * sizeof *rows, "the rows of a machine");
-    machine->result.row_count = hr__machine_join(&parts, rows);
+        return vw__fail_host_memory(most * sizeof *rows, "the rows of a machine");
+    machine->result.row_count = vw__machine_join(&parts, rows);
     machine->result.rows = rows;
     for (size_t i = 0; i < machine->result.row_count; i++)
         if (rows[i].command[0] == '\0') /* a page that does not say, or cannot be read */
-            hr__process_command(rows[i].process, rows[i].command);
-    return HR_OK;
+            vw__process_command(rows[i].process, rows[i].command);
+    return VW_OK;
 }
 
-hr_status hr_machine_read(const char *folder, hr_machine **out)
+vw_status vw_machine_read(const char *folder, vw_machine **out)
 {
     if (out == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a place for the machine");
-    reading *machine = hr__host_alloc(sizeof *machine);
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a place for the machine");
+    reading *machine = vw__host_alloc(sizeof *machine);
     if (machine == NULL)
-        return hr__fail_host_memory(sizeof *machine, "a machine");
-    machine->result = (hr_machine){.read_ns = hr__clock_monotonic_ns(), .gpus = machine->gpus};
+        return vw__fail_host_memory(sizeof *machine, "a machine");
+    machine->result = (vw_machine){.read_ns = vw__clock_monotonic_ns(), .gpus = machine->gpus};
     machine->jobs = NULL;
-    hr__arena_init(&machine->arena, HR__ARENA_NO_LIMIT);
-    hr_status status = read_all(machine, folder);
-    if (status != HR_OK) {
-        hr_machine_free(&machine->result);
+    vw__arena_init(&machine->arena, VW__ARENA_NO_LIMIT);
+    vw_status status = read_all(machine, folder);
+    if (status != VW_OK) {
+        vw_machine_free(&machine->result);
         return status;
     }
     *out = &machine->result;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr_machine_free(hr_machine *result)
+void vw_machine_free(vw_machine *result)
 {
     if (result == NULL)
         return;
     reading *machine = (reading *)result;
-    hr_jobs_free(machine->jobs);
-    hr__arena_deinit(&machine->arena);
-    hr__host_free(machine);
+    vw_jobs_free(machine->jobs);
+    vw__arena_deinit(&machine->arena);
+    vw__host_free(machine);
 }

@@ -1,8 +1,8 @@
 /* metrics_text.c - jobs in the text format of Prometheus, version 0.0.4.
  *
- *   # HELP headroom_live_bytes Bytes handed out to the program.
- *   # TYPE headroom_live_bytes gauge
- *   headroom_live_bytes{pid="4711",program="train.py",device="0"} 1073741824
+ *   # HELP vramwise_live_bytes Bytes handed out to the program.
+ *   # TYPE vramwise_live_bytes gauge
+ *   vramwise_live_bytes{pid="4711",program="train.py",device="0"} 1073741824
  *
  * All lines of a family stand together, so the families are the outer loop and the devices the
  * inner one. A field of live.h is a family by itself; what else is told is in the tables below.
@@ -13,7 +13,7 @@
  *
  * No two lines may have the same labels. Of a process with two pages, or two processes with one
  * number (of two containers that share /dev/shm), all but the first have the label `page`. */
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,45 +24,45 @@
 #include "base/output.h"
 #include "base/utf8.h"
 
-#define PREFIX "headroom_"
+#define PREFIX "vramwise_"
 
 /* A device of a job, with its outlook. */
 typedef struct row {
-    const hr_job *job;
-    const hr_job_device *device;
-    hr_job_outlook outlook;
+    const vw_job *job;
+    const vw_job_device *device;
+    vw_job_outlook outlook;
 } row;
 
 typedef struct exposition {
-    const hr_jobs *jobs;
+    const vw_jobs *jobs;
     const char *run; /* NULL = all */
     row *rows;
     size_t row_count;
-    hr__byte_buffer text;
+    vw__byte_buffer text;
 } exposition;
 
 /* ---- which jobs ------------------------------------------------------------------------------ */
 
-bool hr_job_is_of_run(const hr_job *job, const char *run)
+bool vw_job_is_of_run(const vw_job *job, const char *run)
 {
     if (job == NULL || run == NULL || job->run[0] == '\0')
         return false;
-    size_t length = strlen(run), kept = HR_JOB_TEXT_BYTES - 1;
+    size_t length = strlen(run), kept = VW_JOB_TEXT_BYTES - 1;
     return strcmp(job->run, length > kept ? run + (length - kept) : run) == 0;
 }
 
-static bool is_meant(const exposition *made, const hr_job *job)
+static bool is_meant(const exposition *made, const vw_job *job)
 {
-    return made->run == NULL || hr_job_is_of_run(job, made->run);
+    return made->run == NULL || vw_job_is_of_run(job, made->run);
 }
 
-static bool is_shown(const exposition *made, const hr_job *job)
+static bool is_shown(const exposition *made, const vw_job *job)
 {
-    return job->state == HR_JOB_RUNNING && is_meant(made, job);
+    return job->state == VW_JOB_RUNNING && is_meant(made, job);
 }
 
 /* A damaged page may have a device twice. */
-static bool is_first_of_its_number(const hr_job *job, size_t place)
+static bool is_first_of_its_number(const vw_job *job, size_t place)
 {
     for (size_t i = 0; i < place; i++)
         if (job->devices[i].index == job->devices[place].index)
@@ -70,28 +70,28 @@ static bool is_first_of_its_number(const hr_job *job, size_t place)
     return true;
 }
 
-static hr_status gather(exposition *made)
+static vw_status gather(exposition *made)
 {
     size_t most = 0;
     for (size_t i = 0; i < made->jobs->job_count; i++)
         most += made->jobs->jobs[i].device_count;
     if (most == 0)
-        return HR_OK;
-    made->rows = hr__host_alloc(most * sizeof *made->rows);
+        return VW_OK;
+    made->rows = vw__host_alloc(most * sizeof *made->rows);
     if (made->rows == NULL)
-        return hr__fail_host_memory(most * sizeof *made->rows, "the devices of all jobs");
+        return vw__fail_host_memory(most * sizeof *made->rows, "the devices of all jobs");
     for (size_t i = 0; i < made->jobs->job_count; i++) {
-        const hr_job *job = &made->jobs->jobs[i];
+        const vw_job *job = &made->jobs->jobs[i];
         for (size_t j = 0; j < job->device_count && is_shown(made, job); j++) {
             row *next = &made->rows[made->row_count];
             if (!is_first_of_its_number(job, j))
                 continue;
             *next = (row){.job = job, .device = &job->devices[j]};
-            HR__TRY(hr_job_outlook_find(next->device, &next->outlook));
+            VW__TRY(vw_job_outlook_find(next->device, &next->outlook));
             made->row_count++;
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -105,73 +105,73 @@ typedef struct number {
 
 static number whole(uint64_t value)
 {
-    return (number){value != HR_LIVE_UNKNOWN, value, 0};
+    return (number){value != VW_LIVE_UNKNOWN, value, 0};
 }
 
 static number seconds_of_ns(uint64_t value_ns)
 {
-    return (number){value_ns != HR_LIVE_UNKNOWN, value_ns, 9};
+    return (number){value_ns != VW_LIVE_UNKNOWN, value_ns, 9};
 }
 
-static void append_number(hr__byte_buffer *text, number value)
+static void append_number(vw__byte_buffer *text, number value)
 {
     uint64_t scale = 1;
     for (int i = 0; i < value.decimals; i++)
         scale *= 10;
-    hr__append_format(text, "%" PRIu64, value.digits / scale);
+    vw__append_format(text, "%" PRIu64, value.digits / scale);
     if (value.decimals > 0)
-        hr__append_format(text, ".%0*" PRIu64, value.decimals, value.digits % scale);
+        vw__append_format(text, ".%0*" PRIu64, value.decimals, value.digits % scale);
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
 /* The format escapes three characters. Controls and what is no UTF-8 become U+FFFD: nothing of it
  * reaches a terminal that shows a page, and a scrape never fails for it. */
-static void append_escaped(hr__byte_buffer *text, const char *value)
+static void append_escaped(vw__byte_buffer *text, const char *value)
 {
     size_t left = strlen(value);
     while (left > 0) {
         uint32_t character = 0;
-        size_t length = hr__utf8_next(value, left, &character);
+        size_t length = vw__utf8_next(value, left, &character);
         if (character == '\\' || character == '"')
-            hr__append_format(text, "\\%c", (char)character);
+            vw__append_format(text, "\\%c", (char)character);
         else if (character == '\n')
-            hr__append_text(text, "\\n");
-        else if (character == HR__UTF8_INVALID || character < 0x20 ||
+            vw__append_text(text, "\\n");
+        else if (character == VW__UTF8_INVALID || character < 0x20 ||
                  (character >= 0x7F && character < 0xA0))
-            hr__append_text(text, "\xEF\xBF\xBD");
+            vw__append_text(text, "\xEF\xBF\xBD");
         else
-            hr__append_bytes(text, value, length);
+            vw__append_bytes(text, value, length);
         value += length;
         left -= length;
     }
 }
 
 /* The first of them is pid, which is always there. */
-static void append_label(hr__byte_buffer *text, const char *name, const char *value)
+static void append_label(vw__byte_buffer *text, const char *name, const char *value)
 {
     if (value[0] == '\0')
         return;
-    hr__append_format(text, ",%s=\"", name);
+    vw__append_format(text, ",%s=\"", name);
     append_escaped(text, value);
-    hr__append_text(text, "\"");
+    vw__append_text(text, "\"");
 }
 
-static void append_number_label(hr__byte_buffer *text, const char *name, int value, int none)
+static void append_number_label(vw__byte_buffer *text, const char *name, int value, int none)
 {
     if (value != none)
-        hr__append_format(text, ",%s=\"%d\"", name, value);
+        vw__append_format(text, ",%s=\"%d\"", name, value);
 }
 
-static bool shares_its_number(const exposition *made, const hr_job *job)
+static bool shares_its_number(const exposition *made, const vw_job *job)
 {
     return job != made->jobs->jobs && job[-1].process == job->process; /* by process number */
 }
 
-static void begin_line(exposition *made, const char *family, const hr_job *job)
+static void begin_line(exposition *made, const char *family, const vw_job *job)
 {
-    hr__byte_buffer *text = &made->text;
-    hr__append_format(text, PREFIX "%s{pid=\"%ld\"", family, job->process);
+    vw__byte_buffer *text = &made->text;
+    vw__append_format(text, PREFIX "%s{pid=\"%ld\"", family, job->process);
     if (shares_its_number(made, job) && strrchr(job->path, '-') != NULL)
         append_label(text, "page", strrchr(job->path, '-') + 1);
     append_number_label(text, "rank", job->rank, -1);
@@ -182,9 +182,9 @@ static void begin_line(exposition *made, const char *family, const hr_job *job)
 
 static void end_line(exposition *made, number value)
 {
-    hr__append_text(&made->text, "} ");
+    vw__append_text(&made->text, "} ");
     append_number(&made->text, value);
-    hr__append_text(&made->text, "\n");
+    vw__append_text(&made->text, "\n");
 }
 
 static void append_device_line(exposition *made, const char *family, const row *of, number value)
@@ -192,14 +192,14 @@ static void append_device_line(exposition *made, const char *family, const row *
     if (!value.is_known)
         return;
     begin_line(made, family, of->job);
-    hr__append_format(&made->text, ",device=\"%d\"", of->device->index);
+    vw__append_format(&made->text, ",device=\"%d\"", of->device->index);
     end_line(made, value);
 }
 
-static void begin_family(exposition *made, const char *family, hr_live_kind kind, const char *help)
+static void begin_family(exposition *made, const char *family, vw_live_kind kind, const char *help)
 {
-    hr__append_format(&made->text, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", family, help,
-                      family, kind == HR_LIVE_COUNTER ? "counter" : "gauge");
+    vw__append_format(&made->text, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", family, help,
+                      family, kind == VW_LIVE_COUNTER ? "counter" : "gauge");
 }
 
 /* ---- families: the machine ------------------------------------------------------------------- */
@@ -207,18 +207,18 @@ static void begin_family(exposition *made, const char *family, hr_live_kind kind
 static void append_states(exposition *made)
 {
     static const char *const names[] = {
-        [HR_JOB_RUNNING] = "running",
-        [HR_JOB_OTHER_VERSION] = "other_version",
-        [HR_JOB_BUSY] = "busy",
+        [VW_JOB_RUNNING] = "running",
+        [VW_JOB_OTHER_VERSION] = "other_version",
+        [VW_JOB_BUSY] = "busy",
     };
     size_t counts[sizeof names / sizeof names[0]] = {0};
     for (size_t i = 0; i < made->jobs->job_count; i++)
         counts[made->jobs->jobs[i].state] += is_meant(made, &made->jobs->jobs[i]);
-    begin_family(made, "jobs", HR_LIVE_GAUGE,
-                 "Processes with a page: those that could be read, those of a headroom whose pages "
+    begin_family(made, "jobs", VW_LIVE_GAUGE,
+                 "Processes with a page: those that could be read, those of a vramwise whose pages "
                  "this one cannot read, and those whose page did not hold still.");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        hr__append_format(&made->text, PREFIX "jobs{state=\"%s\"} %zu\n", names[i], counts[i]);
+        vw__append_format(&made->text, PREFIX "jobs{state=\"%s\"} %zu\n", names[i], counts[i]);
 }
 
 /* Pages that belong to nobody are no part of one run. */
@@ -234,8 +234,8 @@ static void append_leftovers(exposition *made)
          made->jobs->refused_count},
     };
     for (size_t i = 0; i < sizeof families / sizeof families[0] && made->run == NULL; i++) {
-        begin_family(made, families[i].name, HR_LIVE_GAUGE, families[i].help);
-        hr__append_format(&made->text, PREFIX "%s %zu\n", families[i].name, families[i].count);
+        begin_family(made, families[i].name, VW_LIVE_GAUGE, families[i].help);
+        vw__append_format(&made->text, PREFIX "%s %zu\n", families[i].name, families[i].count);
     }
 }
 
@@ -243,13 +243,13 @@ static void append_leftovers(exposition *made)
 
 static void append_infos(exposition *made)
 {
-    begin_family(made, "info", HR_LIVE_GAUGE, "Who the process is; always 1.");
+    begin_family(made, "info", VW_LIVE_GAUGE, "Who the process is; always 1.");
     for (size_t i = 0; i < made->jobs->job_count; i++) {
-        const hr_job *job = &made->jobs->jobs[i];
+        const vw_job *job = &made->jobs->jobs[i];
         if (!is_shown(made, job))
             continue;
         begin_line(made, "info", job);
-        append_label(&made->text, "version", job->headroom_version);
+        append_label(&made->text, "version", job->vramwise_version);
         append_number_label(&made->text, "local_rank", job->local_rank, -1);
         append_number_label(&made->text, "world_size", job->world_size, 0);
         end_line(made, whole(1));
@@ -258,10 +258,10 @@ static void append_infos(exposition *made)
 
 static void append_start_times(exposition *made)
 {
-    begin_family(made, "start_time_seconds", HR_LIVE_GAUGE,
+    begin_family(made, "start_time_seconds", VW_LIVE_GAUGE,
                  "When the process made its page, in seconds since 1970.");
     for (size_t i = 0; i < made->jobs->job_count; i++) {
-        const hr_job *job = &made->jobs->jobs[i];
+        const vw_job *job = &made->jobs->jobs[i];
         if (!is_shown(made, job))
             continue;
         begin_line(made, "start_time_seconds", job);
@@ -273,13 +273,13 @@ static void append_start_times(exposition *made)
 
 static void append_device_infos(exposition *made)
 {
-    begin_family(made, "device_info", HR_LIVE_GAUGE, "The name of a device; always 1.");
+    begin_family(made, "device_info", VW_LIVE_GAUGE, "The name of a device; always 1.");
     for (size_t i = 0; i < made->row_count; i++) {
         const row *of = &made->rows[i];
         if (of->device->name[0] == '\0')
             continue;
         begin_line(made, "device_info", of->job);
-        hr__append_format(&made->text, ",device=\"%d\"", of->device->index);
+        vw__append_format(&made->text, ",device=\"%d\"", of->device->index);
         append_label(&made->text, "device_name", of->device->name);
         end_line(made, whole(1));
     }
@@ -295,13 +295,13 @@ static void append_field(exposition *made, size_t field)
 {
     static const char nanoseconds[] = "_nanoseconds";
     char family[64];
-    const char *name = hr_live_field_name(field);
-    hr_live_kind kind = hr_live_field_kind(field);
+    const char *name = vw_live_field_name(field);
+    vw_live_kind kind = vw_live_field_kind(field);
     bool is_time = ends_with(name, nanoseconds);
     size_t stem = strlen(name) - (is_time ? strlen(nanoseconds) : 0);
     (void)snprintf(family, sizeof family, "%.*s%s%s", (int)stem, name, is_time ? "_seconds" : "",
-                   kind == HR_LIVE_COUNTER ? "_total" : "");
-    begin_family(made, family, kind, hr_live_field_help(field));
+                   kind == VW_LIVE_COUNTER ? "_total" : "");
+    begin_family(made, family, kind, vw_live_field_help(field));
     for (size_t i = 0; i < made->row_count; i++) {
         uint64_t value = made->rows[i].device->values[field];
         append_device_line(made, family, &made->rows[i],
@@ -314,7 +314,7 @@ static number age_of(const exposition *made, const row *of)
 {
     uint64_t updated_ns = of->device->updated_ns, read_ns = made->jobs->read_ns;
     if (updated_ns == 0)
-        return whole(HR_LIVE_UNKNOWN);
+        return whole(VW_LIVE_UNKNOWN);
     return seconds_of_ns(read_ns > updated_ns ? read_ns - updated_ns : 0);
 }
 
@@ -329,16 +329,16 @@ static number leak_of(const exposition *made, const row *of)
 {
     (void)made;
     if (of->outlook.last_step == 0)
-        return whole(HR_LIVE_UNKNOWN);
+        return whole(VW_LIVE_UNKNOWN);
     double per_step = of->outlook.is_leak ? of->outlook.bytes_per_step : 0;
-    return whole(per_step < 1e18 ? (uint64_t)(per_step + 0.5) : HR_LIVE_UNKNOWN);
+    return whole(per_step < 1e18 ? (uint64_t)(per_step + 0.5) : VW_LIVE_UNKNOWN);
 }
 
 static number steps_left_of(const exposition *made, const row *of)
 {
     (void)made;
     uint64_t full_at = of->outlook.full_at_step, last = of->outlook.last_step;
-    return whole(full_at != HR_LIVE_UNKNOWN && full_at >= last ? full_at - last : HR_LIVE_UNKNOWN);
+    return whole(full_at != VW_LIVE_UNKNOWN && full_at >= last ? full_at - last : VW_LIVE_UNKNOWN);
 }
 
 static void append_outlooks(exposition *made)
@@ -359,7 +359,7 @@ static void append_outlooks(exposition *made)
         {"steps_until_full", "Steps until such a leak has used up the room.", steps_left_of},
     };
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        begin_family(made, families[i].name, HR_LIVE_GAUGE, families[i].help);
+        begin_family(made, families[i].name, VW_LIVE_GAUGE, families[i].help);
         for (size_t j = 0; j < made->row_count; j++)
             append_device_line(made, families[i].name, &made->rows[j],
                                families[i].find(made, &made->rows[j]));
@@ -368,28 +368,28 @@ static void append_outlooks(exposition *made)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static hr_status make(exposition *made, const hr_output *output)
+static vw_status make(exposition *made, const vw_output *output)
 {
-    HR__TRY(gather(made));
+    VW__TRY(gather(made));
     append_states(made);
     append_leftovers(made);
     append_infos(made);
     append_start_times(made);
     append_device_infos(made);
-    for (size_t field = 0; field < HR_LIVE_FIELD_COUNT; field++)
+    for (size_t field = 0; field < VW_LIVE_FIELD_COUNT; field++)
         append_field(made, field);
     append_outlooks(made);
-    return hr__output_send(&made->text, output, "a page of metrics");
+    return vw__output_send(&made->text, output, "a page of metrics");
 }
 
-hr_status hr_jobs_metrics(const hr_jobs *jobs, const char *run, const hr_output *output)
+vw_status vw_jobs_metrics(const vw_jobs *jobs, const char *run, const vw_output *output)
 {
     if (jobs == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "metrics need jobs to tell of, not NULL");
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "metrics need jobs to tell of, not NULL");
     exposition made = {.jobs = jobs, .run = run};
-    hr__byte_buffer_init(&made.text);
-    hr_status status = make(&made, output);
-    hr__byte_buffer_deinit(&made.text);
-    hr__host_free(made.rows);
+    vw__byte_buffer_init(&made.text);
+    vw_status status = make(&made, output);
+    vw__byte_buffer_deinit(&made.text);
+    vw__host_free(made.rows);
     return status;
 }

@@ -39,22 +39,22 @@ static size_t join_arguments(char *bytes, size_t length)
     return length;
 }
 
-void hr__process_command(long process, char out[HR_JOB_TEXT_BYTES])
+void vw__process_command(long process, char out[VW_JOB_TEXT_BYTES])
 {
     char bytes[1024];
     int file = open_of(process, "cmdline");
     size_t length = join_arguments(bytes, read_some(file, bytes, sizeof bytes));
     if (file >= 0)
         close(file);
-    if (length >= HR_JOB_TEXT_BYTES)
-        length = HR_JOB_TEXT_BYTES - 1;
-    memset(out, 0, HR_JOB_TEXT_BYTES);
+    if (length >= VW_JOB_TEXT_BYTES)
+        length = VW_JOB_TEXT_BYTES - 1;
+    memset(out, 0, VW_JOB_TEXT_BYTES);
     memcpy(out, bytes, length);
 }
 
 /* ---- its environment ------------------------------------------------------------------------- */
 
-static void take_variable(const char *text, hr__job_environment *out)
+static void take_variable(const char *text, vw__job_environment *out)
 {
     static const char visible[] = "CUDA_VISIBLE_DEVICES=";
     if (strncmp(text, visible, sizeof visible - 1) == 0) {
@@ -66,11 +66,11 @@ static void take_variable(const char *text, hr__job_environment *out)
     }
 }
 
-void hr__process_environment(long process, hr__job_environment *out)
+void vw__process_environment(long process, vw__job_environment *out)
 {
     char piece[4096], variable[sizeof out->visible + 32];
     size_t kept = 0;
-    *out = (hr__job_environment){0};
+    *out = (vw__job_environment){0};
     int file = open_of(process, "environ");
     for (size_t length; (length = read_some(file, piece, sizeof piece)) > 0;) {
         out->is_known = true;

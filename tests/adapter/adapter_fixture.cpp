@@ -1,30 +1,30 @@
-// adapter_fixture.cpp - see adapter_fixture.h. Also: what libheadroom-torch would answer.
+// adapter_fixture.cpp - see adapter_fixture.h. Also: what libvramwise-torch would answer.
 #include "adapter_fixture.h"
 
 #include <atomic>
 #include <mutex>
 
-#include "adapters/torch/support/headroom_torch_support.h"
+#include "adapters/torch/support/vramwise_torch_support.h"
 
-static std::vector<hr_device *> devices;
+static std::vector<vw_device *> devices;
 // So that none counts as lost, at the very end either.
 static auto &all_adapters = *new std::vector<Adapter *>();
-static auto &all_devices = *new std::vector<hr_device *>();
+static auto &all_devices = *new std::vector<vw_device *>();
 static std::mutex devices_lock; // two may be opened at once
 
-static hr_status open_device(const Setup &setup, int index, hr_device **out)
+static vw_status open_device(const Setup &setup, int index, vw_device **out)
 {
-    hr_status status;
+    vw_status status;
     if (setup.kind == Kind::host) {
-        status = hr_host_device_create(setup.capacity_bytes, out);
+        status = vw_host_device_create(setup.capacity_bytes, out);
     } else {
-        hr_simulated_options options{};
+        vw_simulated_options options{};
         options.struct_size = sizeof options;
         options.capacity_bytes = setup.capacity_bytes;
         options.index = index;
-        status = hr_simulated_device_create(&options, out);
+        status = vw_simulated_device_create(&options, out);
     }
-    if (status == HR_OK) {
+    if (status == VW_OK) {
         std::lock_guard<std::mutex> hold(devices_lock);
         devices[static_cast<size_t>(index)] = *out;
         all_devices.push_back(*out);
@@ -40,17 +40,17 @@ Adapter &new_adapter(const Setup &setup)
     stand_in_set_device(0);
     stand_in_set_stream(0);
     devices.assign(static_cast<size_t>(setup.device_count), nullptr);
-    headroom_torch::AdapterOptions options;
+    vramwise_torch::AdapterOptions options;
     options.engine = setup.engine;
     options.safe_point = setup.safe_point;
     options.spill_bytes = setup.spill_bytes;
     options.is_quiet = setup.is_quiet;
-    options.open_device = [setup](int index, hr_device **out) {
+    options.open_device = [setup](int index, vw_device **out) {
         return open_device(setup, index, out);
     };
     auto *adapter = new Adapter(options);
     all_adapters.push_back(adapter);
-    headroom_torch::set_installed_adapter(adapter);
+    vramwise_torch::set_installed_adapter(adapter);
     if (setup.device_count > 0)
         adapter->init(setup.device_count);
     return *adapter;
@@ -61,7 +61,7 @@ void expect_devices(int device_count)
     devices.assign(static_cast<size_t>(device_count), nullptr);
 }
 
-hr_device *opened_device(int index)
+vw_device *opened_device(int index)
 {
     return devices[static_cast<size_t>(index)];
 }
@@ -99,25 +99,25 @@ int number_of(const Context &context)
     return context != nullptr ? static_cast<NumberedContext *>(context.get())->number : -1;
 }
 
-// ---- libheadroom-torch -------------------------------------------------------------------------
+// ---- libvramwise-torch -------------------------------------------------------------------------
 
 int gates_wanted;
 
-bool headroom_launch_gate_install(char *message, size_t capacity)
+bool vramwise_launch_gate_install(char *message, size_t capacity)
 {
     gates_wanted++;
     snprintf(message, capacity, "no gate in tests");
     return false;
 }
 
-hr_safe_point headroom_safe_moments(void)
+vw_safe_point vramwise_safe_moments(void)
 {
     return {[](void *) { return false; }, [](void *) {}, nullptr};
 }
 
-headroom_safe_moment_counts headroom_get_safe_moment_counts(void)
+vramwise_safe_moment_counts vramwise_get_safe_moment_counts(void)
 {
-    headroom_safe_moment_counts counts{};
+    vramwise_safe_moment_counts counts{};
     counts.refused = 3;
     return counts;
 }

@@ -19,11 +19,11 @@ extern "C" {
 
 using c10::MempoolId_t;
 using c10::cuda::CUDAStream;
-using headroom_torch::Adapter;
-using headroom_torch::Context;
-using headroom_torch::CreateContextFn;
-using headroom_torch::RecordContext;
-using headroom_torch::TraceEntry;
+using vramwise_torch::Adapter;
+using vramwise_torch::Context;
+using vramwise_torch::CreateContextFn;
+using vramwise_torch::RecordContext;
+using vramwise_torch::TraceEntry;
 
 constexpr size_t KiB = 1024;
 constexpr size_t MiB = 1024 * KiB;
@@ -37,7 +37,7 @@ struct Setup {
     int device_count = 1;
     size_t capacity_bytes = 8 * GiB;
     Kind kind = Kind::simulated;
-    hr_safe_point safe_point{};
+    vw_safe_point safe_point{};
     uint64_t spill_bytes = 0;
     bool is_quiet = true;
 };
@@ -50,7 +50,7 @@ Adapter &new_adapter(const Setup &setup = {});
 void expect_devices(int device_count);
 
 // The device behind an index of the newest adapter; null while it is not open.
-hr_device *opened_device(int index);
+vw_device *opened_device(int index);
 
 // The text of the exception that `call` throws; "" for none. Fails the test for another type.
 template <class Exception, class Call> std::string text_of(Call call)

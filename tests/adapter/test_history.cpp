@@ -97,11 +97,11 @@ static void a_free_that_completes_in_a_request_shows_the_request(void **)
     {
         c10::DataPtr late = adapter.allocate(512);
         late_address = late.get();
-        assert_int_equal(hr_device_hold_streams(opened_device(0), true), HR_OK);
+        assert_int_equal(vw_device_hold_streams(opened_device(0), true), VW_OK);
         adapter.recordStream(late, CUDAStream(0, 0x5000));
     }
     int first = last_gathered();
-    assert_int_equal(hr_device_hold_streams(opened_device(0), false), HR_OK);
+    assert_int_equal(vw_device_hold_streams(opened_device(0), false), VW_OK);
     void *block = adapter.raw_alloc(512);
     assert_ptr_equal(block, late_address);
     auto trace = trace_of(adapter);
@@ -284,7 +284,7 @@ static void live_data_stays_where_it_is_while_a_tracker_listens(void **)
     static int asked;
     for (bool is_tracked : {false, true}) {
         asked = 0;
-        Setup setup{"headroom:rescue", "", 1, 64 * MiB, Kind::simulated, {}};
+        Setup setup{"vramwise:rescue", "", 1, 64 * MiB, Kind::simulated, {}};
         setup.safe_point.enter = [](void *) { return ++asked > 0; };
         setup.safe_point.leave = [](void *) {};
         Adapter &adapter = new_adapter(setup);

@@ -2,7 +2,7 @@
 //
 // Installing is once for a process. So the refusals come first, then the one that succeeds.
 #include "adapter_fixture.h"
-#include "adapters/torch/headroom_torch.h"
+#include "adapters/torch/vramwise_torch.h"
 
 // PyTorch's own, as far as anybody asks it.
 
@@ -11,7 +11,7 @@ static Adapter *native()
     // Another adapter does for it: what counts is that it is not the one that gets installed.
     static Adapter *instance = [] {
         Adapter &made = new_adapter({"torch", "max_split_size_mb:64", 0});
-        headroom_torch::set_installed_adapter(nullptr);
+        vramwise_torch::set_installed_adapter(nullptr);
         c10::cuda::CUDACachingAllocator::allocator.store(&made);
         return &made;
     }();
@@ -21,7 +21,7 @@ static Adapter *native()
 static std::string refusal(const char *name)
 {
     char message[200] = "untouched";
-    assert_int_not_equal(headroom_torch_install(name, 0, 0, message, sizeof message), 0);
+    assert_int_not_equal(vramwise_torch_install(name, 0, 0, message, sizeof message), 0);
     assert_ptr_equal(c10::cuda::CUDACachingAllocator::get(), native());
     return message;
 }
@@ -29,16 +29,16 @@ static std::string refusal(const char *name)
 static void what_is_no_allocator_is_refused_in_one_line(void **)
 {
     native();
-    assert_string_equal(headroom_torch_compiled_for(), "2.11.0");
+    assert_string_equal(vramwise_torch_compiled_for(), "2.11.0");
     assert_string_equal(
         refusal("jemalloc").c_str(),
-        "'jemalloc' is no allocator: expected torch, headroom, headroom:rescue or headroom:tight");
+        "'jemalloc' is no allocator: expected torch, vramwise, vramwise:rescue or vramwise:tight");
     assert_true(contains(refusal(nullptr), "'' is no allocator"));
     char cut[10];
-    assert_int_not_equal(headroom_torch_install("jemalloc", 0, 0, cut, sizeof cut), 0);
+    assert_int_not_equal(vramwise_torch_install("jemalloc", 0, 0, cut, sizeof cut), 0);
     assert_string_equal(cut, "'jemalloc");
-    assert_int_not_equal(headroom_torch_install("jemalloc", 0, 0, nullptr, 0), 0);
-    assert_int_equal(headroom_torch_stats(0, nullptr, 0), 0);
+    assert_int_not_equal(vramwise_torch_install("jemalloc", 0, 0, nullptr, 0), 0);
+    assert_int_equal(vramwise_torch_stats(0, nullptr, 0), 0);
 }
 
 static void a_budget_that_cannot_be_kept_is_refused_with_the_numbers(void **)
@@ -47,12 +47,12 @@ static void a_budget_that_cannot_be_kept_is_refused_with_the_numbers(void **)
     char message[400];
     const unsigned long long far_too_much = 1ULL << 60;
     assert_int_not_equal(
-        headroom_torch_install("headroom", 0, far_too_much, message, sizeof message), 0);
+        vramwise_torch_install("vramwise", 0, far_too_much, message, sizeof message), 0);
     assert_true(contains(message, "spill_bytes"));
     assert_true(contains(message, "ulimit -l"));
-    assert_int_not_equal(headroom_torch_install("torch", 0, MiB, message, sizeof message), 0);
+    assert_int_not_equal(vramwise_torch_install("torch", 0, MiB, message, sizeof message), 0);
     assert_true(contains(message, "spill_bytes"));
-    assert_null(headroom_torch::installed_adapter());
+    assert_null(vramwise_torch::installed_adapter());
 }
 
 static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void **)
@@ -62,25 +62,25 @@ static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void
     c10::CachingAllocator::AcceleratorAllocatorConfig::getConfigParserHook() =
         [](const std::string &conf) { heard.push_back(conf); };
     char message[200] = "untouched";
-    assert_int_equal(headroom_torch_install("headroom:rescue", 0, 0, message, sizeof message), 0);
+    assert_int_equal(vramwise_torch_install("vramwise:rescue", 0, 0, message, sizeof message), 0);
     assert_string_equal(message, "");
-    auto *adapter = headroom_torch::installed_adapter();
+    auto *adapter = vramwise_torch::installed_adapter();
     assert_non_null(adapter);
     assert_ptr_equal(c10::cuda::CUDACachingAllocator::get(), adapter);
     assert_ptr_equal(c10::GetAllocator(c10::kCUDA), adapter);
-    assert_string_equal(adapter->engine().c_str(), "headroom:rescue");
-    assert_int_equal(headroom_torch_stats(0, nullptr, 0), 0); // not used yet
+    assert_string_equal(adapter->engine().c_str(), "vramwise:rescue");
+    assert_int_equal(vramwise_torch_stats(0, nullptr, 0), 0); // not used yet
     c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
     assert_int_equal(heard.size(), 1); // PyTorch's own part is still told
 
-    assert_int_not_equal(headroom_torch_install("torch", 0, 0, message, sizeof message), 0);
-    assert_string_equal(message, "headroom is installed already, as 'headroom:rescue'");
+    assert_int_not_equal(vramwise_torch_install("torch", 0, 0, message, sizeof message), 0);
+    assert_string_equal(message, "vramwise is installed already, as 'vramwise:rescue'");
 }
 
 // Not before: it is of the process that uses CUDA. That there is none here is no reason to fail.
 static void the_gate_comes_with_the_first_device(void **)
 {
-    auto *adapter = headroom_torch::installed_adapter();
+    auto *adapter = vramwise_torch::installed_adapter();
     adapter->init(1);
     assert_int_equal(gates_wanted, 0);
     for (int i = 0; i < 2; i++) {
@@ -94,31 +94,31 @@ static void the_gate_comes_with_the_first_device(void **)
 
 static void too_late_is_said(void **)
 {
-    auto *before = headroom_torch::installed_adapter();
-    headroom_torch::set_installed_adapter(nullptr); // as if another had started CUDA
+    auto *before = vramwise_torch::installed_adapter();
+    vramwise_torch::set_installed_adapter(nullptr); // as if another had started CUDA
     char message[200] = "";
-    assert_int_not_equal(headroom_torch_install("torch", 0, 0, message, sizeof message), 0);
+    assert_int_not_equal(vramwise_torch_install("torch", 0, 0, message, sizeof message), 0);
     assert_true(contains(message, "too late"));
-    headroom_torch::set_installed_adapter(before);
+    vramwise_torch::set_installed_adapter(before);
 }
 
 static void what_it_did_is_one_json_object(void **)
 {
-    Adapter &adapter = new_adapter({"headroom", "", 1, 1 * GiB, Kind::host});
+    Adapter &adapter = new_adapter({"vramwise", "", 1, 1 * GiB, Kind::host});
     adapter.raw_delete(adapter.raw_alloc(1));
     char json[2000];
-    long needed = headroom_torch_stats(0, json, sizeof json);
+    long needed = vramwise_torch_stats(0, json, sizeof json);
     assert_int_equal(needed, std::string(json).size() + 1);
-    assert_true(contains(json, "{\"engine\": \"headroom\", \"is_fallback\": false, "));
+    assert_true(contains(json, "{\"engine\": \"vramwise\", \"is_fallback\": false, "));
     assert_true(contains(json, "\"misses\": 1, "));
     assert_true(contains(json, "\"shared_pages\": 0, \"spill\": {\"limit_bytes\": 0, "));
     assert_true(contains(json, "\"failed_host_creations\": 0}, \"safe_moments\": {\"has_gate\": "));
     assert_true(contains(json, "\"refused\": 3, \"held_launches\": 0, \"longest_hold_ns\": 0, "
                                "\"passed_launches\": 0}}"));
-    assert_int_equal(headroom_torch_stats(1, json, sizeof json), 0);
-    assert_int_equal(headroom_torch_stats(-1, json, sizeof json), 0);
+    assert_int_equal(vramwise_torch_stats(1, json, sizeof json), 0);
+    assert_int_equal(vramwise_torch_stats(-1, json, sizeof json), 0);
     char cut[5];
-    assert_int_equal(headroom_torch_stats(0, cut, sizeof cut), needed);
+    assert_int_equal(vramwise_torch_stats(0, cut, sizeof cut), needed);
     assert_string_equal(cut, "{\"en");
 }
 

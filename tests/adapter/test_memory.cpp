@@ -203,7 +203,7 @@ static void requests_are_for_the_current_stream_and_recorded_streams_hold_a_bloc
     for (const auto &segment : adapter.snapshot().segments)
         is_seen |= segment.stream == reinterpret_cast<void *>(0x5000);
     assert_true(is_seen);
-    assert_int_equal(hr_device_hold_streams(opened_device(0), true), HR_OK);
+    assert_int_equal(vw_device_hold_streams(opened_device(0), true), VW_OK);
     adapter.recordStream(first, CUDAStream(0, 0x5000));
     void *address = first.get();
     {
@@ -212,7 +212,7 @@ static void requests_are_for_the_current_stream_and_recorded_streams_hold_a_bloc
     assert_int_equal(now(adapter.getDeviceStats(0).active_bytes), 2 * MiB);
     void *other = adapter.raw_alloc(1 * MiB);
     assert_ptr_not_equal(other, address);
-    assert_int_equal(hr_device_hold_streams(opened_device(0), false), HR_OK);
+    assert_int_equal(vw_device_hold_streams(opened_device(0), false), VW_OK);
     void *again = adapter.raw_alloc(1 * MiB);
     assert_ptr_equal(again, address);
     adapter.raw_delete(other);
@@ -253,10 +253,10 @@ static void a_profiler_nobody_expects_is_not_asked_for(void **)
     Adapter &adapter = new_adapter();
     adapter.raw_delete(adapter.raw_alloc(512));
     stand_in().is_profiling = true;
-    headroom_torch::expect_profilers(false);
+    vramwise_torch::expect_profilers(false);
     adapter.raw_delete(adapter.raw_alloc(512));
     assert_int_equal(stand_in().reports.size(), 0);
-    headroom_torch::expect_profilers(true);
+    vramwise_torch::expect_profilers(true);
     adapter.raw_delete(adapter.raw_alloc(512));
     assert_int_equal(stand_in().reports.size(), 2);
     stand_in().is_profiling = false;
@@ -378,7 +378,7 @@ static void peers_are_told_to_the_runtime_and_to_the_pool_that_is_reached(void *
 
 static void in_a_forked_child_frees_do_nothing_and_requests_say_why(void **)
 {
-    Adapter &adapter = new_adapter({"headroom", "", 1, 1 * GiB, Kind::host});
+    Adapter &adapter = new_adapter({"vramwise", "", 1, 1 * GiB, Kind::host});
     void *block = adapter.raw_alloc(4 * MiB);
     c10::DataPtr tensor = adapter.allocate(4 * MiB);
     for (bool is_watched : {false, true}) {
@@ -403,7 +403,7 @@ static void in_a_forked_child_frees_do_nothing_and_requests_say_why(void **)
 // started CUDA keeps its children from it.
 static void a_child_forked_before_cuda_was_started_has_memory_of_its_own(void **)
 {
-    Adapter &adapter = new_adapter({"headroom", "", 0, 1 * GiB, Kind::host});
+    Adapter &adapter = new_adapter({"vramwise", "", 0, 1 * GiB, Kind::host});
     assert_false(adapter.initialized());
     pid_t child = fork();
     if (child == 0) {
@@ -431,7 +431,7 @@ static void a_device_that_fails_raises_its_own_words(void **)
 {
     Adapter &adapter = new_adapter();
     adapter.raw_delete(adapter.raw_alloc(1));
-    assert_int_equal(hr_device_lose(opened_device(0)), HR_OK);
+    assert_int_equal(vw_device_lose(opened_device(0)), VW_OK);
     assert_true(contains(text_of<c10::Error>([&] { adapter.raw_alloc(100 * MiB); }),
                          "CUDA driver error: "));
 }

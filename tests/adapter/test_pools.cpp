@@ -23,7 +23,7 @@ static MempoolId_t pool_of(Adapter &adapter, void *pointer)
 }
 
 // A memory source that counts.
-class Source final : public headroom_torch::CUDAAllocator
+class Source final : public vramwise_torch::CUDAAllocator
 {
   public:
     std::set<void *> held;
@@ -61,7 +61,7 @@ class Source final : public headroom_torch::CUDAAllocator
     void emptyCache(MempoolId_t) override
     {
     }
-    headroom_torch::DeviceStats getDeviceStats(c10::DeviceIndex) override
+    vramwise_torch::DeviceStats getDeviceStats(c10::DeviceIndex) override
     {
         return {};
     }
@@ -85,7 +85,7 @@ class Source final : public headroom_torch::CUDAAllocator
     void setMemoryFraction(double, c10::DeviceIndex) override
     {
     }
-    std::vector<headroom_torch::StreamSegmentSize>
+    std::vector<vramwise_torch::StreamSegmentSize>
     getExpandableSegmentSizes(c10::DeviceIndex) override
     {
         return {};
@@ -107,7 +107,7 @@ class Source final : public headroom_torch::CUDAAllocator
     void recordStream(const c10::DataPtr &, CUDAStream) override
     {
     }
-    headroom_torch::SnapshotInfo snapshot(MempoolId_t, bool) override
+    vramwise_torch::SnapshotInfo snapshot(MempoolId_t, bool) override
     {
         return {};
     }
@@ -139,7 +139,7 @@ class Source final : public headroom_torch::CUDAAllocator
     {
         return false;
     }
-    headroom_torch::ShareableHandle shareIpcHandle(void *) override
+    vramwise_torch::ShareableHandle shareIpcHandle(void *) override
     {
         return {};
     }
@@ -171,10 +171,10 @@ class Source final : public headroom_torch::CUDAAllocator
     {
         return "";
     }
-    void attachOutOfMemoryObserver(headroom_torch::OutOfMemoryObserver) override
+    void attachOutOfMemoryObserver(vramwise_torch::OutOfMemoryObserver) override
     {
     }
-    void attachAllocatorTraceTracker(headroom_torch::AllocatorTraceTracker) override
+    void attachAllocatorTraceTracker(vramwise_torch::AllocatorTraceTracker) override
     {
     }
     void enablePeerAccess(c10::DeviceIndex, c10::DeviceIndex) override
@@ -184,14 +184,14 @@ class Source final : public headroom_torch::CUDAAllocator
     {
         return cudaSuccess;
     }
-    std::shared_ptr<headroom_torch::AllocatorState> getCheckpointState(c10::DeviceIndex,
+    std::shared_ptr<vramwise_torch::AllocatorState> getCheckpointState(c10::DeviceIndex,
                                                                        MempoolId_t) override
     {
         return nullptr;
     }
-    headroom_torch::CheckpointDelta
+    vramwise_torch::CheckpointDelta
     setCheckpointPoolState(c10::DeviceIndex,
-                           std::shared_ptr<headroom_torch::AllocatorState>) override
+                           std::shared_ptr<vramwise_torch::AllocatorState>) override
     {
         return {};
     }
@@ -203,7 +203,7 @@ class Source final : public headroom_torch::CUDAAllocator
 
 static void requests_go_where_the_newest_filter_that_accepts_them_says(void **)
 {
-    for (const char *engine : {"torch", "headroom"}) {
+    for (const char *engine : {"torch", "vramwise"}) {
         Adapter &adapter = new_adapter({engine, "", 1, 1 * GiB, Kind::host});
         auto thread = std::this_thread::get_id();
         adapter.beginAllocateToPool(
@@ -280,7 +280,7 @@ static void uses_are_counted_and_a_pool_in_use_can_help_out(void **)
 
 static void a_source_of_its_own_serves_a_pool_under_every_engine(void **)
 {
-    for (const char *engine : {"torch", "headroom"}) {
+    for (const char *engine : {"torch", "vramwise"}) {
         Adapter &adapter = new_adapter({engine, "", 1, 1 * GiB, Kind::host});
         auto source = std::make_shared<Source>();
         void *ours = adapter.raw_alloc(4 * MiB);
@@ -329,7 +329,7 @@ static void a_source_of_its_own_serves_a_pool_under_every_engine(void **)
 static void one_limit_is_for_all_and_a_pool_with_a_source_can_help_out(void **)
 {
     const MempoolId_t helper{0, 8};
-    for (const char *engine : {"torch", "headroom"}) {
+    for (const char *engine : {"torch", "vramwise"}) {
         Adapter &adapter = new_adapter({engine, "", 1, 160 * MiB, Kind::host});
         auto source = std::make_shared<Source>();
         adapter.createOrIncrefPool(0, user_pool, source);
@@ -358,7 +358,7 @@ static void one_limit_is_for_all_and_a_pool_with_a_source_can_help_out(void **)
 
 static void a_checkpoint_brings_the_live_blocks_back(void **)
 {
-    for (const char *engine : {"torch", "headroom"}) {
+    for (const char *engine : {"torch", "vramwise"}) {
         Adapter &adapter = new_adapter({engine, "", 1, 1 * GiB, Kind::host});
         adapter.recordHistory(true, gather_numbered, 100, RecordContext::ALLOC, false, {});
         adapter.beginAllocateToPool(0, graph, everything);
@@ -399,7 +399,7 @@ static void a_checkpoint_brings_the_live_blocks_back(void **)
                                 adapter.checkPoolLiveAllocations(0, {0, 55}, {});
                             }).c_str(),
                             "Could not find pool of id");
-        struct Other : headroom_torch::AllocatorState {
+        struct Other : vramwise_torch::AllocatorState {
         };
         assert_string_equal(text_of<c10::Error>([&] {
                                 adapter.setCheckpointPoolState(0, std::make_shared<Other>());

@@ -45,7 +45,7 @@ static bool can_fetch_descriptors(Adapter &adapter, const std::string &handle)
 
 static void virtual_memory_is_shared_by_descriptors_and_mapped_once(void **)
 {
-    for (const char *engine : {"torch", "headroom"}) {
+    for (const char *engine : {"torch", "vramwise"}) {
         Setup setup = on_host;
         setup.engine = engine;
         Adapter &adapter = new_adapter(setup);
@@ -87,7 +87,7 @@ static void virtual_memory_is_shared_by_descriptors_and_mapped_once(void **)
 static void a_block_that_a_checkpoint_takes_back_is_shared_no_more(void **)
 {
     const MempoolId_t graph{1, 0};
-    for (const char *engine : {"torch", "headroom"}) {
+    for (const char *engine : {"torch", "vramwise"}) {
         Setup setup = on_host;
         setup.engine = engine;
         Adapter &adapter = new_adapter(setup);

@@ -1,6 +1,6 @@
 // test_spill.cpp - live data that leaves the device: with which moments, in which order, and back.
 #include "adapter_fixture.h"
-#include "adapters/torch/headroom_torch.h"
+#include "adapters/torch/vramwise_torch.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -34,9 +34,9 @@ static Adapter &adapter_that_spills(const char *engine, size_t spill_bytes, int 
     return new_adapter(setup);
 }
 
-static hr_paged_stats stats_of(Adapter &adapter, int device = 0)
+static vw_paged_stats stats_of(Adapter &adapter, int device = 0)
 {
-    hr_paged_stats stats{};
+    vw_paged_stats stats{};
     stats.struct_size = sizeof stats;
     assert_true(adapter.get_paged_stats(device, &stats));
     return stats;
@@ -60,7 +60,7 @@ static bool is_whole(const void *pointer, size_t size_bytes, int value)
 
 static void live_data_leaves_in_a_safe_moment_in_every_mode(void **)
 {
-    for (const char *engine : {"headroom", "headroom:rescue", "headroom:tight"}) {
+    for (const char *engine : {"vramwise", "vramwise:rescue", "vramwise:tight"}) {
         Adapter &adapter = adapter_that_spills(engine, 128 * part);
         std::vector<void *> blocks;
         for (int i = 0; i < 5; i++)
@@ -76,7 +76,7 @@ static void live_data_leaves_in_a_safe_moment_in_every_mode(void **)
 
 static void without_a_budget_nothing_leaves_and_no_moment_is_wanted(void **)
 {
-    Adapter &adapter = adapter_that_spills("headroom", 0);
+    Adapter &adapter = adapter_that_spills("vramwise", 0);
     void *block = filled(adapter, 100 * part, 1);
     assert_true(contains(text_of<c10::OutOfMemoryError>([&] { adapter.raw_alloc(40 * part); }),
                          "out of memory"));
@@ -86,7 +86,7 @@ static void without_a_budget_nothing_leaves_and_no_moment_is_wanted(void **)
 
 static void without_a_moment_or_beyond_the_budget_it_is_pytorch_s_error(void **)
 {
-    Adapter &adapter = adapter_that_spills("headroom", 32 * part);
+    Adapter &adapter = adapter_that_spills("vramwise", 32 * part);
     void *block = filled(adapter, 100 * part, 1);
     is_granted = false;
     assert_true(contains(text_of<c10::OutOfMemoryError>([&] { adapter.raw_alloc(40 * part); }),
@@ -102,7 +102,7 @@ static void without_a_moment_or_beyond_the_budget_it_is_pytorch_s_error(void **)
 
 static void one_budget_is_for_all_devices(void **)
 {
-    Adapter &adapter = adapter_that_spills("headroom", 64 * part, 2);
+    Adapter &adapter = adapter_that_spills("vramwise", 64 * part, 2);
     void *first = filled(adapter, 60 * part, 1), *second = filled(adapter, 60 * part, 2);
     void *third = filled(adapter, 40 * part, 3);
     assert_true(stats_of(adapter).spilled_bytes != 0);
@@ -118,20 +118,20 @@ static void one_budget_is_for_all_devices(void **)
 
 static void cold_data_leaves_first_and_comes_back_after_quiet_steps(void **)
 {
-    Adapter &adapter = adapter_that_spills("headroom", 128 * part);
+    Adapter &adapter = adapter_that_spills("vramwise", 128 * part);
     void *warm = filled(adapter, 40 * part, 1), *cold = filled(adapter, 40 * part, 2);
-    const unsigned long long addresses[] = {headroom_torch::address_of(cold), 12345};
-    assert_int_equal(headroom_torch_advise(addresses, 2, HR_ADVISE_COLD), 40 * part);
-    const unsigned long long weights[] = {headroom_torch::address_of(warm) + 512};
-    assert_int_equal(headroom_torch_advise(weights, 1, HR_ADVISE_HOT), 40 * part);
-    assert_int_equal(headroom_torch_advise(addresses, 1, 77), 0);
+    const unsigned long long addresses[] = {vramwise_torch::address_of(cold), 12345};
+    assert_int_equal(vramwise_torch_advise(addresses, 2, VW_ADVISE_COLD), 40 * part);
+    const unsigned long long weights[] = {vramwise_torch::address_of(warm) + 512};
+    assert_int_equal(vramwise_torch_advise(weights, 1, VW_ADVISE_HOT), 40 * part);
+    assert_int_equal(vramwise_torch_advise(addresses, 1, 77), 0);
     void *crowd = filled(adapter, 60 * part, 3);
     const uint64_t spilled_bytes = stats_of(adapter).spilled_bytes;
     assert_true(spilled_bytes != 0 && spilled_bytes <= 40 * part);
     adapter.raw_delete(crowd);
     char message[200];
     for (int i = 0; i < 10; i++)
-        assert_int_equal(headroom_torch_mark_step(message, sizeof message), 0);
+        assert_int_equal(vramwise_torch_mark_step(message, sizeof message), 0);
     assert_string_equal(message, "");
     assert_int_equal(stats_of(adapter).spilled_bytes, 0);
     assert_int_equal(stats_of(adapter).returned_bytes, spilled_bytes);
@@ -140,16 +140,16 @@ static void cold_data_leaves_first_and_comes_back_after_quiet_steps(void **)
     adapter.raw_delete(cold);
 }
 
-static std::string value_of(headroom_torch::AnnotationEntry entry, const char *key)
+static std::string value_of(vramwise_torch::AnnotationEntry entry, const char *key)
 {
     return entry.metadata_[key];
 }
 
 static void each_move_is_in_the_snapshot_while_history_is_on(void **)
 {
-    Adapter &adapter = adapter_that_spills("headroom", 128 * part);
+    Adapter &adapter = adapter_that_spills("vramwise", 128 * part);
     void *cold = filled(adapter, 60 * part, 1);
-    assert_int_not_equal(adapter.advise(cold, HR_ADVISE_COLD), 0);
+    assert_int_not_equal(adapter.advise(cold, VW_ADVISE_COLD), 0);
     void *crowd = filled(adapter, 100 * part, 2); // nobody records yet
     adapter.raw_delete(crowd);
     adapter.recordHistory(true, nullptr, 100, RecordContext::NEVER, false, {});
@@ -164,7 +164,7 @@ static void each_move_is_in_the_snapshot_while_history_is_on(void **)
     assert_int_equal(found.size(), 4);
     for (size_t i = 0; i < 4; i++) {
         assert_string_equal(value_of(found[i], "name").c_str(),
-                            i < 2 ? "headroom return" : "headroom spill");
+                            i < 2 ? "vramwise return" : "vramwise spill");
         assert_string_equal(value_of(found[i], "stage").c_str(), i % 2 == 0 ? "START" : "END");
         assert_int_equal(found[i].device_, 0);
     }
@@ -185,7 +185,7 @@ static void each_move_is_in_the_snapshot_while_history_is_on(void **)
 
 static void marks_of_moves_are_no_more_than_history_keeps(void **)
 {
-    Adapter &adapter = adapter_that_spills("headroom", 128 * part);
+    Adapter &adapter = adapter_that_spills("vramwise", 128 * part);
     adapter.recordHistory(true, nullptr, 2, RecordContext::NEVER, false, {});
     std::vector<void *> blocks;
     for (int i = 0; i < 5; i++)
@@ -204,7 +204,7 @@ static std::string what_stderr_gets(bool is_quiet)
     std::FILE *file = std::tmpfile();
     int kept = dup(2);
     assert_true(file != nullptr && kept >= 0);
-    Adapter &adapter = adapter_that_spills("headroom", 128 * part, 1, is_quiet);
+    Adapter &adapter = adapter_that_spills("vramwise", 128 * part, 1, is_quiet);
     dup2(fileno(file), 2);
     void *first = filled(adapter, 100 * part, 1), *second = filled(adapter, 60 * part, 2);
     void *third = filled(adapter, 20 * part, 3);
@@ -223,7 +223,7 @@ static std::string what_stderr_gets(bool is_quiet)
 static void the_first_time_is_said_once_with_its_price_unless_nobody_wants_it(void **)
 {
     const std::string text = what_stderr_gets(false);
-    assert_true(contains(text, "headroom: GPU 0 is full: 0."));
+    assert_true(contains(text, "vramwise: GPU 0 is full: 0."));
     assert_true(contains(text, "if it is an optimizer's state, a step takes about "));
     assert_true(contains(text, " ms (AdamW fused=True) to "));
     assert_int_equal(std::count(text.begin(), text.end(), '\n'), 1);

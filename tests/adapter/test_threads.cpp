@@ -24,7 +24,7 @@ static void use(Adapter &adapter, c10::DeviceIndex device, unsigned seed, int ro
 static void everything_at_once_stays_in_order(void **)
 {
     constexpr int rounds = 400;
-    for (const char *engine : {"torch", "headroom"}) {
+    for (const char *engine : {"torch", "vramwise"}) {
         Adapter &adapter =
             new_adapter({engine, "expandable_segments:True", 2, 2 * GiB, Kind::host});
         std::atomic<size_t> heard{0};
@@ -76,7 +76,7 @@ static void everything_at_once_stays_in_order(void **)
 // While one thread makes pools, others let go of what is unused: never of one that is being made.
 static void a_source_stays_while_its_pool_is_made(void **)
 {
-    for (const char *engine : {"torch", "headroom"}) {
+    for (const char *engine : {"torch", "vramwise"}) {
         Adapter &nobody_asks_it = new_adapter();
         Adapter &adapter = new_adapter({engine, "", 1, 1 * GiB, Kind::host});
         adapter.raw_delete(adapter.raw_alloc(1));

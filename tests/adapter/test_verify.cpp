@@ -7,7 +7,7 @@
 #include <random>
 
 #include "adapter_fixture.h"
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 // The few instructions of a pickle that a snapshot needs.
 class Pickle
@@ -166,7 +166,7 @@ static void write_entry(Pickle &pickle, const TraceEntry &entry)
     pickle.end_dict();
 }
 
-static std::string written(const headroom_torch::SnapshotInfo &snapshot)
+static std::string written(const vramwise_torch::SnapshotInfo &snapshot)
 {
     Pickle pickle;
     pickle.dict();
@@ -239,11 +239,11 @@ static void a_snapshot_under_allocator_torch_verifies_exactly(void **)
             auto stats = adapter.getDeviceStats(0);
             assert_true(stats.num_alloc_retries > 0); // or it is too easy
             const std::string file = written(adapter.snapshot());
-            hr_recording *recording = nullptr;
+            vw_recording *recording = nullptr;
             assert_int_equal(
-                hr_recording_open_memory(file.data(), file.size(), nullptr, &recording), HR_OK);
-            hr_verify_result *result = nullptr;
-            assert_int_equal(hr_recording_verify(recording, nullptr, &result), HR_OK);
+                vw_recording_open_memory(file.data(), file.size(), nullptr, &recording), VW_OK);
+            vw_verify_result *result = nullptr;
+            assert_int_equal(vw_recording_verify(recording, nullptr, &result), VW_OK);
             if (result->first_difference != nullptr)
                 print_message("%s: event %llu: expected %s, got %s (%s)\n", conf,
                               static_cast<unsigned long long>(result->first_difference->event),
@@ -255,8 +255,8 @@ static void a_snapshot_under_allocator_torch_verifies_exactly(void **)
             assert_int_equal(result->placements_matched, result->placements_recorded);
             assert_int_equal(result->segment_events_matched, result->segment_events_recorded);
             assert_int_equal(result->end_segments_matched, result->end_segments_recorded);
-            hr_verify_result_free(result);
-            hr_recording_close(recording);
+            vw_verify_result_free(result);
+            vw_recording_close(recording);
         }
 }
 

@@ -5,14 +5,14 @@ A case file begins with comment lines saying what it shows, then the command lin
 what must come out:
 
     # An unknown command names the nearest one.
-    $ headroom dmeo
+    $ vramwise dmeo
     exit 2
     stderr is
-    headroom: there is no command 'dmeo'; did you mean 'demo'?
+    vramwise: there is no command 'dmeo'; did you mean 'demo'?
 
 `is` compares exactly; `matches` takes each line as a regular expression for one whole line of the
 output, where a line with only `...` stands for any number of lines. A stream that is not mentioned
-must be empty. Several `$` lines make one script. The program is found as `headroom`, the
+must be empty. Several `$` lines make one script. The program is found as `vramwise`, the
 folder tests/data as $DATA; the locale is C, and no variable that changes how output looks is set,
 unless the case sets it.
 """
@@ -96,8 +96,8 @@ def run(program, script):
 
 def main():
     program, case = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
-    if program.name != "headroom" or not os.access(program, os.X_OK):
-        print(f"{program}: no program called headroom")
+    if program.name != "vramwise" or not os.access(program, os.X_OK):
+        print(f"{program}: no program called vramwise")
         return 1
     try:
         script, status, streams = read_case(case)

@@ -179,18 +179,18 @@ static void each_refusal_names_the_option_and_the_help(void **state)
 {
     (void)state;
     assert_string_equal(PARSE("--crad", "1").message,
-                        "headroom test: unknown option '--crad'; did you mean '--card'?\n"
-                        "Try 'headroom help test'.\n");
+                        "vramwise test: unknown option '--crad'; did you mean '--card'?\n"
+                        "Try 'vramwise help test'.\n");
     assert_string_equal(PARSE("--wholly-unknown").message,
-                        "headroom test: unknown option '--wholly-unknown'\n"
-                        "Try 'headroom help test'.\n");
+                        "vramwise test: unknown option '--wholly-unknown'\n"
+                        "Try 'vramwise help test'.\n");
     assert_string_equal(PARSE("-jq").message,
-                        "headroom test: unknown option '-q'\nTry 'headroom help test'.\n");
-    assert_string_equal(PARSE("--card").message, "headroom test: option '--card' needs a value\n"
-                                                 "Try 'headroom help test'.\n");
+                        "vramwise test: unknown option '-q'\nTry 'vramwise help test'.\n");
+    assert_string_equal(PARSE("--card").message, "vramwise test: option '--card' needs a value\n"
+                                                 "Try 'vramwise help test'.\n");
     assert_string_equal(PARSE("--json=yes").message,
-                        "headroom test: option '--json' takes no value\n"
-                        "Try 'headroom help test'.\n");
+                        "vramwise test: option '--json' takes no value\n"
+                        "Try 'vramwise help test'.\n");
     assert_false(PARSE("--card").is_accepted);
     assert_false(PARSE("--json=yes").is_accepted);
     assert_false(PARSE("-q").is_accepted);

@@ -8,19 +8,19 @@
 /* Large for a stack. */
 static demo_run native, expandable;
 
-static hr_pool_stats stats_of(const demo_run *run)
+static vw_pool_stats stats_of(const demo_run *run)
 {
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_stats(run->pool, &stats), HR_OK);
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_stats(run->pool, &stats), VW_OK);
     return stats;
 }
 
 static int run_both(void **state)
 {
     (void)state;
-    return demo_run_begin(&native, "native", "", NULL) == HR_OK &&
+    return demo_run_begin(&native, "native", "", NULL) == VW_OK &&
                    demo_run_begin(&expandable, "expandable", "expandable_segments:True", NULL) ==
-                       HR_OK
+                       VW_OK
                ? 0
                : -1;
 }
@@ -70,14 +70,14 @@ static void the_books_of_a_run_are_those_of_its_pool(void **state)
     const demo_run *runs[] = {&native, &expandable};
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        hr_pool_stats stats = stats_of(runs[i]);
+        vw_pool_stats stats = stats_of(runs[i]);
         assert_int_equal(runs[i]->live_bytes, stats.allocated_bytes.all.current);
         assert_int_equal(runs[i]->peak_live_bytes, stats.allocated_bytes.all.peak);
         assert_int_equal(runs[i]->reserved_bytes, stats.reserved_bytes.all.current);
         assert_int_equal(runs[i]->peak_reserved_bytes, stats.reserved_bytes.all.peak);
         assert_int_equal(runs[i]->request_count, stats.allocation.all.allocated + stats.num_ooms);
         assert_int_equal(runs[i]->calls.peak_use_bytes, stats.reserved_bytes.all.peak);
-        assert_int_equal(hr_pool_check(runs[i]->pool), HR_OK);
+        assert_int_equal(vw_pool_check(runs[i]->pool), VW_OK);
     }
 }
 
@@ -117,7 +117,7 @@ static void a_pause_comes_once_at_its_request(void **state)
     visit noted = {0, 0};
     const demo_pause pause = {1000, note_visit, &noted};
     (void)state;
-    assert_int_equal(demo_run_begin(&paused, "native", "", &pause), HR_OK);
+    assert_int_equal(demo_run_begin(&paused, "native", "", &pause), VW_OK);
     assert_int_equal(noted.count, 1);
     assert_true(noted.live_bytes > 0);
     assert_int_equal(paused.request_count, native.request_count);
@@ -128,7 +128,7 @@ static void a_setting_that_cannot_be_used_is_no_run(void **state)
 {
     static demo_run refused;
     (void)state;
-    assert_int_not_equal(demo_run_begin(&refused, "x", "no_such_option:1", NULL), HR_OK);
+    assert_int_not_equal(demo_run_begin(&refused, "x", "no_such_option:1", NULL), VW_OK);
     assert_null(refused.pool);
     demo_run_end(&refused);
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "headroom/live.h"
+#include "vramwise/live.h"
 
 #include "support/cmocka_here.h"
 
@@ -12,10 +12,10 @@ static bool has_pages(const char *live, const char *disable)
 {
     run_folder folder = {.path = "/nowhere"};
     run_leak guard;
-    (void)(live != NULL ? setenv("HEADROOM_LIVE", live, 1) : unsetenv("HEADROOM_LIVE"));
-    (void)(disable != NULL ? setenv("HEADROOM_DISABLE", disable, 1) : unsetenv("HEADROOM_DISABLE"));
+    (void)(live != NULL ? setenv("VRAMWISE_LIVE", live, 1) : unsetenv("VRAMWISE_LIVE"));
+    (void)(disable != NULL ? setenv("VRAMWISE_DISABLE", disable, 1) : unsetenv("VRAMWISE_DISABLE"));
     run_leak_begin(&guard, RUN_LEAK_WARN, &folder);
-    assert_int_equal(guard.has_pages, hr_live_is_wanted());
+    assert_int_equal(guard.has_pages, vw_live_is_wanted());
     assert_int_equal(guard.stage, guard.has_pages ? RUN_LEAK_LOOKING : RUN_LEAK_TOLD);
     return guard.has_pages;
 }

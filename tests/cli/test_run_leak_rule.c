@@ -24,7 +24,7 @@ static uint64_t random_of(uint64_t seed, uint64_t step, uint64_t below)
 /* As a page keeps it: every `stride`-th step, and half of them once it is full. */
 static void take_step(made_job *made, uint64_t *stride, uint64_t step, uint64_t live)
 {
-    hr_job_device *device = &made->devices[0];
+    vw_job_device *device = &made->devices[0];
     if (step % *stride != 0)
         return;
     if (device->step_count == MADE_STEPS) {
@@ -45,7 +45,7 @@ static void take_step(made_job *made, uint64_t *stride, uint64_t step, uint64_t 
 static uint64_t first_firm(load grows, uint64_t seed, uint64_t step_count)
 {
     static made_job made;
-    hr_job_outlook outlook;
+    vw_job_outlook outlook;
     uint64_t stride = 1, first = grows(1, seed), next_look = 1;
     make_job(&made);
     for (uint64_t step = 1; step <= step_count; step++) {
@@ -124,7 +124,7 @@ static void its_outlook_is_given(void **state)
 {
     (void)state;
     made_job made;
-    hr_job_outlook outlook;
+    vw_job_outlook outlook;
     make_job(&made);
     for (uint64_t step = 1; step <= 120; step++)
         add_step(&made, 0, even_leak(step, 0));
@@ -140,7 +140,7 @@ static void without_the_room_the_growth_is_held_against_what_was_there(void **st
 {
     (void)state;
     made_job made;
-    hr_job_outlook outlook;
+    vw_job_outlook outlook;
     make_job(&made);
     for (uint64_t step = 1; step <= 100; step++)
         add_step(&made, 0, 4 * GIB + step * 3 * MIB);
@@ -148,7 +148,7 @@ static void without_the_room_the_growth_is_held_against_what_was_there(void **st
     for (uint64_t step = 101; step <= 200; step++)
         add_step(&made, 0, 4 * GIB + step * 3 * MIB);
     assert_true(run_leak_is_firm(&made.devices[0], &outlook));
-    assert_true(outlook.full_at_step == HR_LIVE_UNKNOWN);
+    assert_true(outlook.full_at_step == VW_LIVE_UNKNOWN);
 }
 
 /* ---- everything else that grows -------------------------------------------------------------- */
@@ -238,7 +238,7 @@ static void few_steps_or_none_are_never_enough(void **state)
 {
     (void)state;
     made_job made;
-    hr_job_outlook outlook;
+    vw_job_outlook outlook;
     make_job(&made);
     for (uint64_t step = 1; step < 60; step++) {
         assert_false(run_leak_is_firm(&made.devices[0], &outlook));
@@ -250,7 +250,7 @@ static void steps_that_count_backwards_are_no_leak(void **state)
 {
     (void)state;
     made_job made;
-    hr_job_outlook outlook;
+    vw_job_outlook outlook;
     make_job(&made);
     for (uint64_t i = 0; i < 200; i++) {
         add_step(&made, 0, 4 * GIB + i * 100 * MIB);

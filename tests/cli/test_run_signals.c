@@ -9,7 +9,7 @@
 
 #include "support/cmocka_here.h"
 
-/* Signals as `headroom run` reads them, and a job that waits to be ended by one. */
+/* Signals as `vramwise run` reads them, and a job that waits to be ended by one. */
 typedef struct scene {
     run_signals signals;
     pid_t job;

@@ -22,16 +22,16 @@ static const memory_style plain_style = {
 };
 
 typedef struct fixture {
-    hr_device *device;
-    hr_pool *pool;
+    vw_device *device;
+    vw_pool *pool;
 } fixture;
 
 static int make_pool(void **state)
 {
     static fixture made;
-    hr_pool_options options = {.struct_size = sizeof options};
-    assert_int_equal(hr_simulated_device_create(NULL, &made.device), HR_OK);
-    assert_int_equal(hr_pool_create(made.device, &options, &made.pool), HR_OK);
+    vw_pool_options options = {.struct_size = sizeof options};
+    assert_int_equal(vw_simulated_device_create(NULL, &made.device), VW_OK);
+    assert_int_equal(vw_pool_create(made.device, &options, &made.pool), VW_OK);
     *state = &made;
     return 0;
 }
@@ -39,31 +39,31 @@ static int make_pool(void **state)
 static int end_pool(void **state)
 {
     fixture *made = *state;
-    hr_pool_destroy(made->pool);
-    hr_device_destroy(made->device);
+    vw_pool_destroy(made->pool);
+    vw_device_destroy(made->device);
     return 0;
 }
 
-static hr_device_ptr allocate(fixture *made, uint64_t size_bytes)
+static vw_device_ptr allocate(fixture *made, uint64_t size_bytes)
 {
-    hr_device_ptr address = HR_NULL;
-    assert_int_equal(hr_alloc(made->pool, size_bytes, 0, &address), HR_OK);
+    vw_device_ptr address = VW_NULL;
+    assert_int_equal(vw_alloc(made->pool, size_bytes, 0, &address), VW_OK);
     return address;
 }
 
 /* A segment of `size_bytes`, idle but for `live_bytes` at its start. */
-static hr_device_ptr make_pinned_segment(fixture *made, uint64_t size_bytes, uint64_t live_bytes)
+static vw_device_ptr make_pinned_segment(fixture *made, uint64_t size_bytes, uint64_t live_bytes)
 {
-    hr_device_ptr whole = allocate(made, size_bytes);
-    assert_int_equal(hr_free(made->pool, whole), HR_OK);
-    hr_device_ptr pin = allocate(made, live_bytes);
+    vw_device_ptr whole = allocate(made, size_bytes);
+    assert_int_equal(vw_free(made->pool, whole), VW_OK);
+    vw_device_ptr pin = allocate(made, live_bytes);
     assert_int_equal(pin, whole);
     return pin;
 }
 
 static void take(fixture *made, uint64_t bytes_per_cell)
 {
-    assert_int_equal(segment_map_take(&map, made->pool, bytes_per_cell, 80), HR_OK);
+    assert_int_equal(segment_map_take(&map, made->pool, bytes_per_cell, 80), VW_OK);
 }
 
 static char *drawn(const memory_style *style)
@@ -198,11 +198,11 @@ static void a_scale_too_fine_for_the_cells_is_made_coarser(void **state)
 static void an_expandable_segment_is_one_bar(void **state)
 {
     fixture *made = *state;
-    assert_int_equal(hr_pool_configure(made->pool, "expandable_segments:True"), HR_OK);
+    assert_int_equal(vw_pool_configure(made->pool, "expandable_segments:True"), VW_OK);
     allocate(made, 40 * MIB);
-    hr_device_ptr second = allocate(made, 60 * MIB);
+    vw_device_ptr second = allocate(made, 60 * MIB);
     allocate(made, 20 * MIB);
-    assert_int_equal(hr_free(made->pool, second), HR_OK);
+    assert_int_equal(vw_free(made->pool, second), VW_OK);
     take(made, 10 * MIB);
     assert_int_equal(map.segment_count, 1);
     assert_string_equal(drawn(&plain_style), "   0.12 GiB   0.06 GiB idle  ####......##\n");

@@ -7,7 +7,7 @@
 #include "support/made_up_machine.h"
 
 static made_up_machine made;
-static hr_gpu gpu;
+static vw_gpu gpu;
 static top_history history;
 static top_rows rows;
 
@@ -17,14 +17,14 @@ static int make(void **state)
     (void)state;
     made_up_machine_make(&made, MADE_UP_SECOND_NS);
     gpu = made_up_gpu(0, "H200");
-    made.row.place = HR_ROW_ON_GPU;
+    made.row.place = VW_ROW_ON_GPU;
     made.row.gpu = &gpu;
     made.row.process_bytes = UINT64_C(9) << 30;
     made.job.rank = 3;
-    for (size_t i = 0; i < HR_LIVE_FIELD_COUNT; i++)
+    for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
         made.device.values[i] = UINT64_C(1) << 30;
     return top_history_add(&history, &made.machine) &&
-                   top_rows_fill(&rows, NULL, &made.machine, &history) == HR_OK
+                   top_rows_fill(&rows, NULL, &made.machine, &history) == VW_OK
                ? 0
                : -1;
 }
@@ -56,7 +56,7 @@ static void cells_say_what_the_page_says(void **state)
     assert_string_equal(cell(TOP_UNSEEN), "8.00G");
     assert_string_equal(cell(TOP_IDLE), "0%");
     assert_string_equal(cell(TOP_ALLOCATIONS), ""); /* one reading has no rates */
-    made.row.place = HR_ROW_ON_UNKNOWN_GPU;
+    made.row.place = VW_ROW_ON_UNKNOWN_GPU;
     made.row.gpu = NULL;
     made.row.command[0] = '\0';
     made.row.device = NULL;
@@ -103,15 +103,15 @@ static void a_column_that_nobody_has_anything_for_is_left_out(void **state)
 static void what_is_not_known_is_the_least(void **state)
 {
     top_row other = rows.items[0];
-    hr_machine_row other_row = made.row;
-    hr_job_device other_device = made.device;
+    vw_machine_row other_row = made.row;
+    vw_job_device other_device = made.device;
     (void)state;
     other.row = &other_row;
     other_row.device = &other_device;
     assert_int_equal(top_column_compare(TOP_LIVE, &rows.items[0], &other), 0);
-    other_device.values[HR_LIVE_LIVE_BYTES] = 5;
+    other_device.values[VW_LIVE_LIVE_BYTES] = 5;
     assert_int_equal(top_column_compare(TOP_LIVE, &rows.items[0], &other), 1);
-    other_device.values[HR_LIVE_LIVE_BYTES] = HR_LIVE_UNKNOWN;
+    other_device.values[VW_LIVE_LIVE_BYTES] = VW_LIVE_UNKNOWN;
     assert_int_equal(top_column_compare(TOP_LIVE, &rows.items[0], &other), 1);
     assert_int_equal(top_column_compare(TOP_LIVE, &other, &rows.items[0]), -1);
     snprintf(other_row.command, sizeof other_row.command, "a");
@@ -138,7 +138,7 @@ static void a_trend_rises_from_bottom_to_top_and_a_level_one_is_half_way(void **
     assert_string_equal(trend((const uint64_t[]){50, 50, 50}, 3, false), "===");
     assert_string_equal(trend((const uint64_t[]){1000, 1001, 1000}, 3, false), "===");
     assert_string_equal(trend((const uint64_t[]){0, 0}, 2, false), "  ");
-    assert_string_equal(trend((const uint64_t[]){10, HR_LIVE_UNKNOWN, 80}, 3, false), "_ #");
+    assert_string_equal(trend((const uint64_t[]){10, VW_LIVE_UNKNOWN, 80}, 3, false), "_ #");
     assert_string_equal(trend(NULL, 0, false), "");
 }
 

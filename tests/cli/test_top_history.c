@@ -23,7 +23,7 @@ static int forget(void **state)
 
 static void see(uint64_t live_bytes)
 {
-    made.device.values[HR_LIVE_LIVE_BYTES] = live_bytes;
+    made.device.values[VW_LIVE_LIVE_BYTES] = live_bytes;
     assert_true(top_history_add(&history, &made.machine));
 }
 
@@ -43,7 +43,7 @@ static void what_was_seen_comes_back_oldest_first_and_the_most_of_each_time(void
     assert_int_equal(points_of(points, 8, &is_by_steps), 6);
     assert_false(is_by_steps);
     assert_int_equal(points[0].live_bytes, 1);
-    assert_true(points[0].reserved_bytes == HR_LIVE_UNKNOWN);
+    assert_true(points[0].reserved_bytes == VW_LIVE_UNKNOWN);
     assert_int_equal(points_of(points, 3, &is_by_steps), 3);
     assert_int_equal(points[0].live_bytes, 2);
     assert_int_equal(points[2].live_bytes, 6);
@@ -63,7 +63,7 @@ static void only_the_last_are_kept(void **state)
 
 static void steps_say_more_than_what_was_seen(void **state)
 {
-    const hr_job_step steps[] = {{.live_bytes = 7, .reserved_bytes = 9}, {.live_bytes = 8}};
+    const vw_job_step steps[] = {{.live_bytes = 7, .reserved_bytes = 9}, {.live_bytes = 8}};
     top_point points[8];
     bool is_by_steps = false;
     (void)state;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "headroom/live.h"
+#include "vramwise/live.h"
 
 #include "support/cmocka_here.h"
 
@@ -20,7 +20,7 @@ static void sizes_have_three_digits_and_the_unit_in_which_they_are_read(void **s
     assert_string_equal(top_size((UINT64_C(1) << 30) - 1, text), "1.00G");
     assert_string_equal(top_size(UINT64_C(80) << 30, text), "80.0G");
     assert_string_equal(top_size(UINT64_C(141) << 30, text), "141G");
-    assert_string_equal(top_size(HR_LIVE_UNKNOWN, text), "-");
+    assert_string_equal(top_size(VW_LIVE_UNKNOWN, text), "-");
 }
 
 static void rates_shares_and_durations_too(void **state)

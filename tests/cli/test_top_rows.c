@@ -7,8 +7,8 @@
 enum { ROWS = 4 };
 
 static made_up_machine made;
-static hr_machine_row machine_rows[ROWS];
-static hr_gpu gpu;
+static vw_machine_row machine_rows[ROWS];
+static vw_gpu gpu;
 static top_history history;
 static top_rows rows;
 
@@ -22,7 +22,7 @@ static int make(void **state)
     for (int i = 0; i < ROWS; i++) {
         machine_rows[i] = made.row;
         machine_rows[i].process = 100 + i;
-        machine_rows[i].place = i < 2 ? HR_ROW_ON_GPU : HR_ROW_ON_NO_GPU;
+        machine_rows[i].place = i < 2 ? VW_ROW_ON_GPU : VW_ROW_ON_NO_GPU;
         machine_rows[i].gpu = i < 2 ? &gpu : NULL;
         snprintf(machine_rows[i].command, sizeof machine_rows[i].command, "%s", commands[i]);
     }
@@ -30,7 +30,7 @@ static int make(void **state)
     machine_rows[0].device = NULL;
     made.machine.rows = machine_rows;
     made.machine.row_count = ROWS;
-    return top_rows_fill(&rows, NULL, &made.machine, &history) == HR_OK ? 0 : -1;
+    return top_rows_fill(&rows, NULL, &made.machine, &history) == VW_OK ? 0 : -1;
 }
 
 static int drop(void **state)
@@ -87,10 +87,10 @@ static void filters_find_programs_numbers_gpus_jobs_and_notes(void **state)
     } cases[] = {{"TRAIN", 2}, {"102", 1},    {"gpu2", 2},    {"GPU3", 0},
                  {"xorg", 1},  {"slurm7", 3}, {"version", 3}, {"10", 4}};
     snprintf(made.job.job, sizeof made.job.job, "slurm7");
-    made.job.state = HR_JOB_OTHER_VERSION;
+    made.job.state = VW_JOB_OTHER_VERSION;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         drop(state);
-        assert_int_equal(top_rows_fill(&rows, NULL, &made.machine, &history), HR_OK);
+        assert_int_equal(top_rows_fill(&rows, NULL, &made.machine, &history), VW_OK);
         arrange(cases[i].filter, false);
         assert_int_equal(rows.count, cases[i].count);
     }

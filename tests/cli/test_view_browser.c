@@ -31,7 +31,7 @@ static void a_browser_needs_a_terminal_and_a_display(void **state)
 static void the_browser_gets_the_page(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/headroom-browser.XXXXXX", script[PATH_MAX], pipe_name[PATH_MAX];
+    char folder[] = "/tmp/vramwise-browser.XXXXXX", script[PATH_MAX], pipe_name[PATH_MAX];
     char line[PATH_MAX] = "";
     assert_non_null(mkdtemp(folder));
     (void)snprintf(script, sizeof script, "%s/browser", folder);

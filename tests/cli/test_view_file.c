@@ -23,7 +23,7 @@ static void pages_are_called_after_their_recordings(void **state)
     assert_name("run.pickle", NULL, "run.pickle.html");
     assert_name("./a/run.pickle.xz", NULL, "./a/run.pickle.xz.html");
     assert_name("/run", NULL, "/run.html");
-    assert_name("-", NULL, "headroom-view.html");
+    assert_name("-", NULL, "vramwise-view.html");
     assert_name("./-", NULL, "./-.html");
     assert_name("a.pickle", "b.pickle", "a.pickle.vs.b.pickle.html");
     assert_name("x/a", "y/z/b", "x/a.vs.b.html");
@@ -53,7 +53,7 @@ static char folder[64], old_folder[PATH_MAX];
 static int enter_folder(void **state)
 {
     (void)state;
-    (void)snprintf(folder, sizeof folder, "/tmp/headroom-view-file.XXXXXX");
+    (void)snprintf(folder, sizeof folder, "/tmp/vramwise-view-file.XXXXXX");
     return getcwd(old_folder, sizeof old_folder) != NULL && mkdtemp(folder) != NULL &&
                    chdir(folder) == 0
                ? 0
@@ -83,7 +83,7 @@ static void put(const char *name, size_t filler_bytes, const char *text)
 static void what_is_in_a_pages_place_is_seen(void **state)
 {
     (void)state;
-    const char marked[] = "<!doctype html>\n" VIEW_PAGE_MARKER " 0.1.0\">";
+    const char marked[] = "<!doctype html>\n" VIEW_PAGE_MARKER " 0.2.0\">";
     put("page", 0, marked);
     put("late", 100000, marked); /* not in its head: somebody's page about pages */
     put("notes", 0, "<html>");

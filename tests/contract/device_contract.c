@@ -16,53 +16,53 @@
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
 
-static const hr_test_device_factory *factory_in_use;
+static const vw_test_device_factory *factory_in_use;
 
-void hr_test_use_factory(const hr_test_device_factory *factory)
+void vw_test_use_factory(const vw_test_device_factory *factory)
 {
     factory_in_use = factory;
 }
 
-void hr_test_check_status(hr_status expected, hr_status found, const char *expression,
+void vw_test_check_status(vw_status expected, vw_status found, const char *expression,
                           const char *file, int line)
 {
     if (found == expected)
         return;
     print_error("%s\n  answered %s, expected %s; last error: %s\n", expression,
-                hr_status_name(found), hr_status_name(expected), hr_last_error());
+                vw_status_name(found), vw_status_name(expected), vw_last_error());
     _fail(file, line);
 }
 
-void hr_test_check_last_error(const char *part, const char *file, int line)
+void vw_test_check_last_error(const char *part, const char *file, int line)
 {
-    if (strstr(hr_last_error(), part) != NULL)
+    if (strstr(vw_last_error(), part) != NULL)
         return;
-    print_error("expected \"%s\" in the last error: %s\n", part, hr_last_error());
+    print_error("expected \"%s\" in the last error: %s\n", part, vw_last_error());
     _fail(file, line);
 }
 
-bool hr_test_is_scripted(const hr_device *device)
+bool vw_test_is_scripted(const vw_device *device)
 {
-    hr_device_calls calls;
-    return hr_device_get_calls(device, &calls) == HR_OK;
+    vw_device_calls calls;
+    return vw_device_get_calls(device, &calls) == VW_OK;
 }
 
-int hr_test_make_device(void **state)
+int vw_test_make_device(void **state)
 {
-    hr_device *device = NULL;
+    vw_device *device = NULL;
     assert_ok(factory_in_use->make(factory_in_use->context, &device));
     assert_non_null(device);
     *state = device;
     return 0;
 }
 
-int hr_test_end_device(void **state)
+int vw_test_end_device(void **state)
 {
-    hr_device_destroy(*state);
+    vw_device_destroy(*state);
     return 0;
 }
 
-static uint64_t free_bytes_of(const hr_device *device)
+static uint64_t free_bytes_of(const vw_device *device)
 {
     uint64_t free_bytes = 0, total_bytes = 0;
     assert_ok(device->table->memory_info(device->context, &free_bytes, &total_bytes));
@@ -76,7 +76,7 @@ static void make_pattern(uint8_t *bytes, size_t count, uint8_t seed)
         bytes[i] = (uint8_t)(seed + 7 * i + i / 251);
 }
 
-static void assert_pattern_at(const hr_device *device, hr_device_ptr address, size_t count,
+static void assert_pattern_at(const vw_device *device, vw_device_ptr address, size_t count,
                               uint8_t seed)
 {
     uint8_t *expected = malloc(count), *found = malloc(count);
@@ -89,7 +89,7 @@ static void assert_pattern_at(const hr_device *device, hr_device_ptr address, si
     free(found);
 }
 
-static void write_pattern_at(const hr_device *device, hr_device_ptr address, size_t count,
+static void write_pattern_at(const vw_device *device, vw_device_ptr address, size_t count,
                              uint8_t seed)
 {
     uint8_t *bytes = malloc(count);
@@ -103,15 +103,15 @@ static void write_pattern_at(const hr_device *device, hr_device_ptr address, siz
 
 static void properties_agree_with_memory_info_and_with_each_other(void **state)
 {
-    const hr_device *device = *state;
-    const hr_device_properties *properties = &device->properties;
+    const vw_device *device = *state;
+    const vw_device_properties *properties = &device->properties;
     uint64_t free_bytes = 0, total_bytes = 0;
     assert_ok(device->table->memory_info(device->context, &free_bytes, &total_bytes));
-    assert_true(device->table->struct_size >= sizeof(hr_device_table));
+    assert_true(device->table->struct_size >= sizeof(vw_device_table));
     assert_true(properties->name[0] != '\0');
     assert_true(memchr(properties->name, '\0', sizeof properties->name) != NULL);
     assert_true(properties->total_bytes > 0);
-    if (hr_test_is_scripted(device)) /* a driver may keep a little for itself */
+    if (vw_test_is_scripted(device)) /* a driver may keep a little for itself */
         assert_int_equal(total_bytes, properties->total_bytes);
     assert_true(free_bytes >= 64 * MIB && free_bytes <= total_bytes);
     if (properties->has_virtual_memory)
@@ -123,15 +123,15 @@ static void properties_agree_with_memory_info_and_with_each_other(void **state)
 
 static void processes_are_counted_and_stored_only_where_there_is_room(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     size_t count = SIZE_MAX;
     need(device->table->processes != NULL, "the device cannot know its processes");
-    hr_status status = device->table->processes(device->context, NULL, 0, &count);
-    need(status != HR_ERR_UNSUPPORTED, "the device cannot know its processes");
+    vw_status status = device->table->processes(device->context, NULL, 0, &count);
+    need(status != VW_ERR_UNSUPPORTED, "the device cannot know its processes");
     assert_ok(status);
     assert_true(count != SIZE_MAX);
 
-    hr_process_memory entries[2] = {{.pid = 77}, {.pid = 77}};
+    vw_process_memory entries[2] = {{.pid = 77}, {.pid = 77}};
     size_t again = 0;
     assert_ok(device->table->processes(device->context, entries, 1, &again));
     assert_int_equal(entries[1].pid, 77);
@@ -145,14 +145,14 @@ static void processes_are_counted_and_stored_only_where_there_is_room(void **sta
 
 static void plain_memory_is_aligned_and_ranges_do_not_overlap(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     const uint64_t sizes[] = {1, 512, 513, 4096, MIB, 2 * MIB + 1, 3 * MIB};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
-    hr_device_ptr addresses[COUNT];
+    vw_device_ptr addresses[COUNT];
     for (int i = 0; i < COUNT; i++) {
-        addresses[i] = HR_NULL;
+        addresses[i] = VW_NULL;
         assert_ok(device->table->take(device->context, sizes[i], &addresses[i]));
-        assert_true(addresses[i] != HR_NULL);
+        assert_true(addresses[i] != VW_NULL);
         assert_int_equal(addresses[i] % 512, 0);
         for (int j = 0; j < i; j++)
             assert_true(addresses[i] + sizes[i] <= addresses[j] ||
@@ -164,40 +164,40 @@ static void plain_memory_is_aligned_and_ranges_do_not_overlap(void **state)
 
 static void a_request_larger_than_the_device_is_refused_and_changes_nothing(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     uint64_t size_bytes = 2 * device->properties.total_bytes;
     uint64_t free_bytes = free_bytes_of(device);
-    hr_device_ptr address = UNTOUCHED;
-    assert_status(HR_ERR_OUT_OF_MEMORY, device->table->take(device->context, size_bytes, &address));
+    vw_device_ptr address = UNTOUCHED;
+    assert_status(VW_ERR_OUT_OF_MEMORY, device->table->take(device->context, size_bytes, &address));
     assert_true(address == UNTOUCHED);
-    assert_true(hr_last_error()[0] != '\0');
+    assert_true(vw_last_error()[0] != '\0');
     if (device->properties.has_virtual_memory) {
-        hr_handle handle = UNTOUCHED;
+        vw_handle handle = UNTOUCHED;
         size_bytes -= size_bytes % device->properties.granularity_bytes;
-        assert_status(HR_ERR_OUT_OF_MEMORY,
+        assert_status(VW_ERR_OUT_OF_MEMORY,
                       device->table->create(device->context, size_bytes, &handle));
         assert_true(handle == UNTOUCHED);
     }
-    if (hr_test_is_scripted(device))
+    if (vw_test_is_scripted(device))
         assert_int_equal(free_bytes_of(device), free_bytes);
     assert_ok(device->table->take(device->context, MIB, &address));
     assert_ok(device->table->give_back(device->context, address));
 }
 
 /* `size_bytes` were taken between the two looks. */
-static void assert_fell_by(const hr_device *device, uint64_t before, uint64_t size_bytes)
+static void assert_fell_by(const vw_device *device, uint64_t before, uint64_t size_bytes)
 {
     uint64_t after = free_bytes_of(device);
-    if (hr_test_is_scripted(device))
+    if (vw_test_is_scripted(device))
         assert_int_equal(before - after, size_bytes);
     else
         assert_true(after < before);
 }
 
-static void assert_returned(const hr_device *device, uint64_t before, uint64_t size_bytes)
+static void assert_returned(const vw_device *device, uint64_t before, uint64_t size_bytes)
 {
     uint64_t after = free_bytes_of(device);
-    if (hr_test_is_scripted(device))
+    if (vw_test_is_scripted(device))
         assert_int_equal(after, before);
     else
         assert_true(after + size_bytes / 2 > before);
@@ -205,9 +205,9 @@ static void assert_returned(const hr_device *device, uint64_t before, uint64_t s
 
 static void free_bytes_go_down_by_what_is_taken_and_come_back(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     uint64_t before = free_bytes_of(device);
-    hr_device_ptr address;
+    vw_device_ptr address;
     assert_ok(device->table->take(device->context, 32 * MIB, &address));
     assert_fell_by(device, before, 32 * MIB);
     assert_ok(device->table->give_back(device->context, address));
@@ -216,7 +216,7 @@ static void free_bytes_go_down_by_what_is_taken_and_come_back(void **state)
 
 /* ---- virtual memory -------------------------------------------------------------------------- */
 
-static void need_virtual_memory(const hr_device *device)
+static void need_virtual_memory(const vw_device *device)
 {
     need(device->properties.has_virtual_memory, "the device has no virtual memory");
 }
@@ -224,13 +224,13 @@ static void need_virtual_memory(const hr_device *device)
 /* A reservation of `granules`, and a handle of `handle_granules` mapped at its start with access.
  */
 typedef struct mapped {
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint64_t reserved_bytes;
     uint64_t handle_bytes;
-    hr_handle handle;
+    vw_handle handle;
 } mapped;
 
-static mapped map_one(const hr_device *device, uint64_t granules, uint64_t handle_granules)
+static mapped map_one(const vw_device *device, uint64_t granules, uint64_t handle_granules)
 {
     uint64_t granularity_bytes = device->properties.granularity_bytes;
     mapped made = {.reserved_bytes = granules * granularity_bytes,
@@ -242,7 +242,7 @@ static mapped map_one(const hr_device *device, uint64_t granules, uint64_t handl
     return made;
 }
 
-static void unmap_one(const hr_device *device, const mapped *made)
+static void unmap_one(const vw_device *device, const mapped *made)
 {
     assert_ok(device->table->unmap(device->context, made->address, made->handle_bytes));
     assert_ok(device->table->release(device->context, made->handle));
@@ -251,7 +251,7 @@ static void unmap_one(const hr_device *device, const mapped *made)
 
 static void a_handle_lives_from_create_to_release_and_its_memory_comes_back(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_virtual_memory(device);
     uint64_t before = free_bytes_of(device);
     uint64_t granules = 32 * MIB / device->properties.granularity_bytes;
@@ -263,12 +263,12 @@ static void a_handle_lives_from_create_to_release_and_its_memory_comes_back(void
 
 static void reservations_start_on_a_granule_take_no_memory_and_do_not_overlap(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_virtual_memory(device);
     enum { COUNT = 5 };
     uint64_t granularity_bytes = device->properties.granularity_bytes;
     uint64_t before = free_bytes_of(device);
-    hr_device_ptr addresses[COUNT];
+    vw_device_ptr addresses[COUNT];
     uint64_t sizes[COUNT];
     for (uint64_t i = 0; i < COUNT; i++) {
         sizes[i] = (1 + 3 * i) * granularity_bytes;
@@ -278,7 +278,7 @@ static void reservations_start_on_a_granule_take_no_memory_and_do_not_overlap(vo
             assert_true(addresses[i] + sizes[i] <= addresses[j] ||
                         addresses[j] + sizes[j] <= addresses[i]);
     }
-    if (hr_test_is_scripted(device))
+    if (vw_test_is_scripted(device))
         assert_int_equal(free_bytes_of(device), before);
     for (int i = 0; i < COUNT; i++)
         assert_ok(device->table->unreserve(device->context, addresses[i], sizes[i]));
@@ -286,23 +286,23 @@ static void reservations_start_on_a_granule_take_no_memory_and_do_not_overlap(vo
 
 static void a_reservation_may_be_larger_than_the_device(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_virtual_memory(device);
     uint64_t size_bytes = device->properties.total_bytes / 8 * 9;
     size_bytes -= size_bytes % device->properties.granularity_bytes;
-    hr_device_ptr address;
+    vw_device_ptr address;
     assert_ok(device->table->reserve(device->context, size_bytes, &address));
     assert_ok(device->table->unreserve(device->context, address, size_bytes));
 }
 
 static void one_unmapping_and_one_set_access_may_cover_several_mappings(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_virtual_memory(device);
     enum { COUNT = 4 };
     uint64_t granularity_bytes = device->properties.granularity_bytes;
-    hr_device_ptr address;
-    hr_handle handles[COUNT];
+    vw_device_ptr address;
+    vw_handle handles[COUNT];
     assert_ok(device->table->reserve(device->context, COUNT * granularity_bytes, &address));
     for (uint64_t i = 0; i < COUNT; i++) {
         assert_ok(device->table->create(device->context, granularity_bytes, &handles[i]));
@@ -320,7 +320,7 @@ static void one_unmapping_and_one_set_access_may_cover_several_mappings(void **s
     assert_ok(device->table->unreserve(device->context, address, COUNT * granularity_bytes));
 }
 
-static void need_virtual_bytes(const hr_device *device)
+static void need_virtual_bytes(const vw_device *device)
 {
     need_virtual_memory(device);
     need(device->properties.has_bytes, "the device has no bytes");
@@ -328,10 +328,10 @@ static void need_virtual_bytes(const hr_device *device)
 
 static void two_mappings_of_one_handle_are_the_same_memory(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_virtual_bytes(device);
     mapped made = map_one(device, 2, 1);
-    hr_device_ptr second = made.address + made.handle_bytes;
+    vw_device_ptr second = made.address + made.handle_bytes;
     assert_ok(device->table->map(device->context, second, made.handle_bytes, made.handle));
     assert_ok(device->table->set_access(device->context, second, made.handle_bytes));
     write_pattern_at(device, made.address, made.handle_bytes, 11);
@@ -345,10 +345,10 @@ static void two_mappings_of_one_handle_are_the_same_memory(void **state)
 
 static void data_survives_remapping_at_another_address(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_virtual_bytes(device);
     mapped made = map_one(device, 3, 1);
-    hr_device_ptr target = made.address + 2 * made.handle_bytes;
+    vw_device_ptr target = made.address + 2 * made.handle_bytes;
     write_pattern_at(device, made.address, made.handle_bytes, 21);
     assert_ok(device->table->unmap(device->context, made.address, made.handle_bytes));
     assert_ok(device->table->map(device->context, target, made.handle_bytes, made.handle));
@@ -361,7 +361,7 @@ static void data_survives_remapping_at_another_address(void **state)
 
 static void a_handle_released_while_mapped_keeps_its_memory_until_unmapped(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_virtual_memory(device);
     uint64_t before = free_bytes_of(device);
     uint64_t granules = 32 * MIB / device->properties.granularity_bytes;
@@ -379,17 +379,17 @@ static void a_handle_released_while_mapped_keeps_its_memory_until_unmapped(void 
 
 static void a_device_without_virtual_memory_says_so(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need(!device->properties.has_virtual_memory, "the device has virtual memory");
-    hr_device_ptr address = UNTOUCHED;
-    hr_handle handle = UNTOUCHED;
-    assert_status(HR_ERR_UNSUPPORTED, device->table->reserve(device->context, 2 * MIB, &address));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->create(device->context, 2 * MIB, &handle));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->map(device->context, 2 * MIB, 2 * MIB, 1));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->set_access(device->context, 2 * MIB, 2 * MIB));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->unmap(device->context, 2 * MIB, 2 * MIB));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->release(device->context, 1));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->unreserve(device->context, 2 * MIB, 2 * MIB));
+    vw_device_ptr address = UNTOUCHED;
+    vw_handle handle = UNTOUCHED;
+    assert_status(VW_ERR_UNSUPPORTED, device->table->reserve(device->context, 2 * MIB, &address));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->create(device->context, 2 * MIB, &handle));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->map(device->context, 2 * MIB, 2 * MIB, 1));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->set_access(device->context, 2 * MIB, 2 * MIB));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->unmap(device->context, 2 * MIB, 2 * MIB));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->release(device->context, 1));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->unreserve(device->context, 2 * MIB, 2 * MIB));
     assert_true(address == UNTOUCHED && handle == UNTOUCHED);
 }
 
@@ -397,8 +397,8 @@ static void a_device_without_virtual_memory_says_so(void **state)
 
 static void an_event_that_was_never_recorded_is_complete(void **state)
 {
-    const hr_device *device = *state;
-    hr_device_event event = 0;
+    const vw_device *device = *state;
+    vw_device_event event = 0;
     assert_ok(device->table->event_create(device->context, &event));
     assert_true(event != 0);
     assert_ok(device->table->event_query(device->context, event));
@@ -408,14 +408,14 @@ static void an_event_that_was_never_recorded_is_complete(void **state)
 
 static void an_event_is_complete_after_each_kind_of_synchronize(void **state)
 {
-    const hr_device *device = *state;
-    const hr_device_table *table = device->table;
-    hr_stream stream = 0;
-    hr_device_event event;
+    const vw_device *device = *state;
+    const vw_device_table *table = device->table;
+    vw_stream stream = 0;
+    vw_device_event event;
     assert_ok(table->stream_create(device->context, &stream));
     assert_true(stream != 0);
     assert_ok(table->event_create(device->context, &event));
-    hr_stream both[] = {stream, 0};
+    vw_stream both[] = {stream, 0};
     for (int i = 0; i < 2; i++) {
         assert_ok(table->event_record(device->context, event, both[i]));
         assert_ok(table->stream_synchronize(device->context, both[i]));
@@ -433,10 +433,10 @@ static void an_event_is_complete_after_each_kind_of_synchronize(void **state)
 
 static void a_stream_can_wait_for_an_event_of_another_and_is_not_capturing(void **state)
 {
-    const hr_device *device = *state;
-    const hr_device_table *table = device->table;
-    hr_stream first, second;
-    hr_device_event event;
+    const vw_device *device = *state;
+    const vw_device_table *table = device->table;
+    vw_stream first, second;
+    vw_device_event event;
     assert_ok(table->stream_create(device->context, &first));
     assert_ok(table->stream_create(device->context, &second));
     assert_true(first != second);
@@ -456,9 +456,9 @@ static void a_stream_can_wait_for_an_event_of_another_and_is_not_capturing(void 
 
 static void bytes_written_to_plain_memory_are_read_back(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need(device->properties.has_bytes, "the device has no bytes");
-    hr_device_ptr address;
+    vw_device_ptr address;
     assert_ok(device->table->take(device->context, MIB, &address));
     write_pattern_at(device, address, MIB, 41);
     assert_pattern_at(device, address, MIB, 41);
@@ -469,11 +469,11 @@ static void bytes_written_to_plain_memory_are_read_back(void **state)
 
 static void filling_and_copying_happen_in_the_order_of_their_stream(void **state)
 {
-    const hr_device *device = *state;
-    const hr_device_table *table = device->table;
+    const vw_device *device = *state;
+    const vw_device_table *table = device->table;
     need(device->properties.has_bytes, "the device has no bytes");
-    hr_device_ptr from, to;
-    hr_stream stream;
+    vw_device_ptr from, to;
+    vw_stream stream;
     assert_ok(table->take(device->context, MIB, &from));
     assert_ok(table->take(device->context, MIB, &to));
     assert_ok(table->stream_create(device->context, &stream));
@@ -496,13 +496,13 @@ static void filling_and_copying_happen_in_the_order_of_their_stream(void **state
 
 static void a_device_without_bytes_has_none_to_read_but_fills_and_copies(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need(!device->properties.has_bytes, "the device has bytes");
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint8_t byte = 7;
     assert_ok(device->table->take(device->context, MIB, &address));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->write(device->context, address, &byte, 1));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->read(device->context, &byte, address, 1));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->write(device->context, address, &byte, 1));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->read(device->context, &byte, address, 1));
     assert_ok(device->table->fill(device->context, address, 0, MIB, 0));
     assert_ok(device->table->copy(device->context, address, address + 512, 512, 0));
     assert_int_equal(byte, 7);
@@ -513,7 +513,7 @@ static void a_device_without_bytes_has_none_to_read_but_fills_and_copies(void **
 
 static void pinned_memory_can_be_written_by_the_cpu(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need(device->properties.has_pinned_memory, "the device has no pinned memory");
     void *memory[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
@@ -530,7 +530,7 @@ static void pinned_memory_can_be_written_by_the_cpu(void **state)
 
 static void memory_the_caller_has_already_can_be_registered(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need(device->properties.has_pinned_memory, "the device has no pinned memory");
     void *memory = NULL;
     assert_int_equal(posix_memalign(&memory, 4096, MIB), 0);
@@ -546,16 +546,16 @@ static void memory_the_caller_has_already_can_be_registered(void **state)
 enum { THREADS = 4, ROUNDS = 40 };
 
 /* One round of everything; the status of the first call that failed. */
-static hr_status work_one_round(const hr_device *device)
+static vw_status work_one_round(const vw_device *device)
 {
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     uint64_t size_bytes = device->properties.granularity_bytes;
-    hr_device_ptr plain, address;
-    hr_handle handle;
-    hr_device_event event;
-    hr_status status;
+    vw_device_ptr plain, address;
+    vw_handle handle;
+    vw_device_event event;
+    vw_status status;
 #define DO(call)                                                                                   \
-    if ((status = (call)) != HR_OK)                                                                \
+    if ((status = (call)) != VW_OK)                                                                \
     return status
     DO(table->take(device->context, MIB, &plain));
     DO(table->event_create(device->context, &event));
@@ -577,47 +577,47 @@ static hr_status work_one_round(const hr_device *device)
     DO(table->event_destroy(device->context, event));
     DO(table->give_back(device->context, plain));
 #undef DO
-    return HR_OK;
+    return VW_OK;
 }
 
 typedef struct worker {
-    const hr_device *device;
-    hr_status status;
+    const vw_device *device;
+    vw_status status;
     char detail[200];
 } worker;
 
 static void *work(void *argument)
 {
     worker *self = argument;
-    for (int i = 0; i < ROUNDS && self->status == HR_OK; i++)
+    for (int i = 0; i < ROUNDS && self->status == VW_OK; i++)
         self->status = work_one_round(self->device);
-    snprintf(self->detail, sizeof self->detail, "%s", hr_last_error());
+    snprintf(self->detail, sizeof self->detail, "%s", vw_last_error());
     return NULL;
 }
 
 static void several_threads_at_once_do_not_disturb_each_other(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     pthread_t threads[THREADS];
     worker workers[THREADS];
     uint64_t before = free_bytes_of(device);
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){.device = device, .status = HR_OK};
+        workers[i] = (worker){.device = device, .status = VW_OK};
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     for (int i = 0; i < THREADS; i++)
-        if (workers[i].status != HR_OK)
-            fail_msg("thread %d: %s: %s", i, hr_status_name(workers[i].status), workers[i].detail);
+        if (workers[i].status != VW_OK)
+            fail_msg("thread %d: %s: %s", i, vw_status_name(workers[i].status), workers[i].detail);
     assert_returned(device, before, 2 * MIB);
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-#define check(name) cmocka_unit_test_setup_teardown(name, hr_test_make_device, hr_test_end_device)
+#define check(name) cmocka_unit_test_setup_teardown(name, vw_test_make_device, vw_test_end_device)
 
-int hr_test_device_contract(const hr_test_device_factory *factory)
+int vw_test_device_contract(const vw_test_device_factory *factory)
 {
     const struct CMUnitTest tests[] = {
         check(properties_agree_with_memory_info_and_with_each_other),
@@ -643,9 +643,9 @@ int hr_test_device_contract(const hr_test_device_factory *factory)
         check(memory_the_caller_has_already_can_be_registered),
         check(several_threads_at_once_do_not_disturb_each_other),
     };
-    hr_test_use_factory(factory);
+    vw_test_use_factory(factory);
     int failed = cmocka_run_group_tests_name(factory->name, tests, NULL, NULL);
-    failed += hr_test_sharing_contract(factory);
-    failed += hr_test_host_handles_contract(factory);
-    return failed + hr_test_stand_in_contract(factory);
+    failed += vw_test_sharing_contract(factory);
+    failed += vw_test_host_handles_contract(factory);
+    return failed + vw_test_stand_in_contract(factory);
 }

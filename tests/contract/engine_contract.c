@@ -15,82 +15,82 @@
 
 enum { MOST_LIVE = 64, STEPS = 1500, STREAMS = 3 };
 
-static const hr_test_engine *engine_in_use;
+static const vw_test_engine *engine_in_use;
 
 /* ---- a pool, and what we think is live in it ---------------------------------------------------
  */
 
 typedef struct live_block {
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint64_t asked_bytes;
     uint64_t served_bytes;
-    hr_stream stream;
+    vw_stream stream;
     uint8_t pattern;
 } live_block;
 
 typedef struct workshop {
-    hr_device *device;
-    hr_pool *pool;
+    vw_device *device;
+    vw_pool *pool;
     uint64_t random;
     live_block live[MOST_LIVE];
     size_t live_count;
     uint64_t live_bytes; /* as asked */
 } workshop;
 
-static void check_ok(hr_status status, const char *what, int line)
+static void check_ok(vw_status status, const char *what, int line)
 {
-    if (status == HR_OK)
+    if (status == VW_OK)
         return;
-    print_error("%s: %s: %s\n", what, hr_status_name(status), hr_last_error());
+    print_error("%s: %s: %s\n", what, vw_status_name(status), vw_last_error());
     _fail(__FILE__, line);
 }
 
 #define OK(call) check_ok(call, #call, __LINE__)
 
-bool hr_test_engine_open(const hr_test_engine *engine, uint64_t capacity_bytes, bool on_host,
-                         hr_device **device, hr_pool **pool)
+bool vw_test_engine_open(const vw_test_engine *engine, uint64_t capacity_bytes, bool on_host,
+                         vw_device **device, vw_pool **pool)
 {
-    const hr_simulated_options simulated = {.struct_size = sizeof simulated,
+    const vw_simulated_options simulated = {.struct_size = sizeof simulated,
                                             .capacity_bytes = capacity_bytes,
                                             .without_virtual_memory =
                                                 engine->without_virtual_memory};
-    hr_pool_options options = engine->options;
+    vw_pool_options options = engine->options;
     options.struct_size = sizeof options;
-    hr_status status = on_host ? hr_host_device_create(capacity_bytes, device)
-                               : hr_simulated_device_create(&simulated, device);
-    if (status != HR_OK)
+    vw_status status = on_host ? vw_host_device_create(capacity_bytes, device)
+                               : vw_simulated_device_create(&simulated, device);
+    if (status != VW_OK)
         return false;
     if (engine->without_virtual_memory)
         (*device)->properties.has_virtual_memory = false; /* the host device has it */
-    return hr_pool_create(*device, &options, pool) == HR_OK;
+    return vw_pool_create(*device, &options, pool) == VW_OK;
 }
 
 static void open_workshop(workshop *shop, uint64_t capacity_bytes, bool on_host)
 {
     *shop = (workshop){.random = 0x9E3779B97F4A7C15};
-    if (!hr_test_engine_open(engine_in_use, capacity_bytes, on_host, &shop->device, &shop->pool))
-        fail_msg("no pool: %s", hr_last_error());
+    if (!vw_test_engine_open(engine_in_use, capacity_bytes, on_host, &shop->device, &shop->pool))
+        fail_msg("no pool: %s", vw_last_error());
 }
 
 static uint64_t held_by_device(const workshop *shop)
 {
-    hr_device_calls calls;
-    OK(hr_device_get_calls(shop->device, &calls));
+    vw_device_calls calls;
+    OK(vw_device_get_calls(shop->device, &calls));
     return calls.in_use_bytes;
 }
 
 static void close_workshop(workshop *shop)
 {
-    OK(hr_pool_check(shop->pool));
-    hr_pool_destroy(shop->pool);
+    OK(vw_pool_check(shop->pool));
+    vw_pool_destroy(shop->pool);
     assert_int_equal(held_by_device(shop), 0);
-    hr_device_destroy(shop->device);
+    vw_device_destroy(shop->device);
 }
 
-static hr_pool_stats stats_of(const workshop *shop)
+static vw_pool_stats stats_of(const workshop *shop)
 {
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    OK(hr_pool_get_stats(shop->pool, &stats));
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    OK(vw_pool_get_stats(shop->pool, &stats));
     return stats;
 }
 
@@ -134,20 +134,20 @@ static void expect_byte(uint8_t *byte, uint8_t pattern)
 /* ---- steps of the workload ---------------------------------------------------------------------
  */
 
-static hr_status take_block(workshop *shop, uint64_t size_bytes, hr_stream stream)
+static vw_status take_block(workshop *shop, uint64_t size_bytes, vw_stream stream)
 {
     live_block *block = &shop->live[shop->live_count];
     assert_true(shop->live_count < MOST_LIVE);
     *block = (live_block){.asked_bytes = size_bytes,
                           .stream = stream,
                           .pattern = (uint8_t)(1 + next_random(shop) % 255)};
-    const hr_alloc_request request = {.struct_size = sizeof request,
+    const vw_alloc_request request = {.struct_size = sizeof request,
                                       .size_bytes = size_bytes,
                                       .stream = stream,
                                       .served_bytes = &block->served_bytes};
-    hr_status status = hr_alloc_with(shop->pool, &request, &block->address);
-    if (status != HR_OK) {
-        assert_int_equal(block->address, HR_NULL);
+    vw_status status = vw_alloc_with(shop->pool, &request, &block->address);
+    if (status != VW_OK) {
+        assert_int_equal(block->address, VW_NULL);
         return status;
     }
     assert_true(block->served_bytes >= size_bytes);
@@ -155,7 +155,7 @@ static hr_status take_block(workshop *shop, uint64_t size_bytes, hr_stream strea
         each_byte(block, write_byte);
     shop->live_count++;
     shop->live_bytes += size_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 static void drop_block(workshop *shop, size_t index)
@@ -163,7 +163,7 @@ static void drop_block(workshop *shop, size_t index)
     const live_block block = shop->live[index];
     if (shop->device->properties.has_bytes)
         each_byte(&block, expect_byte);
-    OK(hr_free(shop->pool, block.address));
+    OK(vw_free(shop->pool, block.address));
     shop->live[index] = shop->live[--shop->live_count];
     shop->live_bytes -= block.asked_bytes;
 }
@@ -190,15 +190,15 @@ static void take_or_drop(workshop *shop, uint64_t most_bytes)
 
 typedef struct survey {
     const workshop *shop;
-    hr_device_ptr previous_end; /* of the segment before */
-    hr_segment_info segment;
-    hr_device_ptr next_block; /* where the next block of the segment must begin */
+    vw_device_ptr previous_end; /* of the segment before */
+    vw_segment_info segment;
+    vw_device_ptr next_block; /* where the next block of the segment must begin */
     uint64_t allocated_bytes, active_bytes, requested_bytes, reserved_bytes;
     size_t blocks_left;
     size_t live_count;
 } survey;
 
-static const live_block *find_live(const workshop *shop, hr_device_ptr address)
+static const live_block *find_live(const workshop *shop, vw_device_ptr address)
 {
     for (size_t i = 0; i < shop->live_count; i++)
         if (shop->live[i].address == address)
@@ -206,7 +206,7 @@ static const live_block *find_live(const workshop *shop, hr_device_ptr address)
     return NULL;
 }
 
-static bool survey_segment(void *context, const hr_segment_info *segment)
+static bool survey_segment(void *context, const vw_segment_info *segment)
 {
     survey *seen = context;
     assert_int_equal(seen->blocks_left, 0); /* the segment before is told to its end */
@@ -223,7 +223,7 @@ static bool survey_segment(void *context, const hr_segment_info *segment)
     return true;
 }
 
-static bool survey_block(void *context, const hr_segment_info *segment, const hr_block_info *block)
+static bool survey_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     survey *seen = context;
     assert_int_equal(segment->address, seen->segment.address);
@@ -233,7 +233,7 @@ static bool survey_block(void *context, const hr_segment_info *segment, const hr
     assert_true(seen->next_block <= seen->previous_end);
     if (--seen->blocks_left == 0)
         assert_int_equal(seen->next_block, seen->previous_end);
-    if (block->state == HR_BLOCK_LIVE) {
+    if (block->state == VW_BLOCK_LIVE) {
         const live_block *ours = find_live(seen->shop, block->address);
         assert_non_null(ours);
         assert_int_equal(ours->served_bytes, block->size_bytes);
@@ -247,8 +247,8 @@ static bool survey_block(void *context, const hr_segment_info *segment, const hr
 static survey survey_of(const workshop *shop)
 {
     survey seen = {.shop = shop};
-    const hr_walker walker = {&seen, survey_segment, survey_block};
-    OK(hr_pool_walk(shop->pool, &walker, false));
+    const vw_walker walker = {&seen, survey_segment, survey_block};
+    OK(vw_pool_walk(shop->pool, &walker, false));
     assert_int_equal(seen.blocks_left, 0);
     assert_int_equal(seen.live_count, shop->live_count);
     return seen;
@@ -257,14 +257,14 @@ static survey survey_of(const workshop *shop)
 /* ---- statistics --------------------------------------------------------------------------------
  */
 
-static void check_stat(const hr_stat *stat)
+static void check_stat(const vw_stat *stat)
 {
     assert_int_equal(stat->current, stat->allocated - stat->freed); /* nothing was reset */
     assert_true(stat->current >= 0 && stat->peak >= stat->current);
     assert_true(stat->peak <= stat->allocated);
 }
 
-static void check_group(const hr_stat_group *group)
+static void check_group(const vw_stat_group *group)
 {
     check_stat(&group->all);
     check_stat(&group->small_pool);
@@ -280,9 +280,9 @@ static void check_group(const hr_stat_group *group)
 
 static void check_stats(const workshop *shop)
 {
-    hr_pool_stats stats = stats_of(shop);
+    vw_pool_stats stats = stats_of(shop);
 #define CHECK_GROUP(name) check_group(&stats.name);
-    HR_STAT_GROUP_LIST(CHECK_GROUP)
+    VW_STAT_GROUP_LIST(CHECK_GROUP)
 #undef CHECK_GROUP
     survey seen = survey_of(shop);
     assert_int_equal(stats.reserved_bytes.all.current, seen.reserved_bytes);
@@ -316,8 +316,8 @@ static void live_blocks_do_not_overlap_and_lie_inside_their_segment(void **state
         if (shop.live_count == 0)
             continue;
         const live_block *block = &shop.live[next_random(&shop) % shop.live_count];
-        hr_block_place place;
-        OK(hr_pool_find(shop.pool, block->address + block->served_bytes - 1, &place));
+        vw_block_place place;
+        OK(vw_pool_find(shop.pool, block->address + block->served_bytes - 1, &place));
         assert_int_equal(place.block_address, block->address);
         assert_int_equal(place.block_bytes, block->served_bytes);
         assert_int_equal(place.requested_bytes, block->asked_bytes);
@@ -337,10 +337,10 @@ static void a_walk_tells_segments_that_blocks_tile_and_every_live_block_once(voi
     for (int step = 0; step < STEPS; step++) {
         take_or_drop(&shop, 256 * MIB);
         if (step % 400 == 399)
-            OK(hr_pool_trim(shop.pool));
+            OK(vw_pool_trim(shop.pool));
         survey_of(&shop);
     }
-    OK(hr_pool_check(shop.pool));
+    OK(vw_pool_check(shop.pool));
     close_workshop(&shop);
 }
 
@@ -352,7 +352,7 @@ static void statistics_agree_with_each_other_and_with_the_walk(void **state)
     for (int step = 0; step < STEPS; step++) {
         take_or_drop(&shop, 256 * MIB);
         if (step % 400 == 399)
-            OK(hr_pool_trim(shop.pool));
+            OK(vw_pool_trim(shop.pool));
         check_stats(&shop);
     }
     drop_all(&shop);
@@ -368,7 +368,7 @@ static void live_blocks_keep_their_bytes(void **state)
     for (int step = 0; step < STEPS / 3; step++) {
         take_or_drop(&shop, 96 * MIB);
         if (step % 100 == 99)
-            OK(hr_pool_trim(shop.pool));
+            OK(vw_pool_trim(shop.pool));
     }
     drop_all(&shop); /* looks at each a last time */
     close_workshop(&shop);
@@ -380,15 +380,15 @@ static void a_freed_block_does_not_serve_another_stream_before_its_work_is_done(
     (void)state;
     workshop shop;
     open_workshop(&shop, 2048 * MIB, false);
-    OK(hr_device_hold_streams(shop.device, true));
+    OK(vw_device_hold_streams(shop.device, true));
     for (unsigned size_log2 = 9; size_log2 <= 25; size_log2++) {
         uint64_t size_bytes = UINT64_C(1) << size_log2;
-        hr_device_ptr freed = HR_NULL, taken = HR_NULL;
-        OK(hr_alloc(shop.pool, size_bytes, 1, &freed));
-        OK(hr_free(shop.pool, freed));
-        OK(hr_alloc(shop.pool, size_bytes, 2, &taken));
+        vw_device_ptr freed = VW_NULL, taken = VW_NULL;
+        OK(vw_alloc(shop.pool, size_bytes, 1, &freed));
+        OK(vw_free(shop.pool, freed));
+        OK(vw_alloc(shop.pool, size_bytes, 2, &taken));
         assert_true(taken + size_bytes <= freed || freed + size_bytes <= taken);
-        OK(hr_free(shop.pool, taken));
+        OK(vw_free(shop.pool, taken));
     }
     close_workshop(&shop);
 }
@@ -398,20 +398,20 @@ static void a_block_used_by_another_stream_is_not_reused_before_that_is_done(voi
     (void)state;
     workshop shop;
     open_workshop(&shop, 2048 * MIB, false);
-    OK(hr_device_hold_streams(shop.device, true));
+    OK(vw_device_hold_streams(shop.device, true));
     for (unsigned size_log2 = 9; size_log2 <= 25; size_log2 += 4) {
         uint64_t size_bytes = UINT64_C(1) << size_log2;
-        hr_device_ptr freed = HR_NULL, meanwhile = HR_NULL;
-        OK(hr_alloc(shop.pool, size_bytes, 1, &freed));
-        OK(hr_record_stream(shop.pool, freed, 2));
-        OK(hr_free(shop.pool, freed));
-        OK(hr_alloc(shop.pool, size_bytes, 1, &meanwhile));
+        vw_device_ptr freed = VW_NULL, meanwhile = VW_NULL;
+        OK(vw_alloc(shop.pool, size_bytes, 1, &freed));
+        OK(vw_record_stream(shop.pool, freed, 2));
+        OK(vw_free(shop.pool, freed));
+        OK(vw_alloc(shop.pool, size_bytes, 1, &meanwhile));
         assert_true(meanwhile + size_bytes <= freed || freed + size_bytes <= meanwhile);
         assert_int_equal(stats_of(&shop).active.all.current, 2);
-        OK(hr_device_complete(shop.device, 2));
-        OK(hr_free(shop.pool, meanwhile));
-        OK(hr_alloc(shop.pool, size_bytes, 1, &meanwhile)); /* lets the wait end */
-        OK(hr_free(shop.pool, meanwhile));
+        OK(vw_device_complete(shop.device, 2));
+        OK(vw_free(shop.pool, meanwhile));
+        OK(vw_alloc(shop.pool, size_bytes, 1, &meanwhile)); /* lets the wait end */
+        OK(vw_free(shop.pool, meanwhile));
         assert_int_equal(stats_of(&shop).active.all.current, 0);
     }
     close_workshop(&shop);
@@ -445,7 +445,7 @@ static void a_trim_gives_back_all_that_is_idle(void **state)
             take_or_drop(&shop, 256 * MIB);
         drop_all(&shop);
         assert_true(held_by_device(&shop) > 0);
-        OK(hr_pool_trim(shop.pool));
+        OK(vw_pool_trim(shop.pool));
         assert_int_equal(held_by_device(&shop), 0);
         assert_int_equal(stats_of(&shop).reserved_bytes.all.current, 0);
         assert_int_equal(stats_of(&shop).largest_free_block_bytes, 0);
@@ -459,15 +459,15 @@ static void the_limit_is_kept(void **state)
     workshop shop;
     uint64_t limit_bytes = 128 * MIB, refused = 0;
     open_workshop(&shop, 1024 * MIB, false);
-    OK(hr_pool_set_fraction(shop.pool, 0.125));
+    OK(vw_pool_set_fraction(shop.pool, 0.125));
     assert_int_equal(stats_of(&shop).limit_bytes, limit_bytes);
     for (int step = 0; step < STEPS; step++) {
         if (shop.live_count > 0 && (shop.live_count == MOST_LIVE || next_random(&shop) % 5 < 2)) {
             drop_block(&shop, next_random(&shop) % shop.live_count);
         } else {
-            hr_status status = take_block(&shop, random_size(&shop), next_random(&shop) % STREAMS);
-            assert_true(status == HR_OK || status == HR_ERR_OUT_OF_MEMORY);
-            refused += status != HR_OK;
+            vw_status status = take_block(&shop, random_size(&shop), next_random(&shop) % STREAMS);
+            assert_true(status == VW_OK || status == VW_ERR_OUT_OF_MEMORY);
+            refused += status != VW_OK;
         }
         assert_true(held_by_device(&shop) <= limit_bytes + engine_in_use->limit_excess_bytes);
     }
@@ -480,13 +480,13 @@ static void out_of_memory_leaves_everything_serving(void **state)
 {
     (void)state;
     workshop shop;
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     open_workshop(&shop, 256 * MIB, true);
-    while ((status = take_block(&shop, 12 * MIB, 0)) == HR_OK)
+    while ((status = take_block(&shop, 12 * MIB, 0)) == VW_OK)
         continue;
-    assert_int_equal(status, HR_ERR_OUT_OF_MEMORY);
-    hr_oom_report report = {.struct_size = sizeof report};
-    OK(hr_last_out_of_memory(&report));
+    assert_int_equal(status, VW_ERR_OUT_OF_MEMORY);
+    vw_oom_report report = {.struct_size = sizeof report};
+    OK(vw_last_out_of_memory(&report));
     assert_int_equal(report.requested_bytes, 12 * MIB);
     assert_int_equal(report.reserved_bytes, stats_of(&shop).reserved_bytes.all.current);
     check_stats(&shop);
@@ -494,8 +494,8 @@ static void out_of_memory_leaves_everything_serving(void **state)
     for (int round = 0; round < 10; round++) { /* what is given back can be had again */
         drop_block(&shop, next_random(&shop) % shop.live_count);
         OK(take_block(&shop, 12 * MIB, 0));
-        assert_int_equal(take_block(&shop, 200 * MIB, 0), HR_ERR_OUT_OF_MEMORY);
-        OK(hr_pool_check(shop.pool));
+        assert_int_equal(take_block(&shop, 200 * MIB, 0), VW_ERR_OUT_OF_MEMORY);
+        OK(vw_pool_check(shop.pool));
     }
     drop_all(&shop);                     /* with all of their bytes */
     OK(take_block(&shop, 200 * MIB, 0)); /* and idle memory is given up for it */
@@ -506,14 +506,14 @@ static void out_of_memory_leaves_everything_serving(void **state)
 static void the_same_requests_get_the_same_addresses(void **state)
 {
     (void)state;
-    static hr_device_ptr first[STEPS];
+    static vw_device_ptr first[STEPS];
     for (int run = 0; run < 2; run++) {
         workshop shop;
         open_workshop(&shop, 2048 * MIB, false);
         for (int step = 0; step < STEPS; step++) {
             take_or_drop(&shop, 256 * MIB);
-            hr_device_ptr newest =
-                shop.live_count > 0 ? shop.live[shop.live_count - 1].address : HR_NULL;
+            vw_device_ptr newest =
+                shop.live_count > 0 ? shop.live[shop.live_count - 1].address : VW_NULL;
             if (run == 0)
                 first[step] = newest;
             else
@@ -534,7 +534,7 @@ static void a_pool_that_ends_gives_live_blocks_back(void **state)
     close_workshop(&shop); /* asks the device */
 }
 
-int hr_test_engine_contract(const hr_test_engine *engine)
+int vw_test_engine_contract(const vw_test_engine *engine)
 {
     const struct CMUnitTest checks[] = {
         cmocka_unit_test(live_blocks_do_not_overlap_and_lie_inside_their_segment),
@@ -552,5 +552,5 @@ int hr_test_engine_contract(const hr_test_engine *engine)
     };
     engine_in_use = engine;
     return cmocka_run_group_tests_name(engine->name, checks, NULL, NULL) +
-           hr_test_engine_routing_contract(engine) + hr_test_engine_restore_contract(engine);
+           vw_test_engine_routing_contract(engine) + vw_test_engine_restore_contract(engine);
 }

@@ -10,56 +10,56 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-static const hr_test_engine *engine_in_use;
+static const vw_test_engine *engine_in_use;
 
-static void check_ok(hr_status status, const char *what, int line)
+static void check_ok(vw_status status, const char *what, int line)
 {
-    if (status == HR_OK)
+    if (status == VW_OK)
         return;
-    print_error("%s: %s: %s\n", what, hr_status_name(status), hr_last_error());
+    print_error("%s: %s: %s\n", what, vw_status_name(status), vw_last_error());
     _fail(__FILE__, line);
 }
 
 #define OK(call) check_ok(call, #call, __LINE__)
 
 typedef struct desk {
-    hr_device *device;
-    hr_pool *pool;
+    vw_device *device;
+    vw_pool *pool;
 } desk;
 
 static void open_desk(desk *d, uint64_t capacity_bytes)
 {
     *d = (desk){NULL, NULL};
-    if (!hr_test_engine_open(engine_in_use, capacity_bytes, false, &d->device, &d->pool))
-        fail_msg("no pool: %s", hr_last_error());
+    if (!vw_test_engine_open(engine_in_use, capacity_bytes, false, &d->device, &d->pool))
+        fail_msg("no pool: %s", vw_last_error());
 }
 
 static uint64_t held_by_device(const desk *d)
 {
-    hr_device_calls calls;
-    OK(hr_device_get_calls(d->device, &calls));
+    vw_device_calls calls;
+    OK(vw_device_get_calls(d->device, &calls));
     return calls.in_use_bytes;
 }
 
 static void close_desk(desk *d)
 {
-    OK(hr_pool_check(d->pool));
-    hr_pool_destroy(d->pool);
+    OK(vw_pool_check(d->pool));
+    vw_pool_destroy(d->pool);
     assert_int_equal(held_by_device(d), 0);
-    hr_device_destroy(d->device);
+    vw_device_destroy(d->device);
 }
 
-static hr_pool_stats stats_of(const desk *d)
+static vw_pool_stats stats_of(const desk *d)
 {
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    OK(hr_pool_get_stats(d->pool, &stats));
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    OK(vw_pool_get_stats(d->pool, &stats));
     return stats;
 }
 
-static hr_device_ptr take(desk *d, uint64_t size_bytes, hr_stream stream)
+static vw_device_ptr take(desk *d, uint64_t size_bytes, vw_stream stream)
 {
-    hr_device_ptr address = HR_NULL;
-    OK(hr_alloc(d->pool, size_bytes, stream, &address));
+    vw_device_ptr address = VW_NULL;
+    OK(vw_alloc(d->pool, size_bytes, stream, &address));
     return address;
 }
 
@@ -70,31 +70,31 @@ typedef struct ledger {
     bool is_wrong;
 } ledger;
 
-static void keep_ledger(void *context, const hr_memory_event *event)
+static void keep_ledger(void *context, const vw_memory_event *event)
 {
     ledger *book = context;
     int64_t size_bytes = (int64_t)event->size_bytes;
     switch (event->action) {
-    case HR_ACTION_SEGMENT_ALLOC:
-    case HR_ACTION_SEGMENT_MAP:
+    case VW_ACTION_SEGMENT_ALLOC:
+    case VW_ACTION_SEGMENT_MAP:
         book->reserved_bytes += size_bytes;
         break;
-    case HR_ACTION_SEGMENT_FREE:
-    case HR_ACTION_SEGMENT_UNMAP:
+    case VW_ACTION_SEGMENT_FREE:
+    case VW_ACTION_SEGMENT_UNMAP:
         book->reserved_bytes -= size_bytes;
         break;
-    case HR_ACTION_ALLOC:
+    case VW_ACTION_ALLOC:
         book->live_count++;
         break;
-    case HR_ACTION_FREE_REQUESTED:
+    case VW_ACTION_FREE_REQUESTED:
         book->live_count--;
         book->pending_count++;
         break;
-    case HR_ACTION_FREE_COMPLETED:
+    case VW_ACTION_FREE_COMPLETED:
         book->pending_count--;
         break;
-    case HR_ACTION_SNAPSHOT:
-    case HR_ACTION_OOM:
+    case VW_ACTION_SNAPSHOT:
+    case VW_ACTION_OOM:
         break;
     }
     book->is_wrong |= book->reserved_bytes < 0 || book->live_count < 0 || book->pending_count < 0;
@@ -107,11 +107,11 @@ static void what_listeners_are_told_adds_up_to_what_is_reserved_and_live(void **
     (void)state;
     desk d;
     ledger book = {0};
-    hr_device_ptr live[MOST];
+    vw_device_ptr live[MOST];
     size_t count = 0;
     uint64_t random = 88172645463325252u;
     open_desk(&d, 1024 * MIB);
-    OK(hr_pool_set_sink(d.pool, &(hr_event_sink){&book, keep_ledger}));
+    OK(vw_pool_set_sink(d.pool, &(vw_event_sink){&book, keep_ledger}));
     for (int step = 0; step < STEPS; step++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         if (count < MOST && random % 5 < 3) {
@@ -120,19 +120,19 @@ static void what_listeners_are_told_adds_up_to_what_is_reserved_and_live(void **
         } else if (count > 0) {
             size_t which = (random >> 8) % count;
             if ((random >> 40) % 4 == 0)
-                OK(hr_record_stream(d.pool, live[which], 9));
-            OK(hr_free(d.pool, live[which]));
+                OK(vw_record_stream(d.pool, live[which], 9));
+            OK(vw_free(d.pool, live[which]));
             live[which] = live[--count];
         }
         if (step % 300 == 299)
-            OK(hr_pool_trim(d.pool));
-        hr_pool_stats stats = stats_of(&d);
+            OK(vw_pool_trim(d.pool));
+        vw_pool_stats stats = stats_of(&d);
         assert_false(book.is_wrong);
         assert_int_equal(book.reserved_bytes, stats.reserved_bytes.all.current);
         assert_int_equal(book.live_count, stats.allocation.all.current);
         assert_int_equal(book.live_count + book.pending_count, stats.active.all.current);
     }
-    OK(hr_pool_set_sink(d.pool, NULL));
+    OK(vw_pool_set_sink(d.pool, NULL));
     close_desk(&d);
 }
 
@@ -143,11 +143,11 @@ static void what_is_no_live_block_cannot_be_freed(void **state)
     (void)state;
     desk d;
     open_desk(&d, 256 * MIB);
-    hr_device_ptr block = take(&d, 3 * MIB, 0);
-    assert_int_equal(hr_free(d.pool, block + 512), HR_ERR_UNKNOWN_ADDRESS);
-    OK(hr_free(d.pool, block));
-    assert_int_equal(hr_free(d.pool, block), HR_ERR_UNKNOWN_ADDRESS);
-    OK(hr_free(d.pool, HR_NULL));
+    vw_device_ptr block = take(&d, 3 * MIB, 0);
+    assert_int_equal(vw_free(d.pool, block + 512), VW_ERR_UNKNOWN_ADDRESS);
+    OK(vw_free(d.pool, block));
+    assert_int_equal(vw_free(d.pool, block), VW_ERR_UNKNOWN_ADDRESS);
+    OK(vw_free(d.pool, VW_NULL));
     close_desk(&d);
 }
 
@@ -157,17 +157,17 @@ static void a_request_beyond_any_device_runs_out_of_memory_and_changes_nothing(v
     (void)state;
     desk d;
     open_desk(&d, 256 * MIB);
-    hr_device_ptr kept = take(&d, 5 * MIB, 0), none = HR_NULL;
+    vw_device_ptr kept = take(&d, 5 * MIB, 0), none = VW_NULL;
     int64_t reserved_bytes = stats_of(&d).reserved_bytes.all.current;
     for (unsigned size_log2 = 28; size_log2 < 60; size_log2++) {
-        assert_int_equal(hr_alloc(d.pool, (UINT64_C(1) << size_log2) - 1, 0, &none),
-                         HR_ERR_OUT_OF_MEMORY);
-        assert_int_equal(none, HR_NULL);
-        OK(hr_pool_check(d.pool));
+        assert_int_equal(vw_alloc(d.pool, (UINT64_C(1) << size_log2) - 1, 0, &none),
+                         VW_ERR_OUT_OF_MEMORY);
+        assert_int_equal(none, VW_NULL);
+        OK(vw_pool_check(d.pool));
     }
-    OK(hr_pool_trim(d.pool));
+    OK(vw_pool_trim(d.pool));
     assert_int_equal(stats_of(&d).reserved_bytes.all.current, reserved_bytes);
-    OK(hr_free(d.pool, kept));
+    OK(vw_free(d.pool, kept));
     close_desk(&d);
 }
 
@@ -176,16 +176,16 @@ static void an_exact_address_is_served_where_it_is_free(void **state)
     (void)state;
     desk d;
     open_desk(&d, 256 * MIB);
-    hr_device_ptr first = take(&d, 64 * 1024, 0), got = HR_NULL;
-    hr_alloc_request request = {
+    vw_device_ptr first = take(&d, 64 * 1024, 0), got = VW_NULL;
+    vw_alloc_request request = {
         .struct_size = sizeof request, .size_bytes = 4096, .at = first + 8192};
-    assert_int_equal(hr_alloc_with(d.pool, &request, &got), HR_ERR_OUT_OF_MEMORY);
-    OK(hr_free(d.pool, first));
-    OK(hr_alloc_with(d.pool, &request, &got));
+    assert_int_equal(vw_alloc_with(d.pool, &request, &got), VW_ERR_OUT_OF_MEMORY);
+    OK(vw_free(d.pool, first));
+    OK(vw_alloc_with(d.pool, &request, &got));
     assert_int_equal(got, first + 8192);
-    OK(hr_pool_check(d.pool));
+    OK(vw_pool_check(d.pool));
     assert_int_equal(stats_of(&d).allocation.all.current, 1);
-    OK(hr_free(d.pool, got));
+    OK(vw_free(d.pool, got));
     close_desk(&d);
 }
 
@@ -194,31 +194,31 @@ static void a_live_block_can_be_pinned_and_unpinned(void **state)
     (void)state;
     desk d;
     open_desk(&d, 256 * MIB);
-    hr_device_ptr block = take(&d, 3 * MIB, 0);
-    OK(hr_pool_pin(d.pool, block));
-    OK(hr_pool_check(d.pool));
-    assert_int_equal(hr_pool_pin(d.pool, block + 512), HR_ERR_UNKNOWN_ADDRESS);
-    OK(hr_free(d.pool, block));
-    OK(hr_pool_unpin(d.pool, block));
-    OK(hr_pool_trim(d.pool));
+    vw_device_ptr block = take(&d, 3 * MIB, 0);
+    OK(vw_pool_pin(d.pool, block));
+    OK(vw_pool_check(d.pool));
+    assert_int_equal(vw_pool_pin(d.pool, block + 512), VW_ERR_UNKNOWN_ADDRESS);
+    OK(vw_free(d.pool, block));
+    OK(vw_pool_unpin(d.pool, block));
+    OK(vw_pool_trim(d.pool));
     assert_int_equal(held_by_device(&d), 0);
     close_desk(&d);
 }
 
 /* ---- private pools --------------------------------------------------------------------------- */
 
-static const hr_private_id some_pool = {4, 2};
+static const vw_private_id some_pool = {4, 2};
 
-static hr_device_ptr take_privately(desk *d, uint64_t size_bytes)
+static vw_device_ptr take_privately(desk *d, uint64_t size_bytes)
 {
-    OK(hr_private_pool_begin(d->pool, some_pool, NULL, NULL));
-    hr_device_ptr address = take(d, size_bytes, 0);
-    OK(hr_private_pool_end(d->pool, some_pool));
-    OK(hr_private_pool_release(d->pool, some_pool));
+    OK(vw_private_pool_begin(d->pool, some_pool, NULL, NULL));
+    vw_device_ptr address = take(d, size_bytes, 0);
+    OK(vw_private_pool_end(d->pool, some_pool));
+    OK(vw_private_pool_release(d->pool, some_pool));
     return address;
 }
 
-static bool has_private_segment(void *context, const hr_segment_info *segment)
+static bool has_private_segment(void *context, const vw_segment_info *segment)
 {
     uint64_t *bytes = context;
     if (segment->private_id.first == some_pool.first)
@@ -229,7 +229,7 @@ static bool has_private_segment(void *context, const hr_segment_info *segment)
 static uint64_t private_bytes(const desk *d)
 {
     uint64_t bytes = 0;
-    OK(hr_pool_walk(d->pool, &(hr_walker){&bytes, has_private_segment, NULL}, false));
+    OK(vw_pool_walk(d->pool, &(vw_walker){&bytes, has_private_segment, NULL}, false));
     return bytes;
 }
 
@@ -239,47 +239,47 @@ static void a_private_pool_in_use_keeps_all_it_has(void **state)
     (void)state;
     desk d;
     open_desk(&d, 64 * MIB);
-    OK(hr_private_pool_retain(d.pool, some_pool, NULL));
-    hr_device_ptr block = take_privately(&d, 24 * MIB), none = HR_NULL;
-    OK(hr_free(d.pool, block));
+    OK(vw_private_pool_retain(d.pool, some_pool, NULL));
+    vw_device_ptr block = take_privately(&d, 24 * MIB), none = VW_NULL;
+    OK(vw_free(d.pool, block));
     uint64_t kept_bytes = private_bytes(&d);
     assert_true(kept_bytes >= 24 * MIB);
-    OK(hr_pool_trim(d.pool));
+    OK(vw_pool_trim(d.pool));
     assert_int_equal(private_bytes(&d), kept_bytes);
-    assert_int_equal(hr_alloc(d.pool, 44 * MIB, 0, &none), HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(vw_alloc(d.pool, 44 * MIB, 0, &none), VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(private_bytes(&d), kept_bytes);
-    hr_device_ptr other = take(&d, 20 * MIB, 0);
+    vw_device_ptr other = take(&d, 20 * MIB, 0);
     assert_true(other + 20 * MIB <= block || block + 24 * MIB <= other);
-    OK(hr_free(d.pool, other));
+    OK(vw_free(d.pool, other));
 
-    OK(hr_private_pool_release(d.pool, some_pool)); /* now it may go */
-    OK(hr_alloc(d.pool, 44 * MIB, 0, &other));
-    OK(hr_free(d.pool, other));
-    OK(hr_pool_trim(d.pool));
+    OK(vw_private_pool_release(d.pool, some_pool)); /* now it may go */
+    OK(vw_alloc(d.pool, 44 * MIB, 0, &other));
+    OK(vw_free(d.pool, other));
+    OK(vw_pool_trim(d.pool));
     assert_int_equal(held_by_device(&d), 0);
     close_desk(&d);
 }
 
 typedef struct source {
-    hr_device *device;
+    vw_device *device;
     int64_t given_bytes;
     int calls;
 } source;
 
-static hr_device_ptr give(void *context, uint64_t size_bytes, int device, hr_stream stream)
+static vw_device_ptr give(void *context, uint64_t size_bytes, int device, vw_stream stream)
 {
     source *from = context;
-    hr_device_ptr address = HR_NULL;
+    vw_device_ptr address = VW_NULL;
     (void)device, (void)stream;
     from->calls++;
-    if (from->device->table->take(from->device->context, size_bytes, &address) != HR_OK)
-        return HR_NULL;
+    if (from->device->table->take(from->device->context, size_bytes, &address) != VW_OK)
+        return VW_NULL;
     from->given_bytes += (int64_t)size_bytes;
     return address;
 }
 
-static void take_again(void *context, hr_device_ptr address, uint64_t size_bytes, int device,
-                       hr_stream stream)
+static void take_again(void *context, vw_device_ptr address, uint64_t size_bytes, int device,
+                       vw_stream stream)
 {
     source *from = context;
     (void)device, (void)stream;
@@ -293,27 +293,27 @@ static void a_private_pool_with_a_source_is_served_by_it_or_refused(void **state
     desk d;
     open_desk(&d, 256 * MIB);
     source from = {.device = d.device};
-    const hr_private_options options = {.struct_size = sizeof options,
+    const vw_private_options options = {.struct_size = sizeof options,
                                         .take = give,
                                         .give_back = take_again,
                                         .source_context = &from};
-    hr_status status = hr_private_pool_retain(d.pool, some_pool, &options);
-    if (status == HR_ERR_UNSUPPORTED) { /* an engine may say that it cannot */
+    vw_status status = vw_private_pool_retain(d.pool, some_pool, &options);
+    if (status == VW_ERR_UNSUPPORTED) { /* an engine may say that it cannot */
         close_desk(&d);
         return;
     }
     OK(status);
-    hr_device_ptr block = take_privately(&d, 24 * MIB);
+    vw_device_ptr block = take_privately(&d, 24 * MIB);
     assert_true(from.calls > 0 && from.given_bytes >= (int64_t)(24 * MIB));
     assert_int_equal((int64_t)private_bytes(&d), from.given_bytes);
-    OK(hr_free(d.pool, block));
-    OK(hr_private_pool_release(d.pool, some_pool));
-    OK(hr_private_pool_trim(d.pool, some_pool));
+    OK(vw_free(d.pool, block));
+    OK(vw_private_pool_release(d.pool, some_pool));
+    OK(vw_private_pool_trim(d.pool, some_pool));
     assert_int_equal(from.given_bytes, 0);
     close_desk(&d);
 }
 
-int hr_test_engine_routing_contract(const hr_test_engine *engine)
+int vw_test_engine_routing_contract(const vw_test_engine *engine)
 {
     const struct CMUnitTest checks[] = {
         cmocka_unit_test(what_listeners_are_told_adds_up_to_what_is_reserved_and_live),

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void need_script(const hr_device *device)
+static void need_script(const vw_device *device)
 {
-    need(hr_test_is_scripted(device), "nobody can script this device");
+    need(vw_test_is_scripted(device), "nobody can script this device");
 }
 
 /* ---- completing ------------------------------------------------------------------------------ */
@@ -19,10 +19,10 @@ enum { EVENTS = 6 };
 
 /* Two events on each of three streams, in the order 0 0 7 7 9 9, on a device whose streams are
  * held. */
-static void record_on_held_streams(hr_device *device, hr_device_event events[EVENTS])
+static void record_on_held_streams(vw_device *device, vw_device_event events[EVENTS])
 {
-    const hr_stream streams[] = {0, 7, 9};
-    assert_ok(hr_device_hold_streams(device, true));
+    const vw_stream streams[] = {0, 7, 9};
+    assert_ok(vw_device_hold_streams(device, true));
     for (int i = 0; i < EVENTS; i++) {
         assert_ok(device->table->event_create(device->context, &events[i]));
         assert_ok(device->table->event_record(device->context, events[i], streams[i / 2]));
@@ -30,10 +30,10 @@ static void record_on_held_streams(hr_device *device, hr_device_event events[EVE
 }
 
 /* `ready` has a digit for each event: 1 where it must be complete. Destroys them. */
-static void assert_ready(hr_device *device, const hr_device_event events[EVENTS], const char *ready)
+static void assert_ready(vw_device *device, const vw_device_event events[EVENTS], const char *ready)
 {
     for (int i = 0; i < EVENTS; i++) {
-        hr_status expected = ready[i] == '1' ? HR_OK : HR_ERR_NOT_READY;
+        vw_status expected = ready[i] == '1' ? VW_OK : VW_ERR_NOT_READY;
         assert_status(expected, device->table->event_query(device->context, events[i]));
         assert_ok(device->table->event_destroy(device->context, events[i]));
     }
@@ -41,17 +41,17 @@ static void assert_ready(hr_device *device, const hr_device_event events[EVENTS]
 
 static void held_events_complete_with_their_stream_an_event_or_the_device(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    const hr_device_table *table = device->table;
-    hr_device_event events[EVENTS];
+    const vw_device_table *table = device->table;
+    vw_device_event events[EVENTS];
     record_on_held_streams(device, events);
     assert_ready(device, events, "000000");
     record_on_held_streams(device, events);
-    assert_ok(hr_device_complete(device, 7));
+    assert_ok(vw_device_complete(device, 7));
     assert_ready(device, events, "001100");
     record_on_held_streams(device, events);
-    assert_ok(hr_device_complete(device, 12345)); /* a stream nobody used */
+    assert_ok(vw_device_complete(device, 12345)); /* a stream nobody used */
     assert_ok(table->stream_synchronize(device->context, 0));
     assert_ready(device, events, "110000");
     record_on_held_streams(device, events);
@@ -64,78 +64,78 @@ static void held_events_complete_with_their_stream_an_event_or_the_device(void *
     assert_ok(table->synchronize(device->context));
     assert_ready(device, events, "111111");
     record_on_held_streams(device, events);
-    assert_ok(hr_device_hold_streams(device, false));
+    assert_ok(vw_device_hold_streams(device, false));
     assert_ready(device, events, "111111");
 }
 
 static void recording_an_event_again_moves_it(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    hr_device_event events[EVENTS];
+    vw_device_event events[EVENTS];
     record_on_held_streams(device, events);
     assert_ok(device->table->event_record(device->context, events[0], 9));
-    assert_ok(hr_device_complete(device, 0));
-    assert_ok(hr_device_complete(device, 7));
+    assert_ok(vw_device_complete(device, 0));
+    assert_ok(vw_device_complete(device, 7));
     assert_ready(device, events, "011100");
     record_on_held_streams(device, events);
-    assert_ok(hr_device_complete(device, 0)); /* complete, then recorded anew: not complete */
+    assert_ok(vw_device_complete(device, 0)); /* complete, then recorded anew: not complete */
     assert_ok(device->table->event_record(device->context, events[1], 0));
     assert_ready(device, events, "100000");
 }
 
 static void an_event_that_is_not_ready_leaves_the_last_error_alone(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    hr_device_event events[EVENTS];
+    vw_device_event events[EVENTS];
     record_on_held_streams(device, events);
-    assert_status(HR_ERR_INVALID_ARGUMENT, device->table->give_back(device->context, HR_NULL));
+    assert_status(VW_ERR_INVALID_ARGUMENT, device->table->give_back(device->context, VW_NULL));
     char before[256];
-    snprintf(before, sizeof before, "%s", hr_last_error());
-    assert_status(HR_ERR_NOT_READY, device->table->event_query(device->context, events[0]));
-    assert_string_equal(hr_last_error(), before);
-    assert_ok(hr_device_fail_call(device, 1, HR_ERR_NOT_READY));
-    assert_status(HR_ERR_NOT_READY, device->table->event_query(device->context, events[0]));
-    assert_string_equal(hr_last_error(), before);
+    snprintf(before, sizeof before, "%s", vw_last_error());
+    assert_status(VW_ERR_NOT_READY, device->table->event_query(device->context, events[0]));
+    assert_string_equal(vw_last_error(), before);
+    assert_ok(vw_device_fail_call(device, 1, VW_ERR_NOT_READY));
+    assert_status(VW_ERR_NOT_READY, device->table->event_query(device->context, events[0]));
+    assert_string_equal(vw_last_error(), before);
 }
 
 /* ---- waiting for another stream -------------------------------------------------------------- */
 
 /* The tests below speak of streams 1, 2 and 3. */
-static hr_device_event record_on(hr_device *device, hr_stream stream)
+static vw_device_event record_on(vw_device *device, vw_stream stream)
 {
-    hr_device_event event = 0;
+    vw_device_event event = 0;
     assert_ok(device->table->event_create(device->context, &event));
     assert_ok(device->table->event_record(device->context, event, stream));
     return event;
 }
 
-static void wait_on(hr_device *device, hr_stream stream, hr_device_event event)
+static void wait_on(vw_device *device, vw_stream stream, vw_device_event event)
 {
     assert_ok(device->table->stream_wait_event(device->context, stream, event));
 }
 
-static void assert_complete(hr_device *device, hr_device_event event)
+static void assert_complete(vw_device *device, vw_device_event event)
 {
     assert_ok(device->table->event_query(device->context, event));
 }
 
-static void assert_incomplete(hr_device *device, hr_device_event event)
+static void assert_incomplete(vw_device *device, vw_device_event event)
 {
-    assert_status(HR_ERR_NOT_READY, device->table->event_query(device->context, event));
+    assert_status(VW_ERR_NOT_READY, device->table->event_query(device->context, event));
 }
 
 static void what_follows_a_wait_completes_only_when_the_event_does(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    assert_ok(hr_device_hold_streams(device, true));
-    hr_device_event awaited = record_on(device, 1), later = record_on(device, 1);
-    hr_device_event before = record_on(device, 2);
+    assert_ok(vw_device_hold_streams(device, true));
+    vw_device_event awaited = record_on(device, 1), later = record_on(device, 1);
+    vw_device_event before = record_on(device, 2);
     wait_on(device, 2, awaited);
-    hr_device_event after = record_on(device, 2);
-    assert_ok(hr_device_complete(device, 2));
+    vw_device_event after = record_on(device, 2);
+    assert_ok(vw_device_complete(device, 2));
     assert_complete(device, before);
     assert_incomplete(device, after);
     assert_incomplete(device, awaited);
@@ -145,30 +145,30 @@ static void what_follows_a_wait_completes_only_when_the_event_does(void **state)
 
     wait_on(device, 2, later);
     after = record_on(device, 2);
-    assert_ok(hr_device_complete(device, 1));
+    assert_ok(vw_device_complete(device, 1));
     assert_complete(device, later);
     assert_incomplete(device, after); /* it may go on, but was not told to */
-    assert_ok(hr_device_complete(device, 2));
+    assert_ok(vw_device_complete(device, 2));
     assert_complete(device, after);
 }
 
 static void waits_lead_from_stream_to_stream(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    assert_ok(hr_device_hold_streams(device, true));
-    hr_device_event first = record_on(device, 1);
+    assert_ok(vw_device_hold_streams(device, true));
+    vw_device_event first = record_on(device, 1);
     wait_on(device, 2, first);
-    hr_device_event second = record_on(device, 2);
+    vw_device_event second = record_on(device, 2);
     wait_on(device, 3, second);
-    hr_device_event third = record_on(device, 3);
+    vw_device_event third = record_on(device, 3);
     wait_on(device, 1, third); /* and back to the first, which is further on by now */
-    hr_device_event fourth = record_on(device, 1);
-    assert_ok(hr_device_complete(device, 3));
-    assert_ok(hr_device_complete(device, 2));
+    vw_device_event fourth = record_on(device, 1);
+    assert_ok(vw_device_complete(device, 3));
+    assert_ok(vw_device_complete(device, 2));
     assert_incomplete(device, second);
     assert_incomplete(device, third);
-    assert_ok(hr_device_complete(device, 1));
+    assert_ok(vw_device_complete(device, 1));
     assert_complete(device, first);
     assert_complete(device, second);
     assert_complete(device, third);
@@ -177,16 +177,16 @@ static void waits_lead_from_stream_to_stream(void **state)
 
 static void to_synchronize_completes_what_is_awaited_and_nothing_else(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     for (int by_event = 0; by_event < 2; by_event++) {
-        assert_ok(hr_device_hold_streams(device, true));
-        hr_device_event first = record_on(device, 1), unrelated = record_on(device, 1);
+        assert_ok(vw_device_hold_streams(device, true));
+        vw_device_event first = record_on(device, 1), unrelated = record_on(device, 1);
         wait_on(device, 2, first);
-        hr_device_event second = record_on(device, 2), beside = record_on(device, 2);
+        vw_device_event second = record_on(device, 2), beside = record_on(device, 2);
         wait_on(device, 3, second);
-        hr_device_event third = record_on(device, 3);
+        vw_device_event third = record_on(device, 3);
         if (by_event) /* what the stream waits for after the event is not awaited */
             wait_on(device, 3, unrelated);
         if (by_event)
@@ -200,7 +200,7 @@ static void to_synchronize_completes_what_is_awaited_and_nothing_else(void **sta
         assert_incomplete(device, beside);
         wait_on(device, 3, unrelated);
         third = record_on(device, 3);
-        assert_ok(hr_device_hold_streams(device, false)); /* ends every wait */
+        assert_ok(vw_device_hold_streams(device, false)); /* ends every wait */
         assert_complete(device, third);
         assert_complete(device, beside);
     }
@@ -208,14 +208,14 @@ static void to_synchronize_completes_what_is_awaited_and_nothing_else(void **sta
 
 static void to_synchronize_lets_other_streams_wait_on(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    assert_ok(hr_device_hold_streams(device, true));
-    hr_device_event awaited = record_on(device, 1);
+    assert_ok(vw_device_hold_streams(device, true));
+    vw_device_event awaited = record_on(device, 1);
     wait_on(device, 2, awaited);
-    hr_device_event blocked = record_on(device, 2);
-    assert_ok(hr_device_complete(device, 2)); /* it would go on, if it could */
-    hr_device_event unrelated = record_on(device, 3);
+    vw_device_event blocked = record_on(device, 2);
+    assert_ok(vw_device_complete(device, 2)); /* it would go on, if it could */
+    vw_device_event unrelated = record_on(device, 3);
     assert_ok(device->table->stream_synchronize(device->context, 3));
     assert_complete(device, unrelated);
     assert_incomplete(device, awaited);
@@ -227,22 +227,22 @@ static void to_synchronize_lets_other_streams_wait_on(void **state)
 
 static void a_wait_is_for_the_recording_there_was(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    const hr_device_table *table = device->table;
-    assert_ok(hr_device_hold_streams(device, true));
-    hr_device_event early = record_on(device, 1), gone = record_on(device, 1);
+    const vw_device_table *table = device->table;
+    assert_ok(vw_device_hold_streams(device, true));
+    vw_device_event early = record_on(device, 1), gone = record_on(device, 1);
     wait_on(device, 2, early);
-    hr_device_event after = record_on(device, 2);
+    vw_device_event after = record_on(device, 2);
     wait_on(device, 3, gone);
-    hr_device_event after_gone = record_on(device, 3);
+    vw_device_event after_gone = record_on(device, 3);
     assert_ok(table->event_record(device->context, early, 4)); /* recorded anew, elsewhere */
     assert_ok(table->event_destroy(device->context, gone));
-    assert_ok(hr_device_complete(device, 2));
-    assert_ok(hr_device_complete(device, 3));
+    assert_ok(vw_device_complete(device, 2));
+    assert_ok(vw_device_complete(device, 3));
     assert_incomplete(device, after);
     assert_incomplete(device, after_gone);
-    assert_ok(hr_device_complete(device, 1));
+    assert_ok(vw_device_complete(device, 1));
     assert_complete(device, after);
     assert_complete(device, after_gone);
     assert_incomplete(device, early);
@@ -250,38 +250,38 @@ static void a_wait_is_for_the_recording_there_was(void **state)
 
 static void waiting_for_what_is_complete_or_ones_own_holds_nothing_up(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    hr_device_event never = 0;
+    vw_device_event never = 0;
     assert_ok(device->table->event_create(device->context, &never));
-    assert_ok(hr_device_hold_streams(device, true));
+    assert_ok(vw_device_hold_streams(device, true));
     wait_on(device, 2, never);
-    hr_device_event done = record_on(device, 1);
-    assert_ok(hr_device_complete(device, 1));
+    vw_device_event done = record_on(device, 1);
+    assert_ok(vw_device_complete(device, 1));
     wait_on(device, 2, done);
-    hr_device_event own = record_on(device, 2);
+    vw_device_event own = record_on(device, 2);
     wait_on(device, 2, own);
-    hr_device_event after = record_on(device, 2);
-    assert_ok(hr_device_complete(device, 2));
+    vw_device_event after = record_on(device, 2);
+    assert_ok(vw_device_complete(device, 2));
     assert_complete(device, after);
 }
 
 static void a_stream_that_is_destroyed_finishes_what_others_wait_for(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
-    hr_stream stream, another;
-    assert_ok(hr_device_hold_streams(device, true));
+    vw_stream stream, another;
+    assert_ok(vw_device_hold_streams(device, true));
     assert_ok(device->table->stream_create(device->context, &stream));
-    hr_device_event awaited = record_on(device, stream);
+    vw_device_event awaited = record_on(device, stream);
     assert_ok(device->table->stream_destroy(device->context, stream));
     assert_ok(device->table->stream_create(device->context, &another));
     assert_true(another != stream);
     wait_on(device, another, awaited);
-    hr_device_event after = record_on(device, another);
-    assert_ok(hr_device_complete(device, another));
+    vw_device_event after = record_on(device, another);
+    assert_ok(vw_device_complete(device, another));
     assert_incomplete(device, after);
-    assert_ok(hr_device_complete(device, stream));
+    assert_ok(vw_device_complete(device, stream));
     assert_complete(device, after);
     assert_ok(device->table->stream_destroy(device->context, another));
     assert_complete(device, after); /* also when nobody remembers the stream */
@@ -291,22 +291,22 @@ static void a_stream_that_is_destroyed_finishes_what_others_wait_for(void **stat
 
 static void a_stream_is_capturing_when_the_test_says_so(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_script(device);
     bool is_capturing = false;
-    assert_ok(hr_device_set_capturing(device, 7, true));
+    assert_ok(vw_device_set_capturing(device, 7, true));
     assert_ok(device->table->stream_is_capturing(device->context, 7, &is_capturing));
     assert_true(is_capturing);
     assert_ok(device->table->stream_is_capturing(device->context, 8, &is_capturing));
     assert_false(is_capturing);
-    assert_ok(hr_device_set_capturing(device, 7, false));
-    assert_ok(hr_device_set_capturing(device, 8, false));
+    assert_ok(vw_device_set_capturing(device, 7, false));
+    assert_ok(vw_device_set_capturing(device, 8, false));
     is_capturing = true;
     assert_ok(device->table->stream_is_capturing(device->context, 7, &is_capturing));
     assert_false(is_capturing);
-    hr_stream stream;
+    vw_stream stream;
     assert_ok(device->table->stream_create(device->context, &stream));
-    assert_ok(hr_device_set_capturing(device, stream, true));
+    assert_ok(vw_device_set_capturing(device, stream, true));
     assert_ok(device->table->stream_destroy(device->context, stream)); /* and it ends with it */
     is_capturing = true;
     assert_ok(device->table->stream_is_capturing(device->context, stream, &is_capturing));
@@ -315,9 +315,9 @@ static void a_stream_is_capturing_when_the_test_says_so(void **state)
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-#define check(name) cmocka_unit_test_setup_teardown(name, hr_test_make_device, hr_test_end_device)
+#define check(name) cmocka_unit_test_setup_teardown(name, vw_test_make_device, vw_test_end_device)
 
-int hr_test_held_streams_contract(const hr_test_device_factory *factory)
+int vw_test_held_streams_contract(const vw_test_device_factory *factory)
 {
     const struct CMUnitTest tests[] = {
         check(held_events_complete_with_their_stream_an_event_or_the_device),
@@ -332,6 +332,6 @@ int hr_test_held_streams_contract(const hr_test_device_factory *factory)
         check(a_stream_that_is_destroyed_finishes_what_others_wait_for),
         check(a_stream_is_capturing_when_the_test_says_so),
     };
-    hr_test_use_factory(factory);
+    vw_test_use_factory(factory);
     return cmocka_run_group_tests_name(factory->name, tests, NULL, NULL);
 }

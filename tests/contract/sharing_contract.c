@@ -7,16 +7,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "device/device_table.h" /* hr__device_can_share */
+#include "device/device_table.h" /* vw__device_can_share */
 
 #define UNTOUCHED UINT64_C(0x5a5a5a5a5a5a5a5a) /* what out-parameters hold before a call */
 
-static void need_sharing(const hr_device *device)
+static void need_sharing(const vw_device *device)
 {
     need(device->properties.has_shareable_handles, "the device has no shareable handles");
 }
 
-static uint64_t free_bytes_of(const hr_device *device)
+static uint64_t free_bytes_of(const vw_device *device)
 {
     uint64_t free_bytes = 0, total_bytes = 0;
     assert_ok(device->table->memory_info(device->context, &free_bytes, &total_bytes));
@@ -25,14 +25,14 @@ static uint64_t free_bytes_of(const hr_device *device)
 
 static void a_shareable_handle_serves_as_any_other(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_sharing(device);
-    assert_true(hr__device_can_share(device));
-    const hr_device_table *table = device->table;
+    assert_true(vw__device_can_share(device));
+    const vw_device_table *table = device->table;
     void *context = device->context;
     uint64_t g = device->properties.granularity_bytes, before = free_bytes_of(device);
-    hr_device_ptr address;
-    hr_handle shareable = 0, ordinary = 0;
+    vw_device_ptr address;
+    vw_handle shareable = 0, ordinary = 0;
     assert_ok(table->reserve(context, 4 * g, &address));
     assert_ok(table->create_shareable(context, 2 * g, &shareable));
     assert_ok(table->create(context, g, &ordinary));
@@ -55,16 +55,16 @@ static void a_shareable_handle_serves_as_any_other(void **state)
     assert_ok(table->unmap(context, address + g, 2 * g));
     assert_ok(table->release(context, ordinary));
     assert_ok(table->unreserve(context, address, 4 * g));
-    if (hr_test_is_scripted(device))
+    if (vw_test_is_scripted(device))
         assert_int_equal(free_bytes_of(device), before);
 }
 
 static void each_export_is_a_descriptor_of_its_own_to_close(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_sharing(device);
-    const hr_device_table *table = device->table;
-    hr_handle handle = 0;
+    const vw_device_table *table = device->table;
+    vw_handle handle = 0;
     int first = -1, second = -1;
     assert_ok(
         table->create_shareable(device->context, device->properties.granularity_bytes, &handle));
@@ -81,46 +81,46 @@ static void each_export_is_a_descriptor_of_its_own_to_close(void **state)
 
 static void only_shareable_handles_that_are_held_can_be_exported(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_sharing(device);
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     uint64_t g = device->properties.granularity_bytes;
-    hr_handle handle = 0;
+    vw_handle handle = 0;
     int file = 77;
     assert_ok(table->create(device->context, g, &handle));
-    assert_true(table->export_handle(device->context, handle, &file) != HR_OK);
-    assert_true(hr_last_error()[0] != '\0');
+    assert_true(table->export_handle(device->context, handle, &file) != VW_OK);
+    assert_true(vw_last_error()[0] != '\0');
     assert_ok(table->release(device->context, handle));
-    if (hr_test_is_scripted(device)) { /* a driver may not survive a number it does not know */
+    if (vw_test_is_scripted(device)) { /* a driver may not survive a number it does not know */
         assert_ok(table->create_shareable(device->context, g, &handle));
         assert_ok(table->release(device->context, handle));
-        assert_status(HR_ERR_INVALID_ARGUMENT,
+        assert_status(VW_ERR_INVALID_ARGUMENT,
                       table->export_handle(device->context, handle, &file));
-        assert_status(HR_ERR_INVALID_ARGUMENT, table->export_handle(device->context, 0, &file));
+        assert_status(VW_ERR_INVALID_ARGUMENT, table->export_handle(device->context, 0, &file));
     }
     assert_int_equal(file, 77);
 }
 
 static void a_shareable_handle_that_cannot_be_had_changes_nothing(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_sharing(device);
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     uint64_t g = device->properties.granularity_bytes;
     uint64_t too_large = 2 * device->properties.total_bytes / g * g;
-    hr_handle handle = UNTOUCHED;
-    assert_status(HR_ERR_OUT_OF_MEMORY,
+    vw_handle handle = UNTOUCHED;
+    assert_status(VW_ERR_OUT_OF_MEMORY,
                   table->create_shareable(device->context, too_large, &handle));
-    if (hr_test_is_scripted(device)) {
+    if (vw_test_is_scripted(device)) {
         uint64_t before = free_bytes_of(device);
-        hr_device_calls calls;
-        assert_ok(hr_device_fail_call(device, 1, HR_ERR_DEVICE));
-        assert_status(HR_ERR_DEVICE, table->create_shareable(device->context, g, &handle));
-        assert_status(HR_ERR_INVALID_ARGUMENT,
+        vw_device_calls calls;
+        assert_ok(vw_device_fail_call(device, 1, VW_ERR_DEVICE));
+        assert_status(VW_ERR_DEVICE, table->create_shareable(device->context, g, &handle));
+        assert_status(VW_ERR_INVALID_ARGUMENT,
                       table->create_shareable(device->context, g / 2, &handle));
         assert_int_equal(free_bytes_of(device), before);
-        assert_ok(hr_device_get_calls(device, &calls));
-        assert_int_equal(calls.count[HR_DEVICE_CALL_CREATE], 3);
+        assert_ok(vw_device_get_calls(device, &calls));
+        assert_int_equal(calls.count[VW_DEVICE_CALL_CREATE], 3);
     }
     assert_true(handle == UNTOUCHED);
 }
@@ -128,9 +128,9 @@ static void a_shareable_handle_that_cannot_be_had_changes_nothing(void **state)
 /* ---- importing ------------------------------------------------------------------------------- */
 
 /* A handle of `size_bytes` that was exported and imported again; the first may be asked for. */
-static hr_handle import_own(const hr_device *device, uint64_t size_bytes, hr_handle *created)
+static vw_handle import_own(const vw_device *device, uint64_t size_bytes, vw_handle *created)
 {
-    hr_handle imported = 0;
+    vw_handle imported = 0;
     int file = -1;
     assert_ok(device->table->create_shareable(device->context, size_bytes, created));
     assert_ok(device->table->export_handle(device->context, *created, &file));
@@ -142,19 +142,19 @@ static hr_handle import_own(const hr_device *device, uint64_t size_bytes, hr_han
 
 static void an_imported_handle_is_the_same_memory(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_sharing(device);
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     void *context = device->context;
     uint64_t g = device->properties.granularity_bytes;
-    hr_handle created = 0, imported = import_own(device, 2 * g, &created);
+    vw_handle created = 0, imported = import_own(device, 2 * g, &created);
     uint64_t before = free_bytes_of(device);
-    hr_device_ptr address;
+    vw_device_ptr address;
     assert_ok(table->reserve(context, 4 * g, &address));
     assert_ok(table->map(context, address, 2 * g, created));
     assert_ok(table->map(context, address + 2 * g, 2 * g, imported));
     assert_ok(table->set_access(context, address, 4 * g));
-    if (hr_test_is_scripted(device))
+    if (vw_test_is_scripted(device))
         assert_int_equal(free_bytes_of(device), before); /* it is there only once */
     if (device->properties.has_bytes) {
         uint8_t byte = 0x77;
@@ -171,13 +171,13 @@ static void an_imported_handle_is_the_same_memory(void **state)
 
 static void imported_memory_outlives_its_first_handle(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need_sharing(device);
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     void *context = device->context;
     uint64_t g = device->properties.granularity_bytes;
-    hr_handle created = 0, imported = import_own(device, g, &created);
-    hr_device_ptr address;
+    vw_handle created = 0, imported = import_own(device, g, &created);
+    vw_device_ptr address;
     assert_ok(table->reserve(context, g, &address));
     assert_ok(table->map(context, address, g, created));
     assert_ok(table->set_access(context, address, g));
@@ -199,26 +199,26 @@ static void imported_memory_outlives_its_first_handle(void **state)
 
 static void what_is_no_handles_memory_is_not_imported(void **state)
 {
-    hr_device *device = *state;
+    vw_device *device = *state;
     need_sharing(device);
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     uint64_t g = device->properties.granularity_bytes;
-    hr_handle handle = UNTOUCHED, created = 0;
+    vw_handle handle = UNTOUCHED, created = 0;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    assert_true(table->import_handle(device->context, ends[0], g, &handle) != HR_OK);
-    assert_true(table->import_handle(device->context, -1, g, &handle) != HR_OK);
+    assert_true(table->import_handle(device->context, ends[0], g, &handle) != VW_OK);
+    assert_true(table->import_handle(device->context, -1, g, &handle) != VW_OK);
     close(ends[0]);
     close(ends[1]);
-    if (hr_test_is_scripted(device)) {
+    if (vw_test_is_scripted(device)) {
         int file = -1;
         assert_ok(table->create_shareable(device->context, g, &created));
         assert_ok(table->export_handle(device->context, created, &file));
-        assert_status(HR_ERR_DEVICE, table->import_handle(device->context, file, 2 * g, &handle));
-        assert_status(HR_ERR_INVALID_ARGUMENT,
+        assert_status(VW_ERR_DEVICE, table->import_handle(device->context, file, 2 * g, &handle));
+        assert_status(VW_ERR_INVALID_ARGUMENT,
                       table->import_handle(device->context, file, g / 2, &handle));
-        assert_ok(hr_device_fail_call(device, 1, HR_ERR_OUT_OF_MEMORY));
-        assert_status(HR_ERR_OUT_OF_MEMORY,
+        assert_ok(vw_device_fail_call(device, 1, VW_ERR_OUT_OF_MEMORY));
+        assert_status(VW_ERR_OUT_OF_MEMORY,
                       table->import_handle(device->context, file, g, &handle));
         close(file);
         assert_ok(table->release(device->context, created));
@@ -230,20 +230,20 @@ static void what_is_no_handles_memory_is_not_imported(void **state)
 
 static void a_device_knows_its_peers_or_has_none(void **state)
 {
-    const hr_device *device = *state;
-    const hr_device_table *table = device->table;
-    need(HR__DEVICE_TABLE_HAS(table, allow_peer), "the device has no peers");
-    hr_status own = table->allow_peer(device->context, device->properties.index, true);
-    need(own != HR_ERR_UNSUPPORTED, "the device has no peers");
+    const vw_device *device = *state;
+    const vw_device_table *table = device->table;
+    need(VW__DEVICE_TABLE_HAS(table, allow_peer), "the device has no peers");
+    vw_status own = table->allow_peer(device->context, device->properties.index, true);
+    need(own != VW_ERR_UNSUPPORTED, "the device has no peers");
     assert_ok(own);
-    assert_status(HR_ERR_INVALID_ARGUMENT, table->allow_peer(device->context, -1, true));
-    assert_status(HR_ERR_INVALID_ARGUMENT, table->allow_peer(device->context, 100000, true));
-    assert_true(hr_last_error()[0] != '\0');
-    hr_status other = table->allow_peer(device->context, device->properties.index + 1, true);
-    need(other == HR_OK && device->properties.has_virtual_memory, "there is no other device");
+    assert_status(VW_ERR_INVALID_ARGUMENT, table->allow_peer(device->context, -1, true));
+    assert_status(VW_ERR_INVALID_ARGUMENT, table->allow_peer(device->context, 100000, true));
+    assert_true(vw_last_error()[0] != '\0');
+    vw_status other = table->allow_peer(device->context, device->properties.index + 1, true);
+    need(other == VW_OK && device->properties.has_virtual_memory, "there is no other device");
     uint64_t g = device->properties.granularity_bytes;
-    hr_device_ptr address;
-    hr_handle handle;
+    vw_device_ptr address;
+    vw_handle handle;
     assert_ok(table->reserve(device->context, g, &address));
     assert_ok(table->create(device->context, g, &handle));
     assert_ok(table->map(device->context, address, g, handle));
@@ -259,27 +259,27 @@ static void a_device_knows_its_peers_or_has_none(void **state)
 
 static void a_device_without_shareable_handles_says_so(void **state)
 {
-    const hr_device *device = *state;
+    const vw_device *device = *state;
     need(!device->properties.has_shareable_handles, "the device has shareable handles");
-    assert_false(hr__device_can_share(device));
-    hr_handle handle = UNTOUCHED;
+    assert_false(vw__device_can_share(device));
+    vw_handle handle = UNTOUCHED;
     int file = 77;
-    if (HR__DEVICE_TABLE_HAS(device->table, create_shareable))
-        assert_status(HR_ERR_UNSUPPORTED,
+    if (VW__DEVICE_TABLE_HAS(device->table, create_shareable))
+        assert_status(VW_ERR_UNSUPPORTED,
                       device->table->create_shareable(device->context, UINT64_C(2) << 20, &handle));
-    if (HR__DEVICE_TABLE_HAS(device->table, export_handle))
-        assert_status(HR_ERR_UNSUPPORTED, device->table->export_handle(device->context, 1, &file));
-    assert_false(hr__device_can_import(device));
-    if (HR__DEVICE_TABLE_HAS(device->table, import_handle))
-        assert_status(HR_ERR_UNSUPPORTED,
+    if (VW__DEVICE_TABLE_HAS(device->table, export_handle))
+        assert_status(VW_ERR_UNSUPPORTED, device->table->export_handle(device->context, 1, &file));
+    assert_false(vw__device_can_import(device));
+    if (VW__DEVICE_TABLE_HAS(device->table, import_handle))
+        assert_status(VW_ERR_UNSUPPORTED,
                       device->table->import_handle(device->context, 0, UINT64_C(2) << 20, &handle));
     assert_true(handle == UNTOUCHED);
     assert_int_equal(file, 77);
 }
 
-#define check(name) cmocka_unit_test_setup_teardown(name, hr_test_make_device, hr_test_end_device)
+#define check(name) cmocka_unit_test_setup_teardown(name, vw_test_make_device, vw_test_end_device)
 
-int hr_test_sharing_contract(const hr_test_device_factory *factory)
+int vw_test_sharing_contract(const vw_test_device_factory *factory)
 {
     const struct CMUnitTest tests[] = {
         check(a_shareable_handle_serves_as_any_other),
@@ -292,6 +292,6 @@ int hr_test_sharing_contract(const hr_test_device_factory *factory)
         check(a_device_knows_its_peers_or_has_none),
         check(a_device_without_shareable_handles_says_so),
     };
-    hr_test_use_factory(factory);
+    vw_test_use_factory(factory);
     return cmocka_run_group_tests_name(factory->name, tests, NULL, NULL);
 }

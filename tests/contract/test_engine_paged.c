@@ -24,24 +24,24 @@ static void leave(void *context)
 
 int main(void)
 {
-    static const hr_test_engine engines[] = {
-        {.name = "headroom", .options = {.engine = "headroom"}},
-        {.name = "headroom, wide", .options = {.engine = "headroom", WIDE}},
-        {.name = "headroom, tiny", .options = {.engine = "headroom", TINY}},
-        {.name = "headroom:rescue", .options = {.engine = "headroom:rescue", GRANTED}},
-        {.name = "headroom:rescue, tiny", .options = {.engine = "headroom:rescue", GRANTED, TINY}},
-        {.name = "headroom:tight", .options = {.engine = "headroom:tight", GRANTED}},
-        {.name = "headroom:tight, tiny", .options = {.engine = "headroom:tight", GRANTED, TINY}},
-        {.name = "headroom:tight, never granted", .options = {.engine = "headroom:tight", TINY}},
-        {.name = "headroom, without virtual memory",
-         .options = {.engine = "headroom"},
+    static const vw_test_engine engines[] = {
+        {.name = "vramwise", .options = {.engine = "vramwise"}},
+        {.name = "vramwise, wide", .options = {.engine = "vramwise", WIDE}},
+        {.name = "vramwise, tiny", .options = {.engine = "vramwise", TINY}},
+        {.name = "vramwise:rescue", .options = {.engine = "vramwise:rescue", GRANTED}},
+        {.name = "vramwise:rescue, tiny", .options = {.engine = "vramwise:rescue", GRANTED, TINY}},
+        {.name = "vramwise:tight", .options = {.engine = "vramwise:tight", GRANTED}},
+        {.name = "vramwise:tight, tiny", .options = {.engine = "vramwise:tight", GRANTED, TINY}},
+        {.name = "vramwise:tight, never granted", .options = {.engine = "vramwise:tight", TINY}},
+        {.name = "vramwise, without virtual memory",
+         .options = {.engine = "vramwise"},
          .without_virtual_memory = true},
-        {.name = "headroom:tight, without virtual memory",
-         .options = {.engine = "headroom:tight", GRANTED, TINY},
+        {.name = "vramwise:tight, without virtual memory",
+         .options = {.engine = "vramwise:tight", GRANTED, TINY},
          .without_virtual_memory = true},
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
-        failed += hr_test_engine_contract(&engines[i]);
+        failed += vw_test_engine_contract(&engines[i]);
     return failed;
 }

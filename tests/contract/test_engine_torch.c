@@ -8,7 +8,7 @@
 
 int main(void)
 {
-    static const hr_test_engine engines[] = {
+    static const vw_test_engine engines[] = {
         {"torch 2.11", {.torch_version = "2.11"}, 0, false},
         {"torch 2.11, expandable",
          {.torch_version = "2.11", .conf = "expandable_segments:True"},
@@ -31,6 +31,6 @@ int main(void)
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
-        failed += hr_test_engine_contract(&engines[i]);
+        failed += vw_test_engine_contract(&engines[i]);
     return failed;
 }

@@ -24,7 +24,7 @@ _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 
 class Programs:
-    headroom = ""
+    vramwise = ""
     live_job = ""
 
 
@@ -39,7 +39,7 @@ def samples(text: str) -> list:
 
 
 class Job:
-    """A process of live_job.c, of its own or below `headroom run`."""
+    """A process of live_job.c, of its own or below `vramwise run`."""
 
     def __init__(self, case, command=None, **variables):
         self.process = subprocess.Popen(
@@ -102,15 +102,15 @@ class FleetCase(unittest.TestCase):
         self.pages.mkdir()
         self.environment = {
             name: value for name, value in os.environ.items()
-            if not name.startswith(("HEADROOM", "RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM", "TORCH"))}
-        self.environment.update({"HEADROOM_LIVE_DIR": str(self.pages), "LC_ALL": "C",
+            if not name.startswith(("VRAMWISE", "RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM", "TORCH"))}
+        self.environment.update({"VRAMWISE_LIVE_DIR": str(self.pages), "LC_ALL": "C",
                                  "TMPDIR": str(self.folder), "XDG_RUNTIME_DIR": str(self.folder)})
 
     def job(self, **variables) -> Job:
         return Job(self, **variables)
 
     def exporter(self, listen: str = "0", **more) -> Server:
-        process = subprocess.Popen([Programs.headroom, "exporter", "--listen", listen],
+        process = subprocess.Popen([Programs.vramwise, "exporter", "--listen", listen],
                                    env=self.environment, text=True, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
 
@@ -125,16 +125,16 @@ class FleetCase(unittest.TestCase):
         return server
 
     def run_job(self, *options, **variables) -> Job:
-        """A job below `headroom run --metrics`, with `server`."""
-        command = [Programs.headroom, "run", "--metrics", "127.0.0.1:0", *options, "--",
+        """A job below `vramwise run --metrics`, with `server`."""
+        command = [Programs.vramwise, "run", "--metrics", "127.0.0.1:0", *options, "--",
                    Programs.live_job]
         job = Job(self, command, **variables)
         said = job.process.stderr.readline().decode()
-        job.server = Server(re.fullmatch(r"headroom: metrics are at (\S+)\n", said).group(1))
+        job.server = Server(re.fullmatch(r"vramwise: metrics are at (\S+)\n", said).group(1))
         return job
 
-    def headroom(self, *arguments, **more) -> subprocess.CompletedProcess:
-        return subprocess.run([Programs.headroom, *arguments], env=self.environment, text=True,
+    def vramwise(self, *arguments, **more) -> subprocess.CompletedProcess:
+        return subprocess.run([Programs.vramwise, *arguments], env=self.environment, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, check=False,
                               timeout=LIMIT_SECONDS, **more)
 
@@ -162,5 +162,5 @@ class FleetCase(unittest.TestCase):
 
 
 def main() -> None:
-    Programs.headroom, Programs.live_job = map(os.path.abspath, sys.argv[1:3])
+    Programs.vramwise, Programs.live_job = map(os.path.abspath, sys.argv[1:3])
     unittest.main(module="__main__", argv=[sys.argv[0], *sys.argv[3:]])

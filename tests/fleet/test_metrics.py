@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_metrics.py PROGRAM LIVE_JOB [unittest arguments] - `headroom exporter` and `headroom run
+"""test_metrics.py PROGRAM LIVE_JOB [unittest arguments] - `vramwise exporter` and `vramwise run
 --metrics`: what they tell of running jobs, whom they answer, and that the job notices nothing.
 
 A method's name is the sentence that is true when it passes.
@@ -29,17 +29,17 @@ class Telling(FleetCase):
         who = {"pid": str(job.process.pid), "rank": "3", "job_id": "77", "program": "train.py",
                "allocator": "pytorch"}
         device = {**who, "device": "1"}
-        for sample in (("headroom_live_bytes", device, str(GIB)),
-                       ("headroom_retries_total", device, "4"),
-                       ("headroom_step_seconds_total", device, "1.500000001"),
-                       ("headroom_loader_pins", device, "0"),
-                       ("headroom_device_info", {**device, "device_name": "NVIDIA H200"}, "1"),
-                       ("headroom_jobs", {"state": "running"}, "1")):
+        for sample in (("vramwise_live_bytes", device, str(GIB)),
+                       ("vramwise_retries_total", device, "4"),
+                       ("vramwise_step_seconds_total", device, "1.500000001"),
+                       ("vramwise_loader_pins", device, "0"),
+                       ("vramwise_device_info", {**device, "device_name": "NVIDIA H200"}, "1"),
+                       ("vramwise_jobs", {"state": "running"}, "1")):
             self.assertIn(sample, found)
-        (info,) = [labels for name, labels, _ in found if name == "headroom_info"]
+        (info,) = [labels for name, labels, _ in found if name == "vramwise_info"]
         self.assertEqual({**info, "version": ""},
                          {**who, "version": "", "local_rank": "1", "world_size": "8"})
-        self.assertNotIn("headroom_reserved_bytes", {name for name, _, _ in found})
+        self.assertNotIn("vramwise_reserved_bytes", {name for name, _, _ in found})
 
     def test_promtool_has_nothing_to_say_whatever_a_job_calls_itself(self):
         names = (b'a "quoted" \\ one', b"{}=,#", b"\xff\xfe broken \xc3", b"\x1b[31mred\x7f\r", b"\xe2\x82\xac")
@@ -52,7 +52,7 @@ class Telling(FleetCase):
         self.promtool("check", "metrics", input=text)
         self.assertFalse(re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text))
         programs = {labels["rank"]: labels["program"] for name, labels, _ in samples(text)
-                    if name == "headroom_live_bytes"}
+                    if name == "vramwise_live_bytes"}
         self.assertEqual(programs, {"0": r"a \"quoted\" \\ one", "1": "{}=,#",
                                     "2": "\ufffd\ufffd broken \ufffd", "3": "\ufffd[31mred\ufffd\ufffd",
                                     "4": "\u20ac"})
@@ -62,27 +62,27 @@ class Telling(FleetCase):
         job.tell(f"live_bytes={GIB}", f"reserved_bytes={2 * GIB}", f"device_free_bytes={GIB}")
         job.leak(per_step=1 << 20)
         found = {name: value for name, _, value in samples(self.exporter().scrape())}
-        self.assertEqual(found["headroom_room_bytes"], str(2 * GIB))
-        self.assertEqual(found["headroom_leak_bytes_per_step"], str(1 << 20))
-        self.assertEqual(found["headroom_steps_until_full"], "2049")
+        self.assertEqual(found["vramwise_room_bytes"], str(2 * GIB))
+        self.assertEqual(found["vramwise_leak_bytes_per_step"], str(1 << 20))
+        self.assertEqual(found["vramwise_steps_until_full"], "2049")
 
     def test_a_machine_without_jobs_is_told_as_such(self):
         text = self.exporter().scrape()
         self.promtool("check", "metrics", input=text)
-        self.assertIn(("headroom_jobs", {"state": "running"}, "0"), samples(text))
+        self.assertIn(("vramwise_jobs", {"state": "running"}, "0"), samples(text))
 
     def test_a_job_that_is_killed_is_gone_and_its_page_with_it(self):
         job, other = self.job(), self.job()
         for one in job, other:
             one.tell("live_bytes=1")
         server = self.exporter()
-        self.assertEqual(server.scrape().count("headroom_live_bytes{"), 2)
+        self.assertEqual(server.scrape().count("vramwise_live_bytes{"), 2)
         job.process.kill()
         job.process.wait()
         text = server.scrape()
-        self.assertIn("\nheadroom_stale_pages 1\n", text)
-        self.assertEqual(text.count("headroom_live_bytes{"), 1)
-        self.assertIn("\nheadroom_stale_pages 0\n", server.scrape())
+        self.assertIn("\nvramwise_stale_pages 1\n", text)
+        self.assertEqual(text.count("vramwise_live_bytes{"), 1)
+        self.assertIn("\nvramwise_stale_pages 0\n", server.scrape())
         self.assertEqual(len(list(self.pages.iterdir())), 1)
 
     def test_a_page_of_another_version_is_counted_and_the_others_are_told(self):
@@ -97,9 +97,9 @@ class Telling(FleetCase):
             file.flush()
             text = self.exporter().scrape()
         self.promtool("check", "metrics", input=text)
-        self.assertIn('headroom_jobs{state="running"} 1\n', text)
-        self.assertIn('headroom_jobs{state="other_version"} 1\n', text)
-        self.assertIn(f'headroom_live_bytes{{pid="{job.process.pid}"', text)
+        self.assertIn('vramwise_jobs{state="running"} 1\n', text)
+        self.assertIn('vramwise_jobs{state="other_version"} 1\n', text)
+        self.assertIn(f'vramwise_live_bytes{{pid="{job.process.pid}"', text)
 
     def test_two_pages_of_one_number_are_told_apart(self):
         self.job().tell("live_bytes=1")
@@ -110,7 +110,7 @@ class Telling(FleetCase):
             fcntl.fcntl(file, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
             text = self.exporter().scrape()
         self.promtool("check", "metrics", input=text)
-        labels = [labels for name, labels, _ in samples(text) if name == "headroom_live_bytes"]
+        labels = [labels for name, labels, _ in samples(text) if name == "vramwise_live_bytes"]
         self.assertEqual(len(labels), 2)
         self.assertEqual([one.get("page") for one in labels], [None, twin.name.rsplit("-", 1)[1]])
 
@@ -128,7 +128,7 @@ class Telling(FleetCase):
         for job in jobs[:8]:
             job.process.wait()
         ranks = {labels["rank"] for name, labels, _ in samples(server.scrape())
-                 if name == "headroom_live_bytes"}
+                 if name == "vramwise_live_bytes"}
         self.assertEqual(ranks, {str(rank) for rank in range(8, 64)})
 
 
@@ -138,7 +138,7 @@ class Serving(FleetCase):
         status, headers, body = server.ask()
         self.assertEqual((status, headers["Content-Type"]),
                          (200, "text/plain; version=0.0.4; charset=utf-8"))
-        self.assertTrue(body.startswith(b"# HELP headroom_jobs "))
+        self.assertTrue(body.startswith(b"# HELP vramwise_jobs "))
         status, headers, body = server.ask("/")
         self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
         self.assertIn(b'<a href="metrics">', body)
@@ -172,8 +172,8 @@ class Serving(FleetCase):
         self.assertEqual(server.ask(host=f"node17.cluster.example:{server.port}")[0], 200)
         status, said = server.end()
         self.assertEqual(status, 0)
-        self.assertRegex(said, r"\Aheadroom exporter: 0\.0\.0\.0 is not this machine alone: .*\n"
-                               r"headroom exporter: serving until Ctrl-C\n\Z")
+        self.assertRegex(said, r"\Avramwise exporter: 0\.0\.0\.0 is not this machine alone: .*\n"
+                               r"vramwise exporter: serving until Ctrl-C\n\Z")
 
     def test_one_who_does_not_read_does_not_stop_the_others(self):
         self.job().tell("live_bytes=1")
@@ -184,7 +184,7 @@ class Serving(FleetCase):
             slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 50)
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
                 texts = list(pool.map(lambda _: server.scrape(), range(32)))
-        self.assertTrue(all("headroom_live_bytes{" in text for text in texts))
+        self.assertTrue(all("vramwise_live_bytes{" in text for text in texts))
 
     def test_signals_end_it_well(self):
         for which in signal.SIGTERM, signal.SIGINT:
@@ -192,7 +192,7 @@ class Serving(FleetCase):
                 server = self.exporter()
                 with socket.create_connection((server.host, server.port)):  # and stays open
                     self.assertEqual(server.ask()[0], 200)
-                    self.assertEqual(server.end(which), (0, "headroom exporter: serving until Ctrl-C\n"))
+                    self.assertEqual(server.end(which), (0, "vramwise exporter: serving until Ctrl-C\n"))
 
     def test_without_the_folder_it_says_so_and_goes_on(self):
         server = self.exporter()
@@ -205,15 +205,15 @@ class Serving(FleetCase):
 
     def test_a_port_in_use_is_refused(self):
         server = self.exporter("127.0.0.1:0")
-        result = self.headroom("exporter", "--listen", f"127.0.0.1:{server.port}")
+        result = self.vramwise("exporter", "--listen", f"127.0.0.1:{server.port}")
         self.assertEqual((result.returncode, result.stdout), (3, ""))
-        self.assertEqual(result.stderr, f"headroom exporter: 127.0.0.1:{server.port} is in use by "
+        self.assertEqual(result.stderr, f"vramwise exporter: 127.0.0.1:{server.port} is in use by "
                                         "another program; --listen 0 finds a free port\n")
 
     def test_an_address_of_another_machine_cannot_be_had(self):
-        result = self.headroom("exporter", "--listen", "192.0.2.1:0")
+        result = self.vramwise("exporter", "--listen", "192.0.2.1:0")
         self.assertEqual((result.returncode, result.stdout), (3, ""))
-        self.assertTrue(result.stderr.startswith("headroom exporter: cannot serve at 192.0.2.1:0: "))
+        self.assertTrue(result.stderr.startswith("vramwise exporter: cannot serve at 192.0.2.1:0: "))
 
 
 class Running(FleetCase):
@@ -222,23 +222,23 @@ class Running(FleetCase):
         job = self.run_job(RANK="5").tell("live_bytes=2")
         found = samples(job.server.scrape())
         self.assertEqual([(labels["rank"], value) for name, labels, value in found
-                          if name == "headroom_live_bytes"], [("5", "2")])
-        self.assertIn(("headroom_jobs", {"state": "running"}, "1"), found)
-        self.assertEqual(self.exporter().scrape().count("headroom_live_bytes{"), 2)
+                          if name == "vramwise_live_bytes"], [("5", "2")])
+        self.assertIn(("vramwise_jobs", {"state": "running"}, "1"), found)
+        self.assertEqual(self.exporter().scrape().count("vramwise_live_bytes{"), 2)
         self.assertEqual((job.end(), stranger.end()), (0, 0))
 
     def test_a_folder_with_a_long_name_makes_no_difference(self):
         runtime = self.folder / ("x" * 20)
         runtime.mkdir()
         job = self.run_job(XDG_RUNTIME_DIR=str(runtime)).tell("live_bytes=2")
-        self.assertIn("headroom_live_bytes{", job.server.scrape())
+        self.assertIn("vramwise_live_bytes{", job.server.scrape())
 
     def test_the_exit_status_is_the_commands(self):
         for code in 0, 7:
-            result = self.headroom("run", "--metrics", "0", "--", "sh", "-c", f"exit {code}")
+            result = self.vramwise("run", "--metrics", "0", "--", "sh", "-c", f"exit {code}")
             self.assertEqual(result.returncode, code)
-            self.assertRegex(result.stderr, r"\Aheadroom: metrics are at http://127\.0\.0\.1:\d+/metrics\n\Z")
-        result = self.headroom("run", "--metrics", "0", "--", "sh", "-c", "kill -9 $$")
+            self.assertRegex(result.stderr, r"\Avramwise: metrics are at http://127\.0\.0\.1:\d+/metrics\n\Z")
+        result = self.vramwise("run", "--metrics", "0", "--", "sh", "-c", "kill -9 $$")
         self.assertEqual(result.returncode, 128 + signal.SIGKILL)
 
     def test_signals_are_passed_on_once_and_the_metrics_stay_until_the_end(self):
@@ -248,7 +248,7 @@ class Running(FleetCase):
                   "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(9))\n"
                   "print('ready', flush=True)\n"
                   "while True: time.sleep(100)\n")
-        job = live_jobs.Job(self, [Programs.headroom, "run", "--metrics", "0", "--",
+        job = live_jobs.Job(self, [Programs.vramwise, "run", "--metrics", "0", "--",
                                    sys.executable, "-c", script])
         server = live_jobs.Server(job.process.stderr.readline().decode().split()[-1])
         self.assertEqual(job.process.stdout.readline(), b"ready\n")
@@ -263,22 +263,22 @@ class Running(FleetCase):
             server.ask()
 
     def test_nothing_of_the_server_is_open_in_the_job(self):
-        result = self.headroom("run", "--metrics", "0", "--", "sh", "-c", "ls -l /proc/self/fd")
+        result = self.vramwise("run", "--metrics", "0", "--", "sh", "-c", "ls -l /proc/self/fd")
         self.assertEqual(result.returncode, 0)
         self.assertNotIn("socket:", result.stdout)
 
     def test_a_port_in_use_is_refused_before_the_job_is_started(self):
         server = self.exporter("127.0.0.1:0")
-        result = self.headroom("run", "--metrics", f"127.0.0.1:{server.port}", "--", "echo", "started")
+        result = self.vramwise("run", "--metrics", f"127.0.0.1:{server.port}", "--", "echo", "started")
         self.assertEqual((result.returncode, result.stdout), (125, ""))
-        self.assertEqual(result.stderr, f"headroom run: 127.0.0.1:{server.port} is in use by another "
+        self.assertEqual(result.stderr, f"vramwise run: 127.0.0.1:{server.port} is in use by another "
                                         "program; --metrics 0 finds a free port\n")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["pages"])
 
     def test_a_wrong_address_is_wrong_usage(self):
         for command in (("run", "--metrics", "nowhere"), ("run", "--metrics", ":9400"),
                         ("exporter", "--listen", "example.org:80")):
-            result = self.headroom(*command, *(("--", "echo") if command[0] == "run" else ()))
+            result = self.vramwise(*command, *(("--", "echo") if command[0] == "run" else ()))
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertIn(f"{command[1]}: expected a port, such as 8080, or an address and a port",
                           result.stderr)
@@ -300,7 +300,7 @@ class Running(FleetCase):
         script.write_text("import torch\ntorch._C.allocate(7 << 30)\ntorch._C.allocate(2 << 30)\n",
                           encoding="utf-8")
         self.environment.update({"PYTHONPATH": str(support), "FAKE_TORCH_SNAPSHOT": str(recording)})
-        result = self.headroom("run", "--metrics", "0", "--", sys.executable, str(script),
+        result = self.vramwise("run", "--metrics", "0", "--", sys.executable, str(script),
                                cwd=self.folder)
         self.assertEqual(result.returncode, 1)
         self.assertIn("Verdict: ", result.stderr)

@@ -17,10 +17,10 @@ from live_jobs import GIB, LIMIT_SECONDS, ROOT, FleetCase, samples
 
 FLEET = ROOT / "docs/fleet"
 RULES = FLEET / "prometheus/alerts.yml"
-DASHBOARD = FLEET / "grafana/headroom-dashboard.json"
+DASHBOARD = FLEET / "grafana/vramwise-dashboard.json"
 
 # What takes minutes, a stranger's version or a dead exporter to have data: alerts_test.yml has them.
-LATE_ALERTS = {"HeadroomJobSilent", "HeadroomJobStalled", "HeadroomOtherVersion", "HeadroomExporterDown"}
+LATE_ALERTS = {"VramwiseJobSilent", "VramwiseJobStalled", "VramwiseOtherVersion", "VramwiseExporterDown"}
 
 VARIABLES = {"$__rate_interval": "1m", "$__range": "5m", "$instance": ".*", "$job_id": ".*",
              "$program": ".*", "$rank": ".*", "$device": ".*"}
@@ -57,7 +57,7 @@ def dashboard_labels() -> list:
 def written_queries() -> list:
     """Those that README.md suggests."""
     text = (FLEET / "README.md").read_text(encoding="utf-8")
-    return re.findall(r"^# .*\n(.*headroom_.*)$", text, re.M)
+    return re.findall(r"^# .*\n(.*vramwise_.*)$", text, re.M)
 
 
 def counted(step: int) -> list:
@@ -85,7 +85,7 @@ class Prometheus:
             "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms",
                        "evaluation_interval": "200ms"},
             "rule_files": [str(RULES)],
-            "scrape_configs": [{"job_name": "headroom", "scrape_timeout": "200ms",
+            "scrape_configs": [{"job_name": "vramwise", "scrape_timeout": "200ms",
                                 "static_configs": [{"targets": targets}]}]}), encoding="utf-8")
         self.process = subprocess.Popen(
             [case.tool("prometheus"), f"--config.file={config}", "--web.listen-address=127.0.0.1:0",
@@ -141,11 +141,11 @@ class Rules(FleetCase):
 
     def test_every_family_is_told_of_and_has_a_place_in_the_manual(self):
         text = self.exporter().scrape()
-        families = set(re.findall(r"^# TYPE headroom_(\w+) ", text, re.M))
-        manual = (ROOT / "docs/man/headroom-exporter.1.scd").read_text(encoding="utf-8")
+        families = set(re.findall(r"^# TYPE vramwise_(\w+) ", text, re.M))
+        manual = (ROOT / "docs/man/vramwise-exporter.1.scd").read_text(encoding="utf-8")
         self.assertEqual(families - set(re.findall(r"\*([a-z_]+)\*", manual)), set())
         told = RULES.read_text(encoding="utf-8") + DASHBOARD.read_text(encoding="utf-8")
-        self.assertEqual(set(re.findall(r"headroom_([a-z_]+)\b(?!\()", told)) - families, set())
+        self.assertEqual(set(re.findall(r"vramwise_([a-z_]+)\b(?!\()", told)) - families, set())
 
 
     def test_the_panels_of_the_dashboard_have_places_of_their_own(self):
@@ -203,13 +203,13 @@ class Scraping(FleetCase):
         expected = {(name, tuple(sorted(labels.items())))
                     for name, labels, _ in samples(exporter.scrape())}
         found = set()
-        for metric in prometheus.get("series", **{"match[]": '{__name__=~"headroom_.*"}'}):
+        for metric in prometheus.get("series", **{"match[]": '{__name__=~"vramwise_.*"}'}):
             name = metric.pop("__name__")
-            self.assertEqual(metric.pop("job"), "headroom")
+            self.assertEqual(metric.pop("job"), "vramwise")
             if metric.pop("instance") == f"127.0.0.1:{exporter.port}":
                 found.add((name, tuple(sorted(metric.items()))))
         self.assertEqual(found, expected)
-        up = prometheus.ask('max_over_time(up{job="headroom"}[5m])')
+        up = prometheus.ask('max_over_time(up{job="vramwise"}[5m])')
         self.assertEqual([sample["value"][1] for sample in up], ["1", "1"])
 
 

@@ -21,44 +21,44 @@ static void must(bool claim)
 }
 
 typedef struct outcome {
-    hr_status status;
+    vw_status status;
     uint64_t size_bytes;
     uint64_t checksum;
 } outcome;
 
 static outcome read_all(const uint8_t *data, size_t size, size_t peek_bytes, size_t take_bytes)
 {
-    hr__byte_source_options options = {.output_limit_bytes = OUTPUT_LIMIT_BYTES};
-    hr__byte_source *source;
+    vw__byte_source_options options = {.output_limit_bytes = OUTPUT_LIMIT_BYTES};
+    vw__byte_source *source;
     outcome result = {.checksum = 14695981039346656037u};
-    result.status = hr__byte_source_open_memory(data, size, &options, &source);
-    if (result.status != HR_OK)
+    result.status = vw__byte_source_open_memory(data, size, &options, &source);
+    if (result.status != VW_OK)
         return result;
-    bool is_plain = hr__byte_source_compression(source) == HR__PLAIN;
+    bool is_plain = vw__byte_source_compression(source) == VW__PLAIN;
     for (;;) {
         const uint8_t *bytes;
         size_t size_bytes;
-        result.status = hr__byte_source_peek(source, peek_bytes, &bytes, &size_bytes);
-        if (result.status != HR_OK) {
-            must(hr_last_error()[0] != '\0');
+        result.status = vw__byte_source_peek(source, peek_bytes, &bytes, &size_bytes);
+        if (result.status != VW_OK) {
+            must(vw_last_error()[0] != '\0');
             break;
         }
         if (size_bytes == 0)
             break;
-        must(hr__byte_source_offset(source) == result.size_bytes);
+        must(vw__byte_source_offset(source) == result.size_bytes);
         if (is_plain)
             must(size_bytes <= size - result.size_bytes &&
                  memcmp(bytes, data + result.size_bytes, size_bytes) == 0);
         size_t taken = size_bytes < take_bytes ? size_bytes : take_bytes;
         for (size_t i = 0; i < taken; i++)
             result.checksum = (result.checksum ^ bytes[i]) * 1099511628211u;
-        hr__byte_source_take(source, taken);
+        vw__byte_source_take(source, taken);
         result.size_bytes += taken;
         must(result.size_bytes <= OUTPUT_LIMIT_BYTES);
     }
     if (is_plain)
-        must(result.status == HR_OK && result.size_bytes == size);
-    hr__byte_source_close(source);
+        must(result.status == VW_OK && result.size_bytes == size);
+    vw__byte_source_close(source);
     return result;
 }
 
@@ -67,8 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     outcome small = read_all(data, size, 1, 7000);
     outcome large = read_all(data, size, 1 << 20, SIZE_MAX);
     /* A failure comes when its window is made: what came out before it depends on the peeks. */
-    must((small.status == HR_OK) == (large.status == HR_OK));
-    if (small.status == HR_OK)
+    must((small.status == VW_OK) == (large.status == VW_OK));
+    if (small.status == VW_OK)
         must(small.size_bytes == large.size_bytes && small.checksum == large.checksum);
     return 0;
 }

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "analysis/recording.h"
-#include "headroom/doctor.h"
-#include "headroom/report.h"
+#include "vramwise/doctor.h"
+#include "vramwise/report.h"
 #include "model/model_build.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -38,7 +38,7 @@ static void must(bool claim)
 }
 
 typedef struct written {
-    hr__model_builder *builder;
+    vw__model_builder *builder;
     uint32_t stacks[STACKS];
     uint16_t streams[2];
     size_t event_count;
@@ -51,38 +51,38 @@ static void make_stacks(written *to)
         size_t count = 0;
         if (stacks[i][0] != NULL) {
             uint32_t name, file;
-            must(hr__model_add_string(to->builder, stacks[i][0], strlen(stacks[i][0]), &name) ==
-                 HR_OK);
-            must(hr__model_add_string(to->builder, stacks[i][1], strlen(stacks[i][1]), &file) ==
-                 HR_OK);
-            const hr__model_frame inner = {name, file, 10 + i};
-            must(hr__model_add_frame(to->builder, &inner, &frames[count++]) == HR_OK);
-            must(hr__model_add_string(to->builder, "main", 4, &name) == HR_OK);
-            must(hr__model_add_string(to->builder, "train.py", 8, &file) == HR_OK);
-            const hr__model_frame outer = {name, file, 100 + i};
-            must(hr__model_add_frame(to->builder, &outer, &frames[count++]) == HR_OK);
+            must(vw__model_add_string(to->builder, stacks[i][0], strlen(stacks[i][0]), &name) ==
+                 VW_OK);
+            must(vw__model_add_string(to->builder, stacks[i][1], strlen(stacks[i][1]), &file) ==
+                 VW_OK);
+            const vw__model_frame inner = {name, file, 10 + i};
+            must(vw__model_add_frame(to->builder, &inner, &frames[count++]) == VW_OK);
+            must(vw__model_add_string(to->builder, "main", 4, &name) == VW_OK);
+            must(vw__model_add_string(to->builder, "train.py", 8, &file) == VW_OK);
+            const vw__model_frame outer = {name, file, 100 + i};
+            must(vw__model_add_frame(to->builder, &outer, &frames[count++]) == VW_OK);
         }
-        must(hr__model_add_stack(to->builder, frames, count, &to->stacks[i]) == HR_OK);
+        must(vw__model_add_stack(to->builder, frames, count, &to->stacks[i]) == VW_OK);
     }
-    must(hr__model_add_stream(to->builder, 0, &to->streams[0]) == HR_OK);
-    must(hr__model_add_stream(to->builder, 77, &to->streams[1]) == HR_OK);
+    must(vw__model_add_stream(to->builder, 0, &to->streams[0]) == VW_OK);
+    must(vw__model_add_stream(to->builder, 77, &to->streams[1]) == VW_OK);
 }
 
 static void write_event(written *to, unsigned action, uint64_t address, uint64_t size_bytes,
                         uint32_t context, uint16_t stream)
 {
     size_t index;
-    const hr__model_event event = {
+    const vw__model_event event = {
         .address = address,
         .size_bytes = size_bytes,
         .time_us = (int64_t)to->event_count++ * 10,
         .context = context,
-        .note = HR__NO_NOTE,
+        .note = VW__NO_NOTE,
         .stream = stream,
-        .pool = HR__UNKNOWN_POOL,
+        .pool = VW__UNKNOWN_POOL,
         .action = (uint8_t)action,
     };
-    must(hr__model_add_event(to->builder, &event, &index) == HR_OK);
+    must(vw__model_add_event(to->builder, &event, &index) == VW_OK);
 }
 
 /* Bits: what to do, which block, how large and for whom. */
@@ -93,39 +93,39 @@ static void write_events(written *to, const uint8_t *data, size_t size, bool has
         unsigned slot = data[i + 1] % SLOTS;
         uint64_t address = BASE + slot * SLOT_BYTES;
         uint64_t size_bytes = (UINT64_C(512) << (data[i + 2] % 17)) - (data[i + 2] & 64);
-        uint32_t stack = to->stacks[(data[i + 2] >> 5) % STACKS], context = HR__NO_CONTEXT;
+        uint32_t stack = to->stacks[(data[i + 2] >> 5) % STACKS], context = VW__NO_CONTEXT;
         uint16_t stream = to->streams[data[i + 1] >> 7];
         if (has_stacks)
-            must(hr__model_begin_context(to->builder, stack, &context) == HR_OK);
+            must(vw__model_begin_context(to->builder, stack, &context) == VW_OK);
         switch (data[i] % 16) {
         case 0:
-            write_event(to, HR_ACTION_SEGMENT_ALLOC, address, SLOT_BYTES, context, stream);
+            write_event(to, VW_ACTION_SEGMENT_ALLOC, address, SLOT_BYTES, context, stream);
             break;
         case 1:
-            write_event(to, HR_ACTION_SEGMENT_FREE, address, SLOT_BYTES, context, stream);
+            write_event(to, VW_ACTION_SEGMENT_FREE, address, SLOT_BYTES, context, stream);
             break;
         case 2:
-            write_event(to, HR_ACTION_OOM, size_bytes * 64, size_bytes * 1024, context, stream);
+            write_event(to, VW_ACTION_OOM, size_bytes * 64, size_bytes * 1024, context, stream);
             break;
         case 3:
-            write_event(to, HR_ACTION_FREE_REQUESTED, address, size_bytes, context, stream);
+            write_event(to, VW_ACTION_FREE_REQUESTED, address, size_bytes, context, stream);
             break;
         case 4:
-            write_event(to, HR_ACTION_FREE_COMPLETED, address, size_bytes, context, stream);
+            write_event(to, VW_ACTION_FREE_COMPLETED, address, size_bytes, context, stream);
             break;
         case 5:
-            write_event(to, HR_ACTION_SEGMENT_MAP, address, UINT64_C(20) << 20, context, stream);
+            write_event(to, VW_ACTION_SEGMENT_MAP, address, UINT64_C(20) << 20, context, stream);
             break;
         case 6:
-            write_event(to, HR_ACTION_SNAPSHOT, 0, 0, context, stream);
+            write_event(to, VW_ACTION_SNAPSHOT, 0, 0, context, stream);
             break;
         default: /* as a program does: ask where nothing is, free where something is */
             if (sizes[slot] == 0) {
-                write_event(to, HR_ACTION_ALLOC, address, size_bytes, context, stream);
+                write_event(to, VW_ACTION_ALLOC, address, size_bytes, context, stream);
                 sizes[slot] = size_bytes;
             } else {
-                write_event(to, HR_ACTION_FREE_REQUESTED, address, sizes[slot], context, stream);
-                write_event(to, HR_ACTION_FREE_COMPLETED, address, sizes[slot], context, stream);
+                write_event(to, VW_ACTION_FREE_REQUESTED, address, sizes[slot], context, stream);
+                write_event(to, VW_ACTION_FREE_COMPLETED, address, sizes[slot], context, stream);
                 sizes[slot] = 0;
             }
             break;
@@ -139,56 +139,56 @@ static bool drop(void *context, const char *bytes, size_t size_bytes)
     return true;
 }
 
-static void check(const hr_diagnosis *diagnosis)
+static void check(const vw_diagnosis *diagnosis)
 {
     must(diagnosis->sentence[0] != '\0');
-    must(diagnosis->verdict <= HR_VERDICT_UNKNOWN);
+    must(diagnosis->verdict <= VW_VERDICT_UNKNOWN);
     for (size_t i = 0; i < diagnosis->finding_count; i++) {
-        const hr_finding *finding = &diagnosis->findings[i];
+        const vw_finding *finding = &diagnosis->findings[i];
         must(finding->kind[0] != '\0' && finding->title[0] != '\0');
         for (size_t k = 0; k < finding->remedy_count; k++) {
-            const hr_remedy *remedy = &finding->remedies[k];
+            const vw_remedy *remedy = &finding->remedies[k];
             must(remedy->action[0] != '\0' && remedy->cost != NULL && remedy->how != NULL);
             must(remedy->saves_bytes <= remedy->saves_at_most_bytes);
         }
     }
-    const hr_output output = {NULL, drop};
+    const vw_output output = {NULL, drop};
     for (int is_json = 0; is_json < 2; is_json++) {
-        const hr_report_form form = {.struct_size = sizeof form, .is_json = is_json != 0};
-        must(hr_report_doctor(diagnosis, &form, &output) == HR_OK);
+        const vw_report_form form = {.struct_size = sizeof form, .is_json = is_json != 0};
+        must(vw_report_doctor(diagnosis, &form, &output) == VW_OK);
     }
 }
 
-static void diagnose(const hr_recording *recording, uint64_t card_bytes)
+static void diagnose(const vw_recording *recording, uint64_t card_bytes)
 {
-    const hr_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
-    hr_diagnosis *diagnosis = NULL;
-    hr_status status = hr_doctor_recording(recording, &options, &diagnosis);
-    if (status == HR_OK)
+    const vw_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
+    vw_diagnosis *diagnosis = NULL;
+    vw_status status = vw_doctor_recording(recording, &options, &diagnosis);
+    if (status == VW_OK)
         check(diagnosis);
     else
-        must(diagnosis == NULL && hr_last_error()[0] != '\0');
-    hr_diagnosis_free(diagnosis);
+        must(diagnosis == NULL && vw_last_error()[0] != '\0');
+    vw_diagnosis_free(diagnosis);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     written to = {.event_count = 0};
-    hr_recording recording = {.model = NULL};
+    vw_recording recording = {.model = NULL};
     if (size < HEADER_BYTES || (size - HEADER_BYTES) % EVENT_BYTES != 0)
         return 0;
-    must(hr__model_builder_create(SIZE_MAX / 2, &to.builder) == HR_OK);
-    hr__model_builder_settings(to.builder)->conf = HR__NO_STRING;
-    hr__model_builder_settings(to.builder)->max_split_size = -1;
+    must(vw__model_builder_create(SIZE_MAX / 2, &to.builder) == VW_OK);
+    vw__model_builder_settings(to.builder)->conf = VW__NO_STRING;
+    vw__model_builder_settings(to.builder)->max_split_size = -1;
     make_stacks(&to);
     write_events(&to, data + HEADER_BYTES, size - HEADER_BYTES, (data[0] & 1) != 0);
-    must(hr__model_add_trace(to.builder, 0, 0, to.event_count) == HR_OK);
-    if (hr__model_finish(to.builder, &recording.model) != HR_OK) {
-        hr__model_builder_destroy(to.builder);
+    must(vw__model_add_trace(to.builder, 0, 0, to.event_count) == VW_OK);
+    if (vw__model_finish(to.builder, &recording.model) != VW_OK) {
+        vw__model_builder_destroy(to.builder);
         return 0;
     }
     diagnose(&recording, 0);
     diagnose(&recording, (uint64_t)(1 + data[1]) << 24);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
     return 0;
 }

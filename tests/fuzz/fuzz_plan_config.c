@@ -21,17 +21,17 @@ static void must(bool claim)
         abort();
 }
 
-static bool is_small(const hr_plan_model *model)
+static bool is_small(const vw_plan_model *model)
 {
-    const hr__transformer *shape = &model->shape;
+    const vw__transformer *shape = &model->shape;
     return shape->layers <= MOST_LAYERS && shape->decoder_layers <= MOST_LAYERS &&
            shape->experts <= MOST_EXPERTS;
 }
 
-static void check_peaks(const hr__plan_peaks *peaks)
+static void check_peaks(const vw__plan_peaks *peaks)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < HR__USE_COUNT; i++)
+    for (size_t i = 0; i < VW__USE_COUNT; i++)
         sum += peaks->peak.parts[i];
     must(sum == peaks->peak.live_bytes);
     must(peaks->peak.live_bytes >= peaks->weights_bytes);
@@ -39,37 +39,37 @@ static void check_peaks(const hr__plan_peaks *peaks)
 }
 
 /* `seed` chooses among settings. */
-static void run_step(const hr_plan_model *model, size_t seed)
+static void run_step(const vw_plan_model *model, size_t seed)
 {
-    hr_plan_settings settings, checked;
-    hr__plan_peaks peaks;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings, checked;
+    vw__plan_peaks peaks;
+    vw_plan_settings_init(&settings);
     settings.batch = 1 + seed % 3;
-    settings.precision = (hr_precision)(seed % HR_PRECISION_COUNT);
-    settings.checkpointing = seed % 2 != 0 ? HR_CHECKPOINTING_FULL : HR_CHECKPOINTING_NONE;
-    settings.attention = seed % 5 == 0 ? HR_ATTENTION_EAGER : HR_ATTENTION_SDPA;
+    settings.precision = (vw_precision)(seed % VW_PRECISION_COUNT);
+    settings.checkpointing = seed % 2 != 0 ? VW_CHECKPOINTING_FULL : VW_CHECKPOINTING_NONE;
+    settings.attention = seed % 5 == 0 ? VW_ATTENTION_EAGER : VW_ATTENTION_SDPA;
     if (!model->family->has_images)
         settings.sequence = 1 + seed % 7;
-    if (hr__settings_check(model, &settings, &checked) != HR_OK)
-        must(hr_last_error()[0] != '\0');
-    else if (hr__plan_simulate(model, &checked, NULL, &peaks, NULL) == HR_OK)
+    if (vw__settings_check(model, &settings, &checked) != VW_OK)
+        must(vw_last_error()[0] != '\0');
+    else if (vw__plan_simulate(model, &checked, NULL, &peaks, NULL) == VW_OK)
         check_peaks(&peaks);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
-    hr_plan_model *model = NULL;
-    hr_status status = hr__plan_model_open_memory(data, size, &model);
-    must(hr__host_memory_get_use().in_use_bytes - before_bytes < MOST_HELD_BYTES);
-    if (status == HR_OK) {
+    const uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
+    vw_plan_model *model = NULL;
+    vw_status status = vw__plan_model_open_memory(data, size, &model);
+    must(vw__host_memory_get_use().in_use_bytes - before_bytes < MOST_HELD_BYTES);
+    if (status == VW_OK) {
         must(model->family != NULL && model->family->usual_length(model) > 0);
         if (is_small(model))
             run_step(model, size);
-        hr_plan_model_close(model);
+        vw_plan_model_close(model);
     } else {
-        must(model == NULL && hr_last_error()[0] != '\0');
+        must(model == NULL && vw_last_error()[0] != '\0');
     }
-    must(hr__host_memory_get_use().in_use_bytes == before_bytes);
+    must(vw__host_memory_get_use().in_use_bytes == before_bytes);
     return 0;
 }

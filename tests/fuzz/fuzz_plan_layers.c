@@ -21,29 +21,29 @@ static void must(bool claim)
         abort();
 }
 
-static hr_plan_settings settings_of(uint8_t byte)
+static vw_plan_settings settings_of(uint8_t byte)
 {
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = (byte & 1) != 0 ? 1 : 1000000;
-    settings.mode = (hr_plan_mode)((byte >> 1) % HR_PLAN_MODE_COUNT);
-    settings.precision = (hr_precision)((byte >> 3) % HR_PRECISION_COUNT);
-    if (settings.mode == HR_PLAN_MODE_TRAIN && (byte & 64) != 0)
-        settings.checkpointing = HR_CHECKPOINTING_FULL;
+    settings.mode = (vw_plan_mode)((byte >> 1) % VW_PLAN_MODE_COUNT);
+    settings.precision = (vw_precision)((byte >> 3) % VW_PRECISION_COUNT);
+    if (settings.mode == VW_PLAN_MODE_TRAIN && (byte & 64) != 0)
+        settings.checkpointing = VW_CHECKPOINTING_FULL;
     if ((byte & 128) != 0)
-        settings.attention = HR_ATTENTION_EAGER;
+        settings.attention = VW_ATTENTION_EAGER;
     return settings;
 }
 
-static void plan(const hr_plan_model *model, uint8_t byte)
+static void plan(const vw_plan_model *model, uint8_t byte)
 {
-    hr_plan_settings wanted = settings_of(byte), settings;
-    hr__plan_peaks peaks;
-    hr_status status = hr__settings_check(model, &wanted, &settings);
-    if (status == HR_OK)
-        status = hr__plan_simulate(model, &settings, NULL, &peaks, NULL);
-    if (status != HR_OK) {
-        must(hr_last_error()[0] != '\0');
+    vw_plan_settings wanted = settings_of(byte), settings;
+    vw__plan_peaks peaks;
+    vw_status status = vw__settings_check(model, &wanted, &settings);
+    if (status == VW_OK)
+        status = vw__plan_simulate(model, &settings, NULL, &peaks, NULL);
+    if (status != VW_OK) {
+        must(vw_last_error()[0] != '\0');
         return;
     }
     must(peaks.peak.live_bytes >= peaks.weights_bytes);
@@ -53,17 +53,17 @@ static void plan(const hr_plan_model *model, uint8_t byte)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    hr_plan_model *model = NULL;
+    vw_plan_model *model = NULL;
     if (size == 0)
         return 0;
-    const uint64_t in_use_bytes = hr__host_memory_get_use().in_use_bytes;
-    if (hr__plan_model_open_memory(data + 1, size - 1, &model) != HR_OK) {
-        must(model == NULL && hr_last_error()[0] != '\0');
+    const uint64_t in_use_bytes = vw__host_memory_get_use().in_use_bytes;
+    if (vw__plan_model_open_memory(data + 1, size - 1, &model) != VW_OK) {
+        must(model == NULL && vw_last_error()[0] != '\0');
     } else {
         if (model->lines != NULL)
             plan(model, data[0]);
-        hr_plan_model_close(model);
+        vw_plan_model_close(model);
     }
-    must(hr__host_memory_get_use().in_use_bytes == in_use_bytes);
+    must(vw__host_memory_get_use().in_use_bytes == in_use_bytes);
     return 0;
 }

@@ -29,26 +29,26 @@ static uint64_t lines_in(const uint8_t *data, size_t size)
 
 static void read_stories(const uint8_t *data, size_t size)
 {
-    hr__stories stories = {NULL, 0, 0};
-    hr__byte_source *source;
-    hr__story_file file = {.path = "fuzz",
-                           .rank = HR_UNKNOWN,
+    vw__stories stories = {NULL, 0, 0};
+    vw__byte_source *source;
+    vw__story_file file = {.path = "fuzz",
+                           .rank = VW_UNKNOWN,
                            .has_labels = true,
-                           .has_bare_labels = hr__has_bare_labels((const char *)data, size)};
-    if (hr__byte_source_open_memory(data, size, NULL, &source) != HR_OK)
+                           .has_bare_labels = vw__has_bare_labels((const char *)data, size)};
+    if (vw__byte_source_open_memory(data, size, NULL, &source) != VW_OK)
         return; /* compressed, and damaged */
-    bool is_plain = hr__byte_source_compression(source) == HR__PLAIN;
-    hr_status status = hr__stories_read(&stories, source, &file);
-    hr__byte_source_close(source);
-    must(!is_plain || status == HR_OK);
+    bool is_plain = vw__byte_source_compression(source) == VW__PLAIN;
+    vw_status status = vw__stories_read(&stories, source, &file);
+    vw__byte_source_close(source);
+    must(!is_plain || status == VW_OK);
     uint64_t line_count = file.lost_count;
     for (size_t i = 0; i < stories.count; i++) {
         line_count += stories.stories[i]->line_count;
-        must(stories.stories[i]->time_count <= HR__STORY_MOST_TIMES);
+        must(stories.stories[i]->time_count <= VW__STORY_MOST_TIMES);
     }
     must(!is_plain || line_count == lines_in(data, size));
-    must(stories.count <= HR__STORIES_MOST_AT_ONCE);
-    hr__stories_deinit(&stories);
+    must(stories.count <= VW__STORIES_MOST_AT_ONCE);
+    vw__stories_deinit(&stories);
 }
 
 /* A copy of just so many bytes, so that reading beyond them is seen. */
@@ -58,22 +58,22 @@ static void look_at_names(const uint8_t *data, size_t size)
     must(name != NULL);
     memcpy(name, data, size);
     name[size] = '\0';
-    hr__rank_name found = hr__rank_of_path(name);
+    vw__rank_name found = vw__rank_of_path(name);
     must(!found.is_known || found.rank <= 999999);
     must(found.run_bytes <= size);
-    (void)hr__is_log_name(name);
-    (void)hr__is_failure_name(name);
+    (void)vw__is_log_name(name);
+    (void)vw__is_failure_name(name);
     char *line = realloc(name, size != 0 ? size : 1);
     must(line != NULL);
-    (void)hr__log_time_of(line, size);
+    (void)vw__log_time_of(line, size);
     free(line);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
+    uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
     read_stories(data, size);
     look_at_names(data, size);
-    must(hr__host_memory_get_use().in_use_bytes == before_bytes);
+    must(vw__host_memory_get_use().in_use_bytes == before_bytes);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* fuzz_run_news.c - any bytes as messages of watched processes, as `headroom run` hears them.
+/* fuzz_run_news.c - any bytes as messages of watched processes, as `vramwise run` hears them.
  *
  * Whoever has the job's user can write to its socket. Messages are cut at the byte 0xff, which none
  * has in its grammar. Whatever comes, the account adds up: no more processes and failures than

@@ -27,19 +27,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
 
     uint64_t bytes = 77;
-    char printed[HR__SIZE_TEXT_BYTES];
-    if (hr__parse_size(text, &bytes))
-        must(strlen(hr__format_size(bytes, printed)) > 0);
+    char printed[VW__SIZE_TEXT_BYTES];
+    if (vw__parse_size(text, &bytes))
+        must(strlen(vw__format_size(bytes, printed)) > 0);
     else
         must(bytes == 77);
 
     int version = 77;
-    hr__torch_rules rules;
-    if (hr__torch_parse_version(text, &version) != HR_OK)
+    vw__torch_rules rules;
+    if (vw__torch_parse_version(text, &version) != VW_OK)
         must(version == 77);
-    else if (hr__torch_rules_for(version, &rules) == HR_OK)
-        must(rules.version >= HR__TORCH_OLDEST_VERSION &&
-             rules.version <= HR__TORCH_NEWEST_VERSION);
+    else if (vw__torch_rules_for(version, &rules) == VW_OK)
+        must(rules.version >= VW__TORCH_OLDEST_VERSION &&
+             rules.version <= VW__TORCH_NEWEST_VERSION);
     free(text);
     return 0;
 }

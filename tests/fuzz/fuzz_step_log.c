@@ -20,23 +20,23 @@ static void must(bool claim)
         abort();
 }
 
-static hr__step_log_scan *scan_in_pieces(const uint8_t *data, size_t size, size_t piece_bytes,
-                                         hr__step_log *out)
+static vw__step_log_scan *scan_in_pieces(const uint8_t *data, size_t size, size_t piece_bytes,
+                                         vw__step_log *out)
 {
-    hr__step_log_scan *scan;
-    must(hr__step_log_scan_create(&scan) == HR_OK);
+    vw__step_log_scan *scan;
+    must(vw__step_log_scan_create(&scan) == VW_OK);
     for (size_t at = 0; at < size; at += piece_bytes) {
         size_t rest = size - at;
-        must(hr__step_log_scan_feed(scan, (const char *)data + at,
-                                    rest < piece_bytes ? rest : piece_bytes) == HR_OK);
+        must(vw__step_log_scan_feed(scan, (const char *)data + at,
+                                    rest < piece_bytes ? rest : piece_bytes) == VW_OK);
     }
-    must(hr__step_log_scan_finish(scan, out) == HR_OK);
+    must(vw__step_log_scan_finish(scan, out) == VW_OK);
     return scan;
 }
 
-static void check_points(const hr__step_log *log)
+static void check_points(const vw__step_log *log)
 {
-    must(log->point_count <= HR__STEP_LOG_MOST);
+    must(log->point_count <= VW__STEP_LOG_MOST);
     must(log->form != NULL && log->step_name != NULL);
     must(memchr(log->memory_name, '\0', sizeof log->memory_name) != NULL);
     for (size_t i = 0; i < log->point_count; i++)
@@ -48,36 +48,36 @@ static void check_points(const hr__step_log *log)
     }
 }
 
-static void diagnose(const hr__step_log *log)
+static void diagnose(const vw__step_log *log)
 {
-    static hr__diagnosis_draft draft;
-    hr_doctor_options options = {.struct_size = sizeof options,
+    static vw__diagnosis_draft draft;
+    vw_doctor_options options = {.struct_size = sizeof options,
                                  .card_bytes = log->line_count % 2 << 34};
-    hr_diagnosis *made;
-    hr__diagnosis_init(&draft, HR_SOURCE_STEPS);
-    must(hr__doctor_steps(log, &options, &draft, NULL) == HR_OK);
-    must(hr__diagnosis_finish(&draft, &made) == HR_OK);
+    vw_diagnosis *made;
+    vw__diagnosis_init(&draft, VW_SOURCE_STEPS);
+    must(vw__doctor_steps(log, &options, &draft, NULL) == VW_OK);
+    must(vw__diagnosis_finish(&draft, &made) == VW_OK);
     must(made->sentence[0] != '\0');
-    must(made->verdict == HR_VERDICT_LEAK || made->verdict == HR_VERDICT_HEALTHY ||
-         made->verdict == HR_VERDICT_UNKNOWN);
-    hr_diagnosis_free(made);
+    must(made->verdict == VW_VERDICT_LEAK || made->verdict == VW_VERDICT_HEALTHY ||
+         made->verdict == VW_VERDICT_UNKNOWN);
+    vw_diagnosis_free(made);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
-    hr__step_log whole, pieces;
-    hr__step_log_scan *one = scan_in_pieces(data, size, size != 0 ? size : 1, &whole);
-    must(hr__host_memory_get_use().in_use_bytes - before_bytes < MOST_HELD_BYTES);
-    hr__step_log_scan *other = scan_in_pieces(data, size, size % 97 + 1, &pieces);
+    uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
+    vw__step_log whole, pieces;
+    vw__step_log_scan *one = scan_in_pieces(data, size, size != 0 ? size : 1, &whole);
+    must(vw__host_memory_get_use().in_use_bytes - before_bytes < MOST_HELD_BYTES);
+    vw__step_log_scan *other = scan_in_pieces(data, size, size % 97 + 1, &pieces);
     check_points(&whole);
     must(whole.point_count == pieces.point_count && whole.line_count == pieces.line_count &&
          whole.other_count == pieces.other_count);
     must(whole.point_count == 0 ||
          memcmp(whole.points, pieces.points, whole.point_count * sizeof *whole.points) == 0);
     diagnose(&whole);
-    hr__step_log_scan_destroy(one);
-    hr__step_log_scan_destroy(other);
-    must(hr__host_memory_get_use().in_use_bytes == before_bytes);
+    vw__step_log_scan_destroy(one);
+    vw__step_log_scan_destroy(other);
+    must(vw__host_memory_get_use().in_use_bytes == before_bytes);
     return 0;
 }

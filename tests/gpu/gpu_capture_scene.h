@@ -7,11 +7,11 @@
  * it counted if one that must stay (is *watched*) is unmapped.
  *
  * One thread, one scene at a time. */
-#ifndef HR_TESTS_GPU_CAPTURE_SCENE_H
-#define HR_TESTS_GPU_CAPTURE_SCENE_H
+#ifndef VW_TESTS_GPU_CAPTURE_SCENE_H
+#define VW_TESTS_GPU_CAPTURE_SCENE_H
 
 #include "gpu/gpu_replay_bytes.h"
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 typedef struct capture_graph_ *capture_graph;           /* CUgraph */
 typedef struct capture_graph_exec_ *capture_graph_exec; /* CUgraphExec */
@@ -21,27 +21,27 @@ enum { CAPTURE_MODE_GLOBAL = 0, CAPTURE_MODE_THREAD_LOCAL = 1, CAPTURE_STATUS_AC
 
 /* X(name, symbol, parameters). None is required: a check says which it lacks. */
 #define CAPTURE_SYMBOL_LIST(X)                                                                     \
-    X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (hr__cuda_stream stream, int mode))         \
-    X(cuStreamEndCapture, "cuStreamEndCapture", (hr__cuda_stream stream, capture_graph * graph))   \
+    X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (vw__cuda_stream stream, int mode))         \
+    X(cuStreamEndCapture, "cuStreamEndCapture", (vw__cuda_stream stream, capture_graph * graph))   \
     X(cuGraphInstantiate, "cuGraphInstantiateWithFlags",                                           \
       (capture_graph_exec * exec, capture_graph graph, unsigned long long flags))                  \
-    X(cuGraphLaunch, "cuGraphLaunch", (capture_graph_exec exec, hr__cuda_stream stream))           \
+    X(cuGraphLaunch, "cuGraphLaunch", (capture_graph_exec exec, vw__cuda_stream stream))           \
     X(cuGraphExecDestroy, "cuGraphExecDestroy", (capture_graph_exec exec))                         \
     X(cuGraphDestroy, "cuGraphDestroy", (capture_graph graph))                                     \
     X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle",                                  \
-      (hr__cuda_handle * handle, void *address))                                                   \
+      (vw__cuda_handle * handle, void *address))                                                   \
     X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle",                            \
-      (hr__cuda_handle * handle, void *exported, int handle_type))
+      (vw__cuda_handle * handle, void *exported, int handle_type))
 
 typedef struct capture_functions {
-#define CAPTURE_POINTER(name, symbol, parameters) hr__cuda_result(*name) parameters;
+#define CAPTURE_POINTER(name, symbol, parameters) vw__cuda_result(*name) parameters;
     CAPTURE_SYMBOL_LIST(CAPTURE_POINTER)
 #undef CAPTURE_POINTER
 } capture_functions;
 
 typedef struct capture_gpu {
-    hr_device *real;  /* owned */
-    hr_device device; /* the same, with mappings noted: what pools are made on */
+    vw_device *real;  /* owned */
+    vw_device device; /* the same, with mappings noted: what pools are made on */
     replay_driver driver;
     capture_functions functions;
     replay_bytes bytes;
@@ -49,21 +49,21 @@ typedef struct capture_gpu {
     replay_function spin;
 } capture_gpu;
 
-/* HR_ERR_NO_DEVICE where there is none. Kernels have run once when this returns. */
-HR_MUST_CHECK hr_status capture_gpu_open(int index, capture_gpu *out);
+/* VW_ERR_NO_DEVICE where there is none. Kernels have run once when this returns. */
+VW_MUST_CHECK vw_status capture_gpu_open(int index, capture_gpu *out);
 void capture_gpu_close(capture_gpu *gpu);
 
-/* Queues a kernel that runs for so long; HR_ERR_UNSUPPORTED where there is none. */
-HR_MUST_CHECK hr_status capture_spin(const capture_gpu *gpu, uint64_t duration_ns,
-                                     hr_stream stream);
+/* Queues a kernel that runs for so long; VW_ERR_UNSUPPORTED where there is none. */
+VW_MUST_CHECK vw_status capture_spin(const capture_gpu *gpu, uint64_t duration_ns,
+                                     vw_stream stream);
 
-/* Waits for the device. HR_ERR_WRONG_STATE if a check kernel found wrong bytes since last time. */
-HR_MUST_CHECK hr_status capture_expect_bytes(capture_gpu *gpu, const char *when);
+/* Waits for the device. VW_ERR_WRONG_STATE if a check kernel found wrong bytes since last time. */
+VW_MUST_CHECK vw_status capture_expect_bytes(capture_gpu *gpu, const char *when);
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
 /* From now on, unmapping any of this is counted. */
-HR_MUST_CHECK hr_status capture_watch(hr_device_ptr address, uint64_t size_bytes);
+VW_MUST_CHECK vw_status capture_watch(vw_device_ptr address, uint64_t size_bytes);
 void capture_forget_watched(void);
 uint64_t capture_watched_unmaps(void); /* since they were last forgotten */
 
@@ -71,25 +71,25 @@ enum { CAPTURE_MOST_PIECES = 64 };
 
 /* A block's memory at a second address. */
 typedef struct capture_view {
-    hr_device_ptr reserved; /* HR_NULL: not open */
+    vw_device_ptr reserved; /* VW_NULL: not open */
     uint64_t reserved_bytes;
-    hr_device_ptr block; /* the block's bytes begin here */
-    hr_device_ptr homes[CAPTURE_MOST_PIECES];
-    hr_handle handles[CAPTURE_MOST_PIECES];
+    vw_device_ptr block; /* the block's bytes begin here */
+    vw_device_ptr homes[CAPTURE_MOST_PIECES];
+    vw_handle handles[CAPTURE_MOST_PIECES];
     uint64_t sizes_bytes[CAPTURE_MOST_PIECES];
-    hr_handle imported[CAPTURE_MOST_PIECES]; /* 0: not imported */
+    vw_handle imported[CAPTURE_MOST_PIECES]; /* 0: not imported */
     size_t piece_count;
     uint64_t mapped_bytes; /* so far: the first pieces */
 } capture_view;
 
 /* Imported: each handle goes out as a file descriptor and comes in again as another handle.
- * HR_ERR_UNSUPPORTED where the driver cannot. Close it in either case. */
-HR_MUST_CHECK hr_status capture_view_open(const capture_gpu *gpu, const replay_block *block,
+ * VW_ERR_UNSUPPORTED where the driver cannot. Close it in either case. */
+VW_MUST_CHECK vw_status capture_view_open(const capture_gpu *gpu, const replay_block *block,
                                           bool is_imported, capture_view *out);
-HR_MUST_CHECK hr_status capture_view_close(const capture_gpu *gpu, capture_view *view);
+VW_MUST_CHECK vw_status capture_view_close(const capture_gpu *gpu, capture_view *view);
 
 /* Is every piece still where it was when the view was opened, to us and to the driver? */
-HR_MUST_CHECK hr_status capture_view_expect_in_place(const capture_gpu *gpu,
+VW_MUST_CHECK vw_status capture_view_expect_in_place(const capture_gpu *gpu,
                                                      const capture_view *view);
 
 /* ---- scenes ---------------------------------------------------------------------------------- */
@@ -98,9 +98,9 @@ enum { CAPTURE_STREAMS = 3, CAPTURE_MOST_LIVE = 400 };
 
 typedef struct capture_scene {
     capture_gpu *gpu; /* borrowed */
-    hr_pool *pool;
-    hr_stream streams[CAPTURE_STREAMS]; /* the first is for graphs, blocks churn on the others */
-    hr_device_event order;
+    vw_pool *pool;
+    vw_stream streams[CAPTURE_STREAMS]; /* the first is for graphs, blocks churn on the others */
+    vw_device_event order;
     replay_block live[CAPTURE_MOST_LIVE];
     size_t live_count;
     uint64_t random;
@@ -110,27 +110,27 @@ typedef struct capture_scene {
     uint64_t safe_points; /* granted */
 } capture_scene;
 
-HR_MUST_CHECK hr_status capture_scene_open(capture_scene *scene, capture_gpu *gpu,
+VW_MUST_CHECK vw_status capture_scene_open(capture_scene *scene, capture_gpu *gpu,
                                            const char *engine, bool is_shareable,
                                            uint64_t random_seed);
 /* Waits for the device, and ends all there is. */
 void capture_scene_close(capture_scene *scene);
 
-HR_MUST_CHECK hr_status capture_set_limit(capture_scene *scene, uint64_t limit_bytes);
-HR_MUST_CHECK hr_status capture_reserved_bytes(const capture_scene *scene, uint64_t *out);
+VW_MUST_CHECK vw_status capture_set_limit(capture_scene *scene, uint64_t limit_bytes);
+VW_MUST_CHECK vw_status capture_reserved_bytes(const capture_scene *scene, uint64_t *out);
 
 /* A block with its pattern queued behind it; `size_bytes` and `stream` are the caller's. */
-HR_MUST_CHECK hr_status capture_take(capture_scene *scene, uint64_t size_bytes, hr_stream stream,
+VW_MUST_CHECK vw_status capture_take(capture_scene *scene, uint64_t size_bytes, vw_stream stream,
                                      replay_block *out);
 
 /* Gives the block at `address` a new pattern. */
-HR_MUST_CHECK hr_status capture_fill_anew(capture_scene *scene, replay_block *block,
-                                          hr_stream stream);
+VW_MUST_CHECK vw_status capture_fill_anew(capture_scene *scene, replay_block *block,
+                                          vw_stream stream);
 
 /* Allocates and frees at random on the streams but the first, checking what is freed; frees when
  * memory runs out. Queues work only: nothing here waits. */
-HR_MUST_CHECK hr_status capture_churn(capture_scene *scene, unsigned steps);
-HR_MUST_CHECK hr_status capture_check_live(capture_scene *scene);
-HR_MUST_CHECK hr_status capture_free_live(capture_scene *scene);
+VW_MUST_CHECK vw_status capture_churn(capture_scene *scene, unsigned steps);
+VW_MUST_CHECK vw_status capture_check_live(capture_scene *scene);
+VW_MUST_CHECK vw_status capture_free_live(capture_scene *scene);
 
-#endif /* HR_TESTS_GPU_CAPTURE_SCENE_H */
+#endif /* VW_TESTS_GPU_CAPTURE_SCENE_H */

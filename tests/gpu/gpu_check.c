@@ -7,7 +7,7 @@
  *
  * The cost tables are taken with the device's context current, as in a thread that uses PyTorch;
  * one line says what a thread without it pays. Memory is not touched between the calls. */
-#include "headroom/device.h"
+#include "vramwise/device.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 
 #include "contract/device_contract.h"
 #include "device/cuda_driver_load.h"
-#include "device/nvml_load.h" /* hr__nvml_driver_version */
+#include "device/nvml_load.h" /* vw__nvml_driver_version */
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -28,18 +28,18 @@ static int device_index;
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-static void print_machine(const hr_device *device)
+static void print_machine(const vw_device *device)
 {
-    const hr__cuda_driver *driver = NULL;
+    const vw__cuda_driver *driver = NULL;
     char version[96];
     int cuda_version = 0;
     uint64_t free_bytes = 0, total_bytes = 0;
-    if (hr__nvml_driver_version(version, sizeof version) != HR_OK)
+    if (vw__nvml_driver_version(version, sizeof version) != VW_OK)
         snprintf(version, sizeof version, "unknown");
-    if (hr__cuda_driver_get(&driver) == HR_OK)
+    if (vw__cuda_driver_get(&driver) == VW_OK)
         (void)driver->cuDriverGetVersion(&cuda_version);
-    if (device->table->memory_info(device->context, &free_bytes, &total_bytes) != HR_OK)
-        printf("memory_info: %s\n", hr_last_error());
+    if (device->table->memory_info(device->context, &free_bytes, &total_bytes) != VW_OK)
+        printf("memory_info: %s\n", vw_last_error());
     printf("device %d        %s\n", device_index, device->properties.name);
     printf("driver          %s, CUDA %d.%d\n", version, cuda_version / 1000,
            cuda_version % 1000 / 10);
@@ -55,12 +55,12 @@ static void print_machine(const hr_device *device)
            device->properties.has_host_handles ? "yes" : "no");
 }
 
-static void print_processes(const hr_device *device)
+static void print_processes(const vw_device *device)
 {
-    hr_process_memory entries[16];
+    vw_process_memory entries[16];
     size_t count = 0;
-    if (device->table->processes(device->context, entries, 16, &count) != HR_OK) {
-        printf("processes       unknown: %s\n", hr_last_error());
+    if (device->table->processes(device->context, entries, 16, &count) != VW_OK) {
+        printf("processes       unknown: %s\n", vw_last_error());
         return;
     }
     printf("processes       %zu\n", count);
@@ -76,22 +76,22 @@ static void print_processes(const hr_device *device)
 
 /* ---- checks that only a GPU can fail --------------------------------------------------------- */
 
-static hr_status make_device(void *context, hr_device **out)
+static vw_status make_device(void *context, vw_device **out)
 {
     (void)context;
-    return hr_cuda_device_open(device_index, out);
+    return vw_cuda_device_open(device_index, out);
 }
 
 /* Some gigabytes of filling take milliseconds; asking takes microseconds. */
 static void an_event_behind_queued_work_is_not_ready_and_then_is(void **state)
 {
-    const hr_device *device = *state;
-    const hr_device_table *table = device->table;
+    const vw_device *device = *state;
+    const vw_device_table *table = device->table;
     enum { FILLS = 64 };
     uint64_t size_bytes = 256 * MIB;
-    hr_device_ptr address = HR_NULL;
-    hr_stream stream = 0;
-    hr_device_event event = 0;
+    vw_device_ptr address = VW_NULL;
+    vw_stream stream = 0;
+    vw_device_event event = 0;
     assert_ok(table->take(device->context, size_bytes, &address));
     assert_ok(table->stream_create(device->context, &stream));
     assert_ok(table->event_create(device->context, &event));
@@ -100,7 +100,7 @@ static void an_event_behind_queued_work_is_not_ready_and_then_is(void **state)
     for (int i = 0; i < FILLS; i++)
         assert_ok(table->fill(device->context, address, (uint8_t)i, size_bytes, stream));
     assert_ok(table->event_record(device->context, event, stream));
-    assert_status(HR_ERR_NOT_READY, table->event_query(device->context, event));
+    assert_status(VW_ERR_NOT_READY, table->event_query(device->context, event));
     assert_ok(table->event_synchronize(device->context, event));
     assert_ok(table->event_query(device->context, event));
     uint8_t last = 0;
@@ -113,11 +113,11 @@ static void an_event_behind_queued_work_is_not_ready_and_then_is(void **state)
 
 static void a_write_is_seen_by_a_stream_that_does_not_wait_for_the_default_one(void **state)
 {
-    const hr_device *device = *state;
-    const hr_device_table *table = device->table;
+    const vw_device *device = *state;
+    const vw_device_table *table = device->table;
     uint64_t size_bytes = 64 * MIB;
-    hr_device_ptr from = HR_NULL, to = HR_NULL;
-    hr_stream stream = 0;
+    vw_device_ptr from = VW_NULL, to = VW_NULL;
+    vw_stream stream = 0;
     uint8_t *bytes = malloc(size_bytes), *found = malloc(size_bytes);
     assert_true(bytes != NULL && found != NULL);
     assert_ok(table->take(device->context, size_bytes, &from));
@@ -140,28 +140,28 @@ static void a_write_is_seen_by_a_stream_that_does_not_wait_for_the_default_one(v
 
 static void the_threads_current_context_stays_as_it_was(void **state)
 {
-    const hr_device *device = *state;
-    const hr__cuda_driver *driver = NULL;
-    hr__cuda_context before = NULL, after = NULL;
-    hr_device_ptr address = HR_NULL;
-    assert_ok(hr__cuda_driver_get(&driver));
-    assert_int_equal(driver->cuCtxGetCurrent(&before), HR__CUDA_SUCCESS);
+    const vw_device *device = *state;
+    const vw__cuda_driver *driver = NULL;
+    vw__cuda_context before = NULL, after = NULL;
+    vw_device_ptr address = VW_NULL;
+    assert_ok(vw__cuda_driver_get(&driver));
+    assert_int_equal(driver->cuCtxGetCurrent(&before), VW__CUDA_SUCCESS);
     assert_ok(device->table->take(device->context, MIB, &address));
     assert_ok(device->table->give_back(device->context, address));
-    assert_int_equal(driver->cuCtxGetCurrent(&after), HR__CUDA_SUCCESS);
+    assert_int_equal(driver->cuCtxGetCurrent(&after), VW__CUDA_SUCCESS);
     assert_ptr_equal(before, after);
 }
 
 /* The three functions for captures, which the library itself has no use for. */
 typedef struct capture_functions {
-    hr__cuda_result (*begin)(hr__cuda_stream stream, int mode);
-    hr__cuda_result (*end)(hr__cuda_stream stream, void **graph);
-    hr__cuda_result (*destroy)(void *graph);
+    vw__cuda_result (*begin)(vw__cuda_stream stream, int mode);
+    vw__cuda_result (*end)(vw__cuda_stream stream, void **graph);
+    vw__cuda_result (*destroy)(void *graph);
 } capture_functions;
 
 static bool find_capture_functions(capture_functions *out)
 {
-    const char *chosen = getenv("HEADROOM_CUDA_DRIVER");
+    const char *chosen = getenv("VRAMWISE_CUDA_DRIVER");
     void *library = dlopen(chosen != NULL && chosen[0] != '\0' ? chosen : "libcuda.so.1", RTLD_NOW);
     if (library == NULL)
         return false;
@@ -177,34 +177,34 @@ static bool find_capture_functions(capture_functions *out)
  * forbids such calls to every thread. A call that spoilt the capture makes ending it fail. */
 static void memory_can_be_had_while_a_graph_is_captured_and_the_capture_survives(void **state)
 {
-    const hr_device *device = *state;
-    const hr_device_table *table = device->table;
+    const vw_device *device = *state;
+    const vw_device_table *table = device->table;
     enum { GLOBAL_MODE = 0 };
     capture_functions capture = {NULL, NULL, NULL};
-    const hr__cuda_driver *driver = NULL;
-    hr__cuda_context context = NULL;
-    hr_stream stream = 0;
-    hr_device_event event = 0;
-    hr_device_ptr address = HR_NULL;
+    const vw__cuda_driver *driver = NULL;
+    vw__cuda_context context = NULL;
+    vw_stream stream = 0;
+    vw_device_event event = 0;
+    vw_device_ptr address = VW_NULL;
     void *graph = NULL;
     bool is_capturing = false;
     need(find_capture_functions(&capture), "the driver cannot capture");
-    assert_ok(hr__cuda_driver_get(&driver));
-    assert_int_equal(driver->cuDevicePrimaryCtxRetain(&context, device_index), HR__CUDA_SUCCESS);
-    assert_int_equal(driver->cuCtxPushCurrent(context), HR__CUDA_SUCCESS);
+    assert_ok(vw__cuda_driver_get(&driver));
+    assert_int_equal(driver->cuDevicePrimaryCtxRetain(&context, device_index), VW__CUDA_SUCCESS);
+    assert_int_equal(driver->cuCtxPushCurrent(context), VW__CUDA_SUCCESS);
     assert_ok(table->stream_create(device->context, &stream));
     assert_ok(table->event_create(device->context, &event));
-    hr__cuda_stream captured = (hr__cuda_stream)(uintptr_t)stream;
+    vw__cuda_stream captured = (vw__cuda_stream)(uintptr_t)stream;
 
-    assert_int_equal(capture.begin(captured, GLOBAL_MODE), HR__CUDA_SUCCESS);
+    assert_int_equal(capture.begin(captured, GLOBAL_MODE), VW__CUDA_SUCCESS);
     assert_ok(table->stream_is_capturing(device->context, stream, &is_capturing));
     assert_true(is_capturing);
     assert_ok(table->take(device->context, 4 * MIB, &address));
     assert_ok(table->event_query(device->context, event));
     if (device->properties.has_virtual_memory) {
         uint64_t size_bytes = device->properties.granularity_bytes;
-        hr_device_ptr reserved = HR_NULL;
-        hr_handle handle = 0;
+        vw_device_ptr reserved = VW_NULL;
+        vw_handle handle = 0;
         assert_ok(table->reserve(device->context, size_bytes, &reserved));
         assert_ok(table->create(device->context, size_bytes, &handle));
         assert_ok(table->map(device->context, reserved, size_bytes, handle));
@@ -213,20 +213,20 @@ static void memory_can_be_had_while_a_graph_is_captured_and_the_capture_survives
         assert_ok(table->release(device->context, handle));
         assert_ok(table->unreserve(device->context, reserved, size_bytes));
     }
-    assert_int_equal(capture.end(captured, &graph), HR__CUDA_SUCCESS);
+    assert_int_equal(capture.end(captured, &graph), VW__CUDA_SUCCESS);
 
-    assert_int_equal(capture.destroy(graph), HR__CUDA_SUCCESS);
+    assert_int_equal(capture.destroy(graph), VW__CUDA_SUCCESS);
     assert_ok(table->give_back(device->context, address));
     assert_ok(table->event_destroy(device->context, event));
     assert_ok(table->stream_destroy(device->context, stream));
-    assert_int_equal(driver->cuCtxPopCurrent(&context), HR__CUDA_SUCCESS);
-    assert_int_equal(driver->cuDevicePrimaryCtxRelease(device_index), HR__CUDA_SUCCESS);
+    assert_int_equal(driver->cuCtxPopCurrent(&context), VW__CUDA_SUCCESS);
+    assert_int_equal(driver->cuDevicePrimaryCtxRelease(device_index), VW__CUDA_SUCCESS);
 }
 
 static int run_checks(void)
 {
-    const hr_test_device_factory factory = {.name = "cuda", .make = make_device};
-#define CHECK(name) cmocka_unit_test_setup_teardown(name, hr_test_make_device, hr_test_end_device)
+    const vw_test_device_factory factory = {.name = "cuda", .make = make_device};
+#define CHECK(name) cmocka_unit_test_setup_teardown(name, vw_test_make_device, vw_test_end_device)
     const struct CMUnitTest tests[] = {
         CHECK(an_event_behind_queued_work_is_not_ready_and_then_is),
         CHECK(a_write_is_seen_by_a_stream_that_does_not_wait_for_the_default_one),
@@ -234,8 +234,8 @@ static int run_checks(void)
         CHECK(memory_can_be_had_while_a_graph_is_captured_and_the_capture_survives),
     };
 #undef CHECK
-    int failed = hr_test_device_contract(&factory);
-    hr_test_use_factory(&factory);
+    int failed = vw_test_device_contract(&factory);
+    vw_test_use_factory(&factory);
     return failed + cmocka_run_group_tests_name("only on a GPU", tests, NULL, NULL);
 }
 
@@ -297,11 +297,11 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static bool note(measured_call call, uint64_t start_ns, hr_status status)
+static bool note(measured_call call, uint64_t start_ns, vw_status status)
 {
     uint64_t end_ns = now_ns();
-    if (status != HR_OK) {
-        printf("%s failed while it was measured: %s\n", call_names[call], hr_last_error());
+    if (status != VW_OK) {
+        printf("%s failed while it was measured: %s\n", call_names[call], vw_last_error());
         has_failed = true;
         return false;
     }
@@ -319,12 +319,12 @@ static bool note(measured_call call, uint64_t start_ns, hr_status status)
             return;                                                                                \
     } while (0)
 
-static void measure_sized_round(const hr_device *device, uint64_t size_bytes, bool with_pinned)
+static void measure_sized_round(const vw_device *device, uint64_t size_bytes, bool with_pinned)
 {
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     void *context = device->context;
-    hr_device_ptr address = HR_NULL;
-    hr_handle handle = 0;
+    vw_device_ptr address = VW_NULL;
+    vw_handle handle = 0;
     void *pinned = NULL;
     MEASURE(TAKE, table->take(context, size_bytes, &address));
     MEASURE(GIVE_BACK, table->give_back(context, address));
@@ -343,12 +343,12 @@ static void measure_sized_round(const hr_device *device, uint64_t size_bytes, bo
     }
 }
 
-static void measure_plain_round(const hr_device *device)
+static void measure_plain_round(const vw_device *device)
 {
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     void *context = device->context;
-    hr_stream stream = 0;
-    hr_device_event event = 0;
+    vw_stream stream = 0;
+    vw_device_event event = 0;
     bool is_capturing = false;
     uint64_t free_bytes = 0, total_bytes = 0;
     MEASURE(STREAM_CREATE, table->stream_create(context, &stream));
@@ -384,7 +384,7 @@ static void forget_samples(void)
     memset(sample_count, 0, sizeof sample_count);
 }
 
-static void print_sized_costs(const hr_device *device)
+static void print_sized_costs(const vw_device *device)
 {
     static const uint64_t sizes[] = {2 * MIB, 20 * MIB, 256 * MIB};
     enum { SIZES = sizeof sizes / sizeof sizes[0] };
@@ -408,7 +408,7 @@ static void print_sized_costs(const hr_device *device)
     printf("\n");
 }
 
-static void print_plain_costs(const hr_device *device)
+static void print_plain_costs(const vw_device *device)
 {
     measure_plain_round(device); /* warms up */
     forget_samples();
@@ -418,7 +418,7 @@ static void print_plain_costs(const hr_device *device)
         printf("%-32s%12.2f\n", call_names[call], median_us((measured_call)call));
 }
 
-static void print_cost_without_a_context(const hr_device *device)
+static void print_cost_without_a_context(const vw_device *device)
 {
     forget_samples();
     for (int i = 0; i < SAMPLES && !has_failed; i++)
@@ -426,13 +426,13 @@ static void print_cost_without_a_context(const hr_device *device)
     printf("%-32s%12.2f\n", "event_query, no context", median_us(MEASURED_EVENT_QUERY));
 }
 
-static int print_costs(const hr_device *device)
+static int print_costs(const vw_device *device)
 {
-    const hr__cuda_driver *driver = NULL;
-    hr__cuda_context context = NULL;
-    if (hr__cuda_driver_get(&driver) != HR_OK ||
-        driver->cuDevicePrimaryCtxRetain(&context, device_index) != HR__CUDA_SUCCESS ||
-        driver->cuCtxPushCurrent(context) != HR__CUDA_SUCCESS) {
+    const vw__cuda_driver *driver = NULL;
+    vw__cuda_context context = NULL;
+    if (vw__cuda_driver_get(&driver) != VW_OK ||
+        driver->cuDevicePrimaryCtxRetain(&context, device_index) != VW__CUDA_SUCCESS ||
+        driver->cuCtxPushCurrent(context) != VW__CUDA_SUCCESS) {
         printf("the context could not be made current\n");
         return 1;
     }
@@ -448,23 +448,23 @@ static int print_costs(const hr_device *device)
 
 int main(int argument_count, char **arguments)
 {
-    hr_device *device = NULL;
+    vw_device *device = NULL;
     setvbuf(stdout, NULL, _IOLBF, 0); /* a driver may end the process: lose no line */
     device_index = argument_count > 1 ? atoi(arguments[1]) : 0;
-    hr_status status = hr_cuda_device_open(device_index, &device);
-    if (status == HR_ERR_NO_DEVICE) {
-        printf("skipped: %s\n", hr_last_error());
+    vw_status status = vw_cuda_device_open(device_index, &device);
+    if (status == VW_ERR_NO_DEVICE) {
+        printf("skipped: %s\n", vw_last_error());
         return EXIT_SKIPPED;
     }
-    if (status != HR_OK) {
-        printf("%s: %s\n", hr_status_name(status), hr_last_error());
+    if (status != VW_OK) {
+        printf("%s: %s\n", vw_status_name(status), vw_last_error());
         return EXIT_FAILURE;
     }
     print_machine(device);
     print_processes(device);
     int failed = run_checks();
     failed += print_costs(device);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
     printf("\n%s\n", failed == 0 ? "all checks passed" : "SOME CHECKS FAILED");
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "headroom/headroom.h"
-#include "headroom/pinned.h"
+#include "vramwise/vramwise.h"
+#include "vramwise/pinned.h"
 
 enum { EXIT_SKIPPED = 77, STREAMS = 3, MOST_LIVE = 600, STEPS = 20000, MARK_BYTES = 512 };
 
@@ -30,22 +30,22 @@ static uint64_t next_random(void)
 #define NEED(claim)                                                                                \
     do {                                                                                           \
         if (!(claim)) {                                                                            \
-            printf("FAILED %s:%d: %s (%s)\n", __FILE__, __LINE__, #claim, hr_last_error());        \
+            printf("FAILED %s:%d: %s (%s)\n", __FILE__, __LINE__, #claim, vw_last_error());        \
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)
-#define NEED_OK(call) NEED((call) == HR_OK)
+#define NEED_OK(call) NEED((call) == VW_OK)
 
 typedef struct live_block {
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint64_t size_bytes;
     uint8_t mark;
 } live_block;
 
 typedef struct run {
-    hr_device *device;
-    hr_pool *pool;
-    hr_stream streams[STREAMS];
+    vw_device *device;
+    vw_pool *pool;
+    vw_stream streams[STREAMS];
     live_block live[MOST_LIVE];
     size_t live_count;
     uint64_t live_bytes;
@@ -62,7 +62,7 @@ static void mark(run *r, const live_block *block)
     uint8_t bytes[MARK_BYTES];
     uint64_t count = mark_bytes(block);
     memset(bytes, block->mark, sizeof bytes);
-    const hr_device_table *table = r->device->table;
+    const vw_device_table *table = r->device->table;
     NEED_OK(table->write(r->device->context, block->address, bytes, count));
     NEED_OK(
         table->write(r->device->context, block->address + block->size_bytes - count, bytes, count));
@@ -86,8 +86,8 @@ static void take_one(run *r, uint64_t most_bytes)
     live_block block = {.mark = (uint8_t)next_random()};
     double log2_size = log2((double)most_bytes) * (double)(next_random() >> 11) * 0x1p-53;
     block.size_bytes = (uint64_t)exp2(log2_size);
-    hr_stream stream = r->streams[next_random() % STREAMS];
-    NEED_OK(hr_alloc(r->pool, block.size_bytes, stream, &block.address));
+    vw_stream stream = r->streams[next_random() % STREAMS];
+    NEED_OK(vw_alloc(r->pool, block.size_bytes, stream, &block.address));
     /* Whoever had the block before may still have work queued on its own stream: allowed, as long
      * as the new owner's work comes after it. Ours does not go through the stream, so it waits. */
     NEED_OK(r->device->table->stream_synchronize(r->device->context, stream));
@@ -103,40 +103,40 @@ static void give_back_one(run *r)
     live_block block = r->live[at];
     check_mark(r, &block);
     if (next_random() % 4 == 0) {
-        hr_stream stream = r->streams[next_random() % STREAMS];
-        NEED_OK(hr_record_stream(r->pool, block.address, stream));
+        vw_stream stream = r->streams[next_random() % STREAMS];
+        NEED_OK(vw_record_stream(r->pool, block.address, stream));
         NEED_OK(r->device->table->fill(r->device->context, block.address, block.mark,
                                        block.size_bytes, stream));
     }
-    NEED_OK(hr_free(r->pool, block.address));
+    NEED_OK(vw_free(r->pool, block.address));
     r->live_bytes -= block.size_bytes;
     r->live[at] = r->live[--r->live_count];
 }
 
 static void run_out_of_memory(run *r)
 {
-    hr_oom_report report = {.struct_size = sizeof report};
-    hr_device_ptr address;
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    NEED_OK(hr_pool_get_stats(r->pool, &stats));
+    vw_oom_report report = {.struct_size = sizeof report};
+    vw_device_ptr address;
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    NEED_OK(vw_pool_get_stats(r->pool, &stats));
     double total = (double)r->device->properties.total_bytes;
     NEED_OK(
-        hr_pool_set_fraction(r->pool, ((double)stats.reserved_bytes.all.current + 0x1p28) / total));
-    NEED(hr_alloc(r->pool, UINT64_C(8) << 30, 0, &address) == HR_ERR_OUT_OF_MEMORY);
-    printf("%s\n", hr_last_error());
-    NEED_OK(hr_last_out_of_memory(&report));
+        vw_pool_set_fraction(r->pool, ((double)stats.reserved_bytes.all.current + 0x1p28) / total));
+    NEED(vw_alloc(r->pool, UINT64_C(8) << 30, 0, &address) == VW_ERR_OUT_OF_MEMORY);
+    printf("%s\n", vw_last_error());
+    NEED_OK(vw_last_out_of_memory(&report));
     NEED(report.segment_bytes == UINT64_C(8) << 30 && report.limit_bytes != UINT64_MAX);
-    NEED_OK(hr_pool_set_fraction(r->pool, 1.0));
+    NEED_OK(vw_pool_set_fraction(r->pool, 1.0));
 }
 
-static void run_pool(hr_device *device, const char *conf)
+static void run_pool(vw_device *device, const char *conf)
 {
     static run r;
-    const hr_pool_options options = {
+    const vw_pool_options options = {
         .struct_size = sizeof options, .conf = conf, .is_strict = true};
     memset(&r, 0, sizeof r);
     r.device = device;
-    NEED_OK(hr_pool_create(device, &options, &r.pool));
+    NEED_OK(vw_pool_create(device, &options, &r.pool));
     for (int i = 1; i < STREAMS; i++) /* the first is the default stream */
         NEED_OK(device->table->stream_create(device->context, &r.streams[i]));
     for (int step = 0; step < STEPS; step++) {
@@ -146,19 +146,19 @@ static void run_pool(hr_device *device, const char *conf)
         if (r.live_count > 0 && next_random() % 2 == 0)
             give_back_one(&r);
         if (step % 2000 == 1999) {
-            NEED_OK(hr_pool_trim(r.pool));
-            NEED_OK(hr_pool_check(r.pool));
+            NEED_OK(vw_pool_trim(r.pool));
+            NEED_OK(vw_pool_check(r.pool));
         }
     }
     run_out_of_memory(&r);
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    NEED_OK(hr_pool_get_stats(r.pool, &stats));
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    NEED_OK(vw_pool_get_stats(r.pool, &stats));
     while (r.live_count > 0)
         give_back_one(&r);
-    NEED_OK(hr_pool_trim(r.pool));
-    NEED_OK(hr_pool_check(r.pool));
-    hr_pool_stats rest = {.struct_size = sizeof rest};
-    NEED_OK(hr_pool_get_stats(r.pool, &rest));
+    NEED_OK(vw_pool_trim(r.pool));
+    NEED_OK(vw_pool_check(r.pool));
+    vw_pool_stats rest = {.struct_size = sizeof rest};
+    NEED_OK(vw_pool_get_stats(r.pool, &rest));
     NEED(rest.reserved_bytes.all.current == 0 && rest.allocated_bytes.all.current == 0);
     printf("%-26s %" PRIu64 " patterns found again, peak reserved %.2f GiB of %.2f live, %" PRId64
            " device calls, all given back\n",
@@ -166,46 +166,46 @@ static void run_pool(hr_device *device, const char *conf)
            (double)stats.reserved_bytes.all.peak * 0x1p-30,
            (double)stats.allocated_bytes.all.peak * 0x1p-30,
            rest.num_device_alloc + rest.num_device_free);
-    hr_pool_destroy(r.pool);
+    vw_pool_destroy(r.pool);
     for (int i = 1; i < STREAMS; i++)
         NEED_OK(device->table->stream_destroy(device->context, r.streams[i]));
 }
 
-static void run_pinned(hr_device *device, const char *conf)
+static void run_pinned(vw_device *device, const char *conf)
 {
-    hr_pinned_pool *pool;
-    const hr_pinned_options options = {.struct_size = sizeof options, .conf = conf};
-    NEED_OK(hr_pinned_pool_create(device, &options, &pool));
+    vw_pinned_pool *pool;
+    const vw_pinned_options options = {.struct_size = sizeof options, .conf = conf};
+    NEED_OK(vw_pinned_pool_create(device, &options, &pool));
     void *blocks[64] = {NULL};
-    hr_stream stream;
+    vw_stream stream;
     NEED_OK(device->table->stream_create(device->context, &stream));
     for (int step = 0; step < 2000; step++) {
         size_t at = next_random() % 64, size_bytes = 1 + next_random() % (1u << 20);
         if (blocks[at] != NULL) {
             NEED(((unsigned char *)blocks[at])[0] == at);
             if (step % 3 == 0)
-                NEED_OK(hr_pinned_record_stream(pool, blocks[at], stream));
-            NEED_OK(hr_pinned_free(pool, blocks[at]));
+                NEED_OK(vw_pinned_record_stream(pool, blocks[at], stream));
+            NEED_OK(vw_pinned_free(pool, blocks[at]));
         }
-        NEED_OK(hr_pinned_alloc(pool, size_bytes, &blocks[at]));
+        NEED_OK(vw_pinned_alloc(pool, size_bytes, &blocks[at]));
         memset(blocks[at], (int)at, size_bytes);
     }
     for (size_t at = 0; at < 64; at++)
         if (blocks[at] != NULL)
-            NEED_OK(hr_pinned_free(pool, blocks[at]));
-    NEED_OK(hr_pinned_trim(pool));
-    NEED_OK(hr_pinned_pool_check(pool));
-    hr_pinned_pool_destroy(pool);
+            NEED_OK(vw_pinned_free(pool, blocks[at]));
+    NEED_OK(vw_pinned_trim(pool));
+    NEED_OK(vw_pinned_pool_check(pool));
+    vw_pinned_pool_destroy(pool);
     NEED_OK(device->table->stream_destroy(device->context, stream));
     printf("pinned %-40s 2000 blocks, all given back\n", conf[0] != '\0' ? conf : "");
 }
 
 int main(int argc, char **argv)
 {
-    hr_device *device;
+    vw_device *device;
     uint64_t before_bytes, after_bytes, total_bytes;
-    if (hr_cuda_device_open(argc > 1 ? atoi(argv[1]) : 0, &device) != HR_OK) {
-        printf("skipped: %s\n", hr_last_error());
+    if (vw_cuda_device_open(argc > 1 ? atoi(argv[1]) : 0, &device) != VW_OK) {
+        printf("skipped: %s\n", vw_last_error());
         return EXIT_SKIPPED;
     }
     seed = argc > 2 ? strtoull(argv[2], NULL, 10) | 1 : 88172645463325253u;
@@ -219,7 +219,7 @@ int main(int argc, char **argv)
     run_pinned(device, "pinned_use_background_threads:True");
     NEED_OK(device->table->memory_info(device->context, &after_bytes, &total_bytes));
     NEED(after_bytes + (UINT64_C(64) << 20) > before_bytes);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
     printf("all checks passed\n");
     return 0;
 }

@@ -22,10 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "headroom/analysis.h"
-#include "headroom/units.h"
-#include "analysis/recording.h" /* hr__recording_trace */
-#include "device/nvml_load.h"   /* hr__nvml_driver_version */
+#include "vramwise/analysis.h"
+#include "vramwise/units.h"
+#include "analysis/recording.h" /* vw__recording_trace */
+#include "device/nvml_load.h"   /* vw__nvml_driver_version */
 #include "gpu/gpu_replay_run.h"
 
 enum { EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_UNABLE = 3, EXIT_SKIPPED = 77 };
@@ -53,7 +53,7 @@ typedef struct options {
 
 /* What all runs share. */
 typedef struct machine {
-    hr_device *device;
+    vw_device *device;
     replay_driver driver;
     bool has_driver;
     replay_bytes bytes;
@@ -114,7 +114,7 @@ static bool parse_card(options *o, const char *text)
         return true;
     }
     o->card_ratio = 0.0;
-    return hr_parse_size(text, &o->card_bytes) == HR_OK && o->card_bytes != 0;
+    return vw_parse_size(text, &o->card_bytes) == VW_OK && o->card_bytes != 0;
 }
 
 static bool parse_count(const char *text, size_t *out)
@@ -186,23 +186,23 @@ static bool parse_command_line(options *o, int argument_count, char **arguments)
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-static hr_status open_machine(machine *m, const options *o)
+static vw_status open_machine(machine *m, const options *o)
 {
     *m = (machine){.device = NULL};
     if (o->is_host) {
-        hr_status status = hr_host_device_create(HOST_DEVICE_BYTES, &m->device);
-        if (status != HR_OK)
+        vw_status status = vw_host_device_create(HOST_DEVICE_BYTES, &m->device);
+        if (status != VW_OK)
             return status;
     } else {
-        hr_status status = hr_cuda_device_open(o->device_index, &m->device);
-        if (status == HR_OK)
+        vw_status status = vw_cuda_device_open(o->device_index, &m->device);
+        if (status == VW_OK)
             status = replay_driver_open(o->device_index, &m->driver);
-        if (status != HR_OK)
+        if (status != VW_OK)
             return status;
         m->has_driver = true;
     }
     m->has_bytes = !o->has_no_kernels;
-    return o->has_no_kernels ? HR_OK
+    return o->has_no_kernels ? VW_OK
                              : replay_bytes_init(&m->bytes, m->device,
                                                  m->has_driver ? &m->driver : NULL, o->is_sampled);
 }
@@ -213,7 +213,7 @@ static void close_machine(machine *m)
         replay_bytes_deinit(&m->bytes);
     if (m->has_driver)
         replay_driver_close(&m->driver);
-    hr_device_destroy(m->device);
+    vw_device_destroy(m->device);
 }
 
 static void print_machine(const machine *m, const options *o)
@@ -222,7 +222,7 @@ static void print_machine(const machine *m, const options *o)
     if (m->has_driver) {
         char version[96];
         int cuda_version = 0;
-        if (hr__nvml_driver_version(version, sizeof version) != HR_OK)
+        if (vw__nvml_driver_version(version, sizeof version) != VW_OK)
             snprintf(version, sizeof version, "unknown");
         (void)m->driver.base->cuDriverGetVersion(&cuda_version);
         printf(", driver %s, CUDA %d.%d", version, cuda_version / 1000, cuda_version % 1000 / 10);
@@ -265,7 +265,7 @@ static void print_times(const replay_result *result)
 
 static void print_paged(const replay_use *use)
 {
-    const hr_paged_stats *paged = &use->paged;
+    const vw_paged_stats *paged = &use->paged;
     printf(" %" PRIu64 " misses, %" PRIu64 " handles moved (%.2f GiB, %" PRIu64
            " to another stream);",
            paged->misses, paged->moved_handles, GIB(paged->moved_bytes), paged->crossed_handles);
@@ -332,7 +332,7 @@ static bool print_row(const char *recording, const replay_policy *policy,
 static void print_refusal(const char *recording, const replay_policy *policy)
 {
     printf("| %s | %s | | | | | | | | | | | | **could not begin**: ", recording, policy->name);
-    print_words(hr_last_error());
+    print_words(vw_last_error());
     printf(" |\n");
     (void)fflush(stdout);
 }
@@ -340,7 +340,7 @@ static void print_refusal(const char *recording, const replay_policy *policy)
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* Is all well? */
-static bool run_policy(machine *m, const options *o, const char *name, const hr__script *script,
+static bool run_policy(machine *m, const options *o, const char *name, const vw__script *script,
                        const replay_policy *policy, uint64_t card_bytes, size_t operation_count)
 {
     static uint64_t run_number;
@@ -355,21 +355,21 @@ static bool run_policy(machine *m, const options *o, const char *name, const hr_
         .run_number = ++run_number,
     };
     if (replay_allocator_make(policy, m->device, m->has_driver ? &m->driver : NULL, card_bytes,
-                              &allocator) != HR_OK ||
-        replay_run(script, allocator, &run_options, &result) != HR_OK) {
+                              &allocator) != VW_OK ||
+        replay_run(script, allocator, &run_options, &result) != VW_OK) {
         print_refusal(name, policy);
         return false;
     }
     return print_row(name, policy, &result, card_bytes != 0 && !allocator.has_limit);
 }
 
-static int run_script(machine *m, const options *o, const char *name, const hr__script *script)
+static int run_script(machine *m, const options *o, const char *name, const vw__script *script)
 {
     size_t operation_count =
         script->op_count < o->most_operations ? script->op_count : o->most_operations;
     uint64_t card_bytes = o->card_bytes, peak_bytes = 0;
     bool is_well = true;
-    if (replay_peak_live(script, operation_count, &peak_bytes) != HR_OK)
+    if (replay_peak_live(script, operation_count, &peak_bytes) != VW_OK)
         return EXIT_UNABLE;
     if (o->card_ratio > 0.0)
         card_bytes = (uint64_t)((double)peak_bytes * o->card_ratio);
@@ -381,19 +381,19 @@ static int run_script(machine *m, const options *o, const char *name, const hr__
 static int run_recording(machine *m, const options *o, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-    const hr__model_trace *trace = NULL;
-    hr_recording *recording = NULL;
-    hr__script script = {.ops = NULL};
+    const vw__model_trace *trace = NULL;
+    vw_recording *recording = NULL;
+    vw__script script = {.ops = NULL};
     int exit_status = EXIT_UNABLE;
-    if (hr_recording_open(path, NULL, &recording) != HR_OK ||
-        hr__recording_trace(recording->model, HR_BUSIEST_DEVICE, &trace) != HR_OK ||
-        hr__script_make(recording->model, trace, &script) != HR_OK) {
-        fprintf(stderr, "gpu_replay: %s: %s\n", path, hr_last_error());
+    if (vw_recording_open(path, NULL, &recording) != VW_OK ||
+        vw__recording_trace(recording->model, VW_BUSIEST_DEVICE, &trace) != VW_OK ||
+        vw__script_make(recording->model, trace, &script) != VW_OK) {
+        fprintf(stderr, "gpu_replay: %s: %s\n", path, vw_last_error());
     } else {
         exit_status = run_script(m, o, name, &script);
-        hr__script_deinit(&script);
+        vw__script_deinit(&script);
     }
-    hr_recording_close(recording);
+    vw_recording_close(recording);
     return exit_status;
 }
 
@@ -404,11 +404,11 @@ int main(int argument_count, char **arguments)
     int exit_status = 0;
     if (!parse_command_line(&o, argument_count, arguments))
         return usage();
-    hr_status status = open_machine(&m, &o);
-    if (status != HR_OK) {
-        printf("%s: %s\n", status == HR_ERR_NO_DEVICE ? "skipped" : hr_status_name(status),
-               hr_last_error());
-        return status == HR_ERR_NO_DEVICE ? EXIT_SKIPPED : EXIT_WRONG;
+    vw_status status = open_machine(&m, &o);
+    if (status != VW_OK) {
+        printf("%s: %s\n", status == VW_ERR_NO_DEVICE ? "skipped" : vw_status_name(status),
+               vw_last_error());
+        return status == VW_ERR_NO_DEVICE ? EXIT_SKIPPED : EXIT_WRONG;
     }
     print_machine(&m, &o);
     for (int i = optind; i < argument_count; i++) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h" /* hr__fail, HR__TRY */
+#include "base/error.h" /* vw__fail, VW__TRY */
 
 const replay_policy replay_policies[] = {
     {.name = "cuMemAlloc"},
@@ -13,9 +13,9 @@ const replay_policy replay_policies[] = {
     {.name = "cuMemAllocAsync:keep", .is_async = true, .keeps_all = true},
     {.name = "native", .engine = "torch", .conf = ""},
     {.name = "expandable", .engine = "torch", .conf = "expandable_segments:True"},
-    {.name = "headroom", .engine = "headroom", .conf = ""},
-    {.name = "headroom:rescue", .engine = "headroom:rescue", .conf = ""},
-    {.name = "headroom:tight", .engine = "headroom:tight", .conf = ""},
+    {.name = "vramwise", .engine = "vramwise", .conf = ""},
+    {.name = "vramwise:rescue", .engine = "vramwise:rescue", .conf = ""},
+    {.name = "vramwise:tight", .engine = "vramwise:tight", .conf = ""},
     {.name = NULL},
 };
 
@@ -29,47 +29,47 @@ const replay_policy *replay_policy_find(const char *name)
 
 /* ---- what the driver's allocators have no use for -------------------------------------------- */
 
-static hr_status nothing_to_trim(void *context)
+static vw_status nothing_to_trim(void *context)
 {
     (void)context;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status no_private_pools(void *context, hr_private_id id)
+static vw_status no_private_pools(void *context, vw_private_id id)
 {
     (void)context;
     (void)id;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status says_nothing(void *context, replay_use *out)
+static vw_status says_nothing(void *context, replay_use *out)
 {
     (void)context;
     *out = (replay_use){.peak_reserved_bytes = UINT64_MAX};
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- cuMemAlloc ------------------------------------------------------------------------------ */
 
 /* The context is the device itself. */
-static hr_status plain_alloc(void *context, uint64_t size_bytes, hr_stream stream,
-                             hr_device_ptr *out)
+static vw_status plain_alloc(void *context, uint64_t size_bytes, vw_stream stream,
+                             vw_device_ptr *out)
 {
-    const hr_device *device = context;
+    const vw_device *device = context;
     (void)stream;
     return device->table->take(device->context, size_bytes, out);
 }
 
 /* cuMemFree waits for all that is queued, on whatever stream. */
-static hr_status plain_free(void *context, hr_device_ptr address, hr_stream stream)
+static vw_status plain_free(void *context, vw_device_ptr address, vw_stream stream)
 {
-    const hr_device *device = context;
+    const vw_device *device = context;
     (void)stream;
     return device->table->give_back(device->context, address);
 }
 
-static hr_status plain_free_used(void *context, hr_device_ptr address, hr_stream stream,
-                                 hr_stream user)
+static vw_status plain_free_used(void *context, vw_device_ptr address, vw_stream stream,
+                                 vw_stream user)
 {
     (void)user;
     return plain_free(context, address, stream);
@@ -98,25 +98,25 @@ typedef struct async_allocator {
     replay_mempool pool; /* the device's default one */
 } async_allocator;
 
-static hr__cuda_stream stream_of(hr_stream stream)
+static vw__cuda_stream stream_of(vw_stream stream)
 {
-    return (hr__cuda_stream)(uintptr_t)stream;
+    return (vw__cuda_stream)(uintptr_t)stream;
 }
 
-static hr_status async_alloc(void *context, uint64_t size_bytes, hr_stream stream,
-                             hr_device_ptr *out)
+static vw_status async_alloc(void *context, uint64_t size_bytes, vw_stream stream,
+                             vw_device_ptr *out)
 {
     const async_allocator *async = context;
-    hr__cuda_ptr address = 0;
-    HR__TRY(replay_driver_result(
+    vw__cuda_ptr address = 0;
+    VW__TRY(replay_driver_result(
         async->driver,
         async->driver->cuMemAllocAsync(&address, (size_t)size_bytes, stream_of(stream)),
         "cuMemAllocAsync()"));
     *out = address;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status async_free(void *context, hr_device_ptr address, hr_stream stream)
+static vw_status async_free(void *context, vw_device_ptr address, vw_stream stream)
 {
     const async_allocator *async = context;
     return replay_driver_result(async->driver,
@@ -125,40 +125,40 @@ static hr_status async_free(void *context, hr_device_ptr address, hr_stream stre
 }
 
 /* The user's stream waited for the block's own before it began: freed there, all work is before. */
-static hr_status async_free_used(void *context, hr_device_ptr address, hr_stream stream,
-                                 hr_stream user)
+static vw_status async_free_used(void *context, vw_device_ptr address, vw_stream stream,
+                                 vw_stream user)
 {
     (void)stream;
     return async_free(context, address, user);
 }
 
 /* What PyTorch's backend on this allocator does for empty_cache(). */
-static hr_status async_trim(void *context)
+static vw_status async_trim(void *context)
 {
     const async_allocator *async = context;
     const replay_driver *driver = async->driver;
-    HR__TRY(replay_driver_result(driver, driver->base->cuCtxSynchronize(), "cuCtxSynchronize()"));
+    VW__TRY(replay_driver_result(driver, driver->base->cuCtxSynchronize(), "cuCtxSynchronize()"));
     return replay_driver_result(driver, driver->cuMemPoolTrimTo(async->pool, 0),
                                 "cuMemPoolTrimTo()");
 }
 
-static hr_status async_set(const async_allocator *async, int attribute, uint64_t value)
+static vw_status async_set(const async_allocator *async, int attribute, uint64_t value)
 {
     return replay_driver_result(
         async->driver, async->driver->cuMemPoolSetAttribute(async->pool, attribute, &value),
         "cuMemPoolSetAttribute()");
 }
 
-static hr_status async_get_use(void *context, replay_use *out)
+static vw_status async_get_use(void *context, replay_use *out)
 {
     const async_allocator *async = context;
     uint64_t high_bytes = 0;
-    HR__TRY(replay_driver_result(async->driver,
+    VW__TRY(replay_driver_result(async->driver,
                                  async->driver->cuMemPoolGetAttribute(
                                      async->pool, REPLAY_MEMPOOL_RESERVED_HIGH, &high_bytes),
                                  "cuMemPoolGetAttribute()"));
     *out = (replay_use){.peak_reserved_bytes = high_bytes};
-    return HR_OK;
+    return VW_OK;
 }
 
 static void async_destroy(void *context)
@@ -180,52 +180,52 @@ static const replay_allocator_table async_table = {
     .destroy = async_destroy,
 };
 
-static hr_status async_begin(async_allocator *async, const replay_policy *policy)
+static vw_status async_begin(async_allocator *async, const replay_policy *policy)
 {
     const replay_driver *driver = async->driver;
-    HR__TRY(replay_driver_result(driver,
+    VW__TRY(replay_driver_result(driver,
                                  driver->cuDeviceGetDefaultMemPool(&async->pool, driver->device),
                                  "cuDeviceGetDefaultMemPool()"));
-    HR__TRY(async_trim(async));
-    HR__TRY(async_set(async, REPLAY_MEMPOOL_RELEASE_THRESHOLD, policy->keeps_all ? UINT64_MAX : 0));
+    VW__TRY(async_trim(async));
+    VW__TRY(async_set(async, REPLAY_MEMPOOL_RELEASE_THRESHOLD, policy->keeps_all ? UINT64_MAX : 0));
     return async_set(async, REPLAY_MEMPOOL_RESERVED_HIGH, 0);
 }
 
-static hr_status async_make(const replay_policy *policy, const replay_driver *driver,
+static vw_status async_make(const replay_policy *policy, const replay_driver *driver,
                             replay_allocator *out)
 {
     if (driver == NULL || driver->cuMemAllocAsync == NULL || driver->cuMemFreeAsync == NULL ||
         driver->cuDeviceGetDefaultMemPool == NULL || driver->cuMemPoolSetAttribute == NULL ||
         driver->cuMemPoolGetAttribute == NULL || driver->cuMemPoolTrimTo == NULL)
-        return hr__fail(HR_ERR_UNSUPPORTED, "cuMemAllocAsync: %s has no such thing",
+        return vw__fail(VW_ERR_UNSUPPORTED, "cuMemAllocAsync: %s has no such thing",
                         driver == NULL ? "the host device" : "this driver");
     async_allocator *async = calloc(1, sizeof *async);
     if (async == NULL)
-        return hr__fail_host_memory(sizeof *async, "an allocator");
+        return vw__fail_host_memory(sizeof *async, "an allocator");
     async->driver = driver;
-    hr_status status = async_begin(async, policy);
-    if (status != HR_OK) {
+    vw_status status = async_begin(async, policy);
+    if (status != VW_OK) {
         free(async);
         return status;
     }
     *out = (replay_allocator){.table = &async_table, .context = async};
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */
 
 typedef struct pool_allocator {
-    hr_pool *pool;
-    hr_private_id scope; /* (0, 0): none */
+    vw_pool *pool;
+    vw_private_id scope; /* (0, 0): none */
     uint64_t safe_points;
 } pool_allocator;
 
-static bool is_default(hr_private_id id)
+static bool is_default(vw_private_id id)
 {
     return id.first == 0 && id.second == 0;
 }
 
-static bool is_same(hr_private_id one, hr_private_id other)
+static bool is_same(vw_private_id one, vw_private_id other)
 {
     return one.first == other.first && one.second == other.second;
 }
@@ -242,76 +242,76 @@ static void end_safe_point(void *context)
     (void)context;
 }
 
-static hr_status pool_alloc(void *context, uint64_t size_bytes, hr_stream stream,
-                            hr_device_ptr *out)
+static vw_status pool_alloc(void *context, uint64_t size_bytes, vw_stream stream,
+                            vw_device_ptr *out)
 {
-    return hr_alloc(((pool_allocator *)context)->pool, size_bytes, stream, out);
+    return vw_alloc(((pool_allocator *)context)->pool, size_bytes, stream, out);
 }
 
-static hr_status pool_free(void *context, hr_device_ptr address, hr_stream stream)
+static vw_status pool_free(void *context, vw_device_ptr address, vw_stream stream)
 {
     (void)stream; /* the pool knows */
-    return hr_free(((pool_allocator *)context)->pool, address);
+    return vw_free(((pool_allocator *)context)->pool, address);
 }
 
-static hr_status pool_free_used(void *context, hr_device_ptr address, hr_stream stream,
-                                hr_stream user)
+static vw_status pool_free_used(void *context, vw_device_ptr address, vw_stream stream,
+                                vw_stream user)
 {
-    HR__TRY(hr_record_stream(((pool_allocator *)context)->pool, address, user));
+    VW__TRY(vw_record_stream(((pool_allocator *)context)->pool, address, user));
     return pool_free(context, address, stream);
 }
 
-static hr_status pool_trim(void *context)
+static vw_status pool_trim(void *context)
 {
-    return hr_pool_trim(((pool_allocator *)context)->pool);
+    return vw_pool_trim(((pool_allocator *)context)->pool);
 }
 
-static hr_status pool_enter(void *context, hr_private_id id)
+static vw_status pool_enter(void *context, vw_private_id id)
 {
     pool_allocator *allocator = context;
     if (is_same(id, allocator->scope))
-        return HR_OK;
+        return VW_OK;
     if (!is_default(allocator->scope))
-        HR__TRY(hr_private_pool_end(allocator->pool, allocator->scope));
-    allocator->scope = (hr_private_id){0, 0};
+        VW__TRY(vw_private_pool_end(allocator->pool, allocator->scope));
+    allocator->scope = (vw_private_id){0, 0};
     if (!is_default(id))
-        HR__TRY(hr_private_pool_begin(allocator->pool, id, NULL, NULL));
+        VW__TRY(vw_private_pool_begin(allocator->pool, id, NULL, NULL));
     allocator->scope = id;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Every scope that was entered counts as a use of its pool. */
-static hr_status pool_leave_for_good(void *context, hr_private_id id)
+static vw_status pool_leave_for_good(void *context, vw_private_id id)
 {
     pool_allocator *allocator = context;
     if (is_same(id, allocator->scope))
-        HR__TRY(pool_enter(context, (hr_private_id){0, 0}));
-    while (hr_private_pool_use_count(allocator->pool, id) > 0)
-        HR__TRY(hr_private_pool_release(allocator->pool, id));
-    return HR_OK;
+        VW__TRY(pool_enter(context, (vw_private_id){0, 0}));
+    while (vw_private_pool_use_count(allocator->pool, id) > 0)
+        VW__TRY(vw_private_pool_release(allocator->pool, id));
+    return VW_OK;
 }
 
-static hr_status pool_get_use(void *context, replay_use *out)
+static vw_status pool_get_use(void *context, replay_use *out)
 {
     const pool_allocator *allocator = context;
-    hr_pool_stats stats = {.struct_size = sizeof stats};
+    vw_pool_stats stats = {.struct_size = sizeof stats};
     replay_use use = {.safe_points = allocator->safe_points,
                       .paged = {.struct_size = sizeof use.paged}};
-    HR__TRY(hr_pool_check(allocator->pool));
-    HR__TRY(hr_pool_get_stats(allocator->pool, &stats));
+    VW__TRY(vw_pool_check(allocator->pool));
+    VW__TRY(vw_pool_get_stats(allocator->pool, &stats));
     use.peak_reserved_bytes = (uint64_t)stats.reserved_bytes.all.peak;
-    hr_status status = hr_pool_get_paged_stats(allocator->pool, &use.paged);
-    use.has_paged_stats = status == HR_OK;
-    if (status != HR_OK && status != HR_ERR_UNSUPPORTED)
+    vw_status status = vw_pool_get_paged_stats(allocator->pool, &use.paged);
+    use.has_paged_stats = status == VW_OK;
+    if (status != VW_OK && status != VW_ERR_UNSUPPORTED)
         return status;
     *out = use;
-    return HR_OK;
+    return VW_OK;
 }
 
 static void pool_destroy(void *context)
 {
     pool_allocator *allocator = context;
-    hr_pool_destroy(allocator->pool);
+    vw_pool_destroy(allocator->pool);
     free(allocator);
 }
 
@@ -326,42 +326,42 @@ static const replay_allocator_table pool_table = {
     .destroy = pool_destroy,
 };
 
-static hr_status pool_begin(pool_allocator *allocator, const replay_policy *policy,
-                            hr_device *device, uint64_t card_bytes)
+static vw_status pool_begin(pool_allocator *allocator, const replay_policy *policy,
+                            vw_device *device, uint64_t card_bytes)
 {
-    const hr_pool_options options = {
+    const vw_pool_options options = {
         .struct_size = sizeof options,
         .engine = policy->engine,
         .conf = policy->conf,
         .safe_point = {grant_safe_point, end_safe_point, allocator},
     };
-    HR__TRY(hr_pool_create(device, &options, &allocator->pool));
+    VW__TRY(vw_pool_create(device, &options, &allocator->pool));
     if (card_bytes == 0)
-        return HR_OK;
+        return VW_OK;
     uint64_t total_bytes = device->properties.total_bytes;
     if (card_bytes > total_bytes)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "a card of %" PRIu64 " bytes: this device has %" PRIu64, card_bytes,
                         total_bytes);
-    return hr_pool_set_fraction(allocator->pool, (double)card_bytes / (double)total_bytes);
+    return vw_pool_set_fraction(allocator->pool, (double)card_bytes / (double)total_bytes);
 }
 
-static hr_status pool_make(const replay_policy *policy, hr_device *device, uint64_t card_bytes,
+static vw_status pool_make(const replay_policy *policy, vw_device *device, uint64_t card_bytes,
                            replay_allocator *out)
 {
     pool_allocator *allocator = calloc(1, sizeof *allocator);
     if (allocator == NULL)
-        return hr__fail_host_memory(sizeof *allocator, "an allocator");
-    hr_status status = pool_begin(allocator, policy, device, card_bytes);
-    if (status != HR_OK) {
+        return vw__fail_host_memory(sizeof *allocator, "an allocator");
+    vw_status status = pool_begin(allocator, policy, device, card_bytes);
+    if (status != VW_OK) {
         pool_destroy(allocator);
         return status;
     }
     *out = (replay_allocator){.table = &pool_table, .context = allocator, .has_limit = true};
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status replay_allocator_make(const replay_policy *policy, hr_device *device,
+vw_status replay_allocator_make(const replay_policy *policy, vw_device *device,
                                 const replay_driver *driver, uint64_t card_bytes,
                                 replay_allocator *out)
 {
@@ -370,5 +370,5 @@ hr_status replay_allocator_make(const replay_policy *policy, hr_device *device,
     if (policy->is_async)
         return async_make(policy, driver, out);
     *out = (replay_allocator){.table = &plain_table, .context = device};
-    return HR_OK;
+    return VW_OK;
 }

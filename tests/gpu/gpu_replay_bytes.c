@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-#include "base/error.h" /* hr__fail, HR__TRY */
+#include "base/error.h" /* vw__fail, VW__TRY */
 
 enum { THREADS = 256, MOST_THREAD_BLOCKS = 2048, BUFFER_WORDS = 16 * REPLAY_PIECE_WORDS };
 
@@ -121,8 +121,8 @@ static const char check_text[] =
 _Static_assert(sizeof(replay_errors) == 40, "the kernels write its fields");
 _Static_assert(REPLAY_PIECE_WORDS == 512, "the kernels shift by 9");
 
-static hr_status launch(replay_bytes *bytes, replay_function function, const replay_visit *visit,
-                        hr_stream stream)
+static vw_status launch(replay_bytes *bytes, replay_function function, const replay_visit *visit,
+                        vw_stream stream)
 {
     replay_visit given = *visit;
     uint64_t errors = bytes->device_errors;
@@ -136,7 +136,7 @@ static hr_status launch(replay_bytes *bytes, replay_function function, const rep
     return replay_driver_result(
         bytes->driver,
         bytes->driver->cuLaunchKernel(function, (unsigned)thread_blocks, 1, 1, THREADS, 1, 1, 0,
-                                      (hr__cuda_stream)(uintptr_t)stream, parameters, NULL),
+                                      (vw__cuda_stream)(uintptr_t)stream, parameters, NULL),
         "cuLaunchKernel()");
 }
 
@@ -150,35 +150,35 @@ static uint64_t run_of_words(const replay_visit *visit, uint64_t i)
     return left < most ? left : most;
 }
 
-static hr_status fill_by_processor(replay_bytes *bytes, const replay_visit *visit)
+static vw_status fill_by_processor(replay_bytes *bytes, const replay_visit *visit)
 {
-    const hr_device_table *table = bytes->device->table;
+    const vw_device_table *table = bytes->device->table;
     uint64_t buffer[BUFFER_WORDS];
     for (uint64_t i = 0, count; i < visit->word_count; i += count) {
         uint64_t first = replay_visit_word(visit, i);
         count = run_of_words(visit, i);
         for (uint64_t j = 0; j < count; j++)
             buffer[j] = replay_pattern_word(visit->seed, first + j);
-        HR__TRY(
+        VW__TRY(
             table->write(bytes->device->context, visit->address + 8 * first, buffer, 8 * count));
     }
     uint8_t tail[8];
     for (uint64_t i = 0; i < visit->tail_bytes; i++)
         tail[i] = replay_tail_byte(visit, i);
     return visit->tail_bytes == 0
-               ? HR_OK
+               ? VW_OK
                : table->write(bytes->device->context, visit->address + 8 * visit->tail_word, tail,
                               visit->tail_bytes);
 }
 
-static hr_status check_by_processor(replay_bytes *bytes, const replay_visit *visit)
+static vw_status check_by_processor(replay_bytes *bytes, const replay_visit *visit)
 {
-    const hr_device_table *table = bytes->device->table;
+    const vw_device_table *table = bytes->device->table;
     uint64_t buffer[BUFFER_WORDS];
     for (uint64_t i = 0, count; i < visit->word_count; i += count) {
         uint64_t first = replay_visit_word(visit, i);
         count = run_of_words(visit, i);
-        HR__TRY(table->read(bytes->device->context, buffer, visit->address + 8 * first, 8 * count));
+        VW__TRY(table->read(bytes->device->context, buffer, visit->address + 8 * first, 8 * count));
         for (uint64_t j = 0; j < count; j++) {
             uint64_t wanted = replay_pattern_word(visit->seed, first + j);
             if (buffer[j] != wanted)
@@ -187,69 +187,69 @@ static hr_status check_by_processor(replay_bytes *bytes, const replay_visit *vis
     }
     uint8_t tail[8];
     if (visit->tail_bytes != 0)
-        HR__TRY(table->read(bytes->device->context, tail, visit->address + 8 * visit->tail_word,
+        VW__TRY(table->read(bytes->device->context, tail, visit->address + 8 * visit->tail_word,
                             visit->tail_bytes));
     for (uint64_t i = 0; i < visit->tail_bytes; i++)
         if (tail[i] != replay_tail_byte(visit, i))
             replay_note_error(&bytes->errors, visit->seed, visit->tail_word, tail[i],
                               replay_tail_byte(visit, i));
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-hr_status replay_bytes_fill(replay_bytes *bytes, const replay_block *block, hr_stream stream)
+vw_status replay_bytes_fill(replay_bytes *bytes, const replay_block *block, vw_stream stream)
 {
     replay_visit visits[REPLAY_MOST_VISITS];
     unsigned count = replay_plan_visits(block, bytes->is_sampled, visits);
     for (unsigned i = 0; i < count; i++) {
-        HR__TRY(bytes->driver != NULL ? launch(bytes, bytes->fill, &visits[i], stream)
+        VW__TRY(bytes->driver != NULL ? launch(bytes, bytes->fill, &visits[i], stream)
                                       : fill_by_processor(bytes, &visits[i]));
         bytes->visited_bytes += 8 * visits[i].word_count + visits[i].tail_bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status replay_bytes_check(replay_bytes *bytes, const replay_block *block, hr_stream stream)
+vw_status replay_bytes_check(replay_bytes *bytes, const replay_block *block, vw_stream stream)
 {
     replay_visit visits[REPLAY_MOST_VISITS];
     unsigned count = replay_plan_visits(block, bytes->is_sampled, visits);
     for (unsigned i = 0; i < count; i++) {
-        HR__TRY(bytes->driver != NULL ? launch(bytes, bytes->check, &visits[i], stream)
+        VW__TRY(bytes->driver != NULL ? launch(bytes, bytes->check, &visits[i], stream)
                                       : check_by_processor(bytes, &visits[i]));
         bytes->visited_bytes += 8 * visits[i].word_count + visits[i].tail_bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status replay_bytes_take_errors(replay_bytes *bytes, replay_errors *out)
+vw_status replay_bytes_take_errors(replay_bytes *bytes, replay_errors *out)
 {
-    const hr_device_table *table = bytes->device->table;
+    const vw_device_table *table = bytes->device->table;
     const replay_errors none = {.count = 0};
-    HR__TRY(table->synchronize(bytes->device->context));
+    VW__TRY(table->synchronize(bytes->device->context));
     if (bytes->driver != NULL) {
-        HR__TRY(table->read(bytes->device->context, &bytes->errors, bytes->device_errors,
+        VW__TRY(table->read(bytes->device->context, &bytes->errors, bytes->device_errors,
                             sizeof bytes->errors));
-        HR__TRY(table->write(bytes->device->context, bytes->device_errors, &none, sizeof none));
+        VW__TRY(table->write(bytes->device->context, bytes->device_errors, &none, sizeof none));
     }
     *out = bytes->errors;
     bytes->errors = none;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-static hr_status count_errors(replay_bytes *bytes, const replay_block *block, uint64_t *out)
+static vw_status count_errors(replay_bytes *bytes, const replay_block *block, uint64_t *out)
 {
     replay_errors errors;
-    HR__TRY(replay_bytes_check(bytes, block, 0));
-    HR__TRY(replay_bytes_take_errors(bytes, &errors));
+    VW__TRY(replay_bytes_check(bytes, block, 0));
+    VW__TRY(replay_bytes_take_errors(bytes, &errors));
     *out = errors.count;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* What the processor finds wrong in a block that kernels wrote. */
-static hr_status count_by_processor(replay_bytes *bytes, const replay_block *block, uint64_t *out)
+static vw_status count_by_processor(replay_bytes *bytes, const replay_block *block, uint64_t *out)
 {
     replay_bytes processor = {.device = bytes->device, .is_sampled = bytes->is_sampled};
     return count_errors(&processor, block, out);
@@ -257,78 +257,78 @@ static hr_status count_by_processor(replay_bytes *bytes, const replay_block *blo
 
 /* Spoils a byte at each end of a block and counts what is seen of it. A tail's bytes are words of
  * their own. */
-static hr_status try_block(replay_bytes *bytes, const replay_block *block)
+static vw_status try_block(replay_bytes *bytes, const replay_block *block)
 {
-    const hr_device_table *table = bytes->device->table;
+    const vw_device_table *table = bytes->device->table;
     uint64_t places[2] = {0, block->size_bytes - 1}, fresh = 0, seen_otherwise = 0, spoilt = 0;
-    HR__TRY(replay_bytes_fill(bytes, block, 0));
-    HR__TRY(count_errors(bytes, block, &fresh));
-    HR__TRY(count_by_processor(bytes, block, &seen_otherwise));
+    VW__TRY(replay_bytes_fill(bytes, block, 0));
+    VW__TRY(count_errors(bytes, block, &fresh));
+    VW__TRY(count_by_processor(bytes, block, &seen_otherwise));
     for (int end = 0; end < 2; end++) {
         uint8_t byte;
-        hr_device_ptr place = block->address + places[end];
-        HR__TRY(table->read(bytes->device->context, &byte, place, 1));
+        vw_device_ptr place = block->address + places[end];
+        VW__TRY(table->read(bytes->device->context, &byte, place, 1));
         byte ^= 0x80;
-        HR__TRY(table->write(bytes->device->context, place, &byte, 1));
+        VW__TRY(table->write(bytes->device->context, place, &byte, 1));
     }
-    HR__TRY(count_errors(bytes, block, &spoilt));
+    VW__TRY(count_errors(bytes, block, &spoilt));
     if (fresh != 0 || seen_otherwise != 0 || spoilt != 2)
-        return hr__fail(HR_ERR_DEVICE,
+        return vw__fail(VW_ERR_DEVICE,
                         "the patterns do not work here: of a block just written %" PRIu64
                         " words were wrong, by the processor %" PRIu64
                         "; with two bytes spoilt, %" PRIu64,
                         fresh, seen_otherwise, spoilt);
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A check that cannot fail would be no check; and the kernels run warm afterwards. */
-static hr_status try_patterns(replay_bytes *bytes)
+static vw_status try_patterns(replay_bytes *bytes)
 {
-    const hr_device_table *table = bytes->device->table;
+    const vw_device_table *table = bytes->device->table;
     replay_block block = {.size_bytes = 4 * REPLAY_WHOLE_UP_TO_BYTES + 3, .seed = 1};
-    HR__TRY(table->take(bytes->device->context, block.size_bytes, &block.address));
-    hr_status status = try_block(bytes, &block);
-    hr_status end_status = table->give_back(bytes->device->context, block.address);
+    VW__TRY(table->take(bytes->device->context, block.size_bytes, &block.address));
+    vw_status status = try_block(bytes, &block);
+    vw_status end_status = table->give_back(bytes->device->context, block.address);
     bytes->visited_bytes = 0;
-    return status != HR_OK ? status : end_status;
+    return status != VW_OK ? status : end_status;
 }
 
-static hr_status load_kernel(const replay_driver *driver, const char *text, const char *name,
+static vw_status load_kernel(const replay_driver *driver, const char *text, const char *name,
                              replay_module *module, replay_function *function)
 {
-    HR__TRY(
+    VW__TRY(
         replay_driver_result(driver, driver->cuModuleLoadData(module, text), "cuModuleLoadData()"));
     return replay_driver_result(driver, driver->cuModuleGetFunction(function, *module, name),
                                 "cuModuleGetFunction()");
 }
 
-static hr_status load_kernels(replay_bytes *bytes)
+static vw_status load_kernels(replay_bytes *bytes)
 {
-    const hr_device *device = bytes->device;
+    const vw_device *device = bytes->device;
     const replay_errors none = {.count = 0};
-    HR__TRY(
+    VW__TRY(
         load_kernel(bytes->driver, fill_text, "fill_pattern", &bytes->fill_module, &bytes->fill));
-    HR__TRY(load_kernel(bytes->driver, check_text, "check_pattern", &bytes->check_module,
+    VW__TRY(load_kernel(bytes->driver, check_text, "check_pattern", &bytes->check_module,
                         &bytes->check));
-    HR__TRY(device->table->take(device->context, sizeof none, &bytes->device_errors));
+    VW__TRY(device->table->take(device->context, sizeof none, &bytes->device_errors));
     return device->table->write(device->context, bytes->device_errors, &none, sizeof none);
 }
 
-hr_status replay_bytes_init(replay_bytes *bytes, hr_device *device, const replay_driver *driver,
+vw_status replay_bytes_init(replay_bytes *bytes, vw_device *device, const replay_driver *driver,
                             bool is_sampled)
 {
     *bytes = (replay_bytes){.device = device, .driver = driver, .is_sampled = is_sampled};
-    hr_status status = driver != NULL ? load_kernels(bytes) : HR_OK;
-    if (status == HR_OK)
+    vw_status status = driver != NULL ? load_kernels(bytes) : VW_OK;
+    if (status == VW_OK)
         status = try_patterns(bytes);
-    if (status != HR_OK)
+    if (status != VW_OK)
         replay_bytes_deinit(bytes);
     return status;
 }
 
 void replay_bytes_deinit(replay_bytes *bytes)
 {
-    if (bytes->device_errors != HR_NULL)
+    if (bytes->device_errors != VW_NULL)
         (void)bytes->device->table->give_back(bytes->device->context, bytes->device_errors);
     if (bytes->fill_module != NULL)
         (void)bytes->driver->cuModuleUnload(bytes->fill_module);

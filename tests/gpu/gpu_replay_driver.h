@@ -1,10 +1,10 @@
 /* gpu_replay_driver.h - what gpu_replay asks of the CUDA driver beyond the device table.
  *
  * Kernels, and the driver's own stream-ordered allocator, to compare with. The device table has
- * neither, since headroom needs neither. Found by dlopen, as the rest (device/cuda_driver_load.h);
+ * neither, since vramwise needs neither. Found by dlopen, as the rest (device/cuda_driver_load.h);
  * the types it has are used here. */
-#ifndef HR_TESTS_GPU_REPLAY_DRIVER_H
-#define HR_TESTS_GPU_REPLAY_DRIVER_H
+#ifndef VW_TESTS_GPU_REPLAY_DRIVER_H
+#define VW_TESTS_GPU_REPLAY_DRIVER_H
 
 #include "device/cuda_driver_load.h"
 
@@ -27,29 +27,29 @@ enum {
     X(cuLaunchKernel, true,                                                                        \
       (replay_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,                \
        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,                \
-       hr__cuda_stream stream, void **parameters, void **extra))                                   \
-    X(cuDeviceGetDefaultMemPool, false, (replay_mempool * pool, hr__cuda_device device))           \
+       vw__cuda_stream stream, void **parameters, void **extra))                                   \
+    X(cuDeviceGetDefaultMemPool, false, (replay_mempool * pool, vw__cuda_device device))           \
     X(cuMemPoolSetAttribute, false, (replay_mempool pool, int attribute, void *value))             \
     X(cuMemPoolGetAttribute, false, (replay_mempool pool, int attribute, void *value))             \
     X(cuMemPoolTrimTo, false, (replay_mempool pool, size_t keep_bytes))                            \
-    X(cuMemAllocAsync, false, (hr__cuda_ptr * address, size_t size_bytes, hr__cuda_stream stream)) \
-    X(cuMemFreeAsync, false, (hr__cuda_ptr address, hr__cuda_stream stream))
+    X(cuMemAllocAsync, false, (vw__cuda_ptr * address, size_t size_bytes, vw__cuda_stream stream)) \
+    X(cuMemFreeAsync, false, (vw__cuda_ptr address, vw__cuda_stream stream))
 
 typedef struct replay_driver {
-#define REPLAY_POINTER(name, is_required, parameters) hr__cuda_result(*name) parameters;
+#define REPLAY_POINTER(name, is_required, parameters) vw__cuda_result(*name) parameters;
     REPLAY_SYMBOL_LIST(REPLAY_POINTER)
 #undef REPLAY_POINTER
-    const hr__cuda_driver *base;
-    hr__cuda_device device;
+    const vw__cuda_driver *base;
+    vw__cuda_device device;
 } replay_driver;
 
 /* Loads the functions, and makes the primary context of the device of that index the calling
- * thread's current one, for good: kernels are launched in it. HR_ERR_NO_DEVICE, HR_ERR_DEVICE. */
-HR_MUST_CHECK hr_status replay_driver_open(int index, replay_driver *out);
+ * thread's current one, for good: kernels are launched in it. VW_ERR_NO_DEVICE, VW_ERR_DEVICE. */
+VW_MUST_CHECK vw_status replay_driver_open(int index, replay_driver *out);
 void replay_driver_close(const replay_driver *driver);
 
-/* HR_OK, or what the driver answered to `call`; HR_ERR_OUT_OF_MEMORY where that is it. */
-HR_MUST_CHECK hr_status replay_driver_result(const replay_driver *driver, hr__cuda_result result,
+/* VW_OK, or what the driver answered to `call`; VW_ERR_OUT_OF_MEMORY where that is it. */
+VW_MUST_CHECK vw_status replay_driver_result(const replay_driver *driver, vw__cuda_result result,
                                              const char *call);
 
-#endif /* HR_TESTS_GPU_REPLAY_DRIVER_H */
+#endif /* VW_TESTS_GPU_REPLAY_DRIVER_H */

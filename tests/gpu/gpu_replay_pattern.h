@@ -10,13 +10,13 @@
  * pieces of PIECE_WORDS words, evenly spaced (a whole block is pieces without a space between), and
  * the tail. The same formula is in the kernels (gpu_replay_bytes.c), here for the processor, and in
  * the fake driver that stands in for a GPU in tests. */
-#ifndef HR_TESTS_GPU_REPLAY_PATTERN_H
-#define HR_TESTS_GPU_REPLAY_PATTERN_H
+#ifndef VW_TESTS_GPU_REPLAY_PATTERN_H
+#define VW_TESTS_GPU_REPLAY_PATTERN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "headroom/device.h" /* hr_device_ptr, hr_stream */
+#include "vramwise/device.h" /* vw_device_ptr, vw_stream */
 
 enum {
     REPLAY_PIECE_WORDS = 512, /* a power of two: the kernels shift and mask */
@@ -31,9 +31,9 @@ enum {
 #define REPLAY_MIX_FACTOR UINT64_C(0xD6E8FEB86659FD93)
 
 typedef struct replay_block {
-    hr_device_ptr address; /* HR_NULL: nothing here */
+    vw_device_ptr address; /* VW_NULL: nothing here */
     uint64_t size_bytes;
-    hr_stream stream; /* it was allocated for */
+    vw_stream stream; /* it was allocated for */
     uint64_t seed;
 } replay_block;
 
@@ -111,4 +111,4 @@ static inline unsigned replay_plan_visits(const replay_block *block, bool is_sam
     return 2;
 }
 
-#endif /* HR_TESTS_GPU_REPLAY_PATTERN_H */
+#endif /* VW_TESTS_GPU_REPLAY_PATTERN_H */

@@ -1,6 +1,6 @@
 /* gpu_replay_run.h - one recording, its operations played on one allocator, on a real device.
  *
- * The script is the one that `headroom replay` plays (analysis/script.h), but here time is real and
+ * The script is the one that `vramwise replay` plays (analysis/script.h), but here time is real and
  * blocks have bytes. Each block is filled as soon as it is there, by work on its stream, and
  * checked by work that is queued just before it is freed: the next owner gets it while both may
  * still be waiting for their turn. A block that another stream used when it was freed is checked on
@@ -19,15 +19,15 @@
  * device's last kernel, and the device's memory as the driver counts it, asked for whenever more
  * is live than before and every few operations (some microseconds each, in the wall time of every
  * allocator alike). */
-#ifndef HR_TESTS_GPU_REPLAY_RUN_H
-#define HR_TESTS_GPU_REPLAY_RUN_H
+#ifndef VW_TESTS_GPU_REPLAY_RUN_H
+#define VW_TESTS_GPU_REPLAY_RUN_H
 
 #include "analysis/script.h"
 #include "gpu/gpu_replay_allocators.h"
 #include "gpu/gpu_replay_bytes.h"
 
 typedef struct replay_run_options {
-    hr_device *device;
+    vw_device *device;
     replay_bytes *bytes;    /* NULL: the calls alone, no block is touched */
     size_t operation_count; /* of the script, from its beginning */
     size_t stream_turns;    /* each stream of the recording is so many, in turn; 0 = 1 */
@@ -67,13 +67,13 @@ typedef struct replay_result {
 size_t replay_seed_operation(uint64_t seed);
 
 /* The most that is live at once in the first `operation_count` operations. */
-HR_MUST_CHECK hr_status replay_peak_live(const hr__script *script, size_t operation_count,
+VW_MUST_CHECK vw_status replay_peak_live(const vw__script *script, size_t operation_count,
                                          uint64_t *out);
 
 /* Plays, frees what is left, and ends the allocator. What went wrong in the run is in `*out`; a
- * status other than HR_OK is a failure to begin (HR_ERR_HOST_MEMORY, HR_ERR_DEVICE), after which
+ * status other than VW_OK is a failure to begin (VW_ERR_HOST_MEMORY, VW_ERR_DEVICE), after which
  * the allocator is ended too. */
-HR_MUST_CHECK hr_status replay_run(const hr__script *script, replay_allocator allocator,
+VW_MUST_CHECK vw_status replay_run(const vw__script *script, replay_allocator allocator,
                                    const replay_run_options *options, replay_result *out);
 
-#endif /* HR_TESTS_GPU_REPLAY_RUN_H */
+#endif /* VW_TESTS_GPU_REPLAY_RUN_H */

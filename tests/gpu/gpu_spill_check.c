@@ -5,7 +5,7 @@
  * each filled with a byte of its own; lets them leave, writes to what has left, lets it come back,
  * and looks at every MiB of every block after each. Prints what moved and how long it took. Exit
  * status: 0 all is well, 1 something failed, 77 there is no GPU here, or no handles on the host. */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,17 +19,17 @@
 
 enum { EXIT_SKIPPED = 77, MOST_BLOCKS = 16, STEPS = 12 };
 
-static hr_device *device;
-static hr_pool *pool;
-static hr_device_ptr blocks[MOST_BLOCKS];
+static vw_device *device;
+static vw_pool *pool;
+static vw_device_ptr blocks[MOST_BLOCKS];
 static uint8_t values[MOST_BLOCKS];
 static int block_count;
 
-static void must(hr_status status, const char *what)
+static void must(vw_status status, const char *what)
 {
-    if (status == HR_OK)
+    if (status == VW_OK)
         return;
-    printf("FAILED: %s: %s: %s\n", what, hr_status_name(status), hr_last_error());
+    printf("FAILED: %s: %s: %s\n", what, vw_status_name(status), vw_last_error());
     exit(1);
 }
 
@@ -44,7 +44,7 @@ static void leave(void *context)
     (void)context;
 }
 
-static void tell(void *context, const hr_spill_report *report)
+static void tell(void *context, const vw_spill_report *report)
 {
     (void)context;
     double seconds = (double)report->wait_ns / 1e9;
@@ -75,12 +75,12 @@ static void look_at_all(const char *when)
                    at / MIB, values[i]);
             exit(1);
         }
-    must(hr_pool_check(pool), when);
+    must(vw_pool_check(pool), when);
 }
 
 static void hold_one_more(void)
 {
-    must(hr_alloc(pool, BLOCK_BYTES, 0, &blocks[block_count]), "hr_alloc");
+    must(vw_alloc(pool, BLOCK_BYTES, 0, &blocks[block_count]), "vw_alloc");
     fill(block_count, (uint8_t)(block_count + 1));
     block_count++;
 }
@@ -88,34 +88,34 @@ static void hold_one_more(void)
 static void drop_the_first(int count)
 {
     for (int i = 0; i < count; i++)
-        must(hr_free(pool, blocks[i]), "hr_free");
+        must(vw_free(pool, blocks[i]), "vw_free");
     block_count -= count;
     memmove(blocks, blocks + count, (size_t)block_count * sizeof blocks[0]);
     memmove(values, values + count, (size_t)block_count * sizeof values[0]);
 }
 
-static hr_paged_stats stats(void)
+static vw_paged_stats stats(void)
 {
-    hr_paged_stats now = {.struct_size = sizeof now};
-    must(hr_pool_get_paged_stats(pool, &now), "hr_pool_get_paged_stats");
+    vw_paged_stats now = {.struct_size = sizeof now};
+    must(vw_pool_get_paged_stats(pool, &now), "vw_pool_get_paged_stats");
     return now;
 }
 
 static int open_all(int index)
 {
-    const hr_pool_options options = {.struct_size = sizeof options,
-                                     .engine = "headroom",
+    const vw_pool_options options = {.struct_size = sizeof options,
+                                     .engine = "vramwise",
                                      .safe_point = {always, leave, NULL},
                                      .spill_bytes = SPILL_BYTES,
                                      .spill_ahead_bytes = SPILL_BYTES / 4,
                                      .spill_listener = {NULL, tell}};
-    if (hr_cuda_device_open(index, &device) != HR_OK || !device->properties.has_host_handles) {
-        printf("skipped: %s\n", device != NULL ? "no handles on the host" : hr_last_error());
+    if (vw_cuda_device_open(index, &device) != VW_OK || !device->properties.has_host_handles) {
+        printf("skipped: %s\n", device != NULL ? "no handles on the host" : vw_last_error());
         return EXIT_SKIPPED;
     }
-    must(hr_pool_create(device, &options, &pool), "hr_pool_create");
+    must(vw_pool_create(device, &options, &pool), "vw_pool_create");
     double share = (double)POOL_BYTES / (double)device->properties.total_bytes;
-    must(hr_pool_set_fraction(pool, share < 1.0 ? share : 1.0), "hr_pool_set_fraction");
+    must(vw_pool_set_fraction(pool, share < 1.0 ? share : 1.0), "vw_pool_set_fraction");
     return 0;
 }
 
@@ -136,9 +136,9 @@ int main(int argc, char **argv)
     look_at_all("after writing to what left");
     drop_the_first(10); /* those that left are among the last */
     for (int i = 0; i < STEPS; i++)
-        must(hr_pool_mark_step(pool), "hr_pool_mark_step");
+        must(vw_pool_mark_step(pool), "vw_pool_mark_step");
     look_at_all("after memory came back");
-    hr_paged_stats done = stats();
+    vw_paged_stats done = stats();
     if (done.returns == 0) {
         printf("FAILED: nothing came back\n");
         return 1;
@@ -147,8 +147,8 @@ int main(int argc, char **argv)
            " MiB of host handles, %" PRIu64 " could not be made\n",
            done.spills, done.returns, done.spilled_bytes / MIB, done.host_handle_bytes / MIB,
            done.failed_host_creations);
-    hr_pool_destroy(pool);
-    hr_device_destroy(device);
+    vw_pool_destroy(pool);
+    vw_device_destroy(device);
     printf("all is well\n");
     return 0;
 }

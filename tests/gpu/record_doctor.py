@@ -11,7 +11,7 @@ The workloads are in doctor_leaks.py, doctor_healthy.py, doctor_kept.py and doct
 with the verdict that a diagnosis of its recording must give (doctor_catalogue.py). One process a
 workload, several at a time; those that fill the card run alone, at the end. Writes NAME.pickle.xz,
 the snapshot, and NAME.json: the labels, the text of the out-of-memory error, allocated and reserved
-bytes after each step, and what PyTorch said at the end, as `headroom verify --expect` reads it.
+bytes after each step, and what PyTorch said at the end, as `vramwise verify --expect` reads it.
 
 File names in the stacks are shortened; nothing else is changed. Exit status 1 if a workload did not
 go as it should; the table at the end says which.

@@ -6,7 +6,7 @@
 Random allocations and frees under unusual settings, one process a case: roundup tables, slack for
 oversize blocks, other segment sizes, garbage collection, limits that are no whole number of bytes, streams
 under a limit, unsplit private pools. Writes CASE.pickle.xz and CASE.json (what PyTorch said at the
-end) for each: `headroom verify CASE.pickle.xz --expect CASE.json`.
+end) for each: `vramwise verify CASE.pickle.xz --expect CASE.json`.
 """
 import json
 import lzma

@@ -6,14 +6,14 @@
  * would be; and with the trace cut but not the segments, as a careless script would do it. A cut
  * that has lost the failure has nothing left to judge but the run so far.
  *
- * With HEADROOM_CORPUS set, the recordings there are judged as well. */
+ * With VRAMWISE_CORPUS set, the recordings there are judged as well. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/layout.h"
 #include "analysis/recording.h"
-#include "headroom/doctor.h"
+#include "vramwise/doctor.h"
 
 #include "support/cmocka_here.h"
 #include "support/stored_recordings.h"
@@ -26,33 +26,33 @@ static const char *const how_texts[] = {"whole", "cut at 90 %", "cut by hand at 
 
 /* ---- judging one ----------------------------------------------------------------------------- */
 
-static hr_diagnosis *diagnose(const hr_recording *recording, uint64_t card_bytes)
+static vw_diagnosis *diagnose(const vw_recording *recording, uint64_t card_bytes)
 {
-    hr_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
-    hr_diagnosis *diagnosis = NULL;
-    assert_int_equal(hr_doctor_recording(recording, &options, &diagnosis), HR_OK);
+    vw_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
+    vw_diagnosis *diagnosis = NULL;
+    assert_int_equal(vw_doctor_recording(recording, &options, &diagnosis), VW_OK);
     return diagnosis;
 }
 
-static size_t cut_count(const hr__model_trace *trace)
+static size_t cut_count(const vw__model_trace *trace)
 {
     return trace->event_count * 9 / 10;
 }
 
-static hr_diagnosis *diagnose_cut(const stored_recording *one)
+static vw_diagnosis *diagnose_cut(const stored_recording *one)
 {
-    const hr__model *model = one->recording->model;
-    hr_recording cut = *one->recording;
-    hr__model_view view;
+    const vw__model *model = one->recording->model;
+    vw_recording cut = *one->recording;
+    vw__model_view view;
     assert_int_equal(
-        hr__model_view_make(model, &model->traces[0], cut_count(&model->traces[0]), &view), HR_OK);
+        vw__model_view_make(model, &model->traces[0], cut_count(&model->traces[0]), &view), VW_OK);
     cut.model = &view.model;
-    hr_diagnosis *diagnosis = diagnose(&cut, 0);
-    hr__model_view_deinit(&view);
+    vw_diagnosis *diagnosis = diagnose(&cut, 0);
+    vw__model_view_deinit(&view);
     return diagnosis;
 }
 
-static hr_diagnosis *diagnose_as(const stored_recording *one, how manner)
+static vw_diagnosis *diagnose_as(const stored_recording *one, how manner)
 {
     if (manner == WHOLE)
         return diagnose(one->recording, 0);
@@ -65,15 +65,15 @@ static hr_diagnosis *diagnose_as(const stored_recording *one, how manner)
 
 static bool has_failure_in(const stored_recording *one, how manner)
 {
-    const hr__model_trace *trace = &one->recording->model->traces[0];
+    const vw__model_trace *trace = &one->recording->model->traces[0];
     size_t count = manner == WHOLE ? trace->event_count : cut_count(trace);
     for (size_t i = 0; i < count; i++)
-        if (trace->events[i].action == HR_ACTION_OOM)
+        if (trace->events[i].action == VW_ACTION_OOM)
             return true;
     return false;
 }
 
-static const hr_finding *finding_of(const hr_diagnosis *diagnosis, const char *kind)
+static const vw_finding *finding_of(const vw_diagnosis *diagnosis, const char *kind)
 {
     for (size_t i = 0; i < diagnosis->finding_count; i++)
         if (strcmp(diagnosis->findings[i].kind, kind) == 0)
@@ -92,7 +92,7 @@ static bool is_one_of(const json_t *texts, const char *text)
 }
 
 /* Does one of the places begin with one of the labelled lines? */
-static bool names_a_line(const hr_finding *finding, const json_t *lines)
+static bool names_a_line(const vw_finding *finding, const json_t *lines)
 {
     for (size_t i = 0; i < finding->where_count; i++)
         for (size_t k = 0; k < json_array_size(lines); k++) {
@@ -104,9 +104,9 @@ static bool names_a_line(const hr_finding *finding, const json_t *lines)
     return false;
 }
 
-static bool is_as_labelled(const hr_diagnosis *diagnosis, const json_t *label)
+static bool is_as_labelled(const vw_diagnosis *diagnosis, const json_t *label)
 {
-    const char *verdict = hr_verdict_name(diagnosis->verdict);
+    const char *verdict = vw_verdict_name(diagnosis->verdict);
     const char *expected = json_string_value(json_object_get(label, "verdict"));
     const char *wanted = json_string_value(json_object_get(label, "finding"));
     const json_t *lines = json_object_get(label, "lines");
@@ -115,7 +115,7 @@ static bool is_as_labelled(const hr_diagnosis *diagnosis, const json_t *label)
     if (wanted != NULL && finding_of(diagnosis, wanted) == NULL)
         return false;
     bool has_line =
-        diagnosis->verdict == HR_VERDICT_LEAK || diagnosis->verdict == HR_VERDICT_KEPT_GRAPH;
+        diagnosis->verdict == VW_VERDICT_LEAK || diagnosis->verdict == VW_VERDICT_KEPT_GRAPH;
     return !has_line || json_array_size(lines) == 0 ||
            names_a_line(finding_of(diagnosis, verdict), lines);
 }
@@ -135,12 +135,12 @@ static bool judge(const stored_recording *one, const json_t *label, how manner)
         manner == CUT_BY_HAND && (strcmp(history, "ring") == 0 || strcmp(history, "late") == 0);
     if (is_hand_made_end)
         return true; /* neither its beginning nor its end is known: nobody can judge that */
-    hr_diagnosis *diagnosis = diagnose_as(one, manner);
+    vw_diagnosis *diagnosis = diagnose_as(one, manner);
     bool is_right = is_as_labelled(diagnosis, label);
     if (!is_right)
         print_error("%s, %s: expected %s, found: %s\n", one->name, how_texts[manner],
                     json_string_value(json_object_get(label, "verdict")), diagnosis->sentence);
-    hr_diagnosis_free(diagnosis);
+    vw_diagnosis_free(diagnosis);
     return is_right;
 }
 
@@ -161,7 +161,7 @@ static void every_labelled_recording_gets_its_verdict_and_line(void **state)
         open_recording_in(LABELLED, name, &one);
         for (int manner = WHOLE; manner <= CUT_BY_HAND; manner++)
             wrong += !judge(&one, label, (how)manner);
-        hr_recording_close(one.recording);
+        vw_recording_close(one.recording);
     }
     json_decref(labels);
     assert_int_equal(wrong, 0);
@@ -198,15 +198,15 @@ static const expectation *expectation_of(const char *name)
     return one;
 }
 
-static bool is_as_expected(const hr_diagnosis *diagnosis, const expectation *expected)
+static bool is_as_expected(const vw_diagnosis *diagnosis, const expectation *expected)
 {
-    if (strcmp(hr_verdict_name(diagnosis->verdict), expected->verdict) != 0)
+    if (strcmp(vw_verdict_name(diagnosis->verdict), expected->verdict) != 0)
         return false;
     if (strcmp(expected->verdict, "healthy") == 0 && finding_of(diagnosis, "leak") != NULL)
         return false;
     if (expected->line == NULL)
         return true;
-    const hr_finding *finding = finding_of(diagnosis, expected->verdict);
+    const vw_finding *finding = finding_of(diagnosis, expected->verdict);
     return finding != NULL && finding->where_count != 0 &&
            strncmp(finding->where[0], expected->line, strlen(expected->line)) == 0;
 }
@@ -221,12 +221,12 @@ static uint64_t cap_of(const stored_recording *one)
 
 static size_t judge_on_card(const stored_recording *one, const expectation *expected)
 {
-    hr_diagnosis *diagnosis = diagnose(one->recording, cap_of(one));
-    bool is_right = strcmp(hr_verdict_name(diagnosis->verdict), expected->card_verdict) == 0;
+    vw_diagnosis *diagnosis = diagnose(one->recording, cap_of(one));
+    bool is_right = strcmp(vw_verdict_name(diagnosis->verdict), expected->card_verdict) == 0;
     if (!is_right)
         print_error("%s on a card of its cap: expected %s, found: %s\n", one->name,
                     expected->card_verdict, diagnosis->sentence);
-    hr_diagnosis_free(diagnosis);
+    vw_diagnosis_free(diagnosis);
     return !is_right;
 }
 
@@ -238,13 +238,13 @@ static size_t judge_corpus_recording(const stored_recording *one)
     for (int manner = WHOLE; manner <= CUT_BY_HAND; manner++) {
         if (has_to_fail && !has_failure_in(one, (how)manner))
             continue;
-        hr_diagnosis *diagnosis = diagnose_as(one, (how)manner);
+        vw_diagnosis *diagnosis = diagnose_as(one, (how)manner);
         if (!is_as_expected(diagnosis, expected)) {
             print_error("%s, %s: expected %s, found: %s\n", one->name, how_texts[manner],
                         expected->verdict, diagnosis->sentence);
             wrong++;
         }
-        hr_diagnosis_free(diagnosis);
+        vw_diagnosis_free(diagnosis);
     }
     return expected->card_verdict != NULL ? wrong + judge_on_card(one, expected) : wrong;
 }
@@ -252,7 +252,7 @@ static size_t judge_corpus_recording(const stored_recording *one)
 static void every_recording_of_the_corpus_gets_its_verdict(void **state)
 {
     (void)state;
-    const char *corpus = getenv("HEADROOM_CORPUS");
+    const char *corpus = getenv("VRAMWISE_CORPUS");
     struct dirent **entries;
     if (corpus == NULL || corpus[0] == '\0')
         skip();
@@ -263,7 +263,7 @@ static void every_recording_of_the_corpus_gets_its_verdict(void **state)
         stored_recording one;
         open_recording_in(corpus, entries[i]->d_name, &one);
         wrong += judge_corpus_recording(&one);
-        hr_recording_close(one.recording);
+        vw_recording_close(one.recording);
         free(entries[i]);
     }
     free(entries);

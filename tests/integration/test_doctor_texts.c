@@ -1,9 +1,9 @@
 /* test_doctor_texts.c - verdicts on out-of-memory texts as people paste them.
  *
- * HEADROOM_CORPUS may name a folder with oom_texts.jsonl: one object a line, with "id", "text" and
+ * VRAMWISE_CORPUS may name a folder with oom_texts.jsonl: one object a line, with "id", "text" and
  * "verdict", which is null where the numbers are missing or contradict each other: `unknown` then,
  * or a verdict of those that a GPU's memory can have. Without the folder there is nothing to do. */
-#include "headroom/doctor.h"
+#include "vramwise/doctor.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -19,17 +19,17 @@ typedef struct tally {
 } tally;
 
 /* Can a report about the GPU's memory have this verdict, without a recording? */
-static bool is_of_gpu_text(hr_verdict verdict)
+static bool is_of_gpu_text(vw_verdict verdict)
 {
     switch (verdict) {
-    case HR_VERDICT_GENUINE:
-    case HR_VERDICT_FRAGMENTATION:
-    case HR_VERDICT_STRANDED:
-    case HR_VERDICT_OUTSIDE:
-    case HR_VERDICT_CAPPED:
-    case HR_VERDICT_REFUSED:
-    case HR_VERDICT_TOO_LARGE:
-    case HR_VERDICT_UNKNOWN:
+    case VW_VERDICT_GENUINE:
+    case VW_VERDICT_FRAGMENTATION:
+    case VW_VERDICT_STRANDED:
+    case VW_VERDICT_OUTSIDE:
+    case VW_VERDICT_CAPPED:
+    case VW_VERDICT_REFUSED:
+    case VW_VERDICT_TOO_LARGE:
+    case VW_VERDICT_UNKNOWN:
         return true;
     default:
         return false;
@@ -37,7 +37,7 @@ static bool is_of_gpu_text(hr_verdict verdict)
 }
 
 /* Parts are all of a finding, and what is to be typed fits on a line of the report. */
-static void check_finding(const hr_finding *finding)
+static void check_finding(const vw_finding *finding)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < finding->part_count; i++)
@@ -52,7 +52,7 @@ static void check_finding(const hr_finding *finding)
         }
 }
 
-static void check_form(const hr_diagnosis *diagnosis)
+static void check_form(const vw_diagnosis *diagnosis)
 {
     assert_true(strlen(diagnosis->sentence) > 20);
     assert_true(strlen(diagnosis->sentence) <= LONGEST_SENTENCE);
@@ -60,10 +60,10 @@ static void check_form(const hr_diagnosis *diagnosis)
     assert_null(strstr(diagnosis->sentence, "unknown amount"));
     for (size_t i = 0; i < diagnosis->finding_count; i++)
         check_finding(&diagnosis->findings[i]);
-    if (diagnosis->verdict == HR_VERDICT_NOT_OOM)
+    if (diagnosis->verdict == VW_VERDICT_NOT_OOM)
         return;
     assert_true(diagnosis->finding_count > 0);
-    assert_string_equal(diagnosis->findings[0].kind, hr_verdict_name(diagnosis->verdict));
+    assert_string_equal(diagnosis->findings[0].kind, vw_verdict_name(diagnosis->verdict));
     assert_true(diagnosis->findings[0].remedy_count > 0);
 }
 
@@ -74,29 +74,29 @@ static void check_text(json_t *entry, tally *counted)
     const char *label = json_string_value(json_object_get(entry, "verdict"));
     assert_non_null(id);
     assert_true(json_is_string(text));
-    hr_diagnosis *got = NULL;
-    assert_int_equal(hr_doctor_text(json_string_value(text), json_string_length(text), NULL, &got),
-                     HR_OK);
-    bool is_right = label != NULL ? strcmp(label, hr_verdict_name(got->verdict)) == 0
+    vw_diagnosis *got = NULL;
+    assert_int_equal(vw_doctor_text(json_string_value(text), json_string_length(text), NULL, &got),
+                     VW_OK);
+    bool is_right = label != NULL ? strcmp(label, vw_verdict_name(got->verdict)) == 0
                                   : is_of_gpu_text(got->verdict);
     if (!is_right)
         print_message("%s: expected %s, found %s: %s\n", id, label != NULL ? label : "unknown",
-                      hr_verdict_name(got->verdict), got->sentence);
+                      vw_verdict_name(got->verdict), got->sentence);
     check_form(got);
     counted->text_count++;
     counted->wrong_count += !is_right;
     counted->unlabelled_count += label == NULL;
-    counted->argued_count += label == NULL && got->verdict != HR_VERDICT_UNKNOWN;
-    hr_diagnosis_free(got);
+    counted->argued_count += label == NULL && got->verdict != VW_VERDICT_UNKNOWN;
+    vw_diagnosis_free(got);
 }
 
 static void every_text_gets_the_verdict_of_its_label(void **state)
 {
     (void)state;
-    const char *folder = getenv("HEADROOM_CORPUS");
+    const char *folder = getenv("VRAMWISE_CORPUS");
     char path[MOST_PATH_BYTES];
     if (folder == NULL) {
-        print_message("skipped: HEADROOM_CORPUS names no folder\n");
+        print_message("skipped: VRAMWISE_CORPUS names no folder\n");
         skip();
     }
     (void)snprintf(path, sizeof path, "%s/oom_texts.jsonl", folder);

@@ -7,7 +7,7 @@
  *
  * The pool sees its device through a table that watches: if the device itself refuses to take
  * something back for good, that much, and not a byte more, may be missing at the end. */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum { MOST_HELD = 4096, MOST_RUNS = 5000 };
 
 /* What the device has given: addresses and handles, with their sizes. One run at a time. */
 static struct {
-    const hr_device_table *real;
+    const vw_device_table *real;
     struct {
         uint64_t name, size_bytes;
     } held[MOST_HELD];
@@ -51,46 +51,46 @@ static uint64_t size_of(uint64_t name)
     return 0;
 }
 
-static hr_status watched_take(void *context, uint64_t size_bytes, hr_device_ptr *out)
+static vw_status watched_take(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
-    hr_status status = watch.real->take(context, size_bytes, out);
-    if (status == HR_OK)
+    vw_status status = watch.real->take(context, size_bytes, out);
+    if (status == VW_OK)
         note(*out, size_bytes);
     return status;
 }
 
-static hr_status watched_create(void *context, uint64_t size_bytes, hr_handle *out)
+static vw_status watched_create(void *context, uint64_t size_bytes, vw_handle *out)
 {
-    hr_status status = watch.real->create(context, size_bytes, out);
-    if (status == HR_OK)
+    vw_status status = watch.real->create(context, size_bytes, out);
+    if (status == VW_OK)
         note(*out, size_bytes);
     return status;
 }
 
-static hr_status watched_give_back(void *context, hr_device_ptr address)
+static vw_status watched_give_back(void *context, vw_device_ptr address)
 {
-    hr_status status = watch.real->give_back(context, address);
-    if (status != HR_OK && watch.is_ending)
+    vw_status status = watch.real->give_back(context, address);
+    if (status != VW_OK && watch.is_ending)
         watch.lost_bytes += size_of(address);
     return status;
 }
 
-static hr_status watched_release(void *context, hr_handle handle)
+static vw_status watched_release(void *context, vw_handle handle)
 {
-    hr_status status = watch.real->release(context, handle);
-    if (status != HR_OK) /* unmapped before: nobody knows the handle any more */
+    vw_status status = watch.real->release(context, handle);
+    if (status != VW_OK) /* unmapped before: nobody knows the handle any more */
         watch.lost_bytes += size_of(handle);
     return status;
 }
 
-static hr_status watched_unmap(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status watched_unmap(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
     if (watch.stuck > 0) {
         watch.stuck--;
-        return HR_ERR_DEVICE;
+        return VW_ERR_DEVICE;
     }
-    hr_status status = watch.real->unmap(context, address, size_bytes);
-    if (status != HR_OK && watch.is_ending)
+    vw_status status = watch.real->unmap(context, address, size_bytes);
+    if (status != VW_OK && watch.is_ending)
         watch.lost_bytes += size_bytes; /* its handle stays with the mapping */
     return status;
 }
@@ -99,19 +99,19 @@ static hr_status watched_unmap(void *context, hr_device_ptr address, uint64_t si
 
 typedef struct run {
     const char *conf;
-    hr_device *device;
-    hr_device watched;
-    hr_device_table table;
-    hr_pool *pool;
+    vw_device *device;
+    vw_device watched;
+    vw_device_table table;
+    vw_pool *pool;
     bool has_failed; /* some step did not do what it does when nothing fails */
 } run;
 
 static bool run_open(run *r, const char *conf)
 {
     *r = (run){.conf = conf};
-    const hr_simulated_options options = {
-        .struct_size = sizeof options, .capacity_bytes = HR_TEST_GIB, .manual_streams = true};
-    if (hr_simulated_device_create(&options, &r->device) != HR_OK)
+    const vw_simulated_options options = {
+        .struct_size = sizeof options, .capacity_bytes = VW_TEST_GIB, .manual_streams = true};
+    if (vw_simulated_device_create(&options, &r->device) != VW_OK)
         return false;
     r->table = *r->device->table;
     r->table.take = watched_take;
@@ -132,51 +132,51 @@ static bool run_open(run *r, const char *conf)
 /* Ends the pool and the device, and sees that nothing is missing that should be there. */
 static void run_close(run *r)
 {
-    hr_device_calls calls;
+    vw_device_calls calls;
     watch.is_ending = true;
-    hr_pool_destroy(r->pool);
-    assert_int_equal(hr_device_get_calls(r->device, &calls), HR_OK);
+    vw_pool_destroy(r->pool);
+    assert_int_equal(vw_device_get_calls(r->device, &calls), VW_OK);
     assert_int_equal(calls.in_use_bytes, watch.lost_bytes);
-    hr_device_destroy(r->device);
+    vw_device_destroy(r->device);
 }
 
 /* A step: what it answers without failures is `expected`; with one, it may also say so. */
-static void step(run *r, hr_status status, hr_status expected, int line)
+static void step(run *r, vw_status status, vw_status expected, int line)
 {
     bool is_failure =
-        status == HR_ERR_HOST_MEMORY || status == HR_ERR_DEVICE || status == HR_ERR_OUT_OF_MEMORY;
+        status == VW_ERR_HOST_MEMORY || status == VW_ERR_DEVICE || status == VW_ERR_OUT_OF_MEMORY;
     if (status != expected && !is_failure) {
-        print_error("%s: %s\n", hr_status_name(status), hr_last_error());
+        print_error("%s: %s\n", vw_status_name(status), vw_last_error());
         _fail(__FILE__, line);
     }
     r->has_failed |= status != expected;
-    if (hr_pool_check(r->pool) != HR_OK) {
-        print_error("%s\n", hr_last_error());
+    if (vw_pool_check(r->pool) != VW_OK) {
+        print_error("%s\n", vw_last_error());
         _fail(__FILE__, line);
     }
 }
 
-#define STEP(call) step(r, call, HR_OK, __LINE__)
+#define STEP(call) step(r, call, VW_OK, __LINE__)
 
-/* HR_NULL where the request failed: freeing and announcing that does nothing. */
-static hr_device_ptr take(run *r, uint64_t size_bytes, hr_stream stream)
+/* VW_NULL where the request failed: freeing and announcing that does nothing. */
+static vw_device_ptr take(run *r, uint64_t size_bytes, vw_stream stream)
 {
-    hr_device_ptr address = HR_NULL;
-    STEP(hr_alloc(r->pool, size_bytes, stream, &address));
+    vw_device_ptr address = VW_NULL;
+    STEP(vw_alloc(r->pool, size_bytes, stream, &address));
     return address;
 }
 
-static void take_at(run *r, hr_device_ptr at, uint64_t size_bytes)
+static void take_at(run *r, vw_device_ptr at, uint64_t size_bytes)
 {
-    hr_device_ptr address = HR_NULL;
-    hr_alloc_request request = {.struct_size = sizeof request, .size_bytes = size_bytes, .at = at};
-    STEP(hr_alloc_with(r->pool, &request, &address));
-    STEP(hr_free(r->pool, address));
+    vw_device_ptr address = VW_NULL;
+    vw_alloc_request request = {.struct_size = sizeof request, .size_bytes = size_bytes, .at = at};
+    STEP(vw_alloc_with(r->pool, &request, &address));
+    STEP(vw_free(r->pool, address));
 }
 
 /* ---- the scenario ---------------------------------------------------------------------------- */
 
-static void ignore_event(void *context, const hr_memory_event *event)
+static void ignore_event(void *context, const vw_memory_event *event)
 {
     (void)context;
     (void)event;
@@ -189,118 +189,118 @@ static void ignore_stat(void *context, const char *key, int64_t value)
     (void)value;
 }
 
-static void use_streams(run *r, hr_device_ptr *blocks)
+static void use_streams(run *r, vw_device_ptr *blocks)
 {
     blocks[0] = take(r, 700, 0);
     blocks[1] = take(r, 4096, 0);
-    blocks[2] = take(r, HR_TEST_MIB, 0);
-    blocks[3] = take(r, 300 * HR_TEST_KIB, 1);
-    blocks[4] = take(r, 5 * HR_TEST_MIB, 0);
-    blocks[5] = take(r, 12 * HR_TEST_MIB, 1);
-    blocks[6] = take(r, 60 * HR_TEST_MIB, 0); /* oversize where max_split_size is set */
-    blocks[7] = take(r, 45 * HR_TEST_MIB, 1);
-    STEP(hr_record_stream(r->pool, blocks[0], 1));
-    STEP(hr_record_stream(r->pool, blocks[0], 2));
-    STEP(hr_record_stream(r->pool, blocks[4], 2));
-    STEP(hr_record_stream(r->pool, blocks[6], 1));
-    STEP(hr_record_stream(r->pool, blocks[5], 2)); /* stays live */
-    STEP(hr_free(r->pool, blocks[0]));
-    STEP(hr_free(r->pool, blocks[4]));
-    STEP(hr_free(r->pool, blocks[6]));
-    STEP(hr_free(r->pool, blocks[7]));
-    blocks[0] = blocks[4] = blocks[6] = blocks[7] = HR_NULL;
-    assert_int_equal(hr_device_complete(r->device, 2), HR_OK);
+    blocks[2] = take(r, VW_TEST_MIB, 0);
+    blocks[3] = take(r, 300 * VW_TEST_KIB, 1);
+    blocks[4] = take(r, 5 * VW_TEST_MIB, 0);
+    blocks[5] = take(r, 12 * VW_TEST_MIB, 1);
+    blocks[6] = take(r, 60 * VW_TEST_MIB, 0); /* oversize where max_split_size is set */
+    blocks[7] = take(r, 45 * VW_TEST_MIB, 1);
+    STEP(vw_record_stream(r->pool, blocks[0], 1));
+    STEP(vw_record_stream(r->pool, blocks[0], 2));
+    STEP(vw_record_stream(r->pool, blocks[4], 2));
+    STEP(vw_record_stream(r->pool, blocks[6], 1));
+    STEP(vw_record_stream(r->pool, blocks[5], 2)); /* stays live */
+    STEP(vw_free(r->pool, blocks[0]));
+    STEP(vw_free(r->pool, blocks[4]));
+    STEP(vw_free(r->pool, blocks[6]));
+    STEP(vw_free(r->pool, blocks[7]));
+    blocks[0] = blocks[4] = blocks[6] = blocks[7] = VW_NULL;
+    assert_int_equal(vw_device_complete(r->device, 2), VW_OK);
     blocks[0] = take(r, 800, 0); /* looks at events */
-    assert_int_equal(hr_device_complete(r->device, 1), HR_OK);
-    blocks[4] = take(r, 50 * HR_TEST_MIB, 0);
+    assert_int_equal(vw_device_complete(r->device, 1), VW_OK);
+    blocks[4] = take(r, 50 * VW_TEST_MIB, 0);
 }
 
 /* Begins the scope whatever happens inside; ends it if it began. */
-static void use_private_pool(run *r, hr_private_id id)
+static void use_private_pool(run *r, vw_private_id id)
 {
-    const hr_private_options options = {.struct_size = sizeof options, .use_on_oom = true};
-    hr_status retained = hr_private_pool_retain(r->pool, id, &options);
+    const vw_private_options options = {.struct_size = sizeof options, .use_on_oom = true};
+    vw_status retained = vw_private_pool_retain(r->pool, id, &options);
     STEP(retained);
-    hr_status begun = hr_private_pool_begin(r->pool, id, NULL, NULL);
+    vw_status begun = vw_private_pool_begin(r->pool, id, NULL, NULL);
     STEP(begun);
-    if (begun == HR_OK) {
-        hr_device_ptr small = take(r, 2000, 0), large = take(r, 25 * HR_TEST_MIB, 0);
-        STEP(hr_record_stream(r->pool, small, 1));
-        STEP(hr_free(r->pool, small)); /* deferred */
-        STEP(hr_free(r->pool, large));
-        hr_device_ptr other = take(r, 3 * HR_TEST_MIB, 1);
-        STEP(hr_private_pool_end(r->pool, id));
-        STEP(hr_free(r->pool, take(r, 900, 0)));
-        STEP(hr_free(r->pool, other));
-        STEP(hr_private_pool_release(r->pool, id));
+    if (begun == VW_OK) {
+        vw_device_ptr small = take(r, 2000, 0), large = take(r, 25 * VW_TEST_MIB, 0);
+        STEP(vw_record_stream(r->pool, small, 1));
+        STEP(vw_free(r->pool, small)); /* deferred */
+        STEP(vw_free(r->pool, large));
+        vw_device_ptr other = take(r, 3 * VW_TEST_MIB, 1);
+        STEP(vw_private_pool_end(r->pool, id));
+        STEP(vw_free(r->pool, take(r, 900, 0)));
+        STEP(vw_free(r->pool, other));
+        STEP(vw_private_pool_release(r->pool, id));
     }
-    if (retained == HR_OK)
-        STEP(hr_private_pool_release(r->pool, id));
-    STEP(hr_private_pool_trim(r->pool, id));
+    if (retained == VW_OK)
+        STEP(vw_private_pool_release(r->pool, id));
+    STEP(vw_private_pool_trim(r->pool, id));
 }
 
 static void run_short(run *r)
 {
-    hr_device_ptr address = HR_NULL;
-    STEP(hr_pool_set_fraction(r->pool, 0.25));
-    hr_status status = hr_alloc(r->pool, 250 * HR_TEST_MIB, 2, &address);
-    step(r, status, HR_ERR_OUT_OF_MEMORY, __LINE__);
-    assert_int_equal(address, HR_NULL);
-    STEP(hr_free(r->pool, take(r, 70 * HR_TEST_MIB, 2))); /* the cache is emptied for it */
-    STEP(hr_free(r->pool, take(r, 40 * HR_TEST_MIB, 0)));
-    STEP(hr_free(r->pool, take(r, 100 * HR_TEST_MIB, 0)));
-    STEP(hr_pool_set_fraction(r->pool, 1.0));
+    vw_device_ptr address = VW_NULL;
+    STEP(vw_pool_set_fraction(r->pool, 0.25));
+    vw_status status = vw_alloc(r->pool, 250 * VW_TEST_MIB, 2, &address);
+    step(r, status, VW_ERR_OUT_OF_MEMORY, __LINE__);
+    assert_int_equal(address, VW_NULL);
+    STEP(vw_free(r->pool, take(r, 70 * VW_TEST_MIB, 2))); /* the cache is emptied for it */
+    STEP(vw_free(r->pool, take(r, 40 * VW_TEST_MIB, 0)));
+    STEP(vw_free(r->pool, take(r, 100 * VW_TEST_MIB, 0)));
+    STEP(vw_pool_set_fraction(r->pool, 1.0));
 }
 
 static void do_everything(run *r)
 {
-    hr_device_ptr blocks[8] = {HR_NULL};
-    const hr_private_id id = {3, 1};
-    const hr_event_sink sink = {NULL, ignore_event};
-    STEP(hr_pool_set_sink(r->pool, &sink));
+    vw_device_ptr blocks[8] = {VW_NULL};
+    const vw_private_id id = {3, 1};
+    const vw_event_sink sink = {NULL, ignore_event};
+    STEP(vw_pool_set_sink(r->pool, &sink));
     use_streams(r, blocks);
     use_private_pool(r, id);
-    if (blocks[1] != HR_NULL) {
-        STEP(hr_free(r->pool, blocks[1]));
+    if (blocks[1] != VW_NULL) {
+        STEP(vw_free(r->pool, blocks[1]));
         take_at(r, blocks[1], 512);
         take_at(r, blocks[1] + 1024, 512);
-        blocks[1] = HR_NULL;
+        blocks[1] = VW_NULL;
     }
     run_short(r);
-    STEP(hr_pool_configure(r->pool, "expandable_segments:True,max_split_size_mb:64"));
-    blocks[6] = take(r, 33 * HR_TEST_MIB, 0);
-    STEP(hr_pool_configure(r->pool, r->conf));
-    blocks[7] = take(r, 34 * HR_TEST_MIB, 0);
-    STEP(hr_pool_walk_stats(r->pool, ignore_stat, NULL));
-    STEP(hr_pool_trim(r->pool));
+    STEP(vw_pool_configure(r->pool, "expandable_segments:True,max_split_size_mb:64"));
+    blocks[6] = take(r, 33 * VW_TEST_MIB, 0);
+    STEP(vw_pool_configure(r->pool, r->conf));
+    blocks[7] = take(r, 34 * VW_TEST_MIB, 0);
+    STEP(vw_pool_walk_stats(r->pool, ignore_stat, NULL));
+    STEP(vw_pool_trim(r->pool));
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        STEP(hr_free(r->pool, blocks[i]));
-    STEP(hr_pool_trim(r->pool));
+        STEP(vw_free(r->pool, blocks[i]));
+    STEP(vw_pool_trim(r->pool));
 }
 
 /* Nothing fails any more, so nothing may. */
 static void serve_on(run *r)
 {
     r->has_failed = false;
-    STEP(hr_pool_set_fraction(r->pool, 1.0));
-    for (hr_stream stream = 0; stream < 3; stream++) {
-        hr_device_ptr small = take(r, 3000, stream), large = take(r, 21 * HR_TEST_MIB, stream);
-        STEP(hr_record_stream(r->pool, small, 7));
-        STEP(hr_free(r->pool, small));
-        STEP(hr_free(r->pool, large));
+    STEP(vw_pool_set_fraction(r->pool, 1.0));
+    for (vw_stream stream = 0; stream < 3; stream++) {
+        vw_device_ptr small = take(r, 3000, stream), large = take(r, 21 * VW_TEST_MIB, stream);
+        STEP(vw_record_stream(r->pool, small, 7));
+        STEP(vw_free(r->pool, small));
+        STEP(vw_free(r->pool, large));
     }
-    STEP(hr_pool_trim(r->pool));
+    STEP(vw_pool_trim(r->pool));
     assert_false(r->has_failed);
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_stats(r->pool, &stats), HR_OK);
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_stats(r->pool, &stats), VW_OK);
     assert_int_equal(stats.active.all.current, 0);
     assert_int_equal(stats.reserved_bytes.all.current, 0);
 }
 
-static hr_status create_pool(run *r)
+static vw_status create_pool(run *r)
 {
-    const hr_pool_options options = {.struct_size = sizeof options, .conf = r->conf};
-    return hr_pool_create(&r->watched, &options, &r->pool);
+    const vw_pool_options options = {.struct_size = sizeof options, .conf = r->conf};
+    return vw_pool_create(&r->watched, &options, &r->pool);
 }
 
 /* ---- host memory ----------------------------------------------------------------------------- */
@@ -310,14 +310,14 @@ static bool run_with_host_failure(void *context)
     run r;
     if (!run_open(&r, context))
         return false;
-    if (create_pool(&r) != HR_OK) {
+    if (create_pool(&r) != VW_OK) {
         assert_null(r.pool);
         run_close(&r);
         return false;
     }
     do_everything(&r);
     bool has_succeeded = !r.has_failed;
-    hr__host_memory_fail_at(0);
+    vw__host_memory_fail_at(0);
     serve_on(&r);
     run_close(&r);
     assert_int_equal(watch.lost_bytes, 0);
@@ -328,24 +328,24 @@ static bool run_with_host_failure(void *context)
 
 static uint64_t total_calls(const run *r)
 {
-    hr_device_calls calls;
+    vw_device_calls calls;
     uint64_t total = 0;
-    assert_int_equal(hr_device_get_calls(r->device, &calls), HR_OK);
-    for (int kind = 0; kind < HR_DEVICE_CALL_KINDS; kind++)
+    assert_int_equal(vw_device_get_calls(r->device, &calls), VW_OK);
+    for (int kind = 0; kind < VW_DEVICE_CALL_KINDS; kind++)
         total += calls.count[kind];
     return total;
 }
 
-static void sweep_device_calls(const char *conf, hr_status failure)
+static void sweep_device_calls(const char *conf, vw_status failure)
 {
     for (uint64_t nth = 1; nth < MOST_RUNS; nth++) {
         run r;
         assert_true(run_open(&r, conf));
-        assert_int_equal(create_pool(&r), HR_OK);
-        assert_int_equal(hr_device_fail_call(r.device, nth, failure), HR_OK);
+        assert_int_equal(create_pool(&r), VW_OK);
+        assert_int_equal(vw_device_fail_call(r.device, nth, failure), VW_OK);
         do_everything(&r);
         bool was_struck = total_calls(&r) >= nth, has_failed = r.has_failed;
-        assert_int_equal(hr_device_fail_call(r.device, 0, failure), HR_OK);
+        assert_int_equal(vw_device_fail_call(r.device, 0, failure), VW_OK);
         serve_on(&r);
         run_close(&r);
         if (!was_struck) {
@@ -362,23 +362,23 @@ static void sweep_the_end(const char *conf)
 {
     for (uint64_t nth = 1; nth < MOST_RUNS; nth++) {
         run r_itself, *r = &r_itself;
-        hr_device_ptr blocks[8];
+        vw_device_ptr blocks[8];
         assert_true(run_open(r, conf));
-        assert_int_equal(create_pool(r), HR_OK);
+        assert_int_equal(create_pool(r), VW_OK);
         use_streams(r, blocks);
-        STEP(hr_private_pool_begin(r->pool, (hr_private_id){1, 1}, NULL, NULL));
+        STEP(vw_private_pool_begin(r->pool, (vw_private_id){1, 1}, NULL, NULL));
         take(r, 1000, 0);
-        take(r, 22 * HR_TEST_MIB, 1);
+        take(r, 22 * VW_TEST_MIB, 1);
         assert_false(r->has_failed);
         uint64_t calls_before = total_calls(r), calls = 0;
-        hr_device_calls at_end;
-        assert_int_equal(hr_device_fail_call(r->device, nth, HR_ERR_DEVICE), HR_OK);
+        vw_device_calls at_end;
+        assert_int_equal(vw_device_fail_call(r->device, nth, VW_ERR_DEVICE), VW_OK);
         watch.is_ending = true;
-        hr_pool_destroy(r->pool);
+        vw_pool_destroy(r->pool);
         calls = total_calls(r) - calls_before;
-        assert_int_equal(hr_device_get_calls(r->device, &at_end), HR_OK);
+        assert_int_equal(vw_device_get_calls(r->device, &at_end), VW_OK);
         assert_int_equal(at_end.in_use_bytes, watch.lost_bytes);
-        hr_device_destroy(r->device);
+        vw_device_destroy(r->device);
         if (calls < nth) {
             assert_int_equal(watch.lost_bytes, 0);
             assert_true(nth > 4);
@@ -390,10 +390,10 @@ static void sweep_the_end(const char *conf)
 
 /* ---- two failures in a row ------------------------------------------------------------------- */
 
-static uint64_t count_of(const run *r, hr_device_call kind)
+static uint64_t count_of(const run *r, vw_device_call kind)
 {
-    hr_device_calls calls;
-    assert_int_equal(hr_device_get_calls(r->device, &calls), HR_OK);
+    vw_device_calls calls;
+    assert_int_equal(vw_device_get_calls(r->device, &calls), VW_OK);
     return calls.count[kind];
 }
 
@@ -405,21 +405,21 @@ static void pages_that_a_failed_growth_could_not_unmap_are_not_lost(void **state
     for (int grows_again = 0; grows_again < 2; grows_again++) {
         run r_itself, *r = &r_itself;
         assert_true(run_open(r, "expandable_segments:True"));
-        assert_int_equal(create_pool(r), HR_OK);
-        hr_device_ptr first = take(r, 20 * HR_TEST_MIB, 0), second = HR_NULL;
+        assert_int_equal(create_pool(r), VW_OK);
+        vw_device_ptr first = take(r, 20 * VW_TEST_MIB, 0), second = VW_NULL;
         assert_false(r->has_failed);
-        assert_int_equal(hr_device_fail_call(r->device, 5, HR_ERR_DEVICE), HR_OK);
+        assert_int_equal(vw_device_fail_call(r->device, 5, VW_ERR_DEVICE), VW_OK);
         watch.stuck = 2; /* create, create, map, map, set_access: fails, and both are stuck */
-        assert_int_equal(hr_alloc(r->pool, 40 * HR_TEST_MIB, 0, &second), HR_ERR_DEVICE);
+        assert_int_equal(vw_alloc(r->pool, 40 * VW_TEST_MIB, 0, &second), VW_ERR_DEVICE);
         assert_int_equal(watch.stuck, 0);
-        assert_int_equal(hr_pool_check(r->pool), HR_OK);
-        uint64_t creates = count_of(r, HR_DEVICE_CALL_CREATE);
+        assert_int_equal(vw_pool_check(r->pool), VW_OK);
+        uint64_t creates = count_of(r, VW_DEVICE_CALL_CREATE);
         if (grows_again) {
-            second = take(r, 40 * HR_TEST_MIB, 0);
-            assert_int_equal(count_of(r, HR_DEVICE_CALL_CREATE), creates);
+            second = take(r, 40 * VW_TEST_MIB, 0);
+            assert_int_equal(count_of(r, VW_DEVICE_CALL_CREATE), creates);
         }
-        STEP(hr_free(r->pool, first));
-        STEP(hr_free(r->pool, second));
+        STEP(vw_free(r->pool, first));
+        STEP(vw_free(r->pool, second));
         serve_on(r);
         run_close(r);
     }
@@ -434,55 +434,55 @@ static const char collecting[] = "max_split_size_mb:40,garbage_collection_thresh
 static void each_host_allocation_may_fail_native(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(run_with_host_failure, (void *)(uintptr_t)native);
+    vw_test_sweep_host_memory(run_with_host_failure, (void *)(uintptr_t)native);
 }
 
 static void each_host_allocation_may_fail_expandable(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(run_with_host_failure, (void *)(uintptr_t)expandable);
+    vw_test_sweep_host_memory(run_with_host_failure, (void *)(uintptr_t)expandable);
 }
 
 static void each_host_allocation_may_fail_with_max_split_and_collection(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(run_with_host_failure, (void *)(uintptr_t)collecting);
+    vw_test_sweep_host_memory(run_with_host_failure, (void *)(uintptr_t)collecting);
 }
 
 static void each_device_call_may_fail_native(void **state)
 {
     (void)state;
-    sweep_device_calls(native, HR_ERR_DEVICE);
+    sweep_device_calls(native, VW_ERR_DEVICE);
 }
 
 static void each_device_call_may_fail_expandable(void **state)
 {
     (void)state;
-    sweep_device_calls(expandable, HR_ERR_DEVICE);
+    sweep_device_calls(expandable, VW_ERR_DEVICE);
 }
 
 static void each_device_call_may_fail_with_max_split_and_collection(void **state)
 {
     (void)state;
-    sweep_device_calls(collecting, HR_ERR_DEVICE);
+    sweep_device_calls(collecting, VW_ERR_DEVICE);
 }
 
 static void each_device_call_may_run_out_of_memory_native(void **state)
 {
     (void)state;
-    sweep_device_calls(native, HR_ERR_OUT_OF_MEMORY);
+    sweep_device_calls(native, VW_ERR_OUT_OF_MEMORY);
 }
 
 static void each_device_call_may_run_out_of_memory_expandable(void **state)
 {
     (void)state;
-    sweep_device_calls(expandable, HR_ERR_OUT_OF_MEMORY);
+    sweep_device_calls(expandable, VW_ERR_OUT_OF_MEMORY);
 }
 
 static void each_device_call_may_run_out_of_memory_with_max_split_and_collection(void **state)
 {
     (void)state;
-    sweep_device_calls(collecting, HR_ERR_OUT_OF_MEMORY);
+    sweep_device_calls(collecting, VW_ERR_OUT_OF_MEMORY);
 }
 
 static void each_call_of_the_end_may_fail(void **state)

@@ -4,7 +4,7 @@
  * device nor its threads. So in the child every call is refused before it looks at anything, and
  * the parent never notices. Children answer by their exit status: 0, or the line that went wrong.
  */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pool/pool.h" /* sizeof(hr_pool): a child compares every byte of it */
+#include "pool/pool.h" /* sizeof(vw_pool): a child compares every byte of it */
 
 #include "support/cmocka_here.h"
 #include "support/pool_fixture.h"
@@ -30,7 +30,7 @@ static int lines_wrong; /* in a child: the first one, or 0 */
     } while (0)
 
 /* Exit statuses have eight bits, so the line goes through a pipe. A child that hangs is killed. */
-static int first_wrong_line_of_child(void (*body)(hr_test_pool *t), hr_test_pool *t)
+static int first_wrong_line_of_child(void (*body)(vw_test_pool *t), vw_test_pool *t)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -54,7 +54,7 @@ static int first_wrong_line_of_child(void (*body)(hr_test_pool *t), hr_test_pool
 
 /* ---- what a child does ----------------------------------------------------------------------- */
 
-static bool visit_nothing(void *context, const hr_segment_info *segment)
+static bool visit_nothing(void *context, const vw_segment_info *segment)
 {
     (void)segment;
     *(bool *)context = true;
@@ -68,148 +68,148 @@ static void visit_no_stat(void *context, const char *key, int64_t value)
     *(bool *)context = true;
 }
 
-static hr_device_ptr parents_block; /* live, and used by another stream */
+static vw_device_ptr parents_block; /* live, and used by another stream */
 
-static void try_everything(hr_pool *pool)
+static void try_everything(vw_pool *pool)
 {
-    const hr_status wrong = HR_ERR_WRONG_PROCESS;
-    const hr_private_id id = {1, 0};
-    hr_device_ptr address = 77;
+    const vw_status wrong = VW_ERR_WRONG_PROCESS;
+    const vw_private_id id = {1, 0};
+    vw_device_ptr address = 77;
     uint64_t served_bytes = 77;
     bool was_visited = false;
     char text[64] = "untouched";
-    hr_private_state *state = NULL;
-    hr_shared_part part = {77, 77};
+    vw_private_state *state = NULL;
+    vw_shared_part part = {77, 77};
     size_t count = 77;
-    const hr_alloc_request request = {
+    const vw_alloc_request request = {
         .struct_size = sizeof request, .size_bytes = 512, .served_bytes = &served_bytes};
-    hr_pool_stats stats = {.struct_size = sizeof stats, .num_ooms = 77};
-    hr_block_place place = {.tag = 77};
-    const hr_walker walker = {&was_visited, visit_nothing, NULL};
-    EXPECT(hr_alloc(pool, 512, 0, &address) == wrong);
-    EXPECT(hr_alloc_with(pool, &request, &address) == wrong);
-    EXPECT(hr_free(pool, parents_block) == wrong);
-    EXPECT(hr_record_stream(pool, parents_block, 5) == wrong);
-    EXPECT(hr_pool_trim(pool) == wrong);
-    EXPECT(hr_pool_set_fraction(pool, 0.5) == wrong);
-    EXPECT(hr_pool_get_fraction(pool) == 1.0);
-    EXPECT(hr_pool_configure(pool, "") == wrong);
-    EXPECT(hr_pool_find(pool, parents_block, &place) == wrong);
-    EXPECT(hr_pool_get_stats(pool, &stats) == wrong);
-    EXPECT(hr_pool_walk_stats(pool, visit_no_stat, &was_visited) == wrong);
-    EXPECT(hr_pool_reset_peaks(pool) == wrong);
-    EXPECT(hr_pool_reset_accumulated(pool) == wrong);
-    EXPECT(hr_pool_summary(pool, false, text, sizeof text, NULL) == wrong);
-    EXPECT(hr_pool_walk(pool, &walker, true) == wrong);
-    EXPECT(hr_pool_check(pool) == wrong);
-    EXPECT(hr_pool_set_sink(pool, NULL) == wrong);
-    EXPECT(hr_private_pool_retain(pool, id, NULL) == wrong);
-    EXPECT(hr_private_pool_begin(pool, id, NULL, NULL) == wrong);
-    EXPECT(hr_private_pool_end(pool, id) == wrong);
-    EXPECT(hr_private_pool_release(pool, id) == wrong);
-    EXPECT(hr_private_pool_use_count(pool, id) == 0);
-    EXPECT(hr_private_pool_set_use_on_oom(pool, id, true) == wrong);
-    EXPECT(hr_private_pool_set_no_split(pool, id, true) == wrong);
-    EXPECT(hr_private_pool_trim(pool, id) == wrong);
-    EXPECT(hr_private_pool_checkpoint(pool, id, &state) == wrong);
-    EXPECT(hr_private_pool_restore(pool, NULL, NULL) == wrong);
-    EXPECT(hr_pool_share(pool, parents_block, &part, 1, &count, &served_bytes) == wrong);
-    EXPECT(hr_pool_allow_peer(pool, 0) == wrong);
-    EXPECT(strstr(hr_last_error(), "fork") != NULL);
+    vw_pool_stats stats = {.struct_size = sizeof stats, .num_ooms = 77};
+    vw_block_place place = {.tag = 77};
+    const vw_walker walker = {&was_visited, visit_nothing, NULL};
+    EXPECT(vw_alloc(pool, 512, 0, &address) == wrong);
+    EXPECT(vw_alloc_with(pool, &request, &address) == wrong);
+    EXPECT(vw_free(pool, parents_block) == wrong);
+    EXPECT(vw_record_stream(pool, parents_block, 5) == wrong);
+    EXPECT(vw_pool_trim(pool) == wrong);
+    EXPECT(vw_pool_set_fraction(pool, 0.5) == wrong);
+    EXPECT(vw_pool_get_fraction(pool) == 1.0);
+    EXPECT(vw_pool_configure(pool, "") == wrong);
+    EXPECT(vw_pool_find(pool, parents_block, &place) == wrong);
+    EXPECT(vw_pool_get_stats(pool, &stats) == wrong);
+    EXPECT(vw_pool_walk_stats(pool, visit_no_stat, &was_visited) == wrong);
+    EXPECT(vw_pool_reset_peaks(pool) == wrong);
+    EXPECT(vw_pool_reset_accumulated(pool) == wrong);
+    EXPECT(vw_pool_summary(pool, false, text, sizeof text, NULL) == wrong);
+    EXPECT(vw_pool_walk(pool, &walker, true) == wrong);
+    EXPECT(vw_pool_check(pool) == wrong);
+    EXPECT(vw_pool_set_sink(pool, NULL) == wrong);
+    EXPECT(vw_private_pool_retain(pool, id, NULL) == wrong);
+    EXPECT(vw_private_pool_begin(pool, id, NULL, NULL) == wrong);
+    EXPECT(vw_private_pool_end(pool, id) == wrong);
+    EXPECT(vw_private_pool_release(pool, id) == wrong);
+    EXPECT(vw_private_pool_use_count(pool, id) == 0);
+    EXPECT(vw_private_pool_set_use_on_oom(pool, id, true) == wrong);
+    EXPECT(vw_private_pool_set_no_split(pool, id, true) == wrong);
+    EXPECT(vw_private_pool_trim(pool, id) == wrong);
+    EXPECT(vw_private_pool_checkpoint(pool, id, &state) == wrong);
+    EXPECT(vw_private_pool_restore(pool, NULL, NULL) == wrong);
+    EXPECT(vw_pool_share(pool, parents_block, &part, 1, &count, &served_bytes) == wrong);
+    EXPECT(vw_pool_allow_peer(pool, 0) == wrong);
+    EXPECT(strstr(vw_last_error(), "fork") != NULL);
     EXPECT(address == 77 && served_bytes == 77 && place.tag == 77 && stats.num_ooms == 77);
     EXPECT(!was_visited && state == NULL && count == 77 && part.file_descriptor == 77);
 }
 
 /* Every byte of the pool, and every call of the device, as before. */
-static void try_everything_and_compare(hr_test_pool *t)
+static void try_everything_and_compare(vw_test_pool *t)
 {
-    static unsigned char before[sizeof(hr_pool)];
-    hr_device_calls calls_before, calls_after;
+    static unsigned char before[sizeof(vw_pool)];
+    vw_device_calls calls_before, calls_after;
     memcpy(before, t->pool, sizeof before);
-    EXPECT(hr_device_get_calls(t->device, &calls_before) == HR_OK);
+    EXPECT(vw_device_get_calls(t->device, &calls_before) == VW_OK);
     size_t event_count = t->event_count;
     try_everything(t->pool);
     EXPECT(memcmp(before, t->pool, sizeof before) == 0);
-    EXPECT(hr_device_get_calls(t->device, &calls_after) == HR_OK);
+    EXPECT(vw_device_get_calls(t->device, &calls_after) == VW_OK);
     EXPECT(memcmp(&calls_before, &calls_after, sizeof calls_before) == 0);
     EXPECT(t->event_count == event_count);
 }
 
-static void destroy_and_compare(hr_test_pool *t)
+static void destroy_and_compare(vw_test_pool *t)
 {
-    hr_device_calls before, after;
-    EXPECT(hr_device_get_calls(t->device, &before) == HR_OK);
-    hr_pool_destroy(t->pool);
-    EXPECT(hr_device_get_calls(t->device, &after) == HR_OK);
+    vw_device_calls before, after;
+    EXPECT(vw_device_get_calls(t->device, &before) == VW_OK);
+    vw_pool_destroy(t->pool);
+    EXPECT(vw_device_get_calls(t->device, &after) == VW_OK);
     EXPECT(memcmp(&before, &after, sizeof before) == 0);
-    EXPECT(hr_pool_check(t->pool) == HR_ERR_WRONG_PROCESS); /* its memory was not freed either */
+    EXPECT(vw_pool_check(t->pool) == VW_ERR_WRONG_PROCESS); /* its memory was not freed either */
 }
 
-static void make_a_pool_and_use_it(hr_test_pool *parents)
+static void make_a_pool_and_use_it(vw_test_pool *parents)
 {
     (void)parents;
     static const char *const confs[] = {"", "expandable_segments:True"};
     for (size_t i = 0; i < 2; i++) {
-        const hr_pool_options options = {.struct_size = sizeof options, .conf = confs[i]};
-        hr_device *device = NULL;
-        hr_pool *pool = NULL;
-        hr_device_ptr a = HR_NULL, b = HR_NULL;
-        EXPECT(hr_simulated_device_create(NULL, &device) == HR_OK);
-        EXPECT(hr_pool_create(device, &options, &pool) == HR_OK);
-        EXPECT(hr_alloc(pool, 1000, 0, &a) == HR_OK);
-        EXPECT(hr_alloc(pool, 30 << 20, 1, &b) == HR_OK);
-        EXPECT(hr_record_stream(pool, b, 2) == HR_OK);
-        EXPECT(hr_free(pool, a) == HR_OK);
-        EXPECT(hr_free(pool, b) == HR_OK);
-        EXPECT(hr_pool_trim(pool) == HR_OK);
-        EXPECT(hr_pool_check(pool) == HR_OK);
-        hr_pool_destroy(pool);
-        hr_device_destroy(device);
+        const vw_pool_options options = {.struct_size = sizeof options, .conf = confs[i]};
+        vw_device *device = NULL;
+        vw_pool *pool = NULL;
+        vw_device_ptr a = VW_NULL, b = VW_NULL;
+        EXPECT(vw_simulated_device_create(NULL, &device) == VW_OK);
+        EXPECT(vw_pool_create(device, &options, &pool) == VW_OK);
+        EXPECT(vw_alloc(pool, 1000, 0, &a) == VW_OK);
+        EXPECT(vw_alloc(pool, 30 << 20, 1, &b) == VW_OK);
+        EXPECT(vw_record_stream(pool, b, 2) == VW_OK);
+        EXPECT(vw_free(pool, a) == VW_OK);
+        EXPECT(vw_free(pool, b) == VW_OK);
+        EXPECT(vw_pool_trim(pool) == VW_OK);
+        EXPECT(vw_pool_check(pool) == VW_OK);
+        vw_pool_destroy(pool);
+        vw_device_destroy(device);
     }
 }
 
 /* The child's own pool is refused to the child's child. */
-static void have_a_child_of_its_own(hr_test_pool *parents)
+static void have_a_child_of_its_own(vw_test_pool *parents)
 {
-    hr_test_pool own = {.device = NULL};
-    hr_device_ptr address = HR_NULL;
-    EXPECT(hr_simulated_device_create(NULL, &own.device) == HR_OK);
-    EXPECT(hr_pool_create(own.device, NULL, &own.pool) == HR_OK);
-    EXPECT(hr_alloc(own.pool, 512, 0, &address) == HR_OK);
+    vw_test_pool own = {.device = NULL};
+    vw_device_ptr address = VW_NULL;
+    EXPECT(vw_simulated_device_create(NULL, &own.device) == VW_OK);
+    EXPECT(vw_pool_create(own.device, NULL, &own.pool) == VW_OK);
+    EXPECT(vw_alloc(own.pool, 512, 0, &address) == VW_OK);
     EXPECT(first_wrong_line_of_child(try_everything_and_compare, &own) == 0);
     EXPECT(first_wrong_line_of_child(try_everything_and_compare, parents) == 0);
-    EXPECT(hr_free(own.pool, address) == HR_OK);
-    hr_pool_destroy(own.pool);
-    hr_device_destroy(own.device);
+    EXPECT(vw_free(own.pool, address) == VW_OK);
+    vw_pool_destroy(own.pool);
+    vw_device_destroy(own.device);
 }
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
-static void open_parents(hr_test_pool *t)
+static void open_parents(vw_test_pool *t)
 {
-    hr_test_pool_open(t, &(hr_test_pool_setup){.manual_streams = true});
-    parents_block = hr_test_alloc(t, 700);
-    hr_test_ok(t, hr_record_stream(t->pool, parents_block, 3));
-    hr_device_ptr pending = hr_test_alloc(t, 700);
-    hr_test_ok(t, hr_record_stream(t->pool, pending, 3));
-    hr_test_free(t, pending);
+    vw_test_pool_open(t, &(vw_test_pool_setup){.manual_streams = true});
+    parents_block = vw_test_alloc(t, 700);
+    vw_test_ok(t, vw_record_stream(t->pool, parents_block, 3));
+    vw_device_ptr pending = vw_test_alloc(t, 700);
+    vw_test_ok(t, vw_record_stream(t->pool, pending, 3));
+    vw_test_free(t, pending);
 }
 
 /* The parent's pool looks as before, and serves. */
-static void fork_and_go_on(void (*body)(hr_test_pool *t))
+static void fork_and_go_on(void (*body)(vw_test_pool *t))
 {
-    hr_test_pool t;
+    vw_test_pool t;
     open_parents(&t);
-    char *before = hr_test_describe(&t);
+    char *before = vw_test_describe(&t);
     assert_int_equal(first_wrong_line_of_child(body, &t), 0);
-    char *after = hr_test_describe(&t);
+    char *after = vw_test_describe(&t);
     assert_string_equal(before, after);
     free(before);
     free(after);
-    hr_test_free(&t, parents_block);
-    hr_test_free(&t, hr_test_alloc(&t, 30 * HR_TEST_MIB));
-    hr_test_trim(&t);
-    hr_test_pool_close(&t);
+    vw_test_free(&t, parents_block);
+    vw_test_free(&t, vw_test_alloc(&t, 30 * VW_TEST_MIB));
+    vw_test_trim(&t);
+    vw_test_pool_close(&t);
 }
 
 static void in_a_child_every_call_is_refused_and_changes_nothing(void **state)
@@ -240,7 +240,7 @@ static void a_grandchild_is_refused_both_pools(void **state)
 
 static sem_t is_held, may_go;
 
-static bool hold_the_lock(void *context, const hr_segment_info *segment)
+static bool hold_the_lock(void *context, const vw_segment_info *segment)
 {
     (void)context;
     (void)segment;
@@ -251,23 +251,23 @@ static bool hold_the_lock(void *context, const hr_segment_info *segment)
 
 static void *walk_slowly(void *context)
 {
-    hr_test_pool *t = context;
-    const hr_walker walker = {NULL, hold_the_lock, NULL};
-    hr_status status = hr_pool_walk(t->pool, &walker, false);
-    return status == HR_OK ? t : NULL;
+    vw_test_pool *t = context;
+    const vw_walker walker = {NULL, hold_the_lock, NULL};
+    vw_status status = vw_pool_walk(t->pool, &walker, false);
+    return status == VW_OK ? t : NULL;
 }
 
-static void try_then_make_a_pool(hr_test_pool *t)
+static void try_then_make_a_pool(vw_test_pool *t)
 {
     try_everything(t->pool);
-    hr_pool_destroy(t->pool);
+    vw_pool_destroy(t->pool);
     make_a_pool_and_use_it(t);
 }
 
 static void a_lock_held_by_another_thread_does_not_hang_the_child(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     pthread_t walker;
     void *result = NULL;
     open_parents(&t);
@@ -280,8 +280,8 @@ static void a_lock_held_by_another_thread_does_not_hang_the_child(void **state)
     assert_int_equal(pthread_join(walker, &result), 0);
     assert_ptr_equal(result, &t);
     assert_int_equal(line, 0);
-    hr_test_free(&t, parents_block);
-    hr_test_pool_close(&t);
+    vw_test_free(&t, parents_block);
+    vw_test_pool_close(&t);
     sem_destroy(&is_held);
     sem_destroy(&may_go);
 }

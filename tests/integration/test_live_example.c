@@ -2,7 +2,7 @@
  *
  * examples/pool_in_c makes a pool, uses it, and writes its recording: here into a FIFO, which holds
  * it up until somebody reads. Meanwhile its page says what it holds; afterwards there is none. */
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -28,19 +28,19 @@ static pid_t start_example(const char *recording)
         alarm(100);
         int nowhere = open("/dev/null", O_WRONLY);
         dup2(nowhere, STDOUT_FILENO);
-        execl(HR_EXAMPLE, "pool_in_c", recording, (char *)NULL);
+        execl(VW_EXAMPLE, "pool_in_c", recording, (char *)NULL);
         _exit(99);
     }
     return process;
 }
 
 /* Everything was asked for by now: four steps of nine blocks, the weights, and too much. */
-static bool has_run_out(const hr_jobs *jobs, void *context)
+static bool has_run_out(const vw_jobs *jobs, void *context)
 {
-    const hr_job *job = hr_jobs_find(jobs, *(const pid_t *)context);
+    const vw_job *job = vw_jobs_find(jobs, *(const pid_t *)context);
     return job != NULL && job->device_count == 1 &&
-           job->devices[0].values[HR_LIVE_OUT_OF_MEMORY] == 1 &&
-           job->devices[0].values[HR_LIVE_LIVE_BYTES] == 0;
+           job->devices[0].values[VW_LIVE_OUT_OF_MEMORY] == 1 &&
+           job->devices[0].values[VW_LIVE_LIVE_BYTES] == 0;
 }
 
 static void the_example_publishes_what_it_holds(void **state)
@@ -53,18 +53,18 @@ static void the_example_publishes_what_it_holds(void **state)
     assert_int_equal(mkfifo(fifo, 0600), 0);
     pid_t process = start_example(fifo);
 
-    hr_jobs *jobs = live_folder_wait(&folder, has_run_out, &process);
-    const hr_job *job = hr_jobs_find(jobs, process);
+    vw_jobs *jobs = live_folder_wait(&folder, has_run_out, &process);
+    const vw_job *job = vw_jobs_find(jobs, process);
     const uint64_t *values = job->devices[0].values;
-    assert_int_equal(job->state, HR_JOB_RUNNING);
+    assert_int_equal(job->state, VW_JOB_RUNNING);
     assert_string_equal(job->program, "pool_in_c");
-    assert_string_equal(job->allocator, "headroom");
-    assert_int_equal(values[HR_LIVE_ALLOCATIONS], 4 * 9 + 1);
-    assert_true(values[HR_LIVE_PEAK_LIVE_BYTES] >= 94 * MIB);
-    assert_true(values[HR_LIVE_RESERVED_BYTES] <= values[HR_LIVE_PEAK_RESERVED_BYTES]);
-    assert_true(values[HR_LIVE_LIMIT_BYTES] <= 256 * MIB);
-    assert_true(values[HR_LIVE_DRIVER_CALLS] > 0);
-    hr_jobs_free(jobs);
+    assert_string_equal(job->allocator, "vramwise");
+    assert_int_equal(values[VW_LIVE_ALLOCATIONS], 4 * 9 + 1);
+    assert_true(values[VW_LIVE_PEAK_LIVE_BYTES] >= 94 * MIB);
+    assert_true(values[VW_LIVE_RESERVED_BYTES] <= values[VW_LIVE_PEAK_RESERVED_BYTES]);
+    assert_true(values[VW_LIVE_LIMIT_BYTES] <= 256 * MIB);
+    assert_true(values[VW_LIVE_DRIVER_CALLS] > 0);
+    vw_jobs_free(jobs);
 
     int file = open(fifo, O_RDONLY), status = 0;
     assert_true(file >= 0);

@@ -4,7 +4,7 @@
  * The pages are for what blocks leave of the pages at their ends, which no copying brings together
  * where the blocks' offsets are alike. Recordings of private pools are left out: what such a pool
  * has is not taken from it while it is in use, however little of it is live. */
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,20 +24,20 @@ static bool has_private_pools(const stored_recording *one)
     return false;
 }
 
-static hr_replay_report *replay(const stored_recording *one, uint64_t card_bytes)
+static vw_replay_report *replay(const stored_recording *one, uint64_t card_bytes)
 {
-    static const hr_replay_run runs[] = {{.policy = "headroom:rescue"},
-                                         {.policy = "headroom:tight"}};
-    const hr_replay_options options = {
+    static const vw_replay_run runs[] = {{.policy = "vramwise:rescue"},
+                                         {.policy = "vramwise:tight"}};
+    const vw_replay_options options = {
         .struct_size = sizeof options,
         .runs = runs,
         .run_count = sizeof runs / sizeof runs[0],
-        .device = HR_BUSIEST_DEVICE,
+        .device = VW_BUSIEST_DEVICE,
         .card_bytes = card_bytes,
     };
-    hr_replay_report *report = NULL;
-    if (hr_recording_replay(one->recording, &options, &report) != HR_OK)
-        fail_msg("%s: %s", one->name, hr_last_error());
+    vw_replay_report *report = NULL;
+    if (vw_recording_replay(one->recording, &options, &report) != VW_OK)
+        fail_msg("%s: %s", one->name, vw_last_error());
     return report;
 }
 
@@ -50,17 +50,17 @@ static void replay_on_a_tight_card(const stored_recording *one)
 {
     if (has_private_pools(one))
         return;
-    hr_replay_report *report = replay(one, UINT64_C(1) << 45);
+    vw_replay_report *report = replay(one, UINT64_C(1) << 45);
     uint64_t spare_bytes = report->peak_live_bytes / 50;
     if (spare_bytes < 32 * PAGE_BYTES)
         spare_bytes = 32 * PAGE_BYTES;
     uint64_t card_bytes = report->peak_live_bytes + spare_bytes;
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
 
     report = replay(one, card_bytes);
     bool has_copied = false;
     for (size_t i = 0; i < report->result_count; i++) {
-        const hr_replay_result *result = &report->results[i];
+        const vw_replay_result *result = &report->results[i];
         if (result->events_done != report->event_count)
             fail_msg("%s, %s: out of memory at event %llu of %llu", one->name, result->policy,
                      (unsigned long long)result->oom_event,
@@ -70,7 +70,7 @@ static void replay_on_a_tight_card(const stored_recording *one)
     }
     seen.recordings++;
     seen.copied += has_copied;
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
 }
 
 static void every_recording_completes_on_a_card_hardly_larger_than_what_is_live(void **state)

@@ -1,10 +1,10 @@
-/* test_paged_programs.c - programs made by chance, against engine "headroom" in each of its modes.
+/* test_paged_programs.c - programs made by chance, against engine "vramwise" in each of its modes.
  *
  * They take and give back blocks of all sizes on several streams, name other streams, pin, open
  * private pools, capture, trim, and above all live under limits hardly above what is live, so that
  * nearly every miss moves or copies. The pool is walked and checked every few steps; on the host
  * device every byte is looked at as well. A failure names mode and seed. */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,11 +24,11 @@ typedef struct program {
 } program;
 
 typedef struct run {
-    hr_test_patterns p;
+    vw_test_patterns p;
     const program *program;
     uint64_t seed;
     unsigned step;
-    hr_device_ptr pins[MOST_PINS];
+    vw_device_ptr pins[MOST_PINS];
     size_t pin_count;
     bool has_scope;
     uint64_t scope; /* its private pool */
@@ -37,116 +37,116 @@ typedef struct run {
 } run;
 
 /* One that was released is not used again: it may hold memory still. */
-static hr_private_id private_id(const run *r, uint64_t index)
+static vw_private_id private_id(const run *r, uint64_t index)
 {
-    return (hr_private_id){index + 1, r->generation[index]};
+    return (vw_private_id){index + 1, r->generation[index]};
 }
 
 static bool one_in(run *r, uint64_t count)
 {
-    return hr_test_random(&r->p) % count == 0;
+    return vw_test_random(&r->p) % count == 0;
 }
 
-static void expect(const run *r, hr_status status, hr_status other)
+static void expect(const run *r, vw_status status, vw_status other)
 {
-    if (status != HR_OK && status != other)
+    if (status != VW_OK && status != other)
         fail_msg("%s, seed %llu, step %u: %s: %s", r->program->engine, (unsigned long long)r->seed,
-                 r->step, hr_status_name(status), hr_last_error());
+                 r->step, vw_status_name(status), vw_last_error());
 }
 
 static void check(const run *r)
 {
-    hr_paged_stats stats = hr_test_paged_stats(&r->p);
+    vw_paged_stats stats = vw_test_paged_stats(&r->p);
     assert_false(stats.is_failed);
-    expect(r, hr_pool_check(r->p.t.pool), HR_OK);
+    expect(r, vw_pool_check(r->p.t.pool), VW_OK);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static void take(run *r)
 {
-    hr_device_ptr address = HR_NULL;
-    uint64_t size_bytes = hr_test_random_size(&r->p, 512, r->program->largest_bytes);
-    hr_status status =
-        hr_test_try_to_hold(&r->p, size_bytes, hr_test_random(&r->p) % STREAMS, &address);
-    expect(r, status, HR_ERR_OUT_OF_MEMORY);
-    r->served += status == HR_OK;
-    r->refused += status != HR_OK;
+    vw_device_ptr address = VW_NULL;
+    uint64_t size_bytes = vw_test_random_size(&r->p, 512, r->program->largest_bytes);
+    vw_status status =
+        vw_test_try_to_hold(&r->p, size_bytes, vw_test_random(&r->p) % STREAMS, &address);
+    expect(r, status, VW_ERR_OUT_OF_MEMORY);
+    r->served += status == VW_OK;
+    r->refused += status != VW_OK;
 }
 
 static void let_one_go(run *r)
 {
-    size_t index = hr_test_random(&r->p) % r->p.held_count;
+    size_t index = vw_test_random(&r->p) % r->p.held_count;
     if (one_in(r, 6))
         expect(r,
-               hr_record_stream(r->p.t.pool, r->p.held[index].address,
-                                hr_test_random(&r->p) % (STREAMS + 1)),
-               HR_OK);
-    hr_test_let_go_at(&r->p, index);
+               vw_record_stream(r->p.t.pool, r->p.held[index].address,
+                                vw_test_random(&r->p) % (STREAMS + 1)),
+               VW_OK);
+    vw_test_let_go_at(&r->p, index);
 }
 
 static void pin_or_unpin(run *r)
 {
     if (r->pin_count == MOST_PINS || (r->pin_count != 0 && one_in(r, 2))) {
-        size_t index = hr_test_random(&r->p) % r->pin_count;
-        expect(r, hr_pool_unpin(r->p.t.pool, r->pins[index]), HR_OK);
+        size_t index = vw_test_random(&r->p) % r->pin_count;
+        expect(r, vw_pool_unpin(r->p.t.pool, r->pins[index]), VW_OK);
         r->pins[index] = r->pins[--r->pin_count];
     } else if (r->p.held_count != 0) {
-        hr_device_ptr address = r->p.held[hr_test_random(&r->p) % r->p.held_count].address;
-        expect(r, hr_pool_pin(r->p.t.pool, address), HR_OK);
+        vw_device_ptr address = r->p.held[vw_test_random(&r->p) % r->p.held_count].address;
+        expect(r, vw_pool_pin(r->p.t.pool, address), VW_OK);
         r->pins[r->pin_count++] = address;
     }
 }
 
-static void set_capturing(const run *r, hr_stream stream, bool is_capturing)
+static void set_capturing(const run *r, vw_stream stream, bool is_capturing)
 {
-    assert_int_equal(hr_device_set_capturing(r->p.t.device, stream, is_capturing), HR_OK);
+    assert_int_equal(vw_device_set_capturing(r->p.t.device, stream, is_capturing), VW_OK);
 }
 
 static void close_the_scope(run *r)
 {
-    for (hr_stream stream = 0; stream < STREAMS; stream++)
+    for (vw_stream stream = 0; stream < STREAMS; stream++)
         set_capturing(r, stream, false);
-    expect(r, hr_private_pool_end(r->p.t.pool, private_id(r, r->scope)), HR_OK);
+    expect(r, vw_private_pool_end(r->p.t.pool, private_id(r, r->scope)), VW_OK);
     r->has_scope = false;
 }
 
 /* A pool that is begun twice is released twice. */
 static void use_private_pools(run *r)
 {
-    uint64_t index = hr_test_random(&r->p) % PRIVATE_POOLS;
-    hr_pool *pool = r->p.t.pool;
+    uint64_t index = vw_test_random(&r->p) % PRIVATE_POOLS;
+    vw_pool *pool = r->p.t.pool;
     if (r->has_scope) {
         close_the_scope(r);
-    } else if (hr_private_pool_use_count(pool, private_id(r, index)) != 0 && one_in(r, 2)) {
-        while (hr_private_pool_use_count(pool, private_id(r, index)) != 0)
-            expect(r, hr_private_pool_release(pool, private_id(r, index)), HR_OK);
+    } else if (vw_private_pool_use_count(pool, private_id(r, index)) != 0 && one_in(r, 2)) {
+        while (vw_private_pool_use_count(pool, private_id(r, index)) != 0)
+            expect(r, vw_private_pool_release(pool, private_id(r, index)), VW_OK);
         r->generation[index]++;
     } else {
-        expect(r, hr_private_pool_begin(pool, private_id(r, index), NULL, NULL), HR_OK);
+        expect(r, vw_private_pool_begin(pool, private_id(r, index), NULL, NULL), VW_OK);
         r->has_scope = true;
         r->scope = index;
         if (one_in(r, 2))
-            set_capturing(r, hr_test_random(&r->p) % STREAMS, true);
+            set_capturing(r, vw_test_random(&r->p) % STREAMS, true);
     }
 }
 
 /* To a little more than what is live, or to nothing like a limit. */
 static void change_the_limit(run *r)
 {
-    double live_bytes = (double)hr_test_live_bytes(&r->p);
+    double live_bytes = (double)vw_test_live_bytes(&r->p);
     double total_bytes = (double)r->program->capacity_bytes;
-    double fraction = live_bytes / total_bytes * (1.0 + (double)(hr_test_random(&r->p) % 6) / 100);
+    double fraction = live_bytes / total_bytes * (1.0 + (double)(vw_test_random(&r->p) % 6) / 100);
     if (one_in(r, 4) || fraction > 1.0 || fraction < 0.05)
         fraction = 1.0;
-    expect(r, hr_pool_set_fraction(r->p.t.pool, fraction), HR_OK);
+    expect(r, vw_pool_set_fraction(r->p.t.pool, fraction), VW_OK);
 }
 
 static void take_a_step(run *r)
 {
-    uint64_t chance = hr_test_random(&r->p) % 1000;
+    uint64_t chance = vw_test_random(&r->p) % 1000;
     if (chance < 3)
-        expect(r, hr_pool_trim(r->p.t.pool), HR_OK);
+        expect(r, vw_pool_trim(r->p.t.pool), VW_OK);
     else if (chance < 10)
         pin_or_unpin(r);
     else if (chance < 14)
@@ -163,39 +163,39 @@ static void take_a_step(run *r)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static hr_paged_stats run_program(const program *given, uint64_t seed)
+static vw_paged_stats run_program(const program *given, uint64_t seed)
 {
     static run r;
     r = (run){.program = given, .seed = seed};
-    hr_test_patterns_open(&r.p, &(hr_test_pool_setup){.engine = given->engine,
+    vw_test_patterns_open(&r.p, &(vw_test_pool_setup){.engine = given->engine,
                                                       .on_host = given->on_host,
                                                       .capacity_bytes = given->capacity_bytes});
-    expect(&r, hr_pool_set_sink(r.p.t.pool, NULL), HR_OK);
+    expect(&r, vw_pool_set_sink(r.p.t.pool, NULL), VW_OK);
     r.p.random = seed * UINT64_C(0x9E3779B97F4A7C15);
     for (r.step = 0; r.step < given->steps; r.step++) {
         take_a_step(&r);
         if (r.step % given->steps_per_check == 0)
             check(&r);
         if (r.step % (16 * given->steps_per_check) == 0)
-            hr_test_look_at_all(&r.p);
+            vw_test_look_at_all(&r.p);
     }
-    hr_paged_stats stats = hr_test_paged_stats(&r.p);
+    vw_paged_stats stats = vw_test_paged_stats(&r.p);
     assert_true(r.served > given->steps / 5);
     assert_true(r.refused > given->steps / 1000);
     if (r.has_scope)
         close_the_scope(&r);
-    hr_test_patterns_close(&r.p);
+    vw_test_patterns_close(&r.p);
     return stats;
 }
 
 static void run_programs(program given, uint64_t seeds)
 {
-    static const char *const engines[] = {"headroom", "headroom:rescue", "headroom:tight"};
+    static const char *const engines[] = {"vramwise", "vramwise:rescue", "vramwise:tight"};
     for (size_t i = 0; i < 3; i++) {
         uint64_t copies = 0, refused_copies = 0, shares = 0;
         given.engine = engines[i];
         for (uint64_t seed = 1; seed <= seeds; seed++) {
-            hr_paged_stats stats = run_program(&given, seed);
+            vw_paged_stats stats = run_program(&given, seed);
             copies += stats.copies;
             refused_copies += stats.refused_copies;
             shares += stats.shared_pages;
@@ -210,8 +210,8 @@ static void run_programs(program given, uint64_t seeds)
 static void programs_on_a_simulated_device_keep_the_pool_whole(void **state)
 {
     (void)state;
-    run_programs((program){.capacity_bytes = HR_TEST_GIB,
-                           .largest_bytes = 64 * HR_TEST_MIB,
+    run_programs((program){.capacity_bytes = VW_TEST_GIB,
+                           .largest_bytes = 64 * VW_TEST_MIB,
                            .steps = 10000,
                            .steps_per_check = 64},
                  6);
@@ -221,8 +221,8 @@ static void programs_on_a_simulated_device_keep_the_pool_whole(void **state)
 static void programs_of_small_blocks_keep_the_pool_whole(void **state)
 {
     (void)state;
-    run_programs((program){.capacity_bytes = 64 * HR_TEST_MIB,
-                           .largest_bytes = HR_TEST_MIB,
+    run_programs((program){.capacity_bytes = 64 * VW_TEST_MIB,
+                           .largest_bytes = VW_TEST_MIB,
                            .steps = 10000,
                            .steps_per_check = 64},
                  6);
@@ -232,8 +232,8 @@ static void programs_on_the_host_keep_every_byte(void **state)
 {
     (void)state;
     run_programs((program){.on_host = true,
-                           .capacity_bytes = 16 * HR_TEST_MIB,
-                           .largest_bytes = 2 * HR_TEST_MIB,
+                           .capacity_bytes = 16 * VW_TEST_MIB,
+                           .largest_bytes = 2 * VW_TEST_MIB,
                            .steps = 5000,
                            .steps_per_check = 32},
                  4);

@@ -1,10 +1,10 @@
-/* test_paged_recordings.c - what engine "headroom" promises, on recordings of real programs.
+/* test_paged_recordings.c - what engine "vramwise" promises, on recordings of real programs.
  *
  * Two sets of recordings of PyTorch's defaults. The thirteen that the engine's rules were made with
- * are in the folder that HEADROOM_CORPUS names; without it their tests are skipped. The sixteen of
+ * are in the folder that VRAMWISE_CORPUS names; without it their tests are skipped. The sixteen of
  * tests/data/recordings/paged were made when the rules stood, of programs chosen to be unlike those
- * (tests/gpu/record_paged.py). Each is replayed once in each mode: `headroom` and `headroom:tight`
- * on a card without end, `headroom:rescue` on one that is a hundredth larger than what is live.
+ * (tests/gpu/record_paged.py). Each is replayed once in each mode: `vramwise` and `vramwise:tight`
+ * on a card without end, `vramwise:rescue` on one that is a hundredth larger than what is live.
  *
  * What the driver takes of the time, and at once, is judged in a replay of its own, which leaves
  * the recorded calls of empty_cache() out. Such a call gives back what the engine kept in order not
@@ -21,7 +21,7 @@
  *
  * Two recordings are left out of the mean of the driver's share: they last a tenth of a second, and
  * grow for most of it. */
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,9 +46,9 @@ typedef struct subject {
     bool is_too_short; /* for a share of its time */
     bool is_replayed;
     uint64_t event_count, peak_live_bytes;
-    hr_replay_result moves, rescue, tight; /* their strings are not used */
-    hr_replay_result uncalled;             /* `moves`, recorded calls of empty_cache() left out */
-    hr_replay_result native, expandable;   /* PyTorch's, for comparison */
+    vw_replay_result moves, rescue, tight; /* their strings are not used */
+    vw_replay_result uncalled;             /* `moves`, recorded calls of empty_cache() left out */
+    vw_replay_result native, expandable;   /* PyTorch's, for comparison */
 } subject;
 
 static subject known[] = {
@@ -77,7 +77,7 @@ static subject unknown[] = {
 };
 
 typedef struct subject_set {
-    const char *folder; /* NULL: where HEADROOM_CORPUS says */
+    const char *folder; /* NULL: where VRAMWISE_CORPUS says */
     const char *suffix;
     subject *subjects;
     size_t count;
@@ -94,7 +94,7 @@ static subject_set known_set = {
 /* Half a percent is not kept here: programs whose requests grow step by step, or are different each
  * time, take three of it. */
 static subject_set unknown_set = {
-    .folder = HR_TEST_DATA "/recordings/paged",
+    .folder = VW_TEST_DATA "/recordings/paged",
     .suffix = ".pickle.xz",
     .subjects = unknown,
     .count = sizeof unknown / sizeof unknown[0],
@@ -103,60 +103,60 @@ static subject_set unknown_set = {
 
 /* ---- replaying ------------------------------------------------------------------------------- */
 
-static hr_replay_result replay(subject *one, const hr_recording *recording, const char *policy,
-                               uint64_t card_bytes, hr_empty_cache empty_cache)
+static vw_replay_result replay(subject *one, const vw_recording *recording, const char *policy,
+                               uint64_t card_bytes, vw_empty_cache empty_cache)
 {
-    const hr_replay_run run = {.policy = policy};
-    const hr_replay_options options = {
+    const vw_replay_run run = {.policy = policy};
+    const vw_replay_options options = {
         .struct_size = sizeof options,
         .runs = &run,
         .run_count = 1,
-        .device = HR_BUSIEST_DEVICE,
+        .device = VW_BUSIEST_DEVICE,
         .card_bytes = card_bytes,
         .empty_cache = empty_cache,
     };
-    hr_replay_report *report = NULL;
-    if (hr_recording_replay(recording, &options, &report) != HR_OK)
-        fail_msg("%s, %s: %s", one->name, policy, hr_last_error());
-    hr_replay_result result = report->results[0];
+    vw_replay_report *report = NULL;
+    if (vw_recording_replay(recording, &options, &report) != VW_OK)
+        fail_msg("%s, %s: %s", one->name, policy, vw_last_error());
+    vw_replay_result result = report->results[0];
     one->event_count = report->event_count;
     one->peak_live_bytes = report->peak_live_bytes;
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     return result;
 }
 
-static hr_replay_result replay_without_end(subject *one, const hr_recording *recording,
+static vw_replay_result replay_without_end(subject *one, const vw_recording *recording,
                                            const char *policy)
 {
-    return replay(one, recording, policy, WITHOUT_END_BYTES, HR_EMPTY_CACHE_AS_RECORDED);
+    return replay(one, recording, policy, WITHOUT_END_BYTES, VW_EMPTY_CACHE_AS_RECORDED);
 }
 
 static void replay_in_each_mode(subject *one, const char *folder, const char *suffix)
 {
     char path[1024];
-    hr_recording *recording = NULL;
+    vw_recording *recording = NULL;
     (void)snprintf(path, sizeof path, "%s/%s%s", folder, one->name, suffix);
-    if (hr_recording_open(path, NULL, &recording) != HR_OK)
-        fail_msg("%s: %s", one->name, hr_last_error());
+    if (vw_recording_open(path, NULL, &recording) != VW_OK)
+        fail_msg("%s: %s", one->name, vw_last_error());
     one->native = replay_without_end(one, recording, "native");
     one->expandable = replay_without_end(one, recording, "expandable");
-    one->moves = replay_without_end(one, recording, "headroom");
-    one->tight = replay_without_end(one, recording, "headroom:tight");
-    one->uncalled = replay(one, recording, "headroom", WITHOUT_END_BYTES, HR_EMPTY_CACHE_NEVER);
+    one->moves = replay_without_end(one, recording, "vramwise");
+    one->tight = replay_without_end(one, recording, "vramwise:tight");
+    one->uncalled = replay(one, recording, "vramwise", WITHOUT_END_BYTES, VW_EMPTY_CACHE_NEVER);
     one->rescue =
-        replay(one, recording, "headroom:rescue", one->peak_live_bytes + one->peak_live_bytes / 100,
-               HR_EMPTY_CACHE_AS_RECORDED);
+        replay(one, recording, "vramwise:rescue", one->peak_live_bytes + one->peak_live_bytes / 100,
+               VW_EMPTY_CACHE_AS_RECORDED);
     one->is_replayed = true;
-    hr_recording_close(recording);
+    vw_recording_close(recording);
 }
 
 /* The first test that gets here replays them all; without a corpus its tests are skipped. */
 static const subject_set *replay_all(void **state)
 {
     subject_set *set = *state;
-    const char *folder = set->folder != NULL ? set->folder : getenv("HEADROOM_CORPUS");
+    const char *folder = set->folder != NULL ? set->folder : getenv("VRAMWISE_CORPUS");
     if (folder == NULL || folder[0] == '\0') {
-        print_message("HEADROOM_CORPUS is not set\n");
+        print_message("VRAMWISE_CORPUS is not set\n");
         skip();
     }
     for (size_t i = 0; i < set->count; i++)
@@ -165,7 +165,7 @@ static const subject_set *replay_all(void **state)
     return set;
 }
 
-static bool has_served_all(const subject *one, const hr_replay_result *result)
+static bool has_served_all(const subject *one, const vw_replay_result *result)
 {
     return result->events_done == one->event_count;
 }
@@ -209,14 +209,14 @@ static void moves_reserves_hardly_more_than_is_live(void **state)
     assert_true(is_kept);
 }
 
-static double settled_share(const hr_replay_result *result)
+static double settled_share(const vw_replay_result *result)
 {
-    assert_int_not_equal(result->settled_device_ns, HR_UNKNOWN);
-    assert_int_not_equal(result->settled_duration_ns, HR_UNKNOWN);
+    assert_int_not_equal(result->settled_device_ns, VW_UNKNOWN);
+    assert_int_not_equal(result->settled_duration_ns, VW_UNKNOWN);
     return (double)result->settled_device_ns / (double)result->settled_duration_ns;
 }
 
-static double stall_ms(const hr_replay_result *result)
+static double stall_ms(const vw_replay_result *result)
 {
     return (double)result->longest_stall_ns / NS_PER_MS;
 }
@@ -244,7 +244,7 @@ static void moves_never_keeps_a_request_waiting_for_long(void **state)
     bool is_kept = true;
     const subject_set *set = replay_all(state);
     for (size_t i = 0; i < set->count; i++) {
-        const hr_replay_result *result = &set->subjects[i].uncalled;
+        const vw_replay_result *result = &set->subjects[i].uncalled;
         if (result->longest_stall_ns <= longest_stall_ns)
             continue;
         is_kept = false;
@@ -268,7 +268,7 @@ static void with_the_recorded_calls_of_empty_cache_the_time_in_the_driver_is_bou
     }
     assert_true(count != 0);
     double mean_share = sum / (double)count;
-    print_message("mean: native %.3f %%, expandable %.3f %%, headroom %.3f %%\n",
+    print_message("mean: native %.3f %%, expandable %.3f %%, vramwise %.3f %%\n",
                   100 * native_sum / (double)count, 100 * expandable_sum / (double)count,
                   100 * mean_share);
     if (mean_share > called_mean_share)
@@ -282,7 +282,7 @@ static void with_the_recorded_calls_of_empty_cache_the_longest_stall_is_bounded(
     for (size_t i = 1; i < set->count; i++)
         if (set->subjects[i].moves.longest_stall_ns > longest->moves.longest_stall_ns)
             longest = &set->subjects[i];
-    print_message("%s: native %.2f ms, expandable %.2f ms, headroom %.2f ms\n", longest->name,
+    print_message("%s: native %.2f ms, expandable %.2f ms, vramwise %.2f ms\n", longest->name,
                   stall_ms(&longest->native), stall_ms(&longest->expandable),
                   stall_ms(&longest->moves));
     assert_true(longest->moves.longest_stall_ns <= called_longest_stall_ns);

@@ -1,11 +1,11 @@
 /* test_plan_from_steps.c - the peak of one recorded step, predicted from another of another size.
  *
- * tests/data/recordings has some runs whose steps differ; HEADROOM_CORPUS may name a folder with
+ * tests/data/recordings has some runs whose steps differ; VRAMWISE_CORPUS may name a folder with
  * more. Every step is predicted from each of some others, by laws that were found without looking
  * at it. The same is done with nothing but the one step to go by, as in a run of one size.
  *
- * HEADROOM_PLAN_FROM_RESULTS names a file that gets the table of bench/results/plan_from.md. */
-#include "headroom/analysis.h"
+ * VRAMWISE_PLAN_FROM_RESULTS names a file that gets the table of bench/results/plan_from.md. */
+#include "vramwise/analysis.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -88,10 +88,10 @@ static uint64_t logged_length(const workload *known, json_t *log, size_t step)
     return length;
 }
 
-static uint64_t first_request(const hr__recorded_run *run, uint32_t step)
+static uint64_t first_request(const vw__recorded_run *run, uint32_t step)
 {
     uint32_t begin, end;
-    hr__recorded_step_range(run, step, &begin, &end);
+    vw__recorded_step_range(run, step, &begin, &end);
     for (uint32_t i = begin; i < end; i++)
         if (run->lifetime_of[i] != UINT32_MAX)
             return run->trace->events[i].size_bytes;
@@ -124,7 +124,7 @@ static double worst_of(const errors *found) /* after median_of() */
 }
 
 typedef struct subject {
-    hr__recorded_run run;
+    vw__recorded_run run;
     uint64_t peaks[MOST_STEPS];
     step_size sizes[MOST_STEPS];
     uint32_t step_count;
@@ -132,25 +132,25 @@ typedef struct subject {
 
 static void predict(const subject *known, uint32_t from, uint32_t to, bool is_alone, errors *out)
 {
-    hr__step_question question = {.step = from,
+    vw__step_question question = {.step = from,
                                   .batch_now = known->sizes[from].batch,
                                   .sequence_now = known->sizes[from].length,
                                   .unseen_step = to,
                                   .without_evidence = is_alone};
     const step_size *now = &known->sizes[from], *then = &known->sizes[to];
-    hr__scale scale = {.multiples = {
+    vw__scale scale = {.multiples = {
                            .batch = (double)then->batch / (double)now->batch,
                            .length = (double)then->length / (double)now->length,
                            .second_length = (double)then->second / (double)now->second,
                        }};
-    hr__step_laws laws;
-    hr__scaled_peak peak;
-    assert_int_equal(hr__step_laws_find(&known->run, &question, &laws), HR_OK);
-    assert_int_equal(hr__recorded_step_scale(&known->run, from, &laws, scale, &peak), HR_OK);
+    vw__step_laws laws;
+    vw__scaled_peak peak;
+    assert_int_equal(vw__step_laws_find(&known->run, &question, &laws), VW_OK);
+    assert_int_equal(vw__recorded_step_scale(&known->run, from, &laws, scale, &peak), VW_OK);
     double error = (double)peak.bytes / (double)known->peaks[to] - 1;
     out->values[out->count++] = error < 0 ? -error : error;
     out->compared_count = laws.compared_count;
-    hr__step_laws_deinit(&laws);
+    vw__step_laws_deinit(&laws);
 }
 
 static void predict_all(const subject *known, bool is_alone, errors *out)
@@ -166,13 +166,13 @@ static void predict_all(const subject *known, bool is_alone, errors *out)
 }
 
 static void open_subject(const workload *own, const char *path, json_t *log,
-                         hr_recording **recording, subject *known)
+                         vw_recording **recording, subject *known)
 {
-    assert_int_equal(hr_recording_open(path, NULL, recording), HR_OK);
-    assert_int_equal(hr__recorded_run_init(&known->run, *recording, HR_BUSIEST_DEVICE), HR_OK);
+    assert_int_equal(vw_recording_open(path, NULL, recording), VW_OK);
+    assert_int_equal(vw__recorded_run_init(&known->run, *recording, VW_BUSIEST_DEVICE), VW_OK);
     known->step_count = (uint32_t)known->run.steps.end_count;
     assert_in_range(known->step_count, 1, MOST_STEPS);
-    assert_int_equal(hr__recorded_step_peaks(&known->run, known->peaks), HR_OK);
+    assert_int_equal(vw__recorded_step_peaks(&known->run, known->peaks), VW_OK);
     for (uint32_t step = 1; step < known->step_count; step++) {
         uint64_t length = logged_length(own, log, step);
         uint64_t unit_bytes = own->unit_bytes * length;
@@ -210,7 +210,7 @@ static void visit(const char *folder, const char *name)
     static subject known;
     char path[MOST_PATH_BYTES], log_path[MOST_PATH_BYTES];
     const workload *own = workload_of(name);
-    hr_recording *recording;
+    vw_recording *recording;
     int stem = (int)(strlen(name) - strlen(ending));
     assert_in_range(snprintf(path, sizeof path, "%s/%s", folder, name), 1, sizeof path - 1);
     assert_in_range(snprintf(log_path, sizeof log_path, "%s/%.*s.json", folder, stem, name), 1,
@@ -221,8 +221,8 @@ static void visit(const char *folder, const char *name)
     char shown[MOST_PATH_BYTES];
     snprintf(shown, sizeof shown, "%.*s", stem, name);
     check(shown, own, &known);
-    hr__recorded_run_deinit(&known.run);
-    hr_recording_close(recording);
+    vw__recorded_run_deinit(&known.run);
+    vw_recording_close(recording);
     json_decref(log);
 }
 
@@ -254,7 +254,7 @@ static void steps_predict_one_another(void **state)
 static void steps_of_the_corpus_do(void **state)
 {
     (void)state;
-    const char *folder = getenv("HEADROOM_CORPUS"), *path = getenv("HEADROOM_PLAN_FROM_RESULTS");
+    const char *folder = getenv("VRAMWISE_CORPUS"), *path = getenv("VRAMWISE_PLAN_FROM_RESULTS");
     if (folder == NULL)
         skip();
     if (path != NULL) {

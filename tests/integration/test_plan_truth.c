@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include "plan/error_bands.h"
 #include "plan/plan_model.h"
@@ -16,34 +16,34 @@
 
 static int read_truths(void **state)
 {
-    static hr_test_truths truths;
+    static vw_test_truths truths;
     *state = &truths;
     glob_t files;
-    bool is_good = glob(HR_TEST_DATA "/plan/*.jsonl", 0, NULL, &files) == 0;
+    bool is_good = glob(VW_TEST_DATA "/plan/*.jsonl", 0, NULL, &files) == 0;
     for (size_t i = 0; is_good && i < files.gl_pathc; i++)
-        is_good = hr_test_read_truths(files.gl_pathv[i], &truths);
+        is_good = vw_test_read_truths(files.gl_pathv[i], &truths);
     globfree(&files);
     return is_good ? 0 : -1;
 }
 
 static int free_truths(void **state)
 {
-    hr_test_free_truths(*state);
+    vw_test_free_truths(*state);
     return 0;
 }
 
-static hr_plan *plan_of(const hr_test_truth *truth)
+static vw_plan *plan_of(const vw_test_truth *truth)
 {
-    const hr_plan_options options = {.struct_size = sizeof options, .without_choices = true};
-    hr_plan *plan = NULL;
-    if (hr_plan_make(truth->model, &truth->settings, &options, &plan) != HR_OK)
-        fail_msg("%s: %s", truth->name, hr_last_error());
+    const vw_plan_options options = {.struct_size = sizeof options, .without_choices = true};
+    vw_plan *plan = NULL;
+    if (vw_plan_make(truth->model, &truth->settings, &options, &plan) != VW_OK)
+        fail_msg("%s: %s", truth->name, vw_last_error());
     return plan;
 }
 
 static double error_of(const char *name, const char *what, uint64_t predicted, uint64_t measured)
 {
-    if (measured == HR_UNKNOWN)
+    if (measured == VW_UNKNOWN)
         return 0;
     double error = (double)predicted / (double)measured - 1;
     if (fabs(error) > MOST_ERROR)
@@ -59,16 +59,16 @@ static int by_size(const void *left, const void *right)
 
 static void every_peak_is_within_3_percent_and_the_median_within_1(void **state)
 {
-    const hr_test_truths *truths = *state;
+    const vw_test_truths *truths = *state;
     double *errors = calloc(truths->count, sizeof *errors);
     assert_non_null(errors);
     assert_true(truths->count >= 77);
     for (size_t i = 0; i < truths->count; i++) {
-        const hr_test_truth *truth = &truths->cases[i];
-        hr_plan *plan = plan_of(truth);
+        const vw_test_truth *truth = &truths->cases[i];
+        vw_plan *plan = plan_of(truth);
         errors[i] =
             fabs(error_of(truth->name, "the peak", plan->peak_allocated_bytes, truth->peak_bytes));
-        hr_plan_free(plan);
+        vw_plan_free(plan);
     }
     qsort(errors, truths->count, sizeof *errors, by_size);
     assert_true(errors[truths->count / 2] <= MOST_MEDIAN);
@@ -76,25 +76,25 @@ static void every_peak_is_within_3_percent_and_the_median_within_1(void **state)
 }
 
 /* As it was measured: since the step began, with the gradients of the one before still there. */
-static uint64_t forward_peak(const hr_plan *plan)
+static uint64_t forward_peak(const vw_plan *plan)
 {
     uint64_t before = plan->after_step_bytes, forward = plan->phase_peaks[0];
-    return before != HR_UNKNOWN && before > forward ? before : forward;
+    return before != VW_UNKNOWN && before > forward ? before : forward;
 }
 
 static void what_is_there_after_the_forward_pass_is_within_3_percent(void **state)
 {
-    const hr_test_truths *truths = *state;
+    const vw_test_truths *truths = *state;
     for (size_t i = 0; i < truths->count; i++) {
-        const hr_test_truth *truth = &truths->cases[i];
-        hr_plan *plan = plan_of(truth);
+        const vw_test_truth *truth = &truths->cases[i];
+        vw_plan *plan = plan_of(truth);
         (void)error_of(truth->name, "after the forward pass", plan->after_forward_bytes,
                        truth->after_forward_bytes);
         if (truth->settings.accumulation == 1)
             (void)error_of(truth->name, "the forward pass's peak", forward_peak(plan),
                            truth->peak_forward_bytes);
         assert_int_equal(plan->parameters, truth->parameters);
-        hr_plan_free(plan);
+        vw_plan_free(plan);
     }
 }
 
@@ -102,12 +102,12 @@ static void what_is_there_after_the_forward_pass_is_within_3_percent(void **stat
 static void the_table_of_error_bands_is_that_of_these_cases(void **state)
 {
     const double rounding = 0.00001;
-    const hr_test_truths *truths = *state;
-    assert_int_equal(hr__measured_case_count, truths->count);
+    const vw_test_truths *truths = *state;
+    assert_int_equal(vw__measured_case_count, truths->count);
     for (size_t i = 0; i < truths->count; i++) {
-        const hr_test_truth *truth = &truths->cases[i];
-        const hr__measured_case *row = &hr__measured_cases[i];
-        hr_plan *plan = plan_of(truth);
+        const vw_test_truth *truth = &truths->cases[i];
+        const vw__measured_case *row = &vw__measured_cases[i];
+        vw_plan *plan = plan_of(truth);
         double error = (double)plan->peak_allocated_bytes / (double)truth->peak_bytes - 1;
         assert_string_equal(row->family, truth->model->family->name);
         if (fabs(row->error - error) > rounding)
@@ -115,7 +115,7 @@ static void the_table_of_error_bands_is_that_of_these_cases(void **state)
                      row->error, error);
         assert_true(plan->has_error_band);
         assert_true(plan->error_low <= error + rounding && error <= plan->error_high + rounding);
-        hr_plan_free(plan);
+        vw_plan_free(plan);
     }
 }
 

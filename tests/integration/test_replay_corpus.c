@@ -1,13 +1,13 @@
 /* test_replay_corpus.c - real recordings, replayed, against what PyTorch measured.
  *
  * A folder of NAME.pickle.xz with NAME.json beside each: the statistics that PyTorch had at the
- * end. Some are in tests/data/recordings; HEADROOM_CORPUS names a folder with more, whose names and
+ * end. Some are in tests/data/recordings; VRAMWISE_CORPUS names a folder with more, whose names and
  * figures are below. Without it most tests are skipped.
  *
  * Under its own settings a recording made without expandable segments is followed, with the
  * addresses that PyTorch got, so the peak must be the recorded one. With addresses made up it is,
  * in all but one (docs/design/004-replay.md). */
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -28,9 +28,9 @@ enum { MOST_NAMES = 256, MOST_NAME_BYTES = 128 };
 
 static const char *corpus_or_skip(void)
 {
-    const char *folder = getenv("HEADROOM_CORPUS");
+    const char *folder = getenv("VRAMWISE_CORPUS");
     if (folder == NULL || folder[0] == '\0') {
-        print_message("HEADROOM_CORPUS is not set\n");
+        print_message("VRAMWISE_CORPUS is not set\n");
         skip();
     }
     return folder;
@@ -38,8 +38,8 @@ static const char *corpus_or_skip(void)
 
 static const char *corpus_or_our_own(void)
 {
-    const char *folder = getenv("HEADROOM_CORPUS");
-    return folder != NULL && folder[0] != '\0' ? folder : HR_TEST_DATA "/recordings";
+    const char *folder = getenv("VRAMWISE_CORPUS");
+    return folder != NULL && folder[0] != '\0' ? folder : VW_TEST_DATA "/recordings";
 }
 
 /* Expandable segments are not followed. */
@@ -78,13 +78,13 @@ static void list_recordings(const char *folder, name_list *list)
     qsort(list->names, list->count, sizeof list->names[0], compare_names);
 }
 
-static hr_recording *open_recording(const char *folder, const char *name)
+static vw_recording *open_recording(const char *folder, const char *name)
 {
     char path[1024];
-    hr_recording *recording = NULL;
+    vw_recording *recording = NULL;
     (void)snprintf(path, sizeof path, "%s/%s.pickle.xz", folder, name);
-    if (hr_recording_open(path, NULL, &recording) != HR_OK)
-        fail_msg("%s: %s", name, hr_last_error());
+    if (vw_recording_open(path, NULL, &recording) != VW_OK)
+        fail_msg("%s: %s", name, vw_last_error());
     return recording;
 }
 
@@ -103,19 +103,19 @@ static uint64_t recorded_stat(const char *folder, const char *name, const char *
     return result;
 }
 
-static hr_replay_report *replay(const char *name, const hr_recording *recording,
-                                const hr_replay_run *run, uint64_t card_bytes)
+static vw_replay_report *replay(const char *name, const vw_recording *recording,
+                                const vw_replay_run *run, uint64_t card_bytes)
 {
-    const hr_replay_options options = {
+    const vw_replay_options options = {
         .struct_size = sizeof options,
         .runs = run,
         .run_count = 1,
-        .device = HR_BUSIEST_DEVICE,
+        .device = VW_BUSIEST_DEVICE,
         .card_bytes = card_bytes,
     };
-    hr_replay_report *report = NULL;
-    if (hr_recording_replay(recording, &options, &report) != HR_OK)
-        fail_msg("%s: %s", name, hr_last_error());
+    vw_replay_report *report = NULL;
+    if (vw_recording_replay(recording, &options, &report) != VW_OK)
+        fail_msg("%s: %s", name, vw_last_error());
     return report;
 }
 
@@ -129,18 +129,18 @@ static size_t count_different_peaks(const char *folder, bool has_recorded_addres
         const char *name = list.names[i];
         if (!can_be_followed(name))
             continue;
-        hr_recording *recording = open_recording(folder, name);
+        vw_recording *recording = open_recording(folder, name);
         /* The same settings in other words are not taken for the recorded ones. */
         char conf[256];
         const char *recorded_conf =
-            recording->model->settings.conf != HR__NO_STRING
-                ? hr__model_string(recording->model, recording->model->settings.conf)
+            recording->model->settings.conf != VW__NO_STRING
+                ? vw__model_string(recording->model, recording->model->settings.conf)
                 : "";
         (void)snprintf(conf, sizeof conf, "%s%sexpandable_segments:False", recorded_conf,
                        recorded_conf[0] != '\0' ? "," : "");
-        const hr_replay_run same = {.policy = "conf", .conf = conf};
-        static const hr_replay_run recorded = {.policy = "recorded"};
-        hr_replay_report *report =
+        const vw_replay_run same = {.policy = "conf", .conf = conf};
+        static const vw_replay_run recorded = {.policy = "recorded"};
+        vw_replay_report *report =
             replay(name, recording, has_recorded_addresses ? &recorded : &same, 0);
         uint64_t expected = recorded_stat(folder, name, "reserved_bytes.all.peak");
         uint64_t found = report->results[0].peak_reserved_bytes;
@@ -150,8 +150,8 @@ static size_t count_different_peaks(const char *folder, bool has_recorded_addres
             print_message("%s: PyTorch reserved %" PRIu64 ", the replay %" PRIu64 " (%+.3f %%)\n",
                           name, expected, found, ((double)found / (double)expected - 1.0) * 100.0);
         }
-        hr_replay_report_free(report);
-        hr_recording_close(recording);
+        vw_replay_report_free(report);
+        vw_recording_close(recording);
     }
     assert_true(plain_count >= 2);
     return different_count;
@@ -166,30 +166,30 @@ static void recorded_settings_give_the_recorded_peak_to_the_byte(void **state)
 /* A pool that is not to be split is found by runs of its own. */
 static bool prepare_quietly(void *context)
 {
-    const hr_recording *recording = context;
-    hr__replay_work work;
-    hr__replay_notes notes;
-    hr__arena arena;
-    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
-    hr__replay_notes_init(&notes, &arena);
-    hr_status status =
-        hr__replay_work_init(&work, recording->model, NULL, HR_BUSIEST_DEVICE, &notes);
-    if (status == HR_OK) {
+    const vw_recording *recording = context;
+    vw__replay_work work;
+    vw__replay_notes notes;
+    vw__arena arena;
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    vw__replay_notes_init(&notes, &arena);
+    vw_status status =
+        vw__replay_work_init(&work, recording->model, NULL, VW_BUSIEST_DEVICE, &notes);
+    if (status == VW_OK) {
         assert_true(work.is_unsplit[1]);
-        hr__replay_work_deinit(&work);
+        vw__replay_work_deinit(&work);
     } else {
-        assert_int_equal(status, HR_ERR_HOST_MEMORY);
+        assert_int_equal(status, VW_ERR_HOST_MEMORY);
     }
-    hr__arena_deinit(&arena);
-    return status == HR_OK && !notes.has_failed;
+    vw__arena_deinit(&arena);
+    return status == VW_OK && !notes.has_failed;
 }
 
 static void host_memory_that_is_refused_on_the_way_is_survived(void **state)
 {
     (void)state;
-    hr_recording *recording = open_recording(HR_TEST_DATA "/recordings", "no_split_pool.rules");
-    hr_test_sweep_host_memory(prepare_quietly, recording);
-    hr_recording_close(recording);
+    vw_recording *recording = open_recording(VW_TEST_DATA "/recordings", "no_split_pool.rules");
+    vw_test_sweep_host_memory(prepare_quietly, recording);
+    vw_recording_close(recording);
 }
 
 static void addresses_that_are_made_up_give_it_nearly_as_often(void **state)
@@ -221,19 +221,19 @@ static const known_ratio known_ratios[] = {
 static size_t ratio_differs(const char *folder, const known_ratio *known, bool is_expandable)
 {
     char name[MOST_NAME_BYTES];
-    static const hr_replay_run runs[] = {{.policy = "native"}, {.policy = "expandable"}};
+    static const vw_replay_run runs[] = {{.policy = "native"}, {.policy = "expandable"}};
     double expected = is_expandable ? known->expandable : known->native;
     (void)snprintf(name, sizeof name, "%s.%s", known->workload,
                    is_expandable ? "expand" : "native");
-    hr_recording *recording = open_recording(folder, name);
-    hr_replay_report *report = replay(name, recording, &runs[is_expandable], 0);
+    vw_recording *recording = open_recording(folder, name);
+    vw_replay_report *report = replay(name, recording, &runs[is_expandable], 0);
     double found = report->results[0].ratio;
     assert_true(report->results[0].is_complete);
     bool differs = fabs(found - expected) > 0.0011; /* 0.001, and what the table was rounded by */
     if (differs)
         print_message("%s: expected a ratio of %.3f, found %.4f\n", name, expected, found);
-    hr_replay_report_free(report);
-    hr_recording_close(recording);
+    vw_replay_report_free(report);
+    vw_recording_close(recording);
     return differs;
 }
 
@@ -253,17 +253,17 @@ static void a_remedy_from_the_web_makes_it_four_times_as_much(void **state)
 {
     (void)state;
     const char *folder = corpus_or_skip();
-    static const hr_replay_run native = {.policy = "native"};
-    static const hr_replay_run split = {.policy = "conf", .conf = "max_split_size_mb:128"};
-    hr_recording *recording = open_recording(folder, "gpt2_varlen.native");
-    hr_replay_report *before = replay("gpt2_varlen", recording, &native, 0);
-    hr_replay_report *after = replay("gpt2_varlen", recording, &split, 0);
+    static const vw_replay_run native = {.policy = "native"};
+    static const vw_replay_run split = {.policy = "conf", .conf = "max_split_size_mb:128"};
+    vw_recording *recording = open_recording(folder, "gpt2_varlen.native");
+    vw_replay_report *before = replay("gpt2_varlen", recording, &native, 0);
+    vw_replay_report *after = replay("gpt2_varlen", recording, &split, 0);
     double times = (double)after->results[0].peak_reserved_bytes /
                    (double)before->results[0].peak_reserved_bytes;
     assert_true(times > 3.8 && times < 4.2);
-    hr_replay_report_free(after);
-    hr_replay_report_free(before);
-    hr_recording_close(recording);
+    vw_replay_report_free(after);
+    vw_replay_report_free(before);
+    vw_recording_close(recording);
 }
 
 /* A recording that ran out of memory does so again on the card it shows, at the same event. */
@@ -272,25 +272,25 @@ static void running_out_of_memory_is_reproduced_without_naming_the_card(void **s
     (void)state;
     const char *folder = corpus_or_our_own();
     static name_list list;
-    static const hr_replay_run recorded = {.policy = "recorded"};
+    static const vw_replay_run recorded = {.policy = "recorded"};
     size_t count = 0;
     list_recordings(folder, &list);
     for (size_t i = 0; i < list.count; i++) {
         const char *name = list.names[i];
         if (strncmp(name, "oom_", 4) != 0)
             continue;
-        hr_recording *recording = open_recording(folder, name);
-        hr_replay_report *report = replay(name, recording, &recorded, 0);
-        const hr_replay_result *result = &report->results[0];
+        vw_recording *recording = open_recording(folder, name);
+        vw_replay_report *report = replay(name, recording, &recorded, 0);
+        const vw_replay_result *result = &report->results[0];
         count++;
         if (!result->has_oom || result->oom_event != report->recorded_oom_event)
             fail_msg("%s: ran out of memory at event %" PRId64 ", recorded at %" PRId64, name,
                      result->has_oom ? (int64_t)result->oom_event : -1,
                      (int64_t)report->recorded_oom_event);
         assert_int_equal(result->events_done, report->event_count);
-        assert_int_not_equal(result->card_bytes, HR_UNKNOWN);
-        hr_replay_report_free(report);
-        hr_recording_close(recording);
+        assert_int_not_equal(result->card_bytes, VW_UNKNOWN);
+        vw_replay_report_free(report);
+        vw_recording_close(recording);
     }
     assert_true(count > 0);
 }
@@ -300,13 +300,13 @@ static void fragmentation_is_cured_by_expandable_segments(void **state)
 {
     (void)state;
     const char *folder = corpus_or_skip();
-    static const hr_replay_run expandable = {.policy = "expandable"};
-    hr_recording *recording = open_recording(folder, "oom_kvcache.native");
-    hr_replay_report *report = replay("oom_kvcache", recording, &expandable, UINT64_C(7) << 30);
+    static const vw_replay_run expandable = {.policy = "expandable"};
+    vw_recording *recording = open_recording(folder, "oom_kvcache.native");
+    vw_replay_report *report = replay("oom_kvcache", recording, &expandable, UINT64_C(7) << 30);
     assert_true(report->results[0].is_complete);
     assert_true(report->results[0].is_past_recorded_oom);
-    hr_replay_report_free(report);
-    hr_recording_close(recording);
+    vw_replay_report_free(report);
+    vw_recording_close(recording);
 }
 
 /* The true limits are known: cap_gib of the statistics. */
@@ -317,15 +317,15 @@ static void the_card_that_is_concluded_is_at_most_the_one_that_was(void **state)
     static const char *const names[] = {"oom_kvcache.native", "oom_fragmented.expand",
                                         "oom_varlen.split128", "oom_genuine.native"};
     static const uint64_t caps_gib[] = {7, 8, 11, 8};
-    static const hr_replay_run recorded = {.policy = "recorded"};
+    static const vw_replay_run recorded = {.policy = "recorded"};
     for (size_t i = 0; i < 4; i++) {
-        hr_recording *recording = open_recording(folder, names[i]);
-        hr_replay_report *report = replay(names[i], recording, &recorded, 0);
+        vw_recording *recording = open_recording(folder, names[i]);
+        vw_replay_report *report = replay(names[i], recording, &recorded, 0);
         uint64_t cap_bytes = caps_gib[i] << 30;
         assert_true(report->results[0].card_bytes <= cap_bytes);
         assert_true(report->results[0].card_bytes >= cap_bytes / 10 * 9);
-        hr_replay_report_free(report);
-        hr_recording_close(recording);
+        vw_replay_report_free(report);
+        vw_recording_close(recording);
     }
 }
 

@@ -1,9 +1,9 @@
 /* test_stats_corpus.c - statistics of real recordings, held against what PyTorch itself said.
  *
  * A folder has recordings NAME.pickle.xz, each with a NAME.json beside it: PyTorch's own statistics
- * and summary at the end, and the log of steps. tests/data/recordings is one; HEADROOM_CORPUS may
+ * and summary at the end, and the log of steps. tests/data/recordings is one; VRAMWISE_CORPUS may
  * name another. */
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -64,25 +64,25 @@ static bool may_lack_summary(const char *name)
     return strcmp(name, "oom_varlen.gc6") == 0 || strcmp(name, "no_split_pool.rules") == 0;
 }
 
-static void check_stats(const hr_recording *recording, const truth *known, size_t *summary_count)
+static void check_stats(const vw_recording *recording, const truth *known, size_t *summary_count)
 {
-    hr_recording_stats *stats = NULL;
-    assert_int_equal(hr_recording_stats_make(recording, NULL, &stats), HR_OK);
+    vw_recording_stats *stats = NULL;
+    assert_int_equal(vw_recording_stats_make(recording, NULL, &stats), VW_OK);
     assert_string_equal(stats->encoding, "pickle");
     assert_string_equal(stats->compression, "xz");
     assert_string_equal(stats->oldest_version, "2.10");
     assert_string_equal(stats->newest_version, "2.11");
     assert_int_equal(stats->warning_count, 0);
     assert_int_equal(stats->device_count, 1);
-    const hr_device_stats *device = &stats->devices[0];
+    const vw_device_stats *device = &stats->devices[0];
     assert_false(device->is_truncated);
     assert_int_equal(device->peak_reserved_bytes, statistic(known, "reserved_bytes.all.peak"));
     assert_int_equal(device->reserved_bytes, statistic(known, "reserved_bytes.all.current"));
     assert_int_equal(device->allocated_bytes, statistic(known, "allocated_bytes.all.current"));
     assert_int_equal(device->requested_bytes, statistic(known, "requested_bytes.all.current"));
-    assert_int_equal(device->action_counts[HR_ACTION_ALLOC],
+    assert_int_equal(device->action_counts[VW_ACTION_ALLOC],
                      statistic(known, "allocation.all.allocated"));
-    assert_int_equal(device->action_counts[HR_ACTION_OOM], statistic(known, "num_ooms"));
+    assert_int_equal(device->action_counts[VW_ACTION_OOM], statistic(known, "num_ooms"));
     assert_true(device->peak.live_bytes <= device->peak_reserved_bytes);
     assert_int_equal(device->step_count, is_training(known->name) ? logged_steps(known) : 0);
     if (device->summary != NULL) {
@@ -95,73 +95,73 @@ static void check_stats(const hr_recording *recording, const truth *known, size_
         if (!may_lack_summary(known->name))
             fail_msg("%s: no summary: %s", known->name, device->summary_reason);
     }
-    hr_recording_stats_free(stats);
+    vw_recording_stats_free(stats);
 }
 
 /* Two paths to one conclusion: lifetimes here, operations for replay there. */
-static void check_against_script(const hr__model *model, const hr__model_trace *trace)
+static void check_against_script(const vw__model *model, const vw__model_trace *trace)
 {
-    hr__script script;
-    hr__timeline timeline;
-    assert_int_equal(hr__script_make(model, trace, &script), HR_OK);
-    assert_int_equal(hr__timeline_make(model, trace, &timeline), HR_OK);
+    vw__script script;
+    vw__timeline timeline;
+    assert_int_equal(vw__script_make(model, trace, &script), VW_OK);
+    assert_int_equal(vw__timeline_make(model, trace, &timeline), VW_OK);
     assert_int_equal(timeline.is_truncated, script.is_truncated);
     assert_int_equal(timeline.initial_count, script.initial_count);
     assert_int_equal(timeline.initial_live_bytes, script.initial_live_bytes);
     assert_int_equal(timeline.peak_live_bytes, script.peak_live_bytes);
     assert_int_equal(timeline.contradiction_count, 0);
-    hr__timeline_deinit(&timeline);
-    hr__script_deinit(&script);
+    vw__timeline_deinit(&timeline);
+    vw__script_deinit(&script);
 }
 
 /* Reserved bytes of a trace that lost its beginning are those of the whole one. */
-static void check_reserved_of_cut(const hr__model *model, const hr__model_trace *whole,
-                                  const hr__model_trace *cut)
+static void check_reserved_of_cut(const vw__model *model, const vw__model_trace *whole,
+                                  const vw__model_trace *cut)
 {
-    hr__timeline timeline, cut_timeline;
+    vw__timeline timeline, cut_timeline;
     uint32_t dropped = (uint32_t)(whole->event_count - cut->event_count);
-    assert_int_equal(hr__timeline_make(model, whole, &timeline), HR_OK);
-    assert_int_equal(hr__timeline_make(model, cut, &cut_timeline), HR_OK);
+    assert_int_equal(vw__timeline_make(model, whole, &timeline), VW_OK);
+    assert_int_equal(vw__timeline_make(model, cut, &cut_timeline), VW_OK);
     assert_true(cut_timeline.is_reserved_known);
     for (uint32_t k = 0; k <= 4; k++) {
         uint32_t instant = (uint32_t)(cut->event_count * k / 4);
-        assert_int_equal(hr__timeline_reserved_at(&cut_timeline, instant),
-                         hr__timeline_reserved_at(&timeline, instant + dropped));
+        assert_int_equal(vw__timeline_reserved_at(&cut_timeline, instant),
+                         vw__timeline_reserved_at(&timeline, instant + dropped));
     }
-    hr__timeline_deinit(&timeline);
-    hr__timeline_deinit(&cut_timeline);
+    vw__timeline_deinit(&timeline);
+    vw__timeline_deinit(&cut_timeline);
 }
 
-static void check_phases(const hr__model *model, const hr__model_trace *trace, const char *name)
+static void check_phases(const vw__model *model, const vw__model_trace *trace, const char *name)
 {
-    hr__steps steps;
+    vw__steps steps;
     bool has_phases = strncmp(name, "train_eval_phases", strlen("train_eval_phases")) == 0;
-    assert_int_equal(hr__steps_find(model, trace, &steps), HR_OK);
+    assert_int_equal(vw__steps_find(model, trace, &steps), VW_OK);
     /* Three times training and evaluation; the last ends with the trace. */
     assert_int_equal(steps.phase_end_count, has_phases ? 5 : 0);
-    hr__steps_deinit(&steps);
+    vw__steps_deinit(&steps);
 }
 
 static void check_recording(const char *folder, const char *name, size_t *summary_count)
 {
     char path[MOST_PATH_BYTES];
     truth known = {.name = name};
-    hr_recording *recording = NULL;
+    vw_recording *recording = NULL;
     snprintf(path, sizeof path, "%s/%s.json", folder, name);
     known.root = json_load_file(path, 0, NULL);
     assert_non_null(known.root);
     snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
-    assert_int_equal(hr_recording_open(path, NULL, &recording), HR_OK);
+    assert_int_equal(vw_recording_open(path, NULL, &recording), VW_OK);
 
     check_stats(recording, &known, summary_count);
-    const hr__model_trace *trace = &recording->model->traces[0];
+    const vw__model_trace *trace = &recording->model->traces[0];
     check_against_script(recording->model, trace);
     check_phases(recording->model, trace, name);
     size_t dropped = trace->event_count * 3 / 10;
-    hr__model_trace cut = {trace->events + dropped, trace->event_count - dropped, trace->device};
+    vw__model_trace cut = {trace->events + dropped, trace->event_count - dropped, trace->device};
     check_reserved_of_cut(recording->model, trace, &cut);
     check_against_script(recording->model, &cut);
-    hr_recording_close(recording);
+    vw_recording_close(recording);
     json_decref(known.root);
 }
 
@@ -190,15 +190,15 @@ static void check_folder(const char *folder)
 static void every_recording_of_ours_gives_the_numbers_that_pytorch_gave(void **state)
 {
     (void)state;
-    check_folder(HR_TEST_DATA "/recordings");
+    check_folder(VW_TEST_DATA "/recordings");
 }
 
 static void so_does_every_recording_of_the_corpus(void **state)
 {
     (void)state;
-    const char *folder = getenv("HEADROOM_CORPUS");
+    const char *folder = getenv("VRAMWISE_CORPUS");
     if (folder == NULL) {
-        print_message("HEADROOM_CORPUS is not set\n");
+        print_message("VRAMWISE_CORPUS is not set\n");
         skip();
         return;
     }

@@ -3,8 +3,8 @@
  * A folder has NAME.json with PyTorch's figures after each step, under "steps". Written down in the
  * ways people do (JSON lines, CSV, text of two decimals), whole and without their last tenth, those
  * of a run that leaks must be called a leak, and no other. tests/data/recordings is such a folder;
- * HEADROOM_CORPUS may name another. */
-#include "headroom/doctor.h"
+ * VRAMWISE_CORPUS may name another. */
+#include "vramwise/doctor.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -71,16 +71,16 @@ static void check_log(json_t *steps, size_t count, log_form form, const char *na
 {
     size_t size;
     char *text = write_log(steps, count, form, &size);
-    hr_diagnosis *made = NULL;
-    assert_int_equal(hr_doctor_text(text, size, NULL, &made), HR_OK);
-    assert_int_equal(made->source, HR_SOURCE_STEPS);
-    hr_verdict expected = count < FEWEST_STEPS ? HR_VERDICT_UNKNOWN
-                          : is_leaking(name)   ? HR_VERDICT_LEAK
-                                               : HR_VERDICT_HEALTHY;
+    vw_diagnosis *made = NULL;
+    assert_int_equal(vw_doctor_text(text, size, NULL, &made), VW_OK);
+    assert_int_equal(made->source, VW_SOURCE_STEPS);
+    vw_verdict expected = count < FEWEST_STEPS ? VW_VERDICT_UNKNOWN
+                          : is_leaking(name)   ? VW_VERDICT_LEAK
+                                               : VW_VERDICT_HEALTHY;
     if (made->verdict != expected)
         fail_msg("%s, %zu steps, form %d: %s: %s", name, count, form,
-                 hr_verdict_name(made->verdict), made->sentence);
-    hr_diagnosis_free(made);
+                 vw_verdict_name(made->verdict), made->sentence);
+    vw_diagnosis_free(made);
     free(text);
 }
 
@@ -120,15 +120,15 @@ static size_t check_folder(const char *folder)
 static void stored_runs_get_their_verdict(void **state)
 {
     (void)state;
-    assert_true(check_folder(HR_TEST_DATA "/recordings") != 0);
+    assert_true(check_folder(VW_TEST_DATA "/recordings") != 0);
 }
 
 static void runs_of_the_corpus_get_their_verdict(void **state)
 {
     (void)state;
-    const char *corpus = getenv("HEADROOM_CORPUS");
+    const char *corpus = getenv("VRAMWISE_CORPUS");
     if (corpus == NULL || corpus[0] == '\0') {
-        print_message("HEADROOM_CORPUS names no folder: nothing to read\n");
+        print_message("VRAMWISE_CORPUS names no folder: nothing to read\n");
         skip();
     }
     assert_true(check_folder(corpus) != 0);

@@ -1,6 +1,6 @@
 /* test_verify.c - PyTorch's recordings come out of our engine again, event by event.
  *
- * tests/data/recordings is always verified; the environment variable HEADROOM_CORPUS may name a
+ * tests/data/recordings is always verified; the environment variable VRAMWISE_CORPUS may name a
  * folder of more, NAME.pickle.xz with NAME.json beside it. That a difference would be found is
  * test_verify_altered.c's business. */
 #include <dirent.h>
@@ -50,7 +50,7 @@ static void limit_must_be_in_the_interval(const stored_recording *one)
 {
     json_t *said = json_load_file(one->json_path, 0, NULL);
     const json_t *cap = json_object_get(said, "cap_gib");
-    hr_verify_result *result = verify_recording(one, NULL, NULL);
+    vw_verify_result *result = verify_recording(one, NULL, NULL);
     if (cap != NULL) {
         double gib = 1073741824.0;
         uint64_t limit = (uint64_t)(json_number_value(cap) * gib / CARD_BYTES * CARD_BYTES);
@@ -58,7 +58,7 @@ static void limit_must_be_in_the_interval(const stored_recording *one)
             fail_msg("%s: %" PRIu64 " is not in [%" PRIu64 ", %" PRIu64 ")", one->name, limit,
                      result->limit_at_least_bytes, result->limit_below_bytes);
     }
-    hr_verify_result_free(result);
+    vw_verify_result_free(result);
     json_decref(said);
 }
 
@@ -76,12 +76,12 @@ static void all_devices_are_verified(void **state)
     stored_recording one;
     open_stored("graphs.native" STORED_ENDING, &one);
     /* The same memory on a second device, and what the host did. */
-    const hr__model *model = one.recording->model;
-    hr__model whole = *model;
-    hr__model_trace traces[3] = {model->traces[0], model->traces[0], model->traces[0]};
+    const vw__model *model = one.recording->model;
+    vw__model whole = *model;
+    vw__model_trace traces[3] = {model->traces[0], model->traces[0], model->traces[0]};
     traces[1].device = 1;
-    traces[2].device = HR__HOST_DEVICE;
-    hr__model_segment *segments = calloc(model->segment_count * 2, sizeof *segments);
+    traces[2].device = VW__HOST_DEVICE;
+    vw__model_segment *segments = calloc(model->segment_count * 2, sizeof *segments);
     assert_non_null(segments);
     memcpy(segments, model->segments, model->segment_count * sizeof *segments);
     memcpy(segments + model->segment_count, model->segments,
@@ -92,11 +92,11 @@ static void all_devices_are_verified(void **state)
     whole.trace_count = 3;
     whole.segments = segments;
     whole.segment_count *= 2;
-    hr_recording recording = *one.recording;
+    vw_recording recording = *one.recording;
     recording.model = &whole;
     stored_recording both = {.name = "two devices", .recording = &recording};
 
-    hr_verify_result *result = verify_recording(&both, NULL, NULL);
+    vw_verify_result *result = verify_recording(&both, NULL, NULL);
     assert_true(is_complete_match(result));
     assert_int_equal(result->event_count, 2 * model->traces[0].event_count);
     assert_int_equal(result->end_segments_recorded, whole.segment_count);
@@ -104,16 +104,16 @@ static void all_devices_are_verified(void **state)
     for (size_t i = 0; i < result->unverifiable_count; i++)
         is_host_listed = is_host_listed || strstr(result->unverifiable[i], "host") != NULL;
     assert_true(is_host_listed);
-    hr_verify_result_free(result);
+    vw_verify_result_free(result);
 
     segments[model->segment_count].is_large = !segments[model->segment_count].is_large;
     result = verify_recording(&both, NULL, NULL);
     assert_non_null(result->first_difference);
     assert_int_equal(result->first_difference->device, 1);
-    assert_true(result->first_difference->event == HR_UNKNOWN);
-    hr_verify_result_free(result);
+    assert_true(result->first_difference->event == VW_UNKNOWN);
+    vw_verify_result_free(result);
     free(segments);
-    hr_recording_close(one.recording);
+    vw_recording_close(one.recording);
 }
 
 static void the_rules_of_another_version_differ_and_the_reason_is_said(void **state)
@@ -121,28 +121,28 @@ static void the_rules_of_another_version_differ_and_the_reason_is_said(void **st
     (void)state;
     stored_recording one;
     open_stored("oom_varlen.pow2" STORED_ENDING, &one);
-    hr_verify_result *result = verify_recording(&one, NULL, "2.13");
+    vw_verify_result *result = verify_recording(&one, NULL, "2.13");
     assert_false(result->is_exact);
     assert_string_equal(result->torch_version, "2.13");
     assert_non_null(strstr(result->first_difference->explanation, "2.13"));
     assert_non_null(strstr(result->first_difference->explanation, "2.10 to 2.11"));
     assert_true(result->placements_matched > 0 &&
                 result->placements_matched < result->placements_recorded);
-    hr_verify_result_free(result);
-    hr_recording_close(one.recording);
+    vw_verify_result_free(result);
+    vw_recording_close(one.recording);
 
     open_stored("oom_fragmented.expand" STORED_ENDING, &one);
     result = verify_recording(&one, NULL, "2.0"); /* has no such option */
     assert_false(result->is_exact);
     assert_non_null(strstr(result->first_difference->expected, "expandable_segments"));
-    hr_verify_result_free(result);
+    vw_verify_result_free(result);
 
-    const hr_verify_options options = {.struct_size = sizeof options, .torch_version = "9"};
+    const vw_verify_options options = {.struct_size = sizeof options, .torch_version = "9"};
     result = NULL;
-    assert_int_equal(hr_recording_verify(one.recording, &options, &result),
-                     HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_verify(one.recording, &options, &result),
+                     VW_ERR_INVALID_ARGUMENT);
     assert_null(result);
-    hr_recording_close(one.recording);
+    vw_recording_close(one.recording);
 }
 
 static void a_recording_without_a_trace_is_refused_with_advice(void **state)
@@ -150,16 +150,16 @@ static void a_recording_without_a_trace_is_refused_with_advice(void **state)
     (void)state;
     stored_recording one;
     partial_recording bare;
-    hr_verify_result *result = NULL;
+    vw_verify_result *result = NULL;
     open_stored("graphs.native" STORED_ENDING, &one);
     make_partial(&one, 0, 0, &bare);
-    assert_int_equal(hr_recording_verify(&bare.recording, NULL, &result), HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "_record_memory_history"));
-    assert_int_equal(hr_recording_verify(NULL, NULL, &result), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_recording_verify(one.recording, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_verify(&bare.recording, NULL, &result), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "_record_memory_history"));
+    assert_int_equal(vw_recording_verify(NULL, NULL, &result), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_verify(one.recording, NULL, NULL), VW_ERR_INVALID_ARGUMENT);
     assert_null(result);
-    hr_verify_result_free(NULL);
-    hr_recording_close(one.recording);
+    vw_verify_result_free(NULL);
+    vw_recording_close(one.recording);
 }
 
 static void an_expectation_that_is_none_is_refused(void **state)
@@ -179,23 +179,23 @@ static void an_expectation_that_is_none_is_refused(void **state)
     stored_recording one;
     open_stored("graphs.native" STORED_ENDING, &one);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        char path[] = "/tmp/headroom-expect-XXXXXX";
+        char path[] = "/tmp/vramwise-expect-XXXXXX";
         int file = mkstemp(path);
         assert_true(file >= 0);
         assert_int_equal(write(file, wrong[i], strlen(wrong[i])), strlen(wrong[i]));
         assert_int_equal(close(file), 0);
-        const hr_verify_options options = {.struct_size = sizeof options, .expect_path = path};
-        hr_verify_result *result = NULL;
-        assert_int_equal(hr_recording_verify(one.recording, &options, &result),
-                         HR_ERR_CORRUPT_FILE);
+        const vw_verify_options options = {.struct_size = sizeof options, .expect_path = path};
+        vw_verify_result *result = NULL;
+        assert_int_equal(vw_recording_verify(one.recording, &options, &result),
+                         VW_ERR_CORRUPT_FILE);
         assert_null(result);
         assert_int_equal(unlink(path), 0);
     }
-    const hr_verify_options options = {.struct_size = sizeof options,
+    const vw_verify_options options = {.struct_size = sizeof options,
                                        .expect_path = "/nonexistent/a.json"};
-    hr_verify_result *result = NULL;
-    assert_int_equal(hr_recording_verify(one.recording, &options, &result), HR_ERR_FILE);
-    hr_recording_close(one.recording);
+    vw_verify_result *result = NULL;
+    assert_int_equal(vw_recording_verify(one.recording, &options, &result), VW_ERR_FILE);
+    vw_recording_close(one.recording);
 }
 
 static bool stop_at_once(void *context, double done)
@@ -210,14 +210,14 @@ static void progress_can_stop_it(void **state)
     (void)state;
     stored_recording one;
     int call_count = 0;
-    const hr_verify_options options = {
+    const vw_verify_options options = {
         .struct_size = sizeof options, .progress = stop_at_once, .progress_context = &call_count};
-    hr_verify_result *result = NULL;
+    vw_verify_result *result = NULL;
     open_stored("graphs.native" STORED_ENDING, &one);
-    assert_int_equal(hr_recording_verify(one.recording, &options, &result), HR_ERR_WRONG_STATE);
+    assert_int_equal(vw_recording_verify(one.recording, &options, &result), VW_ERR_WRONG_STATE);
     assert_int_equal(call_count, 1);
     assert_null(result);
-    hr_recording_close(one.recording);
+    vw_recording_close(one.recording);
 }
 
 /* ---- without host memory --------------------------------------------------------------------- */
@@ -225,17 +225,17 @@ static void progress_can_stop_it(void **state)
 static bool verify_quietly(void *context)
 {
     const stored_recording *one = context;
-    const hr_verify_options options = {.struct_size = sizeof options,
+    const vw_verify_options options = {.struct_size = sizeof options,
                                        .expect_path =
                                            one->json_path[0] != '\0' ? one->json_path : NULL};
-    hr_verify_result *result = NULL;
-    hr_status status = hr_recording_verify(one->recording, &options, &result);
-    bool is_done = status == HR_OK;
+    vw_verify_result *result = NULL;
+    vw_status status = vw_recording_verify(one->recording, &options, &result);
+    bool is_done = status == VW_OK;
     if (!is_done)
-        assert_int_equal(status, HR_ERR_HOST_MEMORY);
+        assert_int_equal(status, VW_ERR_HOST_MEMORY);
     else
         assert_true(result->is_exact);
-    hr_verify_result_free(result);
+    vw_verify_result_free(result);
     return is_done;
 }
 
@@ -245,11 +245,11 @@ static void every_failure_of_host_memory_is_survived(void **state)
     stored_recording one;
     partial_recording cut;
     open_stored("graphs.native" STORED_ENDING, &one);
-    hr_test_sweep_host_memory(verify_quietly, &one);
+    vw_test_sweep_host_memory(verify_quietly, &one);
     size_t count = one.recording->model->traces[0].event_count;
     make_partial(&one, count / 3, count, &cut);
-    hr_test_sweep_host_memory(verify_quietly, &cut.stored);
-    hr_recording_close(one.recording);
+    vw_test_sweep_host_memory(verify_quietly, &cut.stored);
+    vw_recording_close(one.recording);
 }
 
 /* ---- the corpus ------------------------------------------------------------------------------ */
@@ -263,7 +263,7 @@ static int verify_share(const char *corpus, struct dirent **list, int count, int
         open_recording_in(corpus, list[i]->d_name, &one);
         if (!comes_out_again(&one, one.json_path) || !comes_out_again(&one, NULL))
             bad_count++;
-        hr_recording_close(one.recording);
+        vw_recording_close(one.recording);
     }
     return bad_count;
 }
@@ -271,9 +271,9 @@ static int verify_share(const char *corpus, struct dirent **list, int count, int
 static void every_recording_of_the_corpus_comes_out_again(void **state)
 {
     (void)state;
-    const char *corpus = getenv("HEADROOM_CORPUS");
+    const char *corpus = getenv("VRAMWISE_CORPUS");
     if (corpus == NULL) {
-        print_message("HEADROOM_CORPUS names no folder of recordings\n");
+        print_message("VRAMWISE_CORPUS names no folder of recordings\n");
         skip();
     }
     struct dirent **list;

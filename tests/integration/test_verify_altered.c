@@ -19,19 +19,19 @@ enum { ALTERED_EVENTS_PER_RECORDING = 12 };
 static void must_be_noticed(const stored_recording *one, const char *json_path, const char *what,
                             size_t where)
 {
-    const hr_verify_options options = {.struct_size = sizeof options, .expect_path = json_path};
-    hr_verify_result *result = NULL;
-    hr_status status = hr_recording_verify(one->recording, &options, &result);
-    if (status == HR_OK && result->is_exact)
+    const vw_verify_options options = {.struct_size = sizeof options, .expect_path = json_path};
+    vw_verify_result *result = NULL;
+    vw_status status = vw_recording_verify(one->recording, &options, &result);
+    if (status == VW_OK && result->is_exact)
         fail_msg("%s: %s %zu was altered and nobody noticed", one->name, what, where);
-    if (status != HR_OK)
-        assert_int_equal(status, HR_ERR_CORRUPT_FILE);
+    if (status != VW_OK)
+        assert_int_equal(status, VW_ERR_CORRUPT_FILE);
     else
         assert_true(result->first_difference != NULL &&
                     result->first_difference->expected[0] != '\0' &&
                     result->first_difference->got[0] != '\0' &&
                     result->first_difference->explanation[0] != '\0');
-    hr_verify_result_free(result);
+    vw_verify_result_free(result);
 }
 
 static void must_come_out_alone(const stored_recording *one)
@@ -43,18 +43,18 @@ static void must_come_out_alone(const stored_recording *one)
 /* ---- altered --------------------------------------------------------------------------------- */
 
 /* Models are read-only to everyone else. */
-static hr__model_event *events_of(const stored_recording *one)
+static vw__model_event *events_of(const stored_recording *one)
 {
-    return (hr__model_event *)(uintptr_t)one->recording->model->traces[0].events;
+    return (vw__model_event *)(uintptr_t)one->recording->model->traces[0].events;
 }
 
 static void alter_addresses(const stored_recording *one)
 {
-    hr__model_event *events = events_of(one);
+    vw__model_event *events = events_of(one);
     size_t count = one->recording->model->traces[0].event_count;
-    size_t step = count / hr_test_rounds(ALTERED_EVENTS_PER_RECORDING) + 1;
+    size_t step = count / vw_test_rounds(ALTERED_EVENTS_PER_RECORDING) + 1;
     for (size_t i = step / 2; i < count; i += step) {
-        if (events[i].action == HR_ACTION_OOM || events[i].action == HR_ACTION_SNAPSHOT)
+        if (events[i].action == VW_ACTION_OOM || events[i].action == VW_ACTION_SNAPSHOT)
             continue; /* free bytes of the device, and nothing: input */
         events[i].address ^= 512;
         must_be_noticed(one, NULL, "the address of event", i);
@@ -70,13 +70,13 @@ static void an_altered_address_is_noticed(void **state)
 
 static void alter_first_segment_events(const stored_recording *one)
 {
-    hr__model_event *events = events_of(one);
-    bool has_been_altered[HR__ACTION_KINDS] = {false};
+    vw__model_event *events = events_of(one);
+    bool has_been_altered[VW__ACTION_KINDS] = {false};
     if (one->recording->model->stream_count < 2)
         return;
     for (size_t i = 0; i < one->recording->model->traces[0].event_count; i++) {
-        hr__model_event *event = &events[i];
-        if (event->action < HR_ACTION_SEGMENT_ALLOC || event->action > HR_ACTION_SEGMENT_UNMAP ||
+        vw__model_event *event = &events[i];
+        if (event->action < VW_ACTION_SEGMENT_ALLOC || event->action > VW_ACTION_SEGMENT_UNMAP ||
             has_been_altered[event->action])
             continue;
         has_been_altered[event->action] = true;
@@ -98,10 +98,10 @@ static void an_altered_segment_event_is_noticed(void **state)
 
 static void alter_sizes_of_requests(const stored_recording *one)
 {
-    hr__model_event *events = events_of(one);
+    vw__model_event *events = events_of(one);
     size_t count = one->recording->model->traces[0].event_count;
     for (size_t i = count / 3; i < count; i += count / 3) {
-        if (events[i].action != HR_ACTION_ALLOC)
+        if (events[i].action != VW_ACTION_ALLOC)
             continue;
         events[i].size_bytes += 512;
         must_be_noticed(one, NULL, "the size of event", i);
@@ -117,17 +117,17 @@ static void an_altered_request_is_noticed(void **state)
 
 static void alter_end_state(const stored_recording *one)
 {
-    const hr__model *model = one->recording->model;
+    const vw__model *model = one->recording->model;
     size_t block_index = model->block_count / 2, segment_index = model->segment_count - 1;
-    hr__model_block *block = (hr__model_block *)(uintptr_t)&model->blocks[block_index];
-    hr__model_segment *segment = (hr__model_segment *)(uintptr_t)&model->segments[segment_index];
+    vw__model_block *block = (vw__model_block *)(uintptr_t)&model->blocks[block_index];
+    vw__model_segment *segment = (vw__model_segment *)(uintptr_t)&model->segments[segment_index];
 
     block->requested_bytes++;
     must_be_noticed(one, NULL, "the requested bytes of block", block_index);
     block->requested_bytes--;
-    block->state = block->state == HR_BLOCK_FREE ? HR_BLOCK_LIVE : HR_BLOCK_FREE;
+    block->state = block->state == VW_BLOCK_FREE ? VW_BLOCK_LIVE : VW_BLOCK_FREE;
     must_be_noticed(one, NULL, "the state of block", block_index);
-    block->state = block->state == HR_BLOCK_FREE ? HR_BLOCK_LIVE : HR_BLOCK_FREE;
+    block->state = block->state == VW_BLOCK_FREE ? VW_BLOCK_LIVE : VW_BLOCK_FREE;
 
     segment->is_large = !segment->is_large;
     must_be_noticed(one, NULL, "the kind of segment", segment_index);
@@ -142,8 +142,8 @@ static void alter_end_state(const stored_recording *one)
 
 static void put_altered_block_back(const stored_recording *one)
 {
-    const hr__model *model = one->recording->model;
-    hr__model_block *block = (hr__model_block *)(uintptr_t)&model->blocks[model->block_count / 2];
+    const vw__model *model = one->recording->model;
+    vw__model_block *block = (vw__model_block *)(uintptr_t)&model->blocks[model->block_count / 2];
     uint8_t was = block->state;
     alter_end_state(one);
     block->state = was; /* pending, perhaps */
@@ -158,7 +158,7 @@ static void an_altered_ending_is_noticed(void **state)
 
 static void verify_with(const stored_recording *one, const json_t *said, const char *what)
 {
-    char path[] = "/tmp/headroom-expect-XXXXXX";
+    char path[] = "/tmp/vramwise-expect-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     assert_int_equal(json_dumpfd(said, file, 0), 0);
@@ -211,14 +211,14 @@ static void an_altered_expectation_is_noticed(void **state)
 
 static void must_not_differ(const stored_recording *one, const char *what, bool is_whole)
 {
-    hr_verify_result *result = verify_recording(one, NULL, NULL);
+    vw_verify_result *result = verify_recording(one, NULL, NULL);
     if (!result->is_exact) {
         print_first_difference(one->name, result);
         fail_msg("%s, %s: a difference where there is none", one->name, what);
     }
     if (is_whole && result->placements_matched != result->placements_recorded)
         fail_msg("%s, %s: not everything was compared", one->name, what);
-    hr_verify_result_free(result);
+    vw_verify_result_free(result);
 }
 
 static void drop_beginning(const stored_recording *one)
@@ -227,13 +227,13 @@ static void drop_beginning(const stored_recording *one)
     size_t count = one->recording->model->traces[0].event_count;
     for (size_t part = 1; part < 10; part += 2) {
         make_partial(one, count * part / 10, count, &cut);
-        hr_verify_result *result = verify_recording(&cut.stored, NULL, NULL);
+        vw_verify_result *result = verify_recording(&cut.stored, NULL, NULL);
         if (!result->is_exact)
             print_first_difference(one->name, result);
         assert_true(result->is_exact);
         assert_true(result->unverifiable_count > 0);
         assert_int_equal(result->placements_recorded, 0);
-        hr_verify_result_free(result);
+        vw_verify_result_free(result);
     }
 }
 
@@ -284,12 +284,12 @@ static void missing_stacks_are_no_difference(void **state)
 static void alter_cut_trace(const stored_recording *one)
 {
     partial_recording cut;
-    hr__model_event *events = events_of(one);
+    vw__model_event *events = events_of(one);
     size_t count = one->recording->model->traces[0].event_count, altered = 0;
     make_partial(one, count / 2, count, &cut);
     for (size_t i = count / 2; i < count && altered < 4; i++) {
-        if (events[i].action != HR_ACTION_SEGMENT_ALLOC &&
-            events[i].action != HR_ACTION_SEGMENT_MAP)
+        if (events[i].action != VW_ACTION_SEGMENT_ALLOC &&
+            events[i].action != VW_ACTION_SEGMENT_MAP)
             continue; /* whether a release was where it says, only what took the memory knows */
         events[i].address ^= 512;
         must_be_noticed(&cut.stored, NULL, "the address of event", i);

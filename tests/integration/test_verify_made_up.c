@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 #include "analysis/recording.h"
 #include "model/model_build.h"
 #include "support/cmocka_here.h"
@@ -33,76 +33,76 @@ typedef struct program {
 } program;
 
 typedef struct recorder {
-    hr__model_builder *builder;
+    vw__model_builder *builder;
     size_t event_count;
     size_t oom_count, release_count;
-    hr__model_segment segment; /* being walked */
+    vw__model_segment segment; /* being walked */
     bool has_segment;
 } recorder;
 
-static void must(hr_status status)
+static void must(vw_status status)
 {
-    if (status != HR_OK)
-        fail_msg("%s", hr_last_error());
+    if (status != VW_OK)
+        fail_msg("%s", vw_last_error());
 }
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-static void note_event(void *context, const hr_memory_event *told)
+static void note_event(void *context, const vw_memory_event *told)
 {
     recorder *to = context;
     size_t index;
-    hr__model_event event = {.address = told->address,
+    vw__model_event event = {.address = told->address,
                              .size_bytes = told->size_bytes,
-                             .time_us = HR__UNKNOWN_TIME,
-                             .context = told->tag != 0 ? (uint32_t)told->tag - 1 : HR__NO_CONTEXT,
-                             .note = HR__NO_NOTE,
-                             .pool = HR__UNKNOWN_POOL,
+                             .time_us = VW__UNKNOWN_TIME,
+                             .context = told->tag != 0 ? (uint32_t)told->tag - 1 : VW__NO_CONTEXT,
+                             .note = VW__NO_NOTE,
+                             .pool = VW__UNKNOWN_POOL,
                              .action = (uint8_t)told->action};
-    must(hr__model_add_stream(to->builder, told->stream, &event.stream));
-    must(hr__model_add_event(to->builder, &event, &index));
+    must(vw__model_add_stream(to->builder, told->stream, &event.stream));
+    must(vw__model_add_event(to->builder, &event, &index));
     to->event_count++;
-    to->oom_count += told->action == HR_ACTION_OOM;
+    to->oom_count += told->action == VW_ACTION_OOM;
     to->release_count +=
-        told->action == HR_ACTION_SEGMENT_FREE || told->action == HR_ACTION_SEGMENT_UNMAP;
+        told->action == VW_ACTION_SEGMENT_FREE || told->action == VW_ACTION_SEGMENT_UNMAP;
 }
 
 static void finish_segment(recorder *to)
 {
     if (to->has_segment)
-        must(hr__model_add_segment(to->builder, &to->segment));
+        must(vw__model_add_segment(to->builder, &to->segment));
     to->has_segment = false;
 }
 
-static bool note_segment(void *context, const hr_segment_info *info)
+static bool note_segment(void *context, const vw_segment_info *info)
 {
     recorder *to = context;
     finish_segment(to);
     to->has_segment = true;
-    to->segment = (hr__model_segment){.address = info->address,
+    to->segment = (vw__model_segment){.address = info->address,
                                       .total_bytes = info->total_bytes,
                                       .allocated_bytes = info->allocated_bytes,
                                       .active_bytes = info->active_bytes,
                                       .requested_bytes = info->requested_bytes,
-                                      .context = HR__NO_CONTEXT,
+                                      .context = VW__NO_CONTEXT,
                                       .is_large = info->is_large,
                                       .is_expandable = info->is_expandable};
-    must(hr__model_add_stream(to->builder, info->stream, &to->segment.stream));
-    must(hr__model_add_pool(to->builder, info->private_id, &to->segment.pool));
+    must(vw__model_add_stream(to->builder, info->stream, &to->segment.stream));
+    must(vw__model_add_pool(to->builder, info->private_id, &to->segment.pool));
     return true;
 }
 
-static bool note_block(void *context, const hr_segment_info *segment, const hr_block_info *info)
+static bool note_block(void *context, const vw_segment_info *segment, const vw_block_info *info)
 {
     recorder *to = context;
-    const hr__model_block block = {.address = info->address,
+    const vw__model_block block = {.address = info->address,
                                    .size_bytes = info->size_bytes,
                                    .requested_bytes = info->requested_bytes,
-                                   .context = HR__NO_CONTEXT,
+                                   .context = VW__NO_CONTEXT,
                                    .state = (uint8_t)info->state};
     size_t index;
     (void)segment;
-    must(hr__model_add_block(to->builder, &block, &index));
+    must(vw__model_add_block(to->builder, &block, &index));
     if (to->segment.block_count++ == 0)
         to->segment.first_block = index;
     return true;
@@ -112,43 +112,43 @@ static bool note_block(void *context, const hr_segment_info *segment, const hr_b
 
 /* Blocks of the private pool in use; it is destroyed in the middle of what the program does. */
 typedef struct private_blocks {
-    hr_private_id id;
-    hr_device_ptr live[MOST_LIVE];
+    vw_private_id id;
+    vw_device_ptr live[MOST_LIVE];
     size_t live_count;
 } private_blocks;
 
-static void end_private_pool(hr_pool *pool, private_blocks *blocks)
+static void end_private_pool(vw_pool *pool, private_blocks *blocks)
 {
     while (blocks->live_count > 0)
-        must(hr_free(pool, blocks->live[--blocks->live_count]));
-    while (hr_private_pool_use_count(pool, blocks->id) > 0)
-        must(hr_private_pool_release(pool, blocks->id));
-    must(hr_private_pool_trim(pool, blocks->id));
+        must(vw_free(pool, blocks->live[--blocks->live_count]));
+    while (vw_private_pool_use_count(pool, blocks->id) > 0)
+        must(vw_private_pool_release(pool, blocks->id));
+    must(vw_private_pool_trim(pool, blocks->id));
 }
 
 /* One request in a scope of its own, and perhaps a free. */
-static void use_private_pool(hr_pool *pool, private_blocks *blocks, recorder *to)
+static void use_private_pool(vw_pool *pool, private_blocks *blocks, recorder *to)
 {
     uint32_t capture;
-    must(hr__model_begin_context(to->builder, HR__EMPTY_STACK, &capture));
-    const hr_alloc_request request = {.struct_size = sizeof request,
+    must(vw__model_begin_context(to->builder, VW__EMPTY_STACK, &capture));
+    const vw_alloc_request request = {.struct_size = sizeof request,
                                       .size_bytes =
                                           1 + (uint64_t)rand() % (rand() % 2 == 0 ? MIB : 30 * MIB),
                                       .tag = capture + 1};
     if (blocks->live_count == MOST_LIVE || (blocks->live_count > 0 && rand() % 2 == 0)) {
         size_t which = (size_t)rand() % blocks->live_count;
-        must(hr_free(pool, blocks->live[which]));
+        must(vw_free(pool, blocks->live[which]));
         blocks->live[which] = blocks->live[--blocks->live_count];
     }
-    must(hr_private_pool_begin(pool, blocks->id, NULL, NULL));
-    must(hr_alloc_with(pool, &request, &blocks->live[blocks->live_count++]));
-    must(hr_private_pool_end(pool, blocks->id));
+    must(vw_private_pool_begin(pool, blocks->id, NULL, NULL));
+    must(vw_alloc_with(pool, &request, &blocks->live[blocks->live_count++]));
+    must(vw_private_pool_end(pool, blocks->id));
 }
 
 /* Requests and frees at random; every request has a tag of its own, which is its stack. */
-static void run_program(const program *of, hr_device *device, hr_pool *pool, recorder *to)
+static void run_program(const program *of, vw_device *device, vw_pool *pool, recorder *to)
 {
-    hr_device_ptr live[MOST_LIVE];
+    vw_device_ptr live[MOST_LIVE];
     size_t live_count = 0;
     private_blocks apart = {.id = {1, 0}}, lasting = {.id = {9, 0}};
     srand(of->seed);
@@ -164,66 +164,66 @@ static void run_program(const program *of, hr_device *device, hr_pool *pool, rec
         if (of->has_lasting_pool && rand() % 8 == 0)
             use_private_pool(pool, &lasting, to);
         if (of->has_neighbours && step % 50 == 0)
-            must(hr_device_set_capacity(
+            must(vw_device_set_capacity(
                 device, of->card_bytes / 2 + (uint64_t)rand() % (of->card_bytes / 2 / MIB) * MIB));
         while (live_count == MOST_LIVE || (live_count > 0 && rand() % 100 < 45)) {
             size_t which = (size_t)rand() % live_count;
             if (of->has_streams && rand() % 4 == 0)
-                must(hr_record_stream(pool, live[which], 77));
-            must(hr_free(pool, live[which]));
+                must(vw_record_stream(pool, live[which], 77));
+            must(vw_free(pool, live[which]));
             live[which] = live[--live_count];
         }
         if (of->has_streams && rand() % 8 == 0)
-            must(hr_device_complete(device, 77));
+            must(vw_device_complete(device, 77));
         uint32_t capture;
-        must(hr__model_begin_context(to->builder, HR__EMPTY_STACK, &capture));
-        const hr_alloc_request request = {
+        must(vw__model_begin_context(to->builder, VW__EMPTY_STACK, &capture));
+        const vw_alloc_request request = {
             .struct_size = sizeof request,
             .size_bytes = 1 + (uint64_t)rand() % (rand() % 2 == 0 ? MIB : LARGEST_MIB * MIB),
             .stream = of->has_streams && rand() % 3 == 0 ? SIDE_STREAM : 0,
             .tag = capture + 1};
-        hr_status status = hr_alloc_with(pool, &request, &live[live_count]);
-        if (status == HR_OK)
+        vw_status status = vw_alloc_with(pool, &request, &live[live_count]);
+        if (status == VW_OK)
             live_count++;
         else
-            assert_int_equal(status, HR_ERR_OUT_OF_MEMORY);
+            assert_int_equal(status, VW_ERR_OUT_OF_MEMORY);
         if (step % 701 == 700)
-            must(hr_pool_trim(pool));
+            must(vw_pool_trim(pool));
     }
 }
 
-static hr__model *record(const program *of, recorder *to)
+static vw__model *record(const program *of, recorder *to)
 {
-    const hr_simulated_options device_options = {
+    const vw_simulated_options device_options = {
         .struct_size = sizeof device_options,
         .capacity_bytes = of->card_bytes,
         .total_bytes = of->fraction < 1.0 ? of->card_bytes : 16 * of->card_bytes,
         .manual_streams = true};
-    const hr_pool_options pool_options = {
+    const vw_pool_options pool_options = {
         .struct_size = sizeof pool_options, .conf = of->conf, .torch_version = of->version};
-    const hr_event_sink sink = {to, note_event};
-    const hr_walker walker = {to, note_segment, note_block};
-    hr_device *device = NULL;
-    hr_pool *pool = NULL;
-    hr__model *model = NULL;
-    must(hr__model_builder_create(SIZE_MAX, &to->builder));
-    must(hr_simulated_device_create(&device_options, &device));
-    must(hr_pool_create(device, &pool_options, &pool));
-    must(hr_pool_set_sink(pool, &sink));
+    const vw_event_sink sink = {to, note_event};
+    const vw_walker walker = {to, note_segment, note_block};
+    vw_device *device = NULL;
+    vw_pool *pool = NULL;
+    vw__model *model = NULL;
+    must(vw__model_builder_create(SIZE_MAX, &to->builder));
+    must(vw_simulated_device_create(&device_options, &device));
+    must(vw_pool_create(device, &pool_options, &pool));
+    must(vw_pool_set_sink(pool, &sink));
     if (of->fraction < 1.0)
-        must(hr_pool_set_fraction(pool, of->fraction));
+        must(vw_pool_set_fraction(pool, of->fraction));
     run_program(of, device, pool, to);
-    must(hr_pool_walk(pool, &walker, false));
+    must(vw_pool_walk(pool, &walker, false));
     finish_segment(to);
-    must(hr__model_add_trace(to->builder, 0, 0, to->event_count));
-    hr__model_features *features = hr__model_builder_features(to->builder);
+    must(vw__model_add_trace(to->builder, 0, 0, to->event_count));
+    vw__model_features *features = vw__model_builder_features(to->builder);
     features->has_traces = features->has_contexts = features->has_identity = true;
-    hr__model_settings *settings = hr__model_builder_settings(to->builder);
+    vw__model_settings *settings = vw__model_builder_settings(to->builder);
     settings->is_known = true;
-    must(hr__model_add_string(to->builder, of->conf, strlen(of->conf), &settings->conf));
-    must(hr__model_finish(to->builder, &model));
-    hr_pool_destroy(pool);
-    hr_device_destroy(device);
+    must(vw__model_add_string(to->builder, of->conf, strlen(of->conf), &settings->conf));
+    must(vw__model_finish(to->builder, &model));
+    vw_pool_destroy(pool);
+    vw_device_destroy(device);
     return model;
 }
 
@@ -232,11 +232,11 @@ static hr__model *record(const program *of, recorder *to)
 static void must_verify(const program *of, bool has_stacks)
 {
     recorder to = {.builder = NULL};
-    hr_recording recording = {.model = record(of, &to)};
+    vw_recording recording = {.model = record(of, &to)};
     recording.model->features.has_contexts = has_stacks;
-    const hr_verify_options options = {.struct_size = sizeof options, .torch_version = of->version};
-    hr_verify_result *result = NULL;
-    must(hr_recording_verify(&recording, &options, &result));
+    const vw_verify_options options = {.struct_size = sizeof options, .torch_version = of->version};
+    vw_verify_result *result = NULL;
+    must(vw_recording_verify(&recording, &options, &result));
     if (result->first_difference != NULL)
         fail_msg("%s \"%s\" seed %u: event %lld: expected %s; got %s. %s", of->version, of->conf,
                  of->seed, (long long)result->first_difference->event,
@@ -252,13 +252,13 @@ static void must_verify(const program *of, bool has_stacks)
         assert_int_equal(is_said, of->private_pool_count > 0);
     if (!of->has_lasting_pool && of->private_pool_count == 0)
         assert_true(to.oom_count > 0 && to.release_count > 10); /* or nothing was refused */
-    hr_verify_result_free(result);
-    hr__model_destroy(recording.model);
+    vw_verify_result_free(result);
+    vw__model_destroy(recording.model);
 }
 
 static void verify_seeds(program of, bool has_stacks)
 {
-    for (of.seed = 1; of.seed <= hr_test_rounds(SEEDS); of.seed++)
+    for (of.seed = 1; of.seed <= vw_test_rounds(SEEDS); of.seed++)
         must_verify(&of, has_stacks);
 }
 

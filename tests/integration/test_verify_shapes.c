@@ -20,7 +20,7 @@ static void open_shape(const char *name, stored_recording *out)
     out->name = name;
 }
 
-static bool is_listed(const hr_verify_result *result, const char *words)
+static bool is_listed(const vw_verify_result *result, const char *words)
 {
     for (size_t i = 0; i < result->unverifiable_count; i++)
         if (strstr(result->unverifiable[i], words) != NULL)
@@ -37,12 +37,12 @@ static void must_come_out(const char *name, const char *listed)
     open_shape(name, &one);
     if (!comes_out_again(&one, one.json_path) || !comes_out_again(&one, NULL))
         fail_msg("%s", name);
-    hr_verify_result *result = verify_recording(&one, NULL, NULL);
+    vw_verify_result *result = verify_recording(&one, NULL, NULL);
     if (listed == NULL ? result->unverifiable_count != 0 : !is_listed(result, listed))
         fail_msg("%s: %zu notes, the first: %s", name, result->unverifiable_count,
                  result->unverifiable_count > 0 ? result->unverifiable[0] : "none");
-    hr_verify_result_free(result);
-    hr_recording_close(one.recording);
+    vw_verify_result_free(result);
+    vw_recording_close(one.recording);
 }
 
 static void whatever_stacks_are_kept_everything_comes_out(void **state)
@@ -90,35 +90,35 @@ static void an_altered_address_in_such_a_pool_is_noticed(void **state)
     (void)state;
     stored_recording one;
     open_shape("pool_expand", &one);
-    const hr__model_trace *trace = &one.recording->model->traces[0];
-    hr__model_event *events = (hr__model_event *)(uintptr_t)trace->events;
+    const vw__model_trace *trace = &one.recording->model->traces[0];
+    vw__model_event *events = (vw__model_event *)(uintptr_t)trace->events;
     size_t altered = 0;
     for (size_t i = 0; i < trace->event_count; i++) {
-        if (events[i].action != HR_ACTION_ALLOC || events[i].address >> 32 != 0x51)
+        if (events[i].action != VW_ACTION_ALLOC || events[i].address >> 32 != 0x51)
             continue; /* it is the MemPool's reservation that begins at 0x51a8000000 */
         events[i].address += 512;
-        hr_verify_result *result = verify_recording(&one, NULL, NULL);
+        vw_verify_result *result = verify_recording(&one, NULL, NULL);
         assert_false(result->is_exact);
         assert_false(is_listed(result, "which private pool"));
-        hr_verify_result_free(result);
+        vw_verify_result_free(result);
         events[i].address -= 512;
         altered++;
     }
     assert_true(altered > 10);
-    hr_recording_close(one.recording);
+    vw_recording_close(one.recording);
 }
 
 static bool verify_quietly(void *context)
 {
     const stored_recording *one = context;
-    hr_verify_result *result = NULL;
-    hr_status status = hr_recording_verify(one->recording, NULL, &result);
-    if (status == HR_OK)
+    vw_verify_result *result = NULL;
+    vw_status status = vw_recording_verify(one->recording, NULL, &result);
+    if (status == VW_OK)
         assert_true(result->is_exact);
     else
-        assert_int_equal(status, HR_ERR_HOST_MEMORY);
-    hr_verify_result_free(result);
-    return status == HR_OK;
+        assert_int_equal(status, VW_ERR_HOST_MEMORY);
+    vw_verify_result_free(result);
+    return status == VW_OK;
 }
 
 static void every_failure_of_host_memory_is_survived_on_the_way_there(void **state)
@@ -126,8 +126,8 @@ static void every_failure_of_host_memory_is_survived_on_the_way_there(void **sta
     (void)state;
     stored_recording one;
     open_shape("pool_expand", &one);
-    hr_test_sweep_host_memory(verify_quietly, &one);
-    hr_recording_close(one.recording);
+    vw_test_sweep_host_memory(verify_quietly, &one);
+    vw_recording_close(one.recording);
 }
 
 /* ---- nothing --------------------------------------------------------------------------------- */
@@ -140,7 +140,7 @@ without_its_beginning_a_recording_agrees_with_itself_and_no_more_is_claimed(void
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         stored_recording one;
         open_shape(names[i], &one);
-        hr_verify_result *result = verify_recording(&one, one.json_path, NULL);
+        vw_verify_result *result = verify_recording(&one, one.json_path, NULL);
         if (result->first_difference != NULL)
             print_first_difference(names[i], result);
         assert_true(result->is_exact);
@@ -148,8 +148,8 @@ without_its_beginning_a_recording_agrees_with_itself_and_no_more_is_claimed(void
         assert_int_equal(result->segment_events_recorded, 0);
         assert_int_equal(result->statistics_recorded, 0);
         assert_true(is_listed(result, "does not begin at the first allocation"));
-        hr_verify_result_free(result);
-        hr_recording_close(one.recording);
+        vw_verify_result_free(result);
+        vw_recording_close(one.recording);
     }
 }
 
@@ -157,12 +157,12 @@ static void segments_alone_are_refused(void **state)
 {
     (void)state;
     stored_recording one;
-    hr_verify_result *result = NULL;
+    vw_verify_result *result = NULL;
     open_shape("bare_list", &one);
-    assert_int_equal(hr_recording_verify(one.recording, NULL, &result), HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "bare list of segments"));
+    assert_int_equal(vw_recording_verify(one.recording, NULL, &result), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "bare list of segments"));
     assert_null(result);
-    hr_recording_close(one.recording);
+    vw_recording_close(one.recording);
 }
 
 int main(void)

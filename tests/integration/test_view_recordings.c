@@ -1,9 +1,9 @@
 /* test_view_recordings.c - views of real recordings, held against the timeline, the moments and the
  * statistics that they are made from.
  *
- * The recordings of tests/data/recordings; and, where HEADROOM_CORPUS names a folder, a few of it
+ * The recordings of tests/data/recordings; and, where VRAMWISE_CORPUS names a folder, a few of it
  * that are large. Each as it is, and without its first third, as a ring would have left it. */
-#include "headroom/view.h"
+#include "vramwise/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum { SAMPLES = 24 };
 
 typedef struct seen_view {
     const char *name;
-    hr_view *view;
+    vw_view *view;
     read_view read;
     read_blocks blocks;
     read_pieces pieces;
@@ -30,17 +30,17 @@ typedef struct seen_view {
     size_t reserved_count;
 } seen_view;
 
-static void see(const char *name, const hr_recording *recording, bool has_what_if, seen_view *out)
+static void see(const char *name, const vw_recording *recording, bool has_what_if, seen_view *out)
 {
-    const hr_view_options options = {
+    const vw_view_options options = {
         .struct_size = sizeof options, .file = name, .without_what_if = !has_what_if};
     size_t size_bytes, count;
     *out = (seen_view){.name = name};
-    hr_status status = hr_view_make(recording, NULL, &options, &out->view);
-    if (status != HR_OK)
-        print_error("%s: %s\n", name, hr_last_error());
-    assert_int_equal(status, HR_OK);
-    const void *bytes = hr_view_data(out->view, &size_bytes);
+    vw_status status = vw_view_make(recording, NULL, &options, &out->view);
+    if (status != VW_OK)
+        print_error("%s: %s\n", name, vw_last_error());
+    assert_int_equal(status, VW_OK);
+    const void *bytes = vw_view_data(out->view, &size_bytes);
     read_view_open(&out->read, bytes, size_bytes);
     read_blocks_of(&out->read, 0, 0, &out->blocks);
     read_pieces_of(&out->read, 0, 0, &out->pieces);
@@ -57,7 +57,7 @@ static void forget(seen_view *seen)
     read_pieces_free(&seen->pieces);
     read_blocks_free(&seen->blocks);
     read_view_close(&seen->read);
-    hr_view_free(seen->view);
+    vw_view_free(seen->view);
 }
 
 /* ---- instants -------------------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ static void assert_bytes(const seen_view *seen, const char *what, uint32_t insta
                  (unsigned long long)found, (unsigned long long)expected);
 }
 
-static void compare_instant(const seen_view *seen, const hr__timeline *timeline,
+static void compare_instant(const seen_view *seen, const vw__timeline *timeline,
                             const int64_t *live_line, uint32_t instant)
 {
     assert_bytes(seen, "live", instant, read_blocks_at(&seen->blocks, instant),
@@ -82,34 +82,34 @@ static void compare_instant(const seen_view *seen, const hr__timeline *timeline,
     uint64_t reserved_bytes =
         read_step(seen->reserved_instants, seen->reserved_bytes, seen->reserved_count, instant);
     assert_bytes(seen, "reserved", instant, reserved_bytes,
-                 hr__timeline_reserved_at(timeline, instant));
+                 vw__timeline_reserved_at(timeline, instant));
     assert_bytes(seen, "pieces", instant, read_pieces_at(&seen->pieces, instant), reserved_bytes);
 }
 
-static void compare_instants(const seen_view *seen, const hr__timeline *timeline)
+static void compare_instants(const seen_view *seen, const vw__timeline *timeline)
 {
     uint32_t last = (uint32_t)timeline->trace->event_count;
-    int64_t *live_line = hr__timeline_live_line(timeline);
+    int64_t *live_line = vw__timeline_live_line(timeline);
     assert_non_null(live_line);
     for (uint64_t i = 0; i <= SAMPLES; i++)
         compare_instant(seen, timeline, live_line, (uint32_t)(last * i / SAMPLES));
     compare_instant(seen, timeline, live_line, timeline->peak_instant);
-    hr__host_free(live_line);
+    vw__host_free(live_line);
 }
 
 /* ---- the peak, by stack ---------------------------------------------------------------------- */
 
 /* Usages of a moment are by stack: as many different stacks as blocks at the peak have, and the
  * largest holds what the blocks of one stack add up to. */
-static void compare_peak(const seen_view *seen, const hr__timeline *timeline,
-                         const hr__attribution *attribution)
+static void compare_peak(const seen_view *seen, const vw__timeline *timeline,
+                         const vw__attribution *attribution)
 {
-    hr__arena arena;
-    hr_moment peak;
-    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
+    vw__arena arena;
+    vw_moment peak;
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
     assert_int_equal(
-        hr__moment_of_instant(timeline, timeline->peak_instant, attribution, 0, &arena, &peak),
-        HR_OK);
+        vw__moment_of_instant(timeline, timeline->peak_instant, attribution, 0, &arena, &peak),
+        VW_OK);
     size_t stack_count = read_view_number(read_view_run(&seen->read, 0), "stack_count");
     uint64_t *sums = calloc(stack_count + 1, sizeof *sums), most = 0, used = 0;
     for (size_t i = 0; i < seen->blocks.count; i++) {
@@ -130,7 +130,7 @@ static void compare_peak(const seen_view *seen, const hr__timeline *timeline,
     assert_int_equal(read_view_number(device, "peak_live_bytes"), peak.live_bytes);
     assert_int_equal(read_view_number(device, "peak_instant"), timeline->peak_instant);
     free(sums);
-    hr__arena_deinit(&arena);
+    vw__arena_deinit(&arena);
 }
 
 /* ---- order, levels, steps -------------------------------------------------------------------- */
@@ -151,31 +151,31 @@ static void check_order(const seen_view *seen, uint32_t last_instant)
     }
 }
 
-static void compare_steps(const seen_view *seen, const hr__timeline *timeline,
-                          const hr__attribution *attribution)
+static void compare_steps(const seen_view *seen, const vw__timeline *timeline,
+                          const vw__attribution *attribution)
 {
-    hr__steps steps;
+    vw__steps steps;
     size_t count;
-    assert_int_equal(hr__steps_find_in(timeline, attribution, &steps), HR_OK);
+    assert_int_equal(vw__steps_find_in(timeline, attribution, &steps), VW_OK);
     uint64_t *ends = read_view_column(&seen->read, "r0.d0.step.end", &count);
     assert_int_equal(count, steps.end_count);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(ends[i], steps.ends[i]);
     free(ends);
-    hr__steps_deinit(&steps);
+    vw__steps_deinit(&steps);
 }
 
 /* ---- a recording ----------------------------------------------------------------------------- */
 
-static void compare(const char *name, const hr_recording *recording, bool has_what_if)
+static void compare(const char *name, const vw_recording *recording, bool has_what_if)
 {
-    const hr__model *model = recording->model;
-    const hr__model_trace *trace = &model->traces[0];
+    const vw__model *model = recording->model;
+    const vw__model_trace *trace = &model->traces[0];
     seen_view seen;
-    hr__timeline timeline;
-    hr__attribution attribution;
-    assert_int_equal(hr__timeline_make(model, trace, &timeline), HR_OK);
-    assert_int_equal(hr__attribution_init(&attribution, model), HR_OK);
+    vw__timeline timeline;
+    vw__attribution attribution;
+    assert_int_equal(vw__timeline_make(model, trace, &timeline), VW_OK);
+    assert_int_equal(vw__attribution_init(&attribution, model), VW_OK);
     see(name, recording, has_what_if, &seen);
     assert_int_equal(seen.blocks.count, timeline.lifetime_count);
     compare_instants(&seen, &timeline);
@@ -185,8 +185,8 @@ static void compare(const char *name, const hr_recording *recording, bool has_wh
     const json_t *device = read_view_device(&seen.read, 0, 0);
     assert_int_equal(json_array_size(json_object_get(device, "what_if")), has_what_if ? 3 : 0);
     forget(&seen);
-    hr__attribution_deinit(&attribution);
-    hr__timeline_deinit(&timeline);
+    vw__attribution_deinit(&attribution);
+    vw__timeline_deinit(&timeline);
 }
 
 static void compare_whole_and_cut(const stored_recording *one)
@@ -209,7 +209,7 @@ static void a_few_of_the_corpus_too(void **state)
     (void)state;
     static const char *const names[] = {"generate_kv.native.pickle.xz",
                                         "gpt2_varlen.expand.pickle.xz", "streams.expand.pickle.xz"};
-    const char *corpus = getenv("HEADROOM_CORPUS");
+    const char *corpus = getenv("VRAMWISE_CORPUS");
     size_t seen_count = 0;
     for (size_t i = 0; corpus != NULL && i < sizeof names / sizeof names[0]; i++) {
         char path[PATH_MAX];
@@ -219,11 +219,11 @@ static void a_few_of_the_corpus_too(void **state)
             continue;
         open_recording_in(corpus, names[i], &one);
         compare_whole_and_cut(&one);
-        hr_recording_close(one.recording);
+        vw_recording_close(one.recording);
         seen_count++;
     }
     if (seen_count == 0)
-        print_message("HEADROOM_CORPUS names no folder with them\n");
+        print_message("VRAMWISE_CORPUS names no folder with them\n");
 }
 
 int main(void)

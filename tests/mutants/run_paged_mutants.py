@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run_paged_mutants.py - breaks one rule of engine "headroom" at a time, and expects a test to notice.
+"""run_paged_mutants.py - breaks one rule of engine "vramwise" at a time, and expects a test to notice.
 
     run_paged_mutants.py --compiler CC --source FOLDER --test NAME=TEST.o ... --library LIB.a ...
                          [NAME ...]
@@ -25,19 +25,19 @@ FOLDER = "src/engine/paged/"
 MUTANTS = [
     # orders between streams
     ("another stream waits for the last use", "paged_handles.c",
-     "    if (old_stream == stream)\n        return HR_OK;", "    if (stream != ~0u)\n        return HR_OK;"),
+     "    if (old_stream == stream)\n        return VW_OK;", "    if (stream != ~0u)\n        return VW_OK;"),
     ("an old mapping goes only after its mark", "paged_handles.c",
-     "    if (!is_complete && !can_wait)\n        return HR_ERR_NOT_READY;",
+     "    if (!is_complete && !can_wait)\n        return VW_ERR_NOT_READY;",
      "    if (!is_complete && !can_wait)\n        is_complete = true;"),
     ("a trim waits for ghosts", "paged_handles.c",
-     "    if (!is_complete)\n        HR__TRY(hr__paged_device(engine)->event_synchronize(hr__paged_context(engine),\n"
+     "    if (!is_complete)\n        VW__TRY(vw__paged_device(engine)->event_synchronize(vw__paged_context(engine),\n"
      "                                                            ghost->mark->event));", ""),
     ("a trim waits for the stream of a home", "paged_reclaim.c",
      "        if (lane != waited_for)", "        if (lane == NULL)"),
     ("a mark is for one call only", "paged_miss.c", "    engine->call++;\n    engine->stats.misses++;",
      "    engine->call = 1;\n    engine->stats.misses++;"),
     ("the end waits for work", "paged_handles.c",
-     "        (void)hr__paged_device(engine)->synchronize(hr__paged_context(engine));", ";"),
+     "        (void)vw__paged_device(engine)->synchronize(vw__paged_context(engine));", ";"),
     # what stays where it is
     ("pinned handles are not candidates", "paged_survey.c",
      "place_end <= end && handle->pin_count == 0)", "place_end <= end)"),
@@ -46,62 +46,62 @@ MUTANTS = [
     ("a handle with a live block behind is not free", "paged_survey.c",
      "if (place->address >= block->address && place_end <= end", "if (place->address >= block->address"),
     ("private pools in use keep their handles", "paged_survey.c",
-     "kind <= HR__LARGE && pool->use_count == 0; kind++)", "kind <= HR__LARGE; kind++)"),
+     "kind <= VW__LARGE && pool->use_count == 0; kind++)", "kind <= VW__LARGE; kind++)"),
     ("released private pools do not", "paged_survey.c",
-     "kind <= HR__LARGE && pool->use_count == 0; kind++)",
-     "kind <= HR__LARGE && pool->use_count < 0; kind++)"),
+     "kind <= VW__LARGE && pool->use_count == 0; kind++)",
+     "kind <= VW__LARGE && pool->use_count < 0; kind++)"),
     ("lanes of captured streams are left alone", "paged_survey.c",
-     "        if (engine->base.scopes != NULL && hr__engine_is_capturing(&engine->base, lane->stream))\n"
+     "        if (engine->base.scopes != NULL && vw__engine_is_capturing(&engine->base, lane->stream))\n"
      "            continue;", ""),
     ("during capture nothing moves", "paged_survey.c",
-     "    if (!hr__engine_is_capturing(&engine->base, stream))\n", "    if (stream != ~0u)\n"),
+     "    if (!vw__engine_is_capturing(&engine->base, stream))\n", "    if (stream != ~0u)\n"),
     ("nor is anything waited for", "paged_miss.c",
-     "if (status != HR_ERR_OUT_OF_MEMORY || is_capturing)", "if (status != HR_ERR_OUT_OF_MEMORY)"),
-    ("pins nest", "paged_pins.c", "    if (--pin->count != 0)\n        return HR_OK;", ""),
+     "if (status != VW_ERR_OUT_OF_MEMORY || is_capturing)", "if (status != VW_ERR_OUT_OF_MEMORY)"),
+    ("pins nest", "paged_pins.c", "    if (--pin->count != 0)\n        return VW_OK;", ""),
     # windows
     ("a window does not take its own memory", "paged_miss.c",
-     "!hr__paged_is_free(engine, handle) ||\n            hr__paged_is_inside(engine, window, handle->home))",
-     "!hr__paged_is_free(engine, handle))"),
+     "!vw__paged_is_free(engine, handle) ||\n            vw__paged_is_inside(engine, window, handle->home))",
+     "!vw__paged_is_free(engine, handle))"),
     ("ghosts of memory in use are left alone", "paged_survey.c",
-     "            hr__paged_is_free(engine, ghost_of(engine, block)->handle));",
+     "            vw__paged_is_free(engine, ghost_of(engine, block)->handle));",
      "            ghost_of(engine, block)->handle != NULL);"),
     ("a ghost and its home are not both in a window", "paged_survey.c",
-     "            if (hr__paged_is_inside(engine, window, handle->home))\n                return false;", ""),
-    ("ghosts are revived", "paged_miss.c", "    HR__TRY(revive_ghosts(request, window, &block));", ""),
+     "            if (vw__paged_is_inside(engine, window, handle->home))\n                return false;", ""),
+    ("ghosts are revived", "paged_miss.c", "    VW__TRY(revive_ghosts(request, window, &block));", ""),
     # growth
     ("growth ends at its limit", "paged_miss.c",
      "                        request->allowed_bytes, got_bytes));",
      "                        UINT64_MAX, got_bytes));"),
     ("the floor is under the growth limit", "paged_miss.c",
-     "hr__max_u64(idle_bytes, engine->idle_floor_bytes)", "idle_bytes"),
+     "vw__max_u64(idle_bytes, engine->idle_floor_bytes)", "idle_bytes"),
     ("the share is of the peak", "paged_miss.c",
      "(uint64_t)(engine->idle_share * (double)engine->peak_live_bytes);", "0;"),
     ("a failed request is no peak", "paged_miss.c",
      "        engine->peak_live_bytes = peak_bytes;", ";"),
     ("beyond the limit only if nothing can be moved", "paged_miss.c",
-     "    if (*got_bytes == 0 && !is_slow)\n        HR__TRY(move", "    if (*got_bytes == 1 && !is_slow)\n        HR__TRY(move"),
+     "    if (*got_bytes == 0 && !is_slow)\n        VW__TRY(move", "    if (*got_bytes == 1 && !is_slow)\n        VW__TRY(move"),
     ("the pool's limit is kept", "paged_miss.c",
-     "        if (held_bytes + wanted_bytes > room_bytes)\n            return HR_OK;", ""),
+     "        if (held_bytes + wanted_bytes > room_bytes)\n            return VW_OK;", ""),
     ("where the device refuses, less is asked for", "paged_miss.c",
      "request->most_bytes = held_bytes + wanted_bytes - engine->unit_bytes;",
      "request->most_bytes = held_bytes;"),
     ("a request that memory would do for is not given up", "paged_miss.c",
      "    if (!has_enough(request))", "    if (request != NULL)"),
     ("pending memory is waited for", "paged_miss.c",
-     "    HR__TRY(owner->finish_pending(owner->context, NULL));\n", ""),
+     "    VW__TRY(owner->finish_pending(owner->context, NULL));\n", ""),
     # the books
     ("candidates keep sight of their block", "paged_books.c",
-     "    merged->node.left = (hr__tree_node *)(void *)engine->retired;\n    engine->retired = merged;",
-     "    hr__block_give_back(&engine->base.records, merged);"),
+     "    merged->node.left = (vw__tree_node *)(void *)engine->retired;\n    engine->retired = merged;",
+     "    vw__block_give_back(&engine->base.records, merged);"),
     ("a failed map is undone", "paged_handles.c",
-     "if (status == HR_OK || hr__driver_unmap(&engine->base.owner, address, size_bytes) == HR_OK)",
-     "if (status == HR_OK || address != 0)"),
+     "if (status == VW_OK || vw__driver_unmap(&engine->base.owner, address, size_bytes) == VW_OK)",
+     "if (status == VW_OK || address != 0)"),
     ("a move leaves its old home", "paged_books.c",
-     "    hr__engine_count_held(&engine->base, lane->shelf, -(int64_t)size_bytes);", ""),
+     "    vw__engine_count_held(&engine->base, lane->shelf, -(int64_t)size_bytes);", ""),
     ("a trim drops ghosts", "paged_reclaim.c",
-     "            HR__TRY(hr__paged_drop_ghost(trim->engine, ghost, true));", "            continue;"),
+     "            VW__TRY(vw__paged_drop_ghost(trim->engine, ghost, true));", "            continue;"),
     ("a trim ends empty arenas", "paged_reclaim.c",
-     "    HR__TRY(end_empty_arenas(engine));\n", ""),
+     "    VW__TRY(end_empty_arenas(engine));\n", ""),
     # live memory that leaves the device
     ("pinned memory does not leave", "paged_copy.c",
      "if (!place->is_guest && handle->pin_count == 0 && handle->on_host == NULL)",
@@ -110,12 +110,12 @@ MUTANTS = [
      "if (!place->is_guest && handle->pin_count == 0 && handle->on_host == NULL)",
      "if (!place->is_guest && handle->pin_count == 0)"),
     ("the data goes along", "paged_swap.c",
-     "    hr_status status = hr__paged_copy_live(engine, handle, first, on_host->window, stream);",
-     "    hr_status status = HR_OK;"),
+     "    vw_status status = vw__paged_copy_live(engine, handle, first, on_host->window, stream);",
+     "    vw_status status = VW_OK;"),
     ("the data comes back", "paged_swap.c",
-     "        status = hr__paged_copy_back(engine, handle, first, on_host->window, stream);", ";"),
+     "        status = vw__paged_copy_back(engine, handle, first, on_host->window, stream);", ";"),
     ("what belongs to the step comes back within it", "paged_engine.c",
-     "    hr__paged_look_for_room(engine);\n", ""),
+     "    vw__paged_look_for_room(engine);\n", ""),
     ("coming back within the step too early is not repeated", "paged_return.c",
      "    if (engine->clock - spill->returned_at < soon(&spill->clock, engine->clock))\n        wait_longer(spill);\n", ";\n"),
     ("how soon is too early goes by the step", "paged_return.c", "    if (clock->mark_count < 2)\n",
@@ -130,17 +130,17 @@ MUTANTS = [
      "    if (is_early) /* others had the lock */\n        room_bytes = early_room_bytes(engine);",
      "    if (is_early)\n        room_bytes = engine->spill->full_bytes;"),
     ("nothing leaves where all would not be enough", "paged_spill.c",
-     "    if (status == HR_OK && is_enough(engine, &found, bytes))", "    if (status == HR_OK)"),
+     "    if (status == VW_OK && is_enough(engine, &found, bytes))", "    if (status == VW_OK)"),
     ("who leaves is chosen", "paged_spill.c",
-     "        qsort(found->items, found->count, sizeof *found->items, hr__spill_compare);", ";"),
+     "        qsort(found->items, found->count, sizeof *found->items, vw__spill_compare);", ";"),
     ("the highest moment of a step counts", "paged_on_host.c",
-     "hr__paged_live_bytes(engine) + block->size_bytes);", "0);"),
+     "vw__paged_live_bytes(engine) + block->size_bytes);", "0);"),
     ("a return that is regretted makes the next later", "paged_return.c",
      "        spill->patience *= 2;", ";"),
     ("what is left on the host waits for its stream", "paged_on_host.c",
-     "    if (!is_complete && !can_wait)\n        return HR_ERR_NOT_READY;", ""),
+     "    if (!is_complete && !can_wait)\n        return VW_ERR_NOT_READY;", ""),
     ("what comes free on the host serves nobody", "paged_engine.c",
-     "    if (!hr__paged_free_on_host(engine, block))\n", ""),
+     "    if (!vw__paged_free_on_host(engine, block))\n", ""),
 ]
 
 
@@ -209,7 +209,7 @@ def try_mutant(options, mutant):
 
 
 def main():
-    os.environ["HEADROOM_LIVE"] = "0"  # the tests are linked without what says so in theirs
+    os.environ["VRAMWISE_LIVE"] = "0"  # the tests are linked without what says so in theirs
     options = parse_arguments()
     chosen = [m for m in MUTANTS if not options.names or any(n in m[0] for n in options.names)]
     with tempfile.TemporaryDirectory() as name:

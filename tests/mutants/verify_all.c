@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 #define ENDING ".pickle.xz"
 
@@ -23,22 +23,22 @@ static int verify(const char *folder, const char *name)
 {
     char path[PATH_MAX], json_path[PATH_MAX];
     int stem = (int)(strlen(name) - strlen(ENDING)), status = 3;
-    hr_recording *recording = NULL;
-    hr_verify_result *result = NULL;
-    const hr_verify_options options = {.struct_size = sizeof options, .expect_path = json_path};
+    vw_recording *recording = NULL;
+    vw_verify_result *result = NULL;
+    const vw_verify_options options = {.struct_size = sizeof options, .expect_path = json_path};
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     (void)snprintf(json_path, sizeof json_path, "%s/%.*s.json", folder, stem, name);
-    if (hr_recording_open(path, NULL, &recording) == HR_OK &&
-        hr_recording_verify(recording, &options, &result) == HR_OK) {
+    if (vw_recording_open(path, NULL, &recording) == VW_OK &&
+        vw_recording_verify(recording, &options, &result) == VW_OK) {
         status = result->is_exact ? 0 : 1;
         if (status != 0)
             printf("%.*s: expected %s, got %s\n", stem, name, result->first_difference->expected,
                    result->first_difference->got);
     } else {
-        printf("%s: %s\n", name, hr_last_error());
+        printf("%s: %s\n", name, vw_last_error());
     }
-    hr_verify_result_free(result);
-    hr_recording_close(recording);
+    vw_verify_result_free(result);
+    vw_recording_close(recording);
     return status;
 }
 

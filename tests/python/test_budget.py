@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_spec = importlib.util.spec_from_file_location("_budget", ROOT / "python/headroom/_budget.py")
+_spec = importlib.util.spec_from_file_location("_budget", ROOT / "python/vramwise/_budget.py")
 budget = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(budget)
 

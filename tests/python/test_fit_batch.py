@@ -1,4 +1,4 @@
-"""headroom.torch.fit_batch(): the gradients of the whole batch, whatever fits."""
+"""vramwise.torch.fit_batch(): the gradients of the whole batch, whatever fits."""
 import collections
 import gc
 import logging
@@ -14,8 +14,8 @@ sys.path[0:0] = [str(ROOT / "python"), str(FAKE)]
 import torch  # noqa: E402
 from torch import tiny  # noqa: E402
 
-import headroom.torch  # noqa: E402
-from headroom.torch import _split  # noqa: E402
+import vramwise.torch  # noqa: E402
+from vramwise.torch import _split  # noqa: E402
 
 
 class Fitting(unittest.TestCase):
@@ -26,10 +26,10 @@ class Fitting(unittest.TestCase):
         self.batch = {"x": torch.Tensor([float(i) for i in range(12)]),
                       "y": torch.Tensor([float(i % 5) for i in range(12)])}
         self.sizes = []
-        self.fitter = headroom.torch.Fitter()
+        self.fitter = vramwise.torch.Fitter()
         torch.cuda.state.update(initialized=False, emptied=0, live=0, peak=0)
         self.limit(forward=None, backward=None)
-        logging.getLogger("headroom.torch").setLevel(logging.CRITICAL)
+        logging.getLogger("vramwise.torch").setLevel(logging.CRITICAL)
 
     def limit(self, **limits):
         """The largest batches that fit."""
@@ -198,7 +198,7 @@ class Fitting(unittest.TestCase):
         self.assertEqual(self.fitter.fit_batch(step, self.batch).micro_batch, 12)
         fitted = [self.fitter.fit_batch(step, self.batch).micro_batch for _ in range(5)]
         self.assertEqual(fitted, [6] * 5)  # 11 would fit: two equal parts are 6
-        self.assertEqual(headroom.torch.Fitter(margin=0.0).fit_batch(step, self.batch).micro_batch,
+        self.assertEqual(vramwise.torch.Fitter(margin=0.0).fit_batch(step, self.batch).micro_batch,
                          12)
 
     def test_the_first_steps_are_measured_and_later_ones_left_alone(self):
@@ -305,13 +305,13 @@ class Fitting(unittest.TestCase):
 
     def test_the_function_of_the_module_remembers_too(self):
         self.limit(forward=6)
-        retries = [headroom.torch.fit_batch(self.step, self.batch).retries for _ in range(2)]
+        retries = [vramwise.torch.fit_batch(self.step, self.batch).retries for _ in range(2)]
         self.assertEqual(retries, [1, 0])
 
     def test_what_it_did_is_logged(self):
         self.limit(forward=6)
-        logging.getLogger("headroom.torch").setLevel(logging.INFO)
-        with self.assertLogs("headroom.torch", "INFO") as logged:
+        logging.getLogger("vramwise.torch").setLevel(logging.INFO)
+        with self.assertLogs("vramwise.torch", "INFO") as logged:
             self.fitter.fit_batch(self.step, self.batch)
         self.assertEqual([record.getMessage() for record in logged.records], [
             "out of memory with 12 of 12 samples at a time (tried to allocate 2.00 GiB): trying 6",

@@ -1,4 +1,4 @@
-"""headroom.torch.install(), from a stand-in for torch to a real compiler and back."""
+"""vramwise.torch.install(), from a stand-in for torch to a real compiler and back."""
 import os
 import shutil
 import sys
@@ -9,12 +9,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from world import World, compiler  # noqa: E402
 
-INSTALL = "import headroom.torch; print(headroom.torch.install({}))"
+INSTALL = "import vramwise.torch; print(vramwise.torch.install({}))"
 
 # As much of torch.optim as we look at.
 FAKE_OPTIM = """
 import sys, types
-import headroom.torch, torch
+import vramwise.torch, torch
 
 hooks = []
 
@@ -62,44 +62,44 @@ class Installing(unittest.TestCase):
 
     def test_the_adapter_is_compiled_once_and_kept(self):
         shown, errors = self.install()
-        self.assertEqual(shown, "headroom via adapter")
-        self.assertRegex(errors, r"^headroom: compiling the adapter for torch 2\.11\.0, once; about "
-                                 r"30 s\nheadroom: compiled the adapter after \d+ s$")
-        self.assertEqual(self.install(), ("headroom via adapter", ""))
+        self.assertEqual(shown, "vramwise via adapter")
+        self.assertRegex(errors, r"^vramwise: compiling the adapter for torch 2\.11\.0, once; about "
+                                 r"30 s\nvramwise: compiled the adapter after \d+ s$")
+        self.assertEqual(self.install(), ("vramwise via adapter", ""))
         self.assertEqual(self.world.compilations(), 1)
         self.assertEqual(self.world.cache.stat().st_mode & 0o777, 0o700)
         self.assertEqual([path for path in self.world.cache.iterdir()
                           if path.suffix not in (".so", ".lock")], [])
 
     def test_name_and_gate_reach_the_adapter(self):
-        for arguments, told in (("'headroom:rescue'", "headroom:rescue 0"),
+        for arguments, told in (("'vramwise:rescue'", "vramwise:rescue 0"),
                                 ("'torch', gate=False", "torch 1")):
             shown, _ = self.world.run(INSTALL.format(arguments)
-                                      + "; print(headroom.torch.stats()['installed'])")
+                                      + "; print(vramwise.torch.stats()['installed'])")
             self.assertEqual(shown.splitlines()[1].rsplit(" ", 1)[0], told)
 
     def test_spill_reaches_the_adapter_by_argument_and_by_environment(self):
-        told = "; print(headroom.torch.stats()['spill'])"
+        told = "; print(vramwise.torch.stats()['spill'])"
         for arguments, environment, wanted in (
                 ("spill='3GiB'", {}, 3 << 30), ("spill=4096", {}, 4096), ("spill=0", {}, 0),
-                ("", {"HEADROOM_SPILL": "1.5GiB"}, 3 << 29), ("", {"HEADROOM_SPILL": ""}, 0),
-                ("spill=0", {"HEADROOM_SPILL": "1GiB"}, 0),
-                ("'torch'", {"HEADROOM_SPILL": "1GiB"}, 0)):
+                ("", {"VRAMWISE_SPILL": "1.5GiB"}, 3 << 29), ("", {"VRAMWISE_SPILL": ""}, 0),
+                ("spill=0", {"VRAMWISE_SPILL": "1GiB"}, 0),
+                ("'torch'", {"VRAMWISE_SPILL": "1GiB"}, 0)):
             shown, _ = self.world.run(FAKE_OPTIM + INSTALL.format(arguments) + told, **environment)
             self.assertEqual(shown.splitlines()[1], str(wanted), arguments)
 
     def test_spill_is_refused_where_nothing_can_be_spilled(self):
         code = """
-            import headroom.torch
+            import vramwise.torch
             for arguments in (dict(allocator="torch", spill="1GiB"), dict(spill="much"),
                               dict(spill=-1), dict(allocator="pytorch", spill=1)):
                 try:
-                    headroom.torch.install(**arguments)
+                    vramwise.torch.install(**arguments)
                 except ValueError as error:
                     print(error)
             try:
-                headroom.torch.spill(None)
-            except headroom.HeadroomError as error:
+                vramwise.torch.spill(None)
+            except vramwise.VramwiseError as error:
                 print(error)
             """
         lines = self.world.run(code)[0].splitlines()
@@ -112,7 +112,7 @@ class Installing(unittest.TestCase):
 
     def test_an_optimizer_s_tensors_are_advised_once_and_its_steps_are_marked(self):
         code = FAKE_OPTIM + """
-headroom.torch.install(spill="1GiB")
+vramwise.torch.install(spill="1GiB")
 first, second = Optimizer([Tensor(1), Tensor(2)]), Optimizer([Tensor(3)])
 first.state = {1: {"step": 5, "exp_avg": Tensor(10)}, 2: {"both": [Tensor(11), Tensor(0)]}}
 for _ in range(3):
@@ -120,9 +120,9 @@ for _ in range(3):
     second.step()
 first.state[3] = {"exp_avg": Tensor(12)}
 first.step()
-told = headroom.torch.stats()
+told = vramwise.torch.stats()
 print(told["advised"])
-print(told["steps"], headroom.torch.spill(first))
+print(told["steps"], vramwise.torch.spill(first))
 """
         lines = self.world.run(code)[0].splitlines()
         # Weights as optimizers get them (2: hot), then with the state (1: cold), and all when one is new.
@@ -132,36 +132,36 @@ print(told["steps"], headroom.torch.spill(first))
 
     def test_steps_that_cannot_be_marked_are_told_once_and_the_program_goes_on(self):
         code = FAKE_OPTIM + """
-headroom.torch.install(spill="1GiB")
+vramwise.torch.install(spill="1GiB")
 optimizer = Optimizer([])
 for _ in range(3):
     optimizer.step()
-print(headroom.torch.stats()["steps"])
+print(vramwise.torch.stats()["steps"])
 """
         shown, errors = self.world.run(code, FAKE_ADAPTER_REFUSES_STEPS="1")
         self.assertEqual(shown, "1")
         self.assertEqual(errors.count("may stay in host memory"), 1)
-        self.assertIn("HeadroomError: nothing comes back", errors)
+        self.assertIn("VramwiseError: nothing comes back", errors)
 
     def test_of_a_profiler_the_adapter_knows_and_the_gate_gives_way_once(self):
         code = """
             import ctypes, sys, types, torch
             started = []
-            def start(*_): started.append(headroom.torch.stats()["expects_profilers"])
+            def start(*_): started.append(vramwise.torch.stats()["expects_profilers"])
             for name in ("torch._C._autograd", "torch.autograd.profiler"):
                 sys.modules[name] = types.SimpleNamespace(_enable_profiler=start)
-            import headroom.torch
-            headroom.torch.install({})
-            before = headroom.torch.stats()["expects_profilers"]
+            import vramwise.torch
+            vramwise.torch.install({})
+            before = vramwise.torch.stats()["expects_profilers"]
             for _ in range(2):
                 sys.modules["torch.autograd.profiler"]._enable_profiler(1)
             sys.modules["torch._C._autograd"]._enable_profiler(1)
-            from headroom.torch._state import support_library
+            from vramwise.torch._state import support_library
             print(before, started,
                   ctypes.c_int.in_dll(support_library(), "fake_gates_removed").value)
             """
-        for arguments, removed in (("'headroom:rescue'", 1), ("'headroom:rescue', gate=False", 0),
-                                   ("'headroom'", 0)):
+        for arguments, removed in (("'vramwise:rescue'", 1), ("'vramwise:rescue', gate=False", 0),
+                                   ("'vramwise'", 0)):
             shown, errors = self.world.run(code.format(arguments))
             self.assertEqual(shown, f"0 [1, 1, 1] {removed}")
             self.assertEqual(errors.count("gives way to the profiler"), removed)
@@ -174,20 +174,20 @@ print(headroom.torch.stats()["steps"])
                 _enable_profiler=print, _is_profiler_enabled=True)
             """):
             code = told + """
-            import headroom.torch
-            headroom.torch.install()
-            print(headroom.torch.stats()["expects_profilers"])
+            import vramwise.torch
+            vramwise.torch.install()
+            print(vramwise.torch.stats()["expects_profilers"])
             """
             self.assertEqual(self.world.run(code)[0], "1")
 
     def test_quiet_is_quiet(self):
-        self.assertEqual(self.install("quiet=True"), ("headroom via adapter", ""))
+        self.assertEqual(self.install("quiet=True"), ("vramwise via adapter", ""))
 
     def test_sixteen_processes_compile_once(self):
         started = [self.world.start(INSTALL.format("")) for _ in range(16)]
         for process in started:
             output, errors = process.communicate(timeout=self.world.patience_seconds)
-            self.assertEqual((output.strip(), process.returncode), ("headroom via adapter", 0),
+            self.assertEqual((output.strip(), process.returncode), ("vramwise via adapter", 0),
                              errors)
         self.assertEqual(self.world.compilations(), 1)
 
@@ -200,7 +200,7 @@ print(headroom.torch.stats()["steps"])
         started = [self.world.start(code) for _ in range(4)]
         for process in started:
             output, errors = process.communicate(timeout=self.world.patience_seconds)
-            self.assertEqual(output.strip(), "headroom via adapter", errors)
+            self.assertEqual(output.strip(), "vramwise via adapter", errors)
         self.assertEqual(self.world.compilations(), 1)
         self.assertEqual(list(self.world.cache.glob("*.busy")), [])
 
@@ -209,7 +209,7 @@ print(headroom.torch.stats()["steps"])
             import errno, fcntl, os, socket, subprocess
             def refuse(*_): raise OSError(errno.ENOLCK, "no locks available")
             fcntl.flock = refuse
-            from headroom.torch import _cache
+            from vramwise.torch import _cache
             from pathlib import Path
             gone = subprocess.Popen(["true"]); gone.wait()
             Path("it.busy").write_text(f"{socket.gethostname()} {gone.pid}")
@@ -235,11 +235,11 @@ print(headroom.torch.stats()["steps"])
     def test_a_machine_without_compiler_uses_what_was_compiled(self):
         self.install()
         shown, _ = self.install(CXX="no-such-compiler")
-        self.assertEqual(shown, "headroom via adapter")
+        self.assertEqual(shown, "vramwise via adapter")
 
     def test_without_a_compiler_the_line_says_so_and_pytorchs_own_stays(self):
         shown, errors = self.install(CXX="no-such-compiler")
-        self.assertEqual(errors, "headroom: there is no C++ compiler 'no-such-compiler', which CXX "
+        self.assertEqual(errors, "vramwise: there is no C++ compiler 'no-such-compiler', which CXX "
                                  "names: PyTorch's own allocator stays")
         self.assertTrue(shown.startswith("pytorch ("), shown)
         empty = self.world.path / "empty"
@@ -250,10 +250,10 @@ print(headroom.torch.stats()["steps"])
 
     def test_without_cudas_headers_the_line_says_which(self):
         shutil.rmtree(self.world.cuda / "include/crt")
-        code = "from headroom.torch import _compile; _compile._cuda_folders = lambda _: [" \
+        code = "from vramwise.torch import _compile; _compile._cuda_folders = lambda _: [" \
                f"_compile.Path({str(self.world.cuda / 'include')!r})]; " + INSTALL.format("")
         _, errors = self.world.run(code)
-        self.assertEqual(errors, "headroom: CUDA's header crt/host_defines.h is missing: set "
+        self.assertEqual(errors, "vramwise: CUDA's header crt/host_defines.h is missing: set "
                          "CUDA_HOME to a CUDA 13 toolkit, or pip install nvidia-cuda-crt: PyTorch's "
                          "own allocator stays")
 
@@ -265,12 +265,12 @@ print(headroom.torch.stats()["steps"])
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(self.world.cuda / "include" / name, target)
         shown, errors = self.install(CUDA_HOME=None)
-        self.assertEqual(shown, "headroom via adapter", errors)
+        self.assertEqual(shown, "vramwise via adapter", errors)
 
     def test_headers_of_another_cuda_are_not_taken(self):
         header = self.world.cuda / "include/cuda_runtime_api.h"
         header.write_text("#define CUDART_VERSION 12080\n")
-        code = "from headroom.torch import _compile; _compile._cuda_folders = lambda _: [" \
+        code = "from vramwise.torch import _compile; _compile._cuda_folders = lambda _: [" \
                f"_compile.Path({str(header.parent)!r})]; " + INSTALL.format("")
         _, errors = self.world.run(code)
         self.assertIn(f"({header.parent} is of CUDA 12, PyTorch of 13.0)", errors)
@@ -294,9 +294,9 @@ print(headroom.torch.stats()["steps"])
     def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_folder(self):
         (self.world.path / "file").write_text("")
         shown, errors = self.install(XDG_CACHE_HOME=str(self.world.path / "file"))
-        self.assertEqual(shown, "headroom via adapter")
-        instead = self.world.path / f"headroom-{os.geteuid()}"
-        self.assertRegex(errors, rf"(?m)^headroom: the cache cannot be used \(.*\): the adapter is "
+        self.assertEqual(shown, "vramwise via adapter")
+        instead = self.world.path / f"vramwise-{os.geteuid()}"
+        self.assertRegex(errors, rf"(?m)^vramwise: the cache cannot be used \(.*\): the adapter is "
                                  rf"kept in {instead}$")
         self.assertEqual(instead.stat().st_mode & 0o777, 0o700)
 
@@ -330,7 +330,7 @@ print(headroom.torch.stats()["steps"])
         kept.write_text("this is no library")
         os.utime(kept, (time.time() - 100, time.time() - 100))
         shown, errors = self.install()
-        self.assertEqual(shown, "headroom via adapter")
+        self.assertEqual(shown, "vramwise via adapter")
         self.assertIn("cannot be loaded and is compiled again", errors)
 
     def test_an_adapter_for_another_torch_is_not_used(self):
@@ -353,11 +353,11 @@ class Refusing(unittest.TestCase):
     def error_of(self, code, **environment):
         """The text of the InstallError that the code raises."""
         shown, _ = self.world.run(f"""
-import headroom.torch, torch
-from headroom.torch import install
+import vramwise.torch, torch
+from vramwise.torch import install
 try:
     {code}
-except headroom.torch.InstallError as error:
+except vramwise.torch.InstallError as error:
     print(error)
 """, **environment)
         return shown
@@ -372,16 +372,16 @@ except headroom.torch.InstallError as error:
 
     def test_the_same_name_twice_is_no_error_and_another_one_is(self):
         text = self.error_of("a = install(); assert install() is a; install('torch')")
-        self.assertEqual(text, "already installed: headroom via adapter; a process can have one "
+        self.assertEqual(text, "already installed: vramwise via adapter; a process can have one "
                                "allocator only, so 'torch' was not")
         text = self.error_of("install(); install('pytorch')")
         self.assertIn("already installed", text)
 
-    def test_what_headroom_run_chose_stands(self):
-        shown, errors = self.world.run(INSTALL.format("") + "; print(headroom.torch.install('torch'))",
-                                       HEADROOM_RUN_ALLOCATOR="headroom")
-        self.assertEqual(shown, "headroom via adapter\nheadroom via adapter")
-        self.assertEqual(errors, "headroom: headroom run chose headroom via adapter; "
+    def test_what_vramwise_run_chose_stands(self):
+        shown, errors = self.world.run(INSTALL.format("") + "; print(vramwise.torch.install('torch'))",
+                                       VRAMWISE_RUN_ALLOCATOR="vramwise")
+        self.assertEqual(shown, "vramwise via adapter\nvramwise via adapter")
+        self.assertEqual(errors, "vramwise: vramwise run chose vramwise via adapter; "
                                  "install('torch') changes nothing")
 
     def test_pytorch_does_nothing(self):
@@ -391,20 +391,20 @@ except headroom.torch.InstallError as error:
 
     def test_disabled_does_nothing(self):
         code = INSTALL.format("") + "; import sys; print('torch' in sys.modules)"
-        shown, errors = self.world.run(code, HEADROOM_DISABLE="1")
-        self.assertEqual((shown, errors), ("pytorch (HEADROOM_DISABLE is set)\nFalse", ""))
-        self.assertEqual(self.world.run(INSTALL.format(""), HEADROOM_DISABLE="0")[0],
-                         "headroom via adapter")
+        shown, errors = self.world.run(code, VRAMWISE_DISABLE="1")
+        self.assertEqual((shown, errors), ("pytorch (VRAMWISE_DISABLE is set)\nFalse", ""))
+        self.assertEqual(self.world.run(INSTALL.format(""), VRAMWISE_DISABLE="0")[0],
+                         "vramwise via adapter")
 
     def test_an_unknown_name_is_an_error_that_lists_them(self):
         shown, _ = self.world.run("""
-            from headroom.torch import install
+            from vramwise.torch import install
             for arguments in ({"allocator": "jemalloc"}, {"fallback": "hope"}):
                 try: install(**arguments)
                 except ValueError as error: print(error)
             """)
-        self.assertEqual(shown, "allocator is one of pytorch, torch, headroom, headroom:rescue, "
-                         "headroom:tight, not 'jemalloc'\n"
+        self.assertEqual(shown, "allocator is one of pytorch, torch, vramwise, vramwise:rescue, "
+                         "vramwise:tight, not 'jemalloc'\n"
                          "fallback is one of pytorch, plain, error, not 'hope'")
 
     def test_no_gpu_no_cuda_and_a_fork_leave_pytorchs_own_with_one_line(self):
@@ -415,7 +415,7 @@ except headroom.torch.InstallError as error:
                 ({}, "import torch; torch.cuda.state['bad_fork'] = True; ",
                  "this process was forked from one that had started CUDA, and cannot use it")):
             shown, errors = self.world.run(before + INSTALL.format(""), **environment)
-            self.assertEqual((shown, errors), (f"pytorch ({line})", f"headroom: {line}{stays}"))
+            self.assertEqual((shown, errors), (f"pytorch ({line})", f"vramwise: {line}{stays}"))
             self.assertEqual(self.error_of(f"{before}install(fallback='error')", **environment),
                              line)
 
@@ -423,24 +423,24 @@ except headroom.torch.InstallError as error:
         line = "the adapter is for PyTorch 2.11, and this is 2.4.1"
         shown, errors = self.world.run(INSTALL.format(""), FAKE_TORCH_VERSION="2.4.1")
         self.assertEqual((shown, errors), (f"pytorch ({line})",
-                                           f"headroom: {line}: PyTorch's own allocator stays"))
+                                           f"vramwise: {line}: PyTorch's own allocator stays"))
 
     def test_the_plain_door_is_taken_where_it_is_asked_for(self):
-        code = INSTALL.format("'headroom:tight', fallback='plain'") + """
-import ctypes, torch, headroom._library
-library = headroom._library.load("headroom-torch")
+        code = INSTALL.format("'vramwise:tight', fallback='plain'") + """
+import ctypes, torch, vramwise._library
+library = vramwise._library.load("vramwise-torch")
 print(ctypes.create_string_buffer(64).__class__.in_dll(library, "fake_engine").value.decode(),
       ctypes.create_string_buffer(64).__class__.in_dll(library, "fake_conf").value.decode())
 print(*sorted(torch.cuda.memory.given.inside.functions))
-try: headroom.torch.stats()
-except headroom.HeadroomError as error: print(error)
+try: vramwise.torch.stats()
+except vramwise.VramwiseError as error: print(error)
 """
         shown, errors = self.world.run(code, FAKE_TORCH_VERSION="2.4.1",
                                        PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:64")
         self.assertEqual(shown.splitlines(), [
-            "headroom:tight via plain door", "headroom:tight max_split_size_mb:64",
+            "vramwise:tight via plain door", "vramwise:tight max_split_size_mb:64",
             "set_base_alloc_fn set_memory_fraction_fn set_record_stream_fn set_reset_fn",
-            "no statistics: headroom:tight via plain door serves this process"])
+            "no statistics: vramwise:tight via plain door serves this process"])
         self.assertIn("serves through the plain door, without statistics", errors)
 
     def test_where_the_plain_door_cannot_be_taken_pytorchs_own_stays(self):
@@ -449,7 +449,7 @@ except headroom.HeadroomError as error: print(error)
         self.assertIn("the plain door needs PyTorch 2.3", shown)
         shown, _ = self.world.run(plain, FAKE_TORCH_VERSION="2.4.1",
                                   PYTORCH_CUDA_ALLOC_CONF="nonsense")
-        self.assertIn("the plain door refuses 'headroom' with PYTORCH_CUDA_ALLOC_CONF=nonsense",
+        self.assertIn("the plain door refuses 'vramwise' with PYTORCH_CUDA_ALLOC_CONF=nonsense",
                       shown)
 
     def test_what_the_adapter_refuses_is_said(self):
@@ -458,17 +458,17 @@ except headroom.HeadroomError as error: print(error)
 
     def test_stats_without_an_allocator_of_ours_are_an_error(self):
         shown, _ = self.world.run("""
-            import headroom.torch
-            try: headroom.torch.stats()
-            except headroom.HeadroomError as error: print(error)
-            headroom.torch.install(); print(headroom.torch.stats(7))
+            import vramwise.torch
+            try: vramwise.torch.stats()
+            except vramwise.VramwiseError as error: print(error)
+            vramwise.torch.install(); print(vramwise.torch.stats(7))
             """)
         self.assertEqual(shown, "no statistics: pytorch serves this process\n{}")
 
     def test_importing_costs_neither_torch_nor_a_library(self):
         shown, _ = self.world.run("""
-            import sys, headroom, headroom.torch
-            print("torch" in sys.modules, any("libheadroom" in line for line in
+            import sys, vramwise, vramwise.torch
+            print("torch" in sys.modules, any("libvramwise" in line for line in
                                               open("/proc/self/maps")))
             """)
         self.assertEqual(shown, "False False")

@@ -1,4 +1,4 @@
-"""headroom.torch.publish() and headroom.jobs(): a process that lets others see it, and who looks."""
+"""vramwise.torch.publish() and vramwise.jobs(): a process that lets others see it, and who looks."""
 import ctypes
 import itertools
 import json
@@ -13,19 +13,19 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from world import BUILD, ROOT  # noqa: E402
 
-os.environ["HEADROOM_LIBRARY_DIR"] = str(BUILD)
+os.environ["VRAMWISE_LIBRARY_DIR"] = str(BUILD)
 sys.path.insert(0, str(ROOT / "python"))
-import headroom  # noqa: E402
+import vramwise  # noqa: E402
 
 LIMIT_SECONDS = 100
 
 # Publishes itself, and looks at itself until `is_there(job)`.
 BEGIN = """
-import os, sys, threading, time, torch, headroom, headroom.torch
+import os, sys, threading, time, torch, vramwise, vramwise.torch
 
 def looked(is_there):
     while True:
-        (job,) = headroom.jobs()
+        (job,) = vramwise.jobs()
         if is_there(job):
             return job
         time.sleep(0.002)
@@ -37,14 +37,14 @@ class Publishing(unittest.TestCase):
     """In processes of their own, with the stand-in for torch that can be watched."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="headroom-test-")
+        folder = tempfile.TemporaryDirectory(prefix="vramwise-test-")
         self.addCleanup(folder.cleanup)
         self.pages, runs = Path(folder.name) / "pages", Path(folder.name) / "runs"
         self.pages.mkdir()
         runs.mkdir()
         self.environment = {
-            "PATH": os.environ["PATH"], "HEADROOM_LIBRARY_DIR": str(BUILD), "HEADROOM_LIVE_MS": "2",
-            "HEADROOM_LIVE_DIR": str(self.pages), "XDG_RUNTIME_DIR": str(runs),
+            "PATH": os.environ["PATH"], "VRAMWISE_LIBRARY_DIR": str(BUILD), "VRAMWISE_LIVE_MS": "2",
+            "VRAMWISE_LIVE_DIR": str(self.pages), "XDG_RUNTIME_DIR": str(runs),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests/support/fake_torch_watch'}"}
 
@@ -61,9 +61,9 @@ class Publishing(unittest.TestCase):
         shown = json.loads(self.run_python("""
 import json
 from torch.utils.data import DataLoader
-page = headroom.torch.publish()
+page = vramwise.torch.publish()
 assert not torch.cuda.is_initialized()
-before = headroom.jobs()
+before = vramwise.jobs()
 torch._C.allocate(3 << 20)
 optimizer = torch.optim.Optimizer()
 for batch in DataLoader(range(4), num_workers=2):
@@ -84,89 +84,89 @@ print(json.dumps([page, before, job]))
     def test_called_twice_or_after_cuda_started_it_is_the_same(self):
         self.assertEqual(self.run_python("""
 torch._C.allocate(5)
-first = headroom.torch.publish()
-print(first == headroom.torch.publish(), len(headroom.jobs()))
+first = vramwise.torch.publish()
+print(first == vramwise.torch.publish(), len(vramwise.jobs()))
 looked(lambda job: job["devices"] and job["devices"][0]["live_bytes"] == 5)
-print([thread.name for thread in threading.enumerate()].count("headroom-live"))
+print([thread.name for thread in threading.enumerate()].count("vramwise-live"))
 """), "True 1\n1\n")
 
-    def test_under_headroom_run_it_is_done_already(self):
+    def test_under_vramwise_run_it_is_done_already(self):
         self.assertEqual(self.run_python("""
-print(headroom.torch.publish() is not None)
+print(vramwise.torch.publish() is not None)
 torch._C.allocate(5)
 looked(lambda job: job["devices"] and job["devices"][0]["live_bytes"] == 5)
-print([thread.name for thread in threading.enumerate()].count("headroom-live"))
-""", str(BUILD / "headroom"), "run", "--"), "True\n1\n")
+print([thread.name for thread in threading.enumerate()].count("vramwise-live"))
+""", str(BUILD / "vramwise"), "run", "--"), "True\n1\n")
 
     def test_a_child_that_starts_cuda_itself_has_a_page_of_its_own(self):
         self.assertEqual(self.run_python("""
-headroom.torch.publish()
+vramwise.torch.publish()
 child = os.fork()
 if child == 0:
     torch._C.allocate(5)
-    while not [job for job in headroom.jobs() if job["process"] == os.getpid() and job["devices"]]:
+    while not [job for job in vramwise.jobs() if job["process"] == os.getpid() and job["devices"]]:
         time.sleep(0.002)
     sys.exit(0)
-print(os.waitpid(child, 0)[1], len(headroom.jobs()))
+print(os.waitpid(child, 0)[1], len(vramwise.jobs()))
 """), "0 1\n")
 
     def test_switched_off_there_is_no_page(self):
-        for name, value in (("HEADROOM_LIVE", "0"), ("HEADROOM_DISABLE", "1")):
+        for name, value in (("VRAMWISE_LIVE", "0"), ("VRAMWISE_DISABLE", "1")):
             self.assertEqual(self.run_python(
-                "torch._C.allocate(1)\nprint(headroom.torch.publish(), headroom.jobs(), "
+                "torch._C.allocate(1)\nprint(vramwise.torch.publish(), vramwise.jobs(), "
                 "threading.active_count())", **{name: value}), "None [] 1\n")
 
     def test_where_there_is_no_room_that_is_an_error(self):
         shown = self.run_python("""
 try:
-    headroom.torch.publish()
-except headroom.HeadroomError as error:
+    vramwise.torch.publish()
+except vramwise.VramwiseError as error:
     print(error.status, "nowhere" in str(error))
-""", HEADROOM_LIVE_DIR="/nowhere")
-        self.assertEqual(shown, "HR_ERR_FILE True\n")
+""", VRAMWISE_LIVE_DIR="/nowhere")
+        self.assertEqual(shown, "VW_ERR_FILE True\n")
 
 
 class Switch(unittest.TestCase):
-    """HEADROOM_LIVE, HEADROOM_DISABLE"""
+    """VRAMWISE_LIVE, VRAMWISE_DISABLE"""
 
     def test_the_package_and_the_library_agree(self):
-        from headroom._live import is_switched_off
+        from vramwise._live import is_switched_off
 
-        library = ctypes.CDLL(str(BUILD / "libheadroom.so"))
-        library.hr_live_is_wanted.restype = ctypes.c_bool
+        library = ctypes.CDLL(str(BUILD / "libvramwise.so"))
+        library.vw_live_is_wanted.restype = ctypes.c_bool
         answers = []
         for live, disable in itertools.product((None, "", "0", "1", "no"), repeat=2):
-            told = {name: value for name, value in (("HEADROOM_LIVE", live), ("HEADROOM_DISABLE", disable))
+            told = {name: value for name, value in (("VRAMWISE_LIVE", live), ("VRAMWISE_DISABLE", disable))
                     if value is not None}
             with unittest.mock.patch.dict(os.environ):
-                for name in ("HEADROOM_LIVE", "HEADROOM_DISABLE"):
+                for name in ("VRAMWISE_LIVE", "VRAMWISE_DISABLE"):
                     os.environ.pop(name, None)
                 os.environ.update(told)
-                self.assertEqual(is_switched_off(), not library.hr_live_is_wanted(), told)
+                self.assertEqual(is_switched_off(), not library.vw_live_is_wanted(), told)
                 answers.append(is_switched_off())
         self.assertEqual((answers.count(True), answers.count(False)), (13, 12))
 
 
 class Pace(unittest.TestCase):
-    """HEADROOM_LIVE_MS"""
+    """VRAMWISE_LIVE_MS"""
 
     def test_a_number_that_is_none_is_the_usual_pace(self):
-        from headroom._live import tick_seconds
+        from vramwise._live import tick_seconds
 
         for told, seconds in (("1", 0.001), ("250", 0.25), ("60000", 60.0), ("0", 1.0), ("-1", 1.0),
                               ("", 1.0), ("often", 1.0), ("60001", 1.0), ("9" * 5000, 1.0)):
-            with unittest.mock.patch.dict(os.environ, HEADROOM_LIVE_MS=told):
+            with unittest.mock.patch.dict(os.environ, VRAMWISE_LIVE_MS=told):
                 self.assertEqual(tick_seconds(), seconds, told[:10])
 
 
 class Jobs(unittest.TestCase):
-    """headroom.jobs()"""
+    """vramwise.jobs()"""
 
     def test_no_jobs_are_none_and_no_folder_is_an_error(self):
-        with tempfile.TemporaryDirectory(prefix="headroom-test-") as folder:
-            self.assertEqual(headroom.jobs(folder), [])
-            with self.assertRaisesRegex(headroom.HeadroomError, "nowhere"):
-                headroom.jobs(Path(folder) / "nowhere")
+        with tempfile.TemporaryDirectory(prefix="vramwise-test-") as folder:
+            self.assertEqual(vramwise.jobs(folder), [])
+            with self.assertRaisesRegex(vramwise.VramwiseError, "nowhere"):
+                vramwise.jobs(Path(folder) / "nowhere")
 
 
 if __name__ == "__main__":

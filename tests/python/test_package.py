@@ -1,6 +1,6 @@
 """`pip install ./python` in a fresh environment without a network, and what comes of it.
 
-HEADROOM_BUILD says where the libraries were built. pip is taken from wherever this Python has it: the
+VRAMWISE_BUILD says where the libraries were built. pip is taken from wherever this Python has it: the
 module, or the wheel that ensurepip carries.
 """
 import glob
@@ -42,13 +42,13 @@ class Package(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls._folder = tempfile.TemporaryDirectory(prefix="headroom-test-")
+        cls._folder = tempfile.TemporaryDirectory(prefix="vramwise-test-")
         cls.path = Path(cls._folder.name)
         venv.create(cls.path / "venv", with_pip=False, symlinks=True)
         cls.python = cls.path / "venv/bin/python"
         cls.environment = {name: value for name, value in os.environ.items()
-                           if not name.startswith(("PYTHON", "HEADROOM", "PIP"))}
-        cls.environment.update(HEADROOM_BUILD_DIR=str(BUILD), HOME=str(cls.path),
+                           if not name.startswith(("PYTHON", "VRAMWISE", "PIP"))}
+        cls.environment.update(VRAMWISE_BUILD_DIR=str(BUILD), HOME=str(cls.path),
                                PIP_DISABLE_PIP_VERSION_CHECK="1", PYTHONDONTWRITEBYTECODE="1")
 
     @classmethod
@@ -70,29 +70,29 @@ class Package(unittest.TestCase):
     def test_installed_it_works_without_the_checkout_and_goes_again(self):
         self.pip("install", "--no-index", "--no-cache-dir", ROOT / "python")
         shown = self.call(self.python, "-c", f"""
-import headroom, headroom.torch, os
-from headroom import _paths
-print(headroom.__version__, headroom.load({str(DATA / 'recordings/streams.native.pickle.xz')!r}).events > 0)
-print(os.path.commonpath([{str(self.path)!r}, headroom.__file__]) == {str(self.path)!r})
+import vramwise, vramwise.torch, os
+from vramwise import _paths
+print(vramwise.__version__, vramwise.load({str(DATA / 'recordings/streams.native.pickle.xz')!r}).events > 0)
+print(os.path.commonpath([{str(self.path)!r}, vramwise.__file__]) == {str(self.path)!r})
 print(_paths.is_checkout(), *sorted(path.name for path in _paths.adapter_folder().glob("*.h")))
-print(headroom.torch.install("pytorch"))
-libraries = [line.split()[-1] for line in open("/proc/self/maps") if "libheadroom" in line]
-print(all(os.path.dirname(name).endswith("headroom/_lib") for name in libraries), bool(libraries))
-""", HEADROOM_BUILD_DIR="")
-        version = (ROOT / "include/headroom/version.h").read_text().split('_STRING "')[1].split('"')[0]
+print(vramwise.torch.install("pytorch"))
+libraries = [line.split()[-1] for line in open("/proc/self/maps") if "libvramwise" in line]
+print(all(os.path.dirname(name).endswith("vramwise/_lib") for name in libraries), bool(libraries))
+""", VRAMWISE_BUILD_DIR="")
+        version = (ROOT / "include/vramwise/version.h").read_text().split('_STRING "')[1].split('"')[0]
         lines = shown.splitlines()
         self.assertEqual(lines[:2], [f"{version} True", "True"])
-        self.assertTrue(lines[2].startswith("False ") and "headroom_torch.h" in lines[2], lines)
+        self.assertTrue(lines[2].startswith("False ") and "vramwise_torch.h" in lines[2], lines)
         self.assertEqual(lines[3:], ["pytorch", "True True"])
-        self.assertIn(version, self.call(self.path / "venv/bin/headroom", "--version"))
+        self.assertIn(version, self.call(self.path / "venv/bin/vramwise", "--version"))
         (self.path / "pages").mkdir()
         self.assertEqual(self.call(
-            self.path / "venv/bin/headroom", "run", "--", self.python, "-c",
-            "import headroom, torch; torch._C.allocate(1); print(len(headroom.jobs()))",
+            self.path / "venv/bin/vramwise", "run", "--", self.python, "-c",
+            "import vramwise, torch; torch._C.allocate(1); print(len(vramwise.jobs()))",
             PYTHONPATH=str(ROOT / "tests/support/fake_torch_watch"),
-            HEADROOM_LIVE_DIR=str(self.path / "pages")), "1")
-        self.pip("uninstall", "-y", "headroom")
-        self.assertEqual([path for path in (self.path / "venv").rglob("*headroom*")], [])
+            VRAMWISE_LIVE_DIR=str(self.path / "pages")), "1")
+        self.pip("uninstall", "-y", "vramwise")
+        self.assertEqual([path for path in (self.path / "venv").rglob("*vramwise*")], [])
 
     def backend(self, call):
         """Calls the backend as pip does; the file it made."""
@@ -102,11 +102,11 @@ print(all(os.path.dirname(name).endswith("headroom/_lib") for name in libraries)
 
     def test_an_editable_install_points_at_the_checkout(self):
         with zipfile.ZipFile(self.backend("build_editable")) as wheel:
-            content = wheel.read("__editable__.headroom.pth").decode().strip()
+            content = wheel.read("__editable__.vramwise.pth").decode().strip()
             self.assertEqual(content, str(ROOT / "python"))
             self.assertIsNone(wheel.testzip())
-            (name,) = (name for name in wheel.namelist() if name.endswith("/scripts/headroom"))
-            program = self.path / "editable-headroom"
+            (name,) = (name for name in wheel.namelist() if name.endswith("/scripts/vramwise"))
+            program = self.path / "editable-vramwise"
             program.write_bytes(wheel.read(name))
         program.chmod(0o755)
         entered = "import sys; print(any('Wait' in type(each).__name__ for each in sys.meta_path))"
@@ -119,8 +119,8 @@ print(all(os.path.dirname(name).endswith("headroom/_lib") for name in libraries)
         self.assertEqual([name for name in names if "__pycache__" in name or "/build/" in name], [])
         source = next((self.path / "source").iterdir())
         self.call("cmake", "-S", source / "native", "-B", self.path / "configured",
-                  "-DHR_TESTS=OFF", "-DHR_BENCH=OFF")
-        self.assertTrue((source / "headroom/torch/_install.py").is_file())
+                  "-DVW_TESTS=OFF", "-DVW_BENCH=OFF")
+        self.assertTrue((source / "vramwise/torch/_install.py").is_file())
 
     def test_without_cmake_the_message_says_so(self):
         code = f"""

@@ -1,4 +1,4 @@
-"""headroom.plan(): the planner's JSON as data, with the settings that were asked for."""
+"""vramwise.plan(): the planner's JSON as data, with the settings that were asked for."""
 import json
 import os
 import sys
@@ -9,10 +9,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from world import BUILD, ROOT  # noqa: E402
 
-os.environ["HEADROOM_LIBRARY_DIR"] = str(BUILD)
+os.environ["VRAMWISE_LIBRARY_DIR"] = str(BUILD)
 sys.path.insert(0, str(ROOT / "python"))
-import headroom  # noqa: E402
-from headroom import _plan  # noqa: E402
+import vramwise  # noqa: E402
+from vramwise import _plan  # noqa: E402
 
 PHASES = ROOT / "tests/data/recordings/train_eval_phases.native.pickle.xz"
 CONFIG = {"model_type": "gpt2", "vocab_size": 1000, "n_positions": 256, "n_embd": 64, "n_layer": 2,
@@ -21,21 +21,21 @@ CONFIG = {"model_type": "gpt2", "vocab_size": 1000, "n_positions": 256, "n_embd"
 
 def settings_of(**given):
     """The settings that a plan of gpt2 comes back with."""
-    return headroom.plan("gpt2", sequence=64, choices=False, **given)["settings"]
+    return vramwise.plan("gpt2", sequence=64, choices=False, **given)["settings"]
 
 
 class Plan(unittest.TestCase):
-    """headroom.plan()"""
+    """vramwise.plan()"""
 
     def test_a_built_in_model_becomes_data(self):
-        made = headroom.plan("gpt2", batch=8, sequence=512, card="24GiB")
+        made = vramwise.plan("gpt2", batch=8, sequence=512, card="24GiB")
         self.assertEqual((made["schema"], made["family"], made["parameters"]),
                          (1, "gpt2", 124439808))
         self.assertTrue(made["fits"])
         self.assertEqual(sum(made["parts"].values()) - made["parts"]["context"],
                          made["peak_allocated_bytes"])
         self.assertEqual(made["settings"]["card_bytes"], 24 << 30)
-        self.assertFalse(headroom.plan("gpt2", batch=8, sequence=512, card=4 << 30)["fits"])
+        self.assertFalse(vramwise.plan("gpt2", batch=8, sequence=512, card=4 << 30)["fits"])
 
     def test_every_word_means_what_the_library_means_by_it(self):
         for word in _plan._PRECISIONS:
@@ -64,52 +64,52 @@ class Plan(unittest.TestCase):
         self.assertTrue(settings_of(qlora=4)["quantized"])
         self.assertTrue(settings_of(mode="inference")["loss"])
         self.assertFalse(settings_of(mode="inference", without_loss=True)["loss"])
-        image = headroom.plan("vit-base", image=448, choices=False)["settings"]
+        image = vramwise.plan("vit-base", image=448, choices=False)["settings"]
         self.assertEqual((image["image"], image["sequence"]), (448, None))
 
     def test_a_file_and_a_folder_are_read(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "config.json")
             path.write_text(json.dumps(CONFIG))
-            by_file, by_folder = headroom.plan(path, batch=2), headroom.plan(folder, batch=2)
+            by_file, by_folder = vramwise.plan(path, batch=2), vramwise.plan(folder, batch=2)
             self.assertEqual(by_file["peak_allocated_bytes"], by_folder["peak_allocated_bytes"])
             self.assertEqual(by_file["settings"]["sequence"], 256)
             path.write_text(json.dumps(dict(CONFIG, n_layer=0)))
-            with self.assertRaisesRegex(headroom.HeadroomError, "n_layer: expected") as caught:
-                headroom.plan(path)
-            self.assertEqual(caught.exception.status, "HR_ERR_UNSUPPORTED")
+            with self.assertRaisesRegex(vramwise.VramwiseError, "n_layer: expected") as caught:
+                vramwise.plan(path)
+            self.assertEqual(caught.exception.status, "VW_ERR_UNSUPPORTED")
 
     def test_what_has_no_sense_is_refused(self):
-        with self.assertRaisesRegex(headroom.HeadroomError, "did you mean 'gpt2'"):
-            headroom.plan("gpt3")
-        with self.assertRaisesRegex(headroom.HeadroomError, "at least 2"):
-            headroom.plan("gpt2", sharding="zero3")
+        with self.assertRaisesRegex(vramwise.VramwiseError, "did you mean 'gpt2'"):
+            vramwise.plan("gpt3")
+        with self.assertRaisesRegex(vramwise.VramwiseError, "at least 2"):
+            vramwise.plan("gpt2", sharding="zero3")
         for wrong in ({"precision": "fp8"}, {"batch": 0}, {"batch": True}, {"batch": 2**70},
                       {"checkpointing": "every"}, {"card": "rtx"}, {"lora": 8, "qlora": 8}):
             with self.assertRaises(ValueError):
-                headroom.plan("gpt2", **wrong)
+                vramwise.plan("gpt2", **wrong)
 
     def test_a_recording_is_planned_at_another_batch(self):
-        made = headroom.plan(from_recording=PHASES, batch_now=8, batch=16, card="rtx4090")
+        made = vramwise.plan(from_recording=PHASES, batch_now=8, batch=16, card="rtx4090")
         self.assertEqual((made["schema"], made["file"], made["batch_now"], made["batch"]),
                          (1, str(PHASES), 8, 16))
         self.assertTrue(made["fits"])
-        same = headroom.plan(from_recording=PHASES, batch_now=8)
+        same = vramwise.plan(from_recording=PHASES, batch_now=8)
         self.assertEqual(same["peak_allocated_bytes"], same["now_peak_bytes"])
         self.assertGreater(made["peak_allocated_bytes"], same["peak_allocated_bytes"])
-        for policy in ("native", "expandable", "headroom"):
+        for policy in ("native", "expandable", "vramwise"):
             self.assertGreaterEqual(made["reserved_bytes"][policy], made["peak_allocated_bytes"])
-        longer = headroom.plan(from_recording=PHASES, batch_now=8, sequence_now=64, sequence=128,
+        longer = vramwise.plan(from_recording=PHASES, batch_now=8, sequence_now=64, sequence=128,
                                step=made["step"], card="24GiB")
         self.assertEqual((longer["sequence_now"], longer["sequence"], longer["step"]),
                          (64, 128, made["step"]))
 
     def test_a_recording_that_was_loaded_is_planned_alike(self):
-        by_path = headroom.plan(from_recording=str(PHASES), batch_now=4, batch=2)
-        with headroom.load(PHASES) as recording:
+        by_path = vramwise.plan(from_recording=str(PHASES), batch_now=4, batch=2)
+        with vramwise.load(PHASES) as recording:
             self.assertEqual(recording.plan(4, batch=2), by_path)
-            self.assertEqual(headroom.plan(from_recording=recording, batch_now=4, batch=2), by_path)
-        in_memory = headroom.plan(from_recording=PHASES.read_bytes(), batch_now=4, batch=2)
+            self.assertEqual(vramwise.plan(from_recording=recording, batch_now=4, batch=2), by_path)
+        in_memory = vramwise.plan(from_recording=PHASES.read_bytes(), batch_now=4, batch=2)
         self.assertEqual(dict(in_memory, file=None), dict(by_path, file=None))
 
     def test_what_has_no_sense_of_a_recording_is_refused(self):
@@ -121,17 +121,17 @@ class Plan(unittest.TestCase):
                              ({"batch_now": 1, "model": "gpt2"}, "model is of models"),
                              ({"batch_now": 1, "card": "rtx"}, "a size is")):
             with self.assertRaisesRegex(ValueError, words):
-                headroom.plan(from_recording=PHASES, **wrong)
+                vramwise.plan(from_recording=PHASES, **wrong)
         for wrong in ({"batch_now": 1}, {"sequence_now": 1}, {"step": 0}):
             with self.assertRaisesRegex(ValueError, "needs from_recording"):
-                headroom.plan("gpt2", **wrong)
+                vramwise.plan("gpt2", **wrong)
         with self.assertRaisesRegex(ValueError, "expected a model"):
-            headroom.plan()
-        with self.assertRaisesRegex(headroom.HeadroomError, "step"):
-            headroom.plan(from_recording=PHASES, batch_now=1, step=10**6)
+            vramwise.plan()
+        with self.assertRaisesRegex(vramwise.VramwiseError, "step"):
+            vramwise.plan(from_recording=PHASES, batch_now=1, step=10**6)
 
     def test_the_built_in_models_are_listed(self):
-        models = {model["name"]: model["parameters"] for model in headroom.plan_models()}
+        models = {model["name"]: model["parameters"] for model in vramwise.plan_models()}
         self.assertEqual(models["llama-3-8b"], 8030261248)
 
 

@@ -1,4 +1,4 @@
-"""headroom.doctor(), headroom.load(): findings as data; and headroom.torch.record() and doctor() in a
+"""vramwise.doctor(), vramwise.load(): findings as data; and vramwise.torch.record() and doctor() in a
 process whose torch is a stand-in."""
 import json
 import lzma
@@ -12,9 +12,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from world import BUILD, DATA, ROOT, World  # noqa: E402
 
-os.environ["HEADROOM_LIBRARY_DIR"] = str(BUILD)
+os.environ["VRAMWISE_LIBRARY_DIR"] = str(BUILD)
 sys.path.insert(0, str(ROOT / "python"))
-import headroom  # noqa: E402
+import vramwise  # noqa: E402
 
 RECORDINGS = DATA / "recordings"
 PHASES = RECORDINGS / "train_eval_phases.native.pickle.xz"
@@ -25,10 +25,10 @@ ERROR = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB
 
 
 class Doctor(unittest.TestCase):
-    """headroom.doctor()"""
+    """vramwise.doctor()"""
 
     def test_an_error_as_text_becomes_data(self):
-        found = headroom.doctor(ERROR)
+        found = vramwise.doctor(ERROR)
         self.assertEqual((found.verdict, found.confidence, found.source),
                          ("fragmentation", "high", "text"))
         self.assertEqual(found.numbers.tried_bytes, 3 << 30)
@@ -38,31 +38,31 @@ class Doctor(unittest.TestCase):
         self.assertEqual(found.data["verdict"], "fragmentation")
 
     def test_a_file_is_told_from_a_text(self):
-        found = headroom.doctor(PHASES)
+        found = vramwise.doctor(PHASES)
         self.assertEqual((found.verdict, found.source), ("healthy", "recording"))
-        self.assertEqual(headroom.doctor(str(PHASES)).verdict, "healthy")
-        self.assertEqual(headroom.doctor(ERROR.encode()).verdict, "fragmentation")
+        self.assertEqual(vramwise.doctor(str(PHASES)).verdict, "healthy")
+        self.assertEqual(vramwise.doctor(ERROR.encode()).verdict, "fragmentation")
         for name in ("no-such-file", "no such file.pickle", Path("no such file")):
-            with self.assertRaisesRegex(headroom.HeadroomError, "No such file") as caught:
-                headroom.doctor(name)
-            self.assertEqual(caught.exception.status, "HR_ERR_FILE")
+            with self.assertRaisesRegex(vramwise.VramwiseError, "No such file") as caught:
+                vramwise.doctor(name)
+            self.assertEqual(caught.exception.status, "VW_ERR_FILE")
         pointing = "CUDA out of memory. Tried to allocate 2.00 GiB. All of it is in run.log"
-        self.assertEqual(headroom.doctor(pointing).verdict, "unknown")
+        self.assertEqual(vramwise.doctor(pointing).verdict, "unknown")
 
     def test_the_card_can_be_another(self):
-        found = headroom.doctor(PHASES, card="4GiB")
+        found = vramwise.doctor(PHASES, card="4GiB")
         self.assertEqual(found.numbers.total_bytes, 4 << 30)
-        self.assertEqual(headroom.doctor(PHASES, card=4 << 30).verdict, found.verdict)
+        self.assertEqual(vramwise.doctor(PHASES, card=4 << 30).verdict, found.verdict)
         for card in ("many", 0, -1, 1.5, True):
             with self.assertRaisesRegex(ValueError, "a size is a number of bytes"):
-                headroom.doctor(ERROR, card=card)
+                vramwise.doctor(ERROR, card=card)
 
 
 class Recording(unittest.TestCase):
-    """headroom.load()"""
+    """vramwise.load()"""
 
     def test_it_says_what_is_in_it(self):
-        with headroom.load(PHASES) as recording:
+        with vramwise.load(PHASES) as recording:
             self.assertEqual((recording.events, recording.devices, recording.conf), (33576, (0,), ""))
             self.assertEqual(recording.peak_live_bytes, 5248432128)
             self.assertEqual(recording.peak_reserved_bytes, 11825840128)
@@ -70,11 +70,11 @@ class Recording(unittest.TestCase):
             self.assertIn("33576 events", repr(recording))
 
     def test_verify_replay_tune_diff_and_doctor_are_the_programs(self):
-        with headroom.load(PHASES) as recording:
+        with vramwise.load(PHASES) as recording:
             self.assertTrue(recording.verify()["exact"])
-            replayed = recording.replay(["native", "headroom"], conf="expandable_segments:True")
+            replayed = recording.replay(["native", "vramwise"], conf="expandable_segments:True")
             self.assertEqual([run["policy"] for run in replayed["results"]],
-                             ["native", "headroom", "conf"])
+                             ["native", "vramwise", "conf"])
             emptied = recording.replay("native", empty_cache="step", empty_cache_every=2)
             self.assertEqual(emptied["results"][0]["trims"], 6)
             small = recording.replay("native", card="6GiB", smallest_card=True)["results"][0]
@@ -89,20 +89,20 @@ class Recording(unittest.TestCase):
             self.assertEqual(recording.doctor().verdict, "healthy")
 
     def test_bytes_are_a_recording_too(self):
-        self.assertEqual(headroom.load(PHASES.read_bytes()).events, 33576)
+        self.assertEqual(vramwise.load(PHASES.read_bytes()).events, 33576)
 
     def test_errors_say_what_the_library_says(self):
-        with self.assertRaisesRegex(headroom.HeadroomError, "a pickle") as caught:
-            headroom.load(b"garbage")
-        self.assertEqual(caught.exception.status, "HR_ERR_CORRUPT_FILE")
-        recording = headroom.load(PHASES)
-        with self.assertRaisesRegex(headroom.HeadroomError, "unknown policy"):
+        with self.assertRaisesRegex(vramwise.VramwiseError, "a pickle") as caught:
+            vramwise.load(b"garbage")
+        self.assertEqual(caught.exception.status, "VW_ERR_CORRUPT_FILE")
+        recording = vramwise.load(PHASES)
+        with self.assertRaisesRegex(vramwise.VramwiseError, "unknown policy"):
             recording.replay("none")
         with self.assertRaisesRegex(ValueError, "empty_cache is one of"):
             recording.replay(empty_cache="often")
         recording.close()
         recording.close()
-        with self.assertRaisesRegex(headroom.HeadroomError, "was closed"):
+        with self.assertRaisesRegex(vramwise.VramwiseError, "was closed"):
             recording.stats()
 
     def test_a_file_that_cannot_be_read_is_named_once(self):
@@ -110,23 +110,23 @@ class Recording(unittest.TestCase):
             cut = Path(folder, "cut.pickle")
             cut.write_bytes(lzma.decompress(PHASES.read_bytes())[:5000])
             for wrong in (cut, Path(folder, "none.pickle")):
-                for read in (headroom.load, headroom.doctor):
-                    with self.assertRaises(headroom.HeadroomError) as caught:
+                for read in (vramwise.load, vramwise.doctor):
+                    with self.assertRaises(vramwise.VramwiseError) as caught:
                         read(wrong)
                     self.assertTrue(str(caught.exception).startswith(f"{wrong}: "))
                     self.assertEqual(str(caught.exception).count(str(wrong)), 1)
         with self.assertRaisesRegex(ValueError, "a zero byte"):
-            headroom.load(f"{PHASES}\0.pickle")
+            vramwise.load(f"{PHASES}\0.pickle")
 
     def test_the_version_is_the_librarys(self):
-        text = (ROOT / "include/headroom/version.h").read_text()
-        self.assertIn(f'"{headroom.__version__}"', text)
+        text = (ROOT / "include/vramwise/version.h").read_text()
+        self.assertIn(f'"{vramwise.__version__}"', text)
         with self.assertRaises(AttributeError):
-            headroom.no_such_name
+            vramwise.no_such_name
 
 
 class InTheProcess(unittest.TestCase):
-    """headroom.torch.record() and doctor()"""
+    """vramwise.torch.record() and doctor()"""
 
     @classmethod
     def setUpClass(cls):
@@ -139,12 +139,12 @@ class InTheProcess(unittest.TestCase):
     def run_recorded(self, body, arguments="'run.pickle'", before="", **environment):
         """Runs the body in a recorded block; the calls of _record_memory_history."""
         shown, errors = self.world.run(f"""
-import json, headroom.torch, torch
+import json, vramwise.torch, torch
 {before}
 try:
-    with headroom.torch.record({arguments}):
+    with vramwise.torch.record({arguments}):
         {body}
-except (KeyError, ValueError, headroom.HeadroomError) as error:
+except (KeyError, ValueError, vramwise.VramwiseError) as error:
     print(type(error).__name__, error)
 print(json.dumps(torch.cuda.memory.history["calls"]))
 """, **environment)
@@ -156,7 +156,7 @@ print(json.dumps(torch.cuda.memory.history["calls"]))
         self.assertEqual(calls[0], {"enabled": "all", "context": "all", "stacks": "python",
                                     "max_entries": sys.maxsize, "clear_history": True})
         self.assertIsNone(calls[1]["enabled"])
-        self.assertEqual(headroom.load(self.world.path / "run.pickle").events, 2)
+        self.assertEqual(vramwise.load(self.world.path / "run.pickle").events, 2)
         self.assertEqual(list(self.world.path.glob("*.part")), [])
 
     def test_settings_reach_pytorch(self):
@@ -171,7 +171,7 @@ print(json.dumps(torch.cuda.memory.history["calls"]))
         (self.world.path / "run.pickle").unlink(missing_ok=True)
         _, shown, _ = self.run_recorded("raise KeyError('mine')")
         self.assertEqual(shown, ["KeyError 'mine'"])
-        self.assertEqual(headroom.load(self.world.path / "run.pickle").events, 2)
+        self.assertEqual(vramwise.load(self.world.path / "run.pickle").events, 2)
 
     def test_a_history_that_was_on_goes_on_bounded(self):
         calls, _, _ = self.run_recorded("pass", before="torch.cuda.memory.history['enabled']='all'")
@@ -180,18 +180,18 @@ print(json.dumps(torch.cuda.memory.history["calls"]))
     def test_what_cannot_be_written_is_an_error_but_hides_none(self):
         break_it = "torch.cuda.memory._snapshot = lambda: 1 / 0"
         calls, shown, _ = self.run_recorded(break_it)
-        self.assertEqual(shown, ["HeadroomError run.pickle: the recording was not written: division "
+        self.assertEqual(shown, ["VramwiseError run.pickle: the recording was not written: division "
                                  "by zero"])
         self.assertIsNone(calls[-1]["enabled"])
         _, shown, errors = self.run_recorded(break_it + "; raise KeyError('mine')")
         self.assertEqual(shown, ["KeyError 'mine'"])
-        self.assertEqual(errors, "headroom: run.pickle: the recording was not written: division by "
+        self.assertEqual(errors, "vramwise: run.pickle: the recording was not written: division by "
                                  "zero")
         calls, shown, _ = self.run_recorded("pass", "'/no/such/folder/run.pickle'")
         self.assertEqual((calls, "cannot write to the folder" in shown[0]), ([], True))
 
     def test_disabled_records_nothing(self):
-        calls, _, _ = self.run_recorded("print('ran')", "'nothing.pickle'", HEADROOM_DISABLE="1")
+        calls, _, _ = self.run_recorded("print('ran')", "'nothing.pickle'", VRAMWISE_DISABLE="1")
         self.assertEqual(calls, [])
         self.assertFalse((self.world.path / "nothing.pickle").exists())
 
@@ -199,28 +199,28 @@ print(json.dumps(torch.cuda.memory.history["calls"]))
         calls, shown, errors = self.run_recorded("print('ran')", "'nothing.pickle'",
                                                  FAKE_TORCH_DEVICES="0")
         self.assertEqual((calls, shown), ([], ["ran"]))
-        self.assertEqual(errors, "headroom: nothing is recorded: there is no GPU here")
+        self.assertEqual(errors, "vramwise: nothing is recorded: there is no GPU here")
 
     def test_an_allocator_without_history_is_an_error(self):
         _, shown, _ = self.run_recorded("print('ran')", before="""
 def refuse(enabled, **_): raise RuntimeError("does not yet support recordHistory.")
 torch.cuda.memory._record_memory_history = refuse""")
-        self.assertEqual(shown, ["HeadroomError nothing can be recorded: does not yet support "
+        self.assertEqual(shown, ["VramwiseError nothing can be recorded: does not yet support "
                                  "recordHistory."])
 
     def test_the_doctor_looks_at_this_process_from_another(self):
         shown, _ = self.world.run("""
-            import headroom.torch, torch
-            try: headroom.torch.doctor()
-            except headroom.HeadroomError as error: print(error)
+            import vramwise.torch, torch
+            try: vramwise.torch.doctor()
+            except vramwise.VramwiseError as error: print(error)
             torch.cuda.state["initialized"] = True
-            found = headroom.torch.doctor()
+            found = vramwise.torch.doctor()
             print(found.verdict, found.source, found.findings[0].where[0])
             print("from a recording: this process" in str(found), any(
-                  "libheadroom-analysis" in line for line in open("/proc/self/maps")))
+                  "libvramwise-analysis" in line for line in open("/proc/self/maps")))
             torch.cuda.memory.given = 1
-            try: headroom.torch.doctor()
-            except headroom.HeadroomError as error: print(error)
+            try: vramwise.torch.doctor()
+            except vramwise.VramwiseError as error: print(error)
             """)
         self.assertEqual(shown.splitlines(), [
             "CUDA has not been started in this process: there is nothing to see",
@@ -229,15 +229,15 @@ torch.cuda.memory._record_memory_history = refuse""")
 
     def test_safe_points_nest_and_do_nothing_without_our_allocator(self):
         shown, _ = self.world.run("""
-            import ctypes, headroom.torch
-            from headroom import _library
+            import ctypes, vramwise.torch
+            from vramwise import _library
             def count(name):
-                return ctypes.c_int.in_dll(_library.load("headroom-torch"), name).value
-            with headroom.torch.safe_point(): pass
+                return ctypes.c_int.in_dll(_library.load("vramwise-torch"), name).value
+            with vramwise.torch.safe_point(): pass
             print(count("fake_deepest"))
-            headroom.torch.install(fallback="plain")
+            vramwise.torch.install(fallback="plain")
             try:
-                with headroom.torch.safe_point(), headroom.torch.safe_point(): raise KeyError
+                with vramwise.torch.safe_point(), vramwise.torch.safe_point(): raise KeyError
             except KeyError: print(count("fake_depth"), count("fake_deepest"))
             """, FAKE_TORCH_VERSION="2.10.0")
         self.assertEqual(shown, "0\n0 2")

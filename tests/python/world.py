@@ -2,7 +2,7 @@
 headers, our libraries, an adapter to compile, a home.
 
 Everything is in one temporary folder and reached through environment variables only, so a test runs
-a piece of Python in a process of its own, as a user's program would be. HEADROOM_BUILD says where our
+a piece of Python in a process of its own, as a user's program would be. VRAMWISE_BUILD says where our
 libraries were built.
 """
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 FAKE = ROOT / "tests" / "support" / "fake_torch"
 DATA = ROOT / "tests" / "data"
-BUILD = Path(os.environ.get("HEADROOM_BUILD", ROOT / "build"))
+BUILD = Path(os.environ.get("VRAMWISE_BUILD", ROOT / "build"))
 
 _TORCH_LIBRARIES = ("c10", "c10_cuda", "torch_cpu", "torch_cuda", "torch")
 
@@ -37,9 +37,9 @@ class World:
     patience_seconds = 400  # for what hangs: compilers and Python, on a machine that is busy
 
     def __init__(self):
-        self._folder = tempfile.TemporaryDirectory(prefix="headroom-test-")
+        self._folder = tempfile.TemporaryDirectory(prefix="vramwise-test-")
         self.path = Path(self._folder.name)
-        self.cache = self.path / "cache" / "headroom"
+        self.cache = self.path / "cache" / "vramwise"
         self.site = self.path / "site"
         self.torch = self.site / "torch"
         self.cuda = self.path / "cuda"
@@ -53,7 +53,7 @@ class World:
         _write(self.cuda / "include/cuda_runtime_api.h", "#define CUDART_VERSION 13000\n")
         self.adapter.mkdir()
         shutil.copy(FAKE / "adapter/fake_adapter.cpp", self.adapter)
-        shutil.copy(ROOT / "adapters/torch/headroom_torch.h", self.adapter)
+        shutil.copy(ROOT / "adapters/torch/vramwise_torch.h", self.adapter)
         shutil.copytree(self._compiled_libraries(), self.path / "lib", symlinks=True)
         (self.torch / "lib").mkdir()
         for name in _TORCH_LIBRARIES:
@@ -66,22 +66,22 @@ class World:
             "PYTHONPATH": f"{ROOT / 'python'}:{self.site}", "PYTHONDONTWRITEBYTECODE": "1",
             "XDG_CACHE_HOME": str(self.path / "cache"), "TMPDIR": str(self.path),
             "CXX": str(self.path / "bin/counting"), "CUDA_HOME": str(self.cuda),
-            "HEADROOM_LIBRARY_DIR": str(self.path / "lib"),
-            "HEADROOM_ADAPTER_SOURCES": str(self.adapter)}
+            "VRAMWISE_LIBRARY_DIR": str(self.path / "lib"),
+            "VRAMWISE_ADAPTER_SOURCES": str(self.adapter)}
 
     @classmethod
     def _compiled_libraries(cls):
         if cls._libraries is None:
-            cls._libraries = tempfile.TemporaryDirectory(prefix="headroom-test-")
+            cls._libraries = tempfile.TemporaryDirectory(prefix="vramwise-test-")
             folder = Path(cls._libraries.name)
-            for library in BUILD.glob("libheadroom*.so.*.*"):
+            for library in BUILD.glob("libvramwise*.so.*.*"):
                 if library.name.count(".") == 3 and "-torch" not in library.name:
                     os.symlink(library.resolve(), folder / library.name)
-            version = next(folder.glob("libheadroom.so.*")).name.split(".so.")[1]
+            version = next(folder.glob("libvramwise.so.*")).name.split(".so.")[1]
             command = [compiler(), "-x", "c", "-shared", "-fPIC"]
             subprocess.run([*command, str(FAKE / "adapter/fake_support.c"), "-o",
-                            str(folder / f"libheadroom-torch.so.{version}"),
-                            f"-Wl,-soname,libheadroom-torch.so.{version}"], check=True)
+                            str(folder / f"libvramwise-torch.so.{version}"),
+                            f"-Wl,-soname,libvramwise-torch.so.{version}"], check=True)
             subprocess.run([*command, "/dev/null", "-o", str(folder / "libc10.so")], check=True)
             for name in _TORCH_LIBRARIES[1:]:
                 shutil.copy(folder / "libc10.so", folder / f"lib{name}.so")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_report.py PROGRAM [unittest arguments] - `headroom report` on folders as jobs leave them.
+"""test_report.py PROGRAM [unittest arguments] - `vramwise report` on folders as jobs leave them.
 
 The recordings are those of tests/data under other names, and small ones made here. A method's name is
 the sentence that is true when it passes. Nothing depends on time: the limit is for what never ends.
@@ -83,14 +83,14 @@ class ReportCase(unittest.TestCase):
 
     def assert_could_not(self, result: subprocess.CompletedProcess, words: str) -> None:
         self.assertEqual((result.returncode, result.stdout), (3, ""))
-        self.assertRegex(result.stderr, rf"\Aheadroom report: .*{words}.*\n\Z")
+        self.assertRegex(result.stderr, rf"\Avramwise report: .*{words}.*\n\Z")
 
 
 class Jobs(ReportCase):
-    def test_recordings_of_headroom_run_are_compared_rank_by_rank(self):
+    def test_recordings_of_vramwise_run_are_compared_rank_by_rank(self):
         for rank in (0, 1, 3):
             self.put(f"run.rank{rank}.pickle", HEALTHY)
-        self.put("headroom-oom-train-812-rank2.pickle", FRAGMENTED)
+        self.put("vramwise-oom-train-812-rank2.pickle", FRAGMENTED)
         report = self.examine()
         self.assertEqual([rank["rank"] for rank in report["ranks"]], [0, 1, 2, 3])
         self.assertEqual(report["first_oom"], {"rank": 2, "lead_us": None, "reason": None})
@@ -265,7 +265,7 @@ class Pages(ReportCase):
         result = self.report("job", "-o", "page.html")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertRegex(result.stdout, r"\Apage\.html  [\d.]+ [KM]iB\n\n3 ranks, none ran out of memory\n")
-        self.assertIn('<meta name="generator" content="headroom', (self.here / "page.html").read_text()[:32768])
+        self.assertIn('<meta name="generator" content="vramwise', (self.here / "page.html").read_text()[:32768])
         self.assertEqual(self.report("job", "-o", "page.html").returncode, 0)
 
     def test_with_json_only_that_is_printed(self):
@@ -280,7 +280,7 @@ class Pages(ReportCase):
 
     def test_no_other_file_is_overwritten(self):
         before = (self.job / "snap_r0.json").read_bytes()
-        self.assert_could_not(self.report("job", "-o", "job/snap_r0.json"), "is no page of headroom's")
+        self.assert_could_not(self.report("job", "-o", "job/snap_r0.json"), "is no page of vramwise's")
         self.assertEqual((self.job / "snap_r0.json").read_bytes(), before)
         self.assert_could_not(self.report("job", "-o", "job"), "found a folder")
         self.assert_could_not(self.report("job", "-o", "no/where.html"), "No such file")
@@ -293,7 +293,7 @@ class Examples(ReportCase):
         super().setUp()
         self.tools = self.here / "tools"
         self.tools.mkdir()
-        (self.tools / "headroom").symlink_to(PROGRAM)
+        (self.tools / "vramwise").symlink_to(PROGRAM)
         self.environment["PATH"] = f"{self.tools}:{os.environ['PATH']}"
         self.environment["PYTHONDONTWRITEBYTECODE"] = "1"
         self.list = self.here / "recordings.txt"
@@ -367,12 +367,12 @@ class Examples(ReportCase):
                                  SLURM_SUBMIT_DIR=str(self.here))
         self.assertEqual(result.returncode, 7, result.stderr)
         self.assertIn("rank 2 ran out of memory, alone of 3 ranks", result.stdout)
-        folder = self.here / "headroom-4711"
-        self.assertTrue((self.here / "headroom-4711-report.html").exists())
-        report = (self.here / "headroom-4711-report.txt").read_text()
+        folder = self.here / "vramwise-4711"
+        self.assertTrue((self.here / "vramwise-4711-report.html").exists())
+        report = (self.here / "vramwise-4711-report.txt").read_text()
         self.assertIn("alone of 3 ranks", report)
         self.assertIn("3 texts, 0 unreadable, 0 others", report)
-        again = self.run_script("headroom", "report", folder).stdout  # nothing of the first is in it
+        again = self.run_script("vramwise", "report", folder).stdout  # nothing of the first is in it
         self.assertTrue(report.endswith(again), again)
 
 

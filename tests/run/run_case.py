@@ -1,4 +1,4 @@
-"""run_case.py - `headroom run` on programs that use a made-up torch: what its tests share.
+"""run_case.py - `vramwise run` on programs that use a made-up torch: what its tests share.
 
 Everything is real but torch (tests/support/fake_torch_watch): processes, signals, files, Python's
 start-up, and the doctor, who is given recordings of tests/data. A method's name is the sentence that
@@ -46,14 +46,14 @@ class RunCase(unittest.TestCase):
         self.log = self.folder / "torch.log"
         self.environment = {
             name: value for name, value in os.environ.items()
-            if not name.startswith(("HEADROOM", "PYTHON", "RANK", "LOCAL_RANK", "SLURM", "FAKE_"))}
+            if not name.startswith(("VRAMWISE", "PYTHON", "RANK", "LOCAL_RANK", "SLURM", "FAKE_"))}
         self.environment.update({
             "PATH": f"{os.path.dirname(PROGRAM)}:{self.environment.get('PATH', '')}",
             "XDG_RUNTIME_DIR": str(self.runtime),
             "TMPDIR": str(self.folder),
             "LC_ALL": "C",
-            "HEADROOM_LIVE": "0",  # test_live.py has that
-            "HEADROOM_RUN_REPORT_SECONDS": "600",  # when the job has ended, however slow it is
+            "VRAMWISE_LIVE": "0",  # test_live.py has that
+            "VRAMWISE_RUN_REPORT_SECONDS": "600",  # when the job has ended, however slow it is
             "PYTHONPATH": str(FAKE_TORCH),
             "PYTHONDONTWRITEBYTECODE": "1",
             "FAKE_TORCH_LOG": str(self.log),

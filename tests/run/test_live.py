@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""test_live.py PROGRAM [unittest arguments] - the page of a process that `headroom run` watches.
+"""test_live.py PROGRAM [unittest arguments] - the page of a process that `vramwise run` watches.
 
-Programs with a made-up torch, as in run_case.py; what is on their pages is read with headroom.jobs()
+Programs with a made-up torch, as in run_case.py; what is on their pages is read with vramwise.jobs()
 while they run. A program says `ready` and waits for a line.
 """
 import os
@@ -17,7 +17,7 @@ import run_case
 from run_case import FAKE_TORCH, HOOK_FILES, LIMIT_SECONDS, ROOT, RunCase
 
 sys.path.insert(0, str(ROOT / "python"))
-import headroom  # noqa: E402
+import vramwise  # noqa: E402
 
 BEGIN = "import os, sys, threading, time, torch\n"
 WAIT = "\nprint('ready', flush=True)\ninput()\n"
@@ -52,10 +52,10 @@ class LiveCase(RunCase):
         super().setUp()
         self.pages = self.folder / "pages"
         self.pages.mkdir()
-        del self.environment["HEADROOM_LIVE"]
-        self.environment.update({"HEADROOM_LIVE_DIR": str(self.pages), "HEADROOM_LIVE_MS": "2",
-                                 "HEADROOM_LIBRARY_DIR": os.path.dirname(run_case.PROGRAM)})
-        os.environ["HEADROOM_LIBRARY_DIR"] = os.path.dirname(run_case.PROGRAM)
+        del self.environment["VRAMWISE_LIVE"]
+        self.environment.update({"VRAMWISE_LIVE_DIR": str(self.pages), "VRAMWISE_LIVE_MS": "2",
+                                 "VRAMWISE_LIBRARY_DIR": os.path.dirname(run_case.PROGRAM)})
+        os.environ["VRAMWISE_LIBRARY_DIR"] = os.path.dirname(run_case.PROGRAM)
 
     def begin(self, command: list, **variables: str) -> subprocess.Popen:
         process = subprocess.Popen(command, cwd=self.here, env={**self.environment, **variables},
@@ -89,7 +89,7 @@ class LiveCase(RunCase):
         return self.fail(f"it did not come to that: {what() if what else is_so()}")
 
     def jobs(self) -> list:
-        return headroom.jobs(self.pages)
+        return vramwise.jobs(self.pages)
 
     def device(self) -> dict:
         """Of the one job, the one device."""
@@ -109,12 +109,12 @@ class Page(LiveCase):
             "torch._C.free(3 << 20)\ntorch._C.pinned_bytes = 77\n"
             "torch.cuda.set_per_process_memory_fraction(0.5)\n"
             "try: torch._C.allocate(9 << 30)\nexcept torch.OutOfMemoryError: pass\n",
-            HEADROOM_RUN_REPORT_SECONDS="600")
+            VRAMWISE_RUN_REPORT_SECONDS="600")
         device = self.until_device(out_of_memory=1, pinned_bytes=77)
         (job,) = self.jobs()
         self.assertEqual((job["program"], job["allocator"], job["state"], job["rank"]),
                          ("train", "pytorch", "running", None))
-        self.assertTrue(f"{self.runtime}/headroom-run.".endswith(job["run"][:-len("XXXXXX")]),
+        self.assertTrue(f"{self.runtime}/vramwise-run.".endswith(job["run"][:-len("XXXXXX")]),
                         job["run"])  # a page has room for 63 bytes of it
         expected = {"index": 0, "name": "made-up card", "live_bytes": 5 << 20,
                     "reserved_bytes": 6 << 20, "peak_live_bytes": 8 << 20,
@@ -188,13 +188,13 @@ class Page(LiveCase):
     def test_where_our_allocator_serves_the_pools_tell_and_this_adds_the_rest(self):
         process = self.begin_python(
             BEGIN + "import types\n"
-            "sys.modules['headroom.torch._state'] = types.SimpleNamespace(State="
-            "types.SimpleNamespace(installed=types.SimpleNamespace(allocator='headroom:rescue')))\n"
+            "sys.modules['vramwise.torch._state'] = types.SimpleNamespace(State="
+            "types.SimpleNamespace(installed=types.SimpleNamespace(allocator='vramwise:rescue')))\n"
             "torch._C._cuda_hostMemoryStats = lambda: {'reserved_bytes': {'current': 5}, "
             "'allocated_bytes': {'current': 3}}\n"  # as older ones have it
             "torch._C.allocate(1 << 20)\ntorch.optim.Optimizer().step()\n")
         device = self.until_device(steps=1, pinned_bytes=5)
-        self.assertEqual(self.jobs()[0]["allocator"], "headroom:rescue")
+        self.assertEqual(self.jobs()[0]["allocator"], "vramwise:rescue")
         self.assertEqual([device[name] for name in ("live_bytes", "allocations", "name",
                                                     "device_free_bytes")], [None] * 4)
         self.assertEqual(device["step_log"], [{"step": 1, "live_bytes": 1 << 20,
@@ -202,7 +202,7 @@ class Page(LiveCase):
         self.finish(process)
 
     def test_switched_off_there_is_none_and_no_thread(self):
-        for name, value in (("HEADROOM_LIVE", "0"), ("HEADROOM_DISABLE", "1")):
+        for name, value in (("VRAMWISE_LIVE", "0"), ("VRAMWISE_DISABLE", "1")):
             result = self.run_python(BEGIN + "torch._C.allocate(1)\nprint(threading.active_count(), "
                                      f"os.listdir({str(self.pages)!r}))\n", **{name: value})
             self.assertEqual((result.stdout, result.stderr), ("1 []\n", ""))
@@ -210,26 +210,26 @@ class Page(LiveCase):
     def test_where_there_can_be_none_that_is_said_once_and_the_rest_works(self):
         script = self.script("import torch\ntorch._C.allocate(1)\nprint('on')\n")
         result = self.run_it("--", "sh", "-c", f"for n in 1 2; do {sys.executable} {script}; done",
-                             HEADROOM_LIVE_DIR=str(self.folder / "nowhere"))
+                             VRAMWISE_LIVE_DIR=str(self.folder / "nowhere"))
         self.assertEqual((result.returncode, result.stdout), (0, "on\non\n"))
-        self.assertRegex(result.stderr, r"^headroom: headroom top and its like do not see this "
-                         r"program: HeadroomError: [^\n]*nowhere[^\n]*\n$")
-        result = self.run_python(run_case.FAILS, HEADROOM_LIVE_DIR="/nowhere")
+        self.assertRegex(result.stderr, r"^vramwise: vramwise top and its like do not see this "
+                         r"program: VramwiseError: [^\n]*nowhere[^\n]*\n$")
+        result = self.run_python(run_case.FAILS, VRAMWISE_LIVE_DIR="/nowhere")
         self.assertIn("Verdict: too-large", result.stderr)
 
     def test_without_the_library_that_is_said_and_the_rest_works(self):
-        hook = self.folder / "python/headroom"
+        hook = self.folder / "python/vramwise"
         (hook / "_start").mkdir(parents=True)
-        (hook / "_include/headroom").mkdir(parents=True)
+        (hook / "_include/vramwise").mkdir(parents=True)
         for name in HOOK_FILES:
-            (hook / name).write_bytes((ROOT / "python/headroom" / name).read_bytes())
-        (hook / "_include/headroom/version.h").write_bytes(
-            (ROOT / "include/headroom/version.h").read_bytes())
+            (hook / name).write_bytes((ROOT / "python/vramwise" / name).read_bytes())
+        (hook / "_include/vramwise/version.h").write_bytes(
+            (ROOT / "include/vramwise/version.h").read_bytes())
         result = self.run_python("import torch\ntorch._C.allocate(1)\nprint('on')\n",
-                                 HEADROOM_PYTHON=str(hook.parent), HEADROOM_LIBRARY_DIR="/nowhere")
+                                 VRAMWISE_PYTHON=str(hook.parent), VRAMWISE_LIBRARY_DIR="/nowhere")
         self.assertEqual(result.stdout, "on\n")
-        self.assertRegex(result.stderr, r"^headroom: headroom top and its like do not see this "
-                         r"program: HeadroomError: libheadroom\.so of version \S+ is not in [^\n]+\n$")
+        self.assertRegex(result.stderr, r"^vramwise: vramwise top and its like do not see this "
+                         r"program: VramwiseError: libvramwise\.so of version \S+ is not in [^\n]+\n$")
         self.assertEqual(len(self.log_lines("observer")), 1)
 
     def test_the_thread_has_ended_when_the_interpreter_does(self):
@@ -242,7 +242,7 @@ class Page(LiveCase):
         self.assertEqual((result.stdout, result.stderr), ("['MainThread']\n", ""))
 
     def test_a_pace_that_is_none_is_the_usual_one(self):
-        process = self.begin_python(BEGIN + "torch._C.allocate(1)\n", HEADROOM_LIVE_MS="9" * 30)
+        process = self.begin_python(BEGIN + "torch._C.allocate(1)\n", VRAMWISE_LIVE_MS="9" * 30)
         self.until_device(live_bytes=1)
         self.finish(process)
 
@@ -250,7 +250,7 @@ class Page(LiveCase):
         for ending in ("", "sys.exit(0)", "threading.Thread(target=time.sleep, args=(0.02,)).start()"):
             result = self.run_python(BEGIN + "torch._C.allocate(1)\n"
                                      f"while not os.listdir({str(self.pages)!r}): pass\n{ending}\n",
-                                     HEADROOM_LIVE_MS="1")
+                                     VRAMWISE_LIVE_MS="1")
             self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
             self.assertEqual(list(self.pages.iterdir()), [])
 
@@ -420,7 +420,7 @@ print(_BaseDataLoaderIter.__next__.__name__, inspect.signature(_BaseDataLoaderIt
 
 
 class Requests(LiveCase):
-    """The test is what listens, in place of `headroom run`."""
+    """The test is what listens, in place of `vramwise run`."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -431,8 +431,8 @@ class Requests(LiveCase):
         self.door.bind(str(self.run_folder / "socket"))
         self.door.settimeout(LIMIT_SECONDS)
         self.environment.update({
-            "HEADROOM_RUN": str(self.run_folder),
-            "PYTHONPATH": f"{ROOT}/python/headroom/_start:{FAKE_TORCH}"})
+            "VRAMWISE_RUN": str(self.run_folder),
+            "PYTHONPATH": f"{ROOT}/python/vramwise/_start:{FAKE_TORCH}"})
 
     def command(self, *arguments: str) -> list:
         return list(arguments[1:])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_run_entering.py PROGRAM [unittest arguments] - which processes `headroom run` gets into,
+"""test_run_entering.py PROGRAM [unittest arguments] - which processes `vramwise run` gets into,
 and which it leaves alone. See run_case.py.
 """
 import os
@@ -18,9 +18,9 @@ class Entering(RunCase):
         package.mkdir()
         (package / "__main__.py").write_text(FAILS, encoding="utf-8")
         result = self.run_it("--", sys.executable, "-m", "trainer")
-        self.assertEqual(len(self.files("headroom-oom-trainer-*.pickle")), 1, result.stderr)
+        self.assertEqual(len(self.files("vramwise-oom-trainer-*.pickle")), 1, result.stderr)
         self.run_it("--", sys.executable, "-c", FAILS)
-        self.assertEqual(len(self.files("headroom-oom-python-*.pickle")), 1)
+        self.assertEqual(len(self.files("vramwise-oom-python-*.pickle")), 1)
 
     def test_a_program_started_by_a_shell_or_by_a_program_is_entered(self):
         script = self.script(FAILS)
@@ -29,7 +29,7 @@ class Entering(RunCase):
                             f"sys.exit(subprocess.call([sys.executable, {script!r}]))", "outer.py")
         result = self.run_it("--", sys.executable, outer)
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(len(self.files("headroom-oom-train-*.pickle")), 2)
+        self.assertEqual(len(self.files("vramwise-oom-train-*.pickle")), 2)
 
     def test_the_sitecustomize_that_was_there_runs_as_before(self):
         other = self.folder / "other"
@@ -63,7 +63,7 @@ class Entering(RunCase):
         (self.here / "torch.py").write_text("x = 1\n", encoding="utf-8")
         result = self.run_python("import torch\nprint(torch.x)\n", PYTHONPATH="")
         self.assertEqual((result.returncode, result.stdout), (0, "1\n"))
-        self.assertRegex(result.stderr, r"^headroom: \S+/torch.py is not PyTorch, [^\n]+\n$")
+        self.assertRegex(result.stderr, r"^vramwise: \S+/torch.py is not PyTorch, [^\n]+\n$")
 
     def test_a_tool_of_python_2_runs_as_before(self):
         if subprocess.run("python2.7 -c 1 2>&1", shell=True, check=False,
@@ -84,13 +84,13 @@ class Entering(RunCase):
     def test_torch_looks_as_if_nobody_had_been_there(self):
         result = self.run_python(
             "import sys, torch\nprint(type(torch.__loader__).__name__,"
-            " type(torch.__spec__.loader).__name__, 'headroom' in sys.modules,"
+            " type(torch.__spec__.loader).__name__, 'vramwise' in sys.modules,"
             " [type(each).__name__ for each in sys.meta_path if 'Wait' in type(each).__name__])\n")
         self.assertEqual(result.stdout, "SourceFileLoader SourceFileLoader False []\n")
 
     def test_a_program_without_torch_is_left_as_it_was(self):
         result = self.run_python(
-            "import sys\nprint('socket' in sys.modules, '_headroom_watch' in sys.modules)\n"
+            "import sys\nprint('socket' in sys.modules, '_vramwise_watch' in sys.modules)\n"
             "class Nowhere:\n"  # this machine may have a real one
             "    def find_spec(self, name, path=None, target=None):\n"
             "        if name == 'torch': raise ModuleNotFoundError(name)\n"
@@ -103,7 +103,7 @@ class Entering(RunCase):
             with self.subTest(option):
                 result = self.run_it("--", sys.executable, option, "-c", "print(1)")
                 self.assertEqual((result.returncode, result.stdout), (0, "1\n"))
-                self.assertEqual(result.stderr.count("headroom: the program is not watched"), 1)
+                self.assertEqual(result.stderr.count("vramwise: the program is not watched"), 1)
                 self.assertEqual(len(result.stderr.splitlines()), 1)
 
     def test_it_is_also_seen_behind_a_scripts_first_line(self):
@@ -134,15 +134,15 @@ class Entering(RunCase):
         self.assertIn("the program was not watched", result.stderr)
 
     def test_disabled_there_is_nothing_of_ours(self):
-        result = self.run_python("import os\nprint('HEADROOM_RUN' in os.environ)\n" + FAILS,
-                                 "--record", "x.pickle", HEADROOM_DISABLE="1")
+        result = self.run_python("import os\nprint('VRAMWISE_RUN' in os.environ)\n" + FAILS,
+                                 "--record", "x.pickle", VRAMWISE_DISABLE="1")
         self.assertEqual((result.returncode, result.stdout), (1, "False\n"))
-        self.assertNotIn("headroom:", result.stderr)
+        self.assertNotIn("vramwise:", result.stderr)
         self.assertEqual(self.files("*"), ["train.py"])
         self.assertEqual(self.log_lines("observer"), [])
 
     def test_disabled_inside_a_run_the_hook_does_nothing(self):
-        self.run_it("--", "env", "HEADROOM_DISABLE=1", sys.executable, self.script(FAILS))
+        self.run_it("--", "env", "VRAMWISE_DISABLE=1", sys.executable, self.script(FAILS))
         self.assertEqual(self.log_lines("observer"), [])
         self.assertEqual(self.files("*"), ["train.py"])
 
@@ -158,12 +158,12 @@ class Processes(RunCase):
         script = self.script(FAILS)
         result = self.run_it("--", "sh", "-c", "for rank in 0 1 2; do RANK=$rank "
                              f"{sys.executable} {script} & done; wait")
-        self.assertEqual(len(self.files("headroom-oom-train-*-rank?.pickle")), 3)
+        self.assertEqual(len(self.files("vramwise-oom-train-*-rank?.pickle")), 3)
         self.assertEqual(result.stderr.count("Verdict:"), 1)
-        self.assertEqual(result.stderr.count("ran out as well: headroom-oom-train-"), 2)
+        self.assertEqual(result.stderr.count("ran out as well: vramwise-oom-train-"), 2)
 
     def test_a_rank_that_runs_out_after_the_report_is_named_at_the_end(self):
-        self.environment["HEADROOM_RUN_REPORT_SECONDS"] = "0"
+        self.environment["VRAMWISE_RUN_REPORT_SECONDS"] = "0"
         python = f"{sys.executable} {self.script(FAILS)}"
         process = self.start("--", "sh", "-c", f"RANK=0 {python}; while [ ! -e go ]; do sleep 0.05; "
                              f"done; RANK=1 {python}")
@@ -171,9 +171,9 @@ class Processes(RunCase):
         (self.here / "go").touch()
         rest = process.stderr.read()
         self.assertEqual(process.wait(LIMIT_SECONDS), 1)
-        (late,) = self.files("headroom-oom-train-*-rank1.pickle")
+        (late,) = self.files("vramwise-oom-train-*-rank1.pickle")
         self.assertEqual(rest.count(f"(rank 1) ran out as well: {late}\n"), 1, rest)
-        self.assertRegex(rest, r"the snapshot is headroom-oom-train-\d+-rank0\.pickle\n")
+        self.assertRegex(rest, r"the snapshot is vramwise-oom-train-\d+-rank0\.pickle\n")
         self.assertNotIn("Verdict:", rest)
 
     def test_workers_that_are_forked_before_cuda_starts_are_watched(self):
@@ -190,7 +190,7 @@ class Processes(RunCase):
         self.assertEqual(result.stdout, "Cannot re-initialize CUDA in forked subprocess.\n")
         self.assertEqual(self.files("*.pickle"), ["run.pickle"])
         self.assertEqual(len(self.log_lines("snapshot")), 1)
-        self.assertEqual(result.stderr, "headroom: recorded run.pickle\n")
+        self.assertEqual(result.stderr, "vramwise: recorded run.pickle\n")
 
     def test_processes_of_multiprocessing_write_their_recordings(self):
         for method in ("spawn", "fork"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_run_leak.py PROGRAM LIVE_JOB [unittest arguments] - the leak guard of `headroom run`.
+"""test_run_leak.py PROGRAM LIVE_JOB [unittest arguments] - the leak guard of `vramwise run`.
 
 The job is live_job (tests/support), which has a page whose steps grow and answers as Python would when it
 is asked for a snapshot. A guard looks once a second: so all runs are started at once, and each test looks at
@@ -26,16 +26,16 @@ GROWTH = 10 << 20
 LEAK = (f"program=train.py reserved_bytes={6 * GIB} device_total_bytes={24 * GIB} "
         f"device_free_bytes={17 * GIB} steps=400:{4 * GIB}:{GROWTH}:{6 * GIB} "
         f"live_bytes={4 * GIB + 399 * GROWTH} until=end ")
-WARNING = (r"headroom: a leak: process (\d+)(.*): GPU 0's memory grows by 10\.00 MiB per step; "
+WARNING = (r"vramwise: a leak: process (\d+)(.*): GPU 0's memory grows by 10\.00 MiB per step; "
            r"memory runs out at about step 1947, in about \d+ \w+")
-LINE = "headroom: what grows is allocated at doctor_leaks.py:254 score_of"
-ASKED = "headroom: the job is asked to end, because of --on-leak=stop"
-KILLED = "headroom: the job has not ended, and is killed"
+LINE = "vramwise: what grows is allocated at doctor_leaks.py:254 score_of"
+ASKED = "vramwise: the job is asked to end, because of --on-leak=stop"
+KILLED = "vramwise: the job has not ended, and is killed"
 ANSWER = f"answer={RECORDINGS / 'leak_traceback.pickle.xz'} "
 
 
 class Run:
-    """One `headroom run` in a folder of its own."""
+    """One `vramwise run` in a folder of its own."""
 
     def __init__(self, folder: pathlib.Path, option: str, script: str, **variables: str) -> None:
         self.folder, self.here = folder, folder / "here"
@@ -43,10 +43,10 @@ class Run:
             (folder / name).mkdir(parents=True)
         self.environment = {
             name: value for name, value in os.environ.items()
-            if not name.startswith(("HEADROOM", "PYTHON", "RANK", "LOCAL_RANK", "SLURM"))}
+            if not name.startswith(("VRAMWISE", "PYTHON", "RANK", "LOCAL_RANK", "SLURM"))}
         self.environment.update({
             "XDG_RUNTIME_DIR": str(folder / "runtime"), "TMPDIR": str(folder), "LC_ALL": "C",
-            "HEADROOM_LIVE_DIR": str(folder / "pages"), "job": LIVE_JOB, **variables})
+            "VRAMWISE_LIVE_DIR": str(folder / "pages"), "job": LIVE_JOB, **variables})
         self.process = subprocess.Popen(
             [PROGRAM, "run", *shlex.split(option), "--", "sh", "-c", script], cwd=self.here,
             env=self.environment, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -67,29 +67,29 @@ class Run:
         return self.process.wait(LIMIT_SECONDS)
 
     def files(self) -> list:
-        return sorted(path.name for path in self.here.glob("headroom-*"))
+        return sorted(path.name for path in self.here.glob("vramwise-*"))
 
 
 # what is tried: the option, the script of the job, variables
 RUNS = {
-    "off": ("--on-leak=stop", f"HEADROOM_LIVE=1 exec $job {LEAK}{ANSWER}", ("HEADROOM_LIVE", "0")),
+    "off": ("--on-leak=stop", f"VRAMWISE_LIVE=1 exec $job {LEAK}{ANSWER}", ("VRAMWISE_LIVE", "0")),
     "warn": ("", f"exec $job {LEAK}{ANSWER}"),
     "snapshot": ("--on-leak=snapshot",
-                 f"touch headroom-leak-train-$$-rank3.pickle; exec $job {LEAK}{ANSWER} rank=3"),
+                 f"touch vramwise-leak-train-$$-rank3.pickle; exec $job {LEAK}{ANSWER} rank=3"),
     "stop": ("--on-leak stop", f"exec $job {LEAK}{ANSWER}"),
     "deaf": ("--on-leak=stop", f"trap '' TERM; $job {LEAK}{ANSWER} deaf=1 & wait",
-             ("HEADROOM_RUN_STOP_SECONDS", "0")),
+             ("VRAMWISE_RUN_STOP_SECONDS", "0")),
     "dies": ("--on-leak=snapshot", f"exec $job {LEAK} dies=1"),
-    "silent": ("--on-leak=snapshot", f"exec $job {LEAK}", ("HEADROOM_RUN_LEAK_SECONDS", "0")),
+    "silent": ("--on-leak=snapshot", f"exec $job {LEAK}", ("VRAMWISE_RUN_LEAK_SECONDS", "0")),
     "slow": ("--on-leak=snapshot", f"exec $job {LEAK}{ANSWER}",
-             ("HEADROOM_RUN_DOCTOR_SECONDS", "0")),
+             ("VRAMWISE_RUN_DOCTOR_SECONDS", "0")),
     "stackless": ("", f"exec $job {LEAK}answer={RECORDINGS / 'leak_requests_no_stacks.pickle.xz'}"),
     "damaged": ("", f"head -c 300 {RECORDINGS / 'leak_requests.pickle.xz'} > cut; "
                     f"exec $job {LEAK}answer=cut"),
     "ranks": ("", f"for rank in 0 1 2; do $job {LEAK}answer=all rank=$rank ready=r$rank & done; "
                   "until [ -e r0 ] && [ -e r1 ] && [ -e r2 ]; do sleep 0.01; done; "
                   f"cp {RECORDINGS / 'leak_traceback.pickle.xz'} part; mv part all; wait"),
-    "stranger": ("", f"env -u HEADROOM_RUN $job {LEAK}ready=there & "
+    "stranger": ("", f"env -u VRAMWISE_RUN $job {LEAK}ready=there & "
                      f"until [ -e there ]; do sleep 0.01; done; exec $job {LEAK}{ANSWER}"),
 }
 
@@ -128,13 +128,13 @@ class Leaks(unittest.TestCase):
         self.assertEqual((run.end(), run.lines), (0, []))
 
     def test_a_snapshot_is_kept_under_a_name_that_no_file_has(self):
-        run = self.told("snapshot", "headroom doctor ")
+        run = self.told("snapshot", "vramwise doctor ")
         number, rank = re.match(WARNING, run.lines[0]).groups()
         self.assertEqual(rank, " (rank 3)")
-        name = f"headroom-leak-train-{number}-rank3-2.pickle"
-        self.assertEqual(run.lines[1:], [LINE, f"headroom: the snapshot is {name}", "  Next:",
-                                         f"    headroom doctor {name}"])
-        self.assertEqual(run.files(), [name, f"headroom-leak-train-{number}-rank3.pickle"])
+        name = f"vramwise-leak-train-{number}-rank3-2.pickle"
+        self.assertEqual(run.lines[1:], [LINE, f"vramwise: the snapshot is {name}", "  Next:",
+                                         f"    vramwise doctor {name}"])
+        self.assertEqual(run.files(), [name, f"vramwise-leak-train-{number}-rank3.pickle"])
         self.assertEqual((run.here / name).read_bytes(),
                          (RECORDINGS / "leak_traceback.pickle.xz").read_bytes())
         self.assertEqual((run.here / run.files()[1]).read_bytes(), b"")
@@ -172,7 +172,7 @@ class Leaks(unittest.TestCase):
         self.assertEqual(len(run.lines), 1)
 
     def test_a_doctor_that_takes_too_long_is_not_waited_for_and_the_snapshot_is_kept(self):
-        run = self.told("slow", "headroom doctor ")
+        run = self.told("slow", "vramwise doctor ")
         self.assertIn("the snapshot is", run.lines[1])
         self.assertEqual(len(run.files()), 1)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_run_process.py PROGRAM [unittest arguments] - `headroom run` as a process: signals, status,
+"""test_run_process.py PROGRAM [unittest arguments] - `vramwise run` as a process: signals, status,
 and what goes wrong. See run_case.py.
 """
 import os
@@ -18,15 +18,15 @@ class GoingWrong(RunCase):
     def test_a_command_that_is_not_there_ends_with_125(self):
         result = self.run_it("--", "no-such-program")
         self.assertEqual(result.returncode, 125)
-        self.assertEqual(result.stderr, "headroom run: cannot start 'no-such-program': "
+        self.assertEqual(result.stderr, "vramwise run: cannot start 'no-such-program': "
                          "No such file or directory\n")
-        result = self.run_it("--", "no-such-program", HEADROOM_DISABLE="1")
+        result = self.run_it("--", "no-such-program", VRAMWISE_DISABLE="1")
         self.assertEqual(result.returncode, 125)
 
     def test_a_crash_in_the_handler_is_one_line_and_the_job_ends_as_it_would_have(self):
         result = self.run_python(FAILS, FAKE_TORCH_CRASH="1")
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(result.stderr.count("headroom: the out-of-memory error could not be looked "
+        self.assertEqual(result.stderr.count("vramwise: the out-of-memory error could not be looked "
                                              "at: ZeroDivisionError: made up\n"), 1)
         self.assertIn("torch.OutOfMemoryError: CUDA out of memory.", result.stderr)
         self.assertIn("Verdict: genuine", result.stderr)  # by the error alone
@@ -35,22 +35,22 @@ class GoingWrong(RunCase):
     def test_where_the_folder_cannot_be_written_to_the_file_goes_to_the_temporary_one(self):
         result = self.run_python(
             FAILS.replace("import torch", "import os, torch\n"
-                          "os.environ['HEADROOM_RUN_FOLDER'] = '/proc/none'"))
-        self.assertRegex(result.stderr, r"the snapshot is \S*headroom-oom-train-\d+\.pickle")
-        self.assertEqual(len(list(self.folder.glob("headroom-oom-*.pickle"))), 1)
+                          "os.environ['VRAMWISE_RUN_FOLDER'] = '/proc/none'"))
+        self.assertRegex(result.stderr, r"the snapshot is \S*vramwise-oom-train-\d+\.pickle")
+        self.assertEqual(len(list(self.folder.glob("vramwise-oom-*.pickle"))), 1)
 
     def test_in_a_folder_that_was_removed_the_file_goes_to_the_temporary_one(self):
         script, gone = self.script(FAILS), self.folder / "gone"
         gone.mkdir()
-        result = self.run_it("--", "sh", "-c", f"unset HEADROOM_RUN_FOLDER; cd {gone}; rmdir {gone}; "
+        result = self.run_it("--", "sh", "-c", f"unset VRAMWISE_RUN_FOLDER; cd {gone}; rmdir {gone}; "
                              f"exec {sys.executable} {script}")
-        self.assertRegex(result.stderr, r"the snapshot is \S*headroom-oom-train-\d+\.pickle")
-        self.assertEqual(len(list(self.folder.glob("headroom-oom-*.pickle"))), 1)
+        self.assertRegex(result.stderr, r"the snapshot is \S*vramwise-oom-train-\d+\.pickle")
+        self.assertEqual(len(list(self.folder.glob("vramwise-oom-*.pickle"))), 1)
 
     def test_a_process_killed_while_it_writes_leaves_no_part_of_a_file(self):
         result = self.run_python(
             "import os, signal, torch\ntorch._C.allocate(1)\n"
-            "import pickle\nwatch = __import__('_headroom_watch')\n"
+            "import pickle\nwatch = __import__('_vramwise_watch')\n"
             "def dump(snapshot, file):\n    file.write(b'half')\n    file.flush()\n"
             "    os.kill(os.getpid(), signal.SIGKILL)\n"
             "watch.pickle = type('pickle', (), {'dump': staticmethod(dump)})\n"
@@ -76,44 +76,44 @@ class GoingWrong(RunCase):
         self.assertEqual(result.returncode, 1)
 
     def test_without_the_package_an_allocator_is_refused_and_pytorchs_own_stays(self):
-        hook = self.folder / "python/headroom"
+        hook = self.folder / "python/vramwise"
         (hook / "_start").mkdir(parents=True)
         for name in HOOK_FILES:
-            (hook / name).write_bytes((ROOT / "python/headroom" / name).read_bytes())
+            (hook / name).write_bytes((ROOT / "python/vramwise" / name).read_bytes())
         result = self.run_python("import torch\ntorch._C.allocate(1)\nprint('on')\n",
-                                 "--allocator", "headroom", HEADROOM_PYTHON=str(hook.parent))
+                                 "--allocator", "vramwise", VRAMWISE_PYTHON=str(hook.parent))
         self.assertEqual((result.returncode, result.stdout), (0, "on\n"))
-        self.assertEqual(result.stderr.count("allocator headroom was not installed, and PyTorch's "
+        self.assertEqual(result.stderr.count("allocator vramwise was not installed, and PyTorch's "
                                              "own stays"), 1)
         self.assertEqual(len(self.log_lines("observer")), 1)
 
     def test_the_allocator_is_installed_after_torch_and_before_cuda(self):
-        hook = self.folder / "python/headroom"
+        hook = self.folder / "python/vramwise"
         (hook / "_start").mkdir(parents=True)
         for name in HOOK_FILES:
-            (hook / name).write_bytes((ROOT / "python/headroom" / name).read_bytes())
+            (hook / name).write_bytes((ROOT / "python/vramwise" / name).read_bytes())
         (hook / "__init__.py").write_text("", encoding="utf-8")
         (hook / "torch.py").write_text("import torch\ndef install(name, fallback):\n"
                                        "    torch._tell(f'installed {name}')\n", encoding="utf-8")
-        self.run_python("import torch\ntorch._C.allocate(1)\n", "--allocator", "headroom:rescue",
-                        HEADROOM_PYTHON=str(hook.parent))
+        self.run_python("import torch\ntorch._C.allocate(1)\n", "--allocator", "vramwise:rescue",
+                        VRAMWISE_PYTHON=str(hook.parent))
         self.assertEqual([line.split(" ", 1)[1] for line in self.log_lines("")][:2],
-                         ["installed headroom:rescue", "cuda started"])
+                         ["installed vramwise:rescue", "cuda started"])
 
     def test_without_a_listener_the_file_is_named_by_the_process_itself(self):
         script = self.script(FAILS)
         result = subprocess.run([sys.executable, script], cwd=self.here, text=True, check=False,
                                 capture_output=True, timeout=LIMIT_SECONDS, env={
-                                    **self.environment, "HEADROOM_RUN": "/nowhere",
-                                    "PYTHONPATH": f"{ROOT}/python/headroom/_start:{FAKE_TORCH}"})
-        (name,) = self.files("headroom-oom-*.pickle")
-        self.assertRegex(result.stderr, rf"headroom: process \d+ ran out of GPU memory; 'headroom "
+                                    **self.environment, "VRAMWISE_RUN": "/nowhere",
+                                    "PYTHONPATH": f"{ROOT}/python/vramwise/_start:{FAKE_TORCH}"})
+        (name,) = self.files("vramwise-oom-*.pickle")
+        self.assertRegex(result.stderr, rf"vramwise: process \d+ ran out of GPU memory; 'vramwise "
                          rf"doctor \S*{re.escape(name)}' says why\n")
 
     def test_a_doctor_that_takes_too_long_is_stopped(self):
-        result = self.run_python(FAILS, HEADROOM_RUN_DOCTOR_SECONDS="0")
-        self.assertIn("headroom: the doctor takes too long, and was stopped\n", result.stderr)
-        self.assertIn("the snapshot is headroom-oom-train-", result.stderr)
+        result = self.run_python(FAILS, VRAMWISE_RUN_DOCTOR_SECONDS="0")
+        self.assertIn("vramwise: the doctor takes too long, and was stopped\n", result.stderr)
+        self.assertIn("the snapshot is vramwise-oom-train-", result.stderr)
         self.assertEqual(result.returncode, 1)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_run_watching.py PROGRAM [unittest arguments] - what `headroom run` sees of a job, keeps of
+"""test_run_watching.py PROGRAM [unittest arguments] - what `vramwise run` sees of a job, keeps of
 it, and what that may cost. See run_case.py.
 """
 import lzma
@@ -19,12 +19,12 @@ class Watching(RunCase):
         result = self.run_python(FAILS, FAKE_TORCH_SNAPSHOT=str(
             RECORDINGS / "oom_fragmented.native.pickle.xz"))
         self.assertEqual(result.returncode, 1)
-        traceback, report = result.stderr.split("\nheadroom: process ", 1)
+        traceback, report = result.stderr.split("\nvramwise: process ", 1)
         self.assertTrue(traceback.rstrip().splitlines()[-1].startswith("torch.OutOfMemoryError:"))
         self.assertIn("Verdict: fragmentation, high confidence, from a recording", report)
-        (name,) = self.files("headroom-oom-train-*.pickle")
+        (name,) = self.files("vramwise-oom-train-*.pickle")
         self.assertIn(f"the snapshot is {name}", report)
-        self.assertIn(f"headroom tune {name} --card 8192MiB", report)
+        self.assertIn(f"vramwise tune {name} --card 8192MiB", report)
         with open(self.here / name, "rb") as file:
             self.assertIn("device_traces", pickle.load(file))
         self.assertEqual(result.stdout, "")
@@ -56,15 +56,15 @@ class Watching(RunCase):
         result = self.run_python(CATCHES)
         self.assertEqual((result.returncode, result.stdout), (0, "done\n"))
         self.assertEqual(result.stderr.count("Verdict:"), 1)
-        self.assertIn("headroom: and 3 more out-of-memory errors after the first\n", result.stderr)
-        self.assertIn("headroom: the program went on after that, and ended well\n", result.stderr)
-        self.assertEqual(len(self.files("headroom-oom-*.pickle")), 1)
+        self.assertIn("vramwise: and 3 more out-of-memory errors after the first\n", result.stderr)
+        self.assertIn("vramwise: the program went on after that, and ended well\n", result.stderr)
+        self.assertEqual(len(self.files("vramwise-oom-*.pickle")), 1)
         self.assertEqual(len(self.log_lines("snapshot")), 1)
 
     def test_a_listener_that_is_stopped_holds_a_retry_loop_up_once_only(self):
         process = self.start("--", sys.executable, self.script(
             "import os, signal, torch\ntorch._C.allocate(1)\n"
-            "watch = __import__('_headroom_watch')\nsend, waits = watch._send, []\n"
+            "watch = __import__('_vramwise_watch')\nsend, waits = watch._send, []\n"
             "def counted_send(*words, **fields):\n    patience = watch._state.patience_seconds\n"
             "    is_sent = send(*words, **fields)\n    waits.append(not is_sent and patience)\n"
             "    return is_sent\nwatch._send = counted_send\n"
@@ -77,7 +77,7 @@ class Watching(RunCase):
         self.assertEqual((process.returncode, shown), (0, "1 {0.01}\n"))
 
     def test_a_report_does_not_wait_for_a_job_that_goes_on(self):
-        self.environment["HEADROOM_RUN_REPORT_SECONDS"] = "1"
+        self.environment["VRAMWISE_RUN_REPORT_SECONDS"] = "1"
         process = self.start("--", sys.executable,
                              self.script(CATCHES + "import time\ntime.sleep(600)\n"))
         self.read_verdict(process)
@@ -96,7 +96,7 @@ class Watching(RunCase):
 
     def test_an_error_about_something_else_is_nobodys_business(self):
         result = self.run_python("import torch\ntorch._C.allocate(1)\nraise ValueError('shape')")
-        self.assertNotIn("headroom:", result.stderr)
+        self.assertNotIn("vramwise:", result.stderr)
         self.assertEqual(result.returncode, 1)
 
     def test_what_the_error_knows_and_the_snapshot_does_not_comes_first(self):
@@ -107,7 +107,7 @@ class Watching(RunCase):
         result = self.run_python(text, FAKE_TORCH_SNAPSHOT=str(
             RECORDINGS / "doctor/outside_other_process.pickle.xz"))
         self.assertIn("Verdict: outside", result.stderr)
-        self.assertRegex(result.stderr, r"headroom: the snapshot alone would have it: \S+")
+        self.assertRegex(result.stderr, r"vramwise: the snapshot alone would have it: \S+")
 
     def test_a_leak_longer_than_the_history_is_seen_in_the_steps(self):
         result = self.run_python(
@@ -115,7 +115,7 @@ class Watching(RunCase):
             "for step in range(200):\n    torch._C.allocate(64 << 20)\n    optimizer.step()\n",
             FAKE_TORCH_SNAPSHOT=str(RECORDINGS / "doctor/oom_genuine.pickle.xz"))
         self.assertIn("Verdict: leak", result.stderr)
-        (name,) = self.files("headroom-oom-*.steps.jsonl")
+        (name,) = self.files("vramwise-oom-*.steps.jsonl")
         lines = (self.here / name).read_text(encoding="utf-8").splitlines()
         self.assertEqual(len(lines), 128)
         self.assertEqual(lines[0], '{"step": 1, "allocated": 67108864, "reserved": 68157440}')
@@ -125,7 +125,7 @@ class Watching(RunCase):
             "import sys, torch\ntorch._C.allocate(1)\n"
             "one, other = torch.optim.Optimizer(), torch.optim.Optimizer()\n"
             "for step in range(20000):\n    one.step()\n    other.step()\n"
-            "steps = sys.modules['_headroom_watch']._state.steps.log\n"
+            "steps = sys.modules['_vramwise_watch']._state.steps.log\n"
             "print(len(steps), steps[0][0], steps[-1][0])\n")
         count, first, last = map(int, result.stdout.split())
         self.assertTrue(1000 < count < 4096 and first == 8 and last == 20000, result.stdout)
@@ -145,7 +145,7 @@ class Watching(RunCase):
                                              self.script(FAILS)), cwd=self.here, text=True,
                                 env=self.environment, capture_output=True, timeout=LIMIT_SECONDS,
                                 check=False)
-        self.assertIn("headroom stats 'my runs/a b.pickle'\n", result.stderr)
+        self.assertIn("vramwise stats 'my runs/a b.pickle'\n", result.stderr)
 
 
 # A job by a clock of its own: a step takes a tenth of a second, and more where history has a price.
@@ -178,7 +178,7 @@ class Costs(RunCase):
         result = self.run_python(DEAR + "levels = train(200)\nprint(*levels[:4], levels[-64:].count(2),"
                                  " levels[-64:].count(1))\ntorch._C.allocate(9 << 30)\n")
         self.assertEqual(result.stdout, "2 2 2 2 2 0\n")
-        self.assertRegex(result.stderr, r"\n\nheadroom: history cost 5 % of a step here, with stacks "
+        self.assertRegex(result.stderr, r"\n\nvramwise: history cost 5 % of a step here, with stacks "
                          r"26 %, and was kept for 2 steps in 64; --history 100000 keeps it for all\n")
 
     def test_without_any_history_the_error_and_the_steps_tell_the_cause(self):
@@ -186,13 +186,13 @@ class Costs(RunCase):
                                  "torch._C.allocate(7 << 30)\ntorch._C.allocate(2 << 30)\n",
                                  FAKE_TORCH_SNAPSHOT="")
         self.assertIn("Verdict: genuine", result.stderr)
-        self.assertIn("headroom: the snapshot alone would have it: Unknown", result.stderr)
+        self.assertIn("vramwise: the snapshot alone would have it: Unknown", result.stderr)
 
     def test_stacks_that_are_dear_are_kept_for_few_steps_and_events_for_all(self):
         result = self.run_python(CHEAP + "levels = train(200)\nprint(levels[-32:].count(2),"
                                  " levels[-32:].count(1))\ntorch._C.allocate(9 << 30)\n")
         self.assertEqual(result.stdout, "1 31\n")
-        self.assertIn("headroom: stacks cost 26 % of a step here, and were kept for one step in 32; "
+        self.assertIn("vramwise: stacks cost 26 % of a step here, and were kept for one step in 32; "
                       "--history 100000 keeps them for all\n", result.stderr)
 
     def test_what_costs_nothing_is_kept_and_nothing_is_said(self):
@@ -254,7 +254,7 @@ class Costs(RunCase):
 class Recording(RunCase):
     def test_the_whole_history_is_kept_and_written_at_the_end(self):
         result = self.run_python("import torch\ntorch._C.allocate(1)\n", "--record", "run.pickle")
-        self.assertEqual(result.stderr, "headroom: recorded run.pickle\n")
+        self.assertEqual(result.stderr, "vramwise: recorded run.pickle\n")
         self.assertEqual(len(self.log_lines(f"python {sys.maxsize}")), 1)
         with open(self.here / "run.pickle", "rb") as file:
             self.assertIn("segments", pickle.load(file))
@@ -281,7 +281,7 @@ class Recording(RunCase):
     def test_a_failure_that_was_caught_does_not_end_the_recording(self):
         result = self.run_python(CATCHES, "--record", "run.pickle")
         self.assertEqual(len(self.log_lines("snapshot")), 2)
-        self.assertIn("headroom: recorded run.pickle\n", result.stderr)
+        self.assertIn("vramwise: recorded run.pickle\n", result.stderr)
 
     def test_what_could_not_be_recorded_is_said(self):
         result = self.run_python("import os, torch\ntorch._C.allocate(1)\nos._exit(4)",
@@ -292,7 +292,7 @@ class Recording(RunCase):
         result = self.run_python("import torch\ntorch._C.allocate(1)\n"
                                  "__import__('shutil').rmtree('gone')", "--record",
                                  "gone/run.pickle")
-        self.assertRegex(result.stderr, r"^headroom: the recording \S+ could not be written: "
+        self.assertRegex(result.stderr, r"^vramwise: the recording \S+ could not be written: "
                          r"FileNotFoundError: [^\n]+\n$")
         result = self.run_python("print(1)", "--record", "run.pickle")
         self.assertIn("nothing was recorded: no process of the run used a GPU", result.stderr)
@@ -306,7 +306,7 @@ class Recording(RunCase):
     def test_a_folder_that_is_not_there_is_noticed_before_the_job_starts(self):
         result = self.run_python("print(1)", "--record", "nowhere/run.pickle")
         self.assertEqual((result.returncode, result.stdout), (125, ""))
-        self.assertEqual(result.stderr, "headroom run: cannot record to 'nowhere/run.pickle': "
+        self.assertEqual(result.stderr, "vramwise run: cannot record to 'nowhere/run.pickle': "
                          "No such file or directory\n")
 
 

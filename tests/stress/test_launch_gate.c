@@ -8,7 +8,7 @@
  * there is room, so that each round begins with a new pool.
  *
  * stress_run.h says how to make it longer. */
-#include "headroom_torch_support.h"
+#include "vramwise_torch_support.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -25,12 +25,12 @@
 
 enum { LAUNCHERS = 3, ASKERS = 2, BLOCKS = 24, ROUNDS = 12, REQUESTS = 3, WORDS_A_PAGE = 512 };
 
-#define MIB HR_TEST_MIB
+#define MIB VW_TEST_MIB
 #define BLOCK_BYTES (3 * MIB / 4)
 #define DEVICE_BYTES (LAUNCHERS * BLOCKS * BLOCK_BYTES)
 #define LARGE_BYTES (DEVICE_BYTES / 2 - 8 * MIB)
 
-static hr_pool *pool;
+static vw_pool *pool;
 static _Atomic int is_over;
 static _Atomic uint64_t wrong_words;
 static _Atomic uint64_t launches;
@@ -39,7 +39,7 @@ static _Atomic uint64_t served, refused;
 /* ---- launchers ------------------------------------------------------------------------------- */
 
 typedef struct held_block {
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint64_t stamp; /* in the first word of each of its pages */
 } held_block;
 
@@ -69,14 +69,14 @@ static void work_on(void *context)
 /* Every other block goes at once, so that the rest lies scattered. */
 static void *launch_all_the_time(void *unused)
 {
-    const hr_stream stream = 1;
+    const vw_stream stream = 1;
     (void)unused;
     held_block held[BLOCKS];
     memset(held, 0, sizeof held);
     size_t count = 0;
     for (int i = 0; i < BLOCKS; i++) {
-        hr_device_ptr address = HR_NULL;
-        if (hr_alloc(pool, BLOCK_BYTES, stream, &address) == HR_OK)
+        vw_device_ptr address = VW_NULL;
+        if (vw_alloc(pool, BLOCK_BYTES, stream, &address) == VW_OK)
             held[count++].address = address;
     }
     if (count == 0) {
@@ -84,16 +84,16 @@ static void *launch_all_the_time(void *unused)
         return NULL;
     }
     for (size_t i = 0; i < count; i += 2) {
-        (void)hr_free(pool, held[i].address);
-        held[i].address = HR_NULL;
+        (void)vw_free(pool, held[i].address);
+        held[i].address = VW_NULL;
     }
     for (size_t i = 0; atomic_load(&is_over) == 0; i = (i + 1) % BLOCKS)
-        if (held[i].address != HR_NULL)
-            hr_test_launch(work_on, &held[i]);
+        if (held[i].address != VW_NULL)
+            vw_test_launch(work_on, &held[i]);
     for (size_t i = 0; i < count; i++) {
-        if (held[i].address != HR_NULL)
+        if (held[i].address != VW_NULL)
             work_on(&held[i]);
-        (void)hr_free(pool, held[i].address);
+        (void)vw_free(pool, held[i].address);
     }
     return NULL;
 }
@@ -104,10 +104,10 @@ static void *ask_for_large_blocks(void *unused)
 {
     (void)unused;
     for (uint64_t i = 0; i < REQUESTS; i++) {
-        hr_device_ptr address = HR_NULL;
-        if (hr_alloc(pool, LARGE_BYTES, 20 + i % 3, &address) == HR_OK) {
+        vw_device_ptr address = VW_NULL;
+        if (vw_alloc(pool, LARGE_BYTES, 20 + i % 3, &address) == VW_OK) {
             atomic_fetch_add(&served, 1);
-            (void)hr_free(pool, address);
+            (void)vw_free(pool, address);
         } else {
             atomic_fetch_add(&refused, 1);
         }
@@ -116,16 +116,16 @@ static void *ask_for_large_blocks(void *unused)
     return NULL;
 }
 
-static hr_paged_stats run_round(hr_device *device)
+static vw_paged_stats run_round(vw_device *device)
 {
-    const hr_pool_options options = {.struct_size = sizeof options,
-                                     .engine = "headroom:rescue",
-                                     .safe_point = headroom_safe_moments()};
+    const vw_pool_options options = {.struct_size = sizeof options,
+                                     .engine = "vramwise:rescue",
+                                     .safe_point = vramwise_safe_moments()};
     pthread_t launchers[LAUNCHERS], askers[ASKERS];
-    hr_device_ptr all = HR_NULL;
-    assert_int_equal(hr_pool_create(device, &options, &pool), HR_OK);
-    assert_int_equal(hr_alloc(pool, DEVICE_BYTES, 1, &all), HR_OK);
-    assert_int_equal(hr_free(pool, all), HR_OK);
+    vw_device_ptr all = VW_NULL;
+    assert_int_equal(vw_pool_create(device, &options, &pool), VW_OK);
+    assert_int_equal(vw_alloc(pool, DEVICE_BYTES, 1, &all), VW_OK);
+    assert_int_equal(vw_free(pool, all), VW_OK);
     uint64_t launches_before = atomic_load(&launches);
     atomic_store(&is_over, 0);
     for (int i = 0; i < LAUNCHERS; i++)
@@ -139,29 +139,29 @@ static hr_paged_stats run_round(hr_device *device)
     atomic_store(&is_over, 1);
     for (int i = 0; i < LAUNCHERS; i++)
         pthread_join(launchers[i], NULL);
-    hr_paged_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_paged_stats(pool, &stats), HR_OK);
-    assert_int_equal(hr_pool_check(pool), HR_OK);
-    hr_pool_destroy(pool);
+    vw_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_paged_stats(pool, &stats), VW_OK);
+    assert_int_equal(vw_pool_check(pool), VW_OK);
+    vw_pool_destroy(pool);
     return stats;
 }
 
 static void no_launch_sees_its_memory_move(void **state)
 {
     (void)state;
-    uint64_t rounds = hr_test_rounds(ROUNDS);
+    uint64_t rounds = vw_test_rounds(ROUNDS);
     uint64_t copies = 0, copied_bytes = 0;
     char message[300] = "";
-    hr_device *device = NULL;
-    if (!headroom_launch_gate_install(message, sizeof message))
+    vw_device *device = NULL;
+    if (!vramwise_launch_gate_install(message, sizeof message))
         fail_msg("%s", message);
-    assert_int_equal(hr_host_device_create(DEVICE_BYTES, &device), HR_OK);
+    assert_int_equal(vw_host_device_create(DEVICE_BYTES, &device), VW_OK);
     for (uint64_t round = 0; round < rounds; round++) {
-        hr_paged_stats stats = run_round(device);
+        vw_paged_stats stats = run_round(device);
         copies += stats.copies;
         copied_bytes += stats.copied_bytes;
     }
-    headroom_safe_moment_counts counts = headroom_get_safe_moment_counts();
+    vramwise_safe_moment_counts counts = vramwise_get_safe_moment_counts();
     printf("%" PRIu64 " launches, %" PRIu64 " held; %" PRIu64 " requests served, %" PRIu64
            " not; %" PRIu64 " copies of %" PRIu64 " bytes in %" PRIu64 " moments, %" PRIu64
            " refused; held for %" PRIu64 " us at most\n",
@@ -172,13 +172,13 @@ static void no_launch_sees_its_memory_move(void **state)
     assert_true(copies >= rounds / 2);
     assert_true(counts.held_launches > 0);
     assert_int_equal(counts.refused, 0);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 int main(void)
 {
-    setenv("HEADROOM_CUPTI", HR_FAKE_CUPTI, 1);
-    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_CUPTI", VW_FAKE_CUPTI, 1);
+    setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_launch_sees_its_memory_move)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,13 @@
  * bytes: a reader that sees two different ones has seen half a change. And readers and pools that
  * come and go do not disturb the thread that looks at pools. Worth the most under the thread
  * sanitizer. */
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 #include "support/cmocka_here.h"
 #include "support/live_folder.h"
 
@@ -19,7 +19,7 @@ enum { WRITERS = 3, READERS = 3, PUTS = 60000, POOLS = 300 };
 static const live_folder *const folder = &live_group_folder;
 
 typedef struct scene {
-    hr_live_page *page;
+    vw_live_page *page;
     _Atomic int writers_left;
     _Atomic int wrong_count; /* asserts are the main thread's only */
     _Atomic uint64_t read_count;
@@ -29,22 +29,22 @@ static void *write_on(void *context)
 {
     scene *s = context;
     for (uint64_t i = 1; i <= PUTS; i++) {
-        uint64_t values[HR_LIVE_FIELD_COUNT];
-        for (size_t field = 0; field < HR_LIVE_FIELD_COUNT; field++)
+        uint64_t values[VW_LIVE_FIELD_COUNT];
+        for (size_t field = 0; field < VW_LIVE_FIELD_COUNT; field++)
             values[field] = i;
         int device = (int)(i % 2);
-        if (hr_live_page_put(s->page, device, i % 4 < 2 ? "aaaaaaaaaaaaaaaa" : "bbbbbbbbbbbbbbbb",
-                             values, HR_LIVE_FIELD_COUNT) != HR_OK ||
-            hr_live_page_step(s->page, device, i, i, i) != HR_OK)
+        if (vw_live_page_put(s->page, device, i % 4 < 2 ? "aaaaaaaaaaaaaaaa" : "bbbbbbbbbbbbbbbb",
+                             values, VW_LIVE_FIELD_COUNT) != VW_OK ||
+            vw_live_page_step(s->page, device, i, i, i) != VW_OK)
             atomic_fetch_add(&s->wrong_count, 1);
     }
     atomic_fetch_sub(&s->writers_left, 1);
     return NULL;
 }
 
-static bool is_whole(const hr_job_device *device)
+static bool is_whole(const vw_job_device *device)
 {
-    for (size_t field = 1; field < HR_LIVE_FIELD_COUNT; field++)
+    for (size_t field = 1; field < VW_LIVE_FIELD_COUNT; field++)
         if (device->values[field] != device->values[0])
             return false;
     for (size_t i = 1; device->name[i] != '\0'; i++)
@@ -59,11 +59,11 @@ static bool is_whole(const hr_job_device *device)
 
 static void look_once(scene *s)
 {
-    hr_jobs *jobs = NULL;
-    if (hr_jobs_read(folder->path, &jobs) != HR_OK || jobs->job_count != 1 ||
+    vw_jobs *jobs = NULL;
+    if (vw_jobs_read(folder->path, &jobs) != VW_OK || jobs->job_count != 1 ||
         jobs->refused_count != 0 || jobs->stale_count != 0) {
         atomic_fetch_add(&s->wrong_count, 1);
-        hr_jobs_free(jobs);
+        vw_jobs_free(jobs);
         return;
     }
     for (size_t i = 0; i < jobs->jobs[0].device_count; i++) {
@@ -71,7 +71,7 @@ static void look_once(scene *s)
             atomic_fetch_add(&s->wrong_count, 1);
         atomic_fetch_add(&s->read_count, 1);
     }
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
 }
 
 static void *read_on(void *context)
@@ -87,7 +87,7 @@ static void readers_never_see_half_a_change(void **state)
     (void)state;
     scene s = {.writers_left = WRITERS};
     pthread_t threads[WRITERS + READERS];
-    assert_int_equal(hr_live_page_create(folder->path, NULL, &s.page), HR_OK);
+    assert_int_equal(vw_live_page_create(folder->path, NULL, &s.page), VW_OK);
     for (int i = 0; i < WRITERS + READERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, i < WRITERS ? write_on : read_on, &s),
                          0);
@@ -96,7 +96,7 @@ static void readers_never_see_half_a_change(void **state)
     look_once(&s); /* at rest everything is seen, whatever came before */
     assert_int_equal(atomic_load(&s.wrong_count), 0);
     assert_true(atomic_load(&s.read_count) >= 2);
-    hr_live_page_destroy(s.page);
+    vw_live_page_destroy(s.page);
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */
@@ -104,38 +104,38 @@ static void readers_never_see_half_a_change(void **state)
 static void *come_and_go(void *context)
 {
     scene *s = context;
-    hr_device *device = NULL;
-    if (hr_simulated_device_create(NULL, &device) != HR_OK)
+    vw_device *device = NULL;
+    if (vw_simulated_device_create(NULL, &device) != VW_OK)
         atomic_fetch_add(&s->wrong_count, 1);
     for (int i = 0; i < POOLS && device != NULL; i++) {
-        hr_pool *pool = NULL;
-        hr_device_ptr address = HR_NULL;
-        if (hr_pool_create(device, NULL, &pool) != HR_OK ||
-            hr_alloc(pool, 1 << 20, 0, &address) != HR_OK || hr_free(pool, address) != HR_OK)
+        vw_pool *pool = NULL;
+        vw_device_ptr address = VW_NULL;
+        if (vw_pool_create(device, NULL, &pool) != VW_OK ||
+            vw_alloc(pool, 1 << 20, 0, &address) != VW_OK || vw_free(pool, address) != VW_OK)
             atomic_fetch_add(&s->wrong_count, 1);
-        hr_pool_destroy(pool);
+        vw_pool_destroy(pool);
     }
-    hr_device_destroy(device);
+    vw_device_destroy(device);
     atomic_fetch_sub(&s->writers_left, 1);
     return NULL;
 }
 
-static bool has_counted_all(const hr_jobs *jobs, void *context)
+static bool has_counted_all(const vw_jobs *jobs, void *context)
 {
     (void)context;
     return jobs->job_count == 1 && jobs->jobs[0].device_count == 1 &&
-           jobs->jobs[0].devices[0].values[HR_LIVE_ALLOCATIONS] == WRITERS * POOLS &&
-           jobs->jobs[0].devices[0].values[HR_LIVE_LIVE_BYTES] == 0;
+           jobs->jobs[0].devices[0].values[VW_LIVE_ALLOCATIONS] == WRITERS * POOLS &&
+           jobs->jobs[0].devices[0].values[VW_LIVE_LIVE_BYTES] == 0;
 }
 
 static void *read_pools(void *context)
 {
     scene *s = context;
     while (atomic_load(&s->writers_left) > 0) {
-        hr_jobs *jobs = NULL;
-        if (hr_jobs_read(folder->path, &jobs) != HR_OK)
+        vw_jobs *jobs = NULL;
+        if (vw_jobs_read(folder->path, &jobs) != VW_OK)
             atomic_fetch_add(&s->wrong_count, 1);
-        hr_jobs_free(jobs);
+        vw_jobs_free(jobs);
     }
     return NULL;
 }
@@ -151,7 +151,7 @@ static void pools_come_and_go_while_they_are_looked_at(void **state)
     for (int i = 0; i < WRITERS + 1; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(atomic_load(&s.wrong_count), 0);
-    hr_jobs_free(live_folder_wait(folder, has_counted_all, NULL));
+    vw_jobs_free(live_folder_wait(folder, has_counted_all, NULL));
 }
 
 int main(void)

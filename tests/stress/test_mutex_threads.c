@@ -18,7 +18,7 @@
 enum { THREADS = 16, LIMIT_S = 100 };
 
 typedef struct shared {
-    hr__mutex mutex;
+    vw__mutex mutex;
     uint64_t counter; /* guarded by mutex; written in two steps, so that company would show */
     uint64_t copy;    /* guarded by mutex */
     pthread_barrier_t barrier;
@@ -74,7 +74,7 @@ static void run_threads(shared *all, void *(*body)(void *))
     pthread_t threads[THREADS];
     worker workers[THREADS];
     alarm(LIMIT_S); /* a lost wake-up is a hang: the signal ends it */
-    hr__mutex_init(&all->mutex, HR__LOCK_POOL);
+    vw__mutex_init(&all->mutex, VW__LOCK_POOL);
     assert_int_equal(pthread_barrier_init(&all->barrier, NULL, THREADS), 0);
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i] = (worker){all, (i + 1) * UINT64_C(0x9E3779B97F4A7C15)};
@@ -93,9 +93,9 @@ static void *come_back_for_more(void *context)
 {
     worker *self = context;
     for (int i = 0; i < self->all->rounds; i++) {
-        hr__mutex_lock(&self->all->mutex);
+        vw__mutex_lock(&self->all->mutex);
         work_inside(self->all, next_random(&self->random));
-        hr__mutex_unlock(&self->all->mutex);
+        vw__mutex_unlock(&self->all->mutex);
     }
     return NULL;
 }
@@ -103,7 +103,7 @@ static void *come_back_for_more(void *context)
 static void short_and_long_holds_never_overlap(void **state)
 {
     (void)state;
-    shared all = {.rounds = (int)hr_test_rounds(40000)};
+    shared all = {.rounds = (int)vw_test_rounds(40000)};
     run_threads(&all, come_back_for_more);
 }
 
@@ -115,13 +115,13 @@ static void *come_once_a_round(void *context)
     shared *all = self->all;
     for (int round = 0; round < all->rounds; round++) {
         if (pthread_barrier_wait(&all->barrier) == PTHREAD_BARRIER_SERIAL_THREAD) {
-            hr__mutex_lock(&all->mutex);
+            vw__mutex_lock(&all->mutex);
             spin_ns((uint64_t)round % 100 * 1000);
         } else {
-            hr__mutex_lock(&all->mutex);
+            vw__mutex_lock(&all->mutex);
         }
         work_inside(all, 1);
-        hr__mutex_unlock(&all->mutex);
+        vw__mutex_unlock(&all->mutex);
         pthread_barrier_wait(
             &all->barrier); /* nobody unlocks any more until all have been inside */
     }
@@ -131,7 +131,7 @@ static void *come_once_a_round(void *context)
 static void every_sleeper_is_woken_though_nobody_comes_back(void **state)
 {
     (void)state;
-    shared all = {.rounds = (int)hr_test_rounds(3000)};
+    shared all = {.rounds = (int)vw_test_rounds(3000)};
     run_threads(&all, come_once_a_round);
 }
 
@@ -143,11 +143,11 @@ static void *come_while_the_owner_sleeps(void *context)
     shared *all = self->all;
     for (int round = 0; round < all->rounds; round++) {
         bool is_owner = pthread_barrier_wait(&all->barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
-        hr__mutex_lock(&all->mutex);
+        vw__mutex_lock(&all->mutex);
         if (is_owner)
             sleep_us(1000 + (uint64_t)round % 7 * 100);
         work_inside(all, 1);
-        hr__mutex_unlock(&all->mutex);
+        vw__mutex_unlock(&all->mutex);
         pthread_barrier_wait(&all->barrier);
     }
     return NULL;
@@ -156,7 +156,7 @@ static void *come_while_the_owner_sleeps(void *context)
 static void a_row_of_sleepers_is_woken_one_by_the_other(void **state)
 {
     (void)state;
-    shared all = {.rounds = (int)hr_test_rounds(400)};
+    shared all = {.rounds = (int)vw_test_rounds(400)};
     run_threads(&all, come_while_the_owner_sleeps);
 }
 

@@ -1,4 +1,4 @@
-/* test_paged_threads.c - threads share a pool of engine "headroom" that is hardly larger than what
+/* test_paged_threads.c - threads share a pool of engine "vramwise" that is hardly larger than what
  * they hold, so that memory moves all the time, and nobody's bytes change under them.
  *
  * On the host device addresses can be written through. Every block is marked at its start, its end
@@ -10,7 +10,7 @@
  * the streams.
  *
  * stress_run.h says how to repeat a run, and how to make it longer. */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -26,18 +26,18 @@ enum { THREADS = 6, STREAMS = 4, MOST_LIVE = 32, ROUNDS = 3000, CHECK_EVERY = 20
 
 #define PAGE 4096
 #define LARGEST_LOG2 22                    /* sizes up to 8 MiB */
-#define MOST_LIVE_BYTES (12 * HR_TEST_MIB) /* of one thread, before it asks again */
-#define LIMIT_BYTES (100 * HR_TEST_MIB)    /* a little more than all of them hold at most */
+#define MOST_LIVE_BYTES (12 * VW_TEST_MIB) /* of one thread, before it asks again */
+#define LIMIT_BYTES (100 * VW_TEST_MIB)    /* a little more than all of them hold at most */
 
 typedef struct live_block {
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint64_t size_bytes;
     uint64_t key;
     bool is_pinned;
 } live_block;
 
 typedef struct shared {
-    hr_test_pool t;
+    vw_test_pool t;
     uint64_t rounds;
     _Atomic int is_over; /* some thread found a fault: all stop */
     char fault[400];     /* of the first */
@@ -61,7 +61,7 @@ static void report(shared *all, const char *what)
 {
     pthread_mutex_lock(&all->fault_lock);
     if (all->fault[0] == '\0')
-        snprintf(all->fault, sizeof all->fault, "%s: %s", what, hr_last_error());
+        snprintf(all->fault, sizeof all->fault, "%s: %s", what, vw_last_error());
     pthread_mutex_unlock(&all->fault_lock);
     atomic_store(&all->is_over, 1);
 }
@@ -77,7 +77,7 @@ static void report(shared *all, const char *what)
 static uint64_t dice(worker *self, uint64_t sides)
 {
     self->random += UINT64_C(0x9E3779B97F4A7C15);
-    return hr_test_mix(self->random) % sides;
+    return vw_test_mix(self->random) % sides;
 }
 
 static uint64_t random_size(worker *self)
@@ -88,7 +88,7 @@ static uint64_t random_size(worker *self)
 
 static unsigned char mark_of(const live_block *block, uint64_t offset)
 {
-    return (unsigned char)hr_test_mix(block->key ^ block->address ^ offset);
+    return (unsigned char)vw_test_mix(block->key ^ block->address ^ offset);
 }
 
 static void write_marks(const live_block *block)
@@ -116,11 +116,11 @@ static void allocate(worker *self)
     if (self->live_count == MOST_LIVE || self->live_bytes > MOST_LIVE_BYTES)
         return;
     live_block block = {.size_bytes = random_size(self), .key = dice(self, UINT64_MAX)};
-    hr_status status =
-        hr_alloc(self->all->t.pool, block.size_bytes, dice(self, STREAMS), &block.address);
-    EXPECT(self, status == HR_OK || status == HR_ERR_OUT_OF_MEMORY);
-    self->refused_count += status == HR_ERR_OUT_OF_MEMORY;
-    if (status != HR_OK)
+    vw_status status =
+        vw_alloc(self->all->t.pool, block.size_bytes, dice(self, STREAMS), &block.address);
+    EXPECT(self, status == VW_OK || status == VW_ERR_OUT_OF_MEMORY);
+    self->refused_count += status == VW_ERR_OUT_OF_MEMORY;
+    if (status != VW_OK)
         return;
     self->served_count++;
     write_marks(&block);
@@ -130,14 +130,14 @@ static void allocate(worker *self)
 
 static void let_go(worker *self, size_t which)
 {
-    hr_pool *pool = self->all->t.pool;
+    vw_pool *pool = self->all->t.pool;
     live_block block = self->live[which];
     self->live[which] = self->live[--self->live_count];
     self->live_bytes -= block.size_bytes;
     EXPECT(self, has_its_marks(&block));
-    EXPECT(self, hr_free(pool, block.address) == HR_OK);
+    EXPECT(self, vw_free(pool, block.address) == VW_OK);
     if (block.is_pinned)
-        EXPECT(self, hr_pool_unpin(pool, block.address) == HR_OK);
+        EXPECT(self, vw_pool_unpin(pool, block.address) == VW_OK);
 }
 
 /* Another may have pinned a block at the same address, freed it and not unpinned it yet: pins
@@ -145,24 +145,24 @@ static void let_go(worker *self, size_t which)
 static void pin(worker *self, live_block *block)
 {
     if (!block->is_pinned)
-        EXPECT(self, hr_pool_pin(self->all->t.pool, block->address) == HR_OK);
+        EXPECT(self, vw_pool_pin(self->all->t.pool, block->address) == VW_OK);
     block->is_pinned = true;
 }
 
 static void look_around(worker *self)
 {
-    hr_pool *pool = self->all->t.pool;
+    vw_pool *pool = self->all->t.pool;
     const live_block *block = &self->live[dice(self, self->live_count)];
-    hr_block_place place;
-    hr_paged_stats stats = {.struct_size = sizeof stats};
+    vw_block_place place;
+    vw_paged_stats stats = {.struct_size = sizeof stats};
     EXPECT(self,
-           hr_pool_find(pool, block->address + dice(self, block->size_bytes), &place) == HR_OK);
+           vw_pool_find(pool, block->address + dice(self, block->size_bytes), &place) == VW_OK);
     EXPECT(self, place.block_address == block->address);
-    EXPECT(self, hr_pool_get_paged_stats(pool, &stats) == HR_OK);
+    EXPECT(self, vw_pool_get_paged_stats(pool, &stats) == VW_OK);
     EXPECT(self, !stats.is_failed);
 }
 
-static bool is_this_thread(void *context, hr_stream stream)
+static bool is_this_thread(void *context, vw_stream stream)
 {
     (void)stream;
     return pthread_equal(*(const pthread_t *)context, pthread_self());
@@ -170,18 +170,18 @@ static bool is_this_thread(void *context, hr_stream stream)
 
 static void use_private_pool(worker *self)
 {
-    hr_pool *pool = self->all->t.pool;
-    const hr_private_id id = {self->number + 1, ++self->scope_count};
-    EXPECT(self, hr_private_pool_begin(pool, id, is_this_thread, &self->thread) == HR_OK);
+    vw_pool *pool = self->all->t.pool;
+    const vw_private_id id = {self->number + 1, ++self->scope_count};
+    EXPECT(self, vw_private_pool_begin(pool, id, is_this_thread, &self->thread) == VW_OK);
     for (int i = 0; i < 4; i++)
         allocate(self);
-    EXPECT(self, hr_private_pool_end(pool, id) == HR_OK);
-    EXPECT(self, hr_private_pool_release(pool, id) == HR_OK);
+    EXPECT(self, vw_private_pool_end(pool, id) == VW_OK);
+    EXPECT(self, vw_private_pool_release(pool, id) == VW_OK);
 }
 
 static void do_something(worker *self)
 {
-    hr_test_pool *t = &self->all->t;
+    vw_test_pool *t = &self->all->t;
     uint64_t what = dice(self, 1000);
     live_block *one = self->live_count > 0 ? &self->live[dice(self, self->live_count)] : NULL;
     if (what < 480)
@@ -189,17 +189,17 @@ static void do_something(worker *self)
     else if (what < 900 && one != NULL)
         let_go(self, (size_t)(one - self->live));
     else if (what < 930 && one != NULL)
-        EXPECT(self, hr_record_stream(t->pool, one->address, dice(self, STREAMS)) == HR_OK);
+        EXPECT(self, vw_record_stream(t->pool, one->address, dice(self, STREAMS)) == VW_OK);
     else if (what < 945 && one != NULL)
         pin(self, one);
     else if (what < 985)
-        EXPECT(self, hr_device_complete(t->device, dice(self, STREAMS)) == HR_OK);
+        EXPECT(self, vw_device_complete(t->device, dice(self, STREAMS)) == VW_OK);
     else if (what < 994 && one != NULL)
         look_around(self);
     else if (what < 998)
         use_private_pool(self);
     else
-        EXPECT(self, hr_pool_trim(t->pool) == HR_OK);
+        EXPECT(self, vw_pool_trim(t->pool) == VW_OK);
 }
 
 static void *work(void *context)
@@ -211,7 +211,7 @@ static void *work(void *context)
             break;
         do_something(self);
         if (self->number == 0 && round % CHECK_EVERY == 0)
-            EXPECT(self, hr_pool_check(self->all->t.pool) == HR_OK);
+            EXPECT(self, vw_pool_check(self->all->t.pool) == VW_OK);
     }
     while (self->live_count > 0)
         let_go(self, self->live_count - 1);
@@ -223,21 +223,21 @@ static void *work(void *context)
 static void finish(shared *all, const worker *workers)
 {
     uint64_t served = 0, refused = 0;
-    hr_paged_stats paged = {.struct_size = sizeof paged};
+    vw_paged_stats paged = {.struct_size = sizeof paged};
     if (all->fault[0] != '\0')
         fail_msg("%s", all->fault);
     for (unsigned i = 0; i < THREADS; i++) {
         served += workers[i].served_count;
         refused += workers[i].refused_count;
     }
-    hr_test_ok(&all->t, hr_pool_get_paged_stats(all->t.pool, &paged));
+    vw_test_ok(&all->t, vw_pool_get_paged_stats(all->t.pool, &paged));
     print_message("%" PRIu64 " served, %" PRIu64 " refused, %" PRIu64 " handles moved, %" PRIu64
                   " across streams\n",
                   served, refused, paged.moved_handles, paged.crossed_handles);
     assert_true(served > 4 * refused);
     assert_true(paged.moved_handles > served / 20); /* or the limit is no limit */
-    hr_test_trim(&all->t);
-    hr_pool_stats stats = hr_test_stats(&all->t);
+    vw_test_trim(&all->t);
+    vw_pool_stats stats = vw_test_stats(&all->t);
     assert_int_equal(stats.active.all.current, 0);
     assert_int_equal(stats.reserved_bytes.all.current, 0);
     assert_int_equal(stats.allocation.all.allocated, stats.allocation.all.freed);
@@ -259,43 +259,43 @@ static void run_threads(const char *engine)
     static shared all;
     static worker workers[THREADS];
     pthread_t threads[THREADS];
-    uint64_t seed = hr_test_seed();
+    uint64_t seed = vw_test_seed();
     memset(&all, 0, sizeof all);
     memset(workers, 0, sizeof workers);
-    all.rounds = hr_test_rounds(ROUNDS);
+    all.rounds = vw_test_rounds(ROUNDS);
     assert_int_equal(pthread_mutex_init(&all.fault_lock, NULL), 0);
-    hr_test_pool_open(&all.t, &(hr_test_pool_setup){.engine = engine,
+    vw_test_pool_open(&all.t, &(vw_test_pool_setup){.engine = engine,
                                                     .torch_version = "2.13",
                                                     .capacity_bytes = LIMIT_BYTES,
                                                     .idle_share = 0.001,
-                                                    .idle_floor_bytes = 4 * HR_TEST_MIB,
+                                                    .idle_floor_bytes = 4 * VW_TEST_MIB,
                                                     .safe_point = {never, leave, NULL},
                                                     .on_host = true,
                                                     .manual_streams = true});
-    hr_test_ok(&all.t, hr_pool_set_sink(all.t.pool, NULL));
+    vw_test_ok(&all.t, vw_pool_set_sink(all.t.pool, NULL));
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i].all = &all;
         workers[i].number = i;
-        workers[i].random = hr_test_mix(seed + i);
+        workers[i].random = vw_test_mix(seed + i);
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     finish(&all, workers);
-    hr_test_pool_close(&all.t);
+    vw_test_pool_close(&all.t);
     pthread_mutex_destroy(&all.fault_lock);
 }
 
 static void threads_keep_their_bytes_while_memory_moves(void **state)
 {
     (void)state;
-    run_threads("headroom");
+    run_threads("vramwise");
 }
 
 static void threads_keep_their_bytes_where_no_safe_point_is_granted(void **state)
 {
     (void)state;
-    run_threads("headroom:tight");
+    run_threads("vramwise:tight");
 }
 
 int main(void)

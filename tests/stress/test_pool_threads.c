@@ -8,7 +8,7 @@
  * back, as in PyTorch, and the device may run out: no fault, as long as most requests are served.
  *
  * stress_run.h says how to repeat a run, and how to make it longer. */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -22,18 +22,18 @@
 
 enum { THREADS = 8, STREAMS = 4, MOST_LIVE = 256, MARKS = 6, ROUNDS = 40000, CHECK_EVERY = 300 };
 
-#define MOST_LIVE_BYTES (24 * HR_TEST_MIB) /* of one thread */
+#define MOST_LIVE_BYTES (24 * VW_TEST_MIB) /* of one thread */
 #define LARGEST_LOG2 23                    /* sizes up to 8 MiB */
-#define CAPACITY_BYTES (4 * HR_TEST_GIB)   /* addresses, mostly: few pages are touched */
+#define CAPACITY_BYTES (4 * VW_TEST_GIB)   /* addresses, mostly: few pages are touched */
 
 typedef struct live_block {
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint64_t size_bytes;
     uint64_t key; /* what the marks are made of */
 } live_block;
 
 typedef struct shared {
-    hr_test_pool t;
+    vw_test_pool t;
     uint64_t rounds;
     _Atomic int is_over; /* some thread found a fault: all stop */
     char fault[400];     /* of the first; written once, before is_over */
@@ -58,7 +58,7 @@ static void report(shared *all, const char *what)
 {
     pthread_mutex_lock(&all->fault_lock);
     if (all->fault[0] == '\0')
-        snprintf(all->fault, sizeof all->fault, "%s: %s", what, hr_last_error());
+        snprintf(all->fault, sizeof all->fault, "%s: %s", what, vw_last_error());
     pthread_mutex_unlock(&all->fault_lock);
     atomic_store(&all->is_over, 1);
 }
@@ -74,7 +74,7 @@ static void report(shared *all, const char *what)
 static uint64_t dice(worker *self, uint64_t sides)
 {
     self->random += UINT64_C(0x9E3779B97F4A7C15);
-    return hr_test_mix(self->random) % sides;
+    return vw_test_mix(self->random) % sides;
 }
 
 /* As many requests between 1 and 2 bytes as between 4 and 8 MiB. */
@@ -90,7 +90,7 @@ static uint64_t mark_offset(const live_block *block, unsigned mark)
         return 0;
     if (mark == 1)
         return block->size_bytes - 1;
-    return hr_test_mix(block->key + mark) % block->size_bytes;
+    return vw_test_mix(block->key + mark) % block->size_bytes;
 }
 
 static void write_marks(const live_block *block)
@@ -98,7 +98,7 @@ static void write_marks(const live_block *block)
     for (unsigned mark = 0; mark < MARKS; mark++) {
         uint64_t offset = mark_offset(block, mark);
         *(unsigned char *)(uintptr_t)(block->address + offset) =
-            (unsigned char)hr_test_mix(block->key ^ offset);
+            (unsigned char)vw_test_mix(block->key ^ offset);
     }
 }
 
@@ -107,7 +107,7 @@ static bool has_its_marks(const live_block *block)
     for (unsigned mark = 0; mark < MARKS; mark++) {
         uint64_t offset = mark_offset(block, mark);
         if (*(const unsigned char *)(uintptr_t)(block->address + offset) !=
-            (unsigned char)hr_test_mix(block->key ^ offset))
+            (unsigned char)vw_test_mix(block->key ^ offset))
             return false;
     }
     return true;
@@ -120,11 +120,11 @@ static void allocate(worker *self)
     if (self->live_count == MOST_LIVE || self->live_bytes > MOST_LIVE_BYTES)
         return;
     live_block block = {.size_bytes = random_size(self), .key = dice(self, UINT64_MAX)};
-    hr_status status =
-        hr_alloc(self->all->t.pool, block.size_bytes, dice(self, STREAMS), &block.address);
-    EXPECT(self, status == HR_OK || status == HR_ERR_OUT_OF_MEMORY);
-    self->refused_count += status == HR_ERR_OUT_OF_MEMORY;
-    if (status != HR_OK)
+    vw_status status =
+        vw_alloc(self->all->t.pool, block.size_bytes, dice(self, STREAMS), &block.address);
+    EXPECT(self, status == VW_OK || status == VW_ERR_OUT_OF_MEMORY);
+    self->refused_count += status == VW_ERR_OUT_OF_MEMORY;
+    if (status != VW_OK)
         return;
     self->served_count++;
     write_marks(&block);
@@ -138,25 +138,25 @@ static void let_go(worker *self, size_t which)
     self->live[which] = self->live[--self->live_count];
     self->live_bytes -= block.size_bytes;
     EXPECT(self, has_its_marks(&block));
-    EXPECT(self, hr_free(self->all->t.pool, block.address) == HR_OK);
+    EXPECT(self, vw_free(self->all->t.pool, block.address) == VW_OK);
 }
 
 static void look_around(worker *self)
 {
-    hr_pool *pool = self->all->t.pool;
+    vw_pool *pool = self->all->t.pool;
     const live_block *block = &self->live[dice(self, self->live_count)];
-    hr_block_place place;
-    hr_pool_stats stats = {.struct_size = sizeof stats};
+    vw_block_place place;
+    vw_pool_stats stats = {.struct_size = sizeof stats};
     EXPECT(self,
-           hr_pool_find(pool, block->address + dice(self, block->size_bytes), &place) == HR_OK);
+           vw_pool_find(pool, block->address + dice(self, block->size_bytes), &place) == VW_OK);
     EXPECT(self, place.block_address == block->address);
     EXPECT(self, place.requested_bytes == block->size_bytes);
-    EXPECT(self, hr_pool_get_stats(pool, &stats) == HR_OK);
+    EXPECT(self, vw_pool_get_stats(pool, &stats) == VW_OK);
     EXPECT(self, stats.active_bytes.all.current <= stats.reserved_bytes.all.current);
     EXPECT(self, stats.allocated_bytes.all.current <= stats.active_bytes.all.current);
 }
 
-static bool is_this_thread(void *context, hr_stream stream)
+static bool is_this_thread(void *context, vw_stream stream)
 {
     (void)stream;
     return pthread_equal(*(const pthread_t *)context, pthread_self());
@@ -165,21 +165,21 @@ static bool is_this_thread(void *context, hr_stream stream)
 /* Blocks from a private pool mix with the others; the pool ends when the last has been freed. */
 static void use_private_pool(worker *self)
 {
-    hr_pool *pool = self->all->t.pool;
-    const hr_private_id id = {self->number + 1, ++self->scope_count};
-    EXPECT(self, hr_private_pool_begin(pool, id, is_this_thread, &self->thread) == HR_OK);
+    vw_pool *pool = self->all->t.pool;
+    const vw_private_id id = {self->number + 1, ++self->scope_count};
+    EXPECT(self, vw_private_pool_begin(pool, id, is_this_thread, &self->thread) == VW_OK);
     for (int i = 0; i < 8; i++) {
         allocate(self);
         if (self->live_count > 0 && dice(self, 3) == 0)
             let_go(self, dice(self, self->live_count));
     }
-    EXPECT(self, hr_private_pool_end(pool, id) == HR_OK);
-    EXPECT(self, hr_private_pool_release(pool, id) == HR_OK);
+    EXPECT(self, vw_private_pool_end(pool, id) == VW_OK);
+    EXPECT(self, vw_private_pool_release(pool, id) == VW_OK);
 }
 
 static void do_something(worker *self)
 {
-    hr_test_pool *t = &self->all->t;
+    vw_test_pool *t = &self->all->t;
     uint64_t what = dice(self, 1000);
     if (what < 470) {
         allocate(self);
@@ -188,17 +188,17 @@ static void do_something(worker *self)
             let_go(self, dice(self, self->live_count));
     } else if (what < 960) {
         if (self->live_count > 0)
-            EXPECT(self, hr_record_stream(t->pool, self->live[dice(self, self->live_count)].address,
-                                          dice(self, STREAMS)) == HR_OK);
+            EXPECT(self, vw_record_stream(t->pool, self->live[dice(self, self->live_count)].address,
+                                          dice(self, STREAMS)) == VW_OK);
     } else if (what < 985) {
-        EXPECT(self, hr_device_complete(t->device, dice(self, STREAMS)) == HR_OK);
+        EXPECT(self, vw_device_complete(t->device, dice(self, STREAMS)) == VW_OK);
     } else if (what < 994) {
         if (self->live_count > 0)
             look_around(self);
     } else if (what < 997) {
         use_private_pool(self);
     } else {
-        EXPECT(self, hr_pool_trim(t->pool) == HR_OK);
+        EXPECT(self, vw_pool_trim(t->pool) == VW_OK);
     }
 }
 
@@ -211,7 +211,7 @@ static void *work(void *context)
             break;
         do_something(self);
         if (self->number == 0 && round % CHECK_EVERY == 0)
-            EXPECT(self, hr_pool_check(self->all->t.pool) == HR_OK);
+            EXPECT(self, vw_pool_check(self->all->t.pool) == VW_OK);
     }
     while (self->live_count > 0)
         let_go(self, self->live_count - 1);
@@ -225,20 +225,20 @@ static void run_threads(const char *conf)
     static shared all;
     static worker workers[THREADS];
     pthread_t threads[THREADS];
-    uint64_t seed = hr_test_seed();
+    uint64_t seed = vw_test_seed();
     memset(&all, 0, sizeof all);
     memset(workers, 0, sizeof workers);
-    all.rounds = hr_test_rounds(ROUNDS);
+    all.rounds = vw_test_rounds(ROUNDS);
     assert_int_equal(pthread_mutex_init(&all.fault_lock, NULL), 0);
-    hr_test_pool_open(&all.t, &(hr_test_pool_setup){.capacity_bytes = CAPACITY_BYTES,
+    vw_test_pool_open(&all.t, &(vw_test_pool_setup){.capacity_bytes = CAPACITY_BYTES,
                                                     .conf = conf,
                                                     .on_host = true,
                                                     .manual_streams = true});
-    hr_test_ok(&all.t, hr_pool_set_sink(all.t.pool, NULL));
+    vw_test_ok(&all.t, vw_pool_set_sink(all.t.pool, NULL));
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i].all = &all;
         workers[i].number = i;
-        workers[i].random = hr_test_mix(seed + i);
+        workers[i].random = vw_test_mix(seed + i);
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
@@ -251,14 +251,14 @@ static void run_threads(const char *conf)
         refused += workers[i].refused_count;
     }
     assert_true(served > 10 * refused);
-    hr_test_ok(&all.t, HR_OK);
-    hr_test_trim(&all.t);
-    hr_pool_stats stats = hr_test_stats(&all.t);
+    vw_test_ok(&all.t, VW_OK);
+    vw_test_trim(&all.t);
+    vw_pool_stats stats = vw_test_stats(&all.t);
     assert_int_equal(stats.active.all.current, 0);
     assert_int_equal(stats.requested_bytes.all.current, 0);
     assert_int_equal(stats.reserved_bytes.all.current, 0);
     assert_int_equal(stats.allocation.all.allocated, stats.allocation.all.freed);
-    hr_test_pool_close(&all.t);
+    vw_test_pool_close(&all.t);
     pthread_mutex_destroy(&all.fault_lock);
 }
 

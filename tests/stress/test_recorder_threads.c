@@ -4,8 +4,8 @@
  * A recording that begins with an empty pool says twice what is live: by its events, and by its
  * blocks. The two must agree, to the address and the size, in every recording, whatever the
  * others were doing when it was taken. The pool drops its lock around device calls, so that events
- * of several requests mix. HR_TEST_SEED repeats a run as far as threads let it. */
-#include "headroom/recording.h"
+ * of several requests mix. VW_TEST_SEED repeats a run as far as threads let it. */
+#include "vramwise/recording.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,9 +22,9 @@
 enum { THREADS = 6, MOST_LIVE = 60, ROUNDS = 3000, RECORDINGS = 12 };
 
 typedef struct shared {
-    hr_test_pool test;
-    hr_recorder *recorder;
-    hr_stacks stacks;
+    vw_test_pool test;
+    vw_recorder *recorder;
+    vw_stacks stacks;
     const char *_Atomic fault; /* of the first thread that found one */
 } shared;
 
@@ -53,32 +53,32 @@ static void *work(void *argument)
 {
     worker *w = argument;
     shared *all = w->all;
-    hr_device_ptr live[MOST_LIVE];
+    vw_device_ptr live[MOST_LIVE];
     size_t live_count = 0;
-    uint64_t rounds = hr_test_rounds(ROUNDS);
+    uint64_t rounds = vw_test_rounds(ROUNDS);
     for (uint64_t i = 0; i < rounds && atomic_load(&all->fault) == NULL; i++) {
-        const hr_stack_frame frames[2] = {{"work", "a.py", (uint32_t)draw(w, 50)},
+        const vw_stack_frame frames[2] = {{"work", "a.py", (uint32_t)draw(w, 50)},
                                           {"main", "b", 1}};
-        hr_alloc_request request = {.struct_size = sizeof request,
+        vw_alloc_request request = {.struct_size = sizeof request,
                                     .size_bytes = 1 + draw(w, UINT64_C(1) << (5 + draw(w, 18))),
-                                    .stream = (hr_stream)draw(w, 3)};
+                                    .stream = (vw_stream)draw(w, 3)};
         bool is_full = live_count == MOST_LIVE;
         if (live_count != 0 && (is_full || draw(w, 2) == 0)) {
             size_t at = (size_t)draw(w, live_count);
-            want(all, hr_free(all->test.pool, live[at]) == HR_OK, "a free failed");
+            want(all, vw_free(all->test.pool, live[at]) == VW_OK, "a free failed");
             live[at] = live[--live_count];
             continue;
         }
-        if (all->stacks == HR_STACKS_CALLER)
-            want(all, hr_recorder_add_stack(all->recorder, frames, 2, &request.tag) == HR_OK,
+        if (all->stacks == VW_STACKS_CALLER)
+            want(all, vw_recorder_add_stack(all->recorder, frames, 2, &request.tag) == VW_OK,
                  "a stack was refused");
-        want(all, hr_alloc_with(all->test.pool, &request, &live[live_count++]) == HR_OK,
+        want(all, vw_alloc_with(all->test.pool, &request, &live[live_count++]) == VW_OK,
              "an allocation failed");
         if (draw(w, 200) == 0)
-            want(all, hr_pool_trim(all->test.pool) == HR_OK, "a trim failed");
+            want(all, vw_pool_trim(all->test.pool) == VW_OK, "a trim failed");
     }
     while (live_count != 0 && atomic_load(&all->fault) == NULL)
-        want(all, hr_free(all->test.pool, live[--live_count]) == HR_OK, "the last free failed");
+        want(all, vw_free(all->test.pool, live[--live_count]) == VW_OK, "the last free failed");
     return NULL;
 }
 
@@ -86,104 +86,104 @@ static void *work(void *argument)
 
 static bool append(void *context, const void *bytes, size_t size_bytes)
 {
-    hr__append_bytes(context, bytes, size_bytes);
-    return !hr__byte_buffer_has_failed(context);
+    vw__append_bytes(context, bytes, size_bytes);
+    return !vw__byte_buffer_has_failed(context);
 }
 
-static const char *play_events(const hr__model_trace *trace, hr__address_map *live)
+static const char *play_events(const vw__model_trace *trace, vw__address_map *live)
 {
     for (size_t i = 0; i < trace->event_count; i++) {
-        const hr__model_event *event = &trace->events[i];
-        if (event->action == HR_ACTION_ALLOC) {
-            if (hr__address_map_get(live, event->address) != NULL)
+        const vw__model_event *event = &trace->events[i];
+        if (event->action == VW_ACTION_ALLOC) {
+            if (vw__address_map_get(live, event->address) != NULL)
                 return "an address was handed out twice";
-            if (!hr__address_map_reserve(live, 1))
+            if (!vw__address_map_reserve(live, 1))
                 return "no host memory";
-            hr__address_map_insert(live, event->address, (void *)(uintptr_t)event->size_bytes);
-        } else if (event->action == HR_ACTION_FREE_COMPLETED) {
-            if ((uintptr_t)hr__address_map_remove(live, event->address) != event->size_bytes)
+            vw__address_map_insert(live, event->address, (void *)(uintptr_t)event->size_bytes);
+        } else if (event->action == VW_ACTION_FREE_COMPLETED) {
+            if ((uintptr_t)vw__address_map_remove(live, event->address) != event->size_bytes)
                 return "a block was freed that was not live, or of another size";
         }
     }
     return NULL;
 }
 
-static const char *find_contradiction(const hr__model *model)
+static const char *find_contradiction(const vw__model *model)
 {
-    hr__address_map live;
-    hr__address_map_init(&live);
+    vw__address_map live;
+    vw__address_map_init(&live);
     const char *fault = play_events(&model->traces[0], &live);
     size_t live_count = 0;
     for (size_t i = 0; i < model->block_count && fault == NULL; i++) {
-        const hr__model_block *block = &model->blocks[i];
-        if (block->state == HR_BLOCK_FREE)
+        const vw__model_block *block = &model->blocks[i];
+        if (block->state == VW_BLOCK_FREE)
             continue;
         live_count++;
-        if ((uintptr_t)hr__address_map_get(&live, block->address) != block->requested_bytes)
+        if ((uintptr_t)vw__address_map_get(&live, block->address) != block->requested_bytes)
             fault = "a block is live that the events do not know";
     }
-    if (fault == NULL && live_count != hr__address_map_count(&live))
+    if (fault == NULL && live_count != vw__address_map_count(&live))
         fault = "a block is live by its events and not among the blocks";
-    hr__address_map_deinit(&live);
+    vw__address_map_deinit(&live);
     return fault;
 }
 
 static void check_one_recording(shared *all)
 {
-    hr__byte_buffer file;
-    hr__byte_source *source;
-    hr__model *model;
-    hr__snapshot_encoding encoding;
-    hr__byte_buffer_init(&file);
-    hr_status status = hr_recorder_write_to(all->recorder, all->test.pool, append, &file);
-    if (status != HR_OK)
-        fail_msg("%s: %s", hr_status_name(status), hr_last_error());
-    assert_int_equal(hr__byte_source_open_memory(file.bytes, file.size_bytes, NULL, &source),
-                     HR_OK);
-    if (hr__torch_snapshot_read(source, 0, &model, &encoding) != HR_OK)
-        fail_msg("%s", hr_last_error());
+    vw__byte_buffer file;
+    vw__byte_source *source;
+    vw__model *model;
+    vw__snapshot_encoding encoding;
+    vw__byte_buffer_init(&file);
+    vw_status status = vw_recorder_write_to(all->recorder, all->test.pool, append, &file);
+    if (status != VW_OK)
+        fail_msg("%s: %s", vw_status_name(status), vw_last_error());
+    assert_int_equal(vw__byte_source_open_memory(file.bytes, file.size_bytes, NULL, &source),
+                     VW_OK);
+    if (vw__torch_snapshot_read(source, 0, &model, &encoding) != VW_OK)
+        fail_msg("%s", vw_last_error());
     const char *fault = find_contradiction(model);
     if (fault != NULL)
         fail_msg("%s", fault);
-    hr__model_destroy(model);
-    hr__byte_source_close(source);
-    hr__byte_buffer_deinit(&file);
+    vw__model_destroy(model);
+    vw__byte_source_close(source);
+    vw__byte_buffer_deinit(&file);
 }
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
 static uint64_t first_seed(void)
 {
-    const char *text = getenv("HR_TEST_SEED");
+    const char *text = getenv("VW_TEST_SEED");
     return text != NULL ? strtoull(text, NULL, 10) : 1;
 }
 
-static void record_threads(hr_stacks stacks, uint64_t max_entries)
+static void record_threads(vw_stacks stacks, uint64_t max_entries)
 {
     static shared all;
     static worker workers[THREADS];
-    const hr_recorder_options options = {
+    const vw_recorder_options options = {
         .struct_size = sizeof options, .stacks = stacks, .max_entries = max_entries};
     all.stacks = stacks;
     atomic_store(&all.fault, NULL);
-    hr_test_pool_open(&all.test, &(hr_test_pool_setup){.capacity_bytes = 64 * HR_TEST_GIB,
+    vw_test_pool_open(&all.test, &(vw_test_pool_setup){.capacity_bytes = 64 * VW_TEST_GIB,
                                                        .conf = "release_lock_on_cudamalloc:True"});
-    assert_int_equal(hr_recorder_create(&options, &all.recorder), HR_OK);
-    assert_int_equal(hr_recorder_attach(all.recorder, all.test.pool), HR_OK);
+    assert_int_equal(vw_recorder_create(&options, &all.recorder), VW_OK);
+    assert_int_equal(vw_recorder_attach(all.recorder, all.test.pool), VW_OK);
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i] =
             (worker){.all = &all, .random = (first_seed() + i) * UINT64_C(0x9E3779B97F4A7C15)};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
-    hr_recorder_counts counts = {.struct_size = sizeof counts};
+    vw_recorder_counts counts = {.struct_size = sizeof counts};
     for (int i = 0; i < RECORDINGS; i++) {
-        assert_int_equal(hr_recorder_get_counts(all.recorder, &counts), HR_OK);
+        assert_int_equal(vw_recorder_get_counts(all.recorder, &counts), VW_OK);
         assert_int_equal(counts.seen_count,
                          counts.kept_count + counts.overwritten_count + counts.lost_count);
         if (max_entries == 0)
             check_one_recording(&all);
         else
-            assert_int_equal(hr_recorder_clear(all.recorder), HR_OK);
+            assert_int_equal(vw_recorder_clear(all.recorder), VW_OK);
     }
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(workers[i].thread, NULL);
@@ -191,23 +191,23 @@ static void record_threads(hr_stacks stacks, uint64_t max_entries)
         fail_msg("%s", atomic_load(&all.fault));
     if (max_entries == 0)
         check_one_recording(&all);
-    assert_int_equal(hr_recorder_get_counts(all.recorder, &counts), HR_OK);
+    assert_int_equal(vw_recorder_get_counts(all.recorder, &counts), VW_OK);
     assert_int_equal(counts.is_complete, max_entries == 0);
-    hr_recorder_destroy(all.recorder);
-    hr_test_pool_close(&all.test);
+    vw_recorder_destroy(all.recorder);
+    vw_test_pool_close(&all.test);
 }
 
 static void every_recording_shows_one_instant(void **state)
 {
     (void)state;
-    for (hr_stacks stacks = HR_STACKS_NONE; stacks <= HR_STACKS_CALLER; stacks++)
+    for (vw_stacks stacks = VW_STACKS_NONE; stacks <= VW_STACKS_CALLER; stacks++)
         record_threads(stacks, 0);
 }
 
 static void a_small_ring_can_be_looked_at_and_cleared_meanwhile(void **state)
 {
     (void)state;
-    record_threads(HR_STACKS_CALLER, 100);
+    record_threads(VW_STACKS_CALLER, 100);
 }
 
 int main(void)

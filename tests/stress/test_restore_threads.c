@@ -1,6 +1,6 @@
 /* test_restore_threads.c - a private pool is put back again and again while other threads use the
  * rest of the pool, share blocks of it and look at it. */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,19 +11,19 @@
 #include "support/pool_fixture.h"
 
 enum { ROUNDS = 120, OTHERS = 2 };
-#define MIB HR_TEST_MIB
+#define MIB VW_TEST_MIB
 
-static const hr_private_id graphs = {5, 1};
+static const vw_private_id graphs = {5, 1};
 static _Thread_local bool is_capturing_thread;
 
-static bool is_mine(void *context, hr_stream stream)
+static bool is_mine(void *context, vw_stream stream)
 {
     (void)context, (void)stream;
     return is_capturing_thread;
 }
 
 typedef struct shop {
-    hr_pool *pool;
+    vw_pool *pool;
     _Atomic bool is_over;
     _Atomic int wrong; /* the first line where something was */
 } shop;
@@ -38,22 +38,22 @@ typedef struct shop {
 static void *restore_again_and_again(void *context)
 {
     shop *s = context;
-    hr_private_state *then = NULL;
-    hr_device_ptr kept = HR_NULL, other = HR_NULL;
+    vw_private_state *then = NULL;
+    vw_device_ptr kept = VW_NULL, other = VW_NULL;
     is_capturing_thread = true;
-    EXPECT(hr_private_pool_begin(s->pool, graphs, is_mine, NULL) == HR_OK);
-    EXPECT(hr_alloc(s->pool, 3 * MIB, 0, &kept) == HR_OK);
-    EXPECT(hr_private_pool_checkpoint(s->pool, graphs, &then) == HR_OK);
+    EXPECT(vw_private_pool_begin(s->pool, graphs, is_mine, NULL) == VW_OK);
+    EXPECT(vw_alloc(s->pool, 3 * MIB, 0, &kept) == VW_OK);
+    EXPECT(vw_private_pool_checkpoint(s->pool, graphs, &then) == VW_OK);
     for (int round = 0; round < ROUNDS && then != NULL; round++) {
-        EXPECT(hr_alloc(s->pool, (uint64_t)(round % 9 + 1) * 300000, 0, &other) == HR_OK);
+        EXPECT(vw_alloc(s->pool, (uint64_t)(round % 9 + 1) * 300000, 0, &other) == VW_OK);
         if (round % 2 == 0)
-            EXPECT(hr_free(s->pool, kept) == HR_OK);
-        EXPECT(hr_private_pool_restore(s->pool, then, NULL) == HR_OK);
+            EXPECT(vw_free(s->pool, kept) == VW_OK);
+        EXPECT(vw_private_pool_restore(s->pool, then, NULL) == VW_OK);
         if (round % 16 == 0)
-            EXPECT(hr_pool_check(s->pool) == HR_OK);
+            EXPECT(vw_pool_check(s->pool) == VW_OK);
     }
-    EXPECT(hr_private_pool_end(s->pool, graphs) == HR_OK);
-    hr_private_state_free(then);
+    EXPECT(vw_private_pool_end(s->pool, graphs) == VW_OK);
+    vw_private_state_free(then);
     atomic_store(&s->is_over, true);
     return NULL;
 }
@@ -62,18 +62,18 @@ static void *use_the_rest(void *context)
 {
     shop *s = context;
     for (uint64_t round = 0; !atomic_load(&s->is_over); round++) {
-        hr_device_ptr block = HR_NULL;
-        hr_shared_part parts[16];
+        vw_device_ptr block = VW_NULL;
+        vw_shared_part parts[16];
         size_t count = 0;
         uint64_t offset_bytes = 0;
-        EXPECT(hr_alloc(s->pool, round % 7 * MIB + 5000, round % 3, &block) == HR_OK);
+        EXPECT(vw_alloc(s->pool, round % 7 * MIB + 5000, round % 3, &block) == VW_OK);
         if (round % 4 == 0 &&
-            hr_pool_share(s->pool, block, parts, 16, &count, &offset_bytes) == HR_OK) {
+            vw_pool_share(s->pool, block, parts, 16, &count, &offset_bytes) == VW_OK) {
             for (size_t i = 0; i < count; i++)
                 close(parts[i].file_descriptor);
-            EXPECT(hr_pool_unpin(s->pool, block) == HR_OK);
+            EXPECT(vw_pool_unpin(s->pool, block) == VW_OK);
         }
-        EXPECT(hr_free(s->pool, block) == HR_OK);
+        EXPECT(vw_free(s->pool, block) == VW_OK);
     }
     return NULL;
 }
@@ -83,46 +83,46 @@ static void *free_with_uses(void *context)
     shop *s = context;
     is_capturing_thread = true;
     while (!atomic_load(&s->is_over)) {
-        hr_device_ptr block = HR_NULL;
-        EXPECT(hr_alloc(s->pool, 100000, 0, &block) == HR_OK);
-        EXPECT(hr_record_stream(s->pool, block, 7) == HR_OK);
-        EXPECT(hr_free(s->pool, block) == HR_OK); /* drops the lock while it records an event */
+        vw_device_ptr block = VW_NULL;
+        EXPECT(vw_alloc(s->pool, 100000, 0, &block) == VW_OK);
+        EXPECT(vw_record_stream(s->pool, block, 7) == VW_OK);
+        EXPECT(vw_free(s->pool, block) == VW_OK); /* drops the lock while it records an event */
     }
     return NULL;
 }
 
 static void a_checkpoint_waits_for_a_free_that_is_under_way(void **state)
 {
-    const hr_pool_options options = {.struct_size = sizeof options, .engine = "headroom"};
-    hr_device *device = NULL;
+    const vw_pool_options options = {.struct_size = sizeof options, .engine = "vramwise"};
+    vw_device *device = NULL;
     shop shared = {.wrong = 0}, *s = &shared;
     pthread_t thread;
     (void)state;
-    assert_int_equal(hr_host_device_create(512 * MIB, &device), HR_OK);
-    assert_int_equal(hr_pool_create(device, &options, &s->pool), HR_OK);
-    assert_int_equal(hr_private_pool_begin(s->pool, graphs, is_mine, NULL), HR_OK);
+    assert_int_equal(vw_host_device_create(512 * MIB, &device), VW_OK);
+    assert_int_equal(vw_pool_create(device, &options, &s->pool), VW_OK);
+    assert_int_equal(vw_private_pool_begin(s->pool, graphs, is_mine, NULL), VW_OK);
     assert_int_equal(pthread_create(&thread, NULL, free_with_uses, s), 0);
     for (int round = 0; round < 400 * ROUNDS; round++) {
-        hr_private_state *now = NULL;
-        EXPECT(hr_private_pool_checkpoint(s->pool, graphs, &now) == HR_OK);
-        hr_private_state_free(now);
+        vw_private_state *now = NULL;
+        EXPECT(vw_private_pool_checkpoint(s->pool, graphs, &now) == VW_OK);
+        vw_private_state_free(now);
     }
     atomic_store(&s->is_over, true);
     pthread_join(thread, NULL);
     if (s->wrong != 0)
         fail_msg("line %d", (int)s->wrong);
-    assert_int_equal(hr_private_pool_end(s->pool, graphs), HR_OK);
-    assert_int_equal(hr_pool_check(s->pool), HR_OK);
-    hr_pool_destroy(s->pool);
-    hr_device_destroy(device);
+    assert_int_equal(vw_private_pool_end(s->pool, graphs), VW_OK);
+    assert_int_equal(vw_pool_check(s->pool), VW_OK);
+    vw_pool_destroy(s->pool);
+    vw_device_destroy(device);
 }
 
 /* ---- a thread that does not run while it records --------------------------------------------- */
 
-static hr_status (*real_event_record)(void *context, hr_device_event event, hr_stream stream);
+static vw_status (*real_event_record)(void *context, vw_device_event event, vw_stream stream);
 static _Atomic bool is_inside, may_go_on;
 
-static hr_status record_when_told(void *context, hr_device_event event, hr_stream stream)
+static vw_status record_when_told(void *context, vw_device_event event, vw_stream stream)
 {
     atomic_store(&is_inside, true);
     while (!atomic_load(&may_go_on))
@@ -133,11 +133,11 @@ static hr_status record_when_told(void *context, hr_device_event event, hr_strea
 static void *free_one_block(void *context)
 {
     shop *s = context;
-    hr_device_ptr block = HR_NULL;
+    vw_device_ptr block = VW_NULL;
     is_capturing_thread = true;
-    EXPECT(hr_alloc(s->pool, 100000, 0, &block) == HR_OK);
-    EXPECT(hr_record_stream(s->pool, block, 7) == HR_OK);
-    EXPECT(hr_free(s->pool, block) == HR_OK);
+    EXPECT(vw_alloc(s->pool, 100000, 0, &block) == VW_OK);
+    EXPECT(vw_record_stream(s->pool, block, 7) == VW_OK);
+    EXPECT(vw_free(s->pool, block) == VW_OK);
     return NULL;
 }
 
@@ -146,10 +146,10 @@ static void *let_go_on(void *context)
 {
     enum { LOOKS = 150 };
     shop *s = context;
-    hr_pool_stats stats = {.struct_size = sizeof stats};
+    vw_pool_stats stats = {.struct_size = sizeof stats};
     do {
         usleep(100);
-        EXPECT(hr_pool_get_stats(s->pool, &stats) == HR_OK);
+        EXPECT(vw_pool_get_stats(s->pool, &stats) == VW_OK);
     } while (stats.num_sync_all_streams < LOOKS);
     atomic_store(&may_go_on, true);
     return NULL;
@@ -157,83 +157,83 @@ static void *let_go_on(void *context)
 
 static void a_checkpoint_waits_for_a_thread_that_the_machine_has_put_aside(void **state)
 {
-    const hr_pool_options options = {.struct_size = sizeof options, .engine = "headroom"};
-    hr_device *device = NULL;
-    hr_device_table slow_table;
+    const vw_pool_options options = {.struct_size = sizeof options, .engine = "vramwise"};
+    vw_device *device = NULL;
+    vw_device_table slow_table;
     shop shared = {.wrong = 0}, *s = &shared;
     pthread_t freeing, watching;
-    hr_private_state *now = NULL;
+    vw_private_state *now = NULL;
     (void)state;
     atomic_store(&is_inside, false);
     atomic_store(&may_go_on, false);
-    assert_int_equal(hr_host_device_create(64 * MIB, &device), HR_OK);
+    assert_int_equal(vw_host_device_create(64 * MIB, &device), VW_OK);
     slow_table = *device->table;
     real_event_record = slow_table.event_record;
     slow_table.event_record = record_when_told;
-    hr_device slow = *device;
+    vw_device slow = *device;
     slow.table = &slow_table;
-    assert_int_equal(hr_pool_create(&slow, &options, &s->pool), HR_OK);
-    assert_int_equal(hr_private_pool_begin(s->pool, graphs, is_mine, NULL), HR_OK);
+    assert_int_equal(vw_pool_create(&slow, &options, &s->pool), VW_OK);
+    assert_int_equal(vw_private_pool_begin(s->pool, graphs, is_mine, NULL), VW_OK);
     assert_int_equal(pthread_create(&freeing, NULL, free_one_block, s), 0);
     while (!atomic_load(&is_inside) && atomic_load(&s->wrong) == 0)
         usleep(100);
     assert_int_equal(s->wrong, 0);
     assert_int_equal(pthread_create(&watching, NULL, let_go_on, s), 0);
-    assert_int_equal(hr_private_pool_checkpoint(s->pool, graphs, &now), HR_OK);
+    assert_int_equal(vw_private_pool_checkpoint(s->pool, graphs, &now), VW_OK);
     pthread_join(watching, NULL);
     pthread_join(freeing, NULL);
     assert_int_equal(s->wrong, 0);
-    hr_private_state_free(now);
-    assert_int_equal(hr_private_pool_end(s->pool, graphs), HR_OK);
-    assert_int_equal(hr_pool_check(s->pool), HR_OK);
-    hr_pool_destroy(s->pool);
-    hr_device_destroy(device);
+    vw_private_state_free(now);
+    assert_int_equal(vw_private_pool_end(s->pool, graphs), VW_OK);
+    assert_int_equal(vw_pool_check(s->pool), VW_OK);
+    vw_pool_destroy(s->pool);
+    vw_device_destroy(device);
 }
 
 static void a_free_that_a_capture_defers_is_not_waited_for(void **state)
 {
-    const hr_pool_options options = {.struct_size = sizeof options, .engine = "headroom"};
-    hr_device *device = NULL;
-    hr_pool *pool = NULL;
-    hr_private_state *now = NULL;
-    hr_device_ptr block = HR_NULL;
-    hr_pool_stats stats = {.struct_size = sizeof stats};
+    const vw_pool_options options = {.struct_size = sizeof options, .engine = "vramwise"};
+    vw_device *device = NULL;
+    vw_pool *pool = NULL;
+    vw_private_state *now = NULL;
+    vw_device_ptr block = VW_NULL;
+    vw_pool_stats stats = {.struct_size = sizeof stats};
     (void)state;
-    assert_int_equal(hr_host_device_create(64 * MIB, &device), HR_OK);
-    assert_int_equal(hr_pool_create(device, &options, &pool), HR_OK);
-    assert_int_equal(hr_private_pool_begin(pool, graphs, NULL, NULL), HR_OK);
-    assert_int_equal(hr_alloc(pool, 100000, 3, &block), HR_OK);
-    assert_int_equal(hr_record_stream(pool, block, 7), HR_OK);
-    assert_int_equal(hr_device_set_capturing(device, 3, true), HR_OK);
-    assert_int_equal(hr_free(pool, block), HR_OK);
-    assert_int_equal(hr_private_pool_checkpoint(pool, graphs, &now), HR_ERR_WRONG_STATE);
-    assert_non_null(strstr(hr_last_error(), "wait for a stream that is being captured"));
-    assert_int_equal(hr_pool_get_stats(pool, &stats), HR_OK);
+    assert_int_equal(vw_host_device_create(64 * MIB, &device), VW_OK);
+    assert_int_equal(vw_pool_create(device, &options, &pool), VW_OK);
+    assert_int_equal(vw_private_pool_begin(pool, graphs, NULL, NULL), VW_OK);
+    assert_int_equal(vw_alloc(pool, 100000, 3, &block), VW_OK);
+    assert_int_equal(vw_record_stream(pool, block, 7), VW_OK);
+    assert_int_equal(vw_device_set_capturing(device, 3, true), VW_OK);
+    assert_int_equal(vw_free(pool, block), VW_OK);
+    assert_int_equal(vw_private_pool_checkpoint(pool, graphs, &now), VW_ERR_WRONG_STATE);
+    assert_non_null(strstr(vw_last_error(), "wait for a stream that is being captured"));
+    assert_int_equal(vw_pool_get_stats(pool, &stats), VW_OK);
     assert_int_equal(stats.num_sync_all_streams, 1); /* looked once */
-    assert_int_equal(hr_device_set_capturing(device, 3, false), HR_OK);
-    assert_int_equal(hr_private_pool_checkpoint(pool, graphs, &now), HR_OK);
-    hr_private_state_free(now);
-    assert_int_equal(hr_private_pool_end(pool, graphs), HR_OK);
-    hr_pool_destroy(pool);
-    hr_device_destroy(device);
+    assert_int_equal(vw_device_set_capturing(device, 3, false), VW_OK);
+    assert_int_equal(vw_private_pool_checkpoint(pool, graphs, &now), VW_OK);
+    vw_private_state_free(now);
+    assert_int_equal(vw_private_pool_end(pool, graphs), VW_OK);
+    vw_pool_destroy(pool);
+    vw_device_destroy(device);
 }
 
 static void restores_and_everything_else_do_not_disturb_each_other(void **state)
 {
     static const struct {
         const char *engine, *conf;
-    } engines[] = {{"torch", "expandable_segments:True"}, {"torch", ""}, {"headroom", ""}};
+    } engines[] = {{"torch", "expandable_segments:True"}, {"torch", ""}, {"vramwise", ""}};
     (void)state;
     for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
-        const hr_pool_options options = {.struct_size = sizeof options,
+        const vw_pool_options options = {.struct_size = sizeof options,
                                          .engine = engines[i].engine,
                                          .conf = engines[i].conf,
                                          .is_shareable = true};
-        hr_device *device = NULL;
+        vw_device *device = NULL;
         shop s = {.wrong = 0};
         pthread_t threads[1 + OTHERS];
-        assert_int_equal(hr_host_device_create(512 * MIB, &device), HR_OK);
-        assert_int_equal(hr_pool_create(device, &options, &s.pool), HR_OK);
+        assert_int_equal(vw_host_device_create(512 * MIB, &device), VW_OK);
+        assert_int_equal(vw_pool_create(device, &options, &s.pool), VW_OK);
         assert_int_equal(pthread_create(&threads[0], NULL, restore_again_and_again, &s), 0);
         for (int k = 1; k <= OTHERS; k++)
             assert_int_equal(pthread_create(&threads[k], NULL, use_the_rest, &s), 0);
@@ -241,9 +241,9 @@ static void restores_and_everything_else_do_not_disturb_each_other(void **state)
             pthread_join(threads[k], NULL);
         if (s.wrong != 0)
             fail_msg("line %d, engine %s %s", (int)s.wrong, engines[i].engine, engines[i].conf);
-        assert_int_equal(hr_pool_check(s.pool), HR_OK);
-        hr_pool_destroy(s.pool);
-        hr_device_destroy(device);
+        assert_int_equal(vw_pool_check(s.pool), VW_OK);
+        vw_pool_destroy(s.pool);
+        vw_device_destroy(device);
     }
 }
 

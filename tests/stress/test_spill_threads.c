@@ -10,7 +10,7 @@
  * the first make memory leave, the second let it come back, by steps and within them.
  *
  * stress_run.h says how to repeat a run, and how to make it longer. */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -27,18 +27,18 @@
 enum { THREADS = 8, STREAMS = 4, MOST_LIVE = 24, ROUNDS = 600, CHECK_EVERY = 50, SEASON = 300 };
 
 #define PAGE 4096
-#define MOST_LIVE_BYTES (9 * HR_TEST_MIB) /* of one thread, before it asks again */
-#define CAPACITY_BYTES (40 * HR_TEST_MIB)
-#define SPILL_BYTES (64 * HR_TEST_MIB)
+#define MOST_LIVE_BYTES (9 * VW_TEST_MIB) /* of one thread, before it asks again */
+#define CAPACITY_BYTES (40 * VW_TEST_MIB)
+#define SPILL_BYTES (64 * VW_TEST_MIB)
 
 typedef struct live_block {
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint64_t size_bytes;
     uint64_t key;
 } live_block;
 
 typedef struct shared {
-    hr_test_pool t;
+    vw_test_pool t;
     uint64_t rounds;
     bool injects;                /* failures */
     pthread_rwlock_t touching;   /* many may touch blocks; a safe point is alone */
@@ -64,7 +64,7 @@ static void report(shared *all, const char *what)
 {
     pthread_mutex_lock(&all->fault_lock);
     if (all->fault[0] == '\0')
-        snprintf(all->fault, sizeof all->fault, "%s: %s", what, hr_last_error());
+        snprintf(all->fault, sizeof all->fault, "%s: %s", what, vw_last_error());
     pthread_mutex_unlock(&all->fault_lock);
     atomic_store(&all->is_over, 1);
 }
@@ -91,7 +91,7 @@ static void leave(void *context)
 
 static _Thread_local bool is_requesting;
 
-static void listen(void *context, const hr_spill_report *report)
+static void listen(void *context, const vw_spill_report *report)
 {
     shared *all = context;
     if (report->is_return && is_requesting)
@@ -103,12 +103,12 @@ static void listen(void *context, const hr_spill_report *report)
 static uint64_t dice(worker *self, uint64_t sides)
 {
     self->random += UINT64_C(0x9E3779B97F4A7C15);
-    return hr_test_mix(self->random) % sides;
+    return vw_test_mix(self->random) % sides;
 }
 
 static unsigned char mark_of(const live_block *block, uint64_t offset)
 {
-    return (unsigned char)hr_test_mix(block->key ^ block->address ^ offset);
+    return (unsigned char)vw_test_mix(block->key ^ block->address ^ offset);
 }
 
 static void write_marks(worker *self, const live_block *block)
@@ -136,10 +136,10 @@ static bool has_its_marks(worker *self, const live_block *block)
 
 /* ---- what a thread does ---------------------------------------------------------------------- */
 
-static bool is_expected(const worker *self, hr_status status)
+static bool is_expected(const worker *self, vw_status status)
 {
-    return status == HR_OK || status == HR_ERR_OUT_OF_MEMORY ||
-           (self->all->injects && (status == HR_ERR_DEVICE || status == HR_ERR_HOST_MEMORY));
+    return status == VW_OK || status == VW_ERR_OUT_OF_MEMORY ||
+           (self->all->injects && (status == VW_ERR_DEVICE || status == VW_ERR_HOST_MEMORY));
 }
 
 static bool is_calm(const worker *self)
@@ -154,12 +154,12 @@ static void allocate(worker *self)
     uint64_t least = UINT64_C(1) << (12 + dice(self, is_calm(self) ? 4 : 10)); /* to 4 MiB */
     live_block block = {.size_bytes = least + dice(self, least) + 1, .key = dice(self, UINT64_MAX)};
     is_requesting = true;
-    hr_status status =
-        hr_alloc(self->all->t.pool, block.size_bytes, dice(self, STREAMS), &block.address);
+    vw_status status =
+        vw_alloc(self->all->t.pool, block.size_bytes, dice(self, STREAMS), &block.address);
     is_requesting = false;
     EXPECT(self, is_expected(self, status));
-    self->refused_count += status != HR_OK;
-    if (status != HR_OK)
+    self->refused_count += status != VW_OK;
+    if (status != VW_OK)
         return;
     self->served_count++;
     write_marks(self, &block);
@@ -173,26 +173,26 @@ static void let_go(worker *self, size_t which)
     self->live[which] = self->live[--self->live_count];
     self->live_bytes -= block.size_bytes;
     EXPECT(self, has_its_marks(self, &block));
-    EXPECT(self, is_expected(self, hr_free(self->all->t.pool, block.address)));
+    EXPECT(self, is_expected(self, vw_free(self->all->t.pool, block.address)));
 }
 
 /* One at a time, and far enough apart that undoing what one of them broke does not fail as well:
  * then the pool would say so, and serve no more. */
 static void order_failure(worker *self)
 {
-    static const hr_status kinds[] = {HR_ERR_DEVICE, HR_ERR_OUT_OF_MEMORY};
+    static const vw_status kinds[] = {VW_ERR_DEVICE, VW_ERR_OUT_OF_MEMORY};
     if (!self->all->injects || self->number != 0)
         return;
     if (dice(self, 2) == 0)
-        hr__host_memory_fail_at(1 + dice(self, 40));
+        vw__host_memory_fail_at(1 + dice(self, 40));
     else
-        EXPECT(self, hr_device_fail_call(self->all->t.device, 100 + dice(self, 200),
-                                         kinds[dice(self, 2)]) == HR_OK);
+        EXPECT(self, vw_device_fail_call(self->all->t.device, 100 + dice(self, 200),
+                                         kinds[dice(self, 2)]) == VW_OK);
 }
 
 static void do_something(worker *self)
 {
-    hr_pool *pool = self->all->t.pool;
+    vw_pool *pool = self->all->t.pool;
     uint64_t what = dice(self, 1000), takes = is_calm(self) ? 400 : 500;
     live_block *one = self->live_count > 0 ? &self->live[dice(self, self->live_count)] : NULL;
     if (what < takes)
@@ -200,19 +200,19 @@ static void do_something(worker *self)
     else if (what < 800 && one != NULL)
         let_go(self, (size_t)(one - self->live));
     else if (what < 850 && one != NULL)
-        EXPECT(self, hr_advise(pool, one->address, (hr_advice)dice(self, 3)) == HR_OK);
+        EXPECT(self, vw_advise(pool, one->address, (vw_advice)dice(self, 3)) == VW_OK);
     else if (what < 900 && one != NULL)
         EXPECT(self, has_its_marks(self, one));
     else if (what < 930 && one != NULL)
         write_marks(self, one);
     else if (what < 960)
-        EXPECT(self, is_expected(self, hr_pool_mark_step(pool)));
+        EXPECT(self, is_expected(self, vw_pool_mark_step(pool)));
     else if (what < 980)
         order_failure(self);
     else if (what < 990 && one != NULL)
-        EXPECT(self, is_expected(self, hr_record_stream(pool, one->address, dice(self, STREAMS))));
+        EXPECT(self, is_expected(self, vw_record_stream(pool, one->address, dice(self, STREAMS))));
     else if (what < 995)
-        EXPECT(self, is_expected(self, hr_pool_trim(pool)));
+        EXPECT(self, is_expected(self, vw_pool_trim(pool)));
 }
 
 static void *work(void *context)
@@ -224,7 +224,7 @@ static void *work(void *context)
         do_something(self);
         atomic_fetch_add_explicit(&self->all->operations, 1, memory_order_relaxed);
         if (round % CHECK_EVERY == 0)
-            EXPECT(self, hr_pool_check(self->all->t.pool) == HR_OK);
+            EXPECT(self, vw_pool_check(self->all->t.pool) == VW_OK);
     }
     for (size_t i = 0; i < self->live_count; i++)
         EXPECT(self, has_its_marks(self, &self->live[i]));
@@ -233,10 +233,10 @@ static void *work(void *context)
 
 /* ---- the runs -------------------------------------------------------------------------------- */
 
-static hr_paged_stats paged_stats(const shared *all)
+static vw_paged_stats paged_stats(const shared *all)
 {
-    hr_paged_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_paged_stats(all->t.pool, &stats), HR_OK);
+    vw_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_paged_stats(all->t.pool, &stats), VW_OK);
     return stats;
 }
 
@@ -250,31 +250,31 @@ static void let_go_of_all(worker *self)
  * since it is hot, by a request, however patient chance has made them. */
 static void leave_and_return(shared *all, worker *workers)
 {
-    hr_device_ptr large = HR_NULL;
+    vw_device_ptr large = VW_NULL;
     live_block *kept = &workers[1].live[0];
-    assert_int_equal(hr_device_fail_call(all->t.device, 0, HR_OK), HR_OK);
-    hr__host_memory_fail_at(0);
+    assert_int_equal(vw_device_fail_call(all->t.device, 0, VW_OK), VW_OK);
+    vw__host_memory_fail_at(0);
     for (unsigned i = 0; i < THREADS; i++)
         if (i != 2) /* so that all the rest has room, with the host */
             let_go_of_all(&workers[i]);
     *kept = (live_block){.size_bytes = CAPACITY_BYTES / 2, .key = 77};
-    hr_test_ok(&all->t, hr_alloc(all->t.pool, kept->size_bytes, 0, &kept->address));
+    vw_test_ok(&all->t, vw_alloc(all->t.pool, kept->size_bytes, 0, &kept->address));
     workers[1].live_count = 1;
     write_marks(&workers[1], kept);
-    hr_test_ok(&all->t, hr_alloc(all->t.pool, CAPACITY_BYTES * 3 / 4, 0, &large));
+    vw_test_ok(&all->t, vw_alloc(all->t.pool, CAPACITY_BYTES * 3 / 4, 0, &large));
     assert_true(paged_stats(all).spilled_bytes > 0);
-    hr_test_ok(&all->t, hr_free(all->t.pool, large));
+    vw_test_ok(&all->t, vw_free(all->t.pool, large));
     let_go_of_all(&workers[2]);
     for (int step = 0; step < 200 && paged_stats(all).returns == 0; step++)
-        hr_test_ok(&all->t, hr_pool_mark_step(all->t.pool));
+        vw_test_ok(&all->t, vw_pool_mark_step(all->t.pool));
     assert_true(paged_stats(all).returns > 0);
-    hr_test_ok(&all->t, hr_advise(all->t.pool, kept->address, HR_ADVISE_HOT));
-    hr_test_ok(&all->t, hr_alloc(all->t.pool, CAPACITY_BYTES * 3 / 4, 0, &large));
+    vw_test_ok(&all->t, vw_advise(all->t.pool, kept->address, VW_ADVISE_HOT));
+    vw_test_ok(&all->t, vw_alloc(all->t.pool, CAPACITY_BYTES * 3 / 4, 0, &large));
     assert_true(paged_stats(all).spilled_bytes > 0);
-    hr_test_ok(&all->t, hr_free(all->t.pool, large));
+    vw_test_ok(&all->t, vw_free(all->t.pool, large));
     for (int i = 0; i < 1 << 21 && paged_stats(all).spilled_bytes != 0; i++) {
-        assert_int_equal(hr_alloc(all->t.pool, PAGE, 0, &large), HR_OK);
-        assert_int_equal(hr_free(all->t.pool, large), HR_OK);
+        assert_int_equal(vw_alloc(all->t.pool, PAGE, 0, &large), VW_OK);
+        assert_int_equal(vw_free(all->t.pool, large), VW_OK);
     }
     assert_int_equal(paged_stats(all).spilled_bytes, 0);
     let_go_of_all(&workers[1]);
@@ -291,15 +291,15 @@ static void finish(shared *all, worker *workers)
         served += workers[i].served_count;
         refused += workers[i].refused_count;
     }
-    hr_paged_stats paged = paged_stats(all);
+    vw_paged_stats paged = paged_stats(all);
     print_message(
         "%" PRIu64 " served, %" PRIu64 " refused; %" PRIu64 " spills of %" PRIu64 " MiB, %" PRIu64
         " returns of %" PRIu64 " MiB, %" PRIu64 " within a step, %" PRIu64 " failed on the host\n",
-        served, refused, paged.spills, paged.all_spilled_bytes / HR_TEST_MIB, paged.returns,
-        paged.returned_bytes / HR_TEST_MIB, atomic_load(&all->early), paged.failed_host_creations);
+        served, refused, paged.spills, paged.all_spilled_bytes / VW_TEST_MIB, paged.returns,
+        paged.returned_bytes / VW_TEST_MIB, atomic_load(&all->early), paged.failed_host_creations);
     assert_true(served > 4 * refused);
-    hr_test_trim(&all->t);
-    hr_pool_stats stats = hr_test_stats(&all->t);
+    vw_test_trim(&all->t);
+    vw_pool_stats stats = vw_test_stats(&all->t);
     assert_int_equal(stats.active.all.current, 0);
     assert_int_equal(stats.reserved_bytes.all.current, 0);
     assert_int_equal(paged_stats(all).spilled_bytes, 0);
@@ -310,36 +310,36 @@ static void run_threads(const char *engine, bool injects)
     static shared all;
     static worker workers[THREADS];
     pthread_t threads[THREADS];
-    uint64_t seed = hr_test_seed();
+    uint64_t seed = vw_test_seed();
     memset(&all, 0, sizeof all);
     memset(workers, 0, sizeof workers);
-    all.rounds = hr_test_rounds(ROUNDS);
+    all.rounds = vw_test_rounds(ROUNDS);
     all.injects = injects;
     assert_int_equal(pthread_mutex_init(&all.fault_lock, NULL), 0);
     assert_int_equal(pthread_rwlock_init(&all.touching, NULL), 0);
-    hr_test_pool_open(&all.t, &(hr_test_pool_setup){.engine = engine,
+    vw_test_pool_open(&all.t, &(vw_test_pool_setup){.engine = engine,
                                                     .capacity_bytes = CAPACITY_BYTES,
-                                                    .idle_floor_bytes = 2 * HR_TEST_MIB,
+                                                    .idle_floor_bytes = 2 * VW_TEST_MIB,
                                                     .safe_point = {enter, leave, &all},
                                                     .spill_bytes = SPILL_BYTES,
                                                     .spill_listener = {&all, listen},
                                                     .spill_ahead_bytes = SPILL_BYTES / 4,
                                                     .on_host = true});
-    hr_test_ok(&all.t, hr_pool_set_sink(all.t.pool, NULL));
+    vw_test_ok(&all.t, vw_pool_set_sink(all.t.pool, NULL));
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i].all = &all;
         workers[i].number = i;
-        workers[i].random = hr_test_mix(seed + i);
+        workers[i].random = vw_test_mix(seed + i);
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     finish(&all, workers);
-    hr_pool_destroy(all.t.pool);
+    vw_pool_destroy(all.t.pool);
     all.t.pool = NULL;
     if (!injects) /* a handle that the device refused to take back stays there */
-        assert_int_equal(hr_test_calls(&all.t).in_use_bytes, 0);
-    hr_device_destroy(all.t.device);
+        assert_int_equal(vw_test_calls(&all.t).in_use_bytes, 0);
+    vw_device_destroy(all.t.device);
     free(all.t.events);
     pthread_rwlock_destroy(&all.touching);
     pthread_mutex_destroy(&all.fault_lock);
@@ -348,14 +348,14 @@ static void run_threads(const char *engine, bool injects)
 static void threads_keep_their_bytes_while_memory_leaves_and_comes_back(void **state)
 {
     (void)state;
-    run_threads("headroom", false);
+    run_threads("vramwise", false);
 }
 
 static void threads_keep_their_bytes_whatever_fails(void **state)
 {
     (void)state;
-    run_threads("headroom", true);
-    run_threads("headroom:rescue", true);
+    run_threads("vramwise", true);
+    run_threads("vramwise:rescue", true);
 }
 
 int main(void)

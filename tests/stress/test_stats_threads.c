@@ -3,7 +3,7 @@
  * A trace has to be long for that, so these are thousands of events. What comes out must be the
  * same as from one thread, and a failure on the second one must reach the caller with its words.
  * Worth the most under the thread sanitizer. */
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -22,32 +22,32 @@
 enum { ROUNDS = 6000, CALLERS = 4, DEVICE = 3 };
 
 /* One block, made and freed again and again; where the segment is missing, so is the beginning. */
-static hr__model *long_trace(bool has_beginning)
+static vw__model *long_trace(bool has_beginning)
 {
     small_model small;
     small_model_begin(&small);
     uint32_t c = small_model_context(&small, "f train.py 1");
     if (has_beginning)
-        small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 2 * MIB, c);
+        small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, c);
     for (int i = 0; i < ROUNDS; i++) {
         small_model_alloc(&small, A, 1000, c);
         small_model_free(&small, A, 1000, c);
     }
     small_model_end_trace(&small, DEVICE);
-    small_model_segment(&small, DEVICE, A, 2 * MIB, 0, HR__NO_CONTEXT);
+    small_model_segment(&small, DEVICE, A, 2 * MIB, 0, VW__NO_CONTEXT);
     small_model_set_features(&small);
     return small_model_finish(&small);
 }
 
-static hr_status make_stats(hr__model *model, hr_recording_stats **stats)
+static vw_status make_stats(vw__model *model, vw_recording_stats **stats)
 {
-    const hr_recording recording = {.model = model, .encoding = HR__ENCODING_PICKLE};
-    return hr_recording_stats_make(&recording, NULL, stats);
+    const vw_recording recording = {.model = model, .encoding = VW__ENCODING_PICKLE};
+    return vw_recording_stats_make(&recording, NULL, stats);
 }
 
-static hr__summary_job *begin_job(hr__summary_job *job, const hr__model *model)
+static vw__summary_job *begin_job(vw__summary_job *job, const vw__model *model)
 {
-    hr__summary_job_begin(job, model, hr__model_trace_of(model, DEVICE), "2.11");
+    vw__summary_job_begin(job, model, vw__model_trace_of(model, DEVICE), "2.11");
     return job;
 }
 
@@ -69,44 +69,44 @@ static void refuse_threads(bool is_refused, pthread_attr_t *usual)
 static void a_machine_that_refuses_a_thread_gives_the_same_summary(void **state)
 {
     (void)state;
-    hr__model *model = long_trace(true);
-    hr_recording_stats *with = NULL, *without = NULL;
-    hr__summary_job job;
+    vw__model *model = long_trace(true);
+    vw_recording_stats *with = NULL, *without = NULL;
+    vw__summary_job job;
     pthread_attr_t usual;
     assert_true(begin_job(&job, model)->is_running);
-    hr__summary_job_deinit(&job);
-    assert_int_equal(make_stats(model, &with), HR_OK);
+    vw__summary_job_deinit(&job);
+    assert_int_equal(make_stats(model, &with), VW_OK);
 
     refuse_threads(true, &usual);
     bool is_running = begin_job(&job, model)->is_running;
-    hr__summary_job_deinit(&job);
-    hr_status status = make_stats(model, &without);
+    vw__summary_job_deinit(&job);
+    vw_status status = make_stats(model, &without);
     refuse_threads(false, &usual);
     assert_int_equal(pthread_attr_destroy(&usual), 0);
 
     assert_false(is_running);
-    assert_int_equal(status, HR_OK);
+    assert_int_equal(status, VW_OK);
     assert_non_null(with->devices[0].summary);
     assert_non_null(strstr(with->devices[0].summary, "device ID 3"));
     assert_string_equal(with->devices[0].summary, without->devices[0].summary);
     assert_null(with->devices[0].summary_reason);
-    hr_recording_stats_free(with);
-    hr_recording_stats_free(without);
-    hr__model_destroy(model);
+    vw_recording_stats_free(with);
+    vw_recording_stats_free(without);
+    vw__model_destroy(model);
 }
 
 static void *make_stats_as_caller(void *model)
 {
-    hr_recording_stats *stats = NULL;
-    return make_stats(model, &stats) == HR_OK ? stats : NULL;
+    vw_recording_stats *stats = NULL;
+    return make_stats(model, &stats) == VW_OK ? stats : NULL;
 }
 
 static void callers_at_the_same_time_get_the_same_summary(void **state)
 {
     (void)state;
-    hr__model *model = long_trace(true);
+    vw__model *model = long_trace(true);
     pthread_t callers[CALLERS];
-    hr_recording_stats *stats[CALLERS];
+    vw_recording_stats *stats[CALLERS];
     for (int i = 0; i < CALLERS; i++)
         assert_int_equal(pthread_create(&callers[i], NULL, make_stats_as_caller, model), 0);
     for (int i = 0; i < CALLERS; i++) {
@@ -120,71 +120,71 @@ static void callers_at_the_same_time_get_the_same_summary(void **state)
         assert_string_equal(stats[i]->devices[0].summary, stats[0]->devices[0].summary);
     }
     for (int i = 0; i < CALLERS; i++)
-        hr_recording_stats_free(stats[i]);
-    hr__model_destroy(model);
+        vw_recording_stats_free(stats[i]);
+    vw__model_destroy(model);
 }
 
 static void a_long_trace_that_is_cut_has_no_summary(void **state)
 {
     (void)state;
-    hr__model *model = long_trace(false);
-    hr_recording_stats *stats = NULL;
-    assert_int_equal(make_stats(model, &stats), HR_OK);
+    vw__model *model = long_trace(false);
+    vw_recording_stats *stats = NULL;
+    assert_int_equal(make_stats(model, &stats), VW_OK);
     assert_null(stats->devices[0].summary);
     assert_non_null(strstr(stats->devices[0].summary_reason, "first allocation"));
-    hr_recording_stats_free(stats);
-    hr__model_destroy(model);
+    vw_recording_stats_free(stats);
+    vw__model_destroy(model);
 }
 
 static void a_failure_on_the_other_thread_keeps_its_words(void **state)
 {
     (void)state;
-    hr__model *model = long_trace(true);
-    hr__summary_job job;
-    hr__arena arena;
+    vw__model *model = long_trace(true);
+    vw__summary_job job;
+    vw__arena arena;
     const char *summary = NULL, *reason = NULL;
-    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
-    hr__host_memory_fail_at(1); /* nobody else asks for any */
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    vw__host_memory_fail_at(1); /* nobody else asks for any */
     assert_true(begin_job(&job, model)->is_running);
-    assert_int_equal(hr__summary_job_finish(&job, &arena, &summary, &reason), HR_ERR_HOST_MEMORY);
-    assert_string_equal(hr_last_error(), job.failure);
-    assert_non_null(strstr(hr_last_error(), "out of host memory"));
-    hr__summary_job_deinit(&job);
-    hr__arena_deinit(&arena);
-    hr__model_destroy(model);
+    assert_int_equal(vw__summary_job_finish(&job, &arena, &summary, &reason), VW_ERR_HOST_MEMORY);
+    assert_string_equal(vw_last_error(), job.failure);
+    assert_non_null(strstr(vw_last_error(), "out of host memory"));
+    vw__summary_job_deinit(&job);
+    vw__arena_deinit(&arena);
+    vw__model_destroy(model);
 }
 
 static void a_job_that_nobody_finishes_is_waited_for_and_leaves_nothing(void **state)
 {
     (void)state;
-    hr__model *model = long_trace(true);
-    hr__summary_job job;
-    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
-    hr__summary_job_deinit(begin_job(&job, model));
+    vw__model *model = long_trace(true);
+    vw__summary_job job;
+    uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
+    vw__summary_job_deinit(begin_job(&job, model));
     assert_false(job.is_running);
-    assert_int_equal(hr__host_memory_get_use().in_use_bytes, before_bytes);
-    hr__model_destroy(model);
+    assert_int_equal(vw__host_memory_get_use().in_use_bytes, before_bytes);
+    vw__model_destroy(model);
 }
 
 static bool has_stats_or_words(void *model)
 {
-    hr_recording_stats *stats = NULL;
-    hr_status status = make_stats(model, &stats);
-    if (status != HR_OK) {
-        assert_int_equal(status, HR_ERR_HOST_MEMORY);
-        assert_non_null(strstr(hr_last_error(), "out of host memory"));
+    vw_recording_stats *stats = NULL;
+    vw_status status = make_stats(model, &stats);
+    if (status != VW_OK) {
+        assert_int_equal(status, VW_ERR_HOST_MEMORY);
+        assert_non_null(strstr(vw_last_error(), "out of host memory"));
         return false;
     }
-    hr_recording_stats_free(stats);
+    vw_recording_stats_free(stats);
     return true;
 }
 
 static void every_lack_of_host_memory_is_reported_whichever_thread_it_strikes(void **state)
 {
     (void)state;
-    hr__model *model = long_trace(true);
-    hr_test_sweep_host_memory(has_stats_or_words, model);
-    hr__model_destroy(model);
+    vw__model *model = long_trace(true);
+    vw_test_sweep_host_memory(has_stats_or_words, model);
+    vw__model_destroy(model);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* cmocka_here.h - cmocka, and what it wants included before it. */
-#ifndef HR_TESTS_CMOCKA_HERE_H
-#define HR_TESTS_CMOCKA_HERE_H
+#ifndef VW_TESTS_CMOCKA_HERE_H
+#define VW_TESTS_CMOCKA_HERE_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* device_spy.c - see device_spy.h. */
 #include "support/device_spy.h"
 
-static hr_test_spy *listening;
+static vw_test_spy *listening;
 
-static hr_status note(hr_test_call_made made)
+static vw_status note(vw_test_call_made made)
 {
     if (listening->call_count == sizeof listening->calls / sizeof listening->calls[0])
         listening->call_count = 0;
@@ -19,187 +19,187 @@ static bool take_one(unsigned *count)
     return true;
 }
 
-/* HR_OK, or what a call of any kind is to be refused with. */
-static hr_status refusal(void)
+/* VW_OK, or what a call of any kind is to be refused with. */
+static vw_status refusal(void)
 {
     if (listening->refused_calls == 0)
-        return HR_OK;
+        return VW_OK;
     if (listening->let_through > 0) {
         listening->let_through--;
-        return HR_OK;
+        return VW_OK;
     }
     listening->refused_calls--;
     listening->let_through = listening->let_between;
-    return listening->refusal != HR_OK ? listening->refusal : HR_ERR_DEVICE;
+    return listening->refusal != VW_OK ? listening->refusal : VW_ERR_DEVICE;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static hr_status spy_reserve(void *context, uint64_t size_bytes, hr_device_ptr *out)
+static vw_status spy_reserve(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->reserve(context, size_bytes, out);
-    return note((hr_test_call_made){.call = HR_TEST_RESERVE,
+    return note((vw_test_call_made){.call = VW_TEST_RESERVE,
                                     .status = status,
                                     .size_bytes = size_bytes,
-                                    .address = status == HR_OK ? *out : HR_NULL});
+                                    .address = status == VW_OK ? *out : VW_NULL});
 }
 
-static hr_status spy_unreserve(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status spy_unreserve(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->unreserve(context, address, size_bytes);
-    return note((hr_test_call_made){
-        .call = HR_TEST_UNRESERVE, .status = status, .address = address, .size_bytes = size_bytes});
+    return note((vw_test_call_made){
+        .call = VW_TEST_UNRESERVE, .status = status, .address = address, .size_bytes = size_bytes});
 }
 
-static hr_status spy_create(void *context, uint64_t size_bytes, hr_handle *out)
+static vw_status spy_create(void *context, uint64_t size_bytes, vw_handle *out)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->create(context, size_bytes, out);
-    return note((hr_test_call_made){.call = HR_TEST_CREATE,
+    return note((vw_test_call_made){.call = VW_TEST_CREATE,
                                     .status = status,
                                     .size_bytes = size_bytes,
-                                    .handle = status == HR_OK ? *out : 0});
+                                    .handle = status == VW_OK ? *out : 0});
 }
 
-static hr_status spy_create_on_host(void *context, uint64_t size_bytes, hr_handle *out)
+static vw_status spy_create_on_host(void *context, uint64_t size_bytes, vw_handle *out)
 {
-    hr_status status =
-        take_one(&listening->refused_host_creations) ? HR_ERR_HOST_MEMORY : refusal();
-    if (status == HR_OK)
+    vw_status status =
+        take_one(&listening->refused_host_creations) ? VW_ERR_HOST_MEMORY : refusal();
+    if (status == VW_OK)
         status = listening->real->create_on_host(context, size_bytes, out);
-    return note((hr_test_call_made){.call = HR_TEST_CREATE_ON_HOST,
+    return note((vw_test_call_made){.call = VW_TEST_CREATE_ON_HOST,
                                     .status = status,
                                     .size_bytes = size_bytes,
-                                    .handle = status == HR_OK ? *out : 0});
+                                    .handle = status == VW_OK ? *out : 0});
 }
 
-static hr_status spy_release(void *context, hr_handle handle)
+static vw_status spy_release(void *context, vw_handle handle)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->release(context, handle);
-    return note((hr_test_call_made){.call = HR_TEST_RELEASE, .status = status, .handle = handle});
+    return note((vw_test_call_made){.call = VW_TEST_RELEASE, .status = status, .handle = handle});
 }
 
-static hr_status spy_map(void *context, hr_device_ptr address, uint64_t size_bytes,
-                         hr_handle handle)
+static vw_status spy_map(void *context, vw_device_ptr address, uint64_t size_bytes,
+                         vw_handle handle)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->map(context, address, size_bytes, handle);
-    return note((hr_test_call_made){.call = HR_TEST_MAP,
+    return note((vw_test_call_made){.call = VW_TEST_MAP,
                                     .status = status,
                                     .address = address,
                                     .size_bytes = size_bytes,
                                     .handle = handle});
 }
 
-static hr_status spy_unmap(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status spy_unmap(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
-    hr_status status = refusal();
+    vw_status status = refusal();
     if (take_one(&listening->refused_unmaps))
-        status = HR_ERR_DEVICE;
-    if (status == HR_OK)
+        status = VW_ERR_DEVICE;
+    if (status == VW_OK)
         status = listening->real->unmap(context, address, size_bytes);
-    return note((hr_test_call_made){
-        .call = HR_TEST_UNMAP, .status = status, .address = address, .size_bytes = size_bytes});
+    return note((vw_test_call_made){
+        .call = VW_TEST_UNMAP, .status = status, .address = address, .size_bytes = size_bytes});
 }
 
-static hr_status spy_set_access(void *context, hr_device_ptr address, uint64_t size_bytes)
+static vw_status spy_set_access(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
-    hr_status status = refusal();
+    vw_status status = refusal();
     if (take_one(&listening->refused_accesses))
-        status = listening->access_status != HR_OK ? listening->access_status : HR_ERR_DEVICE;
-    if (status == HR_OK)
+        status = listening->access_status != VW_OK ? listening->access_status : VW_ERR_DEVICE;
+    if (status == VW_OK)
         status = listening->real->set_access(context, address, size_bytes);
-    return note((hr_test_call_made){.call = HR_TEST_SET_ACCESS,
+    return note((vw_test_call_made){.call = VW_TEST_SET_ACCESS,
                                     .status = status,
                                     .address = address,
                                     .size_bytes = size_bytes});
 }
 
-static hr_status spy_event_create(void *context, hr_device_event *out)
+static vw_status spy_event_create(void *context, vw_device_event *out)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->event_create(context, out);
-    return note((hr_test_call_made){
-        .call = HR_TEST_EVENT_CREATE, .status = status, .event = status == HR_OK ? *out : 0});
+    return note((vw_test_call_made){
+        .call = VW_TEST_EVENT_CREATE, .status = status, .event = status == VW_OK ? *out : 0});
 }
 
-static hr_status spy_event_record(void *context, hr_device_event event, hr_stream stream)
+static vw_status spy_event_record(void *context, vw_device_event event, vw_stream stream)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->event_record(context, event, stream);
-    return note((hr_test_call_made){
-        .call = HR_TEST_EVENT_RECORD, .status = status, .event = event, .stream = stream});
+    return note((vw_test_call_made){
+        .call = VW_TEST_EVENT_RECORD, .status = status, .event = event, .stream = stream});
 }
 
-static hr_status spy_event_query(void *context, hr_device_event event)
+static vw_status spy_event_query(void *context, vw_device_event event)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->event_query(context, event);
-    return note((hr_test_call_made){.call = HR_TEST_EVENT_QUERY, .status = status, .event = event});
+    return note((vw_test_call_made){.call = VW_TEST_EVENT_QUERY, .status = status, .event = event});
 }
 
-static hr_status spy_event_synchronize(void *context, hr_device_event event)
+static vw_status spy_event_synchronize(void *context, vw_device_event event)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->event_synchronize(context, event);
     return note(
-        (hr_test_call_made){.call = HR_TEST_EVENT_SYNCHRONIZE, .status = status, .event = event});
+        (vw_test_call_made){.call = VW_TEST_EVENT_SYNCHRONIZE, .status = status, .event = event});
 }
 
-static hr_status spy_stream_wait_event(void *context, hr_stream stream, hr_device_event event)
+static vw_status spy_stream_wait_event(void *context, vw_stream stream, vw_device_event event)
 {
-    hr_status status = refusal();
+    vw_status status = refusal();
     if (take_one(&listening->refused_wait_events))
-        status = HR_ERR_DEVICE;
-    if (status == HR_OK)
+        status = VW_ERR_DEVICE;
+    if (status == VW_OK)
         status = listening->real->stream_wait_event(context, stream, event);
-    return note((hr_test_call_made){
-        .call = HR_TEST_STREAM_WAIT_EVENT, .status = status, .stream = stream, .event = event});
+    return note((vw_test_call_made){
+        .call = VW_TEST_STREAM_WAIT_EVENT, .status = status, .stream = stream, .event = event});
 }
 
-static hr_status spy_stream_synchronize(void *context, hr_stream stream)
+static vw_status spy_stream_synchronize(void *context, vw_stream stream)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->stream_synchronize(context, stream);
-    return note((hr_test_call_made){
-        .call = HR_TEST_STREAM_SYNCHRONIZE, .status = status, .stream = stream});
+    return note((vw_test_call_made){
+        .call = VW_TEST_STREAM_SYNCHRONIZE, .status = status, .stream = stream});
 }
 
-static hr_status spy_synchronize(void *context)
+static vw_status spy_synchronize(void *context)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->synchronize(context);
-    return note((hr_test_call_made){.call = HR_TEST_SYNCHRONIZE, .status = status});
+    return note((vw_test_call_made){.call = VW_TEST_SYNCHRONIZE, .status = status});
 }
 
-static hr_status spy_copy(void *context, hr_device_ptr to, hr_device_ptr from, uint64_t size_bytes,
-                          hr_stream stream)
+static vw_status spy_copy(void *context, vw_device_ptr to, vw_device_ptr from, uint64_t size_bytes,
+                          vw_stream stream)
 {
-    hr_status status = refusal();
-    if (status == HR_OK)
+    vw_status status = refusal();
+    if (status == VW_OK)
         status = listening->real->copy(context, to, from, size_bytes, stream);
-    return note((hr_test_call_made){.call = HR_TEST_COPY,
+    return note((vw_test_call_made){.call = VW_TEST_COPY,
                                     .status = status,
                                     .address = to,
                                     .size_bytes = size_bytes,
                                     .stream = stream});
 }
 
-hr_device *hr_test_spy_on(hr_test_spy *spy, const hr_device *real)
+vw_device *vw_test_spy_on(vw_test_spy *spy, const vw_device *real)
 {
     listening = spy;
     spy->real = real->table;
@@ -227,45 +227,45 @@ hr_device *hr_test_spy_on(hr_test_spy *spy, const hr_device *real)
 
 /* ---- what was heard -------------------------------------------------------------------------- */
 
-const hr_test_call_made *hr_test_spy_find(const hr_test_spy *spy, hr_test_call call,
-                                          const hr_test_call_made *previous)
+const vw_test_call_made *vw_test_spy_find(const vw_test_spy *spy, vw_test_call call,
+                                          const vw_test_call_made *previous)
 {
-    const hr_test_call_made *made = previous != NULL ? previous + 1 : spy->calls;
+    const vw_test_call_made *made = previous != NULL ? previous + 1 : spy->calls;
     for (; made < spy->calls + spy->call_count; made++)
         if (made->call == call)
             return made;
     return NULL;
 }
 
-size_t hr_test_spy_count(const hr_test_spy *spy, hr_test_call call)
+size_t vw_test_spy_count(const vw_test_spy *spy, vw_test_call call)
 {
     size_t count = 0;
-    for (const hr_test_call_made *made = NULL; (made = hr_test_spy_find(spy, call, made)) != NULL;)
+    for (const vw_test_call_made *made = NULL; (made = vw_test_spy_find(spy, call, made)) != NULL;)
         count++;
     return count;
 }
 
-static uint64_t size_of_handle(const hr_test_spy *spy, hr_handle handle)
+static uint64_t size_of_handle(const vw_test_spy *spy, vw_handle handle)
 {
     uint64_t size_bytes = 0; /* of the last of that name; 0: one of the host's */
-    for (const hr_test_call_made *made = NULL;
-         (made = hr_test_spy_find(spy, HR_TEST_CREATE, made)) != NULL;)
-        if (made->handle == handle && made->status == HR_OK)
+    for (const vw_test_call_made *made = NULL;
+         (made = vw_test_spy_find(spy, VW_TEST_CREATE, made)) != NULL;)
+        if (made->handle == handle && made->status == VW_OK)
             size_bytes = made->size_bytes;
     return size_bytes;
 }
 
-uint64_t hr_test_spy_lost_bytes(const hr_test_spy *spy)
+uint64_t vw_test_spy_lost_bytes(const vw_test_spy *spy)
 {
     uint64_t bytes = 0;
-    for (const hr_test_call_made *made = NULL;
-         (made = hr_test_spy_find(spy, HR_TEST_RELEASE, made)) != NULL;)
-        if (made->status != HR_OK)
+    for (const vw_test_call_made *made = NULL;
+         (made = vw_test_spy_find(spy, VW_TEST_RELEASE, made)) != NULL;)
+        if (made->status != VW_OK)
             bytes += size_of_handle(spy, made->handle);
     return bytes;
 }
 
-void hr_test_spy_forget(hr_test_spy *spy)
+void vw_test_spy_forget(vw_test_spy *spy)
 {
     spy->call_count = 0;
 }

@@ -1,6 +1,6 @@
 /* diagnosed_text.h - reports as the scanner of texts would find them, and what becomes of them. */
-#ifndef HR_TESTS_DIAGNOSED_TEXT_H
-#define HR_TESTS_DIAGNOSED_TEXT_H
+#ifndef VW_TESTS_DIAGNOSED_TEXT_H
+#define VW_TESTS_DIAGNOSED_TEXT_H
 
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
-#define NONE HR_UNKNOWN
+#define NONE VW_UNKNOWN
 
 enum { LONGEST_SENTENCE = 200 };
 enum { LONGEST_CODE_LINE = 73 }; /* 80 columns, less what a list of remedies is indented by */
@@ -20,13 +20,13 @@ static inline uint64_t gib(double value)
 }
 
 /* A summary with one report that has no numbers. */
-static inline hr__error_summary summary_of(hr__error_kind kind)
+static inline vw__error_summary summary_of(vw__error_kind kind)
 {
-    hr__error_summary made = {.report_count = 1, .line_count = 12, .size_bytes = 900};
-    bool is_report = kind != HR__ERROR_NONE && kind != HR__ERROR_NOT_OOM;
+    vw__error_summary made = {.report_count = 1, .line_count = 12, .size_bytes = 900};
+    bool is_report = kind != VW__ERROR_NONE && kind != VW__ERROR_NOT_OOM;
     made.report_count = is_report;
-    made.host_count = is_report && hr__error_kind_is_host(kind);
-    made.first = (hr__error_report){.kind = kind,
+    made.host_count = is_report && vw__error_kind_is_host(kind);
+    made.first = (vw__error_report){.kind = kind,
                                     .tried_bytes = NONE,
                                     .total_bytes = NONE,
                                     .free_bytes = NONE,
@@ -46,10 +46,10 @@ static inline hr__error_summary summary_of(hr__error_kind kind)
     return made;
 }
 
-static inline hr__error_summary torch_summary(uint64_t tried, uint64_t total, uint64_t free,
+static inline vw__error_summary torch_summary(uint64_t tried, uint64_t total, uint64_t free,
                                               uint64_t allocated, uint64_t reserved)
 {
-    hr__error_summary made = summary_of(HR__ERROR_TORCH_CUDA);
+    vw__error_summary made = summary_of(VW__ERROR_TORCH_CUDA);
     made.first.tried_bytes = tried;
     made.first.total_bytes = total;
     made.first.free_bytes = free;
@@ -58,7 +58,7 @@ static inline hr__error_summary torch_summary(uint64_t tried, uint64_t total, ui
     return made;
 }
 
-static inline void check_remedy(const hr_remedy *remedy)
+static inline void check_remedy(const vw_remedy *remedy)
 {
     assert_true(remedy->action[0] != '\0' && remedy->cost[0] != '\0' && remedy->how[0] != '\0');
     assert_true(remedy->saves_bytes <= remedy->saves_at_most_bytes);
@@ -71,7 +71,7 @@ static inline void check_remedy(const hr_remedy *remedy)
 }
 
 /* Of a finding in parts these are all of it. */
-static inline void check_finding(const hr_finding *finding)
+static inline void check_finding(const vw_finding *finding)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < finding->part_count; i++) {
@@ -85,14 +85,14 @@ static inline void check_finding(const hr_finding *finding)
         check_remedy(&finding->remedies[i]);
 }
 
-static inline hr_diagnosis *diagnose_on(const hr__error_summary *summary, uint64_t card_bytes)
+static inline vw_diagnosis *diagnose_on(const vw__error_summary *summary, uint64_t card_bytes)
 {
-    hr__diagnosis_draft draft;
-    hr_diagnosis *made = NULL;
-    hr_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
-    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
-    assert_int_equal(hr__doctor_text(summary, &options, &draft), HR_OK);
-    assert_int_equal(hr__diagnosis_finish(&draft, &made), HR_OK);
+    vw__diagnosis_draft draft;
+    vw_diagnosis *made = NULL;
+    vw_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
+    vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
+    assert_int_equal(vw__doctor_text(summary, &options, &draft), VW_OK);
+    assert_int_equal(vw__diagnosis_finish(&draft, &made), VW_OK);
     assert_true(strlen(made->sentence) > 20 && strlen(made->sentence) <= LONGEST_SENTENCE);
     assert_true(made->reasoning_count > 0);
     if (strstr(made->sentence, "unknown amount") != NULL)
@@ -102,12 +102,12 @@ static inline hr_diagnosis *diagnose_on(const hr__error_summary *summary, uint64
     return made;
 }
 
-static inline hr_diagnosis *diagnose(const hr__error_summary *summary)
+static inline vw_diagnosis *diagnose(const vw__error_summary *summary)
 {
     return diagnose_on(summary, 0);
 }
 
-static inline const hr_finding *finding_of(const hr_diagnosis *diagnosis, const char *kind)
+static inline const vw_finding *finding_of(const vw_diagnosis *diagnosis, const char *kind)
 {
     for (size_t i = 0; i < diagnosis->finding_count; i++)
         if (strcmp(diagnosis->findings[i].kind, kind) == 0)
@@ -115,7 +115,7 @@ static inline const hr_finding *finding_of(const hr_diagnosis *diagnosis, const 
     return NULL;
 }
 
-static inline const hr_remedy *remedy_with(const hr_finding *finding, const char *how)
+static inline const vw_remedy *remedy_with(const vw_finding *finding, const char *how)
 {
     assert_non_null(finding);
     for (size_t i = 0; i < finding->remedy_count; i++)
@@ -124,7 +124,7 @@ static inline const hr_remedy *remedy_with(const hr_finding *finding, const char
     return NULL;
 }
 
-static inline bool says(const hr_diagnosis *diagnosis, const char *words)
+static inline bool says(const vw_diagnosis *diagnosis, const char *words)
 {
     for (size_t i = 0; i < diagnosis->reasoning_count; i++)
         if (strstr(diagnosis->reasoning[i], words) != NULL)
@@ -132,4 +132,4 @@ static inline bool says(const hr_diagnosis *diagnosis, const char *words)
     return false;
 }
 
-#endif /* HR_TESTS_DIAGNOSED_TEXT_H */
+#endif /* VW_TESTS_DIAGNOSED_TEXT_H */

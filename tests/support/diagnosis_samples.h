@@ -1,8 +1,8 @@
 /* diagnosis_samples.h - diagnoses made by hand, that the doctor's report is tried on. */
-#ifndef HR_TESTS_DIAGNOSIS_SAMPLES_H
-#define HR_TESTS_DIAGNOSIS_SAMPLES_H
+#ifndef VW_TESTS_DIAGNOSIS_SAMPLES_H
+#define VW_TESTS_DIAGNOSIS_SAMPLES_H
 
-#include "headroom/doctor.h"
+#include "vramwise/doctor.h"
 
 #define SAMPLE_GIB (UINT64_C(1) << 30)
 #define SAMPLE_MIB (UINT64_C(1) << 20)
@@ -22,16 +22,16 @@ static const char *const sample_evidence[] = {
     "back.",
     "The blocks that pin most idle memory come from the two lines above.",
 };
-static const hr_part sample_parts[] = {
+static const vw_part sample_parts[] = {
     {"pinned by train.py:152 main", 6 * SAMPLE_GIB},
     {"pinned by attention_block.py:88 forward", 2 * SAMPLE_GIB},
 };
-static const hr_remedy sample_remedies[] = {
+static const vw_remedy sample_remedies[] = {
     {
         .action = "let segments grow instead of taking new ones",
         .saves_bytes = 3600 * SAMPLE_MIB,
         .saves_at_most_bytes = 3600 * SAMPLE_MIB,
-        .basis = HR_BASIS_REPLAYED,
+        .basis = VW_BASIS_REPLAYED,
         .cost = "none known; needs PyTorch 2.1 or newer",
         .how = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     },
@@ -39,7 +39,7 @@ static const hr_remedy sample_remedies[] = {
         .action = "pad every batch to one of a few lengths, so that freed blocks fit again",
         .saves_bytes = 1 * SAMPLE_GIB,
         .saves_at_most_bytes = 4 * SAMPLE_GIB,
-        .basis = HR_BASIS_COMPUTED,
+        .basis = VW_BASIS_COMPUTED,
         .cost = "time: padded tokens are computed too",
         .how = "length = -(-max(len(row) for row in rows) // 128) * 128\n"
                "batch = pad_to_length(rows, length)\n"
@@ -48,26 +48,26 @@ static const hr_remedy sample_remedies[] = {
     },
     {
         .action = "call empty_cache() between training and evaluation",
-        .saves_bytes = HR_UNKNOWN,
-        .saves_at_most_bytes = HR_UNKNOWN,
-        .basis = HR_BASIS_RULE,
+        .saves_bytes = VW_UNKNOWN,
+        .saves_at_most_bytes = VW_UNKNOWN,
+        .basis = VW_BASIS_RULE,
     },
 };
 static const char *const sample_warning_evidence[] = {
     "Replayed, it reserves 31.20 GiB where the settings of the run reserve 23.50 GiB.",
 };
-static const hr_part sample_peak_parts[] = {
+static const vw_part sample_peak_parts[] = {
     {"activations", 9 * SAMPLE_GIB},   {"optimizer state", 3 * SAMPLE_GIB},
     {"weights", 1536 * SAMPLE_MIB},    {"gradients", 1 * SAMPLE_GIB},
     {"temporaries", 300 * SAMPLE_MIB},
 };
 
 /* A warning first: a report shows it last all the same. */
-static const hr_finding sample_findings[] = {
+static const vw_finding sample_findings[] = {
     {
         .kind = "warning",
         .title = "max_split_size_mb:128, which many pages recommend, would make it worse here.",
-        .bytes = HR_UNKNOWN,
+        .bytes = VW_UNKNOWN,
         .evidence = sample_warning_evidence,
         .evidence_count = SAMPLE_COUNT(sample_warning_evidence),
     },
@@ -93,10 +93,10 @@ static const hr_finding sample_findings[] = {
     },
 };
 
-static const hr_diagnosis sample_fragmentation = {
-    .verdict = HR_VERDICT_FRAGMENTATION,
-    .confidence = HR_CONFIDENCE_HIGH,
-    .source = HR_SOURCE_RECORDING,
+static const vw_diagnosis sample_fragmentation = {
+    .verdict = VW_VERDICT_FRAGMENTATION,
+    .confidence = VW_CONFIDENCE_HIGH,
+    .source = VW_SOURCE_RECORDING,
     .sentence = "Fragmentation: 1.78 GiB were refused while 8.70 GiB lay idle, in pieces of at "
                 "most 1.73 GiB.",
     .error_count = 1,
@@ -107,8 +107,8 @@ static const hr_diagnosis sample_fragmentation = {
                 .free_bytes = 26 * SAMPLE_MIB,
                 .allocated_bytes = 15155 * SAMPLE_MIB,
                 .reserved_bytes = 24063 * SAMPLE_MIB,
-                .process_bytes = HR_UNKNOWN,
-                .allowed_bytes = HR_UNKNOWN,
+                .process_bytes = VW_UNKNOWN,
+                .allowed_bytes = VW_UNKNOWN,
                 .device = 0},
     .findings = sample_findings,
     .finding_count = SAMPLE_COUNT(sample_findings),
@@ -116,7 +116,7 @@ static const hr_diagnosis sample_fragmentation = {
 
 #define SAMPLE_NO_NUMBERS                                                                          \
     {                                                                                              \
-        HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN, -1     \
+        VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, -1     \
     }
 
-#endif /* HR_TESTS_DIAGNOSIS_SAMPLES_H */
+#endif /* VW_TESTS_DIAGNOSIS_SAMPLES_H */

@@ -1,7 +1,7 @@
 /* doctor_case.h - a case of the doctor's, made of a recording as doctor/recording.c makes one, for
  * tests that ask one cause at a time. Roles are left out: not every cause looks at them. */
-#ifndef HR_TESTS_DOCTOR_CASE_H
-#define HR_TESTS_DOCTOR_CASE_H
+#ifndef VW_TESTS_DOCTOR_CASE_H
+#define VW_TESTS_DOCTOR_CASE_H
 
 #include <string.h>
 
@@ -10,28 +10,28 @@
 #include "support/cmocka_here.h"
 
 typedef struct doctor_case {
-    hr__case given;
-    hr__diagnosis_draft draft;
-    hr_doctor_options options;
+    vw__case given;
+    vw__diagnosis_draft draft;
+    vw_doctor_options options;
 } doctor_case;
 
 /* False without host memory. The failure is not looked for yet. `card_bytes` 0: as it is. */
-static inline bool doctor_case_try_open(doctor_case *made, const hr_recording *recording,
+static inline bool doctor_case_try_open(doctor_case *made, const vw_recording *recording,
                                         uint64_t card_bytes)
 {
-    hr__case *given = &made->given;
+    vw__case *given = &made->given;
     memset(made, 0, sizeof *made);
     made->options =
-        (hr_doctor_options){.struct_size = sizeof made->options, .card_bytes = card_bytes};
-    hr__diagnosis_init(&made->draft, HR_SOURCE_RECORDING);
+        (vw_doctor_options){.struct_size = sizeof made->options, .card_bytes = card_bytes};
+    vw__diagnosis_init(&made->draft, VW_SOURCE_RECORDING);
     given->recording = recording;
     given->options = &made->options;
     given->draft = &made->draft;
     given->model = recording->model;
-    if (hr__recording_trace(given->model, HR_BUSIEST_DEVICE, &given->trace) != HR_OK ||
-        hr__timeline_make(given->model, given->trace, &given->timeline) != HR_OK ||
-        hr__attribution_init(&given->attribution, given->model) != HR_OK ||
-        hr__steps_find_in(&given->timeline, &given->attribution, &given->steps) != HR_OK)
+    if (vw__recording_trace(given->model, VW_BUSIEST_DEVICE, &given->trace) != VW_OK ||
+        vw__timeline_make(given->model, given->trace, &given->timeline) != VW_OK ||
+        vw__attribution_init(&given->attribution, given->model) != VW_OK ||
+        vw__steps_find_in(&given->timeline, &given->attribution, &given->steps) != VW_OK)
         return false;
     given->peak_instant = given->timeline.peak_instant;
     given->peak_bytes = given->timeline.peak_live_bytes;
@@ -40,19 +40,19 @@ static inline bool doctor_case_try_open(doctor_case *made, const hr_recording *r
 
 static inline void doctor_case_close(doctor_case *made)
 {
-    hr__steps_deinit(&made->given.steps);
-    hr__attribution_deinit(&made->given.attribution);
-    hr__timeline_deinit(&made->given.timeline);
-    hr__diagnosis_deinit(&made->draft);
+    vw__steps_deinit(&made->given.steps);
+    vw__attribution_deinit(&made->given.attribution);
+    vw__timeline_deinit(&made->given.timeline);
+    vw__diagnosis_deinit(&made->draft);
 }
 
 /* With the failure found. */
-static inline void doctor_case_open(doctor_case *made, const hr_recording *recording,
+static inline void doctor_case_open(doctor_case *made, const vw_recording *recording,
                                     uint64_t card_bytes)
 {
     if (!doctor_case_try_open(made, recording, card_bytes) ||
-        hr__doctor_find_failure(&made->given) != HR_OK)
-        fail_msg("%s", hr_last_error());
+        vw__doctor_find_failure(&made->given) != VW_OK)
+        fail_msg("%s", vw_last_error());
 }
 
 static inline bool has_words(const char *text, const char *words)
@@ -60,7 +60,7 @@ static inline bool has_words(const char *text, const char *words)
     return text != NULL && strstr(text, words) != NULL;
 }
 
-static inline bool has_reason(const hr__diagnosis_draft *draft, const char *words)
+static inline bool has_reason(const vw__diagnosis_draft *draft, const char *words)
 {
     for (size_t i = 0; i < draft->reason_count; i++)
         if (has_words(draft->reasons[i], words))
@@ -69,7 +69,7 @@ static inline bool has_reason(const hr__diagnosis_draft *draft, const char *word
 }
 
 /* The remedy whose action has those words, or NULL. */
-static inline const hr_remedy *find_remedy(const hr__finding_draft *finding, const char *words)
+static inline const vw_remedy *find_remedy(const vw__finding_draft *finding, const char *words)
 {
     for (size_t i = 0; i < finding->remedy_count; i++)
         if (has_words(finding->remedies[i].action, words))
@@ -77,4 +77,4 @@ static inline const hr_remedy *find_remedy(const hr__finding_draft *finding, con
     return NULL;
 }
 
-#endif /* HR_TESTS_DOCTOR_CASE_H */
+#endif /* VW_TESTS_DOCTOR_CASE_H */

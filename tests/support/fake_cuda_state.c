@@ -7,9 +7,9 @@
 
 #include "support/cmocka_here.h"
 
-fake_cuda_state hr_test_fake_cuda_state(void)
+fake_cuda_state vw_test_fake_cuda_state(void)
 {
-    void *library = dlopen(getenv("HEADROOM_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+    void *library = dlopen(getenv("VRAMWISE_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(library);
     void *address = dlsym(library, FAKE_CUDA_GET_STATE);
     assert_non_null(address);

@@ -1,7 +1,7 @@
 /* hand_made_recording.h - recordings written out in a test, event by event, as a reader would have
  * made them. Event i is at i milliseconds; everything is on device 0 and the default stream. */
-#ifndef HR_TESTS_HAND_MADE_RECORDING_H
-#define HR_TESTS_HAND_MADE_RECORDING_H
+#ifndef VW_TESTS_HAND_MADE_RECORDING_H
+#define VW_TESTS_HAND_MADE_RECORDING_H
 
 #include <string.h>
 
@@ -11,17 +11,17 @@
 #include "support/cmocka_here.h"
 
 typedef struct hand_made_recording {
-    hr__model_builder *builder;
+    vw__model_builder *builder;
     size_t event_count;
-    hr_recording recording;
+    vw_recording recording;
 } hand_made_recording;
 
 static inline void record_begin(hand_made_recording *hand)
 {
     memset(hand, 0, sizeof *hand);
-    assert_int_equal(hr__model_builder_create(SIZE_MAX / 2, &hand->builder), HR_OK);
-    hr__model_builder_settings(hand->builder)->conf = HR__NO_STRING;
-    hr__model_builder_settings(hand->builder)->max_split_size = -1;
+    assert_int_equal(vw__model_builder_create(SIZE_MAX / 2, &hand->builder), VW_OK);
+    vw__model_builder_settings(hand->builder)->conf = VW__NO_STRING;
+    vw__model_builder_settings(hand->builder)->max_split_size = -1;
 }
 
 static inline void record_event(hand_made_recording *hand, unsigned action, uint64_t address,
@@ -29,65 +29,65 @@ static inline void record_event(hand_made_recording *hand, unsigned action, uint
 {
     uint16_t stream = 0;
     size_t index = 0;
-    assert_int_equal(hr__model_add_stream(hand->builder, 0, &stream), HR_OK);
-    const hr__model_event event = {
+    assert_int_equal(vw__model_add_stream(hand->builder, 0, &stream), VW_OK);
+    const vw__model_event event = {
         .address = address,
         .size_bytes = size_bytes,
         .time_us = (int64_t)hand->event_count++ * 1000,
-        .context = HR__NO_CONTEXT,
-        .note = HR__NO_NOTE,
+        .context = VW__NO_CONTEXT,
+        .note = VW__NO_NOTE,
         .stream = stream,
-        .pool = HR__UNKNOWN_POOL,
+        .pool = VW__UNKNOWN_POOL,
         .action = (uint8_t)action,
     };
-    assert_int_equal(hr__model_add_event(hand->builder, &event, &index), HR_OK);
+    assert_int_equal(vw__model_add_event(hand->builder, &event, &index), VW_OK);
 }
 
 /* A request that took a segment of its own, at the same address. */
 static inline void record_new(hand_made_recording *hand, uint64_t address, uint64_t segment_bytes,
                               uint64_t size_bytes)
 {
-    record_event(hand, HR_ACTION_SEGMENT_ALLOC, address, segment_bytes);
-    record_event(hand, HR_ACTION_ALLOC, address, size_bytes);
+    record_event(hand, VW_ACTION_SEGMENT_ALLOC, address, segment_bytes);
+    record_event(hand, VW_ACTION_ALLOC, address, size_bytes);
 }
 
 static inline void record_free(hand_made_recording *hand, uint64_t address, uint64_t size_bytes)
 {
-    record_event(hand, HR_ACTION_FREE_REQUESTED, address, size_bytes);
-    record_event(hand, HR_ACTION_FREE_COMPLETED, address, size_bytes);
+    record_event(hand, VW_ACTION_FREE_REQUESTED, address, size_bytes);
+    record_event(hand, VW_ACTION_FREE_COMPLETED, address, size_bytes);
 }
 
 /* A training step ends here. */
 static inline void record_step_end(hand_made_recording *hand)
 {
     static const char name[] = "ProfilerStep#1";
-    hr__model_annotation annotation = {.time_us = (int64_t)hand->event_count * 1000 - 500};
-    assert_int_equal(hr__model_add_string(hand->builder, name, strlen(name), &annotation.name),
-                     HR_OK);
+    vw__model_annotation annotation = {.time_us = (int64_t)hand->event_count * 1000 - 500};
+    assert_int_equal(vw__model_add_string(hand->builder, name, strlen(name), &annotation.name),
+                     VW_OK);
     annotation.is_start = true;
-    assert_int_equal(hr__model_add_annotation(hand->builder, &annotation), HR_OK);
+    assert_int_equal(vw__model_add_annotation(hand->builder, &annotation), VW_OK);
     annotation.is_start = false;
-    assert_int_equal(hr__model_add_annotation(hand->builder, &annotation), HR_OK);
+    assert_int_equal(vw__model_add_annotation(hand->builder, &annotation), VW_OK);
 }
 
 static inline void record_conf(hand_made_recording *hand, const char *conf)
 {
-    hr__model_settings *settings = hr__model_builder_settings(hand->builder);
+    vw__model_settings *settings = vw__model_builder_settings(hand->builder);
     settings->is_known = true;
-    assert_int_equal(hr__model_add_string(hand->builder, conf, strlen(conf), &settings->conf),
-                     HR_OK);
+    assert_int_equal(vw__model_add_string(hand->builder, conf, strlen(conf), &settings->conf),
+                     VW_OK);
 }
 
-static inline const hr_recording *record_end(hand_made_recording *hand)
+static inline const vw_recording *record_end(hand_made_recording *hand)
 {
-    assert_int_equal(hr__model_add_trace(hand->builder, 0, 0, hand->event_count), HR_OK);
-    assert_int_equal(hr__model_finish(hand->builder, &hand->recording.model), HR_OK);
+    assert_int_equal(vw__model_add_trace(hand->builder, 0, 0, hand->event_count), VW_OK);
+    assert_int_equal(vw__model_finish(hand->builder, &hand->recording.model), VW_OK);
     return &hand->recording;
 }
 
 static inline void record_dispose(hand_made_recording *hand)
 {
-    hr__model_destroy(hand->recording.model);
+    vw__model_destroy(hand->recording.model);
 }
 
-#endif /* HR_TESTS_HAND_MADE_RECORDING_H */
+#endif /* VW_TESTS_HAND_MADE_RECORDING_H */

@@ -13,15 +13,15 @@
 
 enum { MOST_RUNS = 10000 };
 
-bool hr_test_find_host_memory_fault(hr_test_scenario scenario, void *context, uint64_t most_runs,
+bool vw_test_find_host_memory_fault(vw_test_scenario scenario, void *context, uint64_t most_runs,
                                     char *complaint, size_t complaint_bytes)
 {
     for (uint64_t nth = 1; nth <= most_runs; nth++) {
-        hr__host_memory_use before = hr__host_memory_get_use();
-        hr__host_memory_fail_at(nth);
+        vw__host_memory_use before = vw__host_memory_get_use();
+        vw__host_memory_fail_at(nth);
         bool has_succeeded = scenario(context);
-        hr__host_memory_fail_at(0);
-        hr__host_memory_use after = hr__host_memory_get_use();
+        vw__host_memory_fail_at(0);
+        vw__host_memory_use after = vw__host_memory_get_use();
 
         if (after.in_use_bytes != before.in_use_bytes) {
             snprintf(complaint, complaint_bytes,
@@ -47,9 +47,9 @@ bool hr_test_find_host_memory_fault(hr_test_scenario scenario, void *context, ui
     return true;
 }
 
-void hr_test_sweep_host_memory(hr_test_scenario scenario, void *context)
+void vw_test_sweep_host_memory(vw_test_scenario scenario, void *context)
 {
     char complaint[160];
-    if (hr_test_find_host_memory_fault(scenario, context, MOST_RUNS, complaint, sizeof complaint))
+    if (vw_test_find_host_memory_fault(scenario, context, MOST_RUNS, complaint, sizeof complaint))
         fail_msg("%s", complaint);
 }

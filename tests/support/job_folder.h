@@ -1,6 +1,6 @@
 /* job_folder.h - a folder of a job's files, made for a test and taken away after it. */
-#ifndef HR_TESTS_JOB_FOLDER_H
-#define HR_TESTS_JOB_FOLDER_H
+#ifndef VW_TESTS_JOB_FOLDER_H
+#define VW_TESTS_JOB_FOLDER_H
 
 #include <ftw.h>
 #include <limits.h>
@@ -19,7 +19,7 @@ typedef struct job_folder {
 
 static inline void job_folder_make(job_folder *job)
 {
-    (void)snprintf(job->path, sizeof job->path, "/tmp/headroom-job-XXXXXX");
+    (void)snprintf(job->path, sizeof job->path, "/tmp/vramwise-job-XXXXXX");
     assert_non_null(mkdtemp(job->path));
 }
 
@@ -109,4 +109,4 @@ static inline void job_folder_put_snapshot(const job_folder *job, const char *na
     job_folder_put(job, name, text);
 }
 
-#endif /* HR_TESTS_JOB_FOLDER_H */
+#endif /* VW_TESTS_JOB_FOLDER_H */

@@ -12,11 +12,11 @@ typedef enum work_kind { WRITE, LOOK, RECORD, WAIT } work_kind;
 
 typedef struct work {
     work_kind kind;
-    hr_device_ptr address;
+    vw_device_ptr address;
     uint64_t size_bytes;
     uint64_t key;
     size_t recording; /* of an event */
-    hr_stream stream; /* where that was */
+    vw_stream stream; /* where that was */
 } work;
 
 typedef struct queue {
@@ -27,14 +27,14 @@ typedef struct queue {
 /* A wait is for the recording there was, whatever is recorded into the event later. */
 typedef struct event {
     size_t recording; /* the latest; 0: none */
-    hr_stream stream; /* of the latest */
+    vw_stream stream; /* of the latest */
     bool is_live;
 } event;
 
 static struct {
-    hr_device device;
-    hr_device_table table;
-    queue streams[HR_TEST_LATE_STREAMS];
+    vw_device device;
+    vw_device_table table;
+    queue streams[VW_TEST_LATE_STREAMS];
     event events[MOST_EVENTS]; /* number i + 1 */
     bool *is_done;             /* by recording; the first stands for none */
     size_t recording_count, recording_capacity;
@@ -43,9 +43,9 @@ static struct {
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
-static void push(hr_stream stream, work item)
+static void push(vw_stream stream, work item)
 {
-    assert_true(stream < HR_TEST_LATE_STREAMS);
+    assert_true(stream < VW_TEST_LATE_STREAMS);
     queue *q = &late.streams[stream];
     if (q->end == q->capacity) {
         q->capacity = q->capacity != 0 ? 2 * q->capacity : 256;
@@ -56,7 +56,7 @@ static void push(hr_stream stream, work item)
     q->items[q->end++] = item;
 }
 
-static event *event_of(hr_device_event number)
+static event *event_of(vw_device_event number)
 {
     assert_true(number >= 1 && number <= MOST_EVENTS && late.events[number - 1].is_live);
     return &late.events[number - 1];
@@ -91,7 +91,7 @@ static void do_bytes(const work *item)
     }
 }
 
-bool hr_test_late_run_one(hr_stream stream)
+bool vw_test_late_run_one(vw_stream stream)
 {
     queue *q = &late.streams[stream];
     if (q->first == q->end)
@@ -115,102 +115,102 @@ bool hr_test_late_run_one(hr_stream stream)
     return true;
 }
 
-void hr_test_late_run_all(void)
+void vw_test_late_run_all(void)
 {
     bool has_run = true;
     while (has_run) {
         has_run = false;
-        for (hr_stream stream = 0; stream < HR_TEST_LATE_STREAMS; stream++)
-            while (hr_test_late_run_one(stream))
+        for (vw_stream stream = 0; stream < VW_TEST_LATE_STREAMS; stream++)
+            while (vw_test_late_run_one(stream))
                 has_run = true;
     }
-    assert_int_equal(hr_test_late_waiting(), 0); /* nobody waits in a circle */
+    assert_int_equal(vw_test_late_waiting(), 0); /* nobody waits in a circle */
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static hr_status late_event_create(void *context, hr_device_event *out)
+static vw_status late_event_create(void *context, vw_device_event *out)
 {
     (void)context;
     for (size_t i = 0; i < MOST_EVENTS; i++) {
         if (!late.events[i].is_live) {
             late.events[i] = (event){.is_live = true};
             *out = i + 1;
-            return HR_OK;
+            return VW_OK;
         }
     }
     fail_msg("more than %d events", MOST_EVENTS);
-    return HR_ERR_DEVICE;
+    return VW_ERR_DEVICE;
 }
 
-static hr_status late_event_destroy(void *context, hr_device_event number)
+static vw_status late_event_destroy(void *context, vw_device_event number)
 {
     (void)context;
     event_of(number)->is_live = false;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status late_event_record(void *context, hr_device_event number, hr_stream stream)
+static vw_status late_event_record(void *context, vw_device_event number, vw_stream stream)
 {
     (void)context;
     event *e = event_of(number);
     e->stream = stream;
     e->recording = new_recording();
     push(stream, (work){.kind = RECORD, .recording = e->recording});
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status late_event_query(void *context, hr_device_event number)
+static vw_status late_event_query(void *context, vw_device_event number)
 {
     (void)context;
     const event *e = event_of(number);
-    return late.is_done[e->recording] ? HR_OK : HR_ERR_NOT_READY;
+    return late.is_done[e->recording] ? VW_OK : VW_ERR_NOT_READY;
 }
 
-static hr_status late_stream_wait_event(void *context, hr_stream stream, hr_device_event number)
+static vw_status late_stream_wait_event(void *context, vw_stream stream, vw_device_event number)
 {
     (void)context;
     const event *e = event_of(number);
     push(stream, (work){.kind = WAIT, .recording = e->recording, .stream = e->stream});
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status late_synchronize(void *context)
+static vw_status late_synchronize(void *context)
 {
     (void)context;
-    hr_test_late_run_all();
-    return HR_OK;
+    vw_test_late_run_all();
+    return VW_OK;
 }
 
 /* Runs no more than it must: up to a recording of an event, or, with none, to the end. */
-static void run_until(hr_stream stream, size_t recording)
+static void run_until(vw_stream stream, size_t recording)
 {
     queue *q = &late.streams[stream];
     while (q->first != q->end && (recording == 0 || !late.is_done[recording])) {
-        if (hr_test_late_run_one(stream))
+        if (vw_test_late_run_one(stream))
             continue;
         const work awaited = q->items[q->first];
         run_until(awaited.stream, awaited.recording);
     }
 }
 
-static hr_status late_stream_synchronize(void *context, hr_stream stream)
+static vw_status late_stream_synchronize(void *context, vw_stream stream)
 {
     (void)context;
     run_until(stream, 0);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status late_event_synchronize(void *context, hr_device_event number)
+static vw_status late_event_synchronize(void *context, vw_device_event number)
 {
     (void)context;
     const event *e = event_of(number);
     if (e->recording != 0)
         run_until(e->stream, e->recording);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_device *hr_test_late_begin(const hr_device *host)
+vw_device *vw_test_late_begin(const vw_device *host)
 {
     memset(&late, 0, sizeof late);
     size_t none = new_recording();
@@ -229,9 +229,9 @@ hr_device *hr_test_late_begin(const hr_device *host)
     return &late.device;
 }
 
-void hr_test_late_end(void)
+void vw_test_late_end(void)
 {
-    for (size_t i = 0; i < HR_TEST_LATE_STREAMS; i++)
+    for (size_t i = 0; i < VW_TEST_LATE_STREAMS; i++)
         free(late.streams[i].items);
     free(late.is_done);
     memset(&late, 0, sizeof late);
@@ -239,34 +239,34 @@ void hr_test_late_end(void)
 
 /* ---- what a test queues ---------------------------------------------------------------------- */
 
-void hr_test_late_write(hr_stream stream, hr_device_ptr address, uint64_t size_bytes, uint64_t key)
+void vw_test_late_write(vw_stream stream, vw_device_ptr address, uint64_t size_bytes, uint64_t key)
 {
     push(stream, (work){.kind = WRITE, .address = address, .size_bytes = size_bytes, .key = key});
 }
 
-void hr_test_late_look(hr_stream stream, hr_device_ptr address, uint64_t size_bytes, uint64_t key)
+void vw_test_late_look(vw_stream stream, vw_device_ptr address, uint64_t size_bytes, uint64_t key)
 {
     push(stream, (work){.kind = LOOK, .address = address, .size_bytes = size_bytes, .key = key});
 }
 
-void hr_test_late_order(hr_stream stream, hr_stream before)
+void vw_test_late_order(vw_stream stream, vw_stream before)
 {
-    hr_device_event number = 0;
+    vw_device_event number = 0;
     (void)late_event_create(NULL, &number);
     (void)late_event_record(NULL, number, before);
     (void)late_stream_wait_event(NULL, stream, number);
     (void)late_event_destroy(NULL, number);
 }
 
-uint64_t hr_test_late_wrong_marks(void)
+uint64_t vw_test_late_wrong_marks(void)
 {
     return late.wrong_marks;
 }
 
-uint64_t hr_test_late_waiting(void)
+uint64_t vw_test_late_waiting(void)
 {
     uint64_t count = 0;
-    for (size_t i = 0; i < HR_TEST_LATE_STREAMS; i++)
+    for (size_t i = 0; i < VW_TEST_LATE_STREAMS; i++)
         count += late.streams[i].end - late.streams[i].first;
     return count;
 }

@@ -7,32 +7,32 @@
  * another stream without being ordered after the one before is a wrong mark.
  *
  * For one thread, and one device at a time. */
-#ifndef HR_TESTS_LATE_DEVICE_H
-#define HR_TESTS_LATE_DEVICE_H
+#ifndef VW_TESTS_LATE_DEVICE_H
+#define VW_TESTS_LATE_DEVICE_H
 
 #include <stdbool.h>
 
-#include "headroom/device.h"
+#include "vramwise/device.h"
 
-enum { HR_TEST_LATE_STREAMS = 4 }; /* numbers 0 to 3 */
+enum { VW_TEST_LATE_STREAMS = 4 }; /* numbers 0 to 3 */
 
-/* The device to give to a pool; ended by hr_test_late_end(), the host device by the caller. */
-hr_device *hr_test_late_begin(const hr_device *host);
-void hr_test_late_end(void);
+/* The device to give to a pool; ended by vw_test_late_end(), the host device by the caller. */
+vw_device *vw_test_late_begin(const vw_device *host);
+void vw_test_late_end(void);
 
 /* Queues work: marks made of `key` into every page of a block, or a look at them. */
-void hr_test_late_write(hr_stream stream, hr_device_ptr address, uint64_t size_bytes, uint64_t key);
-void hr_test_late_look(hr_stream stream, hr_device_ptr address, uint64_t size_bytes, uint64_t key);
+void vw_test_late_write(vw_stream stream, vw_device_ptr address, uint64_t size_bytes, uint64_t key);
+void vw_test_late_look(vw_stream stream, vw_device_ptr address, uint64_t size_bytes, uint64_t key);
 /* `stream` waits for what is queued on `before` by now. */
-void hr_test_late_order(hr_stream stream, hr_stream before);
+void vw_test_late_order(vw_stream stream, vw_stream before);
 
 /* Lets one piece of work of a stream run. False: there is none, or it waits for another stream. */
-bool hr_test_late_run_one(hr_stream stream);
-void hr_test_late_run_all(void);
+bool vw_test_late_run_one(vw_stream stream);
+void vw_test_late_run_all(void);
 
 /* Looks that found another mark. */
-uint64_t hr_test_late_wrong_marks(void);
+uint64_t vw_test_late_wrong_marks(void);
 /* Pieces of work queued and not run. */
-uint64_t hr_test_late_waiting(void);
+uint64_t vw_test_late_waiting(void);
 
-#endif /* HR_TESTS_LATE_DEVICE_H */
+#endif /* VW_TESTS_LATE_DEVICE_H */

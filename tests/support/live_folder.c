@@ -18,11 +18,11 @@ enum { LONGEST_WAIT_S = 100 };
 
 void live_folder_make(live_folder *folder)
 {
-    snprintf(folder->path, sizeof folder->path, "/tmp/headroom-live-test-XXXXXX");
+    snprintf(folder->path, sizeof folder->path, "/tmp/vramwise-live-test-XXXXXX");
     assert_non_null(mkdtemp(folder->path));
-    assert_int_equal(setenv("HEADROOM_LIVE_DIR", folder->path, 1), 0);
-    assert_int_equal(setenv("HEADROOM_LIVE_MS", "1", 1), 0);
-    assert_int_equal(setenv("HEADROOM_LIVE", "1", 1), 0);
+    assert_int_equal(setenv("VRAMWISE_LIVE_DIR", folder->path, 1), 0);
+    assert_int_equal(setenv("VRAMWISE_LIVE_MS", "1", 1), 0);
+    assert_int_equal(setenv("VRAMWISE_LIVE", "1", 1), 0);
 }
 
 /* Calls `visit`, if there is one, with each file's path; returns how many there are. */
@@ -69,27 +69,27 @@ void live_folder_remove(const live_folder *folder)
 {
     walk_files(folder, unlink);
     assert_int_equal(rmdir(folder->path), 0);
-    unsetenv("HEADROOM_LIVE_DIR");
-    unsetenv("HEADROOM_LIVE_MS");
-    setenv("HEADROOM_LIVE", "0", 1);
+    unsetenv("VRAMWISE_LIVE_DIR");
+    unsetenv("VRAMWISE_LIVE_MS");
+    setenv("VRAMWISE_LIVE", "0", 1);
 }
 
-hr_jobs *live_folder_read(const live_folder *folder)
+vw_jobs *live_folder_read(const live_folder *folder)
 {
-    hr_jobs *jobs = NULL;
-    assert_int_equal(hr_jobs_read(folder->path, &jobs), HR_OK);
+    vw_jobs *jobs = NULL;
+    assert_int_equal(vw_jobs_read(folder->path, &jobs), VW_OK);
     return jobs;
 }
 
-hr_jobs *live_folder_wait(const live_folder *folder, live_condition is_so, void *context)
+vw_jobs *live_folder_wait(const live_folder *folder, live_condition is_so, void *context)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     time_t latest = time(NULL) + LONGEST_WAIT_S;
     for (;;) {
-        hr_jobs *jobs = live_folder_read(folder);
+        vw_jobs *jobs = live_folder_read(folder);
         if (is_so(jobs, context))
             return jobs;
-        hr_jobs_free(jobs);
+        vw_jobs_free(jobs);
         assert_true(time(NULL) < latest);
         nanosleep(&pause, NULL);
     }

@@ -2,13 +2,13 @@
  *
  * Nothing is shared with another test or the machine's own /dev/shm. Waiting is for a condition,
  * with a limit that only a hanging test reaches. */
-#ifndef HR_TESTS_LIVE_FOLDER_H
-#define HR_TESTS_LIVE_FOLDER_H
+#ifndef VW_TESTS_LIVE_FOLDER_H
+#define VW_TESTS_LIVE_FOLDER_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 typedef struct live_folder {
     char path[64];
@@ -29,11 +29,11 @@ int live_group_tear_down(void **state);
 int live_folder_count(const live_folder *folder); /* of files, hidden ones included */
 
 /* The jobs in it; the test fails where they cannot be read. Free them. */
-hr_jobs *live_folder_read(const live_folder *folder);
+vw_jobs *live_folder_read(const live_folder *folder);
 
 /* Waits until `is_so`; the result is what it was true of, to be freed. */
-typedef bool (*live_condition)(const hr_jobs *jobs, void *context);
-hr_jobs *live_folder_wait(const live_folder *folder, live_condition is_so, void *context);
+typedef bool (*live_condition)(const vw_jobs *jobs, void *context);
+vw_jobs *live_folder_wait(const live_folder *folder, live_condition is_so, void *context);
 
 /* Runs `body` in a child of fork() and gives what it exits with; -1: it was ended by a signal. A
  * child that hangs is killed. `body` returns what the child calls exit() with. */
@@ -48,4 +48,4 @@ live_child live_child_start(int (*body)(void *context), void *context);
 int live_child_end(live_child *child);   /* it calls exit(); as live_exit_of_child() */
 void live_child_kill(live_child *child); /* SIGKILL, and waits for its end */
 
-#endif /* HR_TESTS_LIVE_FOLDER_H */
+#endif /* VW_TESTS_LIVE_FOLDER_H */

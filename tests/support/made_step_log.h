@@ -1,6 +1,6 @@
 /* made_step_log.h - step logs that a test makes, and what the doctor says of them. */
-#ifndef HR_TESTS_MADE_STEP_LOG_H
-#define HR_TESTS_MADE_STEP_LOG_H
+#ifndef VW_TESTS_MADE_STEP_LOG_H
+#define VW_TESTS_MADE_STEP_LOG_H
 
 #include <stdlib.h>
 
@@ -14,15 +14,15 @@
 enum { MOST_POINTS = 600 };
 
 typedef struct made_log {
-    hr__step_point points[MOST_POINTS];
+    vw__step_point points[MOST_POINTS];
     double bytes[MOST_POINTS];
     size_t count;
     bool is_peak;
 } made_log;
 
-static inline hr__step_log step_log_of(const made_log *log)
+static inline vw__step_log step_log_of(const made_log *log)
 {
-    hr__step_log made = {
+    vw__step_log made = {
         .points = log->points,
         .point_count = log->count,
         .line_count = log->count,
@@ -36,33 +36,33 @@ static inline hr__step_log step_log_of(const made_log *log)
     return made;
 }
 
-static inline hr_diagnosis *diagnose(const hr__step_log *log, uint64_t card_bytes)
+static inline vw_diagnosis *diagnose(const vw__step_log *log, uint64_t card_bytes)
 {
-    hr_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
-    hr__diagnosis_draft *draft = malloc(sizeof *draft);
-    hr_diagnosis *made = NULL;
+    vw_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
+    vw__diagnosis_draft *draft = malloc(sizeof *draft);
+    vw_diagnosis *made = NULL;
     assert_non_null(draft);
-    hr__diagnosis_init(draft, HR_SOURCE_STEPS);
-    assert_int_equal(hr__doctor_steps(log, &options, draft, NULL), HR_OK);
-    assert_int_equal(hr__diagnosis_finish(draft, &made), HR_OK);
+    vw__diagnosis_init(draft, VW_SOURCE_STEPS);
+    assert_int_equal(vw__doctor_steps(log, &options, draft, NULL), VW_OK);
+    assert_int_equal(vw__diagnosis_finish(draft, &made), VW_OK);
     free(draft);
     return made;
 }
 
-static inline hr_diagnosis *diagnose_made(const made_log *log, uint64_t card_bytes)
+static inline vw_diagnosis *diagnose_made(const made_log *log, uint64_t card_bytes)
 {
-    hr__step_log step_log = step_log_of(log);
+    vw__step_log step_log = step_log_of(log);
     return diagnose(&step_log, card_bytes);
 }
 
-static inline hr__trend trend_of(const double *bytes, size_t count, bool is_peak)
+static inline vw__trend trend_of(const double *bytes, size_t count, bool is_peak)
 {
     double steps[MOST_POINTS];
-    hr__trend trend;
+    vw__trend trend;
     for (size_t i = 0; i < count; i++)
         steps[i] = (double)i;
-    assert_int_equal(hr__step_trend_find(steps, bytes, count, is_peak, &trend), HR_OK);
+    assert_int_equal(vw__step_trend_find(steps, bytes, count, is_peak, &trend), VW_OK);
     return trend;
 }
 
-#endif /* HR_TESTS_MADE_STEP_LOG_H */
+#endif /* VW_TESTS_MADE_STEP_LOG_H */

@@ -1,28 +1,28 @@
 /* made_up_machine.h - jobs, GPUs and machines as a test wants them. */
-#ifndef HR_TESTS_MADE_UP_MACHINE_H
-#define HR_TESTS_MADE_UP_MACHINE_H
+#ifndef VW_TESTS_MADE_UP_MACHINE_H
+#define VW_TESTS_MADE_UP_MACHINE_H
 
 #include <stdio.h>
 
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #define MADE_UP_SECOND_NS UINT64_C(1000000000)
 
 /* A device of which nothing is known yet. */
-static inline hr_job_device made_up_device(int index, const char *name)
+static inline vw_job_device made_up_device(int index, const char *name)
 {
-    hr_job_device device = {.index = index, .updated_ns = MADE_UP_SECOND_NS};
+    vw_job_device device = {.index = index, .updated_ns = MADE_UP_SECOND_NS};
     snprintf(device.name, sizeof device.name, "%s", name);
-    for (size_t i = 0; i < HR_LIVE_FIELD_COUNT; i++)
-        device.values[i] = HR_LIVE_UNKNOWN;
+    for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
+        device.values[i] = VW_LIVE_UNKNOWN;
     return device;
 }
 
-static inline hr_job made_up_job(long process, const char *program, const hr_job_device *devices,
+static inline vw_job made_up_job(long process, const char *program, const vw_job_device *devices,
                                  size_t device_count)
 {
-    hr_job job = {
-        .state = HR_JOB_RUNNING,
+    vw_job job = {
+        .state = VW_JOB_RUNNING,
         .process = process,
         .started_us = 1,
         .rank = -1,
@@ -34,10 +34,10 @@ static inline hr_job made_up_job(long process, const char *program, const hr_job
     return job;
 }
 
-static inline hr_gpu made_up_gpu(int index, const char *name)
+static inline vw_gpu made_up_gpu(int index, const char *name)
 {
-    hr_gpu gpu = {.index = index,
-                  .utilisation_percent = HR_LIVE_UNKNOWN,
+    vw_gpu gpu = {.index = index,
+                  .utilisation_percent = VW_LIVE_UNKNOWN,
                   .total_bytes = 1000,
                   .used_bytes = 600,
                   .free_bytes = 400};
@@ -48,11 +48,11 @@ static inline hr_gpu made_up_gpu(int index, const char *name)
 
 /* One job with one device on no GPU, at one instant. */
 typedef struct made_up_machine {
-    hr_machine machine;
-    hr_machine_row row;
-    hr_jobs jobs;
-    hr_job job;
-    hr_job_device device;
+    vw_machine machine;
+    vw_machine_row row;
+    vw_jobs jobs;
+    vw_job job;
+    vw_job_device device;
 } made_up_machine;
 
 static inline void made_up_machine_make(made_up_machine *made, uint64_t read_ns)
@@ -60,17 +60,17 @@ static inline void made_up_machine_make(made_up_machine *made, uint64_t read_ns)
     made->device = made_up_device(0, "simulated");
     made->device.updated_ns = read_ns;
     made->job = made_up_job(17, "train.py", &made->device, 1);
-    made->jobs = (hr_jobs){.read_ns = read_ns, .jobs = &made->job, .job_count = 1};
-    made->row = (hr_machine_row){
+    made->jobs = (vw_jobs){.read_ns = read_ns, .jobs = &made->job, .job_count = 1};
+    made->row = (vw_machine_row){
         .process = 17,
-        .place = HR_ROW_ON_NO_GPU,
+        .place = VW_ROW_ON_NO_GPU,
         .job = &made->job,
         .device = &made->device,
         .command = "train.py",
-        .process_bytes = HR_LIVE_UNKNOWN,
+        .process_bytes = VW_LIVE_UNKNOWN,
     };
     made->machine =
-        (hr_machine){.read_ns = read_ns, .jobs = &made->jobs, .rows = &made->row, .row_count = 1};
+        (vw_machine){.read_ns = read_ns, .jobs = &made->jobs, .rows = &made->row, .row_count = 1};
 }
 
-#endif /* HR_TESTS_MADE_UP_MACHINE_H */
+#endif /* VW_TESTS_MADE_UP_MACHINE_H */

@@ -4,14 +4,14 @@
  * writes a loop of steps with this, as a person would write the program: a batch, a forward pass of
  * some layers, a backward pass, the optimizer. Addresses are never used twice, and all of them lie
  * in one segment, so only lifetimes matter. */
-#ifndef HR_TESTS_MADE_UP_RUN_H
-#define HR_TESTS_MADE_UP_RUN_H
+#ifndef VW_TESTS_MADE_UP_RUN_H
+#define VW_TESTS_MADE_UP_RUN_H
 
 #include <stdio.h>
 #include <string.h>
 
 #include "analysis/recording.h"
-#include "headroom/doctor.h"
+#include "vramwise/doctor.h"
 
 #include "support/cmocka_here.h"
 #include "support/small_model.h"
@@ -41,12 +41,12 @@ typedef struct made_up_run {
     uint32_t layer_contexts[RUN_LAYERS];
     run_block weights[RUN_LAYERS], gradients[RUN_LAYERS], state[RUN_LAYERS];
     bool has_gradients, has_state;
-    hr_recording recording;
+    vw_recording recording;
 } made_up_run;
 
 static inline uint32_t run_context(made_up_run *run, const char *stack)
 {
-    return run->has_stacks ? small_model_context(&run->small, stack) : HR__NO_CONTEXT;
+    return run->has_stacks ? small_model_context(&run->small, stack) : VW__NO_CONTEXT;
 }
 
 static inline run_block run_alloc(made_up_run *run, uint64_t size_bytes, uint32_t context)
@@ -70,8 +70,8 @@ static inline void run_begin(made_up_run *run, bool has_stacks)
     small_model_set_features(&run->small);
     run->has_stacks = has_stacks;
     run->next_address = UINT64_C(0x7f0000000000);
-    small_model_event(&run->small, HR_ACTION_SEGMENT_ALLOC, run->next_address, UINT64_C(1) << 40,
-                      HR__NO_CONTEXT);
+    small_model_event(&run->small, VW_ACTION_SEGMENT_ALLOC, run->next_address, UINT64_C(1) << 40,
+                      VW__NO_CONTEXT);
     run->setup = run_context(run, "_apply " RUN_TORCH "nn/modules/module.py 900;main train.py 5");
     run->batch = run_context(run, "main train.py 10");
     run->backward = run_context(run, "");
@@ -162,28 +162,28 @@ static inline void run_step(made_up_run *run, uint64_t layer_bytes)
     run_free(run, batch);
 }
 
-static inline const hr_recording *run_end(made_up_run *run)
+static inline const vw_recording *run_end(made_up_run *run)
 {
     small_model_end_trace(&run->small, 0);
     run->recording.model = small_model_finish(&run->small);
     return &run->recording;
 }
 
-static inline hr_diagnosis *run_diagnose(made_up_run *run)
+static inline vw_diagnosis *run_diagnose(made_up_run *run)
 {
-    hr_diagnosis *diagnosis = NULL;
-    assert_int_equal(hr_doctor_recording(run_end(run), NULL, &diagnosis), HR_OK);
+    vw_diagnosis *diagnosis = NULL;
+    assert_int_equal(vw_doctor_recording(run_end(run), NULL, &diagnosis), VW_OK);
     return diagnosis;
 }
 
-static inline void run_dispose(made_up_run *run, hr_diagnosis *diagnosis)
+static inline void run_dispose(made_up_run *run, vw_diagnosis *diagnosis)
 {
-    hr_diagnosis_free(diagnosis);
-    hr__model_destroy(run->recording.model);
+    vw_diagnosis_free(diagnosis);
+    vw__model_destroy(run->recording.model);
 }
 
 /* The first finding of that kind, or NULL. */
-static inline const hr_finding *finding_of(const hr_diagnosis *diagnosis, const char *kind)
+static inline const vw_finding *finding_of(const vw_diagnosis *diagnosis, const char *kind)
 {
     for (size_t i = 0; i < diagnosis->finding_count; i++)
         if (strcmp(diagnosis->findings[i].kind, kind) == 0)
@@ -191,4 +191,4 @@ static inline const hr_finding *finding_of(const hr_diagnosis *diagnosis, const 
     return NULL;
 }
 
-#endif /* HR_TESTS_MADE_UP_RUN_H */
+#endif /* VW_TESTS_MADE_UP_RUN_H */

@@ -11,7 +11,7 @@
 
 static bool enter(void *context)
 {
-    hr_test_patterns *p = context;
+    vw_test_patterns *p = context;
     p->asked++;
     if (p->when_asked != NULL)
         p->when_asked(p);
@@ -23,31 +23,31 @@ static bool enter(void *context)
 
 static void leave(void *context)
 {
-    hr_test_patterns *p = context;
+    vw_test_patterns *p = context;
     p->left++;
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-void hr_test_patterns_open(hr_test_patterns *p, const hr_test_pool_setup *setup)
+void vw_test_patterns_open(vw_test_patterns *p, const vw_test_pool_setup *setup)
 {
-    hr_test_pool_setup with_safe_point = *setup;
-    *p = (hr_test_patterns){.random = UINT64_C(0x9E3779B97F4A7C15), .next_seed = 1};
+    vw_test_pool_setup with_safe_point = *setup;
+    *p = (vw_test_patterns){.random = UINT64_C(0x9E3779B97F4A7C15), .next_seed = 1};
     if (setup->safe_point.enter == NULL)
-        with_safe_point.safe_point = (hr_safe_point){enter, leave, p};
-    hr_test_pool_open(&p->t, &with_safe_point);
+        with_safe_point.safe_point = (vw_safe_point){enter, leave, p};
+    vw_test_pool_open(&p->t, &with_safe_point);
     p->has_bytes = p->t.device->properties.has_bytes;
 }
 
-void hr_test_patterns_close(hr_test_patterns *p)
+void vw_test_patterns_close(vw_test_patterns *p)
 {
-    hr_test_look_at_all(p);
+    vw_test_look_at_all(p);
     assert_int_equal(p->left, p->entered);
-    hr_test_pool_close(&p->t);
-    hr_test_patterns_forget(p);
+    vw_test_pool_close(&p->t);
+    vw_test_patterns_forget(p);
 }
 
-void hr_test_patterns_forget(hr_test_patterns *p)
+void vw_test_patterns_forget(vw_test_patterns *p)
 {
     free(p->held);
     p->held = NULL;
@@ -56,7 +56,7 @@ void hr_test_patterns_forget(hr_test_patterns *p)
 
 /* ---- chance ---------------------------------------------------------------------------------- */
 
-uint64_t hr_test_random(hr_test_patterns *p)
+uint64_t vw_test_random(vw_test_patterns *p)
 {
     p->random ^= p->random << 13;
     p->random ^= p->random >> 7;
@@ -64,13 +64,13 @@ uint64_t hr_test_random(hr_test_patterns *p)
     return p->random >> 8;
 }
 
-uint64_t hr_test_random_size(hr_test_patterns *p, uint64_t least, uint64_t most)
+uint64_t vw_test_random_size(vw_test_patterns *p, uint64_t least, uint64_t most)
 {
     uint64_t doublings = 0;
     while (least << (doublings + 1) <= most)
         doublings++;
-    uint64_t base = least << hr_test_random(p) % (doublings + 1);
-    uint64_t size_bytes = base + hr_test_random(p) % base;
+    uint64_t base = least << vw_test_random(p) % (doublings + 1);
+    uint64_t size_bytes = base + vw_test_random(p) % base;
     return size_bytes < most ? size_bytes : most;
 }
 
@@ -79,7 +79,7 @@ uint64_t hr_test_random_size(hr_test_patterns *p, uint64_t least, uint64_t most)
 /* A tile is as large as the least block. All tiles of a block are alike but for their number at the
  * beginning, so that data which went to another place is noticed, and most of the work is done by
  * memcpy() and memcmp(). */
-enum { TILE_BYTES = 512, UNIT_BYTES = 64 * HR_TEST_KIB };
+enum { TILE_BYTES = 512, UNIT_BYTES = 64 * VW_TEST_KIB };
 
 static void make_tile(uint64_t seed, uint64_t tile[TILE_BYTES / 8])
 {
@@ -89,19 +89,19 @@ static void make_tile(uint64_t seed, uint64_t tile[TILE_BYTES / 8])
     }
 }
 
-static uint64_t tile_bytes_at(const hr_test_held *block, uint64_t at)
+static uint64_t tile_bytes_at(const vw_test_held *block, uint64_t at)
 {
     return block->size_bytes - at < TILE_BYTES ? block->size_bytes - at : TILE_BYTES;
 }
 
-static bool has_pattern(const hr_test_patterns *p, const hr_test_held *block, uint64_t at)
+static bool has_pattern(const vw_test_patterns *p, const vw_test_held *block, uint64_t at)
 {
     uint64_t in_unit = (block->address + at) % UNIT_BYTES;
     return !p->is_sparse || at == 0 || block->size_bytes - at <= TILE_BYTES ||
            in_unit < TILE_BYTES || in_unit >= UNIT_BYTES - TILE_BYTES;
 }
 
-static void fill(const hr_test_patterns *p, const hr_test_held *block)
+static void fill(const vw_test_patterns *p, const vw_test_held *block)
 {
     uint64_t tile[TILE_BYTES / 8];
     make_tile(block->seed, tile);
@@ -113,7 +113,7 @@ static void fill(const hr_test_patterns *p, const hr_test_held *block)
     }
 }
 
-static void look_at(const hr_test_patterns *p, const hr_test_held *block)
+static void look_at(const vw_test_patterns *p, const vw_test_held *block)
 {
     uint64_t tile[TILE_BYTES / 8];
     make_tile(block->seed, tile);
@@ -128,7 +128,7 @@ static void look_at(const hr_test_patterns *p, const hr_test_held *block)
     }
 }
 
-void hr_test_look_at_all(const hr_test_patterns *p)
+void vw_test_look_at_all(const vw_test_patterns *p)
 {
     for (size_t i = 0; i < p->held_count && p->has_bytes; i++)
         look_at(p, &p->held[i]);
@@ -136,67 +136,67 @@ void hr_test_look_at_all(const hr_test_patterns *p)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-hr_status hr_test_try_to_hold(hr_test_patterns *p, uint64_t size_bytes, hr_stream stream,
-                              hr_device_ptr *out)
+vw_status vw_test_try_to_hold(vw_test_patterns *p, uint64_t size_bytes, vw_stream stream,
+                              vw_device_ptr *out)
 {
     if (p->held_count == p->held_capacity) {
         p->held_capacity = p->held_capacity != 0 ? 2 * p->held_capacity : 64;
         p->held = realloc(p->held, p->held_capacity * sizeof *p->held);
         assert_non_null(p->held);
     }
-    hr_device_ptr address = HR_NULL;
-    hr_status status = hr_alloc(p->t.pool, size_bytes, stream, &address);
-    if (status != HR_OK)
+    vw_device_ptr address = VW_NULL;
+    vw_status status = vw_alloc(p->t.pool, size_bytes, stream, &address);
+    if (status != VW_OK)
         return status;
-    hr_test_held *block = &p->held[p->held_count++];
-    *block = (hr_test_held){address, size_bytes, p->next_seed++, stream};
+    vw_test_held *block = &p->held[p->held_count++];
+    *block = (vw_test_held){address, size_bytes, p->next_seed++, stream};
     if (p->has_bytes)
         fill(p, block);
     *out = address;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_device_ptr hr_test_hold(hr_test_patterns *p, uint64_t size_bytes, hr_stream stream)
+vw_device_ptr vw_test_hold(vw_test_patterns *p, uint64_t size_bytes, vw_stream stream)
 {
-    hr_device_ptr address = HR_NULL;
-    hr_test_ok(&p->t, hr_test_try_to_hold(p, size_bytes, stream, &address));
+    vw_device_ptr address = VW_NULL;
+    vw_test_ok(&p->t, vw_test_try_to_hold(p, size_bytes, stream, &address));
     return address;
 }
 
-void hr_test_let_go_at(hr_test_patterns *p, size_t index)
+void vw_test_let_go_at(vw_test_patterns *p, size_t index)
 {
     assert_true(index < p->held_count);
-    hr_test_held block = p->held[index];
+    vw_test_held block = p->held[index];
     if (p->has_bytes)
         look_at(p, &block);
     p->held[index] = p->held[--p->held_count];
-    assert_int_equal(hr_free(p->t.pool, block.address), HR_OK);
+    assert_int_equal(vw_free(p->t.pool, block.address), VW_OK);
 }
 
-void hr_test_let_go(hr_test_patterns *p, hr_device_ptr address)
+void vw_test_let_go(vw_test_patterns *p, vw_device_ptr address)
 {
     size_t index = 0;
     while (index < p->held_count && p->held[index].address != address)
         index++;
-    hr_test_let_go_at(p, index);
-    hr_test_ok(&p->t, HR_OK);
+    vw_test_let_go_at(p, index);
+    vw_test_ok(&p->t, VW_OK);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-hr_paged_stats hr_test_paged_stats(const hr_test_patterns *p)
+vw_paged_stats vw_test_paged_stats(const vw_test_patterns *p)
 {
-    hr_paged_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_paged_stats(p->t.pool, &stats), HR_OK);
+    vw_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_paged_stats(p->t.pool, &stats), VW_OK);
     return stats;
 }
 
-uint64_t hr_test_reserved_bytes(const hr_test_patterns *p)
+uint64_t vw_test_reserved_bytes(const vw_test_patterns *p)
 {
-    return (uint64_t)hr_test_stats(&p->t).reserved_bytes.all.current;
+    return (uint64_t)vw_test_stats(&p->t).reserved_bytes.all.current;
 }
 
-uint64_t hr_test_live_bytes(const hr_test_patterns *p)
+uint64_t vw_test_live_bytes(const vw_test_patterns *p)
 {
-    return (uint64_t)hr_test_stats(&p->t).active_bytes.all.current;
+    return (uint64_t)vw_test_stats(&p->t).active_bytes.all.current;
 }

@@ -4,8 +4,8 @@
  * looked at before it is given back, and whenever a test asks; on the simulated device only the
  * books are kept. The safe point counts, and does what the test wants done while the program is
  * asked. */
-#ifndef HR_TESTS_PATTERNED_POOL_H
-#define HR_TESTS_PATTERNED_POOL_H
+#ifndef VW_TESTS_PATTERNED_POOL_H
+#define VW_TESTS_PATTERNED_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,18 +13,18 @@
 
 #include "support/pool_fixture.h"
 
-typedef struct hr_test_held {
-    hr_device_ptr address;
+typedef struct vw_test_held {
+    vw_device_ptr address;
     uint64_t size_bytes; /* as asked for */
     uint64_t seed;       /* of its pattern */
-    hr_stream stream;
-} hr_test_held;
+    vw_stream stream;
+} vw_test_held;
 
-typedef struct hr_test_patterns hr_test_patterns;
+typedef struct vw_test_patterns vw_test_patterns;
 
-struct hr_test_patterns {
-    hr_test_pool t;
-    hr_test_held *held; /* in no order */
+struct vw_test_patterns {
+    vw_test_pool t;
+    vw_test_held *held; /* in no order */
     size_t held_count;
     size_t held_capacity;
     uint64_t random; /* set by opening; a test may set it anew */
@@ -40,35 +40,35 @@ struct hr_test_patterns {
     unsigned asked;   /* calls of enter() */
     unsigned entered; /* of those, true ones */
     unsigned left;
-    void (*when_asked)(hr_test_patterns *p); /* called by enter(), or NULL */
+    void (*when_asked)(vw_test_patterns *p); /* called by enter(), or NULL */
 };
 
-/* As hr_test_pool_open(), with a safe point, unless the setup has one of its own. */
-void hr_test_patterns_open(hr_test_patterns *p, const hr_test_pool_setup *setup);
+/* As vw_test_pool_open(), with a safe point, unless the setup has one of its own. */
+void vw_test_patterns_open(vw_test_patterns *p, const vw_test_pool_setup *setup);
 /* Looks at every byte, closes the pool, and sees that every true enter() met its leave(). */
-void hr_test_patterns_close(hr_test_patterns *p);
+void vw_test_patterns_close(vw_test_patterns *p);
 /* Forgets what is held, after the test has ended pool and device itself. */
-void hr_test_patterns_forget(hr_test_patterns *p);
+void vw_test_patterns_forget(vw_test_patterns *p);
 
-uint64_t hr_test_random(hr_test_patterns *p);
+uint64_t vw_test_random(vw_test_patterns *p);
 /* As many small numbers as large ones: from `least` to about `most`. */
-uint64_t hr_test_random_size(hr_test_patterns *p, uint64_t least, uint64_t most);
+uint64_t vw_test_random_size(vw_test_patterns *p, uint64_t least, uint64_t most);
 
 /* Takes a block; remembered and filled where that was possible. The pool is not checked. */
-hr_status hr_test_try_to_hold(hr_test_patterns *p, uint64_t size_bytes, hr_stream stream,
-                              hr_device_ptr *out);
+vw_status vw_test_try_to_hold(vw_test_patterns *p, uint64_t size_bytes, vw_stream stream,
+                              vw_device_ptr *out);
 /* The same where it must be possible, with a look at the pool. */
-hr_device_ptr hr_test_hold(hr_test_patterns *p, uint64_t size_bytes, hr_stream stream);
+vw_device_ptr vw_test_hold(vw_test_patterns *p, uint64_t size_bytes, vw_stream stream);
 /* Looks at the block, then gives it back. */
-void hr_test_let_go(hr_test_patterns *p, hr_device_ptr address);
-void hr_test_let_go_at(hr_test_patterns *p, size_t index);
+void vw_test_let_go(vw_test_patterns *p, vw_device_ptr address);
+void vw_test_let_go_at(vw_test_patterns *p, size_t index);
 
 /* Every byte of every block. */
-void hr_test_look_at_all(const hr_test_patterns *p);
+void vw_test_look_at_all(const vw_test_patterns *p);
 
-hr_paged_stats hr_test_paged_stats(const hr_test_patterns *p);
-uint64_t hr_test_reserved_bytes(const hr_test_patterns *p);
+vw_paged_stats vw_test_paged_stats(const vw_test_patterns *p);
+uint64_t vw_test_reserved_bytes(const vw_test_patterns *p);
 /* What is live, blocks that other streams still use included. */
-uint64_t hr_test_live_bytes(const hr_test_patterns *p);
+uint64_t vw_test_live_bytes(const vw_test_patterns *p);
 
-#endif /* HR_TESTS_PATTERNED_POOL_H */
+#endif /* VW_TESTS_PATTERNED_POOL_H */

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "plan/plan_model.h" /* hr__plan_model_open_memory */
+#include "plan/plan_model.h" /* vw__plan_model_open_memory */
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
@@ -28,23 +28,23 @@ typedef const char *(*name_of)(int value);
 
 static const char *precision_of(int value)
 {
-    return hr_precision_name((hr_precision)value);
+    return vw_precision_name((vw_precision)value);
 }
 static const char *optimizer_of(int value)
 {
-    return hr_optimizer_name((hr_optimizer)value);
+    return vw_optimizer_name((vw_optimizer)value);
 }
 static const char *attention_of(int value)
 {
-    return hr_attention_name((hr_attention)value);
+    return vw_attention_name((vw_attention)value);
 }
 static const char *offload_of(int value)
 {
-    return hr_offload_name((hr_offload)value);
+    return vw_offload_name((vw_offload)value);
 }
 static const char *sharding_of(int value)
 {
-    return hr_sharding_name((hr_sharding)value);
+    return vw_sharding_name((vw_sharding)value);
 }
 
 /* The enumerator with that name; -1: none. */
@@ -59,40 +59,40 @@ static int find(const char *name, name_of namer, int count)
 
 /* ---- a case ---------------------------------------------------------------------------------- */
 
-static hr_plan_mode mode_of(const json_t *line)
+static vw_plan_mode mode_of(const json_t *line)
 {
     const char *mode = text_of(line, "mode", "train");
     if (strcmp(mode, "infer") == 0)
-        return HR_PLAN_MODE_INFERENCE;
-    return strcmp(mode, "grad") == 0 ? HR_PLAN_MODE_KEEP_GRAPH : HR_PLAN_MODE_TRAIN;
+        return VW_PLAN_MODE_INFERENCE;
+    return strcmp(mode, "grad") == 0 ? VW_PLAN_MODE_KEEP_GRAPH : VW_PLAN_MODE_TRAIN;
 }
 
-static bool read_names(const json_t *line, hr_plan_settings *settings)
+static bool read_names(const json_t *line, vw_plan_settings *settings)
 {
-    int precision = find(text_of(line, "prec", "fp32"), precision_of, HR_PRECISION_COUNT);
-    int optimizer = find(text_of(line, "opt", "adamw"), optimizer_of, HR_OPTIMIZER_COUNT);
-    int attention = find(text_of(line, "attn", "sdpa"), attention_of, HR_ATTENTION_COUNT);
-    int offload = find(text_of(line, "offload", "none"), offload_of, HR_OFFLOAD_COUNT);
-    int sharding = find(text_of(line, "sharding", "none"), sharding_of, HR_SHARDING_COUNT);
+    int precision = find(text_of(line, "prec", "fp32"), precision_of, VW_PRECISION_COUNT);
+    int optimizer = find(text_of(line, "opt", "adamw"), optimizer_of, VW_OPTIMIZER_COUNT);
+    int attention = find(text_of(line, "attn", "sdpa"), attention_of, VW_ATTENTION_COUNT);
+    int offload = find(text_of(line, "offload", "none"), offload_of, VW_OFFLOAD_COUNT);
+    int sharding = find(text_of(line, "sharding", "none"), sharding_of, VW_SHARDING_COUNT);
     if (precision < 0 || optimizer < 0 || attention < 0 || offload < 0 || sharding < 0)
         return false;
-    settings->precision = (hr_precision)precision;
-    settings->optimizer = (hr_optimizer)optimizer;
-    settings->attention = (hr_attention)attention;
-    settings->offload = (hr_offload)offload;
-    settings->sharding = (hr_sharding)sharding;
+    settings->precision = (vw_precision)precision;
+    settings->optimizer = (vw_optimizer)optimizer;
+    settings->attention = (vw_attention)attention;
+    settings->offload = (vw_offload)offload;
+    settings->sharding = (vw_sharding)sharding;
     return true;
 }
 
-static bool read_settings(const json_t *line, bool has_images, hr_plan_settings *settings)
+static bool read_settings(const json_t *line, bool has_images, vw_plan_settings *settings)
 {
-    hr_plan_settings_init(settings);
+    vw_plan_settings_init(settings);
     settings->mode = mode_of(line);
     settings->batch = number_of(line, "B", 1);
     *(has_images ? &settings->image : &settings->sequence) = number_of(line, "T", 0);
     settings->accumulation = number_of(line, "accum", 1);
     settings->checkpointing =
-        json_is_true(json_object_get(line, "ckpt")) ? HR_CHECKPOINTING_FULL : HR_CHECKPOINTING_NONE;
+        json_is_true(json_object_get(line, "ckpt")) ? VW_CHECKPOINTING_FULL : VW_CHECKPOINTING_NONE;
     settings->lora_rank = number_of(line, "lora", 0);
     settings->is_quantized = json_is_true(json_object_get(line, "qlora"));
     settings->loss_chunks = number_of(line, "chunks", 0);
@@ -103,60 +103,60 @@ static bool read_settings(const json_t *line, bool has_images, hr_plan_settings 
     return read_names(line, settings);
 }
 
-static bool open_model(const json_t *line, hr_plan_model **out)
+static bool open_model(const json_t *line, vw_plan_model **out)
 {
     const json_t *config = json_object_get(line, "config");
-    hr_status status;
+    vw_status status;
     if (json_is_object(config)) {
         char *text = json_dumps(config, 0);
-        status = hr__plan_model_open_memory(text, strlen(text), out);
+        status = vw__plan_model_open_memory(text, strlen(text), out);
         free(text);
     } else {
-        status = hr_plan_model_open(text_of(line, "kind", "?"), out);
+        status = vw_plan_model_open(text_of(line, "kind", "?"), out);
     }
-    if (status != HR_OK)
-        fprintf(stderr, "%s\n", hr_last_error());
-    return status == HR_OK;
+    if (status != VW_OK)
+        fprintf(stderr, "%s\n", vw_last_error());
+    return status == VW_OK;
 }
 
-static void name_case(const json_t *line, hr_test_truth *truth)
+static void name_case(const json_t *line, vw_test_truth *truth)
 {
-    const hr_plan_settings *s = &truth->settings;
+    const vw_plan_settings *s = &truth->settings;
     snprintf(truth->name, sizeof truth->name, "%s, %" PRIu64 " x %" PRIu64 "%s, %s, %s%s%s%s%s",
              text_of(line, "kind", "?"), s->batch, s->image > 0 ? s->image : s->sequence,
-             s->accumulation > 1 ? ", accumulated" : "", hr_precision_name(s->precision),
-             s->mode == HR_PLAN_MODE_TRAIN ? hr_optimizer_name(s->optimizer)
-                                           : hr_plan_mode_name(s->mode),
-             s->checkpointing != HR_CHECKPOINTING_NONE ? ", checkpointing" : "",
-             s->attention != HR_ATTENTION_SDPA ? ", eager" : "",
-             s->offload != HR_OFFLOAD_NONE ? ", offloaded" : "",
-             s->sharding != HR_SHARDING_NONE ? ", sharded" : "");
+             s->accumulation > 1 ? ", accumulated" : "", vw_precision_name(s->precision),
+             s->mode == VW_PLAN_MODE_TRAIN ? vw_optimizer_name(s->optimizer)
+                                           : vw_plan_mode_name(s->mode),
+             s->checkpointing != VW_CHECKPOINTING_NONE ? ", checkpointing" : "",
+             s->attention != VW_ATTENTION_SDPA ? ", eager" : "",
+             s->offload != VW_OFFLOAD_NONE ? ", offloaded" : "",
+             s->sharding != VW_SHARDING_NONE ? ", sharded" : "");
 }
 
-static bool read_case(const json_t *line, hr_test_truth *truth)
+static bool read_case(const json_t *line, vw_test_truth *truth)
 {
     if (!open_model(line, &truth->model))
         return false;
     if (!read_settings(line, truth->model->family->has_images, &truth->settings)) {
-        hr_plan_model_close(truth->model);
+        vw_plan_model_close(truth->model);
         return false;
     }
     name_case(line, truth);
-    truth->parameters = number_of(line, "params", HR_UNKNOWN);
-    truth->after_forward_bytes = number_of(line, "after_forward", HR_UNKNOWN);
-    truth->peak_forward_bytes = number_of(line, "peak_forward", HR_UNKNOWN);
-    truth->peak_backward_bytes = number_of(line, "peak_backward", HR_UNKNOWN);
-    truth->peak_bytes = number_of(line, "peak", HR_UNKNOWN);
-    truth->reserved_bytes = number_of(line, "reserved", HR_UNKNOWN);
+    truth->parameters = number_of(line, "params", VW_UNKNOWN);
+    truth->after_forward_bytes = number_of(line, "after_forward", VW_UNKNOWN);
+    truth->peak_forward_bytes = number_of(line, "peak_forward", VW_UNKNOWN);
+    truth->peak_backward_bytes = number_of(line, "peak_backward", VW_UNKNOWN);
+    truth->peak_bytes = number_of(line, "peak", VW_UNKNOWN);
+    truth->reserved_bytes = number_of(line, "reserved", VW_UNKNOWN);
     return true;
 }
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-static bool add_line(const char *text, hr_test_truths *truths)
+static bool add_line(const char *text, vw_test_truths *truths)
 {
     json_t *line = json_loads(text, 0, NULL);
-    hr_test_truth *grown = realloc(truths->cases, (truths->count + 1) * sizeof *truths->cases);
+    vw_test_truth *grown = realloc(truths->cases, (truths->count + 1) * sizeof *truths->cases);
     if (grown != NULL)
         truths->cases = grown;
     bool is_read = grown != NULL && line != NULL && read_case(line, &grown[truths->count]);
@@ -165,7 +165,7 @@ static bool add_line(const char *text, hr_test_truths *truths)
     return is_read;
 }
 
-bool hr_test_read_truths(const char *path, hr_test_truths *truths)
+bool vw_test_read_truths(const char *path, vw_test_truths *truths)
 {
     FILE *file = fopen(path, "r");
     char *text = NULL;
@@ -183,10 +183,10 @@ bool hr_test_read_truths(const char *path, hr_test_truths *truths)
     return is_good;
 }
 
-void hr_test_free_truths(hr_test_truths *truths)
+void vw_test_free_truths(vw_test_truths *truths)
 {
     for (size_t i = 0; i < truths->count; i++)
-        hr_plan_model_close(truths->cases[i].model);
+        vw_plan_model_close(truths->cases[i].model);
     free(truths->cases);
-    *truths = (hr_test_truths){.count = 0};
+    *truths = (vw_test_truths){.count = 0};
 }

@@ -10,9 +10,9 @@
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 /* Runs under the pool's lock. Out of memory here is the test machine's trouble, not a case. */
-static void remember_event(void *context, const hr_memory_event *event)
+static void remember_event(void *context, const vw_memory_event *event)
 {
-    hr_test_pool *test = context;
+    vw_test_pool *test = context;
     if (test->event_count == test->event_capacity) {
         test->event_capacity = test->event_capacity != 0 ? test->event_capacity * 2 : 64;
         test->events = realloc(test->events, test->event_capacity * sizeof *test->events);
@@ -22,32 +22,32 @@ static void remember_event(void *context, const hr_memory_event *event)
     test->events[test->event_count++] = *event;
 }
 
-static hr_device *make_device(const hr_test_pool_setup *setup)
+static vw_device *make_device(const vw_test_pool_setup *setup)
 {
-    uint64_t capacity_bytes = setup->capacity_bytes != 0 ? setup->capacity_bytes : HR_TEST_GIB;
-    hr_device *device = NULL;
+    uint64_t capacity_bytes = setup->capacity_bytes != 0 ? setup->capacity_bytes : VW_TEST_GIB;
+    vw_device *device = NULL;
     if (setup->on_host) {
-        assert_int_equal(hr_host_device_create(capacity_bytes, &device), HR_OK);
-        assert_int_equal(hr_device_hold_streams(device, setup->manual_streams), HR_OK);
+        assert_int_equal(vw_host_device_create(capacity_bytes, &device), VW_OK);
+        assert_int_equal(vw_device_hold_streams(device, setup->manual_streams), VW_OK);
         return device;
     }
-    const hr_simulated_options options = {
+    const vw_simulated_options options = {
         .struct_size = sizeof options,
         .capacity_bytes = capacity_bytes,
         .total_bytes = setup->total_bytes,
         .manual_streams = setup->manual_streams,
     };
-    assert_int_equal(hr_simulated_device_create(&options, &device), HR_OK);
+    assert_int_equal(vw_simulated_device_create(&options, &device), VW_OK);
     return device;
 }
 
-void hr_test_pool_open(hr_test_pool *test, const hr_test_pool_setup *setup)
+void vw_test_pool_open(vw_test_pool *test, const vw_test_pool_setup *setup)
 {
-    static const hr_test_pool_setup defaults;
+    static const vw_test_pool_setup defaults;
     if (setup == NULL)
         setup = &defaults;
-    *test = (hr_test_pool){.device = make_device(setup)};
-    const hr_pool_options options = {
+    *test = (vw_test_pool){.device = make_device(setup)};
+    const vw_pool_options options = {
         .struct_size = sizeof options,
         .conf = setup->conf,
         .torch_version = setup->torch_version,
@@ -64,55 +64,55 @@ void hr_test_pool_open(hr_test_pool *test, const hr_test_pool_setup *setup)
         .pinned_budget = setup->pinned_budget,
         .spill_listener = setup->spill_listener,
     };
-    hr_device *device =
-        setup->spy != NULL ? hr_test_spy_on(setup->spy, test->device) : test->device;
-    hr_test_ok(test, hr_pool_create(device, &options, &test->pool));
-    const hr_event_sink sink = {test, remember_event};
-    hr_test_ok(test, hr_pool_set_sink(test->pool, &sink));
+    vw_device *device =
+        setup->spy != NULL ? vw_test_spy_on(setup->spy, test->device) : test->device;
+    vw_test_ok(test, vw_pool_create(device, &options, &test->pool));
+    const vw_event_sink sink = {test, remember_event};
+    vw_test_ok(test, vw_pool_set_sink(test->pool, &sink));
     if (setup->fraction != 0)
-        hr_test_ok(test, hr_pool_set_fraction(test->pool, setup->fraction));
+        vw_test_ok(test, vw_pool_set_fraction(test->pool, setup->fraction));
 }
 
-void hr_test_pool_close(hr_test_pool *test)
+void vw_test_pool_close(vw_test_pool *test)
 {
-    hr_test_ok(test, HR_OK); /* a last look */
-    hr_pool_destroy(test->pool);
-    assert_int_equal(hr_test_calls(test).in_use_bytes, 0);
-    hr_device_destroy(test->device);
+    vw_test_ok(test, VW_OK); /* a last look */
+    vw_pool_destroy(test->pool);
+    assert_int_equal(vw_test_calls(test).in_use_bytes, 0);
+    vw_device_destroy(test->device);
     free(test->events);
-    *test = (hr_test_pool){.pool = NULL};
+    *test = (vw_test_pool){.pool = NULL};
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-void hr_test_status_here(hr_test_pool *test, hr_status status, hr_status expected, const char *file,
+void vw_test_status_here(vw_test_pool *test, vw_status status, vw_status expected, const char *file,
                          int line)
 {
     if (status != expected) {
-        print_error("%s, expected %s: %s\n", hr_status_name(status), hr_status_name(expected),
-                    hr_last_error());
+        print_error("%s, expected %s: %s\n", vw_status_name(status), vw_status_name(expected),
+                    vw_last_error());
         _fail(file, line);
     }
-    if (test->pool != NULL && hr_pool_check(test->pool) != HR_OK) {
-        print_error("the pool's check fails: %s\n", hr_last_error());
+    if (test->pool != NULL && vw_pool_check(test->pool) != VW_OK) {
+        print_error("the pool's check fails: %s\n", vw_last_error());
         _fail(file, line);
     }
 }
 
-hr_device_ptr hr_test_alloc_here(hr_test_pool *test, uint64_t size_bytes, hr_stream stream,
+vw_device_ptr vw_test_alloc_here(vw_test_pool *test, uint64_t size_bytes, vw_stream stream,
                                  const char *file, int line)
 {
-    hr_device_ptr address = HR_NULL;
-    hr_test_status_here(test, hr_alloc(test->pool, size_bytes, stream, &address), HR_OK, file,
+    vw_device_ptr address = VW_NULL;
+    vw_test_status_here(test, vw_alloc(test->pool, size_bytes, stream, &address), VW_OK, file,
                         line);
     return address;
 }
 
-void hr_test_alloc_fails_here(hr_test_pool *test, uint64_t size_bytes, hr_stream stream,
-                              hr_status expected, const char *file, int line)
+void vw_test_alloc_fails_here(vw_test_pool *test, uint64_t size_bytes, vw_stream stream,
+                              vw_status expected, const char *file, int line)
 {
-    hr_device_ptr address = 77;
-    hr_test_status_here(test, hr_alloc(test->pool, size_bytes, stream, &address), expected, file,
+    vw_device_ptr address = 77;
+    vw_test_status_here(test, vw_alloc(test->pool, size_bytes, stream, &address), expected, file,
                         line);
     if (address != 77) {
         print_error("a failed request stored address %#" PRIx64 "\n", address);
@@ -120,32 +120,32 @@ void hr_test_alloc_fails_here(hr_test_pool *test, uint64_t size_bytes, hr_stream
     }
 }
 
-void hr_test_free_here(hr_test_pool *test, hr_device_ptr address, const char *file, int line)
+void vw_test_free_here(vw_test_pool *test, vw_device_ptr address, const char *file, int line)
 {
-    hr_test_status_here(test, hr_free(test->pool, address), HR_OK, file, line);
+    vw_test_status_here(test, vw_free(test->pool, address), VW_OK, file, line);
 }
 
-hr_pool_stats hr_test_stats(const hr_test_pool *test)
+vw_pool_stats vw_test_stats(const vw_test_pool *test)
 {
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_stats(test->pool, &stats), HR_OK);
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_stats(test->pool, &stats), VW_OK);
     return stats;
 }
 
-hr_device_calls hr_test_calls(const hr_test_pool *test)
+vw_device_calls vw_test_calls(const vw_test_pool *test)
 {
-    hr_device_calls calls;
-    assert_int_equal(hr_device_get_calls(test->device, &calls), HR_OK);
+    vw_device_calls calls;
+    assert_int_equal(vw_device_get_calls(test->device, &calls), VW_OK);
     return calls;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static const char *action_name(hr_action action)
+static const char *action_name(vw_action action)
 {
     static const char *const names[] = {
 #define ACTION_NAME(upper, lower) #lower,
-        HR_ACTION_LIST(ACTION_NAME)
+        VW_ACTION_LIST(ACTION_NAME)
 #undef ACTION_NAME
     };
     return (size_t)action < sizeof names / sizeof names[0] ? names[action] : "?";
@@ -153,16 +153,16 @@ static const char *action_name(hr_action action)
 
 static bool is_like(uint64_t found, uint64_t expected)
 {
-    return expected == HR_TEST_ANY || found == expected;
+    return expected == VW_TEST_ANY || found == expected;
 }
 
-static bool is_event(const hr_memory_event *found, const hr_test_event *expected)
+static bool is_event(const vw_memory_event *found, const vw_test_event *expected)
 {
     return found->action == expected->action && is_like(found->address, expected->address) &&
            is_like(found->size_bytes, expected->size_bytes);
 }
 
-void hr_test_compare_events_here(hr_test_pool *test, const hr_test_event *expected, size_t count,
+void vw_test_compare_events_here(vw_test_pool *test, const vw_test_event *expected, size_t count,
                                  const char *file, int line)
 {
     bool is_same = test->event_count == count;
@@ -179,17 +179,17 @@ void hr_test_compare_events_here(hr_test_pool *test, const hr_test_event *expect
                         expected[i].size_bytes);
         _fail(file, line);
     }
-    hr_test_forget_events(test);
+    vw_test_forget_events(test);
 }
 
-void hr_test_forget_events(hr_test_pool *test)
+void vw_test_forget_events(vw_test_pool *test)
 {
     test->event_count = 0;
 }
 
 /* ---- the picture ----------------------------------------------------------------------------- */
 
-static bool describe_segment(void *context, const hr_segment_info *segment)
+static bool describe_segment(void *context, const vw_segment_info *segment)
 {
     fprintf(context,
             "segment %#" PRIx64 " %" PRIu64 " allocated %" PRIu64 " active %" PRIu64
@@ -202,8 +202,8 @@ static bool describe_segment(void *context, const hr_segment_info *segment)
     return true;
 }
 
-static bool describe_block(void *context, const hr_segment_info *segment,
-                           const hr_block_info *block)
+static bool describe_block(void *context, const vw_segment_info *segment,
+                           const vw_block_info *block)
 {
     static const char *const states[] = {"live", "pending", "free"};
     (void)segment;
@@ -213,14 +213,14 @@ static bool describe_block(void *context, const hr_segment_info *segment,
     return true;
 }
 
-char *hr_test_describe(const hr_test_pool *test)
+char *vw_test_describe(const vw_test_pool *test)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *stream = open_memstream(&text, &length);
     assert_non_null(stream);
-    const hr_walker walker = {stream, describe_segment, describe_block};
-    assert_int_equal(hr_pool_walk(test->pool, &walker, false), HR_OK);
+    const vw_walker walker = {stream, describe_segment, describe_block};
+    assert_int_equal(vw_pool_walk(test->pool, &walker, false), VW_OK);
     assert_int_equal(fclose(stream), 0);
     return text;
 }

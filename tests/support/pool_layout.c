@@ -9,7 +9,7 @@
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 typedef struct comparison {
-    const hr_test_block *expected;
+    const vw_test_block *expected;
     size_t expected_count;
     size_t found_count;
     bool is_same;
@@ -17,10 +17,10 @@ typedef struct comparison {
 
 static bool is_like(uint64_t found, uint64_t expected)
 {
-    return expected == HR_TEST_ANY || found == expected;
+    return expected == VW_TEST_ANY || found == expected;
 }
 
-static bool compare_block(void *context, const hr_segment_info *segment, const hr_block_info *block)
+static bool compare_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     comparison *compare = context;
     size_t index = compare->found_count++;
@@ -29,7 +29,7 @@ static bool compare_block(void *context, const hr_segment_info *segment, const h
         compare->is_same = false;
         return true;
     }
-    const hr_test_block *expected = &compare->expected[index];
+    const vw_test_block *expected = &compare->expected[index];
     if (block->state != expected->state || !is_like(block->address, expected->address) ||
         !is_like(block->size_bytes, expected->size_bytes) ||
         !is_like(block->requested_bytes, expected->requested_bytes))
@@ -37,15 +37,15 @@ static bool compare_block(void *context, const hr_segment_info *segment, const h
     return true;
 }
 
-void hr_test_compare_blocks_here(const hr_test_pool *test, const hr_test_block *expected,
+void vw_test_compare_blocks_here(const vw_test_pool *test, const vw_test_block *expected,
                                  size_t count, const char *file, int line)
 {
     comparison compare = {expected, count, 0, true};
-    const hr_walker walker = {.context = &compare, .block = compare_block};
-    assert_int_equal(hr_pool_walk(test->pool, &walker, false), HR_OK);
+    const vw_walker walker = {.context = &compare, .block = compare_block};
+    assert_int_equal(vw_pool_walk(test->pool, &walker, false), VW_OK);
     if (compare.is_same && compare.found_count == count)
         return;
-    char *found = hr_test_describe(test);
+    char *found = vw_test_describe(test);
     print_error("found\n%s", found);
     free(found);
     print_error("expected\n");
@@ -61,12 +61,12 @@ void hr_test_compare_blocks_here(const hr_test_pool *test, const hr_test_block *
 /* ---- segments -------------------------------------------------------------------------------- */
 
 typedef struct segment_search {
-    hr_device_ptr address;
-    hr_segment_info found;
+    vw_device_ptr address;
+    vw_segment_info found;
     bool is_found;
 } segment_search;
 
-static bool look_at_segment(void *context, const hr_segment_info *segment)
+static bool look_at_segment(void *context, const vw_segment_info *segment)
 {
     segment_search *search = context;
     if (segment->address != search->address)
@@ -76,18 +76,18 @@ static bool look_at_segment(void *context, const hr_segment_info *segment)
     return false;
 }
 
-hr_segment_info hr_test_segment_at(const hr_test_pool *test, hr_device_ptr address)
+vw_segment_info vw_test_segment_at(const vw_test_pool *test, vw_device_ptr address)
 {
     segment_search search = {.address = address};
-    const hr_walker walker = {.context = &search, .segment = look_at_segment};
-    assert_int_equal(hr_pool_walk(test->pool, &walker, false), HR_OK);
+    const vw_walker walker = {.context = &search, .segment = look_at_segment};
+    assert_int_equal(vw_pool_walk(test->pool, &walker, false), VW_OK);
     assert_true(search.is_found);
     return search.found;
 }
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-void hr_test_compare_stat_here(hr_stat found, int64_t current, int64_t peak, int64_t allocated,
+void vw_test_compare_stat_here(vw_stat found, int64_t current, int64_t peak, int64_t allocated,
                                int64_t freed, const char *name, const char *file, int line)
 {
     if (found.current == current && found.peak == peak && found.allocated == allocated &&
@@ -100,39 +100,39 @@ void hr_test_compare_stat_here(hr_stat found, int64_t current, int64_t peak, int
     _fail(file, line);
 }
 
-uint64_t hr_test_call_count(const hr_test_pool *test, hr_device_call kind)
+uint64_t vw_test_call_count(const vw_test_pool *test, vw_device_call kind)
 {
-    return hr_test_calls(test).count[kind];
+    return vw_test_calls(test).count[kind];
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-void hr_test_dictate(hr_test_pool *test, hr_device_ptr address)
+void vw_test_dictate(vw_test_pool *test, vw_device_ptr address)
 {
-    hr_test_ok(test, hr_simulated_dictate_address(test->device, address));
+    vw_test_ok(test, vw_simulated_dictate_address(test->device, address));
 }
 
-hr_device_ptr hr_test_alloc_tagged(hr_test_pool *test, uint64_t size_bytes, uint64_t tag)
+vw_device_ptr vw_test_alloc_tagged(vw_test_pool *test, uint64_t size_bytes, uint64_t tag)
 {
-    const hr_alloc_request request = {
+    const vw_alloc_request request = {
         .struct_size = sizeof request, .size_bytes = size_bytes, .tag = tag};
-    hr_device_ptr address = HR_NULL;
-    hr_test_ok(test, hr_alloc_with(test->pool, &request, &address));
+    vw_device_ptr address = VW_NULL;
+    vw_test_ok(test, vw_alloc_with(test->pool, &request, &address));
     return address;
 }
 
-uint64_t hr_test_served_bytes(hr_test_pool *test, uint64_t size_bytes)
+uint64_t vw_test_served_bytes(vw_test_pool *test, uint64_t size_bytes)
 {
     uint64_t served_bytes = 0;
-    const hr_alloc_request request = {
+    const vw_alloc_request request = {
         .struct_size = sizeof request, .size_bytes = size_bytes, .served_bytes = &served_bytes};
-    hr_device_ptr address = HR_NULL;
-    hr_test_ok(test, hr_alloc_with(test->pool, &request, &address));
+    vw_device_ptr address = VW_NULL;
+    vw_test_ok(test, vw_alloc_with(test->pool, &request, &address));
     return served_bytes;
 }
 
-void hr_test_pool_open_with(hr_test_pool *test, const char *torch_version, const char *conf)
+void vw_test_pool_open_with(vw_test_pool *test, const char *torch_version, const char *conf)
 {
-    const hr_test_pool_setup setup = {.torch_version = torch_version, .conf = conf};
-    hr_test_pool_open(test, &setup);
+    const vw_test_pool_setup setup = {.torch_version = torch_version, .conf = conf};
+    vw_test_pool_open(test, &setup);
 }

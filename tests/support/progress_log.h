@@ -1,6 +1,6 @@
 /* progress_log.h - a listener to progress, and what it may be told. */
-#ifndef HR_TESTS_PROGRESS_LOG_H
-#define HR_TESTS_PROGRESS_LOG_H
+#ifndef VW_TESTS_PROGRESS_LOG_H
+#define VW_TESTS_PROGRESS_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@ typedef struct progress_log {
     size_t stop_at; /* the call that answers false; 0 = none */
 } progress_log;
 
-/* For hr_progress: notes how far it is, which must rise, and stops at one call if told to. */
+/* For vw_progress: notes how far it is, which must rise, and stops at one call if told to. */
 static inline bool log_progress(void *context, double done)
 {
     progress_log *log = context;
@@ -22,4 +22,4 @@ static inline bool log_progress(void *context, double done)
     return ++log->calls != log->stop_at;
 }
 
-#endif /* HR_TESTS_PROGRESS_LOG_H */
+#endif /* VW_TESTS_PROGRESS_LOG_H */

@@ -18,7 +18,7 @@ void read_view_open(read_view *view, const void *bytes, size_t size_bytes)
     json_error_t error;
     *view = (read_view){.bytes = bytes, .size_bytes = size_bytes};
     assert_true(size_bytes >= 16);
-    assert_memory_equal(bytes, "HRVIEW\0\1", 8);
+    assert_memory_equal(bytes, "VWVIEW\0\1", 8);
     assert_int_equal(u32_at(view->bytes + 12), 0);
     size_t header_bytes = u32_at(view->bytes + 8);
     assert_true(header_bytes <= size_bytes - 16);

@@ -2,8 +2,8 @@
  * with zlib and jansson and nothing of ours, for tests to hold the first half against.
  *
  * Every function fails the test that calls it if the container is not as it should be. */
-#ifndef HR_TESTS_READ_VIEW_H
-#define HR_TESTS_READ_VIEW_H
+#ifndef VW_TESTS_READ_VIEW_H
+#define VW_TESTS_READ_VIEW_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -56,4 +56,4 @@ uint64_t read_pieces_at(const read_pieces *pieces, uint32_t instant);
 uint64_t read_step(const uint64_t *instants, const uint64_t *values, size_t count,
                    uint32_t instant);
 
-#endif /* HR_TESTS_READ_VIEW_H */
+#endif /* VW_TESTS_READ_VIEW_H */

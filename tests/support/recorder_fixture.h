@@ -1,40 +1,40 @@
 /* recorder_fixture.h - a recorded pool, and its recording as a reader of the file sees it. */
-#ifndef HR_TESTS_RECORDER_FIXTURE_H
-#define HR_TESTS_RECORDER_FIXTURE_H
+#ifndef VW_TESTS_RECORDER_FIXTURE_H
+#define VW_TESTS_RECORDER_FIXTURE_H
 
-#include "headroom/recording.h"
+#include "vramwise/recording.h"
 #include "model/memory_model.h"
 #include "support/pool_fixture.h"
 
-typedef struct hr_test_recorded {
-    hr_test_pool test;
-    hr_recorder *recorder;
-} hr_test_recorded;
+typedef struct vw_test_recorded {
+    vw_test_pool test;
+    vw_recorder *recorder;
+} vw_test_recorded;
 
-/* HR_OK, or the test fails with hr_last_error(). */
-void hr_test_must(hr_status status);
+/* VW_OK, or the test fails with vw_last_error(). */
+void vw_test_must(vw_status status);
 
 /* A recorder attached to a new pool; either may be NULL. */
-void hr_test_recorded_open(hr_test_recorded *r, const hr_recorder_options *options,
-                           const hr_test_pool_setup *setup);
+void vw_test_recorded_open(vw_test_recorded *r, const vw_recorder_options *options,
+                           const vw_test_pool_setup *setup);
 /* With stacks of that kind, on 100 MiB. */
-void hr_test_recorded_open_stacks(hr_test_recorded *r, hr_stacks stacks);
-void hr_test_recorded_close(hr_test_recorded *r);
+void vw_test_recorded_open_stacks(vw_test_recorded *r, vw_stacks stacks);
+void vw_test_recorded_close(vw_test_recorded *r);
 
-hr_recorder_counts hr_test_recorded_counts(const hr_test_recorded *r);
+vw_recorder_counts vw_test_recorded_counts(const vw_test_recorded *r);
 
 /* A request with a tag; and the tag of a stack of two frames: forward at model.py:7, main at
  * train.py:`line`. */
-hr_device_ptr hr_test_recorded_alloc(hr_test_recorded *r, uint64_t size_bytes, uint64_t tag);
-uint64_t hr_test_recorded_tag(hr_test_recorded *r, uint32_t line);
+vw_device_ptr vw_test_recorded_alloc(vw_test_recorded *r, uint64_t size_bytes, uint64_t tag);
+uint64_t vw_test_recorded_tag(vw_test_recorded *r, uint32_t line);
 
-/* An hr_recorder_output into an hr__byte_buffer. */
-bool hr_test_append(void *buffer, const void *bytes, size_t size_bytes);
+/* An vw_recorder_output into an vw__byte_buffer. */
+bool vw_test_append(void *buffer, const void *bytes, size_t size_bytes);
 
-/* Handed over: hr__model_destroy(). */
-hr__model *hr_test_read_snapshot(const void *bytes, size_t size_bytes);
-hr__model *hr_test_recorded_read(hr_test_recorded *r);
+/* Handed over: vw__model_destroy(). */
+vw__model *vw_test_read_snapshot(const void *bytes, size_t size_bytes);
+vw__model *vw_test_recorded_read(vw_test_recorded *r);
 
-const hr__model_event *hr_test_event_at(const hr__model *model, size_t index);
+const vw__model_event *vw_test_event_at(const vw__model *model, size_t index);
 
-#endif /* HR_TESTS_RECORDER_FIXTURE_H */
+#endif /* VW_TESTS_RECORDER_FIXTURE_H */

@@ -1,12 +1,12 @@
 /* report_capture.h - a report as a string, and questions about how it looks. */
-#ifndef HR_TESTS_REPORT_CAPTURE_H
-#define HR_TESTS_REPORT_CAPTURE_H
+#ifndef VW_TESTS_REPORT_CAPTURE_H
+#define VW_TESTS_REPORT_CAPTURE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 /* Large enough for every report of a test. */
 typedef struct report_capture {
@@ -26,11 +26,11 @@ static inline bool report_capture_write(void *context, const char *bytes, size_t
 }
 
 /* An output that fills `capture`, emptied before. */
-static inline hr_output report_capture_begin(report_capture *capture)
+static inline vw_output report_capture_begin(report_capture *capture)
 {
     capture->size_bytes = 0;
     capture->text[0] = '\0';
-    return (hr_output){capture, report_capture_write};
+    return (vw_output){capture, report_capture_write};
 }
 
 /* The longest line, in bytes: reports of these tests are ASCII and without colour. */
@@ -62,4 +62,4 @@ static inline bool report_capture_begins_with(const report_capture *capture, con
     return strncmp(capture->text, text, strlen(text)) == 0;
 }
 
-#endif /* HR_TESTS_REPORT_CAPTURE_H */
+#endif /* VW_TESTS_REPORT_CAPTURE_H */

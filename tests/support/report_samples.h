@@ -1,14 +1,14 @@
 /* report_samples.h - results of replays, made by hand, that replay's and tune's reports are tried
  * on. */
-#ifndef HR_TESTS_REPORT_SAMPLES_H
-#define HR_TESTS_REPORT_SAMPLES_H
+#ifndef VW_TESTS_REPORT_SAMPLES_H
+#define VW_TESTS_REPORT_SAMPLES_H
 
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 #define SAMPLE_GIB (UINT64_C(1) << 30)
 #define SAMPLE_MIB (UINT64_C(1) << 20)
 
-static const hr_replay_result sample_results[] = {
+static const vw_replay_result sample_results[] = {
     {
         .policy = "recorded",
         .conf = "max_split_size_mb:128",
@@ -27,9 +27,9 @@ static const hr_replay_result sample_results[] = {
         .calls = {.alloc = 100, .free = 7},
         .device_ns = 12345678,
         .longest_stall_ns = 1500,
-        .smallest_card_bytes = HR_UNKNOWN,
-        .settled_device_ns = HR_UNKNOWN,
-        .settled_duration_ns = HR_UNKNOWN,
+        .smallest_card_bytes = VW_UNKNOWN,
+        .settled_device_ns = VW_UNKNOWN,
+        .settled_duration_ns = VW_UNKNOWN,
     },
     {
         .policy = "expandable",
@@ -51,8 +51,8 @@ static const hr_replay_result sample_results[] = {
 };
 
 /* A run of an engine of our own. */
-static const hr_replay_result sample_headroom = {
-    .policy = "headroom:rescue",
+static const vw_replay_result sample_vramwise = {
+    .policy = "vramwise:rescue",
     .conf = "",
     .card_bytes = 24 * SAMPLE_GIB,
     .is_complete = true,
@@ -63,11 +63,11 @@ static const hr_replay_result sample_headroom = {
     .ratio = 1.01,
     .device_ns = 4000000,
     .longest_stall_ns = 2500000,
-    .smallest_card_bytes = HR_UNKNOWN,
+    .smallest_card_bytes = VW_UNKNOWN,
     .settled_device_ns = 3100000,
     .settled_duration_ns = 1000000000,
     .moved_bytes = 3 * SAMPLE_GIB,
     .copied_bytes = 64 * SAMPLE_MIB,
 };
 
-#endif /* HR_TESTS_REPORT_SAMPLES_H */
+#endif /* VW_TESTS_REPORT_SAMPLES_H */

@@ -2,8 +2,8 @@
  *
  * What a test is about is a handful of events and the stacks behind them; the builder's calls for
  * that would bury it. Every function here fails the test if the builder refuses. */
-#ifndef HR_TESTS_SMALL_MODEL_H
-#define HR_TESTS_SMALL_MODEL_H
+#ifndef VW_TESTS_SMALL_MODEL_H
+#define VW_TESTS_SMALL_MODEL_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "model/model_build.h"
 
 typedef struct small_model {
-    hr__model_builder *builder;
+    vw__model_builder *builder;
     size_t first_event; /* of the trace that is being written */
     size_t event_count; /* of that trace */
     int64_t time_us;    /* of the next event; rises by 10 */
@@ -46,13 +46,13 @@ void small_model_segment(small_model *small, int device, uint64_t address, uint6
 void small_model_annotate(small_model *small, const char *name, int device, bool is_start,
                           int64_t time_us);
 
-/* What engine headroom leaves in a snapshot where live memory goes to the host's, or comes back. */
-void small_model_move(small_model *small, int device, bool is_return, hr__model_move move);
+/* What engine vramwise leaves in a snapshot where live memory goes to the host's, or comes back. */
+void small_model_move(small_model *small, int device, bool is_return, vw__model_move move);
 
 /* The features of a snapshot of 2.11, so that a test need not name them. */
 void small_model_set_features(small_model *small);
 
-/* To be destroyed with hr__model_destroy(). */
-hr__model *small_model_finish(small_model *small);
+/* To be destroyed with vw__model_destroy(). */
+vw__model *small_model_finish(small_model *small);
 
-#endif /* HR_TESTS_SMALL_MODEL_H */
+#endif /* VW_TESTS_SMALL_MODEL_H */

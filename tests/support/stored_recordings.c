@@ -24,8 +24,8 @@ void open_recording_in(const char *folder, const char *name, stored_recording *o
     assert_true(snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX);
     assert_true(snprintf(out->json_path, sizeof out->json_path, "%s/%.*s.json", folder, stem,
                          name) < PATH_MAX);
-    if (hr_recording_open(path, NULL, &out->recording) != HR_OK)
-        fail_msg("%s: %s", name, hr_last_error());
+    if (vw_recording_open(path, NULL, &out->recording) != VW_OK)
+        fail_msg("%s: %s", name, vw_last_error());
 }
 
 void open_stored(const char *name, stored_recording *out)
@@ -42,32 +42,32 @@ void each_stored_recording(void (*visit)(const stored_recording *one))
         stored_recording one;
         open_stored(list[i]->d_name, &one);
         visit(&one);
-        hr_recording_close(one.recording);
+        vw_recording_close(one.recording);
         free(list[i]);
     }
     free(list);
 }
 
-hr_verify_result *verify_recording(const stored_recording *one, const char *json_path,
+vw_verify_result *verify_recording(const stored_recording *one, const char *json_path,
                                    const char *version)
 {
-    const hr_verify_options options = {
+    const vw_verify_options options = {
         .struct_size = sizeof options, .torch_version = version, .expect_path = json_path};
-    hr_verify_result *result = NULL;
-    if (hr_recording_verify(one->recording, &options, &result) != HR_OK)
-        fail_msg("%s: %s", one->name, hr_last_error());
+    vw_verify_result *result = NULL;
+    if (vw_recording_verify(one->recording, &options, &result) != VW_OK)
+        fail_msg("%s: %s", one->name, vw_last_error());
     return result;
 }
 
-void print_first_difference(const char *name, const hr_verify_result *result)
+void print_first_difference(const char *name, const vw_verify_result *result)
 {
-    const hr_difference *found = result->first_difference;
+    const vw_difference *found = result->first_difference;
     if (found != NULL)
         print_error("%s: event %" PRId64 ": expected %s; got %s. %s\n", name, (int64_t)found->event,
                     found->expected, found->got, found->explanation);
 }
 
-bool is_complete_match(const hr_verify_result *result)
+bool is_complete_match(const vw_verify_result *result)
 {
     return result->is_exact && result->first_difference == NULL &&
            result->placements_recorded > 0 &&
@@ -80,12 +80,12 @@ bool is_complete_match(const hr_verify_result *result)
 
 bool comes_out_again(const stored_recording *one, const char *json_path)
 {
-    hr_verify_result *result = verify_recording(one, json_path, NULL);
+    vw_verify_result *result = verify_recording(one, json_path, NULL);
     bool is_whole = is_complete_match(result) &&
                     (json_path == NULL || result->statistics_recorded > FEWEST_STATISTICS);
     if (!is_whole)
         print_first_difference(one->name, result);
-    hr_verify_result_free(result);
+    vw_verify_result_free(result);
     return is_whole;
 }
 

@@ -24,19 +24,19 @@ static uint64_t number_from_environment(const char *name, uint64_t otherwise)
     return text != NULL ? strtoull(text, NULL, 0) : otherwise;
 }
 
-uint64_t hr_test_rounds(uint64_t usual)
+uint64_t vw_test_rounds(uint64_t usual)
 {
-    return number_from_environment("HR_TEST_ROUNDS", IS_SANITIZED ? usual / 4 : usual);
+    return number_from_environment("VW_TEST_ROUNDS", IS_SANITIZED ? usual / 4 : usual);
 }
 
-uint64_t hr_test_seed(void)
+uint64_t vw_test_seed(void)
 {
-    uint64_t seed = number_from_environment("HR_TEST_SEED", hr_test_mix((uint64_t)time(NULL)));
-    print_message("HR_TEST_SEED=%#" PRIx64 "\n", seed);
+    uint64_t seed = number_from_environment("VW_TEST_SEED", vw_test_mix((uint64_t)time(NULL)));
+    print_message("VW_TEST_SEED=%#" PRIx64 "\n", seed);
     return seed;
 }
 
-uint64_t hr_test_mix(uint64_t number)
+uint64_t vw_test_mix(uint64_t number)
 {
     number = (number ^ (number >> 31)) * UINT64_C(0x9E3779B97F4A7C15);
     return (number ^ (number >> 29)) * UINT64_C(0xBF58476D1CE4E5B9) ^ (number >> 32);

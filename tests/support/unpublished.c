@@ -3,5 +3,5 @@
 
 __attribute__((constructor)) static void switch_off(void)
 {
-    setenv("HEADROOM_LIVE", "0", 0);
+    setenv("VRAMWISE_LIVE", "0", 0);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_top.py PROGRAM LIVE_JOB NVML [unittest arguments] - `headroom top`: once, and as a screen.
+"""test_top.py PROGRAM LIVE_JOB NVML [unittest arguments] - `vramwise top`: once, and as a screen.
 
 Jobs are live_job (tests/support), which says on its page what a test wants, GPUs those of a made-up NVML.
 The screen is looked at through tmux, on a server of its own for each test. Nothing depends on time:
@@ -32,8 +32,8 @@ class TopCase(unittest.TestCase):
         hidden = ("NO_COLOR", "COLUMNS", "LINES", "LANG", "TERM", "TMUX", "CUDA_VISIBLE_DEVICES")
         self.environment = {name: value for name, value in os.environ.items()
                             if name not in hidden and not name.startswith(("LC_", "FAKE_", "SLURM_"))}
-        self.environment.update(HEADROOM_LIVE_DIR=str(self.here / "pages"), LC_ALL="C.UTF-8",
-                                HEADROOM_NVML="/nowhere/libnvidia-ml.so")
+        self.environment.update(VRAMWISE_LIVE_DIR=str(self.here / "pages"), LC_ALL="C.UTF-8",
+                                VRAMWISE_NVML="/nowhere/libnvidia-ml.so")
 
     def job(self, *words: str) -> subprocess.Popen:
         """A job that has said `words` on its page; it ends with the test."""
@@ -58,7 +58,7 @@ class TopCase(unittest.TestCase):
     def use_gpus(self, *processes) -> None:
         """Two GPUs with 80 GiB each; (gpu, process, bytes) on them."""
         self.environment.update(
-            HEADROOM_NVML=NVML, FAKE_NVML_NAME="NVIDIA H200", FAKE_NVML_TOTAL=str(80 * GIB),
+            VRAMWISE_NVML=NVML, FAKE_NVML_NAME="NVIDIA H200", FAKE_NVML_TOTAL=str(80 * GIB),
             FAKE_NVML_LIST=",".join(f"{gpu}:{process}:{size}" for gpu, process, size in processes))
 
     def top(self, *arguments: str) -> subprocess.CompletedProcess:
@@ -144,11 +144,11 @@ class Once(TopCase):
         result = self.top("--once", str(one.pid))
         self.assertEqual((result.returncode, result.stdout), (3, ""))
         self.assertEqual(result.stderr,
-                         f"headroom top: process {one.pid} has no page of headroom's and is on no "
+                         f"vramwise top: process {one.pid} has no page of vramwise's and is on no "
                          f"GPU; there are: {other.pid} two.py\n")
         self.end(other)
         self.assertEqual(self.top(str(one.pid)).stderr,
-                         f"headroom top: process {one.pid} has no page of headroom's and is on no "
+                         f"vramwise top: process {one.pid} has no page of vramwise's and is on no "
                          "GPU; there is none\n")
 
     def test_one_that_ends_between_the_readings_is_refused(self) -> None:
@@ -166,7 +166,7 @@ class Once(TopCase):
         self.assertIn(f"there are: {other.pid} two.py", shown[1])
 
     def test_a_folder_that_is_not_there_is_an_error(self) -> None:
-        self.environment["HEADROOM_LIVE_DIR"] = str(self.here / "nowhere")
+        self.environment["VRAMWISE_LIVE_DIR"] = str(self.here / "nowhere")
         result = self.top("--once")
         self.assertEqual((result.returncode, result.stdout), (3, ""))
         self.assertIn("nowhere: No such file or directory", result.stderr)
@@ -200,7 +200,7 @@ class Tmux:
         case.assertEqual(start.returncode, 0, start.stderr)
         case.addCleanup(self.run, "kill-server")
         self.wait("ready>")
-        for name in ("HEADROOM_LIVE_DIR", "HEADROOM_NVML", "LC_ALL", "NO_COLOR", "FAKE_NVML_LIST",
+        for name in ("VRAMWISE_LIVE_DIR", "VRAMWISE_NVML", "LC_ALL", "NO_COLOR", "FAKE_NVML_LIST",
                      "FAKE_NVML_NAME", "FAKE_NVML_TOTAL"):
             if name in environment:
                 self.type(f"export {name}='{environment[name]}'")
@@ -266,7 +266,7 @@ class Screen(TopCase):
         tmux = self.open()
         screen = tmux.wait("train.py", "leaky.py", "sim.py")
         lines = screen.split("\n")
-        self.assertEqual(lines[0][:44], "headroom top  2 GPUs  3 jobs  1 warning     ")
+        self.assertEqual(lines[0][:44], "vramwise top  2 GPUs  3 jobs  1 warning     ")
         self.assertRegex(lines[1], r"^0 NVIDIA H200  97% \[█+▒+░*·+\] 54.1G of 80.0G$")
         self.assertRegex(lines[4], r"^ +PID GPU▲RANK PROGRAM +MEM  LIVE  RESV  STEP TREND    NOTE")
         self.assertRegex(screen, rf" {jobs[0].pid} +0 +0 train.py +54.0G 41.0G 53.0G 412ms .+ input-bound")
@@ -323,7 +323,7 @@ class Screen(TopCase):
         self.end(jobs[1])
         tmux.wait(f"process {jobs[1].pid} has ended")
         tmux.keys("Escape")
-        tmux.wait("headroom top")
+        tmux.wait("vramwise top")
         self.leave(tmux)
 
     def test_a_process_given_by_number_is_shown_at_once(self) -> None:
@@ -363,7 +363,7 @@ class Screen(TopCase):
         self.assertIn("41.0G", screen)
         self.assertLessEqual(max(map(len, screen.split("\n"))), 40)
         tmux.run("resize-window", "-x", "10", "-y", "3")
-        tmux.wait("headroom t", without="PROGRAM")
+        tmux.wait("vramwise t", without="PROGRAM")
         tmux.run("resize-window", "-x", "80", "-y", "24")
         tmux.wait("input-bound")
         self.leave(tmux)
@@ -405,7 +405,7 @@ class Terminals(TopCase):
     def test_without_a_terminal_the_way_out_is_named(self) -> None:
         result = self.top()
         self.assertEqual((result.returncode, result.stdout), (3, ""))
-        self.assertIn("standard output is none\n'headroom top --once' writes one table", result.stderr)
+        self.assertIn("standard output is none\n'vramwise top --once' writes one table", result.stderr)
 
     def test_a_terminal_that_cannot_be_drawn_on_is_refused(self) -> None:
         tmux = Tmux(self, 200, 24)

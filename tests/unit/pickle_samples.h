@@ -14,8 +14,8 @@
  *
  * and, for protocol 5, {'bytes': b'\x00\xff', 'set': {5}, 'frozen': frozenset([6]),
  * 'array': bytearray(b'xyz'), 'long': 300 times b'x'}. */
-#ifndef HR_TESTS_PICKLE_SAMPLES_H
-#define HR_TESTS_PICKLE_SAMPLES_H
+#ifndef VW_TESTS_PICKLE_SAMPLES_H
+#define VW_TESTS_PICKLE_SAMPLES_H
 
 static const char sample_protocol_0[] =
     "(dp0\012Vnone\012p1\012NsVflags\012p2\012(lp3\012I01\012aI00\012asVnumbers\012p4\012(lp5"
@@ -117,4 +117,4 @@ static const char sample_bytes_and_sets[] =
     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\224u.";
 
-#endif /* HR_TESTS_PICKLE_SAMPLES_H */
+#endif /* VW_TESTS_PICKLE_SAMPLES_H */

@@ -83,7 +83,7 @@ static bytes copied(bytes plain)
     return copy;
 }
 
-/* In the order of hr__compression. */
+/* In the order of vw__compression. */
 static bytes (*const packers[])(bytes) = {copied, gzipped, xz_packed, zstd_packed};
 
 enum { KIND_COUNT = sizeof packers / sizeof *packers };
@@ -118,34 +118,34 @@ static bytes zeros(size_t size_bytes)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static hr__byte_source *open_bytes(bytes packed)
+static vw__byte_source *open_bytes(bytes packed)
 {
-    hr__byte_source *source = NULL;
-    assert_int_equal(hr__byte_source_open_memory(packed.data, packed.size_bytes, NULL, &source),
-                     HR_OK);
+    vw__byte_source *source = NULL;
+    assert_int_equal(vw__byte_source_open_memory(packed.data, packed.size_bytes, NULL, &source),
+                     VW_OK);
     return source;
 }
 
 /* Reads to the end and closes; `out` may be NULL. */
-static hr_status drain(hr__byte_source *source, size_t peek_bytes, size_t take_bytes, bytes *out)
+static vw_status drain(vw__byte_source *source, size_t peek_bytes, size_t take_bytes, bytes *out)
 {
-    hr_status status;
+    vw_status status;
     bytes all = {NULL, 0};
     for (;;) {
         const uint8_t *window;
         size_t size_bytes;
-        assert_int_equal(hr__byte_source_offset(source), all.size_bytes);
-        status = hr__byte_source_peek(source, peek_bytes, &window, &size_bytes);
-        if (status != HR_OK || size_bytes == 0)
+        assert_int_equal(vw__byte_source_offset(source), all.size_bytes);
+        status = vw__byte_source_peek(source, peek_bytes, &window, &size_bytes);
+        if (status != VW_OK || size_bytes == 0)
             break;
         size_t taken = size_bytes < take_bytes ? size_bytes : take_bytes;
         all.data = realloc(all.data, all.size_bytes + taken);
         assert_non_null(all.data);
         memcpy(all.data + all.size_bytes, window, taken);
         all.size_bytes += taken;
-        hr__byte_source_take(source, taken);
+        vw__byte_source_take(source, taken);
     }
-    hr__byte_source_close(source);
+    vw__byte_source_close(source);
     if (out != NULL)
         *out = all;
     else
@@ -153,13 +153,13 @@ static hr_status drain(hr__byte_source *source, size_t peek_bytes, size_t take_b
     return status;
 }
 
-static void assert_drains(hr__byte_source *source, size_t peek_bytes, size_t take_bytes,
+static void assert_drains(vw__byte_source *source, size_t peek_bytes, size_t take_bytes,
                           bytes expected)
 {
     bytes all;
-    hr_status status = drain(source, peek_bytes, take_bytes, &all);
-    if (status != HR_OK)
-        fail_msg("%s", hr_last_error());
+    vw_status status = drain(source, peek_bytes, take_bytes, &all);
+    if (status != VW_OK)
+        fail_msg("%s", vw_last_error());
     assert_int_equal(all.size_bytes, expected.size_bytes);
     if (all.size_bytes != 0)
         assert_memory_equal(all.data, expected.data, all.size_bytes);
@@ -168,8 +168,8 @@ static void assert_drains(hr__byte_source *source, size_t peek_bytes, size_t tak
 
 static void assert_says(const char *words)
 {
-    if (strstr(hr_last_error(), words) == NULL)
-        fail_msg("expected \"%s\" in \"%s\"", words, hr_last_error());
+    if (strstr(vw_last_error(), words) == NULL)
+        fail_msg("expected \"%s\" in \"%s\"", words, vw_last_error());
 }
 
 /* ---- what comes out -------------------------------------------------------------------------- */
@@ -182,8 +182,8 @@ static void every_compression_gives_the_same_bytes(void **state)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             bytes plain = plain_bytes(sizes[i]);
             bytes packed = packers[kind](plain);
-            hr__byte_source *source = open_bytes(packed);
-            assert_int_equal(hr__byte_source_compression(source), kind);
+            vw__byte_source *source = open_bytes(packed);
+            assert_int_equal(vw__byte_source_compression(source), kind);
             assert_drains(source, 1, SIZE_MAX, plain);
             assert_drains(open_bytes(packed), 4096, 1 << 20, plain);
             assert_drains(open_bytes(packed), 2000000, 777777, plain);
@@ -191,10 +191,10 @@ static void every_compression_gives_the_same_bytes(void **state)
             free(plain.data);
         }
     }
-    assert_string_equal(hr__compression_name(HR__PLAIN), "plain");
-    assert_string_equal(hr__compression_name(HR__GZIP), "gzip");
-    assert_string_equal(hr__compression_name(HR__XZ), "xz");
-    assert_string_equal(hr__compression_name(HR__ZSTD), "zstd");
+    assert_string_equal(vw__compression_name(VW__PLAIN), "plain");
+    assert_string_equal(vw__compression_name(VW__GZIP), "gzip");
+    assert_string_equal(vw__compression_name(VW__XZ), "xz");
+    assert_string_equal(vw__compression_name(VW__ZSTD), "zstd");
 }
 
 static void streams_one_behind_the_other_are_one(void **state)
@@ -202,7 +202,7 @@ static void streams_one_behind_the_other_are_one(void **state)
     (void)state;
     bytes half = plain_bytes(1000);
     bytes whole = joined(copied(half), copied(half));
-    for (int kind = HR__GZIP; kind < KIND_COUNT; kind++) {
+    for (int kind = VW__GZIP; kind < KIND_COUNT; kind++) {
         bytes packed = joined(packers[kind](half), packers[kind](half));
         assert_drains(open_bytes(packed), 1, SIZE_MAX, whole);
         free(packed.data);
@@ -232,20 +232,20 @@ static void a_window_is_as_large_as_asked_for(void **state)
     bytes plain = plain_bytes(5000000);
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         bytes packed = packers[kind](plain);
-        hr__byte_source *source = open_bytes(packed);
-        assert_int_equal(hr__byte_source_peek(source, 16, &window, &size_bytes), HR_OK);
+        vw__byte_source *source = open_bytes(packed);
+        assert_int_equal(vw__byte_source_peek(source, 16, &window, &size_bytes), VW_OK);
         assert_true(size_bytes >= 16 && size_bytes <= 1 << 20);
-        hr__byte_source_take(source, 10);
-        assert_int_equal(hr__byte_source_peek(source, 4000000, &window, &size_bytes), HR_OK);
+        vw__byte_source_take(source, 10);
+        assert_int_equal(vw__byte_source_peek(source, 4000000, &window, &size_bytes), VW_OK);
         assert_true(size_bytes >= 4000000);
         assert_memory_equal(window, plain.data + 10, 4000000);
-        assert_int_equal(hr__byte_source_peek(source, 100000000, &window, &size_bytes), HR_OK);
+        assert_int_equal(vw__byte_source_peek(source, 100000000, &window, &size_bytes), VW_OK);
         assert_int_equal(size_bytes, 5000000 - 10);
         assert_int_equal(
-            hr__byte_source_peek(source, HR__SOURCE_LARGEST_PEEK_BYTES + 1, &window, &size_bytes),
-            HR_ERR_CORRUPT_FILE);
+            vw__byte_source_peek(source, VW__SOURCE_LARGEST_PEEK_BYTES + 1, &window, &size_bytes),
+            VW_ERR_CORRUPT_FILE);
         assert_says("in one piece at byte 10");
-        hr__byte_source_close(source);
+        vw__byte_source_close(source);
         free(packed.data);
     }
     free(plain.data);
@@ -256,14 +256,14 @@ static void a_wish_for_more_than_there_is_costs_little(void **state)
     (void)state;
     const uint8_t *window;
     size_t size_bytes;
-    bytes packed = packed_as(HR__GZIP, 1000);
-    hr__byte_source *source = open_bytes(packed);
-    uint64_t before = hr__host_memory_get_use().in_use_bytes;
+    bytes packed = packed_as(VW__GZIP, 1000);
+    vw__byte_source *source = open_bytes(packed);
+    uint64_t before = vw__host_memory_get_use().in_use_bytes;
     assert_int_equal(
-        hr__byte_source_peek(source, HR__SOURCE_LARGEST_PEEK_BYTES, &window, &size_bytes), HR_OK);
+        vw__byte_source_peek(source, VW__SOURCE_LARGEST_PEEK_BYTES, &window, &size_bytes), VW_OK);
     assert_int_equal(size_bytes, 1000);
-    assert_true(hr__host_memory_get_use().in_use_bytes - before < 2 << 20);
-    hr__byte_source_close(source);
+    assert_true(vw__host_memory_get_use().in_use_bytes - before < 2 << 20);
+    vw__byte_source_close(source);
     free(packed.data);
 }
 
@@ -273,16 +273,16 @@ static void plain_memory_is_not_copied(void **state)
     static const char text[] = "plain";
     const uint8_t *window;
     size_t size_bytes;
-    hr__byte_source *source = NULL;
-    assert_int_equal(hr__byte_source_open_memory(text, 5, NULL, &source), HR_OK);
-    assert_int_equal(hr__byte_source_peek(source, 1, &window, &size_bytes), HR_OK);
+    vw__byte_source *source = NULL;
+    assert_int_equal(vw__byte_source_open_memory(text, 5, NULL, &source), VW_OK);
+    assert_int_equal(vw__byte_source_peek(source, 1, &window, &size_bytes), VW_OK);
     assert_ptr_equal(window, text);
     assert_int_equal(size_bytes, 5);
-    hr__byte_source_close(source);
-    assert_int_equal(hr__byte_source_open_memory(NULL, 0, NULL, &source), HR_OK);
-    assert_int_equal(hr__byte_source_peek(source, 1, &window, &size_bytes), HR_OK);
+    vw__byte_source_close(source);
+    assert_int_equal(vw__byte_source_open_memory(NULL, 0, NULL, &source), VW_OK);
+    assert_int_equal(vw__byte_source_peek(source, 1, &window, &size_bytes), VW_OK);
     assert_int_equal(size_bytes, 0);
-    hr__byte_source_close(source);
+    vw__byte_source_close(source);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -291,7 +291,7 @@ static char path[64];
 
 static void write_file(bytes contents)
 {
-    snprintf(path, sizeof path, "/tmp/headroom_test_XXXXXX");
+    snprintf(path, sizeof path, "/tmp/vramwise_test_XXXXXX");
     int file = mkstemp(path);
     assert_true(file >= 0);
     assert_int_equal(write(file, contents.data, contents.size_bytes), contents.size_bytes);
@@ -304,11 +304,11 @@ static void files_are_read_in_pieces(void **state)
     bytes plain = plain_bytes(3000000);
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         bytes packed = packers[kind](plain);
-        hr__byte_source *source = NULL;
+        vw__byte_source *source = NULL;
         write_file(packed);
-        assert_int_equal(hr__byte_source_open(path, NULL, &source), HR_OK);
-        assert_int_equal(hr__byte_source_compression(source), kind);
-        assert_true(hr__byte_source_file_bytes(source) < packed.size_bytes);
+        assert_int_equal(vw__byte_source_open(path, NULL, &source), VW_OK);
+        assert_int_equal(vw__byte_source_compression(source), kind);
+        assert_true(vw__byte_source_file_bytes(source) < packed.size_bytes);
         assert_drains(source, 16, 100001, plain);
         unlink(path);
         free(packed.data);
@@ -341,12 +341,12 @@ static void pipes_may_give_a_few_bytes_at_a_time(void **state)
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         int ends[2];
         pthread_t thread;
-        hr__byte_source *source = NULL;
+        vw__byte_source *source = NULL;
         assert_int_equal(pipe(ends), 0);
         feeder feeding = {ends[1], packers[kind](plain)};
         assert_int_equal(pthread_create(&thread, NULL, feed, &feeding), 0);
         snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
-        assert_int_equal(hr__byte_source_open(path, NULL, &source), HR_OK);
+        assert_int_equal(vw__byte_source_open(path, NULL, &source), VW_OK);
         close(ends[0]);
         assert_drains(source, 10, 10, plain);
         pthread_join(thread, NULL);
@@ -359,13 +359,13 @@ static void standard_input_is_a_dash(void **state)
 {
     (void)state;
     int ends[2], before = dup(STDIN_FILENO);
-    hr__byte_source *source = NULL;
+    vw__byte_source *source = NULL;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "from afar", 9), 9);
     close(ends[1]);
     assert_int_equal(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
     close(ends[0]);
-    assert_int_equal(hr__byte_source_open("-", NULL, &source), HR_OK);
+    assert_int_equal(vw__byte_source_open("-", NULL, &source), VW_OK);
     bytes expected = {(uint8_t *)(uintptr_t) "from afar", 9};
     assert_drains(source, 1, SIZE_MAX, expected);
     assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0); /* still open: it is not ours */
@@ -376,13 +376,13 @@ static void standard_input_is_a_dash(void **state)
 static void what_cannot_be_opened_is_said_in_the_words_of_the_system(void **state)
 {
     (void)state;
-    hr__byte_source *source = NULL;
-    assert_int_equal(hr__byte_source_open("/nowhere/at/all", NULL, &source), HR_ERR_FILE);
+    vw__byte_source *source = NULL;
+    assert_int_equal(vw__byte_source_open("/nowhere/at/all", NULL, &source), VW_ERR_FILE);
     assert_says("/nowhere/at/all: No such file or directory");
-    assert_int_equal(hr__byte_source_open("/tmp", NULL, &source), HR_ERR_FILE);
+    assert_int_equal(vw__byte_source_open("/tmp", NULL, &source), VW_ERR_FILE);
     assert_says("/tmp: expected a file, found a folder");
     assert_null(source);
-    hr__byte_source_close(NULL);
+    vw__byte_source_close(NULL);
 }
 
 /* ---- damage ---------------------------------------------------------------------------------- */
@@ -393,11 +393,11 @@ static void compressed_data_cut_short_is_refused_at_every_length(void **state)
     static const char *const words[] = {NULL, "the gzip data ends too early",
                                         "the xz data ends too early",
                                         "the zstd data ends too early"};
-    for (int kind = HR__GZIP; kind < KIND_COUNT; kind++) {
+    for (int kind = VW__GZIP; kind < KIND_COUNT; kind++) {
         bytes packed = packed_as(kind, 300);
         for (size_t i = 6; i < packed.size_bytes; i++) {
             bytes cut = {packed.data, i};
-            assert_int_equal(drain(open_bytes(cut), 1, SIZE_MAX, NULL), HR_ERR_CORRUPT_FILE);
+            assert_int_equal(drain(open_bytes(cut), 1, SIZE_MAX, NULL), VW_ERR_CORRUPT_FILE);
             assert_says(words[kind]);
             assert_says("of the file");
         }
@@ -409,15 +409,15 @@ static void a_changed_byte_is_found(void **state)
 {
     (void)state;
     static const char *const words[] = {NULL, "gzip", "xz", "zstd"};
-    for (int kind = HR__GZIP; kind < KIND_COUNT; kind++) {
+    for (int kind = VW__GZIP; kind < KIND_COUNT; kind++) {
         bytes packed = packed_as(kind, 2000);
         packed.data[packed.size_bytes / 2] ^= 0x55;
-        hr_status status = drain(open_bytes(packed), 1, SIZE_MAX, NULL);
-        if (kind == HR__ZSTD && status == HR_OK) {
+        vw_status status = drain(open_bytes(packed), 1, SIZE_MAX, NULL);
+        if (kind == VW__ZSTD && status == VW_OK) {
             free(packed.data); /* ZSTD_compress() adds no checksum */
             continue;
         }
-        assert_int_equal(status, HR_ERR_CORRUPT_FILE);
+        assert_int_equal(status, VW_ERR_CORRUPT_FILE);
         assert_says(words[kind]);
         free(packed.data);
     }
@@ -428,14 +428,14 @@ static void a_source_that_failed_goes_on_failing(void **state)
     (void)state;
     const uint8_t *window;
     size_t size_bytes = 77;
-    bytes packed = packed_as(HR__XZ, 300);
+    bytes packed = packed_as(VW__XZ, 300);
     packed.size_bytes -= 5;
-    hr__byte_source *source = open_bytes(packed);
+    vw__byte_source *source = open_bytes(packed);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(hr__byte_source_peek(source, 1000, &window, &size_bytes),
-                         HR_ERR_CORRUPT_FILE);
+        assert_int_equal(vw__byte_source_peek(source, 1000, &window, &size_bytes),
+                         VW_ERR_CORRUPT_FILE);
     assert_int_equal(size_bytes, 77);
-    hr__byte_source_close(source);
+    vw__byte_source_close(source);
     free(packed.data);
 }
 
@@ -444,14 +444,14 @@ static void something_else_behind_the_data_is_refused(void **state)
     (void)state;
     static const char *const words[] = {NULL, "behind the gzip data", "something else behind it",
                                         "damaged zstd data"};
-    for (int kind = HR__GZIP; kind < KIND_COUNT; kind++) {
+    for (int kind = VW__GZIP; kind < KIND_COUNT; kind++) {
         bytes packed = joined(packed_as(kind, 300), plain_bytes(30));
-        assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), HR_ERR_CORRUPT_FILE);
+        assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), VW_ERR_CORRUPT_FILE);
         assert_says(words[kind]);
         free(packed.data);
     }
-    bytes packed = joined(packed_as(HR__GZIP, 300), joined(zeros(3), plain_bytes(3)));
-    assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), HR_ERR_CORRUPT_FILE);
+    bytes packed = joined(packed_as(VW__GZIP, 300), joined(zeros(3), plain_bytes(3)));
+    assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), VW_ERR_CORRUPT_FILE);
     assert_says("behind the gzip data");
     free(packed.data);
 }
@@ -459,16 +459,16 @@ static void something_else_behind_the_data_is_refused(void **state)
 static void no_more_comes_out_than_the_limit(void **state)
 {
     (void)state;
-    hr__byte_source_options options = {.output_limit_bytes = 1000000};
+    vw__byte_source_options options = {.output_limit_bytes = 1000000};
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         for (size_t excess = 0; excess < 2; excess++) {
             bytes packed = packed_as(kind, 1000000 + excess);
-            hr__byte_source *source = NULL;
+            vw__byte_source *source = NULL;
             assert_int_equal(
-                hr__byte_source_open_memory(packed.data, packed.size_bytes, &options, &source),
-                HR_OK);
+                vw__byte_source_open_memory(packed.data, packed.size_bytes, &options, &source),
+                VW_OK);
             assert_int_equal(drain(source, 1, SIZE_MAX, NULL),
-                             excess == 0 ? HR_OK : HR_ERR_CORRUPT_FILE);
+                             excess == 0 ? VW_OK : VW_ERR_CORRUPT_FILE);
             if (excess != 0)
                 assert_says("more than the limit of 1000000 bytes");
             free(packed.data);
@@ -482,10 +482,10 @@ static void a_small_file_cannot_ask_for_gigabytes(void **state)
     (void)state;
     static uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00};
     bytes packed = {frame, sizeof frame};
-    assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), HR_ERR_UNSUPPORTED);
+    assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), VW_ERR_UNSUPPORTED);
     assert_says("zstd data with a window of more than 2^30 bytes");
     frame[5] = 0x68; /* 8 MiB: what zstd itself would use */
-    assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), HR_OK);
+    assert_int_equal(drain(open_bytes(packed), 1, SIZE_MAX, NULL), VW_OK);
 }
 
 /* ---- progress, memory ------------------------------------------------------------------------ */
@@ -513,16 +513,16 @@ static void progress_is_told_and_may_end_the_reading(void **state)
         write_file(packed);
         for (int is_file = 0; is_file < 2; is_file++) {
             watcher watching = {.stop_at_bytes = UINT64_MAX};
-            hr__byte_source_options options = {.progress = watch, .progress_context = &watching};
-            hr__byte_source *source = NULL;
+            vw__byte_source_options options = {.progress = watch, .progress_context = &watching};
+            vw__byte_source *source = NULL;
             for (int is_stopped = 0; is_stopped < 2; is_stopped++) {
                 watching.last_bytes = 0;
-                assert_int_equal(is_file ? hr__byte_source_open(path, &options, &source)
-                                         : hr__byte_source_open_memory(
+                assert_int_equal(is_file ? vw__byte_source_open(path, &options, &source)
+                                         : vw__byte_source_open_memory(
                                                packed.data, packed.size_bytes, &options, &source),
-                                 HR_OK);
+                                 VW_OK);
                 assert_int_equal(drain(source, 1, SIZE_MAX, NULL),
-                                 is_stopped ? HR_ERR_WRONG_STATE : HR_OK);
+                                 is_stopped ? VW_ERR_WRONG_STATE : VW_OK);
                 assert_int_equal(watching.file_bytes, packed.size_bytes);
                 assert_true(is_stopped || watching.last_bytes == packed.size_bytes);
                 watching.stop_at_bytes = packed.size_bytes / 2;
@@ -537,13 +537,13 @@ static void progress_is_told_and_may_end_the_reading(void **state)
 static bool read_with_memory_failing(void *context)
 {
     bytes *packed = context;
-    hr__byte_source *source = NULL;
-    if (hr__byte_source_open(path, NULL, &source) != HR_OK)
+    vw__byte_source *source = NULL;
+    if (vw__byte_source_open(path, NULL, &source) != VW_OK)
         return false;
-    hr__byte_source_close(source);
-    if (hr__byte_source_open_memory(packed->data, packed->size_bytes, NULL, &source) != HR_OK)
+    vw__byte_source_close(source);
+    if (vw__byte_source_open_memory(packed->data, packed->size_bytes, NULL, &source) != VW_OK)
         return false;
-    return drain(source, 600000, SIZE_MAX, NULL) == HR_OK;
+    return drain(source, 600000, SIZE_MAX, NULL) == VW_OK;
 }
 
 static void memory_may_run_out_anywhere(void **state)
@@ -552,7 +552,7 @@ static void memory_may_run_out_anywhere(void **state)
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         bytes packed = packed_as(kind, 700000);
         write_file(packed);
-        hr_test_sweep_host_memory(read_with_memory_failing, &packed);
+        vw_test_sweep_host_memory(read_with_memory_failing, &packed);
         unlink(path);
         free(packed.data);
     }

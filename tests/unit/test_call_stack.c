@@ -10,28 +10,28 @@
 typedef struct listener {
     uint32_t most_frames;
     bool knows_no_caller;
-    unsigned counts[HR_ACTION_OOM + 1];
-    hr__call_stack last[HR_ACTION_OOM + 1]; /* by action */
+    unsigned counts[VW_ACTION_OOM + 1];
+    vw__call_stack last[VW_ACTION_OOM + 1]; /* by action */
 } listener;
 
 static listener heard; /* large */
 
-static void listen(void *context, const hr_memory_event *event)
+static void listen(void *context, const vw_memory_event *event)
 {
     listener *l = context;
     l->counts[event->action]++;
-    hr__call_stack_walk(&l->last[event->action], l->knows_no_caller ? l : event->caller,
+    vw__call_stack_walk(&l->last[event->action], l->knows_no_caller ? l : event->caller,
                         l->most_frames);
 }
 
-static void open_pool(hr_test_pool *test, const char *conf, uint32_t most_frames)
+static void open_pool(vw_test_pool *test, const char *conf, uint32_t most_frames)
 {
-    hr_test_pool_open(test,
-                      &(hr_test_pool_setup){.capacity_bytes = 100 * HR_TEST_MIB, .conf = conf});
+    vw_test_pool_open(test,
+                      &(vw_test_pool_setup){.capacity_bytes = 100 * VW_TEST_MIB, .conf = conf});
     memset(&heard, 0, sizeof heard);
-    assert_true(hr__call_stack_prepare());
+    assert_true(vw__call_stack_prepare());
     heard.most_frames = most_frames;
-    assert_int_equal(hr_pool_set_sink(test->pool, &(hr_event_sink){&heard, listen}), HR_OK);
+    assert_int_equal(vw_pool_set_sink(test->pool, &(vw_event_sink){&heard, listen}), VW_OK);
 }
 
 /* Where a call returns to is inside the function that made it: so these are never inlined, do
@@ -39,34 +39,34 @@ static void open_pool(hr_test_pool *test, const char *conf, uint32_t most_frames
 #define CALLER __attribute__((noinline))
 #define MOST_CALLER_BYTES 400
 
-static CALLER hr_status ask(hr_pool *pool, uint64_t size_bytes, hr_device_ptr *out)
+static CALLER vw_status ask(vw_pool *pool, uint64_t size_bytes, vw_device_ptr *out)
 {
-    hr_status status = hr_alloc(pool, size_bytes, 0, out);
+    vw_status status = vw_alloc(pool, size_bytes, 0, out);
     __asm__ volatile("" ::: "memory");
     return status;
 }
 
-static CALLER hr_status ask_at_length(hr_pool *pool, uint64_t size_bytes, hr_device_ptr *out)
+static CALLER vw_status ask_at_length(vw_pool *pool, uint64_t size_bytes, vw_device_ptr *out)
 {
-    hr_alloc_request request = {.struct_size = sizeof request, .size_bytes = size_bytes};
-    hr_status status = hr_alloc_with(pool, &request, out);
+    vw_alloc_request request = {.struct_size = sizeof request, .size_bytes = size_bytes};
+    vw_status status = vw_alloc_with(pool, &request, out);
     __asm__ volatile("" ::: "memory");
     return status;
 }
 
-static CALLER hr_status empty(hr_pool *pool)
+static CALLER vw_status empty(vw_pool *pool)
 {
-    hr_status status = hr_pool_trim(pool);
+    vw_status status = vw_pool_trim(pool);
     __asm__ volatile("" ::: "memory");
     return status;
 }
 
-typedef hr_status (*asker)(hr_pool *pool, uint64_t size_bytes, hr_device_ptr *out);
+typedef vw_status (*asker)(vw_pool *pool, uint64_t size_bytes, vw_device_ptr *out);
 
 /* The innermost frame that was found lies in `function`. */
-static void expect_called_from(hr_action action, uintptr_t function)
+static void expect_called_from(vw_action action, uintptr_t function)
 {
-    const hr__call_stack *stack = &heard.last[action];
+    const vw__call_stack *stack = &heard.last[action];
     assert_int_not_equal(heard.counts[action], 0);
     assert_true(stack->frame_count >= 2);
     assert_in_range(stack->frames[0], function, function + MOST_CALLER_BYTES);
@@ -77,13 +77,13 @@ static void a_request_is_seen_from_its_caller_on(void **state)
     (void)state;
     const asker askers[] = {ask, ask_at_length};
     for (size_t i = 0; i < 2; i++) {
-        hr_test_pool test;
-        hr_device_ptr address;
+        vw_test_pool test;
+        vw_device_ptr address;
         open_pool(&test, NULL, 64);
-        assert_int_equal(askers[i](test.pool, HR_TEST_MIB, &address), HR_OK);
-        expect_called_from(HR_ACTION_SEGMENT_ALLOC, (uintptr_t)askers[i]);
-        expect_called_from(HR_ACTION_ALLOC, (uintptr_t)askers[i]);
-        hr_test_pool_close(&test);
+        assert_int_equal(askers[i](test.pool, VW_TEST_MIB, &address), VW_OK);
+        expect_called_from(VW_ACTION_SEGMENT_ALLOC, (uintptr_t)askers[i]);
+        expect_called_from(VW_ACTION_ALLOC, (uintptr_t)askers[i]);
+        vw_test_pool_close(&test);
     }
 }
 
@@ -91,25 +91,25 @@ static void memory_given_back_is_seen_from_whoever_caused_it(void **state)
 {
     (void)state;
     static const char *const confs[] = {NULL, "expandable_segments:True"};
-    const hr_action releases[] = {HR_ACTION_SEGMENT_FREE, HR_ACTION_SEGMENT_UNMAP};
+    const vw_action releases[] = {VW_ACTION_SEGMENT_FREE, VW_ACTION_SEGMENT_UNMAP};
     const asker askers[] = {ask, ask_at_length};
     for (size_t i = 0; i < 4; i++) {
-        hr_test_pool test;
-        hr_device_ptr address;
-        hr_action action = releases[i % 2];
+        vw_test_pool test;
+        vw_device_ptr address;
+        vw_action action = releases[i % 2];
         asker asks = askers[i / 2];
         open_pool(&test, confs[i % 2], 64);
-        assert_int_equal(asks(test.pool, 60 * HR_TEST_MIB, &address), HR_OK);
-        assert_int_equal(hr_free(test.pool, address), HR_OK);
-        assert_int_equal(empty(test.pool), HR_OK);
+        assert_int_equal(asks(test.pool, 60 * VW_TEST_MIB, &address), VW_OK);
+        assert_int_equal(vw_free(test.pool, address), VW_OK);
+        assert_int_equal(empty(test.pool), VW_OK);
         expect_called_from(action, (uintptr_t)empty);
 
-        assert_int_equal(asks(test.pool, 60 * HR_TEST_MIB, &address), HR_OK);
-        assert_int_equal(hr_free(test.pool, address), HR_OK);
-        assert_int_equal(asks(test.pool, 200 * HR_TEST_MIB, &address), HR_ERR_OUT_OF_MEMORY);
+        assert_int_equal(asks(test.pool, 60 * VW_TEST_MIB, &address), VW_OK);
+        assert_int_equal(vw_free(test.pool, address), VW_OK);
+        assert_int_equal(asks(test.pool, 200 * VW_TEST_MIB, &address), VW_ERR_OUT_OF_MEMORY);
         expect_called_from(action, (uintptr_t)asks);
-        expect_called_from(HR_ACTION_OOM, (uintptr_t)asks);
-        hr_test_pool_close(&test);
+        expect_called_from(VW_ACTION_OOM, (uintptr_t)asks);
+        vw_test_pool_close(&test);
     }
 }
 
@@ -117,38 +117,38 @@ static void no_more_frames_are_kept_than_asked_for(void **state)
 {
     (void)state;
     for (uint32_t most_frames = 0; most_frames <= 2; most_frames++) {
-        hr_test_pool test;
-        hr_device_ptr address;
+        vw_test_pool test;
+        vw_device_ptr address;
         open_pool(&test, NULL, most_frames);
-        assert_int_equal(ask(test.pool, HR_TEST_MIB, &address), HR_OK);
-        assert_int_equal(heard.last[HR_ACTION_SEGMENT_ALLOC].frame_count, most_frames);
-        hr_test_pool_close(&test);
+        assert_int_equal(ask(test.pool, VW_TEST_MIB, &address), VW_OK);
+        assert_int_equal(heard.last[VW_ACTION_SEGMENT_ALLOC].frame_count, most_frames);
+        vw_test_pool_close(&test);
     }
 }
 
 static void all_frames_are_kept_where_the_caller_is_not_among_them(void **state)
 {
     (void)state;
-    hr_test_pool test;
-    hr_device_ptr address;
+    vw_test_pool test;
+    vw_device_ptr address;
     open_pool(&test, NULL, 64);
-    assert_int_equal(ask(test.pool, HR_TEST_MIB, &address), HR_OK);
-    uint32_t frame_count = heard.last[HR_ACTION_ALLOC].frame_count;
-    assert_int_equal(hr_free(test.pool, address), HR_OK);
+    assert_int_equal(ask(test.pool, VW_TEST_MIB, &address), VW_OK);
+    uint32_t frame_count = heard.last[VW_ACTION_ALLOC].frame_count;
+    assert_int_equal(vw_free(test.pool, address), VW_OK);
     heard.knows_no_caller = true;
-    assert_int_equal(ask(test.pool, HR_TEST_MIB, &address), HR_OK);
-    assert_true(heard.last[HR_ACTION_ALLOC].frame_count > frame_count);
-    hr_test_pool_close(&test);
+    assert_int_equal(ask(test.pool, VW_TEST_MIB, &address), VW_OK);
+    assert_true(heard.last[VW_ACTION_ALLOC].frame_count > frame_count);
+    vw_test_pool_close(&test);
 }
 
 static void an_address_of_a_library_has_a_function_and_a_file(void **state)
 {
     (void)state;
-    char name[HR__FRAME_NAME_BYTES];
+    char name[VW__FRAME_NAME_BYTES];
     const char *file;
     void *function = dlsym(RTLD_DEFAULT, "getppid"); /* any that a library exports */
     assert_non_null(function);
-    hr__name_address((uintptr_t)function + 1, name, &file);
+    vw__name_address((uintptr_t)function + 1, name, &file);
     assert_non_null(strstr(name, "getppid"));
     assert_non_null(strstr(file, "libc"));
 }
@@ -156,9 +156,9 @@ static void an_address_of_a_library_has_a_function_and_a_file(void **state)
 static void an_address_of_nothing_is_its_own_name(void **state)
 {
     (void)state;
-    char name[HR__FRAME_NAME_BYTES];
+    char name[VW__FRAME_NAME_BYTES];
     const char *file;
-    hr__name_address(0x1234, name, &file);
+    vw__name_address(0x1234, name, &file);
     assert_string_equal(name, "0x1234");
     assert_string_equal(file, "");
 }

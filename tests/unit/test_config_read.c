@@ -13,22 +13,22 @@ static const char sample[] =
     " \"cut\": \"a\\u0000b\", \"twice\": 1, \"twice\": 2, \"inside\": {\"deep\": \"x\"},"
     " \"items\": [{\"a\": 1}, {\"a\": 2}, 3]}";
 
-static hr__config_file *file;
-static hr__config config;
+static vw__config_file *file;
+static vw__config config;
 
 static int open_sample(void **state)
 {
     (void)state;
-    if (hr__config_open_memory(sample, sizeof sample - 1, &file) != HR_OK)
+    if (vw__config_open_memory(sample, sizeof sample - 1, &file) != VW_OK)
         return -1;
-    config = hr__config_root(file);
+    config = vw__config_root(file);
     return 0;
 }
 
 static int close_sample(void **state)
 {
     (void)state;
-    hr__config_close(file);
+    vw__config_close(file);
     return 0;
 }
 
@@ -36,41 +36,41 @@ static void numbers_are_whole_and_within_limits(void **state)
 {
     uint64_t number = 77;
     (void)state;
-    assert_int_equal(hr__config_number(&config, "layers", 1, 100, &number), HR_OK);
+    assert_int_equal(vw__config_number(&config, "layers", 1, 100, &number), VW_OK);
     assert_int_equal(number, 12);
-    assert_int_equal(hr__config_number(&config, "wide", 1, 100, &number), HR_OK);
+    assert_int_equal(vw__config_number(&config, "wide", 1, 100, &number), VW_OK);
     assert_int_equal(number, 8);
-    assert_int_equal(hr__config_number(&config, "twice", 1, 100, &number), HR_OK);
+    assert_int_equal(vw__config_number(&config, "twice", 1, 100, &number), VW_OK);
     assert_int_equal(number, 2); /* the last one counts */
 }
 
 typedef struct refusal {
     const char *name;
-    hr_status status;
+    vw_status status;
     const char *words;
 } refusal;
 
 static void what_is_no_such_number_is_named_with_what_was_found(void **state)
 {
     static const refusal refusals[] = {
-        {"half", HR_ERR_UNSUPPORTED, "half: expected a whole number from 1 to 100, found 0.5"},
-        {"below", HR_ERR_UNSUPPORTED, "below: expected a whole number from 1 to 100, found -1"},
-        {"huge", HR_ERR_UNSUPPORTED,
+        {"half", VW_ERR_UNSUPPORTED, "half: expected a whole number from 1 to 100, found 0.5"},
+        {"below", VW_ERR_UNSUPPORTED, "below: expected a whole number from 1 to 100, found -1"},
+        {"huge", VW_ERR_UNSUPPORTED,
          "huge: expected a whole number from 1 to 100, found 1000000000000"},
-        {"beyond", HR_ERR_UNSUPPORTED, "found 1e+300"},
-        {"long", HR_ERR_UNSUPPORTED, "long: expected a whole number from 1 to 100, found"},
-        {"text", HR_ERR_CORRUPT_FILE, "found \"gelu\""},
-        {"yes", HR_ERR_CORRUPT_FILE, "found true"},
-        {"list", HR_ERR_CORRUPT_FILE, "found a list"},
-        {"none", HR_ERR_CORRUPT_FILE, "none is missing: expected a whole number from 1 to 100"},
-        {"nowhere", HR_ERR_CORRUPT_FILE, "nowhere is missing"},
+        {"beyond", VW_ERR_UNSUPPORTED, "found 1e+300"},
+        {"long", VW_ERR_UNSUPPORTED, "long: expected a whole number from 1 to 100, found"},
+        {"text", VW_ERR_CORRUPT_FILE, "found \"gelu\""},
+        {"yes", VW_ERR_CORRUPT_FILE, "found true"},
+        {"list", VW_ERR_CORRUPT_FILE, "found a list"},
+        {"none", VW_ERR_CORRUPT_FILE, "none is missing: expected a whole number from 1 to 100"},
+        {"nowhere", VW_ERR_CORRUPT_FILE, "nowhere is missing"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         uint64_t number = 77;
-        assert_int_equal(hr__config_number(&config, refusals[i].name, 1, 100, &number),
+        assert_int_equal(vw__config_number(&config, refusals[i].name, 1, 100, &number),
                          refusals[i].status);
-        assert_non_null(strstr(hr_last_error(), refusals[i].words));
+        assert_non_null(strstr(vw_last_error(), refusals[i].words));
         assert_int_equal(number, 77);
     }
 }
@@ -82,17 +82,17 @@ static void what_may_be_missing_leaves_the_default(void **state)
     bool is_true = true;
     const char *text = "as before";
     (void)state;
-    assert_int_equal(hr__config_number_if(&config, "nowhere", 1, 2, &number), HR_OK);
-    assert_int_equal(hr__config_number_if(&config, "none", 1, 2, &number), HR_OK);
-    assert_int_equal(hr__config_real_if(&config, "none", 0, 1, &real), HR_OK);
-    assert_int_equal(hr__config_boolean_if(&config, "none", &is_true), HR_OK);
-    assert_int_equal(hr__config_text_if(&config, "none", &text), HR_OK);
+    assert_int_equal(vw__config_number_if(&config, "nowhere", 1, 2, &number), VW_OK);
+    assert_int_equal(vw__config_number_if(&config, "none", 1, 2, &number), VW_OK);
+    assert_int_equal(vw__config_real_if(&config, "none", 0, 1, &real), VW_OK);
+    assert_int_equal(vw__config_boolean_if(&config, "none", &is_true), VW_OK);
+    assert_int_equal(vw__config_text_if(&config, "none", &text), VW_OK);
     assert_int_equal(number, 77);
     assert_true(real == 0.25 && is_true);
     assert_string_equal(text, "as before");
-    assert_true(hr__config_is_null(&config, "none"));
-    assert_false(hr__config_is_null(&config, "nowhere"));
-    assert_false(hr__config_has(&config, "none"));
+    assert_true(vw__config_is_null(&config, "none"));
+    assert_false(vw__config_is_null(&config, "nowhere"));
+    assert_false(vw__config_has(&config, "none"));
 }
 
 static void reals_booleans_and_texts_are_of_their_kind(void **state)
@@ -101,18 +101,18 @@ static void reals_booleans_and_texts_are_of_their_kind(void **state)
     bool is_true = false;
     const char *text = NULL;
     (void)state;
-    assert_int_equal(hr__config_real_if(&config, "half", 0, 1, &real), HR_OK);
+    assert_int_equal(vw__config_real_if(&config, "half", 0, 1, &real), VW_OK);
     assert_true(real == 0.5);
-    assert_int_equal(hr__config_real_if(&config, "layers", 0, 1, &real), HR_ERR_UNSUPPORTED);
-    assert_int_equal(hr__config_real_if(&config, "text", 0, 1, &real), HR_ERR_CORRUPT_FILE);
-    assert_int_equal(hr__config_boolean_if(&config, "yes", &is_true), HR_OK);
+    assert_int_equal(vw__config_real_if(&config, "layers", 0, 1, &real), VW_ERR_UNSUPPORTED);
+    assert_int_equal(vw__config_real_if(&config, "text", 0, 1, &real), VW_ERR_CORRUPT_FILE);
+    assert_int_equal(vw__config_boolean_if(&config, "yes", &is_true), VW_OK);
     assert_true(is_true);
-    assert_int_equal(hr__config_boolean_if(&config, "layers", &is_true), HR_ERR_CORRUPT_FILE);
-    assert_int_equal(hr__config_text(&config, "text", &text), HR_OK);
+    assert_int_equal(vw__config_boolean_if(&config, "layers", &is_true), VW_ERR_CORRUPT_FILE);
+    assert_int_equal(vw__config_text(&config, "text", &text), VW_OK);
     assert_string_equal(text, "gelu");
-    assert_int_equal(hr__config_text(&config, "layers", &text), HR_ERR_CORRUPT_FILE);
-    assert_int_equal(hr__config_text(&config, "cut", &text), HR_ERR_CORRUPT_FILE);
-    assert_int_equal(hr__config_text(&config, "nowhere", &text), HR_ERR_CORRUPT_FILE);
+    assert_int_equal(vw__config_text(&config, "layers", &text), VW_ERR_CORRUPT_FILE);
+    assert_int_equal(vw__config_text(&config, "cut", &text), VW_ERR_CORRUPT_FILE);
+    assert_int_equal(vw__config_text(&config, "nowhere", &text), VW_ERR_CORRUPT_FILE);
 }
 
 static void a_word_is_one_of_those_that_are_known(void **state)
@@ -121,12 +121,12 @@ static void a_word_is_one_of_those_that_are_known(void **state)
     static const char *const others[] = {"relu", "gelu_new", "silu"};
     size_t place = 77;
     (void)state;
-    assert_int_equal(hr__config_choice(&config, "text", names, 2, &place), HR_OK);
+    assert_int_equal(vw__config_choice(&config, "text", names, 2, &place), VW_OK);
     assert_int_equal(place, 1);
-    assert_int_equal(hr__config_choice(&config, "text", others, 3, &place), HR_ERR_UNSUPPORTED);
-    assert_string_equal(hr_last_error(), "text: expected one of relu, gelu_new, silu (perhaps "
+    assert_int_equal(vw__config_choice(&config, "text", others, 3, &place), VW_ERR_UNSUPPORTED);
+    assert_string_equal(vw_last_error(), "text: expected one of relu, gelu_new, silu (perhaps "
                                          "relu), found \"gelu\"");
-    assert_int_equal(hr__config_choice(&config, "nowhere", names, 2, &place), HR_ERR_CORRUPT_FILE);
+    assert_int_equal(vw__config_choice(&config, "nowhere", names, 2, &place), VW_ERR_CORRUPT_FILE);
     assert_int_equal(place, 1);
 }
 
@@ -134,8 +134,8 @@ static void what_is_quoted_cannot_steer_a_terminal(void **state)
 {
     uint64_t number;
     (void)state;
-    assert_int_equal(hr__config_number(&config, "steered", 1, 2, &number), HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "found \"a?[2Jb\""));
+    assert_int_equal(vw__config_number(&config, "steered", 1, 2, &number), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "found \"a?[2Jb\""));
 }
 
 static void lists_and_objects_are_walked_with_their_place_in_messages(void **state)
@@ -143,62 +143,62 @@ static void lists_and_objects_are_walked_with_their_place_in_messages(void **sta
     uint64_t cursor = 0, numbers[3], a = 0;
     size_t count = 0;
     bool is_there = false;
-    hr__config inside;
+    vw__config inside;
     const char *text;
     (void)state;
-    assert_int_equal(hr__config_numbers(&config, "list", 1, 9, 3, numbers, &count), HR_OK);
+    assert_int_equal(vw__config_numbers(&config, "list", 1, 9, 3, numbers, &count), VW_OK);
     assert_int_equal(count, 3);
     assert_int_equal(numbers[2], 3);
-    assert_int_equal(hr__config_numbers(&config, "list", 1, 9, 2, numbers, &count),
-                     HR_ERR_UNSUPPORTED);
-    assert_int_equal(hr__config_count(&config, "inside"), 1);
-    assert_string_equal(hr__config_first_text(&config, "names"), "first");
-    assert_null(hr__config_first_text(&config, "list"));
-    assert_int_equal(hr__config_object(&config, "inside", &inside), HR_OK);
-    assert_int_equal(hr__config_text(&inside, "other", &text), HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "inside.other is missing"));
+    assert_int_equal(vw__config_numbers(&config, "list", 1, 9, 2, numbers, &count),
+                     VW_ERR_UNSUPPORTED);
+    assert_int_equal(vw__config_count(&config, "inside"), 1);
+    assert_string_equal(vw__config_first_text(&config, "names"), "first");
+    assert_null(vw__config_first_text(&config, "list"));
+    assert_int_equal(vw__config_object(&config, "inside", &inside), VW_OK);
+    assert_int_equal(vw__config_text(&inside, "other", &text), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "inside.other is missing"));
     for (uint64_t i = 1; i <= 2; i++) {
-        assert_int_equal(hr__config_next_object(&config, "items", &cursor, &inside, &is_there),
-                         HR_OK);
+        assert_int_equal(vw__config_next_object(&config, "items", &cursor, &inside, &is_there),
+                         VW_OK);
         assert_true(is_there);
-        assert_int_equal(hr__config_number(&inside, "a", 1, 9, &a), HR_OK);
+        assert_int_equal(vw__config_number(&inside, "a", 1, 9, &a), VW_OK);
         assert_int_equal(a, i);
     }
-    assert_int_equal(hr__config_next_object(&config, "items", &cursor, &inside, &is_there),
-                     HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "items[2]: expected an object, found 3"));
-    assert_int_equal(hr__config_next_object(&config, "items", &cursor, &inside, &is_there), HR_OK);
+    assert_int_equal(vw__config_next_object(&config, "items", &cursor, &inside, &is_there),
+                     VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "items[2]: expected an object, found 3"));
+    assert_int_equal(vw__config_next_object(&config, "items", &cursor, &inside, &is_there), VW_OK);
     assert_false(is_there);
 }
 
 static void what_is_no_object_is_refused(void **state)
 {
     static const char *const texts[] = {"[]", "3", "\"config\"", "null"};
-    hr__config_file *other;
+    vw__config_file *other;
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        assert_int_equal(hr__config_open_memory(texts[i], strlen(texts[i]), &other),
-                         HR_ERR_CORRUPT_FILE);
-        assert_non_null(strstr(hr_last_error(), "expected an object"));
+        assert_int_equal(vw__config_open_memory(texts[i], strlen(texts[i]), &other),
+                         VW_ERR_CORRUPT_FILE);
+        assert_non_null(strstr(vw_last_error(), "expected an object"));
     }
-    assert_int_equal(hr__config_open_memory("{\"a\": ", 6, &other), HR_ERR_CORRUPT_FILE);
-    assert_int_equal(hr__config_open("/nowhere/config.json", &other), HR_ERR_FILE);
+    assert_int_equal(vw__config_open_memory("{\"a\": ", 6, &other), VW_ERR_CORRUPT_FILE);
+    assert_int_equal(vw__config_open("/nowhere/config.json", &other), VW_ERR_FILE);
 }
 
 static bool open_and_close(void *context)
 {
-    hr__config_file *other;
+    vw__config_file *other;
     (void)context;
-    if (hr__config_open_memory(sample, sizeof sample - 1, &other) != HR_OK)
+    if (vw__config_open_memory(sample, sizeof sample - 1, &other) != VW_OK)
         return false;
-    hr__config_close(other);
+    vw__config_close(other);
     return true;
 }
 
 static void every_refused_allocation_is_a_status(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(open_and_close, NULL);
+    vw_test_sweep_host_memory(open_and_close, NULL);
 }
 
 int main(void)

@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/error.h" /* hr__describe_failure */
-#include "headroom/device.h"
+#include "base/error.h" /* vw__describe_failure */
+#include "vramwise/device.h"
 
 #include "contract/device_contract.h" /* the suite, and assert_ok, assert_status */
 #include "support/cmocka_here.h"
@@ -47,18 +47,18 @@ static int forget_orders(void **state)
     return 0;
 }
 
-static hr_device *open_device(void)
+static vw_device *open_device(void)
 {
-    hr_device *device = NULL;
-    hr__describe_failure(EARLIER);
-    assert_ok(hr_cuda_device_open(0, &device));
-    assert_string_equal(hr_last_error(), EARLIER); /* whatever was tried in vain */
+    vw_device *device = NULL;
+    vw__describe_failure(EARLIER);
+    assert_ok(vw_cuda_device_open(0, &device));
+    assert_string_equal(vw_last_error(), EARLIER); /* whatever was tried in vain */
     return device;
 }
 
 static void assert_nothing_is_left(void)
 {
-    fake_cuda_state left = hr_test_fake_cuda_state();
+    fake_cuda_state left = vw_test_fake_cuda_state();
     assert_int_equal(left.handle_count, 0);
     assert_int_equal(left.reservation_count, 0);
     assert_int_equal(left.mapping_count, 0);
@@ -69,14 +69,14 @@ static void assert_nothing_is_left(void)
 }
 
 /* Makes a handle through the table, and tells what the driver was asked for. */
-static fake_cuda_state ask_for_a_handle(const hr_device *device, bool is_shareable)
+static fake_cuda_state ask_for_a_handle(const vw_device *device, bool is_shareable)
 {
-    hr_handle handle = 0;
+    vw_handle handle = 0;
     if (is_shareable)
         assert_ok(device->table->create_shareable(device->context, 2 * MIB, &handle));
     else
         assert_ok(device->table->create(device->context, 2 * MIB, &handle));
-    fake_cuda_state asked = hr_test_fake_cuda_state();
+    fake_cuda_state asked = vw_test_fake_cuda_state();
     assert_ok(device->table->release(device->context, handle));
     return asked;
 }
@@ -86,7 +86,7 @@ static fake_cuda_state ask_for_a_handle(const hr_device *device, bool is_shareab
 static void where_everything_works_handles_ask_for_direct_rdma(void **state)
 {
     (void)state;
-    hr_device *device = open_device();
+    vw_device *device = open_device();
     assert_nothing_is_left();
     assert_true(device->properties.has_virtual_memory);
     assert_true(device->properties.has_rdma_handles);
@@ -97,51 +97,51 @@ static void where_everything_works_handles_ask_for_direct_rdma(void **state)
     assert_int_equal(asked.requested_handle_types, 0);
     asked = ask_for_a_handle(device, true);
     assert_int_equal(asked.is_direct_rdma_capable, 1);
-    assert_int_equal(asked.requested_handle_types, HR__CUDA_HANDLE_FILE_DESCRIPTOR);
-    hr_device_destroy(device);
+    assert_int_equal(asked.requested_handle_types, VW__CUDA_HANDLE_FILE_DESCRIPTOR);
+    vw_device_destroy(device);
 }
 
 static void a_device_without_direct_rdma_is_not_asked_for_it(void **state)
 {
     (void)state;
     order("FAKE_CUDA_WITHOUT_RDMA", "1");
-    hr_device *device = open_device();
+    vw_device *device = open_device();
     assert_true(device->properties.has_virtual_memory);
     assert_false(device->properties.has_rdma_handles);
     assert_int_equal(ask_for_a_handle(device, false).is_direct_rdma_capable, 0);
     assert_int_equal(ask_for_a_handle(device, true).is_direct_rdma_capable, 0);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void where_access_to_such_memory_is_refused_handles_do_without(void **state)
 {
     (void)state;
     order("FAKE_CUDA_RDMA_WITHOUT_ACCESS", "1");
-    hr_device *device = open_device();
+    vw_device *device = open_device();
     assert_nothing_is_left();
     assert_true(device->properties.has_virtual_memory);
     assert_true(device->properties.has_shareable_handles);
     assert_false(device->properties.has_rdma_handles);
     assert_int_equal(ask_for_a_handle(device, false).is_direct_rdma_capable, 0);
     assert_int_equal(ask_for_a_handle(device, true).is_direct_rdma_capable, 0);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* ---- without virtual memory ------------------------------------------------------------------ */
 
-static void assert_only_plain_memory_works(const hr_device *device, const char *reason)
+static void assert_only_plain_memory_works(const vw_device *device, const char *reason)
 {
-    const hr_device_properties *properties = &device->properties;
-    hr_device_ptr address = 77;
-    hr_handle handle = 77;
+    const vw_device_properties *properties = &device->properties;
+    vw_device_ptr address = 77;
+    vw_handle handle = 77;
     assert_false(properties->has_virtual_memory || properties->has_rdma_handles ||
                  properties->has_shareable_handles);
     assert_int_equal(properties->granularity_bytes, 0);
-    assert_status(HR_ERR_UNSUPPORTED, device->table->reserve(device->context, 2 * MIB, &address));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->reserve(device->context, 2 * MIB, &address));
     assert_last_error_has("CUDA device 0 has no virtual memory: ");
     assert_last_error_has(reason);
-    assert_status(HR_ERR_UNSUPPORTED, device->table->create(device->context, 2 * MIB, &handle));
-    assert_status(HR_ERR_UNSUPPORTED,
+    assert_status(VW_ERR_UNSUPPORTED, device->table->create(device->context, 2 * MIB, &handle));
+    assert_status(VW_ERR_UNSUPPORTED,
                   device->table->create_shareable(device->context, 2 * MIB, &handle));
     assert_true(address == 77 && handle == 77);
     assert_ok(device->table->take(device->context, MIB, &address));
@@ -152,9 +152,9 @@ static void a_driver_that_says_it_has_none_is_believed(void **state)
 {
     (void)state;
     order("FAKE_CUDA_WITHOUT_VIRTUAL", "1");
-    hr_device *device = open_device();
+    vw_device *device = open_device();
     assert_only_plain_memory_works(device, "the driver says so");
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* What the attribute promises, and each call on the way breaks in turn. */
@@ -168,25 +168,25 @@ static void a_driver_that_refuses_any_of_the_calls_has_none(void **state)
         snprintf(reason, sizeof reason, "%s failed when tried: CUDA_ERROR_NOT_SUPPORTED (801)",
                  calls[i]);
         order_refusal(calls[i], 801);
-        hr_device *device = open_device();
+        vw_device *device = open_device();
         assert_nothing_is_left();
         assert_only_plain_memory_works(device, reason);
-        hr_device_destroy(device);
+        vw_device_destroy(device);
     }
     order_refusal("cuMemMap", 12345);
-    hr_device *device = open_device();
+    vw_device *device = open_device();
     assert_only_plain_memory_works(device, "cuMemMap failed when tried: unknown error (12345)");
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* Only a full card is no reason. */
 static void a_card_that_is_full_is_taken_at_its_word_but_for_direct_rdma(void **state)
 {
     (void)state;
-    hr_device *device = open_device();
-    hr_device_ptr everything = HR_NULL;
+    vw_device *device = open_device();
+    vw_device_ptr everything = VW_NULL;
     assert_ok(device->table->take(device->context, FAKE_CUDA_TOTAL_BYTES, &everything));
-    hr_device *another = open_device();
+    vw_device *another = open_device();
     assert_true(another->properties.has_virtual_memory);
     assert_true(another->properties.has_shareable_handles);
     assert_false(another->properties.has_rdma_handles);
@@ -194,12 +194,12 @@ static void a_card_that_is_full_is_taken_at_its_word_but_for_direct_rdma(void **
     assert_ok(device->table->give_back(device->context, everything));
     assert_nothing_is_left();
     assert_int_equal(ask_for_a_handle(another, false).is_direct_rdma_capable, 0);
-    hr_device_destroy(another);
+    vw_device_destroy(another);
     order_refusal("cuMemAddressReserve", 2); /* this one has no such excuse */
     another = open_device();
     assert_only_plain_memory_works(another, "cuMemAddressReserve failed when tried");
-    hr_device_destroy(another);
-    hr_device_destroy(device);
+    vw_device_destroy(another);
+    vw_device_destroy(device);
 }
 
 /* Last in its group: what the fake refuses to undo stays. */
@@ -211,25 +211,25 @@ static void a_driver_that_refuses_to_undo_has_none_either(void **state)
         char reason[64];
         snprintf(reason, sizeof reason, "%s failed when tried", calls[i]);
         order_refusal(calls[i], 801);
-        hr_device *device = open_device();
+        vw_device *device = open_device();
         assert_only_plain_memory_works(device, reason);
-        hr_device_destroy(device);
+        vw_device_destroy(device);
     }
 }
 
 /* ---- memory for other processes -------------------------------------------------------------- */
 
-static void assert_cannot_share(const hr_device *device)
+static void assert_cannot_share(const vw_device *device)
 {
-    hr_handle handle = 77;
+    vw_handle handle = 77;
     int file = 77;
     assert_true(device->properties.has_virtual_memory);
     assert_true(device->properties.has_rdma_handles);
     assert_false(device->properties.has_shareable_handles);
-    assert_status(HR_ERR_UNSUPPORTED,
+    assert_status(VW_ERR_UNSUPPORTED,
                   device->table->create_shareable(device->context, 2 * MIB, &handle));
     assert_last_error_has("no shareable handles");
-    assert_status(HR_ERR_UNSUPPORTED, device->table->export_handle(device->context, 1, &file));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->export_handle(device->context, 1, &file));
     assert_true(handle == 77 && file == 77);
     assert_int_equal(ask_for_a_handle(device, false).requested_handle_types, 0);
 }
@@ -238,16 +238,16 @@ static void sharing_is_there_only_where_the_device_has_it_and_it_works(void **st
 {
     (void)state;
     order("FAKE_CUDA_WITHOUT_SHARING", "1");
-    hr_device *device = open_device();
+    vw_device *device = open_device();
     assert_cannot_share(device);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
     forget_orders(NULL);
 
     order("FAKE_CUDA_SHARING_REFUSED", "1");
     device = open_device();
     assert_nothing_is_left();
     assert_cannot_share(device);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
     forget_orders(NULL);
 
     order_refusal("cuMemExportToShareableHandle", 304);
@@ -255,16 +255,16 @@ static void sharing_is_there_only_where_the_device_has_it_and_it_works(void **st
     assert_nothing_is_left();
     unsetenv("FAKE_CUDA_FAIL");
     assert_cannot_share(device);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void an_exported_descriptor_is_the_handles_memory(void **state)
 {
     (void)state;
-    hr_device *device = open_device();
-    const hr_device_table *table = device->table;
-    hr_device_ptr address = HR_NULL;
-    hr_handle handle = 0;
+    vw_device *device = open_device();
+    const vw_device_table *table = device->table;
+    vw_device_ptr address = VW_NULL;
+    vw_handle handle = 0;
     int file = -1;
     assert_ok(table->reserve(device->context, 2 * MIB, &address));
     assert_ok(table->create_shareable(device->context, 2 * MIB, &handle));
@@ -281,17 +281,17 @@ static void an_exported_descriptor_is_the_handles_memory(void **state)
     assert_ok(table->release(device->context, handle));
     assert_ok(table->unreserve(device->context, address, 2 * MIB));
     assert_nothing_is_left();
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* ---- memory of the host ---------------------------------------------------------------------- */
 
-static void assert_host_handles_are_of(const hr_device *device, int location, int number)
+static void assert_host_handles_are_of(const vw_device *device, int location, int number)
 {
-    hr_handle handle = 0;
+    vw_handle handle = 0;
     assert_true(device->properties.has_host_handles);
     assert_ok(device->table->create_on_host(device->context, 2 * MIB, &handle));
-    fake_cuda_state asked = hr_test_fake_cuda_state();
+    fake_cuda_state asked = vw_test_fake_cuda_state();
     assert_int_equal(asked.allocation_location, location);
     assert_int_equal(asked.allocation_device, number);
     assert_int_equal(asked.is_direct_rdma_capable, 0);
@@ -303,52 +303,52 @@ static void assert_host_handles_are_of(const hr_device *device, int location, in
 static void host_handles_are_of_the_nearest_node_or_of_the_host(void **state)
 {
     (void)state;
-    hr_device *device = open_device();
+    vw_device *device = open_device();
     assert_nothing_is_left();
-    assert_host_handles_are_of(device, HR__CUDA_LOCATION_HOST_NODE, FAKE_CUDA_HOST_NODE);
-    hr_device_destroy(device);
+    assert_host_handles_are_of(device, VW__CUDA_LOCATION_HOST_NODE, FAKE_CUDA_HOST_NODE);
+    vw_device_destroy(device);
     order("FAKE_CUDA_WITHOUT_HOST_NODES", "1");
     device = open_device();
-    assert_host_handles_are_of(device, HR__CUDA_LOCATION_HOST, 0);
-    hr_device_destroy(device);
+    assert_host_handles_are_of(device, VW__CUDA_LOCATION_HOST, 0);
+    vw_device_destroy(device);
 }
 
 static void where_the_host_gives_none_there_are_no_host_handles(void **state)
 {
     (void)state;
-    hr_handle handle = 77;
+    vw_handle handle = 77;
     order("FAKE_CUDA_HOST_REFUSED", "1");
-    hr_device *device = open_device();
+    vw_device *device = open_device();
     assert_nothing_is_left();
     assert_true(device->properties.has_virtual_memory && device->properties.has_rdma_handles);
     assert_false(device->properties.has_host_handles);
-    assert_status(HR_ERR_UNSUPPORTED,
+    assert_status(VW_ERR_UNSUPPORTED,
                   device->table->create_on_host(device->context, 2 * MIB, &handle));
     assert_last_error_has("no handles on the host");
     assert_int_equal(handle, 77);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
     forget_orders(NULL);
     device = open_device();
     order("FAKE_CUDA_HOST_REFUSED", "1"); /* from now on: the machine has run out */
-    assert_status(HR_ERR_HOST_MEMORY,
+    assert_status(VW_ERR_HOST_MEMORY,
                   device->table->create_on_host(device->context, 2 * MIB, &handle));
     assert_int_equal(handle, 77);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* ---- the contract, on each kind of machine --------------------------------------------------- */
 
-static hr_status make_device(void *context, hr_device **out)
+static vw_status make_device(void *context, vw_device **out)
 {
     (void)context;
-    return hr_cuda_device_open(0, out);
+    return vw_cuda_device_open(0, out);
 }
 
 static int keep_the_contract(const char *name, const char *variable, const char *value)
 {
-    const hr_test_device_factory factory = {.name = name, .make = make_device};
+    const vw_test_device_factory factory = {.name = name, .make = make_device};
     setenv(variable, value, 1);
-    int failed = hr_test_device_contract(&factory);
+    int failed = vw_test_device_contract(&factory);
     unsetenv(variable);
     return failed;
 }
@@ -370,8 +370,8 @@ int main(void)
         WITH_ORDERS_FORGOTTEN(where_the_host_gives_none_there_are_no_host_handles),
         WITH_ORDERS_FORGOTTEN(a_driver_that_refuses_to_undo_has_none_either),
     };
-    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1);
-    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER, 1);
     int failed = 0;
     failed += keep_the_contract("cuda, no access for network cards",
                                 "FAKE_CUDA_RDMA_WITHOUT_ACCESS", "1");

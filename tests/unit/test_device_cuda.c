@@ -2,9 +2,9 @@
  *
  * A driver is loaded once in the life of a process, so each group of tests runs in a process of
  * its own, forked before anything was loaded, and main() only adds up how they ended.
- * HR_FAKE_CUDA_DRIVER and HR_FAKE_CUDA_DRIVER_OLD are the paths of the two builds of
+ * VW_FAKE_CUDA_DRIVER and VW_FAKE_CUDA_DRIVER_OLD are the paths of the two builds of
  * tests/support/fake_cuda/fake_libcuda.c. */
-#include "headroom/device.h"
+#include "vramwise/device.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/error.h"       /* hr__fail */
-#include "base/host_memory.h" /* hr__host_memory_fail_at */
+#include "base/error.h"       /* vw__fail */
+#include "base/host_memory.h" /* vw__host_memory_fail_at */
 #include "device/cuda_driver_load.h"
 
 #include "contract/device_contract.h" /* the suite, and assert_ok, assert_status */
@@ -26,22 +26,22 @@
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-static hr_device *open_device(int index)
+static vw_device *open_device(int index)
 {
-    hr_device *device = NULL;
-    assert_ok(hr_cuda_device_open(index, &device));
+    vw_device *device = NULL;
+    assert_ok(vw_cuda_device_open(index, &device));
     return device;
 }
 
-static hr_status make_device(void *context, hr_device **out)
+static vw_status make_device(void *context, vw_device **out)
 {
     (void)context;
-    return hr_cuda_device_open(0, out);
+    return vw_cuda_device_open(0, out);
 }
 
 static fake_cuda_state fake_state(void)
 {
-    return hr_test_fake_cuda_state();
+    return vw_test_fake_cuda_state();
 }
 
 static void order_failure(const char *order)
@@ -57,15 +57,15 @@ static int forget_orders(void **state)
     unsetenv("FAKE_CUDA_WITHOUT_VIRTUAL");
     unsetenv("FAKE_NVML_PROCESSES");
     unsetenv("FAKE_NVML_ENTRY_BYTES");
-    hr__host_memory_fail_at(0);
+    vw__host_memory_fail_at(0);
     return 0;
 }
 
 /* The whole contract: the fake is strict enough for it to mean something. */
 static int keep_the_contract(void)
 {
-    const hr_test_device_factory factory = {.name = "cuda, fake driver", .make = make_device};
-    return hr_test_device_contract(&factory);
+    const vw_test_device_factory factory = {.name = "cuda, fake driver", .make = make_device};
+    return vw_test_device_contract(&factory);
 }
 
 /* ---- without a driver ------------------------------------------------------------------------ */
@@ -73,28 +73,28 @@ static int keep_the_contract(void)
 static void a_missing_driver_is_no_device_and_the_message_names_what_was_tried(void **state)
 {
     (void)state;
-    hr_device *device = (hr_device *)&device;
-    assert_status(HR_ERR_NO_DEVICE, hr_cuda_device_open(0, &device));
+    vw_device *device = (vw_device *)&device;
+    assert_status(VW_ERR_NO_DEVICE, vw_cuda_device_open(0, &device));
     assert_ptr_equal(device, &device);
     assert_last_error_has(
         "/nowhere/libcuda.so (cannot open shared object file: No such file or directory)");
-    assert_last_error_has("HEADROOM_CUDA_DRIVER");
+    assert_last_error_has("VRAMWISE_CUDA_DRIVER");
 }
 
 static void the_reason_is_kept_for_the_second_question(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
-    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1); /* too late */
-    hr__describe_failure("something else");
-    assert_status(HR_ERR_NO_DEVICE, hr_cuda_device_open(0, &device));
+    vw_device *device = NULL;
+    setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1); /* too late */
+    vw__describe_failure("something else");
+    assert_status(VW_ERR_NO_DEVICE, vw_cuda_device_open(0, &device));
     assert_last_error_has("/nowhere/libcuda.so");
 }
 
 static void a_place_for_the_device_is_required(void **state)
 {
     (void)state;
-    assert_status(HR_ERR_INVALID_ARGUMENT, hr_cuda_device_open(0, NULL));
+    assert_status(VW_ERR_INVALID_ARGUMENT, vw_cuda_device_open(0, NULL));
 }
 
 static int without_a_driver(void)
@@ -104,7 +104,7 @@ static int without_a_driver(void)
         cmocka_unit_test(the_reason_is_kept_for_the_second_question),
         cmocka_unit_test(a_place_for_the_device_is_required),
     };
-    setenv("HEADROOM_CUDA_DRIVER", "/nowhere/libcuda.so", 1);
+    setenv("VRAMWISE_CUDA_DRIVER", "/nowhere/libcuda.so", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
@@ -113,15 +113,15 @@ static int without_a_driver(void)
 static void on_a_machine_without_a_driver_every_usual_place_is_named(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
+    vw_device *device = NULL;
     need(dlopen("libcuda.so.1", RTLD_LAZY) == NULL && dlopen("libcuda.so", RTLD_LAZY) == NULL,
          "this machine has a CUDA driver");
-    assert_status(HR_ERR_NO_DEVICE, hr_cuda_device_open(0, &device));
+    assert_status(VW_ERR_NO_DEVICE, vw_cuda_device_open(0, &device));
     assert_last_error_has("no CUDA driver could be loaded");
     assert_last_error_has("libcuda.so.1 (");
     assert_last_error_has(", libcuda.so (");
     assert_last_error_has("/usr/lib/wsl/lib/libcuda.so.1 (");
-    assert_null(strstr(hr_last_error(), "HEADROOM_CUDA_DRIVER"));
+    assert_null(strstr(vw_last_error(), "VRAMWISE_CUDA_DRIVER"));
 }
 
 static int on_this_machine(void)
@@ -129,7 +129,7 @@ static int on_this_machine(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_a_machine_without_a_driver_every_usual_place_is_named),
     };
-    setenv("HEADROOM_CUDA_DRIVER", "", 1); /* empty: not set */
+    setenv("VRAMWISE_CUDA_DRIVER", "", 1); /* empty: not set */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
@@ -138,8 +138,8 @@ static int on_this_machine(void)
 static void a_library_that_lacks_a_function_is_no_driver(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
-    assert_status(HR_ERR_NO_DEVICE, hr_cuda_device_open(0, &device));
+    vw_device *device = NULL;
+    assert_status(VW_ERR_NO_DEVICE, vw_cuda_device_open(0, &device));
     assert_last_error_has("has no function cuInit");
     assert_null(device);
 }
@@ -149,7 +149,7 @@ static int with_a_library_that_is_no_driver(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_library_that_lacks_a_function_is_no_driver),
     };
-    setenv("HEADROOM_CUDA_DRIVER", "libc.so.6", 1);
+    setenv("VRAMWISE_CUDA_DRIVER", "libc.so.6", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
@@ -158,57 +158,57 @@ static int with_a_library_that_is_no_driver(void)
 static void an_old_driver_has_no_virtual_memory_whatever_the_device_says(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
+    vw_device *device = open_device(0);
     assert_false(device->properties.has_virtual_memory);
     assert_int_equal(device->properties.granularity_bytes, 0);
-    hr_device_ptr address = 77;
-    hr_handle handle = 77;
-    assert_status(HR_ERR_UNSUPPORTED, device->table->reserve(device->context, 2 * MIB, &address));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->create(device->context, 2 * MIB, &handle));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->release(device->context, 1));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->map(device->context, 1, 2, 3));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->unmap(device->context, 1, 2));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->set_access(device->context, 1, 2));
-    assert_status(HR_ERR_UNSUPPORTED, device->table->unreserve(device->context, 1, 2));
+    vw_device_ptr address = 77;
+    vw_handle handle = 77;
+    assert_status(VW_ERR_UNSUPPORTED, device->table->reserve(device->context, 2 * MIB, &address));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->create(device->context, 2 * MIB, &handle));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->release(device->context, 1));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->map(device->context, 1, 2, 3));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->unmap(device->context, 1, 2));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->set_access(device->context, 1, 2));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->unreserve(device->context, 1, 2));
     assert_int_equal(address, 77);
     assert_int_equal(handle, 77);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void an_old_driver_serves_plain_memory(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
-    hr_device_ptr address = 0;
+    vw_device *device = open_device(0);
+    vw_device_ptr address = 0;
     assert_ok(device->table->take(device->context, 3 * MIB, &address));
     assert_int_equal(fake_state().used_bytes, 3 * MIB);
     assert_ok(device->table->give_back(device->context, address));
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void an_old_driver_cannot_capture(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
+    vw_device *device = open_device(0);
     bool is_capturing = true;
     assert_ok(device->table->stream_is_capturing(device->context, 0, &is_capturing));
     assert_false(is_capturing);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void older_names_of_the_same_functions_are_found(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
+    vw_device *device = open_device(0);
     static char page[4096];
     assert_int_equal(fake_state().retain_count, 1);
     assert_ok(device->table->host_register(device->context, page, sizeof page));
     assert_ok(device->table->host_unregister(device->context, page));
-    hr_process_memory process;
+    vw_process_memory process;
     size_t count = 0;
     assert_ok(device->table->processes(device->context, &process, 1, &count));
     assert_int_equal(count, 3);
-    hr_device_destroy(device); /* cuDevicePrimaryCtxRelease, without _v2 */
+    vw_device_destroy(device); /* cuDevicePrimaryCtxRelease, without _v2 */
     assert_int_equal(fake_state().retain_count, 0);
 }
 
@@ -220,8 +220,8 @@ static int with_an_old_driver(void)
         cmocka_unit_test(an_old_driver_cannot_capture),
         cmocka_unit_test(older_names_of_the_same_functions_are_found),
     };
-    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER_OLD, 1);
-    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER_OLD, 1);
+    setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER_OLD, 1);
+    setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER_OLD, 1);
     return cmocka_run_group_tests(tests, NULL, NULL) + keep_the_contract();
 }
 
@@ -230,7 +230,7 @@ static int with_an_old_driver(void)
 static void an_open_device_says_what_it_is(void **state)
 {
     (void)state;
-    hr_device *device = open_device(1);
+    vw_device *device = open_device(1);
     assert_string_equal(device->properties.name, "Fake GPU 1");
     assert_int_equal(device->properties.index, 1);
     assert_int_equal(device->properties.total_bytes, FAKE_CUDA_TOTAL_BYTES);
@@ -240,19 +240,19 @@ static void an_open_device_says_what_it_is(void **state)
     assert_true(device->properties.has_pinned_memory);
     assert_true(device->properties.has_rdma_handles);
     assert_true(device->properties.has_shareable_handles);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void a_number_outside_the_visible_devices_is_no_device(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
+    vw_device *device = NULL;
     setenv("CUDA_VISIBLE_DEVICES", "5,6", 1);
-    assert_status(HR_ERR_NO_DEVICE, hr_cuda_device_open(FAKE_CUDA_DEVICES, &device));
+    assert_status(VW_ERR_NO_DEVICE, vw_cuda_device_open(FAKE_CUDA_DEVICES, &device));
     assert_last_error_has("no CUDA device 2: the driver shows 2");
     assert_last_error_has("CUDA_VISIBLE_DEVICES is set: 5,6");
     unsetenv("CUDA_VISIBLE_DEVICES");
-    assert_status(HR_ERR_NO_DEVICE, hr_cuda_device_open(-1, &device));
+    assert_status(VW_ERR_NO_DEVICE, vw_cuda_device_open(-1, &device));
     assert_last_error_has("CUDA_VISIBLE_DEVICES is not set");
     assert_null(device);
 }
@@ -260,9 +260,9 @@ static void a_number_outside_the_visible_devices_is_no_device(void **state)
 static void a_driver_that_sees_no_gpu_is_no_device(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
+    vw_device *device = NULL;
     order_failure("cuInit=100");
-    assert_status(HR_ERR_NO_DEVICE, hr_cuda_device_open(0, &device));
+    assert_status(VW_ERR_NO_DEVICE, vw_cuda_device_open(0, &device));
     assert_last_error_has("cuInit(0)");
     assert_last_error_has("CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected");
     assert_null(device);
@@ -272,9 +272,9 @@ static void a_device_without_virtual_memory_opens_all_the_same(void **state)
 {
     (void)state;
     setenv("FAKE_CUDA_WITHOUT_VIRTUAL", "1", 1);
-    hr_device *device = open_device(0);
+    vw_device *device = open_device(0);
     assert_false(device->properties.has_virtual_memory);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* Each call that opening makes, refused in turn. */
@@ -285,48 +285,48 @@ static void a_failed_opening_leaves_nothing_behind(void **state)
         "cuInit",          "cuDeviceGetCount",         "cuDeviceGet",     "cuDeviceTotalMem_v2",
         "cuDeviceGetName", "cuDevicePrimaryCtxRetain", "cuCtxGetCurrent",
     };
-    uint64_t held_bytes = hr__host_memory_get_use().in_use_bytes;
+    uint64_t held_bytes = vw__host_memory_get_use().in_use_bytes;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         char order[64];
-        hr_device *device = NULL;
+        vw_device *device = NULL;
         snprintf(order, sizeof order, "%s=700", calls[i]);
         order_failure(order);
-        assert_status(HR_ERR_DEVICE, hr_cuda_device_open(0, &device));
+        assert_status(VW_ERR_DEVICE, vw_cuda_device_open(0, &device));
         assert_last_error_has("CUDA_ERROR_ILLEGAL_ADDRESS (700)");
         assert_null(device);
         assert_int_equal(fake_state().retain_count, 0);
-        assert_int_equal(hr__host_memory_get_use().in_use_bytes, held_bytes);
+        assert_int_equal(vw__host_memory_get_use().in_use_bytes, held_bytes);
     }
 }
 
 static void opening_survives_every_lack_of_host_memory(void **state)
 {
     (void)state;
-    uint64_t held_bytes = hr__host_memory_get_use().in_use_bytes;
-    hr_device *device = NULL;
+    uint64_t held_bytes = vw__host_memory_get_use().in_use_bytes;
+    vw_device *device = NULL;
     unsigned failures = 0;
     for (uint64_t nth = 1; device == NULL; nth++) {
-        hr__host_memory_fail_at(nth);
-        hr_status status = hr_cuda_device_open(0, &device);
-        hr__host_memory_fail_at(0);
-        if (status == HR_OK)
+        vw__host_memory_fail_at(nth);
+        vw_status status = vw_cuda_device_open(0, &device);
+        vw__host_memory_fail_at(0);
+        if (status == VW_OK)
             break;
-        assert_status(HR_ERR_HOST_MEMORY, status);
-        assert_int_equal(hr__host_memory_get_use().in_use_bytes, held_bytes);
+        assert_status(VW_ERR_HOST_MEMORY, status);
+        assert_int_equal(vw__host_memory_get_use().in_use_bytes, held_bytes);
         failures++;
     }
     assert_int_equal(failures, 2);
-    hr_device_destroy(device);
-    assert_int_equal(hr__host_memory_get_use().in_use_bytes, held_bytes);
+    vw_device_destroy(device);
+    assert_int_equal(vw__host_memory_get_use().in_use_bytes, held_bytes);
 }
 
 /* ---- a driver of today: the context ---------------------------------------------------------- */
 
-static void call_everything_cheap(hr_device *device)
+static void call_everything_cheap(vw_device *device)
 {
-    hr_device_ptr address = 0;
+    vw_device_ptr address = 0;
     uint64_t free_bytes = 0, total_bytes = 0;
-    hr_device_event event = 0;
+    vw_device_event event = 0;
     assert_ok(device->table->take(device->context, MIB, &address));
     assert_ok(device->table->fill(device->context, address, 1, MIB, 0));
     assert_ok(device->table->event_create(device->context, &event));
@@ -342,82 +342,82 @@ static void call_everything_cheap(hr_device *device)
 static void a_thread_without_a_context_has_none_afterwards(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
+    vw_device *device = open_device(0);
     call_everything_cheap(device);
     fake_cuda_state after = fake_state();
     assert_int_equal(after.context_depth, 0);
     assert_true(after.push_count > 0);
     assert_int_equal(after.push_count, after.pop_count);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void a_context_that_is_current_already_is_not_pushed(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
-    const hr__cuda_driver *driver = NULL;
-    hr__cuda_context primary = NULL, popped = NULL;
-    assert_ok(hr__cuda_driver_get(&driver));
-    assert_int_equal(driver->cuDevicePrimaryCtxRetain(&primary, 0), HR__CUDA_SUCCESS);
-    assert_int_equal(driver->cuCtxPushCurrent(primary), HR__CUDA_SUCCESS);
+    vw_device *device = open_device(0);
+    const vw__cuda_driver *driver = NULL;
+    vw__cuda_context primary = NULL, popped = NULL;
+    assert_ok(vw__cuda_driver_get(&driver));
+    assert_int_equal(driver->cuDevicePrimaryCtxRetain(&primary, 0), VW__CUDA_SUCCESS);
+    assert_int_equal(driver->cuCtxPushCurrent(primary), VW__CUDA_SUCCESS);
 
     int push_count = fake_state().push_count;
     call_everything_cheap(device);
     assert_int_equal(fake_state().push_count, push_count);
     assert_int_equal(fake_state().context_depth, 1);
 
-    assert_int_equal(driver->cuCtxPopCurrent(&popped), HR__CUDA_SUCCESS);
-    assert_int_equal(driver->cuDevicePrimaryCtxRelease(0), HR__CUDA_SUCCESS);
-    hr_device_destroy(device);
+    assert_int_equal(driver->cuCtxPopCurrent(&popped), VW__CUDA_SUCCESS);
+    assert_int_equal(driver->cuDevicePrimaryCtxRelease(0), VW__CUDA_SUCCESS);
+    vw_device_destroy(device);
 }
 
 static void another_devices_context_stays_current(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
-    const hr__cuda_driver *driver = NULL;
-    hr__cuda_context other = NULL, current = NULL;
-    assert_ok(hr__cuda_driver_get(&driver));
-    assert_int_equal(driver->cuDevicePrimaryCtxRetain(&other, 1), HR__CUDA_SUCCESS);
-    assert_int_equal(driver->cuCtxPushCurrent(other), HR__CUDA_SUCCESS);
+    vw_device *device = open_device(0);
+    const vw__cuda_driver *driver = NULL;
+    vw__cuda_context other = NULL, current = NULL;
+    assert_ok(vw__cuda_driver_get(&driver));
+    assert_int_equal(driver->cuDevicePrimaryCtxRetain(&other, 1), VW__CUDA_SUCCESS);
+    assert_int_equal(driver->cuCtxPushCurrent(other), VW__CUDA_SUCCESS);
 
-    hr_device_ptr address = 0;
+    vw_device_ptr address = 0;
     call_everything_cheap(device);
     assert_ok(device->table->take(device->context, MIB, &address));
     assert_int_equal(fake_state().device_used_bytes[0], MIB); /* and not on device 1 */
     assert_int_equal(fake_state().device_used_bytes[1], 0);
     assert_ok(device->table->give_back(device->context, address));
-    assert_int_equal(driver->cuCtxGetCurrent(&current), HR__CUDA_SUCCESS);
+    assert_int_equal(driver->cuCtxGetCurrent(&current), VW__CUDA_SUCCESS);
     assert_ptr_equal(current, other);
     assert_int_equal(fake_state().context_depth, 1);
 
-    assert_int_equal(driver->cuCtxPopCurrent(&current), HR__CUDA_SUCCESS);
-    assert_int_equal(driver->cuDevicePrimaryCtxRelease(1), HR__CUDA_SUCCESS);
-    hr_device_destroy(device);
+    assert_int_equal(driver->cuCtxPopCurrent(&current), VW__CUDA_SUCCESS);
+    assert_int_equal(driver->cuDevicePrimaryCtxRelease(1), VW__CUDA_SUCCESS);
+    vw_device_destroy(device);
 }
 
 static void a_call_that_fails_pops_what_it_pushed(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
-    hr_device_ptr address = 77;
+    vw_device *device = open_device(0);
+    vw_device_ptr address = 77;
     order_failure("cuMemAlloc_v2=700");
-    assert_status(HR_ERR_DEVICE, device->table->take(device->context, MIB, &address));
+    assert_status(VW_ERR_DEVICE, device->table->take(device->context, MIB, &address));
     order_failure("cuCtxPushCurrent_v2=700");
-    assert_status(HR_ERR_DEVICE, device->table->take(device->context, MIB, &address));
+    assert_status(VW_ERR_DEVICE, device->table->take(device->context, MIB, &address));
     assert_last_error_has("cuCtxPushCurrent");
     fake_cuda_state after = fake_state();
     assert_int_equal(after.context_depth, 0);
     assert_int_equal(after.push_count, after.pop_count);
     assert_int_equal(after.capture_mode, 0);
     assert_int_equal(address, 77);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void memory_is_served_while_somebody_captures_a_graph(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
+    vw_device *device = open_device(0);
     bool is_capturing = false;
     setenv("FAKE_CUDA_CAPTURING", "1", 1);
     call_everything_cheap(device);
@@ -427,7 +427,7 @@ static void memory_is_served_while_somebody_captures_a_graph(void **state)
     unsetenv("FAKE_CUDA_CAPTURING");
     assert_ok(device->table->stream_is_capturing(device->context, 0, &is_capturing));
     assert_false(is_capturing);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* ---- a driver of today: results -------------------------------------------------------------- */
@@ -435,76 +435,76 @@ static void memory_is_served_while_somebody_captures_a_graph(void **state)
 static void a_full_device_is_out_of_memory_with_the_numbers(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
-    hr_device_ptr held = 0, address = 77;
-    hr_handle handle = 77;
+    vw_device *device = open_device(0);
+    vw_device_ptr held = 0, address = 77;
+    vw_handle handle = 77;
     assert_ok(device->table->take(device->context, MIB, &held));
-    assert_status(HR_ERR_OUT_OF_MEMORY,
+    assert_status(VW_ERR_OUT_OF_MEMORY,
                   device->table->take(device->context, FAKE_CUDA_TOTAL_BYTES, &address));
-    assert_string_equal(hr_last_error(), "cuMemAlloc(4294967296 bytes) on CUDA device 0 failed: "
+    assert_string_equal(vw_last_error(), "cuMemAlloc(4294967296 bytes) on CUDA device 0 failed: "
                                          "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory; "
                                          "4293918720 of 4294967296 bytes free");
-    assert_status(HR_ERR_OUT_OF_MEMORY,
+    assert_status(VW_ERR_OUT_OF_MEMORY,
                   device->table->create(device->context, FAKE_CUDA_TOTAL_BYTES, &handle));
     assert_last_error_has("cuMemCreate(4294967296 bytes)");
     assert_last_error_has("4293918720 of 4294967296 bytes free");
     assert_int_equal(address, 77);
     assert_int_equal(handle, 77);
     assert_ok(device->table->give_back(device->context, held));
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void a_lack_of_page_locked_memory_is_the_hosts(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
+    vw_device *device = open_device(0);
     void *address = &device;
     order_failure("cuMemHostAlloc=2");
-    assert_status(HR_ERR_HOST_MEMORY, device->table->host_take(device->context, MIB, &address));
+    assert_status(VW_ERR_HOST_MEMORY, device->table->host_take(device->context, MIB, &address));
     assert_last_error_has("cuMemHostAlloc(1048576 bytes)");
     assert_ptr_equal(address, &device);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void any_other_refusal_carries_the_drivers_words_and_the_arguments(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
-    assert_status(HR_ERR_DEVICE, device->table->give_back(device->context, 0x1234));
-    assert_string_equal(hr_last_error(), "cuMemFree(0x1234) on CUDA device 0 failed: "
+    vw_device *device = open_device(0);
+    assert_status(VW_ERR_DEVICE, device->table->give_back(device->context, 0x1234));
+    assert_string_equal(vw_last_error(), "cuMemFree(0x1234) on CUDA device 0 failed: "
                                          "CUDA_ERROR_INVALID_VALUE (1): invalid argument");
-    assert_status(HR_ERR_DEVICE, device->table->map(device->context, 0x200000, 4096, 9));
+    assert_status(VW_ERR_DEVICE, device->table->map(device->context, 0x200000, 4096, 9));
     assert_last_error_has("cuMemMap(0x200000, 4096 bytes, handle 0x9)");
     order_failure("cuCtxSynchronize=12345");
-    assert_status(HR_ERR_DEVICE, device->table->synchronize(device->context));
+    assert_status(VW_ERR_DEVICE, device->table->synchronize(device->context));
     assert_last_error_has("unknown error (12345): the driver has no text for it");
-    hr_device_ptr address = 0;
+    vw_device_ptr address = 0;
     unsetenv("FAKE_CUDA_FAIL");
     assert_ok(device->table->take(device->context, 4096, &address));
     order_failure("cuStreamSynchronize=700"); /* a write that is staged is not yet written */
-    assert_status(HR_ERR_DEVICE, device->table->write(device->context, address, "x", 1));
+    assert_status(VW_ERR_DEVICE, device->table->write(device->context, address, "x", 1));
     assert_last_error_has("cuStreamSynchronize(0) after a write");
     assert_ok(device->table->give_back(device->context, address));
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void work_that_is_not_done_is_not_ready_and_no_error(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
-    hr_device_event event = 0;
+    vw_device *device = open_device(0);
+    vw_device_event event = 0;
     assert_ok(device->table->event_create(device->context, &event));
-    hr__describe_failure("what an earlier call had to say");
+    vw__describe_failure("what an earlier call had to say");
     order_failure("cuEventQuery=600");
-    assert_status(HR_ERR_NOT_READY, device->table->event_query(device->context, event));
-    assert_string_equal(hr_last_error(), "what an earlier call had to say");
+    assert_status(VW_ERR_NOT_READY, device->table->event_query(device->context, event));
+    assert_string_equal(vw_last_error(), "what an earlier call had to say");
     order_failure("cuEventQuery=700");
-    assert_status(HR_ERR_DEVICE, device->table->event_query(device->context, event));
+    assert_status(VW_ERR_DEVICE, device->table->event_query(device->context, event));
     assert_last_error_has("CUDA_ERROR_ILLEGAL_ADDRESS (700)");
     unsetenv("FAKE_CUDA_FAIL");
     assert_ok(device->table->event_query(device->context, event));
     assert_ok(device->table->event_destroy(device->context, event));
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* Every function of the table, its driver call refused. A new one without a line here is found by
@@ -512,8 +512,8 @@ static void work_that_is_not_done_is_not_ready_and_no_error(void **state)
 static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
-    const hr_device_table *table = device->table;
+    vw_device *device = open_device(0);
+    const vw_device_table *table = device->table;
     void *context = device->context;
     uint64_t number = 77, total_bytes = 77;
     bool flag = true;
@@ -524,9 +524,9 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
 #define REFUSED(symbol, call)                                                                      \
     do {                                                                                           \
         order_failure(symbol "=700");                                                              \
-        assert_status(HR_ERR_DEVICE, table->call);                                                 \
+        assert_status(VW_ERR_DEVICE, table->call);                                                 \
         assert_last_error_has("CUDA_ERROR_ILLEGAL_ADDRESS (700)");                                 \
-        assert_memory_equal(hr_last_error(), symbol, strcspn(symbol, "_"));                        \
+        assert_memory_equal(vw_last_error(), symbol, strcspn(symbol, "_"));                        \
         assert_true(number == 77 && total_bytes == 77 && flag && pointer == &byte && byte == 0);   \
         assert_int_equal(file, 77);                                                                \
         tried++;                                                                                   \
@@ -567,8 +567,8 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
     REFUSED("cuDeviceCanAccessPeer", allow_peer(context, 1, true));
 #undef REFUSED
     /* All but struct_size, processes (NVML's) and destroy. */
-    assert_int_equal(tried, sizeof(hr_device_table) / sizeof(void *) - 3);
-    hr_device_destroy(device);
+    assert_int_equal(tried, sizeof(vw_device_table) / sizeof(void *) - 3);
+    vw_device_destroy(device);
 }
 
 /* ---- a driver of today: arguments ------------------------------------------------------------ */
@@ -576,37 +576,37 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
 static void the_driver_is_asked_for_what_pytorch_asks_for(void **state)
 {
     (void)state;
-    hr_device *device = open_device(1);
-    hr_handle handle = 0;
-    hr_stream stream = 0;
-    hr_device_event event = 0;
+    vw_device *device = open_device(1);
+    vw_handle handle = 0;
+    vw_stream stream = 0;
+    vw_device_event event = 0;
     void *pinned = NULL;
     assert_ok(device->table->create(device->context, 2 * MIB, &handle));
     assert_ok(device->table->stream_create(device->context, &stream));
     assert_ok(device->table->event_create(device->context, &event));
     assert_ok(device->table->host_take(device->context, MIB, &pinned));
     fake_cuda_state seen = fake_state();
-    assert_int_equal(seen.allocation_type, HR__CUDA_ALLOCATION_PINNED);
+    assert_int_equal(seen.allocation_type, VW__CUDA_ALLOCATION_PINNED);
     assert_int_equal(seen.allocation_device, 1);
     assert_int_equal(seen.is_direct_rdma_capable, 1);
     assert_int_equal(seen.requested_handle_types, 0);
-    assert_int_equal(seen.stream_flags, HR__CUDA_STREAM_NON_BLOCKING);
-    assert_int_equal(seen.event_flags, HR__CUDA_EVENT_DISABLE_TIMING);
+    assert_int_equal(seen.stream_flags, VW__CUDA_STREAM_NON_BLOCKING);
+    assert_int_equal(seen.event_flags, VW__CUDA_EVENT_DISABLE_TIMING);
     assert_int_equal(seen.host_flags, 0);
     assert_ok(device->table->host_give_back(device->context, pinned));
     assert_ok(device->table->event_destroy(device->context, event));
     assert_ok(device->table->stream_destroy(device->context, stream));
     assert_ok(device->table->release(device->context, handle));
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void a_handle_released_while_mapped_keeps_its_bytes_until_unmapped(void **state)
 {
     (void)state;
-    hr_device *device = open_device(0);
-    const hr_device_table *table = device->table;
-    hr_device_ptr address = 0;
-    hr_handle handle = 0;
+    vw_device *device = open_device(0);
+    const vw_device_table *table = device->table;
+    vw_device_ptr address = 0;
+    vw_handle handle = 0;
     char byte = 0;
     assert_ok(table->reserve(device->context, 4 * MIB, &address));
     assert_ok(table->create(device->context, 2 * MIB, &handle));
@@ -620,7 +620,7 @@ static void a_handle_released_while_mapped_keeps_its_bytes_until_unmapped(void *
     assert_ok(table->unmap(device->context, address + 2 * MIB, 2 * MIB));
     assert_int_equal(fake_state().used_bytes, 0);
     assert_ok(table->unreserve(device->context, address, 4 * MIB));
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* ---- a driver of today: who uses the device -------------------------------------------------- */
@@ -628,8 +628,8 @@ static void a_handle_released_while_mapped_keeps_its_bytes_until_unmapped(void *
 static void processes_are_those_of_the_device_with_the_same_bus_id(void **state)
 {
     (void)state;
-    hr_device *used = open_device(0), *idle = open_device(1);
-    hr_process_memory entries[8];
+    vw_device *used = open_device(0), *idle = open_device(1);
+    vw_process_memory entries[8];
     size_t count = 77;
     assert_ok(used->table->processes(used->context, entries, 8, &count));
     assert_int_equal(count, 3);
@@ -641,19 +641,19 @@ static void processes_are_those_of_the_device_with_the_same_bus_id(void **state)
     assert_true(entries[1].used_bytes == UINT64_MAX); /* it would not say */
     assert_ok(idle->table->processes(idle->context, entries, 8, &count));
     assert_int_equal(count, 0);
-    hr_device_destroy(idle);
-    hr_device_destroy(used);
+    vw_device_destroy(idle);
+    vw_device_destroy(used);
 }
 
 static void a_device_without_a_bus_id_cannot_name_its_processes(void **state)
 {
     (void)state;
     order_failure("cuDeviceGetPCIBusId=1");
-    hr_device *device = open_device(0);
+    vw_device *device = open_device(0);
     size_t count = 77;
-    assert_status(HR_ERR_UNSUPPORTED, device->table->processes(device->context, NULL, 0, &count));
+    assert_status(VW_ERR_UNSUPPORTED, device->table->processes(device->context, NULL, 0, &count));
     assert_int_equal(count, 77);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 /* ---- a driver of today: threads -------------------------------------------------------------- */
@@ -661,15 +661,15 @@ static void a_device_without_a_bus_id_cannot_name_its_processes(void **state)
 static void *open_and_use(void *unused)
 {
     (void)unused;
-    hr_device *device = NULL;
-    hr_device_ptr address = 0;
-    if (hr_cuda_device_open(0, &device) != HR_OK)
+    vw_device *device = NULL;
+    vw_device_ptr address = 0;
+    if (vw_cuda_device_open(0, &device) != VW_OK)
         return "open";
     for (int i = 0; i < 200; i++)
-        if (device->table->take(device->context, 4096, &address) != HR_OK ||
-            device->table->give_back(device->context, address) != HR_OK)
+        if (device->table->take(device->context, 4096, &address) != VW_OK ||
+            device->table->give_back(device->context, address) != VW_OK)
             return "use";
-    hr_device_destroy(device);
+    vw_device_destroy(device);
     return fake_state().context_depth == 0 ? NULL : "context";
 }
 
@@ -717,8 +717,8 @@ static int with_a_driver_of_today(void)
         cmocka_unit_test(processes_are_those_of_the_device_with_the_same_bus_id),
         WITH_ORDERS_FORGOTTEN(a_device_without_a_bus_id_cannot_name_its_processes),
     };
-    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1);
-    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER, 1);
     return cmocka_run_group_tests(tests, NULL, NULL) + keep_the_contract();
 }
 

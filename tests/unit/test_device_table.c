@@ -9,15 +9,15 @@
 
 /* A host device whose table is a copy the test may change. */
 typedef struct borrowed {
-    hr_device *host;
-    hr_device_table table;
-    hr_device device;
+    vw_device *host;
+    vw_device_table table;
+    vw_device device;
 } borrowed;
 
 static borrowed borrow(void)
 {
     borrowed made = {0};
-    assert_ok(hr_host_device_create(16 * MIB, &made.host));
+    assert_ok(vw_host_device_create(16 * MIB, &made.host));
     made.table = *made.host->table;
     made.device = *made.host;
     return made;
@@ -28,19 +28,19 @@ static void a_field_beyond_the_tables_size_counts_as_absent(void **state)
     (void)state;
     borrowed some = borrow();
     some.device.table = &some.table;
-    assert_true(HR__DEVICE_TABLE_HAS(&some.table, take));
-    assert_true(HR__DEVICE_TABLE_HAS(&some.table, export_handle));
-    some.table.struct_size = offsetof(hr_device_table, export_handle);
-    assert_true(HR__DEVICE_TABLE_HAS(&some.table, create_shareable));
-    assert_false(HR__DEVICE_TABLE_HAS(&some.table, export_handle));
+    assert_true(VW__DEVICE_TABLE_HAS(&some.table, take));
+    assert_true(VW__DEVICE_TABLE_HAS(&some.table, export_handle));
+    some.table.struct_size = offsetof(vw_device_table, export_handle);
+    assert_true(VW__DEVICE_TABLE_HAS(&some.table, create_shareable));
+    assert_false(VW__DEVICE_TABLE_HAS(&some.table, export_handle));
     some.table.struct_size += sizeof some.table.export_handle - 1; /* not all of it */
-    assert_false(HR__DEVICE_TABLE_HAS(&some.table, export_handle));
-    some.table.struct_size = offsetof(hr_device_table, create_shareable);
-    assert_false(HR__DEVICE_TABLE_HAS(&some.table, create_shareable));
-    assert_true(HR__DEVICE_TABLE_HAS(&some.table, destroy));
+    assert_false(VW__DEVICE_TABLE_HAS(&some.table, export_handle));
+    some.table.struct_size = offsetof(vw_device_table, create_shareable);
+    assert_false(VW__DEVICE_TABLE_HAS(&some.table, create_shareable));
+    assert_true(VW__DEVICE_TABLE_HAS(&some.table, destroy));
     some.table.processes = NULL; /* within it, and not set */
-    assert_false(HR__DEVICE_TABLE_HAS(&some.table, processes));
-    hr_device_destroy(some.host);
+    assert_false(VW__DEVICE_TABLE_HAS(&some.table, processes));
+    vw_device_destroy(some.host);
 }
 
 static void a_device_has_host_handles_only_with_table_and_property(void **state)
@@ -48,16 +48,16 @@ static void a_device_has_host_handles_only_with_table_and_property(void **state)
     (void)state;
     borrowed some = borrow();
     some.device.table = &some.table;
-    assert_true(hr__device_has_host_handles(&some.device));
-    some.table.struct_size = offsetof(hr_device_table, create_on_host);
-    assert_false(hr__device_has_host_handles(&some.device));
+    assert_true(vw__device_has_host_handles(&some.device));
+    some.table.struct_size = offsetof(vw_device_table, create_on_host);
+    assert_false(vw__device_has_host_handles(&some.device));
     some.table.struct_size = sizeof some.table;
     some.device.properties.has_host_handles = false;
-    assert_false(hr__device_has_host_handles(&some.device));
+    assert_false(vw__device_has_host_handles(&some.device));
     some.device.properties.has_host_handles = true;
     some.device.properties.has_virtual_memory = false;
-    assert_false(hr__device_has_host_handles(&some.device));
-    hr_device_destroy(some.host);
+    assert_false(vw__device_has_host_handles(&some.device));
+    vw_device_destroy(some.host);
 }
 
 static void a_device_can_share_only_with_table_and_property(void **state)
@@ -65,20 +65,20 @@ static void a_device_can_share_only_with_table_and_property(void **state)
     (void)state;
     borrowed some = borrow();
     some.device.table = &some.table;
-    assert_true(hr__device_can_share(some.host));
-    assert_true(hr__device_can_share(&some.device));
-    some.table.struct_size = offsetof(hr_device_table, create_shareable); /* padding may say true */
-    assert_false(hr__device_can_share(&some.device));
+    assert_true(vw__device_can_share(some.host));
+    assert_true(vw__device_can_share(&some.device));
+    some.table.struct_size = offsetof(vw_device_table, create_shareable); /* padding may say true */
+    assert_false(vw__device_can_share(&some.device));
     some.table.struct_size = sizeof some.table;
     some.table.export_handle = NULL;
-    assert_false(hr__device_can_share(&some.device));
+    assert_false(vw__device_can_share(&some.device));
     some.table = *some.host->table;
     some.device.properties.has_shareable_handles = false;
-    assert_false(hr__device_can_share(&some.device));
+    assert_false(vw__device_can_share(&some.device));
     some.device.properties.has_shareable_handles = true;
     some.device.properties.has_virtual_memory = false;
-    assert_false(hr__device_can_share(&some.device));
-    hr_device_destroy(some.host);
+    assert_false(vw__device_can_share(&some.device));
+    vw_device_destroy(some.host);
 }
 
 int main(void)

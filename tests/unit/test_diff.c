@@ -1,5 +1,5 @@
 /* test_diff.c - two recordings at their peaks, line by line. */
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 
 #include <string.h>
 
@@ -19,33 +19,33 @@ typedef struct line {
 
 /* A recording with one block for each line, all live at the peak; `first_name` makes the numbers of
  * strings and stacks differ from one model to the other. */
-static hr__model *model_of(const line *lines, size_t count, const char *first_name)
+static vw__model *model_of(const line *lines, size_t count, const char *first_name)
 {
     small_model small;
     small_model_begin(&small);
     small_model_context(&small, first_name);
     for (size_t i = 0; i < count; i++) {
         uint32_t context =
-            lines[i].stack != NULL ? small_model_context(&small, lines[i].stack) : HR__NO_CONTEXT;
+            lines[i].stack != NULL ? small_model_context(&small, lines[i].stack) : VW__NO_CONTEXT;
         uint64_t address = A + 100 * MIB * i;
-        small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, address, 100 * MIB, context);
+        small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, address, 100 * MIB, context);
         small_model_alloc(&small, address, lines[i].size_bytes, context);
     }
     for (size_t i = 0; i < count; i++) {
-        small_model_free(&small, A + 100 * MIB * i, lines[i].size_bytes, HR__NO_CONTEXT);
-        small_model_event(&small, HR_ACTION_SEGMENT_FREE, A + 100 * MIB * i, 100 * MIB,
-                          HR__NO_CONTEXT);
+        small_model_free(&small, A + 100 * MIB * i, lines[i].size_bytes, VW__NO_CONTEXT);
+        small_model_event(&small, VW_ACTION_SEGMENT_FREE, A + 100 * MIB * i, 100 * MIB,
+                          VW__NO_CONTEXT);
     }
     small_model_end_trace(&small, 0);
     small_model_set_features(&small);
     return small_model_finish(&small);
 }
 
-static hr_diff_report *diff_of(hr__model *before, hr__model *after)
+static vw_diff_report *diff_of(vw__model *before, vw__model *after)
 {
-    hr_recording one = {.model = before}, other = {.model = after};
-    hr_diff_report *report = NULL;
-    assert_int_equal(hr_recordings_diff(&one, &other, &report), HR_OK);
+    vw_recording one = {.model = before}, other = {.model = after};
+    vw_diff_report *report = NULL;
+    assert_int_equal(vw_recordings_diff(&one, &other, &report), VW_OK);
     return report;
 }
 
@@ -68,9 +68,9 @@ static const line after_lines[] = {
 static void stacks_are_matched_by_their_text_and_sorted_by_difference(void **state)
 {
     (void)state;
-    hr__model *before = model_of(before_lines, 5, "x a.py 1");
-    hr__model *after = model_of(after_lines, 5, "y b.py 2;z c.py 3");
-    hr_diff_report *report = diff_of(before, after);
+    vw__model *before = model_of(before_lines, 5, "x a.py 1");
+    vw__model *after = model_of(after_lines, 5, "y b.py 2;z c.py 3");
+    vw_diff_report *report = diff_of(before, after);
 
     assert_false(report->is_same);
     assert_int_equal(report->change_count, 4);
@@ -93,17 +93,17 @@ static void stacks_are_matched_by_their_text_and_sorted_by_difference(void **sta
     assert_int_equal(report->before_peak_reserved_bytes, 500 * MIB);
     assert_int_equal(report->before_event_count, 25);
     assert_null(report->before_conf);
-    hr_diff_report_free(report);
-    hr__model_destroy(before);
-    hr__model_destroy(after);
+    vw_diff_report_free(report);
+    vw__model_destroy(before);
+    vw__model_destroy(after);
 }
 
 static void categories_are_all_there_with_what_stayed_the_same_last(void **state)
 {
     (void)state;
-    hr__model *before = model_of(before_lines, 5, "x a.py 1");
-    hr__model *after = model_of(after_lines, 5, "y b.py 2");
-    hr_diff_report *report = diff_of(before, after);
+    vw__model *before = model_of(before_lines, 5, "x a.py 1");
+    vw__model *after = model_of(after_lines, 5, "y b.py 2");
+    vw_diff_report *report = diff_of(before, after);
     assert_int_equal(report->category_count, 4);
     assert_string_equal(report->categories[0].category, "forward");
     assert_int_equal(report->categories[0].before_bytes, 12 * MIB);
@@ -112,23 +112,23 @@ static void categories_are_all_there_with_what_stayed_the_same_last(void **state
     assert_string_equal(report->categories[2].category, "other");
     assert_string_equal(report->categories[3].category, "unknown");
     assert_int_equal(report->categories[3].before_bytes, report->categories[3].after_bytes);
-    hr_diff_report_free(report);
-    hr__model_destroy(before);
-    hr__model_destroy(after);
+    vw_diff_report_free(report);
+    vw__model_destroy(before);
+    vw__model_destroy(after);
 }
 
 static void a_recording_does_not_differ_from_its_like(void **state)
 {
     (void)state;
-    hr__model *before = model_of(before_lines, 5, "x a.py 1");
-    hr__model *after = model_of(before_lines, 5, "y b.py 2");
-    hr_diff_report *report = diff_of(before, after);
+    vw__model *before = model_of(before_lines, 5, "x a.py 1");
+    vw__model *after = model_of(before_lines, 5, "y b.py 2");
+    vw_diff_report *report = diff_of(before, after);
     assert_true(report->is_same);
     assert_int_equal(report->change_count, 0);
     assert_int_equal(report->note_count, 0);
-    hr_diff_report_free(report);
-    hr__model_destroy(before);
-    hr__model_destroy(after);
+    vw_diff_report_free(report);
+    vw__model_destroy(before);
+    vw__model_destroy(after);
 }
 
 static void as_many_bytes_in_more_blocks_are_a_change(void **state)
@@ -136,17 +136,17 @@ static void as_many_bytes_in_more_blocks_are_a_change(void **state)
     (void)state;
     static const line one_block[] = {{"train train.py 12", 2 * MIB}};
     static const line two_blocks[] = {{"train train.py 12", MIB}, {"train train.py 12", MIB}};
-    hr__model *before = model_of(one_block, 1, "x a.py 1");
-    hr__model *after = model_of(two_blocks, 2, "x a.py 1");
-    hr_diff_report *report = diff_of(before, after);
+    vw__model *before = model_of(one_block, 1, "x a.py 1");
+    vw__model *after = model_of(two_blocks, 2, "x a.py 1");
+    vw_diff_report *report = diff_of(before, after);
     assert_false(report->is_same);
     assert_int_equal(report->change_count, 1);
     assert_int_equal(report->changes[0].before_count, 1);
     assert_int_equal(report->changes[0].after_count, 2);
     assert_int_equal(report->changes[0].before_bytes, report->changes[0].after_bytes);
-    hr_diff_report_free(report);
-    hr__model_destroy(before);
-    hr__model_destroy(after);
+    vw_diff_report_free(report);
+    vw__model_destroy(before);
+    vw__model_destroy(after);
 }
 
 static void without_a_trace_the_end_is_compared_and_said_so(void **state)
@@ -154,54 +154,54 @@ static void without_a_trace_the_end_is_compared_and_said_so(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, HR__NO_CONTEXT);
-    small_model_segment(&small, 1, A, 4 * MIB, 1024, HR__NO_CONTEXT);
-    hr__model *before = small_model_finish(&small);
-    hr__model *after = model_of(after_lines, 5, "y b.py 2");
-    hr_diff_report *report = diff_of(before, after);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    small_model_segment(&small, 1, A, 4 * MIB, 1024, VW__NO_CONTEXT);
+    vw__model *before = small_model_finish(&small);
+    vw__model *after = model_of(after_lines, 5, "y b.py 2");
+    vw_diff_report *report = diff_of(before, after);
     assert_int_equal(report->before_device, 1); /* the one with the most reserved */
     assert_int_equal(report->before.live_bytes, 1024);
-    assert_true(report->before_peak_reserved_bytes == HR_UNKNOWN);
+    assert_true(report->before_peak_reserved_bytes == VW_UNKNOWN);
     assert_int_equal(report->note_count, 3);
     assert_non_null(strstr(report->notes[0], "first recording has no trace"));
     assert_non_null(strstr(report->notes[1], "Device 1 is compared with device 0"));
     assert_non_null(strstr(report->notes[2], "first recording has no stacks"));
-    hr_diff_report_free(report);
-    hr__model_destroy(before);
-    hr__model_destroy(after);
+    vw_diff_report_free(report);
+    vw__model_destroy(before);
+    vw__model_destroy(after);
 }
 
 static void null_arguments_are_refused(void **state)
 {
     (void)state;
-    hr_recording recording = {.model = NULL};
-    hr_diff_report *report = NULL;
-    assert_int_equal(hr_recordings_diff(NULL, &recording, &report), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_recordings_diff(&recording, NULL, &report), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_recordings_diff(&recording, &recording, NULL), HR_ERR_INVALID_ARGUMENT);
+    vw_recording recording = {.model = NULL};
+    vw_diff_report *report = NULL;
+    assert_int_equal(vw_recordings_diff(NULL, &recording, &report), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recordings_diff(&recording, NULL, &report), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recordings_diff(&recording, &recording, NULL), VW_ERR_INVALID_ARGUMENT);
     assert_null(report);
-    hr_diff_report_free(NULL);
+    vw_diff_report_free(NULL);
 }
 
 static bool make_diff(void *context)
 {
-    hr__model **models = context;
-    hr_recording one = {.model = models[0]}, other = {.model = models[1]};
-    hr_diff_report *report = NULL;
-    if (hr_recordings_diff(&one, &other, &report) != HR_OK)
+    vw__model **models = context;
+    vw_recording one = {.model = models[0]}, other = {.model = models[1]};
+    vw_diff_report *report = NULL;
+    if (vw_recordings_diff(&one, &other, &report) != VW_OK)
         return false;
-    hr_diff_report_free(report);
+    vw_diff_report_free(report);
     return true;
 }
 
 static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state)
 {
     (void)state;
-    hr__model *models[] = {model_of(before_lines, 5, "x a.py 1"),
+    vw__model *models[] = {model_of(before_lines, 5, "x a.py 1"),
                            model_of(after_lines, 5, "y b.py 2")};
-    hr_test_sweep_host_memory(make_diff, models);
-    hr__model_destroy(models[0]);
-    hr__model_destroy(models[1]);
+    vw_test_sweep_host_memory(make_diff, models);
+    vw__model_destroy(models[0]);
+    vw__model_destroy(models[1]);
 }
 
 int main(void)

@@ -18,17 +18,17 @@
 #define GIB (UINT64_C(1) << 30)
 
 /* Looks at it, and returns the finding, or NULL. */
-static hr__finding_draft *examine(doctor_case *made, const hr_recording *recording,
+static vw__finding_draft *examine(doctor_case *made, const vw_recording *recording,
                                   uint64_t card_bytes)
 {
     doctor_case_open(made, recording, card_bytes);
-    if (hr__doctor_fragmentation(&made->given) != HR_OK)
-        fail_msg("%s", hr_last_error());
+    if (vw__doctor_fragmentation(&made->given) != VW_OK)
+        fail_msg("%s", vw_last_error());
     assert_false(made->draft.has_failed);
-    return hr__diagnosis_find(&made->draft, "fragmentation");
+    return vw__diagnosis_find(&made->draft, "fragmentation");
 }
 
-static bool has_evidence(const hr__finding_draft *finding, const char *words)
+static bool has_evidence(const vw__finding_draft *finding, const char *words)
 {
     for (size_t i = 0; i < finding->evidence_count; i++)
         if (has_words(finding->evidence[i], words))
@@ -36,7 +36,7 @@ static bool has_evidence(const hr__finding_draft *finding, const char *words)
     return false;
 }
 
-static bool has_warning(const hr__diagnosis_draft *draft, const char *words)
+static bool has_warning(const vw__diagnosis_draft *draft, const char *words)
 {
     for (size_t i = 0; i < draft->finding_count; i++)
         if (strcmp(draft->findings[i]->kind, "warning") == 0 &&
@@ -46,15 +46,15 @@ static bool has_warning(const hr__diagnosis_draft *draft, const char *words)
 }
 
 /* Replayed remedies come by bytes, but for an engine of our own, which is the last of them. */
-static void check_order(const hr__finding_draft *finding)
+static void check_order(const vw__finding_draft *finding)
 {
     uint64_t last_bytes = UINT64_MAX;
     for (size_t i = 0; i < finding->remedy_count; i++) {
-        const hr_remedy *remedy = &finding->remedies[i];
-        if (remedy->basis != HR_BASIS_REPLAYED)
+        const vw_remedy *remedy = &finding->remedies[i];
+        if (remedy->basis != VW_BASIS_REPLAYED)
             continue;
         assert_true(last_bytes != 0);
-        if (has_words(remedy->action, "headroom's allocator")) {
+        if (has_words(remedy->action, "vramwise's allocator")) {
             last_bytes = 0;
             continue;
         }
@@ -71,20 +71,20 @@ static void a_run_that_reserves_far_more_than_it_uses_has_the_finding(void **sta
     stored_recording stored;
     doctor_case made;
     open_stored("train_eval_phases.native.pickle.xz", &stored);
-    hr__finding_draft *finding = examine(&made, stored.recording, 0);
+    vw__finding_draft *finding = examine(&made, stored.recording, 0);
     assert_non_null(finding);
-    hr__layout layout;
-    assert_int_equal(hr__layout_at(made.given.model, made.given.trace,
+    vw__layout layout;
+    assert_int_equal(vw__layout_at(made.given.model, made.given.trace,
                                    made.given.timeline.peak_reserved_instant, &layout),
-                     HR_OK);
+                     VW_OK);
     assert_int_equal(finding->bytes, layout.idle_bytes);
-    hr__layout_deinit(&layout);
+    vw__layout_deinit(&layout);
     assert_true(finding->where_count > 0);
     assert_true(has_words(finding->where[0], "train.py:"));
-    const hr_remedy *expandable = find_remedy(finding, "expandable_segments:True");
+    const vw_remedy *expandable = find_remedy(finding, "expandable_segments:True");
     assert_non_null(expandable);
     assert_ptr_equal(expandable, &finding->remedies[0]); /* it gives back most here */
-    assert_int_equal(expandable->basis, HR_BASIS_REPLAYED);
+    assert_int_equal(expandable->basis, VW_BASIS_REPLAYED);
     assert_true(expandable->saves_bytes > made.given.timeline.peak_reserved_bytes / 3);
     assert_true(has_words(expandable->how, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"));
     assert_non_null(find_remedy(finding, "between training and evaluation"));
@@ -93,7 +93,7 @@ static void a_run_that_reserves_far_more_than_it_uses_has_the_finding(void **sta
     assert_true(has_warning(&made.draft, "max_split_size_mb:128"));
     assert_null(find_remedy(finding, "max_split_size_mb"));
     doctor_case_close(&made);
-    hr_recording_close(stored.recording);
+    vw_recording_close(stored.recording);
 }
 
 static void runs_that_use_what_they_reserve_have_neither_finding_nor_warning(void **state)
@@ -110,7 +110,7 @@ static void runs_that_use_what_they_reserve_have_neither_finding_nor_warning(voi
         assert_null(examine(&made, stored.recording, 0));
         assert_int_equal(made.draft.finding_count, 0);
         doctor_case_close(&made);
-        hr_recording_close(stored.recording);
+        vw_recording_close(stored.recording);
     }
 }
 
@@ -120,18 +120,18 @@ static void a_setting_that_made_it_worse_is_to_be_dropped(void **state)
     stored_recording stored;
     doctor_case made;
     open_stored("unet_buckets.split128.pickle.xz", &stored);
-    hr__finding_draft *finding = examine(&made, stored.recording, 0);
+    vw__finding_draft *finding = examine(&made, stored.recording, 0);
     assert_non_null(finding);
-    const hr_remedy *drop = find_remedy(finding, "drop \"max_split_size_mb:128\"");
+    const vw_remedy *drop = find_remedy(finding, "drop \"max_split_size_mb:128\"");
     assert_non_null(drop);
     assert_true(drop->saves_bytes > 0);
     assert_true(has_words(drop->how, "unset PYTORCH_CUDA_ALLOC_CONF"));
-    const hr_remedy *expandable = find_remedy(finding, "expandable_segments:True");
+    const vw_remedy *expandable = find_remedy(finding, "expandable_segments:True");
     assert_non_null(expandable);
     assert_true(has_words(expandable->how, "# instead of max_split_size_mb:128"));
     assert_false(has_warning(&made.draft, "max_split_size_mb:128")); /* it is what it has */
     doctor_case_close(&made);
-    hr_recording_close(stored.recording);
+    vw_recording_close(stored.recording);
 }
 
 static void at_a_failure_the_pieces_and_what_holds_them_are_named(void **state)
@@ -140,8 +140,8 @@ static void at_a_failure_the_pieces_and_what_holds_them_are_named(void **state)
     stored_recording stored;
     doctor_case made;
     open_stored("oom_fragmented.native.pickle.xz", &stored);
-    hr__finding_draft *finding = examine(&made, stored.recording, 0);
-    const hr_memory_numbers *numbers = &made.given.failure.numbers;
+    vw__finding_draft *finding = examine(&made, stored.recording, 0);
+    const vw_memory_numbers *numbers = &made.given.failure.numbers;
     assert_non_null(finding);
     assert_int_equal(finding->bytes, numbers->reserved_bytes - numbers->allocated_bytes);
     assert_true(has_words(finding->title, "700.00 MiB were refused"));
@@ -151,7 +151,7 @@ static void at_a_failure_the_pieces_and_what_holds_them_are_named(void **state)
     assert_non_null(find_remedy(finding, "to the host and back"));
     assert_ptr_equal(find_remedy(finding, "to the host and back"), &finding->remedies[0]);
     doctor_case_close(&made);
-    hr_recording_close(stored.recording);
+    vw_recording_close(stored.recording);
 }
 
 static void a_failure_for_want_of_memory_is_not_called_fragmentation(void **state)
@@ -164,7 +164,7 @@ static void a_failure_for_want_of_memory_is_not_called_fragmentation(void **stat
     doctor_case_close(&made);
     assert_null(examine(&made, stored.recording, 8 * GIB));
     doctor_case_close(&made);
-    hr_recording_close(stored.recording);
+    vw_recording_close(stored.recording);
 }
 
 /* ---- by hand --------------------------------------------------------------------------------- */
@@ -173,7 +173,7 @@ enum { PINNED_SEGMENTS = 8 };
 
 /* In each step a large block comes and goes, and leaves a small one at the end of its segment; the
  * next one is larger than what is left. */
-static hr__model *make_pinned(void)
+static vw__model *make_pinned(void)
 {
     small_model small;
     small_model_begin(&small);
@@ -181,7 +181,7 @@ static hr__model *make_pinned(void)
     uint32_t kept = small_model_context(&small, "keep train.py 10");
     for (uint64_t i = 0; i < PINNED_SEGMENTS; i++) {
         uint64_t address = A - i * 100 * MIB, size = (20 + 4 * i) * MIB;
-        small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, address, size, work);
+        small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, address, size, work);
         small_model_alloc(&small, address, size - 2 * MIB, work);
         small_model_alloc(&small, address + size - 2 * MIB, 2 * MIB, kept);
         small_model_free(&small, address, size - 2 * MIB, work);
@@ -194,20 +194,20 @@ static hr__model *make_pinned(void)
 static void the_line_of_the_blocks_that_hold_segments_comes_first(void **state)
 {
     (void)state;
-    hr__model *model = make_pinned();
-    hr__model_view view; /* with the segments that the trace ends with */
+    vw__model *model = make_pinned();
+    vw__model_view view; /* with the segments that the trace ends with */
     assert_int_equal(
-        hr__model_view_make(model, &model->traces[0], model->traces[0].event_count, &view), HR_OK);
-    const hr_recording recording = {.model = &view.model};
+        vw__model_view_make(model, &model->traces[0], model->traces[0].event_count, &view), VW_OK);
+    const vw_recording recording = {.model = &view.model};
     doctor_case made;
-    hr__finding_draft *finding = examine(&made, &recording, 0);
+    vw__finding_draft *finding = examine(&made, &recording, 0);
     assert_non_null(finding);
     assert_true(finding->where_count > 0);
     assert_string_equal(finding->where[0], "train.py:10 keep");
     assert_true(has_evidence(finding, "Partly used: "));
     doctor_case_close(&made);
-    hr__model_view_deinit(&view);
-    hr__model_destroy(model);
+    vw__model_view_deinit(&view);
+    vw__model_destroy(model);
 }
 
 static void a_request_that_would_have_fit_in_few_idle_bytes_gets_a_finding(void **state)
@@ -220,13 +220,13 @@ static void a_request_that_would_have_fit_in_few_idle_bytes_gets_a_finding(void 
         record_new(&hand, A + i * 40 * MIB, 40 * MIB, 40 * MIB);
     for (uint64_t i = 0; i < 2; i++) {
         uint64_t address = A + GIB + i * 22 * MIB;
-        record_event(&hand, HR_ACTION_SEGMENT_ALLOC, address, 22 * MIB);
-        record_event(&hand, HR_ACTION_ALLOC, address, 20 * MIB);
-        record_event(&hand, HR_ACTION_ALLOC, address + 20 * MIB, 2 * MIB);
+        record_event(&hand, VW_ACTION_SEGMENT_ALLOC, address, 22 * MIB);
+        record_event(&hand, VW_ACTION_ALLOC, address, 20 * MIB);
+        record_event(&hand, VW_ACTION_ALLOC, address + 20 * MIB, 2 * MIB);
         record_free(&hand, address, 20 * MIB);
     }
-    record_event(&hand, HR_ACTION_OOM, GIB, 30 * MIB);
-    hr__finding_draft *finding = examine(&made, record_end(&hand), 0);
+    record_event(&hand, VW_ACTION_OOM, GIB, 30 * MIB);
+    vw__finding_draft *finding = examine(&made, record_end(&hand), 0);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 40 * MIB);
     assert_true(has_words(finding->title, "would have fit in the 40.00 MiB"));
@@ -238,14 +238,14 @@ static void a_request_that_would_have_fit_in_few_idle_bytes_gets_a_finding(void 
 /* Steps that need the same memory each time, and a request at the end that is too much. */
 static void record_even_steps(hand_made_recording *hand)
 {
-    record_event(hand, HR_ACTION_SEGMENT_ALLOC, A, 200 * MIB);
+    record_event(hand, VW_ACTION_SEGMENT_ALLOC, A, 200 * MIB);
     for (int i = 0; i < 20; i++) {
-        record_event(hand, HR_ACTION_ALLOC, A, 200 * MIB);
+        record_event(hand, VW_ACTION_ALLOC, A, 200 * MIB);
         record_free(hand, A, 200 * MIB);
         record_step_end(hand);
     }
-    record_event(hand, HR_ACTION_ALLOC, A, 200 * MIB);
-    record_event(hand, HR_ACTION_OOM, 300 * MIB, 400 * MIB);
+    record_event(hand, VW_ACTION_ALLOC, A, 200 * MIB);
+    record_event(hand, VW_ACTION_OOM, 300 * MIB, 400 * MIB);
 }
 
 static void an_empty_cache_in_every_step_that_gives_nothing_back_is_warned_of(void **state)
@@ -268,10 +268,10 @@ static void without_a_layout_nothing_is_claimed(void **state)
     doctor_case made;
     record_begin(&hand);
     record_free(&hand, A, 512);
-    record_event(&hand, HR_ACTION_OOM, GIB, 30 * MIB);
+    record_event(&hand, VW_ACTION_OOM, GIB, 30 * MIB);
     assert_null(examine(&made, record_end(&hand), 0));
     assert_true(made.given.failure.has_happened);
-    assert_true(made.given.failure.numbers.reserved_bytes == HR_UNKNOWN);
+    assert_true(made.given.failure.numbers.reserved_bytes == VW_UNKNOWN);
     doctor_case_close(&made);
     record_dispose(&hand);
 }
@@ -283,28 +283,28 @@ static void every_setting_is_replayed_and_the_recorded_one_comes_out_as_recorded
     (void)state;
     stored_recording stored;
     doctor_case made;
-    hr__tried_settings tried;
+    vw__tried_settings tried;
     open_stored("train_eval_phases.native.pickle.xz", &stored);
     doctor_case_open(&made, stored.recording, 0);
-    assert_int_equal(hr__doctor_try_settings(&made.given, &tried), HR_OK);
-    assert_int_equal(tried.tried[0].kind, HR__SETTING_RECORDED);
+    assert_int_equal(vw__doctor_try_settings(&made.given, &tried), VW_OK);
+    assert_int_equal(tried.tried[0].kind, VW__SETTING_RECORDED);
     assert_int_equal(tried.tried[0].peak_reserved_bytes, made.given.timeline.peak_reserved_bytes);
-    bool has_kind[HR__SETTING_KINDS] = {false};
+    bool has_kind[VW__SETTING_KINDS] = {false};
     for (size_t i = 0; i < tried.count; i++) {
         has_kind[tried.tried[i].kind] = true;
         assert_true(tried.tried[i].peak_reserved_bytes >= made.given.peak_bytes);
     }
-    assert_true(has_kind[HR__SETTING_EXPANDABLE]);
-    assert_true(has_kind[HR__SETTING_MAX_SPLIT]);
-    assert_true(has_kind[HR__SETTING_ROUNDUP]);
-    assert_true(has_kind[HR__SETTING_TRIM_STEPS]);
-    assert_true(has_kind[HR__SETTING_TRIM_PHASES]);
-    assert_true(has_kind[HR__SETTING_HEADROOM]);
-    assert_false(has_kind[HR__SETTING_DEFAULTS]);   /* they are what was recorded */
-    assert_false(has_kind[HR__SETTING_COLLECTION]); /* there is no limit to count from */
-    hr__tried_settings_deinit(&tried);
+    assert_true(has_kind[VW__SETTING_EXPANDABLE]);
+    assert_true(has_kind[VW__SETTING_MAX_SPLIT]);
+    assert_true(has_kind[VW__SETTING_ROUNDUP]);
+    assert_true(has_kind[VW__SETTING_TRIM_STEPS]);
+    assert_true(has_kind[VW__SETTING_TRIM_PHASES]);
+    assert_true(has_kind[VW__SETTING_VRAMWISE]);
+    assert_false(has_kind[VW__SETTING_DEFAULTS]);   /* they are what was recorded */
+    assert_false(has_kind[VW__SETTING_COLLECTION]); /* there is no limit to count from */
+    vw__tried_settings_deinit(&tried);
     doctor_case_close(&made);
-    hr_recording_close(stored.recording);
+    vw_recording_close(stored.recording);
 }
 
 static void what_cannot_be_replayed_has_no_settings_and_is_no_failure(void **state)
@@ -312,119 +312,119 @@ static void what_cannot_be_replayed_has_no_settings_and_is_no_failure(void **sta
     (void)state;
     hand_made_recording hand;
     doctor_case made;
-    hr__tried_settings tried;
+    vw__tried_settings tried;
     record_begin(&hand);
     record_new(&hand, A, 20 * MIB, 4 * MIB);
-    record_event(&hand, HR_ACTION_ALLOC, A, 4 * MIB); /* where a block is live */
+    record_event(&hand, VW_ACTION_ALLOC, A, 4 * MIB); /* where a block is live */
     doctor_case_open(&made, record_end(&hand), 0);
-    assert_int_equal(hr__doctor_try_settings(&made.given, &tried), HR_OK);
+    assert_int_equal(vw__doctor_try_settings(&made.given, &tried), VW_OK);
     assert_int_equal(tried.count, 0);
-    hr__tried_settings_deinit(&tried);
+    vw__tried_settings_deinit(&tried);
     doctor_case_close(&made);
     record_dispose(&hand);
 }
 
 /* Remedies of results that a replay might have. */
-static hr__finding_draft *remedies_of(doctor_case *made, const hr__tried_setting *results,
+static vw__finding_draft *remedies_of(doctor_case *made, const vw__tried_setting *results,
                                       size_t count, bool has_failed)
 {
     static char recorded_conf[] = "max_split_size_mb:256";
-    hr__tried_settings tried = {.count = count, .recorded_conf = recorded_conf};
+    vw__tried_settings tried = {.count = count, .recorded_conf = recorded_conf};
     memset(made, 0, sizeof *made);
-    hr__diagnosis_init(&made->draft, HR_SOURCE_RECORDING);
+    vw__diagnosis_init(&made->draft, VW_SOURCE_RECORDING);
     made->given.draft = &made->draft;
     made->given.failure.has_happened = has_failed;
     memcpy(tried.tried, results, count * sizeof *results);
-    hr__finding_draft *finding =
-        hr__diagnosis_add(&made->draft, "fragmentation", HR_UNKNOWN, "made up");
-    hr__doctor_add_setting_remedies(&made->given, &tried, finding);
+    vw__finding_draft *finding =
+        vw__diagnosis_add(&made->draft, "fragmentation", VW_UNKNOWN, "made up");
+    vw__doctor_add_setting_remedies(&made->given, &tried, finding);
     return finding;
 }
 
 static void what_serves_the_request_and_hurts_the_rest_is_no_remedy(void **state)
 {
-    const hr__tried_setting results[] = {
-        {.kind = HR__SETTING_RECORDED, .conf = "", .peak_reserved_bytes = 10 * GIB},
-        {.kind = HR__SETTING_MAX_SPLIT,
+    const vw__tried_setting results[] = {
+        {.kind = VW__SETTING_RECORDED, .conf = "", .peak_reserved_bytes = 10 * GIB},
+        {.kind = VW__SETTING_MAX_SPLIT,
          .conf = "max_split_size_mb:128",
          .peak_reserved_bytes = 18 * GIB,
          .is_served = true},
-        {.kind = HR__SETTING_EXPANDABLE,
+        {.kind = VW__SETTING_EXPANDABLE,
          .conf = "expandable_segments:True",
          .peak_reserved_bytes = 10 * GIB,
          .is_served = true},
-        {.kind = HR__SETTING_ROUNDUP,
+        {.kind = VW__SETTING_ROUNDUP,
          .conf = "roundup_power2_divisions:8",
          .peak_reserved_bytes = 9 * GIB},
     };
     doctor_case made;
     (void)state;
-    hr__finding_draft *finding = remedies_of(&made, results, 4, true);
+    vw__finding_draft *finding = remedies_of(&made, results, 4, true);
     assert_int_equal(finding->remedy_count, 2);
     assert_true(has_words(finding->remedies[0].action, "expandable_segments:True: the request"));
     assert_true(has_words(finding->remedies[1].action, "roundup_power2_divisions:8"));
     assert_int_equal(finding->remedies[1].saves_bytes, GIB);
-    hr__diagnosis_deinit(&made.draft);
+    vw__diagnosis_deinit(&made.draft);
 }
 
 static void an_option_gets_no_credit_for_what_the_defaults_do_as_well(void **state)
 {
-    const hr__tried_setting results[] = {
-        {.kind = HR__SETTING_RECORDED, .conf = "", .peak_reserved_bytes = 10 * GIB},
-        {.kind = HR__SETTING_DEFAULTS, .conf = "", .peak_reserved_bytes = 5 * GIB},
-        {.kind = HR__SETTING_ROUNDUP,
+    const vw__tried_setting results[] = {
+        {.kind = VW__SETTING_RECORDED, .conf = "", .peak_reserved_bytes = 10 * GIB},
+        {.kind = VW__SETTING_DEFAULTS, .conf = "", .peak_reserved_bytes = 5 * GIB},
+        {.kind = VW__SETTING_ROUNDUP,
          .conf = "roundup_power2_divisions:8",
          .peak_reserved_bytes = 6 * GIB},
-        {.kind = HR__SETTING_MAX_SPLIT,
+        {.kind = VW__SETTING_MAX_SPLIT,
          .conf = "max_split_size_mb:512",
          .peak_reserved_bytes = 4 * GIB},
     };
     doctor_case made;
     (void)state;
-    hr__finding_draft *finding = remedies_of(&made, results, 4, false);
+    vw__finding_draft *finding = remedies_of(&made, results, 4, false);
     assert_int_equal(finding->remedy_count, 2);
     assert_true(has_words(finding->remedies[0].action, "max_split_size_mb:512"));
     assert_true(has_words(finding->remedies[1].action, "drop \"max_split_size_mb:256\""));
-    hr__diagnosis_deinit(&made.draft);
+    vw__diagnosis_deinit(&made.draft);
 }
 
 /* A setting that can be typed comes first, however much less another allocator reserves. */
 static void an_engine_of_our_own_is_named_last_and_only_for_what_no_setting_does(void **state)
 {
-    hr__tried_setting results[] = {
-        {.kind = HR__SETTING_RECORDED, .conf = "", .peak_reserved_bytes = 10 * GIB},
-        {.kind = HR__SETTING_EXPANDABLE,
+    vw__tried_setting results[] = {
+        {.kind = VW__SETTING_RECORDED, .conf = "", .peak_reserved_bytes = 10 * GIB},
+        {.kind = VW__SETTING_EXPANDABLE,
          .conf = "expandable_segments:True",
          .peak_reserved_bytes = 8 * GIB},
-        {.kind = HR__SETTING_HEADROOM, .conf = "", .peak_reserved_bytes = 5 * GIB},
+        {.kind = VW__SETTING_VRAMWISE, .conf = "", .peak_reserved_bytes = 5 * GIB},
     };
     doctor_case made;
     (void)state;
-    hr__finding_draft *finding = remedies_of(&made, results, 3, false);
+    vw__finding_draft *finding = remedies_of(&made, results, 3, false);
     assert_int_equal(finding->remedy_count, 2);
     assert_true(has_words(finding->remedies[0].action, "expandable_segments:True"));
-    assert_true(has_words(finding->remedies[1].action, "headroom's allocator"));
+    assert_true(has_words(finding->remedies[1].action, "vramwise's allocator"));
     assert_int_equal(finding->remedies[1].saves_bytes, 5 * GIB);
-    assert_int_equal(finding->remedies[1].basis, HR_BASIS_REPLAYED);
+    assert_int_equal(finding->remedies[1].basis, VW_BASIS_REPLAYED);
     assert_true(has_words(finding->remedies[1].cost, "a restart"));
-    assert_true(has_words(finding->remedies[1].how, "headroom run --allocator headroom"));
-    hr__diagnosis_deinit(&made.draft);
+    assert_true(has_words(finding->remedies[1].how, "vramwise run --allocator vramwise"));
+    vw__diagnosis_deinit(&made.draft);
 
     results[2].peak_reserved_bytes = 8 * GIB - GIB / 8; /* hardly better */
     finding = remedies_of(&made, results, 3, false);
     assert_int_equal(finding->remedy_count, 1);
-    hr__diagnosis_deinit(&made.draft);
+    vw__diagnosis_deinit(&made.draft);
 
     results[2].is_served = true; /* but it serves the request that failed, and alone does */
     finding = remedies_of(&made, results, 3, true);
     assert_int_equal(finding->remedy_count, 2);
     assert_true(has_words(finding->remedies[1].action, "the request that failed is then served"));
-    hr__diagnosis_deinit(&made.draft);
+    vw__diagnosis_deinit(&made.draft);
 
     results[1].is_served = true; /* now both do */
     finding = remedies_of(&made, results, 3, true);
     assert_int_equal(finding->remedy_count, 1);
-    hr__diagnosis_deinit(&made.draft);
+    vw__diagnosis_deinit(&made.draft);
 }
 
 /* ---- host memory ----------------------------------------------------------------------------- */
@@ -433,8 +433,8 @@ static bool examine_again(void *context)
 {
     doctor_case made;
     bool is_done = doctor_case_try_open(&made, context, 0) &&
-                   hr__doctor_find_failure(&made.given) == HR_OK &&
-                   hr__doctor_fragmentation(&made.given) == HR_OK && !made.draft.has_failed;
+                   vw__doctor_find_failure(&made.given) == VW_OK &&
+                   vw__doctor_fragmentation(&made.given) == VW_OK && !made.draft.has_failed;
     doctor_case_close(&made);
     return is_done;
 }
@@ -443,19 +443,19 @@ static void every_lack_of_host_memory_is_reported(void **state)
 {
     (void)state;
     hand_made_recording hand;
-    hr__model *model = make_pinned();
-    hr__model_view view;
+    vw__model *model = make_pinned();
+    vw__model_view view;
     assert_int_equal(
-        hr__model_view_make(model, &model->traces[0], model->traces[0].event_count, &view), HR_OK);
-    hr_recording recording = {.model = &view.model};
+        vw__model_view_make(model, &model->traces[0], model->traces[0].event_count, &view), VW_OK);
+    vw_recording recording = {.model = &view.model};
     assert_true(examine_again(&recording)); /* the registry of devices is made once */
-    hr_test_sweep_host_memory(examine_again, &recording);
-    hr__model_view_deinit(&view);
-    hr__model_destroy(model);
+    vw_test_sweep_host_memory(examine_again, &recording);
+    vw__model_view_deinit(&view);
+    vw__model_destroy(model);
     record_begin(&hand);
     record_even_steps(&hand);
     (void)record_end(&hand);
-    hr_test_sweep_host_memory(examine_again, &hand.recording);
+    vw_test_sweep_host_memory(examine_again, &hand.recording);
     record_dispose(&hand);
 }
 

@@ -19,9 +19,9 @@ static void gradients_cleared_after_the_forward_pass_are_held_through_it(void **
         run_optimizer(&run);
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
-    const hr_finding *held = finding_of(diagnosis, "gradients-held");
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
+    const vw_finding *held = finding_of(diagnosis, "gradients-held");
     assert_non_null(held);
     assert_int_equal(held->bytes, RUN_LAYERS * RUN_MIB);
     /* The peak is at the forward pass's end, where they are; without them, a little later. */
@@ -42,7 +42,7 @@ static void gradients_whose_memory_is_kept_are_held_too(void **state)
         run_optimizer(&run);
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
     assert_non_null(finding_of(diagnosis, "gradients-held"));
     run_dispose(&run, diagnosis);
 }
@@ -54,7 +54,7 @@ static void gradients_cleared_in_time_are_not_told(void **state)
     run_begin(&run, true);
     for (int i = 0; i < STEPS; i++)
         run_step(&run, 8 * RUN_MIB);
-    hr_diagnosis *diagnosis = run_diagnose(&run);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
     assert_null(finding_of(diagnosis, "gradients-held"));
     assert_null(finding_of(diagnosis, "held-over"));
     run_dispose(&run, diagnosis);
@@ -75,7 +75,7 @@ static void gradients_that_are_accumulated_are_held_rightly(void **state)
         }
         run_optimizer(&run);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
     assert_null(finding_of(diagnosis, "gradients-held"));
     run_dispose(&run, diagnosis);
 }
@@ -95,7 +95,7 @@ static void a_workspace_is_not_taken_for_a_gradient(void **state)
     run_free(&run, batch);
     for (int i = 0; i < STEPS; i++)
         run_step(&run, 8 * RUN_MIB);
-    hr_diagnosis *diagnosis = run_diagnose(&run);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
     assert_null(finding_of(diagnosis, "gradients-held"));
     run_dispose(&run, diagnosis);
 }
@@ -118,8 +118,8 @@ static void outputs_of_the_step_before_are_held_over(void **state)
         run_optimizer(&run);
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    const hr_finding *held = finding_of(diagnosis, "held-over");
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    const vw_finding *held = finding_of(diagnosis, "held-over");
     assert_non_null(held);
     assert_int_equal(held->bytes, 40 * RUN_MIB);
     assert_string_equal(held->where[0], "train.py:40 keep");
@@ -148,7 +148,7 @@ static void a_graph_that_a_later_backward_pass_uses_is_not_held_over(void **stat
         run_zero_grad(&run);
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
     assert_null(finding_of(diagnosis, "held-over"));
     run_dispose(&run, diagnosis);
 }
@@ -166,7 +166,7 @@ static void buckets_of_ddp_are_not_gradients_that_one_can_clear(void **state)
         (void)run_alloc(&run, 1 * RUN_MIB, rebuilt); /* as large as a weight */
     for (int i = 0; i < STEPS; i++)
         run_step(&run, 8 * RUN_MIB);
-    hr_diagnosis *diagnosis = run_diagnose(&run);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
     assert_null(finding_of(diagnosis, "gradients-held"));
     run_dispose(&run, diagnosis);
 }
@@ -188,7 +188,7 @@ static void gradients_held_under_a_fused_optimizer_are_told(void **state)
                              run.small.time_us - 5);
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
     assert_non_null(finding_of(diagnosis, "gradients-held"));
     run_dispose(&run, diagnosis);
 }

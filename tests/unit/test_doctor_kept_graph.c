@@ -14,9 +14,9 @@ static void forward_passes_without_backward_that_stay_are_a_kept_graph(void **st
         (void)run_alloc(&run, 1 * RUN_MIB, run.evaluation);
         (void)run_forward(&run, 4 * RUN_MIB, true);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_KEPT_GRAPH);
-    const hr_finding *kept = finding_of(diagnosis, "kept-graph");
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_KEPT_GRAPH);
+    const vw_finding *kept = finding_of(diagnosis, "kept-graph");
     assert_string_equal(kept->where[0], "train.py:31 main");
     assert_int_equal(kept->bytes, 4 * RUN_LAYERS * 4 * RUN_MIB); /* but for the pass under way */
     assert_null(finding_of(diagnosis, "leak"));
@@ -41,8 +41,8 @@ static void the_line_that_called_the_model_comes_before_the_models_own(void **st
         (void)run_alloc(&run, 1 * RUN_MIB, run.evaluation);
         (void)run_forward(&run, 4 * RUN_MIB, true);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    const hr_finding *kept = finding_of(diagnosis, "kept-graph");
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    const vw_finding *kept = finding_of(diagnosis, "kept-graph");
     assert_non_null(kept);
     assert_string_equal(kept->where[0], "train.py:31 main");
     assert_string_equal(kept->where[1], "model.py:23 forward");
@@ -60,8 +60,8 @@ static void a_graph_that_goes_all_at_once_without_a_backward_was_kept(void **sta
         run_free_graph(&run, &graph); /* loss.item(), and out of scope */
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_KEPT_GRAPH);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_KEPT_GRAPH);
     run_dispose(&run, diagnosis);
 }
 
@@ -84,8 +84,8 @@ static void an_evaluation_between_training_steps_is_found(void **state)
         for (int i = 0; i < 4; i++)
             run_free_graph(&run, &kept[i]);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_KEPT_GRAPH);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_KEPT_GRAPH);
     assert_string_equal(finding_of(diagnosis, "kept-graph")->where[0], "train.py:31 main");
     run_dispose(&run, diagnosis);
 }
@@ -103,8 +103,8 @@ static void evaluation_under_inference_mode_is_healthy(void **state)
         run_free(&run, graph.output);
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -118,8 +118,8 @@ static void a_training_step_under_way_keeps_its_graph_rightly(void **state)
     run_zero_grad(&run);
     (void)run_alloc(&run, 1 * RUN_MIB, run.batch);
     (void)run_forward(&run, 16 * RUN_MIB, true); /* a longer batch than any before */
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     assert_null(finding_of(diagnosis, "kept-graph"));
     run_dispose(&run, diagnosis);
 }
@@ -131,8 +131,8 @@ static void the_very_first_forward_pass_may_be_a_training_step(void **state)
     run_begin(&run, true);
     (void)run_alloc(&run, 1 * RUN_MIB, run.batch);
     (void)run_forward(&run, 16 * RUN_MIB, true);
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -149,8 +149,8 @@ static void a_training_loop_that_keeps_its_graphs_is_a_leak_instead(void **state
         run_optimizer(&run);
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
     assert_null(finding_of(diagnosis, "kept-graph"));
     run_dispose(&run, diagnosis);
 }
@@ -175,8 +175,8 @@ static void a_cache_of_keys_and_values_is_no_graph(void **state)
                 run_free(&run, cached[token][i]);
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -202,8 +202,8 @@ static void forward_passes_under_way_in_a_pipeline_are_no_kept_graph(void **stat
     run_zero_grad(&run);
     for (int k = 0; k < 4; k++) /* here the recording ends */
         graphs[k] = run_forward(&run, 4 * RUN_MIB, true);
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     assert_null(finding_of(diagnosis, "kept-graph"));
     run_dispose(&run, diagnosis);
 }

@@ -16,9 +16,9 @@ static void a_list_that_grows_is_a_leak_with_its_line_and_rate(void **state)
         run_step(&run, 2 * RUN_MIB);
         (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
-    const hr_finding *leak = finding_of(diagnosis, "leak");
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
+    const vw_finding *leak = finding_of(diagnosis, "leak");
     assert_non_null(leak);
     assert_string_equal(leak->where[0], "train.py:40 keep");
     assert_true(leak->bytes >= 20 * 3 * RUN_MIB && leak->bytes <= STEPS * 3 * RUN_MIB);
@@ -39,9 +39,9 @@ static void graphs_kept_by_training_steps_are_one_leak_at_the_line_of_the_call(v
         run_optimizer(&run);
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
-    const hr_finding *leak = finding_of(diagnosis, "leak");
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
+    const vw_finding *leak = finding_of(diagnosis, "leak");
     assert_string_equal(leak->where[0], "train.py:11 main");
     assert_non_null(strstr(leak->title, "A graph is kept"));
     assert_non_null(strstr(leak->remedies[0].how, "loss.item()"));
@@ -60,8 +60,8 @@ static void what_is_given_back_when_the_run_ends_was_still_a_leak(void **state)
     }
     for (int i = 0; i < STEPS; i++)
         run_free(&run, kept[i]);
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
     run_dispose(&run, diagnosis);
 }
 
@@ -75,8 +75,8 @@ static void a_block_kept_every_few_steps_is_a_leak(void **state)
         if (i % 4 == 0)
             (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
     run_dispose(&run, diagnosis);
 }
 
@@ -92,8 +92,8 @@ static void a_tensor_that_is_replaced_by_a_longer_one_is_a_leak(void **state)
         run_free(&run, joined);
         joined = longer;
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(finding_of(diagnosis, "leak")->title, "longer every step"));
     run_dispose(&run, diagnosis);
 }
@@ -107,8 +107,8 @@ static void a_leak_without_stacks_is_found_by_its_size(void **state)
         run_step(&run, 2 * RUN_MIB);
         (void)run_alloc(&run, 5 * RUN_MIB, run.keeper);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
     assert_int_equal(finding_of(diagnosis, "leak")->where_count, 0);
     run_dispose(&run, diagnosis);
 }
@@ -123,8 +123,8 @@ static void outputs_kept_by_an_inference_loop_are_a_leak(void **state)
         (void)run_forward(&run, 2 * RUN_MIB, false); /* the last layer's stays */
         run_free(&run, batch);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
     run_dispose(&run, diagnosis);
 }
 
@@ -137,8 +137,8 @@ static void training_as_it_should_be_is_healthy(void **state)
     run_begin(&run, true);
     for (int i = 0; i < STEPS; i++)
         run_step(&run, 2 * RUN_MIB);
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     assert_null(finding_of(diagnosis, "leak"));
     run_dispose(&run, diagnosis);
 }
@@ -150,8 +150,8 @@ static void load_that_varies_is_no_leak(void **state)
     run_begin(&run, true);
     for (uint64_t i = 0; i < STEPS; i++) /* longer batches towards the end */
         run_step(&run, (1 + i + i * 7 % 5) * RUN_MIB);
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -168,8 +168,8 @@ static void a_cache_that_fills_and_then_evicts_is_no_leak(void **state)
             run_free(&run, cache[i % CACHED]);
         cache[i % CACHED] = run_alloc(&run, 3 * RUN_MIB, run.keeper);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -183,8 +183,8 @@ static void a_cache_that_fills_and_then_stays_is_no_leak(void **state)
         if (i < 22)
             (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -201,8 +201,8 @@ static void a_list_that_is_emptied_after_every_epoch_is_no_leak(void **state)
         for (int k = 0; i % EPOCH == EPOCH - 1 && k < EPOCH; k++)
             run_free(&run, kept[k]);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -217,8 +217,8 @@ static void a_first_forward_pass_of_equal_layers_is_no_leak(void **state)
         (void)run_alloc(&run, 2 * RUN_MIB, run.layer_contexts[0]);
         run_free(&run, work);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -229,8 +229,8 @@ static void a_model_that_is_being_loaded_is_no_leak(void **state)
     run_begin(&run, true);
     for (int i = 0; i < 300; i++)
         (void)run_alloc(&run, RUN_MIB, i % 2 == 0 ? run.setup : run.evaluation);
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -243,8 +243,8 @@ static void too_few_steps_prove_nothing(void **state)
         run_step(&run, 2 * RUN_MIB);
         (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -257,8 +257,8 @@ static void a_few_bytes_a_step_are_not_worth_a_verdict(void **state)
         run_step(&run, 2 * RUN_MIB);
         (void)run_alloc(&run, 4, run.keeper); /* a loss */
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -266,10 +266,10 @@ static void a_few_bytes_a_step_are_not_worth_a_verdict(void **state)
 
 static bool diagnose_leak(void *context)
 {
-    hr_diagnosis *diagnosis = NULL;
-    hr_status status = hr_doctor_recording(context, NULL, &diagnosis);
-    hr_diagnosis_free(diagnosis);
-    return status == HR_OK;
+    vw_diagnosis *diagnosis = NULL;
+    vw_status status = vw_doctor_recording(context, NULL, &diagnosis);
+    vw_diagnosis_free(diagnosis);
+    return status == VW_OK;
 }
 
 static void no_host_memory_is_said_and_nothing_is_lost(void **state)
@@ -282,7 +282,7 @@ static void no_host_memory_is_said_and_nothing_is_lost(void **state)
         (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
     }
     (void)run_end(&run);
-    hr_test_sweep_host_memory(diagnose_leak, &run.recording);
+    vw_test_sweep_host_memory(diagnose_leak, &run.recording);
     run_dispose(&run, NULL);
 }
 
@@ -302,8 +302,8 @@ static void a_leak_that_goes_before_the_program_ends_is_seen_at_the_peak(void **
         run_graph graph = run_forward(&run, 2 * RUN_MIB, false);
         run_free(&run, graph.output);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
     assert_string_equal(finding_of(diagnosis, "leak")->where[0], "train.py:40 keep");
     run_dispose(&run, diagnosis);
 }
@@ -324,8 +324,8 @@ static void an_output_that_grows_with_the_batch_is_no_leak(void **state)
         run_backward(&run, &graph, false);
         run_optimizer(&run);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -341,8 +341,8 @@ static void pages_of_one_long_request_are_no_leak(void **state)
         (void)run_alloc(&run, 1 * RUN_MIB, cache);
         run_free(&run, graph.output);
     }
-    hr_diagnosis *diagnosis = run_diagnose(&run);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     run_dispose(&run, diagnosis);
 }
 
@@ -356,13 +356,13 @@ static void a_leak_on_a_less_busy_device_is_found(void **state)
         (void)run_alloc(&run, 4 * RUN_MIB, run.keeper);
     }
     small_model_end_trace(&run.small, 1);
-    small_model_event(&run.small, HR_ACTION_SEGMENT_ALLOC, run.next_address, UINT64_C(1) << 40,
-                      HR__NO_CONTEXT);
+    small_model_event(&run.small, VW_ACTION_SEGMENT_ALLOC, run.next_address, UINT64_C(1) << 40,
+                      VW__NO_CONTEXT);
     run.has_state = run.has_gradients = false;
     for (int i = 0; i < 2 * STEPS; i++)
         run_step(&run, 8 * RUN_MIB);
-    hr_diagnosis *diagnosis = run_diagnose(&run); /* ends the trace of device 0 */
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *diagnosis = run_diagnose(&run); /* ends the trace of device 0 */
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_LEAK);
     assert_int_equal(diagnosis->numbers.device, 1);
     assert_string_equal(finding_of(diagnosis, "leak")->where[0], "train.py:40 keep");
     run_dispose(&run, diagnosis);

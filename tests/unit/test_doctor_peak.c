@@ -149,49 +149,49 @@ static void write_step(program *made)
 /* ---- what the doctor says of it -------------------------------------------------------------- */
 
 typedef struct examined {
-    hr__model *model;
-    hr__failure failure;
+    vw__model *model;
+    vw__failure failure;
     uint64_t kept_graph_bytes;
-    hr_diagnosis *diagnosis;
-    const hr_finding *finding; /* NULL: none */
+    vw_diagnosis *diagnosis;
+    const vw_finding *finding; /* NULL: none */
 } examined;
 
-static hr_status make_case(const examined *patient, hr__case *given)
+static vw_status make_case(const examined *patient, vw__case *given)
 {
     given->failure = patient->failure;
     given->kept_graph_bytes = patient->kept_graph_bytes;
-    hr_status status = hr__timeline_make(given->model, given->trace, &given->timeline);
-    if (status == HR_OK)
-        status = hr__attribution_init(&given->attribution, given->model);
-    if (status == HR_OK)
-        status = hr__steps_find_in(&given->timeline, &given->attribution, &given->steps);
-    if (status == HR_OK)
+    vw_status status = vw__timeline_make(given->model, given->trace, &given->timeline);
+    if (status == VW_OK)
+        status = vw__attribution_init(&given->attribution, given->model);
+    if (status == VW_OK)
+        status = vw__steps_find_in(&given->timeline, &given->attribution, &given->steps);
+    if (status == VW_OK)
         status =
-            hr__roles_find(&given->timeline, &given->attribution, &given->steps, &given->roles);
+            vw__roles_find(&given->timeline, &given->attribution, &given->steps, &given->roles);
     given->peak_instant = given->timeline.peak_instant;
     return status;
 }
 
-static hr_status examine(examined *patient)
+static vw_status examine(examined *patient)
 {
-    static const hr_doctor_options options = {.struct_size = sizeof options};
-    hr__diagnosis_draft draft;
-    hr__case given = {.model = patient->model,
-                      .trace = hr__model_trace_of(patient->model, 0),
+    static const vw_doctor_options options = {.struct_size = sizeof options};
+    vw__diagnosis_draft draft;
+    vw__case given = {.model = patient->model,
+                      .trace = vw__model_trace_of(patient->model, 0),
                       .options = &options,
                       .draft = &draft};
-    hr__diagnosis_init(&draft, HR_SOURCE_RECORDING);
-    hr_status status = make_case(patient, &given);
-    if (status == HR_OK)
-        status = hr__doctor_peak(&given);
-    if (status == HR_OK)
-        status = hr__diagnosis_finish(&draft, &patient->diagnosis);
+    vw__diagnosis_init(&draft, VW_SOURCE_RECORDING);
+    vw_status status = make_case(patient, &given);
+    if (status == VW_OK)
+        status = vw__doctor_peak(&given);
+    if (status == VW_OK)
+        status = vw__diagnosis_finish(&draft, &patient->diagnosis);
     else
-        hr__diagnosis_deinit(&draft);
-    hr__roles_deinit(&given.roles);
-    hr__steps_deinit(&given.steps);
-    hr__attribution_deinit(&given.attribution);
-    hr__timeline_deinit(&given.timeline);
+        vw__diagnosis_deinit(&draft);
+    vw__roles_deinit(&given.roles);
+    vw__steps_deinit(&given.steps);
+    vw__attribution_deinit(&given.attribution);
+    vw__timeline_deinit(&given.timeline);
     return status;
 }
 
@@ -200,7 +200,7 @@ static void admit(examined *patient, program *made)
 {
     small_model_end_trace(&made->small, 0);
     patient->model = small_model_finish(&made->small);
-    assert_int_equal(examine(patient), HR_OK);
+    assert_int_equal(examine(patient), VW_OK);
     assert_in_range(patient->diagnosis->finding_count, 0, 1);
     patient->finding =
         patient->diagnosis->finding_count != 0 ? &patient->diagnosis->findings[0] : NULL;
@@ -210,15 +210,15 @@ static void admit(examined *patient, program *made)
 
 static void discharge(examined *patient)
 {
-    hr_diagnosis_free(patient->diagnosis);
-    hr__model_destroy(patient->model);
+    vw_diagnosis_free(patient->diagnosis);
+    vw__model_destroy(patient->model);
 }
 
 /* Of a request of `tried` MiB the device has `free` left, with `idle` in pieces. */
 static void set_failure(examined *patient, size_t event, uint64_t tried, uint64_t live,
                         uint64_t free, uint64_t idle)
 {
-    patient->failure = (hr__failure){
+    patient->failure = (vw__failure){
         .has_happened = true,
         .event = (uint32_t)event,
         .instant = (uint32_t)event,
@@ -228,19 +228,19 @@ static void set_failure(examined *patient, size_t event, uint64_t tried, uint64_
                     .free_bytes = free * MIB,
                     .allocated_bytes = live * MIB,
                     .reserved_bytes = (live + idle) * MIB,
-                    .process_bytes = HR_UNKNOWN,
-                    .allowed_bytes = HR_UNKNOWN},
+                    .process_bytes = VW_UNKNOWN,
+                    .allowed_bytes = VW_UNKNOWN},
     };
 }
 
 static void write_failure(program *made, examined *patient, uint64_t tried, uint64_t live,
                           uint64_t free, uint64_t idle, uint32_t context)
 {
-    size_t event = small_model_event(&made->small, HR_ACTION_OOM, free * MIB, tried * MIB, context);
+    size_t event = small_model_event(&made->small, VW_ACTION_OOM, free * MIB, tried * MIB, context);
     set_failure(patient, event, tried, live, free, idle);
 }
 
-static uint64_t part_of(const hr_finding *finding, const char *name)
+static uint64_t part_of(const vw_finding *finding, const char *name)
 {
     for (size_t i = 0; i < finding->part_count; i++)
         if (strcmp(finding->parts[i].name, name) == 0)
@@ -249,7 +249,7 @@ static uint64_t part_of(const hr_finding *finding, const char *name)
 }
 
 /* The remedy whose action begins so, or NULL. */
-static const hr_remedy *remedy_of(const hr_finding *finding, const char *beginning)
+static const vw_remedy *remedy_of(const vw_finding *finding, const char *beginning)
 {
     for (size_t i = 0; i < finding->remedy_count; i++)
         if (strncmp(finding->remedies[i].action, beginning, strlen(beginning)) == 0)
@@ -257,7 +257,7 @@ static const hr_remedy *remedy_of(const hr_finding *finding, const char *beginni
     return NULL;
 }
 
-static bool has_evidence(const hr_finding *finding, const char *part)
+static bool has_evidence(const vw_finding *finding, const char *part)
 {
     for (size_t i = 0; i < finding->evidence_count; i++)
         if (strstr(finding->evidence[i], part) != NULL)
@@ -265,10 +265,10 @@ static bool has_evidence(const hr_finding *finding, const char *part)
     return false;
 }
 
-static void assert_saves(const hr_remedy *remedy, uint64_t at_least, uint64_t at_most)
+static void assert_saves(const vw_remedy *remedy, uint64_t at_least, uint64_t at_most)
 {
     assert_non_null(remedy);
-    assert_int_equal(remedy->basis, HR_BASIS_COMPUTED);
+    assert_int_equal(remedy->basis, VW_BASIS_COMPUTED);
     /* Thousandths leave less than a MiB of these sizes. */
     assert_in_range(remedy->saves_bytes, (at_least - (at_least != 0)) * MIB, (at_least + 1) * MIB);
     assert_in_range(remedy->saves_at_most_bytes, (at_most - 1) * MIB, (at_most + 1) * MIB);
@@ -288,7 +288,7 @@ static void at_the_peak_roles_lines_pass_and_step_are_told(void **state)
         write_step(&made);
     admit(&patient, &made);
 
-    const hr_finding *finding = patient.finding;
+    const vw_finding *finding = patient.finding;
     assert_int_equal(finding->bytes, (100 + 10 + 800 + 1 + 100 + 200) * MIB); /* gradients made */
     assert_string_equal(finding->title, "At its peak 1.18 GiB were alive: activations 66 %, "
                                         "optimizer 17 %, weights 8 %, gradients 8 %.");
@@ -333,7 +333,7 @@ static void in_a_forward_pass_that_failed_activations_are_known_by_earlier_ones(
     drop(&made, made.batch_address, 10, made.batch);
     admit(&patient, &made);
 
-    const hr_finding *finding = patient.finding;
+    const vw_finding *finding = patient.finding;
     assert_int_equal(finding->bytes, 960 * MIB);
     assert_int_equal(strncmp(finding->title,
                              "When it failed 960.00 MiB were alive: activations 63 %",
@@ -353,17 +353,17 @@ static void without_stacks_nothing_is_claimed(void **state)
     examined patient = {0};
     small_model_begin(&made.small);
     made.next_address = A;
-    make(&made, 100, HR__NO_CONTEXT);
-    make(&made, 200, HR__NO_CONTEXT);
-    write_failure(&made, &patient, 50, 300, 10, 0, HR__NO_CONTEXT);
+    make(&made, 100, VW__NO_CONTEXT);
+    make(&made, 200, VW__NO_CONTEXT);
+    write_failure(&made, &patient, 50, 300, 10, 0, VW__NO_CONTEXT);
     admit(&patient, &made);
     assert_string_equal(patient.finding->title, "When it failed 300.00 MiB were alive: unknown "
                                                 "100 %.");
     assert_int_equal(patient.finding->where_count, 0);
     assert_true(has_evidence(patient.finding, "no stacks were recorded"));
     assert_int_equal(patient.finding->remedy_count, 1);
-    assert_int_equal(patient.finding->remedies[0].basis, HR_BASIS_RULE);
-    assert_int_equal(patient.finding->remedies[0].saves_bytes, HR_UNKNOWN);
+    assert_int_equal(patient.finding->remedies[0].basis, VW_BASIS_RULE);
+    assert_int_equal(patient.finding->remedies[0].saves_bytes, VW_UNKNOWN);
     discharge(&patient);
 }
 
@@ -396,7 +396,7 @@ static void a_run_that_did_well_is_told_three_remedies_at_most(void **state)
 
     /* The peak of 1211 has gradients in it; the smaller batch keeps 100 of them at all times, so
      * the end of the forward pass, with 300 that stay and 861 that shrink, takes its place. */
-    const hr_remedy *batch = remedy_of(patient.finding, "split each batch in 2");
+    const vw_remedy *batch = remedy_of(patient.finding, "split each batch in 2");
     assert_saves(batch, 1211 - 300 - 861 * 6 / 10 - 100, 1211 - 300 - 861 / 2 - 100);
     assert_non_null(strstr(batch->how, "(i + 1) % 2 == 0"));
 
@@ -454,7 +454,7 @@ static void a_remedy_that_is_not_enough_says_how_much_is_left(void **state)
     examined patient = {0};
     begin(&made);
     admit_failure(&patient, &made, 30000);
-    const hr_remedy *first = &patient.finding->remedies[0];
+    const vw_remedy *first = &patient.finding->remedies[0];
     assert_string_equal(first->action, "recompute activations in the backward pass (checkpointing)"
                                        ": by itself still 469.03 MiB short");
     assert_saves(first, 30601 * 6 / 10, 30601 * 965 / 1000);
@@ -468,7 +468,7 @@ static void after_a_failure_all_is_told_and_what_costs_most_is_last(void **state
     examined patient = {0};
     begin(&made);
     admit_failure(&patient, &made, 200);
-    const hr_finding *finding = patient.finding;
+    const vw_finding *finding = patient.finding;
     assert_non_null(remedy_of(finding, "recompute activations"));
     assert_non_null(remedy_of(finding, "compute in bfloat16"));
     assert_saves(remedy_of(finding, "use an 8-bit optimizer"), 98, 149); /* of 200 */
@@ -545,7 +545,7 @@ static void in_the_first_forward_pass_training_and_inference_are_both_advised(vo
     end_forward(&made, 3);
     admit(&patient, &made);
     assert_int_equal(part_of(patient.finding, "activations"), 601);
-    const hr_remedy *batch = remedy_of(patient.finding, "split each batch in 4 and accumulate");
+    const vw_remedy *batch = remedy_of(patient.finding, "split each batch in 4 and accumulate");
     assert_saves(batch, 1011 - 200 - 911 * 4 / 10, 1011 - 100 - 911 / 4);
     assert_ptr_equal(batch, &patient.finding->remedies[0]);
     assert_non_null(remedy_of(patient.finding, "recompute activations"));
@@ -701,9 +701,9 @@ static void without_a_backward_pass_inference_is_advised_and_no_training(void **
 static bool examine_again(void *context)
 {
     examined *patient = context;
-    if (examine(patient) != HR_OK)
+    if (examine(patient) != VW_OK)
         return false;
-    hr_diagnosis_free(patient->diagnosis);
+    vw_diagnosis_free(patient->diagnosis);
     return true;
 }
 
@@ -714,9 +714,9 @@ static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state
     examined patient = {0};
     begin(&made);
     admit_failure(&patient, &made, 200);
-    hr_diagnosis_free(patient.diagnosis);
-    hr_test_sweep_host_memory(examine_again, &patient);
-    hr__model_destroy(patient.model);
+    vw_diagnosis_free(patient.diagnosis);
+    vw_test_sweep_host_memory(examine_again, &patient);
+    vw__model_destroy(patient.model);
 }
 
 int main(void)

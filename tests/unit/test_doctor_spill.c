@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 #include "support/cmocka_here.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -13,34 +13,34 @@
 static void the_words_say_what_is_known(void **state)
 {
     (void)state;
-    hr__diagnosis_draft draft;
-    hr__spill_trial trial = {.step_cost_ns = 22900000, .step_ns = HR_UNKNOWN};
-    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
-    assert_string_equal(hr__spill_how(&draft, 300 * MIB),
-                        "headroom run --allocator headroom --spill 512MiB -- python train.py");
-    assert_string_equal(hr__spill_how(&draft, 16 * GIB),
-                        "headroom run --allocator headroom --spill 16GiB -- python train.py");
+    vw__diagnosis_draft draft;
+    vw__spill_trial trial = {.step_cost_ns = 22900000, .step_ns = VW_UNKNOWN};
+    vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
+    assert_string_equal(vw__spill_how(&draft, 300 * MIB),
+                        "vramwise run --allocator vramwise --spill 512MiB -- python train.py");
+    assert_string_equal(vw__spill_how(&draft, 16 * GIB),
+                        "vramwise run --allocator vramwise --spill 16GiB -- python train.py");
     assert_non_null(
-        strstr(hr__spill_action(&draft, 949 * MIB), "let 949.00 MiB go to host memory"));
-    const char *cost = hr__spill_cost(&draft, &trial);
+        strstr(vw__spill_action(&draft, 949 * MIB), "let 949.00 MiB go to host memory"));
+    const char *cost = vw__spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 23 ms more a step, if "));
     assert_null(strstr(cost, "moving"));
     trial.step_ns = 229000000;
     trial.move_ns = 460000000;
-    cost = hr__spill_cost(&draft, &trial);
+    cost = vw__spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 23 ms more a step (10 %), if "));
     assert_non_null(strstr(cost, "; 460 ms of moving over the run; "));
     trial.step_cost_ns = 2400000;
     trial.move_ns = 1500000000;
-    cost = hr__spill_cost(&draft, &trial);
+    cost = vw__spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 2.4 ms more a step (1 %), if "));
     assert_non_null(strstr(cost, "; 1.5 s of moving over the run; "));
     trial.is_with_moves = true;
     trial.move_ns = 0;
-    cost = hr__spill_cost(&draft, &trial);
+    cost = vw__spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 2.4 ms more a step (1 %), moving included, if "));
     assert_null(strstr(cost, "over the run"));
-    hr__diagnosis_deinit(&draft);
+    vw__diagnosis_deinit(&draft);
 }
 
 int main(void)

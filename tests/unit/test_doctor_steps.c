@@ -15,7 +15,7 @@
 /* ---- each rule by itself --------------------------------------------------------------------- */
 
 /* Rises of one GiB at the given places, in a log of 120 steps with a little noise or none. */
-static hr__trend trend_of_rises(const size_t *places, size_t place_count, double noise,
+static vw__trend trend_of_rises(const size_t *places, size_t place_count, double noise,
                                 bool is_peak)
 {
     double bytes[120];
@@ -32,10 +32,10 @@ static void a_few_rises_of_a_peak_are_no_leak_and_many_are(void **state)
     (void)state;
     static const size_t few[] = {14, 28, 48, 66, 84, 102};
     static const size_t many[] = {8, 17, 26, 35, 43, 52, 61, 70, 78, 87, 96, 105, 113};
-    assert_int_not_equal(trend_of_rises(few, 6, 0, true).kind, HR__TREND_GROWS);
-    assert_int_not_equal(trend_of_rises(few, 6, 0, false).kind, HR__TREND_GROWS); /* no name */
-    assert_int_equal(trend_of_rises(many, 13, 0, true).kind, HR__TREND_GROWS);
-    assert_int_equal(trend_of_rises(many, 13, (double)MIB, false).kind, HR__TREND_GROWS);
+    assert_int_not_equal(trend_of_rises(few, 6, 0, true).kind, VW__TREND_GROWS);
+    assert_int_not_equal(trend_of_rises(few, 6, 0, false).kind, VW__TREND_GROWS); /* no name */
+    assert_int_equal(trend_of_rises(many, 13, 0, true).kind, VW__TREND_GROWS);
+    assert_int_equal(trend_of_rises(many, 13, (double)MIB, false).kind, VW__TREND_GROWS);
 }
 
 /* Noise of three values and a rise between four and eight times its uncertainty. */
@@ -45,10 +45,10 @@ static void a_leak_that_barely_stands_out_is_not_certain(void **state)
     double bytes[40];
     for (size_t i = 0; i < 40; i++)
         bytes[i] = (double)GIB * (10 + 0.25 * (double)i + (i % 3 == 0 ? 1 : i % 3 == 1 ? -1 : 0));
-    hr__trend trend = trend_of(bytes, 40, false);
+    vw__trend trend = trend_of(bytes, 40, false);
     assert_true(trend.strength > 4 && trend.strength < 8);
-    assert_int_equal(trend.kind, HR__TREND_GROWS);
-    assert_int_equal(trend.confidence, HR_CONFIDENCE_MEDIUM);
+    assert_int_equal(trend.kind, VW__TREND_GROWS);
+    assert_int_equal(trend.confidence, VW_CONFIDENCE_MEDIUM);
 }
 
 static void where_noise_or_a_peak_may_hide_growth_nobody_is_sure(void **state)
@@ -61,16 +61,16 @@ static void where_noise_or_a_peak_may_hide_growth_nobody_is_sure(void **state)
                                       (i % 3 == 0   ? 1
                                        : i % 3 == 1 ? -1
                                                     : 0));
-        hr__trend trend = trend_of(bytes, 60, false);
-        assert_int_not_equal(trend.kind, HR__TREND_GROWS);
+        vw__trend trend = trend_of(bytes, 60, false);
+        assert_int_not_equal(trend.kind, VW__TREND_GROWS);
         assert_int_equal(trend.may_grow, is_growing);
-        assert_int_equal(trend.confidence, is_growing ? HR_CONFIDENCE_MEDIUM : HR_CONFIDENCE_HIGH);
+        assert_int_equal(trend.confidence, is_growing ? VW_CONFIDENCE_MEDIUM : VW_CONFIDENCE_HIGH);
     }
     for (size_t place = 30; place <= 110; place += 80) { /* in the last third, or before it */
-        hr__trend trend = trend_of_rises(&place, 1, 0, true);
+        vw__trend trend = trend_of_rises(&place, 1, 0, true);
         assert_int_equal(trend.may_grow, place == 110);
         assert_int_equal(trend.confidence,
-                         place == 110 ? HR_CONFIDENCE_MEDIUM : HR_CONFIDENCE_HIGH);
+                         place == 110 ? VW_CONFIDENCE_MEDIUM : VW_CONFIDENCE_HIGH);
     }
 }
 
@@ -81,7 +81,7 @@ static void changes_of_level_are_no_leak_wherever_they_are(void **state)
         for (size_t second = first; second < 115; second += 5) {
             const size_t places[] = {first, second};
             for (int i = 0; i < 2; i++)
-                if (trend_of_rises(places, 2, i * (double)MIB, false).kind == HR__TREND_GROWS)
+                if (trend_of_rises(places, 2, i * (double)MIB, false).kind == VW__TREND_GROWS)
                     fail_msg("levels that change at %zu and %zu of 120", first, second);
         }
 }
@@ -94,9 +94,9 @@ static void growth_that_reaches_no_new_high_is_no_leak(void **state)
     for (int is_new_high = 0; is_new_high < 2; is_new_high++) {
         for (size_t i = 0; i < 100; i++)
             bytes[i] = (double)GIB * (i < 30 ? (is_new_high ? 4 : 20) : 5 + 0.1 * (double)(i - 30));
-        hr__trend trend = trend_of(bytes, 100, false);
+        vw__trend trend = trend_of(bytes, 100, false);
         assert_true(trend.strength > 10);
-        assert_int_equal(trend.kind == HR__TREND_GROWS, is_new_high);
+        assert_int_equal(trend.kind == VW__TREND_GROWS, is_new_high);
     }
 }
 
@@ -108,9 +108,9 @@ static void growth_that_slows_down_is_no_leak_but_not_certain(void **state)
         bytes[i] = (double)GIB * (10 - 5 * missing);
         missing *= 0.96;
     }
-    hr__trend trend = trend_of(bytes, 100, false);
-    assert_int_equal(trend.kind, HR__TREND_SLOWING);
-    assert_int_equal(trend.confidence, HR_CONFIDENCE_LOW);
+    vw__trend trend = trend_of(bytes, 100, false);
+    assert_int_equal(trend.kind, VW__TREND_SLOWING);
+    assert_int_equal(trend.confidence, VW_CONFIDENCE_LOW);
 }
 
 static void the_first_step_does_not_count_as_growth(void **state)
@@ -119,8 +119,8 @@ static void the_first_step_does_not_count_as_growth(void **state)
     double bytes[12];
     for (size_t i = 0; i < 12; i++)
         bytes[i] = i == 0 ? (double)GIB : (double)(20 * GIB + i * MIB);
-    hr__trend trend = trend_of(bytes, 12, false);
-    assert_int_equal(trend.kind, HR__TREND_GROWS);
+    vw__trend trend = trend_of(bytes, 12, false);
+    assert_int_equal(trend.kind, VW__TREND_GROWS);
     assert_true(trend.grown_bytes == 10 * (double)MIB);
     assert_true(trend.from_step == 1);
     assert_true(trend.bytes_per_step == (double)MIB);
@@ -134,9 +134,9 @@ static void few_steps_must_rise_evenly(void **state)
     double bytes[6];
     for (size_t i = 0; i < 6; i++)
         bytes[i] = uneven[i] * (double)GIB;
-    hr__trend trend = trend_of(bytes, 6, false);
+    vw__trend trend = trend_of(bytes, 6, false);
     assert_true(trend.strength > 2);
-    assert_int_not_equal(trend.kind, HR__TREND_GROWS);
+    assert_int_not_equal(trend.kind, VW__TREND_GROWS);
 }
 
 static void even_growth_is_a_leak_from_six_steps_on(void **state)
@@ -145,14 +145,14 @@ static void even_growth_is_a_leak_from_six_steps_on(void **state)
     for (size_t count = 3; count < 20; count++) {
         made_log log = {.count = count};
         for (size_t i = 0; i < count; i++)
-            log.points[i] = (hr__step_point){(double)i, (3 + 2 * i) * GIB, HR__UNKNOWN_BYTES};
-        hr_diagnosis *made = diagnose_made(&log, 0);
+            log.points[i] = (vw__step_point){(double)i, (3 + 2 * i) * GIB, VW__UNKNOWN_BYTES};
+        vw_diagnosis *made = diagnose_made(&log, 0);
         assert_int_equal(made->verdict,
-                         count < HR__TREND_FEWEST_POINTS ? HR_VERDICT_UNKNOWN : HR_VERDICT_LEAK);
-        if (count < HR__TREND_FEWEST_POINTS)
+                         count < VW__TREND_FEWEST_POINTS ? VW_VERDICT_UNKNOWN : VW_VERDICT_LEAK);
+        if (count < VW__TREND_FEWEST_POINTS)
             assert_non_null(strstr(made->sentence, "30 or more would do"));
         assert_int_equal(made->numbers.allocated_bytes, (1 + 2 * count) * GIB);
-        hr_diagnosis_free(made);
+        vw_diagnosis_free(made);
     }
 }
 
@@ -164,7 +164,7 @@ static void make_even_leak(made_log *log, uint64_t bytes_per_step)
     log->is_peak = false;
     for (size_t i = 0; i < log->count; i++)
         log->points[i] =
-            (hr__step_point){(double)(10 * i), GIB + 10 * i * bytes_per_step, HR__UNKNOWN_BYTES};
+            (vw__step_point){(double)(10 * i), GIB + 10 * i * bytes_per_step, VW__UNKNOWN_BYTES};
 }
 
 static void a_leak_comes_with_its_pace_and_what_to_type(void **state)
@@ -172,27 +172,27 @@ static void a_leak_comes_with_its_pace_and_what_to_type(void **state)
     (void)state;
     made_log log;
     make_even_leak(&log, MIB);
-    hr_diagnosis *made = diagnose_made(&log, 0);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
-    assert_int_equal(made->confidence, HR_CONFIDENCE_HIGH);
-    assert_int_equal(made->source, HR_SOURCE_STEPS);
+    vw_diagnosis *made = diagnose_made(&log, 0);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
+    assert_int_equal(made->confidence, VW_CONFIDENCE_HIGH);
+    assert_int_equal(made->source, VW_SOURCE_STEPS);
     assert_non_null(strstr(made->sentence, "1024.00 KiB per step"));
     assert_non_null(strstr(made->sentence, "each GiB that is free lasts 1024 steps"));
     assert_int_equal(made->finding_count, 1);
-    const hr_finding *leak = &made->findings[0];
+    const vw_finding *leak = &made->findings[0];
     assert_string_equal(leak->kind, "leak");
     assert_true(leak->bytes > 450 * MIB && leak->bytes < 590 * MIB);
     assert_true(leak->evidence_count >= 3 && made->reasoning_count >= 3);
     assert_true(leak->remedy_count >= 5);
     bool has_item = false, has_recording = false;
     for (size_t i = 0; i < leak->remedy_count; i++) {
-        assert_int_equal(leak->remedies[i].basis, HR_BASIS_RULE);
+        assert_int_equal(leak->remedies[i].basis, VW_BASIS_RULE);
         has_item = has_item || strstr(leak->remedies[i].how, "loss.item()") != NULL;
         has_recording =
-            has_recording || strstr(leak->remedies[i].how, "headroom doctor run.pickle") != NULL;
+            has_recording || strstr(leak->remedies[i].how, "vramwise doctor run.pickle") != NULL;
     }
     assert_true(has_item && has_recording);
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 }
 
 static void with_a_card_the_step_is_named_at_which_it_is_full(void **state)
@@ -200,25 +200,25 @@ static void with_a_card_the_step_is_named_at_which_it_is_full(void **state)
     (void)state;
     made_log log;
     make_even_leak(&log, MIB); /* 1 GiB at step 0, 1614 MiB at step 590 */
-    hr_diagnosis *made = diagnose_made(&log, 8 * GIB);
+    vw_diagnosis *made = diagnose_made(&log, 8 * GIB);
     assert_int_equal(made->numbers.total_bytes, 8 * GIB);
     const char *at = strstr(made->sentence, "full at about step ");
     assert_non_null(at);
     long step = strtol(at + strlen("full at about step "), NULL, 10);
     assert_true(step > 7100 && step < 7220); /* 7168 */
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 
     made = diagnose_made(&log, GIB);
     assert_non_null(strstr(made->sentence, "full already"));
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 
     for (size_t i = 0; i < log.count; i++) /* epochs: which step it will be called is not known */
         log.points[i].step = (double)(i % 20);
     made = diagnose_made(&log, 8 * GIB);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(made->sentence, "10.00 MiB per step"));
     assert_non_null(strstr(made->sentence, "steps more"));
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 }
 
 static void of_several_runs_the_last_is_judged(void **state)
@@ -230,16 +230,16 @@ static void of_several_runs_the_last_is_judged(void **state)
         log.points[i].step = (double)(i % 20);
         log.points[i].allocated_bytes = GIB + i % 20 * 10 * MIB;
     }
-    hr_diagnosis *made = diagnose_made(&log, 0);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *made = diagnose_made(&log, 0);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(made->sentence, "in the last of 3 runs"));
     assert_non_null(strstr(made->sentence, "10.00 MiB per step"));
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
     for (size_t i = 40; i < log.count; i++) /* the last one is mended */
         log.points[i].allocated_bytes = GIB;
     made = diagnose_made(&log, 0);
-    assert_int_equal(made->verdict, HR_VERDICT_HEALTHY);
-    hr_diagnosis_free(made);
+    assert_int_equal(made->verdict, VW_VERDICT_HEALTHY);
+    vw_diagnosis_free(made);
 }
 
 static void of_several_ranks_the_one_that_grows_most_is_judged(void **state)
@@ -249,19 +249,19 @@ static void of_several_ranks_the_one_that_grows_most_is_judged(void **state)
     make_even_leak(&flat, 0);
     make_even_leak(&slow, MIB);
     make_even_leak(&fast, 2 * MIB);
-    hr__step_log log = step_log_of(&flat);
-    hr__step_log others[] = {step_log_of(&fast), step_log_of(&slow)};
+    vw__step_log log = step_log_of(&flat);
+    vw__step_log others[] = {step_log_of(&fast), step_log_of(&slow)};
     log.rank = 0;
     others[0].rank = 1;
     others[1].rank = 2;
     log.others = others;
     log.other_count = 2;
-    hr_diagnosis *made = diagnose(&log, 0);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *made = diagnose(&log, 0);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(made->sentence, "on rank 1, of 3 ranks"));
     assert_non_null(strstr(made->sentence, "2.00 MiB per step"));
     assert_int_equal(made->finding_count, 1);
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 }
 
 static void host_memory_that_grows_is_a_leak_and_called_so(void **state)
@@ -270,29 +270,29 @@ static void host_memory_that_grows_is_a_leak_and_called_so(void **state)
     made_log card, host;
     make_even_leak(&card, 0);
     make_even_leak(&host, MIB);
-    hr__step_log log = step_log_of(&card), other = step_log_of(&host);
+    vw__step_log log = step_log_of(&card), other = step_log_of(&host);
     other.is_host = true;
     log.others = &other;
     log.other_count = 1;
-    hr_diagnosis *made = diagnose(&log, 8 * GIB);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *made = diagnose(&log, 8 * GIB);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(made->sentence, "host memory grows by 1024.00 KiB per step"));
     assert_null(strstr(made->sentence, "card")); /* it does not end where the card does */
     assert_int_equal(made->numbers.allocated_bytes, GIB);
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 
     make_even_leak(&card, MIB); /* both: the card's comes first */
     made = diagnose(&log, 0);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     assert_null(strstr(made->sentence, "host memory"));
     assert_int_equal(made->finding_count, 2);
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 
     made = diagnose(&other, 0); /* alone */
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(made->sentence, "host memory"));
-    assert_int_equal(made->numbers.allocated_bytes, HR_UNKNOWN);
-    hr_diagnosis_free(made);
+    assert_int_equal(made->numbers.allocated_bytes, VW_UNKNOWN);
+    vw_diagnosis_free(made);
 }
 
 static void free_memory_that_falls_is_a_leak(void **state)
@@ -302,13 +302,13 @@ static void free_memory_that_falls_is_a_leak(void **state)
     make_even_leak(&log, MIB);
     for (size_t i = 0; i < log.count; i++)
         log.points[i].allocated_bytes = 20 * GIB - 10 * i * MIB;
-    hr__step_log step_log = step_log_of(&log);
+    vw__step_log step_log = step_log_of(&log);
     step_log.is_free = true;
-    hr_diagnosis *made = diagnose(&step_log, 0);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *made = diagnose(&step_log, 0);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(made->sentence, "free memory falls by 1024.00 KiB per step"));
     assert_non_null(strstr(made->sentence, "the card is full at about step 2"));
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 }
 
 static void percentages_are_judged_in_percent_until_the_card_is_known(void **state)
@@ -317,33 +317,33 @@ static void percentages_are_judged_in_percent_until_the_card_is_known(void **sta
     made_log log;
     make_even_leak(&log, 0);
     for (size_t i = 0; i < log.count; i++) /* half a percent a line */
-        log.points[i].allocated_bytes = HR__STEP_SHARE_OF_ALL / 200 * (40 + i);
-    hr__step_log step_log = step_log_of(&log);
+        log.points[i].allocated_bytes = VW__STEP_SHARE_OF_ALL / 200 * (40 + i);
+    vw__step_log step_log = step_log_of(&log);
     step_log.is_share = true;
-    hr_diagnosis *made = diagnose(&step_log, 0);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *made = diagnose(&step_log, 0);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(made->sentence, "0.050 % per step"));
     assert_non_null(strstr(made->sentence, "the card is full at about step 1"));
-    assert_int_equal(made->findings[0].bytes, HR_UNKNOWN);
-    assert_int_equal(made->numbers.allocated_bytes, HR_UNKNOWN);
-    hr_diagnosis_free(made);
+    assert_int_equal(made->findings[0].bytes, VW_UNKNOWN);
+    assert_int_equal(made->numbers.allocated_bytes, VW_UNKNOWN);
+    vw_diagnosis_free(made);
     made = diagnose(&step_log, 100 * GIB);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(made->sentence, "51.20 MiB per step"));
     assert_true(made->numbers.allocated_bytes > 49 * GIB);
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 }
 
 static void one_step_is_a_step_log_that_tells_nothing(void **state)
 {
     (void)state;
-    hr_diagnosis *made = NULL;
+    vw_diagnosis *made = NULL;
     static const char text[] = "step 50: 3.21 GB\n";
-    assert_int_equal(hr_doctor_text(text, sizeof text - 1, NULL, &made), HR_OK);
-    assert_int_equal(made->source, HR_SOURCE_STEPS);
-    assert_int_equal(made->verdict, HR_VERDICT_UNKNOWN);
+    assert_int_equal(vw_doctor_text(text, sizeof text - 1, NULL, &made), VW_OK);
+    assert_int_equal(made->source, VW_SOURCE_STEPS);
+    assert_int_equal(made->verdict, VW_VERDICT_UNKNOWN);
     assert_non_null(strstr(made->sentence, "too few steps"));
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 }
 
 static void a_cache_that_fills_is_told_apart_and_where_it_stays(void **state)
@@ -352,14 +352,14 @@ static void a_cache_that_fills_is_told_apart_and_where_it_stays(void **state)
     made_log log = {.count = 100};
     for (size_t i = 0; i < log.count; i++)
         log.points[i] =
-            (hr__step_point){(double)i, (i < 40 ? 10 + i : 50) * 100 * MIB, HR__UNKNOWN_BYTES};
-    hr_diagnosis *made = diagnose_made(&log, 0);
-    assert_int_equal(made->verdict, HR_VERDICT_HEALTHY);
-    assert_int_equal(made->confidence, HR_CONFIDENCE_HIGH);
+            (vw__step_point){(double)i, (i < 40 ? 10 + i : 50) * 100 * MIB, VW__UNKNOWN_BYTES};
+    vw_diagnosis *made = diagnose_made(&log, 0);
+    assert_int_equal(made->verdict, VW_VERDICT_HEALTHY);
+    assert_int_equal(made->confidence, VW_CONFIDENCE_HIGH);
     assert_non_null(strstr(made->sentence, "grows at first"));
     assert_non_null(strstr(made->sentence, "4.88 GiB"));
     assert_int_equal(made->finding_count, 0);
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
 }
 
 static void much_that_is_reserved_and_idle_is_a_finding(void **state)
@@ -376,9 +376,9 @@ static void much_that_is_reserved_and_idle_is_a_finding(void **state)
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
         made_log log = {.count = 40, .is_peak = samples[i].is_peak};
         for (size_t j = 0; j < log.count; j++)
-            log.points[j] = (hr__step_point){(double)j, 1000 * MIB, samples[i].reserved_mib * MIB};
-        hr_diagnosis *made = diagnose_made(&log, 0);
-        assert_int_equal(made->verdict, HR_VERDICT_HEALTHY);
+            log.points[j] = (vw__step_point){(double)j, 1000 * MIB, samples[i].reserved_mib * MIB};
+        vw_diagnosis *made = diagnose_made(&log, 0);
+        assert_int_equal(made->verdict, VW_VERDICT_HEALTHY);
         assert_int_equal(made->finding_count, samples[i].is_found);
         if (samples[i].is_found) {
             assert_string_equal(made->findings[0].kind, "fragmentation");
@@ -386,7 +386,7 @@ static void much_that_is_reserved_and_idle_is_a_finding(void **state)
             assert_true(made->findings[0].remedy_count != 0);
         }
         assert_int_equal(made->numbers.reserved_bytes, samples[i].reserved_mib * MIB);
-        hr_diagnosis_free(made);
+        vw_diagnosis_free(made);
     }
 }
 
@@ -397,32 +397,32 @@ static void figures_beyond_reason_are_judged_without_harm(void **state)
     static const uint64_t bytes[] = {0, UINT64_C(1) << 60, 1, UINT64_C(1) << 59, 0, 7, 512};
     made_log log = {.count = 50};
     for (size_t i = 0; i < log.count; i++)
-        log.points[i] = (hr__step_point){steps[i % 7], bytes[i * i % 7], bytes[i % 7]};
-    hr_diagnosis_free(diagnose_made(&log, 1));
+        log.points[i] = (vw__step_point){steps[i % 7], bytes[i * i % 7], bytes[i % 7]};
+    vw_diagnosis_free(diagnose_made(&log, 1));
     for (size_t i = 0; i < log.count; i++) /* no step at all, and growth */
-        log.points[i] = (hr__step_point){1e-300 * (double)i, i << 50, HR__UNKNOWN_BYTES};
-    hr_diagnosis *made = diagnose_made(&log, UINT64_MAX);
-    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
-    hr_diagnosis_free(made);
+        log.points[i] = (vw__step_point){1e-300 * (double)i, i << 50, VW__UNKNOWN_BYTES};
+    vw_diagnosis *made = diagnose_made(&log, UINT64_MAX);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
+    vw_diagnosis_free(made);
     log.count = 0;
     made = diagnose_made(&log, 0);
-    assert_int_equal(made->verdict, HR_VERDICT_UNKNOWN);
-    hr_diagnosis_free(made);
+    assert_int_equal(made->verdict, VW_VERDICT_UNKNOWN);
+    vw_diagnosis_free(made);
 }
 
 static bool diagnose_a_leak(void *context)
 {
-    const hr__step_log *log = context;
-    static hr__diagnosis_draft draft;
-    hr_diagnosis *made = NULL;
-    hr__diagnosis_init(&draft, HR_SOURCE_STEPS);
-    if (hr__doctor_steps(log, NULL, &draft, NULL) != HR_OK) {
-        hr__diagnosis_deinit(&draft);
+    const vw__step_log *log = context;
+    static vw__diagnosis_draft draft;
+    vw_diagnosis *made = NULL;
+    vw__diagnosis_init(&draft, VW_SOURCE_STEPS);
+    if (vw__doctor_steps(log, NULL, &draft, NULL) != VW_OK) {
+        vw__diagnosis_deinit(&draft);
         return false;
     }
-    if (hr__diagnosis_finish(&draft, &made) != HR_OK)
+    if (vw__diagnosis_finish(&draft, &made) != VW_OK)
         return false;
-    hr_diagnosis_free(made);
+    vw_diagnosis_free(made);
     return true;
 }
 
@@ -433,8 +433,8 @@ static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state
     make_even_leak(&log, MIB);
     for (size_t i = 0; i < log.count; i++)
         log.points[i].reserved_bytes = 10 * GIB;
-    hr__step_log step_log = step_log_of(&log);
-    hr_test_sweep_host_memory(diagnose_a_leak, &step_log);
+    vw__step_log step_log = step_log_of(&log);
+    vw_test_sweep_host_memory(diagnose_a_leak, &step_log);
 }
 
 int main(void)

@@ -49,7 +49,7 @@ static void begin_log(made_log *log, dice *from, size_t fewest, size_t most)
     double every = 1 + (double)(int)(roll(from) * 100);
     for (size_t i = 0; i < log->count; i++) {
         log->points[i].step = every * (double)i;
-        log->points[i].reserved_bytes = HR__UNKNOWN_BYTES;
+        log->points[i].reserved_bytes = VW__UNKNOWN_BYTES;
         log->bytes[i] = level;
     }
 }
@@ -297,12 +297,12 @@ static size_t leaks_among(dice *from, run_kind kind, size_t count, size_t fewest
         begin_log(&log, from, fewest, most);
         make_run(&log, from, kind, size);
         write_down(&log, from);
-        hr_diagnosis *made = diagnose_made(&log, 0);
-        bool is_leak = made->verdict == HR_VERDICT_LEAK;
-        assert_true(is_leak || made->verdict == HR_VERDICT_HEALTHY);
+        vw_diagnosis *made = diagnose_made(&log, 0);
+        bool is_leak = made->verdict == VW_VERDICT_LEAK;
+        assert_true(is_leak || made->verdict == VW_VERDICT_HEALTHY);
         leak_count += is_leak;
-        *sure += is_leak && made->confidence == HR_CONFIDENCE_HIGH;
-        hr_diagnosis_free(made);
+        *sure += is_leak && made->confidence == VW_CONFIDENCE_HIGH;
+        vw_diagnosis_free(made);
     }
     return leak_count;
 }
@@ -346,7 +346,7 @@ static void short_logs_never_make_the_doctor_sure(void **state)
     dice from = {UINT64_C(0x2545F4914F6CDD1D)};
     for (run_kind kind = 0; kind < RUN_KIND_COUNT; kind++) {
         size_t sure;
-        (void)leaks_among(&from, kind, 20, HR__TREND_FEWEST_POINTS, 12, 20, &sure);
+        (void)leaks_among(&from, kind, 20, VW__TREND_FEWEST_POINTS, 12, 20, &sure);
         assert_int_equal(sure, 0);
     }
 }
@@ -363,7 +363,7 @@ static void changes_of_level_in_noise_are_hardly_ever_called_a_leak(void **state
         made_log log;
         begin_log(&log, &from, 12, MOST_POINTS / 3);
         make_run(&log, &from, RUN_TWO_LEVELS, 0);
-        leak_count += trend_of(log.bytes, log.count, false).kind == HR__TREND_GROWS;
+        leak_count += trend_of(log.bytes, log.count, false).kind == VW__TREND_GROWS;
     }
     if (leak_count > 3)
         fail_msg("%zu of 300", leak_count);
@@ -381,7 +381,7 @@ static void wandering_is_not_taken_for_strength(void **state)
             wander = 0.9 * wander + normal(&from);
             bytes[i] = 10 * (double)GIB + wander * 100 * (double)MIB;
         }
-        hr__trend trend = trend_of(bytes, 200, false);
+        vw__trend trend = trend_of(bytes, 200, false);
         strong_count += trend.strength > 4 || trend.strength < -4;
     }
     if (strong_count > 20)

@@ -16,14 +16,14 @@
 #define GIB (UINT64_C(1) << 30)
 #define SIDE_STREAM UINT64_C(0x5500)
 
-static hr__finding_draft *examine(doctor_case *made, const hr_recording *recording,
+static vw__finding_draft *examine(doctor_case *made, const vw_recording *recording,
                                   uint64_t card_bytes)
 {
     doctor_case_open(made, recording, card_bytes);
-    if (hr__doctor_stranded(&made->given) != HR_OK)
-        fail_msg("%s", hr_last_error());
+    if (vw__doctor_stranded(&made->given) != VW_OK)
+        fail_msg("%s", vw_last_error());
     assert_false(made->draft.has_failed);
-    return hr__diagnosis_find(&made->draft, "stranded");
+    return vw__diagnosis_find(&made->draft, "stranded");
 }
 
 /* ---- recordings of PyTorch's ----------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static bool is_of_streams(const char *name)
 static void check_stored(const stored_recording *one)
 {
     doctor_case made;
-    hr__finding_draft *finding = examine(&made, one->recording, 0);
+    vw__finding_draft *finding = examine(&made, one->recording, 0);
     if (made.given.is_stranded != is_of_streams(one->name) ||
         (finding != NULL) != made.given.is_stranded)
         fail_msg("%s: %s", one->name,
@@ -55,14 +55,14 @@ static void check_finding(const stored_recording *one)
     doctor_case made;
     if (!is_of_streams(one->name))
         return;
-    const hr__model *model = one->recording->model;
-    const hr__model_trace *trace = &model->traces[0];
-    hr__model_view view;
-    assert_int_equal(hr__model_view_make(model, trace, trace->event_count / 10 * 9, &view), HR_OK);
-    const hr_recording cut = {.model = &view.model};
-    const hr_recording *const both[] = {one->recording, &cut};
+    const vw__model *model = one->recording->model;
+    const vw__model_trace *trace = &model->traces[0];
+    vw__model_view view;
+    assert_int_equal(vw__model_view_make(model, trace, trace->event_count / 10 * 9, &view), VW_OK);
+    const vw_recording cut = {.model = &view.model};
+    const vw_recording *const both[] = {one->recording, &cut};
     for (size_t i = 0; i < 2; i++) {
-        hr__finding_draft *finding = examine(&made, both[i], 0);
+        vw__finding_draft *finding = examine(&made, both[i], 0);
         assert_true(made.given.is_stranded);
         assert_non_null(finding);
         assert_int_equal(finding->bytes, made.given.stranded_bytes);
@@ -70,14 +70,14 @@ static void check_finding(const stored_recording *one)
         assert_true(finding->where_count > 0);
         assert_true(has_words(finding->where[finding->where_count - 1], "streams"));
         assert_true(finding->evidence_count >= 3); /* replayed, and two streams */
-        const hr_remedy *waiting = find_remedy(finding, "in place of record_stream()");
+        const vw_remedy *waiting = find_remedy(finding, "in place of record_stream()");
         assert_non_null(waiting);
-        assert_int_equal(waiting->basis, HR_BASIS_REPLAYED);
+        assert_int_equal(waiting->basis, VW_BASIS_REPLAYED);
         assert_true(waiting->saves_bytes > 0);
         assert_ptr_equal(waiting, &finding->remedies[0]); /* as good as one stream, and cheaper */
         doctor_case_close(&made);
     }
-    hr__model_view_deinit(&view);
+    vw__model_view_deinit(&view);
 }
 
 static void what_waits_and_where_is_named_whole_and_cut(void **state)
@@ -97,13 +97,13 @@ typedef struct written {
 
 static void begin(written *made)
 {
-    const hr_private_id id = {0, 7};
+    const vw_private_id id = {0, 7};
     uint16_t stream, pool;
     small_model_begin(&made->small);
     made->main_line = small_model_context(&made->small, "main train.py 10");
     made->side_line = small_model_context(&made->small, "side train.py 20");
-    assert_int_equal(hr__model_add_stream(made->small.builder, SIDE_STREAM, &stream), HR_OK);
-    assert_int_equal(hr__model_add_pool(made->small.builder, id, &pool), HR_OK);
+    assert_int_equal(vw__model_add_stream(made->small.builder, SIDE_STREAM, &stream), VW_OK);
+    assert_int_equal(vw__model_add_pool(made->small.builder, id, &pool), VW_OK);
     assert_int_equal(stream, SIDE);
     assert_int_equal(pool, PRIVATE);
 }
@@ -112,17 +112,17 @@ static void begin(written *made)
 static void event(written *made, unsigned action, uint64_t address, uint64_t size_bytes,
                   uint16_t stream, uint16_t pool)
 {
-    bool is_main = stream == 0 && pool == HR__DEFAULT_POOL;
-    const hr__model_event next = {.address = address,
+    bool is_main = stream == 0 && pool == VW__DEFAULT_POOL;
+    const vw__model_event next = {.address = address,
                                   .size_bytes = size_bytes,
                                   .time_us = made->small.time_us,
                                   .context = is_main ? made->main_line : made->side_line,
-                                  .note = HR__NO_NOTE,
+                                  .note = VW__NO_NOTE,
                                   .stream = stream,
                                   .pool = pool,
                                   .action = (uint8_t)action};
     size_t index;
-    assert_int_equal(hr__model_add_event(made->small.builder, &next, &index), HR_OK);
+    assert_int_equal(vw__model_add_event(made->small.builder, &next, &index), VW_OK);
     made->small.time_us += 10;
     made->small.event_count++;
 }
@@ -130,22 +130,22 @@ static void event(written *made, unsigned action, uint64_t address, uint64_t siz
 static void take(written *made, uint64_t address, uint64_t size_bytes, uint16_t stream,
                  uint16_t pool)
 {
-    event(made, HR_ACTION_SEGMENT_ALLOC, address, size_bytes, stream, pool);
-    event(made, HR_ACTION_ALLOC, address, size_bytes, stream, pool);
+    event(made, VW_ACTION_SEGMENT_ALLOC, address, size_bytes, stream, pool);
+    event(made, VW_ACTION_ALLOC, address, size_bytes, stream, pool);
 }
 
 static void let_go(written *made, uint64_t address, uint64_t size_bytes, uint16_t stream,
                    uint16_t pool)
 {
-    event(made, HR_ACTION_FREE_REQUESTED, address, size_bytes, stream, pool);
-    event(made, HR_ACTION_FREE_COMPLETED, address, size_bytes, stream, pool);
+    event(made, VW_ACTION_FREE_REQUESTED, address, size_bytes, stream, pool);
+    event(made, VW_ACTION_FREE_COMPLETED, address, size_bytes, stream, pool);
 }
 
 /* With the segments that the trace ends with. */
 typedef struct finished {
-    hr__model *model;
-    hr__model_view view;
-    hr_recording recording;
+    vw__model *model;
+    vw__model_view view;
+    vw_recording recording;
 } finished;
 
 static void finish(written *made, finished *out)
@@ -153,25 +153,25 @@ static void finish(written *made, finished *out)
     small_model_end_trace(&made->small, 0);
     small_model_set_features(&made->small);
     out->model = small_model_finish(&made->small);
-    const hr__model_trace *trace = &out->model->traces[0];
-    assert_int_equal(hr__model_view_make(out->model, trace, trace->event_count, &out->view), HR_OK);
-    out->recording = (hr_recording){.model = &out->view.model};
+    const vw__model_trace *trace = &out->model->traces[0];
+    assert_int_equal(vw__model_view_make(out->model, trace, trace->event_count, &out->view), VW_OK);
+    out->recording = (vw_recording){.model = &out->view.model};
 }
 
 static void dispose(finished *out)
 {
-    hr__model_view_deinit(&out->view);
-    hr__model_destroy(out->model);
+    vw__model_view_deinit(&out->view);
+    vw__model_destroy(out->model);
 }
 
 /* First one stream needs 200 MiB, then another. */
 static void write_two_streams(written *made, uint16_t second_stream)
 {
     begin(made);
-    take(made, A, 200 * MIB, 0, HR__DEFAULT_POOL);
-    let_go(made, A, 200 * MIB, 0, HR__DEFAULT_POOL);
-    take(made, B, 200 * MIB, second_stream, HR__DEFAULT_POOL);
-    let_go(made, B, 200 * MIB, second_stream, HR__DEFAULT_POOL);
+    take(made, A, 200 * MIB, 0, VW__DEFAULT_POOL);
+    let_go(made, A, 200 * MIB, 0, VW__DEFAULT_POOL);
+    take(made, B, 200 * MIB, second_stream, VW__DEFAULT_POOL);
+    let_go(made, B, 200 * MIB, second_stream, VW__DEFAULT_POOL);
 }
 
 static void what_one_stream_would_not_need_is_stranded(void **state)
@@ -182,15 +182,15 @@ static void what_one_stream_would_not_need_is_stranded(void **state)
     doctor_case examined;
     write_two_streams(&made, SIDE);
     finish(&made, &done);
-    hr__finding_draft *finding = examine(&examined, &done.recording, 0);
+    vw__finding_draft *finding = examine(&examined, &done.recording, 0);
     assert_true(examined.given.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 200 * MIB);
-    const hr_remedy *remedy = find_remedy(finding, "on one stream");
+    const vw_remedy *remedy = find_remedy(finding, "on one stream");
     assert_non_null(remedy);
     assert_int_equal(remedy->saves_bytes, 200 * MIB);
     assert_null(find_remedy(finding, "record_stream(): wait")); /* nothing waited */
-    remedy = find_remedy(finding, "headroom's allocator");
+    remedy = find_remedy(finding, "vramwise's allocator");
     assert_non_null(remedy);
     assert_true(remedy->saves_bytes >= 180 * MIB); /* it may grow a little before it moves */
     assert_ptr_equal(remedy, &finding->remedies[finding->remedy_count - 1]);
@@ -221,17 +221,17 @@ static void frees_that_wait_for_another_stream_strand_what_they_free(void **stat
     doctor_case examined;
     begin(&made);
     for (uint64_t i = 0; i < 4; i++) {
-        take(&made, A + i * 200 * MIB, 100 * MIB, 0, HR__DEFAULT_POOL);
-        event(&made, HR_ACTION_FREE_REQUESTED, A + i * 200 * MIB, 100 * MIB, 0, HR__DEFAULT_POOL);
+        take(&made, A + i * 200 * MIB, 100 * MIB, 0, VW__DEFAULT_POOL);
+        event(&made, VW_ACTION_FREE_REQUESTED, A + i * 200 * MIB, 100 * MIB, 0, VW__DEFAULT_POOL);
     }
     for (uint64_t i = 0; i < 4; i++)
-        event(&made, HR_ACTION_FREE_COMPLETED, A + i * 200 * MIB, 100 * MIB, 0, HR__DEFAULT_POOL);
+        event(&made, VW_ACTION_FREE_COMPLETED, A + i * 200 * MIB, 100 * MIB, 0, VW__DEFAULT_POOL);
     finish(&made, &done);
-    hr__finding_draft *finding = examine(&examined, &done.recording, 0);
+    vw__finding_draft *finding = examine(&examined, &done.recording, 0);
     assert_true(examined.given.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 300 * MIB);
-    const hr_remedy *remedy = find_remedy(finding, "in place of record_stream()");
+    const vw_remedy *remedy = find_remedy(finding, "in place of record_stream()");
     assert_non_null(remedy);
     assert_int_equal(remedy->saves_bytes, 300 * MIB);
     doctor_case_close(&examined);
@@ -244,9 +244,9 @@ static void write_refusal(written *made, uint16_t stream, uint16_t pool)
     begin(made);
     take(made, A, 396 * MIB, stream, pool);
     let_go(made, A, 396 * MIB, stream, pool);
-    event(made, HR_ACTION_ALLOC, A, 2 * MIB, stream, pool);
-    take(made, B, 40 * MIB, 0, HR__DEFAULT_POOL);
-    event(made, HR_ACTION_OOM, GIB, 300 * MIB, 0, HR__DEFAULT_POOL);
+    event(made, VW_ACTION_ALLOC, A, 2 * MIB, stream, pool);
+    take(made, B, 40 * MIB, 0, VW__DEFAULT_POOL);
+    event(made, VW_ACTION_OOM, GIB, 300 * MIB, 0, VW__DEFAULT_POOL);
 }
 
 static void a_request_that_another_stream_could_have_served_is_stranded(void **state)
@@ -255,9 +255,9 @@ static void a_request_that_another_stream_could_have_served_is_stranded(void **s
     written made;
     finished done;
     doctor_case examined;
-    write_refusal(&made, SIDE, HR__DEFAULT_POOL);
+    write_refusal(&made, SIDE, VW__DEFAULT_POOL);
     finish(&made, &done);
-    hr__finding_draft *finding = examine(&examined, &done.recording, 0);
+    vw__finding_draft *finding = examine(&examined, &done.recording, 0);
     assert_true(examined.given.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 394 * MIB);
@@ -278,7 +278,7 @@ static void so_is_one_that_a_private_pool_could_have_served(void **state)
     doctor_case examined;
     write_refusal(&made, 0, PRIVATE);
     finish(&made, &done);
-    hr__finding_draft *finding = examine(&examined, &done.recording, 0);
+    vw__finding_draft *finding = examine(&examined, &done.recording, 0);
     assert_true(examined.given.is_stranded);
     assert_non_null(finding);
     assert_non_null(find_remedy(finding, "share one pool"));
@@ -294,16 +294,16 @@ static void pieces_that_would_not_have_served_it_anywhere_are_not_blamed(void **
     finished done;
     doctor_case examined;
     begin(&made);
-    take(&made, A, 198 * MIB, SIDE, HR__DEFAULT_POOL);
-    let_go(&made, A, 198 * MIB, SIDE, HR__DEFAULT_POOL);
-    event(&made, HR_ACTION_ALLOC, A, 2 * MIB, SIDE, HR__DEFAULT_POOL);
-    event(&made, HR_ACTION_ALLOC, A + 2 * MIB, 100 * MIB, SIDE, HR__DEFAULT_POOL);
-    take(&made, A + 400 * MIB, 198 * MIB, SIDE, HR__DEFAULT_POOL);
-    let_go(&made, A + 400 * MIB, 198 * MIB, SIDE, HR__DEFAULT_POOL);
-    event(&made, HR_ACTION_ALLOC, A + 400 * MIB, 97 * MIB, SIDE, HR__DEFAULT_POOL);
-    let_go(&made, A + 2 * MIB, 100 * MIB, SIDE, HR__DEFAULT_POOL);
-    take(&made, B, 40 * MIB, 0, HR__DEFAULT_POOL);
-    event(&made, HR_ACTION_OOM, GIB, 250 * MIB, 0, HR__DEFAULT_POOL);
+    take(&made, A, 198 * MIB, SIDE, VW__DEFAULT_POOL);
+    let_go(&made, A, 198 * MIB, SIDE, VW__DEFAULT_POOL);
+    event(&made, VW_ACTION_ALLOC, A, 2 * MIB, SIDE, VW__DEFAULT_POOL);
+    event(&made, VW_ACTION_ALLOC, A + 2 * MIB, 100 * MIB, SIDE, VW__DEFAULT_POOL);
+    take(&made, A + 400 * MIB, 198 * MIB, SIDE, VW__DEFAULT_POOL);
+    let_go(&made, A + 400 * MIB, 198 * MIB, SIDE, VW__DEFAULT_POOL);
+    event(&made, VW_ACTION_ALLOC, A + 400 * MIB, 97 * MIB, SIDE, VW__DEFAULT_POOL);
+    let_go(&made, A + 2 * MIB, 100 * MIB, SIDE, VW__DEFAULT_POOL);
+    take(&made, B, 40 * MIB, 0, VW__DEFAULT_POOL);
+    event(&made, VW_ACTION_OOM, GIB, 250 * MIB, 0, VW__DEFAULT_POOL);
     finish(&made, &done);
     assert_null(examine(&examined, &done.recording, 0));
     assert_int_equal(examined.given.stranded_bytes, (196 + 101) * MIB); /* enough, in all */
@@ -318,7 +318,7 @@ static void idle_memory_of_its_own_stream_is_not_stranded(void **state)
     written made;
     finished done;
     doctor_case examined;
-    write_refusal(&made, 0, HR__DEFAULT_POOL);
+    write_refusal(&made, 0, VW__DEFAULT_POOL);
     finish(&made, &done);
     assert_null(examine(&examined, &done.recording, 0));
     assert_false(examined.given.is_stranded);
@@ -332,8 +332,8 @@ static bool examine_again(void *context)
 {
     doctor_case made;
     bool is_done = doctor_case_try_open(&made, context, 0) &&
-                   hr__doctor_find_failure(&made.given) == HR_OK &&
-                   hr__doctor_stranded(&made.given) == HR_OK && !made.draft.has_failed;
+                   vw__doctor_find_failure(&made.given) == VW_OK &&
+                   vw__doctor_stranded(&made.given) == VW_OK && !made.draft.has_failed;
     doctor_case_close(&made);
     return is_done;
 }
@@ -346,11 +346,11 @@ static void every_lack_of_host_memory_is_reported(void **state)
     write_two_streams(&made, SIDE);
     finish(&made, &done);
     assert_true(examine_again(&done.recording)); /* the registry of devices is made once */
-    hr_test_sweep_host_memory(examine_again, &done.recording);
+    vw_test_sweep_host_memory(examine_again, &done.recording);
     dispose(&done);
-    write_refusal(&made, SIDE, HR__DEFAULT_POOL);
+    write_refusal(&made, SIDE, VW__DEFAULT_POOL);
     finish(&made, &done);
-    hr_test_sweep_host_memory(examine_again, &done.recording);
+    vw_test_sweep_host_memory(examine_again, &done.recording);
     dispose(&done);
 }
 

@@ -4,16 +4,16 @@
 #include "support/host_memory_sweep.h"
 
 /* Through the scanner of texts, in two pieces. */
-static hr_diagnosis *diagnose_text(const char *text)
+static vw_diagnosis *diagnose_text(const char *text)
 {
-    hr__error_scan *scan = NULL;
-    hr__error_summary summary;
+    vw__error_scan *scan = NULL;
+    vw__error_summary summary;
     size_t half = strlen(text) / 2;
-    assert_int_equal(hr__error_scan_create(&scan), HR_OK);
-    assert_int_equal(hr__error_scan_feed(scan, text, half), HR_OK);
-    assert_int_equal(hr__error_scan_feed(scan, text + half, strlen(text) - half), HR_OK);
-    assert_int_equal(hr__error_scan_finish(scan, &summary), HR_OK);
-    hr__error_scan_destroy(scan);
+    assert_int_equal(vw__error_scan_create(&scan), VW_OK);
+    assert_int_equal(vw__error_scan_feed(scan, text, half), VW_OK);
+    assert_int_equal(vw__error_scan_feed(scan, text + half, strlen(text) - half), VW_OK);
+    assert_int_equal(vw__error_scan_finish(scan, &summary), VW_OK);
+    vw__error_scan_destroy(scan);
     return diagnose(&summary);
 }
 
@@ -22,12 +22,12 @@ static hr_diagnosis *diagnose_text(const char *text)
 static void the_everyday_message_is_genuine_with_a_little_fragmentation(void **state)
 {
     (void)state;
-    hr_diagnosis *got = diagnose_text(
+    vw_diagnosis *got = diagnose_text(
         "RuntimeError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 23.69 GiB total "
         "capacity; 21.34 GiB already allocated; 391.00 MiB free; 22.10 GiB reserved in total by "
         "PyTorch)\n");
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
-    assert_int_equal(got->confidence, HR_CONFIDENCE_HIGH);
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
+    assert_int_equal(got->confidence, VW_CONFIDENCE_HIGH);
     assert_int_equal(got->error_count, 1);
     assert_int_equal(got->numbers.tried_bytes, 512 * MIB);
     assert_int_equal(got->numbers.device, 0);
@@ -35,48 +35,48 @@ static void the_everyday_message_is_genuine_with_a_little_fragmentation(void **s
                         "Genuine: with 21.34 GiB in use, 512.00 MiB more were needed; "
                         "of the card's 23.69 GiB only 391.00 MiB were free.");
     assert_string_equal(got->findings[0].kind, "genuine");
-    const hr_finding *little = finding_of(got, "fragmentation");
+    const vw_finding *little = finding_of(got, "fragmentation");
     assert_non_null(little);
     assert_string_equal(
         little->title, "This request of 512.00 MiB would have fit in the 778.24 MiB that lay idle, "
                        "but only 266.24 MiB would then remain.");
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void twenty_two_reserved_against_twelve_allocated_is_fragmentation(void **state)
 {
     (void)state;
-    hr_diagnosis *got = diagnose_text("OOM again: 22 GiB reserved against 12 GiB allocated\n");
-    assert_int_equal(got->verdict, HR_VERDICT_FRAGMENTATION);
+    vw_diagnosis *got = diagnose_text("OOM again: 22 GiB reserved against 12 GiB allocated\n");
+    assert_int_equal(got->verdict, VW_VERDICT_FRAGMENTATION);
     assert_string_equal(
         got->sentence, "Fragmentation: PyTorch holds 22.00 GiB and uses 12.00 GiB of it; the other "
                        "10.00 GiB lie idle, in pieces too small for what was asked.");
     assert_int_equal(finding_of(got, "fragmentation")->bytes, 10 * GIB);
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void tried_but_only_so_much_available_leaves_open_who_holds_the_rest(void **state)
 {
     (void)state;
-    hr_diagnosis *got = diagnose_text(
+    vw_diagnosis *got = diagnose_text(
         "CUDA out of memory: Tried to allocate 6.50 GiB but only 2.25 GiB available\n");
-    assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+    assert_int_equal(got->verdict, VW_VERDICT_UNKNOWN);
     assert_non_null(strstr(got->sentence, "6.50 GiB were asked for with 2.25 GiB free"));
-    const hr_finding *finding = finding_of(got, "unknown");
+    const vw_finding *finding = finding_of(got, "unknown");
     assert_non_null(remedy_with(finding, "nvidia-smi"));
-    assert_non_null(remedy_with(finding, "headroom run"));
-    hr_diagnosis_free(got);
+    assert_non_null(remedy_with(finding, "vramwise run"));
+    vw_diagnosis_free(got);
 }
 
 static void text_without_an_error_is_not_out_of_memory_and_says_what_was_looked_for(void **state)
 {
     (void)state;
-    hr_diagnosis *got = diagnose_text("epoch 1: loss 0.31, 12.1 it/s\n");
-    assert_int_equal(got->verdict, HR_VERDICT_NOT_OOM);
+    vw_diagnosis *got = diagnose_text("epoch 1: loss 0.31, 12.1 it/s\n");
+    assert_int_equal(got->verdict, VW_VERDICT_NOT_OOM);
     assert_int_equal(got->error_count, 0);
     assert_int_equal(got->finding_count, 0);
     assert_true(says(got, "Looked for in"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 /* ---- verdicts of the rule -------------------------------------------------------------------- */
@@ -84,258 +84,258 @@ static void text_without_an_error_is_not_out_of_memory_and_says_what_was_looked_
 static void fragmentation_comes_with_a_setting_first_and_a_warning_last(void **state)
 {
     (void)state;
-    hr__error_summary summary =
+    vw__error_summary summary =
         torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18.27), gib(21.00));
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_FRAGMENTATION);
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_FRAGMENTATION);
     assert_string_equal(got->sentence, "Fragmentation: 700.00 MiB were refused while 2.73 GiB that "
                                        "PyTorch holds lay idle, in pieces too small.");
-    const hr_finding *cause = &got->findings[0];
+    const vw_finding *cause = &got->findings[0];
     assert_string_equal(cause->kind, "fragmentation");
     assert_string_equal(cause->remedies[0].how,
                         "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
     assert_int_equal(cause->remedies[0].saves_at_most_bytes, gib(21.00) - gib(18.27));
-    assert_non_null(remedy_with(cause, "headroom tune"));
+    assert_non_null(remedy_with(cause, "vramwise tune"));
     assert_null(remedy_with(cause, "max_split_size_mb"));
-    const hr_finding *last = &got->findings[got->finding_count - 1];
+    const vw_finding *last = &got->findings[got->finding_count - 1];
     assert_string_equal(last->kind, "warning");
     assert_non_null(strstr(last->title, "max_split_size_mb"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void expandable_segments_are_not_recommended_where_they_are_on(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18), gib(21));
+    vw__error_summary summary = torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18), gib(21));
     summary.first.says_expandable = true;
-    hr_diagnosis *got = diagnose(&summary);
+    vw_diagnosis *got = diagnose(&summary);
     assert_null(remedy_with(&got->findings[0], "expandable_segments:True"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     summary.first.says_expandable = false;
-    summary.first.kind = HR__ERROR_TORCH_HIP;
+    summary.first.kind = VW__ERROR_TORCH_HIP;
     got = diagnose(&summary);
     assert_non_null(remedy_with(&got->findings[0], "PYTORCH_HIP_ALLOC_CONF=expandable"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void genuine_offers_a_batch_that_gives_back_what_is_missing(void **state)
 {
     (void)state;
     /* 8 GiB in use, 3.5 missing: a quarter gives back 3 of the 4 that may grow, an eighth 3.5 */
-    hr__error_summary summary = torch_summary(gib(4), gib(10), gib(0.5), gib(8), gib(8));
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
-    const hr_remedy *batch = remedy_with(&got->findings[0], "batch_size // 8");
+    vw__error_summary summary = torch_summary(gib(4), gib(10), gib(0.5), gib(8), gib(8));
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
+    const vw_remedy *batch = remedy_with(&got->findings[0], "batch_size // 8");
     assert_non_null(batch);
     assert_non_null(strstr(batch->how, "(i + 1) % 8 == 0"));
-    assert_int_equal(batch->basis, HR_BASIS_RULE);
+    assert_int_equal(batch->basis, VW_BASIS_RULE);
     assert_true(batch->saves_bytes < gib(3.5) && batch->saves_at_most_bytes > gib(3.5));
     assert_non_null(remedy_with(&got->findings[0], "autocast"));
     assert_non_null(remedy_with(&got->findings[0], "use_reentrant=False"));
-    assert_non_null(remedy_with(&got->findings[0], "headroom run"));
-    const hr_remedy *spill = remedy_with(&got->findings[0], "--spill 7GiB -- ");
+    assert_non_null(remedy_with(&got->findings[0], "vramwise run"));
+    const vw_remedy *spill = remedy_with(&got->findings[0], "--spill 7GiB -- ");
     assert_non_null(spill);
-    assert_int_equal(spill->basis, HR_BASIS_RULE);
+    assert_int_equal(spill->basis, VW_BASIS_RULE);
     assert_int_equal(spill->saves_bytes, gib(3.5));
     assert_non_null(strstr(spill->cost, "about 87 ms more a step, if "));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     summary.first.tried_bytes = gib(9); /* more than half of what is in use */
     got = diagnose(&summary);
     assert_non_null(strstr(remedy_with(&got->findings[0], "batch_size //")->action, "smallest"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void outside_says_how_much_is_whose(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(4), gib(4));
+    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(4), gib(4));
     summary.first.process_bytes = gib(4.5);
     summary.first.other_process_bytes = gib(18.5);
     summary.first.other_process_count = 2;
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_OUTSIDE);
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_OUTSIDE);
     assert_string_equal(
         got->sentence, "Outside: 19.00 GiB of the card's 24.00 GiB are held outside PyTorch, which "
                        "itself held 4.00 GiB when it asked for 2.00 GiB more.");
-    const hr_finding *cause = &got->findings[0];
+    const vw_finding *cause = &got->findings[0];
     assert_int_equal(cause->bytes, gib(19));
     assert_int_equal(cause->part_count, 2);
     assert_int_equal(cause->parts[0].bytes, gib(18.5));
     assert_int_equal(cause->parts[1].bytes, gib(0.5));
     assert_non_null(remedy_with(cause, "nvidia-smi"));
     assert_non_null(remedy_with(cause, "CUDA_VISIBLE_DEVICES"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     summary.first.process_bytes = 0; /* a driver that cannot tell */
     got = diagnose(&summary);
     assert_int_equal(got->findings[0].part_count, 0);
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void outside_stands_beside_another_verdict_where_it_would_have_done(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(100 * MIB, gib(24), 50 * MIB, gib(21.5), gib(21.6));
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    vw__error_summary summary = torch_summary(100 * MIB, gib(24), 50 * MIB, gib(21.5), gib(21.6));
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
     assert_string_equal(got->findings[0].kind, "genuine");
     assert_non_null(finding_of(got, "outside"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void capped_says_which_fraction_would_do(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(40), gib(29), gib(9.5), gib(9.5));
+    vw__error_summary summary = torch_summary(gib(2), gib(40), gib(29), gib(9.5), gib(9.5));
     summary.first.allowed_bytes = gib(10);
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_CAPPED);
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_CAPPED);
     assert_string_equal(
         got->sentence, "Capped: PyTorch held 9.50 GiB of the 10.00 GiB it is allowed and asked for "
                        "2.00 GiB more, while the card had 29.00 GiB free.");
-    const hr_remedy *raise =
+    const vw_remedy *raise =
         remedy_with(&got->findings[0], "set_per_process_memory_fraction(0.29)");
     assert_non_null(raise); /* 11.5 of 40 */
     assert_int_equal(raise->saves_bytes, gib(1.5));
     assert_int_equal(raise->saves_at_most_bytes, gib(29));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void refused_names_what_else_can_run_out(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(1), gib(24), gib(20), gib(2), gib(2));
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_REFUSED);
+    vw__error_summary summary = torch_summary(gib(1), gib(24), gib(20), gib(2), gib(2));
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_REFUSED);
     assert_non_null(remedy_with(&got->findings[0], "ulimit -v unlimited"));
     assert_non_null(remedy_with(&got->findings[0], "page file"));
     assert_non_null(remedy_with(&got->findings[0], "set_per_process_memory_fraction"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     summary = torch_summary(512 * MIB, gib(140), gib(20), gib(118), gib(118.6));
     summary.first.allowed_bytes = gib(119);
     got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_REFUSED);
+    assert_int_equal(got->verdict, VW_VERDICT_REFUSED);
     assert_non_null(finding_of(got, "capped")); /* the likelier cause is told too */
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void too_large_asks_for_the_shape(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(60), gib(24), gib(20), gib(1), gib(1));
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_TOO_LARGE);
+    vw__error_summary summary = torch_summary(gib(60), gib(24), gib(20), gib(1), gib(1));
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_TOO_LARGE);
     assert_non_null(remedy_with(&got->findings[0], "x.shape"));
     assert_non_null(remedy_with(&got->findings[0], "split("));
     assert_int_equal(got->finding_count, 1);
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void free_blocks_of_private_pools_are_stranded(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(20 * MIB, gib(48), MIB, gib(47), gib(47.1));
+    vw__error_summary summary = torch_summary(20 * MIB, gib(48), MIB, gib(47), gib(47.1));
     summary.first.private_pool_bytes = gib(12);
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_STRANDED);
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_STRANDED);
     assert_string_equal(got->findings[0].kind, "stranded");
     assert_int_equal(got->findings[0].bytes, gib(12));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     summary.first.private_pool_bytes = gib(1); /* too few to be the cause */
     got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
-    hr_diagnosis_free(got);
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
+    vw_diagnosis_free(got);
 }
 
 static void more_than_the_card_has_is_unknown_and_says_why(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(1), gib(8), 0, gib(17), gib(19));
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+    vw__error_summary summary = torch_summary(gib(1), gib(8), 0, gib(17), gib(19));
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_UNKNOWN);
     assert_non_null(strstr(got->sentence, "moved memory to the host"));
     assert_non_null(remedy_with(&got->findings[0], "Sysmem Fallback"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void a_message_that_breaks_off_is_trusted_less(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(60), gib(24), gib(20), gib(1), gib(1));
+    vw__error_summary summary = torch_summary(gib(60), gib(24), gib(20), gib(1), gib(1));
     summary.first.is_truncated = true;
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->confidence, HR_CONFIDENCE_MEDIUM);
-    hr_diagnosis_free(got);
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->confidence, VW_CONFIDENCE_MEDIUM);
+    vw_diagnosis_free(got);
 }
 
 static void reserved_is_the_sum_where_only_the_rest_is_said(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(24), 0, gib(15), NONE);
+    vw__error_summary summary = torch_summary(gib(2), gib(24), 0, gib(15), NONE);
     summary.first.unallocated_bytes = gib(5);
-    hr_diagnosis *got = diagnose(&summary);
+    vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->numbers.reserved_bytes, gib(20));
-    assert_int_equal(got->verdict, HR_VERDICT_FRAGMENTATION);
-    hr_diagnosis_free(got);
+    assert_int_equal(got->verdict, VW_VERDICT_FRAGMENTATION);
+    vw_diagnosis_free(got);
 }
 
 static void what_is_free_is_not_made_up_where_it_is_not_said(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(15.56), NONE, gib(13.6), gib(13.93));
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    vw__error_summary summary = torch_summary(gib(2), gib(15.56), NONE, gib(13.6), gib(13.93));
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
     assert_non_null(strstr(got->sentence, "the card has 15.56 GiB, and how much of it was free is "
                                           "not said"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void the_parts_of_the_card_add_up_to_it(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(20), gib(21.5));
-    hr_diagnosis *got = diagnose(&summary);
-    const hr_finding *genuine = finding_of(got, "genuine");
+    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(20), gib(21.5));
+    vw_diagnosis *got = diagnose(&summary);
+    const vw_finding *genuine = finding_of(got, "genuine");
     assert_non_null(genuine);
     assert_int_equal(genuine->bytes, gib(24));
     assert_int_equal(genuine->part_count, 4); /* diagnose() adds them up */
     assert_non_null(strstr(genuine->title, "Of the card's 24.00 GiB"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     summary = torch_summary(gib(2), gib(24), gib(4), gib(20), gib(21.5)); /* more than the card */
     got = diagnose(&summary);
     assert_int_equal(got->findings[0].part_count, 0);
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void the_warning_about_a_recipe_has_its_command_to_type(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(12), gib(22));
-    hr_diagnosis *got = diagnose(&summary);
-    const hr_finding *warning = finding_of(got, "warning");
+    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(12), gib(22));
+    vw_diagnosis *got = diagnose(&summary);
+    const vw_finding *warning = finding_of(got, "warning");
     assert_non_null(
-        remedy_with(warning, "headroom replay oom.pickle --conf max_split_size_mb:128"));
+        remedy_with(warning, "vramwise replay oom.pickle --conf max_split_size_mb:128"));
     for (size_t i = 0; i < warning->evidence_count; i++)
-        assert_null(strstr(warning->evidence[i], "headroom replay"));
-    hr_diagnosis_free(got);
+        assert_null(strstr(warning->evidence[i], "vramwise replay"));
+    vw_diagnosis_free(got);
 }
 
 static void the_title_of_a_limit_says_what_its_bytes_are(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(140), gib(119.5), gib(19.5), gib(20));
+    vw__error_summary summary = torch_summary(gib(2), gib(140), gib(119.5), gib(19.5), gib(20));
     summary.first.allowed_bytes = gib(20);
-    hr_diagnosis *got = diagnose(&summary);
+    vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->findings[0].bytes, gib(120));
     assert_string_equal(got->findings[0].title,
                         "A limit of 20.00 GiB is set for this process, which leaves 120.00 GiB of "
                         "the card's 140.00 GiB out of its reach.");
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 /* ---- several errors -------------------------------------------------------------------------- */
@@ -343,16 +343,16 @@ static void the_title_of_a_limit_says_what_its_bytes_are(void **state)
 static void of_several_reports_the_first_is_the_cause(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(22), gib(22));
+    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(22), gib(22));
     summary.report_count = 8;
     summary.rank_count = 4;
     summary.host_count = 1;
-    hr_diagnosis *got = diagnose(&summary);
+    vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->error_count, 8);
     assert_true(says(got, "8 reports of running out of memory are in the text, from 4 ranks; the "
                           "first is taken as the cause"));
     assert_true(says(got, "1 of them is about the machine's memory"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 /* ---- another card ---------------------------------------------------------------------------- */
@@ -360,57 +360,57 @@ static void of_several_reports_the_first_is_the_cause(void **state)
 static void on_a_larger_card_the_request_would_be_served(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(22), gib(22));
-    hr_diagnosis *got = diagnose_on(&summary, gib(48));
-    assert_int_equal(got->verdict, HR_VERDICT_HEALTHY);
+    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(22), gib(22));
+    vw_diagnosis *got = diagnose_on(&summary, gib(48));
+    assert_int_equal(got->verdict, VW_VERDICT_HEALTHY);
     assert_int_equal(got->numbers.total_bytes, gib(48));
     assert_int_equal(got->numbers.free_bytes, gib(25));
     assert_non_null(strstr(got->sentence, "23.00 GiB to spare"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     got = diagnose_on(&summary, gib(24.9));
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
-    hr_diagnosis_free(got);
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
+    vw_diagnosis_free(got);
 }
 
 static void a_card_as_large_as_the_limit_is_genuine(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(140), gib(119.5), gib(19.5), gib(20));
+    vw__error_summary summary = torch_summary(gib(2), gib(140), gib(119.5), gib(19.5), gib(20));
     summary.first.allowed_bytes = gib(20);
-    hr_diagnosis *got = diagnose(&summary);
-    assert_int_equal(got->verdict, HR_VERDICT_CAPPED);
-    hr_diagnosis_free(got);
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_CAPPED);
+    vw_diagnosis_free(got);
     got = diagnose_on(&summary, gib(20));
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
     assert_int_equal(got->numbers.allowed_bytes, NONE);
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void a_card_too_small_for_what_is_in_use_is_genuine(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(20), gib(22));
-    hr_diagnosis *got = diagnose_on(&summary, gib(16));
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(20), gib(22));
+    vw_diagnosis *got = diagnose_on(&summary, gib(16));
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
     assert_non_null(strstr(got->sentence, "20.00 GiB in use do not fit on a card of 16.00 GiB"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     summary = torch_summary(gib(2), gib(24), gib(1), gib(10), gib(22)); /* idle is given back */
     got = diagnose_on(&summary, gib(16));
     assert_int_equal(got->numbers.reserved_bytes, gib(15));
-    assert_int_equal(got->verdict, HR_VERDICT_FRAGMENTATION);
-    hr_diagnosis_free(got);
+    assert_int_equal(got->verdict, VW_VERDICT_FRAGMENTATION);
+    vw_diagnosis_free(got);
 }
 
 /* What is printed of it must be possible: live within reserved, everything within the card. */
 static void the_numbers_on_another_card_fit_together(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(2), gib(140), gib(1), gib(120), gib(122));
+    vw__error_summary summary = torch_summary(gib(2), gib(140), gib(1), gib(120), gib(122));
     summary.first.process_bytes = gib(123);
-    hr_diagnosis *got = diagnose_on(&summary, gib(24)); /* 17 GiB of others */
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    vw_diagnosis *got = diagnose_on(&summary, gib(24)); /* 17 GiB of others */
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
     assert_int_equal(got->numbers.allocated_bytes, gib(120));
     assert_int_equal(got->numbers.reserved_bytes, gib(120));
     assert_int_equal(got->numbers.process_bytes, gib(121));
@@ -418,46 +418,46 @@ static void the_numbers_on_another_card_fit_together(void **state)
     assert_non_null(strstr(got->findings[0].evidence[0], "115.00 GiB would be missing"));
     assert_true(says(got, "Judged on a card of 24.00 GiB instead of 140.00 GiB"));
     assert_true(says(got, "2.00 GiB are given back first"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     got = diagnose_on(&summary, gib(130)); /* in use fits, but not beside the others */
-    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
     assert_int_equal(got->numbers.reserved_bytes, gib(120));
     assert_non_null(strstr(got->sentence, "120.00 GiB in use, beside 17.00 GiB of others"));
     assert_non_null(strstr(got->findings[0].evidence[0], "9.00 GiB would be missing"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 
     got = diagnose_on(&summary, gib(138)); /* idle bytes give way */
     assert_int_equal(got->numbers.reserved_bytes, gib(121));
     assert_int_equal(got->numbers.free_bytes, 0);
     assert_non_null(strstr(got->sentence, "Genuine on a card of 138.00 GiB"));
     assert_non_null(strstr(got->sentence, "2.00 GiB more are needed"));
-    hr_diagnosis_free(got);
+    vw_diagnosis_free(got);
 }
 
 static void whatever_card_is_asked_about_reserved_covers_what_is_live(void **state)
 {
     (void)state;
     for (uint64_t card = 1; card <= 200; card++) {
-        hr__error_summary summary = torch_summary(gib(2), gib(80), gib(3), gib(50), gib(61));
-        hr_diagnosis *got = diagnose_on(&summary, card * GIB);
-        const hr_memory_numbers *numbers = &got->numbers;
+        vw__error_summary summary = torch_summary(gib(2), gib(80), gib(3), gib(50), gib(61));
+        vw_diagnosis *got = diagnose_on(&summary, card * GIB);
+        const vw_memory_numbers *numbers = &got->numbers;
         assert_true(numbers->reserved_bytes >= numbers->allocated_bytes);
         assert_int_equal(numbers->total_bytes, card * GIB);
         if (numbers->free_bytes != NONE)
             assert_int_equal(numbers->free_bytes + numbers->reserved_bytes + gib(16),
                              numbers->total_bytes);
-        hr_diagnosis_free(got);
+        vw_diagnosis_free(got);
     }
 }
 
 static void what_was_refused_although_free_is_refused_on_a_larger_card_too(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(gib(1), gib(24), gib(20), gib(2), gib(2));
-    hr_diagnosis *got = diagnose_on(&summary, gib(48));
-    assert_int_equal(got->verdict, HR_VERDICT_REFUSED);
-    hr_diagnosis_free(got);
+    vw__error_summary summary = torch_summary(gib(1), gib(24), gib(20), gib(2), gib(2));
+    vw_diagnosis *got = diagnose_on(&summary, gib(48));
+    assert_int_equal(got->verdict, VW_VERDICT_REFUSED);
+    vw_diagnosis_free(got);
 }
 
 /* ---- hostile numbers, failing memory --------------------------------------------------------- */
@@ -473,7 +473,7 @@ static uint64_t next_random(uint64_t *seed)
 /* Of any size, equal ones and the largest included. */
 static uint64_t random_size(uint64_t *seed)
 {
-    static const uint64_t special[] = {0, 1, GIB, 24 * GIB, UINT64_MAX - 1, HR_UNKNOWN};
+    static const uint64_t special[] = {0, 1, GIB, 24 * GIB, UINT64_MAX - 1, VW_UNKNOWN};
     uint64_t chosen = next_random(seed) % 12;
     if (chosen < sizeof special / sizeof *special)
         return special[chosen];
@@ -485,9 +485,9 @@ static void any_numbers_at_all_get_an_answer(void **state)
     (void)state;
     uint64_t seed = 99;
     for (int i = 0; i < 20000; i++) {
-        hr__error_summary summary =
-            summary_of((hr__error_kind)(next_random(&seed) % (HR__ERROR_NOT_OOM + 1)));
-        hr__error_report *first = &summary.first;
+        vw__error_summary summary =
+            summary_of((vw__error_kind)(next_random(&seed) % (VW__ERROR_NOT_OOM + 1)));
+        vw__error_report *first = &summary.first;
         uint64_t *const sizes[] = {
             &first->tried_bytes,         &first->total_bytes,    &first->free_bytes,
             &first->allocated_bytes,     &first->reserved_bytes, &first->unallocated_bytes,
@@ -499,30 +499,30 @@ static void any_numbers_at_all_get_an_answer(void **state)
         first->other_process_count = next_random(&seed) % 3;
         first->says_capped = next_random(&seed) % 16 == 0;
         uint64_t card_bytes = next_random(&seed) % 2 == 0 ? 0 : random_size(&seed);
-        hr_diagnosis_free(diagnose_on(&summary, card_bytes));
+        vw_diagnosis_free(diagnose_on(&summary, card_bytes));
     }
 }
 
 static bool diagnose_with_failing_memory(void *context)
 {
-    hr__diagnosis_draft draft;
-    hr_diagnosis *made = NULL;
-    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
-    assert_int_equal(hr__doctor_text(context, NULL, &draft), HR_OK);
-    bool is_done = hr__diagnosis_finish(&draft, &made) == HR_OK;
-    hr_diagnosis_free(made);
+    vw__diagnosis_draft draft;
+    vw_diagnosis *made = NULL;
+    vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
+    assert_int_equal(vw__doctor_text(context, NULL, &draft), VW_OK);
+    bool is_done = vw__diagnosis_finish(&draft, &made) == VW_OK;
+    vw_diagnosis_free(made);
     return is_done;
 }
 
 static void without_host_memory_the_diagnosis_fails_cleanly(void **state)
 {
     (void)state;
-    hr__error_summary summary = torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18.27), gib(21));
-    hr_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
-    summary = summary_of(HR__ERROR_NCCL);
-    hr_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
-    summary = summary_of(HR__ERROR_HOST_SHARED);
-    hr_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
+    vw__error_summary summary = torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18.27), gib(21));
+    vw_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
+    summary = summary_of(VW__ERROR_NCCL);
+    vw_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
+    summary = summary_of(VW__ERROR_HOST_SHARED);
+    vw_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
 }
 
 int main(void)

@@ -7,9 +7,9 @@
 
 #include "support/cmocka_here.h"
 
-static void expect_kind(const char *name, hr__driver_call_kind kind)
+static void expect_kind(const char *name, vw__driver_call_kind kind)
 {
-    hr__driver_call_kind found = hr__driver_call_kind_of(name);
+    vw__driver_call_kind found = vw__driver_call_kind_of(name);
     if (found != kind)
         fail_msg("%s is of kind %d, expected %d", name, (int)found, (int)kind);
 }
@@ -51,7 +51,7 @@ static void all_that_touches_memory_is_gated_in_every_version(void **state)
         "cuDevicePrimaryCtxReset_v2",
     };
     for (size_t i = 0; i < sizeof gated / sizeof gated[0]; i++)
-        expect_kind(gated[i], HR__CALL_GATED);
+        expect_kind(gated[i], VW__CALL_GATED);
 }
 
 static void what_nobody_knows_is_gated(void **state)
@@ -69,7 +69,7 @@ static void what_nobody_knows_is_gated(void **state)
                                           "cuMemAllocAsync",
                                           "cuMemFreeAsync_ptsz"};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
-        expect_kind(unknown[i], HR__CALL_GATED);
+        expect_kind(unknown[i], VW__CALL_GATED);
 }
 
 /* The pool makes these under its lock. Only copying may wait at the gate: who copies has closed
@@ -79,9 +79,9 @@ static void the_librarys_own_calls_are_harmless_but_for_those_that_move_bytes(vo
     (void)state;
 #define EXPECT_OWN(name, newest, fallback, is_required, parameters)                                \
     expect_kind(newest, strncmp(newest, "cuMemcpy", 8) == 0 || strncmp(newest, "cuMemset", 8) == 0 \
-                            ? HR__CALL_GATED                                                       \
-                            : HR__CALL_HARMLESS);
-    HR__CUDA_SYMBOL_LIST(EXPECT_OWN)
+                            ? VW__CALL_GATED                                                       \
+                            : VW__CALL_HARMLESS);
+    VW__CUDA_SYMBOL_LIST(EXPECT_OWN)
 #undef EXPECT_OWN
 }
 
@@ -104,21 +104,21 @@ static void waiting_and_loading_code_are_harmless(void **state)
         "cuStreamGetCaptureInfo_v3_ptsz",
     };
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
-        expect_kind(harmless[i], HR__CALL_HARMLESS);
+        expect_kind(harmless[i], VW__CALL_HARMLESS);
 }
 
 static void captures_and_contexts_are_told_apart(void **state)
 {
     (void)state;
-    expect_kind("cuStreamBeginCapture", HR__CALL_BEGINS_GRAPH);
-    expect_kind("cuStreamBeginCapture_v2_ptsz", HR__CALL_BEGINS_GRAPH);
-    expect_kind("cuStreamBeginCaptureToGraph_ptsz", HR__CALL_BEGINS_GRAPH);
-    expect_kind("cuStreamEndCapture", HR__CALL_ENDS_GRAPH);
-    expect_kind("cuStreamEndCapture_ptsz", HR__CALL_ENDS_GRAPH);
-    expect_kind("cuCtxCreate", HR__CALL_MAKES_CONTEXT);
-    expect_kind("cuCtxCreate_v4", HR__CALL_MAKES_CONTEXT);
-    expect_kind("cuGreenCtxCreate", HR__CALL_MAKES_CONTEXT);
-    expect_kind("cuGLCtxCreate_v2", HR__CALL_MAKES_CONTEXT);
+    expect_kind("cuStreamBeginCapture", VW__CALL_BEGINS_GRAPH);
+    expect_kind("cuStreamBeginCapture_v2_ptsz", VW__CALL_BEGINS_GRAPH);
+    expect_kind("cuStreamBeginCaptureToGraph_ptsz", VW__CALL_BEGINS_GRAPH);
+    expect_kind("cuStreamEndCapture", VW__CALL_ENDS_GRAPH);
+    expect_kind("cuStreamEndCapture_ptsz", VW__CALL_ENDS_GRAPH);
+    expect_kind("cuCtxCreate", VW__CALL_MAKES_CONTEXT);
+    expect_kind("cuCtxCreate_v4", VW__CALL_MAKES_CONTEXT);
+    expect_kind("cuGreenCtxCreate", VW__CALL_MAKES_CONTEXT);
+    expect_kind("cuGLCtxCreate_v2", VW__CALL_MAKES_CONTEXT);
 }
 
 int main(void)

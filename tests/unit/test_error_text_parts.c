@@ -5,25 +5,25 @@
 
 #include "unit/error_text_samples.h"
 
-static hr__region region;
+static vw__region region;
 
 static void fill(const char *text)
 {
-    hr__region_fill(&region, text, strlen(text), true);
+    vw__region_fill(&region, text, strlen(text), true);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static bool is_found(const hr__word_search *search, const char *letters, size_t size_bytes,
-                     hr__word word, size_t at)
+static bool is_found(const vw__word_search *search, const char *letters, size_t size_bytes,
+                     vw__word word, size_t at)
 {
-    hr__word_cursor cursor = {0};
-    hr__word_match match;
+    vw__word_cursor cursor = {0};
+    vw__word_match match;
     size_t last = 0;
-    while (hr__word_search_next(search, letters, size_bytes, &cursor, &match)) {
+    while (vw__word_search_next(search, letters, size_bytes, &cursor, &match)) {
         assert_true(match.at >= last && match.at < size_bytes);
-        assert_memory_equal(letters + match.at, hr__word_text(match.word),
-                            strlen(hr__word_text(match.word)));
+        assert_memory_equal(letters + match.at, vw__word_text(match.word),
+                            strlen(vw__word_text(match.word)));
         last = match.at;
         if (match.word == word && match.at == at)
             return true;
@@ -34,24 +34,24 @@ static bool is_found(const hr__word_search *search, const char *letters, size_t 
 static void every_word_for_the_whole_text_is_found_wherever_it_is(void **state)
 {
     (void)state;
-    static hr__word_search search;
+    static vw__word_search search;
     char letters[256];
     size_t scan_count = 0;
-    hr__word_search_init(&search);
-    for (int word = 0; word < HR__WORD_COUNT; word++) {
-        const char *text = hr__word_text((hr__word)word);
+    vw__word_search_init(&search);
+    for (int word = 0; word < VW__WORD_COUNT; word++) {
+        const char *text = vw__word_text((vw__word)word);
         size_t length = strlen(text);
         scan_count += search.size_bytes[word] != 0;
         for (size_t before = 0; before < 20; before++) {
             memset(letters, 'o', sizeof letters); /* as many words begin */
             memcpy(letters + before, text, length);
             bool is_scan = search.size_bytes[word] != 0;
-            assert_int_equal(is_found(&search, letters, before + length, (hr__word)word, before),
+            assert_int_equal(is_found(&search, letters, before + length, (vw__word)word, before),
                              is_scan);
-            assert_false(is_found(&search, letters, before + length - 1, (hr__word)word, before));
+            assert_false(is_found(&search, letters, before + length - 1, (vw__word)word, before));
         }
         for (size_t i = 0; i < length; i++) /* or nobody would ever find it */
-            assert_int_equal(hr__squeezed[(unsigned char)text[i]], (unsigned char)text[i]);
+            assert_int_equal(vw__squeezed[(unsigned char)text[i]], (unsigned char)text[i]);
     }
     assert_true(scan_count > 100);
 }
@@ -99,9 +99,9 @@ static void prefixes_end_where_the_message_begins(void **state)
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         char line[256];
-        hr__line_rank rank;
+        vw__line_rank rank;
         snprintf(line, sizeof line, "%s%s", lines[i].prefix, lines[i].rest);
-        size_t length = hr__line_prefix(line, strlen(line), &rank);
+        size_t length = vw__line_prefix(line, strlen(line), &rank);
         if (length != strlen(lines[i].prefix))
             fail_msg("the prefix of \"%s\" is not %zu bytes long", line, length);
         assert_int_equal(rank.rank, lines[i].rank);
@@ -151,15 +151,15 @@ static void numbers_are_read_as_they_are_written(void **state)
         {"7", 7, false},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        hr__error_number number;
+        vw__error_number number;
         fill(numbers[i].text);
-        assert_true(hr__error_number_next(&region, 0, region.letter_count, &number));
+        assert_true(vw__error_number_next(&region, 0, region.letter_count, &number));
         if (number.bytes != numbers[i].bytes || number.has_unit != numbers[i].has_unit)
             fail_msg("\"%s\" was read as %llu", numbers[i].text, (unsigned long long)number.bytes);
     }
-    hr__error_number number;
+    vw__error_number number;
     fill("no number at all");
-    assert_false(hr__error_number_next(&region, 0, region.letter_count, &number));
+    assert_false(vw__error_number_next(&region, 0, region.letter_count, &number));
 }
 
 /* ---- escapes --------------------------------------------------------------------------------- */
@@ -167,13 +167,13 @@ static void numbers_are_read_as_they_are_written(void **state)
 static void a_terminals_command_ends_with_its_line(void **state)
 {
     (void)state;
-    assert_int_equal(hr__terminal_command("\033[31mred", 8), 5);
-    assert_int_equal(hr__terminal_command("\033[31", 4), 4);
-    assert_int_equal(hr__terminal_command("\033[3\n1m", 6), 3);
-    assert_int_equal(hr__terminal_command("\033]0;title\ax", 11), 10);
-    assert_int_equal(hr__terminal_command("\033]0;title\nx", 11), 9);
-    assert_int_equal(hr__terminal_command("\033\n", 2), 1);
-    assert_int_equal(hr__terminal_command("\033", 1), 1);
+    assert_int_equal(vw__terminal_command("\033[31mred", 8), 5);
+    assert_int_equal(vw__terminal_command("\033[31", 4), 4);
+    assert_int_equal(vw__terminal_command("\033[3\n1m", 6), 3);
+    assert_int_equal(vw__terminal_command("\033]0;title\ax", 11), 10);
+    assert_int_equal(vw__terminal_command("\033]0;title\nx", 11), 9);
+    assert_int_equal(vw__terminal_command("\033\n", 2), 1);
+    assert_int_equal(vw__terminal_command("\033", 1), 1);
 }
 
 int main(void)

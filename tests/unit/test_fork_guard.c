@@ -23,30 +23,30 @@ static int exit_of_child(int (*body)(uint32_t parents), uint32_t parents)
 
 static int is_one_more(uint32_t parents)
 {
-    return hr__fork_generation() == parents + 1;
+    return vw__fork_generation() == parents + 1;
 }
 
 static int has_a_child_of_its_own(uint32_t parents)
 {
-    uint32_t own = hr__fork_generation();
+    uint32_t own = vw__fork_generation();
     return own == parents + 1 && exit_of_child(is_one_more, own) == 1 &&
-           hr__fork_generation() == own;
+           vw__fork_generation() == own;
 }
 
 static void a_child_counts_one_more_and_its_parent_does_not(void **state)
 {
     (void)state;
-    hr__fork_guard_start();
-    uint32_t before = hr__fork_generation();
+    vw__fork_guard_start();
+    uint32_t before = vw__fork_generation();
     assert_int_equal(exit_of_child(is_one_more, before), 1);
-    assert_int_equal(hr__fork_generation(), before);
+    assert_int_equal(vw__fork_generation(), before);
 }
 
 static void a_grandchild_counts_two_more(void **state)
 {
     (void)state;
-    hr__fork_guard_start();
-    assert_int_equal(exit_of_child(has_a_child_of_its_own, hr__fork_generation()), 1);
+    vw__fork_guard_start();
+    assert_int_equal(exit_of_child(has_a_child_of_its_own, vw__fork_generation()), 1);
 }
 
 /* A second handler would count each fork twice. */
@@ -54,14 +54,14 @@ static void starting_again_changes_nothing(void **state)
 {
     (void)state;
     for (int i = 0; i < 10; i++)
-        hr__fork_guard_start();
-    assert_int_equal(exit_of_child(is_one_more, hr__fork_generation()), 1);
+        vw__fork_guard_start();
+    assert_int_equal(exit_of_child(is_one_more, vw__fork_generation()), 1);
 }
 
 static void *start_guard(void *context)
 {
     (void)context;
-    hr__fork_guard_start();
+    vw__fork_guard_start();
     return NULL;
 }
 
@@ -73,7 +73,7 @@ static void threads_may_start_it_together(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, start_guard, NULL), 0);
     for (int i = 0; i < 8; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(exit_of_child(is_one_more, hr__fork_generation()), 1);
+    assert_int_equal(exit_of_child(is_one_more, vw__fork_generation()), 1);
 }
 
 int main(void)

@@ -9,18 +9,18 @@
 
 #include "support/cmocka_here.h"
 
-enum { MOST_BLOCKS = 5000, LAST_BIN = HR__INDEX_BINS - (1 << HR__INDEX_STEPS_LOG2) };
+enum { MOST_BLOCKS = 5000, LAST_BIN = VW__INDEX_BINS - (1 << VW__INDEX_STEPS_LOG2) };
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
 typedef struct both {
-    hr__free_index index;
-    hr__block *sorted[MOST_BLOCKS];
+    vw__free_index index;
+    vw__block *sorted[MOST_BLOCKS];
     size_t count;
 } both;
 
 static both pair;
-static hr__block blocks[MOST_BLOCKS];
+static vw__block blocks[MOST_BLOCKS];
 
 static int set_up(void **state)
 {
@@ -30,14 +30,14 @@ static int set_up(void **state)
     return 0;
 }
 
-static bool comes_before(const hr__block *a, const hr__block *b)
+static bool comes_before(const vw__block *a, const vw__block *b)
 {
     if (a->size_bytes != b->size_bytes)
         return a->size_bytes < b->size_bytes;
     return a->tie_break != b->tie_break ? a->tie_break < b->tie_break : a->address < b->address;
 }
 
-static void list_insert(hr__block *block)
+static void list_insert(vw__block *block)
 {
     size_t at = pair.count++;
     for (; at > 0 && comes_before(block, pair.sorted[at - 1]); at--)
@@ -45,7 +45,7 @@ static void list_insert(hr__block *block)
     pair.sorted[at] = block;
 }
 
-static size_t list_place(const hr__block *block)
+static size_t list_place(const vw__block *block)
 {
     size_t at = 0;
     while (pair.sorted[at] != block)
@@ -53,13 +53,13 @@ static size_t list_place(const hr__block *block)
     return at;
 }
 
-static void list_remove(const hr__block *block)
+static void list_remove(const vw__block *block)
 {
     size_t at = list_place(block);
     memmove(&pair.sorted[at], &pair.sorted[at + 1], (--pair.count - at) * sizeof pair.sorted[0]);
 }
 
-static hr__block *list_best_fit(uint64_t size_bytes)
+static vw__block *list_best_fit(uint64_t size_bytes)
 {
     for (size_t i = 0; i < pair.count; i++)
         if (pair.sorted[i]->size_bytes >= size_bytes)
@@ -67,9 +67,9 @@ static hr__block *list_best_fit(uint64_t size_bytes)
     return NULL;
 }
 
-static hr__block *list_last_below(uint64_t size_bytes)
+static vw__block *list_last_below(uint64_t size_bytes)
 {
-    hr__block *last = NULL;
+    vw__block *last = NULL;
     for (size_t i = 0; i < pair.count && pair.sorted[i]->size_bytes < size_bytes; i++)
         last = pair.sorted[i];
     return last;
@@ -77,55 +77,55 @@ static hr__block *list_last_below(uint64_t size_bytes)
 
 /* ---- doing the same to both ------------------------------------------------------------------ */
 
-static void insert(hr__block *block)
+static void insert(vw__block *block)
 {
-    block->state = HR__BLOCK_FREE;
-    hr__free_index_insert(&pair.index, block);
+    block->state = VW__BLOCK_FREE;
+    vw__free_index_insert(&pair.index, block);
     list_insert(block);
 }
 
-static void take_out(hr__block *block)
+static void take_out(vw__block *block)
 {
-    hr__free_index_remove(&pair.index, block);
-    block->state = HR__BLOCK_LIVE;
+    vw__free_index_remove(&pair.index, block);
+    block->state = VW__BLOCK_LIVE;
     list_remove(block);
 }
 
-static void shrink(hr__block *block, uint64_t bytes)
+static void shrink(vw__block *block, uint64_t bytes)
 {
     list_remove(block);
-    hr__free_index_shrink(&pair.index, block, bytes);
+    vw__free_index_shrink(&pair.index, block, bytes);
     list_insert(block);
 }
 
-static void replace(hr__block *gone, hr__block *block)
+static void replace(vw__block *gone, vw__block *block)
 {
-    block->state = HR__BLOCK_FREE;
+    block->state = VW__BLOCK_FREE;
     list_remove(gone);
-    hr__free_index_replace(&pair.index, gone, block);
-    gone->state = HR__BLOCK_LIVE;
+    vw__free_index_replace(&pair.index, gone, block);
+    gone->state = VW__BLOCK_LIVE;
     list_insert(block);
 }
 
 static void expect_same_answers(uint64_t size_bytes)
 {
-    assert_ptr_equal(hr__free_index_best_fit(&pair.index, size_bytes), list_best_fit(size_bytes));
-    assert_ptr_equal(hr__free_index_last_below(&pair.index, size_bytes),
+    assert_ptr_equal(vw__free_index_best_fit(&pair.index, size_bytes), list_best_fit(size_bytes));
+    assert_ptr_equal(vw__free_index_last_below(&pair.index, size_bytes),
                      list_last_below(size_bytes));
 }
 
 static void expect_same_order(void)
 {
-    const char *wrong = hr__free_index_check(&pair.index);
+    const char *wrong = vw__free_index_check(&pair.index);
     if (wrong != NULL)
         fail_msg("%s", wrong);
-    const hr__block *up = hr__free_index_first(&pair.index);
-    const hr__block *down = hr__free_index_last(&pair.index);
+    const vw__block *up = vw__free_index_first(&pair.index);
+    const vw__block *down = vw__free_index_last(&pair.index);
     for (size_t i = 0; i < pair.count; i++) {
         assert_ptr_equal(up, pair.sorted[i]);
         assert_ptr_equal(down, pair.sorted[pair.count - 1 - i]);
-        up = hr__free_index_after(&pair.index, up);
-        down = hr__free_index_before(&pair.index, down);
+        up = vw__free_index_after(&pair.index, up);
+        down = vw__free_index_before(&pair.index, down);
     }
     assert_null(up);
     assert_null(down);
@@ -146,16 +146,16 @@ static uint64_t random_number(void)
 /* The least size that belongs into `bin`. */
 static uint64_t least_size(unsigned bin)
 {
-    const unsigned steps = 1u << HR__INDEX_STEPS_LOG2;
+    const unsigned steps = 1u << VW__INDEX_STEPS_LOG2;
     uint64_t units = bin;
     if (bin >= steps)
         units = (uint64_t)(steps + bin % steps) << (bin / steps - 1);
-    return units << HR__INDEX_UNIT_LOG2;
+    return units << VW__INDEX_UNIT_LOG2;
 }
 
 static uint64_t random_size(void)
 {
-    uint64_t unit = UINT64_C(1) << HR__INDEX_UNIT_LOG2;
+    uint64_t unit = UINT64_C(1) << VW__INDEX_UNIT_LOG2;
     switch (random_number() % 4) {
     case 0: /* small and crowded */
         return unit * (1 + random_number() % 16);
@@ -170,14 +170,14 @@ static uint64_t random_size(void)
 }
 
 /* No two blocks alike: addresses never repeat. */
-static void make_random(hr__block *block)
+static void make_random(vw__block *block)
 {
     static uint64_t serial;
-    *block = (hr__block){
+    *block = (vw__block){
         .address = (++serial * UINT64_C(0x9E3779B97F4A7C15) >> 20) * 512,
         .size_bytes = random_size(),
         .tie_break = (uint32_t)(random_number() % 3),
-        .state = HR__BLOCK_LIVE,
+        .state = VW__BLOCK_LIVE,
     };
 }
 
@@ -188,14 +188,14 @@ static void a_bin_ends_where_the_next_begins(void **state)
     (void)state;
     for (unsigned bin = 2; bin <= LAST_BIN; bin++) {
         uint64_t size_bytes = least_size(bin);
-        assert_int_equal(hr__free_index_bin(size_bytes), bin);
-        assert_int_equal(hr__free_index_bin(size_bytes - 1), bin - 1);
-        assert_int_equal(hr__free_index_bin(size_bytes + 511), bin);
+        assert_int_equal(vw__free_index_bin(size_bytes), bin);
+        assert_int_equal(vw__free_index_bin(size_bytes - 1), bin - 1);
+        assert_int_equal(vw__free_index_bin(size_bytes + 511), bin);
     }
     assert_int_equal(least_size(LAST_BIN), UINT64_C(1) << 41);
     for (uint64_t size_bytes = least_size(LAST_BIN); size_bytes != 0; size_bytes <<= 1)
-        assert_int_equal(hr__free_index_bin(size_bytes + size_bytes / 2), LAST_BIN);
-    assert_int_equal(hr__free_index_bin(UINT64_MAX), LAST_BIN);
+        assert_int_equal(vw__free_index_bin(size_bytes + size_bytes / 2), LAST_BIN);
+    assert_int_equal(vw__free_index_bin(UINT64_MAX), LAST_BIN);
 }
 
 static void an_empty_index_has_nothing_to_offer(void **state)
@@ -210,7 +210,7 @@ static void one_block_is_found_from_every_bin_below_it_and_none_above(void **sta
 {
     (void)state;
     for (unsigned bin = 1; bin <= LAST_BIN; bin += bin < LAST_BIN - 31 ? 31 : 1) {
-        blocks[0] = (hr__block){.address = 512, .size_bytes = least_size(bin) + 512};
+        blocks[0] = (vw__block){.address = 512, .size_bytes = least_size(bin) + 512};
         insert(&blocks[0]);
         for (unsigned asked = 1; asked <= LAST_BIN; asked++)
             expect_same_answers(least_size(asked));
@@ -228,7 +228,7 @@ static void sizes_at_every_border_keep_their_order(void **state)
     size_t used = 0;
     for (unsigned bin = 2; bin <= LAST_BIN && used + 3 <= MOST_BLOCKS; bin += 2)
         for (uint64_t around = 0; around < 3; around++, used++) {
-            blocks[used] = (hr__block){.address = 512 * (used + 1),
+            blocks[used] = (vw__block){.address = 512 * (used + 1),
                                        .size_bytes = least_size(bin) + 512 * around - 512};
             insert(&blocks[used]);
         }
@@ -247,14 +247,14 @@ static void thousands_of_equal_sizes_come_out_by_tie_break_and_address(void **st
 {
     (void)state;
     for (size_t i = 0; i < 3000; i++) { /* addresses neither rise nor fall: 7919 is prime */
-        blocks[i] = (hr__block){.address = 512 * (1 + i * 7919 % 3001),
+        blocks[i] = (vw__block){.address = 512 * (1 + i * 7919 % 3001),
                                 .size_bytes = 2 << 20,
                                 .tie_break = (uint32_t)(i % 3)};
         insert(&blocks[i]);
     }
     expect_same_order();
     for (size_t i = 0; i < 1000; i++) {
-        hr__block *best = hr__free_index_best_fit(&pair.index, 2 << 20);
+        vw__block *best = vw__free_index_best_fit(&pair.index, 2 << 20);
         assert_ptr_equal(best, pair.sorted[0]);
         assert_int_equal(best->tie_break, 0);
         take_out(best);
@@ -271,7 +271,7 @@ static void rising_and_falling_insertions_make_the_same_order(void **state)
         for (size_t i = 0; i < 2000; i++) {
             size_t number = is_falling ? 2000 - i : i + 1;
             blocks[i] =
-                (hr__block){.address = number * 512, .size_bytes = least_size(LAST_BIN) + number};
+                (vw__block){.address = number * 512, .size_bytes = least_size(LAST_BIN) + number};
             insert(&blocks[i]);
         }
         expect_same_order();
@@ -286,13 +286,13 @@ static void a_block_that_shrinks_moves_to_its_new_place(void **state)
 {
     (void)state;
     const uint64_t size_bytes = least_size(1000) + 3 * 512; /* its bin is wider than that */
-    assert_int_equal(hr__free_index_bin(size_bytes), 1000);
+    assert_int_equal(vw__free_index_bin(size_bytes), 1000);
     for (int has_company = 0; has_company < 2; has_company++) {
         for (uint64_t lost = 512; lost <= size_bytes - 512; lost += lost < 4096 ? 512 : 77 * 512) {
             set_up(NULL);
-            blocks[0] = (hr__block){.address = 1 << 30, .size_bytes = size_bytes};
-            blocks[1] = (hr__block){.address = 512, .size_bytes = least_size(1000) + 512};
-            blocks[2] = (hr__block){.address = 1024, .size_bytes = 4096};
+            blocks[0] = (vw__block){.address = 1 << 30, .size_bytes = size_bytes};
+            blocks[1] = (vw__block){.address = 512, .size_bytes = least_size(1000) + 512};
+            blocks[2] = (vw__block){.address = 1024, .size_bytes = 4096};
             insert(&blocks[0]);
             if (has_company)
                 insert(&blocks[1]);
@@ -312,11 +312,11 @@ static void a_block_that_takes_a_neighbours_place_is_sorted_by_its_own_size(void
     for (int has_company = 0; has_company < 2; has_company++) {
         for (uint64_t gained = 512; gained <= gone_bytes; gained += gained < 4096 ? 512 : gained) {
             set_up(NULL);
-            blocks[0] = (hr__block){.address = 1 << 30, .size_bytes = gone_bytes};
-            blocks[1] = (hr__block){.address = 512, .size_bytes = gone_bytes + 512};
-            blocks[2] = (hr__block){.address = 1024, .size_bytes = 2 * gone_bytes};
+            blocks[0] = (vw__block){.address = 1 << 30, .size_bytes = gone_bytes};
+            blocks[1] = (vw__block){.address = 512, .size_bytes = gone_bytes + 512};
+            blocks[2] = (vw__block){.address = 1024, .size_bytes = 2 * gone_bytes};
             blocks[3] =
-                (hr__block){.address = (1 << 30) - gained, .size_bytes = gone_bytes + gained};
+                (vw__block){.address = (1 << 30) - gained, .size_bytes = gone_bytes + gained};
             insert(&blocks[0]);
             if (has_company)
                 insert(&blocks[1]);
@@ -334,28 +334,28 @@ static void random_work_leaves_both_alike(void **state)
     (void)state;
     random_state = UINT64_C(0x9E3779B97F4A7C15);
     size_t made = 0;
-    hr__block *out[MOST_BLOCKS];
+    vw__block *out[MOST_BLOCKS];
     size_t out_count = 0;
     for (int round = 0; round < 40000; round++) {
         uint64_t dice = random_number() % 100;
         if (dice < 35 && pair.count < 400) {
             if (out_count == 0)
                 out[out_count++] = &blocks[made++];
-            hr__block *block = out[--out_count];
+            vw__block *block = out[--out_count];
             make_random(block);
             insert(block);
         } else if (dice < 60 && pair.count > 0) {
-            hr__block *block = pair.sorted[random_number() % pair.count];
+            vw__block *block = pair.sorted[random_number() % pair.count];
             take_out(block);
             out[out_count++] = block;
         } else if (dice < 75 && pair.count > 0) {
-            hr__block *block = pair.sorted[random_number() % pair.count];
+            vw__block *block = pair.sorted[random_number() % pair.count];
             uint64_t units = block->size_bytes / 512;
             if (units > 1)
                 shrink(block, 512 * (1 + random_number() % (units - 1)));
         } else if (dice < 90 && pair.count > 0 && out_count > 0) {
-            hr__block *gone = pair.sorted[random_number() % pair.count];
-            hr__block *block = out[out_count - 1];
+            vw__block *gone = pair.sorted[random_number() % pair.count];
+            vw__block *block = out[out_count - 1];
             *block = *gone;
             block->size_bytes += 512 * (1 + random_number() % 64);
             replace(gone, block);
@@ -375,14 +375,14 @@ enum { CROWD = 512 };
 static void fill_one_bin(void)
 {
     for (size_t i = 0; i < CROWD; i++) {
-        blocks[i] = (hr__block){.address = 512 * (i + 1), .size_bytes = 4096};
+        blocks[i] = (vw__block){.address = 512 * (i + 1), .size_bytes = 4096};
         insert(&blocks[i]);
     }
-    assert_null(hr__free_index_check(&pair.index));
+    assert_null(vw__free_index_check(&pair.index));
 }
 
 /* A tree's shape depends on where its nodes lie, so the node to damage is looked for. */
-static hr__block *find_node(bool (*is_fit)(const hr__tree_node *node))
+static vw__block *find_node(bool (*is_fit)(const vw__tree_node *node))
 {
     for (size_t i = 0; i < CROWD; i++)
         if (is_fit(&blocks[i].node))
@@ -391,17 +391,17 @@ static hr__block *find_node(bool (*is_fit)(const hr__tree_node *node))
     return NULL;
 }
 
-static bool has_left(const hr__tree_node *node)
+static bool has_left(const vw__tree_node *node)
 {
     return node->left != NULL;
 }
 
-static bool has_right(const hr__tree_node *node)
+static bool has_right(const vw__tree_node *node)
 {
     return node->right != NULL;
 }
 
-static bool has_right_of_left(const hr__tree_node *node)
+static bool has_right_of_left(const vw__tree_node *node)
 {
     return node->left != NULL && node->left->right != NULL;
 }
@@ -409,7 +409,7 @@ static bool has_right_of_left(const hr__tree_node *node)
 /* A check that finds nothing is worth nothing: each damage is done, noticed, and undone. */
 #define NOTICES(expected)                                                                          \
     do {                                                                                           \
-        const char *wrong = hr__free_index_check(&pair.index);                                     \
+        const char *wrong = vw__free_index_check(&pair.index);                                     \
         assert_non_null(wrong);                                                                    \
         assert_string_equal(wrong, expected);                                                      \
     } while (0)
@@ -419,11 +419,11 @@ static void check_notices_a_block_that_is_not_free(void **state)
     (void)state;
     fill_one_bin();
     for (size_t i = 0; i < CROWD; i++) {
-        blocks[i].state = HR__BLOCK_PENDING;
+        blocks[i].state = VW__BLOCK_PENDING;
         NOTICES("a block in the free index is not free");
-        blocks[i].state = HR__BLOCK_FREE;
+        blocks[i].state = VW__BLOCK_FREE;
     }
-    assert_null(hr__free_index_check(&pair.index));
+    assert_null(vw__free_index_check(&pair.index));
 }
 
 static void check_notices_a_block_in_the_wrong_bin(void **state)
@@ -441,14 +441,14 @@ static void check_notices_children_out_of_order(void **state)
 {
     (void)state;
     fill_one_bin();
-    hr__block *parent = find_node(has_left);
-    hr__block *left = hr__block_of_node(parent->node.left);
+    vw__block *parent = find_node(has_left);
+    vw__block *left = vw__block_of_node(parent->node.left);
     uint64_t address = left->address;
     left->address = parent->address + 1;
     NOTICES("a bin's tree is out of order");
     left->address = address;
     parent = find_node(has_right);
-    hr__block_of_node(parent->node.right)->address = parent->address - 1;
+    vw__block_of_node(parent->node.right)->address = parent->address - 1;
     NOTICES("a bin's tree is out of order");
 }
 
@@ -457,10 +457,10 @@ static void check_notices_a_deeper_block_out_of_order(void **state)
 {
     (void)state;
     fill_one_bin();
-    hr__block *block = find_node(has_right_of_left);
-    hr__block *grandchild = hr__block_of_node(block->node.left->right);
+    vw__block *block = find_node(has_right_of_left);
+    vw__block *grandchild = vw__block_of_node(block->node.left->right);
     grandchild->address = block->address + 1;
-    assert_non_null(hr__free_index_check(&pair.index));
+    assert_non_null(vw__free_index_check(&pair.index));
 }
 
 static void check_notices_bits_that_lie(void **state)
@@ -482,7 +482,7 @@ static void check_notices_bits_that_lie(void **state)
     pair.index.words_in_use ^= UINT64_C(1) << 40;
     NOTICES(word_lies);
     pair.index.words_in_use ^= UINT64_C(1) << 40;
-    assert_null(hr__free_index_check(&pair.index));
+    assert_null(vw__free_index_check(&pair.index));
 }
 
 int main(void)

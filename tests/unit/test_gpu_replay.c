@@ -17,7 +17,7 @@
 /* ---- the pattern ----------------------------------------------------------------------------- */
 
 typedef struct fixture {
-    hr_device *device;
+    vw_device *device;
     replay_driver driver;
     bool has_driver;
     replay_bytes bytes;
@@ -27,10 +27,10 @@ static void open_fixture(fixture *f, bool has_driver, bool is_sampled)
 {
     *f = (fixture){.has_driver = has_driver};
     if (has_driver) {
-        assert_ok(hr_cuda_device_open(0, &f->device));
+        assert_ok(vw_cuda_device_open(0, &f->device));
         assert_ok(replay_driver_open(0, &f->driver));
     } else {
-        assert_ok(hr_host_device_create(4 * GIB, &f->device));
+        assert_ok(vw_host_device_create(4 * GIB, &f->device));
     }
     assert_ok(replay_bytes_init(&f->bytes, f->device, has_driver ? &f->driver : NULL, is_sampled));
 }
@@ -40,7 +40,7 @@ static void close_fixture(fixture *f)
     replay_bytes_deinit(&f->bytes);
     if (f->has_driver)
         replay_driver_close(&f->driver);
-    hr_device_destroy(f->device);
+    vw_device_destroy(f->device);
 }
 
 static replay_block take_block(fixture *f, uint64_t size_bytes, uint64_t seed)
@@ -148,44 +148,44 @@ typedef enum fault {
 } fault;
 
 typedef struct faulty_allocator {
-    hr_device *device;
+    vw_device *device;
     fault fault;
-    hr_device_ptr latest;
+    vw_device_ptr latest;
     uint64_t frees;
     uint64_t used_frees;
-    hr_stream last_stream;
+    vw_stream last_stream;
     uint64_t stream_changes;
 } faulty_allocator;
 
-static hr_status faulty_alloc(void *context, uint64_t size_bytes, hr_stream stream,
-                              hr_device_ptr *out)
+static vw_status faulty_alloc(void *context, uint64_t size_bytes, vw_stream stream,
+                              vw_device_ptr *out)
 {
     faulty_allocator *faulty = context;
-    const hr_device *device = faulty->device;
+    const vw_device *device = faulty->device;
     faulty->stream_changes += stream != faulty->last_stream;
     faulty->last_stream = stream;
-    if (faulty->fault == PAGE_LEFT_BEHIND && faulty->latest != HR_NULL)
+    if (faulty->fault == PAGE_LEFT_BEHIND && faulty->latest != VW_NULL)
         assert_ok(device->table->fill(device->context, faulty->latest, 0, 4096, stream));
     if (faulty->fault == ONE_ADDRESS)
         size_bytes = 8 * MIB; /* enough for all */
-    if (faulty->fault != ONE_ADDRESS || faulty->latest == HR_NULL)
+    if (faulty->fault != ONE_ADDRESS || faulty->latest == VW_NULL)
         assert_ok(device->table->take(device->context, size_bytes, &faulty->latest));
     *out = faulty->latest;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status faulty_free(void *context, hr_device_ptr address, hr_stream stream)
+static vw_status faulty_free(void *context, vw_device_ptr address, vw_stream stream)
 {
     faulty_allocator *faulty = context;
     (void)stream;
     faulty->frees++;
     return faulty->fault == ONE_ADDRESS || faulty->fault == NOT_GIVEN_BACK
-               ? HR_OK
+               ? VW_OK
                : faulty->device->table->give_back(faulty->device->context, address);
 }
 
-static hr_status faulty_free_used(void *context, hr_device_ptr address, hr_stream stream,
-                                  hr_stream user)
+static vw_status faulty_free_used(void *context, vw_device_ptr address, vw_stream stream,
+                                  vw_stream user)
 {
     faulty_allocator *faulty = context;
     assert_true(user != stream && user != 0);
@@ -193,24 +193,24 @@ static hr_status faulty_free_used(void *context, hr_device_ptr address, hr_strea
     return faulty_free(context, address, stream);
 }
 
-static hr_status faulty_trim(void *context)
+static vw_status faulty_trim(void *context)
 {
     (void)context;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status faulty_scope(void *context, hr_private_id id)
+static vw_status faulty_scope(void *context, vw_private_id id)
 {
     (void)context;
     (void)id;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status faulty_get_use(void *context, replay_use *out)
+static vw_status faulty_get_use(void *context, replay_use *out)
 {
     (void)context;
     *out = (replay_use){.peak_reserved_bytes = UINT64_MAX};
-    return HR_OK;
+    return VW_OK;
 }
 
 static void faulty_destroy(void *context)
@@ -429,7 +429,7 @@ static void the_drivers_own_allocator_needs_a_driver(void **state)
     fixture f;
     replay_allocator allocator;
     open_fixture(&f, false, false);
-    assert_status(HR_ERR_UNSUPPORTED, replay_allocator_make(replay_policy_find("cuMemAllocAsync"),
+    assert_status(VW_ERR_UNSUPPORTED, replay_allocator_make(replay_policy_find("cuMemAllocAsync"),
                                                             f.device, NULL, 0, &allocator));
     assert_null(replay_policy_find("cudaMalloc"));
     close_fixture(&f);
@@ -467,7 +467,7 @@ int main(void)
         cmocka_unit_test(the_drivers_own_allocator_needs_a_driver),
         cmocka_unit_test(a_launch_that_the_driver_refuses_ends_the_run_with_its_words),
     };
-    if (setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1) != 0)
+    if (setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1) != 0)
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

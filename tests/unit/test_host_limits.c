@@ -17,7 +17,7 @@ static char root[64]; /* a folder of the test's own, in place of / */
 static int make_root(void **state)
 {
     (void)state;
-    snprintf(root, sizeof root, "/tmp/headroom-limits-XXXXXX");
+    snprintf(root, sizeof root, "/tmp/vramwise-limits-XXXXXX");
     return mkdtemp(root) != NULL ? 0 : -1;
 }
 
@@ -46,10 +46,10 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static hr__host_limits limits(void)
+static vw__host_limits limits(void)
 {
-    hr__host_limits found;
-    hr__host_limits_read(root, &found);
+    vw__host_limits found;
+    vw__host_limits_read(root, &found);
     return found;
 }
 
@@ -110,9 +110,9 @@ static void what_cannot_be_read_is_no_limit(void **state)
 static void this_machine_is_asked_for_its_lock_limit_too(void **state)
 {
     (void)state;
-    hr__host_limits found;
+    vw__host_limits found;
     struct rlimit limit;
-    hr__host_limits_read("", &found);
+    vw__host_limits_read("", &found);
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
     assert_true(found.locked_bytes ==
                 (limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur));
@@ -122,19 +122,19 @@ static void this_machine_is_asked_for_its_lock_limit_too(void **state)
 static void more_than_any_of_the_three_is_refused_with_all_of_them(void **state)
 {
     (void)state;
-    const hr__host_limits tight = {.free_bytes = 300, .group_bytes = 200, .locked_bytes = 100};
-    assert_int_equal(hr__host_limits_check(&tight, "a thing", 100, true), HR_OK);
-    assert_int_equal(hr__host_limits_check(&tight, "a thing", 101, true), HR_ERR_INVALID_ARGUMENT);
+    const vw__host_limits tight = {.free_bytes = 300, .group_bytes = 200, .locked_bytes = 100};
+    assert_int_equal(vw__host_limits_check(&tight, "a thing", 100, true), VW_OK);
+    assert_int_equal(vw__host_limits_check(&tight, "a thing", 101, true), VW_ERR_INVALID_ARGUMENT);
     assert_string_equal(
-        hr_last_error(),
+        vw_last_error(),
         "a thing of 101 bytes is more page-locked memory than this process can have: free on this "
         "machine 300 bytes, limit of the control group 200 bytes, ulimit -l 100 bytes");
-    assert_int_equal(hr__host_limits_check(&tight, "a thing", 200, false), HR_OK);
-    assert_int_equal(hr__host_limits_check(&tight, "a thing", 201, false), HR_ERR_INVALID_ARGUMENT);
-    const hr__host_limits loose = {300, UINT64_MAX, UINT64_MAX};
-    assert_int_equal(hr__host_limits_check(&loose, "a thing", 300, true), HR_OK);
-    assert_int_equal(hr__host_limits_check(&loose, "a thing", 301, true), HR_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(hr_last_error(), "control group no limit, ulimit -l no limit"));
+    assert_int_equal(vw__host_limits_check(&tight, "a thing", 200, false), VW_OK);
+    assert_int_equal(vw__host_limits_check(&tight, "a thing", 201, false), VW_ERR_INVALID_ARGUMENT);
+    const vw__host_limits loose = {300, UINT64_MAX, UINT64_MAX};
+    assert_int_equal(vw__host_limits_check(&loose, "a thing", 300, true), VW_OK);
+    assert_int_equal(vw__host_limits_check(&loose, "a thing", 301, true), VW_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(vw_last_error(), "control group no limit, ulimit -l no limit"));
 }
 
 #define IN_A_ROOT(name) cmocka_unit_test_setup_teardown(name, make_root, end_root)

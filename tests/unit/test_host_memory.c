@@ -9,24 +9,24 @@
 
 static uint64_t in_use_bytes(void)
 {
-    return hr__host_memory_get_use().in_use_bytes;
+    return vw__host_memory_get_use().in_use_bytes;
 }
 
 static void what_is_taken_is_counted_until_it_is_freed(void **state)
 {
     (void)state;
-    hr__host_memory_use before = hr__host_memory_get_use();
-    void *plain = hr__host_alloc(1000);
-    void *zeroed = hr__host_alloc_zeroed(10, 100);
-    void *aligned = hr__host_alloc_aligned(4096, 1000);
-    hr__host_memory_use after = hr__host_memory_get_use();
+    vw__host_memory_use before = vw__host_memory_get_use();
+    void *plain = vw__host_alloc(1000);
+    void *zeroed = vw__host_alloc_zeroed(10, 100);
+    void *aligned = vw__host_alloc_aligned(4096, 1000);
+    vw__host_memory_use after = vw__host_memory_get_use();
     assert_true(plain != NULL && zeroed != NULL && aligned != NULL);
     assert_true(after.in_use_bytes >= before.in_use_bytes + 3000);
     assert_int_equal(after.call_count, before.call_count + 3);
-    hr__host_free(plain);
-    hr__host_free(zeroed);
-    hr__host_free(aligned);
-    hr__host_free(NULL);
+    vw__host_free(plain);
+    vw__host_free(zeroed);
+    vw__host_free(aligned);
+    vw__host_free(NULL);
     assert_int_equal(in_use_bytes(), before.in_use_bytes);
 }
 
@@ -34,26 +34,26 @@ static void zeroed_memory_is_zero_and_aligned_memory_aligned(void **state)
 {
     (void)state;
     static const char zeros[1000];
-    char *zeroed = hr__host_alloc_zeroed(10, 100);
+    char *zeroed = vw__host_alloc_zeroed(10, 100);
     assert_non_null(zeroed);
     assert_memory_equal(zeroed, zeros, 1000);
-    hr__host_free(zeroed);
+    vw__host_free(zeroed);
     for (size_t alignment = sizeof(void *); alignment <= 65536; alignment *= 2) {
-        void *aligned = hr__host_alloc_aligned(alignment, 1);
+        void *aligned = vw__host_alloc_aligned(alignment, 1);
         assert_non_null(aligned);
         assert_int_equal((uintptr_t)aligned % alignment, 0);
-        hr__host_free(aligned);
+        vw__host_free(aligned);
     }
 }
 
 static void nothing_asked_for_is_still_an_address(void **state)
 {
     (void)state;
-    void *pieces[] = {hr__host_alloc(0), hr__host_alloc_zeroed(0, 8), hr__host_alloc_zeroed(8, 0),
-                      hr__host_alloc_aligned(64, 0), hr__host_realloc(NULL, 0)};
+    void *pieces[] = {vw__host_alloc(0), vw__host_alloc_zeroed(0, 8), vw__host_alloc_zeroed(8, 0),
+                      vw__host_alloc_aligned(64, 0), vw__host_realloc(NULL, 0)};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         assert_non_null(pieces[i]);
-        hr__host_free(pieces[i]);
+        vw__host_free(pieces[i]);
     }
 }
 
@@ -62,7 +62,7 @@ static void a_product_that_overflows_is_refused(void **state)
     (void)state;
     volatile size_t half = SIZE_MAX / 2 + 2; /* volatile: the compiler would see it coming */
     uint64_t before = in_use_bytes();
-    assert_null(hr__host_alloc_zeroed(half, 2));
+    assert_null(vw__host_alloc_zeroed(half, 2));
     assert_int_equal(in_use_bytes(), before);
 }
 
@@ -70,56 +70,56 @@ static void reallocating_keeps_the_bytes_and_the_count(void **state)
 {
     (void)state;
     uint64_t before = in_use_bytes();
-    char *text = hr__host_realloc(NULL, 6);
+    char *text = vw__host_realloc(NULL, 6);
     assert_non_null(text);
     memcpy(text, "bytes", 6);
-    char *grown = hr__host_realloc(text, 100000);
+    char *grown = vw__host_realloc(text, 100000);
     assert_non_null(grown);
     assert_string_equal(grown, "bytes");
     assert_true(in_use_bytes() >= before + 100000);
-    char *shrunk = hr__host_realloc(grown, 6);
+    char *shrunk = vw__host_realloc(grown, 6);
     assert_non_null(shrunk);
     assert_string_equal(shrunk, "bytes");
-    hr__host_free(shrunk);
+    vw__host_free(shrunk);
     assert_int_equal(in_use_bytes(), before);
 }
 
 static void an_ordered_failure_strikes_once_at_the_nth_call(void **state)
 {
     (void)state;
-    hr__host_memory_fail_at(3);
-    void *first = hr__host_alloc(8);
-    void *second = hr__host_alloc_zeroed(1, 8);
-    assert_null(hr__host_alloc_aligned(64, 8));
-    void *fourth = hr__host_alloc(8);
+    vw__host_memory_fail_at(3);
+    void *first = vw__host_alloc(8);
+    void *second = vw__host_alloc_zeroed(1, 8);
+    assert_null(vw__host_alloc_aligned(64, 8));
+    void *fourth = vw__host_alloc(8);
     assert_true(first != NULL && second != NULL && fourth != NULL);
-    hr__host_free(first);
-    hr__host_free(second);
-    hr__host_free(fourth);
+    vw__host_free(first);
+    vw__host_free(second);
+    vw__host_free(fourth);
 }
 
 static void a_failed_reallocation_leaves_the_old_memory(void **state)
 {
     (void)state;
-    char *text = hr__host_alloc(6);
+    char *text = vw__host_alloc(6);
     assert_non_null(text);
     memcpy(text, "bytes", 6);
     uint64_t before = in_use_bytes();
-    hr__host_memory_fail_at(1);
-    assert_null(hr__host_realloc(text, 100000));
+    vw__host_memory_fail_at(1);
+    assert_null(vw__host_realloc(text, 100000));
     assert_string_equal(text, "bytes");
     assert_int_equal(in_use_bytes(), before);
-    hr__host_free(text);
+    vw__host_free(text);
 }
 
 static void an_ordered_failure_can_be_taken_back(void **state)
 {
     (void)state;
-    hr__host_memory_fail_at(1);
-    hr__host_memory_fail_at(0);
-    void *memory = hr__host_alloc(8);
+    vw__host_memory_fail_at(1);
+    vw__host_memory_fail_at(0);
+    void *memory = vw__host_alloc(8);
     assert_non_null(memory);
-    hr__host_free(memory);
+    vw__host_free(memory);
 }
 
 /* ---- the sweep ------------------------------------------------------------------------------- */
@@ -133,11 +133,11 @@ static bool takes_three_and_cleans_up(void *context)
     void *pieces[3];
     bool has_succeeded = true;
     for (int i = 0; i < 3; i++) {
-        pieces[i] = hr__host_alloc(8);
+        pieces[i] = vw__host_alloc(8);
         has_succeeded = has_succeeded && pieces[i] != NULL;
     }
     for (int i = 0; i < 3; i++)
-        hr__host_free(pieces[i]);
+        vw__host_free(pieces[i]);
     return has_succeeded;
 }
 
@@ -146,21 +146,21 @@ static void *leaked;
 static bool leaks_when_its_second_allocation_fails(void *context)
 {
     (void)context;
-    void *first = hr__host_alloc(8);
-    void *second = first != NULL ? hr__host_alloc(8) : NULL;
+    void *first = vw__host_alloc(8);
+    void *second = first != NULL ? vw__host_alloc(8) : NULL;
     if (first != NULL && second == NULL) {
         leaked = first;
         return false;
     }
-    hr__host_free(first);
-    hr__host_free(second);
+    vw__host_free(first);
+    vw__host_free(second);
     return first != NULL;
 }
 
 static bool never_succeeds(void *context)
 {
     (void)context;
-    hr__host_free(hr__host_alloc(8));
+    vw__host_free(vw__host_alloc(8));
     return false;
 }
 
@@ -173,8 +173,8 @@ static bool takes_nothing(void *context)
 static bool goes_on_until_it_fails(void *context)
 {
     (void)context;
-    for (void *piece; (piece = hr__host_alloc(8)) != NULL;)
-        hr__host_free(piece);
+    for (void *piece; (piece = vw__host_alloc(8)) != NULL;)
+        vw__host_free(piece);
     return false;
 }
 
@@ -182,14 +182,14 @@ static void a_sweep_fails_each_allocation_in_turn(void **state)
 {
     (void)state;
     run_count = 0;
-    hr_test_sweep_host_memory(takes_three_and_cleans_up, NULL);
+    vw_test_sweep_host_memory(takes_three_and_cleans_up, NULL);
     assert_int_equal(run_count, 4);
 }
 
-static void a_sweep_complains_about(hr_test_scenario scenario, const char *what)
+static void a_sweep_complains_about(vw_test_scenario scenario, const char *what)
 {
     char complaint[160] = "nothing";
-    assert_true(hr_test_find_host_memory_fault(scenario, NULL, 100, complaint, sizeof complaint));
+    assert_true(vw_test_find_host_memory_fault(scenario, NULL, 100, complaint, sizeof complaint));
     if (strstr(complaint, what) == NULL)
         fail_msg("\"%s\" was to be about \"%s\"", complaint, what);
 }
@@ -198,7 +198,7 @@ static void a_sweep_sees_leaks_failures_idleness_and_endlessness(void **state)
 {
     (void)state;
     a_sweep_complains_about(leaks_when_its_second_allocation_fails, "allocation 2 failing");
-    hr__host_free(leaked);
+    vw__host_free(leaked);
     a_sweep_complains_about(never_succeeds, "without any failed allocation");
     a_sweep_complains_about(takes_nothing, "takes no host memory");
     a_sweep_complains_about(goes_on_until_it_fails, "no run without a failure in 100");

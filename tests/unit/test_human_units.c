@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "headroom/units.h"
+#include "vramwise/units.h"
 #include "support/cmocka_here.h"
 
 #define KIB (UINT64_C(1) << 10)
@@ -15,8 +15,8 @@
 
 static void assert_written(uint64_t size_bytes, const char *expected)
 {
-    char text[HR__SIZE_TEXT_BYTES];
-    assert_ptr_equal(hr__format_size(size_bytes, text), text);
+    char text[VW__SIZE_TEXT_BYTES];
+    assert_ptr_equal(vw__format_size(size_bytes, text), text);
     assert_string_equal(text, expected);
 }
 
@@ -83,7 +83,7 @@ static void every_size_is_rounded_as_printf_rounds_it(void **state)
 static void assert_read(const char *text, uint64_t expected_bytes)
 {
     uint64_t size_bytes = 77;
-    if (!hr__parse_size(text, &size_bytes))
+    if (!vw__parse_size(text, &size_bytes))
         fail_msg("\"%s\" is refused", text);
     assert_int_equal(size_bytes, expected_bytes);
 }
@@ -91,7 +91,7 @@ static void assert_read(const char *text, uint64_t expected_bytes)
 static void assert_refused(const char *text)
 {
     uint64_t size_bytes = 77;
-    if (hr__parse_size(text, &size_bytes))
+    if (vw__parse_size(text, &size_bytes))
         fail_msg("\"%s\" is accepted", text != NULL ? text : "(NULL)");
     assert_int_equal(size_bytes, 77);
 }
@@ -167,14 +167,14 @@ static void what_does_not_fit_64_bits_is_refused(void **state)
 static void durations_have_two_units_at_the_most(void **state)
 {
     (void)state;
-    char text[HR_DURATION_TEXT_BYTES];
-    assert_string_equal(hr_format_duration(0, text), "0 s");
-    assert_string_equal(hr_format_duration(59, text), "59 s");
-    assert_string_equal(hr_format_duration(60, text), "1 min");
-    assert_string_equal(hr_format_duration(3599, text), "59 min");
-    assert_string_equal(hr_format_duration(7805, text), "2 h 10 min");
-    assert_string_equal(hr_format_duration(86400 + 3600 * 3 - 1, text), "1 d 2 h");
-    assert_string_equal(hr_format_duration(UINT64_MAX, text), "213503982334601 d 7 h");
+    char text[VW_DURATION_TEXT_BYTES];
+    assert_string_equal(vw_format_duration(0, text), "0 s");
+    assert_string_equal(vw_format_duration(59, text), "59 s");
+    assert_string_equal(vw_format_duration(60, text), "1 min");
+    assert_string_equal(vw_format_duration(3599, text), "59 min");
+    assert_string_equal(vw_format_duration(7805, text), "2 h 10 min");
+    assert_string_equal(vw_format_duration(86400 + 3600 * 3 - 1, text), "1 d 2 h");
+    assert_string_equal(vw_format_duration(UINT64_MAX, text), "213503982334601 d 7 h");
 }
 
 int main(void)

@@ -1,22 +1,22 @@
 /* test_job_doctor.c - what the doctor says of jobs that run. */
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 #include "support/made_job.h"
 
-static hr_diagnosis *diagnose_on(const made_job *made, uint64_t card_bytes)
+static vw_diagnosis *diagnose_on(const made_job *made, uint64_t card_bytes)
 {
-    const hr_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
-    hr_diagnosis *found = NULL;
-    assert_int_equal(hr_doctor_job(&made->job, &options, &found), HR_OK);
+    const vw_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
+    vw_diagnosis *found = NULL;
+    assert_int_equal(vw_doctor_job(&made->job, &options, &found), VW_OK);
     assert_true(found->is_running);
-    assert_int_equal(found->source, HR_SOURCE_STEPS);
+    assert_int_equal(found->source, VW_SOURCE_STEPS);
     assert_true(found->sentence[0] != '\0' && found->reasoning_count > 0);
     return found;
 }
 
-static const hr_finding *finding_of(const hr_diagnosis *diagnosis, const char *kind)
+static const vw_finding *finding_of(const vw_diagnosis *diagnosis, const char *kind)
 {
     for (size_t i = 0; i < diagnosis->finding_count; i++)
         if (strcmp(diagnosis->findings[i].kind, kind) == 0)
@@ -25,11 +25,11 @@ static const hr_finding *finding_of(const hr_diagnosis *diagnosis, const char *k
 }
 
 /* The verdict, the diagnosis being freed. */
-static hr_verdict verdict_of(const made_job *made)
+static vw_verdict verdict_of(const made_job *made)
 {
-    hr_diagnosis *found = diagnose_on(made, 0);
-    hr_verdict verdict = found->verdict;
-    hr_diagnosis_free(found);
+    vw_diagnosis *found = diagnose_on(made, 0);
+    vw_verdict verdict = found->verdict;
+    vw_diagnosis_free(found);
     return verdict;
 }
 
@@ -46,9 +46,9 @@ static void a_leak_is_told_with_its_pace_its_end_and_the_time_until_then(void **
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 6 * GIB, 17 * GIB);
     make_leak(&made, 0, 10 * MIB);
-    hr_diagnosis *found = diagnose_on(&made, 0);
-    assert_int_equal(found->verdict, HR_VERDICT_LEAK);
-    assert_int_equal(found->confidence, HR_CONFIDENCE_HIGH);
+    vw_diagnosis *found = diagnose_on(&made, 0);
+    assert_int_equal(found->verdict, VW_VERDICT_LEAK);
+    assert_int_equal(found->confidence, VW_CONFIDENCE_HIGH);
     /* 23 GiB - (4 GiB + 99 * 10 MiB) leave 1846.6 steps of one second each */
     assert_non_null(strstr(found->sentence, "grows by 10.00 MiB per step up to now"));
     assert_non_null(strstr(found->sentence, "at about step 1947, in about 30 min."));
@@ -57,7 +57,7 @@ static void a_leak_is_told_with_its_pace_its_end_and_the_time_until_then(void **
     assert_int_equal(found->numbers.allocated_bytes, 4 * GIB + 99 * 10 * MIB);
     assert_int_equal(found->numbers.free_bytes, 17 * GIB);
     assert_int_equal(found->numbers.total_bytes, 24 * GIB);
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
 }
 
 static void a_limit_ends_a_leak_sooner(void **state)
@@ -67,10 +67,10 @@ static void a_limit_ends_a_leak_sooner(void **state)
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 6 * GIB, 17 * GIB);
     make_leak(&made, 0, 10 * MIB);
-    made.devices[0].values[HR_LIVE_LIMIT_BYTES] = 8 * GIB;
-    hr_diagnosis *found = diagnose_on(&made, 0);
+    made.devices[0].values[VW_LIVE_LIMIT_BYTES] = 8 * GIB;
+    vw_diagnosis *found = diagnose_on(&made, 0);
     assert_non_null(strstr(found->sentence, "at about step 411,"));
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
 }
 
 static void on_another_card_a_leak_ends_with_that(void **state)
@@ -80,11 +80,11 @@ static void on_another_card_a_leak_ends_with_that(void **state)
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 6 * GIB, 17 * GIB);
     make_leak(&made, 0, 10 * MIB);
-    hr_diagnosis *found = diagnose_on(&made, 8 * GIB);
-    assert_int_equal(found->verdict, HR_VERDICT_LEAK);
+    vw_diagnosis *found = diagnose_on(&made, 8 * GIB);
+    assert_int_equal(found->verdict, VW_VERDICT_LEAK);
     assert_non_null(strstr(found->sentence, "a card of 8.00 GiB is full at about step 41"));
     assert_int_equal(found->numbers.total_bytes, 8 * GIB);
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
 }
 
 static void a_job_in_which_nothing_is_wrong_is_healthy_with_its_margin(void **state)
@@ -94,13 +94,13 @@ static void a_job_in_which_nothing_is_wrong_is_healthy_with_its_margin(void **st
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 6 * GIB, 17 * GIB);
     make_leak(&made, 0, 0);
-    hr_diagnosis *found = diagnose_on(&made, 0);
-    assert_int_equal(found->verdict, HR_VERDICT_HEALTHY);
-    assert_int_equal(found->confidence, HR_CONFIDENCE_HIGH);
+    vw_diagnosis *found = diagnose_on(&made, 0);
+    assert_int_equal(found->verdict, VW_VERDICT_HEALTHY);
+    assert_int_equal(found->confidence, VW_CONFIDENCE_HIGH);
     assert_int_equal(found->finding_count, 0);
     assert_string_equal(found->sentence,
                         "No leak: memory stays at 4.00 GiB. 19.00 GiB are left for it to grow.");
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
 }
 
 static void few_steps_or_none_are_no_reason_for_alarm(void **state)
@@ -110,12 +110,12 @@ static void few_steps_or_none_are_no_reason_for_alarm(void **state)
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 6 * GIB, 17 * GIB);
     for (uint64_t i = 0; i < 2; i++) {
-        hr_diagnosis *found = diagnose_on(&made, 0);
-        assert_int_equal(found->verdict, HR_VERDICT_HEALTHY);
-        assert_int_equal(found->confidence, HR_CONFIDENCE_LOW);
+        vw_diagnosis *found = diagnose_on(&made, 0);
+        assert_int_equal(found->verdict, VW_VERDICT_HEALTHY);
+        assert_int_equal(found->confidence, VW_CONFIDENCE_LOW);
         assert_non_null(
             strstr(found->sentence, i == 0 ? "0 steps are too few" : "1 step is too few"));
-        hr_diagnosis_free(found);
+        vw_diagnosis_free(found);
         add_step(&made, 0, 4 * GIB);
     }
 }
@@ -126,23 +126,23 @@ static void idle_at_the_peak_in_pieces_is_fragmentation_where_it_is_tight(void *
     made_job made;
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 20 * GIB, 3 * GIB);
-    assert_int_equal(verdict_of(&made), HR_VERDICT_HEALTHY); /* the peak may need them */
-    made.devices[0].values[HR_LIVE_PEAK_LIVE_BYTES] = 12 * GIB;
-    hr_diagnosis *found = diagnose_on(&made, 0);
-    assert_int_equal(found->verdict, HR_VERDICT_HEALTHY); /* 3 of 23 GiB are left: told, no more */
+    assert_int_equal(verdict_of(&made), VW_VERDICT_HEALTHY); /* the peak may need them */
+    made.devices[0].values[VW_LIVE_PEAK_LIVE_BYTES] = 12 * GIB;
+    vw_diagnosis *found = diagnose_on(&made, 0);
+    assert_int_equal(found->verdict, VW_VERDICT_HEALTHY); /* 3 of 23 GiB are left: told, no more */
     assert_int_equal(finding_of(found, "fragmentation")->bytes, 8 * GIB);
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
 
-    made.devices[0].values[HR_LIVE_RETRIES] = 1;
-    assert_int_equal(verdict_of(&made), HR_VERDICT_FRAGMENTATION);
-    made.devices[0].values[HR_LIVE_RETRIES] = 0;
+    made.devices[0].values[VW_LIVE_RETRIES] = 1;
+    assert_int_equal(verdict_of(&made), VW_VERDICT_FRAGMENTATION);
+    made.devices[0].values[VW_LIVE_RETRIES] = 0;
     put_numbers(&made, 0, 4 * GIB, 20 * GIB, 2 * GIB);
-    assert_int_equal(verdict_of(&made), HR_VERDICT_FRAGMENTATION);
-    made.devices[0].values[HR_LIVE_LARGEST_FREE_BYTES] = 15 * GIB; /* of 16 idle: one piece */
-    assert_int_equal(verdict_of(&made), HR_VERDICT_HEALTHY);
-    made.devices[0].values[HR_LIVE_LARGEST_FREE_BYTES] = 1 * GIB;
-    made.devices[0].values[HR_LIVE_PEAK_LIVE_BYTES] = 16 * GIB; /* less than a quarter idle */
-    assert_int_equal(verdict_of(&made), HR_VERDICT_HEALTHY);
+    assert_int_equal(verdict_of(&made), VW_VERDICT_FRAGMENTATION);
+    made.devices[0].values[VW_LIVE_LARGEST_FREE_BYTES] = 15 * GIB; /* of 16 idle: one piece */
+    assert_int_equal(verdict_of(&made), VW_VERDICT_HEALTHY);
+    made.devices[0].values[VW_LIVE_LARGEST_FREE_BYTES] = 1 * GIB;
+    made.devices[0].values[VW_LIVE_PEAK_LIVE_BYTES] = 16 * GIB; /* less than a quarter idle */
+    assert_int_equal(verdict_of(&made), VW_VERDICT_HEALTHY);
 }
 
 static void what_others_hold_is_the_verdict_where_it_is_tight_and_a_finding_else(void **state)
@@ -151,14 +151,14 @@ static void what_others_hold_is_the_verdict_where_it_is_tight_and_a_finding_else
     made_job made;
     make_job(&made);
     put_numbers(&made, 0, 5 * GIB, 6 * GIB, 12 * GIB); /* 6 GiB outside, a context included */
-    hr_diagnosis *found = diagnose_on(&made, 0);
-    assert_int_equal(found->verdict, HR_VERDICT_HEALTHY);
+    vw_diagnosis *found = diagnose_on(&made, 0);
+    assert_int_equal(found->verdict, VW_VERDICT_HEALTHY);
     assert_int_equal(finding_of(found, "outside")->bytes, 6 * GIB);
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
     put_numbers(&made, 0, 16 * GIB, 17 * GIB, 1 * GIB);
-    assert_int_equal(verdict_of(&made), HR_VERDICT_OUTSIDE);
+    assert_int_equal(verdict_of(&made), VW_VERDICT_OUTSIDE);
     put_numbers(&made, 0, 17 * GIB, 18 * GIB, 1 * GIB); /* 5 GiB: less a context, too little */
-    assert_int_equal(verdict_of(&made), HR_VERDICT_HEALTHY);
+    assert_int_equal(verdict_of(&made), VW_VERDICT_HEALTHY);
 }
 
 static void a_limit_that_is_nearly_reached_is_capped(void **state)
@@ -167,18 +167,18 @@ static void a_limit_that_is_nearly_reached_is_capped(void **state)
     made_job made;
     make_job(&made);
     put_numbers(&made, 0, 9 * GIB, 9 * GIB + 512 * MIB, 14 * GIB);
-    made.devices[0].values[HR_LIVE_LIMIT_BYTES] = 12 * GIB;
-    assert_int_equal(verdict_of(&made), HR_VERDICT_HEALTHY);
-    made.devices[0].values[HR_LIVE_LIMIT_BYTES] = 10 * GIB;
-    hr_diagnosis *found = diagnose_on(&made, 0);
-    assert_int_equal(found->verdict, HR_VERDICT_CAPPED);
+    made.devices[0].values[VW_LIVE_LIMIT_BYTES] = 12 * GIB;
+    assert_int_equal(verdict_of(&made), VW_VERDICT_HEALTHY);
+    made.devices[0].values[VW_LIVE_LIMIT_BYTES] = 10 * GIB;
+    vw_diagnosis *found = diagnose_on(&made, 0);
+    assert_int_equal(found->verdict, VW_VERDICT_CAPPED);
     assert_int_equal(found->numbers.allowed_bytes, 10 * GIB);
     assert_string_equal(found->findings[0].kind, "capped");
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
     found = diagnose_on(&made, 24 * GIB); /* a card in the options has no limit */
-    assert_int_equal(found->verdict, HR_VERDICT_HEALTHY);
-    assert_int_equal(found->numbers.allowed_bytes, HR_UNKNOWN);
-    hr_diagnosis_free(found);
+    assert_int_equal(found->verdict, VW_VERDICT_HEALTHY);
+    assert_int_equal(found->numbers.allowed_bytes, VW_UNKNOWN);
+    vw_diagnosis_free(found);
 }
 
 static void a_card_that_is_too_small_for_the_peak_is_said(void **state)
@@ -187,14 +187,14 @@ static void a_card_that_is_too_small_for_the_peak_is_said(void **state)
     made_job made;
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 12 * GIB, 11 * GIB); /* 1 GiB outside */
-    made.devices[0].values[HR_LIVE_PEAK_LIVE_BYTES] = 10 * GIB;
-    hr_diagnosis *found = diagnose_on(&made, 8 * GIB);
-    assert_int_equal(found->verdict, HR_VERDICT_GENUINE);
+    made.devices[0].values[VW_LIVE_PEAK_LIVE_BYTES] = 10 * GIB;
+    vw_diagnosis *found = diagnose_on(&made, 8 * GIB);
+    assert_int_equal(found->verdict, VW_VERDICT_GENUINE);
     assert_int_equal(found->findings[0].bytes, 3 * GIB);
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
     found = diagnose_on(&made, 11 * GIB);
-    assert_int_not_equal(found->verdict, HR_VERDICT_GENUINE);
-    hr_diagnosis_free(found);
+    assert_int_not_equal(found->verdict, VW_VERDICT_GENUINE);
+    vw_diagnosis_free(found);
 }
 
 static void errors_that_were_caught_and_retries_are_findings(void **state)
@@ -203,28 +203,28 @@ static void errors_that_were_caught_and_retries_are_findings(void **state)
     made_job made;
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 5 * GIB, 18 * GIB);
-    made.devices[0].values[HR_LIVE_OUT_OF_MEMORY] = 0;
-    made.devices[0].values[HR_LIVE_RETRIES] = 1;
-    hr_diagnosis *found = diagnose_on(&made, 0);
+    made.devices[0].values[VW_LIVE_OUT_OF_MEMORY] = 0;
+    made.devices[0].values[VW_LIVE_RETRIES] = 1;
+    vw_diagnosis *found = diagnose_on(&made, 0);
     assert_string_equal(finding_of(found, "near-limit")->title,
                         "1 request had to wait until the allocator had given its cache back.");
     assert_non_null(strstr(found->sentence, "to grow. But it has been close to its limit."));
-    hr_diagnosis_free(found);
-    made.devices[0].values[HR_LIVE_OUT_OF_MEMORY] = 3;
+    vw_diagnosis_free(found);
+    made.devices[0].values[VW_LIVE_OUT_OF_MEMORY] = 3;
     found = diagnose_on(&made, 0);
     assert_int_equal(found->error_count, 3);
     assert_string_equal(finding_of(found, "near-limit")->title,
                         "Memory has run out 3 times, and the job went on.");
     assert_non_null(strstr(found->sentence, "to grow. But memory has run out 3 times."));
-    assert_int_equal(found->confidence, HR_CONFIDENCE_LOW); /* there are no steps */
-    hr_diagnosis_free(found);
+    assert_int_equal(found->confidence, VW_CONFIDENCE_LOW); /* there are no steps */
+    vw_diagnosis_free(found);
     make_leak(&made, 0, 0);
-    made.devices[0].values[HR_LIVE_OUT_OF_MEMORY] = 1;
+    made.devices[0].values[VW_LIVE_OUT_OF_MEMORY] = 1;
     found = diagnose_on(&made, 0);
-    assert_int_equal(found->verdict, HR_VERDICT_HEALTHY);
-    assert_int_equal(found->confidence, HR_CONFIDENCE_MEDIUM);
+    assert_int_equal(found->verdict, VW_VERDICT_HEALTHY);
+    assert_int_equal(found->confidence, VW_CONFIDENCE_MEDIUM);
     assert_non_null(strstr(found->sentence, "to grow. But memory has run out 1 time."));
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
 }
 
 static void of_a_page_without_numbers_nothing_is_claimed(void **state)
@@ -232,16 +232,16 @@ static void of_a_page_without_numbers_nothing_is_claimed(void **state)
     (void)state;
     made_job made;
     make_job(&made);
-    put_numbers(&made, 0, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN);
-    hr_diagnosis *found = diagnose_on(&made, 0);
-    assert_int_equal(found->verdict, HR_VERDICT_UNKNOWN);
+    put_numbers(&made, 0, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN);
+    vw_diagnosis *found = diagnose_on(&made, 0);
+    assert_int_equal(found->verdict, VW_VERDICT_UNKNOWN);
     assert_string_equal(found->sentence, "The job has told nothing of its memory yet.");
-    hr_diagnosis_free(found);
-    put_numbers(&made, 0, HR_UNKNOWN, GIB, HR_UNKNOWN);
-    assert_int_equal(verdict_of(&made), HR_VERDICT_HEALTHY);
-    put_numbers(&made, 0, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN);
+    vw_diagnosis_free(found);
+    put_numbers(&made, 0, VW_UNKNOWN, GIB, VW_UNKNOWN);
+    assert_int_equal(verdict_of(&made), VW_VERDICT_HEALTHY);
+    put_numbers(&made, 0, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN);
     make_leak(&made, 0, 10 * MIB);
-    assert_int_equal(verdict_of(&made), HR_VERDICT_LEAK);
+    assert_int_equal(verdict_of(&made), VW_VERDICT_LEAK);
 }
 
 static void more_than_a_fifth_of_the_time_spent_waiting_is_input_bound(void **state)
@@ -251,24 +251,24 @@ static void more_than_a_fifth_of_the_time_spent_waiting_is_input_bound(void **st
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 5 * GIB, 18 * GIB);
     uint64_t *values = made.devices[0].values;
-    values[HR_LIVE_STEP_NS] = 1000;
-    values[HR_LIVE_INPUT_WAIT_NS] = 200;
-    hr_diagnosis *found = diagnose_on(&made, 0);
+    values[VW_LIVE_STEP_NS] = 1000;
+    values[VW_LIVE_INPUT_WAIT_NS] = 200;
+    vw_diagnosis *found = diagnose_on(&made, 0);
     assert_int_equal(found->finding_count, 0);
-    hr_diagnosis_free(found);
-    values[HR_LIVE_INPUT_WAIT_NS] = 340;
-    values[HR_LIVE_LOADER_WORKERS] = 2;
-    values[HR_LIVE_LOADER_PINS] = 1;
+    vw_diagnosis_free(found);
+    values[VW_LIVE_INPUT_WAIT_NS] = 340;
+    values[VW_LIVE_LOADER_WORKERS] = 2;
+    values[VW_LIVE_LOADER_PINS] = 1;
     found = diagnose_on(&made, 0);
-    const hr_finding *finding = finding_of(found, "input-bound");
+    const vw_finding *finding = finding_of(found, "input-bound");
     assert_non_null(strstr(finding->title, "34 %"));
     assert_int_equal(finding->evidence_count, 2);
     assert_int_equal(finding->remedy_count, 1); /* it pins already */
     assert_non_null(strstr(finding->remedies[0].how, "num_workers=4"));
-    assert_int_equal(found->verdict, HR_VERDICT_HEALTHY);
-    hr_diagnosis_free(found);
-    values[HR_LIVE_STEP_NS] = 0;
-    assert_true(hr_job_input_share(&made.devices[0]) < 0);
+    assert_int_equal(found->verdict, VW_VERDICT_HEALTHY);
+    vw_diagnosis_free(found);
+    values[VW_LIVE_STEP_NS] = 0;
+    assert_true(vw_job_input_share(&made.devices[0]) < 0);
 }
 
 static void of_several_devices_the_worst_is_judged_and_the_others_are_named(void **state)
@@ -279,15 +279,15 @@ static void of_several_devices_the_worst_is_judged_and_the_others_are_named(void
     made.job.device_count = 2;
     put_numbers(&made, 0, 2 * GIB, 3 * GIB, 20 * GIB);
     put_numbers(&made, 1, 4 * GIB, 9 * GIB, 14 * GIB);
-    hr_diagnosis *found = diagnose_on(&made, 0);
+    vw_diagnosis *found = diagnose_on(&made, 0);
     assert_int_equal(found->numbers.device, 1);
     assert_string_equal(found->reasoning[2], "Device 0: 2.00 GiB live, 3.00 GiB reserved.");
-    hr_diagnosis_free(found);
+    vw_diagnosis_free(found);
     make_leak(&made, 0, MIB); /* a leak is worse than much */
     found = diagnose_on(&made, 0);
     assert_int_equal(found->numbers.device, 0);
-    assert_int_equal(found->verdict, HR_VERDICT_LEAK);
-    hr_diagnosis_free(found);
+    assert_int_equal(found->verdict, VW_VERDICT_LEAK);
+    vw_diagnosis_free(found);
 }
 
 static void a_job_without_a_device_is_unknown(void **state)
@@ -296,7 +296,7 @@ static void a_job_without_a_device_is_unknown(void **state)
     made_job made;
     make_job(&made);
     made.job.device_count = 0;
-    assert_int_equal(verdict_of(&made), HR_VERDICT_UNKNOWN);
+    assert_int_equal(verdict_of(&made), VW_VERDICT_UNKNOWN);
 }
 
 static void numbers_that_make_no_sense_do_no_harm(void **state)
@@ -304,30 +304,30 @@ static void numbers_that_make_no_sense_do_no_harm(void **state)
     (void)state;
     made_job made;
     make_job(&made);
-    for (size_t field = 0; field < HR_LIVE_FIELD_COUNT; field++)
+    for (size_t field = 0; field < VW_LIVE_FIELD_COUNT; field++)
         made.devices[0].values[field] = UINT64_MAX - 2;
     for (uint64_t i = 0; i < MADE_STEPS; i++)
         add_step(&made, 0, i % 2 == 0 ? UINT64_MAX : 0);
-    hr_diagnosis_free(diagnose_on(&made, 0));
-    hr_diagnosis_free(diagnose_on(&made, 1));
+    vw_diagnosis_free(diagnose_on(&made, 0));
+    vw_diagnosis_free(diagnose_on(&made, 1));
 }
 
 static void a_page_that_cannot_be_read_is_refused(void **state)
 {
     (void)state;
     made_job made;
-    hr_diagnosis *found = NULL;
+    vw_diagnosis *found = NULL;
     make_job(&made);
-    made.job.state = HR_JOB_OTHER_VERSION;
+    made.job.state = VW_JOB_OTHER_VERSION;
     made.job.page_version = 7;
-    assert_int_equal(hr_doctor_job(&made.job, NULL, &found), HR_ERR_UNSUPPORTED);
-    assert_non_null(strstr(hr_last_error(), "is of version 7"));
-    made.job.state = HR_JOB_BUSY;
-    assert_int_equal(hr_doctor_job(&made.job, NULL, &found), HR_ERR_NOT_READY);
-    assert_int_equal(hr_doctor_job(NULL, NULL, &found), HR_ERR_INVALID_ARGUMENT);
-    made.job.state = HR_JOB_RUNNING;
-    const hr_doctor_options options = {.struct_size = 1};
-    assert_int_equal(hr_doctor_job(&made.job, &options, &found), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_doctor_job(&made.job, NULL, &found), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "is of version 7"));
+    made.job.state = VW_JOB_BUSY;
+    assert_int_equal(vw_doctor_job(&made.job, NULL, &found), VW_ERR_NOT_READY);
+    assert_int_equal(vw_doctor_job(NULL, NULL, &found), VW_ERR_INVALID_ARGUMENT);
+    made.job.state = VW_JOB_RUNNING;
+    const vw_doctor_options options = {.struct_size = 1};
+    assert_int_equal(vw_doctor_job(&made.job, &options, &found), VW_ERR_INVALID_ARGUMENT);
     assert_null(found);
 }
 
@@ -336,22 +336,22 @@ static void the_pace_is_that_of_the_later_half(void **state)
     (void)state;
     made_job made;
     make_job(&made);
-    assert_true(hr_job_step_ns(&made.devices[0]) == HR_LIVE_UNKNOWN);
+    assert_true(vw_job_step_ns(&made.devices[0]) == VW_LIVE_UNKNOWN);
     for (int i = 0; i < 5; i++)
         add_step(&made, 0, GIB);
     made.steps[0][0].at_ns = 1;
-    assert_int_equal(hr_job_step_ns(&made.devices[0]), 1000000000);
+    assert_int_equal(vw_job_step_ns(&made.devices[0]), 1000000000);
     made.steps[0][4].at_ns = made.steps[0][2].at_ns;
-    assert_true(hr_job_step_ns(&made.devices[0]) == HR_LIVE_UNKNOWN);
+    assert_true(vw_job_step_ns(&made.devices[0]) == VW_LIVE_UNKNOWN);
 }
 
 static bool is_diagnosed(void *context)
 {
-    hr_diagnosis *found = NULL;
-    hr_status status = hr_doctor_job(context, NULL, &found);
-    assert_true(status == HR_OK || (status == HR_ERR_HOST_MEMORY && found == NULL));
-    hr_diagnosis_free(found);
-    return status == HR_OK;
+    vw_diagnosis *found = NULL;
+    vw_status status = vw_doctor_job(context, NULL, &found);
+    assert_true(status == VW_OK || (status == VW_ERR_HOST_MEMORY && found == NULL));
+    vw_diagnosis_free(found);
+    return status == VW_OK;
 }
 
 static void every_failed_request_for_host_memory_is_told(void **state)
@@ -361,7 +361,7 @@ static void every_failed_request_for_host_memory_is_told(void **state)
     make_job(&made);
     put_numbers(&made, 0, 4 * GIB, 6 * GIB, 17 * GIB);
     make_leak(&made, 0, 10 * MIB);
-    hr_test_sweep_host_memory(is_diagnosed, &made.job);
+    vw_test_sweep_host_memory(is_diagnosed, &made.job);
 }
 
 int main(void)

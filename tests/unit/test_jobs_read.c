@@ -1,6 +1,6 @@
 /* test_jobs_read.c - pages in, jobs out: also of other versions, of dead processes, and of files
  * that are no pages. */
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "headroom/version.h"
+#include "vramwise/version.h"
 #include "live/live_page.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -20,18 +20,18 @@
 static const live_folder *const folder = &live_group_folder;
 
 /* A page with one device, whose bytes the test may change. */
-static hr_live_page *make_page(void)
+static vw_live_page *make_page(void)
 {
-    hr_live_page *page = NULL;
+    vw_live_page *page = NULL;
     uint64_t value = 77;
-    assert_int_equal(hr_live_page_create(folder->path, NULL, &page), HR_OK);
-    assert_int_equal(hr_live_page_put(page, 0, "card", &value, 1), HR_OK);
+    assert_int_equal(vw_live_page_create(folder->path, NULL, &page), VW_OK);
+    assert_int_equal(vw_live_page_put(page, 0, "card", &value, 1), VW_OK);
     return page;
 }
 
-static hr_jobs *read_one(void)
+static vw_jobs *read_one(void)
 {
-    hr_jobs *jobs = live_folder_read(folder);
+    vw_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 1);
     return jobs;
 }
@@ -48,36 +48,36 @@ static const char *name_in_folder(const char *name)
 static void an_empty_folder_has_no_jobs(void **state)
 {
     (void)state;
-    hr_jobs *jobs = live_folder_read(folder);
+    vw_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 0);
     assert_int_equal(jobs->stale_count, 0);
     assert_int_equal(jobs->refused_count, 0);
-    assert_null(hr_jobs_find(jobs, getpid()));
-    hr_jobs_free(jobs);
-    hr_jobs_free(NULL);
+    assert_null(vw_jobs_find(jobs, getpid()));
+    vw_jobs_free(jobs);
+    vw_jobs_free(NULL);
 }
 
 static void a_folder_that_is_not_there_is_named(void **state)
 {
     (void)state;
-    hr_jobs *jobs = NULL;
-    assert_int_equal(hr_jobs_read("/no/such/folder", &jobs), HR_ERR_FILE);
-    assert_non_null(strstr(hr_last_error(), "/no/such/folder"));
+    vw_jobs *jobs = NULL;
+    assert_int_equal(vw_jobs_read("/no/such/folder", &jobs), VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "/no/such/folder"));
     assert_null(jobs);
-    assert_int_equal(hr_jobs_read(folder->path, NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_jobs_read(folder->path, NULL), VW_ERR_INVALID_ARGUMENT);
 }
 
 static void the_variable_names_the_folder(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
-    hr_jobs *jobs = NULL;
-    assert_int_equal(hr_jobs_read(NULL, &jobs), HR_OK);
+    vw_live_page *page = make_page();
+    vw_jobs *jobs = NULL;
+    assert_int_equal(vw_jobs_read(NULL, &jobs), VW_OK);
     assert_int_equal(jobs->job_count, 1);
-    assert_string_equal(jobs->jobs[0].headroom_version, HR_VERSION_STRING);
-    assert_ptr_equal(hr_jobs_find(jobs, getpid()), &jobs->jobs[0]);
-    hr_jobs_free(jobs);
-    hr_live_page_destroy(page);
+    assert_string_equal(jobs->jobs[0].vramwise_version, VW_VERSION_STRING);
+    assert_ptr_equal(vw_jobs_find(jobs, getpid()), &jobs->jobs[0]);
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
 }
 
 /* ---- other versions -------------------------------------------------------------------------- */
@@ -85,60 +85,60 @@ static void the_variable_names_the_folder(void **state)
 static void of_a_page_of_another_version_only_the_process_is_known(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
-    hr__page_store(&page->header->version, HR__PAGE_VERSION + 1);
-    hr_jobs *jobs = read_one();
-    assert_int_equal(jobs->jobs[0].state, HR_JOB_OTHER_VERSION);
+    vw_live_page *page = make_page();
+    vw__page_store(&page->header->version, VW__PAGE_VERSION + 1);
+    vw_jobs *jobs = read_one();
+    assert_int_equal(jobs->jobs[0].state, VW_JOB_OTHER_VERSION);
     assert_int_equal(jobs->jobs[0].process, getpid());
-    assert_int_equal(jobs->jobs[0].page_version, HR__PAGE_VERSION + 1);
+    assert_int_equal(jobs->jobs[0].page_version, VW__PAGE_VERSION + 1);
     assert_int_equal(jobs->jobs[0].rank, -1);
     assert_int_equal(jobs->jobs[0].device_count, 0);
-    hr_jobs_free(jobs);
-    hr_live_page_destroy(page);
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
 }
 
 /* Fields are added at the end: an old reader passes over them, and an old page has none. */
 static void a_page_with_more_fields_or_fewer_is_read(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
-    hr__page_store(&page->header->value_count, HR_LIVE_FIELD_COUNT + 5);
-    hr_jobs *jobs = read_one();
-    assert_int_equal(jobs->jobs[0].state, HR_JOB_RUNNING);
+    vw_live_page *page = make_page();
+    vw__page_store(&page->header->value_count, VW_LIVE_FIELD_COUNT + 5);
+    vw_jobs *jobs = read_one();
+    assert_int_equal(jobs->jobs[0].state, VW_JOB_RUNNING);
     assert_int_equal(jobs->jobs[0].devices[0].values[0], 77);
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
 
-    hr__page_slot *slot = hr__live_slot(page, 0);
-    for (size_t i = 0; i < HR__PAGE_VALUES; i++)
-        hr__page_store(&slot->values[i], 5);
-    hr__page_store(&page->header->value_count, 3);
+    vw__page_slot *slot = vw__live_slot(page, 0);
+    for (size_t i = 0; i < VW__PAGE_VALUES; i++)
+        vw__page_store(&slot->values[i], 5);
+    vw__page_store(&page->header->value_count, 3);
     jobs = read_one();
     assert_int_equal(jobs->jobs[0].devices[0].values[2], 5);
-    assert_int_equal(jobs->jobs[0].devices[0].values[3], HR_LIVE_UNKNOWN);
-    hr_jobs_free(jobs);
-    hr_live_page_destroy(page);
+    assert_int_equal(jobs->jobs[0].devices[0].values[3], VW_LIVE_UNKNOWN);
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
 }
 
 /* Slots of a later version may be larger, and begin further on. */
 static void slots_are_where_the_page_says(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
-    hr__page_header *header = page->header;
+    vw_live_page *page = make_page();
+    vw__page_header *header = page->header;
     uint64_t value = 88;
     for (int i = 1; i < 4; i++) {
         value++;
-        assert_int_equal(hr_live_page_put(page, i, "card", &value, 1), HR_OK);
+        assert_int_equal(vw_live_page_put(page, i, "card", &value, 1), VW_OK);
     }
-    hr__page_store(&header->first_slot, HR__PAGE_FIRST_SLOT + HR__PAGE_SLOT_BYTES);
-    hr__page_store(&header->slot_bytes, 2 * HR__PAGE_SLOT_BYTES);
-    hr__page_store(&header->slot_count, 2);
-    hr_jobs *jobs = read_one();
+    vw__page_store(&header->first_slot, VW__PAGE_FIRST_SLOT + VW__PAGE_SLOT_BYTES);
+    vw__page_store(&header->slot_bytes, 2 * VW__PAGE_SLOT_BYTES);
+    vw__page_store(&header->slot_count, 2);
+    vw_jobs *jobs = read_one();
     assert_int_equal(jobs->jobs[0].device_count, 2);
     assert_int_equal(jobs->jobs[0].devices[0].values[0], 89);
     assert_int_equal(jobs->jobs[0].devices[1].values[0], 91);
-    hr_jobs_free(jobs);
-    hr_live_page_destroy(page);
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
 }
 
 static void sizes_that_the_file_has_not_are_not_followed(void **state)
@@ -148,51 +148,51 @@ static void sizes_that_the_file_has_not_are_not_followed(void **state)
         size_t offset;
         uint64_t value;
     } wrong[] = {
-        {offsetof(hr__page_header, first_slot), 0},
-        {offsetof(hr__page_header, first_slot), 4097},
-        {offsetof(hr__page_header, first_slot), UINT64_MAX - 7},
-        {offsetof(hr__page_header, first_slot), HR__PAGE_BYTES},
-        {offsetof(hr__page_header, slot_bytes), 0},
-        {offsetof(hr__page_header, slot_bytes), sizeof(hr__page_slot) - 8},
-        {offsetof(hr__page_header, slot_bytes), sizeof(hr__page_slot) + 1},
-        {offsetof(hr__page_header, slot_bytes), HR__PAGE_BYTES},
-        {offsetof(hr__page_header, slot_bytes), UINT64_MAX - 7},
-        {offsetof(hr__page_header, slot_count), HR__PAGE_SLOTS + 1},
-        {offsetof(hr__page_header, slot_count), UINT64_MAX},
-        {offsetof(hr__page_header, step_capacity), HR__PAGE_STEPS + 1},
+        {offsetof(vw__page_header, first_slot), 0},
+        {offsetof(vw__page_header, first_slot), 4097},
+        {offsetof(vw__page_header, first_slot), UINT64_MAX - 7},
+        {offsetof(vw__page_header, first_slot), VW__PAGE_BYTES},
+        {offsetof(vw__page_header, slot_bytes), 0},
+        {offsetof(vw__page_header, slot_bytes), sizeof(vw__page_slot) - 8},
+        {offsetof(vw__page_header, slot_bytes), sizeof(vw__page_slot) + 1},
+        {offsetof(vw__page_header, slot_bytes), VW__PAGE_BYTES},
+        {offsetof(vw__page_header, slot_bytes), UINT64_MAX - 7},
+        {offsetof(vw__page_header, slot_count), VW__PAGE_SLOTS + 1},
+        {offsetof(vw__page_header, slot_count), UINT64_MAX},
+        {offsetof(vw__page_header, step_capacity), VW__PAGE_STEPS + 1},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        hr_live_page *page = make_page();
-        hr__page_store((hr__page_word *)((char *)page->header + wrong[i].offset), wrong[i].value);
-        hr_jobs *jobs = read_one();
-        assert_int_equal(jobs->jobs[0].state, HR_JOB_OTHER_VERSION);
+        vw_live_page *page = make_page();
+        vw__page_store((vw__page_word *)((char *)page->header + wrong[i].offset), wrong[i].value);
+        vw_jobs *jobs = read_one();
+        assert_int_equal(jobs->jobs[0].state, VW_JOB_OTHER_VERSION);
         assert_int_equal(jobs->jobs[0].device_count, 0);
-        hr_jobs_free(jobs);
-        hr_live_page_destroy(page);
+        vw_jobs_free(jobs);
+        vw_live_page_destroy(page);
     }
 }
 
 static void a_log_longer_than_its_room_is_cut(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
-    hr__page_store(&hr__live_slot(page, 0)->step_count, UINT64_MAX);
-    hr_jobs *jobs = read_one();
-    assert_int_equal(jobs->jobs[0].devices[0].step_count, HR__PAGE_STEPS);
-    hr_jobs_free(jobs);
-    hr_live_page_destroy(page);
+    vw_live_page *page = make_page();
+    vw__page_store(&vw__live_slot(page, 0)->step_count, UINT64_MAX);
+    vw_jobs *jobs = read_one();
+    assert_int_equal(jobs->jobs[0].devices[0].step_count, VW__PAGE_STEPS);
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
 }
 
 static void a_text_without_an_end_ends(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
-    for (int i = 0; i < HR__PAGE_TEXT_WORDS; i++)
-        hr__page_store(&page->header->program[i], UINT64_C(0x6161616161616161));
-    hr_jobs *jobs = read_one();
-    assert_int_equal(strlen(jobs->jobs[0].program), HR_JOB_TEXT_BYTES - 1);
-    hr_jobs_free(jobs);
-    hr_live_page_destroy(page);
+    vw_live_page *page = make_page();
+    for (int i = 0; i < VW__PAGE_TEXT_WORDS; i++)
+        vw__page_store(&page->header->program[i], UINT64_C(0x6161616161616161));
+    vw_jobs *jobs = read_one();
+    assert_int_equal(strlen(jobs->jobs[0].program), VW_JOB_TEXT_BYTES - 1);
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
 }
 
 /* ---- in the middle of a change --------------------------------------------------------------- */
@@ -200,23 +200,23 @@ static void a_text_without_an_end_ends(void **state)
 static void a_device_that_does_not_hold_still_is_left_out(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
+    vw_live_page *page = make_page();
     uint64_t value = 5;
-    assert_int_equal(hr_live_page_put(page, 1, NULL, &value, 1), HR_OK);
-    hr__page_begin_write(&hr__live_slot(page, 1)->sequence);
-    hr_jobs *jobs = read_one();
-    assert_int_equal(jobs->jobs[0].state, HR_JOB_BUSY);
+    assert_int_equal(vw_live_page_put(page, 1, NULL, &value, 1), VW_OK);
+    vw__page_begin_write(&vw__live_slot(page, 1)->sequence);
+    vw_jobs *jobs = read_one();
+    assert_int_equal(jobs->jobs[0].state, VW_JOB_BUSY);
     assert_int_equal(jobs->jobs[0].process, getpid());
     assert_int_equal(jobs->jobs[0].device_count, 1);
     assert_int_equal(jobs->jobs[0].devices[0].values[0], 77);
-    hr_jobs_free(jobs);
-    hr__page_end_write(&hr__live_slot(page, 1)->sequence);
-    hr__page_begin_write(&page->header->sequence);
+    vw_jobs_free(jobs);
+    vw__page_end_write(&vw__live_slot(page, 1)->sequence);
+    vw__page_begin_write(&page->header->sequence);
     jobs = read_one();
-    assert_int_equal(jobs->jobs[0].state, HR_JOB_BUSY);
+    assert_int_equal(jobs->jobs[0].state, VW_JOB_BUSY);
     assert_int_equal(jobs->jobs[0].device_count, 0);
-    hr_jobs_free(jobs);
-    hr_live_page_destroy(page);
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
 }
 
 /* ---- files that are no pages ----------------------------------------------------------------- */
@@ -231,11 +231,11 @@ static void write_file(const char *name, const void *bytes, size_t size_bytes)
 
 static void expect_refused(size_t count)
 {
-    hr_jobs *jobs = live_folder_read(folder);
+    vw_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 0);
     assert_int_equal(jobs->stale_count, 0);
     assert_int_equal(jobs->refused_count, count);
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
 }
 
 static void what_is_no_page_is_refused_and_left(void **state)
@@ -243,25 +243,25 @@ static void what_is_no_page_is_refused_and_left(void **state)
     (void)state;
     char garbage[5000];
     memset(garbage, 0x5a, sizeof garbage);
-    write_file("headroom-live-empty", "", 0);
-    write_file("headroom-live-short", garbage, sizeof(hr__page_header) - 1);
-    write_file("headroom-live-garbage", garbage, sizeof garbage);
-    assert_int_equal(mkfifo(name_in_folder("headroom-live-fifo"), 0600), 0);
-    assert_int_equal(mkdir(name_in_folder("headroom-live-folder"), 0700), 0);
-    write_file("headroom-live-huge", garbage, 10);
-    assert_int_equal(truncate(name_in_folder("headroom-live-huge"), INT64_C(1) << 40), 0);
+    write_file("vramwise-live-empty", "", 0);
+    write_file("vramwise-live-short", garbage, sizeof(vw__page_header) - 1);
+    write_file("vramwise-live-garbage", garbage, sizeof garbage);
+    assert_int_equal(mkfifo(name_in_folder("vramwise-live-fifo"), 0600), 0);
+    assert_int_equal(mkdir(name_in_folder("vramwise-live-folder"), 0700), 0);
+    write_file("vramwise-live-huge", garbage, 10);
+    assert_int_equal(truncate(name_in_folder("vramwise-live-huge"), INT64_C(1) << 40), 0);
     expect_refused(6);
     assert_int_equal(live_folder_count(folder), 6);
-    write_file("other-headroom-live-", garbage, sizeof garbage); /* not by the name of a page */
+    write_file("other-vramwise-live-", garbage, sizeof garbage); /* not by the name of a page */
     expect_refused(6);
-    assert_int_equal(rmdir(name_in_folder("headroom-live-folder")), 0);
+    assert_int_equal(rmdir(name_in_folder("vramwise-live-folder")), 0);
     static const char *const names[] = {"empty", "short", "garbage", "fifo", "huge"};
     for (size_t i = 0; i < 5; i++) {
         char name[64];
-        snprintf(name, sizeof name, "headroom-live-%s", names[i]);
+        snprintf(name, sizeof name, "vramwise-live-%s", names[i]);
         assert_int_equal(unlink(name_in_folder(name)), 0);
     }
-    assert_int_equal(unlink(name_in_folder("other-headroom-live-")), 0);
+    assert_int_equal(unlink(name_in_folder("other-vramwise-live-")), 0);
 }
 
 /* As a process that was killed in between leaves it. What is young may be in the making. */
@@ -269,29 +269,29 @@ static void an_old_part_of_a_page_is_removed(void **state)
 {
     (void)state;
     const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
-    write_file(".headroom-live-0-1-a", "", 0);
-    write_file(".headroom-live-0-1-b", "", 0);
-    assert_int_equal(utimensat(AT_FDCWD, name_in_folder(".headroom-live-0-1-a"), long_ago, 0), 0);
-    hr_jobs *jobs = live_folder_read(folder);
+    write_file(".vramwise-live-0-1-a", "", 0);
+    write_file(".vramwise-live-0-1-b", "", 0);
+    assert_int_equal(utimensat(AT_FDCWD, name_in_folder(".vramwise-live-0-1-a"), long_ago, 0), 0);
+    vw_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->stale_count, 1);
     assert_int_equal(jobs->job_count + jobs->refused_count, 0);
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
     assert_int_equal(live_folder_count(folder), 1);
-    assert_int_equal(unlink(name_in_folder(".headroom-live-0-1-b")), 0);
+    assert_int_equal(unlink(name_in_folder(".vramwise-live-0-1-b")), 0);
 }
 
 /* Another user might lead us to a file by a link. */
 static void a_link_is_not_followed(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
-    assert_int_equal(symlink(hr_live_page_path(page), name_in_folder("headroom-live-link")), 0);
-    hr_jobs *jobs = read_one();
+    vw_live_page *page = make_page();
+    assert_int_equal(symlink(vw_live_page_path(page), name_in_folder("vramwise-live-link")), 0);
+    vw_jobs *jobs = read_one();
     assert_int_equal(jobs->refused_count, 1);
-    assert_string_equal(jobs->jobs[0].path, hr_live_page_path(page));
-    hr_jobs_free(jobs);
-    hr_live_page_destroy(page);
-    assert_int_equal(unlink(name_in_folder("headroom-live-link")), 0);
+    assert_string_equal(jobs->jobs[0].path, vw_live_page_path(page));
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
+    assert_int_equal(unlink(name_in_folder("vramwise-live-link")), 0);
 }
 
 static void another_users_page_is_refused_and_left(void **state)
@@ -299,34 +299,34 @@ static void another_users_page_is_refused_and_left(void **state)
     (void)state;
     if (geteuid() != 0)
         skip(); /* only root can give a file away */
-    hr_live_page *page = make_page();
-    assert_int_equal(chown(hr_live_page_path(page), 12345, (gid_t)-1), 0);
+    vw_live_page *page = make_page();
+    assert_int_equal(chown(vw_live_page_path(page), 12345, (gid_t)-1), 0);
     expect_refused(1);
     assert_int_equal(live_folder_count(folder), 1);
-    hr_live_page_destroy(page);
+    vw_live_page_destroy(page);
 }
 
 /* A page that was cut short by somebody: it is stale, or its sizes are not its file's. */
 static void a_cut_page_is_not_read_past_its_end(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
-    assert_int_equal(truncate(hr_live_page_path(page), HR__PAGE_FIRST_SLOT + 64), 0);
-    hr_jobs *jobs = read_one();
-    assert_int_equal(jobs->jobs[0].state, HR_JOB_OTHER_VERSION);
-    hr_jobs_free(jobs);
-    hr_live_page_destroy(page);
+    vw_live_page *page = make_page();
+    assert_int_equal(truncate(vw_live_page_path(page), VW__PAGE_FIRST_SLOT + 64), 0);
+    vw_jobs *jobs = read_one();
+    assert_int_equal(jobs->jobs[0].state, VW_JOB_OTHER_VERSION);
+    vw_jobs_free(jobs);
+    vw_live_page_destroy(page);
 }
 
 /* ---- many ------------------------------------------------------------------------------------ */
 
 static int publish(void *context)
 {
-    hr_live_page *page = NULL;
+    vw_live_page *page = NULL;
     const uint64_t *value = context;
-    if (hr_live_process_page(&page) != HR_OK)
+    if (vw_live_process_page(&page) != VW_OK)
         return 1;
-    return hr_live_page_put(page, 0, NULL, value, 1) == HR_OK ? 0 : 2;
+    return vw_live_page_put(page, 0, NULL, value, 1) == VW_OK ? 0 : 2;
 }
 
 enum { MANY = 64 };
@@ -337,15 +337,15 @@ static void jobs_of_64_processes_are_read_by_process_number(void **state)
     live_child children[MANY];
     for (uint64_t i = 0; i < MANY; i++)
         children[i] = live_child_start(publish, &i);
-    hr_jobs *jobs = live_folder_read(folder);
+    vw_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, MANY);
     for (size_t i = 0; i < MANY; i++) {
         assert_true(i == 0 || jobs->jobs[i - 1].process < jobs->jobs[i].process);
-        const hr_job *job = hr_jobs_find(jobs, children[i].process);
+        const vw_job *job = vw_jobs_find(jobs, children[i].process);
         assert_non_null(job);
         assert_int_equal(job->devices[0].values[0], i);
     }
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
     for (size_t i = 0; i < MANY; i++) {
         if (i % 2 == 0)
             live_child_kill(&children[i]);
@@ -355,7 +355,7 @@ static void jobs_of_64_processes_are_read_by_process_number(void **state)
     jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 0);
     assert_int_equal(jobs->stale_count, MANY / 2);
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
     assert_int_equal(live_folder_count(folder), 0);
 }
 
@@ -372,8 +372,8 @@ static void *cut_and_mend(void *context)
     enum { CUTS = 5000 };
     cutter *given = context;
     for (int i = 0; i < CUTS; i++)
-        if (truncate(given->path, HR__PAGE_FIRST_SLOT) != 0 ||
-            truncate(given->path, HR__PAGE_BYTES) != 0)
+        if (truncate(given->path, VW__PAGE_FIRST_SLOT) != 0 ||
+            truncate(given->path, VW__PAGE_BYTES) != 0)
             break;
     atomic_store(&given->is_over, true);
     return NULL;
@@ -385,41 +385,41 @@ static void a_page_that_is_cut_off_meanwhile_harms_no_reader(void **state)
     (void)state;
     pthread_t thread;
     cutter given = {.is_over = false};
-    hr_live_page *page = make_page();
-    for (int i = 1; i < HR__PAGE_SLOTS; i++) /* so that reading takes a while */
-        assert_int_equal(hr_live_page_put(page, i, "card", NULL, 0), HR_OK);
-    snprintf(given.path, sizeof given.path, "%s", hr_live_page_path(page));
+    vw_live_page *page = make_page();
+    for (int i = 1; i < VW__PAGE_SLOTS; i++) /* so that reading takes a while */
+        assert_int_equal(vw_live_page_put(page, i, "card", NULL, 0), VW_OK);
+    snprintf(given.path, sizeof given.path, "%s", vw_live_page_path(page));
     assert_int_equal(pthread_create(&thread, NULL, cut_and_mend, &given), 0);
     while (!atomic_load(&given.is_over)) {
-        hr_jobs *jobs = live_folder_read(folder);
+        vw_jobs *jobs = live_folder_read(folder);
         assert_int_equal(jobs->job_count + jobs->refused_count, 1);
-        hr_jobs_free(jobs);
+        vw_jobs_free(jobs);
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
-    hr_live_page_destroy(page);
+    vw_live_page_destroy(page);
 }
 
 /* ---- no memory ------------------------------------------------------------------------------- */
 
 static bool read_and_free(void *context)
 {
-    hr_jobs *jobs = NULL;
+    vw_jobs *jobs = NULL;
     (void)context;
-    hr_status status = hr_jobs_read(folder->path, &jobs);
-    if (status != HR_OK)
-        assert_int_equal(status, HR_ERR_HOST_MEMORY);
+    vw_status status = vw_jobs_read(folder->path, &jobs);
+    if (status != VW_OK)
+        assert_int_equal(status, VW_ERR_HOST_MEMORY);
     else
         assert_int_equal(jobs->jobs[0].device_count, 1);
-    hr_jobs_free(jobs);
-    return status == HR_OK;
+    vw_jobs_free(jobs);
+    return status == VW_OK;
 }
 
 static void every_failing_allocation_is_said(void **state)
 {
     (void)state;
-    hr_live_page *page = make_page();
-    hr_test_sweep_host_memory(read_and_free, NULL);
-    hr_live_page_destroy(page);
+    vw_live_page *page = make_page();
+    vw_test_sweep_host_memory(read_and_free, NULL);
+    vw_live_page_destroy(page);
 }
 
 int main(void)

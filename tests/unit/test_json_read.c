@@ -10,71 +10,71 @@
 #include "base/host_memory.h"
 
 typedef struct parsed {
-    hr__document *document;
-    hr__value root;
+    vw__document *document;
+    vw__value root;
 } parsed;
 
-static hr_status parse(const char *text, size_t size_bytes, parsed *out)
+static vw_status parse(const char *text, size_t size_bytes, parsed *out)
 {
-    const hr__document_limits limits = {.memory_bytes = 16 << 20};
-    hr__byte_source *source;
-    hr_status status = hr__byte_source_open_memory(text, size_bytes, NULL, &source);
-    if (status != HR_OK)
+    const vw__document_limits limits = {.memory_bytes = 16 << 20};
+    vw__byte_source *source;
+    vw_status status = vw__byte_source_open_memory(text, size_bytes, NULL, &source);
+    if (status != VW_OK)
         return status;
-    status = hr__document_create(&limits, NULL, &out->document);
-    if (status == HR_OK) {
-        status = hr__json_read(source, out->document, &out->root);
-        if (status != HR_OK)
-            hr__document_destroy(out->document);
+    status = vw__document_create(&limits, NULL, &out->document);
+    if (status == VW_OK) {
+        status = vw__json_read(source, out->document, &out->root);
+        if (status != VW_OK)
+            vw__document_destroy(out->document);
     }
-    hr__byte_source_close(source);
+    vw__byte_source_close(source);
     return status;
 }
 
 static parsed value_of(const char *text)
 {
     parsed result = {NULL, 0};
-    if (parse(text, strlen(text), &result) != HR_OK)
-        fail_msg("%s: %s", text, hr_last_error());
+    if (parse(text, strlen(text), &result) != VW_OK)
+        fail_msg("%s: %s", text, vw_last_error());
     return result;
 }
 
-static void assert_kind(const char *text, hr__value_kind kind)
+static void assert_kind(const char *text, vw__value_kind kind)
 {
     parsed result = value_of(text);
-    assert_int_equal(hr__value_get_kind(result.root), kind);
-    hr__document_destroy(result.document);
+    assert_int_equal(vw__value_get_kind(result.root), kind);
+    vw__document_destroy(result.document);
 }
 
 static void assert_string(const char *text, const char *expected, size_t expected_bytes)
 {
     parsed result = value_of(text);
     size_t size_bytes = 0;
-    assert_int_equal(hr__value_get_kind(result.root), HR__VALUE_STRING);
-    const char *string = hr__value_string(result.document, result.root, &size_bytes);
+    assert_int_equal(vw__value_get_kind(result.root), VW__VALUE_STRING);
+    const char *string = vw__value_string(result.document, result.root, &size_bytes);
     assert_int_equal(size_bytes, expected_bytes);
     assert_memory_equal(string, expected, expected_bytes);
-    hr__document_destroy(result.document);
+    vw__document_destroy(result.document);
 }
 
 static void assert_float(const char *text, double expected)
 {
     parsed result = value_of(text);
     double number = -1;
-    assert_int_equal(hr__value_get_kind(result.root), HR__VALUE_FLOAT);
-    assert_true(hr__value_get_f64(result.document, result.root, &number));
+    assert_int_equal(vw__value_get_kind(result.root), VW__VALUE_FLOAT);
+    assert_true(vw__value_get_f64(result.document, result.root, &number));
     if (number != expected)
         fail_msg("%s is %.17g, not %.17g", text, number, expected);
-    hr__document_destroy(result.document);
+    vw__document_destroy(result.document);
 }
 
-static void assert_refused(const char *text, size_t size_bytes, hr_status expected,
+static void assert_refused(const char *text, size_t size_bytes, vw_status expected,
                            const char *words)
 {
     parsed result;
     assert_int_equal(parse(text, size_bytes, &result), expected);
-    if (strstr(hr_last_error(), words) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", hr_last_error(), words);
+    if (strstr(vw_last_error(), words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", vw_last_error(), words);
 }
 
 /* ---- what is read ---------------------------------------------------------------------------- */
@@ -82,13 +82,13 @@ static void assert_refused(const char *text, size_t size_bytes, hr_status expect
 static void words_and_empty_containers_are_what_they_say(void **state)
 {
     (void)state;
-    assert_kind("null", HR__VALUE_NONE);
-    assert_kind(" true\n", HR__VALUE_TRUE);
-    assert_kind("\tfalse\r\n", HR__VALUE_FALSE);
-    assert_kind("[]", HR__VALUE_LIST);
-    assert_kind("[ ]", HR__VALUE_LIST);
-    assert_kind("{}", HR__VALUE_DICT);
-    assert_kind("\xEF\xBB\xBF{ }", HR__VALUE_DICT);
+    assert_kind("null", VW__VALUE_NONE);
+    assert_kind(" true\n", VW__VALUE_TRUE);
+    assert_kind("\tfalse\r\n", VW__VALUE_FALSE);
+    assert_kind("[]", VW__VALUE_LIST);
+    assert_kind("[ ]", VW__VALUE_LIST);
+    assert_kind("{}", VW__VALUE_DICT);
+    assert_kind("\xEF\xBB\xBF{ }", VW__VALUE_DICT);
 }
 
 static void integers_are_exact_up_to_64_bits_and_huge_beyond(void **state)
@@ -113,17 +113,17 @@ static void integers_are_exact_up_to_64_bits_and_huge_beyond(void **state)
         uint64_t number = 7;
         int64_t signed_number = 7;
         if (cases[i].is_signed) {
-            assert_true(hr__value_get_i64(result.document, result.root, &signed_number));
+            assert_true(vw__value_get_i64(result.document, result.root, &signed_number));
             number = (uint64_t)signed_number;
         } else {
-            assert_true(hr__value_get_u64(result.document, result.root, &number));
+            assert_true(vw__value_get_u64(result.document, result.root, &number));
         }
         assert_true(number == cases[i].bits);
-        hr__document_destroy(result.document);
+        vw__document_destroy(result.document);
     }
-    assert_kind("18446744073709551616", HR__VALUE_HUGE);
-    assert_kind("-9223372036854775809", HR__VALUE_HUGE);
-    assert_kind("123456789012345678901234567890", HR__VALUE_HUGE);
+    assert_kind("18446744073709551616", VW__VALUE_HUGE);
+    assert_kind("-9223372036854775809", VW__VALUE_HUGE);
+    assert_kind("123456789012345678901234567890", VW__VALUE_HUGE);
 }
 
 static void floats_are_those_that_the_compiler_makes_of_the_same_text(void **state)
@@ -173,23 +173,23 @@ static void containers_keep_their_order(void **state)
     (void)state;
     parsed result = value_of("{\"b\": [1, [2], {\"x\": 3}], \"a\": null}");
     size_t pair_count = 0, size_bytes = 0;
-    const hr__value *pairs = hr__value_pairs(result.document, result.root, &pair_count);
+    const vw__value *pairs = vw__value_pairs(result.document, result.root, &pair_count);
     assert_int_equal(pair_count, 2);
-    assert_string_equal(hr__value_string(result.document, pairs[0], &size_bytes), "b");
-    assert_string_equal(hr__value_string(result.document, pairs[2], &size_bytes), "a");
-    assert_int_equal(hr__value_item_count(result.document, pairs[1]), 3);
+    assert_string_equal(vw__value_string(result.document, pairs[0], &size_bytes), "b");
+    assert_string_equal(vw__value_string(result.document, pairs[2], &size_bytes), "a");
+    assert_int_equal(vw__value_item_count(result.document, pairs[1]), 3);
     uint64_t cursor = 0;
     int64_t number = 0;
-    hr__value item;
-    assert_true(hr__value_next_item(result.document, pairs[1], &cursor, &item));
-    assert_true(hr__value_get_i64(result.document, item, &number));
+    vw__value item;
+    assert_true(vw__value_next_item(result.document, pairs[1], &cursor, &item));
+    assert_true(vw__value_get_i64(result.document, item, &number));
     assert_int_equal(number, 1);
-    assert_true(hr__value_next_item(result.document, pairs[1], &cursor, &item));
-    assert_int_equal(hr__value_get_kind(item), HR__VALUE_LIST);
-    assert_true(hr__value_next_item(result.document, pairs[1], &cursor, &item));
-    assert_int_equal(hr__value_get_kind(item), HR__VALUE_DICT);
-    assert_false(hr__value_next_item(result.document, pairs[1], &cursor, &item));
-    hr__document_destroy(result.document);
+    assert_true(vw__value_next_item(result.document, pairs[1], &cursor, &item));
+    assert_int_equal(vw__value_get_kind(item), VW__VALUE_LIST);
+    assert_true(vw__value_next_item(result.document, pairs[1], &cursor, &item));
+    assert_int_equal(vw__value_get_kind(item), VW__VALUE_DICT);
+    assert_false(vw__value_next_item(result.document, pairs[1], &cursor, &item));
+    vw__document_destroy(result.document);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
@@ -228,9 +228,9 @@ static void what_is_no_json_is_refused_with_line_and_column(void **state)
         {"/* no */ 1", "found '/'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_refused(cases[i][0], strlen(cases[i][0]), HR_ERR_CORRUPT_FILE, cases[i][1]);
-    assert_refused("\0", 1, HR_ERR_CORRUPT_FILE, "found the byte 0x00");
-    assert_refused("\"\\\0\"", 4, HR_ERR_CORRUPT_FILE, "after a backslash, found the byte 0x00");
+        assert_refused(cases[i][0], strlen(cases[i][0]), VW_ERR_CORRUPT_FILE, cases[i][1]);
+    assert_refused("\0", 1, VW_ERR_CORRUPT_FILE, "found the byte 0x00");
+    assert_refused("\"\\\0\"", 4, VW_ERR_CORRUPT_FILE, "after a backslash, found the byte 0x00");
 }
 
 static void nesting_beyond_the_limit_is_refused_and_up_to_it_read(void **state)
@@ -239,22 +239,22 @@ static void nesting_beyond_the_limit_is_refused_and_up_to_it_read(void **state)
     enum { MOST = 100000 };
     static char text[2 * MOST];
     memset(text, '[', MOST);
-    assert_refused(text, MOST, HR_ERR_UNSUPPORTED, "nested more than 500 deep");
-    memset(text + HR__JSON_DEEPEST, ']', HR__JSON_DEEPEST);
+    assert_refused(text, MOST, VW_ERR_UNSUPPORTED, "nested more than 500 deep");
+    memset(text + VW__JSON_DEEPEST, ']', VW__JSON_DEEPEST);
     parsed result;
-    assert_int_equal(parse(text, 2 * HR__JSON_DEEPEST, &result), HR_OK);
-    hr__document_destroy(result.document);
+    assert_int_equal(parse(text, 2 * VW__JSON_DEEPEST, &result), VW_OK);
+    vw__document_destroy(result.document);
 }
 
 static void a_string_beyond_the_limit_is_refused(void **state)
 {
     (void)state;
-    size_t size_bytes = HR__JSON_MOST_STRING_BYTES + 100;
+    size_t size_bytes = VW__JSON_MOST_STRING_BYTES + 100;
     char *text = malloc(size_bytes);
     assert_non_null(text);
     memset(text, 'x', size_bytes);
     text[0] = '"';
-    assert_refused(text, size_bytes, HR_ERR_UNSUPPORTED, "a string of over");
+    assert_refused(text, size_bytes, VW_ERR_UNSUPPORTED, "a string of over");
     free(text);
 }
 
@@ -265,18 +265,18 @@ static const char sample[] =
 static void a_text_cut_short_is_refused_at_every_length(void **state)
 {
     (void)state;
-    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
+    uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
     for (size_t length = 0; length < sizeof sample - 1; length++)
-        assert_refused(sample, length, HR_ERR_CORRUPT_FILE, "JSON, line 1, column");
-    assert_int_equal(hr__host_memory_get_use().in_use_bytes, before_bytes);
+        assert_refused(sample, length, VW_ERR_CORRUPT_FILE, "JSON, line 1, column");
+    assert_int_equal(vw__host_memory_get_use().in_use_bytes, before_bytes);
 }
 
 static bool read_and_destroy(void *context)
 {
     parsed result;
-    if (parse(context, sizeof sample - 1, &result) != HR_OK)
+    if (parse(context, sizeof sample - 1, &result) != VW_OK)
         return false;
-    hr__document_destroy(result.document);
+    vw__document_destroy(result.document);
     return true;
 }
 
@@ -285,7 +285,7 @@ static void every_failing_allocation_is_survived_and_nothing_leaks(void **state)
     (void)state;
     char text[sizeof sample];
     memcpy(text, sample, sizeof text);
-    hr_test_sweep_host_memory(read_and_destroy, text);
+    vw_test_sweep_host_memory(read_and_destroy, text);
 }
 
 int main(void)

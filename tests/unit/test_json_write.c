@@ -11,21 +11,21 @@
 #include "support/host_memory_sweep.h"
 
 typedef struct fixture {
-    hr__byte_buffer buffer;
-    hr__json json;
+    vw__byte_buffer buffer;
+    vw__json json;
 } fixture;
 
 static void begin(fixture *made)
 {
-    hr__byte_buffer_init(&made->buffer);
-    hr__json_init(&made->json, &made->buffer);
+    vw__byte_buffer_init(&made->buffer);
+    vw__json_init(&made->json, &made->buffer);
 }
 
 #define ASSERT_WRITES(expected)                                                                    \
     do {                                                                                           \
-        assert_false(hr__byte_buffer_has_failed(&made.buffer));                                    \
-        assert_string_equal(hr__byte_buffer_text(&made.buffer), expected);                         \
-        hr__byte_buffer_deinit(&made.buffer);                                                      \
+        assert_false(vw__byte_buffer_has_failed(&made.buffer));                                    \
+        assert_string_equal(vw__byte_buffer_text(&made.buffer), expected);                         \
+        vw__byte_buffer_deinit(&made.buffer);                                                      \
     } while (0)
 
 static void commas_stand_between_values_only(void **state)
@@ -33,19 +33,19 @@ static void commas_stand_between_values_only(void **state)
     fixture made;
     (void)state;
     begin(&made);
-    hr__json_begin_object(&made.json, NULL);
-    hr__json_unsigned(&made.json, "schema", 1);
-    hr__json_begin_array(&made.json, "list");
-    hr__json_boolean(&made.json, NULL, true);
-    hr__json_boolean(&made.json, NULL, false);
-    hr__json_begin_object(&made.json, NULL);
-    hr__json_end_object(&made.json);
-    hr__json_begin_array(&made.json, NULL);
-    hr__json_end_array(&made.json);
-    hr__json_end_array(&made.json);
-    hr__json_null(&made.json, "nothing");
-    hr__json_ready(&made.json, "ready", "{\"a\": 1}...", strlen("{\"a\": 1}"));
-    hr__json_end_object(&made.json);
+    vw__json_begin_object(&made.json, NULL);
+    vw__json_unsigned(&made.json, "schema", 1);
+    vw__json_begin_array(&made.json, "list");
+    vw__json_boolean(&made.json, NULL, true);
+    vw__json_boolean(&made.json, NULL, false);
+    vw__json_begin_object(&made.json, NULL);
+    vw__json_end_object(&made.json);
+    vw__json_begin_array(&made.json, NULL);
+    vw__json_end_array(&made.json);
+    vw__json_end_array(&made.json);
+    vw__json_null(&made.json, "nothing");
+    vw__json_ready(&made.json, "ready", "{\"a\": 1}...", strlen("{\"a\": 1}"));
+    vw__json_end_object(&made.json);
     ASSERT_WRITES("{\"schema\": 1, \"list\": [true, false, {}, []], \"nothing\": null, "
                   "\"ready\": {\"a\": 1}}");
 }
@@ -55,7 +55,7 @@ static void strings_are_escaped_where_they_must_be(void **state)
     fixture made;
     (void)state;
     begin(&made);
-    hr__json_bytes(&made.json, NULL, "a\"b\\c/\b\f\n\r\t\x01\x1f\x7f\0z", 16);
+    vw__json_bytes(&made.json, NULL, "a\"b\\c/\b\f\n\r\t\x01\x1f\x7f\0z", 16);
     ASSERT_WRITES("\"a\\\"b\\\\c/\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\\u0000z\"");
 }
 
@@ -64,7 +64,7 @@ static void characters_beyond_ascii_stay_and_bytes_that_are_none_are_replaced(vo
     fixture made;
     (void)state;
     begin(&made);
-    hr__json_text(&made.json, NULL, "caf\xC3\xA9 \xF0\x9F\x98\x80 \xFF\xC3 \xED\xA0\x80.");
+    vw__json_text(&made.json, NULL, "caf\xC3\xA9 \xF0\x9F\x98\x80 \xFF\xC3 \xED\xA0\x80.");
     ASSERT_WRITES("\"caf\xC3\xA9 \xF0\x9F\x98\x80 \xEF\xBF\xBD\xEF\xBF\xBD "
                   "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD.\"");
 }
@@ -74,9 +74,9 @@ static void keys_are_escaped_too(void **state)
     fixture made;
     (void)state;
     begin(&made);
-    hr__json_begin_object(&made.json, NULL);
-    hr__json_text(&made.json, "a\"\n", "");
-    hr__json_end_object(&made.json);
+    vw__json_begin_object(&made.json, NULL);
+    vw__json_text(&made.json, "a\"\n", "");
+    vw__json_end_object(&made.json);
     ASSERT_WRITES("{\"a\\\"\\n\": \"\"}");
 }
 
@@ -85,13 +85,13 @@ static void what_is_not_known_is_null(void **state)
     fixture made;
     (void)state;
     begin(&made);
-    hr__json_begin_array(&made.json, NULL);
-    hr__json_text(&made.json, NULL, NULL);
-    hr__json_known(&made.json, NULL, UINT64_MAX);
-    hr__json_known(&made.json, NULL, UINT64_MAX - 1);
-    hr__json_double(&made.json, NULL, (double)NAN);
-    hr__json_double(&made.json, NULL, (double)-INFINITY);
-    hr__json_end_array(&made.json);
+    vw__json_begin_array(&made.json, NULL);
+    vw__json_text(&made.json, NULL, NULL);
+    vw__json_known(&made.json, NULL, UINT64_MAX);
+    vw__json_known(&made.json, NULL, UINT64_MAX - 1);
+    vw__json_double(&made.json, NULL, (double)NAN);
+    vw__json_double(&made.json, NULL, (double)-INFINITY);
+    vw__json_end_array(&made.json);
     ASSERT_WRITES("[null, null, 18446744073709551614, null, null]");
 }
 
@@ -100,11 +100,11 @@ static void integers_keep_every_bit(void **state)
     fixture made;
     (void)state;
     begin(&made);
-    hr__json_begin_array(&made.json, NULL);
-    hr__json_unsigned(&made.json, NULL, UINT64_MAX);
-    hr__json_integer(&made.json, NULL, INT64_MIN);
-    hr__json_unsigned(&made.json, NULL, 0);
-    hr__json_end_array(&made.json);
+    vw__json_begin_array(&made.json, NULL);
+    vw__json_unsigned(&made.json, NULL, UINT64_MAX);
+    vw__json_integer(&made.json, NULL, INT64_MIN);
+    vw__json_unsigned(&made.json, NULL, 0);
+    vw__json_end_array(&made.json);
     ASSERT_WRITES("[18446744073709551615, -9223372036854775808, 0]");
 }
 
@@ -118,10 +118,10 @@ static void doubles_read_back_as_the_same_number(void **state)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         fixture made;
         begin(&made);
-        hr__json_double(&made.json, NULL, numbers[i]);
-        double again = strtod(hr__byte_buffer_text(&made.buffer), NULL);
+        vw__json_double(&made.json, NULL, numbers[i]);
+        double again = strtod(vw__byte_buffer_text(&made.buffer), NULL);
         assert_memory_equal(&again, &numbers[i], sizeof again);
-        hr__byte_buffer_deinit(&made.buffer);
+        vw__byte_buffer_deinit(&made.buffer);
     }
 }
 
@@ -130,11 +130,11 @@ static void doubles_are_as_short_as_they_can_be(void **state)
     fixture made;
     (void)state;
     begin(&made);
-    hr__json_begin_array(&made.json, NULL);
-    hr__json_double(&made.json, NULL, 0.1);
-    hr__json_double(&made.json, NULL, 1.5);
-    hr__json_double(&made.json, NULL, 3);
-    hr__json_end_array(&made.json);
+    vw__json_begin_array(&made.json, NULL);
+    vw__json_double(&made.json, NULL, 0.1);
+    vw__json_double(&made.json, NULL, 1.5);
+    vw__json_double(&made.json, NULL, 3);
+    vw__json_end_array(&made.json);
     ASSERT_WRITES("[0.1, 1.5, 3]");
 }
 
@@ -151,7 +151,7 @@ static void the_decimal_point_is_a_point_in_every_locale(void **state)
         skip();
     }
     begin(&made);
-    hr__json_double(&made.json, NULL, 1.5e-7);
+    vw__json_double(&made.json, NULL, 1.5e-7);
     setlocale(LC_NUMERIC, "C");
     ASSERT_WRITES("1.5e-07");
 }
@@ -161,15 +161,15 @@ static void nesting_too_deep_is_a_failure_and_no_overrun(void **state)
     fixture made;
     (void)state;
     begin(&made);
-    for (int i = 0; i < HR__JSON_DEEPEST - 1; i++)
-        hr__json_begin_array(&made.json, NULL);
-    assert_false(hr__byte_buffer_has_failed(&made.buffer));
+    for (int i = 0; i < VW__JSON_DEEPEST - 1; i++)
+        vw__json_begin_array(&made.json, NULL);
+    assert_false(vw__byte_buffer_has_failed(&made.buffer));
     for (int i = 0; i < 100; i++)
-        hr__json_begin_array(&made.json, NULL);
-    assert_true(hr__byte_buffer_has_failed(&made.buffer));
+        vw__json_begin_array(&made.json, NULL);
+    assert_true(vw__byte_buffer_has_failed(&made.buffer));
     for (int i = 0; i < 200; i++)
-        hr__json_end_array(&made.json);
-    hr__byte_buffer_deinit(&made.buffer);
+        vw__json_end_array(&made.json);
+    vw__byte_buffer_deinit(&made.buffer);
 }
 
 static bool write_something(void *context)
@@ -177,19 +177,19 @@ static bool write_something(void *context)
     fixture made;
     (void)context;
     begin(&made);
-    hr__json_begin_array(&made.json, NULL);
+    vw__json_begin_array(&made.json, NULL);
     for (int i = 0; i < 200; i++)
-        hr__json_text(&made.json, NULL, "a line \n that is escaped");
-    hr__json_end_array(&made.json);
-    bool has_succeeded = !hr__byte_buffer_has_failed(&made.buffer);
-    hr__byte_buffer_deinit(&made.buffer);
+        vw__json_text(&made.json, NULL, "a line \n that is escaped");
+    vw__json_end_array(&made.json);
+    bool has_succeeded = !vw__byte_buffer_has_failed(&made.buffer);
+    vw__byte_buffer_deinit(&made.buffer);
     return has_succeeded;
 }
 
 static void running_out_of_host_memory_is_noticed_and_nothing_leaks(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(write_something, NULL);
+    vw_test_sweep_host_memory(write_something, NULL);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "device_idle.h"
-#include "headroom_torch_support.h"
+#include "vramwise_torch_support.h"
 
 #include "base/clock.h"
 #include "support/cmocka_here.h"
@@ -43,17 +43,17 @@ static int install_anew(void **state)
     unsetenv("FAKE_CUDA_FAIL");
     unsetenv("FAKE_CUPTI_FAIL");
     atomic_store(&stage, 0);
-    assert_true(headroom_launch_gate_remove());
-    if (!headroom_launch_gate_install(message, sizeof message))
+    assert_true(vramwise_launch_gate_remove());
+    if (!vramwise_launch_gate_install(message, sizeof message))
         fail_msg("%s", message);
     assert_string_equal(message, "");
-    hr__launch_gate_set_bounds(LONG_NS, LONG_NS);
+    vw__launch_gate_set_bounds(LONG_NS, LONG_NS);
     return 0;
 }
 
 static uint64_t held(void)
 {
-    return hr__launch_gate_get_counts().held_launches;
+    return vw__launch_gate_get_counts().held_launches;
 }
 
 /* ---- open and closed ------------------------------------------------------------------------- */
@@ -61,14 +61,14 @@ static uint64_t held(void)
 static void launches_pass_an_open_gate_and_are_counted(void **state)
 {
     (void)state;
-    uint64_t before = hr__launch_gate_get_counts().passed_launches;
+    uint64_t before = vw__launch_gate_get_counts().passed_launches;
     int done = 1;
-    hr_test_launch(set_stage, &done);
+    vw_test_launch(set_stage, &done);
     assert_int_equal(stage, 1);
-    assert_true(hr_test_driver_call("cuSomethingOfNextYear_v3", NULL, NULL, 0));
-    assert_true(hr_test_driver_call("cuEventRecord", NULL, NULL, 0));
-    assert_int_equal(hr__launch_gate_get_counts().passed_launches, before + 2);
-    assert_true(hr__launch_gate_get_counts().is_installed);
+    assert_true(vw_test_driver_call("cuSomethingOfNextYear_v3", NULL, NULL, 0));
+    assert_true(vw_test_driver_call("cuEventRecord", NULL, NULL, 0));
+    assert_int_equal(vw__launch_gate_get_counts().passed_launches, before + 2);
+    assert_true(vw__launch_gate_get_counts().is_installed);
 }
 
 static void *launch_to_stage_2(void *unused)
@@ -76,7 +76,7 @@ static void *launch_to_stage_2(void *unused)
     int two = 2;
     (void)unused;
     atomic_store(&stage, 1);
-    hr_test_launch(set_stage, &two);
+    vw_test_launch(set_stage, &two);
     return NULL;
 }
 
@@ -85,33 +85,33 @@ static void a_launch_waits_while_the_gate_is_closed(void **state)
     (void)state;
     pthread_t thread;
     uint64_t held_before = held();
-    assert_true(hr__launch_gate_close());
+    assert_true(vw__launch_gate_close());
     assert_int_equal(pthread_create(&thread, NULL, launch_to_stage_2, NULL), 0);
     while (held() == held_before)
         usleep(100);
     usleep(20000);
     assert_int_equal(stage, 1);
-    hr__launch_gate_open();
+    vw__launch_gate_open();
     pthread_join(thread, NULL);
     assert_int_equal(stage, 2);
-    assert_true(hr__launch_gate_get_counts().longest_hold_ns >= 20 * MILLISECOND_NS);
+    assert_true(vw__launch_gate_get_counts().longest_hold_ns >= 20 * MILLISECOND_NS);
 }
 
 static void the_closers_own_calls_pass(void **state)
 {
     (void)state;
     int done = 1;
-    assert_true(hr__launch_gate_close());
-    hr_test_launch(set_stage, &done);
+    assert_true(vw__launch_gate_close());
+    vw_test_launch(set_stage, &done);
     assert_int_equal(stage, 1);
-    hr__launch_gate_open();
+    vw__launch_gate_open();
 }
 
 static void *map_memory(void *unused)
 {
     int one = 1;
     (void)unused;
-    (void)hr_test_driver_call("cuMemMap", set_stage, &one, 0);
+    (void)vw_test_driver_call("cuMemMap", set_stage, &one, 0);
     return NULL;
 }
 
@@ -119,11 +119,11 @@ static void harmless_calls_of_other_threads_pass_a_closed_gate(void **state)
 {
     (void)state;
     pthread_t thread;
-    assert_true(hr__launch_gate_close());
+    assert_true(vw__launch_gate_close());
     assert_int_equal(pthread_create(&thread, NULL, map_memory, NULL), 0);
     pthread_join(thread, NULL);
     assert_int_equal(stage, 1);
-    hr__launch_gate_open();
+    vw__launch_gate_open();
 }
 
 /* ---- closing waits --------------------------------------------------------------------------- */
@@ -140,7 +140,7 @@ static void stay_until_stage_2(void *unused)
 static void *launch_and_stay(void *unused)
 {
     (void)unused;
-    hr_test_launch(stay_until_stage_2, NULL);
+    vw_test_launch(stay_until_stage_2, NULL);
     return NULL;
 }
 
@@ -151,9 +151,9 @@ static void closing_waits_for_a_launch_under_way(void **state)
     assert_int_equal(pthread_create(&thread, NULL, launch_and_stay, NULL), 0);
     wait_for_stage(1);
     atomic_store(&stage, 2);
-    assert_true(hr__launch_gate_close());
+    assert_true(vw__launch_gate_close());
     assert_int_equal(stage, 3);
-    hr__launch_gate_open();
+    vw__launch_gate_open();
     pthread_join(thread, NULL);
 }
 
@@ -164,21 +164,21 @@ static void a_launch_that_does_not_end_refuses_and_the_gate_opens_again(void **s
     int done = 1;
     assert_int_equal(pthread_create(&thread, NULL, launch_and_stay, NULL), 0);
     wait_for_stage(1);
-    hr__launch_gate_set_bounds(20 * MILLISECOND_NS, 0);
-    uint64_t begin_ns = hr__clock_monotonic_ns();
-    assert_false(hr__launch_gate_close());
-    hr_test_launch(set_stage, &done);      /* would hang */
-    assert_false(hr__launch_gate_close()); /* whoever is inside */
+    vw__launch_gate_set_bounds(20 * MILLISECOND_NS, 0);
+    uint64_t begin_ns = vw__clock_monotonic_ns();
+    assert_false(vw__launch_gate_close());
+    vw_test_launch(set_stage, &done);      /* would hang */
+    assert_false(vw__launch_gate_close()); /* whoever is inside */
     atomic_store(&stage, 2);
     pthread_join(thread, NULL);
-    bool has_closed = hr__launch_gate_close();
-    bool was_soon = hr__clock_monotonic_ns() - begin_ns < 200 * MILLISECOND_NS;
+    bool has_closed = vw__launch_gate_close();
+    bool was_soon = vw__clock_monotonic_ns() - begin_ns < 200 * MILLISECOND_NS;
     assert_false(has_closed && was_soon); /* ten times what was lost must pass */
     while (!has_closed) {
         usleep(1000);
-        has_closed = hr__launch_gate_close();
+        has_closed = vw__launch_gate_close();
     }
-    hr__launch_gate_open();
+    vw__launch_gate_open();
 }
 
 /* The driver calls itself, and the inner call must not wait for a gate that waits for the outer. */
@@ -188,14 +188,14 @@ static void launch_again_when_closing(void *held_before)
     atomic_store(&stage, 1);
     wait_for_stage(2);
     usleep(5000); /* the closer has said so by now */
-    hr_test_launch(set_stage, &three);
+    vw_test_launch(set_stage, &three);
     if (held() != *(const uint64_t *)held_before)
         atomic_store(&stage, 100);
 }
 
 static void *launch_twice(void *held_before)
 {
-    hr_test_launch(launch_again_when_closing, held_before);
+    vw_test_launch(launch_again_when_closing, held_before);
     return NULL;
 }
 
@@ -207,9 +207,9 @@ static void a_call_within_a_call_passes(void **state)
     assert_int_equal(pthread_create(&thread, NULL, launch_twice, &held_before), 0);
     wait_for_stage(1);
     atomic_store(&stage, 2);
-    assert_true(hr__launch_gate_close());
+    assert_true(vw__launch_gate_close());
     assert_int_equal(stage, 3);
-    hr__launch_gate_open();
+    vw__launch_gate_open();
     pthread_join(thread, NULL);
 }
 
@@ -222,7 +222,7 @@ static void leave_the_thread(void *unused)
 static void *launch_and_exit(void *unused)
 {
     (void)unused;
-    hr_test_launch(leave_the_thread, NULL);
+    vw_test_launch(leave_the_thread, NULL);
     return NULL;
 }
 
@@ -234,33 +234,33 @@ static void a_thread_that_ended_inside_is_not_waited_for(void **state)
         assert_int_equal(pthread_create(&thread, NULL, launch_and_exit, NULL), 0);
         pthread_join(thread, NULL);
     }
-    assert_true(hr__launch_gate_close());
-    hr__launch_gate_open();
+    assert_true(vw__launch_gate_close());
+    vw__launch_gate_open();
 }
 
 static void close_within(void *is_granted)
 {
-    *(bool *)is_granted = hr__launch_gate_close();
+    *(bool *)is_granted = vw__launch_gate_close();
 }
 
 static void who_is_inside_cannot_close(void **state)
 {
     (void)state;
     bool is_granted = true;
-    hr_test_launch(close_within, &is_granted);
+    vw_test_launch(close_within, &is_granted);
     assert_false(is_granted);
-    assert_true(hr__launch_gate_close());
-    assert_false(hr__launch_gate_close());
-    hr__launch_gate_open();
+    assert_true(vw__launch_gate_close());
+    assert_false(vw__launch_gate_close());
+    vw__launch_gate_open();
 }
 
 static void *close_after(void *unused)
 {
     (void)unused;
     atomic_store(&stage, 1);
-    if (hr__launch_gate_close()) {
+    if (vw__launch_gate_close()) {
         atomic_fetch_add(&stage, 1);
-        hr__launch_gate_open();
+        vw__launch_gate_open();
     }
     return NULL;
 }
@@ -269,12 +269,12 @@ static void a_second_closer_waits_for_the_first(void **state)
 {
     (void)state;
     pthread_t thread;
-    assert_true(hr__launch_gate_close());
+    assert_true(vw__launch_gate_close());
     assert_int_equal(pthread_create(&thread, NULL, close_after, NULL), 0);
     wait_for_stage(1);
     usleep(10000);
     assert_int_equal(stage, 1);
-    hr__launch_gate_open();
+    vw__launch_gate_open();
     pthread_join(thread, NULL);
     assert_int_equal(stage, 2);
 }
@@ -284,59 +284,59 @@ static void a_second_closer_waits_for_the_first(void **state)
 static void every_device_in_use_is_waited_for(void **state)
 {
     (void)state;
-    hr_device *first = NULL, *second = NULL;
-    assert_int_equal(hr_cuda_device_open(0, &first), HR_OK);
-    fake_cuda_state before = hr_test_fake_cuda_state();
-    assert_true(hr__launch_gate_close());
-    hr__launch_gate_open();
-    fake_cuda_state after = hr_test_fake_cuda_state();
+    vw_device *first = NULL, *second = NULL;
+    assert_int_equal(vw_cuda_device_open(0, &first), VW_OK);
+    fake_cuda_state before = vw_test_fake_cuda_state();
+    assert_true(vw__launch_gate_close());
+    vw__launch_gate_open();
+    fake_cuda_state after = vw_test_fake_cuda_state();
     assert_int_equal(after.synchronize_count[0], before.synchronize_count[0] + 1);
     assert_int_equal(after.synchronize_count[1], before.synchronize_count[1]);
 
-    assert_int_equal(hr_cuda_device_open(1, &second), HR_OK);
-    assert_true(hr__launch_gate_close());
-    hr__launch_gate_open();
-    after = hr_test_fake_cuda_state();
+    assert_int_equal(vw_cuda_device_open(1, &second), VW_OK);
+    assert_true(vw__launch_gate_close());
+    vw__launch_gate_open();
+    after = vw_test_fake_cuda_state();
     assert_int_equal(after.synchronize_count[1], before.synchronize_count[1] + 1);
-    hr_device_destroy(second);
-    hr_device_destroy(first);
-    assert_int_equal(hr_test_fake_cuda_state().retain_count, before.retain_count - 1);
+    vw_device_destroy(second);
+    vw_device_destroy(first);
+    assert_int_equal(vw_test_fake_cuda_state().retain_count, before.retain_count - 1);
 }
 
 static void work_that_does_not_end_refuses(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
+    vw_device *device = NULL;
     int done = 1;
-    assert_int_equal(hr_cuda_device_open(0, &device), HR_OK);
+    assert_int_equal(vw_cuda_device_open(0, &device), VW_OK);
     setenv("FAKE_CUDA_BUSY_MS", "2000", 1);
-    hr__launch_gate_set_bounds(0, 10 * MILLISECOND_NS);
-    assert_false(hr__launch_gate_close());
-    hr_test_launch(set_stage, &done);
-    hr__launch_gate_set_bounds(0, LONG_NS);
-    assert_false(hr__launch_gate_close()); /* the first wait is still going on */
+    vw__launch_gate_set_bounds(0, 10 * MILLISECOND_NS);
+    assert_false(vw__launch_gate_close());
+    vw_test_launch(set_stage, &done);
+    vw__launch_gate_set_bounds(0, LONG_NS);
+    assert_false(vw__launch_gate_close()); /* the first wait is still going on */
     unsetenv("FAKE_CUDA_BUSY_MS");
     do {
         usleep(1000);
-        hr__launch_gate_set_bounds(0, LONG_NS);
-    } while (!hr__launch_gate_close()); /* until it has ended */
-    hr__launch_gate_open();
-    hr_device_destroy(device);
+        vw__launch_gate_set_bounds(0, LONG_NS);
+    } while (!vw__launch_gate_close()); /* until it has ended */
+    vw__launch_gate_open();
+    vw_device_destroy(device);
 }
 
 static void a_device_that_fails_refuses(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
-    assert_int_equal(hr_cuda_device_open(0, &device), HR_OK);
+    vw_device *device = NULL;
+    assert_int_equal(vw_cuda_device_open(0, &device), VW_OK);
     setenv("FAKE_CUDA_FAIL", "cuCtxSynchronize=700", 1);
-    assert_false(hr__launch_gate_close());
-    assert_false(hr__devices_synchronize());
+    assert_false(vw__launch_gate_close());
+    assert_false(vw__devices_synchronize());
     unsetenv("FAKE_CUDA_FAIL");
-    hr__launch_gate_set_bounds(0, LONG_NS);
-    assert_true(hr__launch_gate_close());
-    hr__launch_gate_open();
-    hr_device_destroy(device);
+    vw__launch_gate_set_bounds(0, LONG_NS);
+    assert_true(vw__launch_gate_close());
+    vw__launch_gate_open();
+    vw_device_destroy(device);
 }
 
 /* ---- captures and contexts ------------------------------------------------------------------- */
@@ -344,31 +344,31 @@ static void a_device_that_fails_refuses(void **state)
 static void nothing_is_closed_while_a_graph_is_captured(void **state)
 {
     (void)state;
-    assert_true(hr_test_driver_call("cuStreamBeginCapture_v2_ptsz", NULL, NULL, 901));
-    assert_false(hr__launch_gate_sees_capture()); /* it did not begin */
-    assert_true(hr_test_driver_call("cuStreamBeginCapture_v2_ptsz", NULL, NULL, 0));
-    assert_true(hr_test_driver_call("cuStreamBeginCapture_v2_ptsz", NULL, NULL, 0));
-    assert_true(hr__launch_gate_sees_capture());
-    assert_false(hr__launch_gate_close());
-    assert_true(hr_test_driver_call("cuStreamEndCapture", NULL, NULL, 0));
-    assert_true(hr_test_driver_call("cuStreamEndCapture", NULL, NULL, 908)); /* wrong thread */
-    assert_false(hr__launch_gate_close());
-    assert_true(hr_test_driver_call("cuStreamEndCapture", NULL, NULL, 901)); /* spoilt, and over */
-    assert_true(hr__launch_gate_close());
-    hr__launch_gate_open();
-    assert_true(hr_test_driver_call("cuStreamEndCapture", NULL, NULL, 0)); /* of nothing */
-    assert_true(hr__launch_gate_close());
-    hr__launch_gate_open();
+    assert_true(vw_test_driver_call("cuStreamBeginCapture_v2_ptsz", NULL, NULL, 901));
+    assert_false(vw__launch_gate_sees_capture()); /* it did not begin */
+    assert_true(vw_test_driver_call("cuStreamBeginCapture_v2_ptsz", NULL, NULL, 0));
+    assert_true(vw_test_driver_call("cuStreamBeginCapture_v2_ptsz", NULL, NULL, 0));
+    assert_true(vw__launch_gate_sees_capture());
+    assert_false(vw__launch_gate_close());
+    assert_true(vw_test_driver_call("cuStreamEndCapture", NULL, NULL, 0));
+    assert_true(vw_test_driver_call("cuStreamEndCapture", NULL, NULL, 908)); /* wrong thread */
+    assert_false(vw__launch_gate_close());
+    assert_true(vw_test_driver_call("cuStreamEndCapture", NULL, NULL, 901)); /* spoilt, and over */
+    assert_true(vw__launch_gate_close());
+    vw__launch_gate_open();
+    assert_true(vw_test_driver_call("cuStreamEndCapture", NULL, NULL, 0)); /* of nothing */
+    assert_true(vw__launch_gate_close());
+    vw__launch_gate_open();
 }
 
 static void nothing_is_closed_once_the_program_has_a_context_of_its_own(void **state)
 {
     (void)state;
-    assert_true(hr_test_driver_call("cuCtxCreate_v4", NULL, NULL, 2));
-    assert_true(hr__launch_gate_close());
-    hr__launch_gate_open();
-    assert_true(hr_test_driver_call("cuCtxCreate_v4", NULL, NULL, 0));
-    assert_false(hr__launch_gate_close());
+    assert_true(vw_test_driver_call("cuCtxCreate_v4", NULL, NULL, 2));
+    assert_true(vw__launch_gate_close());
+    vw__launch_gate_open();
+    assert_true(vw_test_driver_call("cuCtxCreate_v4", NULL, NULL, 0));
+    assert_false(vw__launch_gate_close());
 }
 
 /* ---- installing ------------------------------------------------------------------------------ */
@@ -379,21 +379,21 @@ static void another_tool_has_cupti(void **state)
     char message[300] = "";
     fake_cupti_set_taken_function set_taken;
     fake_cupti_count_enabled_function count_enabled;
-    hr_test_find_in_cupti(FAKE_CUPTI_SET_TAKEN, &set_taken, sizeof set_taken);
-    hr_test_find_in_cupti(FAKE_CUPTI_COUNT_ENABLED, &count_enabled, sizeof count_enabled);
+    vw_test_find_in_cupti(FAKE_CUPTI_SET_TAKEN, &set_taken, sizeof set_taken);
+    vw_test_find_in_cupti(FAKE_CUPTI_COUNT_ENABLED, &count_enabled, sizeof count_enabled);
     int enabled = count_enabled();
     assert_true(enabled > 0);
-    assert_true(headroom_launch_gate_remove());
+    assert_true(vramwise_launch_gate_remove());
     assert_int_equal(count_enabled(), 0);
     set_taken(true);
-    assert_false(headroom_launch_gate_install(message, sizeof message));
+    assert_false(vramwise_launch_gate_install(message, sizeof message));
     assert_non_null(strstr(message, "another tool has CUPTI"));
     assert_null(strchr(message, '\n'));
-    assert_false(hr__launch_gate_close());
-    assert_false(hr__launch_gate_get_counts().is_installed);
+    assert_false(vw__launch_gate_close());
+    assert_false(vw__launch_gate_get_counts().is_installed);
     set_taken(false);
-    assert_true(headroom_launch_gate_install(NULL, 0));
-    assert_true(headroom_launch_gate_install(message, sizeof message)); /* it stands */
+    assert_true(vramwise_launch_gate_install(NULL, 0));
+    assert_true(vramwise_launch_gate_install(message, sizeof message)); /* it stands */
     assert_int_equal(count_enabled(), enabled);
 }
 
@@ -401,24 +401,24 @@ static void a_cupti_that_fails_leaves_no_gate(void **state)
 {
     (void)state;
     char message[300] = "";
-    assert_true(headroom_launch_gate_remove());
+    assert_true(vramwise_launch_gate_remove());
     setenv("FAKE_CUPTI_FAIL", "cuptiSubscribe=15", 1);
-    assert_false(headroom_launch_gate_install(message, sizeof message));
+    assert_false(vramwise_launch_gate_install(message, sizeof message));
     assert_string_equal(message, "cuptiSubscribe() failed: CUPTI_ERROR_NOT_INITIALIZED (15)");
     setenv("FAKE_CUPTI_FAIL", "cuptiEnableCallback=7", 1);
-    assert_false(headroom_launch_gate_install(message, sizeof message));
+    assert_false(vramwise_launch_gate_install(message, sizeof message));
     assert_non_null(strstr(message, "cuptiEnableCallback(cuMemcpyDtoDAsync_v2_ptsz) failed: "
                                     "unknown error (7)"));
     unsetenv("FAKE_CUPTI_FAIL");
-    assert_true(headroom_launch_gate_install(message, sizeof message)); /* it let go */
+    assert_true(vramwise_launch_gate_install(message, sizeof message)); /* it let go */
 }
 
 static void remove_and_install(void *unused)
 {
     char message[300];
     (void)unused;
-    atomic_store(&stage, headroom_launch_gate_remove() &&
-                                 headroom_launch_gate_install(message, sizeof message)
+    atomic_store(&stage, vramwise_launch_gate_remove() &&
+                                 vramwise_launch_gate_install(message, sizeof message)
                              ? 1
                              : 100);
 }
@@ -426,24 +426,24 @@ static void remove_and_install(void *unused)
 static void a_launch_under_way_when_it_is_removed_holds_up_nobody_later(void **state)
 {
     (void)state;
-    hr_test_launch(remove_and_install, NULL);
+    vw_test_launch(remove_and_install, NULL);
     assert_int_equal(stage, 1);
-    assert_true(hr__launch_gate_close());
-    hr__launch_gate_open();
-    assert_true(headroom_launch_gate_remove());
-    assert_true(headroom_launch_gate_remove());
-    hr_test_launch(NULL, NULL);
-    assert_false(hr__launch_gate_close());
+    assert_true(vw__launch_gate_close());
+    vw__launch_gate_open();
+    assert_true(vramwise_launch_gate_remove());
+    assert_true(vramwise_launch_gate_remove());
+    vw_test_launch(NULL, NULL);
+    assert_false(vw__launch_gate_close());
 }
 
 static void *close_and_keep(void *unused)
 {
     (void)unused;
-    if (!hr__launch_gate_close())
+    if (!vw__launch_gate_close())
         return NULL;
     atomic_store(&stage, 1);
     wait_for_stage(2);
-    hr__launch_gate_open();
+    vw__launch_gate_open();
     return NULL;
 }
 
@@ -456,39 +456,39 @@ static void a_child_process_finds_the_gate_open_and_not_its_own(void **state)
     pid_t child = fork();
     if (child == 0) {
         alarm(100);
-        hr_test_launch(NULL, NULL);
-        _exit(hr__launch_gate_close() || hr__launch_gate_get_counts().is_installed ? 1 : 0);
+        vw_test_launch(NULL, NULL);
+        _exit(vw__launch_gate_close() || vw__launch_gate_get_counts().is_installed ? 1 : 0);
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     atomic_store(&stage, 2);
     pthread_join(thread, NULL);
-    assert_true(hr__launch_gate_close());
-    hr__launch_gate_open();
+    assert_true(vw__launch_gate_close());
+    vw__launch_gate_open();
 }
 
 static void no_cupti_is_said_in_one_line(void **state)
 {
     (void)state;
     char message[400] = "", kept[400];
-    assert_true(headroom_launch_gate_remove());
-    snprintf(kept, sizeof kept, "%s", getenv("HEADROOM_CUPTI"));
-    setenv("HEADROOM_CUPTI", "/nowhere/libcupti.so", 1);
-    assert_false(headroom_launch_gate_install(message, sizeof message));
-    assert_non_null(strstr(message, "HEADROOM_CUPTI"));
+    assert_true(vramwise_launch_gate_remove());
+    snprintf(kept, sizeof kept, "%s", getenv("VRAMWISE_CUPTI"));
+    setenv("VRAMWISE_CUPTI", "/nowhere/libcupti.so", 1);
+    assert_false(vramwise_launch_gate_install(message, sizeof message));
+    assert_non_null(strstr(message, "VRAMWISE_CUPTI"));
     assert_non_null(strstr(message, "/nowhere/libcupti.so"));
     assert_null(strchr(message, '\n'));
-    setenv("HEADROOM_CUPTI", HR_FAKE_CUDA_DRIVER, 1);
-    assert_false(headroom_launch_gate_install(message, sizeof message));
+    setenv("VRAMWISE_CUPTI", VW_FAKE_CUDA_DRIVER, 1);
+    assert_false(vramwise_launch_gate_install(message, sizeof message));
     assert_string_equal(message, "the CUPTI found here has no function cuptiSubscribe");
-    setenv("HEADROOM_CUPTI", kept, 1);
+    setenv("VRAMWISE_CUPTI", kept, 1);
 }
 
 int main(void)
 {
-    setenv("HEADROOM_CUPTI", HR_FAKE_CUPTI, 1);
-    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_CUPTI", VW_FAKE_CUPTI, 1);
+    setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(launches_pass_an_open_gate_and_are_counted, install_anew),
         cmocka_unit_test_setup(a_launch_waits_while_the_gate_is_closed, install_anew),

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/live_bytes.h"
-#include "analysis/script_parts.h" /* hr__is_growth */
+#include "analysis/script_parts.h" /* vw__is_growth */
 #include "analysis/timeline.h"
 #include "model/model_check.h"
 
@@ -18,29 +18,29 @@
 #define MIB (UINT64_C(1) << 20)
 #define SEGMENT (20 * MIB)
 
-static hr__layout layout_at(const hr__model *model, const hr__model_trace *trace, size_t instant)
+static vw__layout layout_at(const vw__model *model, const vw__model_trace *trace, size_t instant)
 {
-    hr__layout layout;
-    if (hr__layout_at(model, trace, (uint32_t)instant, &layout) != HR_OK)
-        fail_msg("instant %zu: %s", instant, hr_last_error());
+    vw__layout layout;
+    if (vw__layout_at(model, trace, (uint32_t)instant, &layout) != VW_OK)
+        fail_msg("instant %zu: %s", instant, vw_last_error());
     return layout;
 }
 
 /* ---- stored recordings ----------------------------------------------------------------------- */
 
-static void check_tiles(const hr__layout *layout)
+static void check_tiles(const vw__layout *layout)
 {
     uint64_t reserved = 0, live = 0, pending = 0, idle = 0, largest = 0;
     for (size_t i = 0; i < layout->segment_count; i++) {
-        const hr__layout_segment *segment = &layout->segments[i];
+        const vw__layout_segment *segment = &layout->segments[i];
         uint64_t next = segment->address;
         assert_true(i == 0 || segment[-1].address + segment[-1].size_bytes <= segment->address);
         for (size_t b = 0; b < segment->block_count; b++) {
-            const hr__layout_block *block = &layout->blocks[segment->first_block + b];
+            const vw__layout_block *block = &layout->blocks[segment->first_block + b];
             assert_int_equal(block->address, next);
             assert_true(block->size_bytes > 0);
             next += block->size_bytes;
-            if (block->state == HR__LAYOUT_IDLE && block->size_bytes > largest)
+            if (block->state == VW__LAYOUT_IDLE && block->size_bytes > largest)
                 largest = block->size_bytes;
         }
         assert_int_equal(next, segment->address + segment->size_bytes);
@@ -58,30 +58,30 @@ static void check_tiles(const hr__layout *layout)
     assert_int_equal(layout->largest_idle_bytes, largest);
 }
 
-static uint64_t live_at(const hr__timeline *timeline, uint32_t instant)
+static uint64_t live_at(const vw__timeline *timeline, uint32_t instant)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < timeline->lifetime_count; i++)
-        if (hr__lifetime_is_live(&timeline->lifetimes[i], instant))
+        if (vw__lifetime_is_live(&timeline->lifetimes[i], instant))
             bytes += timeline->lifetimes[i].size_bytes;
     return bytes;
 }
 
 static void check_against_timeline(const stored_recording *one)
 {
-    const hr__model *model = one->recording->model;
-    const hr__model_trace *trace = &model->traces[0];
-    hr__timeline timeline;
-    assert_int_equal(hr__timeline_make(model, trace, &timeline), HR_OK);
+    const vw__model *model = one->recording->model;
+    const vw__model_trace *trace = &model->traces[0];
+    vw__timeline timeline;
+    assert_int_equal(vw__timeline_make(model, trace, &timeline), VW_OK);
     for (size_t part = 0; part <= 8; part++) {
         uint32_t instant = (uint32_t)(trace->event_count * part / 8);
-        hr__layout layout = layout_at(model, trace, instant);
+        vw__layout layout = layout_at(model, trace, instant);
         check_tiles(&layout);
         assert_int_equal(layout.live_bytes + layout.pending_bytes, live_at(&timeline, instant));
-        assert_int_equal(layout.reserved_bytes, hr__timeline_reserved_at(&timeline, instant));
-        hr__layout_deinit(&layout);
+        assert_int_equal(layout.reserved_bytes, vw__timeline_reserved_at(&timeline, instant));
+        vw__layout_deinit(&layout);
     }
-    hr__timeline_deinit(&timeline);
+    vw__timeline_deinit(&timeline);
 }
 
 static void blocks_tile_their_segments_and_the_sums_are_the_timelines(void **state)
@@ -90,7 +90,7 @@ static void blocks_tile_their_segments_and_the_sums_are_the_timelines(void **sta
     each_stored_recording(check_against_timeline);
 }
 
-static void check_same(const char *name, const hr__layout *one, const hr__layout *other)
+static void check_same(const char *name, const vw__layout *one, const vw__layout *other)
 {
     if (one->segment_count != other->segment_count || one->block_count != other->block_count)
         fail_msg("%s: %zu segments and %zu blocks, %zu and %zu the other way", name,
@@ -111,20 +111,20 @@ static void check_same(const char *name, const hr__layout *one, const hr__layout
 /* Without its first third a trace can only be read backwards. */
 static void check_backwards(const stored_recording *one)
 {
-    const hr__model *model = one->recording->model;
-    const hr__model_trace *whole = &model->traces[0];
+    const vw__model *model = one->recording->model;
+    const vw__model_trace *whole = &model->traces[0];
     size_t first = whole->event_count / 3, instant = whole->event_count / 2;
-    const hr__model_trace rest = {whole->events + first, whole->event_count - first, whole->device};
+    const vw__model_trace rest = {whole->events + first, whole->event_count - first, whole->device};
     bool begins_at_nothing = true;
-    assert_int_equal(hr__trace_begins_at_nothing(model, whole, &begins_at_nothing), HR_OK);
+    assert_int_equal(vw__trace_begins_at_nothing(model, whole, &begins_at_nothing), VW_OK);
     assert_true(begins_at_nothing);
-    assert_int_equal(hr__trace_begins_at_nothing(model, &rest, &begins_at_nothing), HR_OK);
+    assert_int_equal(vw__trace_begins_at_nothing(model, &rest, &begins_at_nothing), VW_OK);
     assert_false(begins_at_nothing);
-    hr__layout forwards = layout_at(model, whole, instant);
-    hr__layout backwards = layout_at(model, &rest, instant - first);
+    vw__layout forwards = layout_at(model, whole, instant);
+    vw__layout backwards = layout_at(model, &rest, instant - first);
     check_same(one->name, &forwards, &backwards);
-    hr__layout_deinit(&forwards);
-    hr__layout_deinit(&backwards);
+    vw__layout_deinit(&forwards);
+    vw__layout_deinit(&backwards);
 }
 
 static void forwards_and_backwards_give_the_same(void **state)
@@ -135,17 +135,17 @@ static void forwards_and_backwards_give_the_same(void **state)
 
 static void check_end(const stored_recording *one)
 {
-    const hr__model *model = one->recording->model;
-    const hr__model_trace *whole = &model->traces[0];
+    const vw__model *model = one->recording->model;
+    const vw__model_trace *whole = &model->traces[0];
     bool fits = false;
-    assert_int_equal(hr__layout_of_end_fits(model, whole, &fits), HR_OK);
+    assert_int_equal(vw__layout_of_end_fits(model, whole, &fits), VW_OK);
     assert_true(fits);
     for (size_t part = 1; part < 8; part++) {
-        const hr__model_trace cut = {whole->events, whole->event_count * part / 8, whole->device};
+        const vw__model_trace cut = {whole->events, whole->event_count * part / 8, whole->device};
         bool begins_at_nothing = false;
-        assert_int_equal(hr__trace_begins_at_nothing(model, &cut, &begins_at_nothing), HR_OK);
+        assert_int_equal(vw__trace_begins_at_nothing(model, &cut, &begins_at_nothing), VW_OK);
         assert_true(begins_at_nothing);
-        assert_int_equal(hr__layout_of_end_fits(model, &cut, &fits), HR_OK);
+        assert_int_equal(vw__layout_of_end_fits(model, &cut, &fits), VW_OK);
         if (fits)
             fail_msg("%s: cut at %zu of 8 it still fits", one->name, part);
     }
@@ -158,31 +158,31 @@ static void the_segments_of_a_file_fit_its_own_trace_and_no_shorter_one(void **s
 }
 
 /* A snapshot is never taken in the middle of a request: behind the next alloc. */
-static size_t end_of_request(const hr__model_trace *trace, size_t event)
+static size_t end_of_request(const vw__model_trace *trace, size_t event)
 {
-    while (event < trace->event_count && trace->events[event].action != HR_ACTION_ALLOC)
+    while (event < trace->event_count && trace->events[event].action != VW_ACTION_ALLOC)
         event++;
     return event < trace->event_count ? event + 1 : event;
 }
 
 static void check_cuts(const stored_recording *one)
 {
-    const hr__model *model = one->recording->model;
-    const hr__model_trace *whole = &model->traces[0];
+    const vw__model *model = one->recording->model;
+    const vw__model_trace *whole = &model->traces[0];
     for (size_t tenth = 1; tenth <= 9; tenth++) {
-        hr__model_view view;
+        vw__model_view view;
         size_t end = end_of_request(whole, whole->event_count * tenth / 10);
-        if (hr__model_view_make(model, whole, end, &view) != HR_OK ||
-            hr__model_check(&view.model) != HR_OK)
-            fail_msg("%s, %zu events: %s", one->name, end, hr_last_error());
-        hr_recording recording = {.model = &view.model};
+        if (vw__model_view_make(model, whole, end, &view) != VW_OK ||
+            vw__model_check(&view.model) != VW_OK)
+            fail_msg("%s, %zu events: %s", one->name, end, vw_last_error());
+        vw_recording recording = {.model = &view.model};
         const stored_recording cut = {.name = one->name, .recording = &recording};
-        hr_verify_result *result = verify_recording(&cut, NULL, NULL);
+        vw_verify_result *result = verify_recording(&cut, NULL, NULL);
         bool is_exact = is_complete_match(result);
         if (!is_exact)
             print_first_difference(one->name, result);
-        hr_verify_result_free(result);
-        hr__model_view_deinit(&view);
+        vw_verify_result_free(result);
+        vw__model_view_deinit(&view);
         assert_true(is_exact);
     }
 }
@@ -196,21 +196,21 @@ static void a_recording_cut_anywhere_is_what_pytorch_would_have_written(void **s
 /* ---- by hand --------------------------------------------------------------------------------- */
 
 /* Two segments: in the first a block that stays, one that is freed and one that is pending. */
-static hr__model *make_small(void)
+static vw__model *make_small(void)
 {
     small_model small;
     small_model_begin(&small);
     uint32_t kept = small_model_context(&small, "keep train.py 10");
     uint32_t gone = small_model_context(&small, "work train.py 20");
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, SEGMENT, kept);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, kept);
     small_model_alloc(&small, A, 2 * MIB, kept);
     small_model_alloc(&small, A + 2 * MIB, 3 * MIB - 100, gone);
     small_model_alloc(&small, A + 5 * MIB, 4 * MIB, gone);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A + 2 * SEGMENT, SEGMENT, gone);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A + 2 * SEGMENT, SEGMENT, gone);
     small_model_free(&small, A + 2 * MIB, 3 * MIB - 100, gone);
-    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A + 5 * MIB, 4 * MIB, gone);
-    small_model_event(&small, HR_ACTION_SEGMENT_FREE, A + 2 * SEGMENT, SEGMENT, gone);
-    small_model_event(&small, HR_ACTION_FREE_COMPLETED, A + 5 * MIB, 4 * MIB, gone);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + 5 * MIB, 4 * MIB, gone);
+    small_model_event(&small, VW_ACTION_SEGMENT_FREE, A + 2 * SEGMENT, SEGMENT, gone);
+    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 5 * MIB, 4 * MIB, gone);
     small_model_end_trace(&small, 0);
     small_model_segment(&small, 0, A, SEGMENT, 2 * MIB, kept);
     small_model_set_features(&small);
@@ -220,8 +220,8 @@ static hr__model *make_small(void)
 static void live_pending_and_idle_are_told_apart(void **state)
 {
     (void)state;
-    hr__model *model = make_small();
-    hr__layout layout = layout_at(model, &model->traces[0], 8); /* behind free_requested */
+    vw__model *model = make_small();
+    vw__layout layout = layout_at(model, &model->traces[0], 8); /* behind free_requested */
     check_tiles(&layout);
     assert_int_equal(layout.segment_count, 2);
     assert_int_equal(layout.live_bytes, 2 * MIB);
@@ -229,36 +229,36 @@ static void live_pending_and_idle_are_told_apart(void **state)
     assert_int_equal(layout.idle_bytes, 2 * SEGMENT - 6 * MIB);
     assert_int_equal(layout.largest_idle_bytes, SEGMENT);
     assert_int_equal(layout.segments[0].block_count, 4);
-    assert_int_equal(layout.blocks[0].state, HR__LAYOUT_LIVE);
-    assert_int_equal(layout.blocks[1].state, HR__LAYOUT_IDLE);
+    assert_int_equal(layout.blocks[0].state, VW__LAYOUT_LIVE);
+    assert_int_equal(layout.blocks[1].state, VW__LAYOUT_IDLE);
     assert_int_equal(layout.blocks[1].size_bytes, 3 * MIB);
-    assert_int_equal(layout.blocks[2].state, HR__LAYOUT_PENDING);
+    assert_int_equal(layout.blocks[2].state, VW__LAYOUT_PENDING);
     assert_int_equal(layout.blocks[2].requested_bytes, 4 * MIB);
     assert_string_equal(
-        hr__model_string(
+        vw__model_string(
             model,
             model
                 ->frames[model
-                             ->frame_ids[hr__model_stack_of(model, layout.blocks[2].context).first]]
+                             ->frame_ids[vw__model_stack_of(model, layout.blocks[2].context).first]]
                 .name),
         "work");
-    hr__layout_deinit(&layout);
-    hr__model_destroy(model);
+    vw__layout_deinit(&layout);
+    vw__model_destroy(model);
 }
 
 static void before_the_first_event_and_after_the_last_is_what_there_is(void **state)
 {
     (void)state;
-    hr__model *model = make_small();
-    hr__layout layout = layout_at(model, &model->traces[0], 0);
+    vw__model *model = make_small();
+    vw__layout layout = layout_at(model, &model->traces[0], 0);
     assert_int_equal(layout.segment_count, 0);
     assert_int_equal(layout.reserved_bytes, 0);
-    hr__layout_deinit(&layout);
+    vw__layout_deinit(&layout);
     layout = layout_at(model, &model->traces[0], 1000); /* as the end */
     assert_int_equal(layout.reserved_bytes, SEGMENT);
     assert_int_equal(layout.live_bytes, 2 * MIB);
-    hr__layout_deinit(&layout);
-    hr__model_destroy(model);
+    vw__layout_deinit(&layout);
+    vw__model_destroy(model);
 }
 
 static void a_file_with_more_than_its_trace_made_began_before_it(void **state)
@@ -267,22 +267,22 @@ static void a_file_with_more_than_its_trace_made_began_before_it(void **state)
     small_model small;
     small_model_begin(&small);
     uint32_t stack = small_model_context(&small, "main train.py 1");
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, SEGMENT, stack);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, stack);
     small_model_alloc(&small, A, MIB * 2, stack);
     small_model_end_trace(&small, 0);
     small_model_segment(&small, 0, A, SEGMENT, 2 * MIB, stack);
     small_model_segment(&small, 0, A + 2 * SEGMENT, SEGMENT, 8 * MIB, stack);
     small_model_set_features(&small);
-    hr__model *model = small_model_finish(&small);
+    vw__model *model = small_model_finish(&small);
     bool begins_at_nothing = true;
-    assert_int_equal(hr__trace_begins_at_nothing(model, &model->traces[0], &begins_at_nothing),
-                     HR_OK);
+    assert_int_equal(vw__trace_begins_at_nothing(model, &model->traces[0], &begins_at_nothing),
+                     VW_OK);
     assert_false(begins_at_nothing);
-    hr__layout layout = layout_at(model, &model->traces[0], 0);
+    vw__layout layout = layout_at(model, &model->traces[0], 0);
     assert_int_equal(layout.reserved_bytes, SEGMENT); /* what was there before */
     assert_int_equal(layout.live_bytes, 8 * MIB);
-    hr__layout_deinit(&layout);
-    hr__model_destroy(model);
+    vw__layout_deinit(&layout);
+    vw__model_destroy(model);
 }
 
 static void with_neither_a_beginning_nor_segments_nothing_is_claimed(void **state)
@@ -290,14 +290,14 @@ static void with_neither_a_beginning_nor_segments_nothing_is_claimed(void **stat
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_free(&small, A, 512, HR__NO_CONTEXT);
+    small_model_free(&small, A, 512, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    hr__model *model = small_model_finish(&small);
-    hr__layout layout;
-    hr__model_view view;
-    assert_int_equal(hr__layout_at(model, &model->traces[0], 1, &layout), HR_ERR_UNSUPPORTED);
-    assert_int_equal(hr__model_view_make(model, &model->traces[0], 1, &view), HR_ERR_UNSUPPORTED);
-    hr__model_destroy(model);
+    vw__model *model = small_model_finish(&small);
+    vw__layout layout;
+    vw__model_view view;
+    assert_int_equal(vw__layout_at(model, &model->traces[0], 1, &layout), VW_ERR_UNSUPPORTED);
+    assert_int_equal(vw__model_view_make(model, &model->traces[0], 1, &view), VW_ERR_UNSUPPORTED);
+    vw__model_destroy(model);
 }
 
 static void segments_that_contradict_a_late_trace_are_not_believed(void **state)
@@ -305,14 +305,14 @@ static void segments_that_contradict_a_late_trace_are_not_believed(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_free(&small, A, 512, HR__NO_CONTEXT); /* not from nothing */
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A + 4 * SEGMENT, SEGMENT, HR__NO_CONTEXT);
+    small_model_free(&small, A, 512, VW__NO_CONTEXT); /* not from nothing */
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A + 4 * SEGMENT, SEGMENT, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, SEGMENT, 0, HR__NO_CONTEXT); /* and not that one */
-    hr__model *model = small_model_finish(&small);
-    hr__layout layout;
-    assert_int_equal(hr__layout_at(model, &model->traces[0], 1, &layout), HR_ERR_UNSUPPORTED);
-    hr__model_destroy(model);
+    small_model_segment(&small, 0, A, SEGMENT, 0, VW__NO_CONTEXT); /* and not that one */
+    vw__model *model = small_model_finish(&small);
+    vw__layout layout;
+    assert_int_equal(vw__layout_at(model, &model->traces[0], 1, &layout), VW_ERR_UNSUPPORTED);
+    vw__model_destroy(model);
 }
 
 /* Whatever a file claims, blocks are cut so that they tile. */
@@ -321,22 +321,22 @@ static void blocks_that_overlap_are_cut_where_the_next_begins(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, SEGMENT, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 8 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A + 4 * MIB, SEGMENT - 4 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A + SEGMENT - 512, 100, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 8 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A + 4 * MIB, SEGMENT - 4 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A + SEGMENT - 512, 100, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    hr__model *model = small_model_finish(&small);
-    hr__layout layout = layout_at(model, &model->traces[0], 4);
-    hr__model_view view;
+    vw__model *model = small_model_finish(&small);
+    vw__layout layout = layout_at(model, &model->traces[0], 4);
+    vw__model_view view;
     check_tiles(&layout);
     assert_int_equal(layout.live_bytes, SEGMENT);
     assert_int_equal(layout.blocks[0].size_bytes, 4 * MIB);
-    assert_int_equal(hr__model_view_make(model, &model->traces[0], 4, &view), HR_OK);
-    assert_int_equal(hr__model_check(&view.model), HR_OK);
-    hr__model_view_deinit(&view);
-    hr__layout_deinit(&layout);
-    hr__model_destroy(model);
+    assert_int_equal(vw__model_view_make(model, &model->traces[0], 4, &view), VW_OK);
+    assert_int_equal(vw__model_check(&view.model), VW_OK);
+    vw__model_view_deinit(&view);
+    vw__layout_deinit(&layout);
+    vw__model_destroy(model);
 }
 
 /* PyTorch 2.10 can be told to leave kinds of event out. */
@@ -345,17 +345,17 @@ static void without_completions_a_free_ends_where_it_is_requested(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, SEGMENT, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 2 * MIB, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A, 2 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 4 * MIB, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 4 * MIB, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    hr__model *model = small_model_finish(&small);
-    hr__layout layout = layout_at(model, &model->traces[0], 4);
+    vw__model *model = small_model_finish(&small);
+    vw__layout layout = layout_at(model, &model->traces[0], 4);
     assert_int_equal(layout.live_bytes, 4 * MIB);
     assert_int_equal(layout.pending_bytes, 0);
-    hr__layout_deinit(&layout);
-    hr__model_destroy(model);
+    vw__layout_deinit(&layout);
+    vw__model_destroy(model);
 }
 
 static void a_view_has_nothing_of_a_later_time(void **state)
@@ -363,58 +363,58 @@ static void a_view_has_nothing_of_a_later_time(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, SEGMENT, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, SEGMENT, VW__NO_CONTEXT);
     small_model_annotate(&small, "early", 0, true, small.time_us - 5);
-    small_model_alloc(&small, A, 2 * MIB, HR__NO_CONTEXT);
+    small_model_alloc(&small, A, 2 * MIB, VW__NO_CONTEXT);
     small_model_annotate(&small, "late", 0, true, small.time_us + 5);
-    small_model_free(&small, A, 2 * MIB, HR__NO_CONTEXT);
+    small_model_free(&small, A, 2 * MIB, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    hr__model *model = small_model_finish(&small);
-    hr__model_view view;
-    assert_int_equal(hr__model_view_make(model, &model->traces[0], 2, &view), HR_OK);
+    vw__model *model = small_model_finish(&small);
+    vw__model_view view;
+    assert_int_equal(vw__model_view_make(model, &model->traces[0], 2, &view), VW_OK);
     assert_int_equal(view.model.trace_count, 1);
     assert_ptr_equal(view.model.traces, &view.trace);
     assert_int_equal(view.model.event_count, 2);
     assert_int_equal(view.model.annotation_count, 1);
     assert_int_equal(view.model.segment_count, 1);
     assert_int_equal(view.segments[0].allocated_bytes, 2 * MIB);
-    assert_int_equal(hr__model_view_make(model, &model->traces[0], 5, &view),
-                     HR_ERR_INVALID_ARGUMENT); /* there are four; the view is as before */
+    assert_int_equal(vw__model_view_make(model, &model->traces[0], 5, &view),
+                     VW_ERR_INVALID_ARGUMENT); /* there are four; the view is as before */
     assert_int_equal(view.model.event_count, 2);
-    hr__model_view_deinit(&view);
-    hr__model_destroy(model);
+    vw__model_view_deinit(&view);
+    vw__model_destroy(model);
 }
 
 /* ---- host memory ----------------------------------------------------------------------------- */
 
 static bool make_everything(void *context)
 {
-    const hr__model *model = context;
-    const hr__model_trace *whole = &model->traces[0];
-    const hr__model_trace late = {whole->events + 6, whole->event_count - 6, whole->device};
-    hr__layout layout;
-    hr__model_view view;
+    const vw__model *model = context;
+    const vw__model_trace *whole = &model->traces[0];
+    const vw__model_trace late = {whole->events + 6, whole->event_count - 6, whole->device};
+    vw__layout layout;
+    vw__model_view view;
     bool answer;
-    if (hr__trace_begins_at_nothing(model, whole, &answer) != HR_OK ||
-        hr__layout_of_end_fits(model, whole, &answer) != HR_OK ||
-        hr__layout_at(model, whole, 8, &layout) != HR_OK)
+    if (vw__trace_begins_at_nothing(model, whole, &answer) != VW_OK ||
+        vw__layout_of_end_fits(model, whole, &answer) != VW_OK ||
+        vw__layout_at(model, whole, 8, &layout) != VW_OK)
         return false;
-    hr__layout_deinit(&layout);
-    if (hr__layout_at(model, &late, 1, &layout) != HR_OK)
+    vw__layout_deinit(&layout);
+    if (vw__layout_at(model, &late, 1, &layout) != VW_OK)
         return false;
-    hr__layout_deinit(&layout);
-    if (hr__model_view_make(model, whole, 8, &view) != HR_OK)
+    vw__layout_deinit(&layout);
+    if (vw__model_view_make(model, whole, 8, &view) != VW_OK)
         return false;
-    hr__model_view_deinit(&view);
+    vw__model_view_deinit(&view);
     return true;
 }
 
 static void every_lack_of_host_memory_is_reported(void **state)
 {
     (void)state;
-    hr__model *model = make_small();
-    hr_test_sweep_host_memory(make_everything, model);
-    hr__model_destroy(model);
+    vw__model *model = make_small();
+    vw_test_sweep_host_memory(make_everything, model);
+    vw__model_destroy(model);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* test_live_fields.c - one list of fields, by number and by name. */
-#include "headroom/live.h"
+#include "vramwise/live.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -10,18 +10,18 @@
 static void every_field_is_found_by_its_name(void **state)
 {
     (void)state;
-    assert_int_equal(hr_live_field_count(), HR_LIVE_FIELD_COUNT);
-    for (size_t i = 0; i < hr_live_field_count(); i++)
-        assert_int_equal(hr_live_field_find(hr_live_field_name(i)), i);
+    assert_int_equal(vw_live_field_count(), VW_LIVE_FIELD_COUNT);
+    for (size_t i = 0; i < vw_live_field_count(); i++)
+        assert_int_equal(vw_live_field_find(vw_live_field_name(i)), i);
 }
 
 /* Names become Prometheus' and JSON's. */
 static void names_are_small_letters_and_helps_are_sentences(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < hr_live_field_count(); i++) {
-        const char *help = hr_live_field_help(i);
-        for (const char *c = hr_live_field_name(i); *c != '\0'; c++)
+    for (size_t i = 0; i < vw_live_field_count(); i++) {
+        const char *help = vw_live_field_help(i);
+        for (const char *c = vw_live_field_name(i); *c != '\0'; c++)
             assert_true(islower((unsigned char)*c) || *c == '_');
         assert_true(isupper((unsigned char)help[0]) || isdigit((unsigned char)help[0]));
         assert_int_equal(help[strlen(help) - 1], '.');
@@ -32,31 +32,31 @@ static void names_are_small_letters_and_helps_are_sentences(void **state)
 static void what_is_no_field_has_no_name(void **state)
 {
     (void)state;
-    assert_null(hr_live_field_name(HR_LIVE_FIELD_COUNT));
-    assert_null(hr_live_field_help(HR_LIVE_FIELD_COUNT));
-    assert_int_equal(hr_live_field_kind(HR_LIVE_FIELD_COUNT), HR_LIVE_GAUGE);
-    assert_int_equal(hr_live_field_find("live_byte"), HR_LIVE_FIELD_COUNT);
-    assert_int_equal(hr_live_field_find(""), HR_LIVE_FIELD_COUNT);
-    assert_int_equal(hr_live_field_find(NULL), HR_LIVE_FIELD_COUNT);
+    assert_null(vw_live_field_name(VW_LIVE_FIELD_COUNT));
+    assert_null(vw_live_field_help(VW_LIVE_FIELD_COUNT));
+    assert_int_equal(vw_live_field_kind(VW_LIVE_FIELD_COUNT), VW_LIVE_GAUGE);
+    assert_int_equal(vw_live_field_find("live_byte"), VW_LIVE_FIELD_COUNT);
+    assert_int_equal(vw_live_field_find(""), VW_LIVE_FIELD_COUNT);
+    assert_int_equal(vw_live_field_find(NULL), VW_LIVE_FIELD_COUNT);
 }
 
 static void kinds_are_as_listed(void **state)
 {
     (void)state;
-    assert_int_equal(hr_live_field_kind(HR_LIVE_LIVE_BYTES), HR_LIVE_GAUGE);
-    assert_int_equal(hr_live_field_kind(HR_LIVE_ALLOCATIONS), HR_LIVE_COUNTER);
+    assert_int_equal(vw_live_field_kind(VW_LIVE_LIVE_BYTES), VW_LIVE_GAUGE);
+    assert_int_equal(vw_live_field_kind(VW_LIVE_ALLOCATIONS), VW_LIVE_COUNTER);
 }
 
 /* A place in a page is a promise to programs of other versions. */
 static void fields_keep_their_places(void **state)
 {
     (void)state;
-    assert_int_equal(hr_live_field_find("live_bytes"), 0);
-    assert_int_equal(hr_live_field_find("allocations"), 8);
-    assert_int_equal(hr_live_field_find("steps"), 14);
-    assert_int_equal(hr_live_field_find("spills"), 21);
-    assert_int_equal(offsetof(hr__page_slot, values), 11 * sizeof(uint64_t));
-    assert_int_equal(HR__PAGE_VALUES, 64);
+    assert_int_equal(vw_live_field_find("live_bytes"), 0);
+    assert_int_equal(vw_live_field_find("allocations"), 8);
+    assert_int_equal(vw_live_field_find("steps"), 14);
+    assert_int_equal(vw_live_field_find("spills"), 21);
+    assert_int_equal(offsetof(vw__page_slot, values), 11 * sizeof(uint64_t));
+    assert_int_equal(VW__PAGE_VALUES, 64);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
  *
  * Each case is a process of its own. A child answers by its exit status: 0, or which claim failed.
  */
-#include "headroom/live.h"
+#include "vramwise/live.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,30 +21,30 @@ static int make_folder(void **state)
 {
     static const char *const launchers[] = {
         "RANK",         "LOCAL_RANK",   "WORLD_SIZE",          "SLURM_PROCID",     "SLURM_LOCALID",
-        "SLURM_NTASKS", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "HEADROOM_DISABLE", "HEADROOM_RUN"};
+        "SLURM_NTASKS", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "VRAMWISE_DISABLE", "VRAMWISE_RUN"};
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
         unsetenv(launchers[i]);
     return live_group_set_up(state);
 }
 
 /* Sets variables, "NAME=value" with a space between them, and asks for the page. */
-static hr_status ask_with(const char *variables)
+static vw_status ask_with(const char *variables)
 {
     static char text[512];
-    hr_live_page *page = NULL;
+    vw_live_page *page = NULL;
     snprintf(text, sizeof text, "%s", variables);
     for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " "))
         putenv(word);
-    return hr_live_process_page(&page);
+    return vw_live_process_page(&page);
 }
 
 static int get_page(void *variables)
 {
-    return ask_with(variables) == HR_OK ? 0 : 1;
+    return ask_with(variables) == VW_OK ? 0 : 1;
 }
 
 /* The job of a child with these variables, in `*jobs`. */
-static const hr_job *job_with(const char *variables, hr_jobs **jobs)
+static const vw_job *job_with(const char *variables, vw_jobs **jobs)
 {
     live_child child = live_child_start(get_page, (void *)(uintptr_t)variables);
     *jobs = live_folder_read(folder);
@@ -58,32 +58,32 @@ static const hr_job *job_with(const char *variables, hr_jobs **jobs)
 
 static int is_switched_off(void *variables)
 {
-    if (ask_with(variables) != HR_ERR_UNSUPPORTED)
+    if (ask_with(variables) != VW_ERR_UNSUPPORTED)
         return 1;
-    return strstr(hr_last_error(), "HEADROOM_LIVE") != NULL ? 0 : 2;
+    return strstr(vw_last_error(), "VRAMWISE_LIVE") != NULL ? 0 : 2;
 }
 
 static void it_can_be_switched_off(void **state)
 {
     (void)state;
-    assert_int_equal(live_exit_of_child(is_switched_off, "HEADROOM_LIVE=0"), 0);
-    assert_int_equal(live_exit_of_child(is_switched_off, "HEADROOM_DISABLE=1"), 0);
-    assert_int_equal(live_exit_of_child(get_page, "HEADROOM_DISABLE=0"), 0);
-    assert_int_equal(live_exit_of_child(get_page, "HEADROOM_DISABLE= HEADROOM_LIVE="), 0);
+    assert_int_equal(live_exit_of_child(is_switched_off, "VRAMWISE_LIVE=0"), 0);
+    assert_int_equal(live_exit_of_child(is_switched_off, "VRAMWISE_DISABLE=1"), 0);
+    assert_int_equal(live_exit_of_child(get_page, "VRAMWISE_DISABLE=0"), 0);
+    assert_int_equal(live_exit_of_child(get_page, "VRAMWISE_DISABLE= VRAMWISE_LIVE="), 0);
 }
 
 /* The first answer stays, with its words: nobody asks a full machine again and again. */
 static int is_asked_once(void *context)
 {
-    hr_live_page *page = NULL;
+    vw_live_page *page = NULL;
     (void)context;
-    if (ask_with("HEADROOM_LIVE_DIR=/no/such/folder") != HR_ERR_FILE)
+    if (ask_with("VRAMWISE_LIVE_DIR=/no/such/folder") != VW_ERR_FILE)
         return 1;
-    setenv("HEADROOM_LIVE_DIR", folder->path, 1);
-    hr_set_last_error("");
-    if (hr_live_process_page(&page) != HR_ERR_FILE || page != NULL)
+    setenv("VRAMWISE_LIVE_DIR", folder->path, 1);
+    vw_set_last_error("");
+    if (vw_live_process_page(&page) != VW_ERR_FILE || page != NULL)
         return 2;
-    return strstr(hr_last_error(), "/no/such/folder") != NULL ? 0 : 3;
+    return strstr(vw_last_error(), "/no/such/folder") != NULL ? 0 : 3;
 }
 
 static void a_failure_is_remembered(void **state)
@@ -95,11 +95,11 @@ static void a_failure_is_remembered(void **state)
 
 static int is_the_same_again(void *context)
 {
-    hr_live_page *one = NULL, *other = NULL;
+    vw_live_page *one = NULL, *other = NULL;
     (void)context;
-    if (hr_live_process_page(NULL) != HR_ERR_INVALID_ARGUMENT)
+    if (vw_live_process_page(NULL) != VW_ERR_INVALID_ARGUMENT)
         return 1;
-    if (hr_live_process_page(&one) != HR_OK || hr_live_process_page(&other) != HR_OK)
+    if (vw_live_process_page(&one) != VW_OK || vw_live_process_page(&other) != VW_OK)
         return 2;
     return one == other && live_folder_count(folder) == 1 ? 0 : 3;
 }
@@ -115,75 +115,75 @@ static void there_is_one(void **state)
 static void without_a_launcher_it_is_nobodys_rank(void **state)
 {
     (void)state;
-    hr_jobs *jobs;
-    const hr_job *job = job_with("", &jobs);
+    vw_jobs *jobs;
+    const vw_job *job = job_with("", &jobs);
     assert_int_equal(job->rank, -1);
     assert_int_equal(job->local_rank, -1);
     assert_int_equal(job->world_size, 0);
     assert_string_equal(job->job, "");
     assert_string_equal(job->run, "");
     assert_string_equal(job->program, "unit_live_process");
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
 }
 
 static void torchrun_says_who_it_is(void **state)
 {
     (void)state;
-    hr_jobs *jobs;
-    const hr_job *job = job_with("RANK=9 LOCAL_RANK=1 WORLD_SIZE=16 TORCHELASTIC_RUN_ID=r1 "
-                                 "HEADROOM_RUN=/tmp/run.x",
+    vw_jobs *jobs;
+    const vw_job *job = job_with("RANK=9 LOCAL_RANK=1 WORLD_SIZE=16 TORCHELASTIC_RUN_ID=r1 "
+                                 "VRAMWISE_RUN=/tmp/run.x",
                                  &jobs);
     assert_int_equal(job->rank, 9);
     assert_int_equal(job->local_rank, 1);
     assert_int_equal(job->world_size, 16);
     assert_string_equal(job->job, "r1");
     assert_string_equal(job->run, "/tmp/run.x");
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
     job = job_with("RANK=0 TORCHELASTIC_RUN_ID=none", &jobs); /* torchrun's word for no name */
     assert_int_equal(job->rank, 0);
     assert_string_equal(job->job, "");
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
 }
 
 /* Folders of two runs in one place differ at the end, and no text is longer than 63 bytes. */
 static void of_a_runs_long_name_the_end_is_kept(void **state)
 {
     (void)state;
-    hr_jobs *jobs;
-    char run[120] = "HEADROOM_RUN=/", *name = run + strlen("HEADROOM_RUN=");
+    vw_jobs *jobs;
+    char run[120] = "VRAMWISE_RUN=/", *name = run + strlen("VRAMWISE_RUN=");
     memset(name + 1, 'x', 80);
-    strcpy(name + 81, "/headroom-run.abcdef");
-    const hr_job *job = job_with(run, &jobs);
-    assert_int_equal(strlen(job->run), HR_JOB_TEXT_BYTES - 1);
-    assert_string_equal(job->run, name + strlen(name) - (HR_JOB_TEXT_BYTES - 1));
-    assert_true(hr_job_is_of_run(job, name));
+    strcpy(name + 81, "/vramwise-run.abcdef");
+    const vw_job *job = job_with(run, &jobs);
+    assert_int_equal(strlen(job->run), VW_JOB_TEXT_BYTES - 1);
+    assert_string_equal(job->run, name + strlen(name) - (VW_JOB_TEXT_BYTES - 1));
+    assert_true(vw_job_is_of_run(job, name));
     name[strlen(name) - 1] = 'g';
-    assert_false(hr_job_is_of_run(job, name));
-    hr_jobs_free(jobs);
+    assert_false(vw_job_is_of_run(job, name));
+    vw_jobs_free(jobs);
 }
 
 static void slurm_says_who_it_is(void **state)
 {
     (void)state;
-    hr_jobs *jobs;
-    const hr_job *job =
+    vw_jobs *jobs;
+    const vw_job *job =
         job_with("SLURM_PROCID=5 SLURM_LOCALID=2 SLURM_NTASKS=8 SLURM_JOB_ID=4711", &jobs);
     assert_int_equal(job->rank, 5);
     assert_int_equal(job->local_rank, 2);
     assert_int_equal(job->world_size, 8);
     assert_string_equal(job->job, "4711");
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
 }
 
 static void a_variable_that_is_no_number_is_passed_over(void **state)
 {
     (void)state;
-    hr_jobs *jobs;
-    const hr_job *job =
+    vw_jobs *jobs;
+    const vw_job *job =
         job_with("RANK=one SLURM_PROCID=4x LOCAL_RANK=3 WORLD_SIZE=-2 SLURM_NTASKS=", &jobs);
     assert_int_equal(job->rank, 3);
     assert_int_equal(job->world_size, 0);
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -207,10 +207,10 @@ static void what_others_leave_is_stale_and_removed(void **state)
     live_child child = live_child_start(get_page, "");
     assert_int_equal(live_folder_count(folder), 2);
     live_child_kill(&child);
-    hr_jobs *jobs = live_folder_read(folder);
+    vw_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 0);
     assert_int_equal(jobs->stale_count, 2);
-    hr_jobs_free(jobs);
+    vw_jobs_free(jobs);
     assert_int_equal(live_folder_count(folder), 0);
 }
 
@@ -241,9 +241,9 @@ static void a_process_that_becomes_another_has_no_page(void **state)
     close(ends[0]);
     bool is_stale = false; /* true once it has become cat, which lives until we close the pipe */
     for (int i = 0; i < 100000 && !is_stale; i++) {
-        hr_jobs *jobs = live_folder_read(folder);
+        vw_jobs *jobs = live_folder_read(folder);
         is_stale = jobs->stale_count == 1;
-        hr_jobs_free(jobs);
+        vw_jobs_free(jobs);
         usleep(1000);
     }
     assert_true(is_stale);
@@ -257,29 +257,29 @@ static void a_process_that_becomes_another_has_no_page(void **state)
 /* The parent has one; the child makes its own, and ends it without touching the parent's. */
 static int has_its_own(void *context)
 {
-    hr_live_page *page = NULL;
+    vw_live_page *page = NULL;
     const char *parents = context;
-    if (hr_live_process_page(&page) != HR_OK)
+    if (vw_live_process_page(&page) != VW_OK)
         return 1;
-    if (strcmp(hr_live_page_path(page), parents) == 0)
+    if (strcmp(vw_live_page_path(page), parents) == 0)
         return 2;
     uint64_t value = 1;
-    return hr_live_page_put(page, 0, NULL, &value, 1) == HR_OK ? 0 : 3;
+    return vw_live_page_put(page, 0, NULL, &value, 1) == VW_OK ? 0 : 3;
 }
 
 static int parent_and_child(void *context)
 {
-    hr_live_page *page = NULL;
+    vw_live_page *page = NULL;
     uint64_t value = 2;
     (void)context;
-    if (hr_live_process_page(&page) != HR_OK)
+    if (vw_live_process_page(&page) != VW_OK)
         return 10;
-    int answer = live_exit_of_child(has_its_own, (void *)(uintptr_t)hr_live_page_path(page));
+    int answer = live_exit_of_child(has_its_own, (void *)(uintptr_t)vw_live_page_path(page));
     if (answer != 0)
         return 20 + answer;
-    if (access(hr_live_page_path(page), F_OK) != 0 || live_folder_count(folder) != 1)
+    if (access(vw_live_page_path(page), F_OK) != 0 || live_folder_count(folder) != 1)
         return 30;
-    return hr_live_page_put(page, 0, NULL, &value, 1) == HR_OK ? 0 : 40;
+    return vw_live_page_put(page, 0, NULL, &value, 1) == VW_OK ? 0 : 40;
 }
 
 static void a_child_may_have_one_of_its_own(void **state)

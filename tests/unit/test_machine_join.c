@@ -10,14 +10,14 @@ enum { MOST_ROWS = 16 };
 
 /* Two GPUs and one job with one device; tests change what they are about. */
 typedef struct made_scene {
-    hr_gpu gpus[2];
-    hr_job_device devices[2];
-    hr_job job;
-    hr_jobs jobs;
-    hr__job_environment environment;
-    hr__gpu_process processes[4];
-    hr__machine_parts parts;
-    hr_machine_row rows[MOST_ROWS];
+    vw_gpu gpus[2];
+    vw_job_device devices[2];
+    vw_job job;
+    vw_jobs jobs;
+    vw__job_environment environment;
+    vw__gpu_process processes[4];
+    vw__machine_parts parts;
+    vw_machine_row rows[MOST_ROWS];
     size_t row_count;
 } made_scene;
 
@@ -29,8 +29,8 @@ static void set_scene(made_scene *scene)
     scene->devices[0] = made_up_device(0, "H200");
     scene->devices[1] = made_up_device(1, "H200");
     scene->job = made_up_job(17, "train.py", scene->devices, 1);
-    scene->jobs = (hr_jobs){.jobs = &scene->job, .job_count = 1};
-    scene->parts = (hr__machine_parts){
+    scene->jobs = (vw_jobs){.jobs = &scene->job, .job_count = 1};
+    scene->parts = (vw__machine_parts){
         .gpus = scene->gpus,
         .gpu_count = 2,
         .processes = scene->processes,
@@ -42,14 +42,14 @@ static void set_scene(made_scene *scene)
 static void see_process(made_scene *scene, size_t gpu, long process, uint64_t used_bytes)
 {
     scene->processes[scene->parts.process_count++] =
-        (hr__gpu_process){.gpu = gpu, .process = process, .used_bytes = used_bytes, "other"};
+        (vw__gpu_process){.gpu = gpu, .process = process, .used_bytes = used_bytes, "other"};
 }
 
 static void join(made_scene *scene)
 {
-    assert_true(hr__machine_most_rows(&scene->parts) <= MOST_ROWS);
-    scene->row_count = hr__machine_join(&scene->parts, scene->rows);
-    assert_true(scene->row_count <= hr__machine_most_rows(&scene->parts));
+    assert_true(vw__machine_most_rows(&scene->parts) <= MOST_ROWS);
+    scene->row_count = vw__machine_join(&scene->parts, scene->rows);
+    assert_true(scene->row_count <= vw__machine_most_rows(&scene->parts));
 }
 
 static void set_visible(made_scene *scene, const char *visible)
@@ -63,8 +63,8 @@ static int joined_gpu(made_scene *scene)
 {
     join(scene);
     assert_int_equal(scene->row_count, 1);
-    const hr_machine_row *row = &scene->rows[0];
-    assert_int_equal(row->place, row->gpu != NULL ? HR_ROW_ON_GPU : HR_ROW_ON_UNKNOWN_GPU);
+    const vw_machine_row *row = &scene->rows[0];
+    assert_int_equal(row->place, row->gpu != NULL ? VW_ROW_ON_GPU : VW_ROW_ON_UNKNOWN_GPU);
     return row->gpu != NULL ? row->gpu->index : -1;
 }
 
@@ -147,7 +147,7 @@ static void a_part_of_a_gpu_is_on_that_gpu_and_a_longer_name_is_another(void **s
     assert_int_equal(joined_gpu(&scene), 1);
     scene.devices[0] = made_up_device(0, "H200 Ti");
     join(&scene);
-    assert_int_equal(scene.rows[1].place, HR_ROW_ON_UNKNOWN_GPU);
+    assert_int_equal(scene.rows[1].place, VW_ROW_ON_UNKNOWN_GPU);
 }
 
 static void a_gpu_of_another_name_is_never_it(void **state)
@@ -161,7 +161,7 @@ static void a_gpu_of_another_name_is_never_it(void **state)
     assert_int_equal(scene.row_count, 2);
     assert_null(scene.rows[0].device); /* the process, where the driver lists it */
     assert_ptr_equal(scene.rows[0].job, &scene.job);
-    assert_int_equal(scene.rows[1].place, HR_ROW_ON_UNKNOWN_GPU);
+    assert_int_equal(scene.rows[1].place, VW_ROW_ON_UNKNOWN_GPU);
 }
 
 static void stand_ins_are_on_no_gpu(void **state)
@@ -174,7 +174,7 @@ static void stand_ins_are_on_no_gpu(void **state)
         scene.devices[0] = made_up_device(0, names[i]);
         join(&scene);
         assert_int_equal(scene.row_count, 1);
-        assert_int_equal(scene.rows[0].place, HR_ROW_ON_NO_GPU);
+        assert_int_equal(scene.rows[0].place, VW_ROW_ON_NO_GPU);
     }
 }
 
@@ -203,7 +203,7 @@ static void a_job_that_tells_no_device_takes_the_row_of_its_process(void **state
     scene.job.device_count = 0;
     join(&scene);
     assert_int_equal(scene.row_count, 1);
-    assert_int_equal(scene.rows[0].place, HR_ROW_ON_NO_GPU);
+    assert_int_equal(scene.rows[0].place, VW_ROW_ON_NO_GPU);
     see_process(&scene, 1, 17, 200);
     assert_int_equal(joined_gpu(&scene), 1);
     assert_null(scene.rows[0].device);
@@ -215,7 +215,7 @@ static void others_are_told_with_their_command_and_rows_go_by_gpu_and_process(vo
     (void)state;
     set_scene(&scene);
     see_process(&scene, 1, 99, 5);
-    see_process(&scene, 1, 3, HR_LIVE_UNKNOWN);
+    see_process(&scene, 1, 3, VW_LIVE_UNKNOWN);
     see_process(&scene, 0, 50, 6);
     join(&scene);
     assert_int_equal(scene.row_count, 4);
@@ -224,7 +224,7 @@ static void others_are_told_with_their_command_and_rows_go_by_gpu_and_process(vo
         assert_int_equal(scene.rows[i].process, order[i]);
     assert_null(scene.rows[1].job);
     assert_string_equal(scene.rows[1].command, "other");
-    assert_true(scene.rows[2].process_bytes == HR_LIVE_UNKNOWN);
+    assert_true(scene.rows[2].process_bytes == VW_LIVE_UNKNOWN);
 }
 
 static void a_gpus_memory_is_split_among_jobs_and_the_rest(void **state)
@@ -232,8 +232,8 @@ static void a_gpus_memory_is_split_among_jobs_and_the_rest(void **state)
     made_scene scene;
     (void)state;
     set_scene(&scene);
-    scene.devices[0].values[HR_LIVE_LIVE_BYTES] = 200;
-    scene.devices[0].values[HR_LIVE_RESERVED_BYTES] = 350;
+    scene.devices[0].values[VW_LIVE_LIVE_BYTES] = 200;
+    scene.devices[0].values[VW_LIVE_RESERVED_BYTES] = 350;
     join(&scene);
     assert_int_equal(scene.gpus[0].job_live_bytes, 200);
     assert_int_equal(scene.gpus[0].job_idle_bytes, 150);
@@ -243,9 +243,9 @@ static void a_gpus_memory_is_split_among_jobs_and_the_rest(void **state)
     scene.gpus[0].used_bytes = 100; /* told at another moment */
     join(&scene);
     assert_int_equal(scene.gpus[0].other_bytes, 0);
-    scene.gpus[0].used_bytes = HR_LIVE_UNKNOWN;
+    scene.gpus[0].used_bytes = VW_LIVE_UNKNOWN;
     join(&scene);
-    assert_true(scene.gpus[0].other_bytes == HR_LIVE_UNKNOWN);
+    assert_true(scene.gpus[0].other_bytes == VW_LIVE_UNKNOWN);
 }
 
 int main(void)

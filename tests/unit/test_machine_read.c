@@ -2,7 +2,7 @@
  *
  * NVML is the fake one (tests/support/fake_cuda), which is loaded once in a process; the process on
  * its GPUs and the job are this one. */
-#include "headroom/watch.h"
+#include "vramwise/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,15 +17,15 @@
 #include "support/fake_cuda/fake_libcuda.h"
 #include "support/host_memory_sweep.h"
 
-static char folder[] = "/tmp/headroom-machine-XXXXXX";
-static hr_live_page *page;
+static char folder[] = "/tmp/vramwise-machine-XXXXXX";
+static vw_live_page *page;
 
 static int make_page(void **state)
 {
-    const hr_live_identity identity = {
+    const vw_live_identity identity = {
         .struct_size = sizeof identity, .program = "train.py", .rank = -1, .local_rank = -1};
     (void)state;
-    return hr_live_page_create(folder, &identity, &page) == HR_OK ? 0 : -1;
+    return vw_live_page_create(folder, &identity, &page) == VW_OK ? 0 : -1;
 }
 
 static int remove_page(void **state)
@@ -33,20 +33,20 @@ static int remove_page(void **state)
     (void)state;
     unsetenv("FAKE_NVML_LIST");
     unsetenv("FAKE_CUDA_FAIL");
-    hr_live_page_destroy(page);
+    vw_live_page_destroy(page);
     return 0;
 }
 
 static void put(const char *device_name, uint64_t live_bytes, uint64_t reserved_bytes)
 {
     const uint64_t values[] = {live_bytes, reserved_bytes};
-    assert_ok(hr_live_page_put(page, 0, device_name, values, 2));
+    assert_ok(vw_live_page_put(page, 0, device_name, values, 2));
 }
 
-static hr_machine *read_machine(void)
+static vw_machine *read_machine(void)
 {
-    hr_machine *machine = NULL;
-    assert_ok(hr_machine_read(folder, &machine));
+    vw_machine *machine = NULL;
+    assert_ok(vw_machine_read(folder, &machine));
     return machine;
 }
 
@@ -56,35 +56,35 @@ static void without_nvml_there_are_jobs_and_no_gpus(void **state)
 {
     (void)state;
     put("simulated", 10, 30);
-    hr_machine *machine = read_machine();
+    vw_machine *machine = read_machine();
     assert_int_equal(machine->gpu_count, 0);
     assert_non_null(strstr(machine->gpu_trouble, "/nowhere/libnvidia-ml.so"));
     assert_int_equal(machine->row_count, 1);
-    assert_int_equal(machine->rows[0].place, HR_ROW_ON_NO_GPU);
+    assert_int_equal(machine->rows[0].place, VW_ROW_ON_NO_GPU);
     assert_int_equal(machine->rows[0].process, getpid());
     assert_string_equal(machine->rows[0].command, "train.py");
-    hr_machine_free(machine);
+    vw_machine_free(machine);
 }
 
 static void a_page_without_a_program_has_its_command_by_proc(void **state)
 {
-    const hr_live_identity nobody = {.struct_size = sizeof nobody, .rank = -1, .local_rank = -1};
+    const vw_live_identity nobody = {.struct_size = sizeof nobody, .rank = -1, .local_rank = -1};
     (void)state;
-    assert_ok(hr_live_page_create(folder, &nobody, &page));
-    hr_machine *machine = read_machine();
+    assert_ok(vw_live_page_create(folder, &nobody, &page));
+    vw_machine *machine = read_machine();
     assert_string_equal(machine->jobs->jobs[0].program, "");
     assert_non_null(strstr(machine->rows[0].command, "unit_machine_read"));
-    hr_machine_free(machine);
+    vw_machine_free(machine);
 }
 
 static void a_folder_that_is_not_there_is_an_error(void **state)
 {
-    hr_machine *machine = NULL;
+    vw_machine *machine = NULL;
     (void)state;
-    assert_status(HR_ERR_FILE, hr_machine_read("/nowhere/at/all", &machine));
+    assert_status(VW_ERR_FILE, vw_machine_read("/nowhere/at/all", &machine));
     assert_null(machine);
-    assert_status(HR_ERR_INVALID_ARGUMENT, hr_machine_read(folder, NULL));
-    hr_machine_free(NULL);
+    assert_status(VW_ERR_INVALID_ARGUMENT, vw_machine_read(folder, NULL));
+    vw_machine_free(NULL);
 }
 
 static int without_nvml(void)
@@ -95,7 +95,7 @@ static int without_nvml(void)
         cmocka_unit_test_teardown(a_page_without_a_program_has_its_command_by_proc, remove_page),
         cmocka_unit_test(a_folder_that_is_not_there_is_an_error),
     };
-    setenv("HEADROOM_NVML", "/nowhere/libnvidia-ml.so", 1);
+    setenv("VRAMWISE_NVML", "/nowhere/libnvidia-ml.so", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
@@ -105,10 +105,10 @@ static void gpus_are_told_with_what_is_used_of_them(void **state)
 {
     (void)state;
     setenv("FAKE_NVML_LIST", "1:1:1000", 1);
-    hr_machine *machine = read_machine();
+    vw_machine *machine = read_machine();
     assert_null(machine->gpu_trouble);
     assert_int_equal(machine->gpu_count, FAKE_CUDA_DEVICES);
-    const hr_gpu *gpu = &machine->gpus[1];
+    const vw_gpu *gpu = &machine->gpus[1];
     assert_int_equal(gpu->index, 1);
     assert_string_equal(gpu->name, "Fake GPU");
     assert_string_equal(gpu->uuid, "GPU-1111");
@@ -117,7 +117,7 @@ static void gpus_are_told_with_what_is_used_of_them(void **state)
     assert_int_equal(gpu->total_bytes, FAKE_CUDA_TOTAL_BYTES);
     assert_int_equal(gpu->used_bytes, FAKE_NVML_SYSTEM_BYTES + 1000);
     assert_int_equal(gpu->other_bytes, FAKE_NVML_SYSTEM_BYTES + 1000);
-    hr_machine_free(machine);
+    vw_machine_free(machine);
 }
 
 static void a_job_is_joined_with_its_process_and_another_has_its_command_by_proc(void **state)
@@ -127,56 +127,56 @@ static void a_job_is_joined_with_its_process_and_another_has_its_command_by_proc
     put("Fake GPU", 10, 30);
     snprintf(list, sizeof list, "0:%d:5000,0:%d:70", getppid(), getpid());
     setenv("FAKE_NVML_LIST", list, 1);
-    hr_machine *machine = read_machine();
+    vw_machine *machine = read_machine();
     assert_int_equal(machine->row_count, 2);
-    const hr_machine_row *own = &machine->rows[getpid() > getppid() ? 1 : 0];
-    const hr_machine_row *other = &machine->rows[getpid() > getppid() ? 0 : 1];
+    const vw_machine_row *own = &machine->rows[getpid() > getppid() ? 1 : 0];
+    const vw_machine_row *other = &machine->rows[getpid() > getppid() ? 0 : 1];
     assert_int_equal(own->process, getpid());
     assert_ptr_equal(own->gpu, &machine->gpus[0]);
     assert_int_equal(own->process_bytes, 70);
-    assert_int_equal(own->device->values[HR_LIVE_RESERVED_BYTES], 30);
+    assert_int_equal(own->device->values[VW_LIVE_RESERVED_BYTES], 30);
     assert_int_equal(other->process, getppid());
     assert_null(other->job);
     assert_true(other->command[0] != '\0');
     assert_int_equal(machine->gpus[0].job_live_bytes, 10);
     assert_int_equal(machine->gpus[0].job_idle_bytes, 20);
-    hr_machine_free(machine);
+    vw_machine_free(machine);
 }
 
 static void what_a_gpu_will_not_tell_is_unknown_and_the_rest_is_there(void **state)
 {
     (void)state;
     setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetUtilizationRates=3", 1);
-    hr_machine *machine = read_machine();
+    vw_machine *machine = read_machine();
     assert_int_equal(machine->gpu_count, FAKE_CUDA_DEVICES);
-    assert_true(machine->gpus[0].utilisation_percent == HR_LIVE_UNKNOWN);
+    assert_true(machine->gpus[0].utilisation_percent == VW_LIVE_UNKNOWN);
     assert_int_equal(machine->gpus[0].total_bytes, FAKE_CUDA_TOTAL_BYTES);
-    hr_machine_free(machine);
+    vw_machine_free(machine);
     setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetComputeRunningProcesses_v3=4", 1);
     machine = read_machine();
     assert_int_equal(machine->gpu_count, FAKE_CUDA_DEVICES);
     assert_int_equal(machine->row_count, 1); /* the job, of which no device is told */
-    hr_machine_free(machine);
+    vw_machine_free(machine);
     setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetHandleByIndex_v2=15", 1);
     machine = read_machine();
     assert_int_equal(machine->gpu_count, 0);
-    hr_machine_free(machine);
+    vw_machine_free(machine);
     setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetCount_v2=15", 1);
     machine = read_machine();
     assert_non_null(strstr(machine->gpu_trouble, "nvmlDeviceGetCount"));
-    hr_machine_free(machine);
+    vw_machine_free(machine);
 }
 
 static bool read_once(void *context)
 {
-    hr_machine *machine = NULL;
+    vw_machine *machine = NULL;
     (void)context;
-    if (hr_machine_read(folder, &machine) != HR_OK)
+    if (vw_machine_read(folder, &machine) != VW_OK)
         return false;
-    hr_job_figures figures;
+    vw_job_figures figures;
     bool is_good = machine->row_count > 0 &&
-                   hr_job_figures_find(NULL, machine, &machine->rows[0], &figures) == HR_OK;
-    hr_machine_free(machine);
+                   vw_job_figures_find(NULL, machine, &machine->rows[0], &figures) == VW_OK;
+    vw_machine_free(machine);
     return is_good;
 }
 
@@ -184,8 +184,8 @@ static void every_lack_of_host_memory_is_survived(void **state)
 {
     (void)state;
     put("Fake GPU", 10, 30);
-    assert_ok(hr_live_page_step(page, 0, 1, 10, 30));
-    hr_test_sweep_host_memory(read_once, NULL);
+    assert_ok(vw_live_page_step(page, 0, 1, 10, 30));
+    vw_test_sweep_host_memory(read_once, NULL);
 }
 
 static int with_nvml(void)
@@ -197,7 +197,7 @@ static int with_nvml(void)
         WITH_PAGE(what_a_gpu_will_not_tell_is_unknown_and_the_rest_is_there),
         WITH_PAGE(every_lack_of_host_memory_is_survived),
     };
-    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

@@ -11,87 +11,87 @@
 enum { FRAME_COUNT = 2, BLOCK_COUNT = 5, SEGMENT_COUNT = 3, EVENT_COUNT = 2 };
 
 typedef struct fixture {
-    hr__model model;
-    hr__model_frame frames[FRAME_COUNT];
+    vw__model model;
+    vw__model_frame frames[FRAME_COUNT];
     uint32_t frame_ids[2];
-    hr__model_stack stacks[2];
+    vw__model_stack stacks[2];
     uint32_t contexts[1];
-    hr__model_note notes[1];
-    hr_stream streams[1];
-    hr_private_id pools[1];
-    hr__model_event events[EVENT_COUNT];
-    hr__model_trace traces[2];
-    hr__model_segment segments[SEGMENT_COUNT];
-    hr__model_block blocks[BLOCK_COUNT];
-    hr__model_annotation annotations[1];
-    hr__model_setting settings[1];
+    vw__model_note notes[1];
+    vw_stream streams[1];
+    vw_private_id pools[1];
+    vw__model_event events[EVENT_COUNT];
+    vw__model_trace traces[2];
+    vw__model_segment segments[SEGMENT_COUNT];
+    vw__model_block blocks[BLOCK_COUNT];
+    vw__model_annotation annotations[1];
+    vw__model_setting settings[1];
 } fixture;
 
 /* Device 0: 4096 bytes at 0x1000 as live, pending, free; 1024 at 0x2000 as one live block. The
  * host: 1000 bytes at 0x1000, of which its block has 800. */
 static void make_segments(fixture *f)
 {
-    f->blocks[0] = (hr__model_block){0x1000, 512, 500, 0, HR_BLOCK_LIVE};
-    f->blocks[1] = (hr__model_block){0x1200, 1536, 1500, HR__NO_CONTEXT, HR_BLOCK_PENDING_FREE};
-    f->blocks[2] = (hr__model_block){0x1800, 2048, 0, HR__NO_CONTEXT, HR_BLOCK_FREE};
-    f->blocks[3] = (hr__model_block){0x2000, 1024, 1, HR__NO_CONTEXT, HR_BLOCK_LIVE};
-    f->blocks[4] = (hr__model_block){0x1000, 800, 800, HR__NO_CONTEXT, HR_BLOCK_LIVE};
-    f->segments[0] = (hr__model_segment){
+    f->blocks[0] = (vw__model_block){0x1000, 512, 500, 0, VW_BLOCK_LIVE};
+    f->blocks[1] = (vw__model_block){0x1200, 1536, 1500, VW__NO_CONTEXT, VW_BLOCK_PENDING_FREE};
+    f->blocks[2] = (vw__model_block){0x1800, 2048, 0, VW__NO_CONTEXT, VW_BLOCK_FREE};
+    f->blocks[3] = (vw__model_block){0x2000, 1024, 1, VW__NO_CONTEXT, VW_BLOCK_LIVE};
+    f->blocks[4] = (vw__model_block){0x1000, 800, 800, VW__NO_CONTEXT, VW_BLOCK_LIVE};
+    f->segments[0] = (vw__model_segment){
         .address = 0x1000,
         .total_bytes = 4096,
         .allocated_bytes = 512,
         .active_bytes = 2048,
         .block_count = 3,
         .context = 0,
-        .pool = HR__UNKNOWN_POOL,
+        .pool = VW__UNKNOWN_POOL,
     };
-    f->segments[1] = (hr__model_segment){
+    f->segments[1] = (vw__model_segment){
         .address = 0x2000,
         .total_bytes = 1024,
         .allocated_bytes = 1024,
         .active_bytes = 1024,
         .first_block = 3,
         .block_count = 1,
-        .context = HR__NO_CONTEXT,
+        .context = VW__NO_CONTEXT,
     };
-    f->segments[2] = (hr__model_segment){
+    f->segments[2] = (vw__model_segment){
         .address = 0x1000,
         .total_bytes = 1000,
         .first_block = 4,
         .block_count = 1,
-        .context = HR__NO_CONTEXT,
-        .device = HR__HOST_DEVICE,
+        .context = VW__NO_CONTEXT,
+        .device = VW__HOST_DEVICE,
     };
 }
 
 static void make_events(fixture *f)
 {
-    f->events[0] = (hr__model_event){.context = 0, .note = 0, .action = HR_ACTION_ALLOC};
-    f->events[1] = (hr__model_event){
-        .context = HR__NO_CONTEXT,
-        .note = HR__NO_NOTE,
-        .pool = HR__UNKNOWN_POOL,
-        .action = HR__ACTION_OTHER,
+    f->events[0] = (vw__model_event){.context = 0, .note = 0, .action = VW_ACTION_ALLOC};
+    f->events[1] = (vw__model_event){
+        .context = VW__NO_CONTEXT,
+        .note = VW__NO_NOTE,
+        .pool = VW__UNKNOWN_POOL,
+        .action = VW__ACTION_OTHER,
     };
-    f->traces[0] = (hr__model_trace){f->events, 1, 0};
-    f->traces[1] = (hr__model_trace){f->events + 1, 1, HR__HOST_DEVICE};
+    f->traces[0] = (vw__model_trace){f->events, 1, 0};
+    f->traces[1] = (vw__model_trace){f->events + 1, 1, VW__HOST_DEVICE};
 }
 
 static int set_up(void **state)
 {
     static fixture f;
-    hr__model *model = &f.model;
+    vw__model *model = &f.model;
     uint32_t id = 0;
     memset(&f, 0, sizeof f);
-    hr__arena_init(&model->arena, HR__ARENA_NO_LIMIT);
-    hr__string_table_init(&model->strings, &model->arena, 10, 1000);
-    if (!hr__string_table_add(&model->strings, "step", 4, &id))
+    vw__arena_init(&model->arena, VW__ARENA_NO_LIMIT);
+    vw__string_table_init(&model->strings, &model->arena, 10, 1000);
+    if (!vw__string_table_add(&model->strings, "step", 4, &id))
         return -1;
-    f.frames[1].name = HR__NO_STRING;
+    f.frames[1].name = VW__NO_STRING;
     f.frame_ids[0] = 1;
     f.stacks[1].count = 2;
     f.contexts[0] = 1;
-    f.notes[0].action = HR__NO_STRING;
+    f.notes[0].action = VW__NO_STRING;
     make_events(&f);
     make_segments(&f);
     model->frames = f.frames, model->frame_count = FRAME_COUNT;
@@ -114,32 +114,32 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     fixture *f = *state;
-    hr__arena_deinit(&f->model.arena);
+    vw__arena_deinit(&f->model.arena);
     return 0;
 }
 
 /* Both checks, which must agree. */
-static hr_status check(const hr__model *model)
+static vw_status check(const vw__model *model)
 {
-    hr__model_event_bounds bounds = {0};
+    vw__model_event_bounds bounds = {0};
     for (size_t i = 0; i < model->event_count; i++)
-        hr__model_event_bounds_add(&bounds, &model->events[i]);
-    hr_status status = hr__model_check(model);
-    assert_int_equal(hr__model_check_bounded(model, &bounds), status);
+        vw__model_event_bounds_add(&bounds, &model->events[i]);
+    vw_status status = vw__model_check(model);
+    assert_int_equal(vw__model_check_bounded(model, &bounds), status);
     return status;
 }
 
 static void assert_refused(const fixture *f, const char *words)
 {
-    assert_int_equal(check(&f->model), HR_ERR_CORRUPT_FILE);
-    if (strstr(hr_last_error(), words) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", hr_last_error(), words);
+    assert_int_equal(check(&f->model), VW_ERR_CORRUPT_FILE);
+    if (strstr(vw_last_error(), words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", vw_last_error(), words);
 }
 
 static void a_sound_model_passes(void **state)
 {
     fixture *f = *state;
-    assert_int_equal(check(&f->model), HR_OK);
+    assert_int_equal(check(&f->model), VW_OK);
 }
 
 /* Sets one field to a wrong value, sees it refused, sets it back, sees the model accepted. */
@@ -149,7 +149,7 @@ static void a_sound_model_passes(void **state)
         (field) = (wrong);                                                                         \
         assert_refused(f, words);                                                                  \
         (field) = right_value;                                                                     \
-        assert_int_equal(check(&f->model), HR_OK);                                                 \
+        assert_int_equal(check(&f->model), VW_OK);                                                 \
     } while (0)
 
 static void every_index_must_be_within_its_table(void **state)
@@ -173,7 +173,7 @@ static void every_index_must_be_within_its_table(void **state)
     BREAK(f->events[0].note, 1, "event 0");
     BREAK(f->events[0].stream, 1, "stream 1");
     BREAK(f->events[0].pool, 1, "pool 1");
-    BREAK(f->events[1].action, HR__ACTION_KINDS, "event 1: action 11");
+    BREAK(f->events[1].action, VW__ACTION_KINDS, "event 1: action 11");
     BREAK(f->segments[0].context, 1, "segment 0x1000");
     BREAK(f->segments[0].stream, 1, "stream 1");
     BREAK(f->segments[0].pool, 1, "pool 1");
@@ -197,7 +197,7 @@ static void traces_must_lie_within_the_events_one_for_each_device(void **state)
     fixture *f = *state;
     BREAK(f->traces[0].event_count, 3, "trace 0 reaches past");
     BREAK(f->traces[1].event_count, 2, "trace 1 reaches past");
-    BREAK(f->traces[0].device, HR__HOST_DEVICE, "two traces");
+    BREAK(f->traces[0].device, VW__HOST_DEVICE, "two traces");
     BREAK(f->traces[0].device, -2, "no device -2");
 }
 
@@ -216,7 +216,7 @@ static void a_segment_without_blocks_passes(void **state)
 {
     fixture *f = *state;
     f->segments[0].block_count = 0;
-    assert_int_equal(check(&f->model), HR_OK);
+    assert_int_equal(check(&f->model), VW_OK);
 }
 
 static void sums_must_be_those_of_the_blocks(void **state)
@@ -226,7 +226,7 @@ static void sums_must_be_those_of_the_blocks(void **state)
     BREAK(f->segments[0].active_bytes, 2047, "active_size 2047, but its blocks make 512 and 2048");
     BREAK(f->segments[0].allocated_bytes, 2049, "do not rise");
     BREAK(f->segments[0].active_bytes, 4097, "do not rise");
-    f->blocks[1].state = HR_BLOCK_LIVE;
+    f->blocks[1].state = VW_BLOCK_LIVE;
     assert_refused(f, "make 2048 and 2048");
 }
 
@@ -234,7 +234,7 @@ static void a_host_block_may_be_smaller_than_its_segment_but_not_larger(void **s
 {
     fixture *f = *state;
     f->blocks[4].size_bytes = 1;
-    assert_int_equal(check(&f->model), HR_OK);
+    assert_int_equal(check(&f->model), VW_OK);
     f->blocks[4].size_bytes = 1001;
     assert_refused(f, "reaches past the end");
 }
@@ -246,7 +246,7 @@ static void segments_of_a_device_must_not_overlap_and_must_rise(void **state)
     f->blocks[2].size_bytes += 512;
     assert_refused(f, "device 0: segments 0x1000 (4608 bytes) and 0x2000 overlap");
     f->segments[1].device = 1; /* another device's may lie anywhere */
-    assert_int_equal(check(&f->model), HR_OK);
+    assert_int_equal(check(&f->model), VW_OK);
     f->segments[0].device = 2;
     assert_refused(f, "order");
 }

@@ -1,7 +1,7 @@
 /* test_model_open.c - config.json of every family comes to the shape of the built-in model, and
  * what is no configuration is told so. The JSON is written for this test, after the published
  * files. */
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "plan/config_families.h"
-#include "plan/model_llama.h" /* hr__has_window */
+#include "plan/model_llama.h" /* vw__has_window */
 #include "plan/plan_model.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -113,13 +113,13 @@ static const struct published {
 
 enum { PUBLISHED_COUNT = sizeof published / sizeof published[0] };
 
-static hr_plan_model *opened(const char *json)
+static vw_plan_model *opened(const char *json)
 {
-    hr_plan_model *model = NULL;
-    hr_status status = hr__plan_model_open_memory(json, strlen(json), &model);
-    if (status != HR_OK)
-        print_error("%s\n", hr_last_error());
-    assert_int_equal(status, HR_OK);
+    vw_plan_model *model = NULL;
+    vw_status status = vw__plan_model_open_memory(json, strlen(json), &model);
+    if (status != VW_OK)
+        print_error("%s\n", vw_last_error());
+    assert_int_equal(status, VW_OK);
     return model;
 }
 
@@ -127,31 +127,31 @@ static void a_published_configuration_comes_to_the_built_in_shape(void **state)
 {
     (void)state;
     for (size_t i = 0; i < PUBLISHED_COUNT; i++) {
-        hr_plan_model *model = opened(published[i].json), *known;
-        assert_int_equal(hr_plan_model_open(published[i].name, &known), HR_OK);
+        vw_plan_model *model = opened(published[i].json), *known;
+        assert_int_equal(vw_plan_model_open(published[i].name, &known), VW_OK);
         assert_ptr_equal(model->family, known->family);
         if (memcmp(&model->shape, &known->shape, sizeof model->shape) != 0)
             print_error("%s has another shape\n", published[i].name);
         assert_memory_equal(&model->shape, &known->shape, sizeof model->shape);
-        hr_plan_model_close(known);
-        hr_plan_model_close(model);
+        vw_plan_model_close(known);
+        vw_plan_model_close(model);
     }
 }
 
 typedef struct refusal {
     const char *json;
-    hr_status status;
+    vw_status status;
     const char *words;
 } refusal;
 
 static void assert_refused(const refusal *expected)
 {
-    hr_plan_model *model = NULL;
-    hr_status status = hr__plan_model_open_memory(expected->json, strlen(expected->json), &model);
-    if (status != expected->status || strstr(hr_last_error(), expected->words) == NULL)
-        print_error("%s: %s\n", expected->json, hr_last_error());
+    vw_plan_model *model = NULL;
+    vw_status status = vw__plan_model_open_memory(expected->json, strlen(expected->json), &model);
+    if (status != expected->status || strstr(vw_last_error(), expected->words) == NULL)
+        print_error("%s: %s\n", expected->json, vw_last_error());
     assert_int_equal(status, expected->status);
-    assert_non_null(strstr(hr_last_error(), expected->words));
+    assert_non_null(strstr(vw_last_error(), expected->words));
     assert_null(model);
 }
 
@@ -176,51 +176,51 @@ static void assert_refused(const refusal *expected)
 static void absurd_values_are_refused_by_name(void **state)
 {
     static const refusal refusals[] = {
-        {GPT2_WITH("\"n_layer\": 0"), HR_ERR_UNSUPPORTED,
+        {GPT2_WITH("\"n_layer\": 0"), VW_ERR_UNSUPPORTED,
          "n_layer: expected a whole number from 1 to 4096, found 0"},
-        {GPT2_WITH("\"n_head\": 1000000000000"), HR_ERR_UNSUPPORTED, "n_head: expected"},
-        {GPT2_WITH("\"n_head\": 5"), HR_ERR_UNSUPPORTED,
+        {GPT2_WITH("\"n_head\": 1000000000000"), VW_ERR_UNSUPPORTED, "n_head: expected"},
+        {GPT2_WITH("\"n_head\": 5"), VW_ERR_UNSUPPORTED,
          "n_embd: expected a multiple of n_head, which is 5, found 64"},
-        {GPT2_WITH("\"n_embd\": -64"), HR_ERR_UNSUPPORTED, "found -64"},
-        {GPT2_WITH("\"n_embd\": 64.5"), HR_ERR_UNSUPPORTED, "found 64.5"},
-        {GPT2_WITH("\"n_embd\": \"wide\""), HR_ERR_CORRUPT_FILE, "found \"wide\""},
-        {GPT2_WITH("\"n_embd\": null"), HR_ERR_CORRUPT_FILE, "n_embd is missing"},
-        {GPT2_WITH("\"attn_pdrop\": 1.5"), HR_ERR_UNSUPPORTED,
+        {GPT2_WITH("\"n_embd\": -64"), VW_ERR_UNSUPPORTED, "found -64"},
+        {GPT2_WITH("\"n_embd\": 64.5"), VW_ERR_UNSUPPORTED, "found 64.5"},
+        {GPT2_WITH("\"n_embd\": \"wide\""), VW_ERR_CORRUPT_FILE, "found \"wide\""},
+        {GPT2_WITH("\"n_embd\": null"), VW_ERR_CORRUPT_FILE, "n_embd is missing"},
+        {GPT2_WITH("\"attn_pdrop\": 1.5"), VW_ERR_UNSUPPORTED,
          "attn_pdrop: expected a number from"},
-        {GPT2_WITH("\"activation_function\": \"gelu_nwe\""), HR_ERR_UNSUPPORTED,
+        {GPT2_WITH("\"activation_function\": \"gelu_nwe\""), VW_ERR_UNSUPPORTED,
          "(perhaps gelu_new)"},
-        {GPT2_WITH("\"add_cross_attention\": true"), HR_ERR_UNSUPPORTED, "add_cross_attention"},
-        {LLAMA_WITH("\"num_key_value_heads\": 3"), HR_ERR_UNSUPPORTED,
+        {GPT2_WITH("\"add_cross_attention\": true"), VW_ERR_UNSUPPORTED, "add_cross_attention"},
+        {LLAMA_WITH("\"num_key_value_heads\": 3"), VW_ERR_UNSUPPORTED,
          "num_attention_heads: expected a multiple of num_key_value_heads"},
-        {LLAMA_WITH("\"num_key_value_heads\": 0"), HR_ERR_UNSUPPORTED, "num_key_value_heads"},
-        {LLAMA_WITH("\"hidden_size\": 66"), HR_ERR_UNSUPPORTED, "hidden_size: expected a multiple"},
-        {LLAMA_WITH("\"tie_word_embeddings\": \"yes\""), HR_ERR_CORRUPT_FILE, "true or false"},
-        {LLAMA_WITH("\"head_dim\": 127"), HR_ERR_UNSUPPORTED,
+        {LLAMA_WITH("\"num_key_value_heads\": 0"), VW_ERR_UNSUPPORTED, "num_key_value_heads"},
+        {LLAMA_WITH("\"hidden_size\": 66"), VW_ERR_UNSUPPORTED, "hidden_size: expected a multiple"},
+        {LLAMA_WITH("\"tie_word_embeddings\": \"yes\""), VW_ERR_CORRUPT_FILE, "true or false"},
+        {LLAMA_WITH("\"head_dim\": 127"), VW_ERR_UNSUPPORTED,
          "expected an even number of elements that are rotated, found 127"},
-        {QWEN2_WITH("\"layer_types\": [\"full_attention\"]"), HR_ERR_UNSUPPORTED,
+        {QWEN2_WITH("\"layer_types\": [\"full_attention\"]"), VW_ERR_UNSUPPORTED,
          "layer_types: expected 4 words, found 1"},
-        {QWEN2_WITH("\"layer_types\": \"full_attention\""), HR_ERR_CORRUPT_FILE,
+        {QWEN2_WITH("\"layer_types\": \"full_attention\""), VW_ERR_CORRUPT_FILE,
          "layer_types: expected a list"},
         {QWEN2_WITH("\"layer_types\": [\"full_attention\", \"linear_attention\", 1, 2]"),
-         HR_ERR_UNSUPPORTED,
+         VW_ERR_UNSUPPORTED,
          "layer_types[1]: expected one of full_attention, sliding_attention, found "
          "\"linear_attention\""},
-        {QWEN2_WITH("\"layer_types\": [\"full_attention\", 3, 1, 2]"), HR_ERR_UNSUPPORTED,
+        {QWEN2_WITH("\"layer_types\": [\"full_attention\", 3, 1, 2]"), VW_ERR_UNSUPPORTED,
          "layer_types[1]: expected one of full_attention, sliding_attention, found 3"},
-        {QWEN3_MOE_WITH("\"mlp_only_layers\": [0]"), HR_ERR_UNSUPPORTED,
+        {QWEN3_MOE_WITH("\"mlp_only_layers\": [0]"), VW_ERR_UNSUPPORTED,
          "mlp_only_layers: expected an empty list"},
-        {QWEN3_MOE_WITH("\"decoder_sparse_step\": 2"), HR_ERR_UNSUPPORTED, "decoder_sparse_step"},
-        {QWEN3_MOE_WITH("\"num_experts\": 0"), HR_ERR_UNSUPPORTED, "num_experts: expected"},
-        {QWEN3_MOE_WITH("\"num_experts_per_tok\": 5"), HR_ERR_UNSUPPORTED,
+        {QWEN3_MOE_WITH("\"decoder_sparse_step\": 2"), VW_ERR_UNSUPPORTED, "decoder_sparse_step"},
+        {QWEN3_MOE_WITH("\"num_experts\": 0"), VW_ERR_UNSUPPORTED, "num_experts: expected"},
+        {QWEN3_MOE_WITH("\"num_experts_per_tok\": 5"), VW_ERR_UNSUPPORTED,
          "num_experts_per_tok: expected a whole number from 1 to 4, found 5"},
-        {RESNET_WITH("\"depths\": [3, 4, 6]"), HR_ERR_UNSUPPORTED,
+        {RESNET_WITH("\"depths\": [3, 4, 6]"), VW_ERR_UNSUPPORTED,
          "depths: expected 4 numbers, one for each stage, found 3"},
-        {RESNET_WITH("\"depths\": [3, 4, 6, 0]"), HR_ERR_UNSUPPORTED, "depths: expected"},
-        {RESNET_WITH("\"hidden_sizes\": [256, 512, 1024, 2047]"), HR_ERR_UNSUPPORTED,
+        {RESNET_WITH("\"depths\": [3, 4, 6, 0]"), VW_ERR_UNSUPPORTED, "depths: expected"},
+        {RESNET_WITH("\"hidden_sizes\": [256, 512, 1024, 2047]"), VW_ERR_UNSUPPORTED,
          "hidden_sizes: expected multiples of 4"},
-        {RESNET_WITH("\"layer_type\": \"wide\""), HR_ERR_UNSUPPORTED,
+        {RESNET_WITH("\"layer_type\": \"wide\""), VW_ERR_UNSUPPORTED,
          "layer_type: expected one of bottleneck, basic"},
-        {RESNET_WITH("\"hidden_act\": \"silu\""), HR_ERR_UNSUPPORTED, "hidden_act: expected"},
+        {RESNET_WITH("\"hidden_act\": \"silu\""), VW_ERR_UNSUPPORTED, "hidden_act: expected"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
@@ -230,20 +230,20 @@ static void absurd_values_are_refused_by_name(void **state)
 static void what_is_no_model_is_told_what_it_is(void **state)
 {
     static const refusal refusals[] = {
-        {"[1, 2]", HR_ERR_CORRUPT_FILE, "expected an object, as config.json is, found a list"},
-        {"{}", HR_ERR_CORRUPT_FILE, "model_type is missing"},
-        {"{\"tokenizer_class\": \"X\"}", HR_ERR_CORRUPT_FILE, "a tokenizer's configuration"},
-        {"{\"peft_type\": \"LORA\", \"r\": 8}", HR_ERR_CORRUPT_FILE, "an adapter's configuration"},
-        {"{\"weight_map\": {}}", HR_ERR_CORRUPT_FILE, "an index of weights"},
-        {"{\"model_type\": 3}", HR_ERR_CORRUPT_FILE, "model_type: expected a text, found 3"},
-        {"{\"model_type\": \"lama\"}", HR_ERR_UNSUPPORTED, "headroom-plan(1)), found \"lama\""},
-        {"{\"model_type\": \"mamba\"}", HR_ERR_UNSUPPORTED, "found \"mamba\""},
+        {"[1, 2]", VW_ERR_CORRUPT_FILE, "expected an object, as config.json is, found a list"},
+        {"{}", VW_ERR_CORRUPT_FILE, "model_type is missing"},
+        {"{\"tokenizer_class\": \"X\"}", VW_ERR_CORRUPT_FILE, "a tokenizer's configuration"},
+        {"{\"peft_type\": \"LORA\", \"r\": 8}", VW_ERR_CORRUPT_FILE, "an adapter's configuration"},
+        {"{\"weight_map\": {}}", VW_ERR_CORRUPT_FILE, "an index of weights"},
+        {"{\"model_type\": 3}", VW_ERR_CORRUPT_FILE, "model_type: expected a text, found 3"},
+        {"{\"model_type\": \"lama\"}", VW_ERR_UNSUPPORTED, "vramwise-plan(1)), found \"lama\""},
+        {"{\"model_type\": \"mamba\"}", VW_ERR_UNSUPPORTED, "found \"mamba\""},
         {"{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma3_text\"}}",
-         HR_ERR_UNSUPPORTED, "text_config is a gemma3_text, which can be planned by itself"},
+         VW_ERR_UNSUPPORTED, "text_config is a gemma3_text, which can be planned by itself"},
         {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"mamba\"}}",
-         HR_ERR_UNSUPPORTED, "what is none of them can be described by its layers"},
-        {"{\"model_type\": \"llava\", \"text_config\": 3}", HR_ERR_UNSUPPORTED, "found \"llava\""},
-        {"{\"model_type\": ", HR_ERR_CORRUPT_FILE, ""},
+         VW_ERR_UNSUPPORTED, "what is none of them can be described by its layers"},
+        {"{\"model_type\": \"llava\", \"text_config\": 3}", VW_ERR_UNSUPPORTED, "found \"llava\""},
+        {"{\"model_type\": ", VW_ERR_CORRUPT_FILE, ""},
     };
     (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
@@ -268,23 +268,23 @@ static void a_window_is_that_of_the_layers_that_have_one(void **state)
          {false, false, false, false}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        hr_plan_model *model = opened(cases[i].json);
+        vw_plan_model *model = opened(cases[i].json);
         for (uint64_t layer = 0; layer < 4; layer++)
-            assert_int_equal(hr__has_window(&model->shape, layer), cases[i].has_window[layer]);
-        hr_plan_model_close(model);
+            assert_int_equal(vw__has_window(&model->shape, layer), cases[i].has_window[layer]);
+        vw_plan_model_close(model);
     }
 }
 
 static uint64_t parameters_of(const char *json)
 {
-    const hr_plan_options options = {
+    const vw_plan_options options = {
         .struct_size = sizeof options, .without_choices = true, .without_replay = true};
-    hr_plan_model *model = opened(json);
-    hr_plan *plan = NULL;
-    assert_int_equal(hr_plan_make(model, NULL, &options, &plan), HR_OK);
+    vw_plan_model *model = opened(json);
+    vw_plan *plan = NULL;
+    assert_int_equal(vw_plan_make(model, NULL, &options, &plan), VW_OK);
     const uint64_t parameters = plan->parameters;
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
     return parameters;
 }
 
@@ -314,58 +314,58 @@ static void every_family_needs_its_fields(void **state)
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         char json[64];
         snprintf(json, sizeof json, "{\"model_type\": \"%s\"}", types[i]);
-        assert_refused(&(refusal){json, HR_ERR_CORRUPT_FILE, " is missing: expected"});
+        assert_refused(&(refusal){json, VW_ERR_CORRUPT_FILE, " is missing: expected"});
     }
 }
 
 static void what_the_plan_leaves_out_is_noted(void **state)
 {
     (void)state;
-    hr_plan_model *model =
+    vw_plan_model *model =
         opened(LLAMA_WITH("\"architectures\": [\"LlamaForSequenceClassification\"]"
                           ", \"quantization_config\": {\"bits\": 4}"));
     assert_int_equal(model->note_count, 2);
     assert_string_equal(model->notes[0], "planned as LlamaForCausalLM; the configuration names "
                                          "LlamaForSequenceClassification");
     assert_non_null(strstr(model->notes[1], "quantization_config"));
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void a_file_and_its_folder_are_the_same_model(void **state)
 {
-    char folder[] = "/tmp/headroom-model-XXXXXX", path[64];
-    hr_plan_model *by_file, *by_folder, *none;
+    char folder[] = "/tmp/vramwise-model-XXXXXX", path[64];
+    vw_plan_model *by_file, *by_folder, *none;
     (void)state;
     assert_non_null(mkdtemp(folder));
-    assert_int_equal(hr_plan_model_open(folder, &none), HR_ERR_FILE);
-    assert_non_null(strstr(hr_last_error(), "the folder holds no config.json"));
+    assert_int_equal(vw_plan_model_open(folder, &none), VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "the folder holds no config.json"));
     snprintf(path, sizeof path, "%s/config.json", folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(published[0].json, file);
     fclose(file);
-    assert_int_equal(hr_plan_model_open(path, &by_file), HR_OK);
-    assert_int_equal(hr_plan_model_open(folder, &by_folder), HR_OK);
+    assert_int_equal(vw_plan_model_open(path, &by_file), VW_OK);
+    assert_int_equal(vw_plan_model_open(folder, &by_folder), VW_OK);
     assert_string_equal(by_file->name, path);
     assert_string_equal(by_folder->name, folder);
     assert_memory_equal(&by_file->shape, &by_folder->shape, sizeof by_file->shape);
-    hr_plan_model_close(by_file);
-    hr_plan_model_close(by_folder);
+    vw_plan_model_close(by_file);
+    vw_plan_model_close(by_folder);
     unlink(path);
     rmdir(folder);
 }
 
 static void a_name_that_is_not_known_brings_the_nearest(void **state)
 {
-    hr_plan_model *model = NULL;
+    vw_plan_model *model = NULL;
     (void)state;
-    assert_int_equal(hr_plan_model_open("llama-3-8", &model), HR_ERR_FILE);
-    assert_string_equal(hr_last_error(), "llama-3-8: neither a built-in model nor a file; did you "
+    assert_int_equal(vw_plan_model_open("llama-3-8", &model), VW_ERR_FILE);
+    assert_string_equal(vw_last_error(), "llama-3-8: neither a built-in model nor a file; did you "
                                          "mean 'llama-3-8b'?");
-    assert_int_equal(hr_plan_model_open("", &model), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_plan_model_open(NULL, &model), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_model_open("", &model), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_model_open(NULL, &model), VW_ERR_INVALID_ARGUMENT);
     assert_null(model);
 }
 
@@ -374,10 +374,10 @@ static bool open_all(void *context)
     bool is_open = true;
     (void)context;
     for (size_t i = 0; i < PUBLISHED_COUNT && is_open; i++) {
-        hr_plan_model *model = NULL;
-        is_open = hr__plan_model_open_memory(published[i].json, strlen(published[i].json),
-                                             &model) == HR_OK;
-        hr_plan_model_close(model);
+        vw_plan_model *model = NULL;
+        is_open = vw__plan_model_open_memory(published[i].json, strlen(published[i].json),
+                                             &model) == VW_OK;
+        vw_plan_model_close(model);
     }
     return is_open;
 }
@@ -385,7 +385,7 @@ static bool open_all(void *context)
 static void every_refused_allocation_is_a_status(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(open_all, NULL);
+    vw_test_sweep_host_memory(open_all, NULL);
 }
 
 int main(void)

@@ -11,22 +11,22 @@ static const char *const names[] = {"gpt2", "gpt2-medium", "llama-3-8b", "bert-b
 static void distances_count_letters_and_pass_over_capitals(void **state)
 {
     (void)state;
-    assert_int_equal(hr__edit_distance("gpt2", "gpt2"), 0);
-    assert_int_equal(hr__edit_distance("GPT2", "gpt2"), 0);
-    assert_int_equal(hr__edit_distance("gpt3", "gpt2"), 1);
-    assert_int_equal(hr__edit_distance("", "abc"), 3);
-    assert_int_equal(hr__edit_distance("kitten", "sitting"), 3);
-    assert_int_equal(hr__edit_distance("abc", ""), 3);
+    assert_int_equal(vw__edit_distance("gpt2", "gpt2"), 0);
+    assert_int_equal(vw__edit_distance("GPT2", "gpt2"), 0);
+    assert_int_equal(vw__edit_distance("gpt3", "gpt2"), 1);
+    assert_int_equal(vw__edit_distance("", "abc"), 3);
+    assert_int_equal(vw__edit_distance("kitten", "sitting"), 3);
+    assert_int_equal(vw__edit_distance("abc", ""), 3);
 }
 
 static void the_nearest_is_named_where_one_is_near(void **state)
 {
     (void)state;
-    assert_string_equal(hr__nearest_name("gpt3", names, 4), "gpt2");
-    assert_string_equal(hr__nearest_name("Llama-3-8B", names, 4), "llama-3-8b");
-    assert_null(hr__nearest_name("resnet152", names, 4));
-    assert_null(hr__nearest_name("", names, 4));
-    assert_null(hr__nearest_name("gpt2", names, 0));
+    assert_string_equal(vw__nearest_name("gpt3", names, 4), "gpt2");
+    assert_string_equal(vw__nearest_name("Llama-3-8B", names, 4), "llama-3-8b");
+    assert_null(vw__nearest_name("resnet152", names, 4));
+    assert_null(vw__nearest_name("", names, 4));
+    assert_null(vw__nearest_name("gpt2", names, 0));
 }
 
 static void words_that_are_too_long_are_nobody_s_mistake(void **state)
@@ -35,8 +35,8 @@ static void words_that_are_too_long_are_nobody_s_mistake(void **state)
     (void)state;
     memset(word, 'a', sizeof word - 1);
     word[sizeof word - 1] = '\0';
-    assert_true(hr__edit_distance(word, "gpt2") == SIZE_MAX);
-    assert_null(hr__nearest_name(word, names, 4));
+    assert_true(vw__edit_distance(word, "gpt2") == SIZE_MAX);
+    assert_null(vw__nearest_name(word, names, 4));
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/host_memory.h" /* hr__host_memory_fail_at */
+#include "base/host_memory.h" /* vw__host_memory_fail_at */
 
 #include "contract/device_contract.h" /* assert_ok, assert_status */
 #include "support/cmocka_here.h"
@@ -25,7 +25,7 @@ static int forget_orders(void **state)
     unsetenv("FAKE_NVML_PROCESSES");
     unsetenv("FAKE_NVML_ENTRY_BYTES");
     unsetenv("FAKE_NVML_LIST");
-    hr__host_memory_fail_at(0);
+    vw__host_memory_fail_at(0);
     return 0;
 }
 
@@ -35,12 +35,12 @@ static void a_missing_library_leaves_processes_and_version_unknown(void **state)
 {
     (void)state;
     char version[32] = "untouched";
-    hr_process_memory entry = {.pid = 7};
+    vw_process_memory entry = {.pid = 7};
     size_t count = 77;
-    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_driver_version(version, sizeof version));
+    assert_status(VW_ERR_UNSUPPORTED, vw__nvml_driver_version(version, sizeof version));
     assert_last_error_has("/nowhere/libnvidia-ml.so (cannot open shared object file");
-    assert_last_error_has("HEADROOM_NVML");
-    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_processes(USED_DEVICE, &entry, 1, &count));
+    assert_last_error_has("VRAMWISE_NVML");
+    assert_status(VW_ERR_UNSUPPORTED, vw__nvml_processes(USED_DEVICE, &entry, 1, &count));
     assert_string_equal(version, "untouched");
     assert_int_equal(entry.pid, 7);
     assert_int_equal(count, 77);
@@ -51,7 +51,7 @@ static int without_nvml(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_library_leaves_processes_and_version_unknown),
     };
-    setenv("HEADROOM_NVML", "/nowhere/libnvidia-ml.so", 1);
+    setenv("VRAMWISE_NVML", "/nowhere/libnvidia-ml.so", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
@@ -61,7 +61,7 @@ static void a_library_that_does_not_start_says_why(void **state)
 {
     (void)state;
     size_t count = 77;
-    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_processes(USED_DEVICE, NULL, 0, &count));
+    assert_status(VW_ERR_UNSUPPORTED, vw__nvml_processes(USED_DEVICE, NULL, 0, &count));
     assert_last_error_has("nvmlInit failed: 4: Insufficient Permissions");
 }
 
@@ -70,7 +70,7 @@ static int with_an_nvml_that_does_not_start(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_library_that_does_not_start_says_why),
     };
-    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER, 1);
     setenv("FAKE_CUDA_FAIL", "nvmlInit_v2=4", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
@@ -82,12 +82,12 @@ static void an_older_library_tells_processes_and_no_gpus(void **state)
     (void)state;
     size_t count = 0;
     unsigned gpu_count = 77;
-    hr__nvml_gpu gpu;
-    assert_ok(hr__nvml_processes(USED_DEVICE, NULL, 0, &count));
+    vw__nvml_gpu gpu;
+    assert_ok(vw__nvml_processes(USED_DEVICE, NULL, 0, &count));
     assert_int_equal(count, 3);
-    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_graphics_processes(USED_DEVICE, NULL, 0, &count));
-    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_gpu_count(&gpu_count));
-    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_gpu_read(0, &gpu));
+    assert_status(VW_ERR_UNSUPPORTED, vw__nvml_graphics_processes(USED_DEVICE, NULL, 0, &count));
+    assert_status(VW_ERR_UNSUPPORTED, vw__nvml_gpu_count(&gpu_count));
+    assert_status(VW_ERR_UNSUPPORTED, vw__nvml_gpu_read(0, &gpu));
     assert_int_equal(gpu_count, 77);
     assert_int_equal(count, 3);
 }
@@ -97,7 +97,7 @@ static int with_an_older_nvml(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_older_library_tells_processes_and_no_gpus),
     };
-    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER_OLD, 1);
+    setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER_OLD, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
@@ -106,9 +106,9 @@ static int with_an_older_nvml(void)
 static void a_process_that_hides_its_memory_is_told_apart_from_one_that_uses_none(void **state)
 {
     (void)state;
-    hr_process_memory entries[8];
+    vw_process_memory entries[8];
     size_t count = 0;
-    assert_ok(hr__nvml_processes(USED_DEVICE, entries, 8, &count));
+    assert_ok(vw__nvml_processes(USED_DEVICE, entries, 8, &count));
     assert_int_equal(count, 3);
     assert_true(entries[0].is_this_process);
     assert_int_equal(entries[0].used_bytes, FAKE_NVML_OWN_BYTES);
@@ -120,14 +120,14 @@ static void a_process_that_hides_its_memory_is_told_apart_from_one_that_uses_non
 static void more_processes_than_room_are_counted_and_not_stored(void **state)
 {
     (void)state;
-    hr_process_memory entries[3] = {{.pid = 0}, {.pid = 0}, {.pid = 7}};
+    vw_process_memory entries[3] = {{.pid = 0}, {.pid = 0}, {.pid = 7}};
     size_t count = 0;
     setenv("FAKE_NVML_PROCESSES", "200", 1);
-    assert_ok(hr__nvml_processes(USED_DEVICE, entries, 2, &count));
+    assert_ok(vw__nvml_processes(USED_DEVICE, entries, 2, &count));
     assert_int_equal(count, 200);
     assert_int_equal(entries[1].pid, FAKE_CUDA_ANOTHER_PID);
     assert_int_equal(entries[2].pid, 7);
-    assert_ok(hr__nvml_processes(USED_DEVICE, NULL, 0, &count));
+    assert_ok(vw__nvml_processes(USED_DEVICE, NULL, 0, &count));
     assert_int_equal(count, 200);
 }
 
@@ -139,11 +139,11 @@ static void every_known_layout_of_the_entries_is_understood(void **state)
     static const char *const process_counts[] = {"0", "1", "3", "48", "64", "65"};
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
         for (size_t j = 0; j < sizeof process_counts / sizeof process_counts[0]; j++) {
-            hr_process_memory entries[80];
+            vw_process_memory entries[80];
             size_t count = 77;
             setenv("FAKE_NVML_ENTRY_BYTES", layouts[i], 1);
             setenv("FAKE_NVML_PROCESSES", process_counts[j], 1);
-            assert_ok(hr__nvml_processes(USED_DEVICE, entries, 80, &count));
+            assert_ok(vw__nvml_processes(USED_DEVICE, entries, 80, &count));
             assert_int_equal(count, atoi(process_counts[j]));
             for (size_t k = 2; k < count; k++) {
                 assert_int_equal(entries[k].pid, FAKE_CUDA_ANOTHER_PID + k - 1);
@@ -156,15 +156,15 @@ static void every_known_layout_of_the_entries_is_understood(void **state)
 static void what_nvml_may_not_tell_is_unsupported_and_a_failure_is_the_devices(void **state)
 {
     (void)state;
-    hr_process_memory entry = {.pid = 7};
+    vw_process_memory entry = {.pid = 7};
     size_t count = 77;
     setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetComputeRunningProcesses_v3=4", 1);
-    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_processes(USED_DEVICE, &entry, 1, &count));
+    assert_status(VW_ERR_UNSUPPORTED, vw__nvml_processes(USED_DEVICE, &entry, 1, &count));
     assert_last_error_has("Insufficient Permissions");
     setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetComputeRunningProcesses_v3=15", 1);
-    assert_status(HR_ERR_DEVICE, hr__nvml_processes(USED_DEVICE, &entry, 1, &count));
+    assert_status(VW_ERR_DEVICE, vw__nvml_processes(USED_DEVICE, &entry, 1, &count));
     unsetenv("FAKE_CUDA_FAIL");
-    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_processes("0000:99:00.0", &entry, 1, &count));
+    assert_status(VW_ERR_UNSUPPORTED, vw__nvml_processes("0000:99:00.0", &entry, 1, &count));
     assert_last_error_has("nvmlDeviceGetHandleByPciBusId(0000:99:00.0) failed: 6: Not Found");
     assert_int_equal(count, 77);
     assert_int_equal(entry.pid, 7);
@@ -175,23 +175,23 @@ static void a_list_that_never_stops_growing_is_given_up(void **state)
     (void)state;
     size_t count = 77;
     setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetComputeRunningProcesses_v3=7", 1);
-    assert_status(HR_ERR_DEVICE, hr__nvml_processes(USED_DEVICE, NULL, 0, &count));
+    assert_status(VW_ERR_DEVICE, vw__nvml_processes(USED_DEVICE, NULL, 0, &count));
     assert_int_equal(count, 77);
 }
 
 static void a_lack_of_host_memory_leaves_the_outputs_alone(void **state)
 {
     (void)state;
-    hr_process_memory entry = {.pid = 7};
+    vw_process_memory entry = {.pid = 7};
     size_t count = 77;
-    uint64_t held_bytes = hr__host_memory_get_use().in_use_bytes;
+    uint64_t held_bytes = vw__host_memory_get_use().in_use_bytes;
     setenv("FAKE_NVML_PROCESSES", "65", 1);
     for (uint64_t nth = 1; nth <= 2; nth++) {
-        hr__host_memory_fail_at(nth);
-        assert_status(HR_ERR_HOST_MEMORY, hr__nvml_processes(USED_DEVICE, &entry, 1, &count));
+        vw__host_memory_fail_at(nth);
+        assert_status(VW_ERR_HOST_MEMORY, vw__nvml_processes(USED_DEVICE, &entry, 1, &count));
         assert_int_equal(count, 77);
         assert_int_equal(entry.pid, 7);
-        assert_int_equal(hr__host_memory_get_use().in_use_bytes, held_bytes);
+        assert_int_equal(vw__host_memory_get_use().in_use_bytes, held_bytes);
     }
 }
 
@@ -199,7 +199,7 @@ static void the_drivers_version_is_told(void **state)
 {
     (void)state;
     char version[32] = "";
-    assert_ok(hr__nvml_driver_version(version, sizeof version));
+    assert_ok(vw__nvml_driver_version(version, sizeof version));
     assert_string_equal(version, "580.00.fake");
 }
 
@@ -207,37 +207,37 @@ static void gpus_are_counted_and_told_with_their_memory(void **state)
 {
     (void)state;
     unsigned count = 77;
-    hr__nvml_gpu gpu;
+    vw__nvml_gpu gpu;
     setenv("FAKE_NVML_LIST", "1:17:4096", 1);
-    assert_ok(hr__nvml_gpu_count(&count));
+    assert_ok(vw__nvml_gpu_count(&count));
     assert_int_equal(count, FAKE_CUDA_DEVICES);
-    assert_ok(hr__nvml_gpu_read(1, &gpu));
+    assert_ok(vw__nvml_gpu_read(1, &gpu));
     assert_string_equal(gpu.name, "Fake GPU");
     assert_string_equal(gpu.uuid, "GPU-1111");
     assert_int_equal(gpu.utilisation_percent, 3);
     assert_int_equal(gpu.total_bytes, FAKE_CUDA_TOTAL_BYTES);
     assert_int_equal(gpu.used_bytes, FAKE_NVML_SYSTEM_BYTES + 4096);
     assert_int_equal(gpu.free_bytes, gpu.total_bytes - gpu.used_bytes);
-    hr_process_memory entry;
+    vw_process_memory entry;
     size_t process_count = 0;
-    assert_ok(hr__nvml_processes(gpu.pci_bus_id, &entry, 1, &process_count));
+    assert_ok(vw__nvml_processes(gpu.pci_bus_id, &entry, 1, &process_count));
     assert_int_equal(process_count, 1);
     assert_int_equal(entry.pid, 17);
     assert_int_equal(entry.used_bytes, 4096);
-    assert_ok(hr__nvml_graphics_processes(gpu.pci_bus_id, &entry, 1, &process_count));
+    assert_ok(vw__nvml_graphics_processes(gpu.pci_bus_id, &entry, 1, &process_count));
     assert_int_equal(process_count, 0);
 }
 
 static void what_a_gpu_does_not_tell_is_unknown_and_one_that_is_not_there_is_an_error(void **state)
 {
     (void)state;
-    hr__nvml_gpu gpu;
+    vw__nvml_gpu gpu;
     static const char *const calls[] = {"nvmlDeviceGetName=3", "nvmlDeviceGetUUID=3",
                                         "nvmlDeviceGetUtilizationRates=3",
                                         "nvmlDeviceGetMemoryInfo=3"};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         setenv("FAKE_CUDA_FAIL", calls[i], 1);
-        assert_ok(hr__nvml_gpu_read(0, &gpu));
+        assert_ok(vw__nvml_gpu_read(0, &gpu));
         assert_true((gpu.name[0] == '\0') == (i == 0));
         assert_true((gpu.uuid[0] == '\0') == (i == 1));
         assert_true((gpu.utilisation_percent == UINT64_MAX) == (i == 2));
@@ -245,9 +245,9 @@ static void what_a_gpu_does_not_tell_is_unknown_and_one_that_is_not_there_is_an_
         assert_string_equal(gpu.pci_bus_id, USED_DEVICE);
     }
     setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetPciInfo_v3=15", 1);
-    assert_status(HR_ERR_DEVICE, hr__nvml_gpu_read(0, &gpu));
+    assert_status(VW_ERR_DEVICE, vw__nvml_gpu_read(0, &gpu));
     unsetenv("FAKE_CUDA_FAIL");
-    assert_status(HR_ERR_DEVICE, hr__nvml_gpu_read(FAKE_CUDA_DEVICES, &gpu));
+    assert_status(VW_ERR_DEVICE, vw__nvml_gpu_read(FAKE_CUDA_DEVICES, &gpu));
     assert_last_error_has("nvmlDeviceGetHandleByIndex(GPU 2 of 2)");
 }
 
@@ -266,7 +266,7 @@ static int with_nvml(void)
         WITH_ORDERS_FORGOTTEN(
             what_a_gpu_does_not_tell_is_unknown_and_one_that_is_not_there_is_an_error),
     };
-    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_NVML", VW_FAKE_CUDA_DRIVER, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

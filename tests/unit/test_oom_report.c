@@ -17,15 +17,15 @@
 /* "x.yz GiB", as near as bytes come. */
 #define GIB_HUNDREDTHS(hundredths) (UINT64_C(hundredths) * GIB / 100)
 
-static const char *text_of(const char *version, const hr_oom_report *report,
-                           const hr_process_memory *processes, size_t process_count)
+static const char *text_of(const char *version, const vw_oom_report *report,
+                           const vw_process_memory *processes, size_t process_count)
 {
-    static char text[HR__ERROR_DETAIL_BYTES];
-    hr__torch_rules rules;
+    static char text[VW__ERROR_DETAIL_BYTES];
+    vw__torch_rules rules;
     int number = 0;
-    assert_int_equal(hr__torch_parse_version(version, &number), HR_OK);
-    assert_int_equal(hr__torch_rules_for(number, &rules), HR_OK);
-    size_t length = hr__oom_text(text, sizeof text, &rules, report, processes, process_count);
+    assert_int_equal(vw__torch_parse_version(version, &number), VW_OK);
+    assert_int_equal(vw__torch_rules_for(number, &rules), VW_OK);
+    size_t length = vw__oom_text(text, sizeof text, &rules, report, processes, process_count);
     assert_int_equal(length, strlen(text));
     return text;
 }
@@ -43,13 +43,13 @@ static const char *text_of(const char *version, const hr_oom_report *report,
 static void recorded_failures_read_as_pytorch_printed_them(void **state)
 {
     (void)state;
-    hr_oom_report report = {.total_bytes = 150109880320,
+    vw_oom_report report = {.total_bytes = 150109880320,
                             .free_bytes = 141483376640,
                             .segment_bytes = 734003200,
                             .limit_bytes = 8 * GIB,
                             .allocated_bytes = 5144930304,
                             .reserved_bytes = 8074035200};
-    const hr_process_memory alone[] = {{GIB_HUNDREDTHS(803), 2, true}};
+    const vw_process_memory alone[] = {{GIB_HUNDREDTHS(803), 2, true}};
     assert_string_equal(
         text_of("2.11", &report, alone, 1),
         "CUDA out of memory. Tried to allocate 700.00 MiB. GPU 0 has a total capacity of 139.80 "
@@ -61,7 +61,7 @@ static void recorded_failures_read_as_pytorch_printed_them(void **state)
     report.segment_bytes = 824180736;
     report.allocated_bytes = 7547581440;
     report.reserved_bytes = 7818182656;
-    const hr_process_memory four[] = {{GIB_HUNDREDTHS(418), 439, false},
+    const vw_process_memory four[] = {{GIB_HUNDREDTHS(418), 439, false},
                                       {GIB_HUNDREDTHS(801), 2, true},
                                       {GIB_HUNDREDTHS(850), 2068, false},
                                       {518 * MIB, 2193, false}};
@@ -79,7 +79,7 @@ static void recorded_failures_read_as_pytorch_printed_them(void **state)
     report.limit_bytes = 11 * GIB;
     report.allocated_bytes = 10652006912;
     report.reserved_bytes = 11165237248;
-    const hr_process_memory two[] = {{GIB_HUNDREDTHS(1114), 2, true}, {518 * MIB, 2263, false}};
+    const vw_process_memory two[] = {{GIB_HUNDREDTHS(1114), 2, true}, {518 * MIB, 2263, false}};
     assert_string_equal(
         text_of("2.13", &report, two, 2),
         "CUDA out of memory. Tried to allocate 1.83 GiB. GPU 0 has a total capacity of 139.80 GiB "
@@ -91,7 +91,7 @@ static void recorded_failures_read_as_pytorch_printed_them(void **state)
 
 /* ---- every wording --------------------------------------------------------------------------- */
 
-static const hr_oom_report example = {
+static const vw_oom_report example = {
     .device = 3,
     .requested_bytes = 19 * MIB,
     .segment_bytes = 20 * MIB,
@@ -102,11 +102,11 @@ static const hr_oom_report example = {
     .reserved_bytes = 20 * GIB,
     .private_idle_bytes = 2 * GIB,
 };
-static const hr_process_memory example_processes[] = {{3 * GIB, 1234, false}, {21 * GIB, 7, true}};
+static const vw_process_memory example_processes[] = {{3 * GIB, 1234, false}, {21 * GIB, 7, true}};
 
 static const char *example_text(const char *version, bool is_expandable)
 {
-    hr_oom_report report = example;
+    vw_oom_report report = example;
     report.is_expandable = is_expandable;
     return text_of(version, &report, example_processes, 2);
 }
@@ -202,7 +202,7 @@ static void without_a_limit_nothing_is_said_about_one(void **state)
 {
     (void)state;
     static const char *const versions[] = {"1.6", "1.8", "1.10", "2.1", "2.5", "2.11", "2.15"};
-    hr_oom_report report = example;
+    vw_oom_report report = example;
     report.limit_bytes = UINT64_MAX;
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
         assert_null(strstr(text_of(versions[i], &report, NULL, 0), "allowed"));
@@ -211,7 +211,7 @@ static void without_a_limit_nothing_is_said_about_one(void **state)
 static void without_private_pools_nothing_is_said_about_them(void **state)
 {
     (void)state;
-    hr_oom_report report = example;
+    vw_oom_report report = example;
     report.private_idle_bytes = 0;
     const char *text = text_of("2.4", &report, NULL, 0);
     assert_string_equal(strstr(text, "Of the allocated"), WITHOUT_PRIVATE ADVICE_2_2);
@@ -220,7 +220,7 @@ static void without_private_pools_nothing_is_said_about_them(void **state)
 static void unknown_process_memory_reads_as_in_pytorch(void **state)
 {
     (void)state;
-    const hr_process_memory processes[] = {{UINT64_MAX, 4294967295, false}};
+    const vw_process_memory processes[] = {{UINT64_MAX, 4294967295, false}};
     assert_non_null(strstr(text_of("2.11", &example, processes, 1),
                            " is free. Process 4294967295 has 17179869184.00 GiB memory in use. "
                            "22.00 GiB allowed; Of the"));
@@ -230,7 +230,7 @@ static void unknown_process_memory_reads_as_in_pytorch(void **state)
 static void a_rejection_names_the_size_that_was_asked(void **state)
 {
     (void)state;
-    hr_oom_report report = example;
+    vw_oom_report report = example;
     report.is_rejection = true;
     assert_string_equal(text_of("2.12", &report, example_processes, 2),
                         "CUDA out of memory. Allocation was preemptively rejected because it would "
@@ -240,14 +240,14 @@ static void a_rejection_names_the_size_that_was_asked(void **state)
 static void a_text_is_cut_to_every_buffer_and_its_length_is_told(void **state)
 {
     (void)state;
-    hr__torch_rules rules;
-    assert_int_equal(hr__torch_rules_for(211, &rules), HR_OK);
+    vw__torch_rules rules;
+    assert_int_equal(vw__torch_rules_for(211, &rules), VW_OK);
     const char *whole = example_text("2.11", false);
     size_t length = strlen(whole);
     for (size_t capacity = 0; capacity <= length + 1; capacity++) {
         char *buffer = malloc(capacity > 0 ? capacity : 1); /* exact, for the address sanitizer */
         assert_non_null(buffer);
-        assert_int_equal(hr__oom_text(buffer, capacity, &rules, &example, example_processes, 2),
+        assert_int_equal(vw__oom_text(buffer, capacity, &rules, &example, example_processes, 2),
                          length);
         if (capacity > 0) {
             assert_memory_equal(buffer, whole, capacity - 1);
@@ -262,97 +262,97 @@ static void a_text_is_cut_to_every_buffer_and_its_length_is_told(void **state)
 /* A simulated device with answers of our own to two questions. Who uses the device is asked without
  * the pool's lock. */
 typedef struct fixture {
-    hr_device *device; /* the simulated one */
-    hr_device asked;   /* the one the pool sees: the same, but for the table */
-    hr_device_table table;
-    hr_pool *pool;
-    hr_memory_event ooms[4];
+    vw_device *device; /* the simulated one */
+    vw_device asked;   /* the one the pool sees: the same, but for the table */
+    vw_device_table table;
+    vw_pool *pool;
+    vw_memory_event ooms[4];
     size_t oom_count;
 } fixture;
 
 static fixture run; /* the tests run one after the other */
 
 static struct {
-    const hr_process_memory *entries;
+    const vw_process_memory *entries;
     size_t count; /* what is said; at most `capacity` entries are stored */
-    hr_status status;
+    vw_status status;
 } who;
 
-static hr_status answer_who(void *context, hr_process_memory *entries, size_t capacity,
+static vw_status answer_who(void *context, vw_process_memory *entries, size_t capacity,
                             size_t *count)
 {
     (void)context;
-    hr_pool_stats stats = {.struct_size = sizeof stats};
+    vw_pool_stats stats = {.struct_size = sizeof stats};
     alarm(100); /* under the pool's lock this would wait for ever */
-    assert_int_equal(hr_pool_get_stats(run.pool, &stats), HR_OK);
+    assert_int_equal(vw_pool_get_stats(run.pool, &stats), VW_OK);
     alarm(0);
-    if (who.status != HR_OK)
-        return hr__fail(who.status, "nobody knows");
+    if (who.status != VW_OK)
+        return vw__fail(who.status, "nobody knows");
     for (size_t i = 0; i < who.count && i < capacity; i++)
         entries[i] = who.entries[i];
     *count = who.count;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status refuse_memory_info(void *context, uint64_t *free_bytes, uint64_t *total_bytes)
+static vw_status refuse_memory_info(void *context, uint64_t *free_bytes, uint64_t *total_bytes)
 {
     (void)context, (void)free_bytes, (void)total_bytes;
-    return hr__fail(HR_ERR_DEVICE, "memory_info failed");
+    return vw__fail(VW_ERR_DEVICE, "memory_info failed");
 }
 
-static void note_oom(void *context, const hr_memory_event *event)
+static void note_oom(void *context, const vw_memory_event *event)
 {
     fixture *made = context;
-    if (event->action == HR_ACTION_OOM && made->oom_count < 4)
+    if (event->action == VW_ACTION_OOM && made->oom_count < 4)
         made->ooms[made->oom_count++] = *event;
 }
 
 /* Opens `run`: 64 MiB of memory on device 3. */
 static void open_run(const char *torch_version, const char *conf)
 {
-    const hr_simulated_options device_options = {.struct_size = sizeof device_options,
+    const vw_simulated_options device_options = {.struct_size = sizeof device_options,
                                                  .capacity_bytes = 64 * MIB,
                                                  .total_bytes = 100 * MIB,
                                                  .index = 3};
-    const hr_pool_options options = {
+    const vw_pool_options options = {
         .struct_size = sizeof options, .torch_version = torch_version, .conf = conf};
     memset(&run, 0, sizeof run);
     memset(&who, 0, sizeof who);
-    assert_int_equal(hr_simulated_device_create(&device_options, &run.device), HR_OK);
+    assert_int_equal(vw_simulated_device_create(&device_options, &run.device), VW_OK);
     run.asked = *run.device;
     run.table = *run.device->table;
     run.table.processes = answer_who;
     run.asked.table = &run.table;
-    assert_int_equal(hr_pool_create(&run.asked, &options, &run.pool), HR_OK);
-    const hr_event_sink sink = {&run, note_oom};
-    assert_int_equal(hr_pool_set_sink(run.pool, &sink), HR_OK);
+    assert_int_equal(vw_pool_create(&run.asked, &options, &run.pool), VW_OK);
+    const vw_event_sink sink = {&run, note_oom};
+    assert_int_equal(vw_pool_set_sink(run.pool, &sink), VW_OK);
 }
 
 static void close_run(void)
 {
-    assert_int_equal(hr_pool_check(run.pool), HR_OK);
-    hr_pool_destroy(run.pool);
-    hr_device_destroy(run.device);
+    assert_int_equal(vw_pool_check(run.pool), VW_OK);
+    vw_pool_destroy(run.pool);
+    vw_device_destroy(run.device);
 }
 
-static hr_oom_report last_report(void)
+static vw_oom_report last_report(void)
 {
-    hr_oom_report report = {.struct_size = sizeof report};
-    assert_int_equal(hr_last_out_of_memory(&report), HR_OK);
+    vw_oom_report report = {.struct_size = sizeof report};
+    assert_int_equal(vw_last_out_of_memory(&report), VW_OK);
     return report;
 }
 
-static hr_device_ptr allocated(uint64_t size_bytes, hr_stream stream)
+static vw_device_ptr allocated(uint64_t size_bytes, vw_stream stream)
 {
-    hr_device_ptr address = HR_NULL;
-    assert_int_equal(hr_alloc(run.pool, size_bytes, stream, &address), HR_OK);
+    vw_device_ptr address = VW_NULL;
+    assert_int_equal(vw_alloc(run.pool, size_bytes, stream, &address), VW_OK);
     return address;
 }
 
 static int64_t oom_total(void)
 {
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_stats(run.pool, &stats), HR_OK);
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_stats(run.pool, &stats), VW_OK);
     return stats.num_ooms;
 }
 
@@ -360,8 +360,8 @@ static int64_t oom_total(void)
 static void before_the_first_failure_there_is_no_report(void **state)
 {
     (void)state;
-    hr_oom_report report = {.struct_size = sizeof report, .device = 77};
-    assert_int_equal(hr_last_out_of_memory(&report), HR_ERR_WRONG_STATE);
+    vw_oom_report report = {.struct_size = sizeof report, .device = 77};
+    assert_int_equal(vw_last_out_of_memory(&report), VW_ERR_WRONG_STATE);
     assert_int_equal(report.device, 77);
 }
 
@@ -370,26 +370,26 @@ static void running_out_leaves_text_numbers_count_and_event(void **state)
 {
     (void)state;
     open_run("2.11", NULL);
-    const hr_process_memory processes[] = {
+    const vw_process_memory processes[] = {
         {5 * MIB, 41, false}, {70 * MIB, 42, true}, {7 * MIB, 43, false}};
     who.entries = processes;
     who.count = 3;
     allocated(36 * MIB, 0);
     allocated(4 * MIB, 5);
-    hr_device_ptr untouched = 77;
-    const hr_alloc_request request = {
+    vw_device_ptr untouched = 77;
+    const vw_alloc_request request = {
         .struct_size = sizeof request, .size_bytes = 29 * MIB + 1, .stream = 9, .tag = 1234};
-    assert_int_equal(hr_alloc_with(run.pool, &request, &untouched), HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(vw_alloc_with(run.pool, &request, &untouched), VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(untouched, 77);
     assert_string_equal(
-        hr_last_error(),
+        vw_last_error(),
         "CUDA out of memory. Tried to allocate 30.00 MiB. GPU 3 has a total capacity of 100.00 MiB "
         "of which 8.00 MiB is free. Process 41 has 5.00 MiB memory in use. Including non-PyTorch "
         "memory, this process has 70.00 MiB memory in use. Process 43 has 7.00 MiB memory in use. "
         "Of the allocated memory 40.00 MiB is allocated by PyTorch, and 16.00 MiB is reserved by "
         "PyTorch but unallocated." ADVICE_2_11);
 
-    hr_oom_report report = last_report();
+    vw_oom_report report = last_report();
     assert_int_equal(report.struct_size, sizeof report);
     assert_int_equal(report.device, 3);
     assert_int_equal(report.stream, 9);
@@ -416,7 +416,7 @@ static void running_out_leaves_text_numbers_count_and_event(void **state)
     assert_int_equal(run.ooms[0].stream, 9);
     assert_int_equal(run.ooms[0].tag, 1234);
 
-    assert_int_equal(hr_alloc(run.pool, 30 * MIB, 5, &untouched), HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(vw_alloc(run.pool, 30 * MIB, 5, &untouched), VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(last_report().largest_same_stream_bytes, 16 * MIB);
     assert_int_equal(oom_total(), 2);
     close_run();
@@ -426,15 +426,15 @@ static void idle_memory_of_private_pools_is_told_apart(void **state)
 {
     (void)state;
     open_run("2.11", NULL);
-    const hr_private_id id = {0, 1};
-    assert_int_equal(hr_private_pool_begin(run.pool, id, NULL, NULL), HR_OK);
-    assert_int_equal(hr_free(run.pool, allocated(20 * MIB, 0)), HR_OK);
-    assert_int_equal(hr_private_pool_end(run.pool, id), HR_OK);
+    const vw_private_id id = {0, 1};
+    assert_int_equal(vw_private_pool_begin(run.pool, id, NULL, NULL), VW_OK);
+    assert_int_equal(vw_free(run.pool, allocated(20 * MIB, 0)), VW_OK);
+    assert_int_equal(vw_private_pool_end(run.pool, id), VW_OK);
     allocated(30 * MIB, 0);
-    hr_device_ptr address;
-    assert_int_equal(hr_alloc(run.pool, 40 * MIB, 0, &address), HR_ERR_OUT_OF_MEMORY);
+    vw_device_ptr address;
+    assert_int_equal(vw_alloc(run.pool, 40 * MIB, 0, &address), VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(last_report().private_idle_bytes, 20 * MIB);
-    assert_non_null(strstr(hr_last_error(),
+    assert_non_null(strstr(vw_last_error(),
                            "50.00 MiB is allocated by PyTorch, with 20.00 MiB allocated in private "
                            "pools (e.g., CUDA Graphs), and 0 bytes is reserved by PyTorch but "
                            "unallocated."));
@@ -445,14 +445,14 @@ static void a_limit_and_expandable_segments_are_reported(void **state)
 {
     (void)state;
     open_run("2.14", "expandable_segments:True");
-    assert_int_equal(hr_pool_set_fraction(run.pool, 0.5), HR_OK);
-    hr_device_ptr address;
-    assert_int_equal(hr_alloc(run.pool, 60 * MIB, 0, &address), HR_ERR_OUT_OF_MEMORY);
-    hr_oom_report report = last_report();
+    assert_int_equal(vw_pool_set_fraction(run.pool, 0.5), VW_OK);
+    vw_device_ptr address;
+    assert_int_equal(vw_alloc(run.pool, 60 * MIB, 0, &address), VW_ERR_OUT_OF_MEMORY);
+    vw_oom_report report = last_report();
     assert_int_equal(report.limit_bytes, 50 * MIB);
     assert_true(report.is_expandable);
-    assert_non_null(strstr(hr_last_error(), "50.00 MiB allowed; Of the allocated memory 0 bytes"));
-    assert_null(strstr(hr_last_error(), "try setting"));
+    assert_non_null(strstr(vw_last_error(), "50.00 MiB allowed; Of the allocated memory 0 bytes"));
+    assert_null(strstr(vw_last_error(), "try setting"));
     close_run();
 }
 
@@ -460,13 +460,13 @@ static void a_rejection_is_reported_but_is_no_oom(void **state)
 {
     (void)state;
     open_run("2.12", "throw_on_cudamalloc_oom:True");
-    hr_device_ptr address = 77;
-    assert_int_equal(hr_alloc(run.pool, 120 * MIB, 0, &address), HR_ERR_REJECTED);
+    vw_device_ptr address = 77;
+    assert_int_equal(vw_alloc(run.pool, 120 * MIB, 0, &address), VW_ERR_REJECTED);
     assert_int_equal(address, 77);
-    assert_string_equal(hr_last_error(),
+    assert_string_equal(vw_last_error(),
                         "CUDA out of memory. Allocation was preemptively rejected because it would "
                         "exceed per_process_memory_fraction limit. Requested size: 120.00 MiB");
-    hr_oom_report report = last_report();
+    vw_oom_report report = last_report();
     assert_true(report.is_rejection);
     assert_int_equal(report.limit_bytes, UINT64_MAX);
     assert_int_equal(report.requested_bytes, 120 * MIB);
@@ -480,12 +480,12 @@ static void a_device_that_cannot_say_how_much_is_free_has_none(void **state)
     (void)state;
     open_run("2.11", NULL);
     run.table.memory_info = refuse_memory_info;
-    hr_device_ptr address;
-    assert_int_equal(hr_alloc(run.pool, 65 * MIB, 0, &address), HR_ERR_OUT_OF_MEMORY);
+    vw_device_ptr address;
+    assert_int_equal(vw_alloc(run.pool, 65 * MIB, 0, &address), VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(last_report().free_bytes, 0);
     assert_int_equal(last_report().total_bytes, 100 * MIB);
     assert_int_equal(run.ooms[0].address, 0);
-    assert_non_null(strstr(hr_last_error(), "capacity of 100.00 MiB of which 0 bytes is free. "));
+    assert_non_null(strstr(vw_last_error(), "capacity of 100.00 MiB of which 0 bytes is free. "));
     close_run();
 }
 
@@ -493,8 +493,8 @@ static void a_device_that_cannot_say_how_much_is_free_has_none(void **state)
 
 static void assert_process_sums(uint64_t process_bytes, uint64_t other_processes_bytes)
 {
-    hr_device_ptr address;
-    assert_int_equal(hr_alloc(run.pool, 65 * MIB, 0, &address), HR_ERR_OUT_OF_MEMORY);
+    vw_device_ptr address;
+    assert_int_equal(vw_alloc(run.pool, 65 * MIB, 0, &address), VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(last_report().process_bytes, process_bytes);
     assert_int_equal(last_report().other_processes_bytes, other_processes_bytes);
 }
@@ -503,13 +503,13 @@ static void what_is_not_known_about_processes_is_said_to_be_unknown(void **state
 {
     (void)state;
     enum { MANY = 70 };
-    static hr_process_memory many[MANY];
-    many[0] = (hr_process_memory){9 * MIB, 1, true};
+    static vw_process_memory many[MANY];
+    many[0] = (vw_process_memory){9 * MIB, 1, true};
     for (uint32_t i = 1; i < MANY; i++)
-        many[i] = (hr_process_memory){MIB, i + 1, false};
-    const hr_process_memory strangers[] = {{5 * MIB, 41, false}, {6 * MIB, 42, false}};
-    const hr_process_memory silent[] = {{5 * MIB, 41, false}, {UINT64_MAX, 42, true}};
-    const hr_process_memory one_silent[] = {{UINT64_MAX, 41, false}, {6 * MIB, 42, true}};
+        many[i] = (vw_process_memory){MIB, i + 1, false};
+    const vw_process_memory strangers[] = {{5 * MIB, 41, false}, {6 * MIB, 42, false}};
+    const vw_process_memory silent[] = {{5 * MIB, 41, false}, {UINT64_MAX, 42, true}};
+    const vw_process_memory one_silent[] = {{UINT64_MAX, 41, false}, {6 * MIB, 42, true}};
 
     open_run("2.11", NULL);
     who.entries = many;
@@ -520,26 +520,26 @@ static void what_is_not_known_about_processes_is_said_to_be_unknown(void **state
     who.entries = strangers; /* one of them may be us, under another number */
     who.count = 2;
     assert_process_sums(UINT64_MAX, UINT64_MAX);
-    assert_non_null(strstr(hr_last_error(), "Process 42 has 6.00 MiB memory in use. "));
+    assert_non_null(strstr(vw_last_error(), "Process 42 has 6.00 MiB memory in use. "));
     who.entries = silent;
     assert_process_sums(UINT64_MAX, 5 * MIB);
     who.entries = one_silent;
     assert_process_sums(6 * MIB, UINT64_MAX);
-    who.status = HR_ERR_UNSUPPORTED;
+    who.status = VW_ERR_UNSUPPORTED;
     assert_process_sums(UINT64_MAX, UINT64_MAX);
-    assert_non_null(strstr(hr_last_error(), "is free. Of the allocated memory"));
+    assert_non_null(strstr(vw_last_error(), "is free. Of the allocated memory"));
     close_run();
 }
 
 static void a_table_without_processes_is_not_asked(void **state)
 {
     (void)state;
-    const hr_process_memory processes[] = {{5 * MIB, 41, true}};
+    const vw_process_memory processes[] = {{5 * MIB, 41, true}};
     open_run("2.11", NULL);
     who.entries = processes;
     who.count = 1;
     assert_process_sums(5 * MIB, 0);
-    run.table.struct_size = offsetof(hr_device_table, processes); /* a table from before */
+    run.table.struct_size = offsetof(vw_device_table, processes); /* a table from before */
     assert_process_sums(UINT64_MAX, UINT64_MAX);
     run.table.struct_size = sizeof run.table;
     run.table.processes = NULL;
@@ -554,31 +554,31 @@ static void an_older_callers_report_is_filled_to_its_size_and_no_further(void **
     (void)state;
     open_run("2.11", NULL);
     assert_process_sums(UINT64_MAX, UINT64_MAX);
-    size_t sizes[] = {offsetof(hr_oom_report, device) + sizeof(int),
-                      offsetof(hr_oom_report, free_bytes), sizeof(hr_oom_report)};
+    size_t sizes[] = {offsetof(vw_oom_report, device) + sizeof(int),
+                      offsetof(vw_oom_report, free_bytes), sizeof(vw_oom_report)};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        hr_oom_report report;
+        vw_oom_report report;
         memset(&report, 0xA5, sizeof report);
         report.struct_size = sizes[i];
-        assert_int_equal(hr_last_out_of_memory(&report), HR_OK);
+        assert_int_equal(vw_last_out_of_memory(&report), VW_OK);
         assert_int_equal(report.struct_size, sizes[i]);
         assert_int_equal(report.device, 3);
         for (size_t byte = sizes[i]; byte < sizeof report; byte++)
             assert_int_equal(((unsigned char *)&report)[byte], 0xA5);
     }
-    hr_oom_report report = {.struct_size = sizeof(size_t), .device = 77};
-    assert_int_equal(hr_last_out_of_memory(&report), HR_ERR_INVALID_ARGUMENT);
+    vw_oom_report report = {.struct_size = sizeof(size_t), .device = 77};
+    assert_int_equal(vw_last_out_of_memory(&report), VW_ERR_INVALID_ARGUMENT);
     report.struct_size = 0;
-    assert_int_equal(hr_last_out_of_memory(&report), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_last_out_of_memory(&report), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(report.device, 77);
-    assert_int_equal(hr_last_out_of_memory(NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_last_out_of_memory(NULL), VW_ERR_INVALID_ARGUMENT);
     close_run();
 }
 
 static void *ask_on_another_thread(void *context)
 {
-    hr_oom_report report = {.struct_size = sizeof report};
-    *(hr_status *)context = hr_last_out_of_memory(&report);
+    vw_oom_report report = {.struct_size = sizeof report};
+    *(vw_status *)context = vw_last_out_of_memory(&report);
     return NULL;
 }
 
@@ -587,11 +587,11 @@ static void a_thread_hears_of_its_own_failures_only(void **state)
     (void)state;
     open_run("2.11", NULL);
     assert_process_sums(UINT64_MAX, UINT64_MAX);
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, ask_on_another_thread, &status), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(status, HR_ERR_WRONG_STATE);
+    assert_int_equal(status, VW_ERR_WRONG_STATE);
     assert_int_equal(last_report().requested_bytes, 65 * MIB);
     close_run();
 }

@@ -7,17 +7,17 @@
 
 typedef struct item {
     uint64_t size;
-    hr__tree_node node;
+    vw__tree_node node;
     bool is_in;
 } item;
 
-static item *item_of(const hr__tree_node *node)
+static item *item_of(const vw__tree_node *node)
 {
     return (item *)((char *)(uintptr_t)node - offsetof(item, node));
 }
 
 /* By size, then by address: a total order, as the free index has. */
-static bool comes_before(const hr__tree_node *a, const hr__tree_node *b)
+static bool comes_before(const vw__tree_node *a, const vw__tree_node *b)
 {
     const item *first = item_of(a), *second = item_of(b);
     return first->size != second->size ? first->size < second->size : first < second;
@@ -38,11 +38,11 @@ enum { ITEM_COUNT = 300 };
 static item items[ITEM_COUNT];
 
 /* The neighbour of `key` among the items that are in: the nearest after it, or before it. */
-static hr__tree_node *nearest(const hr__tree_node *key, bool is_after)
+static vw__tree_node *nearest(const vw__tree_node *key, bool is_after)
 {
-    hr__tree_node *best = NULL;
+    vw__tree_node *best = NULL;
     for (size_t i = 0; i < ITEM_COUNT; i++) {
-        hr__tree_node *node = &items[i].node;
+        vw__tree_node *node = &items[i].node;
         if (!items[i].is_in || node == key || comes_before(key, node) != is_after)
             continue;
         if (best == NULL || comes_before(node, best) == is_after)
@@ -51,34 +51,34 @@ static hr__tree_node *nearest(const hr__tree_node *key, bool is_after)
     return best;
 }
 
-static size_t check_below(const hr__tree_node *node)
+static size_t check_below(const vw__tree_node *node)
 {
     if (node == NULL)
         return 0;
     assert_true(item_of(node)->is_in);
     if (node->left != NULL)
         assert_true(comes_before(node->left, node) &&
-                    hr__tree_rank(node->left) <= hr__tree_rank(node));
+                    vw__tree_rank(node->left) <= vw__tree_rank(node));
     if (node->right != NULL)
         assert_true(comes_before(node, node->right) &&
-                    hr__tree_rank(node->right) <= hr__tree_rank(node));
+                    vw__tree_rank(node->right) <= vw__tree_rank(node));
     return 1 + check_below(node->left) + check_below(node->right);
 }
 
-static void check_walk(hr__tree_node *root, size_t expected_count)
+static void check_walk(vw__tree_node *root, size_t expected_count)
 {
     assert_int_equal(check_below(root), expected_count);
     size_t count = 0;
-    const hr__tree_node *previous = NULL;
-    for (hr__tree_node *node = hr__tree_first(root); node != NULL;
-         node = hr__tree_after(root, node, comes_before)) {
+    const vw__tree_node *previous = NULL;
+    for (vw__tree_node *node = vw__tree_first(root); node != NULL;
+         node = vw__tree_after(root, node, comes_before)) {
         assert_true(previous == NULL || comes_before(previous, node));
-        assert_ptr_equal(hr__tree_last_before(root, node, comes_before), previous);
+        assert_ptr_equal(vw__tree_last_before(root, node, comes_before), previous);
         previous = node;
         count++;
     }
     assert_int_equal(count, expected_count);
-    assert_ptr_equal(hr__tree_last(root), previous);
+    assert_ptr_equal(vw__tree_last(root), previous);
 }
 
 /* ---- the tests ------------------------------------------------------------------------------- */
@@ -87,28 +87,28 @@ static void an_empty_tree_has_no_first_no_last_and_no_neighbours(void **state)
 {
     (void)state;
     item key = {.size = 1};
-    assert_null(hr__tree_first(NULL));
-    assert_null(hr__tree_last(NULL));
-    assert_null(hr__tree_first_from(NULL, &key.node, comes_before));
-    assert_null(hr__tree_after(NULL, &key.node, comes_before));
-    assert_null(hr__tree_last_before(NULL, &key.node, comes_before));
+    assert_null(vw__tree_first(NULL));
+    assert_null(vw__tree_last(NULL));
+    assert_null(vw__tree_first_from(NULL, &key.node, comes_before));
+    assert_null(vw__tree_after(NULL, &key.node, comes_before));
+    assert_null(vw__tree_last_before(NULL, &key.node, comes_before));
 }
 
 static void one_node_comes_and_goes(void **state)
 {
     (void)state;
-    hr__tree_node *root = NULL;
+    vw__tree_node *root = NULL;
     item only = {.size = 5}, smaller = {.size = 4}, larger = {.size = 6};
     only.node.left = only.node.right = &larger.node; /* what a node held before does not matter */
-    hr__tree_insert(&root, &only.node, comes_before);
-    assert_ptr_equal(hr__tree_first(root), &only.node);
-    assert_ptr_equal(hr__tree_last(root), &only.node);
-    assert_ptr_equal(hr__tree_first_from(root, &only.node, comes_before), &only.node);
-    assert_ptr_equal(hr__tree_first_from(root, &smaller.node, comes_before), &only.node);
-    assert_null(hr__tree_first_from(root, &larger.node, comes_before));
-    assert_null(hr__tree_after(root, &only.node, comes_before));
-    assert_null(hr__tree_last_before(root, &only.node, comes_before));
-    hr__tree_remove(&root, &only.node);
+    vw__tree_insert(&root, &only.node, comes_before);
+    assert_ptr_equal(vw__tree_first(root), &only.node);
+    assert_ptr_equal(vw__tree_last(root), &only.node);
+    assert_ptr_equal(vw__tree_first_from(root, &only.node, comes_before), &only.node);
+    assert_ptr_equal(vw__tree_first_from(root, &smaller.node, comes_before), &only.node);
+    assert_null(vw__tree_first_from(root, &larger.node, comes_before));
+    assert_null(vw__tree_after(root, &only.node, comes_before));
+    assert_null(vw__tree_last_before(root, &only.node, comes_before));
+    vw__tree_remove(&root, &only.node);
     assert_null(root);
 }
 
@@ -116,27 +116,27 @@ static void random_inserts_and_removes_agree_with_a_plain_list(void **state)
 {
     (void)state;
     uint64_t seed = UINT64_C(88172645463325252);
-    hr__tree_node *root = NULL;
+    vw__tree_node *root = NULL;
     size_t count = 0;
     for (size_t i = 0; i < ITEM_COUNT; i++)
         items[i] = (item){.size = next_random(&seed) % 40}; /* many equal sizes */
     for (int step = 0; step < 20000; step++) {
         item *chosen = &items[next_random(&seed) % ITEM_COUNT];
         if (chosen->is_in) {
-            hr__tree_remove(&root, &chosen->node);
+            vw__tree_remove(&root, &chosen->node);
             count--;
         } else {
             chosen->size = next_random(&seed) % 40;
-            hr__tree_insert(&root, &chosen->node, comes_before);
+            vw__tree_insert(&root, &chosen->node, comes_before);
             count++;
         }
         chosen->is_in = !chosen->is_in;
 
-        const hr__tree_node *key = &items[next_random(&seed) % ITEM_COUNT].node;
-        hr__tree_node *after = nearest(key, true);
-        assert_ptr_equal(hr__tree_after(root, key, comes_before), after);
-        assert_ptr_equal(hr__tree_last_before(root, key, comes_before), nearest(key, false));
-        assert_ptr_equal(hr__tree_first_from(root, key, comes_before),
+        const vw__tree_node *key = &items[next_random(&seed) % ITEM_COUNT].node;
+        vw__tree_node *after = nearest(key, true);
+        assert_ptr_equal(vw__tree_after(root, key, comes_before), after);
+        assert_ptr_equal(vw__tree_last_before(root, key, comes_before), nearest(key, false));
+        assert_ptr_equal(vw__tree_first_from(root, key, comes_before),
                          item_of(key)->is_in ? key : after);
         if (step % 100 == 0)
             check_walk(root, count);
@@ -144,7 +144,7 @@ static void random_inserts_and_removes_agree_with_a_plain_list(void **state)
     check_walk(root, count);
 }
 
-static unsigned depth_of(const hr__tree_node *node)
+static unsigned depth_of(const vw__tree_node *node)
 {
     if (node == NULL)
         return 0;
@@ -157,10 +157,10 @@ enum { MANY = 20000 };
 
 static unsigned depth_when_inserted_in_order(item *const *order)
 {
-    hr__tree_node *root = NULL;
+    vw__tree_node *root = NULL;
     for (size_t i = 0; i < MANY; i++) {
         order[i]->size = i;
-        hr__tree_insert(&root, &order[i]->node, comes_before);
+        vw__tree_insert(&root, &order[i]->node, comes_before);
     }
     return depth_of(root);
 }

@@ -8,30 +8,30 @@
 
 static report_capture captured;
 
-static hr_status send(bool has_failed, const hr_output *output)
+static vw_status send(bool has_failed, const vw_output *output)
 {
-    hr__byte_buffer buffer;
-    hr__byte_buffer_init(&buffer);
-    hr__append_text(&buffer, "all of it\n");
+    vw__byte_buffer buffer;
+    vw__byte_buffer_init(&buffer);
+    vw__append_text(&buffer, "all of it\n");
     buffer.has_failed = has_failed;
-    hr_status status = hr__output_send(&buffer, output, "a letter");
-    hr__byte_buffer_deinit(&buffer);
+    vw_status status = vw__output_send(&buffer, output, "a letter");
+    vw__byte_buffer_deinit(&buffer);
     return status;
 }
 
 static void a_text_is_sent_in_one_piece(void **state)
 {
     (void)state;
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(send(false, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(send(false, &output), VW_OK);
     assert_string_equal(captured.text, "all of it\n");
 }
 
 static void of_a_text_with_something_missing_nothing_is_sent(void **state)
 {
     (void)state;
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(send(true, &output), HR_ERR_HOST_MEMORY);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(send(true, &output), VW_ERR_HOST_MEMORY);
     assert_string_equal(captured.text, "");
 }
 
@@ -44,11 +44,11 @@ static bool take_nothing(void *context, const char *bytes, size_t size_bytes)
 static void what_goes_wrong_is_named(void **state)
 {
     (void)state;
-    const hr_output output = {NULL, take_nothing}, none = {NULL, NULL};
-    assert_int_equal(send(false, &output), HR_ERR_FILE);
-    assert_non_null(strstr(hr_last_error(), "a letter of 10 bytes"));
-    assert_int_equal(send(false, NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(send(false, &none), HR_ERR_INVALID_ARGUMENT);
+    const vw_output output = {NULL, take_nothing}, none = {NULL, NULL};
+    assert_int_equal(send(false, &output), VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "a letter of 10 bytes"));
+    assert_int_equal(send(false, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(send(false, &none), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

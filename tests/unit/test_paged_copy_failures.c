@@ -7,7 +7,7 @@
  * allocation. Afterwards the pool says that it has failed, on every call; or it is whole, every
  * live byte is there, and it serves on. The device has everything back in the end, in either case,
  * but for what it refused to take. */
-#include "headroom/headroom.h"
+#include "vramwise/vramwise.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +17,15 @@
 #include "support/cmocka_here.h"
 #include "support/patterned_pool.h"
 
-#define UNIT (64 * HR_TEST_KIB) /* of the host device */
+#define UNIT (64 * VW_TEST_KIB) /* of the host device */
 
-static hr_test_spy spy; /* one at a time */
+static vw_test_spy spy; /* one at a time */
 
 /* ---- scenes ---------------------------------------------------------------------------------- */
 
 typedef struct scene {
-    hr_test_pool_setup setup;
-    void (*build)(hr_test_patterns *p);
+    vw_test_pool_setup setup;
+    void (*build)(vw_test_patterns *p);
     uint64_t size_bytes; /* of the request, on stream 1 */
     uint64_t shared_pages;
     unsigned least_copies, least_releases, least_moves; /* it makes: what the scene is about */
@@ -33,55 +33,55 @@ typedef struct scene {
 
 /* Handles of 4 MiB, in three of which one block of 1.5 MiB is left; their memory was another
  * stream's before, so that they have ghosts. */
-static void leave_one_block_in_each_large_handle(hr_test_patterns *p)
+static void leave_one_block_in_each_large_handle(vw_test_patterns *p)
 {
-    hr_device_ptr dropped[9] = {HR_NULL};
-    hr_test_free(&p->t, hr_test_alloc_on(&p->t, 14 * HR_TEST_MIB, 5));
-    hr_test_free(&p->t, hr_test_alloc_on(&p->t, 14 * HR_TEST_MIB, 0));
+    vw_device_ptr dropped[9] = {VW_NULL};
+    vw_test_free(&p->t, vw_test_alloc_on(&p->t, 14 * VW_TEST_MIB, 5));
+    vw_test_free(&p->t, vw_test_alloc_on(&p->t, 14 * VW_TEST_MIB, 0));
     for (int i = 0; i < 9; i++) {
         if (i == 1 || i == 3 || i == 6)
-            hr_test_hold(p, 24 * UNIT, 0);
+            vw_test_hold(p, 24 * UNIT, 0);
         else
-            dropped[i] = hr_test_alloc(&p->t, 24 * UNIT);
+            dropped[i] = vw_test_alloc(&p->t, 24 * UNIT);
     }
     for (int i = 0; i < 9; i++)
-        hr_test_free(&p->t, dropped[i]); /* HR_NULL is nothing */
+        vw_test_free(&p->t, dropped[i]); /* VW_NULL is nothing */
 }
 
 /* Two units half in use, in a place of their own each; but one has a handle together with the unit
  * before it, which is full. Every unit is in use. */
-static void leave_half_used_units(hr_test_patterns *p)
+static void leave_half_used_units(vw_test_patterns *p)
 {
-    hr_device_ptr low = hr_test_hold(p, 32 * UNIT + UNIT / 2, 0);
-    hr_device_ptr high = hr_test_hold(p, 32 * UNIT + UNIT / 2, 0);
-    hr_test_hold(p, 33 * UNIT, 0);
-    hr_test_let_go(p, high);
-    assert_int_equal(hr_test_hold(p, 32 * UNIT, 0), high);
-    hr_test_let_go(p, low);
-    assert_int_equal(hr_test_hold(p, 32 * UNIT, 0), low);
-    assert_int_equal(hr_test_reserved_bytes(p), 98 * UNIT);
+    vw_device_ptr low = vw_test_hold(p, 32 * UNIT + UNIT / 2, 0);
+    vw_device_ptr high = vw_test_hold(p, 32 * UNIT + UNIT / 2, 0);
+    vw_test_hold(p, 33 * UNIT, 0);
+    vw_test_let_go(p, high);
+    assert_int_equal(vw_test_hold(p, 32 * UNIT, 0), high);
+    vw_test_let_go(p, low);
+    assert_int_equal(vw_test_hold(p, 32 * UNIT, 0), low);
+    assert_int_equal(vw_test_reserved_bytes(p), 98 * UNIT);
 }
 
-static void leave_half_used_pages(hr_test_patterns *p)
+static void leave_half_used_pages(vw_test_patterns *p)
 {
-    hr_device_ptr blocks[8];
+    vw_device_ptr blocks[8];
     for (int i = 0; i < 8; i++)
-        blocks[i] = hr_test_hold(p, UNIT / 4, 0);
+        blocks[i] = vw_test_hold(p, UNIT / 4, 0);
     for (int i = 2; i < 6; i++)
-        hr_test_let_go(p, blocks[i]);
+        vw_test_let_go(p, blocks[i]);
 }
 
 static const scene scenes[] = {
     {/* evacuation to new memory */
-     .setup = {.capacity_bytes = 16 * HR_TEST_MIB, .fraction = 1.0},
+     .setup = {.capacity_bytes = 16 * VW_TEST_MIB, .fraction = 1.0},
      .build = leave_one_block_in_each_large_handle,
-     .size_bytes = 10 * HR_TEST_MIB,
+     .size_bytes = 10 * VW_TEST_MIB,
      .least_copies = 2,
      .least_releases = 2},
     {/* evacuation to free memory */
-     .setup = {.capacity_bytes = 14 * HR_TEST_MIB},
+     .setup = {.capacity_bytes = 14 * VW_TEST_MIB},
      .build = leave_one_block_in_each_large_handle,
-     .size_bytes = 9 * HR_TEST_MIB,
+     .size_bytes = 9 * VW_TEST_MIB,
      .least_copies = 2,
      .least_releases = 2,
      .least_moves = 1},
@@ -106,14 +106,14 @@ static const scene scenes[] = {
 
 enum { SCENES = sizeof scenes / sizeof scenes[0] };
 
-static void open_scene(hr_test_patterns *p, const scene *s, bool is_sparse)
+static void open_scene(vw_test_patterns *p, const scene *s, bool is_sparse)
 {
-    hr_test_pool_setup setup = s->setup;
-    setup.engine = "headroom:rescue";
+    vw_test_pool_setup setup = s->setup;
+    setup.engine = "vramwise:rescue";
     setup.on_host = true;
     setup.spy = &spy;
-    spy = (hr_test_spy){.call_count = 0};
-    hr_test_patterns_open(p, &setup);
+    spy = (vw_test_spy){.call_count = 0};
+    vw_test_patterns_open(p, &setup);
     p->is_sparse = is_sparse;
     s->build(p);
     assert_int_equal(p->asked, 0);
@@ -121,84 +121,84 @@ static void open_scene(hr_test_patterns *p, const scene *s, bool is_sparse)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static size_t count_done(hr_test_call call)
+static size_t count_done(vw_test_call call)
 {
     size_t count = 0;
-    for (const hr_test_call_made *made = NULL; (made = hr_test_spy_find(&spy, call, made)) != NULL;)
-        count += made->status == HR_OK;
+    for (const vw_test_call_made *made = NULL; (made = vw_test_spy_find(&spy, call, made)) != NULL;)
+        count += made->status == VW_OK;
     return count;
 }
 
 /* A reservation goes only when nothing is mapped in it. */
-static void close_scene(hr_test_patterns *p)
+static void close_scene(vw_test_patterns *p)
 {
     assert_int_equal(p->left, p->entered);
     size_t refused_unreserves =
-        hr_test_spy_count(&spy, HR_TEST_UNRESERVE) - count_done(HR_TEST_UNRESERVE);
-    uint64_t lost_bytes = hr_test_spy_lost_bytes(&spy);
-    hr_pool_destroy(p->t.pool);
-    assert_int_equal(hr_test_calls(&p->t).in_use_bytes, lost_bytes);
-    assert_in_range(count_done(HR_TEST_RESERVE) - count_done(HR_TEST_UNRESERVE), 0,
+        vw_test_spy_count(&spy, VW_TEST_UNRESERVE) - count_done(VW_TEST_UNRESERVE);
+    uint64_t lost_bytes = vw_test_spy_lost_bytes(&spy);
+    vw_pool_destroy(p->t.pool);
+    assert_int_equal(vw_test_calls(&p->t).in_use_bytes, lost_bytes);
+    assert_in_range(count_done(VW_TEST_RESERVE) - count_done(VW_TEST_UNRESERVE), 0,
                     refused_unreserves);
-    hr_device_destroy(p->t.device);
+    vw_device_destroy(p->t.device);
     free(p->t.events);
-    hr_test_patterns_forget(p);
+    vw_test_patterns_forget(p);
 }
 
-static void expect_failed(hr_test_patterns *p)
+static void expect_failed(vw_test_patterns *p)
 {
-    hr_device_ptr none = HR_NULL;
-    hr_pool *pool = p->t.pool;
+    vw_device_ptr none = VW_NULL;
+    vw_pool *pool = p->t.pool;
     for (int round = 0; round < 2; round++) {
-        assert_int_equal(hr_alloc(pool, 512, 0, &none), HR_ERR_DEVICE);
-        assert_non_null(strstr(hr_last_error(), "the pool has failed"));
-        assert_int_equal(hr_alloc(pool, 4 * HR_TEST_MIB, 3, &none), HR_ERR_DEVICE);
-        assert_int_equal(hr_pool_trim(pool), HR_ERR_DEVICE);
-        assert_int_equal(hr_pool_check(pool), HR_ERR_DEVICE);
-        assert_non_null(strstr(hr_last_error(), "the pool has failed"));
+        assert_int_equal(vw_alloc(pool, 512, 0, &none), VW_ERR_DEVICE);
+        assert_non_null(strstr(vw_last_error(), "the pool has failed"));
+        assert_int_equal(vw_alloc(pool, 4 * VW_TEST_MIB, 3, &none), VW_ERR_DEVICE);
+        assert_int_equal(vw_pool_trim(pool), VW_ERR_DEVICE);
+        assert_int_equal(vw_pool_check(pool), VW_ERR_DEVICE);
+        assert_non_null(strstr(vw_last_error(), "the pool has failed"));
     }
     for (size_t i = 0; i < p->held_count; i++)
-        assert_int_equal(hr_free(pool, p->held[i].address), HR_OK);
+        assert_int_equal(vw_free(pool, p->held[i].address), VW_OK);
 }
 
 /* Every byte is there; what is free can be used; in the end all of it is free. */
-static void expect_whole(hr_test_patterns *p)
+static void expect_whole(vw_test_patterns *p)
 {
-    hr_device_ptr address = HR_NULL;
-    hr_test_ok(&p->t, HR_OK);
-    hr_test_look_at_all(p);
-    hr_test_let_go_at(p, 0);
+    vw_device_ptr address = VW_NULL;
+    vw_test_ok(&p->t, VW_OK);
+    vw_test_look_at_all(p);
+    vw_test_let_go_at(p, 0);
     for (int i = 0; i < 4; i++) {
-        hr_status status = hr_test_try_to_hold(p, (uint64_t)(i + 1) * UNIT / 2, 0, &address);
-        hr_test_refused(&p->t, status, status == HR_OK ? HR_OK : HR_ERR_OUT_OF_MEMORY);
+        vw_status status = vw_test_try_to_hold(p, (uint64_t)(i + 1) * UNIT / 2, 0, &address);
+        vw_test_refused(&p->t, status, status == VW_OK ? VW_OK : VW_ERR_OUT_OF_MEMORY);
     }
-    hr_test_look_at_all(p);
+    vw_test_look_at_all(p);
     while (p->held_count != 0)
-        hr_test_let_go_at(p, 0);
-    hr_test_trim(&p->t);
-    assert_int_equal(hr_test_reserved_bytes(p), 0);
-    assert_int_equal(hr_test_paged_stats(p).shared_pages, 0);
-    assert_int_equal(hr_test_paged_stats(p).retiring_bytes, 0);
+        vw_test_let_go_at(p, 0);
+    vw_test_trim(&p->t);
+    assert_int_equal(vw_test_reserved_bytes(p), 0);
+    assert_int_equal(vw_test_paged_stats(p).shared_pages, 0);
+    assert_int_equal(vw_test_paged_stats(p).retiring_bytes, 0);
 }
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
 
 typedef struct sweep {
-    hr_status refusal;
+    vw_status refusal;
     uint64_t refused_calls;
     uint64_t let_between;
     unsigned failed; /* runs after which the pool had */
     unsigned served; /* runs in which the request was */
 } sweep;
 
-static void judge(hr_test_patterns *p, sweep *tally, hr_status status)
+static void judge(vw_test_patterns *p, sweep *tally, vw_status status)
 {
-    bool is_failed = hr_test_paged_stats(p).is_failed;
+    bool is_failed = vw_test_paged_stats(p).is_failed;
     tally->failed += is_failed;
-    tally->served += status == HR_OK;
-    assert_true(status == HR_OK || status == HR_ERR_DEVICE || status == HR_ERR_OUT_OF_MEMORY ||
-                status == HR_ERR_HOST_MEMORY);
-    assert_true(!is_failed || status == HR_ERR_DEVICE);
+    tally->served += status == VW_OK;
+    assert_true(status == VW_OK || status == VW_ERR_DEVICE || status == VW_ERR_OUT_OF_MEMORY ||
+                status == VW_ERR_HOST_MEMORY);
+    assert_true(!is_failed || status == VW_ERR_DEVICE);
     if (is_failed)
         expect_failed(p);
     else
@@ -209,14 +209,14 @@ static void judge(hr_test_patterns *p, sweep *tally, hr_status status)
 /* False: the call that was to fail was not made any more. */
 static bool run_with_failures(const scene *s, sweep *tally, uint64_t nth)
 {
-    hr_test_patterns p;
-    hr_device_ptr address = HR_NULL;
+    vw_test_patterns p;
+    vw_device_ptr address = VW_NULL;
     open_scene(&p, s, true);
     spy.let_through = nth;
     spy.refused_calls = tally->refused_calls;
     spy.let_between = tally->let_between;
     spy.refusal = tally->refusal;
-    hr_status status = hr_test_try_to_hold(&p, s->size_bytes, 1, &address);
+    vw_status status = vw_test_try_to_hold(&p, s->size_bytes, 1, &address);
     bool has_struck = spy.refused_calls != tally->refused_calls;
     spy.refused_calls = 0;
     judge(&p, tally, status);
@@ -237,18 +237,18 @@ static void the_scenes_are_what_they_say(void **state)
     (void)state;
     for (int i = 0; i < SCENES; i++) {
         const scene *s = &scenes[i];
-        hr_test_patterns p;
-        hr_device_ptr address = HR_NULL;
+        vw_test_patterns p;
+        vw_device_ptr address = VW_NULL;
         open_scene(&p, s, false);
-        uint64_t moved = hr_test_paged_stats(&p).moved_handles;
-        hr_test_spy_forget(&spy);
-        hr_test_ok(&p.t, hr_test_try_to_hold(&p, s->size_bytes, 1, &address));
+        uint64_t moved = vw_test_paged_stats(&p).moved_handles;
+        vw_test_spy_forget(&spy);
+        vw_test_ok(&p.t, vw_test_try_to_hold(&p, s->size_bytes, 1, &address));
         assert_true(p.entered >= 1);
-        assert_int_equal(hr_test_paged_stats(&p).shared_pages, s->shared_pages);
-        assert_true(hr_test_spy_count(&spy, HR_TEST_COPY) >= s->least_copies);
-        assert_true(hr_test_spy_count(&spy, HR_TEST_RELEASE) >= s->least_releases);
-        assert_true(hr_test_paged_stats(&p).moved_handles - moved >= s->least_moves);
-        hr_test_patterns_close(&p);
+        assert_int_equal(vw_test_paged_stats(&p).shared_pages, s->shared_pages);
+        assert_true(vw_test_spy_count(&spy, VW_TEST_COPY) >= s->least_copies);
+        assert_true(vw_test_spy_count(&spy, VW_TEST_RELEASE) >= s->least_releases);
+        assert_true(vw_test_paged_stats(&p).moved_handles - moved >= s->least_moves);
+        vw_test_patterns_close(&p);
     }
 }
 
@@ -258,7 +258,7 @@ static void one_failed_call_loses_nothing(void **state)
     for (int i = 0; i < SCENES; i++) {
         sweep tally = {.refused_calls = 1};
         sweep_device(&scenes[i], &tally);
-        tally = (sweep){.refused_calls = 1, .refusal = HR_ERR_OUT_OF_MEMORY};
+        tally = (sweep){.refused_calls = 1, .refusal = VW_ERR_OUT_OF_MEMORY};
         sweep_device(&scenes[i], &tally);
     }
 }
@@ -289,14 +289,14 @@ static void a_device_that_is_gone_for_a_while_is_survived_or_said(void **state)
 
 static bool run_without_host_memory(const scene *s, sweep *tally, uint64_t nth)
 {
-    hr_test_patterns p;
-    hr_device_ptr address = HR_NULL;
+    vw_test_patterns p;
+    vw_device_ptr address = VW_NULL;
     open_scene(&p, s, true);
-    uint64_t before = hr__host_memory_get_use().call_count;
-    hr__host_memory_fail_at(nth);
-    hr_status status = hr_test_try_to_hold(&p, s->size_bytes, 1, &address);
-    hr__host_memory_fail_at(0);
-    bool has_struck = hr__host_memory_get_use().call_count - before >= nth;
+    uint64_t before = vw__host_memory_get_use().call_count;
+    vw__host_memory_fail_at(nth);
+    vw_status status = vw_test_try_to_hold(&p, s->size_bytes, 1, &address);
+    vw__host_memory_fail_at(0);
+    bool has_struck = vw__host_memory_get_use().call_count - before >= nth;
     judge(&p, tally, status);
     return has_struck;
 }
@@ -306,9 +306,9 @@ static void without_host_memory_nothing_is_lost(void **state)
     (void)state;
     for (int i = 0; i < SCENES; i++) {
         sweep tally = {.served = 0};
-        uint64_t in_use_bytes = hr__host_memory_get_use().in_use_bytes, nth = 1;
+        uint64_t in_use_bytes = vw__host_memory_get_use().in_use_bytes, nth = 1;
         while (run_without_host_memory(&scenes[i], &tally, nth)) {
-            assert_int_equal(hr__host_memory_get_use().in_use_bytes, in_use_bytes);
+            assert_int_equal(vw__host_memory_get_use().in_use_bytes, in_use_bytes);
             nth++;
         }
         assert_in_range(nth, 2, 1000);
@@ -325,28 +325,28 @@ static void copies_under_way_are_waited_for_when_one_fails(void **state)
     for (int i = 0; i < SCENES; i++) {
         bool has_struck = true;
         for (uint64_t nth = 0; has_struck; nth++) {
-            hr_test_patterns p;
-            hr_device_ptr address = HR_NULL;
+            vw_test_patterns p;
+            vw_device_ptr address = VW_NULL;
             open_scene(&p, &scenes[i], true);
-            hr_test_spy_forget(&spy);
+            vw_test_spy_forget(&spy);
             spy.let_through = nth;
             spy.refused_calls = 1;
-            (void)hr_test_try_to_hold(&p, scenes[i].size_bytes, 1, &address);
+            (void)vw_test_try_to_hold(&p, scenes[i].size_bytes, 1, &address);
             has_struck = spy.refused_calls == 0;
             bool is_queued = false;
             for (size_t at = 0; at < spy.call_count; at++) {
-                const hr_test_call_made *made = &spy.calls[at];
-                if (made->call == HR_TEST_COPY && made->status == HR_OK)
+                const vw_test_call_made *made = &spy.calls[at];
+                if (made->call == VW_TEST_COPY && made->status == VW_OK)
                     is_queued = true;
-                if (made->call == HR_TEST_STREAM_SYNCHRONIZE || made->call == HR_TEST_SYNCHRONIZE)
+                if (made->call == VW_TEST_STREAM_SYNCHRONIZE || made->call == VW_TEST_SYNCHRONIZE)
                     is_queued = false; /* also where it failed: nothing more can be done */
-                assert_false(is_queued && made->call == HR_TEST_UNMAP);
+                assert_false(is_queued && made->call == VW_TEST_UNMAP);
             }
             spy.refused_calls = 0;
-            hr_pool_destroy(p.t.pool);
-            hr_device_destroy(p.t.device);
+            vw_pool_destroy(p.t.pool);
+            vw_device_destroy(p.t.device);
             free(p.t.events);
-            hr_test_patterns_forget(&p);
+            vw_test_patterns_forget(&p);
         }
     }
 }

@@ -12,15 +12,15 @@
 #include "support/cmocka_here.h"
 #include "support/pool_fixture.h"
 
-#define UNIT (2 * HR_TEST_MIB)
+#define UNIT (2 * VW_TEST_MIB)
 
 enum { MOST_LIVE = 48, MOST_RANGES = 4096, STEPS = 1500, SEEDS = 6, STREAMS = 3 };
 
 typedef struct limited {
-    hr_test_pool t;
+    vw_test_pool t;
     uint64_t limit_bytes;
     uint64_t random;
-    hr_device_ptr live[MOST_LIVE];
+    vw_device_ptr live[MOST_LIVE];
     size_t live_count;
     uint64_t served, refused;
 } limited;
@@ -37,17 +37,17 @@ static uint64_t next_random(limited *l)
 
 typedef struct ranges {
     struct {
-        hr_device_ptr address;
+        vw_device_ptr address;
         uint64_t size_bytes;
     } free[MOST_RANGES];
     size_t count;
 } ranges;
 
-static bool keep_free_block(void *context, const hr_segment_info *segment,
-                            const hr_block_info *block)
+static bool keep_free_block(void *context, const vw_segment_info *segment,
+                            const vw_block_info *block)
 {
     ranges *found = context;
-    if (block->state != HR_BLOCK_FREE || segment->private_id.first != 0)
+    if (block->state != VW_BLOCK_FREE || segment->private_id.first != 0)
         return true;
     assert_true(found->count < MOST_RANGES);
     found->free[found->count].address = block->address;
@@ -60,10 +60,10 @@ static uint64_t free_handle_bytes(const limited *l)
     static ranges found;
     uint64_t bytes = 0;
     found.count = 0;
-    const hr_walker walker = {.context = &found, .block = keep_free_block};
-    assert_int_equal(hr_pool_walk(l->t.pool, &walker, false), HR_OK);
-    const hr__paged_engine *engine = hr__paged_of(l->t.pool->engine);
-    for (const hr__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next)
+    const vw_walker walker = {.context = &found, .block = keep_free_block};
+    assert_int_equal(vw_pool_walk(l->t.pool, &walker, false), VW_OK);
+    const vw__paged_engine *engine = vw__paged_of(l->t.pool->engine);
+    for (const vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next)
         for (size_t i = 0; i < found.count; i++)
             if (handle->home->address >= found.free[i].address &&
                 handle->home->address + handle->size_bytes <=
@@ -74,7 +74,7 @@ static uint64_t free_handle_bytes(const limited *l)
 
 static void judge_refusal(const limited *l, uint64_t size_bytes)
 {
-    uint64_t held_bytes = (uint64_t)hr_test_stats(&l->t).reserved_bytes.all.current;
+    uint64_t held_bytes = (uint64_t)vw_test_stats(&l->t).reserved_bytes.all.current;
     uint64_t room_bytes = (l->limit_bytes - held_bytes) / UNIT * UNIT;
     uint64_t wanted_bytes = (size_bytes + UNIT - 1) / UNIT * UNIT;
     uint64_t free_bytes = free_handle_bytes(l);
@@ -91,39 +91,39 @@ static void take_or_drop(limited *l)
     if (l->live_count == MOST_LIVE || (l->live_count > 0 && next_random(l) % 5 < 2)) {
         size_t which = next_random(l) % l->live_count;
         if (next_random(l) % 8 == 0)
-            hr_test_ok(&l->t, hr_record_stream(l->t.pool, l->live[which], 7));
-        hr_test_free(&l->t, l->live[which]);
+            vw_test_ok(&l->t, vw_record_stream(l->t.pool, l->live[which], 7));
+        vw_test_free(&l->t, l->live[which]);
         l->live[which] = l->live[--l->live_count];
         return;
     }
     uint64_t top = UINT64_C(1) << next_random(l) % 25;
     uint64_t size_bytes = top + next_random(l) % top;
-    hr_device_ptr address = HR_NULL;
-    hr_status status = hr_alloc(l->t.pool, size_bytes, next_random(l) % STREAMS, &address);
-    if (status == HR_OK) {
+    vw_device_ptr address = VW_NULL;
+    vw_status status = vw_alloc(l->t.pool, size_bytes, next_random(l) % STREAMS, &address);
+    if (status == VW_OK) {
         l->live[l->live_count++] = address;
         l->served++;
     } else {
-        hr_test_refused(&l->t, status, HR_ERR_OUT_OF_MEMORY);
+        vw_test_refused(&l->t, status, VW_ERR_OUT_OF_MEMORY);
         l->refused++;
         judge_refusal(l, size_bytes);
     }
-    assert_true(hr_test_calls(&l->t).in_use_bytes <= l->limit_bytes);
+    assert_true(vw_test_calls(&l->t).in_use_bytes <= l->limit_bytes);
 }
 
-static void run(limited *l, hr_test_pool_setup setup, uint64_t limit_bytes)
+static void run(limited *l, vw_test_pool_setup setup, uint64_t limit_bytes)
 {
     uint64_t served = 0, refused = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         *l = (limited){.limit_bytes = limit_bytes, .random = seed * UINT64_C(0x9E3779B97F4A7C15)};
-        hr_test_pool_open(&l->t, &setup);
+        vw_test_pool_open(&l->t, &setup);
         for (int step = 0; step < STEPS; step++) {
             take_or_drop(l);
             if (step % 500 == 499)
-                hr_test_trim(&l->t);
-            hr_test_forget_events(&l->t);
+                vw_test_trim(&l->t);
+            vw_test_forget_events(&l->t);
         }
-        hr_test_pool_close(&l->t);
+        vw_test_pool_close(&l->t);
         served += l->served;
         refused += l->refused;
     }
@@ -135,13 +135,13 @@ static void under_the_devices_limit_only_what_cannot_fit_is_refused(void **state
 {
     (void)state;
     static limited l;
-    const hr_test_pool_setup tiny = {.engine = "headroom",
-                                     .capacity_bytes = 64 * HR_TEST_MIB,
+    const vw_test_pool_setup tiny = {.engine = "vramwise",
+                                     .capacity_bytes = 64 * VW_TEST_MIB,
                                      .idle_share = 0.0001,
                                      .idle_floor_bytes = UNIT};
-    const hr_test_pool_setup usual = {.engine = "headroom", .capacity_bytes = 64 * HR_TEST_MIB};
-    run(&l, tiny, 64 * HR_TEST_MIB);
-    run(&l, usual, 64 * HR_TEST_MIB);
+    const vw_test_pool_setup usual = {.engine = "vramwise", .capacity_bytes = 64 * VW_TEST_MIB};
+    run(&l, tiny, 64 * VW_TEST_MIB);
+    run(&l, usual, 64 * VW_TEST_MIB);
 }
 
 /* The device says that it has more than there is, as where other programs use it. */
@@ -149,20 +149,20 @@ static void where_others_use_the_device_only_what_cannot_fit_is_refused(void **s
 {
     (void)state;
     static limited l;
-    const hr_test_pool_setup setup = {.engine = "headroom",
-                                      .capacity_bytes = 66 * HR_TEST_MIB,
-                                      .total_bytes = HR_TEST_GIB / 4,
+    const vw_test_pool_setup setup = {.engine = "vramwise",
+                                      .capacity_bytes = 66 * VW_TEST_MIB,
+                                      .total_bytes = VW_TEST_GIB / 4,
                                       .idle_share = 1.0};
-    run(&l, setup, 66 * HR_TEST_MIB);
+    run(&l, setup, 66 * VW_TEST_MIB);
 }
 
 static void under_the_pools_own_limit_only_what_cannot_fit_is_refused(void **state)
 {
     (void)state;
     static limited l;
-    const hr_test_pool_setup setup = {
-        .engine = "headroom", .capacity_bytes = 512 * HR_TEST_MIB, .fraction = 0.125};
-    run(&l, setup, 64 * HR_TEST_MIB);
+    const vw_test_pool_setup setup = {
+        .engine = "vramwise", .capacity_bytes = 512 * VW_TEST_MIB, .fraction = 0.125};
+    run(&l, setup, 64 * VW_TEST_MIB);
 }
 
 /* Few addresses, and handles that are large beside them. */
@@ -171,8 +171,8 @@ static void on_a_tiny_device_only_what_cannot_fit_is_refused(void **state)
     (void)state;
     static limited l;
     for (uint64_t units = 4; units <= 24; units += 4) {
-        const hr_test_pool_setup setup = {
-            .engine = "headroom", .capacity_bytes = units * UNIT, .idle_share = 1.0};
+        const vw_test_pool_setup setup = {
+            .engine = "vramwise", .capacity_bytes = units * UNIT, .idle_share = 1.0};
         run(&l, setup, units * UNIT);
     }
 }
@@ -182,38 +182,38 @@ static void a_limit_between_units_is_kept(void **state)
 {
     (void)state;
     static limited l;
-    const hr_test_pool_setup setup = {
-        .engine = "headroom", .capacity_bytes = 67 * HR_TEST_MIB, .idle_share = 0.5};
-    run(&l, setup, 67 * HR_TEST_MIB);
+    const vw_test_pool_setup setup = {
+        .engine = "vramwise", .capacity_bytes = 67 * VW_TEST_MIB, .idle_share = 0.5};
+    run(&l, setup, 67 * VW_TEST_MIB);
 }
 
 /* What other programs leave is asked for in ever smaller handles. */
 static void the_last_units_of_a_device_are_found(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, &(hr_test_pool_setup){.engine = "headroom",
+    vw_test_pool t;
+    vw_test_pool_open(&t, &(vw_test_pool_setup){.engine = "vramwise",
                                                 .capacity_bytes = 7 * UNIT,
-                                                .total_bytes = HR_TEST_GIB / 4,
+                                                .total_bytes = VW_TEST_GIB / 4,
                                                 .idle_share = 1.0});
-    hr_test_alloc(&t, 7 * UNIT);
-    assert_int_equal(hr_test_calls(&t).in_use_bytes, 7 * UNIT);
-    hr_test_alloc_fails(&t, 1, 0, HR_ERR_OUT_OF_MEMORY);
-    assert_int_equal(hr_device_set_capacity(t.device, 8 * UNIT), HR_OK);
-    hr_test_alloc(&t, UNIT);
-    hr_test_pool_close(&t);
+    vw_test_alloc(&t, 7 * UNIT);
+    assert_int_equal(vw_test_calls(&t).in_use_bytes, 7 * UNIT);
+    vw_test_alloc_fails(&t, 1, 0, VW_ERR_OUT_OF_MEMORY);
+    assert_int_equal(vw_device_set_capacity(t.device, 8 * UNIT), VW_OK);
+    vw_test_alloc(&t, UNIT);
+    vw_test_pool_close(&t);
 
     /* Six units are asked for in one handle; five are left, and one is idle elsewhere. */
-    hr_test_pool_open(&t, &(hr_test_pool_setup){.engine = "headroom",
+    vw_test_pool_open(&t, &(vw_test_pool_setup){.engine = "vramwise",
                                                 .capacity_bytes = 7 * UNIT,
-                                                .total_bytes = HR_TEST_GIB / 4,
+                                                .total_bytes = VW_TEST_GIB / 4,
                                                 .idle_floor_bytes = 100 * UNIT});
-    hr_device_ptr small = hr_test_alloc(&t, HR_TEST_MIB);
-    hr_test_alloc_on(&t, 700, 1);
-    hr_test_free(&t, small);
-    hr_test_alloc(&t, 6 * UNIT);
-    assert_int_equal(hr_test_stats(&t).num_alloc_retries, 0); /* nobody is waited for */
-    hr_test_pool_close(&t);
+    vw_device_ptr small = vw_test_alloc(&t, VW_TEST_MIB);
+    vw_test_alloc_on(&t, 700, 1);
+    vw_test_free(&t, small);
+    vw_test_alloc(&t, 6 * UNIT);
+    assert_int_equal(vw_test_stats(&t).num_alloc_retries, 0); /* nobody is waited for */
+    vw_test_pool_close(&t);
 }
 
 /* Arenas are as large as the device says it is, twice: here two units. The second unit of the first
@@ -221,38 +221,38 @@ static void the_last_units_of_a_device_are_found(void **state)
 static void where_no_handle_fits_the_addresses_there_are_more_are_found(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, &(hr_test_pool_setup){.engine = "headroom",
+    vw_test_pool t;
+    vw_test_pool_open(&t, &(vw_test_pool_setup){.engine = "vramwise",
                                                 .capacity_bytes = 9 * UNIT,
                                                 .total_bytes = UNIT,
                                                 .idle_share = 1.0,
                                                 .idle_floor_bytes = 1});
-    hr_test_alloc_on(&t, UNIT, 1);
-    hr_test_free(&t, hr_test_alloc_on(&t, 8 * UNIT, 0));
-    const hr__paged_engine *engine = hr__paged_of(t.pool->engine);
+    vw_test_alloc_on(&t, UNIT, 1);
+    vw_test_free(&t, vw_test_alloc_on(&t, 8 * UNIT, 0));
+    const vw__paged_engine *engine = vw__paged_of(t.pool->engine);
     assert_int_equal(engine->stats.handle_count, 1 + 4);
-    hr_test_alloc_on(&t, UNIT, 1);
-    assert_int_equal(hr_test_stats(&t).num_alloc_retries, 0);
-    hr_test_pool_close(&t);
+    vw_test_alloc_on(&t, UNIT, 1);
+    assert_int_equal(vw_test_stats(&t).num_alloc_retries, 0);
+    vw_test_pool_close(&t);
 }
 
 static void what_several_streams_left_serves_one_request(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_device_ptr blocks[4];
-    hr_test_pool_open(
-        &t, &(hr_test_pool_setup){.engine = "headroom", .capacity_bytes = 64 * HR_TEST_MIB});
-    for (hr_stream stream = 0; stream < 4; stream++)
-        blocks[stream] = hr_test_alloc_on(&t, 16 * HR_TEST_MIB, stream);
+    vw_test_pool t;
+    vw_device_ptr blocks[4];
+    vw_test_pool_open(
+        &t, &(vw_test_pool_setup){.engine = "vramwise", .capacity_bytes = 64 * VW_TEST_MIB});
+    for (vw_stream stream = 0; stream < 4; stream++)
+        blocks[stream] = vw_test_alloc_on(&t, 16 * VW_TEST_MIB, stream);
     for (int i = 0; i < 4; i++)
-        hr_test_free(&t, blocks[i]);
-    hr_device_ptr all = hr_test_alloc_on(&t, 64 * HR_TEST_MIB, 9);
-    hr_test_alloc_fails(&t, 1, 9, HR_ERR_OUT_OF_MEMORY);
-    hr_test_free(&t, all);
-    for (hr_stream stream = 0; stream < 4; stream++) /* and it goes back to where it was */
-        assert_int_equal(hr_test_alloc_on(&t, 16 * HR_TEST_MIB, stream), blocks[stream]);
-    hr_test_pool_close(&t);
+        vw_test_free(&t, blocks[i]);
+    vw_device_ptr all = vw_test_alloc_on(&t, 64 * VW_TEST_MIB, 9);
+    vw_test_alloc_fails(&t, 1, 9, VW_ERR_OUT_OF_MEMORY);
+    vw_test_free(&t, all);
+    for (vw_stream stream = 0; stream < 4; stream++) /* and it goes back to where it was */
+        assert_int_equal(vw_test_alloc_on(&t, 16 * VW_TEST_MIB, stream), blocks[stream]);
+    vw_test_pool_close(&t);
 }
 
 int main(void)

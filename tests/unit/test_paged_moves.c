@@ -9,23 +9,23 @@
 #include "support/pool_fixture.h"
 #include "support/pool_layout.h"
 
-#define UNIT (2 * HR_TEST_MIB)
+#define UNIT (2 * VW_TEST_MIB)
 
-static const hr_test_pool_setup tiny = {.engine = "headroom",
-                                        .capacity_bytes = 256 * HR_TEST_MIB,
+static const vw_test_pool_setup tiny = {.engine = "vramwise",
+                                        .capacity_bytes = 256 * VW_TEST_MIB,
                                         .idle_share = 0.0001,
                                         .idle_floor_bytes = UNIT};
 
-static hr_paged_stats paged_stats(const hr_test_pool *t)
+static vw_paged_stats paged_stats(const vw_test_pool *t)
 {
-    hr_paged_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_paged_stats(t->pool, &stats), HR_OK);
+    vw_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_paged_stats(t->pool, &stats), VW_OK);
     return stats;
 }
 
-static uint64_t calls_of(const hr_test_pool *t, hr_device_call kind)
+static uint64_t calls_of(const vw_test_pool *t, vw_device_call kind)
 {
-    return hr_test_call_count(t, kind);
+    return vw_test_call_count(t, kind);
 }
 
 /* ---- a miss ---------------------------------------------------------------------------------- */
@@ -35,40 +35,40 @@ static void holes_serve_a_request_that_none_of_them_could(void **state)
 {
     (void)state;
     enum { PAIRS = 8 };
-    hr_test_pool t;
-    hr_device_ptr kept[PAIRS], freed[PAIRS];
-    hr_test_pool_open(&t, &tiny);
+    vw_test_pool t;
+    vw_device_ptr kept[PAIRS], freed[PAIRS];
+    vw_test_pool_open(&t, &tiny);
     for (int i = 0; i < PAIRS; i++) {
-        freed[i] = hr_test_alloc(&t, 4 * UNIT);
-        kept[i] = hr_test_alloc(&t, 4 * UNIT);
+        freed[i] = vw_test_alloc(&t, 4 * UNIT);
+        kept[i] = vw_test_alloc(&t, 4 * UNIT);
     }
     for (int i = 0; i < PAIRS; i++)
-        hr_test_free(&t, freed[i]);
-    int64_t held_bytes = hr_test_stats(&t).reserved_bytes.all.current;
-    hr_device_ptr large = hr_test_alloc(&t, (4 * PAIRS - 8) * UNIT);
-    assert_in_range(hr_test_stats(&t).reserved_bytes.all.current, held_bytes,
+        vw_test_free(&t, freed[i]);
+    int64_t held_bytes = vw_test_stats(&t).reserved_bytes.all.current;
+    vw_device_ptr large = vw_test_alloc(&t, (4 * PAIRS - 8) * UNIT);
+    assert_in_range(vw_test_stats(&t).reserved_bytes.all.current, held_bytes,
                     held_bytes + (int64_t)UNIT); /* the idle memory that is allowed */
-    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_UNMAP), 0);
+    assert_int_equal(calls_of(&t, VW_DEVICE_CALL_UNMAP), 0);
     assert_true(paged_stats(&t).moved_bytes >= (4 * PAIRS - 12) * UNIT);
     for (int i = 0; i < PAIRS; i++) /* live blocks stay where they are */
         assert_true(kept[i] + 4 * UNIT <= large || large + (4 * PAIRS - 8) * UNIT <= kept[i]);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 /* Half free handles are of no use to another stream, and are left alone. */
 static void a_handle_with_a_live_block_stays(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, &tiny);
-    hr_device_ptr low = hr_test_alloc(&t, HR_TEST_MIB), high = hr_test_alloc(&t, HR_TEST_MIB);
-    assert_int_equal(high, low + HR_TEST_MIB); /* one unit */
-    hr_test_free(&t, low);
-    hr_test_alloc_on(&t, HR_TEST_MIB, 1);
+    vw_test_pool t;
+    vw_test_pool_open(&t, &tiny);
+    vw_device_ptr low = vw_test_alloc(&t, VW_TEST_MIB), high = vw_test_alloc(&t, VW_TEST_MIB);
+    assert_int_equal(high, low + VW_TEST_MIB); /* one unit */
+    vw_test_free(&t, low);
+    vw_test_alloc_on(&t, VW_TEST_MIB, 1);
     assert_int_equal(paged_stats(&t).moved_handles, 0);
-    assert_int_equal(hr_test_stats(&t).reserved_bytes.all.current, 2 * UNIT);
-    assert_int_equal(hr_test_alloc(&t, HR_TEST_MIB), low);
-    hr_test_pool_close(&t);
+    assert_int_equal(vw_test_stats(&t).reserved_bytes.all.current, 2 * UNIT);
+    assert_int_equal(vw_test_alloc(&t, VW_TEST_MIB), low);
+    vw_test_pool_close(&t);
 }
 
 /* Two shapes of a program, in turns, on the memory of one: after the first round of each nothing is
@@ -77,31 +77,31 @@ static void layouts_that_come_again_call_for_no_mapping(void **state)
 {
     (void)state;
     enum { ROUNDS = 8 };
-    hr_test_pool t;
-    hr_device_ptr first[2][3];
+    vw_test_pool t;
+    vw_device_ptr first[2][3];
     uint64_t mapped = 0;
-    hr_test_pool_open(&t, &tiny);
+    vw_test_pool_open(&t, &tiny);
     for (int round = 0; round < ROUNDS; round++) {
         int shape = round % 2;
-        hr_device_ptr blocks[3] = {
-            hr_test_alloc_on(&t, (shape == 0 ? 60 : 24) * HR_TEST_MIB, (hr_stream)shape),
-            hr_test_alloc_on(&t, (shape == 0 ? 30 : 48) * HR_TEST_MIB, (hr_stream)shape),
-            hr_test_alloc_on(&t, (shape == 0 ? 30 : 44) * HR_TEST_MIB, (hr_stream)shape)};
+        vw_device_ptr blocks[3] = {
+            vw_test_alloc_on(&t, (shape == 0 ? 60 : 24) * VW_TEST_MIB, (vw_stream)shape),
+            vw_test_alloc_on(&t, (shape == 0 ? 30 : 48) * VW_TEST_MIB, (vw_stream)shape),
+            vw_test_alloc_on(&t, (shape == 0 ? 30 : 44) * VW_TEST_MIB, (vw_stream)shape)};
         for (int i = 0; i < 3; i++) {
             if (round < 2)
                 first[shape][i] = blocks[i];
             assert_int_equal(blocks[i], first[shape][i]);
-            hr_test_free(&t, blocks[i]);
+            vw_test_free(&t, blocks[i]);
         }
         if (round == 1)
-            mapped = calls_of(&t, HR_DEVICE_CALL_MAP);
+            mapped = calls_of(&t, VW_DEVICE_CALL_MAP);
     }
-    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_MAP), mapped);
-    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_UNMAP), 0);
-    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_SYNCHRONIZE), 0);
-    assert_in_range(hr_test_stats(&t).reserved_bytes.all.peak, 120 * HR_TEST_MIB,
-                    122 * HR_TEST_MIB);
-    hr_test_pool_close(&t);
+    assert_int_equal(calls_of(&t, VW_DEVICE_CALL_MAP), mapped);
+    assert_int_equal(calls_of(&t, VW_DEVICE_CALL_UNMAP), 0);
+    assert_int_equal(calls_of(&t, VW_DEVICE_CALL_SYNCHRONIZE), 0);
+    assert_in_range(vw_test_stats(&t).reserved_bytes.all.peak, 120 * VW_TEST_MIB,
+                    122 * VW_TEST_MIB);
+    vw_test_pool_close(&t);
 }
 
 /* A ghost is nobody's: its memory is used elsewhere. It must not be handed out until that is free.
@@ -109,20 +109,20 @@ static void layouts_that_come_again_call_for_no_mapping(void **state)
 static void a_ghost_is_not_revived_while_its_memory_is_used(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_setup setup = tiny;
-    setup.capacity_bytes = 64 * HR_TEST_MIB;
-    hr_test_pool_open(&t, &setup);
-    hr_device_ptr first = hr_test_alloc_on(&t, 60 * HR_TEST_MIB, 0);
-    hr_test_free(&t, first);
-    hr_device_ptr second = hr_test_alloc_on(&t, 40 * HR_TEST_MIB, 1);
-    hr_test_alloc_fails(&t, 60 * HR_TEST_MIB, 0, HR_ERR_OUT_OF_MEMORY);
-    hr_device_ptr third = hr_test_alloc_on(&t, 20 * HR_TEST_MIB, 0);
-    hr_test_alloc_fails(&t, 20 * HR_TEST_MIB, 0, HR_ERR_OUT_OF_MEMORY);
-    hr_test_free(&t, second);
-    hr_test_free(&t, third);
-    hr_test_free(&t, hr_test_alloc_on(&t, 64 * HR_TEST_MIB, 0));
-    hr_test_pool_close(&t);
+    vw_test_pool t;
+    vw_test_pool_setup setup = tiny;
+    setup.capacity_bytes = 64 * VW_TEST_MIB;
+    vw_test_pool_open(&t, &setup);
+    vw_device_ptr first = vw_test_alloc_on(&t, 60 * VW_TEST_MIB, 0);
+    vw_test_free(&t, first);
+    vw_device_ptr second = vw_test_alloc_on(&t, 40 * VW_TEST_MIB, 1);
+    vw_test_alloc_fails(&t, 60 * VW_TEST_MIB, 0, VW_ERR_OUT_OF_MEMORY);
+    vw_device_ptr third = vw_test_alloc_on(&t, 20 * VW_TEST_MIB, 0);
+    vw_test_alloc_fails(&t, 20 * VW_TEST_MIB, 0, VW_ERR_OUT_OF_MEMORY);
+    vw_test_free(&t, second);
+    vw_test_free(&t, third);
+    vw_test_free(&t, vw_test_alloc_on(&t, 64 * VW_TEST_MIB, 0));
+    vw_test_pool_close(&t);
 }
 
 /* A window [free, unmapped, ghosts, free] ends in the middle of the last block, and what lies
@@ -131,32 +131,32 @@ static void memory_beside_a_window_is_moved_into_it(void **state)
 {
     (void)state;
     enum { BLOCKS = 8 };
-    hr_test_pool t;
-    hr_device_ptr blocks[BLOCKS];
-    hr_test_pool_setup setup = tiny;
+    vw_test_pool t;
+    vw_device_ptr blocks[BLOCKS];
+    vw_test_pool_setup setup = tiny;
     setup.capacity_bytes = 2 * BLOCKS * UNIT;
-    hr_test_pool_open(&t, &setup);
+    vw_test_pool_open(&t, &setup);
     for (int i = 0; i < BLOCKS; i++)
-        blocks[i] = hr_test_alloc(&t, 2 * UNIT);
+        blocks[i] = vw_test_alloc(&t, 2 * UNIT);
     assert_int_equal(blocks[BLOCKS - 1], blocks[0] + 2 * (BLOCKS - 1) * UNIT);
-    hr_test_free(&t, blocks[2]);
-    hr_device_ptr other = hr_test_alloc_on(&t, 2 * UNIT, 1);
-    hr_test_trim(&t); /* where block 2 was is nothing now */
-    hr_test_free(&t, blocks[3]);
-    hr_test_free(&t, hr_test_alloc_on(&t, 2 * UNIT, 1)); /* where block 3 was are ghosts */
+    vw_test_free(&t, blocks[2]);
+    vw_device_ptr other = vw_test_alloc_on(&t, 2 * UNIT, 1);
+    vw_test_trim(&t); /* where block 2 was is nothing now */
+    vw_test_free(&t, blocks[3]);
+    vw_test_free(&t, vw_test_alloc_on(&t, 2 * UNIT, 1)); /* where block 3 was are ghosts */
     assert_int_equal(paged_stats(&t).retiring_bytes, 2 * UNIT);
-    hr_test_free(&t, blocks[1]);
-    hr_test_free(&t, blocks[4]);
-    hr_test_free(&t, blocks[5]);
-    uint64_t mapped = calls_of(&t, HR_DEVICE_CALL_MAP);
+    vw_test_free(&t, blocks[1]);
+    vw_test_free(&t, blocks[4]);
+    vw_test_free(&t, blocks[5]);
+    uint64_t mapped = calls_of(&t, VW_DEVICE_CALL_MAP);
 
-    assert_int_equal(hr_test_alloc(&t, 8 * UNIT), blocks[1]);
-    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_MAP), mapped + 2);
-    assert_int_equal(hr_test_stats(&t).num_alloc_retries, 0);
-    hr_test_expect_blocks(&t, HR_TEST_LIVE(blocks[0], 2 * UNIT), HR_TEST_LIVE(blocks[1], 8 * UNIT),
-                          HR_TEST_LIVE(blocks[6], 2 * UNIT), HR_TEST_LIVE(blocks[7], 2 * UNIT),
-                          HR_TEST_LIVE(other, 2 * UNIT));
-    hr_test_pool_close(&t);
+    assert_int_equal(vw_test_alloc(&t, 8 * UNIT), blocks[1]);
+    assert_int_equal(calls_of(&t, VW_DEVICE_CALL_MAP), mapped + 2);
+    assert_int_equal(vw_test_stats(&t).num_alloc_retries, 0);
+    vw_test_expect_blocks(&t, VW_TEST_LIVE(blocks[0], 2 * UNIT), VW_TEST_LIVE(blocks[1], 8 * UNIT),
+                          VW_TEST_LIVE(blocks[6], 2 * UNIT), VW_TEST_LIVE(blocks[7], 2 * UNIT),
+                          VW_TEST_LIVE(other, 2 * UNIT));
+    vw_test_pool_close(&t);
 }
 
 /* ---- what is told ---------------------------------------------------------------------------- */
@@ -164,32 +164,32 @@ static void memory_beside_a_window_is_moved_into_it(void **state)
 static void a_move_is_told_as_unmapped_here_and_mapped_there(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_setup setup = tiny;
+    vw_test_pool t;
+    vw_test_pool_setup setup = tiny;
     setup.capacity_bytes = UNIT;
-    hr_test_pool_open(&t, &setup);
-    hr_device_ptr first = hr_test_alloc_on(&t, HR_TEST_MIB, 0);
-    hr_test_free(&t, first);
-    hr_test_forget_events(&t);
-    hr_device_ptr second = hr_test_alloc_on(&t, HR_TEST_MIB, 1);
-    hr_test_expect_events(&t, {HR_ACTION_SEGMENT_UNMAP, first, UNIT},
-                          {HR_ACTION_SEGMENT_MAP, second, UNIT},
-                          {HR_ACTION_ALLOC, second, HR_TEST_MIB});
-    hr_test_expect_blocks(&t, HR_TEST_LIVE(second, HR_TEST_MIB),
-                          HR_TEST_FREE(second + HR_TEST_MIB, HR_TEST_MIB));
-    hr_block_place place;
-    hr_test_refused(&t, hr_pool_find(t.pool, first, &place), HR_ERR_UNKNOWN_ADDRESS);
-    hr_test_ok(&t, hr_pool_find(t.pool, second + 5, &place));
+    vw_test_pool_open(&t, &setup);
+    vw_device_ptr first = vw_test_alloc_on(&t, VW_TEST_MIB, 0);
+    vw_test_free(&t, first);
+    vw_test_forget_events(&t);
+    vw_device_ptr second = vw_test_alloc_on(&t, VW_TEST_MIB, 1);
+    vw_test_expect_events(&t, {VW_ACTION_SEGMENT_UNMAP, first, UNIT},
+                          {VW_ACTION_SEGMENT_MAP, second, UNIT},
+                          {VW_ACTION_ALLOC, second, VW_TEST_MIB});
+    vw_test_expect_blocks(&t, VW_TEST_LIVE(second, VW_TEST_MIB),
+                          VW_TEST_FREE(second + VW_TEST_MIB, VW_TEST_MIB));
+    vw_block_place place;
+    vw_test_refused(&t, vw_pool_find(t.pool, first, &place), VW_ERR_UNKNOWN_ADDRESS);
+    vw_test_ok(&t, vw_pool_find(t.pool, second + 5, &place));
     assert_int_equal(place.segment_address, second);
     assert_int_equal(place.segment_bytes, UNIT);
     assert_true(place.is_expandable);
-    hr_test_free(&t, second);
-    hr_test_forget_events(&t);
-    assert_int_equal(hr_test_alloc_on(&t, HR_TEST_MIB, 0), first); /* revived: told all the same */
-    hr_test_expect_events(&t, {HR_ACTION_SEGMENT_UNMAP, second, UNIT},
-                          {HR_ACTION_SEGMENT_MAP, first, UNIT},
-                          {HR_ACTION_ALLOC, first, HR_TEST_MIB});
-    hr_test_pool_close(&t);
+    vw_test_free(&t, second);
+    vw_test_forget_events(&t);
+    assert_int_equal(vw_test_alloc_on(&t, VW_TEST_MIB, 0), first); /* revived: told all the same */
+    vw_test_expect_events(&t, {VW_ACTION_SEGMENT_UNMAP, second, UNIT},
+                          {VW_ACTION_SEGMENT_MAP, first, UNIT},
+                          {VW_ACTION_ALLOC, first, VW_TEST_MIB});
+    vw_test_pool_close(&t);
 }
 
 /* ---- trim ------------------------------------------------------------------------------------ */
@@ -197,42 +197,42 @@ static void a_move_is_told_as_unmapped_here_and_mapped_there(void **state)
 static void a_trim_leaves_nothing_of_an_idle_pool(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, &tiny);
+    vw_test_pool t;
+    vw_test_pool_open(&t, &tiny);
     for (int round = 0; round < 3; round++) {
-        for (hr_stream stream = 0; stream < 4; stream++) {
-            hr_test_free(&t, hr_test_alloc_on(&t, 50 * HR_TEST_MIB, stream));
-            hr_test_free(&t, hr_test_alloc_on(&t, 5000, stream));
+        for (vw_stream stream = 0; stream < 4; stream++) {
+            vw_test_free(&t, vw_test_alloc_on(&t, 50 * VW_TEST_MIB, stream));
+            vw_test_free(&t, vw_test_alloc_on(&t, 5000, stream));
         }
         assert_true(paged_stats(&t).retiring_bytes > 0);
-        hr_test_trim(&t);
-        hr_test_expect_no_blocks(&t);
-        assert_int_equal(hr_test_calls(&t).in_use_bytes, 0);
+        vw_test_trim(&t);
+        vw_test_expect_no_blocks(&t);
+        assert_int_equal(vw_test_calls(&t).in_use_bytes, 0);
         assert_int_equal(paged_stats(&t).retiring_bytes, 0);
         assert_int_equal(paged_stats(&t).handle_count, 0);
-        assert_int_equal(calls_of(&t, HR_DEVICE_CALL_RESERVE),
-                         calls_of(&t, HR_DEVICE_CALL_UNRESERVE));
-        assert_int_equal(calls_of(&t, HR_DEVICE_CALL_MAP), calls_of(&t, HR_DEVICE_CALL_UNMAP));
+        assert_int_equal(calls_of(&t, VW_DEVICE_CALL_RESERVE),
+                         calls_of(&t, VW_DEVICE_CALL_UNRESERVE));
+        assert_int_equal(calls_of(&t, VW_DEVICE_CALL_MAP), calls_of(&t, VW_DEVICE_CALL_UNMAP));
         assert_null(t.pool->engine->segments);
     }
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void a_trim_keeps_what_live_blocks_touch_and_gives_the_rest_back(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, &tiny);
-    hr_device_ptr small = hr_test_alloc(&t, 5000), other_small = hr_test_alloc_on(&t, 5000, 1);
-    hr_test_free(&t, hr_test_alloc(&t, 100 * HR_TEST_MIB));
-    hr_test_free(&t, hr_test_alloc_on(&t, 100 * HR_TEST_MIB, 1));
-    hr_test_free(&t, other_small);
-    hr_test_trim(&t);
-    assert_int_equal(hr_test_stats(&t).reserved_bytes.all.current, UNIT);
-    hr_test_expect_blocks(&t, HR_TEST_LIVE(small, 5120), HR_TEST_FREE(small + 5120, UNIT - 5120));
+    vw_test_pool t;
+    vw_test_pool_open(&t, &tiny);
+    vw_device_ptr small = vw_test_alloc(&t, 5000), other_small = vw_test_alloc_on(&t, 5000, 1);
+    vw_test_free(&t, vw_test_alloc(&t, 100 * VW_TEST_MIB));
+    vw_test_free(&t, vw_test_alloc_on(&t, 100 * VW_TEST_MIB, 1));
+    vw_test_free(&t, other_small);
+    vw_test_trim(&t);
+    assert_int_equal(vw_test_stats(&t).reserved_bytes.all.current, UNIT);
+    vw_test_expect_blocks(&t, VW_TEST_LIVE(small, 5120), VW_TEST_FREE(small + 5120, UNIT - 5120));
     assert_int_equal(paged_stats(&t).handle_count, 1);
     assert_int_equal(paged_stats(&t).retiring_bytes, 0);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* test_paged_recording.c - what walks and recordings show of a pool whose memory moves: segments
- * add up to what is reserved, events balance, and the file reads back. And what hr_pool_check()
+ * add up to what is reserved, events balance, and the file reads back. And what vw_pool_check()
  * says of a pool whose books are wrong. */
 #include "engine/paged/paged_engine.h"
 
@@ -10,19 +10,19 @@
 #include "support/cmocka_here.h"
 #include "support/recorder_fixture.h"
 
-#define UNIT (2 * HR_TEST_MIB)
+#define UNIT (2 * VW_TEST_MIB)
 
 enum { MOST_LIVE = 24, STEPS = 600 };
 
-static const hr_test_pool_setup tiny = {.engine = "headroom",
-                                        .capacity_bytes = 128 * HR_TEST_MIB,
+static const vw_test_pool_setup tiny = {.engine = "vramwise",
+                                        .capacity_bytes = 128 * VW_TEST_MIB,
                                         .idle_share = 0.0001,
                                         .idle_floor_bytes = UNIT};
 
-static hr_paged_stats paged_stats(const hr_test_pool *t)
+static vw_paged_stats paged_stats(const vw_test_pool *t)
 {
-    hr_paged_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_paged_stats(t->pool, &stats), HR_OK);
+    vw_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_paged_stats(t->pool, &stats), VW_OK);
     return stats;
 }
 
@@ -37,13 +37,13 @@ static uint64_t next_random(uint64_t *random)
 }
 
 /* Segments of a snapshot and events of its trace, against the pool's own numbers. */
-static void compare_recording(hr_test_recorded *r)
+static void compare_recording(vw_test_recorded *r)
 {
-    hr__model *model = hr_test_recorded_read(r);
-    hr_pool_stats stats = hr_test_stats(&r->test);
+    vw__model *model = vw_test_recorded_read(r);
+    vw_pool_stats stats = vw_test_stats(&r->test);
     uint64_t total_bytes = 0, allocated_bytes = 0;
     int64_t mapped_bytes = 0;
-    hr_test_must(hr__model_check(model));
+    vw_test_must(vw__model_check(model));
     for (size_t i = 0; i < model->segment_count; i++) {
         total_bytes += model->segments[i].total_bytes;
         allocated_bytes += model->segments[i].allocated_bytes;
@@ -52,43 +52,43 @@ static void compare_recording(hr_test_recorded *r)
     assert_int_equal(total_bytes, stats.reserved_bytes.all.current);
     assert_int_equal(allocated_bytes, stats.allocated_bytes.all.current);
     for (size_t i = 0; i < model->traces[0].event_count; i++) {
-        const hr__model_event *event = hr_test_event_at(model, i);
-        mapped_bytes += event->action == HR_ACTION_SEGMENT_MAP ? (int64_t)event->size_bytes : 0;
-        mapped_bytes -= event->action == HR_ACTION_SEGMENT_UNMAP ? (int64_t)event->size_bytes : 0;
-        assert_true(event->action != HR_ACTION_SEGMENT_ALLOC);
+        const vw__model_event *event = vw_test_event_at(model, i);
+        mapped_bytes += event->action == VW_ACTION_SEGMENT_MAP ? (int64_t)event->size_bytes : 0;
+        mapped_bytes -= event->action == VW_ACTION_SEGMENT_UNMAP ? (int64_t)event->size_bytes : 0;
+        assert_true(event->action != VW_ACTION_SEGMENT_ALLOC);
         assert_true(mapped_bytes >= 0);
     }
     assert_int_equal(mapped_bytes, stats.reserved_bytes.all.current);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void recordings_show_segments_that_add_up(void **state)
 {
     (void)state;
-    hr_test_recorded r;
-    hr_device_ptr live[MOST_LIVE];
+    vw_test_recorded r;
+    vw_device_ptr live[MOST_LIVE];
     size_t live_count = 0;
     uint64_t random = 88172645463325252u;
-    hr_test_recorded_open(&r, NULL, &tiny);
+    vw_test_recorded_open(&r, NULL, &tiny);
     for (int step = 0; step < STEPS; step++) {
         if (live_count < MOST_LIVE && next_random(&random) % 5 < 3) {
             uint64_t top = UINT64_C(1) << (9 + next_random(&random) % 15);
-            live[live_count++] = hr_test_alloc_on(&r.test, top + next_random(&random) % top,
+            live[live_count++] = vw_test_alloc_on(&r.test, top + next_random(&random) % top,
                                                   next_random(&random) % 3);
         } else if (live_count > 0) {
             size_t which = next_random(&random) % live_count;
-            hr_test_free(&r.test, live[which]);
+            vw_test_free(&r.test, live[which]);
             live[which] = live[--live_count];
         }
         if (step % 100 == 99)
             compare_recording(&r);
         if (step == 350)
-            hr_test_trim(&r.test);
+            vw_test_trim(&r.test);
     }
     assert_true(paged_stats(&r.test).moved_handles > 20);
     assert_true(paged_stats(&r.test).retiring_bytes > 0);
     compare_recording(&r);
-    hr_test_recorded_close(&r);
+    vw_test_recorded_close(&r);
 }
 
 static void visit_conf(void *context, const char *key, const char *value)
@@ -102,30 +102,30 @@ static void visit_conf(void *context, const char *key, const char *value)
 static void settings_are_shown_as_they_were_given(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     bool was_seen = false;
-    hr_test_pool_open(&t,
-                      &(hr_test_pool_setup){.engine = "headroom", .conf = "max_split_size_mb:32"});
-    hr_test_ok(&t, hr_pool_walk_conf(t.pool, visit_conf, &was_seen));
+    vw_test_pool_open(&t,
+                      &(vw_test_pool_setup){.engine = "vramwise", .conf = "max_split_size_mb:32"});
+    vw_test_ok(&t, vw_pool_walk_conf(t.pool, visit_conf, &was_seen));
     assert_true(was_seen);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 /* ---- wrong books ----------------------------------------------------------------------------- */
 
 typedef struct damaged {
-    hr_test_pool t;
-    hr__paged_engine *engine;
-    hr__paged_handle *moved; /* has a ghost */
-    hr__place *ghost;
+    vw_test_pool t;
+    vw__paged_engine *engine;
+    vw__paged_handle *moved; /* has a ghost */
+    vw__place *ghost;
 } damaged;
 
 static void damaged_open(damaged *d)
 {
-    hr_test_pool_open(&d->t, &tiny);
-    hr_test_free(&d->t, hr_test_alloc_on(&d->t, 20 * HR_TEST_MIB, 0));
-    hr_test_alloc_on(&d->t, 20 * HR_TEST_MIB, 1);
-    d->engine = hr__paged_of(d->t.pool->engine);
+    vw_test_pool_open(&d->t, &tiny);
+    vw_test_free(&d->t, vw_test_alloc_on(&d->t, 20 * VW_TEST_MIB, 0));
+    vw_test_alloc_on(&d->t, 20 * VW_TEST_MIB, 1);
+    d->engine = vw__paged_of(d->t.pool->engine);
     d->moved = d->engine->handles;
     while (d->moved != NULL && d->moved->ghosts == NULL)
         d->moved = d->moved->next;
@@ -135,9 +135,9 @@ static void damaged_open(damaged *d)
 
 static void expect_complaint(damaged *d, const char *text)
 {
-    assert_int_equal(hr_pool_check(d->t.pool), HR_ERR_WRONG_STATE);
-    if (strstr(hr_last_error(), text) == NULL)
-        fail_msg("\"%s\" instead of \"%s\"", hr_last_error(), text);
+    assert_int_equal(vw_pool_check(d->t.pool), VW_ERR_WRONG_STATE);
+    if (strstr(vw_last_error(), text) == NULL)
+        fail_msg("\"%s\" instead of \"%s\"", vw_last_error(), text);
 }
 
 static void what_is_wrong_in_the_books_is_found(void **state)
@@ -146,18 +146,18 @@ static void what_is_wrong_in_the_books_is_found(void **state)
     damaged d;
     damaged_open(&d);
 
-    hr__place **units = hr__paged_units(d.ghost->segment);
+    vw__place **units = vw__paged_units(d.ghost->segment);
     size_t unit = (d.ghost->address - d.ghost->segment->address) / d.engine->unit_bytes;
     units[unit] = NULL;
     expect_complaint(&d, "no page lies at");
     units[unit] = d.ghost;
 
-    hr__place *home = d.moved->home;
+    vw__place *home = d.moved->home;
     d.moved->home = d.ghost;
     expect_complaint(&d, "at home elsewhere");
     d.moved->home = home;
 
-    hr__block *block = d.ghost->block;
+    vw__block *block = d.ghost->block;
     d.ghost->block = NULL;
     expect_complaint(&d, "is not that of its handle");
     d.ghost->block = block;
@@ -183,15 +183,15 @@ static void what_is_wrong_in_the_books_is_found(void **state)
     expect_complaint(&d, "are held");
     d.engine->base.held_bytes--;
 
-    d.ghost->block->state = HR__BLOCK_UNMAPPED;
+    d.ghost->block->state = VW__BLOCK_UNMAPPED;
     expect_complaint(&d, "");
-    d.ghost->block->state = HR__BLOCK_GHOST;
+    d.ghost->block->state = VW__BLOCK_GHOST;
 
-    d.t.pool->counters.reserved_bytes.current[HR__LARGE]++;
+    d.t.pool->counters.reserved_bytes.current[VW__LARGE]++;
     expect_complaint(&d, "reserved_bytes says");
-    d.t.pool->counters.reserved_bytes.current[HR__LARGE]--;
-    hr_test_ok(&d.t, HR_OK);
-    hr_test_pool_close(&d.t);
+    d.t.pool->counters.reserved_bytes.current[VW__LARGE]--;
+    vw_test_ok(&d.t, VW_OK);
+    vw_test_pool_close(&d.t);
 }
 
 int main(void)

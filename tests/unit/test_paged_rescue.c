@@ -10,39 +10,39 @@
 #include "support/cmocka_here.h"
 #include "support/patterned_pool.h"
 
-#define UNIT (64 * HR_TEST_KIB) /* of the host device */
-#define MIB HR_TEST_MIB
+#define UNIT (64 * VW_TEST_KIB) /* of the host device */
+#define MIB VW_TEST_MIB
 
-static const hr_test_pool_setup on_a_full_device = {
-    .engine = "headroom:rescue", .on_host = true, .capacity_bytes = 14 * MIB};
+static const vw_test_pool_setup on_a_full_device = {
+    .engine = "vramwise:rescue", .on_host = true, .capacity_bytes = 14 * MIB};
 
-static const hr_test_pool_setup under_a_fraction = {
-    .engine = "headroom:rescue", .on_host = true, .capacity_bytes = 32 * MIB, .fraction = 0.5};
+static const vw_test_pool_setup under_a_fraction = {
+    .engine = "vramwise:rescue", .on_host = true, .capacity_bytes = 32 * MIB, .fraction = 0.5};
 
-static hr_test_spy spy; /* one at a time */
+static vw_test_spy spy; /* one at a time */
 
 /* ---- a scene --------------------------------------------------------------------------------- */
 
 /* Handles of several MiB, with blocks of 1.5 MiB here and there: two units and more are free in
  * each, but hardly a handle is. Blocks lie inside one handle and across two. */
-static void scatter(hr_test_patterns *p, hr_stream stream)
+static void scatter(vw_test_patterns *p, vw_stream stream)
 {
-    hr_device_ptr dropped[9] = {HR_NULL};
-    hr_test_free(&p->t, hr_test_alloc_on(&p->t, 14 * MIB, stream));
+    vw_device_ptr dropped[9] = {VW_NULL};
+    vw_test_free(&p->t, vw_test_alloc_on(&p->t, 14 * MIB, stream));
     for (int i = 0; i < 9; i++) {
         if (i == 1 || i == 2 || i == 4 || i == 6)
-            hr_test_hold(p, 24 * UNIT - (uint64_t)i * 1000, stream);
+            vw_test_hold(p, 24 * UNIT - (uint64_t)i * 1000, stream);
         else
-            dropped[i] = hr_test_alloc_on(&p->t, 24 * UNIT - (uint64_t)i * 1000, stream);
+            dropped[i] = vw_test_alloc_on(&p->t, 24 * UNIT - (uint64_t)i * 1000, stream);
     }
     for (int i = 0; i < 9; i++)
-        hr_test_free(&p->t, dropped[i]); /* HR_NULL is nothing */
+        vw_test_free(&p->t, dropped[i]); /* VW_NULL is nothing */
     assert_int_equal(p->asked, 0);
 }
 
-static uint64_t copied_bytes(const hr_test_patterns *p)
+static uint64_t copied_bytes(const vw_test_patterns *p)
 {
-    return hr_test_paged_stats(p).copied_bytes;
+    return vw_test_paged_stats(p).copied_bytes;
 }
 
 /* ---- served ---------------------------------------------------------------------------------- */
@@ -50,27 +50,27 @@ static uint64_t copied_bytes(const hr_test_patterns *p)
 static void a_request_that_moves_alone_cannot_serve_is_served_by_copying(void **state)
 {
     (void)state;
-    static const hr_test_pool_setup *const setups[] = {&on_a_full_device, &under_a_fraction};
+    static const vw_test_pool_setup *const setups[] = {&on_a_full_device, &under_a_fraction};
     for (int i = 0; i < 2; i++) {
-        hr_test_pool_setup moves = *setups[i];
-        moves.engine = "headroom";
-        hr_test_patterns p;
-        hr_test_patterns_open(&p, &moves);
+        vw_test_pool_setup moves = *setups[i];
+        moves.engine = "vramwise";
+        vw_test_patterns p;
+        vw_test_patterns_open(&p, &moves);
         scatter(&p, 0);
-        hr_test_alloc_fails(&p.t, (i == 0 ? 7 : 9) * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+        vw_test_alloc_fails(&p.t, (i == 0 ? 7 : 9) * MIB, 1, VW_ERR_OUT_OF_MEMORY);
         assert_int_equal(p.asked, 0); /* in mode moves nobody is asked */
-        assert_int_equal(hr_test_paged_stats(&p).refused_copies, 0);
-        hr_test_patterns_close(&p);
+        assert_int_equal(vw_test_paged_stats(&p).refused_copies, 0);
+        vw_test_patterns_close(&p);
 
-        hr_test_patterns_open(&p, setups[i]);
+        vw_test_patterns_open(&p, setups[i]);
         scatter(&p, 0);
-        hr_test_hold(&p, (i == 0 ? 7 : 9) * MIB, 1);
+        vw_test_hold(&p, (i == 0 ? 7 : 9) * MIB, 1);
         assert_true(p.entered >= 1 && p.left == p.entered);
         assert_true(copied_bytes(&p) >= MIB);
-        assert_int_equal(hr_test_paged_stats(&p).copies, p.entered);
-        assert_true(hr_test_calls(&p.t).peak_use_bytes <= (i == 0 ? 14 : 16) * MIB);
-        hr_test_look_at_all(&p);
-        hr_test_patterns_close(&p);
+        assert_int_equal(vw_test_paged_stats(&p).copies, p.entered);
+        assert_true(vw_test_calls(&p.t).peak_use_bytes <= (i == 0 ? 14 : 16) * MIB);
+        vw_test_look_at_all(&p);
+        vw_test_patterns_close(&p);
     }
 }
 
@@ -78,16 +78,16 @@ static void a_request_that_moves_alone_cannot_serve_is_served_by_copying(void **
 static void a_request_of_the_same_stream_is_served_by_copying(void **state)
 {
     (void)state;
-    hr_test_patterns p;
-    hr_test_patterns_open(&p, &on_a_full_device);
+    vw_test_patterns p;
+    vw_test_patterns_open(&p, &on_a_full_device);
     scatter(&p, 0);
-    hr_test_hold(&p, 7 * MIB, 0);
+    vw_test_hold(&p, 7 * MIB, 0);
     assert_true(copied_bytes(&p) >= MIB);
-    hr_test_look_at_all(&p);
+    vw_test_look_at_all(&p);
     while (p.held_count != 0)
-        hr_test_let_go(&p, p.held[0].address);
-    hr_test_hold(&p, 14 * MIB, 0); /* nothing is lost of it */
-    hr_test_patterns_close(&p);
+        vw_test_let_go(&p, p.held[0].address);
+    vw_test_hold(&p, 14 * MIB, 0); /* nothing is lost of it */
+    vw_test_patterns_close(&p);
 }
 
 /* Given back, but used by another stream still: in mode tight they are not waited for, and go along
@@ -95,42 +95,42 @@ static void a_request_of_the_same_stream_is_served_by_copying(void **state)
 static void pending_blocks_are_copied_as_live_ones(void **state)
 {
     (void)state;
-    hr_test_patterns p;
-    hr_test_pool_setup setup = {.engine = "headroom:tight",
+    vw_test_patterns p;
+    vw_test_pool_setup setup = {.engine = "vramwise:tight",
                                 .on_host = true,
                                 .capacity_bytes = 64 * MIB,
                                 .manual_streams = true,
                                 .idle_share = 0.0001,
                                 .idle_floor_bytes = 2 * UNIT};
-    hr_test_patterns_open(&p, &setup);
+    vw_test_patterns_open(&p, &setup);
     scatter(&p, 0);
     for (size_t i = 0; i < p.held_count; i++) {
-        hr_test_ok(&p.t, hr_record_stream(p.t.pool, p.held[i].address, 7));
-        assert_int_equal(hr_free(p.t.pool, p.held[i].address), HR_OK);
+        vw_test_ok(&p.t, vw_record_stream(p.t.pool, p.held[i].address, 7));
+        assert_int_equal(vw_free(p.t.pool, p.held[i].address), VW_OK);
     }
-    hr_device_ptr large = hr_test_alloc_on(&p.t, 7 * MIB, 1);
+    vw_device_ptr large = vw_test_alloc_on(&p.t, 7 * MIB, 1);
     assert_true(copied_bytes(&p) >= MIB);
-    hr_test_look_at_all(&p); /* stream 7 would read them still */
-    hr_test_free(&p.t, large);
+    vw_test_look_at_all(&p); /* stream 7 would read them still */
+    vw_test_free(&p.t, large);
     p.held_count = 0;
-    assert_int_equal(hr_device_complete(p.t.device, 7), HR_OK);
-    hr_test_patterns_close(&p);
+    assert_int_equal(vw_device_complete(p.t.device, 7), VW_OK);
+    vw_test_patterns_close(&p);
 }
 
 /* As large as the limit itself: what is kept for copying is no use if nothing is to be copied. */
 static void the_whole_limit_can_be_used(void **state)
 {
     (void)state;
-    static const char *const engines[] = {"headroom", "headroom:rescue", "headroom:tight"};
+    static const char *const engines[] = {"vramwise", "vramwise:rescue", "vramwise:tight"};
     for (int i = 0; i < 3; i++) {
-        hr_test_pool_setup setup = under_a_fraction;
-        hr_test_patterns p;
+        vw_test_pool_setup setup = under_a_fraction;
+        vw_test_patterns p;
         setup.engine = engines[i];
-        hr_test_patterns_open(&p, &setup);
-        hr_test_hold(&p, 16 * MIB, 0);
-        assert_int_equal(hr_test_reserved_bytes(&p), 16 * MIB);
-        hr_test_alloc_fails(&p.t, 512, 0, HR_ERR_OUT_OF_MEMORY);
-        hr_test_patterns_close(&p);
+        vw_test_patterns_open(&p, &setup);
+        vw_test_hold(&p, 16 * MIB, 0);
+        assert_int_equal(vw_test_reserved_bytes(&p), 16 * MIB);
+        vw_test_alloc_fails(&p.t, 512, 0, VW_ERR_OUT_OF_MEMORY);
+        vw_test_patterns_close(&p);
     }
 }
 
@@ -139,69 +139,69 @@ static void the_whole_limit_can_be_used(void **state)
 static void without_a_safe_point_nothing_is_copied(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_paged_stats stats = {.struct_size = sizeof stats};
-    hr_device_ptr dropped[9];
-    hr_test_pool_open(&t, &on_a_full_device);
-    hr_test_free(&t, hr_test_alloc(&t, 14 * MIB));
+    vw_test_pool t;
+    vw_paged_stats stats = {.struct_size = sizeof stats};
+    vw_device_ptr dropped[9];
+    vw_test_pool_open(&t, &on_a_full_device);
+    vw_test_free(&t, vw_test_alloc(&t, 14 * MIB));
     for (int i = 0; i < 9; i++)
-        dropped[i] = hr_test_alloc(&t, 24 * UNIT);
+        dropped[i] = vw_test_alloc(&t, 24 * UNIT);
     for (int i = 0; i < 9; i += 2)
-        hr_test_free(&t, dropped[i]);
-    hr_test_alloc_fails(&t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
-    assert_int_equal(hr_pool_get_paged_stats(t.pool, &stats), HR_OK);
+        vw_test_free(&t, dropped[i]);
+    vw_test_alloc_fails(&t, 7 * MIB, 1, VW_ERR_OUT_OF_MEMORY);
+    assert_int_equal(vw_pool_get_paged_stats(t.pool, &stats), VW_OK);
     assert_int_equal(stats.refused_copies, 1);
     assert_int_equal(stats.copied_bytes, 0);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void where_the_program_says_no_nothing_is_copied(void **state)
 {
     (void)state;
-    hr_test_patterns p;
-    hr_test_patterns_open(&p, &on_a_full_device);
+    vw_test_patterns p;
+    vw_test_patterns_open(&p, &on_a_full_device);
     scatter(&p, 0);
     p.refuses = true;
     for (unsigned i = 1; i <= 3; i++) {
-        hr_test_alloc_fails(&p.t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+        vw_test_alloc_fails(&p.t, 7 * MIB, 1, VW_ERR_OUT_OF_MEMORY);
         assert_int_equal(p.asked, i);
-        assert_int_equal(hr_test_paged_stats(&p).refused_copies, i);
+        assert_int_equal(vw_test_paged_stats(&p).refused_copies, i);
     }
     assert_int_equal(copied_bytes(&p), 0);
     assert_int_equal(p.left, 0);
     p.refuses = false;
-    hr_test_hold(&p, 7 * MIB, 1);
-    hr_test_patterns_close(&p);
+    vw_test_hold(&p, 7 * MIB, 1);
+    vw_test_patterns_close(&p);
 }
 
 static void nobody_is_asked_while_the_pool_can_grow(void **state)
 {
     (void)state;
-    hr_test_patterns p;
-    hr_test_pool_setup setup = on_a_full_device;
+    vw_test_patterns p;
+    vw_test_pool_setup setup = on_a_full_device;
     setup.capacity_bytes = 64 * MIB;
-    hr_test_patterns_open(&p, &setup);
+    vw_test_patterns_open(&p, &setup);
     scatter(&p, 0);
     for (int i = 0; i < 4; i++)
-        hr_test_hold(&p, 8 * MIB, 1);
+        vw_test_hold(&p, 8 * MIB, 1);
     assert_int_equal(p.asked, 0);
     assert_int_equal(copied_bytes(&p), 0);
-    hr_test_patterns_close(&p);
+    vw_test_patterns_close(&p);
 }
 
 /* ---- while the program is asked -------------------------------------------------------------- */
 
-static void use_the_pool(hr_test_patterns *p)
+static void use_the_pool(vw_test_patterns *p)
 {
-    hr_device_ptr address = HR_NULL;
-    assert_int_equal(hr_pool_check(p->t.pool), HR_OK);
+    vw_device_ptr address = VW_NULL;
+    assert_int_equal(vw_pool_check(p->t.pool), VW_OK);
     if (p->asked != 1)
         return;
-    hr_test_let_go_at(p, 0);
-    assert_int_equal(hr_alloc(p->t.pool, 5000, 3, &address), HR_OK);
-    assert_int_equal(hr_free(p->t.pool, address), HR_OK);
-    assert_int_equal(hr_pool_trim(p->t.pool), HR_OK);
-    assert_int_equal(hr_pool_check(p->t.pool), HR_OK);
+    vw_test_let_go_at(p, 0);
+    assert_int_equal(vw_alloc(p->t.pool, 5000, 3, &address), VW_OK);
+    assert_int_equal(vw_free(p->t.pool, address), VW_OK);
+    assert_int_equal(vw_pool_trim(p->t.pool), VW_OK);
+    assert_int_equal(vw_pool_check(p->t.pool), VW_OK);
 }
 
 /* The pool's lock is not held, and everything is looked at anew afterwards. */
@@ -209,81 +209,81 @@ static void the_pool_can_be_used_while_the_program_is_asked(void **state)
 {
     (void)state;
     for (int refuses = 0; refuses < 2; refuses++) {
-        hr_test_patterns p;
-        hr_test_patterns_open(&p, &on_a_full_device);
+        vw_test_patterns p;
+        vw_test_patterns_open(&p, &on_a_full_device);
         scatter(&p, 0);
         p.when_asked = use_the_pool;
         p.refuses = refuses != 0;
-        hr_device_ptr address = HR_NULL;
-        hr_status status = hr_test_try_to_hold(&p, 8 * MIB, 1, &address);
-        hr_test_refused(&p.t, status, refuses ? HR_ERR_OUT_OF_MEMORY : HR_OK);
+        vw_device_ptr address = VW_NULL;
+        vw_status status = vw_test_try_to_hold(&p, 8 * MIB, 1, &address);
+        vw_test_refused(&p.t, status, refuses ? VW_ERR_OUT_OF_MEMORY : VW_OK);
         assert_int_equal(p.left, p.entered);
-        hr_test_look_at_all(&p);
-        hr_test_patterns_close(&p);
+        vw_test_look_at_all(&p);
+        vw_test_patterns_close(&p);
     }
 }
 
-static void fail_the_pool(hr_test_patterns *p)
+static void fail_the_pool(vw_test_patterns *p)
 {
-    hr_device_ptr none = HR_NULL;
+    vw_device_ptr none = VW_NULL;
     if (p->asked != 1)
         return;
-    hr_test_let_go_at(p, 0); /* there is something to map then */
+    vw_test_let_go_at(p, 0); /* there is something to map then */
     spy.refused_accesses = 1;
     spy.refused_unmaps = 1;
-    assert_int_equal(hr_alloc(p->t.pool, 4000, 3, &none), HR_ERR_DEVICE);
-    assert_true(hr_test_paged_stats(p).is_failed);
+    assert_int_equal(vw_alloc(p->t.pool, 4000, 3, &none), VW_ERR_DEVICE);
+    assert_true(vw_test_paged_stats(p).is_failed);
 }
 
 static void a_pool_that_fails_meanwhile_copies_nothing(void **state)
 {
     (void)state;
     for (int refuses = 0; refuses < 2; refuses++) {
-        hr_test_pool_setup setup = on_a_full_device;
-        hr_device_ptr address = HR_NULL;
-        hr_test_patterns p;
-        spy = (hr_test_spy){.call_count = 0};
+        vw_test_pool_setup setup = on_a_full_device;
+        vw_device_ptr address = VW_NULL;
+        vw_test_patterns p;
+        spy = (vw_test_spy){.call_count = 0};
         setup.spy = &spy;
-        hr_test_patterns_open(&p, &setup);
+        vw_test_patterns_open(&p, &setup);
         scatter(&p, 0);
         p.when_asked = fail_the_pool;
         p.refuses = refuses != 0;
-        assert_int_equal(hr_test_try_to_hold(&p, 7 * MIB, 1, &address), HR_ERR_DEVICE);
+        assert_int_equal(vw_test_try_to_hold(&p, 7 * MIB, 1, &address), VW_ERR_DEVICE);
         assert_int_equal(p.asked, 1);
         assert_int_equal(p.left, p.entered);
         assert_int_equal(copied_bytes(&p), 0);
-        assert_int_equal(hr_test_spy_count(&spy, HR_TEST_SYNCHRONIZE), 0);
-        hr_test_look_at_all(&p);
-        hr_pool_destroy(p.t.pool);
-        assert_int_equal(hr_test_calls(&p.t).in_use_bytes, 0);
-        hr_device_destroy(p.t.device);
+        assert_int_equal(vw_test_spy_count(&spy, VW_TEST_SYNCHRONIZE), 0);
+        vw_test_look_at_all(&p);
+        vw_pool_destroy(p.t.pool);
+        assert_int_equal(vw_test_calls(&p.t).in_use_bytes, 0);
+        vw_device_destroy(p.t.device);
         free(p.t.events);
-        hr_test_patterns_forget(&p);
+        vw_test_patterns_forget(&p);
     }
 }
 
 static size_t calls_before;
 
-static size_t marks_since(size_t first_call, hr_stream stream)
+static size_t marks_since(size_t first_call, vw_stream stream)
 {
     size_t count = 0;
     for (size_t i = first_call; i < spy.call_count; i++)
-        count += spy.calls[i].call == HR_TEST_EVENT_RECORD && spy.calls[i].stream == stream;
+        count += spy.calls[i].call == VW_TEST_EVENT_RECORD && spy.calls[i].stream == stream;
     return count;
 }
 
 /* Another request marks stream 0; then memory comes free that stream 0 used until now. */
-static void mark_and_free(hr_test_patterns *p)
+static void mark_and_free(vw_test_patterns *p)
 {
-    hr_device_ptr address = HR_NULL;
+    vw_device_ptr address = VW_NULL;
     if (p->asked != 1)
         return;
-    hr_test_let_go_at(p, 0);
+    vw_test_let_go_at(p, 0);
     size_t first_call = spy.call_count;
-    assert_int_equal(hr_alloc(p->t.pool, 10 * MIB, 3, &address), HR_OK);
+    assert_int_equal(vw_alloc(p->t.pool, 10 * MIB, 3, &address), VW_OK);
     assert_int_equal(marks_since(first_call, 0), 1);
     while (p->held_count != 0)
-        hr_test_let_go_at(p, 0);
+        vw_test_let_go_at(p, 0);
     calls_before = spy.call_count;
 }
 
@@ -291,59 +291,59 @@ static void mark_and_free(hr_test_patterns *p)
 static void marks_of_other_requests_are_not_taken_for_ones_own(void **state)
 {
     (void)state;
-    hr_test_pool_setup setup = on_a_full_device;
-    hr_device_ptr address = HR_NULL;
-    hr_test_patterns p;
-    spy = (hr_test_spy){.call_count = 0};
+    vw_test_pool_setup setup = on_a_full_device;
+    vw_device_ptr address = VW_NULL;
+    vw_test_patterns p;
+    spy = (vw_test_spy){.call_count = 0};
     setup.spy = &spy;
     setup.capacity_bytes = 32 * MIB;
-    setup.engine = "headroom:tight";
+    setup.engine = "vramwise:tight";
     setup.idle_share = 0.0001;
     setup.idle_floor_bytes = UNIT;
-    hr_test_patterns_open(&p, &setup);
+    vw_test_patterns_open(&p, &setup);
     scatter(&p, 0);
     p.when_asked = mark_and_free;
     p.refuses = true;
-    hr_test_ok(&p.t, hr_test_try_to_hold(&p, 9 * MIB, 1, &address));
+    vw_test_ok(&p.t, vw_test_try_to_hold(&p, 9 * MIB, 1, &address));
     assert_true(p.asked >= 1);
     size_t crossed = 0;
     for (size_t i = calls_before; i < spy.call_count; i++)
-        crossed += spy.calls[i].call == HR_TEST_STREAM_WAIT_EVENT && spy.calls[i].stream == 1;
+        crossed += spy.calls[i].call == VW_TEST_STREAM_WAIT_EVENT && spy.calls[i].stream == 1;
     assert_true(crossed >= 1);
     assert_int_equal(marks_since(calls_before, 0), 1);
-    hr_test_patterns_close(&p);
+    vw_test_patterns_close(&p);
 }
 
 /* ---- what stays where it is ------------------------------------------------------------------ */
 
 /* The physical memory under an address. */
-static hr_handle memory_at(const hr_test_patterns *p, hr_device_ptr address)
+static vw_handle memory_at(const vw_test_patterns *p, vw_device_ptr address)
 {
-    hr__engine *base = p->t.pool->engine;
-    const hr__block *block = hr__engine_find(base, address);
-    return hr__paged_place_at(hr__paged_of(base), block->segment, address)->handle->device_handle;
+    vw__engine *base = p->t.pool->engine;
+    const vw__block *block = vw__engine_find(base, address);
+    return vw__paged_place_at(vw__paged_of(base), block->segment, address)->handle->device_handle;
 }
 
 static void pinned_memory_is_never_copied(void **state)
 {
     (void)state;
-    hr_test_patterns p;
-    hr_test_patterns_open(&p, &on_a_full_device);
+    vw_test_patterns p;
+    vw_test_patterns_open(&p, &on_a_full_device);
     scatter(&p, 0);
-    hr_handle before[4];
+    vw_handle before[4];
     for (size_t i = 0; i < 4; i++) {
-        hr_test_ok(&p.t, hr_pool_pin(p.t.pool, p.held[i].address));
+        vw_test_ok(&p.t, vw_pool_pin(p.t.pool, p.held[i].address));
         before[i] = memory_at(&p, p.held[i].address);
     }
-    hr_test_alloc_fails(&p.t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+    vw_test_alloc_fails(&p.t, 7 * MIB, 1, VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(copied_bytes(&p), 0);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(memory_at(&p, p.held[i].address), before[i]);
     for (size_t i = 0; i < 4; i++)
-        hr_test_ok(&p.t, hr_pool_unpin(p.t.pool, p.held[i].address));
-    hr_test_hold(&p, 7 * MIB, 1);
+        vw_test_ok(&p.t, vw_pool_unpin(p.t.pool, p.held[i].address));
+    vw_test_hold(&p, 7 * MIB, 1);
     assert_true(copied_bytes(&p) != 0);
-    hr_test_patterns_close(&p);
+    vw_test_patterns_close(&p);
 }
 
 /* Graphs know the addresses of their pool, and replay when they like: but not at a safe point, so
@@ -351,21 +351,21 @@ static void pinned_memory_is_never_copied(void **state)
 static void private_pools_in_use_are_never_copied(void **state)
 {
     (void)state;
-    const hr_private_id graph = {1, 2};
-    hr_test_patterns p;
-    hr_test_patterns_open(&p, &on_a_full_device);
-    hr_test_ok(&p.t, hr_private_pool_begin(p.t.pool, graph, NULL, NULL));
+    const vw_private_id graph = {1, 2};
+    vw_test_patterns p;
+    vw_test_patterns_open(&p, &on_a_full_device);
+    vw_test_ok(&p.t, vw_private_pool_begin(p.t.pool, graph, NULL, NULL));
     scatter(&p, 0);
-    hr_test_ok(&p.t, hr_private_pool_end(p.t.pool, graph));
-    hr_test_alloc_fails(&p.t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+    vw_test_ok(&p.t, vw_private_pool_end(p.t.pool, graph));
+    vw_test_alloc_fails(&p.t, 7 * MIB, 1, VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(copied_bytes(&p), 0);
-    hr_test_ok(&p.t, hr_private_pool_release(p.t.pool, graph));
-    hr_test_hold(&p, 7 * MIB, 1);
+    vw_test_ok(&p.t, vw_private_pool_release(p.t.pool, graph));
+    vw_test_hold(&p, 7 * MIB, 1);
     assert_true(copied_bytes(&p) != 0);
-    hr_test_patterns_close(&p);
+    vw_test_patterns_close(&p);
 }
 
-static bool is_stream_0(void *context, hr_stream stream)
+static bool is_stream_0(void *context, vw_stream stream)
 {
     (void)context;
     return stream == 0;
@@ -375,26 +375,26 @@ static bool is_stream_0(void *context, hr_stream stream)
 static void while_any_stream_is_captured_nothing_is_copied(void **state)
 {
     (void)state;
-    const hr_private_id graph = {1, 2};
-    hr_test_pool_setup setup = on_a_full_device;
-    hr_test_patterns p;
-    spy = (hr_test_spy){.call_count = 0};
+    const vw_private_id graph = {1, 2};
+    vw_test_pool_setup setup = on_a_full_device;
+    vw_test_patterns p;
+    spy = (vw_test_spy){.call_count = 0};
     setup.spy = &spy;
     setup.torch_version = "2.13"; /* before that every stream counts as captured */
-    hr_test_patterns_open(&p, &setup);
+    vw_test_patterns_open(&p, &setup);
     scatter(&p, 0);
-    hr_test_ok(&p.t, hr_private_pool_begin(p.t.pool, graph, is_stream_0, NULL));
-    assert_int_equal(hr_device_set_capturing(p.t.device, 0, true), HR_OK);
-    hr_test_spy_forget(&spy);
-    hr_test_alloc_fails(&p.t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
-    assert_int_equal(hr_test_spy_count(&spy, HR_TEST_SYNCHRONIZE), 0);
+    vw_test_ok(&p.t, vw_private_pool_begin(p.t.pool, graph, is_stream_0, NULL));
+    assert_int_equal(vw_device_set_capturing(p.t.device, 0, true), VW_OK);
+    vw_test_spy_forget(&spy);
+    vw_test_alloc_fails(&p.t, 7 * MIB, 1, VW_ERR_OUT_OF_MEMORY);
+    assert_int_equal(vw_test_spy_count(&spy, VW_TEST_SYNCHRONIZE), 0);
     assert_int_equal(p.asked, 0);
-    assert_int_equal(hr_test_paged_stats(&p).refused_copies, 1);
-    assert_int_equal(hr_device_set_capturing(p.t.device, 0, false), HR_OK);
-    hr_test_ok(&p.t, hr_private_pool_end(p.t.pool, graph));
-    hr_test_hold(&p, 7 * MIB, 1);
+    assert_int_equal(vw_test_paged_stats(&p).refused_copies, 1);
+    assert_int_equal(vw_device_set_capturing(p.t.device, 0, false), VW_OK);
+    vw_test_ok(&p.t, vw_private_pool_end(p.t.pool, graph));
+    vw_test_hold(&p, 7 * MIB, 1);
     assert_true(copied_bytes(&p) != 0);
-    hr_test_patterns_close(&p);
+    vw_test_patterns_close(&p);
 }
 
 /* ---- mode tight ------------------------------------------------------------------------------ */
@@ -402,24 +402,24 @@ static void while_any_stream_is_captured_nothing_is_copied(void **state)
 static void tight_copies_before_it_grows_beyond_its_share(void **state)
 {
     (void)state;
-    hr_test_pool_setup setup = {.engine = "headroom:tight",
+    vw_test_pool_setup setup = {.engine = "vramwise:tight",
                                 .on_host = true,
                                 .capacity_bytes = 64 * MIB,
                                 .idle_share = 0.0001,
                                 .idle_floor_bytes = 2 * UNIT};
-    hr_test_patterns p;
-    hr_test_patterns_open(&p, &setup);
+    vw_test_patterns p;
+    vw_test_patterns_open(&p, &setup);
     scatter(&p, 0);
-    assert_int_equal(hr_test_reserved_bytes(&p), 14 * MIB);
-    hr_test_hold(&p, 7 * MIB, 1);
+    assert_int_equal(vw_test_reserved_bytes(&p), 14 * MIB);
+    vw_test_hold(&p, 7 * MIB, 1);
     assert_true(p.entered >= 1);
     assert_true(copied_bytes(&p) != 0);
-    assert_in_range(hr_test_reserved_bytes(&p), 13 * MIB, 14 * MIB + 2 * UNIT);
-    hr_test_look_at_all(&p);
+    assert_in_range(vw_test_reserved_bytes(&p), 13 * MIB, 14 * MIB + 2 * UNIT);
+    vw_test_look_at_all(&p);
     p.refuses = true; /* then it grows, as the other modes do */
-    hr_test_hold(&p, 9 * MIB, 4);
-    assert_true(hr_test_reserved_bytes(&p) > 16 * MIB);
-    hr_test_patterns_close(&p);
+    vw_test_hold(&p, 9 * MIB, 4);
+    assert_true(vw_test_reserved_bytes(&p) > 16 * MIB);
+    vw_test_patterns_close(&p);
 }
 
 /* Whatever the program does, where copying is always granted, and the floor has some units for each
@@ -432,33 +432,33 @@ static void tight_holds_no_more_than_its_share(void **state)
     for (uint64_t seed = 1; seed <= 6; seed++) {
         const double share = 0.0001;
         uint64_t floor_bytes = floors[seed % 3], most_reserved = 0;
-        hr_test_patterns p;
-        hr_test_patterns_open(&p, &(hr_test_pool_setup){.engine = "headroom:tight",
+        vw_test_patterns p;
+        vw_test_patterns_open(&p, &(vw_test_pool_setup){.engine = "vramwise:tight",
                                                         .on_host = true,
                                                         .capacity_bytes = 256 * MIB,
                                                         .idle_share = share,
                                                         .idle_floor_bytes = floor_bytes});
         p.random = seed * UINT64_C(0xD1342543DE82EF95);
         for (int step = 0; step < 1200; step++) {
-            if (p.held_count != 0 && hr_test_random(&p) % 100 < (step % 400 < 200 ? 42 : 58))
-                hr_test_let_go_at(&p, hr_test_random(&p) % p.held_count);
+            if (p.held_count != 0 && vw_test_random(&p) % 100 < (step % 400 < 200 ? 42 : 58))
+                vw_test_let_go_at(&p, vw_test_random(&p) % p.held_count);
             else
-                hr_test_hold(&p, hr_test_random_size(&p, 512, 3 * MIB), hr_test_random(&p) % 2);
-            uint64_t peak_bytes = (uint64_t)hr_test_stats(&p.t).active_bytes.all.peak;
+                vw_test_hold(&p, vw_test_random_size(&p, 512, 3 * MIB), vw_test_random(&p) % 2);
+            uint64_t peak_bytes = (uint64_t)vw_test_stats(&p.t).active_bytes.all.peak;
             uint64_t share_bytes = (uint64_t)(share * (double)peak_bytes);
             uint64_t allowed = peak_bytes + (share_bytes > floor_bytes ? share_bytes : floor_bytes);
-            uint64_t reserved = hr_test_reserved_bytes(&p);
+            uint64_t reserved = vw_test_reserved_bytes(&p);
             if (reserved > allowed)
                 fail_msg("seed %llu, step %d: %llu bytes reserved, %llu allowed",
                          (unsigned long long)seed, step, (unsigned long long)reserved,
                          (unsigned long long)allowed);
             most_reserved = reserved > most_reserved ? reserved : most_reserved;
-            hr_test_forget_events(&p.t);
+            vw_test_forget_events(&p.t);
         }
         copied += copied_bytes(&p);
         assert_true(most_reserved < 250 * MIB); /* it is the share that held it, not the device */
-        hr_test_look_at_all(&p);
-        hr_test_patterns_close(&p);
+        vw_test_look_at_all(&p);
+        vw_test_patterns_close(&p);
     }
     assert_true(copied != 0);
 }

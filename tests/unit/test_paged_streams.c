@@ -9,17 +9,17 @@
 #include "support/pool_fixture.h"
 #include "support/pool_layout.h"
 
-#define UNIT (2 * HR_TEST_MIB)
+#define UNIT (2 * VW_TEST_MIB)
 
 typedef struct scene {
-    hr_test_pool t;
-    hr_test_spy spy;
+    vw_test_pool t;
+    vw_test_spy spy;
 } scene;
 
 static void scene_open(scene *s, uint64_t capacity_bytes)
 {
-    s->spy = (hr_test_spy){.call_count = 0};
-    hr_test_pool_open(&s->t, &(hr_test_pool_setup){.engine = "headroom",
+    s->spy = (vw_test_spy){.call_count = 0};
+    vw_test_pool_open(&s->t, &(vw_test_pool_setup){.engine = "vramwise",
                                                    .capacity_bytes = capacity_bytes,
                                                    .idle_share = 0.0001,
                                                    .idle_floor_bytes = UNIT,
@@ -27,25 +27,25 @@ static void scene_open(scene *s, uint64_t capacity_bytes)
                                                    .spy = &s->spy});
 }
 
-static hr_paged_stats paged_stats(const scene *s)
+static vw_paged_stats paged_stats(const scene *s)
 {
-    hr_paged_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_paged_stats(s->t.pool, &stats), HR_OK);
+    vw_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_paged_stats(s->t.pool, &stats), VW_OK);
     return stats;
 }
 
-static size_t count(const scene *s, hr_test_call call)
+static size_t count(const scene *s, vw_test_call call)
 {
-    return hr_test_spy_count(&s->spy, call);
+    return vw_test_spy_count(&s->spy, call);
 }
 
 /* No call in which the host waits. */
 static void expect_no_wait(const scene *s)
 {
-    assert_int_equal(count(s, HR_TEST_SYNCHRONIZE), 0);
-    assert_int_equal(count(s, HR_TEST_STREAM_SYNCHRONIZE), 0);
-    assert_int_equal(count(s, HR_TEST_EVENT_SYNCHRONIZE), 0);
-    assert_int_equal(hr_test_call_count(&s->t, HR_DEVICE_CALL_SYNCHRONIZE), 0);
+    assert_int_equal(count(s, VW_TEST_SYNCHRONIZE), 0);
+    assert_int_equal(count(s, VW_TEST_STREAM_SYNCHRONIZE), 0);
+    assert_int_equal(count(s, VW_TEST_EVENT_SYNCHRONIZE), 0);
+    assert_int_equal(vw_test_call_count(&s->t, VW_DEVICE_CALL_SYNCHRONIZE), 0);
 }
 
 /* ---- one stream ------------------------------------------------------------------------------ */
@@ -55,45 +55,45 @@ static void a_move_within_a_stream_records_one_event_and_waits_for_nothing(void 
 {
     (void)state;
     scene s;
-    hr_device_ptr small[20];
-    scene_open(&s, 64 * HR_TEST_MIB);
+    vw_device_ptr small[20];
+    scene_open(&s, 64 * VW_TEST_MIB);
     for (int i = 0; i < 20; i++)
-        small[i] = hr_test_alloc_on(&s.t, HR_TEST_MIB, 5);
+        small[i] = vw_test_alloc_on(&s.t, VW_TEST_MIB, 5);
     for (int i = 0; i < 20; i++)
-        hr_test_free(&s.t, small[i]);
-    assert_int_equal(count(&s, HR_TEST_EVENT_RECORD), 0);
-    hr_test_spy_forget(&s.spy);
+        vw_test_free(&s.t, small[i]);
+    assert_int_equal(count(&s, VW_TEST_EVENT_RECORD), 0);
+    vw_test_spy_forget(&s.spy);
 
-    hr_test_alloc_on(&s.t, 20 * HR_TEST_MIB, 5);
+    vw_test_alloc_on(&s.t, 20 * VW_TEST_MIB, 5);
     assert_true(paged_stats(&s).moved_handles >= 8);
     assert_int_equal(paged_stats(&s).crossed_handles, 0);
-    assert_int_equal(count(&s, HR_TEST_EVENT_RECORD), 1);
-    assert_int_equal(hr_test_spy_find(&s.spy, HR_TEST_EVENT_RECORD, NULL)->stream, 5);
-    assert_int_equal(count(&s, HR_TEST_STREAM_WAIT_EVENT), 0);
-    assert_int_equal(count(&s, HR_TEST_UNMAP), 0);
-    assert_int_equal(count(&s, HR_TEST_MAP), count(&s, HR_TEST_SET_ACCESS));
+    assert_int_equal(count(&s, VW_TEST_EVENT_RECORD), 1);
+    assert_int_equal(vw_test_spy_find(&s.spy, VW_TEST_EVENT_RECORD, NULL)->stream, 5);
+    assert_int_equal(count(&s, VW_TEST_STREAM_WAIT_EVENT), 0);
+    assert_int_equal(count(&s, VW_TEST_UNMAP), 0);
+    assert_int_equal(count(&s, VW_TEST_MAP), count(&s, VW_TEST_SET_ACCESS));
     expect_no_wait(&s);
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 static void hits_and_growth_record_no_event(void **state)
 {
     (void)state;
     scene s;
-    scene_open(&s, 256 * HR_TEST_MIB);
+    scene_open(&s, 256 * VW_TEST_MIB);
     for (int round = 0; round < 3; round++) {
-        hr_device_ptr a = hr_test_alloc_on(&s.t, 40 * HR_TEST_MIB, 0);
-        hr_device_ptr b = hr_test_alloc_on(&s.t, 3000, 0);
-        hr_device_ptr c = hr_test_alloc_on(&s.t, 20 * HR_TEST_MIB, 1);
-        hr_test_free(&s.t, b);
-        hr_test_free(&s.t, a);
-        hr_test_free(&s.t, c);
+        vw_device_ptr a = vw_test_alloc_on(&s.t, 40 * VW_TEST_MIB, 0);
+        vw_device_ptr b = vw_test_alloc_on(&s.t, 3000, 0);
+        vw_device_ptr c = vw_test_alloc_on(&s.t, 20 * VW_TEST_MIB, 1);
+        vw_test_free(&s.t, b);
+        vw_test_free(&s.t, a);
+        vw_test_free(&s.t, c);
     }
     assert_int_equal(paged_stats(&s).moved_handles, 0);
-    assert_int_equal(count(&s, HR_TEST_EVENT_RECORD), 0);
-    assert_int_equal(count(&s, HR_TEST_EVENT_QUERY), 0);
+    assert_int_equal(count(&s, VW_TEST_EVENT_RECORD), 0);
+    assert_int_equal(count(&s, VW_TEST_EVENT_QUERY), 0);
     expect_no_wait(&s);
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 /* ---- two streams ----------------------------------------------------------------------------- */
@@ -102,25 +102,25 @@ static void another_stream_waits_on_the_device_for_the_stream_of_last_use(void *
 {
     (void)state;
     scene s;
-    scene_open(&s, 64 * HR_TEST_MIB);
-    hr_test_free(&s.t, hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, 1));
-    hr_test_spy_forget(&s.spy);
-    hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, 2);
+    scene_open(&s, 64 * VW_TEST_MIB);
+    vw_test_free(&s.t, vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, 1));
+    vw_test_spy_forget(&s.spy);
+    vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, 2);
     assert_true(paged_stats(&s).crossed_handles > 1);
-    assert_int_equal(count(&s, HR_TEST_EVENT_RECORD), 1);
-    const hr_test_call_made *recorded = hr_test_spy_find(&s.spy, HR_TEST_EVENT_RECORD, NULL);
+    assert_int_equal(count(&s, VW_TEST_EVENT_RECORD), 1);
+    const vw_test_call_made *recorded = vw_test_spy_find(&s.spy, VW_TEST_EVENT_RECORD, NULL);
     assert_int_equal(recorded->stream, 1);
-    const hr_test_call_made *waited = hr_test_spy_find(&s.spy, HR_TEST_STREAM_WAIT_EVENT, NULL);
+    const vw_test_call_made *waited = vw_test_spy_find(&s.spy, VW_TEST_STREAM_WAIT_EVENT, NULL);
     assert_non_null(waited);
     assert_true(waited > recorded);
-    for (; waited != NULL; waited = hr_test_spy_find(&s.spy, HR_TEST_STREAM_WAIT_EVENT, waited)) {
+    for (; waited != NULL; waited = vw_test_spy_find(&s.spy, VW_TEST_STREAM_WAIT_EVENT, waited)) {
         assert_int_equal(waited->stream, 2);
         assert_int_equal(waited->event, recorded->event);
     }
-    assert_int_equal(count(&s, HR_TEST_UNMAP), 0);
+    assert_int_equal(count(&s, VW_TEST_UNMAP), 0);
     assert_int_equal(paged_stats(&s).retiring_bytes, paged_stats(&s).moved_bytes);
     expect_no_wait(&s);
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 /* From 1 to 2 to 3: each is ordered after the one before, and so after all of them. */
@@ -128,19 +128,19 @@ static void a_second_move_is_ordered_after_the_first(void **state)
 {
     (void)state;
     scene s;
-    scene_open(&s, 32 * HR_TEST_MIB);
-    hr_test_free(&s.t, hr_test_alloc_on(&s.t, 30 * HR_TEST_MIB, 1));
-    hr_test_free(&s.t, hr_test_alloc_on(&s.t, 30 * HR_TEST_MIB, 2));
-    hr_test_spy_forget(&s.spy);
-    hr_test_alloc_on(&s.t, 30 * HR_TEST_MIB, 3);
-    const hr_test_call_made *recorded = NULL;
+    scene_open(&s, 32 * VW_TEST_MIB);
+    vw_test_free(&s.t, vw_test_alloc_on(&s.t, 30 * VW_TEST_MIB, 1));
+    vw_test_free(&s.t, vw_test_alloc_on(&s.t, 30 * VW_TEST_MIB, 2));
+    vw_test_spy_forget(&s.spy);
+    vw_test_alloc_on(&s.t, 30 * VW_TEST_MIB, 3);
+    const vw_test_call_made *recorded = NULL;
     bool after_second = false;
-    while ((recorded = hr_test_spy_find(&s.spy, HR_TEST_EVENT_RECORD, recorded)) != NULL)
+    while ((recorded = vw_test_spy_find(&s.spy, VW_TEST_EVENT_RECORD, recorded)) != NULL)
         after_second |= recorded->stream == 2;
     assert_true(after_second);
-    assert_true(count(&s, HR_TEST_STREAM_WAIT_EVENT) > 0);
+    assert_true(count(&s, VW_TEST_STREAM_WAIT_EVENT) > 0);
     expect_no_wait(&s);
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 /* A ghost that is wanted again is another move: the stream that had the memory meanwhile is waited
@@ -149,29 +149,29 @@ static void a_revived_ghost_is_ordered_and_calls_for_no_mapping(void **state)
 {
     (void)state;
     scene s;
-    scene_open(&s, 64 * HR_TEST_MIB);
-    hr_device_ptr first = hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, 1);
-    hr_test_free(&s.t, first);
-    hr_device_ptr second = hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, 2);
-    hr_test_free(&s.t, second);
+    scene_open(&s, 64 * VW_TEST_MIB);
+    vw_device_ptr first = vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, 1);
+    vw_test_free(&s.t, first);
+    vw_device_ptr second = vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, 2);
+    vw_test_free(&s.t, second);
     for (int round = 0; round < 4; round++) {
-        hr_stream stream = round % 2 == 0 ? 1 : 2;
-        hr_test_spy_forget(&s.spy);
-        hr_device_ptr again = hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, stream);
+        vw_stream stream = round % 2 == 0 ? 1 : 2;
+        vw_test_spy_forget(&s.spy);
+        vw_device_ptr again = vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, stream);
         assert_int_equal(again, stream == 1 ? first : second);
-        hr_test_free(&s.t, again);
-        assert_int_equal(count(&s, HR_TEST_MAP), 0);
-        assert_int_equal(count(&s, HR_TEST_UNMAP), 0);
-        assert_int_equal(count(&s, HR_TEST_SET_ACCESS), 0);
-        assert_int_equal(count(&s, HR_TEST_CREATE), 0);
-        assert_int_equal(count(&s, HR_TEST_EVENT_RECORD), 1);
-        assert_int_equal(hr_test_spy_find(&s.spy, HR_TEST_EVENT_RECORD, NULL)->stream, 3 - stream);
-        const hr_test_call_made *waited = hr_test_spy_find(&s.spy, HR_TEST_STREAM_WAIT_EVENT, NULL);
+        vw_test_free(&s.t, again);
+        assert_int_equal(count(&s, VW_TEST_MAP), 0);
+        assert_int_equal(count(&s, VW_TEST_UNMAP), 0);
+        assert_int_equal(count(&s, VW_TEST_SET_ACCESS), 0);
+        assert_int_equal(count(&s, VW_TEST_CREATE), 0);
+        assert_int_equal(count(&s, VW_TEST_EVENT_RECORD), 1);
+        assert_int_equal(vw_test_spy_find(&s.spy, VW_TEST_EVENT_RECORD, NULL)->stream, 3 - stream);
+        const vw_test_call_made *waited = vw_test_spy_find(&s.spy, VW_TEST_STREAM_WAIT_EVENT, NULL);
         assert_non_null(waited);
         assert_int_equal(waited->stream, stream);
     }
     expect_no_wait(&s);
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 /* ---- when an old mapping goes ---------------------------------------------------------------- */
@@ -183,26 +183,26 @@ static void an_old_mapping_goes_after_its_event_is_complete(void **state)
     (void)state;
     enum { HELD_STREAMS = 40 };
     scene s;
-    hr_device_ptr first = HR_NULL;
+    vw_device_ptr first = VW_NULL;
     scene_open(&s, UNIT);
-    for (hr_stream stream = 0; stream < HELD_STREAMS; stream++) {
-        hr_device_ptr block = hr_test_alloc_on(&s.t, HR_TEST_MIB, stream);
+    for (vw_stream stream = 0; stream < HELD_STREAMS; stream++) {
+        vw_device_ptr block = vw_test_alloc_on(&s.t, VW_TEST_MIB, stream);
         first = stream == 0 ? block : first;
-        hr_test_free(&s.t, block);
+        vw_test_free(&s.t, block);
     }
-    assert_int_equal(count(&s, HR_TEST_UNMAP), 0);
+    assert_int_equal(count(&s, VW_TEST_UNMAP), 0);
     assert_int_equal(paged_stats(&s).retiring_bytes, (HELD_STREAMS - 1) * UNIT);
 
-    assert_int_equal(hr_device_complete(s.t.device, 1), HR_OK); /* not the oldest: nothing goes */
-    hr_test_free(&s.t, hr_test_alloc_on(&s.t, HR_TEST_MIB, HELD_STREAMS));
-    assert_int_equal(count(&s, HR_TEST_UNMAP), 0);
-    assert_int_equal(hr_device_complete(s.t.device, 0), HR_OK);
-    hr_test_free(&s.t, hr_test_alloc_on(&s.t, HR_TEST_MIB, HELD_STREAMS + 1));
-    assert_true(count(&s, HR_TEST_UNMAP) >= 1);
-    assert_int_equal(hr_test_spy_find(&s.spy, HR_TEST_UNMAP, NULL)->address, first);
-    assert_int_equal(hr_test_spy_find(&s.spy, HR_TEST_UNMAP, NULL)->size_bytes, UNIT);
+    assert_int_equal(vw_device_complete(s.t.device, 1), VW_OK); /* not the oldest: nothing goes */
+    vw_test_free(&s.t, vw_test_alloc_on(&s.t, VW_TEST_MIB, HELD_STREAMS));
+    assert_int_equal(count(&s, VW_TEST_UNMAP), 0);
+    assert_int_equal(vw_device_complete(s.t.device, 0), VW_OK);
+    vw_test_free(&s.t, vw_test_alloc_on(&s.t, VW_TEST_MIB, HELD_STREAMS + 1));
+    assert_true(count(&s, VW_TEST_UNMAP) >= 1);
+    assert_int_equal(vw_test_spy_find(&s.spy, VW_TEST_UNMAP, NULL)->address, first);
+    assert_int_equal(vw_test_spy_find(&s.spy, VW_TEST_UNMAP, NULL)->size_bytes, UNIT);
     expect_no_wait(&s);
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 /* The ghosts are waited for one by one, then their homes' streams; the device as a whole never. */
@@ -210,35 +210,35 @@ static void a_trim_waits_for_each_stream_before_it_unmaps(void **state)
 {
     (void)state;
     scene s;
-    scene_open(&s, 64 * HR_TEST_MIB);
-    hr_device_ptr first = hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, 1);
-    hr_test_free(&s.t, first);
-    hr_device_ptr second = hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, 2);
-    hr_test_free(&s.t, second);
-    hr_test_spy_forget(&s.spy);
-    hr_test_trim(&s.t);
-    assert_int_equal(hr_test_stats(&s.t).reserved_bytes.all.current, 0);
+    scene_open(&s, 64 * VW_TEST_MIB);
+    vw_device_ptr first = vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, 1);
+    vw_test_free(&s.t, first);
+    vw_device_ptr second = vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, 2);
+    vw_test_free(&s.t, second);
+    vw_test_spy_forget(&s.spy);
+    vw_test_trim(&s.t);
+    assert_int_equal(vw_test_stats(&s.t).reserved_bytes.all.current, 0);
     assert_int_equal(paged_stats(&s).retiring_bytes, 0);
     assert_int_equal(paged_stats(&s).handle_count, 0);
-    assert_int_equal(count(&s, HR_TEST_SYNCHRONIZE), 0);
-    const hr_test_call_made *waited = hr_test_spy_find(&s.spy, HR_TEST_STREAM_SYNCHRONIZE, NULL);
+    assert_int_equal(count(&s, VW_TEST_SYNCHRONIZE), 0);
+    const vw_test_call_made *waited = vw_test_spy_find(&s.spy, VW_TEST_STREAM_SYNCHRONIZE, NULL);
     assert_non_null(waited);
-    for (const hr_test_call_made *unmapped = NULL;
-         (unmapped = hr_test_spy_find(&s.spy, HR_TEST_UNMAP, unmapped)) != NULL;) {
+    for (const vw_test_call_made *unmapped = NULL;
+         (unmapped = vw_test_spy_find(&s.spy, VW_TEST_UNMAP, unmapped)) != NULL;) {
         bool is_of_second =
-            unmapped->address >= second && unmapped->address - second < 64 * HR_TEST_MIB;
+            unmapped->address >= second && unmapped->address - second < 64 * VW_TEST_MIB;
         bool was_waited_for = false;
-        for (const hr_test_call_made *made = s.spy.calls; made < unmapped; made++)
+        for (const vw_test_call_made *made = s.spy.calls; made < unmapped; made++)
             was_waited_for |=
-                is_of_second ? made->call == HR_TEST_STREAM_SYNCHRONIZE && made->stream == 2
-                             : (made->call == HR_TEST_EVENT_SYNCHRONIZE && made->status == HR_OK) ||
-                                   (made->call == HR_TEST_EVENT_QUERY && made->status == HR_OK) ||
-                                   (made->call == HR_TEST_STREAM_SYNCHRONIZE && made->stream == 1);
+                is_of_second ? made->call == VW_TEST_STREAM_SYNCHRONIZE && made->stream == 2
+                             : (made->call == VW_TEST_EVENT_SYNCHRONIZE && made->status == VW_OK) ||
+                                   (made->call == VW_TEST_EVENT_QUERY && made->status == VW_OK) ||
+                                   (made->call == VW_TEST_STREAM_SYNCHRONIZE && made->stream == 1);
         assert_true(was_waited_for);
     }
-    assert_int_equal(hr_test_call_count(&s.t, HR_DEVICE_CALL_RESERVE),
-                     hr_test_call_count(&s.t, HR_DEVICE_CALL_UNRESERVE));
-    hr_test_pool_close(&s.t);
+    assert_int_equal(vw_test_call_count(&s.t, VW_DEVICE_CALL_RESERVE),
+                     vw_test_call_count(&s.t, VW_DEVICE_CALL_UNRESERVE));
+    vw_test_pool_close(&s.t);
 }
 
 /* ---- record_stream --------------------------------------------------------------------------- */
@@ -247,21 +247,21 @@ static void memory_that_waits_for_another_stream_does_not_move(void **state)
 {
     (void)state;
     scene s;
-    scene_open(&s, 64 * HR_TEST_MIB);
-    hr_device_ptr block = hr_test_alloc_on(&s.t, 30 * HR_TEST_MIB, 1);
-    hr_test_ok(&s.t, hr_record_stream(s.t.pool, block, 2));
-    hr_test_free(&s.t, block);
-    hr_test_alloc_on(&s.t, 30 * HR_TEST_MIB, 3); /* the rest of the device */
+    scene_open(&s, 64 * VW_TEST_MIB);
+    vw_device_ptr block = vw_test_alloc_on(&s.t, 30 * VW_TEST_MIB, 1);
+    vw_test_ok(&s.t, vw_record_stream(s.t.pool, block, 2));
+    vw_test_free(&s.t, block);
+    vw_test_alloc_on(&s.t, 30 * VW_TEST_MIB, 3); /* the rest of the device */
     assert_int_equal(paged_stats(&s).moved_handles, 0);
-    hr_test_expect_stat(hr_test_stats(&s.t).active.all, 2, 2, 2, 0);
+    vw_test_expect_stat(vw_test_stats(&s.t).active.all, 2, 2, 2, 0);
 
-    assert_int_equal(hr_device_complete(s.t.device, 2), HR_OK);
-    hr_test_spy_forget(&s.spy);
-    hr_test_alloc_on(&s.t, 30 * HR_TEST_MIB, 4);
+    assert_int_equal(vw_device_complete(s.t.device, 2), VW_OK);
+    vw_test_spy_forget(&s.spy);
+    vw_test_alloc_on(&s.t, 30 * VW_TEST_MIB, 4);
     assert_true(paged_stats(&s).crossed_handles > 0);
-    assert_int_equal(hr_test_spy_find(&s.spy, HR_TEST_EVENT_RECORD, NULL)->stream, 1);
+    assert_int_equal(vw_test_spy_find(&s.spy, VW_TEST_EVENT_RECORD, NULL)->stream, 1);
     expect_no_wait(&s);
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 /* Rather than run out of memory the pool waits for it, as PyTorch does. */
@@ -269,29 +269,29 @@ static void a_request_that_would_run_out_waits_for_pending_memory(void **state)
 {
     (void)state;
     scene s;
-    scene_open(&s, 64 * HR_TEST_MIB);
-    hr_device_ptr block = hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, 1);
-    hr_test_ok(&s.t, hr_record_stream(s.t.pool, block, 2));
-    hr_test_free(&s.t, block);
-    hr_test_alloc_on(&s.t, 40 * HR_TEST_MIB, 3);
-    assert_int_equal(hr_test_stats(&s.t).active.all.current, 1);
-    assert_int_equal(hr_test_stats(&s.t).num_alloc_retries, 1);
-    hr_test_pool_close(&s.t);
+    scene_open(&s, 64 * VW_TEST_MIB);
+    vw_device_ptr block = vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, 1);
+    vw_test_ok(&s.t, vw_record_stream(s.t.pool, block, 2));
+    vw_test_free(&s.t, block);
+    vw_test_alloc_on(&s.t, 40 * VW_TEST_MIB, 3);
+    assert_int_equal(vw_test_stats(&s.t).active.all.current, 1);
+    assert_int_equal(vw_test_stats(&s.t).num_alloc_retries, 1);
+    vw_test_pool_close(&s.t);
 }
 
 static void a_wait_that_the_device_refuses_leaves_the_pool_as_it_was(void **state)
 {
     (void)state;
     scene s;
-    scene_open(&s, 64 * HR_TEST_MIB);
-    hr_device_ptr block = hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, 1);
-    hr_test_free(&s.t, block);
+    scene_open(&s, 64 * VW_TEST_MIB);
+    vw_device_ptr block = vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, 1);
+    vw_test_free(&s.t, block);
     s.spy.refused_wait_events = 1;
-    hr_test_alloc_fails(&s.t, 60 * HR_TEST_MIB, 2, HR_ERR_DEVICE);
+    vw_test_alloc_fails(&s.t, 60 * VW_TEST_MIB, 2, VW_ERR_DEVICE);
     assert_int_equal(s.spy.refused_wait_events, 0);
     assert_int_equal(paged_stats(&s).moved_handles, 0);
-    assert_int_equal(hr_test_alloc_on(&s.t, 60 * HR_TEST_MIB, 1), block);
-    hr_test_pool_close(&s.t);
+    assert_int_equal(vw_test_alloc_on(&s.t, 60 * VW_TEST_MIB, 1), block);
+    vw_test_pool_close(&s.t);
 }
 
 int main(void)

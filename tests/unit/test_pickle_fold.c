@@ -24,119 +24,119 @@ enum { A_DICT = 1, A_LIST = 2 };
 static uint32_t dict_count, list_count;
 
 /* Takes every dict but those with the key "keep". */
-static hr_status take_dict(void *context, hr__document *document, const hr__value *pairs,
-                           size_t pair_count, hr__value *folded)
+static vw_status take_dict(void *context, vw__document *document, const vw__value *pairs,
+                           size_t pair_count, vw__value *folded)
 {
     (void)context, (void)document;
     for (size_t i = 0; i < pair_count; i++)
-        if (hr__value_get_kind(pairs[2 * i]) == HR__VALUE_STRING &&
-            hr__value_string_id(pairs[2 * i]) == 0)
-            return HR_OK;
-    *folded = hr__value_folded(A_DICT, ++dict_count);
-    return HR_OK;
+        if (vw__value_get_kind(pairs[2 * i]) == VW__VALUE_STRING &&
+            vw__value_string_id(pairs[2 * i]) == 0)
+            return VW_OK;
+    *folded = vw__value_folded(A_DICT, ++dict_count);
+    return VW_OK;
 }
 
 /* Takes lists of dicts that were taken. */
-static hr_status take_list(void *context, hr__document *document, const hr__value *items,
-                           size_t item_count, hr__value *folded)
+static vw_status take_list(void *context, vw__document *document, const vw__value *items,
+                           size_t item_count, vw__value *folded)
 {
     (void)context, (void)document;
     assert_true(item_count > 0);
     for (size_t i = 0; i < item_count; i++) {
-        assert_true(items[i] == hr__document_resolve(document, items[i]));
-        if (hr__value_get_kind(items[i]) != HR__VALUE_FOLDED)
-            return HR_OK;
+        assert_true(items[i] == vw__document_resolve(document, items[i]));
+        if (vw__value_get_kind(items[i]) != VW__VALUE_FOLDED)
+            return VW_OK;
     }
-    *folded = hr__value_folded(A_LIST, ++list_count);
-    return HR_OK;
+    *folded = vw__value_folded(A_LIST, ++list_count);
+    return VW_OK;
 }
 
 static const char *const names[] = {"keep"};
-static const hr__fold listener = {
+static const vw__fold listener = {
     .names = names, .name_count = 1, .dict = take_dict, .list = take_list};
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static hr__document *document;
-static hr__value root;
+static vw__document *document;
+static vw__value root;
 
 static int tear_down(void **state)
 {
     (void)state;
-    hr__document_destroy(document);
+    vw__document_destroy(document);
     document = NULL;
     return 0;
 }
 
-static hr_status read_bytes(const void *bytes, size_t size_bytes, const hr__document_limits *limits)
+static vw_status read_bytes(const void *bytes, size_t size_bytes, const vw__document_limits *limits)
 {
-    hr__byte_source *source;
-    hr__document_destroy(document);
+    vw__byte_source *source;
+    vw__document_destroy(document);
     document = NULL;
     dict_count = list_count = 0;
-    assert_int_equal(hr__document_create(limits, &listener, &document), HR_OK);
-    assert_int_equal(hr__byte_source_open_memory(bytes, size_bytes, NULL, &source), HR_OK);
-    hr_status status = hr__pickle_read(source, document, &root);
-    hr__byte_source_close(source);
+    assert_int_equal(vw__document_create(limits, &listener, &document), VW_OK);
+    assert_int_equal(vw__byte_source_open_memory(bytes, size_bytes, NULL, &source), VW_OK);
+    vw_status status = vw__pickle_read(source, document, &root);
+    vw__byte_source_close(source);
     return status;
 }
 
 /* "d1" is the first dict that was taken, "l1" the first list. */
-static void describe(hr__byte_buffer *text, hr__value value)
+static void describe(vw__byte_buffer *text, vw__value value)
 {
     uint64_t cursor = 0;
     int64_t number = 0;
-    hr__value item;
-    value = hr__document_resolve(document, value);
-    switch (hr__value_get_kind(value)) {
-    case HR__VALUE_FOLDED:
-        hr__append_format(text, "%c%u", hr__value_folded_kind(value) == A_DICT ? 'd' : 'l',
-                          hr__value_folded_id(value));
+    vw__value item;
+    value = vw__document_resolve(document, value);
+    switch (vw__value_get_kind(value)) {
+    case VW__VALUE_FOLDED:
+        vw__append_format(text, "%c%u", vw__value_folded_kind(value) == A_DICT ? 'd' : 'l',
+                          vw__value_folded_id(value));
         break;
-    case HR__VALUE_DICT:
-        hr__append_text(text, "{}");
+    case VW__VALUE_DICT:
+        vw__append_text(text, "{}");
         break;
-    case HR__VALUE_LIST:
-    case HR__VALUE_TUPLE:
-        hr__append_text(text, "[");
-        while (hr__value_next_item(document, value, &cursor, &item)) {
-            hr__append_text(text, cursor > 1 ? " " : "");
+    case VW__VALUE_LIST:
+    case VW__VALUE_TUPLE:
+        vw__append_text(text, "[");
+        while (vw__value_next_item(document, value, &cursor, &item)) {
+            vw__append_text(text, cursor > 1 ? " " : "");
             describe(text, item);
         }
-        hr__append_text(text, "]");
+        vw__append_text(text, "]");
         break;
     default:
-        if (hr__value_get_i64(document, value, &number))
-            hr__append_format(text, "%d", (int)number);
+        if (vw__value_get_i64(document, value, &number))
+            vw__append_format(text, "%d", (int)number);
         else
-            hr__append_text(text, hr__value_kind_name(hr__value_get_kind(value)));
+            vw__append_text(text, vw__value_kind_name(vw__value_get_kind(value)));
         break;
     }
 }
 
 static void assert_root(const char *expected)
 {
-    hr__byte_buffer text;
-    hr__byte_buffer_init(&text);
+    vw__byte_buffer text;
+    vw__byte_buffer_init(&text);
     describe(&text, root);
-    assert_string_equal(hr__byte_buffer_text(&text), expected);
-    hr__byte_buffer_deinit(&text);
+    assert_string_equal(vw__byte_buffer_text(&text), expected);
+    vw__byte_buffer_deinit(&text);
 }
 
 /* `pickle` is a string literal. */
 #define assert_reads(pickle, expected)                                                             \
     do {                                                                                           \
-        if (read_bytes(pickle BEHIND, sizeof(pickle BEHIND) - 1, NULL) != HR_OK)                   \
-            fail_msg("%s", hr_last_error());                                                       \
+        if (read_bytes(pickle BEHIND, sizeof(pickle BEHIND) - 1, NULL) != VW_OK)                   \
+            fail_msg("%s", vw_last_error());                                                       \
         assert_root(expected);                                                                     \
     } while (0)
 
 #define assert_refuses(pickle, words)                                                              \
     do {                                                                                           \
         assert_int_equal(read_bytes(pickle BEHIND, sizeof(pickle BEHIND) - 1, NULL),               \
-                         HR_ERR_CORRUPT_FILE);                                                     \
-        if (strstr(hr_last_error(), words) == NULL)                                                \
-            fail_msg("\"%s\" does not say \"%s\"", hr_last_error(), words);                        \
+                         VW_ERR_CORRUPT_FILE);                                                     \
+        if (strstr(vw_last_error(), words) == NULL)                                                \
+            fail_msg("\"%s\" does not say \"%s\"", vw_last_error(), words);                        \
     } while (0)
 
 /* ---- what is taken --------------------------------------------------------------------------- */
@@ -167,11 +167,11 @@ static void what_is_not_taken_is_kept_and_filled(void **state)
     assert_reads(BEGIN "}\224(\214\4keepK\1u" DICT_A "h\1e.", "[{} d1 {}]");
     size_t pair_count = 0;
     uint64_t cursor = 0;
-    hr__value first;
-    assert_true(hr__value_next_item(document, root, &cursor, &first));
-    const hr__value *pairs = hr__value_pairs(document, first, &pair_count);
+    vw__value first;
+    assert_true(vw__value_next_item(document, root, &cursor, &first));
+    const vw__value *pairs = vw__value_pairs(document, first, &pair_count);
     assert_int_equal(pair_count, 1);
-    assert_true(hr__value_string_id(pairs[0]) == 0);
+    assert_true(vw__value_string_id(pairs[0]) == 0);
 }
 
 static void a_list_of_records_is_taken_where_it_goes_into_something_at_once(void **state)
@@ -250,14 +250,14 @@ static void depth_and_number_of_values_are_bounded_all_the_same(void **state)
     (void)state;
     static const char deep[] = BEGIN "}\224(\214\1a]\224(](K\1eeu}e." BEHIND;
     static const char wide[] = BEGIN DICT_A DICT_A "e." BEHIND;
-    hr__document_limits limits = {.depth = 1};
-    assert_int_equal(read_bytes(deep, sizeof deep - 1, &limits), HR_ERR_UNSUPPORTED);
-    assert_non_null(strstr(hr_last_error(), "deeper than the limit of 1"));
-    limits = (hr__document_limits){.value_count = 9}; /* three containers, six values in them */
-    assert_int_equal(read_bytes(wide, sizeof wide - 1, &limits), HR_OK);
+    vw__document_limits limits = {.depth = 1};
+    assert_int_equal(read_bytes(deep, sizeof deep - 1, &limits), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "deeper than the limit of 1"));
+    limits = (vw__document_limits){.value_count = 9}; /* three containers, six values in them */
+    assert_int_equal(read_bytes(wide, sizeof wide - 1, &limits), VW_OK);
     limits.value_count = 8;
-    assert_int_equal(read_bytes(wide, sizeof wide - 1, &limits), HR_ERR_UNSUPPORTED);
-    assert_non_null(strstr(hr_last_error(), "more values than the limit"));
+    assert_int_equal(read_bytes(wide, sizeof wide - 1, &limits), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "more values than the limit"));
 }
 
 /* Cut into two frames between any two instructions, a pickle reads the same. */
@@ -270,29 +270,29 @@ static void a_frame_may_end_anywhere(void **state)
         "e", "u",       "}", "\224", "(",    "\214\1c", "K\3",     "u",   "h\1",     "e"};
     enum { COUNT = sizeof instructions / sizeof *instructions };
     for (size_t cut = 0; cut <= COUNT; cut++) {
-        hr__byte_buffer bytes, frames[2];
-        hr__byte_buffer_init(&bytes);
-        hr__append_text(&bytes, "\200\4");
+        vw__byte_buffer bytes, frames[2];
+        vw__byte_buffer_init(&bytes);
+        vw__append_text(&bytes, "\200\4");
         for (size_t i = 0; i < 2; i++) {
-            hr__byte_buffer_init(&frames[i]);
+            vw__byte_buffer_init(&frames[i]);
             for (size_t filler = 0; filler < 20; filler++)
-                hr__append_text(&frames[i], i == 0 ? "N0" : "");
+                vw__append_text(&frames[i], i == 0 ? "N0" : "");
         }
         for (size_t i = 0; i < COUNT; i++)
-            hr__append_text(&frames[i >= cut], instructions[i]);
-        hr__append_text(&frames[1], ".");
+            vw__append_text(&frames[i >= cut], instructions[i]);
+        vw__append_text(&frames[1], ".");
         for (size_t i = 0; i < 2; i++) {
-            hr__append_u8(&bytes, 0x95);
-            hr__append_u8(&bytes, (uint8_t)hr__byte_buffer_size(&frames[i]));
-            hr__append_bytes(&bytes, "\0\0\0\0\0\0\0", 7);
-            hr__append_bytes(&bytes, hr__byte_buffer_text(&frames[i]),
-                             hr__byte_buffer_size(&frames[i]));
-            hr__byte_buffer_deinit(&frames[i]);
+            vw__append_u8(&bytes, 0x95);
+            vw__append_u8(&bytes, (uint8_t)vw__byte_buffer_size(&frames[i]));
+            vw__append_bytes(&bytes, "\0\0\0\0\0\0\0", 7);
+            vw__append_bytes(&bytes, vw__byte_buffer_text(&frames[i]),
+                             vw__byte_buffer_size(&frames[i]));
+            vw__byte_buffer_deinit(&frames[i]);
         }
-        if (read_bytes(hr__byte_buffer_text(&bytes), hr__byte_buffer_size(&bytes), NULL) != HR_OK)
-            fail_msg("cut at %zu: %s", cut, hr_last_error());
+        if (read_bytes(vw__byte_buffer_text(&bytes), vw__byte_buffer_size(&bytes), NULL) != VW_OK)
+            fail_msg("cut at %zu: %s", cut, vw_last_error());
         assert_root("[d1 d3 d4 d1]");
-        hr__byte_buffer_deinit(&bytes);
+        vw__byte_buffer_deinit(&bytes);
     }
 }
 
@@ -300,41 +300,41 @@ static void records_that_are_taken_leave_nothing_in_the_document(void **state)
 {
     (void)state;
     enum { COUNT = 100000 };
-    hr__byte_buffer bytes;
-    hr__byte_buffer_init(&bytes);
-    hr__append_bytes(&bytes, BEGIN, sizeof(BEGIN) - 1);
+    vw__byte_buffer bytes;
+    vw__byte_buffer_init(&bytes);
+    vw__append_bytes(&bytes, BEGIN, sizeof(BEGIN) - 1);
     for (size_t i = 0; i < COUNT; i++)
-        hr__append_bytes(&bytes, DICT_A, sizeof(DICT_A) - 1);
-    hr__append_text(&bytes, "e.");
-    assert_int_equal(read_bytes(hr__byte_buffer_text(&bytes), hr__byte_buffer_size(&bytes), NULL),
-                     HR_OK);
-    hr__byte_buffer_deinit(&bytes);
+        vw__append_bytes(&bytes, DICT_A, sizeof(DICT_A) - 1);
+    vw__append_text(&bytes, "e.");
+    assert_int_equal(read_bytes(vw__byte_buffer_text(&bytes), vw__byte_buffer_size(&bytes), NULL),
+                     VW_OK);
+    vw__byte_buffer_deinit(&bytes);
     assert_int_equal(dict_count, COUNT);
     /* Far less than the items, and a container for each of them. */
-    assert_true(hr__document_memory_bytes(document) < COUNT * (sizeof(hr__value) + 8));
+    assert_true(vw__document_memory_bytes(document) < COUNT * (sizeof(vw__value) + 8));
 }
 
 static bool read_again(void *context)
 {
     static const char pickle[] = BEGIN DICT_A
         "]\224(" DICT_A DICT_A "e}\224(\214\4keep]\224(" DICT_A "eu" DICT_A "h\1e." BEHIND;
-    hr__byte_source *source = NULL;
-    hr__document *read = NULL;
-    hr__value value;
+    vw__byte_source *source = NULL;
+    vw__document *read = NULL;
+    vw__value value;
     (void)context;
     bool has_succeeded =
-        hr__byte_source_open_memory(pickle, sizeof pickle - 1, NULL, &source) == HR_OK &&
-        hr__document_create(NULL, &listener, &read) == HR_OK &&
-        hr__pickle_read(source, read, &value) == HR_OK;
-    hr__byte_source_close(source);
-    hr__document_destroy(read);
+        vw__byte_source_open_memory(pickle, sizeof pickle - 1, NULL, &source) == VW_OK &&
+        vw__document_create(NULL, &listener, &read) == VW_OK &&
+        vw__pickle_read(source, read, &value) == VW_OK;
+    vw__byte_source_close(source);
+    vw__document_destroy(read);
     return has_succeeded;
 }
 
 static void memory_may_run_out_anywhere(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(read_again, NULL);
+    vw_test_sweep_host_memory(read_again, NULL);
 }
 
 int main(void)

@@ -16,143 +16,143 @@
 
 #include "pickle_samples.h"
 
-static hr__document *document;
-static hr__value root;
+static vw__document *document;
+static vw__value root;
 
 static int tear_down(void **state)
 {
     (void)state;
-    hr__document_destroy(document);
+    vw__document_destroy(document);
     document = NULL;
     return 0;
 }
 
-static hr_status read_limited(const void *bytes, size_t size_bytes,
-                              const hr__document_limits *limits, const hr__fold *fold)
+static vw_status read_limited(const void *bytes, size_t size_bytes,
+                              const vw__document_limits *limits, const vw__fold *fold)
 {
-    hr__byte_source *source;
-    hr__document_destroy(document);
-    assert_int_equal(hr__document_create(limits, fold, &document), HR_OK);
-    assert_int_equal(hr__byte_source_open_memory(bytes, size_bytes, NULL, &source), HR_OK);
-    root = hr__value_folded(0, 77);
-    hr_status status = hr__pickle_read(source, document, &root);
-    if (status != HR_OK)
-        assert_true(root == hr__value_folded(0, 77));
-    hr__byte_source_close(source);
+    vw__byte_source *source;
+    vw__document_destroy(document);
+    assert_int_equal(vw__document_create(limits, fold, &document), VW_OK);
+    assert_int_equal(vw__byte_source_open_memory(bytes, size_bytes, NULL, &source), VW_OK);
+    root = vw__value_folded(0, 77);
+    vw_status status = vw__pickle_read(source, document, &root);
+    if (status != VW_OK)
+        assert_true(root == vw__value_folded(0, 77));
+    vw__byte_source_close(source);
     return status;
 }
 
-static hr_status read_bytes(const void *bytes, size_t size_bytes)
+static vw_status read_bytes(const void *bytes, size_t size_bytes)
 {
     return read_limited(bytes, size_bytes, NULL, NULL);
 }
 
 /* ---- data as text ---------------------------------------------------------------------------- */
 
-static void describe(hr__byte_buffer *text, hr__value value);
+static void describe(vw__byte_buffer *text, vw__value value);
 
-static void describe_items(hr__byte_buffer *text, hr__value value)
+static void describe_items(vw__byte_buffer *text, vw__value value)
 {
     uint64_t cursor = 0;
-    hr__value item;
-    while (hr__value_next_item(document, value, &cursor, &item)) {
+    vw__value item;
+    while (vw__value_next_item(document, value, &cursor, &item)) {
         describe(text, item);
-        hr__append_text(text, " ");
+        vw__append_text(text, " ");
     }
 }
 
-static void describe_pairs(hr__byte_buffer *text, hr__value value)
+static void describe_pairs(vw__byte_buffer *text, vw__value value)
 {
     size_t pair_count;
-    const hr__value *pairs = hr__value_pairs(document, value, &pair_count);
+    const vw__value *pairs = vw__value_pairs(document, value, &pair_count);
     for (size_t i = 0; i < pair_count; i++) {
         describe(text, pairs[2 * i]);
-        hr__append_text(text, ":");
-        describe(text, hr__document_resolve(document, pairs[2 * i + 1]));
-        hr__append_text(text, " ");
+        vw__append_text(text, ":");
+        describe(text, vw__document_resolve(document, pairs[2 * i + 1]));
+        vw__append_text(text, " ");
     }
 }
 
-static void describe_scalar(hr__byte_buffer *text, hr__value value)
+static void describe_scalar(vw__byte_buffer *text, vw__value value)
 {
     int64_t number;
     uint64_t large;
     double fraction;
     size_t size_bytes;
-    switch (hr__value_get_kind(value)) {
-    case HR__VALUE_INTEGER:
-        if (hr__value_get_i64(document, value, &number))
-            hr__append_format(text, "%" PRIi64, number);
-        else if (hr__value_get_u64(document, value, &large))
-            hr__append_format(text, "%" PRIu64, large);
+    switch (vw__value_get_kind(value)) {
+    case VW__VALUE_INTEGER:
+        if (vw__value_get_i64(document, value, &number))
+            vw__append_format(text, "%" PRIi64, number);
+        else if (vw__value_get_u64(document, value, &large))
+            vw__append_format(text, "%" PRIu64, large);
         break;
-    case HR__VALUE_FLOAT:
-        assert_true(hr__value_get_f64(document, value, &fraction));
-        hr__append_format(text, "%.17g", fraction);
+    case VW__VALUE_FLOAT:
+        assert_true(vw__value_get_f64(document, value, &fraction));
+        vw__append_format(text, "%.17g", fraction);
         break;
-    case HR__VALUE_STRING:
-        hr__append_format(text, "'%s'", hr__value_string(document, value, &size_bytes));
+    case VW__VALUE_STRING:
+        vw__append_format(text, "'%s'", vw__value_string(document, value, &size_bytes));
         break;
-    case HR__VALUE_BYTES:
-        hr__value_string(document, value, &size_bytes);
-        hr__append_format(text, "bytes(%zu)", size_bytes);
+    case VW__VALUE_BYTES:
+        vw__value_string(document, value, &size_bytes);
+        vw__append_format(text, "bytes(%zu)", size_bytes);
         break;
-    case HR__VALUE_FOLDED:
-        hr__append_format(text, "#%u", (unsigned)hr__value_folded_id(value));
+    case VW__VALUE_FOLDED:
+        vw__append_format(text, "#%u", (unsigned)vw__value_folded_id(value));
         break;
     default:
-        hr__append_text(text, hr__value_kind_name(hr__value_get_kind(value)));
+        vw__append_text(text, vw__value_kind_name(vw__value_get_kind(value)));
     }
 }
 
-static void describe(hr__byte_buffer *text, hr__value value)
+static void describe(vw__byte_buffer *text, vw__value value)
 {
-    switch (hr__value_get_kind(value)) {
-    case HR__VALUE_LIST:
-        hr__append_text(text, "[ ");
+    switch (vw__value_get_kind(value)) {
+    case VW__VALUE_LIST:
+        vw__append_text(text, "[ ");
         describe_items(text, value);
-        hr__append_text(text, "]");
+        vw__append_text(text, "]");
         break;
-    case HR__VALUE_TUPLE:
-        hr__append_text(text, "( ");
+    case VW__VALUE_TUPLE:
+        vw__append_text(text, "( ");
         describe_items(text, value);
-        hr__append_text(text, ")");
+        vw__append_text(text, ")");
         break;
-    case HR__VALUE_DICT:
-        hr__append_text(text, "{ ");
+    case VW__VALUE_DICT:
+        vw__append_text(text, "{ ");
         describe_pairs(text, value);
-        hr__append_text(text, "}");
+        vw__append_text(text, "}");
         break;
     default:
         describe_scalar(text, value);
     }
 }
 
-static void assert_describes(hr__value value, const char *expected)
+static void assert_describes(vw__value value, const char *expected)
 {
-    hr__byte_buffer text;
-    hr__byte_buffer_init(&text);
+    vw__byte_buffer text;
+    vw__byte_buffer_init(&text);
     describe(&text, value);
-    assert_string_equal(hr__byte_buffer_text(&text), expected);
-    hr__byte_buffer_deinit(&text);
+    assert_string_equal(vw__byte_buffer_text(&text), expected);
+    vw__byte_buffer_deinit(&text);
 }
 
 #define assert_reads(pickle, expected)                                                             \
     do {                                                                                           \
-        hr_status read_status = read_bytes(pickle, sizeof(pickle) - 1);                            \
-        if (read_status != HR_OK)                                                                  \
-            fail_msg("%s", hr_last_error());                                                       \
+        vw_status read_status = read_bytes(pickle, sizeof(pickle) - 1);                            \
+        if (read_status != VW_OK)                                                                  \
+            fail_msg("%s", vw_last_error());                                                       \
         assert_describes(root, expected);                                                          \
     } while (0)
 
 #define assert_refused_with(expected_status, pickle, words)                                        \
     do {                                                                                           \
         assert_int_equal(read_bytes(pickle, sizeof(pickle) - 1), expected_status);                 \
-        if (strstr(hr_last_error(), words) == NULL)                                                \
-            fail_msg("expected \"%s\" in \"%s\"", words, hr_last_error());                         \
+        if (strstr(vw_last_error(), words) == NULL)                                                \
+            fail_msg("expected \"%s\" in \"%s\"", words, vw_last_error());                         \
     } while (0)
 
-#define assert_refused(pickle, words) assert_refused_with(HR_ERR_CORRUPT_FILE, pickle, words)
+#define assert_refused(pickle, words) assert_refused_with(VW_ERR_CORRUPT_FILE, pickle, words)
 
 /* ---- what Python writes ---------------------------------------------------------------------- */
 
@@ -175,7 +175,7 @@ static void every_protocol_gives_the_same_data(void **state)
 {
     (void)state;
     for (size_t i = 0; i < PROTOCOL_COUNT; i++) {
-        assert_int_equal(read_bytes(samples[i].bytes, samples[i].size_bytes), HR_OK);
+        assert_int_equal(read_bytes(samples[i].bytes, samples[i].size_bytes), VW_OK);
         assert_describes(
             root, "{ 'none':None 'flags':[ True False ] "
                   "'numbers':[ 0 255 65535 -1 2147483647 -2147483648 2147483648 140737488355328 "
@@ -267,16 +267,16 @@ static void what_follows_the_pickle_is_left_alone(void **state)
 {
     (void)state;
     static const char pickles[] = "K\1.K\2.";
-    hr__byte_source *source;
-    assert_int_equal(hr__byte_source_open_memory(pickles, sizeof pickles - 1, NULL, &source),
-                     HR_OK);
-    assert_int_equal(hr__document_create(NULL, NULL, &document), HR_OK);
+    vw__byte_source *source;
+    assert_int_equal(vw__byte_source_open_memory(pickles, sizeof pickles - 1, NULL, &source),
+                     VW_OK);
+    assert_int_equal(vw__document_create(NULL, NULL, &document), VW_OK);
     for (int i = 1; i <= 2; i++) {
-        assert_int_equal(hr__pickle_read(source, document, &root), HR_OK);
-        assert_int_equal(hr__byte_source_offset(source), 3 * i);
+        assert_int_equal(vw__pickle_read(source, document, &root), VW_OK);
+        assert_int_equal(vw__byte_source_offset(source), 3 * i);
         assert_describes(root, i == 1 ? "1" : "2");
     }
-    hr__byte_source_close(source);
+    vw__byte_source_close(source);
 }
 
 /* ---- folding --------------------------------------------------------------------------------- */
@@ -284,23 +284,23 @@ static void what_follows_the_pickle_is_left_alone(void **state)
 static const char *const fold_names[] = {"keep", "frames"};
 static unsigned fold_count;
 
-static hr_status fold_dict(void *context, hr__document *read, const hr__value *pairs,
-                           size_t pair_count, hr__value *folded)
+static vw_status fold_dict(void *context, vw__document *read, const vw__value *pairs,
+                           size_t pair_count, vw__value *folded)
 {
-    hr_status *status = context;
+    vw_status *status = context;
     for (size_t i = 0; i < pair_count; i++) {
-        if (hr__value_string_id(pairs[2 * i]) == 0)
-            return HR_OK;
-        if (hr__value_string_id(pairs[2 * i]) == 1 &&
-            hr__value_get_kind(pairs[2 * i + 1]) == HR__VALUE_LIST)
-            hr__document_fold_list(read, pairs[2 * i + 1], hr__value_folded(1, 1000));
+        if (vw__value_string_id(pairs[2 * i]) == 0)
+            return VW_OK;
+        if (vw__value_string_id(pairs[2 * i]) == 1 &&
+            vw__value_get_kind(pairs[2 * i + 1]) == VW__VALUE_LIST)
+            vw__document_fold_list(read, pairs[2 * i + 1], vw__value_folded(1, 1000));
     }
-    *folded = hr__value_folded(0, ++fold_count);
+    *folded = vw__value_folded(0, ++fold_count);
     return *status;
 }
 
-static hr_status fold_status;
-static const hr__fold fold = {
+static vw_status fold_status;
+static const vw__fold fold = {
     .context = &fold_status, .names = fold_names, .name_count = 2, .dict = fold_dict};
 
 static void a_dict_is_folded_when_it_is_put_somewhere_and_then_everywhere(void **state)
@@ -308,8 +308,8 @@ static void a_dict_is_folded_when_it_is_put_somewhere_and_then_everywhere(void *
     (void)state;
     static const char pickle[] = "\200\4](}\224(\214\1aK\1u}\224(\214\4keepK\2uh\0h\1}e.";
     fold_count = 0;
-    fold_status = HR_OK;
-    assert_int_equal(read_limited(pickle, sizeof pickle - 1, NULL, &fold), HR_OK);
+    fold_status = VW_OK;
+    assert_int_equal(read_limited(pickle, sizeof pickle - 1, NULL, &fold), VW_OK);
     assert_describes(root, "[ #1 { 'keep':2 } #1 { 'keep':2 } #2 ]");
     assert_int_equal(fold_count, 2);
 }
@@ -318,9 +318,9 @@ static void a_list_folded_by_one_dict_is_folded_in_the_next(void **state)
 {
     (void)state;
     fold_count = 0;
-    fold_status = HR_OK;
+    fold_status = VW_OK;
     static const char shared[] = "\200\4](}(\214\6frames]\224K\1au}(\214\4keeph\0uh\0e.";
-    assert_int_equal(read_limited(shared, sizeof shared - 1, NULL, &fold), HR_OK);
+    assert_int_equal(read_limited(shared, sizeof shared - 1, NULL, &fold), VW_OK);
     assert_describes(root, "[ #1 { 'keep':#1000 } #1000 ]");
 }
 
@@ -328,17 +328,17 @@ static void the_outermost_dict_is_folded_at_the_end(void **state)
 {
     (void)state;
     fold_count = 0;
-    fold_status = HR_OK;
-    assert_int_equal(read_limited("}.", 2, NULL, &fold), HR_OK);
+    fold_status = VW_OK;
+    assert_int_equal(read_limited("}.", 2, NULL, &fold), VW_OK);
     assert_describes(root, "#1");
 }
 
 static void a_listener_that_fails_ends_the_reading(void **state)
 {
     (void)state;
-    fold_status = HR_ERR_WRONG_STATE;
-    assert_int_equal(read_limited("]}a.", 4, NULL, &fold), HR_ERR_WRONG_STATE);
-    fold_status = HR_OK;
+    fold_status = VW_ERR_WRONG_STATE;
+    assert_int_equal(read_limited("]}a.", 4, NULL, &fold), VW_ERR_WRONG_STATE);
+    fold_status = VW_OK;
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -351,9 +351,9 @@ static void every_prefix_is_refused_with_words(void **state)
             char *exact = malloc(size_bytes + (size_bytes == 0));
             assert_non_null(exact);
             memcpy(exact, samples[i].bytes, size_bytes);
-            assert_int_equal(read_bytes(exact, size_bytes), HR_ERR_CORRUPT_FILE);
-            assert_true(strstr(hr_last_error(), "cut short") != NULL ||
-                        strstr(hr_last_error(), "end of line") != NULL);
+            assert_int_equal(read_bytes(exact, size_bytes), VW_ERR_CORRUPT_FILE);
+            assert_true(strstr(vw_last_error(), "cut short") != NULL ||
+                        strstr(vw_last_error(), "end of line") != NULL);
             free(exact);
         }
     }
@@ -478,7 +478,7 @@ static void an_instruction_must_not_leave_its_frame(void **state)
 static void counts_are_not_believed(void **state)
 {
     (void)state;
-    uint64_t before = hr__host_memory_get_use().in_use_bytes;
+    uint64_t before = vw__host_memory_get_use().in_use_bytes;
     assert_refused("\215\0\0\0\0\0\0\0\20.", "bytes in one piece, the most is");
     assert_refused("\215\377\377\377\377\377\377\377\377.",
                    "a length of 18446744073709551615 bytes");
@@ -487,30 +487,30 @@ static void counts_are_not_believed(void **state)
     assert_refused("\213\0\0\0\10abc", "cut short");
     assert_refused("K\1r\377\377\377\377.", "memo place 4294967295, when 0 are in use");
     assert_refused("K\1p99999999\n.", "memo place 99999999");
-    assert_true(hr__host_memory_get_use().in_use_bytes - before < 1 << 20);
+    assert_true(vw__host_memory_get_use().in_use_bytes - before < 1 << 20);
 }
 
 static void nesting_is_bounded_whichever_way_it_is_built(void **state)
 {
     (void)state;
     enum { DEPTH = 200000 };
-    hr__byte_buffer pickle;
-    hr__byte_buffer_init(&pickle);
+    vw__byte_buffer pickle;
+    vw__byte_buffer_init(&pickle);
     for (int i = 0; i < DEPTH; i++)
-        hr__append_text(&pickle, "]");
+        vw__append_text(&pickle, "]");
     for (int i = 0; i < DEPTH - 1; i++)
-        hr__append_text(&pickle, "a");
-    hr__append_text(&pickle, ".");
-    assert_int_equal(read_bytes(pickle.bytes, pickle.size_bytes), HR_ERR_UNSUPPORTED);
-    assert_non_null(strstr(hr_last_error(), "nested deeper than the limit of 512"));
+        vw__append_text(&pickle, "a");
+    vw__append_text(&pickle, ".");
+    assert_int_equal(read_bytes(pickle.bytes, pickle.size_bytes), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "nested deeper than the limit of 512"));
 
-    hr__byte_buffer_clear(&pickle);
-    hr__append_text(&pickle, ")");
+    vw__byte_buffer_clear(&pickle);
+    vw__append_text(&pickle, ")");
     for (int i = 0; i < DEPTH; i++)
-        hr__append_text(&pickle, "\205");
-    hr__append_text(&pickle, ".");
-    assert_int_equal(read_bytes(pickle.bytes, pickle.size_bytes), HR_ERR_UNSUPPORTED);
-    hr__byte_buffer_deinit(&pickle);
+        vw__append_text(&pickle, "\205");
+    vw__append_text(&pickle, ".");
+    assert_int_equal(read_bytes(pickle.bytes, pickle.size_bytes), VW_ERR_UNSUPPORTED);
+    vw__byte_buffer_deinit(&pickle);
 }
 
 static void a_cycle_cannot_be_made(void **state)
@@ -528,48 +528,48 @@ static void a_cycle_cannot_be_made(void **state)
 static void shared_parts_cost_nothing(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
-    hr__byte_buffer_init(&pickle);
-    hr__append_text(&pickle, "\200\4]\224");
+    vw__byte_buffer pickle;
+    vw__byte_buffer_init(&pickle);
+    vw__append_text(&pickle, "\200\4]\224");
     for (int i = 0; i < 200; i++)
-        hr__append_format(&pickle, "0](h%ch%ce\224", i, i);
-    hr__append_text(&pickle, ".");
-    hr__document_limits limits = {.memory_bytes = 256 << 10};
+        vw__append_format(&pickle, "0](h%ch%ce\224", i, i);
+    vw__append_text(&pickle, ".");
+    vw__document_limits limits = {.memory_bytes = 256 << 10};
     assert_int_equal(pickle.size_bytes, 3 + 1 + 200 * 9 + 1);
-    assert_int_equal(read_limited(pickle.bytes, pickle.size_bytes, &limits, NULL), HR_OK);
-    assert_int_equal(hr__value_item_count(document, root), 2);
-    hr__byte_buffer_deinit(&pickle);
+    assert_int_equal(read_limited(pickle.bytes, pickle.size_bytes, &limits, NULL), VW_OK);
+    assert_int_equal(vw__value_item_count(document, root), 2);
+    vw__byte_buffer_deinit(&pickle);
 }
 
 static void the_limits_of_the_document_hold_for_the_reader_too(void **state)
 {
     (void)state;
     enum { COUNT = 1 << 20 };
-    hr__byte_buffer pickle;
-    hr__document_limits limits = {.memory_bytes = 1 << 20};
+    vw__byte_buffer pickle;
+    vw__document_limits limits = {.memory_bytes = 1 << 20};
     static const char *const floods[] = {"N", "(", "N\224", "]", "}", ")", "G00000000"};
     for (size_t i = 0; i < sizeof floods / sizeof *floods; i++) {
-        hr__byte_buffer_init(&pickle);
+        vw__byte_buffer_init(&pickle);
         for (int j = 0; j < COUNT; j++)
-            hr__append_text(&pickle, floods[i]);
+            vw__append_text(&pickle, floods[i]);
         tear_down(NULL);
-        uint64_t before = hr__host_memory_get_use().in_use_bytes;
+        uint64_t before = vw__host_memory_get_use().in_use_bytes;
         assert_int_equal(read_limited(pickle.bytes, pickle.size_bytes, &limits, NULL),
-                         HR_ERR_UNSUPPORTED);
-        assert_non_null(strstr(hr_last_error(), "the limit of 1048576 bytes"));
-        assert_true(hr__document_memory_bytes(document) <= limits.memory_bytes);
-        assert_true(hr__host_memory_get_use().in_use_bytes - before < 2 << 20);
-        hr__byte_buffer_deinit(&pickle);
+                         VW_ERR_UNSUPPORTED);
+        assert_non_null(strstr(vw_last_error(), "the limit of 1048576 bytes"));
+        assert_true(vw__document_memory_bytes(document) <= limits.memory_bytes);
+        assert_true(vw__host_memory_get_use().in_use_bytes - before < 2 << 20);
+        vw__byte_buffer_deinit(&pickle);
     }
 }
 
 static void values_are_counted(void **state)
 {
     (void)state;
-    hr__document_limits limits = {.value_count = 4};
-    assert_int_equal(read_limited("](NNNe.", 7, &limits, NULL), HR_OK);
-    assert_int_equal(read_limited("](NNNNe.", 8, &limits, NULL), HR_ERR_UNSUPPORTED);
-    assert_non_null(strstr(hr_last_error(), "byte 6 of the pickle, APPENDS: more values than"));
+    vw__document_limits limits = {.value_count = 4};
+    assert_int_equal(read_limited("](NNNe.", 7, &limits, NULL), VW_OK);
+    assert_int_equal(read_limited("](NNNNe.", 8, &limits, NULL), VW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vw_last_error(), "byte 6 of the pickle, APPENDS: more values than"));
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -582,50 +582,50 @@ static void instructions_may_lie_across_windows(void **state)
     enum { ROUNDS = 4000 };
     static char filler[70000];
     memset(filler, 'x', sizeof filler);
-    hr__byte_buffer pickle;
-    hr__byte_buffer_init(&pickle);
-    hr__append_text(&pickle, "]");
+    vw__byte_buffer pickle;
+    vw__byte_buffer_init(&pickle);
+    vw__append_text(&pickle, "]");
     uint64_t expected = 0, sum = 0;
     for (uint32_t i = 0; i < ROUNDS; i++) {
         size_t length = i % 1000 == 999 ? sizeof filler : i * 7 % 600;
-        hr__append_text(&pickle, "(J");
-        hr__append_u32_le(&pickle, i);
-        hr__append_text(&pickle, "X");
-        hr__append_u32_le(&pickle, (uint32_t)length);
-        hr__append_bytes(&pickle, filler, length);
-        hr__append_format(&pickle, "I%u\nS'%.*s'\nq", i, (int)(i % 50), filler);
-        hr__append_u8(&pickle, 9);
-        hr__append_text(&pickle, "h");
-        hr__append_u8(&pickle, 9);
-        hr__append_text(&pickle, "e");
+        vw__append_text(&pickle, "(J");
+        vw__append_u32_le(&pickle, i);
+        vw__append_text(&pickle, "X");
+        vw__append_u32_le(&pickle, (uint32_t)length);
+        vw__append_bytes(&pickle, filler, length);
+        vw__append_format(&pickle, "I%u\nS'%.*s'\nq", i, (int)(i % 50), filler);
+        vw__append_u8(&pickle, 9);
+        vw__append_text(&pickle, "h");
+        vw__append_u8(&pickle, 9);
+        vw__append_text(&pickle, "e");
         expected += 2 * i + length + 2 * (i % 50);
     }
-    hr__append_text(&pickle, ".");
+    vw__append_text(&pickle, ".");
 
-    char path[] = "/tmp/headroom_test_XXXXXX";
+    char path[] = "/tmp/vramwise_test_XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     assert_int_equal(write(file, pickle.bytes, pickle.size_bytes), pickle.size_bytes);
     close(file);
-    hr__byte_source *source;
-    assert_int_equal(hr__byte_source_open(path, NULL, &source), HR_OK);
-    assert_int_equal(hr__document_create(NULL, NULL, &document), HR_OK);
-    hr_status status = hr__pickle_read(source, document, &root);
-    if (status != HR_OK)
-        fail_msg("%s", hr_last_error());
-    assert_int_equal(hr__byte_source_offset(source), pickle.size_bytes);
-    hr__byte_source_close(source);
+    vw__byte_source *source;
+    assert_int_equal(vw__byte_source_open(path, NULL, &source), VW_OK);
+    assert_int_equal(vw__document_create(NULL, NULL, &document), VW_OK);
+    vw_status status = vw__pickle_read(source, document, &root);
+    if (status != VW_OK)
+        fail_msg("%s", vw_last_error());
+    assert_int_equal(vw__byte_source_offset(source), pickle.size_bytes);
+    vw__byte_source_close(source);
     unlink(path);
-    hr__byte_buffer_deinit(&pickle);
+    vw__byte_buffer_deinit(&pickle);
 
     uint64_t cursor = 0;
-    hr__value item;
-    assert_int_equal(hr__value_item_count(document, root), 5 * ROUNDS);
-    while (hr__value_next_item(document, root, &cursor, &item)) {
+    vw__value item;
+    assert_int_equal(vw__value_item_count(document, root), 5 * ROUNDS);
+    while (vw__value_next_item(document, root, &cursor, &item)) {
         uint64_t number = 0;
         size_t size_bytes = 0;
-        if (!hr__value_get_u64(document, item, &number))
-            hr__value_string(document, item, &size_bytes);
+        if (!vw__value_get_u64(document, item, &number))
+            vw__value_string(document, item, &size_bytes);
         sum += number + size_bytes;
     }
     assert_int_equal(sum, expected);
@@ -634,18 +634,18 @@ static void instructions_may_lie_across_windows(void **state)
 static bool read_everything(void *context)
 {
     (void)context;
-    hr__byte_source *source = NULL;
-    hr__document *read = NULL;
+    vw__byte_source *source = NULL;
+    vw__document *read = NULL;
     bool has_succeeded = true;
-    fold_status = HR_OK;
+    fold_status = VW_OK;
     for (size_t i = 0; i < SAMPLE_COUNT && has_succeeded; i++) {
-        hr__value value;
-        has_succeeded = hr__byte_source_open_memory(samples[i].bytes, samples[i].size_bytes, NULL,
-                                                    &source) == HR_OK &&
-                        hr__document_create(NULL, i % 2 != 0 ? &fold : NULL, &read) == HR_OK &&
-                        hr__pickle_read(source, read, &value) == HR_OK;
-        hr__byte_source_close(source);
-        hr__document_destroy(read);
+        vw__value value;
+        has_succeeded = vw__byte_source_open_memory(samples[i].bytes, samples[i].size_bytes, NULL,
+                                                    &source) == VW_OK &&
+                        vw__document_create(NULL, i % 2 != 0 ? &fold : NULL, &read) == VW_OK &&
+                        vw__pickle_read(source, read, &value) == VW_OK;
+        vw__byte_source_close(source);
+        vw__document_destroy(read);
         source = NULL;
         read = NULL;
     }
@@ -655,7 +655,7 @@ static bool read_everything(void *context)
 static void memory_may_run_out_anywhere(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(read_everything, NULL);
+    vw_test_sweep_host_memory(read_everything, NULL);
 }
 
 int main(void)

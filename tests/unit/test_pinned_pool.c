@@ -1,7 +1,7 @@
-/* test_pinned_pool.c - the promises of headroom/pinned.h, on the host and the simulated device.
+/* test_pinned_pool.c - the promises of vramwise/pinned.h, on the host and the simulated device.
  *
- * Every test ends with hr_pinned_pool_check(). What can go wrong is in test_pinned_failures.c. */
-#include "headroom/pinned.h"
+ * Every test ends with vw_pinned_pool_check(). What can go wrong is in test_pinned_failures.c. */
+#include "vramwise/pinned.h"
 
 #include <string.h>
 #include <sys/mman.h> /* mincore */
@@ -19,10 +19,10 @@ static void zero_bytes_are_null_and_no_block(void **state)
     (void)state;
     void *address = &address;
     make_pool("");
-    assert_int_equal(hr_pinned_alloc(pool, 0, &address), HR_OK);
+    assert_int_equal(vw_pinned_alloc(pool, 0, &address), VW_OK);
     assert_null(address);
-    assert_int_equal(hr_pinned_free(pool, NULL), HR_OK);
-    assert_int_equal(hr_pinned_record_stream(pool, NULL, OTHER), HR_OK);
+    assert_int_equal(vw_pinned_free(pool, NULL), VW_OK);
+    assert_int_equal(vw_pinned_record_stream(pool, NULL, OTHER), VW_OK);
     assert_int_equal(stats().num_host_alloc, 0);
     check();
 }
@@ -47,8 +47,8 @@ static void sizes_no_machine_has_are_refused(void **state)
     (void)state;
     void *address = &address;
     make_pool("");
-    assert_int_equal(hr_pinned_alloc(pool, UINT64_C(1) << 60, &address), HR_ERR_TOO_LARGE);
-    assert_int_equal(hr_pinned_alloc(pool, UINT64_MAX, &address), HR_ERR_TOO_LARGE);
+    assert_int_equal(vw_pinned_alloc(pool, UINT64_C(1) << 60, &address), VW_ERR_TOO_LARGE);
+    assert_int_equal(vw_pinned_alloc(pool, UINT64_MAX, &address), VW_ERR_TOO_LARGE);
     assert_ptr_equal(address, &address);
     check();
 }
@@ -64,7 +64,7 @@ static void the_block_freed_last_is_reused_first(void **state)
     assert_ptr_equal(allocate(8192), first); /* any size of the bucket */
     assert_ptr_equal(allocate(4097), second);
     assert_ptr_equal(allocate(16384), third);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_TAKE), 3);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_TAKE), 3);
     check();
 }
 
@@ -75,7 +75,7 @@ static void a_bucket_serves_no_other_sizes(void **state)
     give(allocate(8192));
     allocate(8193);
     allocate(4096);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_TAKE), 3);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_TAKE), 3);
     check();
 }
 
@@ -102,16 +102,16 @@ static void a_bucket_is_searched_backwards_for_a_block_that_is_large_enough(void
     assert_ptr_equal(allocate(5 * MIB), five);
     assert_ptr_equal(allocate(4 * MIB + 1), seven);
     allocate(8 * MIB); /* the same bucket, and nothing left in it */
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_TAKE), 4);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_TAKE), 4);
     check();
 }
 
 static void before_2_13_sizes_cannot_be_made_exact(void **state)
 {
     (void)state;
-    assert_int_equal(try_pool("pinned_max_round_threshold_mb:1", "2.12"), HR_ERR_BAD_SETTING);
-    assert_int_equal(try_pool("pinned_max_cached_size_mb:1", "2.12"), HR_ERR_BAD_SETTING);
-    assert_int_equal(try_pool("", "2.12"), HR_OK);
+    assert_int_equal(try_pool("pinned_max_round_threshold_mb:1", "2.12"), VW_ERR_BAD_SETTING);
+    assert_int_equal(try_pool("pinned_max_cached_size_mb:1", "2.12"), VW_ERR_BAD_SETTING);
+    assert_int_equal(try_pool("", "2.12"), VW_OK);
     char *first = allocate(3 * MIB), *second = allocate(4 * MIB);
     assert_int_equal(stats().allocated_bytes.current, 8 * MIB);
     give(second);
@@ -127,10 +127,10 @@ static void blocks_above_the_caching_limit_are_exact_and_not_cached(void **state
     char *large = allocate(3 * MIB), *small = allocate(MIB);
     assert_int_equal(stats().allocated_bytes.current, 4 * MIB);
     give(large);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_GIVE_BACK), 1);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_GIVE_BACK), 1);
     assert_int_equal(stats().num_host_free, 1);
     give(small);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_GIVE_BACK), 1);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_GIVE_BACK), 1);
     assert_int_equal(stats().allocated_bytes.current, MIB);
     check();
 }
@@ -177,9 +177,9 @@ static void a_stream_named_twice_is_one_use(void **state)
     char *block = allocate(4096);
     use_on(block, OTHER);
     use_on(block, OTHER);
-    assert_int_equal(calls(HR_DEVICE_CALL_EVENT_CREATE), 1);
+    assert_int_equal(calls(VW_DEVICE_CALL_EVENT_CREATE), 1);
     give(block);
-    assert_int_equal(calls(HR_DEVICE_CALL_EVENT_RECORD), 1);
+    assert_int_equal(calls(VW_DEVICE_CALL_EVENT_RECORD), 1);
     check();
 }
 
@@ -190,14 +190,14 @@ static void events_are_made_when_the_use_is_announced_and_used_again(void **stat
     for (int i = 0; i < 5; i++) {
         char *block = allocate(4096);
         use_on(block, OTHER);
-        uint64_t created = calls(HR_DEVICE_CALL_EVENT_CREATE);
-        hr__host_memory_use before = hr__host_memory_get_use();
+        uint64_t created = calls(VW_DEVICE_CALL_EVENT_CREATE);
+        vw__host_memory_use before = vw__host_memory_get_use();
         give(block);
-        assert_int_equal(hr__host_memory_get_use().call_count, before.call_count);
-        assert_int_equal(calls(HR_DEVICE_CALL_EVENT_CREATE), created);
+        assert_int_equal(vw__host_memory_get_use().call_count, before.call_count);
+        assert_int_equal(calls(VW_DEVICE_CALL_EVENT_CREATE), created);
     }
-    assert_int_equal(calls(HR_DEVICE_CALL_EVENT_CREATE), 1);
-    assert_int_equal(calls(HR_DEVICE_CALL_EVENT_RECORD), 5);
+    assert_int_equal(calls(VW_DEVICE_CALL_EVENT_CREATE), 1);
+    assert_int_equal(calls(VW_DEVICE_CALL_EVENT_RECORD), 5);
     check();
 }
 
@@ -240,10 +240,10 @@ static void a_waiting_block_above_the_limit_goes_back_when_it_is_done(void **sta
     use_on(large, OTHER);
     give(large);
     allocate(4096);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_GIVE_BACK), 0);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_GIVE_BACK), 0);
     complete(OTHER);
     allocate(4096);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_GIVE_BACK), 1);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_GIVE_BACK), 1);
     check();
 }
 
@@ -256,11 +256,11 @@ static void trim_gives_back_what_is_cached_and_waits_for_nothing(void **state)
     use_on(waiting, OTHER);
     give(done);
     give(waiting);
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
     assert_int_equal(stats().allocations.current, 2);
-    assert_int_equal(calls(HR_DEVICE_CALL_SYNCHRONIZE), 0);
+    assert_int_equal(calls(VW_DEVICE_CALL_SYNCHRONIZE), 0);
     complete(OTHER);
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
     assert_int_equal(stats().allocations.current, 1);
     memset(live, 1, 4096);
     check();
@@ -272,11 +272,11 @@ static void the_reserve_is_taken_with_the_first_block_and_cut_in_pages(void **st
 {
     (void)state;
     make_pool("pinned_reserve_segment_size_mb:1");
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_TAKE), 0);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_TAKE), 0);
     char *first = allocate(100), *second = allocate(5000), *third = allocate(1);
     assert_ptr_equal(second, first + 4096);
     assert_ptr_equal(third, second + 8192);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_TAKE), 1);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_TAKE), 1);
     assert_int_equal(stats().num_host_alloc, 3);
     assert_int_equal(stats().host_alloc_time.count, 1);
     give(first);
@@ -290,9 +290,9 @@ static void what_does_not_fit_the_reserve_comes_from_the_device(void **state)
     make_pool("pinned_reserve_segment_size_mb:1");
     char *half = allocate(512 * KIB), *whole = allocate(MIB), *rest = allocate(512 * KIB);
     assert_ptr_equal(rest, half + 512 * KIB);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_TAKE), 2);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_TAKE), 2);
     allocate(1);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_TAKE), 3);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_TAKE), 3);
     give(half);
     give(whole);
     check();
@@ -304,8 +304,8 @@ static void what_was_cut_from_the_reserve_is_never_given_back_nor_cut_again(void
     make_pool("pinned_reserve_segment_size_mb:1");
     char *first = allocate(4096);
     give(first);
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_GIVE_BACK), 0);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_GIVE_BACK), 0);
     assert_int_equal(stats().num_host_free, 1);
     assert_int_equal(stats().host_free_time.count, 0);
     assert_ptr_equal(allocate(4096), first + 4096);
@@ -318,7 +318,7 @@ static void a_reserve_that_cannot_be_had_fails_the_request_and_is_tried_again(vo
     void *address = &address;
     make_pool("pinned_reserve_segment_size_mb:1");
     fail_call(1);
-    assert_int_equal(hr_pinned_alloc(pool, 1, &address), HR_ERR_DEVICE);
+    assert_int_equal(vw_pinned_alloc(pool, 1, &address), VW_ERR_DEVICE);
     check();
     char *first = allocate(1);
     assert_ptr_equal(allocate(1), first + 4096);
@@ -329,14 +329,14 @@ static void registered_memory_is_touched_locked_and_unlocked(void **state)
 {
     (void)state;
     unsigned char is_resident[3 * 256];
-    hr_device_destroy(device);
-    assert_int_equal(hr_simulated_device_create(NULL, &device), HR_OK); /* locks nothing itself */
+    vw_device_destroy(device);
+    assert_int_equal(vw_simulated_device_create(NULL, &device), VW_OK); /* locks nothing itself */
     make_pool("pinned_use_cuda_host_register:True,pinned_num_register_threads:8,"
               "pinned_max_round_threshold_mb:1");
     const uint64_t size_bytes = 3 * MIB - 100;
     char *block = allocate(size_bytes);
     assert_int_equal((uintptr_t)block % 4096, 0);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_TAKE), 1);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_TAKE), 1);
     assert_int_equal(mincore(block, (size_t)size_bytes, is_resident), 0);
     for (size_t i = 0; i < sizeof is_resident; i++)
         assert_int_equal(is_resident[i] & 1, 1);
@@ -346,11 +346,11 @@ static void registered_memory_is_touched_locked_and_unlocked(void **state)
     give(small);
     give(block);
     fail_call(1);
-    assert_int_equal(hr_pinned_trim(pool), HR_ERR_DEVICE);
+    assert_int_equal(vw_pinned_trim(pool), VW_ERR_DEVICE);
     check();
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
     assert_int_equal(stats().allocations.current, 0);
-    assert_int_equal(calls(HR_DEVICE_CALL_HOST_GIVE_BACK), 3);
+    assert_int_equal(calls(VW_DEVICE_CALL_HOST_GIVE_BACK), 3);
     check();
 }
 
@@ -398,11 +398,11 @@ static void with_a_background_thread_allocations_look_at_no_events(void **state)
     use_on(waiting, OTHER);
     give(waiting);
     give(allocate(65536));
-    uint64_t before = calls(HR_DEVICE_CALL_EVENT_QUERY), begin_ns = hr__clock_monotonic_ns();
+    uint64_t before = calls(VW_DEVICE_CALL_EVENT_QUERY), begin_ns = vw__clock_monotonic_ns();
     for (int i = 0; i < ALLOCATIONS; i++)
         give(allocate(65536));
-    uint64_t queries = calls(HR_DEVICE_CALL_EVENT_QUERY) - before;
-    uint64_t looks = (hr__clock_monotonic_ns() - begin_ns) / 100000 + 2;
+    uint64_t queries = calls(VW_DEVICE_CALL_EVENT_QUERY) - before;
+    uint64_t looks = (vw__clock_monotonic_ns() - begin_ns) / 100000 + 2;
     assert_true(queries <= looks);
     check();
 }
@@ -425,21 +425,21 @@ static void with_a_background_thread_a_miss_looks_past_unfinished_events(void **
 
 /* ---- private pools --------------------------------------------------------------------------- */
 
-static const hr_private_id graph = {1, 0};
+static const vw_private_id graph = {1, 0};
 
-static bool is_stream(void *context, hr_stream stream)
+static bool is_stream(void *context, vw_stream stream)
 {
-    return stream == *(const hr_stream *)context;
+    return stream == *(const vw_stream *)context;
 }
 
 static void requests_of_a_scope_have_blocks_of_their_own(void **state)
 {
     (void)state;
-    hr_stream captured = OTHER;
+    vw_stream captured = OTHER;
     make_pool("");
     char *common = allocate(4096);
     give(common);
-    assert_int_equal(hr_pinned_pool_begin(pool, graph, is_stream, &captured), HR_OK);
+    assert_int_equal(vw_pinned_pool_begin(pool, graph, is_stream, &captured), VW_OK);
     char *own = allocate_on(4096, OTHER);
     assert_ptr_not_equal(own, common);
     assert_ptr_equal(allocate_on(4096, ANOTHER), common); /* the filter says no */
@@ -447,7 +447,7 @@ static void requests_of_a_scope_have_blocks_of_their_own(void **state)
     assert_int_equal(stats().allocations.current, 2);
     give(own);
     assert_ptr_equal(allocate_on(4096, OTHER), own);
-    assert_int_equal(hr_pinned_pool_end(pool, graph), HR_OK);
+    assert_int_equal(vw_pinned_pool_end(pool, graph), VW_OK);
     give(own);
     assert_ptr_not_equal(allocate_on(4096, OTHER), own);
     check();
@@ -457,20 +457,20 @@ static void a_private_pool_is_trimmed_only_when_nobody_uses_it(void **state)
 {
     (void)state;
     make_pool("");
-    assert_int_equal(hr_pinned_pool_begin(pool, graph, NULL, NULL), HR_OK);
+    assert_int_equal(vw_pinned_pool_begin(pool, graph, NULL, NULL), VW_OK);
     give(allocate(4096));
-    assert_int_equal(hr_pinned_pool_end(pool, graph), HR_OK);
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
+    assert_int_equal(vw_pinned_pool_end(pool, graph), VW_OK);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
     assert_int_equal(stats().allocations.current, 1);
-    assert_int_equal(hr_pinned_pool_retain(pool, graph), HR_OK);
-    assert_int_equal(hr_pinned_pool_release(pool, graph), HR_OK);
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
+    assert_int_equal(vw_pinned_pool_retain(pool, graph), VW_OK);
+    assert_int_equal(vw_pinned_pool_release(pool, graph), VW_OK);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
     assert_int_equal(stats().allocations.current, 1);
-    assert_int_equal(hr_pinned_pool_release(pool, graph), HR_OK);
-    assert_int_equal(hr_pinned_pool_retain(pool, graph), HR_ERR_WRONG_STATE);
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
+    assert_int_equal(vw_pinned_pool_release(pool, graph), VW_OK);
+    assert_int_equal(vw_pinned_pool_retain(pool, graph), VW_ERR_WRONG_STATE);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
     assert_int_equal(stats().allocations.current, 0);
-    assert_int_equal(hr_pinned_pool_retain(pool, graph), HR_OK); /* a new one */
+    assert_int_equal(vw_pinned_pool_retain(pool, graph), VW_OK); /* a new one */
     check();
 }
 
@@ -478,27 +478,27 @@ static void a_captured_block_that_a_stream_used_is_kept_for_good(void **state)
 {
     (void)state;
     make_pool("");
-    assert_int_equal(hr_device_set_capturing(device, OTHER, true), HR_OK);
-    assert_int_equal(hr_pinned_pool_begin(pool, graph, NULL, NULL), HR_OK);
+    assert_int_equal(vw_device_set_capturing(device, OTHER, true), VW_OK);
+    assert_int_equal(vw_pinned_pool_begin(pool, graph, NULL, NULL), VW_OK);
     char *used = allocate_on(4096, OTHER), *unused = allocate_on(4096, OTHER);
     use_on(used, OTHER);
     give(used);
-    assert_int_equal(calls(HR_DEVICE_CALL_EVENT_RECORD), 0);
+    assert_int_equal(calls(VW_DEVICE_CALL_EVENT_RECORD), 0);
     give(unused);
     assert_ptr_equal(allocate_on(4096, OTHER), unused);
     assert_ptr_not_equal(allocate_on(4096, OTHER), used);
-    assert_int_equal(hr_device_set_capturing(device, OTHER, false), HR_OK);
+    assert_int_equal(vw_device_set_capturing(device, OTHER, false), VW_OK);
     give(unused);
     char *again = allocate_on(4096, OTHER); /* the same block, but not captured this time */
     assert_ptr_equal(again, unused);
     use_on(again, OTHER);
     give(again);
     assert_ptr_equal(allocate_on(4096, OTHER), again);
-    assert_int_equal(hr_pinned_pool_end(pool, graph), HR_OK);
-    assert_int_equal(hr_pinned_pool_release(pool, graph), HR_OK);
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
+    assert_int_equal(vw_pinned_pool_end(pool, graph), VW_OK);
+    assert_int_equal(vw_pinned_pool_release(pool, graph), VW_OK);
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
     assert_int_equal(stats().num_host_free, 0);
-    assert_int_equal(hr_pinned_free(pool, used), HR_ERR_UNKNOWN_ADDRESS);
+    assert_int_equal(vw_pinned_free(pool, used), VW_ERR_UNKNOWN_ADDRESS);
     check();
 }
 
@@ -506,31 +506,31 @@ static void scopes_and_uses_are_paired(void **state)
 {
     (void)state;
     make_pool("");
-    assert_int_equal(hr_pinned_pool_begin(pool, (hr_private_id){0, 0}, NULL, NULL),
-                     HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pinned_pool_retain(pool, (hr_private_id){0, 0}), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pinned_pool_end(pool, graph), HR_ERR_WRONG_STATE);
-    assert_int_equal(hr_pinned_pool_release(pool, graph), HR_ERR_WRONG_STATE);
-    assert_int_equal(hr_pinned_pool_begin(pool, graph, NULL, NULL), HR_OK);
-    assert_int_equal(hr_pinned_pool_begin(pool, graph, NULL, NULL), HR_ERR_WRONG_STATE);
-    assert_int_equal(hr_pinned_pool_release(pool, graph), HR_ERR_WRONG_STATE); /* routed to */
-    assert_int_equal(hr_pinned_pool_end(pool, graph), HR_OK);
-    assert_int_equal(hr_pinned_pool_release(pool, graph), HR_OK);
-    assert_int_equal(hr_pinned_pool_release(pool, graph), HR_ERR_WRONG_STATE);
+    assert_int_equal(vw_pinned_pool_begin(pool, (vw_private_id){0, 0}, NULL, NULL),
+                     VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pinned_pool_retain(pool, (vw_private_id){0, 0}), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pinned_pool_end(pool, graph), VW_ERR_WRONG_STATE);
+    assert_int_equal(vw_pinned_pool_release(pool, graph), VW_ERR_WRONG_STATE);
+    assert_int_equal(vw_pinned_pool_begin(pool, graph, NULL, NULL), VW_OK);
+    assert_int_equal(vw_pinned_pool_begin(pool, graph, NULL, NULL), VW_ERR_WRONG_STATE);
+    assert_int_equal(vw_pinned_pool_release(pool, graph), VW_ERR_WRONG_STATE); /* routed to */
+    assert_int_equal(vw_pinned_pool_end(pool, graph), VW_OK);
+    assert_int_equal(vw_pinned_pool_release(pool, graph), VW_OK);
+    assert_int_equal(vw_pinned_pool_release(pool, graph), VW_ERR_WRONG_STATE);
     check();
 }
 
 static void of_two_scopes_the_first_that_accepts_counts(void **state)
 {
     (void)state;
-    const hr_private_id second = {2, 0};
+    const vw_private_id second = {2, 0};
     make_pool("");
-    assert_int_equal(hr_pinned_pool_begin(pool, graph, NULL, NULL), HR_OK);
+    assert_int_equal(vw_pinned_pool_begin(pool, graph, NULL, NULL), VW_OK);
     char *of_first = allocate(4096);
     give(of_first);
-    assert_int_equal(hr_pinned_pool_begin(pool, second, NULL, NULL), HR_OK);
+    assert_int_equal(vw_pinned_pool_begin(pool, second, NULL, NULL), VW_OK);
     assert_ptr_equal(allocate(4096), of_first);
-    assert_int_equal(hr_pinned_pool_end(pool, graph), HR_OK);
+    assert_int_equal(vw_pinned_pool_end(pool, graph), VW_OK);
     give(of_first);
     assert_ptr_not_equal(allocate(4096), of_first);
     check();
@@ -545,7 +545,7 @@ static void active_peaks_are_sums_of_the_peaks_of_each_bucket(void **state)
     char *block = allocate(4096);
     give(block);
     give(allocate(8192));
-    hr_pinned_stats now = stats();
+    vw_pinned_stats now = stats();
     assert_int_equal(now.active_requests.peak, 2); /* never two at once */
     assert_int_equal(now.active_bytes.peak, 3 * 4096);
     assert_int_equal(now.active_bytes.current, 0);
@@ -561,15 +561,15 @@ static void resets_touch_what_they_say(void **state)
     make_pool("");
     char *kept = allocate(4096);
     give(allocate(8192));
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
-    assert_int_equal(hr_pinned_pool_reset_peaks(pool), HR_OK);
-    hr_pinned_stats now = stats();
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
+    assert_int_equal(vw_pinned_pool_reset_peaks(pool), VW_OK);
+    vw_pinned_stats now = stats();
     assert_int_equal(now.allocated_bytes.peak, 4096);
     assert_int_equal(now.active_bytes.peak, 4096);
     assert_int_equal(now.num_host_alloc, 2);
     assert_int_equal(now.host_alloc_time.max, 0);
     assert_int_equal(now.host_alloc_time.count, 2);
-    assert_int_equal(hr_pinned_pool_reset_accumulated(pool), HR_OK);
+    assert_int_equal(vw_pinned_pool_reset_accumulated(pool), VW_OK);
     now = stats();
     assert_int_equal(now.num_host_alloc, 0);
     assert_int_equal(now.num_host_free, 0);
@@ -597,9 +597,9 @@ static uint64_t fake_realtime_us(void)
 static void times_in_the_device_are_counted_in_microseconds(void **state)
 {
     (void)state;
-    static const hr__clock fake = {fake_monotonic_ns, fake_realtime_us};
+    static const vw__clock fake = {fake_monotonic_ns, fake_realtime_us};
     make_pool("");
-    hr__clock_replace(&fake);
+    vw__clock_replace(&fake);
     fake_step_ns = 5999;
     char *first = allocate(1), *second = allocate(2);
     fake_step_ns = 20000;
@@ -607,9 +607,9 @@ static void times_in_the_device_are_counted_in_microseconds(void **state)
     fake_step_ns = 3000;
     give(first);
     give(second);
-    assert_int_equal(hr_pinned_trim(pool), HR_OK);
-    hr__clock_replace(NULL);
-    hr_pinned_stats now = stats();
+    assert_int_equal(vw_pinned_trim(pool), VW_OK);
+    vw__clock_replace(NULL);
+    vw_pinned_stats now = stats();
     assert_int_equal(now.host_alloc_time.count, 3);
     assert_int_equal(now.host_alloc_time.total, 30);
     assert_int_equal(now.host_alloc_time.min, 5);
@@ -623,16 +623,16 @@ static void times_in_the_device_are_counted_in_microseconds(void **state)
 static void an_older_caller_gets_only_the_fields_it_knows(void **state)
 {
     (void)state;
-    hr_pinned_stats old;
+    vw_pinned_stats old;
     make_pool("");
     allocate(1);
     memset(&old, 0x11, sizeof old);
-    old.struct_size = offsetof(hr_pinned_stats, allocations);
-    assert_int_equal(hr_pinned_pool_get_stats(pool, &old), HR_OK);
+    old.struct_size = offsetof(vw_pinned_stats, allocations);
+    assert_int_equal(vw_pinned_pool_get_stats(pool, &old), VW_OK);
     assert_int_equal(old.num_host_alloc, 1);
     assert_int_equal(old.allocations.current, 0x1111111111111111);
     old.struct_size = 0;
-    assert_int_equal(hr_pinned_pool_get_stats(pool, &old), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pinned_pool_get_stats(pool, &old), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
  *
  * The choice of engine and the pools are the process's, so that each test runs in a process of its
  * own, and main() adds up how they ended. */
-#include "headroom_torch_support.h"
+#include "vramwise_torch_support.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,72 +19,72 @@
 static void blocks_come_from_the_device_named_and_go_back_to_it(void **state)
 {
     (void)state;
-    void *first = headroom_plain_alloc(10 * MIB, 0, NULL);
-    void *second = headroom_plain_alloc(30 * MIB, 1, NULL);
+    void *first = vramwise_plain_alloc(10 * MIB, 0, NULL);
+    void *second = vramwise_plain_alloc(30 * MIB, 1, NULL);
     memset(first, 1, 10 * MIB);
     memset(second, 2, 30 * MIB);
-    fake_cuda_state now = hr_test_fake_cuda_state();
+    fake_cuda_state now = vw_test_fake_cuda_state();
     assert_true(now.device_used_bytes[0] >= 10 * MIB && now.device_used_bytes[0] < 30 * MIB);
     assert_true(now.device_used_bytes[1] >= 30 * MIB);
-    headroom_plain_free(first, 10 * MIB, 0, NULL);
-    headroom_plain_free(second, 30 * MIB, 1, NULL);
-    headroom_plain_free(NULL, 0, 0, NULL);
-    void *again = headroom_plain_alloc(10 * MIB, 0, NULL);
+    vramwise_plain_free(first, 10 * MIB, 0, NULL);
+    vramwise_plain_free(second, 30 * MIB, 1, NULL);
+    vramwise_plain_free(NULL, 0, 0, NULL);
+    void *again = vramwise_plain_alloc(10 * MIB, 0, NULL);
     assert_ptr_equal(again, first);
-    headroom_plain_free(again, 10 * MIB, 0, NULL);
-    headroom_plain_empty_cache();
-    assert_int_equal(hr_test_fake_cuda_state().used_bytes, 0);
+    vramwise_plain_free(again, 10 * MIB, 0, NULL);
+    vramwise_plain_empty_cache();
+    assert_int_equal(vw_test_fake_cuda_state().used_bytes, 0);
 }
 
 /* The fake driver remembers the flags of the latest event: there is one. */
 static void a_use_by_another_stream_is_kept_with_the_block(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
-    hr_stream other = 0;
-    assert_true(headroom_plain_choose("torch", NULL));
-    assert_int_equal(hr_cuda_device_open(1, &device), HR_OK);
-    assert_int_equal(device->table->stream_create(device->context, &other), HR_OK);
-    void *block = headroom_plain_alloc(4 * MIB, 1, NULL);
-    assert_int_equal(hr_test_fake_cuda_state().event_flags, 0);
-    headroom_plain_record_stream(block, (void *)(uintptr_t)other);
-    headroom_plain_free(block, 4 * MIB, 1, NULL);
-    assert_int_not_equal(hr_test_fake_cuda_state().event_flags, 0);
-    headroom_plain_record_stream(block, NULL); /* unknown by now: said, and no more */
-    headroom_plain_free(block, 4 * MIB, 1, NULL);
-    assert_int_equal(device->table->stream_destroy(device->context, other), HR_OK);
-    hr_device_destroy(device);
+    vw_device *device = NULL;
+    vw_stream other = 0;
+    assert_true(vramwise_plain_choose("torch", NULL));
+    assert_int_equal(vw_cuda_device_open(1, &device), VW_OK);
+    assert_int_equal(device->table->stream_create(device->context, &other), VW_OK);
+    void *block = vramwise_plain_alloc(4 * MIB, 1, NULL);
+    assert_int_equal(vw_test_fake_cuda_state().event_flags, 0);
+    vramwise_plain_record_stream(block, (void *)(uintptr_t)other);
+    vramwise_plain_free(block, 4 * MIB, 1, NULL);
+    assert_int_not_equal(vw_test_fake_cuda_state().event_flags, 0);
+    vramwise_plain_record_stream(block, NULL); /* unknown by now: said, and no more */
+    vramwise_plain_free(block, 4 * MIB, 1, NULL);
+    assert_int_equal(device->table->stream_destroy(device->context, other), VW_OK);
+    vw_device_destroy(device);
 }
 
 static void the_base_of_an_inner_address_is_its_segment(void **state)
 {
     (void)state;
     size_t size_bytes = 1;
-    assert_true(headroom_plain_choose("torch", ""));
-    char *first = headroom_plain_alloc(2 * MIB, 1, NULL);
-    char *second = headroom_plain_alloc(2 * MIB, 1, NULL);
-    assert_ptr_equal(headroom_plain_base(second + 100, &size_bytes), first);
+    assert_true(vramwise_plain_choose("torch", ""));
+    char *first = vramwise_plain_alloc(2 * MIB, 1, NULL);
+    char *second = vramwise_plain_alloc(2 * MIB, 1, NULL);
+    assert_ptr_equal(vramwise_plain_base(second + 100, &size_bytes), first);
     assert_int_equal(size_bytes, 20 * MIB);
-    assert_ptr_equal(headroom_plain_base(second, NULL), first);
-    assert_null(headroom_plain_base(&size_bytes, &size_bytes));
+    assert_ptr_equal(vramwise_plain_base(second, NULL), first);
+    assert_null(vramwise_plain_base(&size_bytes, &size_bytes));
     assert_int_equal(size_bytes, 0);
 }
 
 static void the_engine_is_chosen_before_the_first_allocation(void **state)
 {
     (void)state;
-    assert_false(headroom_plain_choose("cudaMallocAsync", NULL));
-    assert_non_null(strstr(hr_last_error(), "cudaMallocAsync"));
-    assert_false(headroom_plain_choose("torch", "max_split_size_mb:1"));
-    assert_false(headroom_plain_choose("a name that is much longer than any engine has", NULL));
-    assert_true(headroom_plain_choose("headroom:tight", "expandable_segments:True"));
-    assert_true(headroom_plain_choose(NULL, NULL));
-    assert_true(headroom_plain_choose("torch", "max_split_size_mb:100"));
-    void *block = headroom_plain_alloc(1, 0, NULL);
-    assert_int_equal(hr_test_fake_cuda_state().used_bytes, 2 * MIB); /* "torch" it is */
-    assert_false(headroom_plain_choose("headroom", NULL));
-    assert_non_null(strstr(hr_last_error(), "too late"));
-    headroom_plain_free(block, 1, 0, NULL);
+    assert_false(vramwise_plain_choose("cudaMallocAsync", NULL));
+    assert_non_null(strstr(vw_last_error(), "cudaMallocAsync"));
+    assert_false(vramwise_plain_choose("torch", "max_split_size_mb:1"));
+    assert_false(vramwise_plain_choose("a name that is much longer than any engine has", NULL));
+    assert_true(vramwise_plain_choose("vramwise:tight", "expandable_segments:True"));
+    assert_true(vramwise_plain_choose(NULL, NULL));
+    assert_true(vramwise_plain_choose("torch", "max_split_size_mb:100"));
+    void *block = vramwise_plain_alloc(1, 0, NULL);
+    assert_int_equal(vw_test_fake_cuda_state().used_bytes, 2 * MIB); /* "torch" it is */
+    assert_false(vramwise_plain_choose("vramwise", NULL));
+    assert_non_null(strstr(vw_last_error(), "too late"));
+    vramwise_plain_free(block, 1, 0, NULL);
 }
 
 /* Runs `body` in a child, and stores what it wrote to standard error. Returns its wait status. */
@@ -113,14 +113,14 @@ static int run_apart(void (*body)(void), char *said, size_t capacity)
 
 static void ask_for_too_much(void)
 {
-    headroom_plain_set_fraction(0.25, 0); /* 1 GiB */
-    (void)headroom_plain_alloc(512 * MIB, 0, NULL);
-    (void)headroom_plain_alloc(600 * MIB, 0, NULL);
+    vramwise_plain_set_fraction(0.25, 0); /* 1 GiB */
+    (void)vramwise_plain_alloc(512 * MIB, 0, NULL);
+    (void)vramwise_plain_alloc(600 * MIB, 0, NULL);
 }
 
 static void ask_for_no_device(void)
 {
-    (void)headroom_plain_alloc(512, 7, NULL);
+    (void)vramwise_plain_alloc(512, 7, NULL);
 }
 
 static void what_cannot_be_served_is_said_and_ends_the_process(void **state)
@@ -147,7 +147,7 @@ static const struct CMUnitTest tests[] = {
 int main(void)
 {
     int failures = 0;
-    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
         fflush(NULL);
         pid_t child = fork();

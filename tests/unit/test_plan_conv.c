@@ -17,22 +17,22 @@ static uint64_t rounded(uint64_t size_bytes)
 
 static int make_tape(void **state)
 {
-    hr__tape *tape = NULL;
-    assert_int_equal(hr__tape_create(NULL, &tape), HR_OK);
+    vw__tape *tape = NULL;
+    assert_int_equal(vw__tape_create(NULL, &tape), VW_OK);
     *state = tape;
     return 0;
 }
 
 static int destroy_tape(void **state)
 {
-    assert_int_equal(hr__tape_status(*state), HR_OK);
-    hr__tape_destroy(*state);
+    assert_int_equal(vw__tape_status(*state), VW_OK);
+    vw__tape_destroy(*state);
     return 0;
 }
 
-static uint64_t peak_over(hr__tape *tape, uint64_t base_bytes)
+static uint64_t peak_over(vw__tape *tape, uint64_t base_bytes)
 {
-    return hr__tape_get_peak(tape).live_bytes - base_bytes;
+    return vw__tape_get_peak(tape).live_bytes - base_bytes;
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static void a_window_takes_as_many_steps_as_fit(void **state)
 {
     (void)state;
     static const struct {
-        hr__window window;
+        vw__window window;
         uint64_t side, steps;
     } cases[] = {
         {{7, 2, 3}, 224, 112}, {{3, 2, 1}, 112, 56},   {{3, 1, 1}, 56, 56}, {{1, 2, 0}, 56, 28},
@@ -49,33 +49,33 @@ static void a_window_takes_as_many_steps_as_fit(void **state)
         {{3, 1, 1}, 1, 1},     {{0, 1, 0}, 8, 0},      {{2, 0, 0}, 8, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_int_equal(hr__window_steps(&cases[i].window, cases[i].side), cases[i].steps);
+        assert_int_equal(vw__window_steps(&cases[i].window, cases[i].side), cases[i].steps);
 }
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
 /* What a forward pass takes for a moment beside its result. */
-static uint64_t workspace_of(const hr__conv_shape *shape, hr__dtype dtype)
+static uint64_t workspace_of(const vw__conv_shape *shape, vw__dtype dtype)
 {
     void *state;
     make_tape(&state);
-    hr__tape *tape = state;
+    vw__tape *tape = state;
     uint64_t area = shape->window.kernel * shape->window.kernel;
-    hr__tensor x = hr__tensor_new(tape, hr__image_elements(tape, &shape->in), dtype);
-    hr__tensor weight = hr__tensor_new(
+    vw__tensor x = vw__tensor_new(tape, vw__image_elements(tape, &shape->in), dtype);
+    vw__tensor weight = vw__tensor_new(
         tape, shape->in.channels / shape->groups * shape->out_channels * area, dtype);
-    hr__tape_reset_peak(tape);
-    hr__tensor made = hr__conv2d(tape, x, weight, hr__no_tensor(), shape);
-    uint64_t workspace = hr__tape_get_peak(tape).live_bytes - hr__tape_live_bytes(tape);
-    hr__drop(tape, &made);
+    vw__tape_reset_peak(tape);
+    vw__tensor made = vw__conv2d(tape, x, weight, vw__no_tensor(), shape);
+    uint64_t workspace = vw__tape_get_peak(tape).live_bytes - vw__tape_live_bytes(tape);
+    vw__drop(tape, &made);
     destroy_tape(&state);
     return workspace;
 }
 
-static hr__conv_shape conv_of(uint64_t batch, uint64_t in, uint64_t side, uint64_t out,
-                              hr__window window)
+static vw__conv_shape conv_of(uint64_t batch, uint64_t in, uint64_t side, uint64_t out,
+                              vw__window window)
 {
-    return (hr__conv_shape){
+    return (vw__conv_shape){
         .in = {batch, in, side, side}, .window = window, .out_channels = out, .groups = 1};
 }
 
@@ -84,10 +84,10 @@ static hr__conv_shape conv_of(uint64_t batch, uint64_t in, uint64_t side, uint64
 static void workspaces_are_those_that_were_recorded(void **state)
 {
     (void)state;
-    static const hr__window seven = {7, 2, 3}, three = {3, 1, 1}, half = {3, 2, 1}, one = {1, 1, 0},
+    static const vw__window seven = {7, 2, 3}, three = {3, 1, 1}, half = {3, 2, 1}, one = {1, 1, 0},
                             skip = {1, 2, 0};
     const struct {
-        hr__conv_shape shape;
+        vw__conv_shape shape;
         uint64_t recorded_bytes;
     } cases[] = {
         {conv_of(48, 3, 352, 64, seven), 237920784},  {conv_of(48, 64, 88, 64, three), 95232147},
@@ -97,7 +97,7 @@ static void workspaces_are_those_that_were_recorded(void **state)
         {conv_of(48, 512, 11, 512, three), 16613392},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint64_t planned = workspace_of(&cases[i].shape, HR__FLOAT16);
+        uint64_t planned = workspace_of(&cases[i].shape, VW__FLOAT16);
         uint64_t recorded = rounded(cases[i].recorded_bytes);
         assert_true(planned <= recorded);
         assert_true(recorded - planned <= 2 * UNIT);
@@ -108,136 +108,136 @@ static void workspaces_are_those_that_were_recorded(void **state)
 static void float32_needs_copies_of_odd_planes_only(void **state)
 {
     (void)state;
-    static const hr__window one = {1, 1, 0}, skip = {1, 2, 0}, patch = {16, 16, 0};
-    hr__conv_shape even = conv_of(64, 256, 56, 512, skip), odd = conv_of(64, 512, 7, 2048, one);
-    hr__conv_shape patches = conv_of(24, 3, 224, 768, patch);
-    assert_int_equal(workspace_of(&even, HR__FLOAT32), 0);
-    assert_int_equal(workspace_of(&patches, HR__FLOAT32), 0);
-    assert_int_equal(workspace_of(&odd, HR__FLOAT32), (64 * 512 * 49 + 64 * 2048 * 49) * 4);
+    static const vw__window one = {1, 1, 0}, skip = {1, 2, 0}, patch = {16, 16, 0};
+    vw__conv_shape even = conv_of(64, 256, 56, 512, skip), odd = conv_of(64, 512, 7, 2048, one);
+    vw__conv_shape patches = conv_of(24, 3, 224, 768, patch);
+    assert_int_equal(workspace_of(&even, VW__FLOAT32), 0);
+    assert_int_equal(workspace_of(&patches, VW__FLOAT32), 0);
+    assert_int_equal(workspace_of(&odd, VW__FLOAT32), (64 * 512 * 49 + 64 * 2048 * 49) * 4);
 }
 
 static void one_filter_for_each_channel_needs_no_copies(void **state)
 {
     (void)state;
-    hr__conv_shape shape = conv_of(8, 64, 28, 64, (hr__window){3, 1, 1});
+    vw__conv_shape shape = conv_of(8, 64, 28, 64, (vw__window){3, 1, 1});
     shape.groups = 64;
-    assert_int_equal(workspace_of(&shape, HR__FLOAT16), 0);
+    assert_int_equal(workspace_of(&shape, VW__FLOAT16), 0);
     shape.groups = 32;
-    assert_true(workspace_of(&shape, HR__FLOAT16) > 0);
+    assert_true(workspace_of(&shape, VW__FLOAT16) > 0);
 }
 
 static void a_convolution_saves_its_image_and_its_weight(void **state)
 {
-    hr__tape *tape = *state;
-    const hr__conv_shape shape = conv_of(2, 8, 4, 16, (hr__window){1, 1, 0});
-    hr__tensor weight = hr__parameter(tape, 8 * 16, HR__FLOAT32, true);
-    hr__tensor x = hr__tensor_new(tape, 2 * 8 * 16, HR__FLOAT32);
-    uint64_t before = hr__tape_live_bytes(tape);
-    hr__tensor made = hr__conv2d(tape, x, weight, hr__no_tensor(), &shape);
+    vw__tape *tape = *state;
+    const vw__conv_shape shape = conv_of(2, 8, 4, 16, (vw__window){1, 1, 0});
+    vw__tensor weight = vw__parameter(tape, 8 * 16, VW__FLOAT32, true);
+    vw__tensor x = vw__tensor_new(tape, 2 * 8 * 16, VW__FLOAT32);
+    uint64_t before = vw__tape_live_bytes(tape);
+    vw__tensor made = vw__conv2d(tape, x, weight, vw__no_tensor(), &shape);
     assert_int_equal(made.elements, 2 * 16 * 16);
-    hr__drop(tape, &x); /* the node holds it */
-    assert_int_equal(hr__tape_live_bytes(tape), before + rounded(2 * 16 * 16 * 4));
-    hr__backward(tape, made);
-    hr__drop(tape, &made);
-    assert_true(hr__tape_has_gradient(tape, 0));
-    assert_int_equal(hr__tape_live_bytes(tape), 2 * rounded(8 * 16 * 4)); /* weight, gradient */
+    vw__drop(tape, &x); /* the node holds it */
+    assert_int_equal(vw__tape_live_bytes(tape), before + rounded(2 * 16 * 16 * 4));
+    vw__backward(tape, made);
+    vw__drop(tape, &made);
+    assert_true(vw__tape_has_gradient(tape, 0));
+    assert_int_equal(vw__tape_live_bytes(tape), 2 * rounded(8 * 16 * 4)); /* weight, gradient */
 }
 
 /* First the image's gradient, then the weight's: each with a workspace that is gone before the
  * next. */
 static void a_derivative_has_one_workspace_at_a_time(void **state)
 {
-    hr__tape *tape = *state;
-    const hr__conv_shape shape = conv_of(4, 64, 16, 64, (hr__window){3, 1, 1});
+    vw__tape *tape = *state;
+    const vw__conv_shape shape = conv_of(4, 64, 16, 64, (vw__window){3, 1, 1});
     const uint64_t image = 4 * 64 * 256 * 2, weight = 64 * 64 * 9 * 2;
-    hr__tensor first = hr__parameter(tape, 4 * 64 * 256, HR__FLOAT16, true);
-    hr__tensor filters = hr__parameter(tape, 64 * 64 * 9, HR__FLOAT16, true);
-    hr__tensor made = hr__conv2d(tape, first, filters, hr__no_tensor(), &shape);
-    uint64_t before = hr__tape_live_bytes(tape);
-    hr__tape_reset_peak(tape);
-    hr__backward(tape, made);
+    vw__tensor first = vw__parameter(tape, 4 * 64 * 256, VW__FLOAT16, true);
+    vw__tensor filters = vw__parameter(tape, 64 * 64 * 9, VW__FLOAT16, true);
+    vw__tensor made = vw__conv2d(tape, first, filters, vw__no_tensor(), &shape);
+    uint64_t before = vw__tape_live_bytes(tape);
+    vw__tape_reset_peak(tape);
+    vw__backward(tape, made);
     /* The gradient that comes in, both that go out, and the copies. */
     assert_int_equal(peak_over(tape, before), image + image + weight + (2 * image + weight));
-    hr__drop(tape, &made);
+    vw__drop(tape, &made);
 }
 
 /* ---- the others ------------------------------------------------------------------------------ */
 
 static void batch_norm_saves_its_argument_and_statistics(void **state)
 {
-    hr__tape *tape = *state;
+    vw__tape *tape = *state;
     enum { CHANNELS = 256, ELEMENTS = 2 * CHANNELS * 16 };
-    hr__tensor weight = hr__parameter(tape, CHANNELS, HR__FLOAT32, true);
-    hr__tensor bias = hr__parameter(tape, CHANNELS, HR__FLOAT32, true);
-    hr__tensor x = hr__tensor_new(tape, ELEMENTS, HR__FLOAT16);
-    uint64_t before = hr__tape_live_bytes(tape);
-    hr__tensor made = hr__batch_norm(tape, x, weight, bias, true);
-    assert_int_equal(made.dtype, HR__FLOAT16);
-    assert_int_equal(hr__tape_live_bytes(tape), before + 2 * ELEMENTS + 2 * CHANNELS * 4);
-    hr__drop(tape, &x);
-    assert_int_equal(hr__tape_live_bytes(tape), before + 2 * ELEMENTS + 2 * CHANNELS * 4);
-    hr__tape_drop_graph(tape);
-    assert_int_equal(hr__tape_live_bytes(tape), before); /* x is gone, the result is as large */
-    hr__drop(tape, &made);
+    vw__tensor weight = vw__parameter(tape, CHANNELS, VW__FLOAT32, true);
+    vw__tensor bias = vw__parameter(tape, CHANNELS, VW__FLOAT32, true);
+    vw__tensor x = vw__tensor_new(tape, ELEMENTS, VW__FLOAT16);
+    uint64_t before = vw__tape_live_bytes(tape);
+    vw__tensor made = vw__batch_norm(tape, x, weight, bias, true);
+    assert_int_equal(made.dtype, VW__FLOAT16);
+    assert_int_equal(vw__tape_live_bytes(tape), before + 2 * ELEMENTS + 2 * CHANNELS * 4);
+    vw__drop(tape, &x);
+    assert_int_equal(vw__tape_live_bytes(tape), before + 2 * ELEMENTS + 2 * CHANNELS * 4);
+    vw__tape_drop_graph(tape);
+    assert_int_equal(vw__tape_live_bytes(tape), before); /* x is gone, the result is as large */
+    vw__drop(tape, &made);
 }
 
 static void batch_norm_in_evaluation_has_no_statistics_of_its_own(void **state)
 {
-    hr__tape *tape = *state;
-    hr__tensor weight = hr__parameter(tape, 8, HR__FLOAT32, false);
-    hr__tensor bias = hr__parameter(tape, 8, HR__FLOAT32, false);
-    hr__tensor x = hr__tensor_new(tape, 1024, HR__FLOAT32);
-    uint64_t before = hr__tape_live_bytes(tape);
-    hr__tensor made = hr__batch_norm(tape, x, weight, bias, false);
-    assert_int_equal(hr__tape_live_bytes(tape), before + 1024 * 4);
-    hr__drop(tape, &made);
-    hr__drop(tape, &x);
+    vw__tape *tape = *state;
+    vw__tensor weight = vw__parameter(tape, 8, VW__FLOAT32, false);
+    vw__tensor bias = vw__parameter(tape, 8, VW__FLOAT32, false);
+    vw__tensor x = vw__tensor_new(tape, 1024, VW__FLOAT32);
+    uint64_t before = vw__tape_live_bytes(tape);
+    vw__tensor made = vw__batch_norm(tape, x, weight, bias, false);
+    assert_int_equal(vw__tape_live_bytes(tape), before + 1024 * 4);
+    vw__drop(tape, &made);
+    vw__drop(tape, &x);
 }
 
 static void a_max_pool_keeps_indices_of_eight_bytes(void **state)
 {
-    hr__tape *tape = *state;
-    hr__tensor x = hr__parameter(tape, 4096, HR__FLOAT32, true);
-    uint64_t before = hr__tape_live_bytes(tape);
-    hr__tensor made = hr__max_pool(tape, x, 1024);
-    assert_int_equal(hr__tape_live_bytes(tape), before + 1024 * (4 + 8));
-    hr__backward(tape, made);
-    assert_int_equal(hr__tape_live_bytes(tape), before + 1024 * 4 + 4096 * 4);
-    hr__drop(tape, &made);
+    vw__tape *tape = *state;
+    vw__tensor x = vw__parameter(tape, 4096, VW__FLOAT32, true);
+    uint64_t before = vw__tape_live_bytes(tape);
+    vw__tensor made = vw__max_pool(tape, x, 1024);
+    assert_int_equal(vw__tape_live_bytes(tape), before + 1024 * (4 + 8));
+    vw__backward(tape, made);
+    assert_int_equal(vw__tape_live_bytes(tape), before + 1024 * 4 + 4096 * 4);
+    vw__drop(tape, &made);
 }
 
 static void a_sum_in_place_takes_nothing_and_gives_both_their_gradient(void **state)
 {
-    hr__tape *tape = *state;
-    hr__tensor a = hr__parameter(tape, 1024, HR__FLOAT32, true);
-    hr__tensor b = hr__parameter(tape, 1024, HR__FLOAT32, true);
-    hr__tensor sum = hr__mul_scalar(tape, a);
-    uint64_t before = hr__tape_live_bytes(tape);
-    hr__add_in_place(tape, &sum, b);
-    assert_int_equal(hr__tape_live_bytes(tape), before);
-    hr__backward(tape, sum);
-    assert_true(hr__tape_has_gradient(tape, 0) && hr__tape_has_gradient(tape, 1));
-    hr__drop(tape, &sum);
+    vw__tape *tape = *state;
+    vw__tensor a = vw__parameter(tape, 1024, VW__FLOAT32, true);
+    vw__tensor b = vw__parameter(tape, 1024, VW__FLOAT32, true);
+    vw__tensor sum = vw__mul_scalar(tape, a);
+    uint64_t before = vw__tape_live_bytes(tape);
+    vw__add_in_place(tape, &sum, b);
+    assert_int_equal(vw__tape_live_bytes(tape), before);
+    vw__backward(tape, sum);
+    assert_true(vw__tape_has_gradient(tape, 0) && vw__tape_has_gradient(tape, 1));
+    vw__drop(tape, &sum);
 }
 
 /* ---- ResNets --------------------------------------------------------------------------------- */
 
-static hr__plan_peaks run_model(const char *name, const hr_plan_settings *settings)
+static vw__plan_peaks run_model(const char *name, const vw_plan_settings *settings)
 {
-    hr_plan_model model = {.name = name};
-    hr__plan_peaks peaks;
-    assert_true(hr__zoo_find(name, &model));
-    assert_int_equal(hr__plan_simulate(&model, settings, NULL, &peaks, NULL), HR_OK);
+    vw_plan_model model = {.name = name};
+    vw__plan_peaks peaks;
+    assert_true(vw__zoo_find(name, &model));
+    assert_int_equal(vw__plan_simulate(&model, settings, NULL, &peaks, NULL), VW_OK);
     return peaks;
 }
 
-static hr_plan_settings settings_of(uint64_t batch, uint64_t image)
+static vw_plan_settings settings_of(uint64_t batch, uint64_t image)
 {
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = batch;
     settings.image = image;
-    settings.optimizer = HR_OPTIMIZER_SGD_MOMENTUM;
+    settings.optimizer = VW_OPTIMIZER_SGD_MOMENTUM;
     return settings;
 }
 
@@ -254,7 +254,7 @@ static void resnets_have_the_parameters_of_torchvision(void **state)
         {"resnext101_32x8d", 88791336}, {"resnext101_64x4d", 83455272},
         {"wide_resnet50_2", 68883240},  {"wide_resnet101_2", 126886696},
     };
-    const hr_plan_settings settings = settings_of(2, 64);
+    const vw_plan_settings settings = settings_of(2, 64);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(run_model(cases[i].name, &settings).parameters, cases[i].parameters);
 }
@@ -270,31 +270,31 @@ static void assert_near(uint64_t planned, uint64_t measured, double tolerance)
 static void a_resnet50_takes_what_was_measured(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(64, 224);
-    hr__plan_peaks peaks = run_model("resnet50", &settings);
+    vw_plan_settings settings = settings_of(64, 224);
+    vw__plan_peaks peaks = run_model("resnet50", &settings);
     assert_near(peaks.after_forward_bytes, UINT64_C(5795415040), 0.006);
     assert_near(peaks.peak.live_bytes, UINT64_C(5854210560), 0.006);
     assert_near(peaks.peak.live_bytes - peaks.after_forward_bytes, 58795520, 0.001);
 
     settings.batch = 128;
-    settings.precision = HR_PRECISION_AMP_FP16;
+    settings.precision = VW_PRECISION_AMP_FP16;
     peaks = run_model("resnet50", &settings);
     assert_near(peaks.after_forward_bytes, UINT64_C(5953121280), 0.006);
     assert_near(peaks.peak.live_bytes, UINT64_C(6031634944), 0.006);
     assert_near(peaks.peak.live_bytes - peaks.after_forward_bytes, 78513664, 0.006);
 
     settings.batch = 64;
-    settings.precision = HR_PRECISION_FP32;
-    settings.mode = HR_PLAN_MODE_INFERENCE;
+    settings.precision = VW_PRECISION_FP32;
+    settings.mode = VW_PLAN_MODE_INFERENCE;
     assert_near(run_model("resnet50", &settings).peak.live_bytes, 877111296, 0.003);
 }
 
 static void checkpoints_make_a_resnet_smaller(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(16, 224);
+    vw_plan_settings settings = settings_of(16, 224);
     uint64_t plain = run_model("resnet50", &settings).peak.live_bytes;
-    settings.checkpointing = HR_CHECKPOINTING_FULL;
+    settings.checkpointing = VW_CHECKPOINTING_FULL;
     assert_true(run_model("resnet50", &settings).peak.live_bytes < plain);
 }
 

@@ -1,5 +1,5 @@
 /* test_plan_from.c - a recorded step at another batch and length, of runs written out here. */
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include "support/cmocka_here.h"
 #include "support/hand_made_recording.h"
@@ -14,37 +14,37 @@ typedef struct step_size {
 
 /* Blocks of a step: what each is for one sample of one token, by how it grows. */
 static const struct {
-    hr_plan_law law;
+    vw_plan_law law;
     uint64_t bytes;
 } blocks[] = {
-    {HR_PLAN_LAW_BATCH_LENGTH, 4096},
-    {HR_PLAN_LAW_BATCH_LENGTH, 3072},
-    {HR_PLAN_LAW_BATCH_LENGTH_SQUARE, 48},
-    {HR_PLAN_LAW_CONSTANT, 3 * MIB},
-    {HR_PLAN_LAW_LENGTH, 1024},
-    {HR_PLAN_LAW_BATCH_LENGTH, 8192},
-    {HR_PLAN_LAW_LENGTH_SQUARE, 64},
-    {HR_PLAN_LAW_BATCH, 2048},
-    {HR_PLAN_LAW_BATCH_LENGTH, 12288},
-    {HR_PLAN_LAW_BATCH_LENGTH, 1024},
+    {VW_PLAN_LAW_BATCH_LENGTH, 4096},
+    {VW_PLAN_LAW_BATCH_LENGTH, 3072},
+    {VW_PLAN_LAW_BATCH_LENGTH_SQUARE, 48},
+    {VW_PLAN_LAW_CONSTANT, 3 * MIB},
+    {VW_PLAN_LAW_LENGTH, 1024},
+    {VW_PLAN_LAW_BATCH_LENGTH, 8192},
+    {VW_PLAN_LAW_LENGTH_SQUARE, 64},
+    {VW_PLAN_LAW_BATCH, 2048},
+    {VW_PLAN_LAW_BATCH_LENGTH, 12288},
+    {VW_PLAN_LAW_BATCH_LENGTH, 1024},
 };
 
 static uint64_t block_bytes(size_t block, step_size size)
 {
     uint64_t batch = size.batch, length = size.length, bytes = blocks[block].bytes;
     switch (blocks[block].law) {
-    case HR_PLAN_LAW_BATCH:
+    case VW_PLAN_LAW_BATCH:
         return bytes * batch;
-    case HR_PLAN_LAW_LENGTH:
+    case VW_PLAN_LAW_LENGTH:
         return bytes * length;
-    case HR_PLAN_LAW_BATCH_LENGTH:
+    case VW_PLAN_LAW_BATCH_LENGTH:
         return bytes * batch * length;
-    case HR_PLAN_LAW_LENGTH_SQUARE:
+    case VW_PLAN_LAW_LENGTH_SQUARE:
         return bytes * length * length;
-    case HR_PLAN_LAW_BATCH_LENGTH_SQUARE:
+    case VW_PLAN_LAW_BATCH_LENGTH_SQUARE:
         return bytes * batch * length * length;
-    case HR_PLAN_LAW_CONSTANT:
-    case HR_PLAN_LAW_COUNT:
+    case VW_PLAN_LAW_CONSTANT:
+    case VW_PLAN_LAW_COUNT:
     default:
         return bytes;
     }
@@ -66,17 +66,17 @@ static void record_step(hand_made_recording *hand, step_size size)
 {
     const uint64_t first = UINT64_C(1) << 40, apart = UINT64_C(1) << 34;
     for (size_t i = 0; i < COUNT_OF(blocks); i++)
-        record_event(hand, HR_ACTION_ALLOC, first + i * apart, block_bytes(i, size));
+        record_event(hand, VW_ACTION_ALLOC, first + i * apart, block_bytes(i, size));
     for (size_t i = 0; i < COUNT_OF(blocks); i++)
         record_free(hand, first + i * apart, block_bytes(i, size));
     record_step_end(hand);
 }
 
-static const hr_recording *record_steps(hand_made_recording *hand, const step_size *sizes,
+static const vw_recording *record_steps(hand_made_recording *hand, const step_size *sizes,
                                         size_t count)
 {
     record_begin(hand);
-    record_event(hand, HR_ACTION_ALLOC, 1 << 20, WEIGHTS_BYTES);
+    record_event(hand, VW_ACTION_ALLOC, 1 << 20, WEIGHTS_BYTES);
     for (size_t i = 0; i < count; i++)
         record_step(hand, sizes[i]);
     return record_end(hand);
@@ -85,10 +85,10 @@ static const hr_recording *record_steps(hand_made_recording *hand, const step_si
 static const step_size varied[] = {{4, 128}, {4, 256}, {8, 128}, {2, 320},
                                    {8, 512}, {3, 192}, {6, 448}};
 
-static hr_plan_scaling scaling_of(step_size now, step_size then)
+static vw_plan_scaling scaling_of(step_size now, step_size then)
 {
-    hr_plan_scaling scaling;
-    hr_plan_scaling_init(&scaling);
+    vw_plan_scaling scaling;
+    vw_plan_scaling_init(&scaling);
     scaling.batch_now = now.batch;
     scaling.sequence_now = now.length;
     scaling.batch = then.batch;
@@ -101,19 +101,19 @@ static void every_law_is_found(void **state)
     (void)state;
     static const step_size asked[] = {{8, 512}, {16, 512}, {8, 1024}, {1, 64}, {32, 2048}};
     hand_made_recording hand;
-    const hr_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
+    const vw_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
     for (size_t from = 1; from < COUNT_OF(varied); from++)
         for (size_t i = 0; i < COUNT_OF(asked); i++) {
-            hr_plan_scaling scaling = scaling_of(varied[from], asked[i]);
-            hr_plan_scaled *scaled;
+            vw_plan_scaling scaling = scaling_of(varied[from], asked[i]);
+            vw_plan_scaled *scaled;
             scaling.step = from;
-            assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_OK);
+            assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled), VW_OK);
             assert_int_equal(scaled->now_peak_bytes, peak_of(varied[from]));
             assert_int_equal(scaled->peak_allocated_bytes, peak_of(asked[i]));
             assert_int_equal(scaled->evidence_steps, COUNT_OF(varied) - 2);
             assert_int_equal(scaled->irregular_bytes, 0);
             assert_true(scaled->error_low > -1e-6 && scaled->error_high < 1e-6);
-            hr_plan_scaled_free(scaled);
+            vw_plan_scaled_free(scaled);
         }
     record_dispose(&hand);
 }
@@ -124,24 +124,24 @@ static void what_is_reserved_is_replayed(void **state)
 {
     (void)state;
     hand_made_recording hand;
-    const hr_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
-    hr_plan_scaling scaling = scaling_of(varied[4], (step_size){32, 2048});
-    hr_plan_scaled *scaled;
+    const vw_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
+    vw_plan_scaling scaling = scaling_of(varied[4], (step_size){32, 2048});
+    vw_plan_scaled *scaled;
     const uint64_t most_lost = (UINT64_C(20) << 20) * (COUNT_OF(blocks) + 1);
     scaling.step = 4;
-    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_OK);
+    assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled), VW_OK);
     for (size_t i = 0; i < 3; i++) {
         assert_true(scaled->reserved_bytes[i] >= scaled->peak_allocated_bytes);
         assert_true(scaled->reserved_bytes[i] - scaled->peak_allocated_bytes < most_lost);
         assert_int_equal(scaled->reserved_bytes[i] % (2 << 20), 0); /* segments, pages */
     }
-    hr_plan_scaled_free(scaled);
+    vw_plan_scaled_free(scaled);
     scaling.batch = UINT64_C(1) << 24; /* more than any card has */
-    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_OK);
+    assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled), VW_OK);
     assert_true(scaled->peak_allocated_bytes > UINT64_C(1) << 40);
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(scaled->reserved_bytes[i], HR_UNKNOWN);
-    hr_plan_scaled_free(scaled);
+        assert_int_equal(scaled->reserved_bytes[i], VW_UNKNOWN);
+    vw_plan_scaled_free(scaled);
     record_dispose(&hand);
 }
 
@@ -149,14 +149,14 @@ static void the_largest_step_is_taken(void **state)
 {
     (void)state;
     hand_made_recording hand;
-    const hr_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
-    hr_plan_scaling scaling = scaling_of(varied[4], varied[4]);
-    hr_plan_scaled *scaled;
-    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_OK);
+    const vw_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
+    vw_plan_scaling scaling = scaling_of(varied[4], varied[4]);
+    vw_plan_scaled *scaled;
+    assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled), VW_OK);
     assert_int_equal(scaled->scaling.step, 4);
     assert_int_equal(scaled->step_count, COUNT_OF(varied));
     assert_false(scaled->is_card_known);
-    hr_plan_scaled_free(scaled);
+    vw_plan_scaled_free(scaled);
     record_dispose(&hand);
 }
 
@@ -165,16 +165,16 @@ static void a_card_has_a_largest_batch(void **state)
 {
     (void)state;
     hand_made_recording hand;
-    const hr_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
-    hr_plan_scaling scaling = scaling_of(varied[4], (step_size){40, 512});
-    hr_plan_scaled *scaled;
+    const vw_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
+    vw_plan_scaling scaling = scaling_of(varied[4], (step_size){40, 512});
+    vw_plan_scaled *scaled;
     scaling.card_bytes = 1024 * MIB;
-    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_OK);
+    assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled), VW_OK);
     uint64_t batch = scaled->largest_batch;
     assert_true(scaled->is_card_known && !scaled->fits && scaled->margin_bytes < 0);
     assert_true(peak_of((step_size){batch, 512}) + scaled->context_bytes <= scaling.card_bytes);
     assert_true(peak_of((step_size){batch + 1, 512}) + scaled->context_bytes > scaling.card_bytes);
-    hr_plan_scaled_free(scaled);
+    vw_plan_scaled_free(scaled);
     record_dispose(&hand);
 }
 
@@ -185,17 +185,17 @@ static void steps_of_one_size_say_so(void **state)
     (void)state;
     static const step_size same[] = {{4, 128}, {4, 128}, {4, 128}};
     hand_made_recording hand;
-    const hr_recording *recording = record_steps(&hand, same, COUNT_OF(same));
-    hr_plan_scaling scaling = scaling_of(same[0], (step_size){8, 128});
-    hr_plan_scaled *scaled;
-    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_OK);
+    const vw_recording *recording = record_steps(&hand, same, COUNT_OF(same));
+    vw_plan_scaling scaling = scaling_of(same[0], (step_size){8, 128});
+    vw_plan_scaled *scaled;
+    assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled), VW_OK);
     assert_int_equal(scaled->evidence_steps, 0);
     assert_int_equal(scaled->checked_steps, 0);
     assert_true(scaled->note_count >= 1);
-    assert_int_equal(scaled->laws[HR_PLAN_LAW_CONSTANT].bytes, WEIGHTS_BYTES);
+    assert_int_equal(scaled->laws[VW_PLAN_LAW_CONSTANT].bytes, WEIGHTS_BYTES);
     assert_int_equal(scaled->peak_allocated_bytes - WEIGHTS_BYTES,
                      2 * (scaled->now_peak_bytes - WEIGHTS_BYTES));
-    hr_plan_scaled_free(scaled);
+    vw_plan_scaled_free(scaled);
     record_dispose(&hand);
 }
 
@@ -204,21 +204,21 @@ static void what_makes_no_sense_is_refused(void **state)
     (void)state;
     static const step_size sizes[] = {{0, 0}, {0, 128}, {UINT64_C(1) << 40, 128}};
     hand_made_recording hand;
-    const hr_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
-    hr_plan_scaled *scaled = NULL;
+    const vw_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
+    vw_plan_scaled *scaled = NULL;
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-        hr_plan_scaling scaling = scaling_of(varied[4], sizes[i]);
-        assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled),
-                         HR_ERR_INVALID_ARGUMENT);
+        vw_plan_scaling scaling = scaling_of(varied[4], sizes[i]);
+        assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled),
+                         VW_ERR_INVALID_ARGUMENT);
         scaling = scaling_of(sizes[i], varied[4]);
-        assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled),
-                         HR_ERR_INVALID_ARGUMENT);
+        assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled),
+                         VW_ERR_INVALID_ARGUMENT);
     }
-    hr_plan_scaling scaling = scaling_of(varied[4], varied[4]);
+    vw_plan_scaling scaling = scaling_of(varied[4], varied[4]);
     scaling.step = COUNT_OF(varied);
-    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled), VW_ERR_INVALID_ARGUMENT);
     scaling = scaling_of((step_size){1, 1}, (step_size){1 << 24, 1 << 26});
-    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_ERR_UNSUPPORTED);
+    assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled), VW_ERR_UNSUPPORTED);
     assert_null(scaled);
     record_dispose(&hand);
 }
@@ -227,21 +227,21 @@ static void a_recording_without_steps_is_refused(void **state)
 {
     (void)state;
     hand_made_recording hand;
-    const hr_recording *recording = record_steps(&hand, NULL, 0);
-    hr_plan_scaling scaling = scaling_of(varied[0], varied[1]);
-    hr_plan_scaled *scaled;
-    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_ERR_UNSUPPORTED);
+    const vw_recording *recording = record_steps(&hand, NULL, 0);
+    vw_plan_scaling scaling = scaling_of(varied[0], varied[1]);
+    vw_plan_scaled *scaled;
+    assert_int_equal(vw_plan_from_recording(recording, &scaling, &scaled), VW_ERR_UNSUPPORTED);
     record_dispose(&hand);
 }
 
 static bool plans(void *context)
 {
-    hr_plan_scaling scaling = scaling_of(varied[4], (step_size){16, 1024});
-    hr_plan_scaled *scaled;
+    vw_plan_scaling scaling = scaling_of(varied[4], (step_size){16, 1024});
+    vw_plan_scaled *scaled;
     scaling.card_bytes = 600 * MIB;
-    if (hr_plan_from_recording(context, &scaling, &scaled) != HR_OK)
+    if (vw_plan_from_recording(context, &scaling, &scaled) != VW_OK)
         return false;
-    hr_plan_scaled_free(scaled);
+    vw_plan_scaled_free(scaled);
     return true;
 }
 
@@ -250,7 +250,7 @@ static void host_memory_may_run_out(void **state)
     (void)state;
     hand_made_recording hand;
     record_steps(&hand, varied, COUNT_OF(varied));
-    hr_test_sweep_host_memory(plans, &hand.recording);
+    vw_test_sweep_host_memory(plans, &hand.recording);
     record_dispose(&hand);
 }
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include "plan/layers.h"
 #include "plan/plan_run.h"
@@ -20,58 +20,58 @@ static size_t with_quotes(const char *text, char *out, size_t room)
     return length;
 }
 
-static hr_status open_text(const char *text, hr_plan_model **out)
+static vw_status open_text(const char *text, vw_plan_model **out)
 {
     char bytes[8192];
     size_t length = with_quotes(text, bytes, sizeof bytes);
-    return hr__plan_model_open_memory(bytes, length, out);
+    return vw__plan_model_open_memory(bytes, length, out);
 }
 
-static hr_plan_model *open_good(const char *text)
+static vw_plan_model *open_good(const char *text)
 {
-    hr_plan_model *model = NULL;
-    hr_status status = open_text(text, &model);
-    if (status != HR_OK)
-        print_error("%s\n", hr_last_error());
-    assert_int_equal(status, HR_OK);
+    vw_plan_model *model = NULL;
+    vw_status status = open_text(text, &model);
+    if (status != VW_OK)
+        print_error("%s\n", vw_last_error());
+    assert_int_equal(status, VW_OK);
     return model;
 }
 
-static void assert_refused(const char *text, hr_status expected, const char *words)
+static void assert_refused(const char *text, vw_status expected, const char *words)
 {
-    hr_plan_model *model = NULL;
+    vw_plan_model *model = NULL;
     assert_int_equal(open_text(text, &model), expected);
-    if (strstr(hr_last_error(), words) == NULL)
-        print_error("expected \"%s\" in \"%s\"\n", words, hr_last_error());
-    assert_non_null(strstr(hr_last_error(), words));
+    if (strstr(vw_last_error(), words) == NULL)
+        print_error("expected \"%s\" in \"%s\"\n", words, vw_last_error());
+    assert_non_null(strstr(vw_last_error(), words));
 }
 
-static hr_plan_settings settings_of(uint64_t batch)
+static vw_plan_settings settings_of(uint64_t batch)
 {
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = batch;
-    settings.optimizer = HR_OPTIMIZER_SGD;
+    settings.optimizer = VW_OPTIMIZER_SGD;
     return settings;
 }
 
 /* Runs it with its own size. */
-static hr_status run(const hr_plan_model *model, hr_plan_settings settings, hr__plan_peaks *peaks)
+static vw_status run(const vw_plan_model *model, vw_plan_settings settings, vw__plan_peaks *peaks)
 {
     uint64_t usual = model->family->usual_length(model);
     if (model->family->has_images && settings.image == 0)
         settings.image = usual;
     if (!model->family->has_images && settings.sequence == 0)
         settings.sequence = usual;
-    return hr__plan_simulate(model, &settings, NULL, peaks, NULL);
+    return vw__plan_simulate(model, &settings, NULL, peaks, NULL);
 }
 
-static hr__plan_peaks run_text(const char *text, uint64_t batch)
+static vw__plan_peaks run_text(const char *text, uint64_t batch)
 {
-    hr__plan_peaks peaks;
-    hr_plan_model *model = open_good(text);
-    assert_int_equal(run(model, settings_of(batch), &peaks), HR_OK);
-    hr_plan_model_close(model);
+    vw__plan_peaks peaks;
+    vw_plan_model *model = open_good(text);
+    assert_int_equal(run(model, settings_of(batch), &peaks), VW_OK);
+    vw_plan_model_close(model);
     return peaks;
 }
 
@@ -136,7 +136,7 @@ static void what_is_kept_is_what_pytorch_keeps(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[512];
         snprintf(text, sizeof text, frame, cases[i].kind);
-        hr__plan_peaks peaks = run_text(text, 64);
+        vw__plan_peaks peaks = run_text(text, 64);
         /* Beside the weights and cuBLAS's workspaces: the input, what is kept, and the loss. */
         uint64_t kept = peaks.after_forward_bytes - peaks.weights_bytes - (UINT64_C(64) << 20);
         assert_int_equal(kept, ROW + cases[i].rows * ROW + 512);
@@ -179,22 +179,22 @@ static void a_resnet18_by_its_layers_is_the_built_in_one(void **state)
     snprintf(text + used, sizeof text - used,
              "{'kind':'mean_pool'},{'kind':'linear','in':512,'out':1000}]}");
 
-    hr_plan_model built_in = {.name = "resnet18"};
-    assert_true(hr__zoo_find("resnet18", &built_in));
-    hr_plan_model *described = open_good(text);
+    vw_plan_model built_in = {.name = "resnet18"};
+    assert_true(vw__zoo_find("resnet18", &built_in));
+    vw_plan_model *described = open_good(text);
     assert_string_equal(described->name, "by hand");
-    for (int precision = 0; precision < HR_PRECISION_COUNT; precision++) {
-        hr_plan_settings settings = settings_of(16);
-        settings.precision = (hr_precision)precision;
-        hr__plan_peaks by_hand, known;
-        assert_int_equal(run(described, settings, &by_hand), HR_OK);
-        assert_int_equal(run(&built_in, settings, &known), HR_OK);
+    for (int precision = 0; precision < VW_PRECISION_COUNT; precision++) {
+        vw_plan_settings settings = settings_of(16);
+        settings.precision = (vw_precision)precision;
+        vw__plan_peaks by_hand, known;
+        assert_int_equal(run(described, settings, &by_hand), VW_OK);
+        assert_int_equal(run(&built_in, settings, &known), VW_OK);
         assert_int_equal(by_hand.parameters, 11689512);
         assert_int_equal(by_hand.weights_bytes, known.weights_bytes);
         assert_int_equal(by_hand.after_forward_bytes, known.after_forward_bytes);
         assert_int_equal(by_hand.peak.live_bytes, known.peak.live_bytes);
     }
-    hr_plan_model_close(described);
+    vw_plan_model_close(described);
 }
 
 static const char transformer[] =
@@ -211,63 +211,63 @@ static const char transformer[] =
 static void every_mode_and_precision_runs(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_good(transformer);
-    for (int precision = 0; precision < HR_PRECISION_COUNT; precision++)
-        for (int mode = 0; mode < HR_PLAN_MODE_COUNT; mode++)
-            for (int attention = 0; attention <= HR_ATTENTION_EAGER; attention++) {
-                hr_plan_settings settings = settings_of(4);
-                hr__plan_peaks peaks;
-                settings.precision = (hr_precision)precision;
-                settings.mode = (hr_plan_mode)mode;
-                settings.attention = (hr_attention)attention;
-                assert_int_equal(run(model, settings, &peaks), HR_OK);
+    vw_plan_model *model = open_good(transformer);
+    for (int precision = 0; precision < VW_PRECISION_COUNT; precision++)
+        for (int mode = 0; mode < VW_PLAN_MODE_COUNT; mode++)
+            for (int attention = 0; attention <= VW_ATTENTION_EAGER; attention++) {
+                vw_plan_settings settings = settings_of(4);
+                vw__plan_peaks peaks;
+                settings.precision = (vw_precision)precision;
+                settings.mode = (vw_plan_mode)mode;
+                settings.attention = (vw_attention)attention;
+                assert_int_equal(run(model, settings, &peaks), VW_OK);
                 assert_true(peaks.peak.live_bytes > peaks.weights_bytes);
             }
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 static void rounds_are_what_checkpoints_run_again(void **state)
 {
     (void)state;
-    hr__plan_peaks plain, again;
-    hr_plan_model *model = open_good(transformer);
-    hr_plan_settings settings = settings_of(64);
-    assert_int_equal(run(model, settings, &plain), HR_OK);
-    settings.checkpointing = HR_CHECKPOINTING_FULL;
-    assert_int_equal(run(model, settings, &again), HR_OK);
+    vw__plan_peaks plain, again;
+    vw_plan_model *model = open_good(transformer);
+    vw_plan_settings settings = settings_of(64);
+    assert_int_equal(run(model, settings, &plain), VW_OK);
+    settings.checkpointing = VW_CHECKPOINTING_FULL;
+    assert_int_equal(run(model, settings, &again), VW_OK);
     assert_true(again.after_forward_bytes < plain.after_forward_bytes);
     assert_true(again.peak.live_bytes < plain.peak.live_bytes);
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 
     model = open_good("{'input':[8],'layers':[{'kind':'linear','out':8}]}");
-    assert_int_equal(run(model, settings, &again), HR_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(hr_last_error(), "checkpointing: the description has no repeat"));
-    hr_plan_model_close(model);
+    assert_int_equal(run(model, settings, &again), VW_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(vw_last_error(), "checkpointing: the description has no repeat"));
+    vw_plan_model_close(model);
 }
 
 /* Settings may ask for another size than the description's: what fits no more is refused. */
 static void another_size_is_worked_out_again(void **state)
 {
     (void)state;
-    hr__plan_peaks small, large;
-    hr_plan_settings settings = settings_of(4);
-    hr_plan_model *model = open_good("{'input':[3,32,48],'layers':[{'kind':'conv2d','out':8,"
+    vw__plan_peaks small, large;
+    vw_plan_settings settings = settings_of(4);
+    vw_plan_model *model = open_good("{'input':[3,32,48],'layers':[{'kind':'conv2d','out':8,"
                                      "'kernel':3},{'kind':'mean_pool'}]}");
-    assert_int_equal(run(model, settings, &small), HR_OK);
+    assert_int_equal(run(model, settings, &small), VW_OK);
     settings.image = 64;
-    assert_int_equal(run(model, settings, &large), HR_OK);
+    assert_int_equal(run(model, settings, &large), VW_OK);
     assert_true(large.peak.live_bytes > small.peak.live_bytes);
     settings.image = 2;
-    assert_int_equal(run(model, settings, &large), HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "layers[0].kernel"));
-    hr_plan_model_close(model);
+    assert_int_equal(run(model, settings, &large), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "layers[0].kernel"));
+    vw_plan_model_close(model);
 
     settings = settings_of(4);
     settings.sequence = 257;
     model = open_good(transformer);
-    assert_int_equal(run(model, settings, &large), HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "layers[1].rows"));
-    hr_plan_model_close(model);
+    assert_int_equal(run(model, settings, &large), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "layers[1].rows"));
+    vw_plan_model_close(model);
 }
 
 static void losses_are_as_written(void **state)
@@ -331,8 +331,8 @@ static void layers_that_do_not_fit_are_named(void **state)
         char text[1024];
         snprintf(text, sizeof text, "{'input':%s,'layers':[%s],'loss':'mean'}", cases[i].input,
                  cases[i].layers);
-        hr_status expected =
-            i + 1 == sizeof cases / sizeof cases[0] ? HR_ERR_UNSUPPORTED : HR_ERR_CORRUPT_FILE;
+        vw_status expected =
+            i + 1 == sizeof cases / sizeof cases[0] ? VW_ERR_UNSUPPORTED : VW_ERR_CORRUPT_FILE;
         assert_refused(text, expected, cases[i].words);
     }
 }
@@ -342,40 +342,40 @@ static void fields_are_checked(void **state)
     (void)state;
     static const struct {
         const char *text;
-        hr_status status;
+        vw_status status;
         const char *words;
     } cases[] = {
-        {"{'input':[8],'layers':[]}", HR_ERR_CORRUPT_FILE, "layers: expected at least one layer"},
-        {"{'layers':[{'kind':'relu'}]}", HR_ERR_CORRUPT_FILE, "input is missing"},
-        {"{'input':[1,2],'layers':[{'kind':'relu'}]}", HR_ERR_CORRUPT_FILE,
+        {"{'input':[8],'layers':[]}", VW_ERR_CORRUPT_FILE, "layers: expected at least one layer"},
+        {"{'layers':[{'kind':'relu'}]}", VW_ERR_CORRUPT_FILE, "input is missing"},
+        {"{'input':[1,2],'layers':[{'kind':'relu'}]}", VW_ERR_CORRUPT_FILE,
          "input: expected [channels, height, width] or [width]"},
-        {"{'input':[3,70000,2],'layers':[{'kind':'relu'}]}", HR_ERR_UNSUPPORTED,
+        {"{'input':[3,70000,2],'layers':[{'kind':'relu'}]}", VW_ERR_UNSUPPORTED,
          "at most 65536 pixels a side"},
-        {"{'input':{'tokens':0},'layers':[{'kind':'relu'}]}", HR_ERR_UNSUPPORTED, "input.tokens"},
-        {"{'input':{'token':9},'layers':[{'kind':'relu'}]}", HR_ERR_UNSUPPORTED,
+        {"{'input':{'tokens':0},'layers':[{'kind':'relu'}]}", VW_ERR_UNSUPPORTED, "input.tokens"},
+        {"{'input':{'token':9},'layers':[{'kind':'relu'}]}", VW_ERR_UNSUPPORTED,
          "did you mean tokens?"},
-        {"{'input':[8],'layers':[7]}", HR_ERR_CORRUPT_FILE, "layers[0]: expected an object"},
-        {"{'input':[8],'layers':[{}]}", HR_ERR_CORRUPT_FILE, "layers[0].kind is missing"},
-        {"{'input':[8],'layers':[{'kind':'liner','out':8}]}", HR_ERR_UNSUPPORTED,
+        {"{'input':[8],'layers':[7]}", VW_ERR_CORRUPT_FILE, "layers[0]: expected an object"},
+        {"{'input':[8],'layers':[{}]}", VW_ERR_CORRUPT_FILE, "layers[0].kind is missing"},
+        {"{'input':[8],'layers':[{'kind':'liner','out':8}]}", VW_ERR_UNSUPPORTED,
          "(perhaps linear)"},
-        {"{'input':[8],'layers':[{'kind':'linear'}]}", HR_ERR_CORRUPT_FILE,
+        {"{'input':[8],'layers':[{'kind':'linear'}]}", VW_ERR_CORRUPT_FILE,
          "layers[0].out is missing"},
-        {"{'input':[8],'layers':[{'kind':'linear','out':'x'}]}", HR_ERR_CORRUPT_FILE,
+        {"{'input':[8],'layers':[{'kind':'linear','out':'x'}]}", VW_ERR_CORRUPT_FILE,
          "layers[0].out: expected a whole number"},
-        {"{'input':[8],'layers':[{'kind':'linear','out':8,'biass':false}]}", HR_ERR_UNSUPPORTED,
+        {"{'input':[8],'layers':[{'kind':'linear','out':8,'biass':false}]}", VW_ERR_UNSUPPORTED,
          "layers[0].field \"biass\" is not known; did you mean bias?"},
-        {"{'input':[8],'layers':[{'kind':'dropout','p':1.5}]}", HR_ERR_UNSUPPORTED, "layers[0].p"},
-        {"{'input':[8],'layers':[{'kind':'relu'}],'loss':'hinge'}", HR_ERR_UNSUPPORTED,
+        {"{'input':[8],'layers':[{'kind':'dropout','p':1.5}]}", VW_ERR_UNSUPPORTED, "layers[0].p"},
+        {"{'input':[8],'layers':[{'kind':'relu'}],'loss':'hinge'}", VW_ERR_UNSUPPORTED,
          "loss: expected one of cross_entropy, mse, mean"},
-        {"{'input':[8],'layers':[{'kind':'relu'}],'classes':9}", HR_ERR_CORRUPT_FILE,
+        {"{'input':[8],'layers':[{'kind':'relu'}],'classes':9}", VW_ERR_CORRUPT_FILE,
          "classes: expected as many as the last layer's width, which is 8, found 9"},
-        {"{'input':[3,8,8],'layers':[{'kind':'relu'}]}", HR_ERR_UNSUPPORTED,
+        {"{'input':[3,8,8],'layers':[{'kind':'relu'}]}", VW_ERR_UNSUPPORTED,
          "loss: cross_entropy takes tokens or features, and gets an image"},
-        {"{'input':[8],'layers':[{'kind':'relu'}],'optimizer':'sgd'}", HR_ERR_UNSUPPORTED,
+        {"{'input':[8],'layers':[{'kind':'relu'}],'optimizer':'sgd'}", VW_ERR_UNSUPPORTED,
          "field \"optimizer\" is not known"},
         {"{'input':{'tokens':4,'width':8},'layers':[{'kind':'attention','heads':4,'key_heads':2,"
          "'packed':true}]}",
-         HR_ERR_UNSUPPORTED, "layers[0].key_heads: expected as many as heads"},
+         VW_ERR_UNSUPPORTED, "layers[0].key_heads: expected as many as heads"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_refused(cases[i].text, cases[i].status, cases[i].words);
@@ -394,11 +394,11 @@ static void repeats_do_not_explode(void **state)
     for (int i = 0; i < 7; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "]}");
     snprintf(text + used, sizeof text - used, "]}");
-    assert_refused(text, HR_ERR_UNSUPPORTED, "expected at most 10000 layers with all repeats");
+    assert_refused(text, VW_ERR_UNSUPPORTED, "expected at most 10000 layers with all repeats");
 
     assert_refused("{'input':[8],'layers':[{'kind':'repeat','count':10001,'layers':[{'kind':"
                    "'relu'}]}]}",
-                   HR_ERR_UNSUPPORTED, "layers[0].count");
+                   VW_ERR_UNSUPPORTED, "layers[0].count");
     assert_int_equal(run_text("{'input':[8],'layers':[{'kind':'repeat','count':9999,'layers':"
                               "[{'kind':'relu'}]}]}",
                               1)
@@ -409,9 +409,9 @@ static void repeats_do_not_explode(void **state)
 static void lists_nest_to_a_limit(void **state)
 {
     (void)state;
-    for (int depth = HR__LAYERS_DEEPEST - 1; depth <= HR__LAYERS_DEEPEST; depth++) {
+    for (int depth = VW__LAYERS_DEEPEST - 1; depth <= VW__LAYERS_DEEPEST; depth++) {
         char text[2048];
-        hr_plan_model *model = NULL;
+        vw_plan_model *model = NULL;
         size_t used = (size_t)snprintf(text, sizeof text, "{'input':[8],'layers':[");
         for (int i = 0; i < depth; i++)
             used +=
@@ -420,11 +420,11 @@ static void lists_nest_to_a_limit(void **state)
         for (int i = 0; i < depth; i++)
             used += (size_t)snprintf(text + used, sizeof text - used, "]}");
         snprintf(text + used, sizeof text - used, "]}");
-        if (depth == HR__LAYERS_DEEPEST) {
-            assert_refused(text, HR_ERR_UNSUPPORTED, "expected lists of layers at most 8 deep");
+        if (depth == VW__LAYERS_DEEPEST) {
+            assert_refused(text, VW_ERR_UNSUPPORTED, "expected lists of layers at most 8 deep");
         } else {
-            assert_int_equal(open_text(text, &model), HR_OK);
-            hr_plan_model_close(model);
+            assert_int_equal(open_text(text, &model), VW_OK);
+            vw_plan_model_close(model);
         }
     }
 }
@@ -433,32 +433,32 @@ static void lists_nest_to_a_limit(void **state)
 static void sizes_beyond_everything_are_refused(void **state)
 {
     (void)state;
-    hr__plan_peaks peaks;
-    hr_plan_model *model =
+    vw__plan_peaks peaks;
+    vw_plan_model *model =
         open_good("{'input':[16777216,65536,65536],'layers':[{'kind':'conv2d','out':16777216,"
                   "'kernel':1024,'padding':511},{'kind':'flatten'},{'kind':'linear','out':134217728"
                   "}]}");
-    hr_plan_settings settings = settings_of(1000000);
-    assert_int_equal(run(model, settings, &peaks), HR_ERR_UNSUPPORTED);
-    hr_plan_model_close(model);
+    vw_plan_settings settings = settings_of(1000000);
+    assert_int_equal(run(model, settings, &peaks), VW_ERR_UNSUPPORTED);
+    vw_plan_model_close(model);
 }
 
 static bool read_and_run(void *context)
 {
     (void)context;
-    hr_plan_model *model = NULL;
-    hr__plan_peaks peaks;
-    if (open_text(transformer, &model) != HR_OK)
+    vw_plan_model *model = NULL;
+    vw__plan_peaks peaks;
+    if (open_text(transformer, &model) != VW_OK)
         return false;
-    hr_status status = run(model, settings_of(2), &peaks);
-    hr_plan_model_close(model);
-    return status == HR_OK;
+    vw_status status = run(model, settings_of(2), &peaks);
+    vw_plan_model_close(model);
+    return status == VW_OK;
 }
 
 static void running_out_of_host_memory_leaks_nothing(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(read_and_run, NULL);
+    vw_test_sweep_host_memory(read_and_run, NULL);
 }
 
 int main(void)

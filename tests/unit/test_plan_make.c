@@ -1,43 +1,43 @@
 /* test_plan_make.c - a plan: its peak, its parts and its verdict agree with each other. */
 #include <string.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include "plan/error_bands.h"
 #include "plan/plan_device.h"
-#include "plan/plan_model.h" /* hr__plan_model_open_memory */
+#include "plan/plan_model.h" /* vw__plan_model_open_memory */
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 
 #define GIB (UINT64_C(1) << 30)
 
-static hr_plan_model *open_model(const char *name)
+static vw_plan_model *open_model(const char *name)
 {
-    hr_plan_model *model = NULL;
-    assert_int_equal(hr_plan_model_open(name, &model), HR_OK);
+    vw_plan_model *model = NULL;
+    assert_int_equal(vw_plan_model_open(name, &model), VW_OK);
     return model;
 }
 
-static hr_plan_settings gpt2_settings(void)
+static vw_plan_settings gpt2_settings(void)
 {
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = 4;
     settings.sequence = 512;
     return settings;
 }
 
-static hr_plan *make(const char *name, const hr_plan_settings *settings)
+static vw_plan *make(const char *name, const vw_plan_settings *settings)
 {
-    const hr_plan_options options = {.struct_size = sizeof options, .without_choices = true};
-    hr_plan_model *model = open_model(name);
-    hr_plan *plan = NULL;
-    assert_int_equal(hr_plan_make(model, settings, &options, &plan), HR_OK);
-    hr_plan_model_close(model); /* a plan needs it no more */
+    const vw_plan_options options = {.struct_size = sizeof options, .without_choices = true};
+    vw_plan_model *model = open_model(name);
+    vw_plan *plan = NULL;
+    assert_int_equal(vw_plan_make(model, settings, &options, &plan), VW_OK);
+    vw_plan_model_close(model); /* a plan needs it no more */
     return plan;
 }
 
-static uint64_t sum(const hr_part *parts, size_t count)
+static uint64_t sum(const vw_part *parts, size_t count)
 {
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++)
@@ -45,7 +45,7 @@ static uint64_t sum(const hr_part *parts, size_t count)
     return total;
 }
 
-static uint64_t part(const hr_part *parts, size_t count, const char *name)
+static uint64_t part(const vw_part *parts, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(parts[i].name, name) == 0)
@@ -58,23 +58,23 @@ static void the_parts_add_up_to_the_peak(void **state)
     (void)state;
     static const char *const models[] = {"gpt2", "llama-3.2-1b", "bert-base", "resnet50"};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        hr_plan_settings settings;
-        hr_plan_settings_init(&settings);
+        vw_plan_settings settings;
+        vw_plan_settings_init(&settings);
         settings.sequence = strcmp(models[i], "resnet50") == 0 ? 0 : 256;
-        hr_plan *plan = make(models[i], &settings);
+        vw_plan *plan = make(models[i], &settings);
         assert_int_equal(sum(plan->parts, plan->part_count), plan->peak_allocated_bytes);
         assert_true(plan->peak_allocated_bytes >= plan->phase_peaks[0]);
         assert_true(plan->reserved_bytes[0] >= plan->peak_allocated_bytes);
         assert_int_equal(plan->peak_device_bytes, plan->reserved_bytes[0] + plan->context_bytes);
-        hr_plan_free(plan);
+        vw_plan_free(plan);
     }
 }
 
 static void what_a_step_of_gpt2_keeps_is_told_by_kind_of_layer(void **state)
 {
     (void)state;
-    hr_plan_settings settings = gpt2_settings();
-    hr_plan *plan = make("gpt2", &settings);
+    vw_plan_settings settings = gpt2_settings();
+    vw_plan *plan = make("gpt2", &settings);
     uint64_t static_bytes = part(plan->parts, plan->part_count, "weights") +
                             part(plan->parts, plan->part_count, "optimizer") +
                             part(plan->parts, plan->part_count, "workspace");
@@ -86,127 +86,127 @@ static void what_a_step_of_gpt2_keeps_is_told_by_kind_of_layer(void **state)
     assert_true(part(plan->layer_parts, plan->layer_part_count, "norm") > 0);
     assert_true(part(plan->layer_parts, plan->layer_part_count, "loss") >=
                 (uint64_t)4 * 512 * 50257 * 4);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 static void the_peak_is_where_the_settings_put_it(void **state)
 {
     (void)state;
-    hr_plan_settings settings = gpt2_settings();
-    hr_plan *plan = make("gpt2", &settings);
+    vw_plan_settings settings = gpt2_settings();
+    vw_plan *plan = make("gpt2", &settings);
     assert_string_equal(plan->peak_phase, "loss");
     assert_string_equal(plan->peak_place, "loss");
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 
     settings.batch = 1;
     settings.sequence = 8;
     plan = make("gpt2", &settings); /* AdamW's list of square roots */
     assert_string_equal(plan->peak_phase, "optimizer step");
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 
-    hr_plan_settings_init(&settings);
+    vw_plan_settings_init(&settings);
     settings.batch = 64;
     plan = make("vit-base", &settings);
     assert_non_null(strstr(plan->peak_place, "layer 11"));
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 /* Of a block that ran again, the derivatives need more than what they are computed from. */
 static void with_checkpoints_the_peak_is_in_a_blocks_derivatives(void **state)
 {
     (void)state;
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = 64;
-    settings.checkpointing = HR_CHECKPOINTING_FULL;
-    settings.optimizer = HR_OPTIMIZER_SGD;
-    hr_plan *plan = make("vit-base", &settings);
+    settings.checkpointing = VW_CHECKPOINTING_FULL;
+    settings.optimizer = VW_OPTIMIZER_SGD;
+    vw_plan *plan = make("vit-base", &settings);
     assert_string_equal(plan->peak_phase, "backward");
     assert_non_null(strstr(plan->peak_place, "layer 11 / mlp"));
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 static void inference_has_one_phase(void **state)
 {
     (void)state;
-    hr_plan_settings settings = gpt2_settings();
-    settings.mode = HR_PLAN_MODE_INFERENCE;
-    hr_plan *plan = make("gpt2", &settings);
-    assert_int_equal(plan->phase_peaks[1], HR_UNKNOWN);
-    assert_int_equal(plan->phase_peaks[2], HR_UNKNOWN);
+    vw_plan_settings settings = gpt2_settings();
+    settings.mode = VW_PLAN_MODE_INFERENCE;
+    vw_plan *plan = make("gpt2", &settings);
+    assert_int_equal(plan->phase_peaks[1], VW_UNKNOWN);
+    assert_int_equal(plan->phase_peaks[2], VW_UNKNOWN);
     assert_int_equal(plan->trained_parameters, 0);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 static void a_card_is_judged_with_the_error_counted_in(void **state)
 {
     (void)state;
-    hr_plan_settings settings = gpt2_settings();
-    hr_plan *plan = make("gpt2", &settings);
+    vw_plan_settings settings = gpt2_settings();
+    vw_plan *plan = make("gpt2", &settings);
     assert_false(plan->is_card_known);
     uint64_t peak = plan->peak_allocated_bytes;
-    hr__error_band band = hr__error_band_of("gpt2", &settings);
-    uint64_t just = hr__device_bytes_at_worst(peak, &settings, band);
-    hr_plan_free(plan);
+    vw__error_band band = vw__error_band_of("gpt2", &settings);
+    uint64_t just = vw__device_bytes_at_worst(peak, &settings, band);
+    vw_plan_free(plan);
 
     settings.card_bytes = just;
     plan = make("gpt2", &settings);
     assert_true(plan->is_card_known && plan->fits);
     assert_true(plan->margin_bytes >= 0);
     assert_true(plan->peak_device_bytes <= just);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 
     settings.card_bytes = just - 1;
     plan = make("gpt2", &settings);
     assert_true(plan->is_card_known && !plan->fits);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 /* Unified memory stays on a card while there is room, and never keeps a run from fitting. */
 static void paged_state_is_on_the_card_as_far_as_there_is_room(void **state)
 {
     (void)state;
-    hr_plan_settings settings = gpt2_settings();
-    settings.optimizer = HR_OPTIMIZER_PAGED_ADAM_8BIT;
-    hr_plan *plan = make("gpt2", &settings);
+    vw_plan_settings settings = gpt2_settings();
+    settings.optimizer = VW_OPTIMIZER_PAGED_ADAM_8BIT;
+    vw_plan *plan = make("gpt2", &settings);
     const uint64_t pageable = plan->pageable_bytes, with_all = plan->peak_device_bytes;
     assert_true(pageable > 2 * UINT64_C(124000000) && pageable < 2 * UINT64_C(124439808));
     assert_int_equal(plan->resident_bytes, pageable);
     assert_int_equal(with_all, plan->reserved_bytes[0] + plan->context_bytes + pageable);
     assert_int_equal(sum(plan->parts, plan->part_count), plan->peak_allocated_bytes);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
     settings.card_bytes = with_all - pageable / 8;
     plan = make("gpt2", &settings);
     assert_true(plan->fits);
     assert_int_equal(plan->resident_bytes, pageable - pageable / 8);
     assert_int_equal(plan->peak_device_bytes, settings.card_bytes);
     assert_int_equal(plan->margin_bytes, 0);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
     settings.card_bytes = GIB;
     plan = make("gpt2", &settings);
     assert_false(plan->fits);
     assert_int_equal(plan->resident_bytes, 0);
-    hr_plan_free(plan);
-    settings.optimizer = HR_OPTIMIZER_ADAM_8BIT;
+    vw_plan_free(plan);
+    settings.optimizer = VW_OPTIMIZER_ADAM_8BIT;
     plan = make("gpt2", &settings);
     assert_int_equal(plan->pageable_bytes, 0);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 static void the_buffers_between_gpus_are_counted_once(void **state)
 {
     (void)state;
-    hr_plan_settings settings = gpt2_settings();
-    hr_plan *one = make("gpt2", &settings);
+    vw_plan_settings settings = gpt2_settings();
+    vw_plan *one = make("gpt2", &settings);
     settings.gpus = 2;
-    hr_plan *two = make("gpt2", &settings);
+    vw_plan *two = make("gpt2", &settings);
     assert_int_equal(two->context_bytes - one->context_bytes, UINT64_C(1485) << 20);
     assert_int_equal(two->peak_device_bytes, two->reserved_bytes[0] + two->context_bytes);
-    hr_plan_free(two);
-    hr_plan_free(one);
+    vw_plan_free(two);
+    vw_plan_free(one);
 }
 
-static bool has_note(const hr_plan *plan, const char *words)
+static bool has_note(const vw_plan *plan, const char *words)
 {
     for (size_t i = 0; i < plan->note_count; i++)
         if (strstr(plan->notes[i], words) != NULL)
@@ -218,115 +218,115 @@ static void qlora_without_autocast_says_what_it_costs(void **state)
 {
     (void)state;
     static const char words[] = "QLoRA without autocast";
-    hr_plan_settings settings = gpt2_settings();
+    vw_plan_settings settings = gpt2_settings();
     settings.lora_rank = 8;
-    settings.precision = HR_PRECISION_BF16;
+    settings.precision = VW_PRECISION_BF16;
     for (int is_quantized = 0; is_quantized <= 1; is_quantized++) {
         settings.is_quantized = is_quantized == 1;
-        hr_plan *plan = make("gpt2", &settings);
+        vw_plan *plan = make("gpt2", &settings);
         assert_int_equal(has_note(plan, words), settings.is_quantized);
-        hr_plan_free(plan);
+        vw_plan_free(plan);
     }
-    settings.precision = HR_PRECISION_AMP_BF16;
-    hr_plan *plan = make("gpt2", &settings);
+    settings.precision = VW_PRECISION_AMP_BF16;
+    vw_plan *plan = make("gpt2", &settings);
     assert_false(has_note(plan, words));
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 static void what_nobody_measured_has_no_band(void **state)
 {
     (void)state;
-    hr_plan_settings settings = gpt2_settings();
-    hr_plan *plan = make("gpt2", &settings);
+    vw_plan_settings settings = gpt2_settings();
+    vw_plan *plan = make("gpt2", &settings);
     assert_true(plan->has_error_band);
     assert_true(plan->error_low <= plan->error_high);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 
-    settings.optimizer = HR_OPTIMIZER_ADAM_8BIT;
+    settings.optimizer = VW_OPTIMIZER_ADAM_8BIT;
     plan = make("gpt2", &settings);
     assert_false(plan->has_error_band);
     assert_non_null(strstr(plan->error_basis, "measured"));
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 
     settings = gpt2_settings();
     settings.gpus = 8;
     plan = make("gpt2", &settings);
     assert_false(plan->has_error_band);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 static void an_error_band_holds_all_cases_of_its_kind_and_no_other(void **state)
 {
     (void)state;
-    const hr__measured_case cases[] = {
-        {.family = "gpt2", .optimizer = HR_OPTIMIZER_ADAMW, .error = -0.01},
-        {.family = "gpt2", .optimizer = HR_OPTIMIZER_ADAMW_FUSED, .error = 0.02},
-        {.family = "gpt2", .optimizer = HR_OPTIMIZER_SGD, .error = 0.5},
-        {.family = "bert", .optimizer = HR_OPTIMIZER_ADAMW, .error = 0.6},
+    const vw__measured_case cases[] = {
+        {.family = "gpt2", .optimizer = VW_OPTIMIZER_ADAMW, .error = -0.01},
+        {.family = "gpt2", .optimizer = VW_OPTIMIZER_ADAMW_FUSED, .error = 0.02},
+        {.family = "gpt2", .optimizer = VW_OPTIMIZER_SGD, .error = 0.5},
+        {.family = "bert", .optimizer = VW_OPTIMIZER_ADAMW, .error = 0.6},
         {.family = "gpt2",
-         .optimizer = HR_OPTIMIZER_ADAMW,
-         .precision = HR_PRECISION_BF16,
+         .optimizer = VW_OPTIMIZER_ADAMW,
+         .precision = VW_PRECISION_BF16,
          .error = 0.7},
     };
-    hr_plan_settings settings = gpt2_settings();
-    hr__error_band band = hr__error_band_among(cases, 5, "gpt2", &settings);
+    vw_plan_settings settings = gpt2_settings();
+    vw__error_band band = vw__error_band_among(cases, 5, "gpt2", &settings);
     assert_int_equal(band.case_count, 2);
     assert_true(band.low == -0.01 && band.high == 0.02);
-    settings.precision = HR_PRECISION_FP16; /* as many bytes as bf16 */
-    assert_int_equal(hr__error_band_among(cases, 5, "gpt2", &settings).case_count, 1);
+    settings.precision = VW_PRECISION_FP16; /* as many bytes as bf16 */
+    assert_int_equal(vw__error_band_among(cases, 5, "gpt2", &settings).case_count, 1);
     settings.lora_rank = 8;
-    assert_int_equal(hr__error_band_among(cases, 5, "gpt2", &settings).case_count, 0);
+    assert_int_equal(vw__error_band_among(cases, 5, "gpt2", &settings).case_count, 0);
 }
 
 static void many_accumulated_batches_are_planned_as_few(void **state)
 {
     (void)state;
-    hr_plan_settings settings = gpt2_settings();
+    vw_plan_settings settings = gpt2_settings();
     settings.accumulation = 3;
-    hr_plan *few = make("gpt2", &settings);
+    vw_plan *few = make("gpt2", &settings);
     settings.accumulation = 100000;
-    hr_plan *many = make("gpt2", &settings);
+    vw_plan *many = make("gpt2", &settings);
     assert_int_equal(few->peak_allocated_bytes, many->peak_allocated_bytes);
     assert_int_equal(many->settings.accumulation, 100000);
-    hr_plan_free(many);
-    hr_plan_free(few);
+    vw_plan_free(many);
+    vw_plan_free(few);
 }
 
 static void what_is_not_covered_is_said(void **state)
 {
     (void)state;
-    hr_plan_settings settings = gpt2_settings();
-    hr_plan *plan = make("gpt2", &settings);
+    vw_plan_settings settings = gpt2_settings();
+    vw_plan *plan = make("gpt2", &settings);
     bool has_compile = false;
     for (size_t i = 0; i < plan->note_count; i++)
         has_compile = has_compile || strstr(plan->notes[i], "torch.compile") != NULL;
     assert_true(has_compile);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 static void nonsense_is_refused_and_nothing_is_handed_out(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("gpt2");
-    hr_plan_settings settings = gpt2_settings();
-    hr_plan *plan = NULL;
+    vw_plan_model *model = open_model("gpt2");
+    vw_plan_settings settings = gpt2_settings();
+    vw_plan *plan = NULL;
     settings.batch = 0;
-    assert_int_equal(hr_plan_make(model, &settings, NULL, &plan), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_plan_make(NULL, &settings, NULL, &plan), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_make(model, &settings, NULL, &plan), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_make(NULL, &settings, NULL, &plan), VW_ERR_INVALID_ARGUMENT);
     assert_null(plan);
-    hr_plan_free(NULL);
-    hr_plan_model_close(model);
+    vw_plan_free(NULL);
+    vw_plan_model_close(model);
 }
 
 static bool plan_something(void *context)
 {
-    const hr_plan_model *model = context;
-    hr_plan_settings settings = gpt2_settings();
+    const vw_plan_model *model = context;
+    vw_plan_settings settings = gpt2_settings();
     settings.card_bytes = 2 * GIB;
-    hr_plan *plan = NULL;
-    if (hr_plan_make(model, &settings, NULL, &plan) != HR_OK)
+    vw_plan *plan = NULL;
+    if (vw_plan_make(model, &settings, NULL, &plan) != VW_OK)
         return false;
-    hr_plan_free(plan);
+    vw_plan_free(plan);
     return true;
 }
 
@@ -336,10 +336,10 @@ static void every_failure_of_host_memory_leaves_nothing_behind(void **state)
     static const char tiny[] =
         "{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_layer\": 1, \"n_head\": 2, "
         "\"vocab_size\": 100, \"n_positions\": 512}";
-    hr_plan_model *model = NULL;
-    assert_int_equal(hr__plan_model_open_memory(tiny, sizeof tiny - 1, &model), HR_OK);
-    hr_test_sweep_host_memory(plan_something, model);
-    hr_plan_model_close(model);
+    vw_plan_model *model = NULL;
+    assert_int_equal(vw__plan_model_open_memory(tiny, sizeof tiny - 1, &model), VW_OK);
+    vw_test_sweep_host_memory(plan_something, model);
+    vw_plan_model_close(model);
 }
 
 int main(void)

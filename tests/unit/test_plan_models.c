@@ -13,20 +13,20 @@
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-static const hr_plan_model gpt2 = {.family = &hr__family_gpt2,
+static const vw_plan_model gpt2 = {.family = &vw__family_gpt2,
                                    .shape = {.hidden = 768,
                                              .layers = 12,
                                              .heads = 12,
                                              .inner = 3072,
                                              .vocabulary = 50257,
                                              .positions = 1024,
-                                             .activation = HR__ACTIVATION_GELU_NEW,
+                                             .activation = VW__ACTIVATION_GELU_NEW,
                                              .is_tied = true,
                                              .has_embedding_dropout = true,
                                              .has_attention_dropout = true,
                                              .has_residual_dropout = true}};
 
-static const hr_plan_model llama_160m = {.family = &hr__family_llama,
+static const vw_plan_model llama_160m = {.family = &vw__family_llama,
                                          .shape = {.hidden = 768,
                                                    .layers = 12,
                                                    .heads = 12,
@@ -34,9 +34,9 @@ static const hr_plan_model llama_160m = {.family = &hr__family_llama,
                                                    .head_width = 64,
                                                    .inner = 3072,
                                                    .vocabulary = 32000,
-                                                   .activation = HR__ACTIVATION_SILU}};
+                                                   .activation = VW__ACTIVATION_SILU}};
 
-static const hr_plan_model llama_31_8b = {.family = &hr__family_llama,
+static const vw_plan_model llama_31_8b = {.family = &vw__family_llama,
                                           .shape = {.hidden = 4096,
                                                     .layers = 32,
                                                     .heads = 32,
@@ -44,9 +44,9 @@ static const hr_plan_model llama_31_8b = {.family = &hr__family_llama,
                                                     .head_width = 128,
                                                     .inner = 14336,
                                                     .vocabulary = 128256,
-                                                    .activation = HR__ACTIVATION_SILU}};
+                                                    .activation = VW__ACTIVATION_SILU}};
 
-static const hr_plan_model mistral_7b = {.family = &hr__family_llama,
+static const vw_plan_model mistral_7b = {.family = &vw__family_llama,
                                          .shape = {.hidden = 4096,
                                                    .layers = 32,
                                                    .heads = 32,
@@ -55,9 +55,9 @@ static const hr_plan_model mistral_7b = {.family = &hr__family_llama,
                                                    .inner = 14336,
                                                    .vocabulary = 32000,
                                                    .window = 4096,
-                                                   .activation = HR__ACTIVATION_SILU}};
+                                                   .activation = VW__ACTIVATION_SILU}};
 
-static const hr_plan_model qwen2_500m = {.family = &hr__family_llama,
+static const vw_plan_model qwen2_500m = {.family = &vw__family_llama,
                                          .shape = {.hidden = 896,
                                                    .layers = 24,
                                                    .heads = 14,
@@ -65,11 +65,11 @@ static const hr_plan_model qwen2_500m = {.family = &hr__family_llama,
                                                    .head_width = 64,
                                                    .inner = 4864,
                                                    .vocabulary = 151936,
-                                                   .activation = HR__ACTIVATION_SILU,
+                                                   .activation = VW__ACTIVATION_SILU,
                                                    .is_tied = true,
                                                    .has_query_bias = true}};
 
-static const hr_plan_model qwen3_600m = {.family = &hr__family_llama,
+static const vw_plan_model qwen3_600m = {.family = &vw__family_llama,
                                          .shape = {.hidden = 1024,
                                                    .layers = 28,
                                                    .heads = 16,
@@ -77,11 +77,11 @@ static const hr_plan_model qwen3_600m = {.family = &hr__family_llama,
                                                    .head_width = 128,
                                                    .inner = 3072,
                                                    .vocabulary = 151936,
-                                                   .activation = HR__ACTIVATION_SILU,
+                                                   .activation = VW__ACTIVATION_SILU,
                                                    .is_tied = true,
                                                    .has_query_norm = true}};
 
-static const hr_plan_model gemma_2b = {.family = &hr__family_gemma,
+static const vw_plan_model gemma_2b = {.family = &vw__family_gemma,
                                        .shape = {.hidden = 2048,
                                                  .layers = 18,
                                                  .heads = 8,
@@ -89,12 +89,12 @@ static const hr_plan_model gemma_2b = {.family = &hr__family_gemma,
                                                  .head_width = 256,
                                                  .inner = 16384,
                                                  .vocabulary = 256000,
-                                                 .activation = HR__ACTIVATION_GELU,
+                                                 .activation = VW__ACTIVATION_GELU,
                                                  .is_tied = true,
                                                  .has_fp32_norm_weights = true,
                                                  .has_scaled_embedding = true}};
 
-static const hr_plan_model gemma2_2b = {.family = &hr__family_gemma,
+static const vw_plan_model gemma2_2b = {.family = &vw__family_gemma,
                                         .shape = {.hidden = 2304,
                                                   .layers = 26,
                                                   .heads = 8,
@@ -104,14 +104,14 @@ static const hr_plan_model gemma2_2b = {.family = &hr__family_gemma,
                                                   .vocabulary = 256000,
                                                   .window = 4096,
                                                   .window_period = 2,
-                                                  .activation = HR__ACTIVATION_GELU,
+                                                  .activation = VW__ACTIVATION_GELU,
                                                   .is_tied = true,
                                                   .has_fp32_norm_weights = true,
                                                   .has_scaled_embedding = true,
                                                   .has_outer_norms = true,
                                                   .has_capped_logits = true}};
 
-static const hr_plan_model phi_2 = {.family = &hr__family_phi,
+static const vw_plan_model phi_2 = {.family = &vw__family_phi,
                                     .shape = {.hidden = 2560,
                                               .layers = 32,
                                               .heads = 32,
@@ -120,10 +120,10 @@ static const hr_plan_model phi_2 = {.family = &hr__family_phi,
                                               .rotary_width = 32,
                                               .inner = 10240,
                                               .vocabulary = 51200,
-                                              .activation = HR__ACTIVATION_GELU_NEW,
+                                              .activation = VW__ACTIVATION_GELU_NEW,
                                               .has_residual_dropout = true}};
 
-static const hr_plan_model phi_3_mini = {.family = &hr__family_phi3,
+static const vw_plan_model phi_3_mini = {.family = &vw__family_phi3,
                                          .shape = {.hidden = 3072,
                                                    .layers = 32,
                                                    .heads = 32,
@@ -133,9 +133,9 @@ static const hr_plan_model phi_3_mini = {.family = &hr__family_phi3,
                                                    .vocabulary = 32064,
                                                    .window = 2047,
                                                    .has_packed_weights = true,
-                                                   .activation = HR__ACTIVATION_SILU}};
+                                                   .activation = VW__ACTIVATION_SILU}};
 
-static const hr_plan_model mixtral_8x7b = {.family = &hr__family_mixtral,
+static const vw_plan_model mixtral_8x7b = {.family = &vw__family_mixtral,
                                            .shape = {.hidden = 4096,
                                                      .layers = 32,
                                                      .heads = 32,
@@ -145,9 +145,9 @@ static const hr_plan_model mixtral_8x7b = {.family = &hr__family_mixtral,
                                                      .vocabulary = 32000,
                                                      .experts = 8,
                                                      .experts_per_token = 2,
-                                                     .activation = HR__ACTIVATION_SILU}};
+                                                     .activation = VW__ACTIVATION_SILU}};
 
-static const hr_plan_model bert_base = {.family = &hr__family_bert,
+static const vw_plan_model bert_base = {.family = &vw__family_bert,
                                         .shape = {.hidden = 768,
                                                   .layers = 12,
                                                   .heads = 12,
@@ -156,12 +156,12 @@ static const hr_plan_model bert_base = {.family = &hr__family_bert,
                                                   .positions = 512,
                                                   .token_types = 2,
                                                   .is_tied = true,
-                                                  .activation = HR__ACTIVATION_GELU,
+                                                  .activation = VW__ACTIVATION_GELU,
                                                   .has_embedding_dropout = true,
                                                   .has_attention_dropout = true,
                                                   .has_residual_dropout = true}};
 
-static const hr_plan_model roberta_base = {.family = &hr__family_bert,
+static const vw_plan_model roberta_base = {.family = &vw__family_bert,
                                            .shape = {.hidden = 768,
                                                      .layers = 12,
                                                      .heads = 12,
@@ -171,12 +171,12 @@ static const hr_plan_model roberta_base = {.family = &hr__family_bert,
                                                      .position_offset = 2,
                                                      .token_types = 1,
                                                      .is_tied = true,
-                                                     .activation = HR__ACTIVATION_GELU,
+                                                     .activation = VW__ACTIVATION_GELU,
                                                      .has_embedding_dropout = true,
                                                      .has_attention_dropout = true,
                                                      .has_residual_dropout = true}};
 
-static const hr_plan_model pythia_160m = {.family = &hr__family_gpt_neox,
+static const vw_plan_model pythia_160m = {.family = &vw__family_gpt_neox,
                                           .shape = {.hidden = 768,
                                                     .layers = 12,
                                                     .heads = 12,
@@ -186,10 +186,10 @@ static const hr_plan_model pythia_160m = {.family = &hr__family_gpt_neox,
                                                     .inner = 3072,
                                                     .vocabulary = 50304,
                                                     .positions = 2048,
-                                                    .activation = HR__ACTIVATION_GELU,
+                                                    .activation = VW__ACTIVATION_GELU,
                                                     .has_query_bias = true}};
 
-static const hr_plan_model t5_small = {.family = &hr__family_t5,
+static const vw_plan_model t5_small = {.family = &vw__family_t5,
                                        .shape = {.hidden = 512,
                                                  .layers = 6,
                                                  .decoder_layers = 6,
@@ -198,12 +198,12 @@ static const hr_plan_model t5_small = {.family = &hr__family_t5,
                                                  .inner = 2048,
                                                  .buckets = 32,
                                                  .vocabulary = 32128,
-                                                 .activation = HR__ACTIVATION_RELU,
+                                                 .activation = VW__ACTIVATION_RELU,
                                                  .is_tied = true,
                                                  .has_attention_dropout = true,
                                                  .has_residual_dropout = true}};
 
-static const hr_plan_model flan_t5_small = {.family = &hr__family_t5,
+static const vw_plan_model flan_t5_small = {.family = &vw__family_t5,
                                             .shape = {.hidden = 512,
                                                       .layers = 8,
                                                       .decoder_layers = 8,
@@ -213,11 +213,11 @@ static const hr_plan_model flan_t5_small = {.family = &hr__family_t5,
                                                       .buckets = 32,
                                                       .vocabulary = 32128,
                                                       .is_gated = true,
-                                                      .activation = HR__ACTIVATION_GELU_NEW,
+                                                      .activation = VW__ACTIVATION_GELU_NEW,
                                                       .has_attention_dropout = true,
                                                       .has_residual_dropout = true}};
 
-static const hr_plan_model vit_base = {.family = &hr__family_vit,
+static const vw_plan_model vit_base = {.family = &vw__family_vit,
                                        .shape = {.hidden = 768,
                                                  .layers = 12,
                                                  .heads = 12,
@@ -227,20 +227,20 @@ static const hr_plan_model vit_base = {.family = &hr__family_vit,
                                                  .channels = 3,
                                                  .labels = 1000,
                                                  .has_query_bias = true,
-                                                 .activation = HR__ACTIVATION_GELU}};
+                                                 .activation = VW__ACTIVATION_GELU}};
 
-static const hr_plan_settings a_step = {.struct_size = sizeof(hr_plan_settings),
-                                        .mode = HR_PLAN_MODE_TRAIN,
+static const vw_plan_settings a_step = {.struct_size = sizeof(vw_plan_settings),
+                                        .mode = VW_PLAN_MODE_TRAIN,
                                         .batch = 1,
                                         .sequence = 64,
                                         .image = 224,
                                         .accumulation = 1,
-                                        .optimizer = HR_OPTIMIZER_ADAMW};
+                                        .optimizer = VW_OPTIMIZER_ADAMW};
 
-static hr__plan_peaks simulate(const hr_plan_model *model, const hr_plan_settings *settings)
+static vw__plan_peaks simulate(const vw_plan_model *model, const vw_plan_settings *settings)
 {
-    hr__plan_peaks peaks;
-    assert_int_equal(hr__plan_simulate(model, settings, NULL, &peaks, NULL), HR_OK);
+    vw__plan_peaks peaks;
+    assert_int_equal(vw__plan_simulate(model, settings, NULL, &peaks, NULL), VW_OK);
     return peaks;
 }
 
@@ -250,7 +250,7 @@ static void parameters_are_those_of_the_published_models(void **state)
 {
     (void)state;
     static const struct {
-        const hr_plan_model *model;
+        const vw_plan_model *model;
         uint64_t parameters;
     } known[] = {
         {&gpt2, 124439808},         {&llama_160m, 162417408},     {&llama_31_8b, 8030261248},
@@ -260,10 +260,10 @@ static void parameters_are_those_of_the_published_models(void **state)
         {&roberta_base, 124697433}, {&t5_small, 60506624},        {&flan_t5_small, 76961152},
         {&vit_base, 86567656},
     };
-    hr_plan_settings settings = a_step;
-    settings.mode = HR_PLAN_MODE_INFERENCE;
+    vw_plan_settings settings = a_step;
+    settings.mode = VW_PLAN_MODE_INFERENCE;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        hr__plan_peaks peaks = simulate(known[i].model, &settings);
+        vw__plan_peaks peaks = simulate(known[i].model, &settings);
         assert_int_equal(peaks.parameters, known[i].parameters);
         assert_int_equal(peaks.trained_parameters, 0);
         assert_true(peaks.weights_bytes >= 4 * known[i].parameters);
@@ -273,10 +273,10 @@ static void parameters_are_those_of_the_published_models(void **state)
 /* ---- measured steps -------------------------------------------------------------------------- */
 
 typedef struct measured {
-    const hr_plan_model *model;
+    const vw_plan_model *model;
     uint64_t batch, length;
-    hr_precision precision;
-    hr_checkpointing checkpointing;
+    vw_precision precision;
+    vw_checkpointing checkpointing;
     uint64_t after_forward_bytes, forward_peak_bytes, peak_bytes;
 } measured;
 
@@ -292,48 +292,48 @@ static void measured_steps_are_met_within_one_percent(void **state)
 {
     (void)state;
     static const measured steps[] = {
-        {&gpt2, 8, 1024, HR_PRECISION_FP32, HR_CHECKPOINTING_NONE, 11878888448, 13525775872,
+        {&gpt2, 8, 1024, VW_PRECISION_FP32, VW_CHECKPOINTING_NONE, 11878888448, 13525775872,
          15172465664},
-        {&gpt2, 8, 1024, HR_PRECISION_AMP_BF16, HR_CHECKPOINTING_NONE, 10016229888, 12511859712,
+        {&gpt2, 8, 1024, VW_PRECISION_AMP_BF16, VW_CHECKPOINTING_NONE, 10016229888, 12511859712,
          13309807104},
-        {&gpt2, 8, 1024, HR_PRECISION_AMP_BF16, HR_CHECKPOINTING_FULL, 3637454336, 6308865024,
+        {&gpt2, 8, 1024, VW_PRECISION_AMP_BF16, VW_CHECKPOINTING_FULL, 3637454336, 6308865024,
          6931031552},
-        {&llama_160m, 8, 1024, HR_PRECISION_FP32, HR_CHECKPOINTING_NONE, 10999172096, 12047814144,
+        {&llama_160m, 8, 1024, VW_PRECISION_FP32, VW_CHECKPOINTING_NONE, 10999172096, 12047814144,
          13096258560},
-        {&llama_160m, 16, 2048, HR_PRECISION_BF16, HR_CHECKPOINTING_FULL, 6044774400, 12336493056,
+        {&llama_160m, 16, 2048, VW_PRECISION_BF16, VW_CHECKPOINTING_FULL, 6044774400, 12336493056,
          14433120256},
-        {&qwen2_500m, 2, 1024, HR_PRECISION_FP32, HR_CHECKPOINTING_NONE, 15712502272, 16958227456,
+        {&qwen2_500m, 2, 1024, VW_PRECISION_FP32, VW_CHECKPOINTING_NONE, 15712502272, 16958227456,
          18203902464},
-        {&bert_base, 16, 512, HR_PRECISION_FP32, HR_CHECKPOINTING_NONE, 7504197120, 8504538624,
+        {&bert_base, 16, 512, VW_PRECISION_FP32, VW_CHECKPOINTING_NONE, 7504197120, 8504538624,
          9504683520},
-        {&bert_base, 16, 512, HR_PRECISION_AMP_FP16, HR_CHECKPOINTING_NONE, 6400951808, 6926418944,
+        {&bert_base, 16, 512, VW_PRECISION_AMP_FP16, VW_CHECKPOINTING_NONE, 6400951808, 6926418944,
          7401293824},
-        {&t5_small, 16, 512, HR_PRECISION_FP32, HR_CHECKPOINTING_NONE, 10262472704, 11332020224,
+        {&t5_small, 16, 512, VW_PRECISION_FP32, VW_CHECKPOINTING_NONE, 10262472704, 11332020224,
          12368013312},
-        {&t5_small, 16, 512, HR_PRECISION_BF16, HR_CHECKPOINTING_NONE, 7993927680, 8528701440,
+        {&t5_small, 16, 512, VW_PRECISION_BF16, VW_CHECKPOINTING_NONE, 7993927680, 8528701440,
          9046697984},
-        {&vit_base, 64, 224, HR_PRECISION_FP32, HR_CHECKPOINTING_NONE, 8678369792, 8678625792,
+        {&vit_base, 64, 224, VW_PRECISION_FP32, VW_CHECKPOINTING_NONE, 8678369792, 8678625792,
          8884193792},
     };
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        hr_plan_settings settings = a_step;
+        vw_plan_settings settings = a_step;
         settings.batch = steps[i].batch;
         settings.sequence = settings.image = steps[i].length;
         settings.precision = steps[i].precision;
         settings.checkpointing = steps[i].checkpointing;
-        hr__plan_peaks peaks = simulate(steps[i].model, &settings);
+        vw__plan_peaks peaks = simulate(steps[i].model, &settings);
         expect_near(peaks.after_forward_bytes, steps[i].after_forward_bytes);
-        expect_near(peaks.phase_peaks[HR__PHASE_FORWARD].live_bytes, steps[i].forward_peak_bytes);
+        expect_near(peaks.phase_peaks[VW__PHASE_FORWARD].live_bytes, steps[i].forward_peak_bytes);
         expect_near(peaks.peak.live_bytes, steps[i].peak_bytes);
     }
 }
 
 /* ---- what differs between members of a family ------------------------------------------------ */
 
-static uint64_t activations_of(const hr_plan_model *model, const hr_plan_settings *settings)
+static uint64_t activations_of(const vw_plan_model *model, const vw_plan_settings *settings)
 {
-    hr__plan_peaks peaks = simulate(model, settings);
-    return peaks.phase_peaks[HR__PHASE_FORWARD].parts[HR__USE_ACTIVATIONS];
+    vw__plan_peaks peaks = simulate(model, settings);
+    return peaks.phase_peaks[VW__PHASE_FORWARD].parts[VW__USE_ACTIVATIONS];
 }
 
 /* With a window shorter than the text SDPA has a mask to add in each layer, for each sample, and
@@ -341,10 +341,10 @@ static uint64_t activations_of(const hr_plan_model *model, const hr_plan_setting
 static void a_window_shorter_than_the_text_makes_a_mask_in_each_layer(void **state)
 {
     (void)state;
-    hr_plan_model model = mistral_7b;
+    vw_plan_model model = mistral_7b;
     model.shape.layers = 2;
-    hr_plan_settings settings = a_step;
-    settings.precision = HR_PRECISION_BF16;
+    vw_plan_settings settings = a_step;
+    settings.precision = VW_PRECISION_BF16;
     settings.batch = 2;
     settings.sequence = 4096;
     model.shape.window = 4097;
@@ -362,8 +362,8 @@ static void a_window_shorter_than_the_text_makes_a_mask_in_each_layer(void **sta
 static void layers_without_a_window_need_no_mask(void **state)
 {
     (void)state;
-    hr_plan_model model = gemma2_2b;
-    hr_plan_settings settings = a_step;
+    vw_plan_model model = gemma2_2b;
+    vw_plan_settings settings = a_step;
     settings.sequence = 512;
     model.shape.layers = 6;
     model.shape.window = 256;
@@ -381,10 +381,10 @@ static void layers_without_a_window_need_no_mask(void **state)
 static void experts_keep_what_their_tokens_need(void **state)
 {
     (void)state;
-    hr_plan_model model = mixtral_8x7b;
-    hr_plan_settings settings = a_step;
+    vw_plan_model model = mixtral_8x7b;
+    vw_plan_settings settings = a_step;
     settings.sequence = 512;
-    settings.precision = HR_PRECISION_BF16;
+    settings.precision = VW_PRECISION_BF16;
     model.shape.layers = 1;
     uint64_t two = activations_of(&model, &settings);
     model.shape.experts_per_token = 4;
@@ -403,15 +403,15 @@ static void experts_keep_what_their_tokens_need(void **state)
 static void experts_have_rows_and_columns_in_adafactor(void **state)
 {
     (void)state;
-    hr_plan_settings settings;
-    hr__plan_peaks adafactor, sgd;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw__plan_peaks adafactor, sgd;
+    vw_plan_settings_init(&settings);
     settings.sequence = 16;
-    settings.precision = HR_PRECISION_BF16;
-    settings.optimizer = HR_OPTIMIZER_SGD;
-    assert_int_equal(hr__plan_estimate(&mixtral_8x7b, &settings, &sgd), HR_OK);
-    settings.optimizer = HR_OPTIMIZER_ADAFACTOR;
-    assert_int_equal(hr__plan_estimate(&mixtral_8x7b, &settings, &adafactor), HR_OK);
+    settings.precision = VW_PRECISION_BF16;
+    settings.optimizer = VW_OPTIMIZER_SGD;
+    assert_int_equal(vw__plan_estimate(&mixtral_8x7b, &settings, &sgd), VW_OK);
+    settings.optimizer = VW_OPTIMIZER_ADAFACTOR;
+    assert_int_equal(vw__plan_estimate(&mixtral_8x7b, &settings, &adafactor), VW_OK);
     assert_true(adafactor.after_step_bytes > sgd.after_step_bytes);
     assert_true(adafactor.after_step_bytes - sgd.after_step_bytes < sgd.weights_bytes / 1000);
 }
@@ -419,12 +419,12 @@ static void experts_have_rows_and_columns_in_adafactor(void **state)
 static void roberta_embeds_positions_for_every_sample(void **state)
 {
     (void)state;
-    hr_plan_model counted = roberta_base, buffered = roberta_base;
+    vw_plan_model counted = roberta_base, buffered = roberta_base;
     buffered.shape.position_offset = 0;
     assert_int_equal(counted.family->usual_length(&counted), 512);
-    hr_plan_settings settings = a_step;
+    vw_plan_settings settings = a_step;
     settings.batch = 16;
-    settings.mode = HR_PLAN_MODE_KEEP_GRAPH;
+    settings.mode = VW_PLAN_MODE_KEEP_GRAPH;
     uint64_t ids = 8 * settings.batch * settings.sequence;
     assert_int_equal(simulate(&counted, &settings).after_forward_bytes -
                          simulate(&buffered, &settings).after_forward_bytes,
@@ -435,11 +435,11 @@ static void roberta_embeds_positions_for_every_sample(void **state)
 static void t5_in_float16_clamps(void **state)
 {
     (void)state;
-    hr_plan_settings settings = a_step;
-    settings.mode = HR_PLAN_MODE_KEEP_GRAPH;
-    settings.precision = HR_PRECISION_BF16;
+    vw_plan_settings settings = a_step;
+    settings.mode = VW_PLAN_MODE_KEEP_GRAPH;
+    settings.precision = VW_PRECISION_BF16;
     uint64_t without = simulate(&t5_small, &settings).after_forward_bytes;
-    settings.precision = HR_PRECISION_FP16;
+    settings.precision = VW_PRECISION_FP16;
     uint64_t clamps = 2 * t5_small.shape.layers + 3 * t5_small.shape.decoder_layers;
     assert_int_equal(simulate(&t5_small, &settings).after_forward_bytes - without,
                      clamps * 2 * settings.sequence * t5_small.shape.hidden);
@@ -449,9 +449,9 @@ static void t5_in_float16_clamps(void **state)
 static void a_parallel_block_saves_its_input_once(void **state)
 {
     (void)state;
-    hr_plan_settings settings = a_step;
-    hr_plan_model model = pythia_160m;
-    settings.mode = HR_PLAN_MODE_KEEP_GRAPH;
+    vw_plan_settings settings = a_step;
+    vw_plan_model model = pythia_160m;
+    settings.mode = VW_PLAN_MODE_KEEP_GRAPH;
     uint64_t parallel = simulate(&model, &settings).after_forward_bytes;
     model.shape.is_sequential = true;
     assert_int_equal(simulate(&model, &settings).after_forward_bytes - parallel,
@@ -462,26 +462,26 @@ static void a_parallel_block_saves_its_input_once(void **state)
 static void every_family_checkpoints_with_every_kind_of_attention(void **state)
 {
     (void)state;
-    const hr_plan_model *models[] = {&gpt2,         &llama_160m, &qwen3_600m,    &gemma2_2b,
+    const vw_plan_model *models[] = {&gpt2,         &llama_160m, &qwen3_600m,    &gemma2_2b,
                                      &phi_2,        &phi_3_mini, &mixtral_8x7b,  &bert_base,
                                      &roberta_base, &t5_small,   &flan_t5_small, &vit_base,
                                      &pythia_160m};
-    static const hr_attention kinds[] = {HR_ATTENTION_SDPA, HR_ATTENTION_EAGER};
-    static const hr_precision precisions[] = {HR_PRECISION_FP32, HR_PRECISION_AMP_BF16,
-                                              HR_PRECISION_BF16};
+    static const vw_attention kinds[] = {VW_ATTENTION_SDPA, VW_ATTENTION_EAGER};
+    static const vw_precision precisions[] = {VW_PRECISION_FP32, VW_PRECISION_AMP_BF16,
+                                              VW_PRECISION_BF16};
     for (size_t i = 0; i < sizeof models / sizeof models[0] * 6; i++) {
-        hr_plan_model model = *models[i / 6];
-        hr_plan_settings settings = a_step;
+        vw_plan_model model = *models[i / 6];
+        vw_plan_settings settings = a_step;
         settings.sequence = 256;
         settings.batch = 2;
         settings.attention = kinds[i % 2];
         settings.precision = precisions[i / 2 % 3];
         model.shape.window = model.shape.window > 0 ? 128 : 0;
         uint64_t whole = simulate(&model, &settings).after_forward_bytes;
-        settings.checkpointing = HR_CHECKPOINTING_FULL;
-        hr__plan_peaks checkpointed = simulate(&model, &settings);
+        settings.checkpointing = VW_CHECKPOINTING_FULL;
+        vw__plan_peaks checkpointed = simulate(&model, &settings);
         assert_true(checkpointed.after_forward_bytes < whole);
-        settings.checkpointing = HR_CHECKPOINTING_NONE;
+        settings.checkpointing = VW_CHECKPOINTING_NONE;
         assert_int_equal(checkpointed.after_step_bytes,
                          simulate(&model, &settings).after_step_bytes);
     }
@@ -490,53 +490,53 @@ static void every_family_checkpoints_with_every_kind_of_attention(void **state)
 /* ---- failures -------------------------------------------------------------------------------- */
 
 typedef struct swept {
-    const hr_plan_model *model;
-    hr_plan_settings settings;
+    const vw_plan_model *model;
+    vw_plan_settings settings;
 } swept;
 
 static bool simulate_or_say_why(void *context)
 {
     const swept *what = context;
-    hr__plan_peaks peaks;
-    hr_status status = hr__plan_simulate(what->model, &what->settings, NULL, &peaks, NULL);
-    assert_true(status == HR_OK || status == HR_ERR_HOST_MEMORY);
-    return status == HR_OK;
+    vw__plan_peaks peaks;
+    vw_status status = vw__plan_simulate(what->model, &what->settings, NULL, &peaks, NULL);
+    assert_true(status == VW_OK || status == VW_ERR_HOST_MEMORY);
+    return status == VW_OK;
 }
 
 static void each_host_allocation_may_fail(void **state)
 {
     (void)state;
-    const hr_plan_model *models[] = {&gpt2,     &mixtral_8x7b, &phi_2,      &bert_base,
+    const vw_plan_model *models[] = {&gpt2,     &mixtral_8x7b, &phi_2,      &bert_base,
                                      &t5_small, &vit_base,     &pythia_160m};
-    static const hr_plan_mode modes[] = {HR_PLAN_MODE_TRAIN, HR_PLAN_MODE_INFERENCE,
-                                         HR_PLAN_MODE_KEEP_GRAPH};
+    static const vw_plan_mode modes[] = {VW_PLAN_MODE_TRAIN, VW_PLAN_MODE_INFERENCE,
+                                         VW_PLAN_MODE_KEEP_GRAPH};
     for (size_t i = 0; i < sizeof models / sizeof models[0] * 3; i++) {
         swept what = {.model = models[i / 3], .settings = a_step};
         what.settings.mode = modes[i % 3];
-        hr_test_sweep_host_memory(simulate_or_say_why, &what);
-        what.settings.precision = HR_PRECISION_AMP_FP16;
-        what.settings.checkpointing = HR_CHECKPOINTING_FULL;
-        what.settings.attention = HR_ATTENTION_EAGER;
-        hr_test_sweep_host_memory(simulate_or_say_why, &what);
+        vw_test_sweep_host_memory(simulate_or_say_why, &what);
+        what.settings.precision = VW_PRECISION_AMP_FP16;
+        what.settings.checkpointing = VW_CHECKPOINTING_FULL;
+        what.settings.attention = VW_ATTENTION_EAGER;
+        vw_test_sweep_host_memory(simulate_or_say_why, &what);
     }
 }
 
 static void absurd_sizes_are_refused_and_nothing_breaks(void **state)
 {
     (void)state;
-    const hr_plan_model *models[] = {&gpt2,       &llama_160m,   &gemma2_2b,  &phi_2,
+    const vw_plan_model *models[] = {&gpt2,       &llama_160m,   &gemma2_2b,  &phi_2,
                                      &phi_3_mini, &mixtral_8x7b, &bert_base,  &roberta_base,
                                      &t5_small,   &vit_base,     &pythia_160m};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        hr_plan_settings settings = a_step;
-        hr__plan_peaks peaks;
+        vw_plan_settings settings = a_step;
+        vw__plan_peaks peaks;
         settings.batch = UINT64_C(1) << 60;
-        assert_int_equal(hr__plan_simulate(models[i], &settings, NULL, &peaks, NULL),
-                         HR_ERR_UNSUPPORTED);
+        assert_int_equal(vw__plan_simulate(models[i], &settings, NULL, &peaks, NULL),
+                         VW_ERR_UNSUPPORTED);
         settings.batch = UINT64_C(1) << 34;
         settings.sequence = settings.image = UINT64_C(1) << 29;
-        assert_int_equal(hr__plan_simulate(models[i], &settings, NULL, &peaks, NULL),
-                         HR_ERR_UNSUPPORTED);
+        assert_int_equal(vw__plan_simulate(models[i], &settings, NULL, &peaks, NULL),
+                         VW_ERR_UNSUPPORTED);
     }
 }
 

@@ -7,32 +7,32 @@
 enum { FORWARD, ATTENTION, NORM, LOSS, BACKWARD }; /* in the order of entering */
 
 typedef struct hand_made {
-    hr__plan_events events;
-    hr__script_op ops[16];
-    hr__plan_origin origins[16];
+    vw__plan_events events;
+    vw__script_op ops[16];
+    vw__plan_origin origins[16];
 } hand_made;
 
-static void enter_places(hr__tape *tape)
+static void enter_places(vw__tape *tape)
 {
-    hr__enter(tape, "forward", -1);
-    hr__enter(tape, "attention", -1);
-    hr__enter(tape, "q_norm", -1);
-    hr__leave(tape);
-    hr__leave(tape);
-    hr__enter(tape, "loss", -1);
-    hr__leave(tape);
-    hr__leave(tape);
-    hr__enter(tape, "backward", -1);
-    hr__leave(tape);
+    vw__enter(tape, "forward", -1);
+    vw__enter(tape, "attention", -1);
+    vw__enter(tape, "q_norm", -1);
+    vw__leave(tape);
+    vw__leave(tape);
+    vw__enter(tape, "loss", -1);
+    vw__leave(tape);
+    vw__leave(tape);
+    vw__enter(tape, "backward", -1);
+    vw__leave(tape);
 }
 
-static void add(hand_made *made, uint32_t slot, uint64_t size_bytes, hr__plan_origin origin)
+static void add(hand_made *made, uint32_t slot, uint64_t size_bytes, vw__plan_origin origin)
 {
     size_t number = made->events.script.op_count++;
     made->ops[number] =
-        (hr__script_op){.size_bytes = size_bytes,
+        (vw__script_op){.size_bytes = size_bytes,
                         .slot = slot,
-                        .kind = size_bytes > 0 ? HR__SCRIPT_ALLOC : HR__SCRIPT_FREE};
+                        .kind = size_bytes > 0 ? VW__SCRIPT_ALLOC : VW__SCRIPT_FREE};
     made->origins[number] = origin;
     if (slot >= made->events.script.slot_count)
         made->events.script.slot_count = slot + 1;
@@ -40,22 +40,22 @@ static void add(hand_made *made, uint32_t slot, uint64_t size_bytes, hr__plan_or
 
 static void let_go(hand_made *made, uint32_t slot)
 {
-    add(made, slot, 0, (hr__plan_origin){.place = UINT32_MAX});
+    add(made, slot, 0, (vw__plan_origin){.place = UINT32_MAX});
 }
 
 /* Weights; then attention and its norm, a local that goes, a loss; and a backward pass in which a
  * part runs again. */
 static void make_run(hand_made *made)
 {
-    const hr__plan_origin attention = {ATTENTION, HR__USE_ACTIVATIONS, HR__PLAN_PASS_PLAIN};
-    const hr__plan_origin norm = {NORM, HR__USE_ACTIVATIONS, HR__PLAN_PASS_PLAIN};
-    const hr__plan_origin loss = {LOSS, HR__USE_LOSS, HR__PLAN_PASS_PLAIN};
+    const vw__plan_origin attention = {ATTENTION, VW__USE_ACTIVATIONS, VW__PLAN_PASS_PLAIN};
+    const vw__plan_origin norm = {NORM, VW__USE_ACTIVATIONS, VW__PLAN_PASS_PLAIN};
+    const vw__plan_origin loss = {LOSS, VW__USE_LOSS, VW__PLAN_PASS_PLAIN};
     *made = (hand_made){.events = {.step_count = 1}};
-    assert_int_equal(hr__tape_create(NULL, &made->events.places), HR_OK);
+    assert_int_equal(vw__tape_create(NULL, &made->events.places), VW_OK);
     enter_places(made->events.places);
     made->events.script.ops = made->ops;
     made->events.origins = made->origins;
-    add(made, 0, 1000, (hr__plan_origin){FORWARD, HR__USE_WEIGHTS, HR__PLAN_PASS_PLAIN});
+    add(made, 0, 1000, (vw__plan_origin){FORWARD, VW__USE_WEIGHTS, VW__PLAN_PASS_PLAIN});
     made->events.steps[0].begin = made->events.script.op_count;
     add(made, 1, 100, attention);
     add(made, 2, 30, norm);
@@ -63,9 +63,9 @@ static void make_run(hand_made *made)
     add(made, 4, 7, loss);
     let_go(made, 3);
     made->events.peaks.after_forward_bytes = 1137;
-    add(made, 3, 600, (hr__plan_origin){NORM, HR__USE_ACTIVATIONS, HR__PLAN_PASS_AGAIN});
+    add(made, 3, 600, (vw__plan_origin){NORM, VW__USE_ACTIVATIONS, VW__PLAN_PASS_AGAIN});
     let_go(made, 3);
-    add(made, 5, 90, (hr__plan_origin){BACKWARD, HR__USE_BACKWARD, HR__PLAN_PASS_BACKWARD});
+    add(made, 5, 90, (vw__plan_origin){BACKWARD, VW__USE_BACKWARD, VW__PLAN_PASS_BACKWARD});
     made->events.steps[0].end = made->events.script.op_count;
 }
 
@@ -73,26 +73,26 @@ static void the_peak_knows_that_a_part_ran_again(void **state)
 {
     (void)state;
     hand_made made;
-    hr__plan_moments moments;
+    vw__plan_moments moments;
     make_run(&made);
-    assert_int_equal(hr__plan_moments_find(&made.events, &moments), HR_OK);
-    assert_int_equal(moments.peak.pass, HR__PLAN_PASS_AGAIN);
+    assert_int_equal(vw__plan_moments_find(&made.events, &moments), VW_OK);
+    assert_int_equal(moments.peak.pass, VW__PLAN_PASS_AGAIN);
     assert_int_equal(moments.peak.place, NORM);
-    hr__tape_destroy(made.events.places);
+    vw__tape_destroy(made.events.places);
 }
 
 static void what_a_pass_leaves_is_counted_when_its_locals_are_gone(void **state)
 {
     (void)state;
     hand_made made;
-    hr__plan_moments moments;
+    vw__plan_moments moments;
     make_run(&made);
-    assert_int_equal(hr__plan_moments_find(&made.events, &moments), HR_OK);
-    assert_int_equal(moments.kept_bytes[HR__LAYER_ATTENTION], 100);
-    assert_int_equal(moments.kept_bytes[HR__LAYER_NORM], 30); /* the innermost scope that says so */
-    assert_int_equal(moments.kept_bytes[HR__LAYER_LOSS], 7);
-    assert_int_equal(moments.kept_bytes[HR__LAYER_OTHER], 0); /* weights are no activations */
-    hr__tape_destroy(made.events.places);
+    assert_int_equal(vw__plan_moments_find(&made.events, &moments), VW_OK);
+    assert_int_equal(moments.kept_bytes[VW__LAYER_ATTENTION], 100);
+    assert_int_equal(moments.kept_bytes[VW__LAYER_NORM], 30); /* the innermost scope that says so */
+    assert_int_equal(moments.kept_bytes[VW__LAYER_LOSS], 7);
+    assert_int_equal(moments.kept_bytes[VW__LAYER_OTHER], 0); /* weights are no activations */
+    vw__tape_destroy(made.events.places);
 }
 
 static void places_know_what_they_are_inside_of(void **state)
@@ -100,16 +100,16 @@ static void places_know_what_they_are_inside_of(void **state)
     (void)state;
     hand_made made;
     make_run(&made);
-    assert_true(hr__plan_is_inside(made.events.places, NORM, "forward"));
-    assert_false(hr__plan_is_inside(made.events.places, BACKWARD, "forward"));
-    assert_false(hr__plan_is_inside(made.events.places, UINT32_MAX, "forward"));
-    hr__tape_destroy(made.events.places);
+    assert_true(vw__plan_is_inside(made.events.places, NORM, "forward"));
+    assert_false(vw__plan_is_inside(made.events.places, BACKWARD, "forward"));
+    assert_false(vw__plan_is_inside(made.events.places, UINT32_MAX, "forward"));
+    vw__tape_destroy(made.events.places);
 }
 
 static bool find_moments(void *context)
 {
-    hr__plan_moments moments;
-    return hr__plan_moments_find(context, &moments) == HR_OK;
+    vw__plan_moments moments;
+    return vw__plan_moments_find(context, &moments) == VW_OK;
 }
 
 static void every_failure_of_host_memory_is_told(void **state)
@@ -117,8 +117,8 @@ static void every_failure_of_host_memory_is_told(void **state)
     (void)state;
     hand_made made;
     make_run(&made);
-    hr_test_sweep_host_memory(find_moments, &made.events);
-    hr__tape_destroy(made.events.places);
+    vw_test_sweep_host_memory(find_moments, &made.events);
+    vw__tape_destroy(made.events.places);
 }
 
 int main(void)

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "headroom/doctor.h"
-#include "headroom/plan.h"
+#include "vramwise/doctor.h"
+#include "vramwise/plan.h"
 #include "analysis/recording.h"
 #include "analysis/steps.h"
 #include "plan/plan_events.h"
@@ -22,67 +22,67 @@ static const char tiny_config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"
                                   "\"n_head\": 2, \"n_positions\": 128, "
                                   "\"vocab_size\": 1000}";
 
-static hr_plan_model *open_tiny(void)
+static vw_plan_model *open_tiny(void)
 {
-    hr_plan_model *model = NULL;
-    assert_int_equal(hr__plan_model_open_memory(tiny_config, sizeof tiny_config - 1, &model),
-                     HR_OK);
+    vw_plan_model *model = NULL;
+    assert_int_equal(vw__plan_model_open_memory(tiny_config, sizeof tiny_config - 1, &model),
+                     VW_OK);
     return model;
 }
 
-static hr_plan_model *open_gpt2(void)
+static vw_plan_model *open_gpt2(void)
 {
-    hr_plan_model *model = NULL;
-    assert_int_equal(hr_plan_model_open("gpt2", &model), HR_OK);
+    vw_plan_model *model = NULL;
+    assert_int_equal(vw_plan_model_open("gpt2", &model), VW_OK);
     return model;
 }
 
-static hr_plan_settings settings_of(uint64_t batch)
+static vw_plan_settings settings_of(uint64_t batch)
 {
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = batch;
     return settings;
 }
 
-static hr_recording *record(const hr_plan_model *model, const hr_plan_settings *settings)
+static vw_recording *record(const vw_plan_model *model, const vw_plan_settings *settings)
 {
-    hr_recording *recording = NULL;
-    assert_int_equal(hr_plan_record(model, settings, &recording), HR_OK);
+    vw_recording *recording = NULL;
+    assert_int_equal(vw_plan_record(model, settings, &recording), VW_OK);
     return recording;
 }
 
-static hr_recording_stats *stats_of(const hr_recording *recording)
+static vw_recording_stats *stats_of(const vw_recording *recording)
 {
-    hr_recording_stats *stats = NULL;
-    assert_int_equal(hr_recording_stats_make(recording, NULL, &stats), HR_OK);
+    vw_recording_stats *stats = NULL;
+    assert_int_equal(vw_recording_stats_make(recording, NULL, &stats), VW_OK);
     assert_int_equal(stats->device_count, 1);
     return stats;
 }
 
-static uint64_t tape_peak(const hr_plan_model *model, const hr_plan_settings *settings)
+static uint64_t tape_peak(const vw_plan_model *model, const vw_plan_settings *settings)
 {
-    hr_plan_settings checked;
-    hr__plan_peaks peaks;
-    assert_int_equal(hr__settings_check(model, settings, &checked), HR_OK);
-    assert_int_equal(hr__plan_simulate(model, &checked, NULL, &peaks, NULL), HR_OK);
+    vw_plan_settings checked;
+    vw__plan_peaks peaks;
+    assert_int_equal(vw__settings_check(model, settings, &checked), VW_OK);
+    assert_int_equal(vw__plan_simulate(model, &checked, NULL, &peaks, NULL), VW_OK);
     return peaks.peak.live_bytes;
 }
 
-static void assert_exact(const hr_recording *recording)
+static void assert_exact(const vw_recording *recording)
 {
-    hr_verify_result *result = NULL;
-    assert_int_equal(hr_recording_verify(recording, NULL, &result), HR_OK);
+    vw_verify_result *result = NULL;
+    assert_int_equal(vw_recording_verify(recording, NULL, &result), VW_OK);
     assert_true(result->is_exact);
     assert_true(result->placements_recorded > 0);
     assert_int_equal(result->placements_recorded, result->placements_matched);
     assert_int_equal(result->end_segments_recorded, result->end_segments_matched);
     assert_int_equal(result->unverifiable_count, 0);
     assert_string_equal(result->torch_version, "2.11");
-    hr_verify_result_free(result);
+    vw_verify_result_free(result);
 }
 
-static uint64_t bytes_of_category(const hr_moment *moment, const char *category)
+static uint64_t bytes_of_category(const vw_moment *moment, const char *category)
 {
     for (size_t i = 0; i < moment->category_count; i++)
         if (strcmp(moment->categories[i].category, category) == 0)
@@ -91,11 +91,11 @@ static uint64_t bytes_of_category(const hr_moment *moment, const char *category)
 }
 
 /* Bytes at that place, by what stats and diff show of it. */
-static uint64_t bytes_at(const hr_moment *moment, const char *file, const char *function)
+static uint64_t bytes_at(const vw_moment *moment, const char *file, const char *function)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < moment->usage_count; i++) {
-        const hr_frame *where = moment->usages[i].where;
+        const vw_frame *where = moment->usages[i].where;
         if (where != NULL && strcmp(where->file, file) == 0 &&
             strcmp(where->function, function) == 0)
             bytes += moment->usages[i].bytes;
@@ -105,11 +105,11 @@ static uint64_t bytes_at(const hr_moment *moment, const char *file, const char *
 
 /* ---- the recording --------------------------------------------------------------------------- */
 
-static void check_variant(const hr_plan_model *model, const hr_plan_settings *settings,
+static void check_variant(const vw_plan_model *model, const vw_plan_settings *settings,
                           uint64_t step_count)
 {
-    hr_recording *recording = record(model, settings);
-    hr_recording_stats *stats = stats_of(recording);
+    vw_recording *recording = record(model, settings);
+    vw_recording_stats *stats = stats_of(recording);
     assert_exact(recording);
     assert_int_equal(stats->devices[0].peak.live_bytes, tape_peak(model, settings));
     assert_int_equal(stats->devices[0].step_count, step_count);
@@ -117,79 +117,79 @@ static void check_variant(const hr_plan_model *model, const hr_plan_settings *se
     assert_int_equal(bytes_of_category(&stats->devices[0].peak, "other"), 0);
     assert_int_equal(bytes_of_category(&stats->devices[0].peak, "unknown"), 0);
     assert_false(stats->devices[0].is_truncated);
-    hr_recording_stats_free(stats);
-    hr_recording_close(recording);
+    vw_recording_stats_free(stats);
+    vw_recording_close(recording);
 }
 
 static void every_variant_is_exact_and_as_high_as_the_tape(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(2);
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(2);
     check_variant(model, &settings, 3);
-    settings.checkpointing = HR_CHECKPOINTING_FULL;
+    settings.checkpointing = VW_CHECKPOINTING_FULL;
     check_variant(model, &settings, 3);
-    settings.precision = HR_PRECISION_AMP_BF16;
+    settings.precision = VW_PRECISION_AMP_BF16;
     settings.accumulation = 2;
     check_variant(model, &settings, 3);
     settings = settings_of(2);
-    settings.optimizer = HR_OPTIMIZER_SGD; /* whose step asks for nothing */
+    settings.optimizer = VW_OPTIMIZER_SGD; /* whose step asks for nothing */
     check_variant(model, &settings, 3);
-    settings.mode = HR_PLAN_MODE_INFERENCE;
+    settings.mode = VW_PLAN_MODE_INFERENCE;
     check_variant(model, &settings, 0);
-    settings.mode = HR_PLAN_MODE_KEEP_GRAPH;
+    settings.mode = VW_PLAN_MODE_KEEP_GRAPH;
     check_variant(model, &settings, 0);
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 static void what_is_split_adapted_or_generated_is_a_recording_too(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(1);
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(1);
     settings.lora_rank = 8;
     check_variant(model, &settings, 3);
     settings.lora_rank = 0;
     settings.gpus = 2;
     check_variant(model, &settings, 3);
-    settings.sharding = HR_SHARDING_FSDP;
+    settings.sharding = VW_SHARDING_FSDP;
     check_variant(model, &settings, 3);
-    settings.sharding = HR_SHARDING_ZERO_2;
+    settings.sharding = VW_SHARDING_ZERO_2;
     check_variant(model, &settings, 3);
     settings = settings_of(1);
-    settings.precision = HR_PRECISION_BF16;
+    settings.precision = VW_PRECISION_BF16;
     settings.has_master_weights = true;
     check_variant(model, &settings, 3);
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 static void keys_and_values_that_are_kept_are_a_cache(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(4);
-    settings.mode = HR_PLAN_MODE_INFERENCE;
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(4);
+    settings.mode = VW_PLAN_MODE_INFERENCE;
     settings.sequence = 512;
     settings.generate = 64;
-    hr_recording *recording = record(model, &settings);
-    hr_recording_stats *stats = stats_of(recording);
+    vw_recording *recording = record(model, &settings);
+    vw_recording_stats *stats = stats_of(recording);
     /* 12 layers, keys and values, of 4 prompts of 512 tokens at least, 768 wide, in float32 */
     assert_true(bytes_of_category(&stats->devices[0].peak, "kv-cache") >=
                 UINT64_C(12) * 2 * 4 * 512 * 768 * 4);
     assert_exact(recording);
-    hr_recording_stats_free(stats);
-    hr_recording_close(recording);
-    hr_plan_model_close(model);
+    vw_recording_stats_free(stats);
+    vw_recording_close(recording);
+    vw_plan_model_close(model);
 }
 
 static void the_parts_of_a_step_have_their_categories(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(8);
-    hr_recording *recording = record(model, &settings);
-    hr_recording_stats *stats = stats_of(recording);
-    const hr_moment *peak = &stats->devices[0].peak, *end = &stats->devices[0].end;
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(8);
+    vw_recording *recording = record(model, &settings);
+    vw_recording_stats *stats = stats_of(recording);
+    const vw_moment *peak = &stats->devices[0].peak, *end = &stats->devices[0].end;
     const uint64_t weights = UINT64_C(497759232); /* 124,439,808 in float32, and rounding */
     assert_int_equal(bytes_of_category(peak, "weights"), weights);
     assert_int_equal(bytes_of_category(peak, "optimizer"), 2 * weights);
@@ -198,40 +198,40 @@ static void the_parts_of_a_step_have_their_categories(void **state)
     assert_true(bytes_of_category(peak, "forward") > 9000 * MIB);
     assert_true(bytes_of_category(peak, "backward") > 3000 * MIB);
     assert_int_equal(bytes_of_category(end, "backward"), weights); /* the gradients */
-    hr_recording_stats_free(stats);
-    hr_recording_close(recording);
-    hr_plan_model_close(model);
+    vw_recording_stats_free(stats);
+    vw_recording_close(recording);
+    vw_plan_model_close(model);
 }
 
 static void places_read_as_the_model_does(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(8);
-    hr_recording *recording = record(model, &settings);
-    hr_recording_stats *stats = stats_of(recording);
-    const hr_moment *peak = &stats->devices[0].peak, *end = &stats->devices[0].end;
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(8);
+    vw_recording *recording = record(model, &settings);
+    vw_recording_stats *stats = stats_of(recording);
+    const vw_moment *peak = &stats->devices[0].peak, *end = &stats->devices[0].end;
     assert_int_equal(bytes_at(peak, "layer 7 / attention / c_attn", "forward"), 72 * MIB);
     assert_int_equal(bytes_at(peak, "layer 7 / mlp / act", "forward"), 384 * MIB);
     assert_true(bytes_at(peak, "loss", "backward") > 3000 * MIB);
     assert_true(bytes_at(end, "layer 7 / attention / c_attn", "backward") > 6 * MIB);
     assert_true(bytes_at(end, "optimizer", "step") > 900 * MIB);
-    hr_recording_stats_free(stats);
-    hr_recording_close(recording);
-    hr_plan_model_close(model);
+    vw_recording_stats_free(stats);
+    vw_recording_close(recording);
+    vw_plan_model_close(model);
 }
 
 static void a_checkpointed_plan_lacks_the_activations_of_the_plain_one(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(8);
-    hr_recording *plain = record(model, &settings);
-    settings.checkpointing = HR_CHECKPOINTING_FULL;
-    hr_recording *checkpointed = record(model, &settings);
-    hr_diff_report *report = NULL;
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(8);
+    vw_recording *plain = record(model, &settings);
+    settings.checkpointing = VW_CHECKPOINTING_FULL;
+    vw_recording *checkpointed = record(model, &settings);
+    vw_diff_report *report = NULL;
     size_t gone_count = 0;
-    assert_int_equal(hr_recordings_diff(plain, checkpointed, &report), HR_OK);
+    assert_int_equal(vw_recordings_diff(plain, checkpointed, &report), VW_OK);
     assert_string_equal(report->categories[0].category, "forward");
     assert_true(report->categories[0].after_bytes < report->categories[0].before_bytes / 4);
     for (size_t i = 0; i < report->change_count; i++)
@@ -240,65 +240,65 @@ static void a_checkpointed_plan_lacks_the_activations_of_the_plain_one(void **st
             strncmp(report->changes[i].where->file, "layer ", 6) == 0)
             gone_count++;
     assert_true(gone_count >= 12 * 5);
-    hr_diff_report_free(report);
-    hr_recording_close(checkpointed);
-    hr_recording_close(plain);
-    hr_plan_model_close(model);
+    vw_diff_report_free(report);
+    vw_recording_close(checkpointed);
+    vw_recording_close(plain);
+    vw_plan_model_close(model);
 }
 
 static void what_a_checkpoint_makes_again_is_backward_work(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_tiny();
-    hr_plan_settings settings = settings_of(1);
-    settings.checkpointing = HR_CHECKPOINTING_FULL;
-    hr_recording *recording = record(model, &settings);
-    const hr__model *made = recording->model;
-    hr__attribution attribution;
+    vw_plan_model *model = open_tiny();
+    vw_plan_settings settings = settings_of(1);
+    settings.checkpointing = VW_CHECKPOINTING_FULL;
+    vw_recording *recording = record(model, &settings);
+    const vw__model *made = recording->model;
+    vw__attribution attribution;
     size_t again_count = 0;
-    assert_int_equal(hr__attribution_init(&attribution, made), HR_OK);
+    assert_int_equal(vw__attribution_init(&attribution, made), VW_OK);
     for (size_t i = 0; i < made->event_count; i++) {
-        hr__model_stack stack = hr__model_stack_of(made, made->events[i].context);
-        const hr__model_frame *inner = &made->frames[made->frame_ids[stack.first]];
-        if (made->events[i].action != HR_ACTION_ALLOC ||
-            strcmp(hr__model_string(made, inner->name), "recompute") != 0)
+        vw__model_stack stack = vw__model_stack_of(made, made->events[i].context);
+        const vw__model_frame *inner = &made->frames[made->frame_ids[stack.first]];
+        if (made->events[i].action != VW_ACTION_ALLOC ||
+            strcmp(vw__model_string(made, inner->name), "recompute") != 0)
             continue;
         again_count++;
-        assert_int_equal(hr__attribution_category(&attribution, made->events[i].context),
-                         HR__CATEGORY_BACKWARD);
+        assert_int_equal(vw__attribution_category(&attribution, made->events[i].context),
+                         VW__CATEGORY_BACKWARD);
     }
     assert_true(again_count > 0);
-    hr__attribution_deinit(&attribution);
-    hr_recording_close(recording);
-    hr_plan_model_close(model);
+    vw__attribution_deinit(&attribution);
+    vw_recording_close(recording);
+    vw_plan_model_close(model);
 }
 
 static void times_rise_and_are_said_to_be_made_up(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_tiny();
-    hr_plan_settings settings = settings_of(1);
-    hr_recording *recording = record(model, &settings);
-    const hr__model *made = recording->model;
+    vw_plan_model *model = open_tiny();
+    vw_plan_settings settings = settings_of(1);
+    vw_recording *recording = record(model, &settings);
+    const vw__model *made = recording->model;
     for (size_t i = 1; i < made->event_count; i++)
         assert_true(made->events[i].time_us > made->events[i - 1].time_us);
-    assert_non_null(strstr(hr__model_string(made, made->annotations[0].name), "times are made up"));
-    hr_recording_close(recording);
-    hr_plan_model_close(model);
+    assert_non_null(strstr(vw__model_string(made, made->annotations[0].name), "times are made up"));
+    vw_recording_close(recording);
+    vw_plan_model_close(model);
 }
 
 static void a_doctor_finds_it_healthy(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(8);
-    hr_recording *recording = record(model, &settings);
-    hr_diagnosis *diagnosis = NULL;
-    assert_int_equal(hr_doctor_recording(recording, NULL, &diagnosis), HR_OK);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
-    hr_diagnosis_free(diagnosis);
-    hr_recording_close(recording);
-    hr_plan_model_close(model);
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(8);
+    vw_recording *recording = record(model, &settings);
+    vw_diagnosis *diagnosis = NULL;
+    assert_int_equal(vw_doctor_recording(recording, NULL, &diagnosis), VW_OK);
+    assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
+    vw_diagnosis_free(diagnosis);
+    vw_recording_close(recording);
+    vw_plan_model_close(model);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -306,49 +306,49 @@ static void a_doctor_finds_it_healthy(void **state)
 static void a_file_of_it_reads_back_the_same(void **state)
 {
     (void)state;
-    char path[] = "/tmp/headroom-plan-XXXXXX";
-    hr_plan_model *model = open_tiny();
-    hr_plan_settings settings = settings_of(1);
-    hr_recording *planned = record(model, &settings), *read = NULL;
-    hr_diff_report *report = NULL;
+    char path[] = "/tmp/vramwise-plan-XXXXXX";
+    vw_plan_model *model = open_tiny();
+    vw_plan_settings settings = settings_of(1);
+    vw_recording *planned = record(model, &settings), *read = NULL;
+    vw_diff_report *report = NULL;
     int descriptor = mkstemp(path);
     assert_true(descriptor >= 0);
     close(descriptor);
-    assert_int_equal(hr_plan_write_recording(model, &settings, path), HR_OK);
-    assert_int_equal(hr_recording_open(path, NULL, &read), HR_OK);
+    assert_int_equal(vw_plan_write_recording(model, &settings, path), VW_OK);
+    assert_int_equal(vw_recording_open(path, NULL, &read), VW_OK);
     unlink(path);
     assert_exact(read);
     assert_int_equal(read->model->event_count, planned->model->event_count);
     assert_int_equal(read->model->annotation_count, planned->model->annotation_count);
-    assert_int_equal(hr_recordings_diff(planned, read, &report), HR_OK);
+    assert_int_equal(vw_recordings_diff(planned, read, &report), VW_OK);
     assert_true(report->is_same);
-    hr_diff_report_free(report);
-    hr_recording_close(read);
-    hr_recording_close(planned);
-    hr_plan_model_close(model);
+    vw_diff_report_free(report);
+    vw_recording_close(read);
+    vw_recording_close(planned);
+    vw_plan_model_close(model);
 }
 
 static void a_file_that_cannot_be_made_says_why(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_tiny();
-    hr_plan_settings settings = settings_of(1);
-    assert_int_equal(hr_plan_write_recording(model, &settings, "/nowhere/at/all.pickle"),
-                     HR_ERR_FILE);
-    assert_non_null(strstr(hr_last_error(), "/nowhere/at/all.pickle"));
-    assert_int_equal(hr_plan_write_recording(model, &settings, NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_plan_write_recording(model, &settings, "/dev/full"), HR_ERR_FILE);
-    hr_plan_model_close(model);
+    vw_plan_model *model = open_tiny();
+    vw_plan_settings settings = settings_of(1);
+    assert_int_equal(vw_plan_write_recording(model, &settings, "/nowhere/at/all.pickle"),
+                     VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "/nowhere/at/all.pickle"));
+    assert_int_equal(vw_plan_write_recording(model, &settings, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_write_recording(model, &settings, "/dev/full"), VW_ERR_FILE);
+    vw_plan_model_close(model);
 }
 
 /* ---- reserved memory, and the line ----------------------------------------------------------- */
 
-static hr__plan_replayed replay(const hr_plan_model *model, const hr_plan_settings *settings)
+static vw__plan_replayed replay(const vw_plan_model *model, const vw_plan_settings *settings)
 {
-    hr_plan_settings checked;
-    hr__plan_replayed replayed;
-    assert_int_equal(hr__settings_check(model, settings, &checked), HR_OK);
-    assert_int_equal(hr__plan_replay(model, &checked, &replayed), HR_OK);
+    vw_plan_settings checked;
+    vw__plan_replayed replayed;
+    assert_int_equal(vw__settings_check(model, settings, &checked), VW_OK);
+    assert_int_equal(vw__plan_replay(model, &checked, &replayed), VW_OK);
     return replayed;
 }
 
@@ -356,18 +356,18 @@ static hr__plan_replayed replay(const hr_plan_model *model, const hr_plan_settin
 static void reserved_memory_is_that_of_the_recording(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(8);
-    hr__plan_replayed replayed = replay(model, &settings);
-    hr_recording *recording = record(model, &settings);
-    hr_recording_stats *stats = stats_of(recording);
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(8);
+    vw__plan_replayed replayed = replay(model, &settings);
+    vw_recording *recording = record(model, &settings);
+    vw_recording_stats *stats = stats_of(recording);
     assert_int_equal(replayed.reserved_bytes[0], stats->devices[0].peak_reserved_bytes);
-    for (size_t i = 0; i < HR__PLAN_POLICIES; i++)
+    for (size_t i = 0; i < VW__PLAN_POLICIES; i++)
         assert_true(replayed.reserved_bytes[i] >= stats->devices[0].peak.live_bytes);
     assert_true(replayed.reserved_bytes[1] < replayed.reserved_bytes[0]);
-    hr_recording_stats_free(stats);
-    hr_recording_close(recording);
-    hr_plan_model_close(model);
+    vw_recording_stats_free(stats);
+    vw_recording_close(recording);
+    vw_plan_model_close(model);
 }
 
 /* Measured on an H200 with PyTorch 2.11: max_memory_allocated() and memory_reserved(). */
@@ -375,104 +375,104 @@ static void reserved_memory_is_near_what_was_measured(void **state)
 {
     (void)state;
     const double measured_peak = 15172465664.0, measured_reserved = 15915286528.0;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(8);
-    hr__plan_replayed replayed = replay(model, &settings);
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(8);
+    vw__plan_replayed replayed = replay(model, &settings);
     double peak = (double)replayed.peak_allocated_bytes / measured_peak;
     double reserved = (double)replayed.reserved_bytes[0] / measured_reserved;
     assert_true(peak > 0.999 && peak < 1.001);
     assert_true(reserved > 0.99 && reserved < 1.01);
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 static void many_accumulated_batches_reserve_what_a_few_do(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_tiny();
-    hr_plan_settings settings = settings_of(1);
+    vw_plan_model *model = open_tiny();
+    vw_plan_settings settings = settings_of(1);
     settings.accumulation = 3;
-    hr__plan_replayed few = replay(model, &settings);
+    vw__plan_replayed few = replay(model, &settings);
     settings.accumulation = 100000;
-    hr__plan_replayed many = replay(model, &settings);
+    vw__plan_replayed many = replay(model, &settings);
     assert_memory_equal(few.reserved_bytes, many.reserved_bytes, sizeof few.reserved_bytes);
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 static void more_than_a_card_could_have_is_unknown_and_no_recording(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(1000000);
-    hr_recording *recording = NULL;
-    hr__plan_replayed replayed = replay(model, &settings);
-    assert_true(replayed.reserved_bytes[1] == HR_UNKNOWN);
-    assert_true(replayed.peak_allocated_bytes == HR_UNKNOWN);
-    assert_int_equal(hr_plan_record(model, &settings, &recording), HR_ERR_UNSUPPORTED);
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(1000000);
+    vw_recording *recording = NULL;
+    vw__plan_replayed replayed = replay(model, &settings);
+    assert_true(replayed.reserved_bytes[1] == VW_UNKNOWN);
+    assert_true(replayed.peak_allocated_bytes == VW_UNKNOWN);
+    assert_int_equal(vw_plan_record(model, &settings, &recording), VW_ERR_UNSUPPORTED);
     assert_null(recording);
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 static void the_line_has_the_peak_and_no_more(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_gpt2();
-    hr_plan_settings settings = settings_of(8);
+    vw_plan_model *model = open_gpt2();
+    vw_plan_settings settings = settings_of(8);
     uint64_t points[40], most = 0;
-    assert_int_equal(hr_plan_live_line(model, &settings, points, 40), HR_OK);
+    assert_int_equal(vw_plan_live_line(model, &settings, points, 40), VW_OK);
     for (size_t i = 0; i < 40; i++)
         most = points[i] > most ? points[i] : most;
     assert_int_equal(most, tape_peak(model, &settings));
     assert_true(points[0] < most / 4 && points[39] < most / 2);
-    assert_int_equal(hr_plan_live_line(model, &settings, points, 1), HR_OK);
+    assert_int_equal(vw_plan_live_line(model, &settings, points, 1), VW_OK);
     assert_int_equal(points[0], most);
-    assert_int_equal(hr_plan_live_line(model, &settings, points, 0), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_plan_live_line(NULL, &settings, points, 1), HR_ERR_INVALID_ARGUMENT);
-    hr_plan_model_close(model);
+    assert_int_equal(vw_plan_live_line(model, &settings, points, 0), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_live_line(NULL, &settings, points, 1), VW_ERR_INVALID_ARGUMENT);
+    vw_plan_model_close(model);
 }
 
 static void what_is_missing_is_named(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_tiny();
-    hr_plan_settings settings = settings_of(0);
-    hr_recording *recording = NULL;
-    assert_int_equal(hr_plan_record(NULL, &settings, &recording), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_plan_record(model, &settings, NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_plan_record(model, &settings, &recording), HR_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(hr_last_error(), "batch"));
-    hr_plan_model_close(model);
+    vw_plan_model *model = open_tiny();
+    vw_plan_settings settings = settings_of(0);
+    vw_recording *recording = NULL;
+    assert_int_equal(vw_plan_record(NULL, &settings, &recording), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_record(model, &settings, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_record(model, &settings, &recording), VW_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(vw_last_error(), "batch"));
+    vw_plan_model_close(model);
 }
 
 /* ---- no host memory -------------------------------------------------------------------------- */
 
 static bool record_and_close(void *context)
 {
-    hr_plan_settings settings = settings_of(1);
-    hr_recording *recording = NULL;
+    vw_plan_settings settings = settings_of(1);
+    vw_recording *recording = NULL;
     settings.sequence = 16;
-    bool is_done = hr_plan_record(context, &settings, &recording) == HR_OK;
-    hr_recording_close(recording);
+    bool is_done = vw_plan_record(context, &settings, &recording) == VW_OK;
+    vw_recording_close(recording);
     return is_done;
 }
 
 static bool replay_and_draw(void *context)
 {
-    hr_plan_settings settings = settings_of(1), checked;
-    hr__plan_replayed replayed;
+    vw_plan_settings settings = settings_of(1), checked;
+    vw__plan_replayed replayed;
     uint64_t points[3];
     settings.sequence = 16;
-    return hr__settings_check(context, &settings, &checked) == HR_OK &&
-           hr__plan_replay(context, &checked, &replayed) == HR_OK &&
-           hr_plan_live_line(context, &settings, points, 3) == HR_OK;
+    return vw__settings_check(context, &settings, &checked) == VW_OK &&
+           vw__plan_replay(context, &checked, &replayed) == VW_OK &&
+           vw_plan_live_line(context, &settings, points, 3) == VW_OK;
 }
 
 static void every_failure_of_host_memory_is_survived(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_tiny();
-    hr_test_sweep_host_memory(record_and_close, model);
-    hr_test_sweep_host_memory(replay_and_draw, model);
-    hr_plan_model_close(model);
+    vw_plan_model *model = open_tiny();
+    vw_test_sweep_host_memory(record_and_close, model);
+    vw_test_sweep_host_memory(replay_and_draw, model);
+    vw_plan_model_close(model);
 }
 
 int main(void)

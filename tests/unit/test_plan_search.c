@@ -1,7 +1,7 @@
 /* test_plan_search.c - what makes it fit: only what does, in order, and nothing that cannot be. */
 #include <string.h>
 
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include "plan/changes.h"
 #include "plan/plan_model.h"
@@ -15,35 +15,35 @@
 typedef struct asked {
     const char *model;
     uint64_t batch, sequence, card_bytes, gpus;
-    hr_precision precision;
-    hr_attention attention;
-    hr_plan_mode mode;
+    vw_precision precision;
+    vw_attention attention;
+    vw_plan_mode mode;
     const char *card;
-    hr_sharding sharding;
+    vw_sharding sharding;
 } asked;
 
 static const asked questions[] = {
     {.model = "gpt2", .batch = 8, .card_bytes = 8 * GIB},
-    {.model = "gpt2", .batch = 8, .attention = HR_ATTENTION_EAGER, .card = "t4"},
+    {.model = "gpt2", .batch = 8, .attention = VW_ATTENTION_EAGER, .card = "t4"},
     {.model = "gpt2-xl", .batch = 6, .card = "rtx4090"},
     {.model = "llama-3-8b",
      .batch = 8,
      .sequence = 2048,
-     .precision = HR_PRECISION_BF16,
+     .precision = VW_PRECISION_BF16,
      .card = "rtx4090"},
     {.model = "llama-3-8b",
      .batch = 8,
      .sequence = 2048,
-     .precision = HR_PRECISION_BF16,
+     .precision = VW_PRECISION_BF16,
      .card = "h100",
      .gpus = 4},
     {.model = "llama-3-8b",
      .batch = 1,
      .sequence = 2048,
-     .precision = HR_PRECISION_BF16,
+     .precision = VW_PRECISION_BF16,
      .card_bytes = 40 * GIB,
      .gpus = 2,
-     .sharding = HR_SHARDING_FSDP},
+     .sharding = VW_SHARDING_FSDP},
     {.model = "bert-base", .batch = 64, .sequence = 512, .card_bytes = 6 * GIB},
     {.model = "vit-base", .batch = 256, .card_bytes = 8 * GIB},
     {.model = "gpt2", .batch = 1000000, .card_bytes = 24 * GIB},
@@ -52,15 +52,15 @@ static const asked questions[] = {
     {.model = "llama-3-8b",
      .batch = 4,
      .sequence = 2048,
-     .mode = HR_PLAN_MODE_INFERENCE,
+     .mode = VW_PLAN_MODE_INFERENCE,
      .card_bytes = 24 * GIB},
 };
 enum { QUESTIONS = sizeof questions / sizeof questions[0] };
 
-static hr_plan_settings settings_of(const asked *question)
+static vw_plan_settings settings_of(const asked *question)
 {
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = question->batch;
     settings.sequence = question->sequence;
     settings.precision = question->precision;
@@ -73,36 +73,36 @@ static hr_plan_settings settings_of(const asked *question)
     return settings;
 }
 
-static hr_plan_model *open_model(const char *name)
+static vw_plan_model *open_model(const char *name)
 {
-    hr_plan_model *model = NULL;
-    assert_int_equal(hr_plan_model_open(name, &model), HR_OK);
+    vw_plan_model *model = NULL;
+    assert_int_equal(vw_plan_model_open(name, &model), VW_OK);
     return model;
 }
 
-static hr_plan *make(const hr_plan_model *model, const hr_plan_settings *settings)
+static vw_plan *make(const vw_plan_model *model, const vw_plan_settings *settings)
 {
-    const hr_plan_options options = {.struct_size = sizeof options, .without_replay = true};
-    hr_plan *plan = NULL;
-    assert_int_equal(hr_plan_make(model, settings, &options, &plan), HR_OK);
+    const vw_plan_options options = {.struct_size = sizeof options, .without_replay = true};
+    vw_plan *plan = NULL;
+    assert_int_equal(vw_plan_make(model, settings, &options, &plan), VW_OK);
     return plan;
 }
 
-static uint64_t samples(const hr_plan_settings *settings)
+static uint64_t samples(const vw_plan_settings *settings)
 {
     return settings->batch * settings->accumulation;
 }
 
-static void check_choice(const hr_plan_model *model, const hr_plan *plan,
-                         const hr_plan_choice *choice)
+static void check_choice(const vw_plan_model *model, const vw_plan *plan,
+                         const vw_plan_choice *choice)
 {
-    hr_plan_settings checked;
+    vw_plan_settings checked;
     assert_true(choice->fits);
-    assert_int_equal(hr__settings_check(model, &choice->settings, &checked), HR_OK);
+    assert_int_equal(vw__settings_check(model, &choice->settings, &checked), VW_OK);
     assert_true(choice->change_count > 0);
     assert_true(choice->peak_allocated_bytes < plan->peak_allocated_bytes);
     assert_true(choice->peak_device_bytes <= plan->settings.card_bytes);
-    if (plan->settings.mode == HR_PLAN_MODE_TRAIN)
+    if (plan->settings.mode == VW_PLAN_MODE_TRAIN)
         assert_int_equal(samples(&choice->settings), samples(&plan->settings));
     for (size_t i = 0; i < choice->change_count; i++) {
         assert_true(choice->changes[i][0] != '\0' && choice->costs[i][0] != '\0');
@@ -112,30 +112,30 @@ static void check_choice(const hr_plan_model *model, const hr_plan *plan,
 
 /* A plan of those settings fits by itself: what was found is not a promise of the search's alone.
  */
-static void check_that_it_fits(const hr_plan_model *model, const hr_plan_choice *choice)
+static void check_that_it_fits(const vw_plan_model *model, const vw_plan_choice *choice)
 {
-    hr_plan *plan = make(model, &choice->settings);
+    vw_plan *plan = make(model, &choice->settings);
     assert_true(plan->fits);
     assert_int_equal(plan->peak_allocated_bytes, choice->peak_allocated_bytes);
     assert_int_equal(plan->choice_count, 0);
-    hr_plan_free(plan);
+    vw_plan_free(plan);
 }
 
 static void all_that_is_offered_fits_and_is_possible(void **state)
 {
     (void)state;
     for (size_t i = 0; i < QUESTIONS; i++) {
-        hr_plan_model *model = open_model(questions[i].model);
-        hr_plan_settings settings = settings_of(&questions[i]);
-        hr_plan *plan = make(model, &settings);
+        vw_plan_model *model = open_model(questions[i].model);
+        vw_plan_settings settings = settings_of(&questions[i]);
+        vw_plan *plan = make(model, &settings);
         assert_false(plan->fits);
-        assert_true(plan->choice_count > 0 && plan->choice_count <= HR__SEARCH_MOST_FOUND);
+        assert_true(plan->choice_count > 0 && plan->choice_count <= VW__SEARCH_MOST_FOUND);
         for (size_t k = 0; k < plan->choice_count; k++) {
             check_choice(model, plan, &plan->choices[k]);
             check_that_it_fits(model, &plan->choices[k]);
         }
-        hr_plan_free(plan);
-        hr_plan_model_close(model);
+        vw_plan_free(plan);
+        vw_plan_model_close(model);
     }
 }
 
@@ -143,13 +143,13 @@ static void the_fastest_comes_first(void **state)
 {
     (void)state;
     for (size_t i = 0; i < QUESTIONS; i++) {
-        hr_plan_model *model = open_model(questions[i].model);
-        hr_plan_settings settings = settings_of(&questions[i]);
-        hr_plan *plan = make(model, &settings);
+        vw_plan_model *model = open_model(questions[i].model);
+        vw_plan_settings settings = settings_of(&questions[i]);
+        vw_plan *plan = make(model, &settings);
         for (size_t k = 1; k < plan->choice_count; k++)
             assert_true(plan->choices[k - 1].slowdown <= plan->choices[k].slowdown);
-        hr_plan_free(plan);
-        hr_plan_model_close(model);
+        vw_plan_free(plan);
+        vw_plan_model_close(model);
     }
 }
 
@@ -157,61 +157,61 @@ static void the_fastest_comes_first(void **state)
 static void no_choice_has_a_change_it_could_do_without(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("gpt2");
-    hr_plan_settings settings = settings_of(&questions[0]);
-    hr_plan *plan = make(model, &settings);
+    vw_plan_model *model = open_model("gpt2");
+    vw_plan_settings settings = settings_of(&questions[0]);
+    vw_plan *plan = make(model, &settings);
     for (size_t i = 0; i < plan->choice_count; i++) {
-        hr_plan_settings less = plan->choices[i].settings;
-        hr__trial trial;
+        vw_plan_settings less = plan->choices[i].settings;
+        vw__trial trial;
         if (less.checkpointing == settings.checkpointing || plan->choices[i].change_count < 2)
             continue;
         less.checkpointing = settings.checkpointing;
-        assert_int_equal(hr__try(model, &less, &trial), HR_OK);
+        assert_int_equal(vw__try(model, &less, &trial), VW_OK);
         assert_true(trial.worst_bytes > settings.card_bytes);
     }
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
 }
 
 static void what_fits_already_needs_no_change(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("gpt2");
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_model *model = open_model("gpt2");
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.card_name = "h200";
-    hr_plan *plan = make(model, &settings);
+    vw_plan *plan = make(model, &settings);
     assert_true(plan->fits);
     assert_int_equal(plan->choice_count, 0);
     assert_true(plan->largest_batch > 1);
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
 }
 
 static void a_card_beyond_reason_has_room(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("gpt2");
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_model *model = open_model("gpt2");
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.sequence = 64;
     settings.card_bytes = UINT64_MAX;
-    hr_plan *plan = make(model, &settings);
+    vw_plan *plan = make(model, &settings);
     assert_true(plan->fits);
     assert_int_equal(plan->margin_bytes, INT64_MAX);
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
 }
 
 static void a_card_too_small_for_anything_is_called_that(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("llama-3-70b");
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_model *model = open_model("llama-3-70b");
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.sequence = 512;
     settings.card_bytes = GIB;
-    hr_plan *plan = make(model, &settings);
+    vw_plan *plan = make(model, &settings);
     bool is_said = false;
     assert_false(plan->fits);
     assert_int_equal(plan->choice_count, 0);
@@ -219,81 +219,81 @@ static void a_card_too_small_for_anything_is_called_that(void **state)
     for (size_t i = 0; i < plan->note_count; i++)
         is_said = is_said || strstr(plan->notes[i], "makes it fit this card") != NULL;
     assert_true(is_said);
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
 }
 
 /* FSDP's step may be the fused one, and adapters may lie on weights that are shared. */
 static void what_shares_weights_still_has_other_ways(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("llama-3-8b");
-    hr_plan_settings settings;
+    vw_plan_model *model = open_model("llama-3-8b");
+    vw_plan_settings settings;
     bool is_fused = false, is_adapted = false;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings_init(&settings);
     settings.sequence = 2048;
-    settings.precision = HR_PRECISION_BF16;
+    settings.precision = VW_PRECISION_BF16;
     settings.gpus = 2;
-    settings.sharding = HR_SHARDING_FSDP;
+    settings.sharding = VW_SHARDING_FSDP;
     settings.card_bytes = 40 * GIB;
-    hr_plan *plan = make(model, &settings);
+    vw_plan *plan = make(model, &settings);
     assert_false(plan->fits);
     for (size_t i = 0; i < plan->choice_count; i++) {
-        const hr_plan_settings *to = &plan->choices[i].settings;
-        assert_int_equal(to->sharding, HR_SHARDING_FSDP);
-        assert_true(to->optimizer == HR_OPTIMIZER_ADAMW ||
-                    to->optimizer == HR_OPTIMIZER_ADAMW_FUSED);
-        is_fused = is_fused || to->optimizer == HR_OPTIMIZER_ADAMW_FUSED;
+        const vw_plan_settings *to = &plan->choices[i].settings;
+        assert_int_equal(to->sharding, VW_SHARDING_FSDP);
+        assert_true(to->optimizer == VW_OPTIMIZER_ADAMW ||
+                    to->optimizer == VW_OPTIMIZER_ADAMW_FUSED);
+        is_fused = is_fused || to->optimizer == VW_OPTIMIZER_ADAMW_FUSED;
         is_adapted = is_adapted || to->lora_rank > 0;
     }
     assert_true(is_fused);
     assert_true(is_adapted);
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
 }
 
-static bool fits(const hr_plan_model *model, hr_plan_settings settings, uint64_t batch)
+static bool fits(const vw_plan_model *model, vw_plan_settings settings, uint64_t batch)
 {
-    hr__trial trial;
+    vw__trial trial;
     settings.batch = batch;
-    assert_int_equal(hr__try(model, &settings, &trial), HR_OK);
+    assert_int_equal(vw__try(model, &settings, &trial), VW_OK);
     return trial.worst_bytes <= settings.card_bytes;
 }
 
 /* ---- what is offered to whom ----------------------------------------------------------------- */
 
-typedef bool (*wanted)(const hr_plan_settings *settings);
+typedef bool (*wanted)(const vw_plan_settings *settings);
 
-static bool is_zero_1(const hr_plan_settings *settings)
+static bool is_zero_1(const vw_plan_settings *settings)
 {
-    return settings->sharding == HR_SHARDING_ZERO_1;
+    return settings->sharding == VW_SHARDING_ZERO_1;
 }
 
-static bool is_zero_3(const hr_plan_settings *settings)
+static bool is_zero_3(const vw_plan_settings *settings)
 {
-    return settings->sharding == HR_SHARDING_ZERO_3;
+    return settings->sharding == VW_SHARDING_ZERO_3;
 }
 
-static bool is_fsdp(const hr_plan_settings *settings)
+static bool is_fsdp(const vw_plan_settings *settings)
 {
-    return settings->sharding == HR_SHARDING_FSDP;
+    return settings->sharding == VW_SHARDING_FSDP;
 }
 
-static bool has_chunks(const hr_plan_settings *settings)
+static bool has_chunks(const vw_plan_settings *settings)
 {
     return settings->loss_chunks > 1;
 }
 
 static size_t count_choices(const asked *question, wanted is_wanted)
 {
-    hr_plan_model *model = open_model(question->model);
-    const hr_plan_settings settings = settings_of(question);
-    hr_plan *plan = make(model, &settings);
+    vw_plan_model *model = open_model(question->model);
+    const vw_plan_settings settings = settings_of(question);
+    vw_plan *plan = make(model, &settings);
     size_t count = 0;
     for (size_t i = 0; i < plan->choice_count; i++)
         count += is_wanted(&plan->choices[i].settings);
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
     return count;
 }
 
@@ -303,16 +303,16 @@ static void without_training_a_smaller_batch_is_offered(void **state)
     const asked question = {.model = "llama-3-8b",
                             .batch = 64,
                             .sequence = 2048,
-                            .precision = HR_PRECISION_BF16,
+                            .precision = VW_PRECISION_BF16,
                             .card = "rtx4090"};
-    hr_plan_model *model = open_model(question.model);
-    hr_plan_settings settings = settings_of(&question);
-    settings.mode = HR_PLAN_MODE_INFERENCE;
+    vw_plan_model *model = open_model(question.model);
+    vw_plan_settings settings = settings_of(&question);
+    settings.mode = VW_PLAN_MODE_INFERENCE;
     for (settings.generate = 0; settings.generate <= 100; settings.generate += 100) {
-        hr_plan *plan = make(model, &settings);
+        vw_plan *plan = make(model, &settings);
         assert_false(plan->fits);
         assert_true(plan->choice_count > 0);
-        const hr_plan_choice *first = &plan->choices[0];
+        const vw_plan_choice *first = &plan->choices[0];
         assert_int_equal(first->change_count, 1);
         assert_int_equal(first->settings.accumulation, 1);
         assert_true(first->settings.batch < 64);
@@ -323,9 +323,9 @@ static void without_training_a_smaller_batch_is_offered(void **state)
             assert_true(first->slowdown < 1.5);
         else
             assert_true(first->slowdown * (double)first->settings.batch == 64);
-        hr_plan_free(plan);
+        vw_plan_free(plan);
     }
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 static void every_stage_of_zero_is_offered_where_it_helps(void **state)
@@ -334,7 +334,7 @@ static void every_stage_of_zero_is_offered_where_it_helps(void **state)
     asked question = {.model = "llama-3-8b",
                       .batch = 8,
                       .sequence = 2048,
-                      .precision = HR_PRECISION_BF16,
+                      .precision = VW_PRECISION_BF16,
                       .card = "h100",
                       .gpus = 4};
     assert_true(count_choices(&question, is_zero_1) > 0);
@@ -342,23 +342,23 @@ static void every_stage_of_zero_is_offered_where_it_helps(void **state)
     question = (asked){.model = "llama-3-8b",
                        .batch = 1,
                        .sequence = 2048,
-                       .precision = HR_PRECISION_BF16,
+                       .precision = VW_PRECISION_BF16,
                        .card = "a100-40g",
                        .gpus = 8,
-                       .sharding = HR_SHARDING_ZERO_2};
+                       .sharding = VW_SHARDING_ZERO_2};
     assert_true(count_choices(&question, is_zero_3) > 0);
     assert_true(count_choices(&question, is_fsdp) > 0);
     assert_int_equal(count_choices(&question, is_zero_1), 0); /* it shares less */
-    question.sharding = HR_SHARDING_ZERO_3;
+    question.sharding = VW_SHARDING_ZERO_3;
     assert_int_equal(count_choices(&question, is_zero_1), 0);
     assert_int_equal(count_choices(&question, is_fsdp), 0);
     question = (asked){.model = "llama-3-70b",
                        .batch = 1,
                        .sequence = 2048,
-                       .precision = HR_PRECISION_BF16,
+                       .precision = VW_PRECISION_BF16,
                        .card = "h100",
                        .gpus = 8,
-                       .mode = HR_PLAN_MODE_INFERENCE};
+                       .mode = VW_PLAN_MODE_INFERENCE};
     assert_true(count_choices(&question, is_zero_3) > 0);
     assert_int_equal(count_choices(&question, is_zero_1), 0); /* there is no optimizer */
     question.gpus = 1;
@@ -397,32 +397,32 @@ static void the_code_of_a_loss_in_chunks_is_the_models_own(void **state)
                  {"roberta-base", "model.lm_head.decoder"},
                  {"t5-base", "model.model_dim**-0.5"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        hr_plan_model *model = open_model(cases[i].model);
-        hr__arena arena;
-        hr__arena_init(&arena, 1 << 20);
-        const hr_plan_settings to = {.loss_chunks = 8};
-        const char *code = hr__change_code(&arena, HR__CHANGE_LOSS, model, &to);
+        vw_plan_model *model = open_model(cases[i].model);
+        vw__arena arena;
+        vw__arena_init(&arena, 1 << 20);
+        const vw_plan_settings to = {.loss_chunks = 8};
+        const char *code = vw__change_code(&arena, VW__CHANGE_LOSS, model, &to);
         assert_non_null(code);
         assert_non_null(strstr(code, cases[i].words));
         assert_non_null(strstr(code, "labels.chunk(8))) / (labels != -100).sum()"));
-        hr__arena_deinit(&arena);
-        hr_plan_model_close(model);
+        vw__arena_deinit(&arena);
+        vw_plan_model_close(model);
     }
 }
 
 /* What must be in the code of a change, and what must not. */
-static void code_has(hr__change change, const char *name, const hr_plan_settings *to,
+static void code_has(vw__change change, const char *name, const vw_plan_settings *to,
                      const char *words, const char *others)
 {
-    hr_plan_model *model = open_model(name);
-    hr__arena arena;
-    hr__arena_init(&arena, 1 << 20);
-    const char *code = hr__change_code(&arena, change, model, to);
+    vw_plan_model *model = open_model(name);
+    vw__arena arena;
+    vw__arena_init(&arena, 1 << 20);
+    const char *code = vw__change_code(&arena, change, model, to);
     assert_non_null(code);
     assert_non_null(strstr(code, words));
     assert_null(strstr(code, others));
-    hr__arena_deinit(&arena);
-    hr_plan_model_close(model);
+    vw__arena_deinit(&arena);
+    vw_plan_model_close(model);
 }
 
 static void the_code_of_a_loss_is_that_of_transformers_or_the_readers_own(void **state)
@@ -430,40 +430,40 @@ static void the_code_of_a_loss_is_that_of_transformers_or_the_readers_own(void *
     (void)state;
     static const char *const transformers = "loss = model(**batch).loss",
                              *const own = "loss = criterion(model(inputs), labels)";
-    static const hr_precision precisions[] = {HR_PRECISION_AMP_BF16, HR_PRECISION_AMP_FP16};
-    hr_plan_settings to = {.batch = 4, .accumulation = 8};
-    code_has(HR__CHANGE_BATCH, "gpt2", &to, "for i, batch in", own);
-    code_has(HR__CHANGE_BATCH, "gpt2", &to, "loss = model(**batch).loss / 8", own);
-    code_has(HR__CHANGE_BATCH, "resnet50", &to, "for i, (inputs, labels) in", transformers);
-    code_has(HR__CHANGE_BATCH, "resnet50", &to, "criterion(model(inputs), labels) / 8",
+    static const vw_precision precisions[] = {VW_PRECISION_AMP_BF16, VW_PRECISION_AMP_FP16};
+    vw_plan_settings to = {.batch = 4, .accumulation = 8};
+    code_has(VW__CHANGE_BATCH, "gpt2", &to, "for i, batch in", own);
+    code_has(VW__CHANGE_BATCH, "gpt2", &to, "loss = model(**batch).loss / 8", own);
+    code_has(VW__CHANGE_BATCH, "resnet50", &to, "for i, (inputs, labels) in", transformers);
+    code_has(VW__CHANGE_BATCH, "resnet50", &to, "criterion(model(inputs), labels) / 8",
              transformers);
     for (size_t i = 0; i < 2; i++) {
         to.precision = precisions[i];
-        code_has(HR__CHANGE_PRECISION, "gpt2", &to, transformers, own);
-        code_has(HR__CHANGE_PRECISION, "resnet50", &to, own, transformers);
+        code_has(VW__CHANGE_PRECISION, "gpt2", &to, transformers, own);
+        code_has(VW__CHANGE_PRECISION, "resnet50", &to, own, transformers);
     }
 }
 
 static void outside_of_training_no_words_are_of_training(void **state)
 {
     (void)state;
-    hr_plan_settings to = {.mode = HR_PLAN_MODE_INFERENCE};
-    hr_plan_model *model = open_model("gpt2");
-    hr__arena arena;
-    hr__arena_init(&arena, 1 << 20);
-    for (hr_precision precision = 0; precision < HR_PRECISION_COUNT; precision++) {
+    vw_plan_settings to = {.mode = VW_PLAN_MODE_INFERENCE};
+    vw_plan_model *model = open_model("gpt2");
+    vw__arena arena;
+    vw__arena_init(&arena, 1 << 20);
+    for (vw_precision precision = 0; precision < VW_PRECISION_COUNT; precision++) {
         to.precision = precision;
-        const char *cost = hr__change_cost(&arena, HR__CHANGE_PRECISION, model, &to);
+        const char *cost = vw__change_cost(&arena, VW__CHANGE_PRECISION, model, &to);
         assert_null(strstr(cost, "gradients"));
         assert_null(strstr(cost, "GradScaler"));
-        code_has(HR__CHANGE_PRECISION, "gpt2", &to, "torch.", "optimizer");
-        code_has(HR__CHANGE_PRECISION, "gpt2", &to, "torch.", "backward");
+        code_has(VW__CHANGE_PRECISION, "gpt2", &to, "torch.", "optimizer");
+        code_has(VW__CHANGE_PRECISION, "gpt2", &to, "torch.", "backward");
     }
-    to.precision = HR_PRECISION_AMP_FP16;
-    code_has(HR__CHANGE_PRECISION, "resnet50", &to, "dtype=torch.float16", "bfloat16");
-    code_has(HR__CHANGE_PRECISION, "resnet50", &to, "output = model(inputs)", "loss");
-    hr__arena_deinit(&arena);
-    hr_plan_model_close(model);
+    to.precision = VW_PRECISION_AMP_FP16;
+    code_has(VW__CHANGE_PRECISION, "resnet50", &to, "dtype=torch.float16", "bfloat16");
+    code_has(VW__CHANGE_PRECISION, "resnet50", &to, "output = model(inputs)", "loss");
+    vw__arena_deinit(&arena);
+    vw_plan_model_close(model);
 }
 
 static void the_largest_batch_fits_and_one_more_does_not(void **state)
@@ -471,41 +471,41 @@ static void the_largest_batch_fits_and_one_more_does_not(void **state)
     (void)state;
     static const uint64_t cards[] = {3, 6, 11, 24, 80};
     static const uint64_t asked_for[] = {1, 7, 500};
-    hr_plan_model *model = open_model("gpt2");
+    vw_plan_model *model = open_model("gpt2");
     for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++)
         for (size_t k = 0; k < sizeof asked_for / sizeof asked_for[0]; k++) {
-            hr_plan_settings settings, checked;
+            vw_plan_settings settings, checked;
             uint64_t largest = 77;
-            hr_plan_settings_init(&settings);
+            vw_plan_settings_init(&settings);
             settings.batch = asked_for[k];
             settings.card_bytes = cards[i] * GIB;
-            assert_int_equal(hr__settings_check(model, &settings, &checked), HR_OK);
-            assert_int_equal(hr__largest_batch(model, &checked, &largest), HR_OK);
+            assert_int_equal(vw__settings_check(model, &settings, &checked), VW_OK);
+            assert_int_equal(vw__largest_batch(model, &checked, &largest), VW_OK);
             assert_true(largest == 0 || fits(model, checked, largest));
             assert_false(fits(model, checked, largest + 1));
         }
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 static void without_a_card_the_choices_need_less_and_less(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("gpt2");
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_model *model = open_model("gpt2");
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     settings.batch = 8;
-    hr_plan *plan = make(model, &settings);
+    vw_plan *plan = make(model, &settings);
     assert_false(plan->is_card_known);
     assert_true(plan->choice_count > 3);
     for (size_t i = 0; i < plan->choice_count; i++) {
         assert_false(plan->choices[i].fits);
         assert_true(plan->choices[i].peak_allocated_bytes < plan->peak_allocated_bytes);
     }
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
 }
 
-static bool has_change(const hr_plan_choice *choice, const char *words)
+static bool has_change(const vw_plan_choice *choice, const char *words)
 {
     for (size_t i = 0; i < choice->change_count; i++)
         if (strstr(choice->changes[i], words) != NULL)
@@ -516,25 +516,25 @@ static bool has_change(const hr_plan_choice *choice, const char *words)
 static void a_card_without_bfloat16_is_offered_none(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("gpt2");
-    hr_plan_settings settings = settings_of(&questions[1]);
-    hr_plan *plan = make(model, &settings);
+    vw_plan_model *model = open_model("gpt2");
+    vw_plan_settings settings = settings_of(&questions[1]);
+    vw_plan *plan = make(model, &settings);
     bool has_fp16 = false;
     for (size_t i = 0; i < plan->choice_count; i++) {
         assert_false(has_change(&plan->choices[i], "bf16"));
         has_fp16 = has_fp16 || has_change(&plan->choices[i], "amp-fp16");
     }
     assert_true(has_fp16);
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
 }
 
 static void another_method_says_that_it_is_one(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("llama-3-8b");
-    hr_plan_settings settings = settings_of(&questions[3]);
-    hr_plan *plan = make(model, &settings);
+    vw_plan_model *model = open_model("llama-3-8b");
+    vw_plan_settings settings = settings_of(&questions[3]);
+    vw_plan *plan = make(model, &settings);
     bool has_method = false;
     for (size_t i = 0; i < plan->choice_count; i++)
         if (plan->choices[i].settings.lora_rank > 0) {
@@ -542,98 +542,98 @@ static void another_method_says_that_it_is_one(void **state)
             has_method = true;
         }
     assert_true(has_method);
-    hr_plan_free(plan);
-    hr_plan_model_close(model);
+    vw_plan_free(plan);
+    vw_plan_model_close(model);
 }
 
 /* What an estimate leaves out, the first step and most accumulated batches, changes nothing. */
 static void an_estimate_is_the_last_step_of_a_run(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("gpt2");
+    vw_plan_model *model = open_model("gpt2");
     for (unsigned i = 0; i < 128; i++) {
-        hr_plan_settings settings, checked;
-        hr__plan_peaks run, estimate;
-        hr_plan_settings_init(&settings);
+        vw_plan_settings settings, checked;
+        vw__plan_peaks run, estimate;
+        vw_plan_settings_init(&settings);
         settings.batch = 2;
         settings.sequence = 128;
         settings.accumulation = (i & 1) ? 3 : 1;
-        settings.checkpointing = (i & 2) ? HR_CHECKPOINTING_FULL : HR_CHECKPOINTING_NONE;
-        settings.precision = (i & 4) ? HR_PRECISION_BF16 : HR_PRECISION_AMP_BF16;
-        settings.optimizer = (i & 8) ? HR_OPTIMIZER_ADAFACTOR : HR_OPTIMIZER_ADAMW;
+        settings.checkpointing = (i & 2) ? VW_CHECKPOINTING_FULL : VW_CHECKPOINTING_NONE;
+        settings.precision = (i & 4) ? VW_PRECISION_BF16 : VW_PRECISION_AMP_BF16;
+        settings.optimizer = (i & 8) ? VW_OPTIMIZER_ADAFACTOR : VW_OPTIMIZER_ADAMW;
         settings.loss_chunks = (i & 16) ? 8 : 0;
         settings.gpus = (i & 32) ? 4 : 1;
         settings.sharding =
-            (i & 32) ? (i & 64) ? HR_SHARDING_FSDP : HR_SHARDING_ZERO_2 : HR_SHARDING_NONE;
-        settings.offload = (i & 64) && !(i & 32) ? HR_OFFLOAD_WEIGHTS : HR_OFFLOAD_NONE;
-        assert_int_equal(hr__settings_check(model, &settings, &checked), HR_OK);
-        assert_int_equal(hr__plan_simulate(model, &checked, NULL, &run, NULL), HR_OK);
-        assert_int_equal(hr__plan_estimate(model, &checked, &estimate), HR_OK);
+            (i & 32) ? (i & 64) ? VW_SHARDING_FSDP : VW_SHARDING_ZERO_2 : VW_SHARDING_NONE;
+        settings.offload = (i & 64) && !(i & 32) ? VW_OFFLOAD_WEIGHTS : VW_OFFLOAD_NONE;
+        assert_int_equal(vw__settings_check(model, &settings, &checked), VW_OK);
+        assert_int_equal(vw__plan_simulate(model, &checked, NULL, &run, NULL), VW_OK);
+        assert_int_equal(vw__plan_estimate(model, &checked, &estimate), VW_OK);
         if (run.peak.live_bytes != estimate.peak.live_bytes)
             fail_msg("settings %u: a run has %llu bytes, the estimate %llu", i,
                      (unsigned long long)run.peak.live_bytes,
                      (unsigned long long)estimate.peak.live_bytes);
     }
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 static void every_change_has_words_and_a_factor_with_a_source(void **state)
 {
     (void)state;
-    hr_plan_model *model = open_model("gpt2");
-    hr_plan_settings from, to;
-    hr__arena arena;
-    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
-    hr_plan_settings_init(&from);
+    vw_plan_model *model = open_model("gpt2");
+    vw_plan_settings from, to;
+    vw__arena arena;
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    vw_plan_settings_init(&from);
     from.batch = 8;
-    from.attention = HR_ATTENTION_EAGER;
+    from.attention = VW_ATTENTION_EAGER;
     to = from;
     to.batch = 2;
     to.accumulation = 4;
-    to.attention = HR_ATTENTION_SDPA;
+    to.attention = VW_ATTENTION_SDPA;
     to.loss_chunks = 8;
-    to.precision = HR_PRECISION_AMP_BF16;
-    to.optimizer = HR_OPTIMIZER_ADAM_8BIT;
-    to.checkpointing = HR_CHECKPOINTING_FULL;
-    to.sharding = HR_SHARDING_ZERO_2;
+    to.precision = VW_PRECISION_AMP_BF16;
+    to.optimizer = VW_OPTIMIZER_ADAM_8BIT;
+    to.checkpointing = VW_CHECKPOINTING_FULL;
+    to.sharding = VW_SHARDING_ZERO_2;
     to.lora_rank = 16;
-    to.offload = HR_OFFLOAD_OPTIMIZER;
-    assert_int_equal(hr__change_count(&from, &to), HR__CHANGE_COUNT);
-    for (hr__change change = 0; change < HR__CHANGE_COUNT; change++) {
-        hr__slowdown slowdown = hr__slowdown_of(change, &from, &to, 0.3);
+    to.offload = VW_OFFLOAD_OPTIMIZER;
+    assert_int_equal(vw__change_count(&from, &to), VW__CHANGE_COUNT);
+    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++) {
+        vw__slowdown slowdown = vw__slowdown_of(change, &from, &to, 0.3);
         assert_true(slowdown.factor > 0);
         assert_true(strcmp(slowdown.source, "not known") != 0);
-        assert_true(hr__change_name(&arena, change, &to)[0] != '\0');
-        assert_true(hr__change_cost(&arena, change, model, &to)[0] != '\0');
-        assert_true(hr__change_code(&arena, change, model, &to)[0] != '\0');
+        assert_true(vw__change_name(&arena, change, &to)[0] != '\0');
+        assert_true(vw__change_cost(&arena, change, model, &to)[0] != '\0');
+        assert_true(vw__change_code(&arena, change, model, &to)[0] != '\0');
     }
-    assert_true(hr__slowdown_together(&from, &from, 0.3) == 1);
-    hr__arena_deinit(&arena);
-    hr_plan_model_close(model);
+    assert_true(vw__slowdown_together(&from, &from, 0.3) == 1);
+    vw__arena_deinit(&arena);
+    vw_plan_model_close(model);
 }
 
 static void spilling_costs_what_the_state_takes_over_the_bus(void **state)
 {
     (void)state;
-    hr_plan_settings from = {.mode = HR_PLAN_MODE_TRAIN,
+    vw_plan_settings from = {.mode = VW_PLAN_MODE_TRAIN,
                              .batch = 1,
                              .accumulation = 1,
                              .sequence = 1000,
-                             .precision = HR_PRECISION_AMP_BF16,
-                             .optimizer = HR_OPTIMIZER_ADAMW};
-    hr_plan_settings to = from;
-    to.offload = HR_OFFLOAD_SPILL;
+                             .precision = VW_PRECISION_AMP_BF16,
+                             .optimizer = VW_OPTIMIZER_ADAMW};
+    vw_plan_settings to = from;
+    to.offload = VW_OFFLOAD_SPILL;
     /* Of one weight: 8 bytes at 25 GB/s, 1.2 times as long for both ways; 6000 products at 1e14. */
-    hr__slowdown slowdown = hr__slowdown_of(HR__CHANGE_OFFLOAD, &from, &to, 0);
+    vw__slowdown slowdown = vw__slowdown_of(VW__CHANGE_OFFLOAD, &from, &to, 0);
     assert_true(slowdown.factor > 7.39 && slowdown.factor < 7.41);
     to.accumulation = 10; /* the step is as often, and ten times as long */
-    slowdown = hr__slowdown_of(HR__CHANGE_OFFLOAD, &from, &to, 0);
+    slowdown = vw__slowdown_of(VW__CHANGE_OFFLOAD, &from, &to, 0);
     assert_true(slowdown.factor > 1.63 && slowdown.factor < 1.65);
-    to.precision = HR_PRECISION_BF16; /* half the state */
-    slowdown = hr__slowdown_of(HR__CHANGE_OFFLOAD, &from, &to, 0);
+    to.precision = VW_PRECISION_BF16; /* half the state */
+    slowdown = vw__slowdown_of(VW__CHANGE_OFFLOAD, &from, &to, 0);
     assert_true(slowdown.factor > 1.31 && slowdown.factor < 1.33);
-    to.optimizer = HR_OPTIMIZER_SGD;
-    assert_true(hr__state_bytes_per_weight(&to) == 0);
+    to.optimizer = VW_OPTIMIZER_SGD;
+    assert_true(vw__state_bytes_per_weight(&to) == 0);
 }
 
 int main(void)

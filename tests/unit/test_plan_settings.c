@@ -12,98 +12,98 @@
 
 /* ---- optimizers ------------------------------------------------------------------------------ */
 
-static uint64_t state_bytes(hr_optimizer optimizer)
+static uint64_t state_bytes(vw_optimizer optimizer)
 {
-    hr_plan_settings settings = made_up_settings();
+    vw_plan_settings settings = made_up_settings();
     settings.optimizer = optimizer;
     return made_up_peaks(&settings).after_step_bytes - MADE_UP_WORKSPACES - 2 * WEIGHTS;
 }
 
 /* What the step takes beside what it leaves behind. */
-static uint64_t step_bytes(hr_optimizer optimizer)
+static uint64_t step_bytes(vw_optimizer optimizer)
 {
-    hr_plan_settings settings = made_up_settings();
+    vw_plan_settings settings = made_up_settings();
     settings.optimizer = optimizer;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
-    return peaks.phase_peaks[HR__PHASE_STEP].live_bytes - peaks.after_step_bytes;
+    vw__plan_peaks peaks = made_up_peaks(&settings);
+    return peaks.phase_peaks[VW__PHASE_STEP].live_bytes - peaks.after_step_bytes;
 }
 
 static void optimizers_keep_what_they_keep(void **state)
 {
     (void)state;
-    assert_int_equal(state_bytes(HR_OPTIMIZER_SGD), 0);
-    assert_int_equal(state_bytes(HR_OPTIMIZER_SGD_MOMENTUM), WEIGHTS);
-    assert_int_equal(state_bytes(HR_OPTIMIZER_ADAMW), 2 * WEIGHTS);
-    assert_int_equal(state_bytes(HR_OPTIMIZER_ADAMW_LOOP), 2 * WEIGHTS);
-    assert_int_equal(state_bytes(HR_OPTIMIZER_ADAMW_FUSED), 2 * WEIGHTS + 3 * SCALAR);
+    assert_int_equal(state_bytes(VW_OPTIMIZER_SGD), 0);
+    assert_int_equal(state_bytes(VW_OPTIMIZER_SGD_MOMENTUM), WEIGHTS);
+    assert_int_equal(state_bytes(VW_OPTIMIZER_ADAMW), 2 * WEIGHTS);
+    assert_int_equal(state_bytes(VW_OPTIMIZER_ADAMW_LOOP), 2 * WEIGHTS);
+    assert_int_equal(state_bytes(VW_OPTIMIZER_ADAMW_FUSED), 2 * WEIGHTS + 3 * SCALAR);
     /* rows and columns: 512 + 512 twice, 1024 + 512 */
-    assert_int_equal(state_bytes(HR_OPTIMIZER_ADAFACTOR), 4 * (2 * 1024 + 1536));
+    assert_int_equal(state_bytes(VW_OPTIMIZER_ADAFACTOR), 4 * (2 * 1024 + 1536));
 }
 
 static void steps_take_what_they_take(void **state)
 {
     (void)state;
-    assert_int_equal(step_bytes(HR_OPTIMIZER_SGD), 0);
-    assert_int_equal(step_bytes(HR_OPTIMIZER_SGD_MOMENTUM), 0);
-    assert_int_equal(step_bytes(HR_OPTIMIZER_ADAMW), WEIGHTS);
-    assert_int_equal(step_bytes(HR_OPTIMIZER_ADAMW_FUSED), 0);
-    assert_int_equal(step_bytes(HR_OPTIMIZER_ADAMW_LOOP), 5 * MIB); /* the head twice, a layer */
-    assert_int_equal(step_bytes(HR_OPTIMIZER_ADAFACTOR), 3 * MIB);  /* the head, a layer */
-    assert_int_equal(step_bytes(HR_OPTIMIZER_ADAM_8BIT), 0);
+    assert_int_equal(step_bytes(VW_OPTIMIZER_SGD), 0);
+    assert_int_equal(step_bytes(VW_OPTIMIZER_SGD_MOMENTUM), 0);
+    assert_int_equal(step_bytes(VW_OPTIMIZER_ADAMW), WEIGHTS);
+    assert_int_equal(step_bytes(VW_OPTIMIZER_ADAMW_FUSED), 0);
+    assert_int_equal(step_bytes(VW_OPTIMIZER_ADAMW_LOOP), 5 * MIB); /* the head twice, a layer */
+    assert_int_equal(step_bytes(VW_OPTIMIZER_ADAFACTOR), 3 * MIB);  /* the head, a layer */
+    assert_int_equal(step_bytes(VW_OPTIMIZER_ADAM_8BIT), 0);
 }
 
 static void eight_bit_states_have_scales_and_tables(void **state)
 {
     (void)state;
     uint64_t scales = 2 * 4 * ELEMENTS / 256, tables = 2 * 1024;
-    assert_int_equal(state_bytes(HR_OPTIMIZER_ADAM_8BIT), 2 * ELEMENTS + scales + tables);
-    assert_int_equal(state_bytes(HR_OPTIMIZER_PAGED_ADAM_8BIT), scales + tables);
-    hr_plan_settings settings = made_up_settings();
-    settings.optimizer = HR_OPTIMIZER_PAGED_ADAM_8BIT;
+    assert_int_equal(state_bytes(VW_OPTIMIZER_ADAM_8BIT), 2 * ELEMENTS + scales + tables);
+    assert_int_equal(state_bytes(VW_OPTIMIZER_PAGED_ADAM_8BIT), scales + tables);
+    vw_plan_settings settings = made_up_settings();
+    settings.optimizer = VW_OPTIMIZER_PAGED_ADAM_8BIT;
     assert_int_equal(made_up_peaks(&settings).pageable_bytes, 2 * ELEMENTS);
-    settings.optimizer = HR_OPTIMIZER_ADAM_8BIT;
+    settings.optimizer = VW_OPTIMIZER_ADAM_8BIT;
     assert_int_equal(made_up_peaks(&settings).pageable_bytes, 0);
 }
 
 static void float32_copies_are_12_bytes_a_parameter_with_adamw(void **state)
 {
     (void)state;
-    hr_plan_settings settings = made_up_settings();
-    settings.precision = HR_PRECISION_BF16;
+    vw_plan_settings settings = made_up_settings();
+    settings.precision = VW_PRECISION_BF16;
     settings.has_master_weights = true;
-    settings.optimizer = HR_OPTIMIZER_ADAMW;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    settings.optimizer = VW_OPTIMIZER_ADAMW;
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     assert_int_equal(peaks.after_step_bytes, MADE_UP_WORKSPACES + (2 + 2 + 12) * ELEMENTS);
     /* gradients in float32, and the square roots */
-    assert_int_equal(peaks.phase_peaks[HR__PHASE_STEP].live_bytes - peaks.after_step_bytes,
+    assert_int_equal(peaks.phase_peaks[VW__PHASE_STEP].live_bytes - peaks.after_step_bytes,
                      (4 + 4) * ELEMENTS);
 }
 
 static void an_optimizer_on_the_host_leaves_weights_and_gradients(void **state)
 {
     (void)state;
-    hr_plan_settings settings = made_up_settings();
-    settings.optimizer = HR_OPTIMIZER_ADAMW;
-    settings.offload = HR_OFFLOAD_OPTIMIZER;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw_plan_settings settings = made_up_settings();
+    settings.optimizer = VW_OPTIMIZER_ADAMW;
+    settings.offload = VW_OFFLOAD_OPTIMIZER;
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     assert_int_equal(peaks.after_step_bytes, MADE_UP_WORKSPACES + 2 * WEIGHTS);
-    assert_int_equal(peaks.phase_peaks[HR__PHASE_STEP].live_bytes, peaks.after_step_bytes);
+    assert_int_equal(peaks.phase_peaks[VW__PHASE_STEP].live_bytes, peaks.after_step_bytes);
 }
 
 /* The step is the GPU's, with what it takes for a moment; only the state may go. */
 static void a_state_that_is_spilled_may_leave_and_its_step_stays(void **state)
 {
     (void)state;
-    hr_plan_settings settings = made_up_settings();
-    settings.optimizer = HR_OPTIMIZER_ADAMW;
-    hr__plan_peaks before = made_up_peaks(&settings);
-    settings.offload = HR_OFFLOAD_SPILL;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw_plan_settings settings = made_up_settings();
+    settings.optimizer = VW_OPTIMIZER_ADAMW;
+    vw__plan_peaks before = made_up_peaks(&settings);
+    settings.offload = VW_OFFLOAD_SPILL;
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     assert_int_equal(before.pageable_bytes, 0);
     assert_int_equal(peaks.pageable_bytes, 2 * WEIGHTS);
     assert_int_equal(peaks.after_step_bytes, before.after_step_bytes - 2 * WEIGHTS);
-    assert_int_equal(peaks.phase_peaks[HR__PHASE_STEP].live_bytes,
-                     before.phase_peaks[HR__PHASE_STEP].live_bytes - 2 * WEIGHTS);
+    assert_int_equal(peaks.phase_peaks[VW__PHASE_STEP].live_bytes,
+                     before.phase_peaks[VW__PHASE_STEP].live_bytes - 2 * WEIGHTS);
 }
 
 /* ---- adapters -------------------------------------------------------------------------------- */
@@ -115,20 +115,20 @@ enum { RANK = 8 };
 /* log-softmax, the total weight and the loss */
 #define LOSS_KEPT (4 * MIB + 2 * SCALAR)
 
-static hr_plan_settings lora_settings(hr_precision precision)
+static vw_plan_settings lora_settings(vw_precision precision)
 {
-    hr_plan_settings settings = made_up_settings();
+    vw_plan_settings settings = made_up_settings();
     settings.precision = precision;
     settings.lora_rank = RANK;
-    settings.optimizer = HR_OPTIMIZER_ADAMW;
+    settings.optimizer = VW_OPTIMIZER_ADAMW;
     return settings;
 }
 
 static void frozen_layers_keep_only_what_adapters_read(void **state)
 {
     (void)state;
-    hr_plan_settings settings = lora_settings(HR_PRECISION_FP32);
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw_plan_settings settings = lora_settings(VW_PRECISION_FP32);
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     uint64_t adapters = 4 * ADAPTER_ELEMENTS;
     assert_int_equal(peaks.trained_parameters, ADAPTER_ELEMENTS);
     assert_int_equal(peaks.parameters, ELEMENTS + ADAPTER_ELEMENTS);
@@ -141,8 +141,8 @@ static void frozen_layers_keep_only_what_adapters_read(void **state)
 static void adapters_of_a_16_bit_model_read_float32_copies(void **state)
 {
     (void)state;
-    hr_plan_settings settings = lora_settings(HR_PRECISION_BF16);
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw_plan_settings settings = lora_settings(VW_PRECISION_BF16);
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     uint64_t adapters = 4 * ADAPTER_ELEMENTS;
     assert_int_equal(peaks.after_step_bytes, MADE_UP_WORKSPACES + WEIGHTS / 2 + 4 * adapters);
     assert_int_equal(peaks.after_forward_bytes, MADE_UP_WORKSPACES + WEIGHTS / 2 + 3 * adapters +
@@ -152,9 +152,9 @@ static void adapters_of_a_16_bit_model_read_float32_copies(void **state)
 static void checkpointed_adapters_keep_each_blocks_argument(void **state)
 {
     (void)state;
-    hr_plan_settings settings = lora_settings(HR_PRECISION_FP32);
-    settings.checkpointing = HR_CHECKPOINTING_FULL;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw_plan_settings settings = lora_settings(VW_PRECISION_FP32);
+    settings.checkpointing = VW_CHECKPOINTING_FULL;
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     assert_int_equal(peaks.after_forward_bytes, MADE_UP_WORKSPACES + WEIGHTS +
                                                     3 * 4 * ADAPTER_ELEMENTS + 2 * 2 * MIB +
                                                     LOSS_KEPT);
@@ -165,9 +165,9 @@ static void checkpointed_adapters_keep_each_blocks_argument(void **state)
 static void four_bits_are_half_a_byte_and_scales(void **state)
 {
     (void)state;
-    hr_plan_settings settings = lora_settings(HR_PRECISION_BF16);
+    vw_plan_settings settings = lora_settings(VW_PRECISION_BF16);
     settings.is_quantized = true;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     /* half a byte; a byte for 64; float32 for 64 * 256, the table and the offset, rounded */
     uint64_t layer = 512 * 512 / 2 + 512 * 512 / 64 + 3 * SCALAR;
     assert_int_equal(peaks.weights_bytes, 2 * layer + 2 * MIB + 4 * ADAPTER_ELEMENTS);
@@ -183,15 +183,15 @@ static void four_bits_are_half_a_byte_and_scales(void **state)
 static void chunks_leave_nothing_of_the_logits(void **state)
 {
     (void)state;
-    hr_plan_settings settings = made_up_settings();
-    hr__plan_peaks whole = made_up_peaks(&settings);
+    vw_plan_settings settings = made_up_settings();
+    vw__plan_peaks whole = made_up_peaks(&settings);
     settings.loss_chunks = 4;
-    hr__plan_peaks chunked = made_up_peaks(&settings);
+    vw__plan_peaks chunked = made_up_peaks(&settings);
     /* the arguments of both layers and of the head, and the loss */
     assert_int_equal(chunked.after_forward_bytes, MADE_UP_WORKSPACES + WEIGHTS + 6 * MIB + SCALAR);
     assert_int_equal(whole.after_forward_bytes, MADE_UP_WORKSPACES + WEIGHTS + 6 * MIB + LOSS_KEPT);
     /* a chunk's logits and their log-softmax, its loss beside the sum and the total weight */
-    assert_int_equal(chunked.phase_peaks[HR__PHASE_FORWARD].live_bytes,
+    assert_int_equal(chunked.phase_peaks[VW__PHASE_FORWARD].live_bytes,
                      MADE_UP_WORKSPACES + WEIGHTS + 6 * MIB + 2 * MIB + 3 * SCALAR);
     assert_int_equal(chunked.after_backward_bytes, whole.after_backward_bytes);
     assert_true(chunked.peak.live_bytes < whole.peak.live_bytes);
@@ -202,7 +202,7 @@ static void chunks_leave_nothing_of_the_logits(void **state)
 static void chunks_that_share_a_cast_weight_leave_nothing_behind(void **state)
 {
     (void)state;
-    const hr_plan_model model = {.family = &hr__family_bert,
+    const vw_plan_model model = {.family = &vw__family_bert,
                                  .shape = {.hidden = 512,
                                            .layers = 1,
                                            .heads = 8,
@@ -212,13 +212,13 @@ static void chunks_that_share_a_cast_weight_leave_nothing_behind(void **state)
                                            .vocabulary = 1000,
                                            .positions = 512,
                                            .token_types = 2}};
-    hr_plan_settings settings = made_up_settings();
-    settings.precision = HR_PRECISION_AMP_BF16;
-    hr__plan_peaks whole, chunked;
-    assert_int_equal(hr__plan_simulate(&model, &settings, NULL, &whole, NULL), HR_OK);
+    vw_plan_settings settings = made_up_settings();
+    settings.precision = VW_PRECISION_AMP_BF16;
+    vw__plan_peaks whole, chunked;
+    assert_int_equal(vw__plan_simulate(&model, &settings, NULL, &whole, NULL), VW_OK);
     settings.loss_chunks = 4;
     settings.accumulation = 3;
-    assert_int_equal(hr__plan_simulate(&model, &settings, NULL, &chunked, NULL), HR_OK);
+    assert_int_equal(vw__plan_simulate(&model, &settings, NULL, &chunked, NULL), VW_OK);
     assert_int_equal(chunked.after_step_bytes, whole.after_step_bytes);
     assert_int_equal(chunked.after_backward_bytes, whole.after_backward_bytes);
 }
@@ -226,46 +226,46 @@ static void chunks_that_share_a_cast_weight_leave_nothing_behind(void **state)
 static void more_chunks_than_rows_are_as_many_as_rows(void **state)
 {
     (void)state;
-    hr_plan_settings settings = made_up_settings();
+    vw_plan_settings settings = made_up_settings();
     settings.batch = 1;
     settings.sequence = 3;
     settings.loss_chunks = UINT64_C(1) << 62;
-    hr__plan_peaks many = made_up_peaks(&settings);
+    vw__plan_peaks many = made_up_peaks(&settings);
     settings.loss_chunks = 3;
     assert_int_equal(many.peak.live_bytes, made_up_peaks(&settings).peak.live_bytes);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-static uint64_t kept_by_four_blocks(hr_checkpointing checkpointing, uint64_t every)
+static uint64_t kept_by_four_blocks(vw_checkpointing checkpointing, uint64_t every)
 {
-    const hr_plan_model model = {.family = &hr__family_gpt2,
+    const vw_plan_model model = {.family = &vw__family_gpt2,
                                  .shape = {.hidden = 512,
                                            .layers = 4,
                                            .heads = 8,
                                            .inner = 2048,
                                            .vocabulary = 1024,
                                            .positions = 1024,
-                                           .activation = HR__ACTIVATION_GELU}};
-    hr_plan_settings settings = made_up_settings();
+                                           .activation = VW__ACTIVATION_GELU}};
+    vw_plan_settings settings = made_up_settings();
     settings.checkpointing = checkpointing;
     settings.checkpoint_every = every;
-    hr__plan_peaks peaks;
-    assert_int_equal(hr__plan_simulate(&model, &settings, NULL, &peaks, NULL), HR_OK);
+    vw__plan_peaks peaks;
+    assert_int_equal(vw__plan_simulate(&model, &settings, NULL, &peaks, NULL), VW_OK);
     return peaks.after_forward_bytes;
 }
 
 static void every_kth_block_is_checkpointed_from_the_first_on(void **state)
 {
     (void)state;
-    uint64_t none = kept_by_four_blocks(HR_CHECKPOINTING_NONE, 1);
-    uint64_t full = kept_by_four_blocks(HR_CHECKPOINTING_FULL, 1);
+    uint64_t none = kept_by_four_blocks(VW_CHECKPOINTING_NONE, 1);
+    uint64_t full = kept_by_four_blocks(VW_CHECKPOINTING_FULL, 1);
     uint64_t block = (none - full) / 4;
     assert_true(block > 8 * MIB);
-    assert_int_equal(kept_by_four_blocks(HR_CHECKPOINTING_EVERY, 1), full);
-    assert_int_equal(kept_by_four_blocks(HR_CHECKPOINTING_EVERY, 2), none - 2 * block);
-    assert_int_equal(kept_by_four_blocks(HR_CHECKPOINTING_EVERY, 3), none - 2 * block);
-    assert_int_equal(kept_by_four_blocks(HR_CHECKPOINTING_EVERY, 4), none - block);
+    assert_int_equal(kept_by_four_blocks(VW_CHECKPOINTING_EVERY, 1), full);
+    assert_int_equal(kept_by_four_blocks(VW_CHECKPOINTING_EVERY, 2), none - 2 * block);
+    assert_int_equal(kept_by_four_blocks(VW_CHECKPOINTING_EVERY, 3), none - 2 * block);
+    assert_int_equal(kept_by_four_blocks(VW_CHECKPOINTING_EVERY, 4), none - block);
 }
 
 /* Rotary tables are read again when a block runs again: with grouped heads in 16 bits, another type
@@ -273,7 +273,7 @@ static void every_kth_block_is_checkpointed_from_the_first_on(void **state)
 static void a_checkpointed_llama_makes_the_same_again(void **state)
 {
     (void)state;
-    const hr_plan_model model = {.family = &hr__family_llama,
+    const vw_plan_model model = {.family = &vw__family_llama,
                                  .shape = {.hidden = 512,
                                            .layers = 3,
                                            .heads = 8,
@@ -281,30 +281,30 @@ static void a_checkpointed_llama_makes_the_same_again(void **state)
                                            .head_width = 64,
                                            .inner = 1024,
                                            .vocabulary = 1024,
-                                           .activation = HR__ACTIVATION_SILU}};
-    hr_plan_settings settings = made_up_settings();
-    settings.precision = HR_PRECISION_BF16;
-    hr__plan_peaks none, full;
-    assert_int_equal(hr__plan_simulate(&model, &settings, NULL, &none, NULL), HR_OK);
-    settings.checkpointing = HR_CHECKPOINTING_FULL;
-    assert_int_equal(hr__plan_simulate(&model, &settings, NULL, &full, NULL), HR_OK);
+                                           .activation = VW__ACTIVATION_SILU}};
+    vw_plan_settings settings = made_up_settings();
+    settings.precision = VW_PRECISION_BF16;
+    vw__plan_peaks none, full;
+    assert_int_equal(vw__plan_simulate(&model, &settings, NULL, &none, NULL), VW_OK);
+    settings.checkpointing = VW_CHECKPOINTING_FULL;
+    assert_int_equal(vw__plan_simulate(&model, &settings, NULL, &full, NULL), VW_OK);
     assert_int_equal(full.after_backward_bytes, none.after_backward_bytes);
     assert_true(full.peak.live_bytes < none.peak.live_bytes);
 }
 
 /* gelu(gelu(x * weight)) */
-static hr__tensor two_gelus(hr__tape *tape, void *context, hr__tensor x)
+static vw__tensor two_gelus(vw__tape *tape, void *context, vw__tensor x)
 {
-    const hr__linear_weights *weights = context;
-    hr__tensor made = hr__linear(tape, x, weights);
-    hr__rebind(tape, &made, hr__gelu(tape, made));
-    hr__rebind(tape, &made, hr__gelu(tape, made));
+    const vw__linear_weights *weights = context;
+    vw__tensor made = vw__linear(tape, x, weights);
+    vw__rebind(tape, &made, vw__gelu(tape, made));
+    vw__rebind(tape, &made, vw__gelu(tape, made));
     return made;
 }
 
-typedef hr__tensor (*how_to_run)(hr__tape *tape, hr__forward forward, void *context, hr__tensor x);
+typedef vw__tensor (*how_to_run)(vw__tape *tape, vw__forward forward, void *context, vw__tensor x);
 
-static hr__tensor plainly(hr__tape *tape, hr__forward forward, void *context, hr__tensor x)
+static vw__tensor plainly(vw__tape *tape, vw__forward forward, void *context, vw__tensor x)
 {
     return forward(tape, context, x);
 }
@@ -313,23 +313,23 @@ static hr__tensor plainly(hr__tape *tape, hr__forward forward, void *context, hr
  * only the weight and its gradient. */
 static uint64_t kept_by(how_to_run run)
 {
-    hr__tape *tape;
-    assert_int_equal(hr__tape_create(NULL, &tape), HR_OK);
-    hr__linear_weights weights = {.weight = hr__parameter(tape, 512 * 512, HR__FLOAT32, true),
-                                  .bias = hr__no_tensor(),
+    vw__tape *tape;
+    assert_int_equal(vw__tape_create(NULL, &tape), VW_OK);
+    vw__linear_weights weights = {.weight = vw__parameter(tape, 512 * 512, VW__FLOAT32, true),
+                                  .bias = vw__no_tensor(),
                                   .in = 512,
                                   .out = 512};
-    hr__tensor x = hr__tensor_new(tape, 1024 * 512, HR__FLOAT32);
-    hr__tensor made = run(tape, two_gelus, &weights, x);
-    hr__drop(tape, &x);
-    uint64_t kept = hr__tape_live_bytes(tape) - 1 * MIB;
-    hr__tensor loss = hr__mean(tape, made, 1);
-    hr__drop(tape, &made);
-    hr__backward(tape, loss);
-    hr__drop(tape, &loss);
-    assert_int_equal(hr__tape_status(tape), HR_OK);
-    assert_int_equal(hr__tape_live_bytes(tape), 2 * MIB);
-    hr__tape_destroy(tape);
+    vw__tensor x = vw__tensor_new(tape, 1024 * 512, VW__FLOAT32);
+    vw__tensor made = run(tape, two_gelus, &weights, x);
+    vw__drop(tape, &x);
+    uint64_t kept = vw__tape_live_bytes(tape) - 1 * MIB;
+    vw__tensor loss = vw__mean(tape, made, 1);
+    vw__drop(tape, &made);
+    vw__backward(tape, loss);
+    vw__drop(tape, &loss);
+    assert_int_equal(vw__tape_status(tape), VW_OK);
+    assert_int_equal(vw__tape_live_bytes(tape), 2 * MIB);
+    vw__tape_destroy(tape);
     return kept / (2 * MIB);
 }
 
@@ -337,8 +337,8 @@ static void a_selective_checkpoint_keeps_products_only(void **state)
 {
     (void)state;
     assert_int_equal(kept_by(plainly), 4);                    /* x, both gelus' arguments, result */
-    assert_int_equal(kept_by(hr__checkpoint), 2);             /* x, result */
-    assert_int_equal(kept_by(hr__checkpoint_selectively), 3); /* x, the product, result */
+    assert_int_equal(kept_by(vw__checkpoint), 2);             /* x, result */
+    assert_int_equal(kept_by(vw__checkpoint_selectively), 3); /* x, the product, result */
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -346,33 +346,33 @@ static void a_selective_checkpoint_keeps_products_only(void **state)
 static void flash_attention_keeps_its_arguments_result_and_sums(void **state)
 {
     (void)state;
-    hr__tape *tape;
-    assert_int_equal(hr__tape_create(NULL, &tape), HR_OK);
-    const hr__attention_shape shape = {.batch = 2,
+    vw__tape *tape;
+    assert_int_equal(vw__tape_create(NULL, &tape), VW_OK);
+    const vw__attention_shape shape = {.batch = 2,
                                        .heads = 8,
                                        .key_heads = 2,
                                        .length = 128,
                                        .key_length = 128,
                                        .width = 64,
                                        .is_causal = true};
-    hr__tensor query = hr__parameter(tape, 2 * 8 * 128 * 64, HR__BFLOAT16, true);
-    hr__tensor key = hr__parameter(tape, 2 * 2 * 128 * 64, HR__BFLOAT16, true);
-    hr__tensor value = hr__parameter(tape, 2 * 2 * 128 * 64, HR__BFLOAT16, true);
-    uint64_t before = hr__tape_live_bytes(tape);
-    hr__tensor made = hr__flash_attention(tape, query, key, value, &shape);
+    vw__tensor query = vw__parameter(tape, 2 * 8 * 128 * 64, VW__BFLOAT16, true);
+    vw__tensor key = vw__parameter(tape, 2 * 2 * 128 * 64, VW__BFLOAT16, true);
+    vw__tensor value = vw__parameter(tape, 2 * 2 * 128 * 64, VW__BFLOAT16, true);
+    uint64_t before = vw__tape_live_bytes(tape);
+    vw__tensor made = vw__flash_attention(tape, query, key, value, &shape);
     uint64_t result = 2 * 8 * 128 * 64 * 2, sums = 2 * 8 * 128 * 4;
-    assert_int_equal(hr__tape_live_bytes(tape) - before, result + sums);
-    hr__tape_reset_peak(tape);
-    hr__tensor loss = hr__mean(tape, made, 1);
-    hr__drop(tape, &made);
-    uint64_t after = hr__tape_live_bytes(tape);
-    hr__backward(tape, loss);
+    assert_int_equal(vw__tape_live_bytes(tape) - before, result + sums);
+    vw__tape_reset_peak(tape);
+    vw__tensor loss = vw__mean(tape, made, 1);
+    vw__drop(tape, &made);
+    uint64_t after = vw__tape_live_bytes(tape);
+    vw__backward(tape, loss);
     /* what came in and goes out, the sums once more, dq in float32, dk and dv of all heads */
     uint64_t gradients = result + result / 4 + result / 4;
-    assert_int_equal(hr__tape_get_peak(tape).live_bytes - after,
+    assert_int_equal(vw__tape_get_peak(tape).live_bytes - after,
                      result + gradients + sums + 2 * result + 2 * result);
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
 }
 
 /* ---- inference ------------------------------------------------------------------------------- */
@@ -380,18 +380,18 @@ static void flash_attention_keeps_its_arguments_result_and_sums(void **state)
 static void without_a_loss_the_logits_are_the_result(void **state)
 {
     (void)state;
-    hr_plan_settings settings = made_up_settings();
-    settings.mode = HR_PLAN_MODE_INFERENCE;
-    hr__plan_peaks with = made_up_peaks(&settings);
+    vw_plan_settings settings = made_up_settings();
+    settings.mode = VW_PLAN_MODE_INFERENCE;
+    vw__plan_peaks with = made_up_peaks(&settings);
     settings.without_loss = true;
-    hr__plan_peaks without = made_up_peaks(&settings);
+    vw__plan_peaks without = made_up_peaks(&settings);
     assert_int_equal(without.after_forward_bytes, MADE_UP_WORKSPACES + WEIGHTS + 4 * MIB);
     assert_int_equal(without.peak.live_bytes, MADE_UP_WORKSPACES + WEIGHTS + (2 + 4) * MIB);
     assert_int_equal(with.peak.live_bytes,
                      MADE_UP_WORKSPACES + WEIGHTS + (2 + 4 + 4) * MIB + 2 * SCALAR);
 }
 
-static const hr_plan_model small_gpt2 = {.family = &hr__family_gpt2,
+static const vw_plan_model small_gpt2 = {.family = &vw__family_gpt2,
                                          .name = "small",
                                          .shape = {.hidden = 512,
                                                    .layers = 2,
@@ -399,18 +399,18 @@ static const hr_plan_model small_gpt2 = {.family = &hr__family_gpt2,
                                                    .inner = 2048,
                                                    .vocabulary = 1024,
                                                    .positions = 1024,
-                                                   .activation = HR__ACTIVATION_GELU}};
+                                                   .activation = VW__ACTIVATION_GELU}};
 
-static hr__plan_peaks generated(uint64_t prompt, uint64_t tokens)
+static vw__plan_peaks generated(uint64_t prompt, uint64_t tokens)
 {
-    hr_plan_settings settings = made_up_settings();
-    settings.mode = HR_PLAN_MODE_INFERENCE;
-    settings.precision = HR_PRECISION_BF16;
+    vw_plan_settings settings = made_up_settings();
+    settings.mode = VW_PLAN_MODE_INFERENCE;
+    settings.precision = VW_PRECISION_BF16;
     settings.batch = 1;
     settings.sequence = prompt;
     settings.generate = tokens;
-    hr__plan_peaks peaks;
-    assert_int_equal(hr__plan_simulate(&small_gpt2, &settings, NULL, &peaks, NULL), HR_OK);
+    vw__plan_peaks peaks;
+    assert_int_equal(vw__plan_simulate(&small_gpt2, &settings, NULL, &peaks, NULL), VW_OK);
     return peaks;
 }
 
@@ -419,7 +419,7 @@ static void the_cache_grows_with_every_token(void **state)
     (void)state;
     /* keys and values of two layers, and the one that is replaced: 512 numbers of 2 bytes each */
     uint64_t token = 5 * 512 * 2;
-    hr__plan_peaks some = generated(16, 100001), more = generated(16, 101001);
+    vw__plan_peaks some = generated(16, 100001), more = generated(16, 101001);
     assert_true(some.is_generation);
     assert_int_equal(more.peak.live_bytes - some.peak.live_bytes, 1000 * token);
     assert_int_equal(generated(17, 100000).peak.live_bytes, some.peak.live_bytes);
@@ -429,12 +429,12 @@ static void the_cache_grows_with_every_token(void **state)
 static void a_long_prompt_is_higher_than_few_tokens(void **state)
 {
     (void)state;
-    hr__plan_peaks peaks = generated(1024, 2);
+    vw__plan_peaks peaks = generated(1024, 2);
     assert_false(peaks.is_generation);
     assert_int_equal(peaks.peak.live_bytes, generated(1024, 1).peak.live_bytes);
 }
 
-static const hr_plan_model small_t5 = {.family = &hr__family_t5,
+static const vw_plan_model small_t5 = {.family = &vw__family_t5,
                                        .name = "small",
                                        .shape = {.hidden = 512,
                                                  .layers = 3,
@@ -446,17 +446,17 @@ static const hr_plan_model small_t5 = {.family = &hr__family_t5,
                                                  .vocabulary = 1024,
                                                  .buckets = 32,
                                                  .is_tied = true,
-                                                 .activation = HR__ACTIVATION_RELU}};
+                                                 .activation = VW__ACTIVATION_RELU}};
 
-static hr__plan_peaks answered(hr_plan_settings settings, uint64_t prompt, uint64_t tokens)
+static vw__plan_peaks answered(vw_plan_settings settings, uint64_t prompt, uint64_t tokens)
 {
-    settings.mode = HR_PLAN_MODE_INFERENCE;
-    settings.precision = HR_PRECISION_BF16;
+    settings.mode = VW_PLAN_MODE_INFERENCE;
+    settings.precision = VW_PRECISION_BF16;
     settings.batch = 1;
     settings.sequence = prompt;
     settings.generate = tokens;
-    hr__plan_peaks peaks;
-    assert_int_equal(hr__plan_simulate(&small_t5, &settings, NULL, &peaks, NULL), HR_OK);
+    vw__plan_peaks peaks;
+    assert_int_equal(vw__plan_simulate(&small_t5, &settings, NULL, &peaks, NULL), VW_OK);
     return peaks;
 }
 
@@ -465,9 +465,9 @@ static hr__plan_peaks answered(hr_plan_settings settings, uint64_t prompt, uint6
 static void a_decoders_own_cache_grows_and_that_of_the_encoder_does_not(void **state)
 {
     (void)state;
-    const hr_plan_settings settings = made_up_settings();
-    hr__plan_peaks some = answered(settings, 16, 100000), more = answered(settings, 16, 101024);
-    hr__plan_peaks longer = answered(settings, 1040, 100000);
+    const vw_plan_settings settings = made_up_settings();
+    vw__plan_peaks some = answered(settings, 16, 100000), more = answered(settings, 16, 101024);
+    vw__plan_peaks longer = answered(settings, 1040, 100000);
     assert_true(some.is_generation);
     assert_int_equal(more.after_forward_bytes, some.after_forward_bytes); /* it is gone */
     /* Keys and values of two layers grow by 1024 tokens of 512 numbers; the products in float32
@@ -484,16 +484,16 @@ static void a_decoders_own_cache_grows_and_that_of_the_encoder_does_not(void **s
 static void a_generating_decoder_finds_its_own_weights_however_they_are_kept(void **state)
 {
     (void)state;
-    hr_plan_settings settings = made_up_settings();
-    settings.offload = HR_OFFLOAD_WEIGHTS;
-    hr__plan_peaks streamed = answered(settings, 16, 200), whole;
+    vw_plan_settings settings = made_up_settings();
+    settings.offload = VW_OFFLOAD_WEIGHTS;
+    vw__plan_peaks streamed = answered(settings, 16, 200), whole;
     settings = made_up_settings();
     whole = answered(settings, 16, 200);
     assert_true(streamed.peak.live_bytes < whole.peak.live_bytes);
     settings.gpus = 2;
-    for (settings.sharding = HR_SHARDING_ZERO_3; settings.sharding <= HR_SHARDING_FSDP;
+    for (settings.sharding = VW_SHARDING_ZERO_3; settings.sharding <= VW_SHARDING_FSDP;
          settings.sharding++) {
-        hr__plan_peaks shared = answered(settings, 16, 200);
+        vw__plan_peaks shared = answered(settings, 16, 200);
         assert_int_equal(shared.after_forward_bytes, answered(settings, 16, 1).after_forward_bytes);
     }
 }
@@ -502,7 +502,7 @@ static void a_generating_decoder_finds_its_own_weights_however_they_are_kept(voi
 static void only_the_layers_with_a_window_forget(void **state)
 {
     (void)state;
-    hr_plan_model model = {.family = &hr__family_llama,
+    vw_plan_model model = {.family = &vw__family_llama,
                            .name = "small",
                            .shape = {.hidden = 512,
                                      .layers = 4,
@@ -514,10 +514,10 @@ static void only_the_layers_with_a_window_forget(void **state)
                                      .positions = 1024,
                                      .window = 64,
                                      .is_gated = true,
-                                     .activation = HR__ACTIVATION_SILU}};
-    hr_plan_settings settings = made_up_settings();
-    settings.mode = HR_PLAN_MODE_INFERENCE;
-    settings.precision = HR_PRECISION_BF16;
+                                     .activation = VW__ACTIVATION_SILU}};
+    vw_plan_settings settings = made_up_settings();
+    settings.mode = VW_PLAN_MODE_INFERENCE;
+    settings.precision = VW_PRECISION_BF16;
     settings.batch = 1;
     settings.sequence = 16;
     const uint64_t token = UINT64_C(512) * 2, tokens = 100000;
@@ -525,9 +525,9 @@ static void only_the_layers_with_a_window_forget(void **state)
         uint64_t peaks[2];
         model.shape.window_from = full;
         for (size_t i = 0; i < 2; i++) {
-            hr__plan_peaks made;
+            vw__plan_peaks made;
             settings.generate = 1000 + i * tokens;
-            assert_int_equal(hr__plan_simulate(&model, &settings, NULL, &made, NULL), HR_OK);
+            assert_int_equal(vw__plan_simulate(&model, &settings, NULL, &made, NULL), VW_OK);
             peaks[i] = made.peak.live_bytes;
         }
         /* keys and values of each, and the one that is replaced */

@@ -22,10 +22,10 @@
 
 #define ZERO_BUCKET UINT64_C(500000000)
 
-static hr_plan_settings settings_of(hr_sharding sharding, uint64_t gpus)
+static vw_plan_settings settings_of(vw_sharding sharding, uint64_t gpus)
 {
-    hr_plan_settings settings = made_up_settings();
-    settings.optimizer = HR_OPTIMIZER_ADAMW;
+    vw_plan_settings settings = made_up_settings();
+    settings.optimizer = VW_OPTIMIZER_ADAMW;
     settings.sharding = sharding;
     settings.gpus = gpus;
     return settings;
@@ -36,41 +36,41 @@ static hr_plan_settings settings_of(hr_sharding sharding, uint64_t gpus)
 static void weights_belong_to_the_block_that_uses_them(void **state)
 {
     (void)state;
-    hr__arena arena;
-    hr__sharding found;
-    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 2);
-    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
-    assert_int_equal(hr__find_groups(&made_up_model, &settings, &arena, &found), HR_OK);
+    vw__arena arena;
+    vw__sharding found;
+    vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 2);
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    assert_int_equal(vw__find_groups(&made_up_model, &settings, &arena, &found), VW_OK);
     assert_int_equal(found.weight_count, 3);
     assert_int_equal(found.group_count, 3);
     assert_int_equal(found.group_of[0], 1);
     assert_int_equal(found.group_of[1], 2);
     assert_int_equal(found.group_of[2], 0);
-    hr__arena_deinit(&arena);
+    vw__arena_deinit(&arena);
 }
 
 static void a_tied_head_is_the_roots(void **state)
 {
     (void)state;
-    const hr_plan_model model = {.family = &hr__family_gpt2,
+    const vw_plan_model model = {.family = &vw__family_gpt2,
                                  .shape = {.hidden = 64,
                                            .layers = 3,
                                            .heads = 4,
                                            .inner = 256,
                                            .vocabulary = 1000,
                                            .positions = 128,
-                                           .activation = HR__ACTIVATION_GELU_NEW,
+                                           .activation = VW__ACTIVATION_GELU_NEW,
                                            .is_tied = true}};
-    hr__arena arena;
-    hr__sharding found;
-    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 2);
-    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
-    assert_int_equal(hr__find_groups(&model, &settings, &arena, &found), HR_OK);
+    vw__arena arena;
+    vw__sharding found;
+    vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 2);
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    assert_int_equal(vw__find_groups(&model, &settings, &arena, &found), VW_OK);
     assert_int_equal(found.weight_count, 2 + 3 * 12 + 2);
     assert_int_equal(found.group_count, 4);
     for (size_t i = 0; i < found.weight_count; i++)
         assert_int_equal(found.group_of[i], i < 2 || i >= 38 ? 0 : (i - 2) / 12 + 1);
-    hr__arena_deinit(&arena);
+    vw__arena_deinit(&arena);
 }
 
 /* ---- DistributedDataParallel ----------------------------------------------------------------- */
@@ -78,13 +78,13 @@ static void a_tied_head_is_the_roots(void **state)
 static void data_parallel_training_has_buckets_beside_the_gradients(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(HR_SHARDING_NONE, 1);
-    hr__plan_peaks one = made_up_peaks(&settings);
+    vw_plan_settings settings = settings_of(VW_SHARDING_NONE, 1);
+    vw__plan_peaks one = made_up_peaks(&settings);
     settings.gpus = 2;
-    hr__plan_peaks two = made_up_peaks(&settings);
+    vw__plan_peaks two = made_up_peaks(&settings);
     assert_int_equal(two.peak.live_bytes - one.peak.live_bytes, WEIGHTS);
     assert_int_equal(two.after_step_bytes - one.after_step_bytes, WEIGHTS);
-    settings.mode = HR_PLAN_MODE_INFERENCE;
+    settings.mode = VW_PLAN_MODE_INFERENCE;
     assert_int_equal(made_up_peaks(&settings).after_forward_bytes,
                      MADE_UP_WORKSPACES + WEIGHTS + SCALAR);
 }
@@ -94,8 +94,8 @@ static void data_parallel_training_has_buckets_beside_the_gradients(void **state
 static void one_gpu_with_fsdp_copies_weights_and_gathers_nothing(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 1);
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 1);
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     uint64_t kept = MADE_UP_WORKSPACES + WEIGHTS + 2 * WEIGHTS; /* and AdamW's state */
     assert_int_equal(peaks.weights_bytes, WEIGHTS);
     assert_int_equal(peaks.after_forward_bytes, kept + HEAD + KEPT);
@@ -107,8 +107,8 @@ static void one_gpu_with_fsdp_copies_weights_and_gathers_nothing(void **state)
 static void each_of_two_gpus_keeps_half_and_gathers_ahead(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 2);
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 2);
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     uint64_t kept = MADE_UP_WORKSPACES + WEIGHTS / 2 + 2 * WEIGHTS / 2;
     assert_int_equal(peaks.weights_bytes, WEIGHTS / 2);
     assert_int_equal(peaks.after_forward_bytes, kept + HEAD + KEPT);
@@ -120,9 +120,9 @@ static void each_of_two_gpus_keeps_half_and_gathers_ahead(void **state)
 static void gradients_accumulate_in_the_parts(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 2);
+    vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 2);
     settings.accumulation = 3;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     uint64_t kept = MADE_UP_WORKSPACES + WEIGHTS / 2 + 2 * WEIGHTS / 2 + WEIGHTS / 2;
     assert_int_equal(peaks.after_forward_bytes, kept + HEAD + KEPT);
     assert_int_equal(peaks.after_step_bytes, kept);
@@ -131,10 +131,10 @@ static void gradients_accumulate_in_the_parts(void **state)
 static void parts_are_float32_where_weights_are_gathered_in_16_bits(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 4);
-    settings.precision = HR_PRECISION_BF16;
+    vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 4);
+    settings.precision = VW_PRECISION_BF16;
     settings.has_master_weights = true;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     assert_int_equal(peaks.weights_bytes, ELEMENTS * 4 / 4);
     assert_int_equal(peaks.after_step_bytes, MADE_UP_WORKSPACES + ELEMENTS * (4 + 4 + 8) / 4);
 }
@@ -143,23 +143,23 @@ static void parts_are_float32_where_weights_are_gathered_in_16_bits(void **state
 static void weights_in_4_bits_are_shared_as_others_are(void **state)
 {
     (void)state;
-    hr_plan_model *model = NULL;
-    hr__plan_peaks one, two;
-    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 1), checked;
+    vw_plan_model *model = NULL;
+    vw__plan_peaks one, two;
+    vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 1), checked;
     settings.sequence = 64;
-    settings.precision = HR_PRECISION_BF16;
+    settings.precision = VW_PRECISION_BF16;
     settings.lora_rank = 8;
     settings.is_quantized = true;
-    assert_int_equal(hr_plan_model_open("smollm2-135m", &model), HR_OK);
-    assert_int_equal(hr__settings_check(model, &settings, &checked), HR_OK);
-    assert_int_equal(hr__plan_estimate(model, &checked, &one), HR_OK);
+    assert_int_equal(vw_plan_model_open("smollm2-135m", &model), VW_OK);
+    assert_int_equal(vw__settings_check(model, &settings, &checked), VW_OK);
+    assert_int_equal(vw__plan_estimate(model, &checked, &one), VW_OK);
     checked.gpus = 2;
-    assert_int_equal(hr__plan_estimate(model, &checked, &two), HR_OK);
+    assert_int_equal(vw__plan_estimate(model, &checked, &two), VW_OK);
     assert_int_equal(one.parameters, two.parameters);
     assert_true(one.parameters > 134515008); /* the model's own, and the adapters' */
     assert_true(2 * two.weights_bytes >= one.weights_bytes);
     assert_true(2 * two.weights_bytes - one.weights_bytes < one.weights_bytes / 20);
-    hr_plan_model_close(model);
+    vw_plan_model_close(model);
 }
 
 /* ---- the host -------------------------------------------------------------------------------- */
@@ -167,13 +167,13 @@ static void weights_in_4_bits_are_shared_as_others_are(void **state)
 static void offloaded_weights_come_block_by_block(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(HR_SHARDING_NONE, 1);
-    settings.offload = HR_OFFLOAD_WEIGHTS;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw_plan_settings settings = settings_of(VW_SHARDING_NONE, 1);
+    settings.offload = VW_OFFLOAD_WEIGHTS;
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     assert_int_equal(peaks.weights_bytes, 0);
     assert_int_equal(peaks.after_forward_bytes, MADE_UP_WORKSPACES + HEAD + KEPT);
     assert_int_equal(peaks.after_step_bytes, MADE_UP_WORKSPACES);
-    settings.mode = HR_PLAN_MODE_INFERENCE;
+    settings.mode = VW_PLAN_MODE_INFERENCE;
     settings.without_loss = true;
     peaks = made_up_peaks(&settings);
     /* the head, a layer, its argument and its result; then the head's argument and the logits */
@@ -185,29 +185,29 @@ static void offloaded_weights_come_block_by_block(void **state)
 static void zero_splits_the_optimizers_state(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(HR_SHARDING_ZERO_1, 2);
-    settings.precision = HR_PRECISION_BF16;
-    hr__plan_peaks one = made_up_peaks(&settings);
+    vw_plan_settings settings = settings_of(VW_SHARDING_ZERO_1, 2);
+    settings.precision = VW_PRECISION_BF16;
+    vw__plan_peaks one = made_up_peaks(&settings);
     uint64_t kept = MADE_UP_WORKSPACES + 2 * ELEMENTS + 12 * ELEMENTS / 2;
     assert_int_equal(one.after_step_bytes, kept);
     assert_int_equal(one.after_backward_bytes, kept + 2 * ELEMENTS / 2 + SCALAR);
     /* gradients in float32, and the square roots; those in 16 bits are gone */
-    assert_int_equal(one.phase_peaks[HR__PHASE_STEP].live_bytes, kept + 8 * ELEMENTS / 2);
-    settings.sharding = HR_SHARDING_ZERO_2;
-    hr__plan_peaks two = made_up_peaks(&settings);
+    assert_int_equal(one.phase_peaks[VW__PHASE_STEP].live_bytes, kept + 8 * ELEMENTS / 2);
+    settings.sharding = VW_SHARDING_ZERO_2;
+    vw__plan_peaks two = made_up_peaks(&settings);
     assert_int_equal(two.after_step_bytes, one.after_step_bytes);
     assert_true(one.peak.live_bytes > kept + 2 * ZERO_BUCKET);
     assert_true(two.peak.live_bytes <= one.peak.live_bytes);
-    settings.offload = HR_OFFLOAD_OPTIMIZER;
+    settings.offload = VW_OFFLOAD_OPTIMIZER;
     assert_int_equal(made_up_peaks(&settings).after_step_bytes, MADE_UP_WORKSPACES + 2 * ELEMENTS);
 }
 
 static void zero_3_splits_weights_and_keeps_its_bucket(void **state)
 {
     (void)state;
-    hr_plan_settings settings = settings_of(HR_SHARDING_ZERO_3, 2);
-    settings.precision = HR_PRECISION_BF16;
-    hr__plan_peaks peaks = made_up_peaks(&settings);
+    vw_plan_settings settings = settings_of(VW_SHARDING_ZERO_3, 2);
+    settings.precision = VW_PRECISION_BF16;
+    vw__plan_peaks peaks = made_up_peaks(&settings);
     uint64_t kept = MADE_UP_WORKSPACES + (2 + 2 + 12) * ELEMENTS / 2 + 2 * ZERO_BUCKET;
     assert_int_equal(peaks.weights_bytes, 2 * ELEMENTS / 2);
     assert_int_equal(peaks.after_step_bytes, kept);
@@ -221,18 +221,18 @@ static void zero_3_splits_weights_and_keeps_its_bucket(void **state)
 
 static bool run_with(void *context)
 {
-    hr__plan_peaks peaks;
-    return hr__plan_simulate(&made_up_model, context, NULL, &peaks, NULL) == HR_OK;
+    vw__plan_peaks peaks;
+    return vw__plan_simulate(&made_up_model, context, NULL, &peaks, NULL) == VW_OK;
 }
 
 static void every_scheme_survives_a_lack_of_host_memory(void **state)
 {
     (void)state;
-    for (hr_sharding sharding = HR_SHARDING_NONE; sharding < HR_SHARDING_COUNT; sharding++) {
-        hr_plan_settings settings = settings_of(sharding, 2);
-        settings.checkpointing = HR_CHECKPOINTING_SELECTIVE;
+    for (vw_sharding sharding = VW_SHARDING_NONE; sharding < VW_SHARDING_COUNT; sharding++) {
+        vw_plan_settings settings = settings_of(sharding, 2);
+        settings.checkpointing = VW_CHECKPOINTING_SELECTIVE;
         settings.loss_chunks = 4;
-        hr_test_sweep_host_memory(run_with, &settings);
+        vw_test_sweep_host_memory(run_with, &settings);
     }
 }
 

@@ -12,42 +12,42 @@ enum {
     SMALL = 512,        /* bytes that a scalar takes */
 };
 
-static hr__tape *new_tape(void)
+static vw__tape *new_tape(void)
 {
-    hr__tape *tape = NULL;
-    assert_int_equal(hr__tape_create(NULL, &tape), HR_OK);
+    vw__tape *tape = NULL;
+    assert_int_equal(vw__tape_create(NULL, &tape), VW_OK);
     return tape;
 }
 
-static hr__tensor new_parameter(hr__tape *tape)
+static vw__tensor new_parameter(vw__tape *tape)
 {
-    return hr__parameter(tape, ELEMENTS, HR__FLOAT32, true);
+    return vw__parameter(tape, ELEMENTS, VW__FLOAT32, true);
 }
 
-static hr__tensor new_tensor(hr__tape *tape)
+static vw__tensor new_tensor(vw__tape *tape)
 {
-    return hr__tensor_new(tape, ELEMENTS, HR__FLOAT32);
+    return vw__tensor_new(tape, ELEMENTS, VW__FLOAT32);
 }
 
 /* The mean of x, which is taken over, as a loss; what is live then is where peaks begin. */
-static hr__tensor loss_of(hr__tape *tape, hr__tensor x)
+static vw__tensor loss_of(vw__tape *tape, vw__tensor x)
 {
-    hr__tensor loss = hr__mean(tape, x, 1);
-    hr__drop(tape, &x);
-    hr__tape_reset_peak(tape);
+    vw__tensor loss = vw__mean(tape, x, 1);
+    vw__drop(tape, &x);
+    vw__tape_reset_peak(tape);
     return loss;
 }
 
-static void expect_peak(hr__tape *tape, uint64_t bytes)
+static void expect_peak(vw__tape *tape, uint64_t bytes)
 {
-    assert_int_equal(hr__tape_status(tape), HR_OK);
-    assert_int_equal(hr__tape_get_peak(tape).live_bytes, bytes);
+    assert_int_equal(vw__tape_status(tape), VW_OK);
+    assert_int_equal(vw__tape_get_peak(tape).live_bytes, bytes);
 }
 
-static void expect_live(hr__tape *tape, uint64_t bytes)
+static void expect_live(vw__tape *tape, uint64_t bytes)
 {
-    assert_int_equal(hr__tape_status(tape), HR_OK);
-    assert_int_equal(hr__tape_live_bytes(tape), bytes);
+    assert_int_equal(vw__tape_status(tape), VW_OK);
+    assert_int_equal(vw__tape_live_bytes(tape), bytes);
 }
 
 /* ---- 1 and 2: holders ------------------------------------------------------------------------ */
@@ -55,33 +55,33 @@ static void expect_live(hr__tape *tape, uint64_t bytes)
 static void a_storage_is_rounded_and_lives_from_its_first_holder_to_its_last(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor x = hr__tensor_new(tape, 1, HR__BYTE);
+    vw__tape *tape = new_tape();
+    vw__tensor x = vw__tensor_new(tape, 1, VW__BYTE);
     expect_live(tape, 512);
-    hr__tensor y = hr__tensor_new(tape, 513, HR__BOOL);
+    vw__tensor y = vw__tensor_new(tape, 513, VW__BOOL);
     expect_live(tape, 512 + 1024);
-    hr__tensor again = hr__hold(tape, y);
-    hr__drop(tape, &y);
+    vw__tensor again = vw__hold(tape, y);
+    vw__drop(tape, &y);
     expect_live(tape, 512 + 1024);
-    hr__drop(tape, &again);
-    hr__drop(tape, &x);
+    vw__drop(tape, &again);
+    vw__drop(tape, &x);
     expect_live(tape, 0);
     expect_peak(tape, 512 + 1024);
-    hr__tape_destroy(tape);
+    vw__tape_destroy(tape);
 }
 
 static void an_operator_borrows_and_its_result_is_held_once(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor x = new_tensor(tape);
-    hr__tensor y = hr__tanh(tape, x);
+    vw__tape *tape = new_tape();
+    vw__tensor x = new_tensor(tape);
+    vw__tensor y = vw__tanh(tape, x);
     expect_live(tape, 2 * ONE);
-    hr__drop(tape, &x);
+    vw__drop(tape, &x);
     expect_live(tape, ONE);
-    hr__drop(tape, &y);
+    vw__drop(tape, &y);
     expect_live(tape, 0);
-    hr__tape_destroy(tape);
+    vw__tape_destroy(tape);
 }
 
 /* ---- 3: what is saved ------------------------------------------------------------------------ */
@@ -89,35 +89,35 @@ static void an_operator_borrows_and_its_result_is_held_once(void **state)
 static void a_product_saves_an_operand_only_if_the_other_wants_a_gradient(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor weight = new_parameter(tape), other = new_parameter(tape);
-    hr__tensor x = new_tensor(tape);
-    hr__tensor y = hr__mul(tape, weight, x); /* saves x, not the weight */
-    hr__drop(tape, &x);
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape), other = new_parameter(tape);
+    vw__tensor x = new_tensor(tape);
+    vw__tensor y = vw__mul(tape, weight, x); /* saves x, not the weight */
+    vw__drop(tape, &x);
     expect_live(tape, 4 * ONE);
-    hr__tensor z = hr__mul(tape, y, other); /* saves y, and the other */
-    hr__drop(tape, &y);
+    vw__tensor z = vw__mul(tape, y, other); /* saves y, and the other */
+    vw__drop(tape, &y);
     expect_live(tape, 5 * ONE);
-    hr__tape_drop_graph(tape);
+    vw__tape_drop_graph(tape);
     expect_live(tape, 3 * ONE); /* two weights, and z */
-    hr__drop(tape, &z);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &z);
+    vw__tape_destroy(tape);
 }
 
 static void without_gradients_nothing_is_saved(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor weight = new_parameter(tape);
-    hr__tensor x = new_tensor(tape);
-    assert_true(hr__tape_set_grad(tape, false));
-    hr__tensor y = hr__mul(tape, weight, x);
-    assert_false(hr__wants_gradient(y));
-    hr__drop(tape, &x);
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape);
+    vw__tensor x = new_tensor(tape);
+    assert_true(vw__tape_set_grad(tape, false));
+    vw__tensor y = vw__mul(tape, weight, x);
+    assert_false(vw__wants_gradient(y));
+    vw__drop(tape, &x);
     expect_live(tape, 2 * ONE);
-    assert_false(hr__tape_set_grad(tape, true));
-    hr__drop(tape, &y);
-    hr__tape_destroy(tape);
+    assert_false(vw__tape_set_grad(tape, true));
+    vw__drop(tape, &y);
+    vw__tape_destroy(tape);
 }
 
 /* ---- 4: a node that runs --------------------------------------------------------------------- */
@@ -125,22 +125,22 @@ static void without_gradients_nothing_is_saved(void **state)
 static void what_came_in_and_what_was_saved_go_when_a_node_has_run(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor weight = new_parameter(tape);
-    hr__tensor a = hr__tanh(tape, weight); /* saved */
-    hr__tensor b = hr__tanh(tape, a);      /* saved */
-    hr__drop(tape, &a);
-    hr__tensor loss = loss_of(tape, b);
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape);
+    vw__tensor a = vw__tanh(tape, weight); /* saved */
+    vw__tensor b = vw__tanh(tape, a);      /* saved */
+    vw__drop(tape, &a);
+    vw__tensor loss = loss_of(tape, b);
     expect_live(tape, 3 * ONE + SMALL);
-    hr__backward(tape, loss);
+    vw__backward(tape, loss);
     expect_peak(tape, 5 * ONE + SMALL); /* weight, a, b, and the gradients of b and a */
     expect_live(tape, 2 * ONE + SMALL); /* weight, and its gradient */
-    assert_int_equal(hr__tape_live_of(tape, HR__USE_GRADIENTS), ONE);
-    assert_true(hr__tape_has_gradient(tape, 0));
-    hr__tape_drop_gradients(tape);
+    assert_int_equal(vw__tape_live_of(tape, VW__USE_GRADIENTS), ONE);
+    assert_true(vw__tape_has_gradient(tape, 0));
+    vw__tape_drop_gradients(tape);
     expect_live(tape, ONE + SMALL);
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
 }
 
 /* ---- 5: gradients that meet ------------------------------------------------------------------ */
@@ -148,112 +148,112 @@ static void what_came_in_and_what_was_saved_go_when_a_node_has_run(void **state)
 static void a_second_gradient_is_added_in_place_if_the_first_is_nobody_elses(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor weight = new_parameter(tape), x = hr__mul_scalar(tape, weight);
-    hr__tensor u = hr__mean(tape, x, 1), v = hr__mean(tape, x, 1);
-    hr__tensor loss = hr__add(tape, u, v);
-    hr__drop(tape, &v);
-    hr__drop(tape, &u);
-    hr__drop(tape, &x);
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape), x = vw__mul_scalar(tape, weight);
+    vw__tensor u = vw__mean(tape, x, 1), v = vw__mean(tape, x, 1);
+    vw__tensor loss = vw__add(tape, u, v);
+    vw__drop(tape, &v);
+    vw__drop(tape, &u);
+    vw__drop(tape, &x);
     expect_live(tape,
                 ONE + SMALL); /* weight and loss: means and products with a number save nothing */
-    hr__tape_reset_peak(tape);
-    hr__backward(tape, loss);
+    vw__tape_reset_peak(tape);
+    vw__backward(tape, loss);
     /* weight, loss and its gradient, u's and v's for x: their sum is not made beside them */
     expect_peak(tape, 3 * ONE + 2 * SMALL);
     expect_live(tape, 2 * ONE + SMALL);
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
 }
 
 static void a_shared_gradient_is_added_into_a_new_tensor(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor weight = new_parameter(tape);
-    hr__tensor x = hr__add_scalar(tape, weight);
-    hr__tensor u = hr__add_scalar(tape, x), v = hr__add_scalar(tape, x);
-    hr__tensor sum = hr__add(tape, u, v);
-    hr__drop(tape, &v);
-    hr__drop(tape, &u);
-    hr__drop(tape, &x);
-    hr__tensor loss = loss_of(tape, sum);
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape);
+    vw__tensor x = vw__add_scalar(tape, weight);
+    vw__tensor u = vw__add_scalar(tape, x), v = vw__add_scalar(tape, x);
+    vw__tensor sum = vw__add(tape, u, v);
+    vw__drop(tape, &v);
+    vw__drop(tape, &u);
+    vw__drop(tape, &x);
+    vw__tensor loss = loss_of(tape, sum);
     expect_live(tape, ONE + SMALL); /* additions save nothing */
-    hr__backward(tape, loss);
+    vw__backward(tape, loss);
     expect_peak(tape, 3 * ONE + SMALL); /* weight, the one gradient, and twice it */
     expect_live(tape, 2 * ONE + SMALL);
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
 }
 
 static void a_gradient_is_taken_over_or_copied_where_another_holds_it(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor weight = new_parameter(tape), other = new_parameter(tape);
-    hr__tensor loss = loss_of(tape, hr__add(tape, weight, other));
-    hr__backward(tape, loss);
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape), other = new_parameter(tape);
+    vw__tensor loss = loss_of(tape, vw__add(tape, weight, other));
+    vw__backward(tape, loss);
     expect_peak(tape, 4 * ONE + SMALL); /* one copies, the other takes over */
     expect_live(tape, 4 * ONE + SMALL);
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
 
     tape = new_tape();
     weight = new_parameter(tape);
-    loss = loss_of(tape, hr__mul_scalar(tape, weight));
-    hr__backward(tape, loss);
+    loss = loss_of(tape, vw__mul_scalar(tape, weight));
+    vw__backward(tape, loss);
     expect_peak(tape, 3 * ONE + SMALL); /* weight, the product's gradient, and the weight's own */
     expect_live(tape, 2 * ONE + SMALL);
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
 }
 
 static void the_gradient_of_a_second_backward_pass_is_added_to_the_first(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor weight = new_parameter(tape);
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape);
     for (unsigned i = 0; i < 2; i++) {
-        hr__tensor loss = loss_of(tape, hr__mul_scalar(tape, weight));
-        hr__backward(tape, loss);
+        vw__tensor loss = loss_of(tape, vw__mul_scalar(tape, weight));
+        vw__backward(tape, loss);
         expect_peak(tape, (3 + i) * ONE + SMALL);
-        hr__drop(tape, &loss);
+        vw__drop(tape, &loss);
         expect_live(tape, 2 * ONE);
     }
-    hr__tape_destroy(tape);
+    vw__tape_destroy(tape);
 }
 
 /* A weight that is used twice has its gradient when both uses have brought theirs. */
 static void a_shared_weight_waits_for_all_of_its_gradients(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor weight = new_parameter(tape);
-    hr__tensor x = hr__mul_scalar(tape, weight);
-    hr__tensor y = hr__mul(tape, x, weight); /* saves both: the weight, and x */
-    hr__drop(tape, &x);
-    hr__tensor loss = loss_of(tape, y);
-    hr__backward(tape, loss);
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape);
+    vw__tensor x = vw__mul_scalar(tape, weight);
+    vw__tensor y = vw__mul(tape, x, weight); /* saves both: the weight, and x */
+    vw__drop(tape, &x);
+    vw__tensor loss = loss_of(tape, y);
+    vw__backward(tape, loss);
     /* weight, x, y's gradient, x's, the weight's; then x's again, and the weight's second */
     expect_peak(tape, 5 * ONE + SMALL);
     expect_live(tape, 2 * ONE + SMALL);
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
 }
 
 static void nodes_that_no_gradient_reaches_keep_nobody_waiting(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor weight = new_parameter(tape);
-    hr__tensor unused = hr__tanh(tape, weight);
-    hr__tensor loss = loss_of(tape, hr__mul_scalar(tape, weight));
-    hr__drop(tape, &unused);
-    hr__backward(tape, loss);
-    assert_true(hr__tape_has_gradient(tape, 0));
+    vw__tape *tape = new_tape();
+    vw__tensor weight = new_parameter(tape);
+    vw__tensor unused = vw__tanh(tape, weight);
+    vw__tensor loss = loss_of(tape, vw__mul_scalar(tape, weight));
+    vw__drop(tape, &unused);
+    vw__backward(tape, loss);
+    assert_true(vw__tape_has_gradient(tape, 0));
     expect_live(tape, 2 * ONE + SMALL);
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
 }
 
 /* ---- 6: autocast ----------------------------------------------------------------------------- */
@@ -263,54 +263,54 @@ enum { WIDTH = 32, HALF = ONE / 2 }; /* WIDTH * WIDTH elements; the same in bflo
 static void a_trained_weight_is_cast_once_in_a_region(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    const hr__linear_weights module = {new_parameter(tape), hr__no_tensor(), WIDTH, WIDTH};
-    hr__tensor x = new_tensor(tape);
-    hr__autocast_enter(tape, HR__BFLOAT16);
-    hr__tensor y = hr__linear(tape, x, &module), z = hr__linear(tape, x, &module);
-    assert_int_equal(y.dtype, HR__BFLOAT16);
+    vw__tape *tape = new_tape();
+    const vw__linear_weights module = {new_parameter(tape), vw__no_tensor(), WIDTH, WIDTH};
+    vw__tensor x = new_tensor(tape);
+    vw__autocast_enter(tape, VW__BFLOAT16);
+    vw__tensor y = vw__linear(tape, x, &module), z = vw__linear(tape, x, &module);
+    assert_int_equal(y.dtype, VW__BFLOAT16);
     /* x and the weight; the weight in bfloat16; x in bfloat16, saved twice; y and z */
     expect_live(tape, 2 * ONE + HALF + 2 * HALF + 2 * HALF);
-    hr__autocast_leave(tape);
+    vw__autocast_leave(tape);
     expect_live(tape, 2 * ONE + 2 * HALF + 2 * HALF);
-    hr__drop(tape, &z);
-    hr__drop(tape, &y);
-    hr__drop(tape, &x);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &z);
+    vw__drop(tape, &y);
+    vw__drop(tape, &x);
+    vw__tape_destroy(tape);
 }
 
 static void a_cast_weight_that_was_saved_outlives_its_region(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    const hr__linear_weights module = {new_parameter(tape), hr__no_tensor(), WIDTH, WIDTH};
-    hr__tensor weight = new_parameter(tape);
-    hr__tensor x =
-        hr__mul_scalar(tape, weight); /* wants a gradient: the product saves its weight */
-    hr__autocast_enter(tape, HR__BFLOAT16);
-    hr__tensor y = hr__linear(tape, x, &module);
-    hr__drop(tape, &x);
-    hr__autocast_leave(tape);
+    vw__tape *tape = new_tape();
+    const vw__linear_weights module = {new_parameter(tape), vw__no_tensor(), WIDTH, WIDTH};
+    vw__tensor weight = new_parameter(tape);
+    vw__tensor x =
+        vw__mul_scalar(tape, weight); /* wants a gradient: the product saves its weight */
+    vw__autocast_enter(tape, VW__BFLOAT16);
+    vw__tensor y = vw__linear(tape, x, &module);
+    vw__drop(tape, &x);
+    vw__autocast_leave(tape);
     expect_live(tape, 2 * ONE + HALF + HALF + HALF); /* weights; x, the weight, and y in bfloat16 */
-    hr__drop(tape, &y);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &y);
+    vw__tape_destroy(tape);
 }
 
 static void a_frozen_weight_is_cast_at_each_use(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    const hr__linear_weights module = {hr__parameter(tape, ELEMENTS, HR__FLOAT32, false),
-                                       hr__no_tensor(), WIDTH, WIDTH};
-    hr__tensor x = new_tensor(tape);
-    hr__autocast_enter(tape, HR__BFLOAT16);
-    hr__tensor y = hr__linear(tape, x, &module);
+    vw__tape *tape = new_tape();
+    const vw__linear_weights module = {vw__parameter(tape, ELEMENTS, VW__FLOAT32, false),
+                                       vw__no_tensor(), WIDTH, WIDTH};
+    vw__tensor x = new_tensor(tape);
+    vw__autocast_enter(tape, VW__BFLOAT16);
+    vw__tensor y = vw__linear(tape, x, &module);
     expect_live(tape, 2 * ONE + HALF);
     expect_peak(tape, 2 * ONE + 3 * HALF);
-    hr__autocast_leave(tape);
-    hr__drop(tape, &y);
-    hr__drop(tape, &x);
-    hr__tape_destroy(tape);
+    vw__autocast_leave(tape);
+    vw__drop(tape, &y);
+    vw__drop(tape, &x);
+    vw__tape_destroy(tape);
 }
 
 /* ---- 7: checkpoints -------------------------------------------------------------------------- */
@@ -318,55 +318,55 @@ static void a_frozen_weight_is_cast_at_each_use(void **state)
 enum { WIDE = 4 }; /* times as many */
 
 /* tanh, tanh, and a product to WIDE times the elements, with a frozen weight. */
-static hr__tensor checkpointed_part(hr__tape *tape, void *context, hr__tensor x)
+static vw__tensor checkpointed_part(vw__tape *tape, void *context, vw__tensor x)
 {
-    hr__tensor a = hr__tanh(tape, x);
-    hr__rebind(tape, &a, hr__tanh(tape, a));
-    hr__rebind(tape, &a, hr__linear(tape, a, context));
+    vw__tensor a = vw__tanh(tape, x);
+    vw__rebind(tape, &a, vw__tanh(tape, a));
+    vw__rebind(tape, &a, vw__linear(tape, a, context));
     return a;
 }
 
 static void a_checkpoint_runs_again_and_stops_with_the_last_thing_saved(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__linear_weights frozen = {.weight = hr__parameter(tape, WIDE * ELEMENTS, HR__FLOAT32, false),
-                                 .bias = hr__no_tensor(),
+    vw__tape *tape = new_tape();
+    vw__linear_weights frozen = {.weight = vw__parameter(tape, WIDE * ELEMENTS, VW__FLOAT32, false),
+                                 .bias = vw__no_tensor(),
                                  .in = WIDTH,
                                  .out = WIDE * WIDTH};
-    hr__tensor weight = new_parameter(tape);
-    hr__tensor x = hr__tanh(tape, weight);
-    hr__tensor y = hr__checkpoint(tape, checkpointed_part, &frozen, x);
-    hr__drop(tape, &x);
-    hr__tensor loss = loss_of(tape, y);
+    vw__tensor weight = new_parameter(tape);
+    vw__tensor x = vw__tanh(tape, weight);
+    vw__tensor y = vw__checkpoint(tape, checkpointed_part, &frozen, x);
+    vw__drop(tape, &x);
+    vw__tensor loss = loss_of(tape, y);
     expect_live(tape, (WIDE + 2) * ONE + SMALL); /* both weights, and x */
-    hr__backward(tape, loss);
+    vw__backward(tape, loss);
     /* Weights and x; y's gradient; both results of tanh again, but not y; then the gradient of the
      * last tanh. */
     expect_peak(tape, (WIDE + 2) * ONE + WIDE * ONE + 2 * ONE + ONE + SMALL);
     expect_live(tape, (WIDE + 2) * ONE + SMALL);
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
 }
 
 static void what_a_checkpoint_was_given_is_held_until_the_graph_is_gone(void **state)
 {
     (void)state;
     for (int has_checkpoint = 0; has_checkpoint < 2; has_checkpoint++) {
-        hr__tape *tape = new_tape();
-        hr__linear_weights module = {new_parameter(tape), hr__no_tensor(), WIDTH, WIDTH};
-        hr__tensor x = hr__mul_scalar(tape, module.weight), table = new_tensor(tape);
-        hr__tensor y = has_checkpoint ? hr__checkpoint(tape, checkpointed_part, &module, x)
-                                      : hr__hold(tape, x);
-        hr__drop(tape, &x);
-        uint64_t before = hr__tape_live_bytes(tape);
-        hr__drop_with_graph(tape, table);
+        vw__tape *tape = new_tape();
+        vw__linear_weights module = {new_parameter(tape), vw__no_tensor(), WIDTH, WIDTH};
+        vw__tensor x = vw__mul_scalar(tape, module.weight), table = new_tensor(tape);
+        vw__tensor y = has_checkpoint ? vw__checkpoint(tape, checkpointed_part, &module, x)
+                                      : vw__hold(tape, x);
+        vw__drop(tape, &x);
+        uint64_t before = vw__tape_live_bytes(tape);
+        vw__drop_with_graph(tape, table);
         expect_live(tape, has_checkpoint ? before : before - ONE);
-        hr__tensor loss = loss_of(tape, y);
-        hr__backward(tape, loss);
+        vw__tensor loss = loss_of(tape, y);
+        vw__backward(tape, loss);
         expect_live(tape, 2 * ONE + SMALL); /* a weight, and its gradient */
-        hr__drop(tape, &loss);
-        hr__tape_destroy(tape);
+        vw__drop(tape, &loss);
+        vw__tape_destroy(tape);
     }
 }
 
@@ -375,26 +375,26 @@ static void what_a_checkpoint_was_given_is_held_until_the_graph_is_gone(void **s
 enum { HEADS = 4, LENGTH = 64, HEAD_WIDTH = 16, PAIRS = HEADS * LENGTH * LENGTH };
 
 /* Bytes that one attention keeps for its derivative, with the query alone to be trained. */
-static uint64_t kept_by_attention(hr__dtype dtype, bool has_mask, bool is_mask_strided)
+static uint64_t kept_by_attention(vw__dtype dtype, bool has_mask, bool is_mask_strided)
 {
-    const hr__attention_shape shape = {.batch = 1,
+    const vw__attention_shape shape = {.batch = 1,
                                        .heads = HEADS,
                                        .key_heads = HEADS,
                                        .length = LENGTH,
                                        .key_length = LENGTH,
                                        .width = HEAD_WIDTH,
                                        .is_mask_strided = is_mask_strided};
-    hr__tape *tape = new_tape();
-    hr__tensor query = hr__parameter(tape, HEADS * LENGTH * HEAD_WIDTH, dtype, true);
-    hr__tensor key = hr__tensor_new(tape, query.elements, dtype);
-    hr__tensor value = hr__tensor_new(tape, query.elements, dtype);
-    hr__tensor mask = has_mask ? hr__tensor_new(tape, PAIRS, dtype) : hr__no_tensor();
-    uint64_t before = hr__tape_live_bytes(tape);
-    hr__tensor made = hr__attention(tape, query, key, value, mask, &shape);
-    uint64_t kept = hr__tape_live_bytes(tape) - before;
-    assert_int_equal(hr__tape_status(tape), HR_OK);
-    hr__drop(tape, &made);
-    hr__tape_destroy(tape);
+    vw__tape *tape = new_tape();
+    vw__tensor query = vw__parameter(tape, HEADS * LENGTH * HEAD_WIDTH, dtype, true);
+    vw__tensor key = vw__tensor_new(tape, query.elements, dtype);
+    vw__tensor value = vw__tensor_new(tape, query.elements, dtype);
+    vw__tensor mask = has_mask ? vw__tensor_new(tape, PAIRS, dtype) : vw__no_tensor();
+    uint64_t before = vw__tape_live_bytes(tape);
+    vw__tensor made = vw__attention(tape, query, key, value, mask, &shape);
+    uint64_t kept = vw__tape_live_bytes(tape) - before;
+    assert_int_equal(vw__tape_status(tape), VW_OK);
+    vw__drop(tape, &made);
+    vw__tape_destroy(tape);
     return kept;
 }
 
@@ -403,11 +403,11 @@ static void a_mask_whose_rows_are_not_in_order_has_no_fused_kernel(void **state)
     (void)state;
     uint64_t result = UINT64_C(4) * HEADS * LENGTH * HEAD_WIDTH,
              sums = UINT64_C(4) * HEADS * LENGTH;
-    assert_int_equal(kept_by_attention(HR__FLOAT32, false, false), result + sums);
-    assert_int_equal(kept_by_attention(HR__FLOAT32, true, false), result + sums);
-    assert_int_equal(kept_by_attention(HR__BFLOAT16, true, false), result / 2 + sums);
+    assert_int_equal(kept_by_attention(VW__FLOAT32, false, false), result + sums);
+    assert_int_equal(kept_by_attention(VW__FLOAT32, true, false), result + sums);
+    assert_int_equal(kept_by_attention(VW__BFLOAT16, true, false), result / 2 + sums);
     /* The result, the scaled key, and all probabilities. */
-    assert_int_equal(kept_by_attention(HR__FLOAT32, true, true), 2 * result + 4 * PAIRS);
+    assert_int_equal(kept_by_attention(VW__FLOAT32, true, true), 2 * result + 4 * PAIRS);
 }
 
 /* ---- sums of rows ---------------------------------------------------------------------------- */
@@ -415,20 +415,20 @@ static void a_mask_whose_rows_are_not_in_order_has_no_fused_kernel(void **state)
 /* What the backward pass of a product with nothing but a bias to train takes. */
 static uint64_t peak_of_bias(uint64_t rows, uint64_t columns)
 {
-    hr__tape *tape = new_tape();
-    hr__linear_weights module = {.weight = hr__parameter(tape, columns, HR__FLOAT32, false),
-                                 .bias = hr__parameter(tape, columns, HR__FLOAT32, true),
+    vw__tape *tape = new_tape();
+    vw__linear_weights module = {.weight = vw__parameter(tape, columns, VW__FLOAT32, false),
+                                 .bias = vw__parameter(tape, columns, VW__FLOAT32, true),
                                  .in = 1,
                                  .out = columns};
-    hr__tensor x = hr__tensor_new(tape, rows, HR__FLOAT32);
-    hr__tensor loss = loss_of(tape, hr__linear(tape, x, &module));
-    hr__drop(tape, &x);
-    hr__tape_reset_peak(tape);
-    uint64_t before = hr__tape_live_bytes(tape);
-    hr__backward(tape, loss);
-    uint64_t peak = hr__tape_get_peak(tape).live_bytes - before;
-    hr__drop(tape, &loss);
-    hr__tape_destroy(tape);
+    vw__tensor x = vw__tensor_new(tape, rows, VW__FLOAT32);
+    vw__tensor loss = loss_of(tape, vw__linear(tape, x, &module));
+    vw__drop(tape, &x);
+    vw__tape_reset_peak(tape);
+    uint64_t before = vw__tape_live_bytes(tape);
+    vw__backward(tape, loss);
+    uint64_t peak = vw__tape_get_peak(tape).live_bytes - before;
+    vw__drop(tape, &loss);
+    vw__tape_destroy(tape);
     return peak;
 }
 
@@ -455,20 +455,20 @@ static void the_gradient_of_a_bias_needs_a_buffer_where_rows_are_many(void **sta
 static void sizes_beyond_an_address_space_are_refused(void **state)
 {
     (void)state;
-    hr__tape *tape = new_tape();
-    hr__tensor x = hr__tensor_new(tape, UINT64_MAX, HR__FLOAT32);
-    assert_false(hr__is_tensor(x));
-    assert_int_equal(hr__tape_status(tape), HR_ERR_UNSUPPORTED);
-    x = hr__tensor_new(tape, 1, HR__FLOAT32); /* it sticks */
-    assert_false(hr__is_tensor(x));
-    hr__tape_destroy(tape);
+    vw__tape *tape = new_tape();
+    vw__tensor x = vw__tensor_new(tape, UINT64_MAX, VW__FLOAT32);
+    assert_false(vw__is_tensor(x));
+    assert_int_equal(vw__tape_status(tape), VW_ERR_UNSUPPORTED);
+    x = vw__tensor_new(tape, 1, VW__FLOAT32); /* it sticks */
+    assert_false(vw__is_tensor(x));
+    vw__tape_destroy(tape);
 
     tape = new_tape();
-    assert_int_equal(hr__times(tape, 3, 4), 12);
-    assert_int_equal(hr__tape_status(tape), HR_OK);
-    (void)hr__times(tape, UINT64_C(1) << 33, UINT64_C(1) << 33);
-    assert_int_equal(hr__tape_status(tape), HR_ERR_UNSUPPORTED);
-    hr__tape_destroy(tape);
+    assert_int_equal(vw__times(tape, 3, 4), 12);
+    assert_int_equal(vw__tape_status(tape), VW_OK);
+    (void)vw__times(tape, UINT64_C(1) << 33, UINT64_C(1) << 33);
+    assert_int_equal(vw__tape_status(tape), VW_ERR_UNSUPPORTED);
+    vw__tape_destroy(tape);
 }
 
 int main(void)

@@ -10,11 +10,11 @@
 enum { MOST_SEEN = 256 };
 
 typedef struct listener {
-    hr_memory_event seen[MOST_SEEN];
+    vw_memory_event seen[MOST_SEEN];
     size_t count;
 } listener;
 
-static void listen(void *context, const hr_memory_event *event)
+static void listen(void *context, const vw_memory_event *event)
 {
     listener *self = context;
     if (self->count < MOST_SEEN)
@@ -23,9 +23,9 @@ static void listen(void *context, const hr_memory_event *event)
 
 typedef struct fixture {
     hand_made_script hand;
-    hr__player player;
+    vw__player player;
     listener listener;
-    hr_event_sink sink;
+    vw_event_sink sink;
     size_t stopped;
 } fixture;
 
@@ -36,13 +36,13 @@ static fixture *begin(void)
     fixture *self = &the_fixture;
     memset(self, 0, sizeof *self);
     hand_begin(&self->hand);
-    self->sink = (hr_event_sink){&self->listener, listen};
+    self->sink = (vw_event_sink){&self->listener, listen};
     return self;
 }
 
 static void start_with(fixture *self, const bool *is_unsplit, bool trims_alone)
 {
-    const hr__player_options options = {
+    const vw__player_options options = {
         .torch_version = "2.11",
         .conf = "",
         .capacity_bytes = UINT64_MAX,
@@ -51,19 +51,19 @@ static void start_with(fixture *self, const bool *is_unsplit, bool trims_alone)
         .is_unsplit = is_unsplit,
         .trims_alone = trims_alone,
     };
-    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options), HR_OK);
+    assert_int_equal(vw__player_init(&self->player, &self->hand.script, &options), VW_OK);
 }
 
 static void start_on(fixture *self, uint64_t capacity_bytes, const char *conf)
 {
-    const hr__player_options options = {
+    const vw__player_options options = {
         .torch_version = "2.11",
         .conf = conf,
         .capacity_bytes = capacity_bytes,
         .fraction = 1.0,
         .sink = &self->sink,
     };
-    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options), HR_OK);
+    assert_int_equal(vw__player_init(&self->player, &self->hand.script, &options), VW_OK);
 }
 
 static void start(fixture *self)
@@ -71,21 +71,21 @@ static void start(fixture *self)
     start_on(self, UINT64_MAX, "");
 }
 
-static hr_status play(fixture *self)
+static vw_status play(fixture *self)
 {
-    return hr__player_play(&self->player, 0, self->hand.script.op_count, &self->stopped);
+    return vw__player_play(&self->player, 0, self->hand.script.op_count, &self->stopped);
 }
 
 static void end(fixture *self)
 {
-    assert_int_equal(hr_pool_check(self->player.pool), HR_OK);
-    hr__player_deinit(&self->player);
+    assert_int_equal(vw_pool_check(self->player.pool), VW_OK);
+    vw__player_deinit(&self->player);
 }
 
 static int64_t live_blocks(const fixture *self)
 {
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_stats(self->player.pool, &stats), HR_OK);
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_stats(self->player.pool, &stats), VW_OK);
     return stats.allocation.all.current;
 }
 
@@ -94,15 +94,15 @@ static int64_t live_blocks(const fixture *self)
 static const char *actions(const fixture *self)
 {
     static const char letters[] = {
-        [HR_ACTION_ALLOC] = 'A',
-        [HR_ACTION_FREE_REQUESTED] = 'r',
-        [HR_ACTION_FREE_COMPLETED] = 'c',
-        [HR_ACTION_SEGMENT_ALLOC] = 'S',
-        [HR_ACTION_SEGMENT_FREE] = 'F',
-        [HR_ACTION_SEGMENT_MAP] = 'M',
-        [HR_ACTION_SEGMENT_UNMAP] = 'U',
-        [HR_ACTION_SNAPSHOT] = 'P',
-        [HR_ACTION_OOM] = 'O',
+        [VW_ACTION_ALLOC] = 'A',
+        [VW_ACTION_FREE_REQUESTED] = 'r',
+        [VW_ACTION_FREE_COMPLETED] = 'c',
+        [VW_ACTION_SEGMENT_ALLOC] = 'S',
+        [VW_ACTION_SEGMENT_FREE] = 'F',
+        [VW_ACTION_SEGMENT_MAP] = 'M',
+        [VW_ACTION_SEGMENT_UNMAP] = 'U',
+        [VW_ACTION_SNAPSHOT] = 'P',
+        [VW_ACTION_OOM] = 'O',
     };
     static char text[MOST_SEEN + 1];
     for (size_t i = 0; i < self->listener.count; i++)
@@ -119,13 +119,13 @@ static void requests_and_frees_go_to_the_pool_in_order(void **state)
     hand_alloc(&self->hand, 1, 2000);
     hand_free(&self->hand, 0);
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_int_equal(self->stopped, 3);
     assert_string_equal(actions(self), "SAArc");
     assert_int_equal(self->listener.seen[1].size_bytes, 1000);
     assert_int_equal(self->listener.seen[2].size_bytes, 2000);
     assert_int_equal(live_blocks(self), 1);
-    assert_int_equal(self->player.addresses[0], HR_NULL);
+    assert_int_equal(self->player.addresses[0], VW_NULL);
     assert_int_equal(self->player.addresses[1], self->listener.seen[2].address);
     end(self);
 }
@@ -136,7 +136,7 @@ static void a_request_goes_to_the_stream_of_the_recording(void **state)
     fixture *self = begin();
     hand_alloc_on(&self->hand, 0, 1000, 2);
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_int_equal(self->listener.seen[1].stream, self->hand.streams[2]);
     end(self);
 }
@@ -151,7 +151,7 @@ static void a_late_free_holds_its_block_until_it_is_complete(void **state)
     hand_complete(&self->hand, 0);
     hand_alloc(&self->hand, 2, 1000);
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_string_equal(actions(self), "SArAcA");
     uint64_t first = self->listener.seen[1].address;
     assert_int_not_equal(self->listener.seen[3].address, first);
@@ -171,7 +171,7 @@ static void late_frees_complete_in_the_order_of_the_script(void **state)
     hand_complete(&self->hand, 2);
     hand_complete(&self->hand, 0);
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_string_equal(actions(self), "SAAArrrccc");
     assert_int_equal(self->listener.seen[7].address, self->listener.seen[2].address);
     assert_int_equal(self->listener.seen[8].address, self->listener.seen[3].address);
@@ -192,7 +192,7 @@ static void streams_of_finished_users_are_used_again(void **state)
         hand_complete(&self->hand, user);
     }
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_int_equal(self->player.stream_count, 2);
     assert_int_equal(live_blocks(self), 0);
     end(self);
@@ -207,7 +207,7 @@ static void a_free_that_completed_by_a_retry_may_be_completed_again(void **state
     hand_alloc(&self->hand, 1, 20 * MIB); /* fits only if the first is waited for */
     hand_complete(&self->hand, 0);
     start_on(self, 30 * MIB, "");
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_string_equal(actions(self), "SArcFSA");
     end(self);
 }
@@ -220,12 +220,12 @@ static void playing_stops_before_the_request_that_finds_no_room(void **state)
     hand_alloc(&self->hand, 1, 40 * MIB);
     hand_free(&self->hand, 0);
     start_on(self, 30 * MIB, "");
-    assert_int_equal(play(self), HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(play(self), VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(self->stopped, 1);
-    assert_int_equal(self->player.addresses[1], HR_NULL);
+    assert_int_equal(self->player.addresses[1], VW_NULL);
     assert_string_equal(actions(self), "SAO");
     /* Played on behind it, the rest is as recorded. */
-    assert_int_equal(hr__player_play(&self->player, 2, 3, &self->stopped), HR_OK);
+    assert_int_equal(vw__player_play(&self->player, 2, 3, &self->stopped), VW_OK);
     assert_int_equal(self->stopped, 3);
     assert_int_equal(live_blocks(self), 0);
     end(self);
@@ -237,14 +237,14 @@ static void a_request_that_failed_before_is_freed_at_once_where_it_is_served(voi
     fixture *self = begin();
     hand_oom(&self->hand, 40 * MIB);
     start_on(self, 80 * MIB, "");
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_string_equal(actions(self), "SArc");
     assert_int_equal(self->player.served_oom_count, 1);
     end(self);
 
     self->listener.count = 0;
     start_on(self, 30 * MIB, "");
-    assert_int_equal(play(self), HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(play(self), VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(self->stopped, 0);
     assert_int_equal(self->player.served_oom_count, 0);
     end(self);
@@ -256,9 +256,9 @@ static void empty_cache_gives_idle_segments_back(void **state)
     fixture *self = begin();
     hand_alloc(&self->hand, 0, 20 * MIB);
     hand_free(&self->hand, 0);
-    hand_add(&self->hand, HR__SCRIPT_TRIM, 1);
+    hand_add(&self->hand, VW__SCRIPT_TRIM, 1);
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_string_equal(actions(self), "SArcF");
     end(self);
 }
@@ -267,15 +267,15 @@ static void a_snapshot_is_told_only_where_somebody_listens(void **state)
 {
     (void)state;
     fixture *self = begin();
-    hand_add(&self->hand, HR__SCRIPT_SNAPSHOT, 1);
+    hand_add(&self->hand, VW__SCRIPT_SNAPSHOT, 1);
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_string_equal(actions(self), "P");
     end(self);
-    const hr__player_options deaf = {
+    const vw__player_options deaf = {
         .torch_version = "2.11", .capacity_bytes = UINT64_MAX, .fraction = 1.0};
-    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &deaf), HR_OK);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(vw__player_init(&self->player, &self->hand.script, &deaf), VW_OK);
+    assert_int_equal(play(self), VW_OK);
     end(self);
 }
 
@@ -293,7 +293,7 @@ static void a_scope_routes_requests_until_the_next(void **state)
     hand_scope(&self->hand, 0);
     hand_alloc(&self->hand, 4, 1000);
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_string_equal(actions(self), "SASASAAA");
     static const size_t alloc_at[] = {1, 3, 5, 6, 7};
     static const uint64_t pool_of[] = {0, 1, 2, 1, 0};
@@ -311,12 +311,12 @@ static void a_released_pool_gives_its_memory_back_with_the_next_empty_cache(void
     hand_scope(&self->hand, 0);
     hand_scope(&self->hand, 1);
     hand_free(&self->hand, 0);
-    hand_add(&self->hand, HR__SCRIPT_TRIM, 0);
+    hand_add(&self->hand, VW__SCRIPT_TRIM, 0);
     hand_release(&self->hand, 1); /* while it is the scope */
-    hand_add(&self->hand, HR__SCRIPT_TRIM, 1);
+    hand_add(&self->hand, VW__SCRIPT_TRIM, 1);
     hand_release(&self->hand, 1); /* long gone */
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_string_equal(actions(self), "SArcF");
     assert_int_equal(self->player.scope, 0);
     end(self);
@@ -334,9 +334,9 @@ static void a_trim_of_one_pool_leaves_the_others_alone_if_told_to(void **state)
         hand_free(&self->hand, 0);
         hand_free(&self->hand, 1);
         hand_release(&self->hand, 1);
-        hand_add(&self->hand, HR__SCRIPT_TRIM, 1)->pool = 1;
+        hand_add(&self->hand, VW__SCRIPT_TRIM, 1)->pool = 1;
         start_with(self, NULL, alone == 1);
-        assert_int_equal(play(self), HR_OK);
+        assert_int_equal(play(self), VW_OK);
         assert_string_equal(actions(self), alone == 1 ? "SASArcrcF" : "SASArcrcFF");
         end(self);
     }
@@ -348,7 +348,7 @@ static void calls_of_empty_cache_are_left_out_if_told_to_and_the_end_of_a_pool_i
     (void)state;
     for (int skips = 0; skips <= 1; skips++) {
         fixture *self = begin();
-        const hr__player_options options = {
+        const vw__player_options options = {
             .torch_version = "2.11",
             .conf = "",
             .capacity_bytes = UINT64_MAX,
@@ -358,7 +358,7 @@ static void calls_of_empty_cache_are_left_out_if_told_to_and_the_end_of_a_pool_i
         };
         hand_alloc(&self->hand, 0, 1000);
         hand_free(&self->hand, 0);
-        hand_add(&self->hand, HR__SCRIPT_TRIM, 1);
+        hand_add(&self->hand, VW__SCRIPT_TRIM, 1);
         hand_alloc(&self->hand, 0, 1000);
         hand_scope(&self->hand, 1);
         hand_alloc(&self->hand, 1, 1000);
@@ -366,12 +366,12 @@ static void calls_of_empty_cache_are_left_out_if_told_to_and_the_end_of_a_pool_i
         hand_free(&self->hand, 1);
         hand_release(&self->hand, 1);
         hand_free(&self->hand, 0);
-        hand_add(&self->hand, HR__SCRIPT_TRIM, 1)->pool = 1;
-        assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options), HR_OK);
-        assert_int_equal(play(self), HR_OK);
+        hand_add(&self->hand, VW__SCRIPT_TRIM, 1)->pool = 1;
+        assert_int_equal(vw__player_init(&self->player, &self->hand.script, &options), VW_OK);
+        assert_int_equal(play(self), VW_OK);
         assert_string_equal(actions(self), skips == 1 ? "SArcASArcrcF" : "SArcFSASArcrcFF");
         if (skips == 1) { /* one that is not in the script is made */
-            assert_int_equal(hr__player_trim(&self->player), HR_OK);
+            assert_int_equal(vw__player_trim(&self->player), VW_OK);
             assert_string_equal(actions(self), "SArcASArcrcFF");
         }
         end(self);
@@ -388,7 +388,7 @@ static void blocks_of_an_unsplit_pool_have_segments_of_their_own(void **state)
         hand_alloc(&self->hand, 0, 1000);
         hand_alloc(&self->hand, 1, 1000);
         start_with(self, unsplit == 1 ? is_unsplit : NULL, false);
-        assert_int_equal(play(self), HR_OK);
+        assert_int_equal(play(self), VW_OK);
         assert_string_equal(actions(self), unsplit == 1 ? "SASA" : "SAA");
         end(self);
     }
@@ -404,7 +404,7 @@ static void nothing_is_allocated_for_a_request_of_zero_bytes(void **state)
     hand_free_later(&self->hand, 1, 0);
     hand_complete(&self->hand, 0);
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     assert_string_equal(actions(self), "");
     end(self);
 }
@@ -417,7 +417,7 @@ static void sizes_that_no_device_has_are_refused_in_words(void **state)
         fixture *self = begin();
         hand_alloc(&self->hand, 0, sizes[i]);
         start(self);
-        assert_int_equal(play(self), HR_ERR_TOO_LARGE);
+        assert_int_equal(play(self), VW_ERR_TOO_LARGE);
         assert_int_equal(self->stopped, 0);
         end(self);
     }
@@ -427,7 +427,7 @@ static void sizes_that_no_device_has_are_refused_in_words(void **state)
         fixture *self = begin();
         hand_alloc(&self->hand, 0, (UINT64_C(1) << 60) - 1);
         start_on(self, UINT64_MAX, confs[i]);
-        assert_int_equal(play(self), HR_ERR_OUT_OF_MEMORY);
+        assert_int_equal(play(self), VW_ERR_OUT_OF_MEMORY);
         end(self);
     }
 }
@@ -439,10 +439,10 @@ static void the_longest_stall_is_the_dearest_operation_with_all_its_calls(void *
     hand_alloc(&self->hand, 0, 1024 * MIB);
     hand_free(&self->hand, 0);
     start(self);
-    assert_int_equal(play(self), HR_OK);
+    assert_int_equal(play(self), VW_OK);
     uint64_t take_ns = self->player.longest_stall_ns;
     assert_int_equal(take_ns, 45000 + 140000);
-    assert_int_equal(hr__player_trim(&self->player), HR_OK);
+    assert_int_equal(vw__player_trim(&self->player), VW_OK);
     assert_int_equal(self->player.longest_stall_ns, 38000 + 560000);
     end(self);
 }
@@ -456,7 +456,7 @@ static void an_endless_card_takes_more_than_any_card_has(void **state)
         for (uint32_t slot = 0; slot < 20; slot++)
             hand_alloc(&self->hand, slot, 400 * 1024 * MIB);
         start_on(self, UINT64_MAX, confs[i]);
-        assert_int_equal(play(self), HR_OK);
+        assert_int_equal(play(self), VW_OK);
         assert_int_equal(live_blocks(self), 20);
         end(self);
     }
@@ -466,77 +466,77 @@ static void an_endless_card_takes_more_than_any_card_has(void **state)
 static bool is_done_after(const char *engine, size_t op_count)
 {
     fixture *self = begin();
-    hr_device_event event = 0;
+    vw_device_event event = 0;
     size_t stopped = 0;
-    const hr__player_options options = {.engine = engine,
+    const vw__player_options options = {.engine = engine,
                                         .torch_version = "2.11",
                                         .conf = "",
                                         .capacity_bytes = UINT64_MAX,
                                         .fraction = 1.0};
-    for (size_t i = 0; i < HR__PLAYER_LAG_OPS; i++) {
+    for (size_t i = 0; i < VW__PLAYER_LAG_OPS; i++) {
         hand_alloc_on(&self->hand, 0, 1000, 1);
         hand_free(&self->hand, 0);
     }
-    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options), HR_OK);
-    const hr_device *device = self->player.device;
-    assert_int_equal(device->table->event_create(device->context, &event), HR_OK);
+    assert_int_equal(vw__player_init(&self->player, &self->hand.script, &options), VW_OK);
+    const vw_device *device = self->player.device;
+    assert_int_equal(device->table->event_create(device->context, &event), VW_OK);
     assert_int_equal(
-        device->table->event_record(device->context, event, self->hand.model.streams[1]), HR_OK);
+        device->table->event_record(device->context, event, self->hand.model.streams[1]), VW_OK);
     for (size_t i = 0; i < op_count; i = stopped) /* in parts: the count goes on */
         assert_int_equal(
-            hr__player_play(&self->player, i, i + 100 < op_count ? i + 100 : op_count, &stopped),
-            HR_OK);
+            vw__player_play(&self->player, i, i + 100 < op_count ? i + 100 : op_count, &stopped),
+            VW_OK);
     assert_int_equal(stopped, op_count);
-    hr_status status = device->table->event_query(device->context, event);
-    assert_int_equal(device->table->event_destroy(device->context, event), HR_OK);
+    vw_status status = device->table->event_query(device->context, event);
+    assert_int_equal(device->table->event_destroy(device->context, event), VW_OK);
     end(self);
-    return status == HR_OK;
+    return status == VW_OK;
 }
 
-static void the_device_lags_behind_engine_headroom_by_so_many_operations(void **state)
+static void the_device_lags_behind_engine_vramwise_by_so_many_operations(void **state)
 {
     (void)state;
-    assert_false(is_done_after("headroom", HR__PLAYER_LAG_OPS - 1));
-    assert_true(is_done_after("headroom", HR__PLAYER_LAG_OPS));
-    assert_true(is_done_after("headroom:tight", 2 * HR__PLAYER_LAG_OPS - 1));
-    assert_false(is_done_after("torch", 2 * HR__PLAYER_LAG_OPS));
-    assert_false(is_done_after(NULL, 2 * HR__PLAYER_LAG_OPS));
+    assert_false(is_done_after("vramwise", VW__PLAYER_LAG_OPS - 1));
+    assert_true(is_done_after("vramwise", VW__PLAYER_LAG_OPS));
+    assert_true(is_done_after("vramwise:tight", 2 * VW__PLAYER_LAG_OPS - 1));
+    assert_false(is_done_after("torch", 2 * VW__PLAYER_LAG_OPS));
+    assert_false(is_done_after(NULL, 2 * VW__PLAYER_LAG_OPS));
 }
 
 static void what_cannot_be_played_is_refused_at_the_beginning(void **state)
 {
     (void)state;
     fixture *self = begin();
-    hr__player_options options = {.torch_version = "2.11", .capacity_bytes = 1, .fraction = 1.0};
+    vw__player_options options = {.torch_version = "2.11", .capacity_bytes = 1, .fraction = 1.0};
     options.conf = "no_such_option:1";
-    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options),
-                     HR_ERR_BAD_SETTING);
+    assert_int_equal(vw__player_init(&self->player, &self->hand.script, &options),
+                     VW_ERR_BAD_SETTING);
     options.conf = "";
     options.torch_version = "1.14";
-    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options),
-                     HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw__player_init(&self->player, &self->hand.script, &options),
+                     VW_ERR_INVALID_ARGUMENT);
     options.torch_version = "2.11";
-    options.engine = "headroom:loose";
-    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options),
-                     HR_ERR_INVALID_ARGUMENT);
+    options.engine = "vramwise:loose";
+    assert_int_equal(vw__player_init(&self->player, &self->hand.script, &options),
+                     VW_ERR_INVALID_ARGUMENT);
     options.engine = NULL;
     options.capacity_bytes = 0;
-    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options),
-                     HR_ERR_INVALID_ARGUMENT);
-    hr__player_deinit(&self->player); /* does nothing */
+    assert_int_equal(vw__player_init(&self->player, &self->hand.script, &options),
+                     VW_ERR_INVALID_ARGUMENT);
+    vw__player_deinit(&self->player); /* does nothing */
 }
 
 static bool play_everything(void *context)
 {
     fixture *self = context;
-    const hr__player_options options = {.torch_version = "2.11",
+    const vw__player_options options = {.torch_version = "2.11",
                                         .conf = "expandable_segments:True",
                                         .capacity_bytes = UINT64_MAX,
                                         .fraction = 1.0};
-    if (hr__player_init(&self->player, &self->hand.script, &options) != HR_OK)
+    if (vw__player_init(&self->player, &self->hand.script, &options) != VW_OK)
         return false;
-    bool is_played = play(self) == HR_OK;
-    hr__player_deinit(&self->player);
+    bool is_played = play(self) == VW_OK;
+    vw__player_deinit(&self->player);
     return is_played;
 }
 
@@ -552,8 +552,8 @@ static void running_out_of_host_memory_anywhere_leaves_nothing_behind(void **sta
     hand_scope(&self->hand, 0);
     hand_complete(&self->hand, 0);
     hand_free(&self->hand, 1);
-    hand_add(&self->hand, HR__SCRIPT_TRIM, 1);
-    hr_test_sweep_host_memory(play_everything, self);
+    hand_add(&self->hand, VW__SCRIPT_TRIM, 1);
+    vw_test_sweep_host_memory(play_everything, self);
 }
 
 int main(void)
@@ -578,7 +578,7 @@ int main(void)
         cmocka_unit_test(sizes_that_no_device_has_are_refused_in_words),
         cmocka_unit_test(the_longest_stall_is_the_dearest_operation_with_all_its_calls),
         cmocka_unit_test(an_endless_card_takes_more_than_any_card_has),
-        cmocka_unit_test(the_device_lags_behind_engine_headroom_by_so_many_operations),
+        cmocka_unit_test(the_device_lags_behind_engine_vramwise_by_so_many_operations),
         cmocka_unit_test(what_cannot_be_played_is_refused_at_the_beginning),
         cmocka_unit_test(running_out_of_host_memory_anywhere_leaves_nothing_behind),
     };

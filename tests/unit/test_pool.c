@@ -16,20 +16,20 @@
 
 typedef struct picture {
     char *text;
-    hr_pool_stats stats;
+    vw_pool_stats stats;
 } picture;
 
-static picture take_picture(hr_test_pool *t)
+static picture take_picture(vw_test_pool *t)
 {
-    hr_test_forget_events(t);
-    return (picture){hr_test_describe(t), hr_test_stats(t)};
+    vw_test_forget_events(t);
+    return (picture){vw_test_describe(t), vw_test_stats(t)};
 }
 
-static void expect_unchanged(hr_test_pool *t, picture *before)
+static void expect_unchanged(vw_test_pool *t, picture *before)
 {
-    hr_test_expect_no_events(t);
-    char *text = hr_test_describe(t);
-    hr_pool_stats stats = hr_test_stats(t);
+    vw_test_expect_no_events(t);
+    char *text = vw_test_describe(t);
+    vw_pool_stats stats = vw_test_stats(t);
     assert_string_equal(text, before->text);
     assert_memory_equal(&stats, &before->stats, sizeof stats);
     free(text);
@@ -42,89 +42,89 @@ static void expect_unchanged(hr_test_pool *t, picture *before)
 static void a_pool_that_cannot_be_made_says_why_and_stores_nothing(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
-    assert_int_equal(hr_simulated_device_create(NULL, &device), HR_OK);
+    vw_device *device = NULL;
+    assert_int_equal(vw_simulated_device_create(NULL, &device), VW_OK);
     const struct {
-        hr_pool_options options;
-        hr_status status;
+        vw_pool_options options;
+        vw_status status;
         const char *text;
     } cases[] = {
-        {{.struct_size = sizeof(hr_pool_options) - 1}, HR_ERR_INVALID_ARGUMENT, "options of"},
-        {{.struct_size = sizeof(hr_pool_options), .engine = "tcmalloc"},
-         HR_ERR_INVALID_ARGUMENT,
+        {{.struct_size = sizeof(vw_pool_options) - 1}, VW_ERR_INVALID_ARGUMENT, "options of"},
+        {{.struct_size = sizeof(vw_pool_options), .engine = "tcmalloc"},
+         VW_ERR_INVALID_ARGUMENT,
          "tcmalloc"},
-        {{.struct_size = sizeof(hr_pool_options), .torch_version = "two"},
-         HR_ERR_INVALID_ARGUMENT,
+        {{.struct_size = sizeof(vw_pool_options), .torch_version = "two"},
+         VW_ERR_INVALID_ARGUMENT,
          "two"},
-        {{.struct_size = sizeof(hr_pool_options), .torch_version = "1.5"},
-         HR_ERR_INVALID_ARGUMENT,
+        {{.struct_size = sizeof(vw_pool_options), .torch_version = "1.5"},
+         VW_ERR_INVALID_ARGUMENT,
          "1.5"},
-        {{.struct_size = sizeof(hr_pool_options), .conf = "no_such_key:1"},
-         HR_ERR_BAD_SETTING,
+        {{.struct_size = sizeof(vw_pool_options), .conf = "no_such_key:1"},
+         VW_ERR_BAD_SETTING,
          "no_such_key"},
-        {{.struct_size = sizeof(hr_pool_options), .conf = "backend:cudaMallocAsync"},
-         HR_ERR_INVALID_ARGUMENT,
+        {{.struct_size = sizeof(vw_pool_options), .conf = "backend:cudaMallocAsync"},
+         VW_ERR_INVALID_ARGUMENT,
          "cudaMallocAsync"},
     };
-    hr_pool *const untouched = (hr_pool *)(void *)&cases;
+    vw_pool *const untouched = (vw_pool *)(void *)&cases;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        hr_pool *pool = untouched;
-        assert_int_equal(hr_pool_create(device, &cases[i].options, &pool), cases[i].status);
+        vw_pool *pool = untouched;
+        assert_int_equal(vw_pool_create(device, &cases[i].options, &pool), cases[i].status);
         assert_ptr_equal(pool, untouched);
-        assert_non_null(strstr(hr_last_error(), cases[i].text));
+        assert_non_null(strstr(vw_last_error(), cases[i].text));
     }
-    hr_pool *pool = untouched;
-    assert_int_equal(hr_pool_create(NULL, NULL, &pool), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_create(device, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
+    vw_pool *pool = untouched;
+    assert_int_equal(vw_pool_create(NULL, NULL, &pool), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_create(device, NULL, NULL), VW_ERR_INVALID_ARGUMENT);
     assert_ptr_equal(pool, untouched);
-    hr_device_destroy(device);
+    vw_device_destroy(device);
 }
 
 static void without_options_it_is_pytorchs_allocator_with_its_defaults(void **state)
 {
     (void)state;
-    hr_device *device = NULL;
-    hr_pool *pool = NULL;
-    assert_int_equal(hr_simulated_device_create(NULL, &device), HR_OK);
-    assert_int_equal(hr_pool_create(device, NULL, &pool), HR_OK);
+    vw_device *device = NULL;
+    vw_pool *pool = NULL;
+    assert_int_equal(vw_simulated_device_create(NULL, &device), VW_OK);
+    assert_int_equal(vw_pool_create(device, NULL, &pool), VW_OK);
     assert_string_equal(pool->engine->table->name, "torch");
-    assert_int_equal(pool->engine->wording->version, HR__TORCH_DEFAULT_VERSION);
-    assert_true(hr_pool_get_fraction(pool) == 1.0);
-    hr_pool_destroy(pool);
-    hr_pool_destroy(NULL);
-    hr_device_destroy(device);
+    assert_int_equal(pool->engine->wording->version, VW__TORCH_DEFAULT_VERSION);
+    assert_true(vw_pool_get_fraction(pool) == 1.0);
+    vw_pool_destroy(pool);
+    vw_pool_destroy(NULL);
+    vw_device_destroy(device);
 }
 
 static void calls_without_a_pool_or_a_place_are_refused(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    hr_device_ptr address = 77;
-    hr_alloc_request request = {.struct_size = sizeof request, .size_bytes = 1};
-    hr_block_place place;
-    assert_int_equal(hr_alloc(NULL, 1, 0, &address), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_alloc(t.pool, 1, 0, NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_alloc(t.pool, 0, 0, NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_alloc_with(NULL, &request, &address), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_alloc_with(t.pool, NULL, &address), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_alloc_with(t.pool, &request, NULL), HR_ERR_INVALID_ARGUMENT);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    vw_device_ptr address = 77;
+    vw_alloc_request request = {.struct_size = sizeof request, .size_bytes = 1};
+    vw_block_place place;
+    assert_int_equal(vw_alloc(NULL, 1, 0, &address), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_alloc(t.pool, 1, 0, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_alloc(t.pool, 0, 0, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_alloc_with(NULL, &request, &address), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_alloc_with(t.pool, NULL, &address), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_alloc_with(t.pool, &request, NULL), VW_ERR_INVALID_ARGUMENT);
     request.struct_size--;
-    assert_int_equal(hr_alloc_with(t.pool, &request, &address), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_free(NULL, 512), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_record_stream(NULL, 512, 1), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_trim(NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_set_fraction(NULL, 0.5), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_configure(NULL, ""), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_find(NULL, 512, &place), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_find(t.pool, 512, NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_walk(t.pool, NULL, false), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_check(NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_set_sink(t.pool, &(hr_event_sink){NULL, NULL}),
-                     HR_ERR_INVALID_ARGUMENT);
-    assert_true(hr_pool_get_fraction(NULL) == 1.0);
+    assert_int_equal(vw_alloc_with(t.pool, &request, &address), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_free(NULL, 512), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_record_stream(NULL, 512, 1), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_trim(NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_set_fraction(NULL, 0.5), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_configure(NULL, ""), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_find(NULL, 512, &place), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_find(t.pool, 512, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_walk(t.pool, NULL, false), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_check(NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_set_sink(t.pool, &(vw_event_sink){NULL, NULL}),
+                     VW_ERR_INVALID_ARGUMENT);
+    assert_true(vw_pool_get_fraction(NULL) == 1.0);
     assert_int_equal(address, 77);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 /* ---- odd sizes ------------------------------------------------------------------------------- */
@@ -132,37 +132,37 @@ static void calls_without_a_pool_or_a_place_are_refused(void **state)
 static void zero_bytes_are_the_null_address(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
     picture before = take_picture(&t);
-    hr_device_ptr address = 77;
-    hr_test_ok(&t, hr_alloc(t.pool, 0, 0, &address));
-    assert_int_equal(address, HR_NULL);
+    vw_device_ptr address = 77;
+    vw_test_ok(&t, vw_alloc(t.pool, 0, 0, &address));
+    assert_int_equal(address, VW_NULL);
     address = 77;
-    hr_test_ok(&t,
-               hr_alloc_with(t.pool, &(hr_alloc_request){.struct_size = sizeof(hr_alloc_request)},
+    vw_test_ok(&t,
+               vw_alloc_with(t.pool, &(vw_alloc_request){.struct_size = sizeof(vw_alloc_request)},
                              &address));
-    assert_int_equal(address, HR_NULL);
-    hr_test_free(&t, HR_NULL);
+    assert_int_equal(address, VW_NULL);
+    vw_test_free(&t, VW_NULL);
     expect_unchanged(&t, &before);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void two_to_the_60_bytes_are_refused_in_pytorchs_words(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
     const uint64_t sizes[] = {UINT64_C(1) << 60, (UINT64_C(1) << 60) + 1, UINT64_MAX};
     picture before = take_picture(&t);
     for (size_t i = 0; i < 3; i++) {
-        hr_test_alloc_fails(&t, sizes[i], 0, HR_ERR_TOO_LARGE);
-        assert_string_equal(hr_last_error(),
+        vw_test_alloc_fails(&t, sizes[i], 0, VW_ERR_TOO_LARGE);
+        assert_string_equal(vw_last_error(),
                             "CUDA out of memory. Tried to allocate more than 1EB memory.");
     }
     expect_unchanged(&t, &before);
-    hr_test_alloc_fails(&t, (UINT64_C(1) << 60) - 1, 0, HR_ERR_OUT_OF_MEMORY);
-    hr_test_pool_close(&t);
+    vw_test_alloc_fails(&t, (UINT64_C(1) << 60) - 1, 0, VW_ERR_OUT_OF_MEMORY);
+    vw_test_pool_close(&t);
 }
 
 /* ---- addresses that are none ----------------------------------------------------------------- */
@@ -171,33 +171,33 @@ static void frees_of_anything_but_a_live_block_change_nothing(void **state)
 {
     (void)state;
     for (int is_expandable = 0; is_expandable < 2; is_expandable++) {
-        hr_test_pool t, other;
-        const hr_test_pool_setup setup = {.conf =
+        vw_test_pool t, other;
+        const vw_test_pool_setup setup = {.conf =
                                               is_expandable ? "expandable_segments:True" : NULL};
-        hr_test_pool_open(&t, &setup);
-        hr_test_pool_open(&other, &setup);
-        hr_test_alloc(&other, 100 * HR_TEST_MIB);
-        hr_device_ptr foreign = hr_test_alloc(&other, 200 * HR_TEST_MIB);
-        hr_device_ptr a = hr_test_alloc(&t, 4096), b = hr_test_alloc(&t, 4096);
-        hr_device_ptr freed = hr_test_alloc(&t, 4096);
-        hr_test_alloc(&t, 4096);
-        hr_test_free(&t, freed);
-        const hr_device_ptr wrong[] = {freed,       foreign,
+        vw_test_pool_open(&t, &setup);
+        vw_test_pool_open(&other, &setup);
+        vw_test_alloc(&other, 100 * VW_TEST_MIB);
+        vw_device_ptr foreign = vw_test_alloc(&other, 200 * VW_TEST_MIB);
+        vw_device_ptr a = vw_test_alloc(&t, 4096), b = vw_test_alloc(&t, 4096);
+        vw_device_ptr freed = vw_test_alloc(&t, 4096);
+        vw_test_alloc(&t, 4096);
+        vw_test_free(&t, freed);
+        const vw_device_ptr wrong[] = {freed,       foreign,
                                        a + 1,       a + 512,
                                        b - 1,       b + 4096 - 512,
-                                       freed + 512, a + 2 * HR_TEST_MIB,
+                                       freed + 512, a + 2 * VW_TEST_MIB,
                                        1,           512,
                                        UINT64_MAX,  UINT64_MAX - 511};
         picture before = take_picture(&t);
         for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-            hr_test_refused(&t, hr_free(t.pool, wrong[i]), HR_ERR_UNKNOWN_ADDRESS);
-            hr_test_refused(&t, hr_record_stream(t.pool, wrong[i], 9), HR_ERR_UNKNOWN_ADDRESS);
+            vw_test_refused(&t, vw_free(t.pool, wrong[i]), VW_ERR_UNKNOWN_ADDRESS);
+            vw_test_refused(&t, vw_record_stream(t.pool, wrong[i], 9), VW_ERR_UNKNOWN_ADDRESS);
         }
         expect_unchanged(&t, &before);
-        hr_test_free(&t, a);
-        hr_test_refused(&t, hr_free(t.pool, a), HR_ERR_UNKNOWN_ADDRESS);
-        hr_test_pool_close(&other);
-        hr_test_pool_close(&t);
+        vw_test_free(&t, a);
+        vw_test_refused(&t, vw_free(t.pool, a), VW_ERR_UNKNOWN_ADDRESS);
+        vw_test_pool_close(&other);
+        vw_test_pool_close(&t);
     }
 }
 
@@ -205,120 +205,120 @@ static void a_block_is_found_from_its_first_to_its_last_byte(void **state)
 {
     (void)state;
     for (int is_expandable = 0; is_expandable < 2; is_expandable++) {
-        hr_test_pool t;
-        hr_test_pool_open(
-            &t, &(hr_test_pool_setup){.conf = is_expandable ? "expandable_segments:True" : NULL});
-        hr_device_ptr first = hr_test_alloc_on(&t, 700, 3);
-        hr_device_ptr block = HR_NULL;
-        hr_alloc_request request = {
+        vw_test_pool t;
+        vw_test_pool_open(
+            &t, &(vw_test_pool_setup){.conf = is_expandable ? "expandable_segments:True" : NULL});
+        vw_device_ptr first = vw_test_alloc_on(&t, 700, 3);
+        vw_device_ptr block = VW_NULL;
+        vw_alloc_request request = {
             .struct_size = sizeof request, .size_bytes = 1500, .stream = 3, .tag = 42};
-        hr_test_ok(&t, hr_alloc_with(t.pool, &request, &block));
+        vw_test_ok(&t, vw_alloc_with(t.pool, &request, &block));
         const uint64_t inside[] = {0, 1, 511, 1499, 1500, 1535};
         for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
-            hr_block_place place;
-            hr_test_ok(&t, hr_pool_find(t.pool, block + inside[i], &place));
+            vw_block_place place;
+            vw_test_ok(&t, vw_pool_find(t.pool, block + inside[i], &place));
             assert_int_equal(place.block_address, block);
             assert_int_equal(place.block_bytes, 1536);
             assert_int_equal(place.requested_bytes, 1500);
             assert_int_equal(place.stream, 3);
             assert_int_equal(place.tag, 42);
             assert_int_equal(place.segment_address, first);
-            assert_int_equal(place.segment_bytes, 2 * HR_TEST_MIB); /* of it, what is mapped */
+            assert_int_equal(place.segment_bytes, 2 * VW_TEST_MIB); /* of it, what is mapped */
             assert_int_equal(place.is_expandable, is_expandable);
         }
-        hr_block_place place = {.block_address = 77};
-        hr_test_refused(&t, hr_pool_find(t.pool, block + 1536, &place), HR_ERR_UNKNOWN_ADDRESS);
-        hr_test_refused(&t, hr_pool_find(t.pool, first - 1, &place), HR_ERR_UNKNOWN_ADDRESS);
-        hr_test_refused(&t, hr_pool_find(t.pool, first + 2 * HR_TEST_MIB, &place),
-                        HR_ERR_UNKNOWN_ADDRESS);
-        hr_test_refused(&t, hr_pool_find(t.pool, HR_NULL, &place), HR_ERR_UNKNOWN_ADDRESS);
-        hr_test_free(&t, block);
-        hr_test_refused(&t, hr_pool_find(t.pool, block, &place), HR_ERR_UNKNOWN_ADDRESS);
+        vw_block_place place = {.block_address = 77};
+        vw_test_refused(&t, vw_pool_find(t.pool, block + 1536, &place), VW_ERR_UNKNOWN_ADDRESS);
+        vw_test_refused(&t, vw_pool_find(t.pool, first - 1, &place), VW_ERR_UNKNOWN_ADDRESS);
+        vw_test_refused(&t, vw_pool_find(t.pool, first + 2 * VW_TEST_MIB, &place),
+                        VW_ERR_UNKNOWN_ADDRESS);
+        vw_test_refused(&t, vw_pool_find(t.pool, VW_NULL, &place), VW_ERR_UNKNOWN_ADDRESS);
+        vw_test_free(&t, block);
+        vw_test_refused(&t, vw_pool_find(t.pool, block, &place), VW_ERR_UNKNOWN_ADDRESS);
         assert_int_equal(place.block_address, 77);
-        hr_test_pool_close(&t);
+        vw_test_pool_close(&t);
     }
 }
 
 /* ---- the long form --------------------------------------------------------------------------- */
 
-static hr_device_ptr alloc_at(hr_test_pool *t, hr_device_ptr at, uint64_t size_bytes)
+static vw_device_ptr alloc_at(vw_test_pool *t, vw_device_ptr at, uint64_t size_bytes)
 {
-    hr_device_ptr address = HR_NULL;
+    vw_device_ptr address = VW_NULL;
     uint64_t served_bytes = 0;
-    hr_alloc_request request = {.struct_size = sizeof request,
+    vw_alloc_request request = {.struct_size = sizeof request,
                                 .size_bytes = size_bytes,
                                 .tag = 7,
                                 .at = at,
                                 .served_bytes = &served_bytes};
-    hr_test_ok(t, hr_alloc_with(t->pool, &request, &address));
+    vw_test_ok(t, vw_alloc_with(t->pool, &request, &address));
     assert_int_equal(address, at);
     assert_true(served_bytes >= size_bytes);
     return address;
 }
 
-static void refuse_at(hr_test_pool *t, hr_device_ptr at, uint64_t size_bytes, hr_stream stream,
-                      hr_status expected)
+static void refuse_at(vw_test_pool *t, vw_device_ptr at, uint64_t size_bytes, vw_stream stream,
+                      vw_status expected)
 {
     picture before = take_picture(t);
-    hr_device_ptr address = 77;
+    vw_device_ptr address = 77;
     uint64_t served_bytes = 77;
-    hr_alloc_request request = {.struct_size = sizeof request,
+    vw_alloc_request request = {.struct_size = sizeof request,
                                 .size_bytes = size_bytes,
                                 .stream = stream,
                                 .at = at,
                                 .served_bytes = &served_bytes};
-    uint64_t takes = hr_test_calls(t).count[HR_DEVICE_CALL_TAKE];
-    hr_test_refused(t, hr_alloc_with(t->pool, &request, &address), expected);
+    uint64_t takes = vw_test_calls(t).count[VW_DEVICE_CALL_TAKE];
+    vw_test_refused(t, vw_alloc_with(t->pool, &request, &address), expected);
     assert_int_equal(address, 77);
     assert_int_equal(served_bytes, 77);
-    assert_int_equal(hr_test_calls(t).count[HR_DEVICE_CALL_TAKE], takes);
+    assert_int_equal(vw_test_calls(t).count[VW_DEVICE_CALL_TAKE], takes);
     expect_unchanged(t, &before);
 }
 
 static void the_size_served_and_the_tag_are_told(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    hr_device_ptr a = HR_NULL;
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    vw_device_ptr a = VW_NULL;
     uint64_t served_bytes = 0;
-    hr_alloc_request request = {.struct_size = sizeof request,
-                                .size_bytes = 19 * HR_TEST_MIB + 1,
+    vw_alloc_request request = {.struct_size = sizeof request,
+                                .size_bytes = 19 * VW_TEST_MIB + 1,
                                 .tag = 5,
                                 .served_bytes = &served_bytes};
-    hr_test_ok(&t, hr_alloc_with(t.pool, &request, &a));
-    assert_int_equal(served_bytes, 20 * HR_TEST_MIB); /* the rest is too small to split off */
+    vw_test_ok(&t, vw_alloc_with(t.pool, &request, &a));
+    assert_int_equal(served_bytes, 20 * VW_TEST_MIB); /* the rest is too small to split off */
     assert_int_equal(t.event_count, 2);
-    assert_int_equal(t.events[0].action, HR_ACTION_SEGMENT_ALLOC);
-    assert_int_equal(t.events[1].action, HR_ACTION_ALLOC);
+    assert_int_equal(t.events[0].action, VW_ACTION_SEGMENT_ALLOC);
+    assert_int_equal(t.events[1].action, VW_ACTION_ALLOC);
     assert_int_equal(t.events[0].tag, 5);
     assert_int_equal(t.events[1].tag, 5);
-    char *text = hr_test_describe(&t);
+    char *text = vw_test_describe(&t);
     assert_non_null(strstr(text, "requested 19922945 tag 5 live"));
     free(text);
-    hr_test_forget_events(&t);
-    hr_test_free(&t, a);
+    vw_test_forget_events(&t);
+    vw_test_free(&t, a);
     assert_int_equal(t.event_count, 2);
     assert_int_equal(t.events[0].tag, 5);
     assert_int_equal(t.events[1].tag, 5);
-    text = hr_test_describe(&t);
+    text = vw_test_describe(&t);
     assert_non_null(strstr(text, "requested 19922945 tag 0 free"));
     free(text);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void an_exact_address_at_a_free_blocks_start_is_carved_as_usual(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 4096);
-    hr_test_free(&t, a);
-    hr_test_forget_events(&t);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    vw_device_ptr a = vw_test_alloc(&t, 4096);
+    vw_test_free(&t, a);
+    vw_test_forget_events(&t);
     alloc_at(&t, a, 1000);
-    hr_test_expect_events(&t, {HR_ACTION_ALLOC, a, 1000});
-    assert_int_equal(hr_test_stats(&t).allocated_bytes.all.current, 1024);
-    hr_test_pool_close(&t);
+    vw_test_expect_events(&t, {VW_ACTION_ALLOC, a, 1000});
+    assert_int_equal(vw_test_stats(&t).allocated_bytes.all.current, 1024);
+    vw_test_pool_close(&t);
 }
 
 /* What lies before the address is handed out and given back: PyTorch's traces show it. */
@@ -326,60 +326,60 @@ static void an_exact_address_inside_a_free_block_leaves_free_blocks_around_it(vo
 {
     (void)state;
     for (int is_expandable = 0; is_expandable < 2; is_expandable++) {
-        hr_test_pool t;
-        hr_test_pool_open(
-            &t, &(hr_test_pool_setup){.conf = is_expandable ? "expandable_segments:True" : NULL});
-        hr_device_ptr a = hr_test_alloc(&t, 4096);
-        hr_test_free(&t, a);
-        hr_test_forget_events(&t);
-        hr_device_ptr b = alloc_at(&t, a + 64 * HR_TEST_KIB, 1000);
-        hr_test_expect_events(&t, {HR_ACTION_ALLOC, a, 64 * HR_TEST_KIB},
-                              {HR_ACTION_ALLOC, b, 1000},
-                              {HR_ACTION_FREE_REQUESTED, a, 64 * HR_TEST_KIB},
-                              {HR_ACTION_FREE_COMPLETED, a, 64 * HR_TEST_KIB});
-        assert_int_equal(hr_test_stats(&t).allocated_bytes.all.current, 1024);
-        assert_int_equal(hr_test_alloc(&t, 64 * HR_TEST_KIB), a);
-        assert_int_equal(hr_test_alloc(&t, 512), b + 1024);
-        hr_test_pool_close(&t);
+        vw_test_pool t;
+        vw_test_pool_open(
+            &t, &(vw_test_pool_setup){.conf = is_expandable ? "expandable_segments:True" : NULL});
+        vw_device_ptr a = vw_test_alloc(&t, 4096);
+        vw_test_free(&t, a);
+        vw_test_forget_events(&t);
+        vw_device_ptr b = alloc_at(&t, a + 64 * VW_TEST_KIB, 1000);
+        vw_test_expect_events(&t, {VW_ACTION_ALLOC, a, 64 * VW_TEST_KIB},
+                              {VW_ACTION_ALLOC, b, 1000},
+                              {VW_ACTION_FREE_REQUESTED, a, 64 * VW_TEST_KIB},
+                              {VW_ACTION_FREE_COMPLETED, a, 64 * VW_TEST_KIB});
+        assert_int_equal(vw_test_stats(&t).allocated_bytes.all.current, 1024);
+        assert_int_equal(vw_test_alloc(&t, 64 * VW_TEST_KIB), a);
+        assert_int_equal(vw_test_alloc(&t, 512), b + 1024);
+        vw_test_pool_close(&t);
     }
 }
 
 static void an_exact_address_may_take_the_very_end_of_a_block(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 4096);
-    hr_test_free(&t, a);
-    hr_device_ptr end = a + 2 * HR_TEST_MIB;
-    refuse_at(&t, end - 1024, 1025, 0, HR_ERR_OUT_OF_MEMORY);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    vw_device_ptr a = vw_test_alloc(&t, 4096);
+    vw_test_free(&t, a);
+    vw_device_ptr end = a + 2 * VW_TEST_MIB;
+    refuse_at(&t, end - 1024, 1025, 0, VW_ERR_OUT_OF_MEMORY);
     alloc_at(&t, end - 1024, 1024);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void an_exact_address_that_is_not_free_is_refused_and_nothing_changed(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, &(hr_test_pool_setup){.conf = "expandable_segments:True"});
-    hr_device_ptr a = hr_test_alloc(&t, 4096), b = hr_test_alloc(&t, 4096);
-    hr_test_alloc(&t, 4096);
-    hr_test_free(&t, b);
-    refuse_at(&t, b + 1, 512, 0, HR_ERR_INVALID_ARGUMENT);
-    refuse_at(&t, b + 256, 512, 0, HR_ERR_INVALID_ARGUMENT);
-    refuse_at(&t, a, 512, 0, HR_ERR_OUT_OF_MEMORY);                   /* live */
-    refuse_at(&t, b, 4097, 0, HR_ERR_OUT_OF_MEMORY);                  /* reaches into a live one */
-    refuse_at(&t, b + 512, 4096, 0, HR_ERR_OUT_OF_MEMORY);            /* the same, from inside */
-    refuse_at(&t, b, 512, 1, HR_ERR_OUT_OF_MEMORY);                   /* another stream's */
-    refuse_at(&t, b, 2 * HR_TEST_MIB, 0, HR_ERR_OUT_OF_MEMORY);       /* another size kind's */
-    refuse_at(&t, a + 2 * HR_TEST_MIB, 512, 0, HR_ERR_OUT_OF_MEMORY); /* not mapped */
-    refuse_at(&t, 512, 512, 0, HR_ERR_OUT_OF_MEMORY);                 /* nobody's */
-    hr_test_pool_close(&t);
+    vw_test_pool t;
+    vw_test_pool_open(&t, &(vw_test_pool_setup){.conf = "expandable_segments:True"});
+    vw_device_ptr a = vw_test_alloc(&t, 4096), b = vw_test_alloc(&t, 4096);
+    vw_test_alloc(&t, 4096);
+    vw_test_free(&t, b);
+    refuse_at(&t, b + 1, 512, 0, VW_ERR_INVALID_ARGUMENT);
+    refuse_at(&t, b + 256, 512, 0, VW_ERR_INVALID_ARGUMENT);
+    refuse_at(&t, a, 512, 0, VW_ERR_OUT_OF_MEMORY);                   /* live */
+    refuse_at(&t, b, 4097, 0, VW_ERR_OUT_OF_MEMORY);                  /* reaches into a live one */
+    refuse_at(&t, b + 512, 4096, 0, VW_ERR_OUT_OF_MEMORY);            /* the same, from inside */
+    refuse_at(&t, b, 512, 1, VW_ERR_OUT_OF_MEMORY);                   /* another stream's */
+    refuse_at(&t, b, 2 * VW_TEST_MIB, 0, VW_ERR_OUT_OF_MEMORY);       /* another size kind's */
+    refuse_at(&t, a + 2 * VW_TEST_MIB, 512, 0, VW_ERR_OUT_OF_MEMORY); /* not mapped */
+    refuse_at(&t, 512, 512, 0, VW_ERR_OUT_OF_MEMORY);                 /* nobody's */
+    vw_test_pool_close(&t);
 }
 
 /* ---- listeners ------------------------------------------------------------------------------- */
 
-static void count_event(void *context, const hr_memory_event *event)
+static void count_event(void *context, const vw_memory_event *event)
 {
     (void)event;
     ++*(size_t *)context;
@@ -388,35 +388,35 @@ static void count_event(void *context, const hr_memory_event *event)
 static void a_listener_can_be_replaced_and_taken_away_at_any_time(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
     size_t second_count = 0;
-    hr_event_sink second = {&second_count, count_event};
-    hr_device_ptr a = hr_test_alloc(&t, 100);
+    vw_event_sink second = {&second_count, count_event};
+    vw_device_ptr a = vw_test_alloc(&t, 100);
     assert_int_equal(t.event_count, 2);
-    hr_test_ok(&t, hr_pool_set_sink(t.pool, &second));
+    vw_test_ok(&t, vw_pool_set_sink(t.pool, &second));
     second.notice = NULL; /* the struct was copied */
-    hr_test_free(&t, a);
+    vw_test_free(&t, a);
     assert_int_equal(t.event_count, 2);
     assert_int_equal(second_count, 2);
-    hr_test_trim(&t); /* the engine's own events go there, too */
+    vw_test_trim(&t); /* the engine's own events go there, too */
     assert_int_equal(second_count, 3);
-    assert_int_equal(hr_pool_set_sink(t.pool, &second), HR_ERR_INVALID_ARGUMENT);
-    hr_test_ok(&t, hr_pool_set_sink(t.pool, NULL));
-    hr_test_free(&t, hr_test_alloc(&t, 100));
-    hr_test_alloc_fails(&t, 2 * HR_TEST_GIB, 0, HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(vw_pool_set_sink(t.pool, &second), VW_ERR_INVALID_ARGUMENT);
+    vw_test_ok(&t, vw_pool_set_sink(t.pool, NULL));
+    vw_test_free(&t, vw_test_alloc(&t, 100));
+    vw_test_alloc_fails(&t, 2 * VW_TEST_GIB, 0, VW_ERR_OUT_OF_MEMORY);
     assert_int_equal(second_count, 3);
     assert_int_equal(t.event_count, 2);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
-static bool stop_at_once(void *context, const hr_segment_info *segment)
+static bool stop_at_once(void *context, const vw_segment_info *segment)
 {
     (void)segment;
     return --*(int *)context > 0;
 }
 
-static bool stop_at_block(void *context, const hr_segment_info *segment, const hr_block_info *block)
+static bool stop_at_block(void *context, const vw_segment_info *segment, const vw_block_info *block)
 {
     (void)segment;
     (void)block;
@@ -426,22 +426,22 @@ static bool stop_at_block(void *context, const hr_segment_info *segment, const h
 static void a_walk_goes_as_far_as_its_visitor_wants(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    for (hr_stream stream = 0; stream < 3; stream++)
-        hr_test_alloc_on(&t, 100, stream);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    for (vw_stream stream = 0; stream < 3; stream++)
+        vw_test_alloc_on(&t, 100, stream);
     for (int wanted = 1; wanted <= 3; wanted++) {
         int left = wanted;
-        hr_test_ok(&t, hr_pool_walk(t.pool, &(hr_walker){&left, stop_at_once, NULL}, false));
+        vw_test_ok(&t, vw_pool_walk(t.pool, &(vw_walker){&left, stop_at_once, NULL}, false));
         assert_int_equal(left, 0);
         left = wanted;
-        hr_test_ok(&t, hr_pool_walk(t.pool, &(hr_walker){&left, NULL, stop_at_block}, false));
+        vw_test_ok(&t, vw_pool_walk(t.pool, &(vw_walker){&left, NULL, stop_at_block}, false));
         assert_int_equal(left, 0);
     }
-    hr_test_forget_events(&t);
-    hr_test_ok(&t, hr_pool_walk(t.pool, &(hr_walker){NULL, NULL, NULL}, true));
-    hr_test_expect_events(&t, {HR_ACTION_SNAPSHOT, 0, 3 * 512});
-    hr_test_pool_close(&t);
+    vw_test_forget_events(&t);
+    vw_test_ok(&t, vw_pool_walk(t.pool, &(vw_walker){NULL, NULL, NULL}, true));
+    vw_test_expect_events(&t, {VW_ACTION_SNAPSHOT, 0, 3 * 512});
+    vw_test_pool_close(&t);
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -449,52 +449,52 @@ static void a_walk_goes_as_far_as_its_visitor_wants(void **state)
 static void a_fraction_lies_between_nothing_and_all(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
     const double wrong[] = {-0.001, 1.001, -INFINITY, INFINITY, NAN};
-    hr_test_ok(&t, hr_pool_set_fraction(t.pool, 0.5));
+    vw_test_ok(&t, vw_pool_set_fraction(t.pool, 0.5));
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        hr_test_refused(&t, hr_pool_set_fraction(t.pool, wrong[i]), HR_ERR_INVALID_ARGUMENT);
-        assert_true(hr_pool_get_fraction(t.pool) == 0.5);
-        assert_int_equal(hr_test_stats(&t).limit_bytes, HR_TEST_GIB / 2);
+        vw_test_refused(&t, vw_pool_set_fraction(t.pool, wrong[i]), VW_ERR_INVALID_ARGUMENT);
+        assert_true(vw_pool_get_fraction(t.pool) == 0.5);
+        assert_int_equal(vw_test_stats(&t).limit_bytes, VW_TEST_GIB / 2);
     }
-    hr_device_ptr a = hr_test_alloc(&t, 512 * HR_TEST_MIB);
-    hr_test_alloc_fails(&t, 1, 0, HR_ERR_OUT_OF_MEMORY);
-    hr_test_ok(&t, hr_pool_set_fraction(t.pool, 0.0)); /* gives nothing back */
-    assert_int_equal(hr_test_calls(&t).in_use_bytes, 512 * HR_TEST_MIB);
-    hr_test_free(&t, a);
-    assert_int_equal(hr_test_alloc(&t, 512 * HR_TEST_MIB), a); /* what is cached still serves */
-    hr_test_ok(&t, hr_pool_set_fraction(t.pool, 1.0));
-    hr_test_alloc(&t, 1);
-    hr_test_pool_close(&t);
+    vw_device_ptr a = vw_test_alloc(&t, 512 * VW_TEST_MIB);
+    vw_test_alloc_fails(&t, 1, 0, VW_ERR_OUT_OF_MEMORY);
+    vw_test_ok(&t, vw_pool_set_fraction(t.pool, 0.0)); /* gives nothing back */
+    assert_int_equal(vw_test_calls(&t).in_use_bytes, 512 * VW_TEST_MIB);
+    vw_test_free(&t, a);
+    assert_int_equal(vw_test_alloc(&t, 512 * VW_TEST_MIB), a); /* what is cached still serves */
+    vw_test_ok(&t, vw_pool_set_fraction(t.pool, 1.0));
+    vw_test_alloc(&t, 1);
+    vw_test_pool_close(&t);
 }
 
 static void settings_can_change_while_the_pool_runs(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 512);
-    hr_test_ok(&t, hr_pool_configure(t.pool, "expandable_segments:True"));
-    hr_device_ptr b = hr_test_alloc_on(&t, 512, 1);
-    hr_block_place place;
-    hr_test_ok(&t, hr_pool_find(t.pool, a, &place));
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    vw_device_ptr a = vw_test_alloc(&t, 512);
+    vw_test_ok(&t, vw_pool_configure(t.pool, "expandable_segments:True"));
+    vw_device_ptr b = vw_test_alloc_on(&t, 512, 1);
+    vw_block_place place;
+    vw_test_ok(&t, vw_pool_find(t.pool, a, &place));
     assert_false(place.is_expandable);
-    hr_test_ok(&t, hr_pool_find(t.pool, b, &place));
+    vw_test_ok(&t, vw_pool_find(t.pool, b, &place));
     assert_true(place.is_expandable);
-    hr_test_ok(&t, hr_pool_configure(t.pool, "max_split_size_mb:100"));
-    assert_int_equal(t.pool->engine->max_split_bytes, 100 * HR_TEST_MIB);
-    assert_int_equal(hr_test_stats(&t).max_split_size, -1); /* as it was when it was made */
-    hr_test_ok(&t, hr_pool_configure(t.pool, NULL));
+    vw_test_ok(&t, vw_pool_configure(t.pool, "max_split_size_mb:100"));
+    assert_int_equal(t.pool->engine->max_split_bytes, 100 * VW_TEST_MIB);
+    assert_int_equal(vw_test_stats(&t).max_split_size, -1); /* as it was when it was made */
+    vw_test_ok(&t, vw_pool_configure(t.pool, NULL));
     assert_int_equal(t.pool->engine->max_split_bytes, UINT64_MAX);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void settings_that_are_refused_change_nothing(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, &(hr_test_pool_setup){.conf = "max_split_size_mb:200"});
+    vw_test_pool t;
+    vw_test_pool_open(&t, &(vw_test_pool_setup){.conf = "max_split_size_mb:200"});
     const char *const wrong[] = {
         "max_split_size_mb:1",
         "max_split_size_mb:100,no_such_key:1",
@@ -502,105 +502,105 @@ static void settings_that_are_refused_change_nothing(void **state)
         "max_split_size_mb:x",
         "expandable_segments:maybe",
     };
-    hr_test_alloc(&t, 512);
+    vw_test_alloc(&t, 512);
     picture before = take_picture(&t);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        hr_test_refused(&t, hr_pool_configure(t.pool, wrong[i]), HR_ERR_BAD_SETTING);
-        assert_int_equal(t.pool->engine->max_split_bytes, 200 * HR_TEST_MIB);
+        vw_test_refused(&t, vw_pool_configure(t.pool, wrong[i]), VW_ERR_BAD_SETTING);
+        assert_int_equal(t.pool->engine->max_split_bytes, 200 * VW_TEST_MIB);
     }
     expect_unchanged(&t, &before);
-    hr_device_ptr b = hr_test_alloc_on(&t, 512, 1);
-    hr_block_place place;
-    hr_test_ok(&t, hr_pool_find(t.pool, b, &place));
+    vw_device_ptr b = vw_test_alloc_on(&t, 512, 1);
+    vw_block_place place;
+    vw_test_ok(&t, vw_pool_find(t.pool, b, &place));
     assert_false(place.is_expandable);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 /* ---- the program's own memory ---------------------------------------------------------------- */
 
 typedef struct hoard {
-    hr_test_pool *t;
-    hr_device_ptr block; /* freed when asked */
+    vw_test_pool *t;
+    vw_device_ptr block; /* freed when asked */
     bool answer;
     int calls;
-    hr_status checked; /* what hr_pool_check() said meanwhile */
+    vw_status checked; /* what vw_pool_check() said meanwhile */
 } hoard;
 
 static bool let_go(void *context)
 {
     hoard *mine = context;
     mine->calls++;
-    if (mine->block != HR_NULL)
-        hr_free(mine->t->pool, mine->block);
-    mine->block = HR_NULL;
-    mine->checked = hr_pool_check(mine->t->pool);
+    if (mine->block != VW_NULL)
+        vw_free(mine->t->pool, mine->block);
+    mine->block = VW_NULL;
+    mine->checked = vw_pool_check(mine->t->pool);
     return mine->answer;
 }
 
-static void open_with_hoard(hr_test_pool *t, hoard *mine)
+static void open_with_hoard(vw_test_pool *t, hoard *mine)
 {
     *mine = (hoard){.t = t, .answer = true};
-    hr_test_pool_open(t, &(hr_test_pool_setup){.reclaim = let_go, .reclaim_context = mine});
+    vw_test_pool_open(t, &(vw_test_pool_setup){.reclaim = let_go, .reclaim_context = mine});
 }
 
 static void the_program_is_asked_before_the_device_is(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     hoard mine;
     open_with_hoard(&t, &mine);
-    mine.block = hr_test_alloc(&t, 30 * HR_TEST_MIB);
-    hr_device_ptr held = mine.block;
+    mine.block = vw_test_alloc(&t, 30 * VW_TEST_MIB);
+    vw_device_ptr held = mine.block;
     assert_int_equal(mine.calls, 1); /* asked, and had nothing */
-    hr_test_forget_events(&t);
-    assert_int_equal(hr_test_alloc(&t, 30 * HR_TEST_MIB), held);
-    hr_test_expect_events(&t, {HR_ACTION_FREE_REQUESTED, held, 30 * HR_TEST_MIB},
-                          {HR_ACTION_FREE_COMPLETED, held, 30 * HR_TEST_MIB},
-                          {HR_ACTION_ALLOC, held, 30 * HR_TEST_MIB});
+    vw_test_forget_events(&t);
+    assert_int_equal(vw_test_alloc(&t, 30 * VW_TEST_MIB), held);
+    vw_test_expect_events(&t, {VW_ACTION_FREE_REQUESTED, held, 30 * VW_TEST_MIB},
+                          {VW_ACTION_FREE_COMPLETED, held, 30 * VW_TEST_MIB},
+                          {VW_ACTION_ALLOC, held, 30 * VW_TEST_MIB});
     assert_int_equal(mine.calls, 2);
-    hr_test_free(&t, held);
-    hr_test_alloc(&t, 30 * HR_TEST_MIB);
+    vw_test_free(&t, held);
+    vw_test_alloc(&t, 30 * VW_TEST_MIB);
     assert_int_equal(mine.calls, 2); /* a cached block fits: nobody is asked */
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void if_the_program_says_no_the_device_is_asked(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     hoard mine;
     open_with_hoard(&t, &mine);
-    mine.block = hr_test_alloc(&t, 30 * HR_TEST_MIB);
-    hr_device_ptr held = mine.block;
+    mine.block = vw_test_alloc(&t, 30 * VW_TEST_MIB);
+    vw_device_ptr held = mine.block;
     mine.answer = false; /* it frees, and says that it did not */
-    assert_int_not_equal(hr_test_alloc(&t, 30 * HR_TEST_MIB), held);
-    hr_test_pool_close(&t);
+    assert_int_not_equal(vw_test_alloc(&t, 30 * VW_TEST_MIB), held);
+    vw_test_pool_close(&t);
 }
 
 /* Without the lock anything may be asked of the pool, and it is whole. */
 static void while_the_program_is_asked_the_pool_is_whole(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     hoard mine;
     open_with_hoard(&t, &mine);
-    hr_test_alloc(&t, 100);
+    vw_test_alloc(&t, 100);
     assert_int_equal(mine.calls, 1);
-    if (mine.checked != HR_OK)
-        fail_msg("%s", hr_last_error());
-    hr_test_pool_close(&t);
+    if (mine.checked != VW_OK)
+        fail_msg("%s", vw_last_error());
+    vw_test_pool_close(&t);
 }
 
 /* As another thread could while this one waits for the program's answer. */
 static bool allocate_a_little(void *context)
 {
     static bool is_busy; /* its own request must not ask again */
-    hr_test_pool *t = context;
-    hr_device_ptr ignored;
+    vw_test_pool *t = context;
+    vw_device_ptr ignored;
     if (is_busy)
         return false;
     is_busy = true;
-    assert_int_equal(hr_alloc(t->pool, 512, 0, &ignored), HR_OK);
+    assert_int_equal(vw_alloc(t->pool, 512, 0, &ignored), VW_OK);
     is_busy = false;
     return false;
 }
@@ -610,15 +610,15 @@ static bool allocate_a_little(void *context)
 static void blocks_handed_out_meanwhile_do_not_take_the_requests_room(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t,
-                      &(hr_test_pool_setup){.reclaim = allocate_a_little, .reclaim_context = &t});
-    hr_test_free(&t, hr_test_alloc(&t, 512)); /* one block stays: two at a time meet every limit */
-    for (hr_stream stream = 1; stream < 100; stream++) {
-        hr_test_alloc_on(&t, 512, stream); /* a miss each time */
-        assert_true(hr__address_map_count(&t.pool->live) <= t.pool->live.capacity / 4);
+    vw_test_pool t;
+    vw_test_pool_open(&t,
+                      &(vw_test_pool_setup){.reclaim = allocate_a_little, .reclaim_context = &t});
+    vw_test_free(&t, vw_test_alloc(&t, 512)); /* one block stays: two at a time meet every limit */
+    for (vw_stream stream = 1; stream < 100; stream++) {
+        vw_test_alloc_on(&t, 512, stream); /* a miss each time */
+        assert_true(vw__address_map_count(&t.pool->live) <= t.pool->live.capacity / 4);
     }
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -628,22 +628,22 @@ static void the_end_gives_everything_back(void **state)
     (void)state;
     static const char *const confs[] = {"", "expandable_segments:True", "max_split_size_mb:50"};
     for (size_t i = 0; i < sizeof confs / sizeof confs[0]; i++) {
-        hr_test_pool t;
-        hr_test_pool_open(&t, &(hr_test_pool_setup){.conf = confs[i], .manual_streams = true});
-        for (hr_stream stream = 0; stream < 3; stream++) {
-            hr_device_ptr live = hr_test_alloc_on(&t, 5000, stream);
-            hr_device_ptr pending = hr_test_alloc_on(&t, 60 * HR_TEST_MIB, stream);
-            hr_device_ptr freed = hr_test_alloc_on(&t, 7 * HR_TEST_MIB, stream);
-            hr_test_ok(&t, hr_record_stream(t.pool, live, 8));
-            hr_test_ok(&t, hr_record_stream(t.pool, pending, 9));
-            hr_test_free(&t, pending);
-            hr_test_free(&t, freed);
+        vw_test_pool t;
+        vw_test_pool_open(&t, &(vw_test_pool_setup){.conf = confs[i], .manual_streams = true});
+        for (vw_stream stream = 0; stream < 3; stream++) {
+            vw_device_ptr live = vw_test_alloc_on(&t, 5000, stream);
+            vw_device_ptr pending = vw_test_alloc_on(&t, 60 * VW_TEST_MIB, stream);
+            vw_device_ptr freed = vw_test_alloc_on(&t, 7 * VW_TEST_MIB, stream);
+            vw_test_ok(&t, vw_record_stream(t.pool, live, 8));
+            vw_test_ok(&t, vw_record_stream(t.pool, pending, 9));
+            vw_test_free(&t, pending);
+            vw_test_free(&t, freed);
         }
-        const hr_private_id id = {1, 2};
-        hr_test_ok(&t, hr_private_pool_begin(t.pool, id, NULL, NULL));
-        hr_test_alloc(&t, 5000);
-        assert_true(hr_test_calls(&t).in_use_bytes > 0);
-        hr_test_pool_close(&t); /* sees to it that nothing is in use */
+        const vw_private_id id = {1, 2};
+        vw_test_ok(&t, vw_private_pool_begin(t.pool, id, NULL, NULL));
+        vw_test_alloc(&t, 5000);
+        assert_true(vw_test_calls(&t).in_use_bytes > 0);
+        vw_test_pool_close(&t); /* sees to it that nothing is in use */
     }
 }
 
@@ -653,18 +653,18 @@ static void a_private_pool_that_never_got_memory_ends_with_its_last_use(void **s
 {
     (void)state;
     for (int is_expandable = 0; is_expandable < 2; is_expandable++) {
-        const hr_private_id id = {1, 0};
-        hr_test_pool t;
-        hr_test_pool_open(
-            &t, &(hr_test_pool_setup){.conf = is_expandable ? "expandable_segments:True" : NULL});
-        hr_test_ok(&t, hr_private_pool_begin(t.pool, id, NULL, NULL));
-        assert_int_equal(hr_device_set_capacity(t.device, HR_TEST_KIB), HR_OK);
-        hr_test_alloc_fails(&t, 512, 0, HR_ERR_OUT_OF_MEMORY);
-        hr_test_ok(&t, hr_private_pool_end(t.pool, id));
-        hr_test_ok(&t, hr_private_pool_release(t.pool, id));
-        hr_test_trim(&t);
-        hr_test_ok(&t, hr_private_pool_retain(t.pool, id, NULL)); /* a new one of that name */
-        hr_test_pool_close(&t);
+        const vw_private_id id = {1, 0};
+        vw_test_pool t;
+        vw_test_pool_open(
+            &t, &(vw_test_pool_setup){.conf = is_expandable ? "expandable_segments:True" : NULL});
+        vw_test_ok(&t, vw_private_pool_begin(t.pool, id, NULL, NULL));
+        assert_int_equal(vw_device_set_capacity(t.device, VW_TEST_KIB), VW_OK);
+        vw_test_alloc_fails(&t, 512, 0, VW_ERR_OUT_OF_MEMORY);
+        vw_test_ok(&t, vw_private_pool_end(t.pool, id));
+        vw_test_ok(&t, vw_private_pool_release(t.pool, id));
+        vw_test_trim(&t);
+        vw_test_ok(&t, vw_private_pool_retain(t.pool, id, NULL)); /* a new one of that name */
+        vw_test_pool_close(&t);
     }
 }
 
@@ -673,14 +673,14 @@ static void a_private_pool_that_never_got_memory_ends_with_its_last_use(void **s
 static void the_end_of_many_blocks_comes_soon(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, &(hr_test_pool_setup){.conf = "expandable_segments:True"});
-    hr_test_ok(&t, hr_pool_set_sink(t.pool, NULL));
-    hr_device_ptr address = HR_NULL;
+    vw_test_pool t;
+    vw_test_pool_open(&t, &(vw_test_pool_setup){.conf = "expandable_segments:True"});
+    vw_test_ok(&t, vw_pool_set_sink(t.pool, NULL));
+    vw_device_ptr address = VW_NULL;
     for (int i = 0; i < 100000; i++)
-        assert_int_equal(hr_alloc(t.pool, 512, 0, &address), HR_OK);
+        assert_int_equal(vw_alloc(t.pool, 512, 0, &address), VW_OK);
     clock_t start = clock();
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
     assert_true(clock() - start < 3 * CLOCKS_PER_SEC);
 }
 
@@ -691,28 +691,28 @@ static void without_its_device_a_pool_serves_from_its_cache_and_fails_cleanly(vo
     (void)state;
     static const char *const confs[] = {"", "expandable_segments:True"};
     for (size_t i = 0; i < sizeof confs / sizeof confs[0]; i++) {
-        hr_test_pool t;
-        hr_test_pool_open(&t, &(hr_test_pool_setup){.conf = confs[i]});
-        hr_device_ptr a = hr_test_alloc(&t, 5000), b = hr_test_alloc(&t, 30 * HR_TEST_MIB);
-        hr_device_ptr c = hr_test_alloc(&t, 5000);
-        hr_test_ok(&t, hr_record_stream(t.pool, c, 1));
-        hr_test_free(&t, b);
-        assert_int_equal(hr_device_lose(t.device), HR_OK);
+        vw_test_pool t;
+        vw_test_pool_open(&t, &(vw_test_pool_setup){.conf = confs[i]});
+        vw_device_ptr a = vw_test_alloc(&t, 5000), b = vw_test_alloc(&t, 30 * VW_TEST_MIB);
+        vw_device_ptr c = vw_test_alloc(&t, 5000);
+        vw_test_ok(&t, vw_record_stream(t.pool, c, 1));
+        vw_test_free(&t, b);
+        assert_int_equal(vw_device_lose(t.device), VW_OK);
 
-        hr_device_ptr cached = hr_test_alloc(&t, 30 * HR_TEST_MIB);
+        vw_device_ptr cached = vw_test_alloc(&t, 30 * VW_TEST_MIB);
         assert_int_equal(cached, b);
-        hr_test_alloc_fails(&t, 200 * HR_TEST_MIB, 0, HR_ERR_DEVICE);
-        hr_test_alloc_fails(&t, 5000, 7, HR_ERR_DEVICE);
-        hr_test_free(&t, cached);
-        hr_test_free(&t, a);
-        hr_test_refused(&t, hr_record_stream(t.pool, c, 2), HR_ERR_DEVICE);
-        hr_test_refused(&t, hr_pool_trim(t.pool), HR_ERR_DEVICE);
-        assert_int_equal(hr_test_alloc(&t, 30 * HR_TEST_MIB), b); /* nothing was lost by trying */
-        hr_test_refused(&t, hr_free(t.pool, c), HR_ERR_DEVICE);   /* its event */
-        hr_test_refused(&t, hr_free(t.pool, c), HR_ERR_UNKNOWN_ADDRESS);
-        hr_test_refused(&t, hr_pool_trim(t.pool), HR_ERR_DEVICE);
-        hr_pool_destroy(t.pool);
-        hr_device_destroy(t.device);
+        vw_test_alloc_fails(&t, 200 * VW_TEST_MIB, 0, VW_ERR_DEVICE);
+        vw_test_alloc_fails(&t, 5000, 7, VW_ERR_DEVICE);
+        vw_test_free(&t, cached);
+        vw_test_free(&t, a);
+        vw_test_refused(&t, vw_record_stream(t.pool, c, 2), VW_ERR_DEVICE);
+        vw_test_refused(&t, vw_pool_trim(t.pool), VW_ERR_DEVICE);
+        assert_int_equal(vw_test_alloc(&t, 30 * VW_TEST_MIB), b); /* nothing was lost by trying */
+        vw_test_refused(&t, vw_free(t.pool, c), VW_ERR_DEVICE);   /* its event */
+        vw_test_refused(&t, vw_free(t.pool, c), VW_ERR_UNKNOWN_ADDRESS);
+        vw_test_refused(&t, vw_pool_trim(t.pool), VW_ERR_DEVICE);
+        vw_pool_destroy(t.pool);
+        vw_device_destroy(t.device);
         free(t.events);
     }
 }

@@ -1,4 +1,4 @@
-/* test_pool_check.c - hr_pool_check() notices damage of every kind.
+/* test_pool_check.c - vw_pool_check() notices damage of every kind.
  *
  * Every other test of the allocator leans on the check, and a check that cannot fail is worthless.
  * So here a healthy pool is damaged in one place at a time, through its internals, and the check
@@ -15,56 +15,56 @@
 /* ---- a pool with one of everything ----------------------------------------------------------- */
 
 typedef struct scene {
-    hr_test_pool t;
-    hr__torch_engine *engine;
-    hr__block *live;     /* the first of a small segment, tagged */
-    hr__block *hole;     /* free, between two live ones */
-    hr__block *tail;     /* free, at the segment's end */
-    hr__block *whole;    /* free, a large segment of its own; expandable: whole pages of one */
-    hr__block *pending;  /* waits for streams 1 and 2 */
-    hr__block *deferred; /* freed during a capture */
+    vw_test_pool t;
+    vw__torch_engine *engine;
+    vw__block *live;     /* the first of a small segment, tagged */
+    vw__block *hole;     /* free, between two live ones */
+    vw__block *tail;     /* free, at the segment's end */
+    vw__block *whole;    /* free, a large segment of its own; expandable: whole pages of one */
+    vw__block *pending;  /* waits for streams 1 and 2 */
+    vw__block *deferred; /* freed during a capture */
 } scene;
 
-static hr__block *block_at(scene *s, hr_device_ptr address)
+static vw__block *block_at(scene *s, vw_device_ptr address)
 {
-    hr__engine *engine = s->t.pool->engine;
+    vw__engine *engine = s->t.pool->engine;
     return engine->table->find(engine, address);
 }
 
 static void scene_open(scene *s, bool is_expandable)
 {
-    hr_test_pool *t = &s->t;
-    hr_test_pool_open(
-        t, &(hr_test_pool_setup){.manual_streams = true,
+    vw_test_pool *t = &s->t;
+    vw_test_pool_open(
+        t, &(vw_test_pool_setup){.manual_streams = true,
                                  .conf = is_expandable ? "expandable_segments:True" : ""});
-    s->engine = hr__torch_of(t->pool->engine);
-    hr_device_ptr live = HR_NULL;
-    hr_alloc_request request = {.struct_size = sizeof request, .size_bytes = 700, .tag = 3};
-    hr_test_ok(t, hr_alloc_with(t->pool, &request, &live));
-    hr_device_ptr hole = hr_test_alloc(t, 512), after = hr_test_alloc(t, 512);
-    hr_device_ptr pending = hr_test_alloc(t, 512), deferred = hr_test_alloc(t, 512);
-    hr_device_ptr last = hr_test_alloc(t, 512), whole = hr_test_alloc(t, 30 * HR_TEST_MIB);
-    hr_test_alloc_on(t, 3 * HR_TEST_MIB, 1);
-    hr_test_ok(t, hr_record_stream(t->pool, pending, 1));
-    hr_test_ok(t, hr_record_stream(t->pool, pending, 2));
-    hr_test_ok(t, hr_record_stream(t->pool, after, 1));
-    hr_test_ok(t, hr_record_stream(t->pool, deferred, 1));
-    hr_test_free(t, hole);
-    hr_test_free(t, whole);
-    hr_test_free(t, pending);
-    hr_test_free(t, after); /* a second use in stream 1's queue */
-    hr_test_ok(t, hr_private_pool_begin(t->pool, (hr_private_id){1, 0}, NULL, NULL));
-    hr_test_free(t, deferred);
+    s->engine = vw__torch_of(t->pool->engine);
+    vw_device_ptr live = VW_NULL;
+    vw_alloc_request request = {.struct_size = sizeof request, .size_bytes = 700, .tag = 3};
+    vw_test_ok(t, vw_alloc_with(t->pool, &request, &live));
+    vw_device_ptr hole = vw_test_alloc(t, 512), after = vw_test_alloc(t, 512);
+    vw_device_ptr pending = vw_test_alloc(t, 512), deferred = vw_test_alloc(t, 512);
+    vw_device_ptr last = vw_test_alloc(t, 512), whole = vw_test_alloc(t, 30 * VW_TEST_MIB);
+    vw_test_alloc_on(t, 3 * VW_TEST_MIB, 1);
+    vw_test_ok(t, vw_record_stream(t->pool, pending, 1));
+    vw_test_ok(t, vw_record_stream(t->pool, pending, 2));
+    vw_test_ok(t, vw_record_stream(t->pool, after, 1));
+    vw_test_ok(t, vw_record_stream(t->pool, deferred, 1));
+    vw_test_free(t, hole);
+    vw_test_free(t, whole);
+    vw_test_free(t, pending);
+    vw_test_free(t, after); /* a second use in stream 1's queue */
+    vw_test_ok(t, vw_private_pool_begin(t->pool, (vw_private_id){1, 0}, NULL, NULL));
+    vw_test_free(t, deferred);
     s->live = block_at(s, live);
     s->hole = block_at(s, hole);
     s->tail = block_at(s, last)->next;
     s->whole = block_at(s, whole);
     s->pending = block_at(s, pending);
     s->deferred = block_at(s, deferred);
-    assert_int_equal(s->tail->state, HR__BLOCK_FREE);
-    assert_int_equal(s->hole->state, HR__BLOCK_FREE);
-    assert_int_equal(s->whole->state, HR__BLOCK_FREE);
-    assert_int_equal(s->pending->state, HR__BLOCK_PENDING);
+    assert_int_equal(s->tail->state, VW__BLOCK_FREE);
+    assert_int_equal(s->hole->state, VW__BLOCK_FREE);
+    assert_int_equal(s->whole->state, VW__BLOCK_FREE);
+    assert_int_equal(s->pending->state, VW__BLOCK_PENDING);
 }
 
 /* ---- damage, and its repair ------------------------------------------------------------------ */
@@ -111,15 +111,15 @@ static void expect_noticed(const damage *damages, size_t count, bool is_expandab
     scene_open(&s, is_expandable);
     for (size_t i = 0; i < count; i++) {
         damages[i].inflict(&s);
-        hr_status status = hr_pool_check(s.t.pool);
+        vw_status status = vw_pool_check(s.t.pool);
         repair();
-        if (status != HR_ERR_WRONG_STATE)
+        if (status != VW_ERR_WRONG_STATE)
             fail_msg("not noticed: %s", damages[i].text);
-        if (strstr(hr_last_error(), damages[i].text) == NULL)
-            fail_msg("\"%s\" instead of \"%s\"", hr_last_error(), damages[i].text);
-        hr_test_ok(&s.t, HR_OK);
+        if (strstr(vw_last_error(), damages[i].text) == NULL)
+            fail_msg("\"%s\" instead of \"%s\"", vw_last_error(), damages[i].text);
+        vw_test_ok(&s.t, VW_OK);
     }
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 #define EXPECT_NOTICED(damages, is_expandable)                                                     \
@@ -149,12 +149,12 @@ static void forget_the_way_back(scene *s)
 
 static void free_a_neighbour_without_merging(scene *s)
 {
-    SET(s->live->state, HR__BLOCK_FREE);
+    SET(s->live->state, VW__BLOCK_FREE);
 }
 
 static void unmap_plain_memory(scene *s)
 {
-    SET(s->live->state, HR__BLOCK_UNMAPPED);
+    SET(s->live->state, VW__BLOCK_UNMAPPED);
 }
 
 static void tag_a_free_block(scene *s)
@@ -221,8 +221,8 @@ static void lose_the_unmapped(scene *s)
 
 static void list_a_mapped_block_as_unmapped(scene *s)
 {
-    hr__block *unmapped = hr__block_of_node(s->live->segment->lane->unmapped);
-    SET(unmapped->state, HR__BLOCK_PENDING);
+    vw__block *unmapped = vw__block_of_node(s->live->segment->lane->unmapped);
+    SET(unmapped->state, VW__BLOCK_PENDING);
 }
 
 static void miscount_expandable_segments(scene *s)
@@ -248,14 +248,14 @@ static void damaged_expandable_segments_are_noticed(void **state)
 
 static void hide_a_bin(scene *s)
 {
-    hr__free_index *index = &s->hole->segment->lane->free;
+    vw__free_index *index = &s->hole->segment->lane->free;
     SET(index->bins_in_use[s->hole->bin / 64], 0);
 }
 
 /* A whole, valid index that lacks one block. */
 static void leave_a_free_block_out(scene *s)
 {
-    hr__free_index *index = &s->whole->segment->lane->free;
+    vw__free_index *index = &s->whole->segment->lane->free;
     SET(index->bins[s->whole->bin], NULL);
     SET(index->bins_in_use[s->whole->bin / 64], 0);
     SET(index->words_in_use, 0);
@@ -273,7 +273,7 @@ static void put_lanes_out_of_order(scene *s)
 
 static void give_a_lane_another_shelf(scene *s)
 {
-    SET(s->whole->segment->lane->shelf, &s->engine->base.shelves[HR__SMALL]);
+    SET(s->whole->segment->lane->shelf, &s->engine->base.shelves[VW__SMALL]);
 }
 
 static void damaged_indexes_are_noticed(void **state)
@@ -298,7 +298,7 @@ static void hold_more(scene *s)
 
 static void leave_a_request_over(scene *s)
 {
-    static const hr__request request = {1, 0, 0};
+    static const vw__request request = {1, 0, 0};
     SET(s->engine->base.serving, &request);
 }
 
@@ -314,9 +314,9 @@ static void counters_that_disagree_with_the_blocks_are_noticed(void **state)
 
     scene s;
     scene_open(&s, false);
-    hr__counters *all = &s.t.pool->counters;
+    vw__counters *all = &s.t.pool->counters;
     const struct {
-        hr__counter *counter;
+        vw__counter *counter;
         const char *name;
         bool has_peaks_checked;
     } counters[] = {
@@ -331,24 +331,24 @@ static void counters_that_disagree_with_the_blocks_are_noticed(void **state)
         {&all->reserved_bytes, "reserved_bytes says", false},
     };
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        hr__counter *counter = counters[i].counter;
-        for (int kind = HR__SMALL; kind <= HR__LARGE; kind++) {
+        vw__counter *counter = counters[i].counter;
+        for (int kind = VW__SMALL; kind <= VW__LARGE; kind++) {
             SET(counter->current[kind], counter->current[kind] + 1);
-            assert_int_equal(hr_pool_check(s.t.pool), HR_ERR_WRONG_STATE);
+            assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
             repair();
-            assert_non_null(strstr(hr_last_error(), counters[i].name));
+            assert_non_null(strstr(vw_last_error(), counters[i].name));
         }
         if (!counters[i].has_peaks_checked)
             continue;
-        SET(counter->peak[HR__SMALL], counter->current[HR__SMALL] - 1);
-        assert_int_equal(hr_pool_check(s.t.pool), HR_ERR_WRONG_STATE);
+        SET(counter->peak[VW__SMALL], counter->current[VW__SMALL] - 1);
+        assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
         repair();
-        SET(counter->peak_all, counter->current[HR__SMALL] + counter->current[HR__LARGE] - 1);
-        assert_int_equal(hr_pool_check(s.t.pool), HR_ERR_WRONG_STATE);
+        SET(counter->peak_all, counter->current[VW__SMALL] + counter->current[VW__LARGE] - 1);
+        assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
         repair();
-        hr_test_ok(&s.t, HR_OK);
+        vw_test_ok(&s.t, VW_OK);
     }
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -358,13 +358,13 @@ static void a_live_block_that_is_not_filed_is_noticed(void **state)
     (void)state;
     scene s;
     scene_open(&s, false);
-    hr__address_map *live = &s.t.pool->live;
-    hr__block *block = hr__address_map_remove(live, s.live->address);
-    assert_int_equal(hr_pool_check(s.t.pool), HR_ERR_WRONG_STATE);
-    assert_non_null(strstr(hr_last_error(), "live and not filed"));
-    hr__address_map_insert(live, block->address, block);
-    hr_test_ok(&s.t, HR_OK);
-    hr_test_pool_close(&s.t);
+    vw__address_map *live = &s.t.pool->live;
+    vw__block *block = vw__address_map_remove(live, s.live->address);
+    assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
+    assert_non_null(strstr(vw_last_error(), "live and not filed"));
+    vw__address_map_insert(live, block->address, block);
+    vw_test_ok(&s.t, VW_OK);
+    vw_test_pool_close(&s.t);
 }
 
 static void a_filed_block_that_is_not_live_is_noticed(void **state)
@@ -372,17 +372,17 @@ static void a_filed_block_that_is_not_live_is_noticed(void **state)
     (void)state;
     scene s;
     scene_open(&s, false);
-    hr__address_map *live = &s.t.pool->live;
-    const hr_device_ptr wrong[] = {s.hole->address, s.pending->address, s.hole->address + 1};
-    assert_true(hr__address_map_has_room(live, 1));
+    vw__address_map *live = &s.t.pool->live;
+    const vw_device_ptr wrong[] = {s.hole->address, s.pending->address, s.hole->address + 1};
+    assert_true(vw__address_map_has_room(live, 1));
     for (size_t i = 0; i < 3; i++) {
-        hr__address_map_insert(live, wrong[i], s.hole);
-        assert_int_equal(hr_pool_check(s.t.pool), HR_ERR_WRONG_STATE);
-        assert_non_null(strstr(hr_last_error(), "filed"));
-        hr__address_map_remove(live, wrong[i]);
-        hr_test_ok(&s.t, HR_OK);
+        vw__address_map_insert(live, wrong[i], s.hole);
+        assert_int_equal(vw_pool_check(s.t.pool), VW_ERR_WRONG_STATE);
+        assert_non_null(strstr(vw_last_error(), "filed"));
+        vw__address_map_remove(live, wrong[i]);
+        vw_test_ok(&s.t, VW_OK);
     }
-    hr_test_pool_close(&s.t);
+    vw_test_pool_close(&s.t);
 }
 
 static void an_address_that_leads_to_another_block_is_noticed(void **state)
@@ -390,22 +390,22 @@ static void an_address_that_leads_to_another_block_is_noticed(void **state)
     (void)state;
     scene s;
     scene_open(&s, false);
-    hr__address_map *live = &s.t.pool->live;
-    hr__address_map_remove(live, s.live->address);
-    hr__address_map_insert(live, s.live->address, s.hole);
-    hr_status status = hr_pool_check(s.t.pool);
-    hr__address_map_remove(live, s.live->address);
-    hr__address_map_insert(live, s.live->address, s.live);
-    assert_int_equal(status, HR_ERR_WRONG_STATE);
-    hr_test_ok(&s.t, HR_OK);
-    hr_test_pool_close(&s.t);
+    vw__address_map *live = &s.t.pool->live;
+    vw__address_map_remove(live, s.live->address);
+    vw__address_map_insert(live, s.live->address, s.hole);
+    vw_status status = vw_pool_check(s.t.pool);
+    vw__address_map_remove(live, s.live->address);
+    vw__address_map_insert(live, s.live->address, s.live);
+    assert_int_equal(status, VW_ERR_WRONG_STATE);
+    vw_test_ok(&s.t, VW_OK);
+    vw_test_pool_close(&s.t);
 }
 
 /* ---- stream order ---------------------------------------------------------------------------- */
 
-static hr__stream_queue *queue_of(scene *s, hr_stream stream)
+static vw__stream_queue *queue_of(scene *s, vw_stream stream)
 {
-    hr__stream_queue *queue = s->t.pool->order.queues;
+    vw__stream_queue *queue = s->t.pool->order.queues;
     while (queue->stream != stream)
         queue = queue->next;
     assert_non_null(queue->first);
@@ -414,7 +414,7 @@ static hr__stream_queue *queue_of(scene *s, hr_stream stream)
 
 static void believe_a_deferred_block_live(scene *s)
 {
-    SET(s->deferred->state, HR__BLOCK_LIVE);
+    SET(s->deferred->state, VW__BLOCK_LIVE);
 }
 
 static void lose_the_deferred(scene *s)

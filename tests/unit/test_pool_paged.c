@@ -13,72 +13,72 @@
 static void only_the_start_of_a_live_block_can_be_pinned(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    hr_device_ptr block = hr_test_alloc(&t, 4096);
-    hr_test_ok(&t, hr_pool_pin(t.pool, block));
-    hr_test_ok(&t, hr_pool_pin(t.pool, block));
-    hr_test_refused(&t, hr_pool_pin(t.pool, block + 512), HR_ERR_UNKNOWN_ADDRESS);
-    hr_test_refused(&t, hr_pool_pin(t.pool, HR_NULL), HR_ERR_UNKNOWN_ADDRESS);
-    hr_test_free(&t, block);
-    hr_test_refused(&t, hr_pool_pin(t.pool, block), HR_ERR_UNKNOWN_ADDRESS);
-    assert_int_equal(hr_pool_pin(NULL, block), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_unpin(NULL, block), HR_ERR_INVALID_ARGUMENT);
-    hr_test_pool_close(&t);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    vw_device_ptr block = vw_test_alloc(&t, 4096);
+    vw_test_ok(&t, vw_pool_pin(t.pool, block));
+    vw_test_ok(&t, vw_pool_pin(t.pool, block));
+    vw_test_refused(&t, vw_pool_pin(t.pool, block + 512), VW_ERR_UNKNOWN_ADDRESS);
+    vw_test_refused(&t, vw_pool_pin(t.pool, VW_NULL), VW_ERR_UNKNOWN_ADDRESS);
+    vw_test_free(&t, block);
+    vw_test_refused(&t, vw_pool_pin(t.pool, block), VW_ERR_UNKNOWN_ADDRESS);
+    assert_int_equal(vw_pool_pin(NULL, block), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_unpin(NULL, block), VW_ERR_INVALID_ARGUMENT);
+    vw_test_pool_close(&t);
 }
 
 static void where_nothing_moves_a_pin_asks_for_nothing(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    hr_device_ptr block = hr_test_alloc(&t, 4096);
-    hr_test_ok(&t, hr_pool_pin(t.pool, block));
-    hr_test_free(&t, block);
-    hr_test_trim(&t);
-    assert_int_equal(hr_test_stats(&t).reserved_bytes.all.current, 0);
-    hr_test_ok(&t, hr_pool_unpin(t.pool, block));
-    hr_test_ok(&t, hr_pool_unpin(t.pool, block)); /* no list of pins is kept */
-    hr_test_pool_close(&t);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    vw_device_ptr block = vw_test_alloc(&t, 4096);
+    vw_test_ok(&t, vw_pool_pin(t.pool, block));
+    vw_test_free(&t, block);
+    vw_test_trim(&t);
+    assert_int_equal(vw_test_stats(&t).reserved_bytes.all.current, 0);
+    vw_test_ok(&t, vw_pool_unpin(t.pool, block));
+    vw_test_ok(&t, vw_pool_unpin(t.pool, block)); /* no list of pins is kept */
+    vw_test_pool_close(&t);
 }
 
 static void engine_torch_has_no_statistics_of_moves(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    hr_paged_stats stats = {.struct_size = sizeof stats, .misses = 5};
-    hr_test_refused(&t, hr_pool_get_paged_stats(t.pool, &stats), HR_ERR_UNSUPPORTED);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    vw_paged_stats stats = {.struct_size = sizeof stats, .misses = 5};
+    vw_test_refused(&t, vw_pool_get_paged_stats(t.pool, &stats), VW_ERR_UNSUPPORTED);
     assert_int_equal(stats.misses, 5);
-    hr_test_refused(&t, hr_pool_get_paged_stats(t.pool, NULL), HR_ERR_INVALID_ARGUMENT);
+    vw_test_refused(&t, vw_pool_get_paged_stats(t.pool, NULL), VW_ERR_INVALID_ARGUMENT);
     stats.struct_size = sizeof stats.struct_size;
-    hr_test_refused(&t, hr_pool_get_paged_stats(t.pool, &stats), HR_ERR_INVALID_ARGUMENT);
-    hr_test_pool_close(&t);
+    vw_test_refused(&t, vw_pool_get_paged_stats(t.pool, &stats), VW_ERR_INVALID_ARGUMENT);
+    vw_test_pool_close(&t);
 }
 
 /* ---- an engine with the entries -------------------------------------------------------------- */
 
-static hr_device_ptr pinned, unpinned;
+static vw_device_ptr pinned, unpinned;
 
-static hr_status pin(hr__engine *engine, hr__block *block)
+static vw_status pin(vw__engine *engine, vw__block *block)
 {
     (void)engine;
-    if (pinned != HR_NULL)
-        return hr__fail_host_memory(1, "a second pin");
+    if (pinned != VW_NULL)
+        return vw__fail_host_memory(1, "a second pin");
     pinned = block->address;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status unpin(hr__engine *engine, hr_device_ptr address)
+static vw_status unpin(vw__engine *engine, vw_device_ptr address)
 {
     (void)engine;
     unpinned = address;
     if (address != pinned)
-        return hr__fail(HR_ERR_UNKNOWN_ADDRESS, "not pinned");
-    return HR_OK;
+        return vw__fail(VW_ERR_UNKNOWN_ADDRESS, "not pinned");
+    return VW_OK;
 }
 
-static void paged_stats(const hr__engine *engine, hr_paged_stats *stats)
+static void paged_stats(const vw__engine *engine, vw_paged_stats *stats)
 {
     (void)engine;
     stats->is_fallback = true;
@@ -90,45 +90,45 @@ static void paged_stats(const hr__engine *engine, hr_paged_stats *stats)
 static void an_engine_that_has_them_is_asked(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    pinned = unpinned = HR_NULL;
-    hr__engine_table table = *t.pool->engine->table;
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    pinned = unpinned = VW_NULL;
+    vw__engine_table table = *t.pool->engine->table;
     table.pin = pin;
     table.unpin = unpin;
     table.paged_stats = paged_stats;
     t.pool->engine->table = &table;
 
-    hr_device_ptr block = hr_test_alloc(&t, 4096);
-    hr_test_refused(&t, hr_pool_pin(t.pool, block + 512), HR_ERR_UNKNOWN_ADDRESS);
-    assert_int_equal(pinned, HR_NULL);
-    hr_test_ok(&t, hr_pool_pin(t.pool, block));
+    vw_device_ptr block = vw_test_alloc(&t, 4096);
+    vw_test_refused(&t, vw_pool_pin(t.pool, block + 512), VW_ERR_UNKNOWN_ADDRESS);
+    assert_int_equal(pinned, VW_NULL);
+    vw_test_ok(&t, vw_pool_pin(t.pool, block));
     assert_int_equal(pinned, block);
-    hr_test_refused(&t, hr_pool_pin(t.pool, block), HR_ERR_HOST_MEMORY);
-    hr_test_free(&t, block);
-    hr_test_ok(&t, hr_pool_unpin(t.pool, block)); /* freed or not */
-    hr_test_refused(&t, hr_pool_unpin(t.pool, block + 512), HR_ERR_UNKNOWN_ADDRESS);
+    vw_test_refused(&t, vw_pool_pin(t.pool, block), VW_ERR_HOST_MEMORY);
+    vw_test_free(&t, block);
+    vw_test_ok(&t, vw_pool_unpin(t.pool, block)); /* freed or not */
+    vw_test_refused(&t, vw_pool_unpin(t.pool, block + 512), VW_ERR_UNKNOWN_ADDRESS);
     assert_int_equal(unpinned, block + 512);
 
-    hr_paged_stats stats = {.struct_size = sizeof stats, .is_failed = true};
-    hr_test_ok(&t, hr_pool_get_paged_stats(t.pool, &stats));
+    vw_paged_stats stats = {.struct_size = sizeof stats, .is_failed = true};
+    vw_test_ok(&t, vw_pool_get_paged_stats(t.pool, &stats));
     assert_true(stats.is_fallback && !stats.is_failed);
     assert_int_equal(stats.struct_size, sizeof stats);
     assert_int_equal(stats.handle_count, 11);
     assert_int_equal(stats.shared_pages, 13);
 
-    stats = (hr_paged_stats){.struct_size = offsetof(hr_paged_stats, misses), .misses = 5};
-    hr_test_ok(&t, hr_pool_get_paged_stats(t.pool, &stats));
-    assert_int_equal(stats.struct_size, offsetof(hr_paged_stats, misses));
+    stats = (vw_paged_stats){.struct_size = offsetof(vw_paged_stats, misses), .misses = 5};
+    vw_test_ok(&t, vw_pool_get_paged_stats(t.pool, &stats));
+    assert_int_equal(stats.struct_size, offsetof(vw_paged_stats, misses));
     assert_int_equal(stats.handle_count, 11);
     assert_int_equal(stats.misses, 5); /* beyond the caller's struct_size */
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 /* ---- safe points ----------------------------------------------------------------------------- */
 
 typedef struct caller {
-    hr_pool *pool;
+    vw_pool *pool;
     bool is_willing;
     int entered, left;
 } caller;
@@ -137,10 +137,10 @@ typedef struct caller {
 static bool enter(void *context)
 {
     caller *c = context;
-    hr_device_ptr block = HR_NULL;
-    assert_int_equal(hr_alloc(c->pool, 512, 0, &block), HR_OK);
-    assert_int_equal(hr_free(c->pool, block), HR_OK);
-    assert_int_equal(hr_pool_check(c->pool), HR_OK);
+    vw_device_ptr block = VW_NULL;
+    assert_int_equal(vw_alloc(c->pool, 512, 0, &block), VW_OK);
+    assert_int_equal(vw_free(c->pool, block), VW_OK);
+    assert_int_equal(vw_pool_check(c->pool), VW_OK);
     c->entered++;
     return c->is_willing;
 }
@@ -151,13 +151,13 @@ static void leave(void *context)
     c->left++;
 }
 
-static hr_status create(hr_device *device, const hr_safe_point *safe_point, hr_pool **out)
+static vw_status create(vw_device *device, const vw_safe_point *safe_point, vw_pool **out)
 {
-    const hr_pool_options options = {.struct_size = sizeof options, .safe_point = *safe_point};
-    return hr_pool_create(device, &options, out);
+    const vw_pool_options options = {.struct_size = sizeof options, .safe_point = *safe_point};
+    return vw_pool_create(device, &options, out);
 }
 
-static void ignore_event(void *context, const hr_memory_event *event)
+static void ignore_event(void *context, const vw_memory_event *event)
 {
     (void)context;
     (void)event;
@@ -166,17 +166,17 @@ static void ignore_event(void *context, const hr_memory_event *event)
 static void a_safe_point_is_asked_for_without_the_lock(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL); /* for its device */
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL); /* for its device */
     caller c = {.is_willing = true};
-    hr_pool *pool = NULL;
-    assert_int_equal(create(t.device, &(hr_safe_point){enter, leave, &c}, &pool), HR_OK);
+    vw_pool *pool = NULL;
+    assert_int_equal(create(t.device, &(vw_safe_point){enter, leave, &c}, &pool), VW_OK);
     c.pool = pool;
-    assert_int_equal(hr_pool_set_sink(pool, &(hr_event_sink){.notice = ignore_event}), HR_OK);
-    const hr__engine_owner *owner = &pool->engine->owner;
+    assert_int_equal(vw_pool_set_sink(pool, &(vw_event_sink){.notice = ignore_event}), VW_OK);
+    const vw__engine_owner *owner = &pool->engine->owner;
 
-    hr__pool_lock(pool);
-    hr__pool_begin_request(pool, &c);
+    vw__pool_lock(pool);
+    vw__pool_begin_request(pool, &c);
     assert_true(owner->enter_safe_point(owner->context));
     assert_int_equal(c.entered, 1);
     assert_ptr_equal(pool->cause.caller, &c); /* the request goes on as its own cause */
@@ -187,37 +187,37 @@ static void a_safe_point_is_asked_for_without_the_lock(void **state)
     assert_false(owner->enter_safe_point(owner->context));
     assert_int_equal(c.entered, 2);
     assert_int_equal(c.left, 1);
-    hr__pool_end_cause(pool);
-    hr__pool_unlock(pool);
-    hr_pool_destroy(pool);
-    hr_test_pool_close(&t);
+    vw__pool_end_cause(pool);
+    vw__pool_unlock(pool);
+    vw_pool_destroy(pool);
+    vw_test_pool_close(&t);
 }
 
 static void without_one_the_answer_is_no(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    const hr__engine_owner *owner = &t.pool->engine->owner;
-    hr__pool_lock(t.pool);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    const vw__engine_owner *owner = &t.pool->engine->owner;
+    vw__pool_lock(t.pool);
     bool is_granted = owner->enter_safe_point(owner->context);
-    hr__pool_unlock(t.pool);
+    vw__pool_unlock(t.pool);
     assert_false(is_granted);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void half_a_safe_point_is_refused(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(&t, NULL);
-    hr_pool *pool = NULL;
-    assert_int_equal(create(t.device, &(hr_safe_point){.enter = enter}, &pool),
-                     HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(create(t.device, &(hr_safe_point){.leave = leave}, &pool),
-                     HR_ERR_INVALID_ARGUMENT);
+    vw_test_pool t;
+    vw_test_pool_open(&t, NULL);
+    vw_pool *pool = NULL;
+    assert_int_equal(create(t.device, &(vw_safe_point){.enter = enter}, &pool),
+                     VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(create(t.device, &(vw_safe_point){.leave = leave}, &pool),
+                     VW_ERR_INVALID_ARGUMENT);
     assert_null(pool);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 int main(void)

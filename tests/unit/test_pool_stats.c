@@ -14,41 +14,41 @@
 /* ---- a pool on a device of arithmetic -------------------------------------------------------- */
 
 typedef struct fixture {
-    hr_device *device;
-    hr_pool *pool;
+    vw_device *device;
+    vw_pool *pool;
 } fixture;
 
 static fixture open_pool(const char *torch_version, const char *conf)
 {
-    const hr_pool_options options = {
+    const vw_pool_options options = {
         .struct_size = sizeof options, .torch_version = torch_version, .conf = conf};
     fixture made = {NULL, NULL};
-    assert_int_equal(hr_simulated_device_create(NULL, &made.device), HR_OK);
-    assert_int_equal(hr_pool_create(made.device, &options, &made.pool), HR_OK);
+    assert_int_equal(vw_simulated_device_create(NULL, &made.device), VW_OK);
+    assert_int_equal(vw_pool_create(made.device, &options, &made.pool), VW_OK);
     return made;
 }
 
 static void close_pool(fixture made)
 {
-    hr_pool_destroy(made.pool);
-    hr_device_destroy(made.device);
+    vw_pool_destroy(made.pool);
+    vw_device_destroy(made.device);
 }
 
-static hr_device_ptr allocated(hr_pool *pool, uint64_t size_bytes)
+static vw_device_ptr allocated(vw_pool *pool, uint64_t size_bytes)
 {
-    hr_device_ptr address = HR_NULL;
-    assert_int_equal(hr_alloc(pool, size_bytes, 0, &address), HR_OK);
+    vw_device_ptr address = VW_NULL;
+    assert_int_equal(vw_alloc(pool, size_bytes, 0, &address), VW_OK);
     return address;
 }
 
-static hr_pool_stats stats_of(const hr_pool *pool)
+static vw_pool_stats stats_of(const vw_pool *pool)
 {
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_stats(pool, &stats), HR_OK);
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_stats(pool, &stats), VW_OK);
     return stats;
 }
 
-static void assert_stat(hr_stat stat, int64_t current, int64_t peak, int64_t total, int64_t freed)
+static void assert_stat(vw_stat stat, int64_t current, int64_t peak, int64_t total, int64_t freed)
 {
     assert_int_equal(stat.current, current);
     assert_int_equal(stat.peak, peak);
@@ -61,7 +61,7 @@ static void assert_stat(hr_stat stat, int64_t current, int64_t peak, int64_t tot
 enum { MOST_KEYS = 256 };
 
 typedef struct walk {
-    const hr_pool *pool; /* not NULL: is asked from within the visit */
+    const vw_pool *pool; /* not NULL: is asked from within the visit */
     size_t count;
     char keys[MOST_KEYS][128];
     int64_t values[MOST_KEYS];
@@ -77,12 +77,12 @@ static void keep(void *context, const char *key, int64_t value)
         stats_of(kept->pool);
 }
 
-static walk *walk_of(const hr_pool *pool)
+static walk *walk_of(const vw_pool *pool)
 {
     static walk kept;
     kept.pool = NULL;
     kept.count = 0;
-    assert_int_equal(hr_pool_walk_stats(pool, keep, &kept), HR_OK);
+    assert_int_equal(vw_pool_walk_stats(pool, keep, &kept), VW_OK);
     return &kept;
 }
 
@@ -122,7 +122,7 @@ static void five_requests_give_the_numbers_pytorch_gives(void **state)
     allocated(made.pool, 1048577);
     allocated(made.pool, 10485760);
     allocated(made.pool, 10485761);
-    hr_pool_stats stats = stats_of(made.pool);
+    vw_pool_stats stats = stats_of(made.pool);
     assert_int_equal(stats.allocated_bytes.all.current, 23070208);
     assert_int_equal(stats.requested_bytes.all.current, 23068675);
     assert_int_equal(stats.reserved_bytes.all.current, 35651584);
@@ -136,7 +136,7 @@ static void five_requests_give_the_numbers_pytorch_gives(void **state)
     assert_int_equal(stats.largest_free_block_bytes, 9436672);
     assert_int_equal(stats.max_split_size, -1);
     assert_int_equal(stats.limit_bytes, UINT64_MAX);
-    assert_int_equal(hr_pool_check(made.pool), HR_OK);
+    assert_int_equal(vw_pool_check(made.pool), VW_OK);
     close_pool(made);
 }
 
@@ -144,11 +144,11 @@ static void the_peak_of_all_is_not_the_sum_of_the_peaks(void **state)
 {
     (void)state;
     fixture made = open_pool(NULL, NULL);
-    hr_device_ptr small = allocated(made.pool, 512);
-    assert_int_equal(hr_free(made.pool, small), HR_OK);
-    hr_device_ptr large = allocated(made.pool, 12 * MIB);
-    assert_int_equal(hr_free(made.pool, large), HR_OK);
-    hr_pool_stats stats = stats_of(made.pool);
+    vw_device_ptr small = allocated(made.pool, 512);
+    assert_int_equal(vw_free(made.pool, small), VW_OK);
+    vw_device_ptr large = allocated(made.pool, 12 * MIB);
+    assert_int_equal(vw_free(made.pool, large), VW_OK);
+    vw_pool_stats stats = stats_of(made.pool);
     assert_stat(stats.allocated_bytes.small_pool, 0, 512, 512, 512);
     assert_stat(stats.allocated_bytes.large_pool, 0, 12 * MIB, 12 * MIB, 12 * MIB);
     assert_stat(stats.allocated_bytes.all, 0, 12 * MIB, 12 * MIB + 512, 12 * MIB + 512);
@@ -159,7 +159,7 @@ static void a_fraction_shows_as_the_limit(void **state)
 {
     (void)state;
     fixture made = open_pool(NULL, NULL);
-    assert_int_equal(hr_pool_set_fraction(made.pool, 0.25), HR_OK);
+    assert_int_equal(vw_pool_set_fraction(made.pool, 0.25), VW_OK);
     assert_int_equal(stats_of(made.pool).limit_bytes, made.device->properties.total_bytes / 4);
     close_pool(made);
 }
@@ -168,12 +168,12 @@ static void max_split_size_is_the_one_of_creation(void **state)
 {
     (void)state;
     fixture made = open_pool(NULL, "max_split_size_mb:200");
-    assert_int_equal(hr_pool_configure(made.pool, "max_split_size_mb:300"), HR_OK);
+    assert_int_equal(vw_pool_configure(made.pool, "max_split_size_mb:300"), VW_OK);
     assert_int_equal(stats_of(made.pool).max_split_size, 200 * MIB);
-    hr_device_ptr oversize = allocated(made.pool, 310 * MIB);
+    vw_device_ptr oversize = allocated(made.pool, 310 * MIB);
     assert_stat(stats_of(made.pool).oversize_allocations, 1, 1, 1, 0);
     assert_stat(stats_of(made.pool).oversize_segments, 1, 1, 1, 0);
-    assert_int_equal(hr_free(made.pool, oversize), HR_OK);
+    assert_int_equal(vw_free(made.pool, oversize), VW_OK);
     assert_stat(stats_of(made.pool).oversize_allocations, 0, 1, 1, 1);
     close_pool(made);
 }
@@ -185,13 +185,13 @@ static void an_older_callers_struct_is_filled_to_its_size_and_no_further(void **
     (void)state;
     fixture made = open_pool(NULL, NULL);
     allocated(made.pool, 512);
-    size_t sizes[] = {offsetof(hr_pool_stats, active_bytes), offsetof(hr_pool_stats, num_ooms),
-                      sizeof(hr_pool_stats) - 3, sizeof(hr_pool_stats)};
+    size_t sizes[] = {offsetof(vw_pool_stats, active_bytes), offsetof(vw_pool_stats, num_ooms),
+                      sizeof(vw_pool_stats) - 3, sizeof(vw_pool_stats)};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        hr_pool_stats stats;
+        vw_pool_stats stats;
         memset(&stats, 0xA5, sizeof stats);
         stats.struct_size = sizes[i];
-        assert_int_equal(hr_pool_get_stats(made.pool, &stats), HR_OK);
+        assert_int_equal(vw_pool_get_stats(made.pool, &stats), VW_OK);
         assert_int_equal(stats.struct_size, sizes[i]);
         assert_int_equal(stats.active.all.current, 1);
         for (size_t byte = sizes[i]; byte < sizeof stats; byte++)
@@ -205,10 +205,10 @@ static void a_newer_callers_struct_keeps_what_we_do_not_know(void **state)
     (void)state;
     fixture made = open_pool(NULL, NULL);
     struct {
-        hr_pool_stats known;
+        vw_pool_stats known;
         uint64_t unknown;
     } newer = {.known.struct_size = sizeof newer, .unknown = 77};
-    assert_int_equal(hr_pool_get_stats(made.pool, &newer.known), HR_OK);
+    assert_int_equal(vw_pool_get_stats(made.pool, &newer.known), VW_OK);
     assert_int_equal(newer.known.struct_size, sizeof newer);
     assert_int_equal(newer.known.limit_bytes, UINT64_MAX);
     assert_int_equal(newer.unknown, 77);
@@ -219,15 +219,15 @@ static void a_struct_without_a_size_is_refused_and_untouched(void **state)
 {
     (void)state;
     fixture made = open_pool(NULL, NULL);
-    size_t sizes[] = {0, sizeof(size_t), offsetof(hr_pool_stats, active_bytes) - 1};
+    size_t sizes[] = {0, sizeof(size_t), offsetof(vw_pool_stats, active_bytes) - 1};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        hr_pool_stats stats = {.struct_size = sizes[i], .active.all.current = 77};
-        assert_int_equal(hr_pool_get_stats(made.pool, &stats), HR_ERR_INVALID_ARGUMENT);
+        vw_pool_stats stats = {.struct_size = sizes[i], .active.all.current = 77};
+        assert_int_equal(vw_pool_get_stats(made.pool, &stats), VW_ERR_INVALID_ARGUMENT);
         assert_int_equal(stats.active.all.current, 77);
     }
-    assert_int_equal(hr_pool_get_stats(made.pool, NULL), HR_ERR_INVALID_ARGUMENT);
-    hr_pool_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(hr_pool_get_stats(NULL, &stats), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_get_stats(made.pool, NULL), VW_ERR_INVALID_ARGUMENT);
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(vw_pool_get_stats(NULL, &stats), VW_ERR_INVALID_ARGUMENT);
     close_pool(made);
 }
 
@@ -270,17 +270,17 @@ static void every_key_has_the_number_of_its_name(void **state)
 {
     (void)state;
     fixture made = open_pool("2.12", NULL);
-    hr__counters *counters = &made.pool->counters;
-    hr__counters untouched = *counters;
+    vw__counters *counters = &made.pool->counters;
+    vw__counters untouched = *counters;
     int64_t number = 1000;
 #define NUMBER(name)                                                                               \
-    counters->name = (hr__counter){.current = {number + 1, number + 2},                            \
+    counters->name = (vw__counter){.current = {number + 1, number + 2},                            \
                                    .freed = {number + 3, number + 4},                              \
                                    .peak = {number + 5, number + 6},                               \
                                    .peak_all = number + 7,                                         \
                                    .base = {number - 8, number - 9}};                              \
     number += 1000;
-    HR_STAT_GROUP_LIST(NUMBER)
+    VW_STAT_GROUP_LIST(NUMBER)
     NUMBER(oversize_allocations)
     NUMBER(oversize_segments)
 #undef NUMBER
@@ -291,7 +291,7 @@ static void every_key_has_the_number_of_its_name(void **state)
     counters->num_ooms = 5;
     counters->num_sync_all_streams = 6;
 
-    hr_pool_stats stats = stats_of(made.pool);
+    vw_pool_stats stats = stats_of(made.pool);
     const walk *kept = walk_of(made.pool);
     number = 1000;
 #define CHECK_STAT(prefix, stat)                                                                   \
@@ -305,7 +305,7 @@ static void every_key_has_the_number_of_its_name(void **state)
     assert_stat(stats.name.large_pool, number + 2, number + 6, number + 15, number + 4);           \
     assert_stat(stats.name.all, 2 * number + 3, number + 7, 2 * number + 27, 2 * number + 7);      \
     number += 1000;
-    HR_STAT_GROUP_LIST(CHECK)
+    VW_STAT_GROUP_LIST(CHECK)
     CHECK_STAT("oversize_allocations", stats.oversize_allocations);
     CHECK_STAT("oversize_segments", stats.oversize_segments);
     assert_int_equal(stats.oversize_allocations.current, 20003);
@@ -324,16 +324,16 @@ static void every_key_has_the_number_of_its_name(void **state)
 }
 
 /* One request in each private pool: 20 MiB in the first, 40 MiB in the second, and so on. */
-static void use_private_pools(hr_pool *pool, const hr_private_id *ids, size_t count)
+static void use_private_pools(vw_pool *pool, const vw_private_id *ids, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(hr_private_pool_begin(pool, ids[i], NULL, NULL), HR_OK);
+        assert_int_equal(vw_private_pool_begin(pool, ids[i], NULL, NULL), VW_OK);
         allocated(pool, (i + 1) * 20 * MIB);
-        assert_int_equal(hr_private_pool_end(pool, ids[i]), HR_OK);
+        assert_int_equal(vw_private_pool_end(pool, ids[i]), VW_OK);
     }
 }
 
-static const hr_private_id private_ids[] = {{1, 0}, {0, 2}, {10, 0}, {0, 10}, {0, 1}, {2, 0}};
+static const vw_private_id private_ids[] = {{1, 0}, {0, 2}, {10, 0}, {0, 10}, {0, 1}, {2, 0}};
 enum { PRIVATE_COUNT = sizeof private_ids / sizeof *private_ids };
 
 static void private_pools_come_by_name_after_the_reserved_bytes(void **state)
@@ -377,11 +377,11 @@ static void the_visitor_may_use_the_pool(void **state)
     walk *kept = calloc(1, sizeof *kept);
     assert_non_null(kept);
     kept->pool = made.pool;
-    assert_int_equal(hr_pool_walk_stats(made.pool, keep, kept), HR_OK);
+    assert_int_equal(vw_pool_walk_stats(made.pool, keep, kept), VW_OK);
     assert_int_equal(kept->count, 122);
     free(kept);
-    assert_int_equal(hr_pool_walk_stats(made.pool, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_walk_stats(NULL, keep, NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_walk_stats(made.pool, NULL, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_walk_stats(NULL, keep, NULL), VW_ERR_INVALID_ARGUMENT);
     close_pool(made);
 }
 
@@ -394,27 +394,27 @@ static void count_a_key(void *context, const char *key, int64_t value)
 static bool walk_a_private_pool(void *context)
 {
     (void)context;
-    const hr_pool_options options = {.struct_size = sizeof options, .torch_version = "2.13"};
-    hr_device *device = NULL;
-    hr_pool *pool = NULL;
-    hr_device_ptr address;
+    const vw_pool_options options = {.struct_size = sizeof options, .torch_version = "2.13"};
+    vw_device *device = NULL;
+    vw_pool *pool = NULL;
+    vw_device_ptr address;
     size_t count = 0;
-    bool is_done = hr_simulated_device_create(NULL, &device) == HR_OK &&
-                   hr_pool_create(device, &options, &pool) == HR_OK &&
-                   hr_private_pool_begin(pool, private_ids[0], NULL, NULL) == HR_OK &&
-                   hr_alloc(pool, 512, 0, &address) == HR_OK &&
-                   hr_pool_walk_stats(pool, count_a_key, &count) == HR_OK;
+    bool is_done = vw_simulated_device_create(NULL, &device) == VW_OK &&
+                   vw_pool_create(device, &options, &pool) == VW_OK &&
+                   vw_private_pool_begin(pool, private_ids[0], NULL, NULL) == VW_OK &&
+                   vw_alloc(pool, 512, 0, &address) == VW_OK &&
+                   vw_pool_walk_stats(pool, count_a_key, &count) == VW_OK;
     if (is_done ? count != 123 + 12 : count != 0)
         fail_msg("%zu keys were told", count);
-    hr_pool_destroy(pool);
-    hr_device_destroy(device);
+    vw_pool_destroy(pool);
+    vw_device_destroy(device);
     return is_done;
 }
 
 static void a_walk_without_host_memory_tells_nothing_and_leaks_nothing(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(walk_a_private_pool, NULL);
+    vw_test_sweep_host_memory(walk_a_private_pool, NULL);
 }
 
 /* ---- resets ---------------------------------------------------------------------------------- */
@@ -424,20 +424,20 @@ static void resetting_peaks_brings_them_down_to_the_present(void **state)
     (void)state;
     fixture made = open_pool("2.13", "max_split_size_mb:200");
     use_private_pools(made.pool, private_ids, 1);
-    hr_device_ptr kept = allocated(made.pool, 512);
-    hr_device_ptr gone = allocated(made.pool, 210 * MIB);
-    hr_device_ptr also_gone = allocated(made.pool, 512);
-    assert_int_equal(hr_free(made.pool, gone), HR_OK);
-    assert_int_equal(hr_free(made.pool, also_gone), HR_OK);
-    assert_int_equal(hr_pool_trim(made.pool), HR_OK);
-    hr_pool_stats before = stats_of(made.pool);
-    assert_int_equal(hr_pool_reset_peaks(made.pool), HR_OK);
-    hr_pool_stats after = stats_of(made.pool);
+    vw_device_ptr kept = allocated(made.pool, 512);
+    vw_device_ptr gone = allocated(made.pool, 210 * MIB);
+    vw_device_ptr also_gone = allocated(made.pool, 512);
+    assert_int_equal(vw_free(made.pool, gone), VW_OK);
+    assert_int_equal(vw_free(made.pool, also_gone), VW_OK);
+    assert_int_equal(vw_pool_trim(made.pool), VW_OK);
+    vw_pool_stats before = stats_of(made.pool);
+    assert_int_equal(vw_pool_reset_peaks(made.pool), VW_OK);
+    vw_pool_stats after = stats_of(made.pool);
 #define CHECK_STAT(stat)                                                                           \
     assert_stat(after.stat, before.stat.current, before.stat.current, before.stat.allocated,       \
                 before.stat.freed);
 #define CHECK(name) CHECK_STAT(name.all) CHECK_STAT(name.small_pool) CHECK_STAT(name.large_pool)
-    HR_STAT_GROUP_LIST(CHECK)
+    VW_STAT_GROUP_LIST(CHECK)
     CHECK_STAT(oversize_allocations)
     CHECK_STAT(oversize_segments)
 #undef CHECK
@@ -446,11 +446,11 @@ static void resetting_peaks_brings_them_down_to_the_present(void **state)
     assert_int_equal(after.oversize_allocations.peak, 0);
     assert_int_equal(after.allocated_bytes.small_pool.peak, 512);
     made.pool->engine->private_stats->reserved_bytes.peak_all++; /* as if it had been more */
-    assert_int_equal(hr_pool_reset_peaks(made.pool), HR_OK);
+    assert_int_equal(vw_pool_reset_peaks(made.pool), VW_OK);
     assert_int_equal(value_of(walk_of(made.pool), "reserved_bytes_by_private_pools.1_0.all.peak"),
                      20 * MIB);
-    assert_int_equal(hr_free(made.pool, kept), HR_OK);
-    assert_int_equal(hr_pool_check(made.pool), HR_OK);
+    assert_int_equal(vw_free(made.pool, kept), VW_OK);
+    assert_int_equal(vw_pool_check(made.pool), VW_OK);
     close_pool(made);
 }
 
@@ -459,18 +459,18 @@ static void resetting_accumulated_numbers_keeps_the_present_and_counts_from_zero
     (void)state;
     fixture made = open_pool("2.13", NULL);
     use_private_pools(made.pool, private_ids, 1);
-    hr_device_ptr first = allocated(made.pool, 512);
-    hr_device_ptr second = allocated(made.pool, 1024);
-    assert_int_equal(hr_free(made.pool, first), HR_OK);
-    hr__counters *counters = &made.pool->counters;
+    vw_device_ptr first = allocated(made.pool, 512);
+    vw_device_ptr second = allocated(made.pool, 1024);
+    assert_int_equal(vw_free(made.pool, first), VW_OK);
+    vw__counters *counters = &made.pool->counters;
     counters->num_alloc_retries = counters->num_ooms = counters->num_sync_all_streams = 7;
     counters->num_device_alloc = counters->num_device_free = counters->num_oom_rejections = 7;
-    hr_pool_stats before = stats_of(made.pool);
-    assert_int_equal(hr_pool_reset_accumulated(made.pool), HR_OK);
-    hr_pool_stats after = stats_of(made.pool);
+    vw_pool_stats before = stats_of(made.pool);
+    assert_int_equal(vw_pool_reset_accumulated(made.pool), VW_OK);
+    vw_pool_stats after = stats_of(made.pool);
 #define CHECK_STAT(stat) assert_stat(after.stat, before.stat.current, before.stat.peak, 0, 0);
 #define CHECK(name) CHECK_STAT(name.all) CHECK_STAT(name.small_pool) CHECK_STAT(name.large_pool)
-    HR_STAT_GROUP_LIST(CHECK)
+    VW_STAT_GROUP_LIST(CHECK)
     CHECK_STAT(oversize_allocations)
     CHECK_STAT(oversize_segments)
 #undef CHECK
@@ -485,19 +485,19 @@ static void resetting_accumulated_numbers_keeps_the_present_and_counts_from_zero
     assert_int_equal(value_of(kept, "reserved_bytes_by_private_pools.1_0.all.allocated"), 0);
     assert_int_equal(value_of(kept, "reserved_bytes_by_private_pools.1_0.all.current"), 20 * MIB);
 
-    assert_int_equal(hr_free(made.pool, second), HR_OK);
+    assert_int_equal(vw_free(made.pool, second), VW_OK);
     allocated(made.pool, 512);
-    hr_stat live = stats_of(made.pool).allocated_bytes.small_pool;
+    vw_stat live = stats_of(made.pool).allocated_bytes.small_pool;
     assert_stat(live, 512, 1536, 512, 1024);
-    assert_int_equal(hr_pool_check(made.pool), HR_OK);
+    assert_int_equal(vw_pool_check(made.pool), VW_OK);
     close_pool(made);
 }
 
 static void resets_refuse_no_pool(void **state)
 {
     (void)state;
-    assert_int_equal(hr_pool_reset_peaks(NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_reset_accumulated(NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_reset_peaks(NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_reset_accumulated(NULL), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

@@ -10,19 +10,19 @@
 enum { PAGE_BYTES = 8192 };
 
 typedef struct fixture {
-    hr_device *device;
-    hr_pool *pool;
-    hr__counters untouched;
+    vw_device *device;
+    vw_pool *pool;
+    vw__counters untouched;
 } fixture;
 
 static fixture open_pool(const char *torch_version, int device_index)
 {
-    const hr_simulated_options device_options = {.struct_size = sizeof device_options,
+    const vw_simulated_options device_options = {.struct_size = sizeof device_options,
                                                  .index = device_index};
-    const hr_pool_options options = {.struct_size = sizeof options, .torch_version = torch_version};
+    const vw_pool_options options = {.struct_size = sizeof options, .torch_version = torch_version};
     fixture made;
-    assert_int_equal(hr_simulated_device_create(&device_options, &made.device), HR_OK);
-    assert_int_equal(hr_pool_create(made.device, &options, &made.pool), HR_OK);
+    assert_int_equal(vw_simulated_device_create(&device_options, &made.device), VW_OK);
+    assert_int_equal(vw_pool_create(made.device, &options, &made.pool), VW_OK);
     made.untouched = made.pool->counters;
     return made;
 }
@@ -30,15 +30,15 @@ static fixture open_pool(const char *torch_version, int device_index)
 static void close_pool(fixture made)
 {
     made.pool->counters = made.untouched;
-    hr_pool_destroy(made.pool);
-    hr_device_destroy(made.device);
+    vw_pool_destroy(made.pool);
+    vw_device_destroy(made.device);
 }
 
-static const char *page_of(const hr_pool *pool, bool is_abbreviated)
+static const char *page_of(const vw_pool *pool, bool is_abbreviated)
 {
     static char page[PAGE_BYTES];
     size_t needed = 0;
-    assert_int_equal(hr_pool_summary(pool, is_abbreviated, page, sizeof page, &needed), HR_OK);
+    assert_int_equal(vw_pool_summary(pool, is_abbreviated, page, sizeof page, &needed), VW_OK);
     assert_int_equal(needed, strlen(page) + 1);
     return page;
 }
@@ -69,32 +69,32 @@ static size_t line_count(const char *page)
 /* ---- a training run that ran out of memory --------------------------------------------------- */
 
 /* GPT-2 under a limit of 8 GiB, PyTorch 2.11: what was counted, and what memory_summary() said. */
-static void set_recorded_counters(hr__counters *counters)
+static void set_recorded_counters(vw__counters *counters)
 {
-    static const hr__counter blocks = {
+    static const vw__counter blocks = {
         .current = {1, 2}, .freed = {722, 1103}, .peak = {493, 314}, .peak_all = 745};
-    static const hr__counter bytes = {.current = {1048576, 67108864},
+    static const vw__counter bytes = {.current = {1048576, 67108864},
                                       .freed = {9971712, 23540557824},
                                       .peak = {5791232, 7541856256},
                                       .peak_all = 7547647488};
     counters->allocation = counters->active = blocks;
     counters->allocated_bytes = counters->active_bytes = bytes;
-    counters->requested_bytes = (hr__counter){.current = {1048576, 67108864},
+    counters->requested_bytes = (vw__counter){.current = {1048576, 67108864},
                                               .freed = {9939680, 23517000704},
                                               .peak = {5789736, 7537419264},
                                               .peak_all = 7543209000};
     counters->inactive_split =
-        (hr__counter){.current = {2, 2}, .freed = {151, 511}, .peak = {19, 81}, .peak_all = 95};
-    counters->inactive_split_bytes = (hr__counter){.current = {1048576, 379584512},
+        (vw__counter){.current = {2, 2}, .freed = {151, 511}, .peak = {19, 81}, .peak_all = 95};
+    counters->inactive_split_bytes = (vw__counter){.current = {1048576, 379584512},
                                                    .freed = {14807040, 9955943424},
                                                    .peak = {2657280, 752104448},
                                                    .peak_all = 754262528};
-    counters->reserved_bytes = (hr__counter){.current = {6291456, 7811891200},
+    counters->reserved_bytes = (vw__counter){.current = {6291456, 7811891200},
                                              .freed = {0, 503316480},
                                              .peak = {6291456, 8315207680},
                                              .peak_all = 8321499136};
     counters->segment =
-        (hr__counter){.current = {3, 154}, .freed = {0, 20}, .peak = {3, 174}, .peak_all = 177};
+        (vw__counter){.current = {3, 154}, .freed = {0, 20}, .peak = {3, 174}, .peak_all = 177};
     counters->num_ooms = 1;
     counters->num_alloc_retries = 1;
 }
@@ -208,7 +208,7 @@ static void releases_before_1_10_have_no_oversize_rows(void **state)
 static void assert_size_cell(fixture made, int64_t all, int64_t small, const char *all_cell,
                              const char *small_cell)
 {
-    made.pool->counters.active_bytes = (hr__counter){.current = {small, all - small}};
+    made.pool->counters.active_bytes = (vw__counter){.current = {small, all - small}};
     const char *page = page_of(made.pool, false);
     char expected[32];
     snprintf(expected, sizeof expected, "| Active memory         | %s |", all_cell);
@@ -276,7 +276,7 @@ static void counts_change_unit_at_750_of_the_next_one(void **state)
     fixture made = open_pool(NULL, 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         made.pool->counters.oversize_allocations =
-            (hr__counter){.current = {0, cases[i].count}, .base = {0, cases[i].count}};
+            (vw__counter){.current = {0, cases[i].count}, .base = {0, cases[i].count}};
         assert_string_equal(line_of(page_of(made.pool, true), "Oversize allocations"),
                             cases[i].line);
     }
@@ -309,8 +309,8 @@ static void a_buffer_too_small_gets_the_beginning_and_is_told_the_size(void **st
         char *buffer = malloc(capacity > 0 ? capacity : 1); /* exact, for the address sanitizer */
         assert_non_null(buffer);
         size_t needed = 0;
-        hr_status status = hr_pool_summary(made.pool, false, buffer, capacity, &needed);
-        assert_int_equal(status, capacity < sizeof recorded_page ? HR_ERR_INVALID_ARGUMENT : HR_OK);
+        vw_status status = vw_pool_summary(made.pool, false, buffer, capacity, &needed);
+        assert_int_equal(status, capacity < sizeof recorded_page ? VW_ERR_INVALID_ARGUMENT : VW_OK);
         assert_int_equal(needed, sizeof recorded_page);
         if (capacity > 0) {
             assert_memory_equal(buffer, recorded_page, capacity - 1);
@@ -326,16 +326,16 @@ static void the_size_can_be_asked_without_a_buffer(void **state)
     (void)state;
     fixture made = open_pool("2.11", 0);
     size_t needed = 0;
-    assert_int_equal(hr_pool_summary(made.pool, false, NULL, 0, &needed), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_summary(made.pool, false, NULL, 0, &needed), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(needed, 47 * 78 + 1);
-    assert_int_equal(hr_pool_summary(made.pool, true, NULL, 0, &needed), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_summary(made.pool, true, NULL, 0, &needed), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(needed, 29 * 78 + 1);
     needed = 77;
-    assert_int_equal(hr_pool_summary(made.pool, false, NULL, 10, &needed), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_pool_summary(NULL, false, NULL, 0, &needed), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_summary(made.pool, false, NULL, 10, &needed), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_pool_summary(NULL, false, NULL, 0, &needed), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(needed, 77);
     char page[PAGE_BYTES];
-    assert_int_equal(hr_pool_summary(made.pool, false, page, sizeof page, NULL), HR_OK);
+    assert_int_equal(vw_pool_summary(made.pool, false, page, sizeof page, NULL), VW_OK);
     close_pool(made);
 }
 

@@ -8,46 +8,46 @@
 
 enum { SMALL_WORLD = 64, RANDOM_STEPS = 4000 };
 
-static void add(hr__range_set *set, uint64_t begin, uint64_t end)
+static void add(vw__range_set *set, uint64_t begin, uint64_t end)
 {
-    assert_int_equal(hr__range_set_add(set, begin, end), HR_OK);
+    assert_int_equal(vw__range_set_add(set, begin, end), VW_OK);
 }
 
 static void ranges_that_touch_become_one(void **state)
 {
     (void)state;
-    hr__range_set set;
-    hr__range_set_init(&set);
+    vw__range_set set;
+    vw__range_set_init(&set);
     add(&set, 0, 10);
     add(&set, 20, 30);
     assert_int_equal(set.count, 2);
     add(&set, 10, 20);
     assert_int_equal(set.count, 1);
-    assert_true(hr__range_set_covers(&set, 0, 30));
-    assert_false(hr__range_set_covers(&set, 0, 31));
-    assert_false(hr__range_set_covers(&set, 5, 5));
-    assert_true(hr__range_set_touches(&set, 29, 99));
-    assert_false(hr__range_set_touches(&set, 30, 99));
-    hr__range_set_deinit(&set);
+    assert_true(vw__range_set_covers(&set, 0, 30));
+    assert_false(vw__range_set_covers(&set, 0, 31));
+    assert_false(vw__range_set_covers(&set, 5, 5));
+    assert_true(vw__range_set_touches(&set, 29, 99));
+    assert_false(vw__range_set_touches(&set, 30, 99));
+    vw__range_set_deinit(&set);
 }
 
 static void what_is_taken_out_and_was_not_there_is_reported(void **state)
 {
     (void)state;
-    hr__range_set set, missing;
-    hr__range_set_init(&set);
-    hr__range_set_init(&missing);
+    vw__range_set set, missing;
+    vw__range_set_init(&set);
+    vw__range_set_init(&missing);
     add(&set, 10, 20);
     add(&set, 30, 40);
-    assert_int_equal(hr__range_set_remove(&set, 5, 35, &missing), HR_OK);
+    assert_int_equal(vw__range_set_remove(&set, 5, 35, &missing), VW_OK);
     assert_int_equal(set.count, 1);
     assert_int_equal(set.ranges[0].begin, 35);
     assert_int_equal(set.ranges[0].end, 40);
     assert_int_equal(missing.count, 2);
-    assert_true(hr__range_set_covers(&missing, 5, 10));
-    assert_true(hr__range_set_covers(&missing, 20, 30));
-    hr__range_set_deinit(&set);
-    hr__range_set_deinit(&missing);
+    assert_true(vw__range_set_covers(&missing, 5, 10));
+    assert_true(vw__range_set_covers(&missing, 20, 30));
+    vw__range_set_deinit(&set);
+    vw__range_set_deinit(&missing);
 }
 
 /* The same with one flag for each address. */
@@ -55,8 +55,8 @@ static void random_changes_agree_with_one_flag_an_address(void **state)
 {
     (void)state;
     bool is_in[SMALL_WORLD] = {false};
-    hr__range_set set;
-    hr__range_set_init(&set);
+    vw__range_set set;
+    vw__range_set_init(&set);
     srand(7);
     for (int step = 0; step < RANDOM_STEPS; step++) {
         uint64_t begin = (uint64_t)rand() % SMALL_WORLD;
@@ -65,36 +65,36 @@ static void random_changes_agree_with_one_flag_an_address(void **state)
         if (adds)
             add(&set, begin, end);
         else
-            assert_int_equal(hr__range_set_remove(&set, begin, end, NULL), HR_OK);
+            assert_int_equal(vw__range_set_remove(&set, begin, end, NULL), VW_OK);
         for (uint64_t i = begin; i < end; i++)
             is_in[i] = adds;
         for (uint64_t i = 0; i < SMALL_WORLD; i++)
-            assert_int_equal(hr__range_set_covers(&set, i, i + 1), is_in[i]);
+            assert_int_equal(vw__range_set_covers(&set, i, i + 1), is_in[i]);
         for (size_t i = 1; i < set.count; i++)
             assert_true(set.ranges[i - 1].end < set.ranges[i].begin);
     }
-    hr__range_set_deinit(&set);
+    vw__range_set_deinit(&set);
 }
 
 static bool fill(void *context)
 {
-    hr__range_set set, missing;
+    vw__range_set set, missing;
     bool is_done = true;
     (void)context;
-    hr__range_set_init(&set);
-    hr__range_set_init(&missing);
+    vw__range_set_init(&set);
+    vw__range_set_init(&missing);
     for (uint64_t i = 0; is_done && i < 100; i++)
-        is_done = hr__range_set_add(&set, i * 10, i * 10 + 5) == HR_OK &&
-                  hr__range_set_remove(&set, i * 10 + 2, i * 10 + 7, &missing) == HR_OK;
-    hr__range_set_deinit(&set);
-    hr__range_set_deinit(&missing);
+        is_done = vw__range_set_add(&set, i * 10, i * 10 + 5) == VW_OK &&
+                  vw__range_set_remove(&set, i * 10 + 2, i * 10 + 7, &missing) == VW_OK;
+    vw__range_set_deinit(&set);
+    vw__range_set_deinit(&missing);
     return is_done;
 }
 
 static void every_failure_of_host_memory_is_survived(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(fill, NULL);
+    vw_test_sweep_host_memory(fill, NULL);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 enum { THREAD_COUNT = 4, ROUNDS = 100000 };
 
 typedef struct shared {
-    hr__mutex mutex;
+    vw__mutex mutex;
     uint64_t counter; /* guarded by mutex */
     int rounds;       /* set before the threads start */
 } shared;
@@ -24,9 +24,9 @@ static void *count_up(void *context)
 {
     shared *all = context;
     for (int i = 0; i < all->rounds; i++) {
-        hr__mutex_lock(&all->mutex);
+        vw__mutex_lock(&all->mutex);
         all->counter++;
-        hr__mutex_unlock(&all->mutex);
+        vw__mutex_unlock(&all->mutex);
     }
     return NULL;
 }
@@ -46,21 +46,21 @@ static void join(const pthread_t *threads)
 static void a_free_lock_is_taken_and_dropped(void **state)
 {
     (void)state;
-    hr__mutex mutex;
-    hr__mutex_init(&mutex, HR__LOCK_POOL);
-    assert_int_equal(mutex.rank, HR__LOCK_POOL);
+    vw__mutex mutex;
+    vw__mutex_init(&mutex, VW__LOCK_POOL);
+    assert_int_equal(mutex.rank, VW__LOCK_POOL);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(atomic_load(&mutex.is_held), 0);
-        hr__mutex_lock(&mutex);
+        vw__mutex_lock(&mutex);
         assert_int_equal(atomic_load(&mutex.is_held), 1);
-        hr__mutex_unlock(&mutex);
+        vw__mutex_unlock(&mutex);
     }
 }
 
 static void four_threads_lose_no_increment(void **state)
 {
     (void)state;
-    shared all = {.mutex = HR__MUTEX_INIT(HR__LOCK_POOL), .rounds = ROUNDS};
+    shared all = {.mutex = VW__MUTEX_INIT(VW__LOCK_POOL), .rounds = ROUNDS};
     pthread_t threads[THREAD_COUNT];
     start(threads, &all);
     join(threads);
@@ -75,15 +75,15 @@ static void waiters_that_fell_asleep_are_all_woken(void **state)
     (void)state;
     const struct timespec two_ms = {.tv_nsec = 2000000};
     for (int repeat = 0; repeat < 5; repeat++) {
-        shared all = {.mutex = HR__MUTEX_INIT(HR__LOCK_POOL), .rounds = 10};
+        shared all = {.mutex = VW__MUTEX_INIT(VW__LOCK_POOL), .rounds = 10};
         pthread_t threads[THREAD_COUNT];
-        hr__mutex_lock(&all.mutex);
+        vw__mutex_lock(&all.mutex);
         start(threads, &all);
         while (atomic_load_explicit(&all.mutex.owes_wake, memory_order_relaxed) == 0)
             sched_yield();
         nanosleep(&two_ms, NULL);
         assert_int_equal(all.counter, 0);
-        hr__mutex_unlock(&all.mutex);
+        vw__mutex_unlock(&all.mutex);
         join(threads);
         assert_int_equal(all.counter, THREAD_COUNT * 10);
     }
@@ -94,25 +94,25 @@ static void waiters_that_fell_asleep_are_all_woken(void **state)
 static void locks_may_be_taken_in_rising_rank(void **state)
 {
     (void)state;
-    hr__mutex pool = HR__MUTEX_INIT(HR__LOCK_POOL);
-    hr__mutex recorder = HR__MUTEX_INIT(HR__LOCK_RECORDER);
-    hr__mutex device = HR__MUTEX_INIT(HR__LOCK_DEVICE);
-    hr__mutex registry = HR__MUTEX_INIT(HR__LOCK_REGISTRY);
+    vw__mutex pool = VW__MUTEX_INIT(VW__LOCK_POOL);
+    vw__mutex recorder = VW__MUTEX_INIT(VW__LOCK_RECORDER);
+    vw__mutex device = VW__MUTEX_INIT(VW__LOCK_DEVICE);
+    vw__mutex registry = VW__MUTEX_INIT(VW__LOCK_REGISTRY);
     for (int i = 0; i < 2; i++) {
-        hr__mutex_lock(&pool);
-        hr__mutex_lock(&recorder);
-        hr__mutex_unlock(&recorder);
-        hr__mutex_lock(&device);
-        hr__mutex_lock(&registry);
-        hr__mutex_unlock(&registry);
-        hr__mutex_unlock(&device);
-        hr__mutex_unlock(&pool);
+        vw__mutex_lock(&pool);
+        vw__mutex_lock(&recorder);
+        vw__mutex_unlock(&recorder);
+        vw__mutex_lock(&device);
+        vw__mutex_lock(&registry);
+        vw__mutex_unlock(&registry);
+        vw__mutex_unlock(&device);
+        vw__mutex_unlock(&pool);
     }
     assert_int_equal(atomic_load(&pool.is_held), 0);
     assert_int_equal(atomic_load(&device.is_held), 0);
 }
 
-#ifdef HR_CHECKS
+#ifdef VW_CHECKS
 static bool aborts(void (*mistake)(void))
 {
     fflush(NULL);
@@ -133,44 +133,44 @@ static bool aborts(void (*mistake)(void))
 
 static void take(uint32_t first_rank, uint32_t second_rank)
 {
-    hr__mutex first = HR__MUTEX_INIT(first_rank);
-    hr__mutex second = HR__MUTEX_INIT(second_rank);
-    hr__mutex_lock(&first);
-    hr__mutex_lock(&second);
+    vw__mutex first = VW__MUTEX_INIT(first_rank);
+    vw__mutex second = VW__MUTEX_INIT(second_rank);
+    vw__mutex_lock(&first);
+    vw__mutex_lock(&second);
 }
 
 static void take_in_rising_rank(void)
 {
-    take(HR__LOCK_POOL, HR__LOCK_DEVICE);
+    take(VW__LOCK_POOL, VW__LOCK_DEVICE);
 }
 
 static void take_in_falling_rank(void)
 {
-    take(HR__LOCK_DEVICE, HR__LOCK_POOL);
+    take(VW__LOCK_DEVICE, VW__LOCK_POOL);
 }
 
 static void take_two_of_one_rank(void)
 {
-    take(HR__LOCK_POOL, HR__LOCK_POOL);
+    take(VW__LOCK_POOL, VW__LOCK_POOL);
 }
 
 static void drop_what_is_not_held(void)
 {
-    hr__mutex mutex = HR__MUTEX_INIT(HR__LOCK_POOL);
-    hr__mutex_unlock(&mutex);
+    vw__mutex mutex = VW__MUTEX_INIT(VW__LOCK_POOL);
+    vw__mutex_unlock(&mutex);
 }
 #endif
 
 static void taking_locks_in_any_other_order_stops_a_checked_build(void **state)
 {
     (void)state;
-#ifdef HR_CHECKS
+#ifdef VW_CHECKS
     assert_false(aborts(take_in_rising_rank));
     assert_true(aborts(take_in_falling_rank));
     assert_true(aborts(take_two_of_one_rank));
     assert_true(aborts(drop_what_is_not_held));
 #else
-    print_message("skipped: ranks are checked with HR_CHECKS only\n");
+    print_message("skipped: ranks are checked with VW_CHECKS only\n");
     skip();
 #endif
 }

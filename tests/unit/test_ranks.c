@@ -1,5 +1,5 @@
 /* test_ranks.c - the files of a job, given to ranks, merged and compared. */
-#include "headroom/ranks.h"
+#include "vramwise/ranks.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,16 +32,16 @@ static int remove_job(void **state)
     return 0;
 }
 
-static hr_ranks_report *examine(void)
+static vw_ranks_report *examine(void)
 {
-    hr_ranks_report *report = NULL;
-    hr_status status = hr_ranks_examine(job.path, NULL, &report);
-    if (status != HR_OK)
-        fail_msg("%s", hr_last_error());
+    vw_ranks_report *report = NULL;
+    vw_status status = vw_ranks_examine(job.path, NULL, &report);
+    if (status != VW_OK)
+        fail_msg("%s", vw_last_error());
     return report;
 }
 
-static const hr_rank_file *file_of(const hr_ranks_report *report, const char *path)
+static const vw_rank_file *file_of(const vw_ranks_report *report, const char *path)
 {
     for (size_t i = 0; i < report->file_count; i++)
         if (strcmp(report->files[i].path, path) == 0)
@@ -56,11 +56,11 @@ static void a_recording_gives_a_rank_its_peaks(void **state)
 {
     (void)state;
     job_folder_put_snapshot(&job, "run.rank2.json", (job_snapshot){100, 20, 0, "a:b"});
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 1);
-    const hr_rank *rank = &report->ranks[0];
+    const vw_rank *rank = &report->ranks[0];
     assert_int_equal(rank->rank, 2);
-    assert_int_equal(rank->basis, HR_RANK_BASIS_TRACE);
+    assert_int_equal(rank->basis, VW_RANK_BASIS_TRACE);
     assert_int_equal(rank->peak_live_bytes, 120 * MIB);
     assert_int_equal(rank->peak_reserved_bytes, 120 * MIB);
     assert_int_equal(rank->event_count, 10);
@@ -72,7 +72,7 @@ static void a_recording_gives_a_rank_its_peaks(void **state)
     assert_true(rank->has_verdict);
     assert_int_equal(report->missing_count, 2);
     assert_int_equal(report->missing[1], 1);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void texts_of_a_rank_are_one_story(void **state)
@@ -86,21 +86,21 @@ static void texts_of_a_rank_are_one_story(void **state)
                                  10 * i, 1000000000 + i * 20000000);
     job_folder_put(&job, "train.rank0.steps.jsonl", steps);
     job_folder_put(&job, "logs/rank0.err", "2026-03-01 12:00:00 ERROR " OOM);
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 1);
-    const hr_rank *rank = &report->ranks[0];
+    const vw_rank *rank = &report->ranks[0];
     assert_int_equal(rank->file_count, 2);
     assert_string_equal(rank->text, "logs/rank0.err");
     assert_true(rank->ran_out);
     assert_int_equal(rank->step_count, 400);
     assert_true(fabs(rank->growth_bytes_per_step - 2e6) < 1e5);
-    assert_int_equal(rank->basis, HR_RANK_BASIS_TEXT);
+    assert_int_equal(rank->basis, VW_RANK_BASIS_TEXT);
     assert_int_equal(rank->tried_bytes, 2048 * MIB);
     assert_int_equal(rank->time_us, INT64_MIN);
     assert_int_equal(rank->local_time_us, INT64_C(1772366400000000));
     assert_int_equal(report->first_rank, 0);
-    assert_int_equal(report->first_lead_us, HR_UNKNOWN);
-    hr_ranks_report_free(report);
+    assert_int_equal(report->first_lead_us, VW_UNKNOWN);
+    vw_ranks_report_free(report);
 }
 
 static void of_several_recordings_that_of_the_failure_counts(void **state)
@@ -109,13 +109,13 @@ static void of_several_recordings_that_of_the_failure_counts(void **state)
     job_folder_put_snapshot(&job, "a.rank0.json", (job_snapshot){500, 1, 0, NULL});
     job_folder_put_snapshot(&job, "b.rank0.json", (job_snapshot){40, 2, 7000, NULL});
     job_folder_put_snapshot(&job, "c.rank0.json", (job_snapshot){600, 3, 0, NULL});
-    hr_ranks_report *report = examine();
-    const hr_rank *rank = &report->ranks[0];
+    vw_ranks_report *report = examine();
+    const vw_rank *rank = &report->ranks[0];
     assert_string_equal(rank->recording, "b.rank0.json");
     assert_int_equal(rank->file_count, 3);
     assert_int_equal(rank->peak_live_bytes, 42 * MIB);
     assert_int_equal(rank->time_us, 7000);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void an_empty_log_is_its_rank_s(void **state)
@@ -123,14 +123,14 @@ static void an_empty_log_is_its_rank_s(void **state)
     (void)state;
     job_folder_put(&job, "rank1.err", "");
     job_folder_put(&job, "run_a/attempt_0/0/stderr.log", "");
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 2);
     assert_int_equal(file_of(report, "rank1.err")->rank, 1);
     assert_null(file_of(report, "rank1.err")->reason);
-    assert_int_equal(report->ranks[1].verdict, HR_VERDICT_NOT_OOM);
+    assert_int_equal(report->ranks[1].verdict, VW_VERDICT_NOT_OOM);
     assert_int_equal(report->unassigned_count, 0);
     assert_false(report->is_something_to_see);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void a_text_that_knows_the_limit_has_the_verdict(void **state)
@@ -143,11 +143,11 @@ static void a_text_that_knows_the_limit_has_the_verdict(void **state)
         "has a total capacity of 79.15 GiB of which 60.00 GiB is free. 8.00 GiB allowed; "
         "Of the allocated memory 7.00 GiB is allocated by PyTorch, and 100.00 MiB is "
         "reserved by PyTorch but unallocated.\n");
-    hr_ranks_report *report = examine();
-    assert_int_equal(report->ranks[0].verdict, HR_VERDICT_CAPPED);
+    vw_ranks_report *report = examine();
+    assert_int_equal(report->ranks[0].verdict, VW_VERDICT_CAPPED);
     assert_int_equal(report->ranks[0].peak_live_bytes, 42 * MIB);
     assert_true(report->ranks[0].ran_out);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 /* ---- who was first --------------------------------------------------------------------------- */
@@ -159,13 +159,13 @@ static void the_earliest_failure_is_the_first(void **state)
     job_folder_put_snapshot(&job, "a.rank1.json", (job_snapshot){40, 2, 4000, NULL});
     job_folder_put_snapshot(&job, "a.rank2.json", (job_snapshot){40, 2, 0, NULL});
     job_folder_put_snapshot(&job, "a.rank3.json", (job_snapshot){40, 2, 6500, NULL});
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->ran_out_count, 3);
     assert_int_equal(report->first_rank, 1);
     assert_int_equal(report->first_lead_us, 2500);
     assert_null(report->first_reason);
     assert_true(report->is_something_to_see);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void without_a_time_of_every_rank_nobody_is_first(void **state)
@@ -173,10 +173,10 @@ static void without_a_time_of_every_rank_nobody_is_first(void **state)
     (void)state;
     job_folder_put_snapshot(&job, "a.rank0.json", (job_snapshot){40, 2, 9000, NULL});
     job_folder_put(&job, "rank1.log", OOM);
-    hr_ranks_report *report = examine();
-    assert_int_equal(report->first_rank, HR_UNKNOWN);
+    vw_ranks_report *report = examine();
+    assert_int_equal(report->first_rank, VW_UNKNOWN);
     assert_string_equal(report->first_reason, "nothing says when rank 1 ran out");
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void times_of_two_kinds_are_not_compared(void **state)
@@ -184,16 +184,16 @@ static void times_of_two_kinds_are_not_compared(void **state)
     (void)state;
     job_folder_put_snapshot(&job, "a.rank0.json", (job_snapshot){40, 2, 9000, NULL});
     job_folder_put(&job, "rank1.log", "2026-03-01 12:00:00 " OOM);
-    hr_ranks_report *report = examine();
-    assert_int_equal(report->first_rank, HR_UNKNOWN);
+    vw_ranks_report *report = examine();
+    assert_int_equal(report->first_rank, VW_UNKNOWN);
     assert_string_equal(report->first_reason,
                         "of some ranks a recording says when, of others a log without a time zone");
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
     job_folder_put(&job, "rank1.log", "1970-01-01 00:00:00.008Z " OOM);
     report = examine();
     assert_int_equal(report->first_rank, 1);
     assert_int_equal(report->first_lead_us, 1000);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void local_times_of_all_are_compared(void **state)
@@ -201,10 +201,10 @@ static void local_times_of_all_are_compared(void **state)
     (void)state;
     job_folder_put(&job, "rank0.log", "2026-03-01 12:00:01 " OOM);
     job_folder_put(&job, "rank1.log", "2026-03-01 12:00:00,5 " OOM);
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->first_rank, 1);
     assert_int_equal(report->first_lead_us, 500000);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 /* ---- who differs ----------------------------------------------------------------------------- */
@@ -217,13 +217,13 @@ static void ranks_alike_are_nothing_to_see(void **state)
         (void)snprintf(name, sizeof name, "a.rank%u.json", i);
         job_folder_put_snapshot(&job, name, (job_snapshot){40 + i / 3, 20, 0, "x:1"});
     }
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 4);
     assert_int_equal(report->outlier_count + report->site_count + report->setting_count, 0);
-    assert_int_equal(report->medians[HR_RANK_PEAK_LIVE], 60 * MIB);
+    assert_int_equal(report->medians[VW_RANK_PEAK_LIVE], 60 * MIB);
     assert_int_equal(report->missing_count, 0);
     assert_false(report->is_something_to_see);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void the_odd_one_is_named_with_its_line_and_setting(void **state)
@@ -235,14 +235,14 @@ static void the_odd_one_is_named_with_its_line_and_setting(void **state)
         job_folder_put_snapshot(&job, name,
                                 (job_snapshot){40, i == 2 ? 220 : 20, 0, i == 3 ? "x:2" : "x:1"});
     }
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->outlier_count, 2);
     assert_int_equal(report->outliers[0].rank, 2);
-    assert_int_equal(report->outliers[0].measure, HR_RANK_PEAK_LIVE);
+    assert_int_equal(report->outliers[0].measure, VW_RANK_PEAK_LIVE);
     assert_int_equal(report->outliers[0].value, 260 * MIB);
     assert_int_equal(report->outliers[0].median, 60 * MIB);
-    assert_true(report->ranks[2].is_out_of_line[HR_RANK_PEAK_RESERVED]);
-    assert_false(report->ranks[1].is_out_of_line[HR_RANK_PEAK_LIVE]);
+    assert_true(report->ranks[2].is_out_of_line[VW_RANK_PEAK_RESERVED]);
+    assert_false(report->ranks[1].is_out_of_line[VW_RANK_PEAK_LIVE]);
     assert_int_equal(report->site_count, 1);
     assert_int_equal(report->sites[0].rank, 2);
     assert_int_equal(report->sites[0].bytes, 220 * MIB);
@@ -255,7 +255,7 @@ static void the_odd_one_is_named_with_its_line_and_setting(void **state)
     assert_string_equal(report->settings[0].value, "x:2");
     assert_string_equal(report->settings[0].usual, "x:1");
     assert_true(report->is_something_to_see);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void two_ranks_are_held_against_each_other(void **state)
@@ -263,12 +263,12 @@ static void two_ranks_are_held_against_each_other(void **state)
     (void)state;
     job_folder_put_snapshot(&job, "a.rank0.json", (job_snapshot){40, 20, 0, NULL});
     job_folder_put_snapshot(&job, "a.rank1.json", (job_snapshot){40, 90, 0, NULL});
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->outlier_count, 0);
     assert_int_equal(report->site_count, 1);
     assert_int_equal(report->sites[0].rank, 1);
     assert_int_equal(report->sites[0].median_bytes, 20 * MIB);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -278,10 +278,10 @@ static void torchrun_s_folders_are_ranks_of_one_machine(void **state)
     (void)state;
     job_folder_put(&job, "run_a/attempt_0/0/stderr.log", "fine\n");
     job_folder_put(&job, "run_a/attempt_0/1/stderr.log", OOM);
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 2);
     assert_true(report->ranks[1].ran_out);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 
     job_folder_put(&job, "run_b/attempt_0/1/stderr.log", "[rank9]: " OOM);
     report = examine();
@@ -290,20 +290,20 @@ static void torchrun_s_folders_are_ranks_of_one_machine(void **state)
     assert_int_equal(report->unassigned_count, 1); /* the error of run_a's second process */
     assert_int_equal(file_of(report, "run_a/attempt_0/1/stderr.log")->rank_count, 0);
     assert_non_null(strstr(file_of(report, "run_a/attempt_0/1/stderr.log")->reason, "torchrun"));
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void a_folder_of_torchrun_with_another_rank_in_it_is_said(void **state)
 {
     (void)state;
     job_folder_put(&job, "run_a/attempt_0/1/stderr.log", "[rank9]: " OOM);
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 2);
     assert_true(report->ranks[1].ran_out);
     assert_int_equal(report->ranks[1].rank, 9);
     assert_int_equal(report->note_count, 1);
     assert_non_null(strstr(report->notes[0], "were taken for rank 1's"));
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void what_cannot_be_read_is_named_and_the_rest_goes_on(void **state)
@@ -315,17 +315,17 @@ static void what_cannot_be_read_is_named_and_the_rest_goes_on(void **state)
     job_folder_put(&job, "notes.txt", "nothing about anything\n");
     job_folder_put_snapshot(&job, "loose.json", (job_snapshot){40, 20, 0, NULL});
     job_folder_put(&job, ".hidden.rank5.log", OOM);
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 1);
     assert_int_equal(report->file_count, 5);
     assert_int_equal(report->unreadable_count, 1);
     assert_int_equal(report->foreign_count, 1);
-    assert_int_equal(file_of(report, "b.rank1.pickle")->kind, HR_RANK_FILE_UNREADABLE);
-    assert_int_equal(file_of(report, "train.py")->kind, HR_RANK_FILE_FOREIGN);
+    assert_int_equal(file_of(report, "b.rank1.pickle")->kind, VW_RANK_FILE_UNREADABLE);
+    assert_int_equal(file_of(report, "train.py")->kind, VW_RANK_FILE_FOREIGN);
     assert_int_equal(report->unassigned_count, 1);
     assert_string_equal(report->unassigned[0].recording, "loose.json");
     assert_false(report->is_something_to_see);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 /* Also the highest is one; what is no file of the job's does not make the job larger. */
@@ -337,7 +337,7 @@ static void ranks_whose_files_cannot_be_read_are_not_said_to_have_none(void **st
     job_folder_put(&job, "a.rank2.pickle", "");
     job_folder_put(&job, "a.rank4.pickle", "\x80\x04 this is no pickle");
     job_folder_put(&job, "layer_r80.bin", "weights");
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 1);
     assert_int_equal(report->missing_count, 1);
     assert_int_equal(report->missing[0], 3);
@@ -346,7 +346,7 @@ static void ranks_whose_files_cannot_be_read_are_not_said_to_have_none(void **st
     assert_int_equal(report->unread[1], 2);
     assert_int_equal(report->unread[2], 4);
     assert_int_equal(file_of(report, "a.rank4.pickle")->rank, 4);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void where_no_file_has_a_rank_none_is_missing(void **state)
@@ -354,10 +354,10 @@ static void where_no_file_has_a_rank_none_is_missing(void **state)
     (void)state;
     job_folder_put_snapshot(&job, "loose.json", (job_snapshot){40, 20, 0, NULL});
     job_folder_put(&job, "odd.pickle", "\x80\x04 this is no pickle");
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->unassigned_count, 1);
     assert_int_equal(report->missing_count + report->unread_count, 0);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void a_pipe_and_links_in_circles_do_no_harm(void **state)
@@ -368,47 +368,47 @@ static void a_pipe_and_links_in_circles_do_no_harm(void **state)
     assert_int_equal(symlink("..", job_folder_path(&job, "deep/up")), 0);
     assert_int_equal(symlink("circle", job_folder_path(&job, "circle")), 0);
     assert_int_equal(symlink("deep/a.rank0.json", job_folder_path(&job, "link.rank3.json")), 0);
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 2);
     assert_int_equal(report->ranks[1].rank, 3);
     assert_int_equal(report->note_count, 2);
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void more_files_than_wanted_are_said(void **state)
 {
     (void)state;
-    const hr_ranks_options options = {.struct_size = sizeof options, .most_files = 3};
-    hr_ranks_report *report = NULL;
+    const vw_ranks_options options = {.struct_size = sizeof options, .most_files = 3};
+    vw_ranks_report *report = NULL;
     for (unsigned i = 0; i < 5; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "rank%u.log", i);
         job_folder_put(&job, name, "fine\n");
     }
-    assert_int_equal(hr_ranks_examine(job.path, &options, &report), HR_OK);
+    assert_int_equal(vw_ranks_examine(job.path, &options, &report), VW_OK);
     assert_int_equal(report->file_count, 3);
     assert_int_equal(report->rank_count, 3);
     assert_non_null(strstr(report->notes[0], "the first 3, by name"));
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 /* Those that were seen are taken, in whatever order the folder gave them. */
 static void of_too_many_names_those_that_were_seen_are_taken(void **state)
 {
     (void)state;
-    hr__arena arena;
-    hr__rank_files files;
+    vw__arena arena;
+    vw__rank_files files;
     job_folder_put(&job, "rank0.log", "fine\n");
     job_folder_put(&job, "rank1.log", "fine\n");
     job_folder_put(&job, "rank2.log", "fine\n");
-    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
     assert_int_equal(
-        hr__rank_files_find(job.path, (hr__rank_limits){.files = 10, .names = 2}, &arena, &files),
-        HR_OK);
+        vw__rank_files_find(job.path, (vw__rank_limits){.files = 10, .names = 2}, &arena, &files),
+        VW_OK);
     assert_int_equal(files.count, 2);
     assert_true(files.has_more_names);
-    hr__rank_files_deinit(&files);
-    hr__arena_deinit(&arena);
+    vw__rank_files_deinit(&files);
+    vw__arena_deinit(&arena);
 }
 
 static void folders_too_deep_are_said(void **state)
@@ -416,41 +416,41 @@ static void folders_too_deep_are_said(void **state)
     (void)state;
     job_folder_put(&job, "1/2/3/4/5/6/7/8/rank0.log", "fine\n");
     job_folder_put(&job, "1/2/3/4/5/6/7/8/9/rank1.log", "fine\n");
-    hr_ranks_report *report = examine();
+    vw_ranks_report *report = examine();
     assert_int_equal(report->rank_count, 1);
     assert_non_null(strstr(report->notes[0], "more than 8 deep"));
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
 }
 
 static void nothing_to_read_is_a_failure_with_words(void **state)
 {
     (void)state;
-    hr_ranks_report *report = NULL;
-    assert_int_equal(hr_ranks_examine(job.path, NULL, &report), HR_ERR_FILE);
-    assert_non_null(strstr(hr_last_error(), "found no file"));
+    vw_ranks_report *report = NULL;
+    assert_int_equal(vw_ranks_examine(job.path, NULL, &report), VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "found no file"));
     job_folder_put(&job, "train.py", "import torch\n");
-    assert_int_equal(hr_ranks_examine(job.path, NULL, &report), HR_ERR_FILE);
-    assert_non_null(strstr(hr_last_error(), "the first is train.py"));
+    assert_int_equal(vw_ranks_examine(job.path, NULL, &report), VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "the first is train.py"));
     job_folder_put(&job, "b.rank1.pickle", "\x80\x04 this is no pickle");
-    assert_int_equal(hr_ranks_examine(job.path, NULL, &report), HR_ERR_FILE);
-    assert_non_null(strstr(hr_last_error(), "b.rank1.pickle: "));
-    assert_int_equal(hr_ranks_examine(job_folder_path(&job, "train.py"), NULL, &report),
-                     HR_ERR_FILE);
-    assert_string_equal(hr_last_error(), "expected a folder, found a file");
-    assert_int_equal(hr_ranks_examine("/nowhere/at/all", NULL, &report), HR_ERR_FILE);
+    assert_int_equal(vw_ranks_examine(job.path, NULL, &report), VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "b.rank1.pickle: "));
+    assert_int_equal(vw_ranks_examine(job_folder_path(&job, "train.py"), NULL, &report),
+                     VW_ERR_FILE);
+    assert_string_equal(vw_last_error(), "expected a folder, found a file");
+    assert_int_equal(vw_ranks_examine("/nowhere/at/all", NULL, &report), VW_ERR_FILE);
     assert_null(report);
 }
 
 static void what_makes_no_sense_is_refused(void **state)
 {
     (void)state;
-    hr_ranks_report *report = NULL;
-    const hr_ranks_options old = {.struct_size = 1};
-    const hr_ranks_options version = {.struct_size = sizeof version, .torch_version = "0.3"};
-    assert_int_equal(hr_ranks_examine(NULL, NULL, &report), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_ranks_examine(job.path, &old, &report), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_ranks_examine(job.path, &version, &report), HR_ERR_INVALID_ARGUMENT);
-    hr_ranks_report_free(NULL);
+    vw_ranks_report *report = NULL;
+    const vw_ranks_options old = {.struct_size = 1};
+    const vw_ranks_options version = {.struct_size = sizeof version, .torch_version = "0.3"};
+    assert_int_equal(vw_ranks_examine(NULL, NULL, &report), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_ranks_examine(job.path, &old, &report), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_ranks_examine(job.path, &version, &report), VW_ERR_INVALID_ARGUMENT);
+    vw_ranks_report_free(NULL);
 }
 
 static bool stop_at_once(void *context, double done)
@@ -463,10 +463,10 @@ static bool stop_at_once(void *context, double done)
 static void the_caller_can_stop_it(void **state)
 {
     (void)state;
-    hr_ranks_report *report = NULL;
-    const hr_ranks_options options = {.struct_size = sizeof options, .progress = stop_at_once};
+    vw_ranks_report *report = NULL;
+    const vw_ranks_options options = {.struct_size = sizeof options, .progress = stop_at_once};
     job_folder_put(&job, "rank0.log", "fine\n");
-    assert_int_equal(hr_ranks_examine(job.path, &options, &report), HR_ERR_WRONG_STATE);
+    assert_int_equal(vw_ranks_examine(job.path, &options, &report), VW_ERR_WRONG_STATE);
     assert_null(report);
 }
 
@@ -478,7 +478,7 @@ typedef struct held_between {
 static bool note_held(void *context, double done)
 {
     held_between *held = context;
-    uint64_t bytes = hr__host_memory_get_use().in_use_bytes - held->before_bytes;
+    uint64_t bytes = vw__host_memory_get_use().in_use_bytes - held->before_bytes;
     held->most_bytes = bytes > held->most_bytes ? bytes : held->most_bytes;
     held->call_count++;
     return done >= 0;
@@ -487,34 +487,34 @@ static bool note_held(void *context, double done)
 static void no_recording_stays_open_while_the_next_is_read(void **state)
 {
     (void)state;
-    const char recording[] = HR_TEST_DATA "/recordings/oom_varlen.gc6.pickle.xz";
-    held_between held = {.before_bytes = hr__host_memory_get_use().in_use_bytes};
-    const hr_ranks_options options = {
+    const char recording[] = VW_TEST_DATA "/recordings/oom_varlen.gc6.pickle.xz";
+    held_between held = {.before_bytes = vw__host_memory_get_use().in_use_bytes};
+    const vw_ranks_options options = {
         .struct_size = sizeof options, .progress = note_held, .progress_context = &held};
-    hr_ranks_report *report = NULL;
-    hr_recording *open = NULL;
+    vw_ranks_report *report = NULL;
+    vw_recording *open = NULL;
     for (unsigned i = 0; i < 4; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "run.rank%u.xz", i);
         assert_int_equal(symlink(recording, job_folder_path(&job, name)), 0);
     }
-    assert_int_equal(hr_ranks_examine(job.path, &options, &report), HR_OK);
+    assert_int_equal(vw_ranks_examine(job.path, &options, &report), VW_OK);
     assert_int_equal(report->recording_count, 4);
     assert_int_equal(held.call_count, 4);
-    hr_ranks_report_free(report);
-    assert_int_equal(hr_recording_open(recording, NULL, &open), HR_OK);
-    uint64_t open_bytes = hr__host_memory_get_use().in_use_bytes - held.before_bytes;
-    hr_recording_close(open);
+    vw_ranks_report_free(report);
+    assert_int_equal(vw_recording_open(recording, NULL, &open), VW_OK);
+    uint64_t open_bytes = vw__host_memory_get_use().in_use_bytes - held.before_bytes;
+    vw_recording_close(open);
     assert_true(held.most_bytes < open_bytes / 2);
 }
 
 static bool examines_the_job(void *context)
 {
     (void)context;
-    hr_ranks_report *report = NULL;
-    bool is_done = hr_ranks_examine(job.path, NULL, &report) == HR_OK;
+    vw_ranks_report *report = NULL;
+    bool is_done = vw_ranks_examine(job.path, NULL, &report) == VW_OK;
     assert_true(is_done == (report != NULL));
-    hr_ranks_report_free(report);
+    vw_ranks_report_free(report);
     return is_done;
 }
 
@@ -526,7 +526,7 @@ static void lack_of_host_memory_leaves_nothing_behind(void **state)
     job_folder_put(&job, "b.rank1.pickle", "\x80\x04 this is no pickle");
     job_folder_put(&job, "slurm-1.out", "0: a\n1: " OOM "2: step\n");
     job_folder_put(&job, "rank1.err", OOM);
-    hr_test_sweep_host_memory(examines_the_job, NULL);
+    vw_test_sweep_host_memory(examines_the_job, NULL);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* test_recorder_write.c - the file a recorder writes: its version, its settings, and how it
  * appears. */
-#include "headroom/recording.h"
+#include "vramwise/recording.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,17 +28,17 @@ static void the_file_has_the_fields_of_the_pools_version(void **state)
         {"2.13", true, true, true, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hr_test_recorded r;
-        hr_test_recorded_open(&r, NULL, &(hr_test_pool_setup){.torch_version = cases[i].version});
-        hr_test_alloc(&r.test, 1000);
-        hr__model *model = hr_test_recorded_read(&r);
+        vw_test_recorded r;
+        vw_test_recorded_open(&r, NULL, &(vw_test_pool_setup){.torch_version = cases[i].version});
+        vw_test_alloc(&r.test, 1000);
+        vw__model *model = vw_test_recorded_read(&r);
         assert_int_equal(model->features.has_compile_context, cases[i].has_compile_context);
         assert_int_equal(model->features.has_user_metadata, cases[i].has_user_metadata);
         assert_int_equal(model->features.has_pool_ids, cases[i].has_pool_ids);
         assert_int_equal(model->features.has_max_cached_size, cases[i].has_max_cached_size);
         assert_int_equal(model->ignored_field_count, 0);
-        hr__model_destroy(model);
-        hr_test_recorded_close(&r);
+        vw__model_destroy(model);
+        vw_test_recorded_close(&r);
     }
 }
 
@@ -47,45 +47,45 @@ static void the_settings_in_force_are_written(void **state)
     (void)state;
     static const char conf[] = "max_split_size_mb:128,garbage_collection_threshold:0.6,"
                                "roundup_power2_divisions:[256:1,>:4]";
-    hr_test_recorded r;
-    hr_test_recorded_open(&r, NULL, &(hr_test_pool_setup){.conf = "expandable_segments:True"});
-    hr_test_must(hr_pool_configure(r.test.pool, conf));
-    assert_int_equal(hr_pool_walk_conf(r.test.pool, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
-    hr__model *model = hr_test_recorded_read(&r);
-    const hr__model_settings *settings = &model->settings;
+    vw_test_recorded r;
+    vw_test_recorded_open(&r, NULL, &(vw_test_pool_setup){.conf = "expandable_segments:True"});
+    vw_test_must(vw_pool_configure(r.test.pool, conf));
+    assert_int_equal(vw_pool_walk_conf(r.test.pool, NULL, NULL), VW_ERR_INVALID_ARGUMENT);
+    vw__model *model = vw_test_recorded_read(&r);
+    const vw__model_settings *settings = &model->settings;
     assert_true(settings->is_known && settings->is_expandable);
-    assert_string_equal(hr__model_string(model, settings->conf), conf);
-    assert_int_equal(settings->max_split_size, 128 * HR_TEST_MIB);
+    assert_string_equal(vw__model_string(model, settings->conf), conf);
+    assert_int_equal(settings->max_split_size, 128 * VW_TEST_MIB);
     assert_true(settings->garbage_collection_threshold == 0.6);
     assert_int_equal(settings->entry_count, 9); /* as PyTorch 2.11 has them */
-    const hr__model_setting *last = &settings->entries[8];
-    assert_string_equal(hr__model_string(model, last->key), "roundup_power2_divisions");
-    assert_string_equal(hr__model_string(model, last->value),
+    const vw__model_setting *last = &settings->entries[8];
+    assert_string_equal(vw__model_string(model, last->key), "roundup_power2_divisions");
+    assert_string_equal(vw__model_string(model, last->value),
                         "[1:1,2:1,4:1,8:1,16:1,32:1,64:1,128:1,256:1,512:4,1024:4,2048:4,4096:4,"
                         "8192:4,16384:4,32768:4]");
-    hr__model_destroy(model);
-    hr_test_recorded_close(&r);
+    vw__model_destroy(model);
+    vw_test_recorded_close(&r);
 }
 
 /* ---- memory that left the device ------------------------------------------------------------- */
 
-static void note(hr_test_recorded *r, bool is_return, uint64_t moved_bytes, uint64_t spilled_bytes)
+static void note(vw_test_recorded *r, bool is_return, uint64_t moved_bytes, uint64_t spilled_bytes)
 {
-    const hr_spill_report report = {is_return, moved_bytes, 3, spilled_bytes, 7999};
-    hr_recorder_note_spill(r->recorder, &report);
+    const vw_spill_report report = {is_return, moved_bytes, 3, spilled_bytes, 7999};
+    vw_recorder_note_spill(r->recorder, &report);
 }
 
-static void assert_move(const hr__model *model, size_t index, bool is_return, uint64_t moved_bytes,
+static void assert_move(const vw__model *model, size_t index, bool is_return, uint64_t moved_bytes,
                         uint64_t spilled_bytes)
 {
-    const hr__model_annotation *start = &model->annotations[index], *end = start + 1;
+    const vw__model_annotation *start = &model->annotations[index], *end = start + 1;
     bool is_other;
     assert_true(start->is_start && !end->is_start);
     assert_int_equal(start->name, end->name);
     assert_true(start->time_us > 0 && start->time_us == end->time_us);
-    assert_true(hr__model_is_move(model, start, &is_other));
+    assert_true(vw__model_is_move(model, start, &is_other));
     assert_int_equal(is_other, is_return);
-    assert_false(hr__model_is_move(model, end, &is_other));
+    assert_false(vw__model_is_move(model, end, &is_other));
     assert_int_equal(start->move.moved_bytes, moved_bytes);
     assert_int_equal(start->move.moved_handles, 3);
     assert_int_equal(start->move.spilled_bytes, spilled_bytes);
@@ -95,39 +95,39 @@ static void assert_move(const hr__model *model, size_t index, bool is_return, ui
 static void memory_that_left_and_came_back_is_annotated(void **state)
 {
     (void)state;
-    hr_test_recorded r;
-    hr_test_recorded_open_stacks(&r, HR_STACKS_NONE);
+    vw_test_recorded r;
+    vw_test_recorded_open_stacks(&r, VW_STACKS_NONE);
     note(&r, false, 5000, 5000);
     note(&r, true, 4000, 1000);
-    hr__model *model = hr_test_recorded_read(&r);
+    vw__model *model = vw_test_recorded_read(&r);
     assert_int_equal(model->annotation_count, 4);
     assert_move(model, 0, false, 5000, 5000);
     assert_move(model, 2, true, 4000, 1000);
     assert_int_equal(model->ignored_field_count, 0);
-    hr__model_destroy(model);
-    hr_test_must(hr_recorder_clear(r.recorder));
-    model = hr_test_recorded_read(&r);
+    vw__model_destroy(model);
+    vw_test_must(vw_recorder_clear(r.recorder));
+    model = vw_test_recorded_read(&r);
     assert_int_equal(model->annotation_count, 0);
-    hr__model_destroy(model);
-    hr_test_recorded_close(&r);
+    vw__model_destroy(model);
+    vw_test_recorded_close(&r);
 }
 
 static void of_moves_the_newest_are_kept_and_an_old_version_has_no_place_for_them(void **state)
 {
     (void)state;
-    hr_recorder_options options = {.struct_size = sizeof options, .max_entries = 2};
+    vw_recorder_options options = {.struct_size = sizeof options, .max_entries = 2};
     for (int is_old = 0; is_old <= 1; is_old++) {
-        hr_test_recorded r;
-        hr_test_recorded_open(&r, &options,
-                              &(hr_test_pool_setup){.torch_version = is_old ? "2.4" : "2.5"});
+        vw_test_recorded r;
+        vw_test_recorded_open(&r, &options,
+                              &(vw_test_pool_setup){.torch_version = is_old ? "2.4" : "2.5"});
         for (uint64_t i = 1; i <= 5; i++)
             note(&r, false, i, i);
-        hr__model *model = hr_test_recorded_read(&r);
+        vw__model *model = vw_test_recorded_read(&r);
         assert_int_equal(model->annotation_count, is_old ? 0 : 4);
         if (!is_old)
             assert_move(model, 2, false, 5, 5);
-        hr__model_destroy(model);
-        hr_test_recorded_close(&r);
+        vw__model_destroy(model);
+        vw_test_recorded_close(&r);
     }
 }
 
@@ -147,62 +147,62 @@ static size_t count_files(const char *folder)
 static void a_file_appears_whole_or_not_at_all(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/headroom-test-XXXXXX", path[64];
-    hr_test_recorded r;
+    char folder[] = "/tmp/vramwise-test-XXXXXX", path[64];
+    vw_test_recorded r;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/a.pickle", folder);
-    hr_test_recorded_open_stacks(&r, HR_STACKS_BACKTRACE);
-    hr_test_alloc(&r.test, 1000);
+    vw_test_recorded_open_stacks(&r, VW_STACKS_BACKTRACE);
+    vw_test_alloc(&r.test, 1000);
     for (int i = 0; i < 2; i++) { /* the second replaces the first */
-        hr_test_must(hr_recorder_write(r.recorder, r.test.pool, path));
+        vw_test_must(vw_recorder_write(r.recorder, r.test.pool, path));
         assert_int_equal(count_files(folder), 1);
     }
-    hr__byte_source *source;
-    hr__model *model;
-    hr__snapshot_encoding encoding;
-    hr_test_must(hr__byte_source_open(path, NULL, &source));
-    hr_test_must(hr__torch_snapshot_read(source, 0, &model, &encoding));
-    hr__byte_source_close(source);
+    vw__byte_source *source;
+    vw__model *model;
+    vw__snapshot_encoding encoding;
+    vw_test_must(vw__byte_source_open(path, NULL, &source));
+    vw_test_must(vw__torch_snapshot_read(source, 0, &model, &encoding));
+    vw__byte_source_close(source);
     assert_int_equal(model->traces[0].event_count, 3); /* the first snapshot's own is one */
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 
-    hr_test_must(hr_recorder_detach(r.recorder));
-    assert_int_equal(hr_recorder_write(r.recorder, r.test.pool, path), HR_ERR_WRONG_STATE);
+    vw_test_must(vw_recorder_detach(r.recorder));
+    assert_int_equal(vw_recorder_write(r.recorder, r.test.pool, path), VW_ERR_WRONG_STATE);
     assert_int_equal(count_files(folder), 1);
     unlink(path);
     snprintf(path, sizeof path, "%s/no/such.pickle", folder);
-    assert_int_equal(hr_recorder_write(r.recorder, r.test.pool, path), HR_ERR_FILE);
-    assert_non_null(strstr(hr_last_error(), "No such file"));
+    assert_int_equal(vw_recorder_write(r.recorder, r.test.pool, path), VW_ERR_FILE);
+    assert_non_null(strstr(vw_last_error(), "No such file"));
     rmdir(folder);
-    hr_test_recorded_close(&r);
+    vw_test_recorded_close(&r);
 }
 
 static void a_pipe_is_written_to_and_not_replaced(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/headroom-test-XXXXXX", path[64];
+    char folder[] = "/tmp/vramwise-test-XXXXXX", path[64];
     static char bytes[1 << 16];
-    hr_test_recorded r;
+    vw_test_recorded r;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/pipe", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     int reader = open(path, O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);
-    hr_test_recorded_open_stacks(&r, HR_STACKS_NONE);
-    hr_test_alloc(&r.test, 1000);
-    hr_test_must(hr_recorder_write(r.recorder, r.test.pool, path));
+    vw_test_recorded_open_stacks(&r, VW_STACKS_NONE);
+    vw_test_alloc(&r.test, 1000);
+    vw_test_must(vw_recorder_write(r.recorder, r.test.pool, path));
     ssize_t size_bytes = read(reader, bytes, sizeof bytes);
     assert_true(size_bytes > 0);
-    hr__model *model = hr_test_read_snapshot(bytes, (size_t)size_bytes);
+    vw__model *model = vw_test_read_snapshot(bytes, (size_t)size_bytes);
     assert_int_equal(model->traces[0].event_count, 2);
     struct stat found;
     assert_int_equal(stat(path, &found), 0);
     assert_true(S_ISFIFO(found.st_mode));
-    hr__model_destroy(model);
+    vw__model_destroy(model);
     close(reader);
     unlink(path);
     rmdir(folder);
-    hr_test_recorded_close(&r);
+    vw_test_recorded_close(&r);
 }
 
 static bool refuse(void *context, const void *bytes, size_t size_bytes)
@@ -217,12 +217,12 @@ static void an_output_that_refuses_ends_the_writing(void **state)
 {
     (void)state;
     int calls = 0;
-    hr_test_recorded r;
-    hr_test_recorded_open_stacks(&r, HR_STACKS_NONE);
-    assert_int_equal(hr_recorder_write_to(r.recorder, r.test.pool, refuse, &calls), HR_ERR_FILE);
+    vw_test_recorded r;
+    vw_test_recorded_open_stacks(&r, VW_STACKS_NONE);
+    assert_int_equal(vw_recorder_write_to(r.recorder, r.test.pool, refuse, &calls), VW_ERR_FILE);
     assert_int_equal(calls, 1);
-    assert_int_equal(hr_recorder_write_fd(r.recorder, r.test.pool, -1), HR_ERR_FILE);
-    hr_test_recorded_close(&r);
+    assert_int_equal(vw_recorder_write_fd(r.recorder, r.test.pool, -1), VW_ERR_FILE);
+    vw_test_recorded_close(&r);
 }
 
 int main(void)

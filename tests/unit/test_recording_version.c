@@ -18,7 +18,7 @@ typedef struct release {
     size_t feature; /* offset of the flag */
 } release;
 
-#define FEATURE(name) offsetof(hr__model_features, name)
+#define FEATURE(name) offsetof(vw__model_features, name)
 
 static const release releases[] = {
     {"2.1", FEATURE(has_block_addresses)},  {"2.2", FEATURE(has_times)},
@@ -31,25 +31,25 @@ static const release releases[] = {
 enum { RELEASE_COUNT = sizeof releases / sizeof releases[0] };
 
 /* A model with events and blocks, with the features of the first `count` releases. */
-static hr__model *model_of_release(size_t count)
+static vw__model *model_of_release(size_t count)
 {
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 2 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 512, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, HR__NO_CONTEXT);
-    hr__model_features *features = hr__model_builder_features(small.builder);
-    *features = (hr__model_features){.has_traces = true, .has_block_history = count == 0};
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    vw__model_features *features = vw__model_builder_features(small.builder);
+    *features = (vw__model_features){.has_traces = true, .has_block_history = count == 0};
     for (size_t i = 0; i < count; i++)
         *(bool *)((char *)features + releases[i].feature) = true;
     return small_model_finish(&small);
 }
 
-static void assert_range(const hr__model *model, const char *oldest, const char *newest)
+static void assert_range(const vw__model *model, const char *oldest, const char *newest)
 {
     const char *found_oldest, *found_newest;
-    hr__recording_version_range(model, &found_oldest, &found_newest);
+    vw__recording_version_range(model, &found_oldest, &found_newest);
     assert_string_equal(found_oldest, oldest);
     assert_string_equal(found_newest, newest);
 }
@@ -60,9 +60,9 @@ static void the_fields_of_each_release_give_its_range(void **state)
     static const char *const newest[] = {"2.0", "2.1",  "2.2",  "2.4",  "2.7", "2.8",
                                          "2.9", "2.11", "2.12", "2.13", "2.15"};
     for (size_t count = 0; count <= RELEASE_COUNT; count++) {
-        hr__model *model = model_of_release(count);
+        vw__model *model = model_of_release(count);
         assert_range(model, count == 0 ? "2.0" : releases[count - 1].version, newest[count]);
-        hr__model_destroy(model);
+        vw__model_destroy(model);
     }
 }
 
@@ -72,11 +72,11 @@ static void the_default_is_the_newest_that_fits_and_2_11_if_it_does(void **state
     static const char *const expected[] = {"2.0", "2.1",  "2.2",  "2.4",  "2.7", "2.8",
                                            "2.9", "2.11", "2.12", "2.13", "2.15"};
     for (size_t count = 0; count <= RELEASE_COUNT; count++) {
-        hr__model *model = model_of_release(count);
+        vw__model *model = model_of_release(count);
         const char *version = NULL;
-        assert_int_equal(hr__recording_version(model, NULL, &version), HR_OK);
+        assert_int_equal(vw__recording_version(model, NULL, &version), VW_OK);
         assert_string_equal(version, expected[count]);
-        hr__model_destroy(model);
+        vw__model_destroy(model);
     }
 }
 
@@ -85,20 +85,20 @@ static void a_file_without_events_is_not_blamed_for_what_events_would_have(void 
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, HR__NO_CONTEXT);
-    *hr__model_builder_features(small.builder) = (hr__model_features){
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    *vw__model_builder_features(small.builder) = (vw__model_features){
         .has_traces = true,
         .has_block_addresses = true,
         .has_settings = true,
         .has_annotations = true,
         .has_stream_reuse = true,
     };
-    hr__model *model = small_model_finish(&small);
+    vw__model *model = small_model_finish(&small);
     const char *version = NULL;
     assert_range(model, "2.9", "2.12");
-    assert_int_equal(hr__recording_version(model, NULL, &version), HR_OK);
+    assert_int_equal(vw__recording_version(model, NULL, &version), VW_OK);
     assert_string_equal(version, "2.11");
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void a_bare_list_of_segments_can_be_of_any_version_since_its_fields(void **state)
@@ -106,65 +106,65 @@ static void a_bare_list_of_segments_can_be_of_any_version_since_its_fields(void 
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, HR__NO_CONTEXT);
-    *hr__model_builder_features(small.builder) =
-        (hr__model_features){.is_bare_list = true, .has_block_addresses = true};
-    hr__model *model = small_model_finish(&small);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    *vw__model_builder_features(small.builder) =
+        (vw__model_features){.is_bare_list = true, .has_block_addresses = true};
+    vw__model *model = small_model_finish(&small);
     assert_range(model, "2.1", "2.15");
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void fields_that_contradict_each_other_give_no_range_and_the_default_rules(void **state)
 {
     (void)state;
-    hr__model *model = model_of_release(RELEASE_COUNT);
+    vw__model *model = model_of_release(RELEASE_COUNT);
     model->features.has_settings = false; /* cut out by hand: 2.14 or newer, and before 2.3 */
     const char *oldest = "", *newest = "", *version = NULL;
-    hr__recording_version_range(model, &oldest, &newest);
+    vw__recording_version_range(model, &oldest, &newest);
     assert_null(oldest);
     assert_null(newest);
-    assert_int_equal(hr__recording_version(model, NULL, &version), HR_OK);
+    assert_int_equal(vw__recording_version(model, NULL, &version), VW_OK);
     assert_string_equal(version, "2.11");
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void a_wanted_version_is_taken_whatever_the_file_says(void **state)
 {
     (void)state;
-    hr__model *model = model_of_release(2);
+    vw__model *model = model_of_release(2);
     const char *version = NULL;
-    assert_int_equal(hr__recording_version(model, "2.4.1+cu121", &version), HR_OK);
+    assert_int_equal(vw__recording_version(model, "2.4.1+cu121", &version), VW_OK);
     assert_string_equal(version, "2.4");
-    assert_int_equal(hr__recording_version(model, "2.15", &version), HR_OK);
+    assert_int_equal(vw__recording_version(model, "2.15", &version), VW_OK);
     assert_string_equal(version, "2.15");
     static const char *const unknown[] = {"1.5", "2.16", "9.9"};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
-        assert_int_equal(hr__recording_version(model, unknown[i], &version),
-                         HR_ERR_INVALID_ARGUMENT);
-        assert_non_null(strstr(hr_last_error(), unknown[i]));
-        assert_non_null(strstr(hr_last_error(), "1.6 to 2.15"));
+        assert_int_equal(vw__recording_version(model, unknown[i], &version),
+                         VW_ERR_INVALID_ARGUMENT);
+        assert_non_null(strstr(vw_last_error(), unknown[i]));
+        assert_non_null(strstr(vw_last_error(), "1.6 to 2.15"));
     }
-    assert_int_equal(hr__recording_version(model, "1.14", &version), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr__recording_version(model, "new", &version), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw__recording_version(model, "1.14", &version), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw__recording_version(model, "new", &version), VW_ERR_INVALID_ARGUMENT);
     assert_string_equal(version, "2.15");
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void every_version_of_the_engine_has_a_text(void **state)
 {
     (void)state;
-    hr__model *model = model_of_release(1);
-    for (int number = HR__TORCH_OLDEST_VERSION; number <= HR__TORCH_NEWEST_VERSION; number++) {
-        hr__torch_rules rules;
+    vw__model *model = model_of_release(1);
+    for (int number = VW__TORCH_OLDEST_VERSION; number <= VW__TORCH_NEWEST_VERSION; number++) {
+        vw__torch_rules rules;
         char wanted[16];
         const char *version = NULL;
-        if (hr__torch_rules_for(number, &rules) != HR_OK)
+        if (vw__torch_rules_for(number, &rules) != VW_OK)
             continue;
         snprintf(wanted, sizeof wanted, "%d.%d", number / 100, number % 100);
-        assert_int_equal(hr__recording_version(model, wanted, &version), HR_OK);
+        assert_int_equal(vw__recording_version(model, wanted, &version), VW_OK);
         assert_string_equal(version, wanted);
     }
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 /* ---- the trace ------------------------------------------------------------------------------- */
@@ -174,28 +174,28 @@ static void the_busiest_device_is_the_one_with_the_most_events_and_never_the_hos
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_alloc(&small, A, 512, HR__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_alloc(&small, A, 512, HR__NO_CONTEXT);
-    small_model_alloc(&small, A + 512, 512, HR__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
+    small_model_alloc(&small, A + 512, 512, VW__NO_CONTEXT);
     small_model_end_trace(&small, 1);
     small_model_end_trace(&small, 2);
     for (uint64_t i = 0; i < 3; i++)
-        small_model_alloc(&small, A + 512 * i, 512, HR__NO_CONTEXT);
-    small_model_end_trace(&small, HR__HOST_DEVICE);
-    hr__model *model = small_model_finish(&small);
+        small_model_alloc(&small, A + 512 * i, 512, VW__NO_CONTEXT);
+    small_model_end_trace(&small, VW__HOST_DEVICE);
+    vw__model *model = small_model_finish(&small);
 
-    const hr__model_trace *trace = NULL;
-    assert_int_equal(hr__recording_trace(model, HR_BUSIEST_DEVICE, &trace), HR_OK);
+    const vw__model_trace *trace = NULL;
+    assert_int_equal(vw__recording_trace(model, VW_BUSIEST_DEVICE, &trace), VW_OK);
     assert_int_equal(trace->device, 1);
-    assert_int_equal(hr__recording_trace(model, 0, &trace), HR_OK);
+    assert_int_equal(vw__recording_trace(model, 0, &trace), VW_OK);
     assert_int_equal(trace->device, 0);
-    assert_int_equal(hr__recording_trace(model, 2, &trace), HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "device 2"));
-    assert_int_equal(hr__recording_trace(model, 7, &trace), HR_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(hr_last_error(), "no device 7"));
-    assert_int_equal(hr__recording_trace(model, HR__HOST_DEVICE, &trace), HR_ERR_INVALID_ARGUMENT);
-    hr__model_destroy(model);
+    assert_int_equal(vw__recording_trace(model, 2, &trace), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "device 2"));
+    assert_int_equal(vw__recording_trace(model, 7, &trace), VW_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(vw_last_error(), "no device 7"));
+    assert_int_equal(vw__recording_trace(model, VW__HOST_DEVICE, &trace), VW_ERR_INVALID_ARGUMENT);
+    vw__model_destroy(model);
 }
 
 static void without_any_event_the_error_says_how_to_record(void **state)
@@ -204,12 +204,12 @@ static void without_any_event_the_error_says_how_to_record(void **state)
     small_model small;
     small_model_begin(&small);
     small_model_end_trace(&small, 0);
-    hr__model *model = small_model_finish(&small);
-    const hr__model_trace *trace = NULL;
-    assert_int_equal(hr__recording_trace(model, HR_BUSIEST_DEVICE, &trace), HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "_record_memory_history"));
+    vw__model *model = small_model_finish(&small);
+    const vw__model_trace *trace = NULL;
+    assert_int_equal(vw__recording_trace(model, VW_BUSIEST_DEVICE, &trace), VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "_record_memory_history"));
     assert_null(trace);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -220,29 +220,29 @@ static const char empty_snapshot[] = "{\"segments\": [], \"device_traces\": []}"
 static void an_empty_snapshot_opens(void **state)
 {
     (void)state;
-    hr_recording *recording = NULL;
+    vw_recording *recording = NULL;
     assert_int_equal(
-        hr_recording_open_memory(empty_snapshot, strlen(empty_snapshot), NULL, &recording), HR_OK);
-    assert_int_equal(recording->encoding, HR__ENCODING_JSON);
-    assert_int_equal(recording->compression, HR__PLAIN);
+        vw_recording_open_memory(empty_snapshot, strlen(empty_snapshot), NULL, &recording), VW_OK);
+    assert_int_equal(recording->encoding, VW__ENCODING_JSON);
+    assert_int_equal(recording->compression, VW__PLAIN);
     assert_int_equal(recording->file_bytes, strlen(empty_snapshot));
     assert_int_equal(recording->uncompressed_bytes, strlen(empty_snapshot));
-    hr_recording_close(recording);
-    hr_recording_close(NULL);
+    vw_recording_close(recording);
+    vw_recording_close(NULL);
 }
 
 static void what_is_no_snapshot_is_refused_and_the_place_untouched(void **state)
 {
     (void)state;
-    hr_recording *recording = NULL;
-    assert_int_equal(hr_recording_open_memory("hello", 5, NULL, &recording), HR_ERR_CORRUPT_FILE);
-    assert_int_equal(hr_recording_open_memory("", 0, NULL, &recording), HR_ERR_CORRUPT_FILE);
-    assert_int_equal(hr_recording_open("/nonexistent/file", NULL, &recording), HR_ERR_FILE);
-    assert_int_equal(hr_recording_open(NULL, NULL, &recording), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_recording_open_memory(NULL, 3, NULL, &recording), HR_ERR_INVALID_ARGUMENT);
-    hr_open_options options = {.struct_size = 1};
-    assert_int_equal(hr_recording_open_memory("hello", 5, &options, &recording),
-                     HR_ERR_INVALID_ARGUMENT);
+    vw_recording *recording = NULL;
+    assert_int_equal(vw_recording_open_memory("hello", 5, NULL, &recording), VW_ERR_CORRUPT_FILE);
+    assert_int_equal(vw_recording_open_memory("", 0, NULL, &recording), VW_ERR_CORRUPT_FILE);
+    assert_int_equal(vw_recording_open("/nonexistent/file", NULL, &recording), VW_ERR_FILE);
+    assert_int_equal(vw_recording_open(NULL, NULL, &recording), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_open_memory(NULL, 3, NULL, &recording), VW_ERR_INVALID_ARGUMENT);
+    vw_open_options options = {.struct_size = 1};
+    assert_int_equal(vw_recording_open_memory("hello", 5, &options, &recording),
+                     VW_ERR_INVALID_ARGUMENT);
     assert_null(recording);
 }
 
@@ -257,33 +257,33 @@ static void progress_that_says_stop_ends_the_reading(void **state)
 {
     (void)state;
     bool was_called = false;
-    hr_open_options options = {
+    vw_open_options options = {
         .struct_size = sizeof options,
         .progress = stop_at_once,
         .progress_context = &was_called,
     };
-    hr_recording *recording = NULL;
-    hr_status status =
-        hr_recording_open_memory(empty_snapshot, strlen(empty_snapshot), &options, &recording);
+    vw_recording *recording = NULL;
+    vw_status status =
+        vw_recording_open_memory(empty_snapshot, strlen(empty_snapshot), &options, &recording);
     assert_true(was_called);
-    assert_int_equal(status, HR_ERR_WRONG_STATE);
+    assert_int_equal(status, VW_ERR_WRONG_STATE);
     assert_null(recording);
 }
 
 static bool open_and_close(void *context)
 {
     (void)context;
-    hr_recording *recording = NULL;
-    if (hr_recording_open_memory(empty_snapshot, strlen(empty_snapshot), NULL, &recording) != HR_OK)
+    vw_recording *recording = NULL;
+    if (vw_recording_open_memory(empty_snapshot, strlen(empty_snapshot), NULL, &recording) != VW_OK)
         return false;
-    hr_recording_close(recording);
+    vw_recording_close(recording);
     return true;
 }
 
 static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(open_and_close, NULL);
+    vw_test_sweep_host_memory(open_and_close, NULL);
 }
 
 int main(void)

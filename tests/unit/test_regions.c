@@ -6,62 +6,62 @@
 
 #define PAGE UINT64_C(100)
 
-static const hr__region *take(hr__regions *regions, uint64_t address, uint64_t size_bytes,
+static const vw__region *take(vw__regions *regions, uint64_t address, uint64_t size_bytes,
                               bool is_expandable, bool is_new_expected)
 {
-    const hr__region *region = NULL;
+    const vw__region *region = NULL;
     bool is_new = !is_new_expected;
     assert_int_equal(
-        hr__regions_take(regions, address, size_bytes, is_expandable, &region, &is_new), HR_OK);
+        vw__regions_take(regions, address, size_bytes, is_expandable, &region, &is_new), VW_OK);
     assert_int_equal(is_new, is_new_expected);
     return region;
 }
 
-static void give_back(hr__regions *regions, uint64_t address, uint64_t size_bytes,
+static void give_back(vw__regions *regions, uint64_t address, uint64_t size_bytes,
                       bool is_gone_expected)
 {
-    hr__region was;
+    vw__region was;
     bool is_gone = !is_gone_expected;
-    assert_true(hr__regions_give_back(regions, address, size_bytes, &was, &is_gone));
+    assert_true(vw__regions_give_back(regions, address, size_bytes, &was, &is_gone));
     assert_int_equal(is_gone, is_gone_expected);
 }
 
 static void plain_segments_are_regions_of_their_own_even_side_by_side(void **state)
 {
     (void)state;
-    hr__regions regions;
-    hr__regions_init(&regions);
+    vw__regions regions;
+    vw__regions_init(&regions);
     (void)take(&regions, 1000, PAGE, false, true);
     (void)take(&regions, 1100, PAGE, false, true);
-    assert_int_equal(hr__regions_find(&regions, 1099)->address, 1000);
-    assert_int_equal(hr__regions_find(&regions, 1100)->address, 1100);
-    assert_null(hr__regions_find(&regions, 999));
-    assert_null(hr__regions_find(&regions, 1200));
+    assert_int_equal(vw__regions_find(&regions, 1099)->address, 1000);
+    assert_int_equal(vw__regions_find(&regions, 1100)->address, 1100);
+    assert_null(vw__regions_find(&regions, 999));
+    assert_null(vw__regions_find(&regions, 1200));
     give_back(&regions, 1000, PAGE, true);
-    assert_null(hr__regions_find(&regions, 1000));
+    assert_null(vw__regions_find(&regions, 1000));
     assert_int_equal(regions.made_count, 2);
-    hr__regions_deinit(&regions);
+    vw__regions_deinit(&regions);
 }
 
 static void a_mapping_at_the_highest_end_grows_the_reservation(void **state)
 {
     (void)state;
-    hr__regions regions;
-    hr__regions_init(&regions);
+    vw__regions regions;
+    vw__regions_init(&regions);
     (void)take(&regions, 1000, PAGE, true, true);
     (void)take(&regions, 1100, PAGE, true, false);
-    assert_int_equal(hr__regions_find(&regions, 1150)->address, 1000);
+    assert_int_equal(vw__regions_find(&regions, 1150)->address, 1000);
     (void)take(&regions, 9000, PAGE, true, true); /* farther than anything grew: another one */
     (void)take(&regions, 1200, PAGE, true, false);
     assert_int_equal(regions.count, 2);
-    hr__regions_deinit(&regions);
+    vw__regions_deinit(&regions);
 }
 
 static void a_gap_that_was_unmapped_is_filled_again(void **state)
 {
     (void)state;
-    hr__regions regions;
-    hr__regions_init(&regions);
+    vw__regions regions;
+    vw__regions_init(&regions);
     (void)take(&regions, 1000, 3 * PAGE, true, true);
     give_back(&regions, 1000, PAGE, false);
     give_back(&regions, 1200, PAGE, false);
@@ -69,44 +69,44 @@ static void a_gap_that_was_unmapped_is_filled_again(void **state)
     (void)take(&regions, 1000, PAGE, true, false);
     assert_int_equal(regions.regions[0].held_bytes, 4 * PAGE);
     assert_int_equal(regions.regions[0].end, 1400);
-    hr__regions_deinit(&regions);
+    vw__regions_deinit(&regions);
 }
 
 static void a_reservation_ends_with_its_last_page(void **state)
 {
     (void)state;
-    hr__regions regions;
-    hr__region was;
+    vw__regions regions;
+    vw__region was;
     bool is_gone;
-    hr__regions_init(&regions);
+    vw__regions_init(&regions);
     (void)take(&regions, 1000, 2 * PAGE, true, true);
     give_back(&regions, 1100, PAGE, false);
     give_back(&regions, 1000, PAGE, true);
     assert_int_equal(regions.count, 0);
-    assert_false(hr__regions_give_back(&regions, 1000, PAGE, &was, &is_gone));
-    const hr__region *again = take(&regions, 1000, PAGE, true, true);
+    assert_false(vw__regions_give_back(&regions, 1000, PAGE, &was, &is_gone));
+    const vw__region *again = take(&regions, 1000, PAGE, true, true);
     assert_int_equal(again->number, 1);
-    assert_false(hr__regions_give_back(&regions, 1000, 2 * PAGE, &was, &is_gone)); /* too much */
-    hr__regions_deinit(&regions);
+    assert_false(vw__regions_give_back(&regions, 1000, 2 * PAGE, &was, &is_gone)); /* too much */
+    vw__regions_deinit(&regions);
 }
 
 static bool take_many(void *context)
 {
-    hr__regions regions;
-    const hr__region *region;
+    vw__regions regions;
+    const vw__region *region;
     bool is_new, is_done = true;
     (void)context;
-    hr__regions_init(&regions);
+    vw__regions_init(&regions);
     for (uint64_t i = 0; is_done && i < 200; i++)
-        is_done = hr__regions_take(&regions, i * 1000, PAGE, false, &region, &is_new) == HR_OK;
-    hr__regions_deinit(&regions);
+        is_done = vw__regions_take(&regions, i * 1000, PAGE, false, &region, &is_new) == VW_OK;
+    vw__regions_deinit(&regions);
     return is_done;
 }
 
 static void every_failure_of_host_memory_is_survived(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(take_many, NULL);
+    vw_test_sweep_host_memory(take_many, NULL);
 }
 
 int main(void)

@@ -11,17 +11,17 @@
 
 static hand_made_script hand; /* large, and one at a time */
 
-static hr__replay_work work_on_hand(void)
+static vw__replay_work work_on_hand(void)
 {
-    return (hr__replay_work){.script = hand.script, .torch_version = "2.11"};
+    return (vw__replay_work){.script = hand.script, .torch_version = "2.11"};
 }
 
-static hr_replay_result run_on(hr__card card, const char *conf)
+static vw_replay_result run_on(vw__card card, const char *conf)
 {
-    hr__replay_work work = work_on_hand();
-    hr_replay_result result = {.policy = "conf"};
-    assert_int_equal(hr__replay_run(&work, hr__torch_setting(conf), card, false, NULL, &result),
-                     HR_OK);
+    vw__replay_work work = work_on_hand();
+    vw_replay_result result = {.policy = "conf"};
+    assert_int_equal(vw__replay_run(&work, vw__torch_setting(conf), card, false, NULL, &result),
+                     VW_OK);
     return result;
 }
 
@@ -35,10 +35,10 @@ static void a_run_without_end_completes_and_counts(void **state)
     hand_alloc(&hand, 1, 10 * MIB + 1);
     hand_free(&hand, 0);
     hand_alloc(&hand, 2, 20 * MIB);
-    hr_replay_result result = run_on(hr__card_without_end(), "");
+    vw_replay_result result = run_on(vw__card_without_end(), "");
     assert_true(result.is_complete);
     assert_false(result.has_oom);
-    assert_int_equal(result.card_bytes, HR_UNKNOWN);
+    assert_int_equal(result.card_bytes, VW_UNKNOWN);
     assert_int_equal(result.events_done, 5);
     assert_int_equal(result.peak_reserved_bytes, 42 * MIB);
     assert_int_equal(result.peak_live_bytes, 40 * MIB + 512);
@@ -47,7 +47,7 @@ static void a_run_without_end_completes_and_counts(void **state)
     assert_int_equal(result.calls.map, 0);
     assert_int_equal(result.retries, 0);
     assert_string_equal(result.policy, "conf");
-    assert_int_equal(result.smallest_card_bytes, HR_UNKNOWN);
+    assert_int_equal(result.smallest_card_bytes, VW_UNKNOWN);
     assert_true(result.device_ns >= 2 * 45000);
     assert_true(result.longest_stall_ns >= 45000 && result.longest_stall_ns < result.device_ns);
 }
@@ -57,7 +57,7 @@ static void an_expandable_run_maps_pages(void **state)
     (void)state;
     hand_begin(&hand);
     hand_alloc(&hand, 0, 30 * MIB);
-    hr_replay_result result = run_on(hr__card_without_end(), EXPANDABLE);
+    vw_replay_result result = run_on(vw__card_without_end(), EXPANDABLE);
     assert_int_equal(result.calls.alloc, 0);
     assert_int_equal(result.calls.create, 2);
     assert_int_equal(result.calls.map, 2);
@@ -73,7 +73,7 @@ static void a_request_that_was_served_and_is_not_ends_the_run(void **state)
     hand_alloc(&hand, 1, 20 * MIB);
     hand_alloc(&hand, 2, 50 * MIB + 1);
     hand_free(&hand, 1);
-    hr_replay_result result = run_on(hr__card_of(64 * MIB), "");
+    vw_replay_result result = run_on(vw__card_of(64 * MIB), "");
     assert_false(result.is_complete);
     assert_true(result.has_oom);
     assert_int_equal(result.oom_event, 4);
@@ -91,10 +91,10 @@ static void what_was_live_before_the_recording_may_be_too_much_already(void **st
     (void)state;
     hand_begin(&hand);
     hand_alloc(&hand, 0, 30 * MIB);
-    hand.ops[0].first_event = hand.ops[0].end_event = HR__BEFORE_RECORDING;
-    hr_replay_result result = run_on(hr__card_of(20 * MIB), "");
+    hand.ops[0].first_event = hand.ops[0].end_event = VW__BEFORE_RECORDING;
+    vw_replay_result result = run_on(vw__card_of(20 * MIB), "");
     assert_true(result.has_oom);
-    assert_int_equal(result.oom_event, HR_UNKNOWN);
+    assert_int_equal(result.oom_event, VW_UNKNOWN);
     assert_int_equal(result.events_done, 0);
     assert_int_equal(result.peak_live_bytes, 0);
 }
@@ -108,14 +108,14 @@ static void a_request_that_fails_again_is_noted_and_the_script_goes_on(void **st
     hand_oom(&hand, 40 * MIB);
     hand_free(&hand, 0);
     hand_alloc(&hand, 0, 12 * MIB);
-    hr_replay_result result = run_on(hr__card_of(40 * MIB), "");
+    vw_replay_result result = run_on(vw__card_of(40 * MIB), "");
     assert_false(result.is_complete);
     assert_true(result.has_oom);
     assert_false(result.is_past_recorded_oom);
     assert_int_equal(result.oom_event, 1);
     assert_int_equal(result.oom_tried_bytes, 30 * MIB);
     assert_int_equal(result.events_done, 6);
-    hr_replay_result larger = run_on(hr__card_of(64 * MIB), "");
+    vw_replay_result larger = run_on(vw__card_of(64 * MIB), "");
     assert_true(larger.is_complete);
     assert_true(larger.is_past_recorded_oom);
     assert_int_equal(result.peak_live_bytes, 20 * MIB);
@@ -131,10 +131,10 @@ static void a_card_of_any_size_can_be_asked_for(void **state)
     hand_alloc(&hand, 0, 30 * MIB);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         bool is_enough = sizes[i] > 40 * MIB;
-        assert_int_equal(run_on(hr__card_of(sizes[i]), "").is_complete, is_enough);
-        assert_int_equal(run_on(hr__card_of(sizes[i]), EXPANDABLE).is_complete, is_enough);
-        assert_int_equal(run_on(hr__card_with_limit(sizes[i] / 2), "").is_complete, is_enough);
-        assert_int_equal(run_on(hr__card_of(sizes[i]), "").card_bytes, sizes[i]);
+        assert_int_equal(run_on(vw__card_of(sizes[i]), "").is_complete, is_enough);
+        assert_int_equal(run_on(vw__card_of(sizes[i]), EXPANDABLE).is_complete, is_enough);
+        assert_int_equal(run_on(vw__card_with_limit(sizes[i] / 2), "").is_complete, is_enough);
+        assert_int_equal(run_on(vw__card_of(sizes[i]), "").card_bytes, sizes[i]);
     }
 }
 
@@ -144,11 +144,11 @@ static void a_trial_ends_with_the_first_request_that_is_not_served(void **state)
     hand_begin(&hand);
     hand_oom(&hand, 30 * MIB);
     hand_alloc(&hand, 0, 12 * MIB);
-    hr__replay_work work = work_on_hand();
-    hr_replay_result result = {.policy = NULL};
+    vw__replay_work work = work_on_hand();
+    vw_replay_result result = {.policy = NULL};
     assert_int_equal(
-        hr__replay_run(&work, hr__torch_setting(""), hr__card_of(20 * MIB), true, NULL, &result),
-        HR_OK);
+        vw__replay_run(&work, vw__torch_setting(""), vw__card_of(20 * MIB), true, NULL, &result),
+        VW_OK);
     assert_true(result.has_oom);
     assert_int_equal(result.events_done, 0);
     assert_int_equal(result.peak_reserved_bytes, 0);
@@ -164,7 +164,7 @@ static void late_frees_count_as_live_until_they_complete(void **state)
     hand_complete(&hand, 0);
     hand_alloc(&hand, 2, 12 * MIB);
     hand_alloc(&hand, 3, 100 * MIB);
-    hr_replay_result result = run_on(hr__card_of(64 * MIB), "");
+    vw_replay_result result = run_on(vw__card_of(64 * MIB), "");
     assert_true(result.has_oom);
     assert_int_equal(result.peak_live_bytes, 40 * MIB);
 }
@@ -176,18 +176,18 @@ static void empty_cache_is_called_before_the_operations_named(void **state)
     hand_alloc(&hand, 0, 30 * MIB);
     hand_free(&hand, 0);
     hand_alloc(&hand, 0, 20 * MIB);
-    hr__replay_work work = work_on_hand();
+    vw__replay_work work = work_on_hand();
     size_t trims[] = {0, 2, 3};
-    hr_replay_result result = {.policy = NULL};
+    vw_replay_result result = {.policy = NULL};
     assert_int_equal(
-        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
-        HR_OK);
+        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
+        VW_OK);
     assert_int_equal(result.calls.alloc, 1);
     work.trims = trims;
     work.trim_count = 3;
     assert_int_equal(
-        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
-        HR_OK);
+        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
+        VW_OK);
     assert_int_equal(result.calls.alloc, 2);
     assert_int_equal(result.calls.free, 1);
     assert_int_equal(result.trims, 3);
@@ -201,14 +201,14 @@ static void a_limit_of_the_process_lets_garbage_be_collected(void **state)
     hand_free(&hand, 0);
     hand_alloc(&hand, 0, 70 * MIB);
     const char *conf = "garbage_collection_threshold:0.5";
-    hr_replay_result limited = run_on(hr__card_with_limit(100 * MIB), conf);
+    vw_replay_result limited = run_on(vw__card_with_limit(100 * MIB), conf);
     assert_true(limited.is_complete);
     assert_int_equal(limited.card_bytes, 100 * MIB);
     assert_int_equal(limited.retries, 0); /* collected in time */
-    hr_replay_result sized = run_on(hr__card_of(100 * MIB), conf);
+    vw_replay_result sized = run_on(vw__card_of(100 * MIB), conf);
     assert_true(sized.is_complete);
     assert_int_equal(sized.retries, 1); /* PyTorch does not collect without a fraction */
-    hr_replay_result refused = run_on(hr__card_with_limit(70 * MIB - 1), "");
+    vw_replay_result refused = run_on(vw__card_with_limit(70 * MIB - 1), "");
     assert_true(refused.has_oom);
 }
 
@@ -219,16 +219,16 @@ static void a_limit_is_held_to_the_byte(void **state)
     hand_begin(&hand);
     hand_alloc(&hand, 0, 70 * MIB);
     for (size_t i = 0; i < 4; i++) {
-        hr__replay_work work = work_on_hand();
-        hr_replay_result result = {.policy = NULL};
+        vw__replay_work work = work_on_hand();
+        vw_replay_result result = {.policy = NULL};
         work.torch_version = versions[i];
-        assert_int_equal(hr__replay_run(&work, hr__torch_setting(""), hr__card_with_limit(70 * MIB),
+        assert_int_equal(vw__replay_run(&work, vw__torch_setting(""), vw__card_with_limit(70 * MIB),
                                         false, NULL, &result),
-                         HR_OK);
+                         VW_OK);
         assert_true(result.is_complete);
-        assert_int_equal(hr__replay_run(&work, hr__torch_setting(""),
-                                        hr__card_with_limit(70 * MIB - 1), false, NULL, &result),
-                         HR_OK);
+        assert_int_equal(vw__replay_run(&work, vw__torch_setting(""),
+                                        vw__card_with_limit(70 * MIB - 1), false, NULL, &result),
+                         VW_OK);
         assert_false(result.is_complete);
     }
 }
@@ -239,13 +239,13 @@ static void a_recording_that_claims_the_impossible_is_refused(void **state)
     hand_begin(&hand);
     hand_alloc(&hand, 0, 1000);
     hand_alloc(&hand, 1, UINT64_C(1) << 60);
-    hr__replay_work work = work_on_hand();
-    hr_replay_result result = {.policy = "untouched"};
+    vw__replay_work work = work_on_hand();
+    vw_replay_result result = {.policy = "untouched"};
     assert_int_equal(
-        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
-        HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "event 1"));
-    assert_non_null(strstr(hr_last_error(), "1152921504606846976"));
+        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
+        VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "event 1"));
+    assert_non_null(strstr(vw_last_error(), "1152921504606846976"));
     assert_string_equal(result.policy, "untouched");
     assert_int_equal(result.events_done, 0);
 }
@@ -256,7 +256,7 @@ static void a_request_that_failed_may_have_been_of_any_size(void **state)
     hand_begin(&hand);
     hand_oom(&hand, UINT64_MAX);
     hand_alloc(&hand, 0, 1000);
-    hr_replay_result result = run_on(hr__card_without_end(), "");
+    vw_replay_result result = run_on(vw__card_without_end(), "");
     assert_true(result.has_oom);
     assert_int_equal(result.oom_tried_bytes, UINT64_MAX);
     assert_int_equal(result.events_done, 2);
@@ -267,13 +267,13 @@ static void a_setting_that_cannot_be_used_is_named(void **state)
     (void)state;
     hand_begin(&hand);
     hand_alloc(&hand, 0, 1000);
-    hr__replay_work work = work_on_hand();
-    hr_replay_result result = {.policy = NULL};
-    assert_int_equal(hr__replay_run(&work, hr__torch_setting("max_splat:1"), hr__card_without_end(),
+    vw__replay_work work = work_on_hand();
+    vw_replay_result result = {.policy = NULL};
+    assert_int_equal(vw__replay_run(&work, vw__torch_setting("max_splat:1"), vw__card_without_end(),
                                     false, NULL, &result),
-                     HR_ERR_BAD_SETTING);
-    assert_non_null(strstr(hr_last_error(), "\"max_splat:1\""));
-    assert_non_null(strstr(hr_last_error(), "Unrecognized key"));
+                     VW_ERR_BAD_SETTING);
+    assert_non_null(strstr(vw_last_error(), "\"max_splat:1\""));
+    assert_non_null(strstr(vw_last_error(), "Unrecognized key"));
 }
 
 static void a_run_that_is_stopped_says_so(void **state)
@@ -281,18 +281,18 @@ static void a_run_that_is_stopped_says_so(void **state)
     (void)state;
     hand_begin(&hand);
     hand_alloc(&hand, 0, 1000);
-    hr__replay_work work = work_on_hand();
-    hr_replay_result result = {.policy = NULL};
+    vw__replay_work work = work_on_hand();
+    vw_replay_result result = {.policy = NULL};
     progress_log log = {.stop_at = 0};
-    hr__replay_progress progress = {log_progress, &log, 0.25, 0.5};
-    assert_int_equal(hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false,
+    vw__replay_progress progress = {log_progress, &log, 0.25, 0.5};
+    assert_int_equal(vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false,
                                     &progress, &result),
-                     HR_OK);
+                     VW_OK);
     assert_true(log.last == 0.75);
     log = (progress_log){.stop_at = 1};
-    assert_int_equal(hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false,
+    assert_int_equal(vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false,
                                     &progress, &result),
-                     HR_ERR_WRONG_STATE);
+                     VW_ERR_WRONG_STATE);
 }
 
 static void driver_time_counts_as_settled_after_a_quarter_of_the_events(void **state)
@@ -301,11 +301,11 @@ static void driver_time_counts_as_settled_after_a_quarter_of_the_events(void **s
     hand_begin(&hand);
     for (uint32_t i = 0; i < 4; i++)
         hand_alloc(&hand, i, 20 * MIB);
-    hr_replay_result result = run_on(hr__card_without_end(), "");
+    vw_replay_result result = run_on(vw__card_without_end(), "");
     assert_int_equal(result.settled_device_ns, result.device_ns / 4 * 3);
-    assert_int_equal(result.settled_duration_ns, HR_UNKNOWN); /* no times */
+    assert_int_equal(result.settled_duration_ns, VW_UNKNOWN); /* no times */
     hand_time(&hand, 1000);
-    result = run_on(hr__card_without_end(), "");
+    result = run_on(vw__card_without_end(), "");
     assert_int_equal(result.settled_duration_ns, 2000000);
     assert_int_equal(result.settled_device_ns, result.device_ns / 4 * 3);
     assert_int_equal(result.moved_bytes, 0);
@@ -319,13 +319,13 @@ static void a_run_that_ends_early_has_settled_up_to_there_or_never(void **state)
     for (uint32_t i = 0; i < 8; i++)
         hand_alloc(&hand, i, 20 * MIB);
     hand_time(&hand, 1000);
-    hr_replay_result result = run_on(hr__card_of(110 * MIB), "");
+    vw_replay_result result = run_on(vw__card_of(110 * MIB), "");
     assert_int_equal(result.events_done, 5);
     assert_int_equal(result.settled_duration_ns, 2000000);
-    result = run_on(hr__card_of(30 * MIB), "");
+    result = run_on(vw__card_of(30 * MIB), "");
     assert_int_equal(result.events_done, 1);
-    assert_int_equal(result.settled_device_ns, HR_UNKNOWN);
-    assert_int_equal(result.settled_duration_ns, HR_UNKNOWN);
+    assert_int_equal(result.settled_device_ns, VW_UNKNOWN);
+    assert_int_equal(result.settled_duration_ns, VW_UNKNOWN);
 }
 
 /* A trim before the operation at which a run has settled is counted as settled. */
@@ -339,14 +339,14 @@ static void settled_driver_time_has_the_calls_of_empty_cache_that_were_put_in(vo
         hand_alloc(&hand, i, 20 * MIB);
         hand_free(&hand, i);
     }
-    hr__replay_work work = work_on_hand();
+    vw__replay_work work = work_on_hand();
     size_t trims[] = {2, 4};
-    hr_replay_result result = {.policy = NULL};
+    vw_replay_result result = {.policy = NULL};
     work.trims = trims;
     work.trim_count = 2;
     assert_int_equal(
-        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
-        HR_OK);
+        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
+        VW_OK);
     assert_int_equal(result.calls.free, 2);
     assert_int_equal(result.calls.alloc, 3);
     uint64_t take_ns = result.device_ns - result.settled_device_ns; /* the first alone */
@@ -355,11 +355,11 @@ static void settled_driver_time_has_the_calls_of_empty_cache_that_were_put_in(vo
 
 /* ---- engines of our own ---------------------------------------------------------------------- */
 
-static const hr__replay_setting engines[] = {{.engine = "headroom", .conf = ""},
-                                             {.engine = "headroom:rescue", .conf = ""},
-                                             {.engine = "headroom:tight", .conf = ""}};
+static const vw__replay_setting engines[] = {{.engine = "vramwise", .conf = ""},
+                                             {.engine = "vramwise:rescue", .conf = ""},
+                                             {.engine = "vramwise:tight", .conf = ""}};
 
-static void every_mode_of_engine_headroom_is_run(void **state)
+static void every_mode_of_engine_vramwise_is_run(void **state)
 {
     (void)state;
     hand_begin(&hand);
@@ -367,11 +367,11 @@ static void every_mode_of_engine_headroom_is_run(void **state)
     hand_alloc_on(&hand, 1, 10 * MIB, 1);
     hand_free(&hand, 0);
     hand_alloc_on(&hand, 2, 20 * MIB, 1);
-    hr__replay_work work = work_on_hand();
+    vw__replay_work work = work_on_hand();
     for (size_t i = 0; i < 3; i++) {
-        hr_replay_result result = {.policy = "headroom"};
+        vw_replay_result result = {.policy = "vramwise"};
         assert_int_equal(
-            hr__replay_run(&work, engines[i], hr__card_without_end(), false, NULL, &result), HR_OK);
+            vw__replay_run(&work, engines[i], vw__card_without_end(), false, NULL, &result), VW_OK);
         assert_true(result.is_complete);
         assert_string_equal(result.conf, "");
         assert_int_equal(result.events_done, 5);
@@ -382,25 +382,25 @@ static void every_mode_of_engine_headroom_is_run(void **state)
 }
 
 /* The recording's addresses are PyTorch's: dictated ones would be refused by this device. */
-static void engine_headroom_does_not_follow_the_recording(void **state)
+static void engine_vramwise_does_not_follow_the_recording(void **state)
 {
     (void)state;
     hand_begin(&hand);
     hand_alloc(&hand, 0, 30 * MIB);
-    hand.events[0] = (hr__model_event){.action = HR_ACTION_SEGMENT_ALLOC, .address = 1};
-    hr__followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}};
+    hand.events[0] = (vw__model_event){.action = VW_ACTION_SEGMENT_ALLOC, .address = 1};
+    vw__followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}};
     char recorded_conf[] = "";
-    hr__replay_work work = work_on_hand();
-    hr_replay_result result = {.policy = "headroom"};
+    vw__replay_work work = work_on_hand();
+    vw_replay_result result = {.policy = "vramwise"};
     size_t followed_length = 1;
     work.recorded_conf = recorded_conf;
     work.followed = followed;
     work.followed_count = 1;
-    assert_int_equal(hr__replay_follow_length(&work, hr__card_without_end(), &followed_length),
-                     HR_OK);
+    assert_int_equal(vw__replay_follow_length(&work, vw__card_without_end(), &followed_length),
+                     VW_OK);
     assert_int_equal(followed_length, 0); /* else nothing is proved here */
     assert_int_equal(
-        hr__replay_run(&work, engines[0], hr__card_without_end(), false, NULL, &result), HR_OK);
+        vw__replay_run(&work, engines[0], vw__card_without_end(), false, NULL, &result), VW_OK);
     assert_true(result.is_complete);
 }
 
@@ -410,28 +410,28 @@ static void how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cac
     hand_begin(&hand);
     hand_alloc(&hand, 0, 30 * MIB);
     hand_free(&hand, 0);
-    hand_add(&hand, HR__SCRIPT_TRIM, 1);
-    hand.events[0] = (hr__model_event){
-        .action = HR_ACTION_SEGMENT_ALLOC, .address = 4096 * MIB, .size_bytes = 30 * MIB};
-    hand.events[3] = (hr__model_event){
-        .action = HR_ACTION_SEGMENT_FREE, .address = 4096 * MIB, .size_bytes = 30 * MIB};
-    hr__followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}, {.op = 2}};
+    hand_add(&hand, VW__SCRIPT_TRIM, 1);
+    hand.events[0] = (vw__model_event){
+        .action = VW_ACTION_SEGMENT_ALLOC, .address = 4096 * MIB, .size_bytes = 30 * MIB};
+    hand.events[3] = (vw__model_event){
+        .action = VW_ACTION_SEGMENT_FREE, .address = 4096 * MIB, .size_bytes = 30 * MIB};
+    vw__followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}, {.op = 2}};
     char recorded_conf[] = "";
-    hr__replay_work work = work_on_hand();
-    hr_replay_result result = {.policy = NULL};
+    vw__replay_work work = work_on_hand();
+    vw_replay_result result = {.policy = NULL};
     size_t followed_length = 0;
     work.recorded_conf = recorded_conf;
     work.followed = followed;
     work.followed_count = 2;
     work.skips_empty_cache = true;
     assert_int_equal(
-        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
-        HR_OK);
+        vw__replay_run(&work, vw__torch_setting(""), vw__card_without_end(), false, NULL, &result),
+        VW_OK);
     assert_true(result.is_complete);
     assert_int_equal(result.calls.free, 0);
     assert_int_equal(result.events_done, 4);
-    assert_int_equal(hr__replay_follow_length(&work, hr__card_without_end(), &followed_length),
-                     HR_OK);
+    assert_int_equal(vw__replay_follow_length(&work, vw__card_without_end(), &followed_length),
+                     VW_OK);
     assert_int_equal(followed_length, 2);
 }
 
@@ -439,9 +439,9 @@ static void how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cac
 
 static uint64_t smallest_card(const char *conf)
 {
-    hr__replay_work work = work_on_hand();
+    vw__replay_work work = work_on_hand();
     uint64_t bytes = 0;
-    assert_int_equal(hr__replay_smallest_card(&work, hr__torch_setting(conf), NULL, &bytes), HR_OK);
+    assert_int_equal(vw__replay_smallest_card(&work, vw__torch_setting(conf), NULL, &bytes), VW_OK);
     return bytes;
 }
 
@@ -471,28 +471,28 @@ static void the_smallest_card_completes_and_2_mib_less_do_not(void **state)
         uint64_t bytes = smallest_card(confs[i]);
         assert_int_equal(bytes % (2 * MIB), 0);
         assert_true(bytes >= hand.script.peak_live_bytes);
-        assert_true(bytes <= run_on(hr__card_without_end(), confs[i]).peak_reserved_bytes);
-        assert_true(run_on(hr__card_of(bytes), confs[i]).is_complete);
-        assert_false(run_on(hr__card_of(bytes - 2 * MIB), confs[i]).is_complete);
+        assert_true(bytes <= run_on(vw__card_without_end(), confs[i]).peak_reserved_bytes);
+        assert_true(run_on(vw__card_of(bytes), confs[i]).is_complete);
+        assert_false(run_on(vw__card_of(bytes - 2 * MIB), confs[i]).is_complete);
     }
 }
 
-static void the_smallest_card_is_found_for_engine_headroom_too(void **state)
+static void the_smallest_card_is_found_for_engine_vramwise_too(void **state)
 {
     (void)state;
     hand_begin(&hand);
     churn();
-    hr__replay_work work = work_on_hand();
+    vw__replay_work work = work_on_hand();
     for (size_t i = 0; i < 3; i++) {
-        hr_replay_result result = {.policy = "headroom"};
+        vw_replay_result result = {.policy = "vramwise"};
         uint64_t bytes = 0;
-        assert_int_equal(hr__replay_smallest_card(&work, engines[i], NULL, &bytes), HR_OK);
-        assert_int_equal(hr__replay_run(&work, engines[i], hr__card_of(bytes), true, NULL, &result),
-                         HR_OK);
+        assert_int_equal(vw__replay_smallest_card(&work, engines[i], NULL, &bytes), VW_OK);
+        assert_int_equal(vw__replay_run(&work, engines[i], vw__card_of(bytes), true, NULL, &result),
+                         VW_OK);
         assert_true(result.is_complete);
         assert_int_equal(
-            hr__replay_run(&work, engines[i], hr__card_of(bytes - 2 * MIB), true, NULL, &result),
-            HR_OK);
+            vw__replay_run(&work, engines[i], vw__card_of(bytes - 2 * MIB), true, NULL, &result),
+            VW_OK);
         assert_false(result.is_complete);
     }
 }
@@ -540,7 +540,7 @@ static void no_card_is_the_smallest_for_what_none_can_serve(void **state)
     (void)state;
     hand_begin(&hand);
     hand_alloc(&hand, 0, UINT64_C(1) << 50);
-    assert_int_equal(smallest_card(""), HR_UNKNOWN);
+    assert_int_equal(smallest_card(""), VW_UNKNOWN);
 }
 
 int main(void)
@@ -564,11 +564,11 @@ int main(void)
         cmocka_unit_test(driver_time_counts_as_settled_after_a_quarter_of_the_events),
         cmocka_unit_test(a_run_that_ends_early_has_settled_up_to_there_or_never),
         cmocka_unit_test(settled_driver_time_has_the_calls_of_empty_cache_that_were_put_in),
-        cmocka_unit_test(every_mode_of_engine_headroom_is_run),
-        cmocka_unit_test(engine_headroom_does_not_follow_the_recording),
+        cmocka_unit_test(every_mode_of_engine_vramwise_is_run),
+        cmocka_unit_test(engine_vramwise_does_not_follow_the_recording),
         cmocka_unit_test(how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cache),
         cmocka_unit_test(the_smallest_card_completes_and_2_mib_less_do_not),
-        cmocka_unit_test(the_smallest_card_is_found_for_engine_headroom_too),
+        cmocka_unit_test(the_smallest_card_is_found_for_engine_vramwise_too),
         cmocka_unit_test(the_smallest_card_may_be_the_peak_of_live_bytes),
         cmocka_unit_test(the_smallest_card_serves_what_failed_in_the_recording_too),
         cmocka_unit_test(late_frees_can_make_the_smallest_card_less_than_the_peak_of_live_bytes),

@@ -1,4 +1,4 @@
-/* test_replay_recordings.c - hr_recording_replay(): which runs are made of a recording, on which
+/* test_replay_recordings.c - vw_recording_replay(): which runs are made of a recording, on which
  * card, with which addresses, and what is said about them. */
 #include "analysis/replay.h"
 
@@ -20,19 +20,19 @@ static void record_small_program(hand_made_recording *recording)
     record_new(recording, base, 40 * MIB, 40 * MIB);
     record_new(recording, base + 64 * MIB, 20 * MIB, 20 * MIB);
     record_free(recording, base, 40 * MIB);
-    record_event(recording, HR_ACTION_ALLOC, base, 30 * MIB);
+    record_event(recording, VW_ACTION_ALLOC, base, 30 * MIB);
     record_free(recording, base, 30 * MIB);
     record_free(recording, base + 64 * MIB, 20 * MIB);
 }
 
-static hr_replay_options plain_options(void)
+static vw_replay_options plain_options(void)
 {
-    return (hr_replay_options){.struct_size = sizeof(hr_replay_options),
+    return (vw_replay_options){.struct_size = sizeof(vw_replay_options),
                                .torch_version = "2.11",
-                               .device = HR_BUSIEST_DEVICE};
+                               .device = VW_BUSIEST_DEVICE};
 }
 
-static bool has_note(const hr_replay_report *report, const char *part)
+static bool has_note(const vw_replay_report *report, const char *part)
 {
     for (size_t i = 0; i < report->note_count; i++)
         if (strstr(report->notes[i], part) != NULL)
@@ -44,24 +44,24 @@ static void each_setting_is_replayed_once_by_default(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_small_program(&recording);
     record_conf(&recording, "garbage_collection_threshold:0.8");
-    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(record_end(&recording), &options, &report), VW_OK);
     assert_int_equal(report->result_count, 4);
     assert_string_equal(report->results[0].policy, "recorded");
     assert_string_equal(report->results[0].conf, "garbage_collection_threshold:0.8");
     assert_string_equal(report->results[1].policy, "native");
     assert_string_equal(report->results[2].policy, "expandable");
-    assert_string_equal(report->results[3].policy, "headroom");
+    assert_string_equal(report->results[3].policy, "vramwise");
     assert_string_equal(report->results[3].conf, "");
     assert_int_equal(report->event_count, 11);
     assert_int_equal(report->peak_live_bytes, 60 * MIB);
-    assert_int_equal(report->recorded_oom_event, HR_UNKNOWN);
+    assert_int_equal(report->recorded_oom_event, VW_UNKNOWN);
     assert_int_equal(report->results[1].peak_reserved_bytes, 60 * MIB);
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -74,17 +74,17 @@ static void settings_that_come_to_the_same_are_one(void **state)
     static const char *const others[] = {"expandable", "expandable", "expandable", "native"};
     for (size_t i = 0; i < 4; i++) {
         hand_made_recording recording;
-        hr_replay_report *report = NULL;
-        hr_replay_options options = plain_options();
+        vw_replay_report *report = NULL;
+        vw_replay_options options = plain_options();
         record_begin(&recording);
         record_small_program(&recording);
         record_conf(&recording, confs[i]);
-        assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+        assert_int_equal(vw_recording_replay(record_end(&recording), &options, &report), VW_OK);
         assert_int_equal(report->result_count, 3);
         assert_string_equal(report->results[0].policy, "recorded");
         assert_string_equal(report->results[1].policy, others[i]);
-        assert_string_equal(report->results[2].policy, "headroom");
-        hr_replay_report_free(report);
+        assert_string_equal(report->results[2].policy, "vramwise");
+        vw_replay_report_free(report);
         record_dispose(&recording);
     }
 }
@@ -93,14 +93,14 @@ static void unknown_settings_are_taken_for_the_defaults_and_said_to_be(void **st
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_small_program(&recording);
-    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(record_end(&recording), &options, &report), VW_OK);
     assert_string_equal(report->results[0].conf, "");
     assert_true(has_note(report, "does not tell its settings"));
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -108,20 +108,20 @@ static void values_without_a_string_are_made_into_one(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_small_program(&recording);
-    hr__model_settings *settings = hr__model_builder_settings(recording.builder);
+    vw__model_settings *settings = vw__model_builder_settings(recording.builder);
     settings->is_known = true;
     settings->is_expandable = true;
     settings->max_split_size = (int64_t)(128 * MIB);
     settings->garbage_collection_threshold = 0.75;
-    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(record_end(&recording), &options, &report), VW_OK);
     assert_string_equal(
         report->results[0].conf,
         "expandable_segments:True,max_split_size_mb:128,garbage_collection_threshold:0.75");
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -129,50 +129,50 @@ static void recorded_settings_of_another_version_are_left_out_and_said_to_be(voi
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
-    static const hr_replay_run recorded = {.policy = "recorded"};
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
+    static const vw_replay_run recorded = {.policy = "recorded"};
     record_begin(&recording);
     record_small_program(&recording);
     record_conf(&recording, "expandable_segments:True");
-    const hr_recording *opened = record_end(&recording);
+    const vw_recording *opened = record_end(&recording);
     options.torch_version = "2.0";
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_OK);
     assert_int_equal(report->result_count, 2);
     assert_string_equal(report->results[0].policy, "native");
-    assert_string_equal(report->results[1].policy, "headroom"); /* whatever the version */
+    assert_string_equal(report->results[1].policy, "vramwise"); /* whatever the version */
     assert_true(has_note(report, "cannot be used with PyTorch 2.0"));
     assert_true(has_note(report, "PyTorch 2.0 has no expandable segments"));
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     options.runs = &recorded;
     options.run_count = 1;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_BAD_SETTING);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_ERR_BAD_SETTING);
     record_dispose(&recording);
 }
 
 static void policies_that_are_not_there_are_refused_with_those_that_are(void **state)
 {
     (void)state;
-    static const char *const names[] = {"torch", "headroom:loose", "", "Native"};
+    static const char *const names[] = {"torch", "vramwise:loose", "", "Native"};
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_small_program(&recording);
-    const hr_recording *opened = record_end(&recording);
+    const vw_recording *opened = record_end(&recording);
     options.run_count = 1;
     for (size_t i = 0; i < 4; i++) {
-        const hr_replay_run run = {.policy = names[i]};
+        const vw_replay_run run = {.policy = names[i]};
         options.runs = &run;
-        assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
-        assert_non_null(strstr(hr_last_error(), "native, expandable, recorded, headroom, "
-                                                "headroom:rescue, headroom:tight, or conf"));
+        assert_int_equal(vw_recording_replay(opened, &options, &report), VW_ERR_INVALID_ARGUMENT);
+        assert_non_null(strstr(vw_last_error(), "native, expandable, recorded, vramwise, "
+                                                "vramwise:rescue, vramwise:tight, or conf"));
     }
-    const hr_replay_run without_conf = {.policy = "conf"};
+    const vw_replay_run without_conf = {.policy = "conf"};
     options.runs = &without_conf;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_ERR_INVALID_ARGUMENT);
     options.run_count = 0;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_ERR_INVALID_ARGUMENT);
     assert_null(report);
     record_dispose(&recording);
 }
@@ -180,27 +180,27 @@ static void policies_that_are_not_there_are_refused_with_those_that_are(void **s
 static void engines_of_our_own_are_policies_without_an_option_string(void **state)
 {
     (void)state;
-    static const hr_replay_run runs[] = {{.policy = "headroom:tight"},
-                                         {.policy = "headroom"},
-                                         {.policy = "headroom:rescue", .conf = "not looked at"}};
+    static const vw_replay_run runs[] = {{.policy = "vramwise:tight"},
+                                         {.policy = "vramwise"},
+                                         {.policy = "vramwise:rescue", .conf = "not looked at"}};
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_small_program(&recording);
     options.runs = runs;
     options.run_count = 3;
     options.find_smallest_card = true;
-    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(record_end(&recording), &options, &report), VW_OK);
     for (size_t i = 0; i < 3; i++) {
-        const hr_replay_result *result = &report->results[i];
+        const vw_replay_result *result = &report->results[i];
         assert_string_equal(result->policy, runs[i].policy);
         assert_string_equal(result->conf, "");
         assert_true(result->is_complete);
         assert_int_equal(result->smallest_card_bytes, 60 * MIB);
         assert_int_equal(result->settled_duration_ns, 8000000); /* events 2 to 10, 1 ms apart */
     }
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -208,25 +208,25 @@ static void the_card_of_a_recording_that_filled_its_device_is_what_it_had_there(
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_new(&recording, base, 40 * MIB, 40 * MIB);
-    record_event(&recording, HR_ACTION_OOM, 12 * MIB, 16 * MIB);
-    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    record_event(&recording, VW_ACTION_OOM, 12 * MIB, 16 * MIB);
+    assert_int_equal(vw_recording_replay(record_end(&recording), &options, &report), VW_OK);
     assert_int_equal(report->results[0].card_bytes, 52 * MIB);
     assert_int_equal(report->recorded_oom_event, 2);
     assert_true(report->results[0].has_oom);
     assert_int_equal(report->results[0].oom_event, 2);
     assert_int_equal(report->results[0].events_done, 3);
     assert_true(has_note(report, "No card was named"));
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     options.card_bytes = 56 * MIB;
-    assert_int_equal(hr_recording_replay(&recording.recording, &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(&recording.recording, &options, &report), VW_OK);
     assert_true(report->results[0].is_complete);
     assert_true(report->results[0].is_past_recorded_oom);
     assert_false(has_note(report, "No card was named"));
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -234,18 +234,18 @@ static void the_limit_of_a_recording_that_was_refused_early_is_what_was_served(v
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_new(&recording, base, 40 * MIB, 40 * MIB);
     record_new(&recording, base + 64 * MIB, 20 * MIB, 2 * MIB);
-    record_event(&recording, HR_ACTION_OOM, UINT64_C(100) << 30, 30 * MIB);
-    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    record_event(&recording, VW_ACTION_OOM, UINT64_C(100) << 30, 30 * MIB);
+    assert_int_equal(vw_recording_replay(record_end(&recording), &options, &report), VW_OK);
     assert_int_equal(report->results[0].card_bytes, 60 * MIB);
     assert_true(report->results[0].has_oom);
     assert_int_equal(report->results[0].oom_event, 4);
     assert_true(has_note(report, "set_per_process_memory_fraction"));
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -254,20 +254,20 @@ static void an_expandable_request_proves_more_than_it_grew_by(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
-    record_event(&recording, HR_ACTION_SEGMENT_MAP, base, 40 * MIB);
-    record_event(&recording, HR_ACTION_ALLOC, base, 22 * MIB);
-    record_event(&recording, HR_ACTION_SEGMENT_MAP, base + 40 * MIB, 20 * MIB);
-    record_event(&recording, HR_ACTION_ALLOC, base + 22 * MIB, 30 * MIB);
-    record_event(&recording, HR_ACTION_OOM, UINT64_C(100) << 30, 30 * MIB);
+    record_event(&recording, VW_ACTION_SEGMENT_MAP, base, 40 * MIB);
+    record_event(&recording, VW_ACTION_ALLOC, base, 22 * MIB);
+    record_event(&recording, VW_ACTION_SEGMENT_MAP, base + 40 * MIB, 20 * MIB);
+    record_event(&recording, VW_ACTION_ALLOC, base + 22 * MIB, 30 * MIB);
+    record_event(&recording, VW_ACTION_OOM, UINT64_C(100) << 30, 30 * MIB);
     record_conf(&recording, EXPANDABLE);
-    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(record_end(&recording), &options, &report), VW_OK);
     assert_int_equal(report->results[0].card_bytes, 70 * MIB);
     assert_int_equal(report->results[0].oom_event, 4);
     assert_int_equal(report->results[0].peak_reserved_bytes, 60 * MIB);
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -280,29 +280,29 @@ static void record_address_game(hand_made_recording *recording, uint64_t second_
     record_new(recording, base, first_segment_bytes, 40 * MIB);
     record_new(recording, second_address, 60 * MIB, 60 * MIB);
     record_free(recording, second_address, 60 * MIB);
-    record_event(recording, HR_ACTION_ALLOC, second_address, 20 * MIB);
+    record_event(recording, VW_ACTION_ALLOC, second_address, 20 * MIB);
     record_free(recording, base, 40 * MIB);
-    record_event(recording, HR_ACTION_ALLOC, base, 20 * MIB);
+    record_event(recording, VW_ACTION_ALLOC, base, 20 * MIB);
     record_free(recording, second_address, 20 * MIB);
-    record_event(recording, HR_ACTION_ALLOC, second_address, 60 * MIB);
+    record_event(recording, VW_ACTION_ALLOC, second_address, 60 * MIB);
 }
 
-static uint64_t peak_of(const hr_recording *recording, const hr_replay_run *run)
+static uint64_t peak_of(const vw_recording *recording, const vw_replay_run *run)
 {
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     options.runs = run;
     options.run_count = 1;
-    if (hr_recording_replay(recording, &options, &report) != HR_OK)
-        fail_msg("%s", hr_last_error());
+    if (vw_recording_replay(recording, &options, &report) != VW_OK)
+        fail_msg("%s", vw_last_error());
     assert_true(report->results[0].is_complete);
     uint64_t peak_bytes = report->results[0].peak_reserved_bytes;
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     return peak_bytes;
 }
 
-static const hr_replay_run recorded_run = {.policy = "recorded"};
-static const hr_replay_run other_run = {.policy = "conf", .conf = "expandable_segments:False"};
+static const vw_replay_run recorded_run = {.policy = "recorded"};
+static const vw_replay_run other_run = {.policy = "conf", .conf = "expandable_segments:False"};
 
 static void recorded_settings_get_the_recorded_addresses(void **state)
 {
@@ -310,7 +310,7 @@ static void recorded_settings_get_the_recorded_addresses(void **state)
     hand_made_recording recording;
     record_begin(&recording);
     record_address_game(&recording, base + 128 * MIB, 40 * MIB);
-    const hr_recording *opened = record_end(&recording);
+    const vw_recording *opened = record_end(&recording);
     assert_int_equal(peak_of(opened, &recorded_run), 100 * MIB);
     assert_int_equal(peak_of(opened, &other_run), 160 * MIB); /* made up */
     record_dispose(&recording);
@@ -339,32 +339,32 @@ static void empty_cache_goes_behind_the_steps_that_were_found(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_new(&recording, base, 40 * MIB, 40 * MIB);
     record_free(&recording, base, 40 * MIB);
     for (size_t step = 0; step < 4; step++) {
         record_step_end(&recording);
-        record_event(&recording, HR_ACTION_ALLOC, base, 40 * MIB);
+        record_event(&recording, VW_ACTION_ALLOC, base, 40 * MIB);
         record_free(&recording, base, 40 * MIB);
     }
-    const hr_recording *opened = record_end(&recording);
-    options.empty_cache = HR_EMPTY_CACHE_STEPS;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    const vw_recording *opened = record_end(&recording);
+    options.empty_cache = VW_EMPTY_CACHE_STEPS;
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_OK);
     assert_int_equal(report->step_count, 4);
     assert_int_equal(report->results[0].trims, 4);
     assert_int_equal(report->results[0].calls.alloc, 5);
     assert_true(has_note(report, "4 calls of empty_cache()"));
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     options.empty_cache_every = 3;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_OK);
     assert_int_equal(report->results[0].trims, 1);
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     options.empty_cache_every = UINT64_MAX;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_OK);
     assert_int_equal(report->results[0].trims, 0);
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -372,39 +372,39 @@ static void empty_cache_behind_steps_that_are_not_there_is_refused(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_small_program(&recording);
-    const hr_recording *opened = record_end(&recording);
-    options.empty_cache = HR_EMPTY_CACHE_STEPS;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_UNSUPPORTED);
-    options.empty_cache = HR_EMPTY_CACHE_PHASES;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_UNSUPPORTED);
+    const vw_recording *opened = record_end(&recording);
+    options.empty_cache = VW_EMPTY_CACHE_STEPS;
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_ERR_UNSUPPORTED);
+    options.empty_cache = VW_EMPTY_CACHE_PHASES;
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_ERR_UNSUPPORTED);
     record_dispose(&recording);
 }
 
 /* 40 MiB are freed, and given back by an empty_cache() if the program makes one; then 50 MiB more
  * are needed. */
-static const hr_recording *record_program(hand_made_recording *recording, bool has_call)
+static const vw_recording *record_program(hand_made_recording *recording, bool has_call)
 {
     record_begin(recording);
     record_new(recording, base, 40 * MIB, 40 * MIB);
     record_new(recording, base + 64 * MIB, 20 * MIB, 20 * MIB);
     record_free(recording, base, 40 * MIB);
     if (has_call)
-        record_event(recording, HR_ACTION_SEGMENT_FREE, base, 40 * MIB);
+        record_event(recording, VW_ACTION_SEGMENT_FREE, base, 40 * MIB);
     record_free(recording, base + 64 * MIB, 20 * MIB);
-    record_event(recording, HR_ACTION_ALLOC, base + 64 * MIB, 20 * MIB);
+    record_event(recording, VW_ACTION_ALLOC, base + 64 * MIB, 20 * MIB);
     record_new(recording, base + 128 * MIB, 50 * MIB, 50 * MIB);
     return record_end(recording);
 }
 
-static void assert_same_memory(const hr_replay_report *a, const hr_replay_report *b)
+static void assert_same_memory(const vw_replay_report *a, const vw_replay_report *b)
 {
     assert_int_equal(a->result_count, b->result_count);
     for (size_t i = 0; i < a->result_count; i++) {
-        const hr_replay_result *one = &a->results[i], *other = &b->results[i];
+        const vw_replay_result *one = &a->results[i], *other = &b->results[i];
         assert_string_equal(one->policy, other->policy);
         assert_int_equal(one->peak_reserved_bytes, other->peak_reserved_bytes);
         assert_int_equal(one->peak_live_bytes, other->peak_live_bytes);
@@ -418,15 +418,15 @@ static void recorded_calls_of_empty_cache_can_be_left_out(void **state)
 {
     (void)state;
     hand_made_recording with_call, without_call;
-    hr_replay_report *never = NULL, *free_of_calls = NULL, *as_recorded = NULL;
-    hr_replay_options options = plain_options();
-    const hr_recording *opened = record_program(&with_call, true);
+    vw_replay_report *never = NULL, *free_of_calls = NULL, *as_recorded = NULL;
+    vw_replay_options options = plain_options();
+    const vw_recording *opened = record_program(&with_call, true);
     options.find_smallest_card = true;
-    assert_int_equal(hr_recording_replay(opened, &options, &as_recorded), HR_OK);
+    assert_int_equal(vw_recording_replay(opened, &options, &as_recorded), VW_OK);
     assert_int_equal(
-        hr_recording_replay(record_program(&without_call, false), &options, &free_of_calls), HR_OK);
-    options.empty_cache = HR_EMPTY_CACHE_NEVER;
-    assert_int_equal(hr_recording_replay(opened, &options, &never), HR_OK);
+        vw_recording_replay(record_program(&without_call, false), &options, &free_of_calls), VW_OK);
+    options.empty_cache = VW_EMPTY_CACHE_NEVER;
+    assert_int_equal(vw_recording_replay(opened, &options, &never), VW_OK);
     assert_int_equal(as_recorded->results[0].peak_reserved_bytes, 70 * MIB);
     assert_int_equal(as_recorded->results[0].calls.free, 1);
     assert_int_equal(never->results[0].peak_reserved_bytes, 110 * MIB);
@@ -438,9 +438,9 @@ static void recorded_calls_of_empty_cache_can_be_left_out(void **state)
     assert_int_equal(never->results[0].events_done, as_recorded->results[0].events_done);
     assert_true(has_note(never, "1 call of empty_cache() that gave memory back was left out"));
     assert_false(has_note(as_recorded, "left out"));
-    hr_replay_report_free(never);
-    hr_replay_report_free(free_of_calls);
-    hr_replay_report_free(as_recorded);
+    vw_replay_report_free(never);
+    vw_replay_report_free(free_of_calls);
+    vw_replay_report_free(as_recorded);
     record_dispose(&with_call);
     record_dispose(&without_call);
 }
@@ -450,20 +450,20 @@ static void a_run_that_leaves_calls_out_gets_made_up_addresses(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *never = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *never = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_address_game(&recording, base + 128 * MIB, 40 * MIB);
     record_free(&recording, base + 128 * MIB, 60 * MIB);
-    record_event(&recording, HR_ACTION_SEGMENT_FREE, base + 128 * MIB, 60 * MIB);
-    const hr_recording *opened = record_end(&recording);
+    record_event(&recording, VW_ACTION_SEGMENT_FREE, base + 128 * MIB, 60 * MIB);
+    const vw_recording *opened = record_end(&recording);
     assert_int_equal(peak_of(opened, &recorded_run), 100 * MIB);
     options.runs = &recorded_run;
     options.run_count = 1;
-    options.empty_cache = HR_EMPTY_CACHE_NEVER;
-    assert_int_equal(hr_recording_replay(opened, &options, &never), HR_OK);
+    options.empty_cache = VW_EMPTY_CACHE_NEVER;
+    assert_int_equal(vw_recording_replay(opened, &options, &never), VW_OK);
     assert_int_equal(never->results[0].peak_reserved_bytes, 160 * MIB);
-    hr_replay_report_free(never);
+    vw_replay_report_free(never);
     record_dispose(&recording);
 }
 
@@ -472,19 +472,19 @@ static void without_calls_of_empty_cache_leaving_them_out_changes_nothing(void *
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *never = NULL, *as_recorded = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *never = NULL, *as_recorded = NULL;
+    vw_replay_options options = plain_options();
     record_begin(&recording);
     record_address_game(&recording, base + 128 * MIB, 40 * MIB);
-    const hr_recording *opened = record_end(&recording);
-    assert_int_equal(hr_recording_replay(opened, &options, &as_recorded), HR_OK);
-    options.empty_cache = HR_EMPTY_CACHE_NEVER;
-    assert_int_equal(hr_recording_replay(opened, &options, &never), HR_OK);
+    const vw_recording *opened = record_end(&recording);
+    assert_int_equal(vw_recording_replay(opened, &options, &as_recorded), VW_OK);
+    options.empty_cache = VW_EMPTY_CACHE_NEVER;
+    assert_int_equal(vw_recording_replay(opened, &options, &never), VW_OK);
     assert_int_equal(never->results[0].peak_reserved_bytes, 100 * MIB);
     assert_same_memory(never, as_recorded);
     assert_true(has_note(never, "0 calls of empty_cache()"));
-    hr_replay_report_free(never);
-    hr_replay_report_free(as_recorded);
+    vw_replay_report_free(never);
+    vw_replay_report_free(as_recorded);
     record_dispose(&recording);
 }
 
@@ -492,37 +492,37 @@ static void progress_rises_to_one_over_all_runs(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
     progress_log log = {.stop_at = 0};
     record_begin(&recording);
     record_small_program(&recording);
-    const hr_recording *opened = record_end(&recording);
+    const vw_recording *opened = record_end(&recording);
     options.progress = log_progress;
     options.progress_context = &log;
     options.find_smallest_card = true;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_OK);
     assert_true(log.last == 1.0);
     assert_int_equal(report->results[0].smallest_card_bytes, 60 * MIB);
     assert_int_equal(report->results[1].smallest_card_bytes, 60 * MIB);
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     for (size_t stop_at = 1; stop_at <= log.calls; stop_at++) {
         progress_log stopped = {.stop_at = stop_at};
         options.progress_context = &stopped;
-        assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_WRONG_STATE);
+        assert_int_equal(vw_recording_replay(opened, &options, &report), VW_ERR_WRONG_STATE);
     }
     record_dispose(&recording);
 }
 
 static bool replay_everything(void *context)
 {
-    hr_replay_options options = plain_options();
-    hr_replay_report *report = NULL;
+    vw_replay_options options = plain_options();
+    vw_replay_report *report = NULL;
     options.find_smallest_card = true;
-    options.empty_cache = HR_EMPTY_CACHE_STEPS;
-    if (hr_recording_replay(context, &options, &report) != HR_OK)
+    options.empty_cache = VW_EMPTY_CACHE_STEPS;
+    if (vw_recording_replay(context, &options, &report) != VW_OK)
         return false;
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     return true;
 }
 
@@ -534,9 +534,9 @@ static void running_out_of_host_memory_anywhere_leaves_nothing_behind(void **sta
     record_new(&recording, base, 4 * MIB, 4 * MIB);
     record_step_end(&recording);
     record_free(&recording, base, 4 * MIB);
-    record_event(&recording, HR_ACTION_OOM, 2 * MIB, 6 * MIB);
+    record_event(&recording, VW_ACTION_OOM, 2 * MIB, 6 * MIB);
     record_conf(&recording, "expandable_segments:True");
-    hr_test_sweep_host_memory(replay_everything, (void *)(uintptr_t)record_end(&recording));
+    vw_test_sweep_host_memory(replay_everything, (void *)(uintptr_t)record_end(&recording));
     record_dispose(&recording);
 }
 

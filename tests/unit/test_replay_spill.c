@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "headroom/analysis.h"
+#include "vramwise/analysis.h"
 #include "analysis/spill_cost.h"
 #include "support/cmocka_here.h"
 #include "support/hand_made_recording.h"
@@ -16,17 +16,17 @@
 
 static const uint64_t base = UINT64_C(0x7f0000000000);
 
-static const hr__replay_setting spilling = {
-    .engine = "headroom", .conf = "", .spill_bytes = 1024 * MIB};
+static const vw__replay_setting spilling = {
+    .engine = "vramwise", .conf = "", .spill_bytes = 1024 * MIB};
 
 static hand_made_script hand; /* large, and one at a time */
 
-static hr_replay_result run_on(const hr__replay_work *work, hr__replay_setting setting,
+static vw_replay_result run_on(const vw__replay_work *work, vw__replay_setting setting,
                                uint64_t card_bytes)
 {
-    hr_replay_result result = {.policy = "headroom"};
-    assert_int_equal(hr__replay_run(work, setting, hr__card_of(card_bytes), false, NULL, &result),
-                     HR_OK);
+    vw_replay_result result = {.policy = "vramwise"};
+    assert_int_equal(vw__replay_run(work, setting, vw__card_of(card_bytes), false, NULL, &result),
+                     VW_OK);
     return result;
 }
 
@@ -44,27 +44,27 @@ static void what_does_not_fit_leaves_the_device_and_is_counted(void **state)
 {
     (void)state;
     make_program();
-    const hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
-    const hr__replay_setting plain = {.engine = "headroom", .conf = ""};
+    const vw__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    const vw__replay_setting plain = {.engine = "vramwise", .conf = ""};
     assert_false(run_on(&work, plain, 100 * MIB).is_complete);
-    hr_replay_result result = run_on(&work, spilling, 100 * MIB);
+    vw_replay_result result = run_on(&work, spilling, 100 * MIB);
     assert_true(result.is_complete);
     assert_int_equal(result.spills, 1);
     assert_true(result.peak_spilled_bytes >= 20 * MIB && result.peak_spilled_bytes <= 40 * MIB);
     assert_int_equal(result.all_spilled_bytes, result.peak_spilled_bytes);
     assert_true(result.peak_host_bytes >= result.peak_spilled_bytes);
     assert_int_equal(result.returns, 0);
-    assert_int_equal(result.step_cost_ns, HR_UNKNOWN); /* no steps */
+    assert_int_equal(result.step_cost_ns, VW_UNKNOWN); /* no steps */
 }
 
 static void too_small_a_budget_is_of_no_help(void **state)
 {
     (void)state;
     make_program();
-    const hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
-    hr__replay_setting setting = spilling;
+    const vw__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    vw__replay_setting setting = spilling;
     setting.spill_bytes = 2 * MIB;
-    hr_replay_result result = run_on(&work, setting, 100 * MIB);
+    vw_replay_result result = run_on(&work, setting, 100 * MIB);
     assert_false(result.is_complete);
     assert_int_equal(result.spills, 0);
 }
@@ -74,15 +74,15 @@ static void a_step_costs_what_was_spilled_in_it_and_its_part_of_the_moves(void *
     (void)state;
     make_program();
     size_t steps[] = {3, 4};
-    hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    vw__replay_work work = {.script = hand.script, .torch_version = "2.11"};
     work.steps = steps;
     work.step_count = 2;
-    hr_replay_result result = run_on(&work, spilling, 100 * MIB);
+    vw_replay_result result = run_on(&work, spilling, 100 * MIB);
     assert_true(result.is_complete);
     assert_int_equal(result.spills, 1);
     assert_true(result.spill_wait_ns > 0);
     assert_int_equal(result.step_cost_ns,
-                     hr__spill_touch_ns(result.peak_spilled_bytes) + result.spill_wait_ns / 2);
+                     vw__spill_touch_ns(result.peak_spilled_bytes) + result.spill_wait_ns / 2);
     assert_false(result.is_step_cost_settled);
     result = run_on(&work, spilling, 500 * MIB);
     assert_int_equal(result.spills, 0);
@@ -96,13 +96,13 @@ static void the_first_two_steps_do_not_count_where_there_are_more(void **state)
     (void)state;
     make_program();
     size_t steps[] = {3, 4, 4};
-    hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    vw__replay_work work = {.script = hand.script, .torch_version = "2.11"};
     work.steps = steps;
     work.step_count = 3;
-    hr_replay_result result = run_on(&work, spilling, 100 * MIB);
+    vw_replay_result result = run_on(&work, spilling, 100 * MIB);
     assert_int_equal(result.spills, 1);
     assert_true(result.spill_wait_ns > 0);
-    assert_int_equal(result.step_cost_ns, hr__spill_touch_ns(result.peak_spilled_bytes));
+    assert_int_equal(result.step_cost_ns, vw__spill_touch_ns(result.peak_spilled_bytes));
     assert_true(result.is_step_cost_settled);
 }
 
@@ -111,23 +111,23 @@ static void the_first_two_steps_do_not_count_where_there_are_more(void **state)
 static void what_is_hot_stays_as_long_as_something_else_can_leave(void **state)
 {
     (void)state;
-    uint8_t advice[5] = {HR_ADVISE_NORMAL};
+    uint8_t advice[5] = {VW_ADVISE_NORMAL};
     size_t steps[] = {4, 4, 4, 4, 4, 4, 4, 4}; /* quiet ones: memory may come back */
     make_program();
-    hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    vw__replay_work work = {.script = hand.script, .torch_version = "2.11"};
     work.steps = steps;
     work.step_count = sizeof steps / sizeof steps[0];
     work.advice = advice;
-    hr_replay_result result = run_on(&work, spilling, 100 * MIB);
+    vw_replay_result result = run_on(&work, spilling, 100 * MIB);
     assert_true(result.is_complete);
     assert_int_equal(result.spills, 1);
     assert_true(result.returns > 0);
-    advice[1] = HR_ADVISE_HOT;
+    advice[1] = VW_ADVISE_HOT;
     result = run_on(&work, spilling, 100 * MIB);
     assert_true(result.is_complete);
     assert_int_equal(result.spills, 1);
     assert_int_equal(result.returns, 0);
-    advice[0] = HR_ADVISE_HOT; /* both: it is as before, rather than that memory runs out */
+    advice[0] = VW_ADVISE_HOT; /* both: it is as before, rather than that memory runs out */
     result = run_on(&work, spilling, 100 * MIB);
     assert_true(result.is_complete);
     assert_true(result.returns > 0);
@@ -138,11 +138,11 @@ static void a_run_says_the_same_each_time(void **state)
     (void)state;
     make_program();
     size_t steps[] = {3, 4};
-    hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    vw__replay_work work = {.script = hand.script, .torch_version = "2.11"};
     work.steps = steps;
     work.step_count = 2;
-    hr_replay_result one = run_on(&work, spilling, 100 * MIB);
-    hr_replay_result other = run_on(&work, spilling, 100 * MIB);
+    vw_replay_result one = run_on(&work, spilling, 100 * MIB);
+    vw_replay_result other = run_on(&work, spilling, 100 * MIB);
     assert_memory_equal(&one, &other, sizeof one);
 }
 
@@ -150,9 +150,9 @@ static void with_spill_a_card_may_be_smaller_than_what_is_live(void **state)
 {
     (void)state;
     make_program();
-    const hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    const vw__replay_work work = {.script = hand.script, .torch_version = "2.11"};
     uint64_t bytes = 0;
-    assert_int_equal(hr__replay_smallest_card(&work, spilling, NULL, &bytes), HR_OK);
+    assert_int_equal(vw__replay_smallest_card(&work, spilling, NULL, &bytes), VW_OK);
     assert_true(bytes < 120 * MIB);
     assert_true(run_on(&work, spilling, bytes).is_complete);
     assert_false(run_on(&work, spilling, bytes - 2 * MIB).is_complete);
@@ -162,35 +162,35 @@ static void with_spill_a_card_may_be_smaller_than_what_is_live(void **state)
 static void touching_takes_what_was_measured(void **state)
 {
     (void)state;
-    assert_int_equal(hr__spill_touch_ns(0), 0);
-    assert_int_equal(hr__spill_touch_ns(949 * MIB), 22940000);
-    assert_int_equal(hr__spill_touch_ns(2 * 949 * MIB), 45880000);
+    assert_int_equal(vw__spill_touch_ns(0), 0);
+    assert_int_equal(vw__spill_touch_ns(949 * MIB), 22940000);
+    assert_int_equal(vw__spill_touch_ns(2 * 949 * MIB), 45880000);
 }
 
 static void a_budget_is_easy_to_type_and_never_less(void **state)
 {
     (void)state;
-    assert_int_equal(hr__spill_budget(0), 256 * MIB);
-    assert_int_equal(hr__spill_budget(256 * MIB), 256 * MIB);
-    assert_int_equal(hr__spill_budget(256 * MIB + 1), 512 * MIB);
-    assert_int_equal(hr__spill_budget(4 * GIB - 1), 4 * GIB);
-    assert_int_equal(hr__spill_budget(4 * GIB), 4 * GIB);
-    assert_int_equal(hr__spill_budget(4 * GIB + 1), 5 * GIB);
-    assert_int_equal(hr__spill_budget(UINT64_MAX), UINT64_MAX);
+    assert_int_equal(vw__spill_budget(0), 256 * MIB);
+    assert_int_equal(vw__spill_budget(256 * MIB), 256 * MIB);
+    assert_int_equal(vw__spill_budget(256 * MIB + 1), 512 * MIB);
+    assert_int_equal(vw__spill_budget(4 * GIB - 1), 4 * GIB);
+    assert_int_equal(vw__spill_budget(4 * GIB), 4 * GIB);
+    assert_int_equal(vw__spill_budget(4 * GIB + 1), 5 * GIB);
+    assert_int_equal(vw__spill_budget(UINT64_MAX), UINT64_MAX);
 }
 
 /* ---- recordings ------------------------------------------------------------------------------ */
 
-static hr_replay_options options_of(uint64_t card_bytes)
+static vw_replay_options options_of(uint64_t card_bytes)
 {
-    return (hr_replay_options){.struct_size = sizeof(hr_replay_options),
+    return (vw_replay_options){.struct_size = sizeof(vw_replay_options),
                                .torch_version = "2.11",
-                               .device = HR_BUSIEST_DEVICE,
+                               .device = VW_BUSIEST_DEVICE,
                                .card_bytes = card_bytes,
                                .spill_bytes = 1024 * MIB};
 }
 
-static const hr_recording *record_program(hand_made_recording *recording)
+static const vw_recording *record_program(hand_made_recording *recording)
 {
     record_begin(recording);
     for (uint64_t i = 0; i < 3; i++)
@@ -198,7 +198,7 @@ static const hr_recording *record_program(hand_made_recording *recording)
     for (size_t step = 0; step < 4; step++) {
         record_step_end(recording);
         record_free(recording, base, 40 * MIB);
-        record_event(recording, HR_ACTION_ALLOC, base, 40 * MIB);
+        record_event(recording, VW_ACTION_ALLOC, base, 40 * MIB);
     }
     return record_end(recording);
 }
@@ -206,18 +206,18 @@ static const hr_recording *record_program(hand_made_recording *recording)
 static void only_policies_of_our_own_can_spill(void **state)
 {
     (void)state;
-    static const hr_replay_run runs[] = {{.policy = "headroom"}, {.policy = "expandable"}};
+    static const vw_replay_run runs[] = {{.policy = "vramwise"}, {.policy = "expandable"}};
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    const hr_recording *opened = record_program(&recording);
-    hr_replay_options options = options_of(100 * MIB);
+    vw_replay_report *report = NULL;
+    const vw_recording *opened = record_program(&recording);
+    vw_replay_options options = options_of(100 * MIB);
     options.runs = runs;
     options.run_count = 2;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(hr_last_error(), "policy expandable cannot spill: headroom, "));
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(vw_last_error(), "policy expandable cannot spill: vramwise, "));
     options.run_count = 1;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
-    hr_replay_report_free(report);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_OK);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -225,18 +225,18 @@ static void steps_of_a_recording_are_marked_and_counted(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    hr_replay_options options = options_of(100 * MIB);
-    assert_int_equal(hr_recording_replay(record_program(&recording), &options, &report), HR_OK);
+    vw_replay_report *report = NULL;
+    vw_replay_options options = options_of(100 * MIB);
+    assert_int_equal(vw_recording_replay(record_program(&recording), &options, &report), VW_OK);
     assert_int_equal(report->result_count, 1);
-    assert_string_equal(report->results[0].policy, "headroom");
+    assert_string_equal(report->results[0].policy, "vramwise");
     assert_int_equal(report->spill_bytes, 1024 * MIB);
     assert_int_equal(report->step_count, 4);
     assert_true(report->results[0].is_complete);
     assert_true(report->results[0].spills > 0);
-    assert_true(report->results[0].step_cost_ns != HR_UNKNOWN);
+    assert_true(report->results[0].step_cost_ns != VW_UNKNOWN);
     assert_true(report->results[0].step_cost_ns > 0);
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -245,29 +245,29 @@ static void a_program_that_knows_no_spill_gets_none(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_replay_report *report = NULL;
-    const hr_recording *opened = record_program(&recording);
-    hr_replay_options options = options_of(100 * MIB);
-    options.struct_size = offsetof(hr_replay_options, spill_bytes);
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    vw_replay_report *report = NULL;
+    const vw_recording *opened = record_program(&recording);
+    vw_replay_options options = options_of(100 * MIB);
+    options.struct_size = offsetof(vw_replay_options, spill_bytes);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_OK);
     assert_int_equal(report->spill_bytes, 0);
     assert_true(report->result_count > 1);
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     options.struct_size--;
-    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_replay(opened, &options, &report), VW_ERR_INVALID_ARGUMENT);
     record_dispose(&recording);
 }
 
 /* Does a note of a replay of the run have these words? */
 static bool is_noted(made_up_run *run, const char *words)
 {
-    hr_replay_options options = options_of(1024 * MIB);
-    hr_replay_report *report = NULL;
+    vw_replay_options options = options_of(1024 * MIB);
+    vw_replay_report *report = NULL;
     bool is_there = false;
-    assert_int_equal(hr_recording_replay(&run->recording, &options, &report), HR_OK);
+    assert_int_equal(vw_recording_replay(&run->recording, &options, &report), VW_OK);
     for (size_t i = 0; i < report->note_count; i++)
         is_there = is_there || strstr(report->notes[i], words) != NULL;
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     return is_there;
 }
 
@@ -316,12 +316,12 @@ static void without_stacks_nothing_is_advised(void **state)
 
 static bool replay_all(void *context)
 {
-    hr_replay_options options = options_of(100 * MIB);
-    hr_replay_report *report = NULL;
+    vw_replay_options options = options_of(100 * MIB);
+    vw_replay_report *report = NULL;
     options.find_smallest_card = true;
-    if (hr_recording_replay(context, &options, &report) != HR_OK)
+    if (vw_recording_replay(context, &options, &report) != VW_OK)
         return false;
-    hr_replay_report_free(report);
+    vw_replay_report_free(report);
     return true;
 }
 
@@ -329,7 +329,7 @@ static void running_out_of_host_memory_anywhere_leaves_nothing_behind(void **sta
 {
     (void)state;
     hand_made_recording recording;
-    hr_test_sweep_host_memory(replay_all, (void *)(uintptr_t)record_program(&recording));
+    vw_test_sweep_host_memory(replay_all, (void *)(uintptr_t)record_program(&recording));
     record_dispose(&recording);
 }
 

@@ -1,5 +1,5 @@
 /* test_report_diff.c - what changed, largest first, in text and in JSON. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -10,28 +10,28 @@
 
 static report_capture captured;
 
-static const hr_frame frames[] = {
+static const vw_frame frames[] = {
     {"_conv_forward", "/venv/lib/python3.12/site-packages/torch/nn/modules/conv.py", 543},
     {"forward", "train.py", 152},
     {"main", "train.py", 190},
     {"<module>", "train.py", 200},
 };
-static const hr_change changes[] = {
+static const vw_change changes[] = {
     {frames, 4, &frames[1], "forward", GIB, 3 * GIB, 10, 30},
     {NULL, 0, NULL, "backward", 512 * MIB, 0, 4, 0},
 };
-static const hr_change categories[] = {
+static const vw_change categories[] = {
     {NULL, 0, NULL, "forward", GIB, 3 * GIB, 10, 30},
     {NULL, 0, NULL, "backward", 512 * MIB, 0, 4, 0},
     {NULL, 0, NULL, "weights", 2 * GIB, 2 * GIB, 8, 8},
 };
 static const char *const notes[] = {"the second recording has no stacks"};
 
-static const hr_diff_report sample = {
+static const vw_diff_report sample = {
     .before = {.event = 100, .live_bytes = 3584 * MIB, .block_count = 22},
     .after = {.event = 200, .live_bytes = 5 * GIB, .block_count = 38},
     .before_peak_reserved_bytes = 4 * GIB,
-    .after_peak_reserved_bytes = HR_UNKNOWN,
+    .after_peak_reserved_bytes = VW_UNKNOWN,
     .before_event_count = 1000,
     .after_event_count = 2000,
     .before_conf = "",
@@ -44,10 +44,10 @@ static const hr_diff_report sample = {
     .note_count = 1,
 };
 
-static const char *text_of(const hr_diff_report *report, const hr_report_form *form)
+static const char *text_of(const vw_diff_report *report, const vw_report_form *form)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_diff(report, form, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_diff(report, form, &output), VW_OK);
     return captured.text;
 }
 
@@ -55,7 +55,7 @@ static void what_grew_comes_first_then_each_place(void **state)
 {
     (void)state;
     assert_string_equal(
-        text_of(&sample, &(hr_report_form){.file = "a.pickle", .other_file = "b.pickle"}),
+        text_of(&sample, &(vw_report_form){.file = "a.pickle", .other_file = "b.pickle"}),
         "grew by 1.50 GiB: 3.50 GiB live at the first peak, 5.00 GiB at the second\n"
         "\n"
         "at the peak     first    second     change\n"
@@ -81,7 +81,7 @@ static void what_grew_comes_first_then_each_place(void **state)
 static void rows_and_stacks_are_as_many_as_the_form_says(void **state)
 {
     (void)state;
-    text_of(&sample, &(hr_report_form){.width_columns = 100, .most_rows = 1, .has_stacks = true});
+    text_of(&sample, &(vw_report_form){.width_columns = 100, .most_rows = 1, .has_stacks = true});
     assert_true(report_capture_has(&captured, "train.py:152 forward > conv.py:543\n"
                                               "    /venv/lib/python3.12/site-packages/torch/nn/"
                                               "modules/conv.py:543 _conv_forward\n"
@@ -94,7 +94,7 @@ static void rows_and_stacks_are_as_many_as_the_form_says(void **state)
 
 static void the_same_says_so(void **state)
 {
-    hr_diff_report report = sample;
+    vw_diff_report report = sample;
     (void)state;
     report.is_same = true;
     report.change_count = 0;
@@ -114,7 +114,7 @@ static void json_has_the_fields_of_the_manual(void **state)
     (void)state;
     assert_string_equal(
         text_of(&sample,
-                &(hr_report_form){.is_json = true, .file = "a", .other_file = "b", .most_rows = 1}),
+                &(vw_report_form){.is_json = true, .file = "a", .other_file = "b", .most_rows = 1}),
         "{\"schema\": 1, \"same\": false, \"before\": {\"file\": \"a\", \"device\": 0, \"conf\": "
         "\"\", \"events\": 1000, \"peak_event\": 100, \"peak_live_bytes\": 3758096384, "
         "\"peak_blocks\": 22, \"peak_reserved_bytes\": 4294967296}, \"after\": {\"file\": \"b\", "
@@ -137,7 +137,7 @@ static void it_fits_any_window(void **state)
 {
     (void)state;
     for (unsigned width = 40; width <= 120; width++) {
-        text_of(&sample, &(hr_report_form){.width_columns = width, .has_stacks = true});
+        text_of(&sample, &(vw_report_form){.width_columns = width, .has_stacks = true});
         assert_true(report_capture_width(&captured) <= width);
         assert_false(report_capture_has_loose_ends(&captured));
     }
@@ -145,18 +145,18 @@ static void it_fits_any_window(void **state)
 
 static bool report_it(void *context)
 {
-    const hr_output output = report_capture_begin(&captured);
-    return hr_report_diff(&sample, context, &output) == HR_OK;
+    const vw_output output = report_capture_begin(&captured);
+    return vw_report_diff(&sample, context, &output) == VW_OK;
 }
 
 static void every_lack_of_host_memory_is_survived(void **state)
 {
-    hr_report_form json = {.is_json = true}, stacks = {.has_stacks = true};
+    vw_report_form json = {.is_json = true}, stacks = {.has_stacks = true};
     (void)state;
-    hr_test_sweep_host_memory(report_it, &json);
-    hr_test_sweep_host_memory(report_it, &stacks);
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_diff(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+    vw_test_sweep_host_memory(report_it, &json);
+    vw_test_sweep_host_memory(report_it, &stacks);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_diff(NULL, NULL, &output), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* test_report_doctor.c - a diagnosis on a page: what decides on the first screen, what is to be
  * typed in one piece, and the JSON that others rely on. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include <stddef.h> /* offsetof */
 #include <stdio.h>
@@ -14,10 +14,10 @@ enum { FIRST_SCREEN_LINES = 24 };
 
 static report_capture captured;
 
-static const char *text_of(const hr_diagnosis *diagnosis, const hr_report_form *form)
+static const char *text_of(const vw_diagnosis *diagnosis, const vw_report_form *form)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_doctor(diagnosis, form, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_doctor(diagnosis, form, &output), VW_OK);
     return captured.text;
 }
 
@@ -34,9 +34,9 @@ static void assert_lacks(const char *text)
 }
 
 /* The sample with other numbers. */
-static hr_diagnosis with_numbers(hr_memory_numbers numbers)
+static vw_diagnosis with_numbers(vw_memory_numbers numbers)
 {
-    hr_diagnosis diagnosis = sample_fragmentation;
+    vw_diagnosis diagnosis = sample_fragmentation;
     diagnosis.numbers = numbers;
     return diagnosis;
 }
@@ -47,7 +47,7 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
 {
     (void)state;
     assert_string_equal(
-        text_of(&sample_fragmentation, &(hr_report_form){.file = "run.pickle.xz"}),
+        text_of(&sample_fragmentation, &(vw_report_form){.file = "run.pickle.xz"}),
         "Fragmentation: 1.78 GiB were refused while 8.70 GiB lay idle, in pieces of at\n"
         "  most 1.73 GiB.\n"
         "Verdict: fragmentation, high confidence, from a recording: run.pickle.xz\n"
@@ -112,7 +112,7 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
 /* Whatever the reasoning and the findings hold, they come after. */
 static void the_first_screen_has_the_verdict_the_numbers_and_what_to_try(void **state)
 {
-    hr_diagnosis diagnosis = sample_fragmentation;
+    vw_diagnosis diagnosis = sample_fragmentation;
     const char *reasons[24];
     (void)state;
     for (size_t i = 0; i < SAMPLE_COUNT(reasons); i++)
@@ -143,20 +143,20 @@ static void warnings_come_last_wherever_they_were(void **state)
 }
 
 /* The sample as a run that did not fail. */
-static hr_diagnosis healthy_sample(void)
+static vw_diagnosis healthy_sample(void)
 {
-    hr_diagnosis diagnosis = sample_fragmentation;
-    diagnosis.verdict = HR_VERDICT_HEALTHY;
+    vw_diagnosis diagnosis = sample_fragmentation;
+    diagnosis.verdict = VW_VERDICT_HEALTHY;
     diagnosis.sentence = "Healthy.";
     diagnosis.error_count = 0;
-    diagnosis.numbers.tried_bytes = HR_UNKNOWN;
+    diagnosis.numbers.tried_bytes = VW_UNKNOWN;
     return diagnosis;
 }
 
 /* Nothing is wrong with it, but bytes that lie idle can be had for a line. */
 static void a_healthy_run_is_told_what_gives_most_back_first(void **state)
 {
-    const hr_diagnosis diagnosis = healthy_sample();
+    const vw_diagnosis diagnosis = healthy_sample();
     (void)state;
     text_of(&diagnosis, NULL);
     assert_lacks("asked for");
@@ -169,27 +169,27 @@ static void a_healthy_run_is_told_what_gives_most_back_first(void **state)
  * out. */
 static void what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first(void **state)
 {
-    static const hr_remedy largest = {.action = "shrink the model",
+    static const vw_remedy largest = {.action = "shrink the model",
                                       .saves_bytes = 9 * SAMPLE_GIB,
                                       .saves_at_most_bytes = 9 * SAMPLE_GIB};
-    static const hr_remedy idle[] = {
-        {.action = "do nothing", .saves_bytes = HR_UNKNOWN, .saves_at_most_bytes = HR_UNKNOWN},
+    static const vw_remedy idle[] = {
+        {.action = "do nothing", .saves_bytes = VW_UNKNOWN, .saves_at_most_bytes = VW_UNKNOWN},
         {.action = "hope", .saves_bytes = 0, .saves_at_most_bytes = 4 * SAMPLE_GIB},
         {.action = "another allocator",
          .saves_bytes = 8 * SAMPLE_GIB,
          .saves_at_most_bytes = 8 * SAMPLE_GIB},
     };
-    static const hr_remedy stranded[] = {
+    static const vw_remedy stranded[] = {
         {.action = "a little", .saves_bytes = SAMPLE_GIB, .saves_at_most_bytes = SAMPLE_GIB},
         {.action = "more", .saves_bytes = SAMPLE_GIB, .saves_at_most_bytes = 2 * SAMPLE_GIB},
     };
-    hr_finding findings[] = {
-        {.kind = "warning", .bytes = HR_UNKNOWN, .remedies = &largest, .remedy_count = 1},
-        {.kind = "peak", .bytes = HR_UNKNOWN, .remedies = &largest, .remedy_count = 1},
-        {.kind = "fragmentation", .bytes = HR_UNKNOWN, .remedies = idle, .remedy_count = 3},
-        {.kind = "stranded", .bytes = HR_UNKNOWN, .remedies = stranded, .remedy_count = 2},
+    vw_finding findings[] = {
+        {.kind = "warning", .bytes = VW_UNKNOWN, .remedies = &largest, .remedy_count = 1},
+        {.kind = "peak", .bytes = VW_UNKNOWN, .remedies = &largest, .remedy_count = 1},
+        {.kind = "fragmentation", .bytes = VW_UNKNOWN, .remedies = idle, .remedy_count = 3},
+        {.kind = "stranded", .bytes = VW_UNKNOWN, .remedies = stranded, .remedy_count = 2},
     };
-    hr_diagnosis diagnosis = healthy_sample();
+    vw_diagnosis diagnosis = healthy_sample();
     (void)state;
     diagnosis.findings = findings;
     diagnosis.finding_count = SAMPLE_COUNT(findings);
@@ -203,7 +203,7 @@ static void what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first(voi
     text_of(&diagnosis, NULL);
     assert_lacks("Try first");
     assert_lacks("see above");
-    diagnosis.verdict = HR_VERDICT_FRAGMENTATION; /* the order of the finding, but for that */
+    diagnosis.verdict = VW_VERDICT_FRAGMENTATION; /* the order of the finding, but for that */
     diagnosis.findings = &findings[2];
     diagnosis.finding_count = 1;
     text_of(&diagnosis, NULL);
@@ -212,8 +212,8 @@ static void what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first(voi
 
 static void a_diagnosis_with_nothing_known_is_two_lines(void **state)
 {
-    const hr_diagnosis diagnosis = {
-        .verdict = HR_VERDICT_NOT_OOM, .source = HR_SOURCE_STEPS, .numbers = SAMPLE_NO_NUMBERS};
+    const vw_diagnosis diagnosis = {
+        .verdict = VW_VERDICT_NOT_OOM, .source = VW_SOURCE_STEPS, .numbers = SAMPLE_NO_NUMBERS};
     (void)state;
     assert_string_equal(text_of(&diagnosis, NULL),
                         "not-oom\nVerdict: not-oom, low confidence, from a step log\n");
@@ -221,15 +221,15 @@ static void a_diagnosis_with_nothing_known_is_two_lines(void **state)
 
 static void several_failures_are_counted_and_the_file_is_always_named(void **state)
 {
-    hr_diagnosis diagnosis = {.source = HR_SOURCE_LOG, .numbers = SAMPLE_NO_NUMBERS};
+    vw_diagnosis diagnosis = {.source = VW_SOURCE_LOG, .numbers = SAMPLE_NO_NUMBERS};
     (void)state;
     diagnosis.error_count = 1200;
-    text_of(&diagnosis, &(hr_report_form){.file = "train.log"});
+    text_of(&diagnosis, &(vw_report_form){.file = "train.log"});
     assert_has("Verdict: genuine, low confidence, from the first of 1,200 failures in a log:\n"
                "  train.log\n");
-    text_of(&diagnosis, &(hr_report_form){.file = "train.log", .width_columns = 86});
+    text_of(&diagnosis, &(vw_report_form){.file = "train.log", .width_columns = 86});
     assert_has(" from the first of 1,200 failures in a log: train.log\n");
-    text_of(&diagnosis, &(hr_report_form){.file = "train.log", .width_columns = 85});
+    text_of(&diagnosis, &(vw_report_form){.file = "train.log", .width_columns = 85});
     assert_has(" from the first of 1,200 failures in a log:\n  train.log\n");
     text_of(&diagnosis, NULL);
     assert_has(" from the first of 1,200 failures in a log\n");
@@ -240,9 +240,9 @@ static void a_path_longer_than_a_line_keeps_its_ends(void **state)
     static const char path[] = "/data/somebody/experiments/2026/november/fifteenth/"
                                "run-with-a-long-name/recordings/rank-0.pickle.xz";
     char wide[3 * 100 + 1];
-    const hr_diagnosis diagnosis = {.source = HR_SOURCE_LOG, .numbers = SAMPLE_NO_NUMBERS};
+    const vw_diagnosis diagnosis = {.source = VW_SOURCE_LOG, .numbers = SAMPLE_NO_NUMBERS};
     (void)state;
-    text_of(&diagnosis, &(hr_report_form){.file = path});
+    text_of(&diagnosis, &(vw_report_form){.file = path});
     assert_has(
         ":\n  /data/somebody/experiment...h/run-with-a-long-name/recordings/rank-0.pickle.xz\n");
     assert_int_equal(report_capture_width(&captured), 80);
@@ -251,7 +251,7 @@ static void a_path_longer_than_a_line_keeps_its_ends(void **state)
     wide[sizeof wide - 1] = '\0';
     for (unsigned width = 20; width < 80; width++) {
         text_of(&diagnosis,
-                &(hr_report_form){.file = wide, .width_columns = width, .has_utf8 = true});
+                &(vw_report_form){.file = wide, .width_columns = width, .has_utf8 = true});
         const char *line = strstr(captured.text, "\n  \xE8") + 3;
         const char *dots = strstr(line, "\xE2\x80\xA6");
         assert_non_null(dots);
@@ -266,10 +266,10 @@ static void a_path_longer_than_a_line_keeps_its_ends(void **state)
 
 static void what_the_process_holds_tells_its_context_from_others(void **state)
 {
-    hr_diagnosis diagnosis = sample_fragmentation;
+    vw_diagnosis diagnosis = sample_fragmentation;
     (void)state;
     diagnosis.numbers.process_bytes = diagnosis.numbers.reserved_bytes + 400 * SAMPLE_MIB;
-    text_of(&diagnosis, &(hr_report_form){.width_columns = 70});
+    text_of(&diagnosis, &(vw_report_form){.width_columns = 70});
     assert_has("o context    400.00 MiB  this process, outside the allocator\n"
                "x others      87.00 MiB  other processes\n");
     assert_lacks("x outside");
@@ -277,22 +277,22 @@ static void what_the_process_holds_tells_its_context_from_others(void **state)
 
 static void a_limit_in_the_way_is_what_the_bar_shows(void **state)
 {
-    hr_diagnosis diagnosis = with_numbers((hr_memory_numbers){.tried_bytes = 700 * SAMPLE_MIB,
+    vw_diagnosis diagnosis = with_numbers((vw_memory_numbers){.tried_bytes = 700 * SAMPLE_MIB,
                                                               .total_bytes = 140 * SAMPLE_GIB,
                                                               .free_bytes = 131 * SAMPLE_GIB,
                                                               .allocated_bytes = 6 * SAMPLE_GIB,
                                                               .reserved_bytes = 7 * SAMPLE_GIB,
-                                                              .process_bytes = HR_UNKNOWN,
+                                                              .process_bytes = VW_UNKNOWN,
                                                               .allowed_bytes = 8 * SAMPLE_GIB,
                                                               .device = -1});
     (void)state;
-    diagnosis.source = HR_SOURCE_TEXT;
-    text_of(&diagnosis, &(hr_report_form){.width_columns = 42});
+    diagnosis.source = VW_SOURCE_TEXT;
+    text_of(&diagnosis, &(vw_report_form){.width_columns = 42});
     assert_has("The GPU, limited to 8.00 GiB of\n  140.00 GiB, at the failure\n"
                "|##############################.....     |\n");
     assert_has("  left       1024.00 MiB  below the limit\n"
                "  free        131.00 GiB  by the driver\n");
-    diagnosis.numbers.total_bytes = diagnosis.numbers.free_bytes = HR_UNKNOWN;
+    diagnosis.numbers.total_bytes = diagnosis.numbers.free_bytes = VW_UNKNOWN;
     text_of(&diagnosis, NULL);
     assert_has("The GPU, limited to 8.00 GiB, at the failure\n|####");
     diagnosis.numbers.total_bytes = 8 * SAMPLE_GIB;
@@ -305,12 +305,12 @@ static void a_limit_in_the_way_is_what_the_bar_shows(void **state)
 /* It lies somewhere between what was served and what was not. */
 static void a_limit_concluded_from_a_recording_is_told_as_an_estimate(void **state)
 {
-    hr_diagnosis diagnosis = with_numbers((hr_memory_numbers){.tried_bytes = 700 * SAMPLE_MIB,
-                                                              .total_bytes = HR_UNKNOWN,
+    vw_diagnosis diagnosis = with_numbers((vw_memory_numbers){.tried_bytes = 700 * SAMPLE_MIB,
+                                                              .total_bytes = VW_UNKNOWN,
                                                               .free_bytes = 131 * SAMPLE_GIB,
                                                               .allocated_bytes = 6 * SAMPLE_GIB,
                                                               .reserved_bytes = 7 * SAMPLE_GIB,
-                                                              .process_bytes = HR_UNKNOWN,
+                                                              .process_bytes = VW_UNKNOWN,
                                                               .allowed_bytes = 8 * SAMPLE_GIB,
                                                               .device = 0});
     (void)state;
@@ -322,7 +322,7 @@ static void a_limit_concluded_from_a_recording_is_told_as_an_estimate(void **sta
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, limited to about 8.00 GiB of 140.00 GiB, at the failure\n|####");
     assert_lacks("below the limit");
-    diagnosis.numbers.allocated_bytes = HR_UNKNOWN; /* no bar */
+    diagnosis.numbers.allocated_bytes = VW_UNKNOWN; /* no bar */
     text_of(&diagnosis, NULL);
     assert_has("\nlimit        8.00 GiB  about, concluded from what was served and what was not\n");
     assert_lacks("set for this process");
@@ -331,22 +331,22 @@ static void a_limit_concluded_from_a_recording_is_told_as_an_estimate(void **sta
 /* The sentence may speak of another moment than the numbers do. */
 static void the_heading_says_of_which_moment_the_numbers_are(void **state)
 {
-    hr_diagnosis diagnosis = healthy_sample();
+    vw_diagnosis diagnosis = healthy_sample();
     (void)state;
     text_of(&diagnosis, NULL); /* a run that did not fail */
     assert_has("GPU 0, 24.00 GiB, at the peak of live memory\n|#");
     assert_has(". idle       8.70 GiB  held by the allocator then, in no use\n");
     diagnosis.error_count = 3; /* it failed, but would not on the card that was asked about */
-    diagnosis.numbers.free_bytes = HR_UNKNOWN;
+    diagnosis.numbers.free_bytes = VW_UNKNOWN;
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, at the peak of live memory\n");
     assert_has("\nreserved  23.50 GiB  held by the allocator then\n");
-    diagnosis.source = HR_SOURCE_STEPS;
+    diagnosis.source = VW_SOURCE_STEPS;
     diagnosis.error_count = 0;
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, at the peak of live memory\n");
-    diagnosis.source = HR_SOURCE_RECORDING;
-    diagnosis.verdict = HR_VERDICT_UNKNOWN; /* no history */
+    diagnosis.source = VW_SOURCE_RECORDING;
+    diagnosis.verdict = VW_VERDICT_UNKNOWN; /* no history */
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, when the snapshot was taken\n");
     diagnosis = sample_fragmentation;
@@ -355,10 +355,10 @@ static void the_heading_says_of_which_moment_the_numbers_are(void **state)
     assert_has("GPU 0, 24.00 GiB, where it would fail\n|#");
     assert_has("  asked for    1.78 GiB  the request that would fail\n");
     diagnosis = sample_fragmentation;
-    diagnosis.source = HR_SOURCE_TEXT;
+    diagnosis.source = VW_SOURCE_TEXT;
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, 24.00 GiB, at the failure\n|#");
-    diagnosis.verdict = HR_VERDICT_HEALTHY; /* on a larger card */
+    diagnosis.verdict = VW_VERDICT_HEALTHY; /* on a larger card */
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, 24.00 GiB, on that card\n|#");
     assert_has("  asked for    1.78 GiB  the request\n");
@@ -368,7 +368,7 @@ static void the_heading_says_of_which_moment_the_numbers_are(void **state)
 /* Numbers that contradict each other are listed as they were said, and no picture is made up. */
 static void numbers_that_make_no_bar_are_listed(void **state)
 {
-    hr_diagnosis diagnosis = sample_fragmentation;
+    vw_diagnosis diagnosis = sample_fragmentation;
     (void)state;
     diagnosis.numbers.free_bytes = 30 * SAMPLE_GIB;
     text_of(&diagnosis, NULL);
@@ -389,12 +389,12 @@ static void numbers_that_make_no_bar_are_listed(void **state)
     diagnosis.numbers.free_bytes = 2 * SAMPLE_GIB;     /* ... on which this has no place */
     text_of(&diagnosis, NULL);
     assert_lacks("|#");
-    diagnosis = with_numbers((hr_memory_numbers){.device = 0}); /* all of them zero */
+    diagnosis = with_numbers((vw_memory_numbers){.device = 0}); /* all of them zero */
     text_of(&diagnosis, NULL);
     assert_has("\ntotal      0 bytes  the card\n");
     assert_lacks("\n|");
-    diagnosis = with_numbers((hr_memory_numbers)SAMPLE_NO_NUMBERS);
-    diagnosis.verdict = HR_VERDICT_HOST;
+    diagnosis = with_numbers((vw_memory_numbers)SAMPLE_NO_NUMBERS);
+    diagnosis.verdict = VW_VERDICT_HOST;
     diagnosis.numbers.tried_bytes = 64 * SAMPLE_GIB;
     text_of(&diagnosis, NULL);
     assert_has("\nHost memory, at the failure\nasked for  64.00 GiB  the request that failed\n\n");
@@ -405,15 +405,15 @@ static void a_bar_is_as_long_as_the_window_whatever_is_in_it(void **state)
     (void)state;
     for (unsigned width = 20; width <= 80; width++)
         for (uint64_t sixteenths = 0; sixteenths <= 16; sixteenths++) {
-            const hr_diagnosis diagnosis =
-                with_numbers((hr_memory_numbers){.tried_bytes = 1,
+            const vw_diagnosis diagnosis =
+                with_numbers((vw_memory_numbers){.tried_bytes = 1,
                                                  .total_bytes = 16,
                                                  .free_bytes = 16 - sixteenths,
                                                  .allocated_bytes = sixteenths / 3,
                                                  .reserved_bytes = sixteenths / 2,
                                                  .process_bytes = sixteenths,
-                                                 .allowed_bytes = HR_UNKNOWN});
-            text_of(&diagnosis, &(hr_report_form){.width_columns = width});
+                                                 .allowed_bytes = VW_UNKNOWN});
+            text_of(&diagnosis, &(vw_report_form){.width_columns = width});
             const char *bar = strstr(captured.text, "\n|") + 1;
             assert_int_equal(strcspn(bar, "\n"), width);
         }
@@ -430,7 +430,7 @@ static void absurd_numbers_are_survived(void **state)
         uint64_t chosen[6];
         for (size_t i = 0; i < SAMPLE_COUNT(chosen); i++, rest /= SIZES)
             chosen[i] = sizes[rest % SIZES];
-        const hr_diagnosis diagnosis = {.numbers = {chosen[0], chosen[0], chosen[1], chosen[2],
+        const vw_diagnosis diagnosis = {.numbers = {chosen[0], chosen[0], chosen[1], chosen[2],
                                                     chosen[3], chosen[4], chosen[5], -1}};
         text_of(&diagnosis, NULL);
         assert_true(report_capture_width(&captured) <= 80);
@@ -448,19 +448,19 @@ static void savings_are_told_as_exactly_as_they_are_known(void **state)
         {SAMPLE_GIB, SAMPLE_GIB, "  saves 1024.00 MiB (measured)\n"},
         {SAMPLE_GIB, 2 * SAMPLE_GIB, "  saves 1024.00 MiB to 2.00 GiB (measured)\n"},
         {0, SAMPLE_GIB, "  saves at most 1024.00 MiB (measured)\n"},
-        {HR_UNKNOWN, SAMPLE_GIB, "  saves at most 1024.00 MiB (measured)\n"},
-        {SAMPLE_GIB, HR_UNKNOWN, "  saves at least 1024.00 MiB (measured)\n"},
-        {HR_UNKNOWN, HR_UNKNOWN, "\nTry first\n  do it\n\n"},
+        {VW_UNKNOWN, SAMPLE_GIB, "  saves at most 1024.00 MiB (measured)\n"},
+        {SAMPLE_GIB, VW_UNKNOWN, "  saves at least 1024.00 MiB (measured)\n"},
+        {VW_UNKNOWN, VW_UNKNOWN, "\nTry first\n  do it\n\n"},
         {0, 0, "  does not lower the peak of this run (measured)\n"},
     };
     (void)state;
     for (size_t i = 0; i < SAMPLE_COUNT(cases); i++) {
-        const hr_remedy remedy = {.action = "do it",
+        const vw_remedy remedy = {.action = "do it",
                                   .saves_bytes = cases[i].least_bytes,
                                   .saves_at_most_bytes = cases[i].most_bytes,
-                                  .basis = HR_BASIS_MEASURED};
-        const hr_finding finding = {.kind = "leak", .remedies = &remedy, .remedy_count = 1};
-        const hr_diagnosis diagnosis = {.verdict = HR_VERDICT_LEAK,
+                                  .basis = VW_BASIS_MEASURED};
+        const vw_finding finding = {.kind = "leak", .remedies = &remedy, .remedy_count = 1};
+        const vw_diagnosis diagnosis = {.verdict = VW_VERDICT_LEAK,
                                         .findings = &finding,
                                         .finding_count = 1,
                                         .numbers = SAMPLE_NO_NUMBERS};
@@ -475,9 +475,9 @@ static void only_what_is_to_be_typed_is_wider_than_the_window(void **state)
     static const char setting[] = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n";
     static const char code[] =
         "loss = model(batch.to(device, non_blocking=True), labels=batch.labels).loss\n";
-    hr_remedy remedies[SAMPLE_COUNT(sample_remedies)];
-    hr_finding findings[SAMPLE_COUNT(sample_findings)];
-    hr_diagnosis diagnosis = sample_fragmentation;
+    vw_remedy remedies[SAMPLE_COUNT(sample_remedies)];
+    vw_finding findings[SAMPLE_COUNT(sample_findings)];
+    vw_diagnosis diagnosis = sample_fragmentation;
     (void)state;
     memcpy(remedies, sample_remedies, sizeof remedies);
     memcpy(findings, sample_findings, sizeof findings);
@@ -486,11 +486,11 @@ static void only_what_is_to_be_typed_is_wider_than_the_window(void **state)
     findings[1].remedies = remedies;
     diagnosis.findings = findings;
     for (unsigned width = 20; width <= 120; width++) {
-        text_of(&sample_fragmentation, &(hr_report_form){.width_columns = width});
+        text_of(&sample_fragmentation, &(vw_report_form){.width_columns = width});
         assert_has(setting);
         assert_has(code);
         assert_false(report_capture_has_loose_ends(&captured));
-        text_of(&diagnosis, &(hr_report_form){.width_columns = width});
+        text_of(&diagnosis, &(vw_report_form){.width_columns = width});
         assert_true(report_capture_width(&captured) <= width);
         assert_false(report_capture_has_loose_ends(&captured));
     }
@@ -499,7 +499,7 @@ static void only_what_is_to_be_typed_is_wider_than_the_window(void **state)
 static void a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_parts(void **state)
 {
     (void)state;
-    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 40});
+    text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 40});
     assert_has("\n  2. pad every batch to one of a few\n"
                "     lengths, so that freed blocks fit\n"
                "     again\n"
@@ -511,14 +511,14 @@ static void a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_p
 static void a_window_narrower_than_that_is_told_in_sentences(void **state)
 {
     (void)state;
-    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 20});
+    text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 20});
     assert_has("\nGPU 0, 24.00 GiB, at\n  the failure\n|###########.......|\n");
     assert_has("\n. idle 8.70 GiB:\n  held by the\n  allocator, in no\n  use\n");
     assert_has("\n  memory  8.70 GiB\n");
     assert_has("\n  optimizer state:\n    3.00 GiB, 20 %\n");
-    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 5});
+    text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 5});
     assert_has("\n  memory  8.70 GiB\n");
-    const hr_report_form cut = {.struct_size = offsetof(hr_report_form, width_columns),
+    const vw_report_form cut = {.struct_size = offsetof(vw_report_form, width_columns),
                                 .width_columns = 20};
     text_of(&sample_fragmentation, &cut); /* of a caller who does not know of widths */
     assert_has("\n  memory        8.70 GiB\n");
@@ -528,11 +528,11 @@ static void a_window_narrower_than_that_is_told_in_sentences(void **state)
 static void the_indentation_of_code_gives_way_before_the_edge(void **state)
 {
     (void)state;
-    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 59});
+    text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 59});
     assert_has("\n    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
-    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 58});
+    text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 58});
     assert_has("\n   export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
-    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 40});
+    text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 40});
     assert_has("\n  export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
     assert_has("\n     batch = pad_to_length(rows, length)\n\n     loss = model(");
 }
@@ -543,14 +543,14 @@ static void a_number_and_its_unit_stay_together(void **state)
         "It takes 3 % of it, (1,024.50 GiB), 20 to 33 %; 512 bytes, 5 ms and <1 %.",
         "Not so of 53 of 95 segments, step 3. GiB, or a bare % of nothing at all.",
     };
-    hr_diagnosis diagnosis = {.verdict = HR_VERDICT_LEAK,
+    vw_diagnosis diagnosis = {.verdict = VW_VERDICT_LEAK,
                               .sentence = reasons[0],
                               .reasoning = reasons,
                               .reasoning_count = SAMPLE_COUNT(reasons),
                               .numbers = SAMPLE_NO_NUMBERS};
     (void)state;
     for (unsigned width = 20; width <= 80; width++) {
-        text_of(&diagnosis, &(hr_report_form){.width_columns = width});
+        text_of(&diagnosis, &(vw_report_form){.width_columns = width});
         for (const char *end = captured.text; (end = strchr(end, '\n')) != NULL; end++) {
             const char *next = end + 1 + strspn(end + 1, " ");
             const bool is_unit = strncmp(next, "% of it", 7) == 0 || strncmp(next, "%;", 2) == 0 ||
@@ -559,7 +559,7 @@ static void a_number_and_its_unit_stay_together(void **state)
             assert_false(is_unit);
         }
     }
-    text_of(&diagnosis, &(hr_report_form){.width_columns = 40});
+    text_of(&diagnosis, &(vw_report_form){.width_columns = 40});
     assert_has("- It takes 3 % of it, (1,024.50 GiB), 20\n"
                "  to 33 %; 512 bytes, 5 ms and <1 %.\n");
 }
@@ -569,7 +569,7 @@ static void a_number_and_its_unit_stay_together(void **state)
 static void colour_marks_the_verdict_what_to_type_and_what_not_to_do(void **state)
 {
     (void)state;
-    text_of(&sample_fragmentation, &(hr_report_form){.has_colour = true});
+    text_of(&sample_fragmentation, &(vw_report_form){.has_colour = true});
     assert_true(report_capture_begins_with(&captured, "\033[31mFragmentation: "));
     assert_has("\033[33m! max_split_size_mb:128");
     assert_has("\033[1mexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\033[0m\n");
@@ -580,7 +580,7 @@ static void colour_marks_the_verdict_what_to_type_and_what_not_to_do(void **stat
 static void blocks_are_drawn_where_the_locale_has_them(void **state)
 {
     (void)state;
-    text_of(&sample_fragmentation, &(hr_report_form){.has_utf8 = true});
+    text_of(&sample_fragmentation, &(vw_report_form){.has_utf8 = true});
     assert_has("\n\xE2\x94\x82\xE2\x96\x88\xE2\x96\x88");
     assert_has("\n\xE2\x96\x91 idle         8.70 GiB  held");
     assert_lacks("#");
@@ -591,13 +591,13 @@ static void no_text_can_steer_a_terminal(void **state)
 {
     static const char nasty[] = "a\033[2J\rb\xFFz\xE2\x80\xAE";
     static const char *const texts[] = {nasty};
-    static const hr_part part = {nasty, 1};
-    static const hr_remedy remedy = {nasty, 1, 1, HR_BASIS_RULE, nasty, nasty};
-    static const hr_finding findings[] = {
-        {"leak", nasty, HR_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
-        {"warning", nasty, HR_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
+    static const vw_part part = {nasty, 1};
+    static const vw_remedy remedy = {nasty, 1, 1, VW_BASIS_RULE, nasty, nasty};
+    static const vw_finding findings[] = {
+        {"leak", nasty, VW_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
+        {"warning", nasty, VW_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
     };
-    const hr_diagnosis diagnosis = {.verdict = HR_VERDICT_LEAK,
+    const vw_diagnosis diagnosis = {.verdict = VW_VERDICT_LEAK,
                                     .sentence = nasty,
                                     .reasoning = texts,
                                     .reasoning_count = 1,
@@ -605,7 +605,7 @@ static void no_text_can_steer_a_terminal(void **state)
                                     .findings = findings,
                                     .finding_count = 2};
     (void)state;
-    text_of(&diagnosis, &(hr_report_form){.has_utf8 = true, .file = nasty});
+    text_of(&diagnosis, &(vw_report_form){.has_utf8 = true, .file = nasty});
     for (const char *at = captured.text; *at != '\0'; at++)
         assert_true(*at == '\n' || (*at >= 0x20 && *at < 0x7F));
     assert_has("Verdict: leak, low confidence, from a text: a?[2J?b?z?\n");
@@ -617,14 +617,14 @@ static void wrapping_keeps_characters_whole(void **state)
 {
     char text[3 * 400 + 1];
     const char *const texts[] = {text};
-    const hr_finding finding = {.kind = "leak",
+    const vw_finding finding = {.kind = "leak",
                                 .title = text,
-                                .bytes = HR_UNKNOWN,
+                                .bytes = VW_UNKNOWN,
                                 .where = texts,
                                 .where_count = 1,
                                 .evidence = texts,
                                 .evidence_count = 1};
-    const hr_diagnosis diagnosis = {.verdict = HR_VERDICT_LEAK,
+    const vw_diagnosis diagnosis = {.verdict = VW_VERDICT_LEAK,
                                     .sentence = text,
                                     .reasoning = texts,
                                     .reasoning_count = 1,
@@ -635,7 +635,7 @@ static void wrapping_keeps_characters_whole(void **state)
     for (size_t i = 0; i < 400; i++)
         memcpy(text + 3 * i, "\xE8\xA8\x98", 3); /* no space, two columns each */
     text[sizeof text - 1] = '\0';
-    text_of(&diagnosis, &(hr_report_form){.has_utf8 = true, .width_columns = 41});
+    text_of(&diagnosis, &(vw_report_form){.has_utf8 = true, .width_columns = 41});
     size_t character_count = 0;
     for (const char *at = captured.text; *at != '\0'; at++) {
         if ((unsigned char)*at < 0x80)
@@ -652,7 +652,7 @@ static void wrapping_keeps_characters_whole(void **state)
 static void json_has_the_fields_others_rely_on(void **state)
 {
     (void)state;
-    text_of(&sample_fragmentation, &(hr_report_form){.is_json = true, .file = "run.pickle"});
+    text_of(&sample_fragmentation, &(vw_report_form){.is_json = true, .file = "run.pickle"});
     assert_true(report_capture_begins_with(
         &captured, "{\"schema\": 1, \"file\": \"run.pickle\", \"verdict\": \"fragmentation\", "
                    "\"confidence\": \"high\", \"source\": \"recording\", \"sentence\": "
@@ -677,10 +677,10 @@ static void json_has_the_fields_others_rely_on(void **state)
 
 static void what_json_does_not_know_is_null_or_empty(void **state)
 {
-    const hr_diagnosis diagnosis = {.verdict = HR_VERDICT_UNKNOWN, .numbers = SAMPLE_NO_NUMBERS};
+    const vw_diagnosis diagnosis = {.verdict = VW_VERDICT_UNKNOWN, .numbers = SAMPLE_NO_NUMBERS};
     (void)state;
     assert_string_equal(
-        text_of(&diagnosis, &(hr_report_form){.is_json = true}),
+        text_of(&diagnosis, &(vw_report_form){.is_json = true}),
         "{\"schema\": 1, \"file\": null, \"verdict\": \"unknown\", \"confidence\": \"low\", "
         "\"source\": \"text\", \"sentence\": null, \"errors\": 0, \"reasoning\": [], \"numbers\": "
         "{\"tried_bytes\": null, \"total_bytes\": null, \"free_bytes\": null, "
@@ -691,7 +691,7 @@ static void what_json_does_not_know_is_null_or_empty(void **state)
 /* ---- failures -------------------------------------------------------------------------------- */
 
 typedef struct whole_report {
-    const hr_report_form *form;
+    const vw_report_form *form;
     size_t size_bytes; /* of all of it */
 } whole_report;
 
@@ -699,29 +699,29 @@ typedef struct whole_report {
 static bool report_all_or_nothing(void *context)
 {
     const whole_report *whole = context;
-    const hr_output output = report_capture_begin(&captured);
-    const bool is_done = hr_report_doctor(&sample_fragmentation, whole->form, &output) == HR_OK;
+    const vw_output output = report_capture_begin(&captured);
+    const bool is_done = vw_report_doctor(&sample_fragmentation, whole->form, &output) == VW_OK;
     assert_int_equal(captured.size_bytes, is_done ? whole->size_bytes : 0);
     return is_done;
 }
 
 static void every_lack_of_host_memory_is_survived(void **state)
 {
-    const hr_report_form forms[] = {{.width_columns = 80}, {.is_json = true}};
+    const vw_report_form forms[] = {{.width_columns = 80}, {.is_json = true}};
     (void)state;
     for (size_t i = 0; i < SAMPLE_COUNT(forms); i++) {
         text_of(&sample_fragmentation, &forms[i]);
         whole_report whole = {&forms[i], captured.size_bytes};
-        hr_test_sweep_host_memory(report_all_or_nothing, &whole);
+        vw_test_sweep_host_memory(report_all_or_nothing, &whole);
     }
 }
 
 static void what_is_missing_is_refused(void **state)
 {
-    const hr_output output = report_capture_begin(&captured);
+    const vw_output output = report_capture_begin(&captured);
     (void)state;
-    assert_int_equal(hr_report_doctor(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_report_doctor(&sample_fragmentation, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_report_doctor(NULL, NULL, &output), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_report_doctor(&sample_fragmentation, NULL, NULL), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

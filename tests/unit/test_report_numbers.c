@@ -12,68 +12,68 @@
 static void sizes_have_three_digits_and_a_unit(void **state)
 {
     (void)state;
-    assert_string_equal(hr__size_text(0).text, "0 B");
-    assert_string_equal(hr__size_text(512).text, "512 B");
-    assert_string_equal(hr__size_text(1023).text, "1023 B");
-    assert_string_equal(hr__size_text(KIB).text, "1.00 KiB");
-    assert_string_equal(hr__size_text(20 * MIB).text, "20.0 MiB");
-    assert_string_equal(hr__size_text(700 * MIB).text, "700 MiB");
-    assert_string_equal(hr__size_text(GIB * 134 / 10).text, "13.4 GiB");
-    assert_string_equal(hr__size_text(GIB * 178 / 100).text, "1.78 GiB");
-    assert_string_equal(hr__size_text(141 * GIB).text, "141 GiB");
-    assert_string_equal(hr__size_text(1024 * GIB).text, "1.00 TiB");
-    assert_string_equal(hr__size_text(UINT64_MAX - 1).text, "16777216 TiB");
+    assert_string_equal(vw__size_text(0).text, "0 B");
+    assert_string_equal(vw__size_text(512).text, "512 B");
+    assert_string_equal(vw__size_text(1023).text, "1023 B");
+    assert_string_equal(vw__size_text(KIB).text, "1.00 KiB");
+    assert_string_equal(vw__size_text(20 * MIB).text, "20.0 MiB");
+    assert_string_equal(vw__size_text(700 * MIB).text, "700 MiB");
+    assert_string_equal(vw__size_text(GIB * 134 / 10).text, "13.4 GiB");
+    assert_string_equal(vw__size_text(GIB * 178 / 100).text, "1.78 GiB");
+    assert_string_equal(vw__size_text(141 * GIB).text, "141 GiB");
+    assert_string_equal(vw__size_text(1024 * GIB).text, "1.00 TiB");
+    assert_string_equal(vw__size_text(UINT64_MAX - 1).text, "16777216 TiB");
 }
 
 static void rounding_up_carries_over(void **state)
 {
     (void)state;
-    assert_string_equal(hr__size_text(10 * GIB - 1).text, "10.0 GiB");
-    assert_string_equal(hr__size_text(100 * GIB - 1).text, "100 GiB");
-    assert_string_equal(hr__size_text(GIB - 1).text, "1024 MiB");
+    assert_string_equal(vw__size_text(10 * GIB - 1).text, "10.0 GiB");
+    assert_string_equal(vw__size_text(100 * GIB - 1).text, "100 GiB");
+    assert_string_equal(vw__size_text(GIB - 1).text, "1024 MiB");
 }
 
 static void what_is_not_known_is_a_question_mark(void **state)
 {
     (void)state;
-    assert_string_equal(hr__size_text(HR_UNKNOWN).text, "?");
-    assert_string_equal(hr__count_text(HR_UNKNOWN).text, "?");
-    assert_string_equal(hr__change_text(HR_UNKNOWN, 1).text, "?");
-    assert_string_equal(hr__change_text(1, HR_UNKNOWN).text, "?");
-    assert_string_equal(hr__ratio_text(-1).text, "?");
-    assert_string_equal(hr__ratio_text((double)NAN).text, "?");
+    assert_string_equal(vw__size_text(VW_UNKNOWN).text, "?");
+    assert_string_equal(vw__count_text(VW_UNKNOWN).text, "?");
+    assert_string_equal(vw__change_text(VW_UNKNOWN, 1).text, "?");
+    assert_string_equal(vw__change_text(1, VW_UNKNOWN).text, "?");
+    assert_string_equal(vw__ratio_text(-1).text, "?");
+    assert_string_equal(vw__ratio_text((double)NAN).text, "?");
 }
 
 static void changes_have_a_sign(void **state)
 {
     (void)state;
-    assert_string_equal(hr__change_text(0, 2 * GIB).text, "+2.00 GiB");
-    assert_string_equal(hr__change_text(2 * GIB, 512).text, "-2.00 GiB");
-    assert_string_equal(hr__change_text(7, 7).text, "0 B");
+    assert_string_equal(vw__change_text(0, 2 * GIB).text, "+2.00 GiB");
+    assert_string_equal(vw__change_text(2 * GIB, 512).text, "-2.00 GiB");
+    assert_string_equal(vw__change_text(7, 7).text, "0 B");
 }
 
 static void counts_have_commas_and_one_is_one(void **state)
 {
     (void)state;
-    assert_string_equal(hr__count_text(0).text, "0");
-    assert_string_equal(hr__count_text(999).text, "999");
-    assert_string_equal(hr__count_text(1000).text, "1,000");
-    assert_string_equal(hr__count_text(220134).text, "220,134");
-    assert_string_equal(hr__count_text(UINT64_MAX - 1).text, "18,446,744,073,709,551,614");
-    assert_string_equal(hr__counted_text(1, "block").text, "1 block");
-    assert_string_equal(hr__counted_text(2000, "block").text, "2,000 blocks");
-    assert_string_equal(hr__counted_text(0, "block").text, "0 blocks");
+    assert_string_equal(vw__count_text(0).text, "0");
+    assert_string_equal(vw__count_text(999).text, "999");
+    assert_string_equal(vw__count_text(1000).text, "1,000");
+    assert_string_equal(vw__count_text(220134).text, "220,134");
+    assert_string_equal(vw__count_text(UINT64_MAX - 1).text, "18,446,744,073,709,551,614");
+    assert_string_equal(vw__counted_text(1, "block").text, "1 block");
+    assert_string_equal(vw__counted_text(2000, "block").text, "2,000 blocks");
+    assert_string_equal(vw__counted_text(0, "block").text, "0 blocks");
 }
 
 static void durations_and_ratios_read_well(void **state)
 {
     (void)state;
-    assert_string_equal(hr__duration_text(0).text, "0 ns");
-    assert_string_equal(hr__duration_text(12345678).text, "12.3 ms");
-    assert_string_equal(hr__duration_text(UINT64_C(62) * 1000000000).text, "62.0 s");
-    assert_string_equal(hr__ratio_text(1.036).text, "1.04");
-    assert_string_equal(hr__ratio_text(5.99).text, "5.99");
-    assert_string_equal(hr__ratio_text(0).text, "0.00");
+    assert_string_equal(vw__duration_text(0).text, "0 ns");
+    assert_string_equal(vw__duration_text(12345678).text, "12.3 ms");
+    assert_string_equal(vw__duration_text(UINT64_C(62) * 1000000000).text, "62.0 s");
+    assert_string_equal(vw__ratio_text(1.036).text, "1.04");
+    assert_string_equal(vw__ratio_text(5.99).text, "5.99");
+    assert_string_equal(vw__ratio_text(0).text, "0.00");
 }
 
 int main(void)

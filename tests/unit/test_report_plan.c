@@ -1,5 +1,5 @@
 /* test_report_plan.c - a plan as people read it, and the JSON that cli.md names. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -13,19 +13,19 @@
 
 static report_capture captured;
 
-static const hr_part parts[] = {
+static const vw_part parts[] = {
     {"weights", 2 * GIB},     {"gradients", 0},  {"optimizer", 4 * GIB},
     {"activations", 8 * GIB}, {"loss", 1 * GIB}, {"backward", 512 * MIB},
     {"workspace", 64 * MIB},  {"data", 0},
 };
-static const hr_part layers[] = {{"attention", 5 * GIB}, {"mlp", 3 * GIB}};
+static const vw_part layers[] = {{"attention", 5 * GIB}, {"mlp", 3 * GIB}};
 static const char *const first_changes[] = {"checkpointing"};
 static const char *const first_costs[] = {"every block is computed twice"};
 static const char *const first_code[] = {"model.gradient_checkpointing_enable()\nmodel.train()"};
 static const char *const second_changes[] = {"checkpointing", "bf16"};
 static const char *const second_code[] = {"model.gradient_checkpointing_enable()\nmodel.train()",
                                           "model.to(torch.bfloat16)"};
-static const hr_plan_choice choices[] = {
+static const vw_plan_choice choices[] = {
     {.changes = first_changes,
      .change_count = 1,
      .settings = {.batch = 8, .sequence = 512, .accumulation = 1, .gpus = 1},
@@ -46,7 +46,7 @@ static const hr_plan_choice choices[] = {
 };
 static const char *const notes[] = {"dropout is planned as in training"};
 
-static const hr_plan sample = {
+static const vw_plan sample = {
     .model = "gpt2",
     .family = "gpt2",
     .parameters = 124439808,
@@ -54,7 +54,7 @@ static const hr_plan sample = {
     .settings = {.batch = 8,
                  .sequence = 512,
                  .accumulation = 1,
-                 .optimizer = HR_OPTIMIZER_ADAMW,
+                 .optimizer = VW_OPTIMIZER_ADAMW,
                  .gpus = 1,
                  .card_bytes = 12 * GIB},
     .peak_allocated_bytes = 15 * GIB + 576 * MIB,
@@ -71,7 +71,7 @@ static const hr_plan sample = {
     .after_backward_bytes = 7 * GIB,
     .after_step_bytes = 7 * GIB,
     .context_bytes = 527 * MIB,
-    .reserved_bytes = {16 * GIB, 16 * GIB, HR_UNKNOWN},
+    .reserved_bytes = {16 * GIB, 16 * GIB, VW_UNKNOWN},
     .has_error_band = true,
     .error_low = -0.008,
     .error_high = 0.003,
@@ -86,10 +86,10 @@ static const hr_plan sample = {
     .note_count = 1,
 };
 
-static const char *text_of(const hr_plan *plan, const hr_report_form *form)
+static const char *text_of(const vw_plan *plan, const vw_report_form *form)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_plan(plan, form, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_plan(plan, form, &output), VW_OK);
     return captured.text;
 }
 
@@ -142,7 +142,7 @@ static void the_bar_is_in_proportion_and_marks_the_card(void **state)
     assert_int_equal(columns_of('G'), 0);
     assert_int_equal(columns_of('.'), 0);
     assert_true(report_capture_has(&captured, "the card: 12.0 GiB ^\n"));
-    hr_plan roomy = sample;
+    vw_plan roomy = sample;
     roomy.settings.card_bytes = 34 * GIB;
     roomy.margin_bytes = (int64_t)(17 * GIB);
     roomy.fits = true;
@@ -165,7 +165,7 @@ static void parts_add_up_to_what_the_card_sees(void **state)
 
 static void without_a_card_or_cases_nothing_is_claimed(void **state)
 {
-    hr_plan plan = sample;
+    vw_plan plan = sample;
     (void)state;
     plan.is_card_known = false;
     plan.settings.card_bytes = 0;
@@ -173,7 +173,7 @@ static void without_a_card_or_cases_nothing_is_claimed(void **state)
     plan.error_basis = NULL;
     plan.choice_count = 0;
     plan.layer_part_count = 0;
-    plan.reserved_bytes[0] = plan.reserved_bytes[1] = HR_UNKNOWN;
+    plan.reserved_bytes[0] = plan.reserved_bytes[1] = VW_UNKNOWN;
     text_of(&plan, NULL);
     assert_true(report_capture_begins_with(&captured, "takes 17.0 GiB on the card, 15.6 GiB of it "
                                                       "allocated\n"));
@@ -184,7 +184,7 @@ static void without_a_card_or_cases_nothing_is_claimed(void **state)
 
 static void a_margin_smaller_than_the_error_is_no_fit(void **state)
 {
-    hr_plan plan = sample;
+    vw_plan plan = sample;
     (void)state;
     plan.margin_bytes = (int64_t)(10 * MIB);
     plan.settings.card_bytes = 17 * GIB + 10 * MIB;
@@ -196,8 +196,8 @@ static void it_fits_windows_from_40_columns_on(void **state)
 {
     (void)state;
     for (unsigned width = 40; width <= 160; width += 7) {
-        const hr_report_form form = {.struct_size = sizeof form, .width_columns = width};
-        hr_plan plan = sample;
+        const vw_report_form form = {.struct_size = sizeof form, .width_columns = width};
+        vw_plan plan = sample;
         plan.choice_count = 0; /* code is never broken */
         text_of(&plan, &form);
         assert_in_range(report_capture_width(&captured), 20, width);
@@ -207,16 +207,16 @@ static void it_fits_windows_from_40_columns_on(void **state)
 
 static void on_a_terminal_the_bar_has_colours(void **state)
 {
-    const hr_report_form form = {.struct_size = sizeof form, .has_colour = true, .has_utf8 = true};
+    const vw_report_form form = {.struct_size = sizeof form, .has_colour = true, .has_utf8 = true};
     (void)state;
     text_of(&sample, &form);
     assert_true(report_capture_has(&captured, "\033[34m\xE2\x96\x88"));
     assert_false(report_capture_has(&captured, "WW"));
 }
 
-static json_t *json_of(const hr_plan *plan)
+static json_t *json_of(const vw_plan *plan)
 {
-    const hr_report_form form = {.struct_size = sizeof form, .is_json = true};
+    const vw_report_form form = {.struct_size = sizeof form, .is_json = true};
     json_error_t error;
     json_t *root = json_loads(text_of(plan, &form), 0, &error);
     assert_non_null(root);
@@ -245,7 +245,7 @@ static void json_has_the_fields_that_others_rely_on(void **state)
     assert_int_equal(bytes_of(made, "loss"), GIB);
     const json_t *reserved = json_object_get(root, "reserved_bytes");
     assert_int_equal(bytes_of(reserved, "native"), 16 * GIB);
-    assert_true(json_is_null(json_object_get(reserved, "headroom")));
+    assert_true(json_is_null(json_object_get(reserved, "vramwise")));
     const json_t *band = json_object_get(root, "error_band");
     assert_int_equal(json_array_size(band), 2);
     assert_true(json_real_value(json_array_get(band, 0)) == -0.008);
@@ -262,7 +262,7 @@ static void json_has_the_fields_that_others_rely_on(void **state)
 
 static void json_is_null_where_nothing_is_known(void **state)
 {
-    hr_plan plan = sample;
+    vw_plan plan = sample;
     (void)state;
     plan.is_card_known = false;
     plan.has_error_band = false;
@@ -277,17 +277,17 @@ static void json_is_null_where_nothing_is_known(void **state)
 
 static void what_is_built_in_is_listed_as_text_and_json(void **state)
 {
-    hr_report_form form = {.struct_size = sizeof form};
-    hr_output output = report_capture_begin(&captured);
+    vw_report_form form = {.struct_size = sizeof form};
+    vw_output output = report_capture_begin(&captured);
     json_error_t error;
     (void)state;
-    assert_int_equal(hr_report_plan_known(&form, &output), HR_OK);
+    assert_int_equal(vw_report_plan_known(&form, &output), VW_OK);
     assert_true(report_capture_has(&captured, "llama-3-8b"));
     assert_true(report_capture_has(&captured, "8,030,261,248\n"));
     assert_true(report_capture_has(&captured, "rtx4090"));
     form.is_json = true;
     output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_plan_known(&form, &output), HR_OK);
+    assert_int_equal(vw_report_plan_known(&form, &output), VW_OK);
     json_t *root = json_loads(captured.text, 0, &error);
     assert_non_null(root);
     assert_true(json_array_size(json_object_get(root, "models")) > 30);
@@ -297,26 +297,26 @@ static void what_is_built_in_is_listed_as_text_and_json(void **state)
 
 static bool report_all(void *context)
 {
-    const hr_report_form json = {.struct_size = sizeof json, .is_json = true};
+    const vw_report_form json = {.struct_size = sizeof json, .is_json = true};
     (void)context;
-    hr_output output = report_capture_begin(&captured);
-    bool is_done = hr_report_plan(&sample, NULL, &output) == HR_OK;
+    vw_output output = report_capture_begin(&captured);
+    bool is_done = vw_report_plan(&sample, NULL, &output) == VW_OK;
     output = report_capture_begin(&captured);
-    is_done = hr_report_plan(&sample, &json, &output) == HR_OK && is_done;
+    is_done = vw_report_plan(&sample, &json, &output) == VW_OK && is_done;
     output = report_capture_begin(&captured);
-    return hr_report_plan_known(NULL, &output) == HR_OK && is_done;
+    return vw_report_plan_known(NULL, &output) == VW_OK && is_done;
 }
 
 static void every_refused_allocation_is_a_status(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(report_all, NULL);
+    vw_test_sweep_host_memory(report_all, NULL);
 }
 
 static void one_measured_case_is_one_figure(void **state)
 {
     (void)state;
-    hr_plan plan = sample;
+    vw_plan plan = sample;
     plan.error_low = plan.error_high;
     text_of(&plan, NULL);
     assert_true(report_capture_has(&captured, " 0.3 % where it was measured: 9 cases"));
@@ -326,22 +326,22 @@ static void one_measured_case_is_one_figure(void **state)
 static void inference_keeps_nothing_for_a_backward_pass(void **state)
 {
     (void)state;
-    hr_plan plan = sample;
+    vw_plan plan = sample;
     text_of(&plan, NULL);
     assert_true(report_capture_has(&captured, "kept for backward"));
-    plan.settings.mode = HR_PLAN_MODE_KEEP_GRAPH;
+    plan.settings.mode = VW_PLAN_MODE_KEEP_GRAPH;
     text_of(&plan, NULL);
     assert_true(report_capture_has(&captured, "kept for backward"));
-    plan.settings.mode = HR_PLAN_MODE_INFERENCE;
+    plan.settings.mode = VW_PLAN_MODE_INFERENCE;
     text_of(&plan, NULL);
     assert_false(report_capture_has(&captured, "kept for backward"));
 }
 
 static void nothing_is_no_plan(void **state)
 {
-    const hr_output output = report_capture_begin(&captured);
+    const vw_output output = report_capture_begin(&captured);
     (void)state;
-    assert_int_equal(hr_report_plan(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_report_plan(NULL, NULL, &output), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* test_report_ranks.c - a job's ranks as text and as JSON. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -14,14 +14,14 @@
 
 static report_capture captured;
 
-static const hr_frame place = {"forward", "model.py", 42};
+static const vw_frame place = {"forward", "model.py", 42};
 
-static const hr_rank ranks[] = {
+static const vw_rank ranks[] = {
     {.rank = 0,
      .recording = "run.rank0.pickle",
      .text = "rank0.log",
      .file_count = 2,
-     .basis = HR_RANK_BASIS_TRACE,
+     .basis = VW_RANK_BASIS_TRACE,
      .peak_live_bytes = 8 * GIB,
      .peak_reserved_bytes = 9 * GIB,
      .event_count = 12000,
@@ -31,28 +31,28 @@ static const hr_rank ranks[] = {
      .time_us = 5200000,
      .local_time_us = INT64_MIN,
      .has_verdict = true,
-     .verdict = HR_VERDICT_GENUINE,
-     .confidence = HR_CONFIDENCE_HIGH,
+     .verdict = VW_VERDICT_GENUINE,
+     .confidence = VW_CONFIDENCE_HIGH,
      .is_problem = true,
      .sentence = "Genuine: more is needed.",
-     .card_bytes = HR_UNKNOWN},
+     .card_bytes = VW_UNKNOWN},
     {.rank = 1,
      .recording = "it's.rank1.pickle",
      .file_count = 1,
-     .basis = HR_RANK_BASIS_TRACE,
+     .basis = VW_RANK_BASIS_TRACE,
      .peak_live_bytes = 12 * GIB,
      .peak_reserved_bytes = 13 * GIB,
      .event_count = 12000,
      .is_out_of_line = {true, true, false},
-     .step_count = HR_UNKNOWN,
+     .step_count = VW_UNKNOWN,
      .growth_bytes_per_step = 2.0 * 1024 * 1024,
      .ran_out = true,
-     .tried_bytes = HR_UNKNOWN,
+     .tried_bytes = VW_UNKNOWN,
      .time_us = 4000000,
      .local_time_us = INT64_MIN,
      .has_verdict = true,
-     .verdict = HR_VERDICT_LEAK,
-     .confidence = HR_CONFIDENCE_MEDIUM,
+     .verdict = VW_VERDICT_LEAK,
+     .confidence = VW_CONFIDENCE_MEDIUM,
      .is_problem = true,
      .sentence = "A leak: it grows.",
      .conf = "expandable_segments:True",
@@ -61,35 +61,35 @@ static const hr_rank ranks[] = {
      .text = "rank2.log",
      .file_count = 1,
      .device = -1,
-     .peak_live_bytes = HR_UNKNOWN,
-     .peak_reserved_bytes = HR_UNKNOWN,
-     .event_count = HR_UNKNOWN,
-     .step_count = HR_UNKNOWN,
+     .peak_live_bytes = VW_UNKNOWN,
+     .peak_reserved_bytes = VW_UNKNOWN,
+     .event_count = VW_UNKNOWN,
+     .step_count = VW_UNKNOWN,
      .growth_bytes_per_step = NAN,
-     .tried_bytes = HR_UNKNOWN,
+     .tried_bytes = VW_UNKNOWN,
      .time_us = INT64_MIN,
      .local_time_us = INT64_MIN,
      .sentence = "",
-     .card_bytes = HR_UNKNOWN},
+     .card_bytes = VW_UNKNOWN},
 };
-static const hr_rank_outlier outliers[] = {{1, HR_RANK_PEAK_LIVE, 12 * GIB, 8 * GIB}};
-static const hr_rank_site sites[] = {{&place, "forward", 1, 6 * GIB, 2 * GIB},
+static const vw_rank_outlier outliers[] = {{1, VW_RANK_PEAK_LIVE, 12 * GIB, 8 * GIB}};
+static const vw_rank_site sites[] = {{&place, "forward", 1, 6 * GIB, 2 * GIB},
                                      {NULL, "unknown", 0, 0, 256 * MIB}};
-static const hr_rank_setting settings[] = {{"card", 0, "40.00 GiB", "80.00 GiB"},
+static const vw_rank_setting settings[] = {{"card", 0, "40.00 GiB", "80.00 GiB"},
                                            {"card", 2, "40.00 GiB", "80.00 GiB"}};
-static const hr_rank_file files[] = {
-    {"it's.rank1.pickle", HR_RANK_FILE_RECORDING, 1, 1, NULL},
-    {"odd\x1b[31m.pickle", HR_RANK_FILE_UNREADABLE, HR_UNKNOWN, 0, "it is cut short"},
-    {"rank0.log", HR_RANK_FILE_TEXT, 0, 1, NULL},
-    {"rank2.log", HR_RANK_FILE_TEXT, 2, 1, NULL},
-    {"run.rank0.pickle", HR_RANK_FILE_RECORDING, 0, 1, NULL},
-    {"slurm-1.out", HR_RANK_FILE_TEXT, HR_UNKNOWN, 0, "nothing says whose it is"},
-    {"train.py", HR_RANK_FILE_FOREIGN, HR_UNKNOWN, 0, "no recording"},
+static const vw_rank_file files[] = {
+    {"it's.rank1.pickle", VW_RANK_FILE_RECORDING, 1, 1, NULL},
+    {"odd\x1b[31m.pickle", VW_RANK_FILE_UNREADABLE, VW_UNKNOWN, 0, "it is cut short"},
+    {"rank0.log", VW_RANK_FILE_TEXT, 0, 1, NULL},
+    {"rank2.log", VW_RANK_FILE_TEXT, 2, 1, NULL},
+    {"run.rank0.pickle", VW_RANK_FILE_RECORDING, 0, 1, NULL},
+    {"slurm-1.out", VW_RANK_FILE_TEXT, VW_UNKNOWN, 0, "nothing says whose it is"},
+    {"train.py", VW_RANK_FILE_FOREIGN, VW_UNKNOWN, 0, "no recording"},
 };
 static const uint64_t missing[] = {3}, unread[] = {4, 6};
 static const char *const notes[] = {"There are more."};
 
-static const hr_ranks_report sample = {
+static const vw_ranks_report sample = {
     .ranks = ranks,
     .rank_count = 3,
     .missing = missing,
@@ -117,10 +117,10 @@ static const hr_ranks_report sample = {
     .is_something_to_see = true,
 };
 
-static const char *text_of(const hr_ranks_report *report, const hr_report_form *form)
+static const char *text_of(const vw_ranks_report *report, const vw_report_form *form)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_ranks(report, form, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_ranks(report, form, &output), VW_OK);
     return captured.text;
 }
 
@@ -128,7 +128,7 @@ static void the_first_comes_first_then_all_ranks(void **state)
 {
     (void)state;
     assert_string_equal(
-        text_of(&sample, &(hr_report_form){.file = "job"}),
+        text_of(&sample, &(vw_report_form){.file = "job"}),
         "rank 1 ran out of memory first, 1.20 s before the next; 2 of 3 ranks ran out\n"
         "\n"
         "  rank  live peak   reserved  events  steps     a step  ran out  verdict\n"
@@ -146,8 +146,8 @@ static void the_first_comes_first_then_all_ranks(void **state)
         "setting: card is '40.00 GiB' on ranks 0, 2, and '80.00 GiB' on most\n"
         "\n"
         "rank 1: A leak: it grows.\n"
-        "headroom doctor 'job/it'\\''s.rank1.pickle'\n"
-        "headroom view 'job/it'\\''s.rank1.pickle'\n"
+        "vramwise doctor 'job/it'\\''s.rank1.pickle'\n"
+        "vramwise view 'job/it'\\''s.rank1.pickle'\n"
         "\n"
         "files         7: 2 recordings, 3 texts, 1 unreadable, 1 other\n"
         "no files of   3\n"
@@ -162,22 +162,22 @@ static void the_first_comes_first_then_all_ranks(void **state)
 static void it_fits_a_narrow_window(void **state)
 {
     (void)state;
-    hr_ranks_report loose = sample;
-    loose.unassigned = &(hr_rank){.rank = HR_UNKNOWN, .text = "slurm-1_2.out"};
+    vw_ranks_report loose = sample;
+    loose.unassigned = &(vw_rank){.rank = VW_UNKNOWN, .text = "slurm-1_2.out"};
     loose.unassigned_count = 1;
-    const char *text = text_of(&loose, &(hr_report_form){.width_columns = 40});
+    const char *text = text_of(&loose, &(vw_report_form){.width_columns = 40});
     assert_non_null(strstr(text, "\n\nrank 0, live peak 8.00 GiB, ")); /* no file */
     assert_non_null(strstr(text, "\nslurm-1_2.out: rank ?, "));
-    text_of(&sample, &(hr_report_form){.width_columns = 60});
+    text_of(&sample, &(vw_report_form){.width_columns = 60});
     for (const char *line = strtok(captured.text, "\n"); line != NULL; line = strtok(NULL, "\n"))
-        if (strlen(line) > 60 && strncmp(line, "headroom ", 9) != 0)
+        if (strlen(line) > 60 && strncmp(line, "vramwise ", 9) != 0)
             fail_msg("wider than 60 columns: %s", line);
 }
 
 static void lists_are_as_long_as_wanted(void **state)
 {
     (void)state;
-    const char *text = text_of(&sample, &(hr_report_form){.most_rows = 1});
+    const char *text = text_of(&sample, &(vw_report_form){.most_rows = 1});
     assert_non_null(strstr(text, "model.py:42"));
     assert_null(strstr(text, "(no stack)"));
     assert_non_null(strstr(text, "\nand 1 more\n"));
@@ -186,36 +186,36 @@ static void lists_are_as_long_as_wanted(void **state)
 static void a_job_without_failures_says_so(void **state)
 {
     (void)state;
-    const hr_ranks_report quiet = {.ranks = &ranks[2],
+    const vw_ranks_report quiet = {.ranks = &ranks[2],
                                    .rank_count = 1,
-                                   .first_rank = HR_UNKNOWN,
+                                   .first_rank = VW_UNKNOWN,
                                    .files = &files[3],
                                    .file_count = 1,
                                    .text_count = 1};
     const char *text = text_of(&quiet, NULL);
     assert_non_null(strstr(text, "1 rank, none ran out of memory\n"));
     assert_null(strstr(text, "median"));
-    assert_null(strstr(text, "headroom doctor"));
+    assert_null(strstr(text, "vramwise doctor"));
 }
 
 /* What ran out is said first, whether it is known whose it is or not. */
 static void files_of_no_rank_are_in_the_answer(void **state)
 {
     (void)state;
-    hr_rank loose[] = {ranks[1], ranks[0]};
-    loose[0].rank = loose[1].rank = HR_UNKNOWN;
+    vw_rank loose[] = {ranks[1], ranks[0]};
+    loose[0].rank = loose[1].rank = VW_UNKNOWN;
     loose[0].ran_out = false;
-    hr_ranks_report report = {.unassigned = loose,
+    vw_ranks_report report = {.unassigned = loose,
                               .unassigned_count = 2,
-                              .first_rank = HR_UNKNOWN,
+                              .first_rank = VW_UNKNOWN,
                               .recording_count = 2,
                               .text_count = 1,
                               .is_something_to_see = true};
-    const hr_report_form form = {.struct_size = sizeof form, .file = "job"};
+    const vw_report_form form = {.struct_size = sizeof form, .file = "job"};
     const char *text = text_of(&report, &form);
     assert_int_equal(strncmp(text, "1 of 3 files ran out of memory; no rank is known\n", 49), 0);
     assert_non_null(strstr(text, "\nrun.rank0.pickle: Genuine: more is needed.\n"
-                                 "headroom doctor job/run.rank0.pickle\n"));
+                                 "vramwise doctor job/run.rank0.pickle\n"));
     loose[1].ran_out = false;
     text = text_of(&report, &form);
     assert_non_null(strstr(text, "3 files, none ran out of memory; no rank is known\n"));
@@ -238,8 +238,8 @@ static void files_of_no_rank_are_in_the_answer(void **state)
 static void who_was_first_may_be_unknown(void **state)
 {
     (void)state;
-    hr_ranks_report unknown = sample;
-    unknown.first_rank = HR_UNKNOWN;
+    vw_ranks_report unknown = sample;
+    unknown.first_rank = VW_UNKNOWN;
     unknown.first_reason = "nothing says when";
     const char *text = text_of(&unknown, NULL);
     assert_non_null(strstr(text, "2 of 3 ranks ran out of memory; which was first is not known: "
@@ -251,10 +251,10 @@ static void who_was_first_may_be_unknown(void **state)
         strstr(text_of(&unknown, NULL), "rank 0 ran out of memory, alone of 3 ranks\n"));
 }
 
-static json_t *json_of(const hr_ranks_report *report)
+static json_t *json_of(const vw_ranks_report *report)
 {
     json_error_t error;
-    const hr_report_form form = {
+    const vw_report_form form = {
         .struct_size = sizeof form, .is_json = true, .most_rows = SIZE_MAX, .file = "job"};
     json_t *json = json_loads(text_of(report, &form), 0, &error);
     if (json == NULL)
@@ -289,7 +289,7 @@ static void json_has_every_figure(void **state)
     assert_int_equal(number_in(rank, "growth_bytes_per_step"), 2 * MIB);
     assert_int_equal(json_array_size(json_object_get(rank, "out_of_line")), 2);
     assert_string_equal(json_string_value(json_object_get(rank, "view")),
-                        "headroom view 'job/it'\\''s.rank1.pickle'");
+                        "vramwise view 'job/it'\\''s.rank1.pickle'");
     assert_string_equal(json_string_value(json_object_get(item(json, "outliers", 0), "measure")),
                         "peak_live_bytes");
     assert_string_equal(json_string_value(json_object_get(item(json, "sites", 0), "where")),
@@ -320,19 +320,19 @@ static void json_has_null_for_what_is_not_known(void **state)
 static bool reports_both_ways(void *context)
 {
     (void)context;
-    const hr_report_form form = {.struct_size = sizeof form, .is_json = true, .file = "job"};
-    hr_output output = report_capture_begin(&captured);
-    hr_status text = hr_report_ranks(&sample, NULL, &output);
+    const vw_report_form form = {.struct_size = sizeof form, .is_json = true, .file = "job"};
+    vw_output output = report_capture_begin(&captured);
+    vw_status text = vw_report_ranks(&sample, NULL, &output);
     output = report_capture_begin(&captured);
-    return hr_report_ranks(&sample, &form, &output) == HR_OK && text == HR_OK;
+    return vw_report_ranks(&sample, &form, &output) == VW_OK && text == VW_OK;
 }
 
 static void lack_of_host_memory_is_a_status(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(reports_both_ways, NULL);
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_ranks(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+    vw_test_sweep_host_memory(reports_both_ways, NULL);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_ranks(NULL, NULL, &output), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

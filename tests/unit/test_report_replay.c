@@ -1,5 +1,5 @@
 /* test_report_replay.c - runs side by side, and the JSON that cli.md names. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -10,7 +10,7 @@ static report_capture captured;
 
 static const char *const notes[] = {"3 events before the recording were made up"};
 
-static const hr_replay_report sample = {
+static const vw_replay_report sample = {
     .event_count = 5000,
     .peak_live_bytes = 20 * SAMPLE_GIB,
     .peak_live_event = 1100,
@@ -22,10 +22,10 @@ static const hr_replay_report sample = {
     .note_count = 1,
 };
 
-static const char *text_of(const hr_replay_report *report, const hr_report_form *form)
+static const char *text_of(const vw_replay_report *report, const vw_report_form *form)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_replay(report, form, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_replay(report, form, &output), VW_OK);
     return captured.text;
 }
 
@@ -57,7 +57,7 @@ static void the_answer_comes_first_and_the_runs_stand_side_by_side(void **state)
 
 static void when_none_completes_that_is_the_answer(void **state)
 {
-    hr_replay_report failed = sample;
+    vw_replay_report failed = sample;
     (void)state;
     failed.result_count = 1;
     text_of(&failed, NULL);
@@ -69,7 +69,7 @@ static void json_has_the_fields_others_rely_on(void **state)
 {
     (void)state;
     assert_string_equal(
-        text_of(&sample, &(hr_report_form){.is_json = true, .file = "a"}),
+        text_of(&sample, &(vw_report_form){.is_json = true, .file = "a"}),
         "{\"schema\": 1, \"file\": \"a\", \"device\": 0, \"events\": 5000, \"peak_live_bytes\": "
         "21474836480, \"peak_live_event\": 1100, \"recorded_oom_event\": 1200, \"steps\": 12, "
         "\"spill_bytes\": null, \"results\": [{\"policy\": \"recorded\", \"conf\": "
@@ -101,39 +101,39 @@ static void json_has_the_fields_others_rely_on(void **state)
 
 static void a_card_without_end_is_null_and_not_mentioned(void **state)
 {
-    hr_replay_result endless = sample_results[1];
-    hr_replay_report report = sample;
+    vw_replay_result endless = sample_results[1];
+    vw_replay_report report = sample;
     (void)state;
-    endless.card_bytes = HR_UNKNOWN;
+    endless.card_bytes = VW_UNKNOWN;
     report.results = &endless;
     report.result_count = 1;
-    report.recorded_oom_event = HR_UNKNOWN;
+    report.recorded_oom_event = VW_UNKNOWN;
     text_of(&report, NULL);
     assert_true(report_capture_begins_with(
         &captured, "completed; expandable reserved at most: 21.0 GiB, 1.05 times the"));
     assert_false(report_capture_has(&captured, "\ncard"));
     assert_false(report_capture_has(&captured, "\nrecorded"));
-    text_of(&report, &(hr_report_form){.is_json = true});
+    text_of(&report, &(vw_report_form){.is_json = true});
     assert_true(report_capture_has(&captured, "\"card_bytes\": null"));
     assert_true(report_capture_has(&captured, "\"recorded_oom_event\": null"));
 }
 
 static void a_run_of_our_own_engine_says_what_it_moved_and_what_that_cost(void **state)
 {
-    hr_replay_result results[] = {sample_headroom, sample_results[1]};
-    hr_replay_report report = sample;
+    vw_replay_result results[] = {sample_vramwise, sample_results[1]};
+    vw_replay_report report = sample;
     (void)state;
     report.results = results;
     text_of(&report, NULL);
     assert_true(report_capture_has(
-        &captured, "\nheadroom:rescue: 3.00 GiB of free memory moved, 64.0 MiB copied; in the "
+        &captured, "\nvramwise:rescue: 3.00 GiB of free memory moved, 64.0 MiB copied; in the "
                    "driver\n  at most 2.50 ms at a time, 0.31 % of the time once settled\n\n"));
     assert_false(report_capture_has(&captured, "\nexpandable: "));
-    text_of(&report, &(hr_report_form){.is_json = true});
+    text_of(&report, &(vw_report_form){.is_json = true});
     assert_true(report_capture_has(
         &captured, "\"settled_device_us\": 3100, \"settled_share\": 0.0031, \"moved_bytes\": "
                    "3221225472, \"copied_bytes\": 67108864, \"spilled_bytes\": 0"));
-    results[0].settled_duration_ns = HR_UNKNOWN; /* no times */
+    results[0].settled_duration_ns = VW_UNKNOWN; /* no times */
     results[0].copied_bytes = 0;
     text_of(&report, NULL);
     assert_true(report_capture_has(&captured, "moved, nothing copied; in the driver at\n"
@@ -142,14 +142,14 @@ static void a_run_of_our_own_engine_says_what_it_moved_and_what_that_cost(void *
 
 static void a_run_that_may_spill_says_what_left_and_what_a_step_costs(void **state)
 {
-    hr_replay_result results[] = {sample_headroom, sample_results[1]};
-    hr_replay_report report = sample;
+    vw_replay_result results[] = {sample_vramwise, sample_results[1]};
+    vw_replay_report report = sample;
     (void)state;
     report.results = results;
     report.result_count = 1;
     report.spill_bytes = 8 * SAMPLE_GIB;
     text_of(&report, NULL);
-    assert_true(report_capture_has(&captured, "\nheadroom:rescue: nothing was spilled\n\n"));
+    assert_true(report_capture_has(&captured, "\nvramwise:rescue: nothing was spilled\n\n"));
     assert_true(report_capture_has(&captured, "\nspill         up to 8.00 GiB of host memory\n"));
     results[0].peak_spilled_bytes = 2 * SAMPLE_GIB;
     results[0].spills = 3;
@@ -165,7 +165,7 @@ static void a_run_that_may_spill_says_what_left_and_what_a_step_costs(void **sta
     assert_false(report_capture_has(&captured, "once settled"));
     assert_true(report_capture_has(
         &captured,
-        "\nheadroom:rescue: at most 2.00 GiB spilled to 4.00 GiB of host memory (3.00 GiB\n"
+        "\nvramwise:rescue: at most 2.00 GiB spilled to 4.00 GiB of host memory (3.00 GiB\n"
         "  in 3 times, 1.00 GiB came back in 1), which took 1.50 s; about 50.0 ms longer\n"
         "  a step\n\n"));
     results[0].is_step_cost_settled = false;
@@ -176,10 +176,10 @@ static void a_run_that_may_spill_says_what_left_and_what_a_step_costs(void **sta
                    "  each of the first steps\n\n"));
     results[0].is_step_cost_settled = true;
     results[0].returns = 1;
-    results[0].step_cost_ns = HR_UNKNOWN;
+    results[0].step_cost_ns = VW_UNKNOWN;
     text_of(&report, NULL);
     assert_true(report_capture_has(&captured, "what a step costs is\n  not known\n\n"));
-    text_of(&report, &(hr_report_form){.is_json = true});
+    text_of(&report, &(vw_report_form){.is_json = true});
     assert_true(report_capture_has(&captured, "\"spill_bytes\": 8589934592, "));
     assert_true(report_capture_has(
         &captured, "\"spilled_bytes\": 2147483648, \"spills\": 3, \"all_spilled_bytes\": "
@@ -192,7 +192,7 @@ static void it_fits_any_window(void **state)
 {
     (void)state;
     for (unsigned width = 40; width <= 120; width++) {
-        text_of(&sample, &(hr_report_form){.width_columns = width});
+        text_of(&sample, &(vw_report_form){.width_columns = width});
         assert_true(report_capture_width(&captured) <= width);
         assert_false(report_capture_has_loose_ends(&captured));
         assert_true(report_capture_has(&captured, "12.3"));
@@ -201,19 +201,19 @@ static void it_fits_any_window(void **state)
 
 static bool report_it(void *context)
 {
-    const hr_output output = report_capture_begin(&captured);
-    const hr_report_form *form = context;
-    return hr_report_replay(&sample, form, &output) == HR_OK;
+    const vw_output output = report_capture_begin(&captured);
+    const vw_report_form *form = context;
+    return vw_report_replay(&sample, form, &output) == VW_OK;
 }
 
 static void every_lack_of_host_memory_is_survived(void **state)
 {
-    hr_report_form form = {.is_json = true};
+    vw_report_form form = {.is_json = true};
     (void)state;
-    hr_test_sweep_host_memory(report_it, NULL);
-    hr_test_sweep_host_memory(report_it, &form);
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_replay(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+    vw_test_sweep_host_memory(report_it, NULL);
+    vw_test_sweep_host_memory(report_it, &form);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_replay(NULL, NULL, &output), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

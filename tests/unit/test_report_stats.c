@@ -1,5 +1,5 @@
 /* test_report_stats.c - a recording in a page: the peak first, the users largest first. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include "report/report_stats.h"
 #include "support/cmocka_here.h"
@@ -11,22 +11,22 @@
 
 static report_capture captured;
 
-static const hr_frame frames[] = {
+static const vw_frame frames[] = {
     {"linear", "/venv/torch/nn/functional.py", 9},
     {"forward", "train.py", 152},
     {"main", "train.py", 190},
     {"<module>", "train.py", 200},
 };
-static const hr_usage usages[] = {
+static const vw_usage usages[] = {
     {frames, 4, &frames[1], "forward", true, 3 * GIB, 12, 512 * MIB},
     {NULL, 0, NULL, "backward", true, 2 * GIB, 3000, GIB},
     {NULL, 0, NULL, "unknown", false, GIB, 1, GIB},
 };
-static const hr_usage categories[] = {
+static const vw_usage categories[] = {
     {.category = "forward", .bytes = 3 * GIB, .block_count = 12},
     {.category = "backward", .bytes = 2 * GIB, .block_count = 3000},
 };
-static const hr_setting settings[] = {
+static const vw_setting settings[] = {
     {"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128"},
     {"max_split_size", "134217728"},
     {"garbage_collection_threshold", "0.0"},
@@ -36,15 +36,15 @@ static const hr_setting settings[] = {
 };
 static const char *const warnings[] = {"the ring was full: older events are gone"};
 
-static const hr_device_stats devices[] = {{
+static const vw_device_stats devices[] = {{
     .device = 0,
     .event_count = 661960,
-    .action_counts = {[HR_ACTION_ALLOC] = 330000,
-                      [HR_ACTION_FREE_REQUESTED] = 165000,
-                      [HR_ACTION_FREE_COMPLETED] = 165000,
-                      [HR_ACTION_SEGMENT_ALLOC] = 1000,
-                      [HR_ACTION_SEGMENT_FREE] = 959,
-                      [HR_ACTION_OOM] = 1},
+    .action_counts = {[VW_ACTION_ALLOC] = 330000,
+                      [VW_ACTION_FREE_REQUESTED] = 165000,
+                      [VW_ACTION_FREE_COMPLETED] = 165000,
+                      [VW_ACTION_SEGMENT_ALLOC] = 1000,
+                      [VW_ACTION_SEGMENT_FREE] = 959,
+                      [VW_ACTION_OOM] = 1},
     .first_time_us = 1000000,
     .last_time_us = 13300000,
     .stream_count = 2,
@@ -54,7 +54,7 @@ static const hr_device_stats devices[] = {{
     .reserved_bytes = 7 * GIB,
     .allocated_bytes = GIB,
     .active_bytes = GIB,
-    .requested_bytes = HR_UNKNOWN,
+    .requested_bytes = VW_UNKNOWN,
     .largest_free_block_bytes = 2 * GIB,
     .peak_reserved_bytes = 8 * GIB,
     .peak_reserved_event = 500000,
@@ -71,7 +71,7 @@ static const hr_device_stats devices[] = {{
              .usage_count = 3,
              .categories = categories,
              .category_count = 2},
-    .end = {.event = HR_UNKNOWN,
+    .end = {.event = VW_UNKNOWN,
             .time_us = INT64_MIN,
             .live_bytes = GIB,
             .reserved_bytes = 7 * GIB,
@@ -92,7 +92,7 @@ static const hr_device_stats devices[] = {{
     .summary_reason = "the trace does not begin at the first allocation",
 }};
 
-static const hr_recording_stats sample = {
+static const vw_recording_stats sample = {
     .encoding = "pickle",
     .compression = "xz",
     .file_bytes = MIB,
@@ -111,10 +111,10 @@ static const hr_recording_stats sample = {
     .warning_count = 1,
 };
 
-static const char *text_of(const hr_recording_stats *stats, const hr_report_form *form)
+static const char *text_of(const vw_recording_stats *stats, const vw_report_form *form)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_stats(stats, form, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_stats(stats, form, &output), VW_OK);
     return captured.text;
 }
 
@@ -122,7 +122,7 @@ static void a_recording_is_told_from_its_peak_down(void **state)
 {
     (void)state;
     assert_string_equal(
-        text_of(&sample, &(hr_report_form){.file = "run.pickle.xz"}),
+        text_of(&sample, &(vw_report_form){.file = "run.pickle.xz"}),
         "run.pickle.xz: at the peak 7.00 GiB were live and 8.00 GiB reserved, in 661,960\n"
         "  events\n"
         "\n"
@@ -170,7 +170,7 @@ static void a_recording_is_told_from_its_peak_down(void **state)
 static void rows_and_stacks_are_as_many_as_the_form_says(void **state)
 {
     (void)state;
-    text_of(&sample, &(hr_report_form){.most_rows = 1, .has_stacks = true});
+    text_of(&sample, &(vw_report_form){.most_rows = 1, .has_stacks = true});
     assert_true(report_capture_has(
         &captured, "3.00 GiB      12  forward   train.py:152 forward > functional.py:9\n"
                    "    /venv/torch/nn/functional.py:9 linear\n"
@@ -181,7 +181,7 @@ static void rows_and_stacks_are_as_many_as_the_form_says(void **state)
 
 static void defaults_and_settings_that_are_not_there_are_told_apart(void **state)
 {
-    hr_recording_stats stats = sample;
+    vw_recording_stats stats = sample;
     (void)state;
     stats.conf = "";
     stats.settings = settings + 2;
@@ -214,22 +214,22 @@ static void a_table_of_divisions_is_default_only_if_all_are_zero(void **state)
                  {"False", true}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_int_equal(hr__setting_is_default(&(hr_setting){"some_key", cases[i].value}),
+        assert_int_equal(vw__setting_is_default(&(vw_setting){"some_key", cases[i].value}),
                          cases[i].is_default);
-    assert_true(hr__setting_is_default(&(hr_setting){"pinned_num_register_threads", "1"}));
-    assert_false(hr__setting_is_default(&(hr_setting){"pinned_num_register_threads", "4"}));
+    assert_true(vw__setting_is_default(&(vw_setting){"pinned_num_register_threads", "1"}));
+    assert_false(vw__setting_is_default(&(vw_setting){"pinned_num_register_threads", "4"}));
 }
 
 static void a_recording_without_a_trace_or_a_device_is_still_told(void **state)
 {
-    hr_device_stats device = {.device = -1,
+    vw_device_stats device = {.device = -1,
                               .reserved_bytes = GIB,
                               .allocated_bytes = MIB,
-                              .peak_reserved_bytes = HR_UNKNOWN,
-                              .peak_reserved_event = HR_UNKNOWN,
+                              .peak_reserved_bytes = VW_UNKNOWN,
+                              .peak_reserved_event = VW_UNKNOWN,
                               .first_time_us = INT64_MIN,
                               .last_time_us = INT64_MIN};
-    hr_recording_stats stats = sample;
+    vw_recording_stats stats = sample;
     (void)state;
     stats.devices = &device;
     stats.oldest_version = NULL;
@@ -247,8 +247,8 @@ static void a_recording_without_a_trace_or_a_device_is_still_told(void **state)
 
 static void times_that_make_no_sense_are_left_out(void **state)
 {
-    hr_device_stats device = devices[0];
-    hr_recording_stats stats = sample;
+    vw_device_stats device = devices[0];
+    vw_recording_stats stats = sample;
     (void)state;
     stats.devices = &device;
     device.first_time_us = INT64_MIN + 1;
@@ -266,15 +266,15 @@ static void the_summary_is_printed_whole_or_not_at_all(void **state)
     static const char summary[] = "|===================================================|\n"
                                   "|  PyTorch CUDA memory summary                      |\n"
                                   "|===================================================|\n";
-    hr_device_stats device = devices[0];
-    hr_recording_stats stats = sample;
+    vw_device_stats device = devices[0];
+    vw_recording_stats stats = sample;
     (void)state;
     stats.devices = &device;
     device.summary = summary;
     device.summary_reason = NULL;
     text_of(&stats, NULL);
     assert_true(report_capture_has(&captured, summary));
-    text_of(&stats, &(hr_report_form){.width_columns = 52});
+    text_of(&stats, &(vw_report_form){.width_columns = 52});
     assert_false(report_capture_has(&captured, "|==="));
     assert_true(report_capture_has(&captured, "memory_summary() is 53 columns wide, and here are"));
     device.summary = NULL;
@@ -286,7 +286,7 @@ static void json_has_the_fields_of_the_manual(void **state)
 {
     (void)state;
     assert_string_equal(
-        text_of(&sample, &(hr_report_form){.is_json = true, .file = "run", .most_rows = 1}),
+        text_of(&sample, &(vw_report_form){.is_json = true, .file = "run", .most_rows = 1}),
         "{\"schema\": 1, \"file\": \"run\", \"encoding\": \"pickle\", \"compression\": \"xz\", "
         "\"file_bytes\": 1048576, \"uncompressed_bytes\": 67108864, \"model_bytes\": 31457280, "
         "\"oldest_version\": \"2.10\", \"newest_version\": \"2.11\", \"conf\": "
@@ -328,16 +328,16 @@ static void json_has_the_fields_of_the_manual(void **state)
 static void that_nothing_left_or_came_back_is_said_by_words(void **state)
 {
     (void)state;
-    hr_device_stats device = devices[0];
-    hr_recording_stats stats = sample;
+    vw_device_stats device = devices[0];
+    vw_recording_stats stats = sample;
     stats.devices = &device;
     device.spill.returns = 0;
     text_of(&stats, NULL);
     assert_true(report_capture_has(&captured, "in 13 moves; nothing came back"));
-    device.spill = (hr_recorded_spill){0};
+    device.spill = (vw_recorded_spill){0};
     text_of(&stats, NULL);
     assert_false(report_capture_has(&captured, "spilled"));
-    text_of(&stats, &(hr_report_form){.is_json = true});
+    text_of(&stats, &(vw_report_form){.is_json = true});
     assert_true(report_capture_has(&captured, "\"spill\": null"));
 }
 
@@ -345,7 +345,7 @@ static void it_fits_any_window(void **state)
 {
     (void)state;
     for (unsigned width = 40; width <= 120; width++) {
-        text_of(&sample, &(hr_report_form){.width_columns = width, .has_stacks = true});
+        text_of(&sample, &(vw_report_form){.width_columns = width, .has_stacks = true});
         assert_true(report_capture_width(&captured) <= width);
         assert_false(report_capture_has_loose_ends(&captured));
     }
@@ -353,18 +353,18 @@ static void it_fits_any_window(void **state)
 
 static bool report_it(void *context)
 {
-    const hr_output output = report_capture_begin(&captured);
-    return hr_report_stats(&sample, context, &output) == HR_OK;
+    const vw_output output = report_capture_begin(&captured);
+    return vw_report_stats(&sample, context, &output) == VW_OK;
 }
 
 static void every_lack_of_host_memory_is_survived(void **state)
 {
-    hr_report_form json = {.is_json = true}, stacks = {.has_stacks = true};
+    vw_report_form json = {.is_json = true}, stacks = {.has_stacks = true};
     (void)state;
-    hr_test_sweep_host_memory(report_it, &json);
-    hr_test_sweep_host_memory(report_it, &stacks);
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_stats(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+    vw_test_sweep_host_memory(report_it, &json);
+    vw_test_sweep_host_memory(report_it, &stacks);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_stats(NULL, NULL, &output), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

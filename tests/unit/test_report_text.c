@@ -7,17 +7,17 @@
 
 static report_capture captured;
 
-static hr__report begin(const hr_report_form *form)
+static vw__report begin(const vw_report_form *form)
 {
-    hr__report report;
-    hr__report_init(&report, form);
+    vw__report report;
+    vw__report_init(&report, form);
     return report;
 }
 
-static const char *end(hr__report *report)
+static const char *end(vw__report *report)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr__report_send(report, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw__report_send(report, &output), VW_OK);
     return captured.text;
 }
 
@@ -25,21 +25,21 @@ static const char *end(hr__report *report)
 
 static void a_form_of_nothing_is_80_columns_and_ten_rows(void **state)
 {
-    hr__report report = begin(NULL);
+    vw__report report = begin(NULL);
     (void)state;
     assert_int_equal(report.form.width_columns, 80);
     assert_int_equal(report.form.most_rows, 10);
     assert_string_equal(end(&report), "");
-    report = begin(&(hr_report_form){.width_columns = 5});
+    report = begin(&(vw_report_form){.width_columns = 5});
     assert_int_equal(report.form.width_columns, 40);
     assert_string_equal(end(&report), "");
 }
 
 static void a_shorter_form_of_an_older_program_is_understood(void **state)
 {
-    hr_report_form form = {.width_columns = 60, .most_rows = 3};
-    form.struct_size = offsetof(hr_report_form, most_rows);
-    hr__report report = begin(&form);
+    vw_report_form form = {.width_columns = 60, .most_rows = 3};
+    form.struct_size = offsetof(vw_report_form, most_rows);
+    vw__report report = begin(&form);
     (void)state;
     assert_int_equal(report.form.width_columns, 60);
     assert_int_equal(report.form.most_rows, 10);
@@ -48,18 +48,18 @@ static void a_shorter_form_of_an_older_program_is_understood(void **state)
 
 static void paragraphs_wrap_at_spaces_and_hang(void **state)
 {
-    hr__report report = begin(&(hr_report_form){.width_columns = 40});
+    vw__report report = begin(&(vw_report_form){.width_columns = 40});
     (void)state;
-    hr__report_say(&report, HR__STYLE_RED, "%s",
+    vw__report_say(&report, VW__STYLE_RED, "%s",
                    "one two three four five six seven eight nine ten");
     assert_string_equal(end(&report), "one two three four five six seven eight\n  nine ten\n");
 }
 
 static void a_word_longer_than_a_line_is_cut_into_lines(void **state)
 {
-    hr__report report = begin(&(hr_report_form){.width_columns = 40});
+    vw__report report = begin(&(vw_report_form){.width_columns = 40});
     (void)state;
-    hr__report_say(&report, HR__STYLE_PLAIN, "x %s y",
+    vw__report_say(&report, VW__STYLE_PLAIN, "x %s y",
                    "0123456789012345678901234567890123456789012345678901234567890123456789");
     assert_string_equal(end(&report), "x\n  01234567890123456789012345678901234567\n"
                                       "  89012345678901234567890123456789 y\n");
@@ -67,10 +67,10 @@ static void a_word_longer_than_a_line_is_cut_into_lines(void **state)
 
 static void facts_stand_in_one_column(void **state)
 {
-    hr__report report = begin(&(hr_report_form){.width_columns = 40});
+    vw__report report = begin(&(vw_report_form){.width_columns = 40});
     (void)state;
-    hr__report_fact(&report, "events", "%d of them, and so many words that they wrap", 12);
-    hr__report_fact(&report, "", "more");
+    vw__report_fact(&report, "events", "%d of them, and so many words that they wrap", 12);
+    vw__report_fact(&report, "", "more");
     assert_string_equal(end(&report), "events        12 of them, and so many\n"
                                       "              words that they wrap\n"
                                       "              more\n");
@@ -78,10 +78,10 @@ static void facts_stand_in_one_column(void **state)
 
 static void colour_is_there_only_if_the_form_has_it(void **state)
 {
-    hr__report report = begin(&(hr_report_form){.has_colour = true});
+    vw__report report = begin(&(vw_report_form){.has_colour = true});
     (void)state;
-    hr__report_say(&report, HR__STYLE_RED, "no");
-    hr__report_say(&report, HR__STYLE_PLAIN, "yes");
+    vw__report_say(&report, VW__STYLE_RED, "no");
+    vw__report_say(&report, VW__STYLE_PLAIN, "yes");
     assert_string_equal(end(&report), "\033[31mno\033[0m\nyes\n");
 }
 
@@ -91,44 +91,44 @@ static void what_could_steer_a_terminal_is_not_shown(void **state)
                                 "d\xC2\x9B"
                                 "e\xE2\x80\xAE"
                                 "f\xFFg\x7F\n\th\xC3\xA9";
-    hr__report report = begin(&(hr_report_form){.has_utf8 = true});
+    vw__report report = begin(&(vw_report_form){.has_utf8 = true});
     (void)state;
-    hr__report_say(&report, HR__STYLE_PLAIN, "%s", nasty);
-    hr__report_line(&report, nasty, sizeof nasty - 1);
+    vw__report_say(&report, VW__STYLE_PLAIN, "%s", nasty);
+    vw__report_line(&report, nasty, sizeof nasty - 1);
     assert_string_equal(end(&report),
                         "a?[2Jb?c?d?e?f?g? h\xC3\xA9\na?[2Jb?c?d?e?f?g?  h\xC3\xA9\n");
     report = begin(NULL);
-    hr__report_say(&report, HR__STYLE_PLAIN, "caf\xC3\xA9 \xE2\x82\xAC");
+    vw__report_say(&report, VW__STYLE_PLAIN, "caf\xC3\xA9 \xE2\x82\xAC");
     assert_string_equal(end(&report), "caf? ?\n");
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static const hr__column columns[] = {
-    {"setting", HR__COLUMN_NAME},
-    {"result", HR__COLUMN_WORD},
-    {"reserved", HR__COLUMN_NUMBER},
-    {"needs", HR__COLUMN_NUMBER},
+static const vw__column columns[] = {
+    {"setting", VW__COLUMN_NAME},
+    {"result", VW__COLUMN_WORD},
+    {"reserved", VW__COLUMN_NUMBER},
+    {"needs", VW__COLUMN_NUMBER},
 };
 
-static void add(hr__table *table, const char *a, const char *b, const char *c, const char *d)
+static void add(vw__table *table, const char *a, const char *b, const char *c, const char *d)
 {
-    hr__table_row(table, HR__STYLE_PLAIN);
-    hr__table_cell(table, a);
-    hr__table_cell(table, b);
-    hr__table_cell(table, c);
-    hr__table_cell(table, d);
+    vw__table_row(table, VW__STYLE_PLAIN);
+    vw__table_cell(table, a);
+    vw__table_cell(table, b);
+    vw__table_cell(table, c);
+    vw__table_cell(table, d);
 }
 
 static void columns_are_aligned_and_empty_ones_left_out(void **state)
 {
-    hr__table table;
-    hr__report report = begin(NULL);
+    vw__table table;
+    vw__report report = begin(NULL);
     (void)state;
-    hr__table_init(&table, columns, 4);
+    vw__table_init(&table, columns, 4);
     add(&table, "native", "completed", "13.4 GiB", "");
     add(&table, "expandable", "out of memory", "900 B", NULL);
-    hr__table_end(&table, &report);
+    vw__table_end(&table, &report);
     assert_string_equal(end(&report), "setting     result         reserved\n"
                                       "native      completed      13.4 GiB\n"
                                       "expandable  out of memory     900 B\n");
@@ -136,12 +136,12 @@ static void columns_are_aligned_and_empty_ones_left_out(void **state)
 
 static void a_long_name_is_wrapped_behind_its_commas(void **state)
 {
-    hr__table table;
-    hr__report report = begin(&(hr_report_form){.width_columns = 50});
+    vw__table table;
+    vw__report report = begin(&(vw_report_form){.width_columns = 50});
     (void)state;
-    hr__table_init(&table, columns, 4);
+    vw__table_init(&table, columns, 4);
     add(&table, "max_split_size_mb:128,expandable_segments:True", "completed", "1 B", "");
-    hr__table_end(&table, &report);
+    vw__table_end(&table, &report);
     assert_string_equal(end(&report), "setting                        result     reserved\n"
                                       "max_split_size_mb:128,         completed       1 B\n"
                                       "expandable_segments:True\n");
@@ -149,12 +149,12 @@ static void a_long_name_is_wrapped_behind_its_commas(void **state)
 
 static void a_line_of_a_name_does_not_begin_with_a_space(void **state)
 {
-    hr__table table;
-    hr__report report = begin(&(hr_report_form){.width_columns = 50});
+    vw__table table;
+    vw__report report = begin(&(vw_report_form){.width_columns = 50});
     (void)state;
-    hr__table_init(&table, columns, 4);
+    vw__table_init(&table, columns, 4);
     add(&table, "optimizer fused, some blocks, sharding", "completed", "1 B", "");
-    hr__table_end(&table, &report);
+    vw__table_end(&table, &report);
     assert_string_equal(end(&report), "setting                        result     reserved\n"
                                       "optimizer fused, some blocks,  completed       1 B\n"
                                       "sharding\n");
@@ -162,13 +162,13 @@ static void a_line_of_a_name_does_not_begin_with_a_space(void **state)
 
 static void a_table_without_room_is_told_row_by_row(void **state)
 {
-    hr__table table;
-    hr__report report = begin(&(hr_report_form){.width_columns = 40});
+    vw__table table;
+    vw__report report = begin(&(vw_report_form){.width_columns = 40});
     (void)state;
-    hr__table_init(&table, columns, 4);
+    vw__table_init(&table, columns, 4);
     add(&table, "max_split_size_mb:128", "out of memory", "13.4 GiB", "15.0 GiB");
     add(&table, "native", "completed", "", "");
-    hr__table_end(&table, &report);
+    vw__table_end(&table, &report);
     assert_string_equal(end(&report), "max_split_size_mb:128: result out of\n"
                                       "  memory, reserved 13.4 GiB, needs 15.0\n"
                                       "  GiB\n"
@@ -177,17 +177,17 @@ static void a_table_without_room_is_told_row_by_row(void **state)
 
 static void a_place_keeps_its_end_and_details_stand_below(void **state)
 {
-    static const hr__column place_columns[] = {{"bytes", HR__COLUMN_NUMBER},
-                                               {"where", HR__COLUMN_PLACE}};
-    hr__table table;
-    hr__report report = begin(&(hr_report_form){.width_columns = 40});
+    static const vw__column place_columns[] = {{"bytes", VW__COLUMN_NUMBER},
+                                               {"where", VW__COLUMN_PLACE}};
+    vw__table table;
+    vw__report report = begin(&(vw_report_form){.width_columns = 40});
     (void)state;
-    hr__table_init(&table, place_columns, 2);
-    hr__table_row(&table, HR__STYLE_PLAIN);
-    hr__table_cell(&table, "1.00 GiB");
-    hr__table_cell(&table, "/venv/lib/python3.12/site-packages/train.py:152 step");
-    hr__table_detail(&table, "/venv/lib/python3.12/site-packages/torch/module.py:9 _call");
-    hr__table_end(&table, &report);
+    vw__table_init(&table, place_columns, 2);
+    vw__table_row(&table, VW__STYLE_PLAIN);
+    vw__table_cell(&table, "1.00 GiB");
+    vw__table_cell(&table, "/venv/lib/python3.12/site-packages/train.py:152 step");
+    vw__table_detail(&table, "/venv/lib/python3.12/site-packages/torch/module.py:9 _call");
+    vw__table_end(&table, &report);
     assert_string_equal(end(&report), "   bytes  where\n"
                                       "1.00 GiB  ...-packages/train.py:152 step\n"
                                       "    ...-packages/torch/module.py:9 _call\n");
@@ -195,18 +195,18 @@ static void a_place_keeps_its_end_and_details_stand_below(void **state)
 
 static void wide_letters_take_two_columns(void **state)
 {
-    static const hr__column word_columns[] = {{"a", HR__COLUMN_WORD}, {"b", HR__COLUMN_WORD}};
-    hr__table table;
-    hr__report report = begin(&(hr_report_form){.has_utf8 = true});
+    static const vw__column word_columns[] = {{"a", VW__COLUMN_WORD}, {"b", VW__COLUMN_WORD}};
+    vw__table table;
+    vw__report report = begin(&(vw_report_form){.has_utf8 = true});
     (void)state;
-    hr__table_init(&table, word_columns, 2);
-    hr__table_row(&table, HR__STYLE_PLAIN);
-    hr__table_cell(&table, "\xE6\xBC\xA2\xE5\xAD\x97");
-    hr__table_cell(&table, "x");
-    hr__table_row(&table, HR__STYLE_PLAIN);
-    hr__table_cell(&table, "e\xCC\x81");
-    hr__table_cell(&table, "y");
-    hr__table_end(&table, &report);
+    vw__table_init(&table, word_columns, 2);
+    vw__table_row(&table, VW__STYLE_PLAIN);
+    vw__table_cell(&table, "\xE6\xBC\xA2\xE5\xAD\x97");
+    vw__table_cell(&table, "x");
+    vw__table_row(&table, VW__STYLE_PLAIN);
+    vw__table_cell(&table, "e\xCC\x81");
+    vw__table_cell(&table, "y");
+    vw__table_end(&table, &report);
     assert_string_equal(end(&report), "a     b\n\xE6\xBC\xA2\xE5\xAD\x97  x\ne\xCC\x81     y\n");
 }
 
@@ -217,15 +217,15 @@ static void no_line_is_wider_than_the_form_at_any_width(void **state)
     (void)state;
     for (unsigned width = 40; width <= 130; width += 3) {
         for (size_t length = 1; length < sizeof name; length += 7) {
-            hr__table table;
-            hr__report report = begin(&(hr_report_form){.width_columns = width});
+            vw__table table;
+            vw__report report = begin(&(vw_report_form){.width_columns = width});
             memset(name, 'n', length);
             name[length] = '\0';
-            hr__table_init(&table, columns, 4);
+            vw__table_init(&table, columns, 4);
             add(&table, name, "out of memory", "13.4 GiB", "15.0 GiB");
-            hr__table_detail(&table, name);
-            hr__table_end(&table, &report);
-            hr__report_say(&report, HR__STYLE_PLAIN, "%s and %s", name, name);
+            vw__table_detail(&table, name);
+            vw__table_end(&table, &report);
+            vw__report_say(&report, VW__STYLE_PLAIN, "%s and %s", name, name);
             end(&report);
             assert_true(report_capture_width(&captured) <= width);
             assert_false(report_capture_has_loose_ends(&captured));
@@ -246,37 +246,37 @@ static bool refuse(void *context, const char *bytes, size_t size_bytes)
 
 static void an_output_that_takes_no_more_is_an_error(void **state)
 {
-    const hr_output output = {NULL, refuse};
-    hr__report report = begin(NULL);
+    const vw_output output = {NULL, refuse};
+    vw__report report = begin(NULL);
     (void)state;
-    hr__report_say(&report, HR__STYLE_PLAIN, "hello");
-    assert_int_equal(hr__report_send(&report, &output), HR_ERR_FILE);
+    vw__report_say(&report, VW__STYLE_PLAIN, "hello");
+    assert_int_equal(vw__report_send(&report, &output), VW_ERR_FILE);
     report = begin(NULL);
-    assert_int_equal(hr__report_send(&report, NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw__report_send(&report, NULL), VW_ERR_INVALID_ARGUMENT);
 }
 
 static bool make_a_report(void *context)
 {
-    hr__table table;
-    hr__report report = begin(NULL);
-    const hr_output output = report_capture_begin(&captured);
+    vw__table table;
+    vw__report report = begin(NULL);
+    const vw_output output = report_capture_begin(&captured);
     (void)context;
-    hr__report_say(&report, HR__STYLE_PLAIN, "%0300d", 1);
-    hr__table_init(&table, columns, 4);
+    vw__report_say(&report, VW__STYLE_PLAIN, "%0300d", 1);
+    vw__table_init(&table, columns, 4);
     for (int i = 0; i < 30; i++) {
         add(&table, "native", "completed", "13.4 GiB", "");
-        hr__table_detail(&table, "somewhere");
+        vw__table_detail(&table, "somewhere");
     }
-    hr__table_end(&table, &report);
-    hr_status status = hr__report_send(&report, &output);
-    assert_true(status == HR_OK || (status == HR_ERR_HOST_MEMORY && captured.size_bytes == 0));
-    return status == HR_OK;
+    vw__table_end(&table, &report);
+    vw_status status = vw__report_send(&report, &output);
+    assert_true(status == VW_OK || (status == VW_ERR_HOST_MEMORY && captured.size_bytes == 0));
+    return status == VW_OK;
 }
 
 static void without_host_memory_nothing_is_sent_and_nothing_leaks(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(make_a_report, NULL);
+    vw_test_sweep_host_memory(make_a_report, NULL);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* test_report_top.c - a machine as text and as JSON: whole, never too wide, and not to be steered.
  */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static report_capture captured;
 static made_up_machine before, now;
-static hr_gpu gpu;
+static vw_gpu gpu;
 
 /* One job on one GPU, which is input-bound. */
 static int make_machine(void **state)
@@ -25,24 +25,24 @@ static int make_machine(void **state)
     gpu.utilisation_percent = 97;
     now.machine.gpus = &gpu;
     now.machine.gpu_count = 1;
-    now.row.place = HR_ROW_ON_GPU;
+    now.row.place = VW_ROW_ON_GPU;
     now.row.gpu = &gpu;
     now.row.process_bytes = UINT64_C(9) << 30;
     uint64_t *values = now.device.values, *earlier = before.device.values;
-    values[HR_LIVE_LIVE_BYTES] = UINT64_C(6) << 30;
-    values[HR_LIVE_RESERVED_BYTES] = UINT64_C(8) << 30;
-    values[HR_LIVE_STEPS] = 4, earlier[HR_LIVE_STEPS] = 0;
-    values[HR_LIVE_STEP_NS] = 2 * MADE_UP_SECOND_NS, earlier[HR_LIVE_STEP_NS] = 0;
-    values[HR_LIVE_INPUT_WAIT_NS] = MADE_UP_SECOND_NS, earlier[HR_LIVE_INPUT_WAIT_NS] = 0;
-    values[HR_LIVE_LOADER_WORKERS] = 0;
-    values[HR_LIVE_LOADER_PINS] = 0;
+    values[VW_LIVE_LIVE_BYTES] = UINT64_C(6) << 30;
+    values[VW_LIVE_RESERVED_BYTES] = UINT64_C(8) << 30;
+    values[VW_LIVE_STEPS] = 4, earlier[VW_LIVE_STEPS] = 0;
+    values[VW_LIVE_STEP_NS] = 2 * MADE_UP_SECOND_NS, earlier[VW_LIVE_STEP_NS] = 0;
+    values[VW_LIVE_INPUT_WAIT_NS] = MADE_UP_SECOND_NS, earlier[VW_LIVE_INPUT_WAIT_NS] = 0;
+    values[VW_LIVE_LOADER_WORKERS] = 0;
+    values[VW_LIVE_LOADER_PINS] = 0;
     return 0;
 }
 
-static const char *report(const hr_report_form *form, long process)
+static const char *report(const vw_report_form *form, long process)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_ok(hr_report_top(&before.machine, &now.machine, process, form, &output));
+    const vw_output output = report_capture_begin(&captured);
+    assert_ok(vw_report_top(&before.machine, &now.machine, process, form, &output));
     return captured.text;
 }
 
@@ -64,13 +64,13 @@ static void text_has_pinned_memory_and_retries_where_there_are_some(void **state
 {
     (void)state;
     uint64_t *values = now.device.values;
-    values[HR_LIVE_PINNED_BYTES] = values[HR_LIVE_RETRIES] = before.device.values[HR_LIVE_RETRIES] =
+    values[VW_LIVE_PINNED_BYTES] = values[VW_LIVE_RETRIES] = before.device.values[VW_LIVE_RETRIES] =
         0;
     assert_null(strstr(report(NULL, 0), "pinned 0"));
     assert_null(strstr(report(NULL, 0), "retries"));
-    values[HR_LIVE_PEAK_LIVE_BYTES] = values[HR_LIVE_PINNED_BYTES] = UINT64_C(3) << 30;
-    values[HR_LIVE_LARGEST_FREE_BYTES] = 1 << 20;
-    values[HR_LIVE_RETRIES] = 3;
+    values[VW_LIVE_PEAK_LIVE_BYTES] = values[VW_LIVE_PINNED_BYTES] = UINT64_C(3) << 30;
+    values[VW_LIVE_LARGEST_FREE_BYTES] = 1 << 20;
+    values[VW_LIVE_RETRIES] = 3;
     (void)report(NULL, 0);
     assert_true(report_capture_has(&captured, "pinned 3.00 GiB\n"));
     assert_true(report_capture_has(&captured, "1.50 retries/s"));
@@ -89,7 +89,7 @@ static void only_the_process_that_was_asked_for_is_told(void **state)
 static void jobs_without_a_gpu_have_a_heading(void **state)
 {
     (void)state;
-    now.row.place = HR_ROW_ON_NO_GPU;
+    now.row.place = VW_ROW_ON_NO_GPU;
     now.row.gpu = NULL;
     now.machine.gpu_count = 0;
     now.machine.gpu_trouble = "NVML could not be loaded";
@@ -116,7 +116,7 @@ static void names_cannot_steer_a_terminal(void **state)
 
 static json_t *load(void)
 {
-    json_t *root = json_loads(report(&(hr_report_form){.is_json = true}, 0), 0, NULL);
+    json_t *root = json_loads(report(&(vw_report_form){.is_json = true}, 0), 0, NULL);
     assert_non_null(root);
     return root;
 }
@@ -133,10 +133,10 @@ static void json_has_the_fields_of_the_page_and_null_for_what_is_not_known(void 
     assert_true(json_is_null(json_object_get(row, "allocations_per_second")));
     assert_true(json_is_null(json_object_get(row, "leak")));
     json_t *device = json_object_get(row, "device");
-    for (size_t i = 0; i < hr_live_field_count(); i++) {
-        json_t *value = json_object_get(device, hr_live_field_name(i));
+    for (size_t i = 0; i < vw_live_field_count(); i++) {
+        json_t *value = json_object_get(device, vw_live_field_name(i));
         assert_non_null(value);
-        if (now.device.values[i] == HR_LIVE_UNKNOWN)
+        if (now.device.values[i] == VW_LIVE_UNKNOWN)
             assert_true(json_is_null(value));
         else
             assert_int_equal(json_integer_value(value), now.device.values[i]);
@@ -159,32 +159,32 @@ static void json_of_a_process_without_a_page_has_no_job(void **state)
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-static size_t find_notes(hr_row_note notes[HR_NOTE_KIND_COUNT])
+static size_t find_notes(vw_row_note notes[VW_NOTE_KIND_COUNT])
 {
-    hr_job_figures figures;
-    assert_ok(hr_job_figures_find(&before.machine, &now.machine, &now.row, &figures));
-    return hr_row_notes(&now.row, &figures, notes);
+    vw_job_figures figures;
+    assert_ok(vw_job_figures_find(&before.machine, &now.machine, &now.row, &figures));
+    return vw_row_notes(&now.row, &figures, notes);
 }
 
 static void every_note_is_made_and_the_urgent_come_first(void **state)
 {
-    hr_row_note notes[HR_NOTE_KIND_COUNT];
-    hr_job_step steps[100];
+    vw_row_note notes[VW_NOTE_KIND_COUNT];
+    vw_job_step steps[100];
     (void)state;
     for (size_t i = 0; i < 100; i++)
-        steps[i] = (hr_job_step){.step = i + 1, .live_bytes = (i + 1) << 20};
+        steps[i] = (vw_job_step){.step = i + 1, .live_bytes = (i + 1) << 20};
     now.device.steps = steps;
     now.device.step_count = 100;
-    now.device.values[HR_LIVE_LIVE_BYTES] = UINT64_C(2) << 30;
-    now.device.values[HR_LIVE_DEVICE_FREE_BYTES] = UINT64_C(1) << 30;
-    now.device.values[HR_LIVE_OUT_OF_MEMORY] = 2;
-    now.device.values[HR_LIVE_SPILLED_BYTES] = 1 << 20;
-    before.device.values[HR_LIVE_RETRIES] = 0;
-    now.device.values[HR_LIVE_RETRIES] = 3;
+    now.device.values[VW_LIVE_LIVE_BYTES] = UINT64_C(2) << 30;
+    now.device.values[VW_LIVE_DEVICE_FREE_BYTES] = UINT64_C(1) << 30;
+    now.device.values[VW_LIVE_OUT_OF_MEMORY] = 2;
+    now.device.values[VW_LIVE_SPILLED_BYTES] = 1 << 20;
+    before.device.values[VW_LIVE_RETRIES] = 0;
+    now.device.values[VW_LIVE_RETRIES] = 3;
     now.machine.read_ns = 24 * MADE_UP_SECOND_NS;
-    static const hr_row_note_kind kinds[] = {
-        HR_NOTE_LEAK,        HR_NOTE_OUT_OF_MEMORY, HR_NOTE_RETRIES, HR_NOTE_SILENT,
-        HR_NOTE_INPUT_BOUND, HR_NOTE_SPILLED,       HR_NOTE_IDLE,
+    static const vw_row_note_kind kinds[] = {
+        VW_NOTE_LEAK,        VW_NOTE_OUT_OF_MEMORY, VW_NOTE_RETRIES, VW_NOTE_SILENT,
+        VW_NOTE_INPUT_BOUND, VW_NOTE_SPILLED,       VW_NOTE_IDLE,
     };
     static const char *const words[] = {
         "leak: 7,169 left", "oom 2 times",      "retrying",    "silent 12 s",
@@ -203,18 +203,18 @@ static void every_note_is_made_and_the_urgent_come_first(void **state)
 
 static void pages_that_cannot_be_read_are_said_to_be(void **state)
 {
-    hr_row_note notes[HR_NOTE_KIND_COUNT];
+    vw_row_note notes[VW_NOTE_KIND_COUNT];
     (void)state;
     now.row.device = NULL;
     assert_int_equal(find_notes(notes), 0);
-    now.job.state = HR_JOB_OTHER_VERSION;
+    now.job.state = VW_JOB_OTHER_VERSION;
     now.job.page_version = 9;
     assert_int_equal(find_notes(notes), 1);
     assert_string_equal(notes[0].word, "other version");
     assert_non_null(strstr(notes[0].text, "version 9"));
-    now.job.state = HR_JOB_BUSY;
+    now.job.state = VW_JOB_BUSY;
     assert_int_equal(find_notes(notes), 1);
-    assert_int_equal(notes[0].kind, HR_NOTE_BUSY);
+    assert_int_equal(notes[0].kind, VW_NOTE_BUSY);
     now.row.job = NULL;
     assert_int_equal(find_notes(notes), 0);
 }
@@ -225,19 +225,19 @@ static void shown_text_is_cut_at_columns_and_at_the_end_of_its_room(void **state
 {
     char out[16];
     (void)state;
-    assert_int_equal(hr_show_text("abcdef", false, 4, out, sizeof out), 4);
+    assert_int_equal(vw_show_text("abcdef", false, 4, out, sizeof out), 4);
     assert_string_equal(out, "abcd");
-    assert_int_equal(hr_show_text("a\033b\tc\x7f", false, 80, out, sizeof out), 6);
+    assert_int_equal(vw_show_text("a\033b\tc\x7f", false, 80, out, sizeof out), 6);
     assert_string_equal(out, "a?b c?");
-    assert_int_equal(hr_show_text("\u00e4\u4e2d", true, 2, out, sizeof out), 1); /* 1 + 2 columns */
+    assert_int_equal(vw_show_text("\u00e4\u4e2d", true, 2, out, sizeof out), 1); /* 1 + 2 columns */
     assert_string_equal(out, "\u00e4");
-    assert_int_equal(hr_show_text("\u00e4", false, 8, out, sizeof out), 1);
+    assert_int_equal(vw_show_text("\u00e4", false, 8, out, sizeof out), 1);
     assert_string_equal(out, "?");
-    assert_int_equal(hr_show_text("abc", false, 8, out, 3), 2);
+    assert_int_equal(vw_show_text("abc", false, 8, out, 3), 2);
     assert_string_equal(out, "ab");
-    assert_int_equal(hr_show_text(NULL, false, 8, out, sizeof out), 0);
+    assert_int_equal(vw_show_text(NULL, false, 8, out, sizeof out), 0);
     assert_string_equal(out, "");
-    assert_int_equal(hr_show_text("a", false, 8, NULL, 0), 0);
+    assert_int_equal(vw_show_text("a", false, 8, NULL, 0), 0);
 }
 
 /* ---- going wrong ----------------------------------------------------------------------------- */
@@ -246,11 +246,11 @@ static bool report_both(void *context)
 {
     (void)context;
     for (int is_json = 0; is_json < 2; is_json++) {
-        const hr_report_form form = {.is_json = is_json != 0};
-        const hr_output output = report_capture_begin(&captured);
-        hr_status status = hr_report_top(&before.machine, &now.machine, 0, &form, &output);
-        if (status != HR_OK) {
-            assert_int_equal(status, HR_ERR_HOST_MEMORY);
+        const vw_report_form form = {.is_json = is_json != 0};
+        const vw_output output = report_capture_begin(&captured);
+        vw_status status = vw_report_top(&before.machine, &now.machine, 0, &form, &output);
+        if (status != VW_OK) {
+            assert_int_equal(status, VW_ERR_HOST_MEMORY);
             assert_int_equal(captured.size_bytes, 0);
             return false;
         }
@@ -261,8 +261,8 @@ static bool report_both(void *context)
 static void a_lack_of_host_memory_sends_nothing(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(report_both, NULL);
-    assert_status(HR_ERR_INVALID_ARGUMENT, hr_report_top(NULL, NULL, 0, NULL, NULL));
+    vw_test_sweep_host_memory(report_both, NULL);
+    assert_status(VW_ERR_INVALID_ARGUMENT, vw_report_top(NULL, NULL, 0, NULL, NULL));
 }
 
 int main(void)

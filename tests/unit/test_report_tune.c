@@ -1,5 +1,5 @@
 /* test_report_tune.c - does it fit, with what, and the JSON that cli.md names. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -12,7 +12,7 @@ static const char *const warnings[] = {"max_split_size_mb:128 is often recommend
                                        "5.99 times what is live"};
 static const char *const notes[] = {"21 settings were tried"};
 
-static const hr_tune_report sample = {
+static const vw_tune_report sample = {
     .event_count = 5000,
     .card_bytes = 24 * SAMPLE_GIB,
     .peak_live_bytes = 20 * SAMPLE_GIB,
@@ -28,10 +28,10 @@ static const hr_tune_report sample = {
     .note_count = 1,
 };
 
-static const char *text_of(const hr_tune_report *report, const hr_report_form *form)
+static const char *text_of(const vw_tune_report *report, const vw_report_form *form)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_tune(report, form, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_tune(report, form, &output), VW_OK);
     return captured.text;
 }
 
@@ -49,8 +49,8 @@ static void what_fits_is_named_with_the_line_to_set(void **state)
 
 static void when_the_defaults_are_best_nothing_is_to_be_set(void **state)
 {
-    hr_tune_report report = sample;
-    hr_replay_result native = sample_results[1];
+    vw_tune_report report = sample;
+    vw_replay_result native = sample_results[1];
     (void)state;
     native.policy = "native";
     native.conf = "";
@@ -62,17 +62,17 @@ static void when_the_defaults_are_best_nothing_is_to_be_set(void **state)
 
 static void when_only_our_own_engine_fits_that_is_said_and_nothing_is_to_be_set(void **state)
 {
-    hr_tune_report report = sample;
+    vw_tune_report report = sample;
     (void)state;
-    report.best = &sample_headroom;
-    report.tried = &sample_headroom;
+    report.best = &sample_vramwise;
+    report.tried = &sample_vramwise;
     report.tried_count = 1;
     text_of(&report, NULL);
     assert_true(report_capture_begins_with(
         &captured,
-        "fits: 20.2 GiB of 24.0 GiB reserved at most, with headroom's allocator in place\n"
+        "fits: 20.2 GiB of 24.0 GiB reserved at most, with vramwise's allocator in place\n"
         "  of PyTorch's; with no setting of PyTorch's own\n"
-        "headroom run --allocator headroom:rescue\n\n"));
+        "vramwise run --allocator vramwise:rescue\n\n"));
     assert_false(report_capture_has(&captured, "PYTORCH_CUDA_ALLOC_CONF"));
     assert_false(report_capture_has(&captured, "\nallocator "));
 }
@@ -80,21 +80,21 @@ static void when_only_our_own_engine_fits_that_is_said_and_nothing_is_to_be_set(
 /* Whether its row is among those shown or not. */
 static void what_our_own_engine_would_reserve_is_a_fact_beside_the_best(void **state)
 {
-    const hr_replay_result tried[] = {sample_results[1], sample_headroom};
-    hr_tune_report report = sample;
+    const vw_replay_result tried[] = {sample_results[1], sample_vramwise};
+    vw_tune_report report = sample;
     (void)state;
     report.best = &tried[0];
     report.tried = tried;
-    text_of(&report, &(hr_report_form){.most_rows = 1});
+    text_of(&report, &(vw_report_form){.most_rows = 1});
     assert_true(report_capture_has(
         &captured,
-        "\nallocator     headroom:rescue would reserve 20.2 GiB, 1.01 times the peak of\n"
+        "\nallocator     vramwise:rescue would reserve 20.2 GiB, 1.01 times the peak of\n"
         "              live bytes\n"));
 }
 
 static void what_does_not_fit_says_whether_anything_could_help(void **state)
 {
-    hr_tune_report report = sample;
+    vw_tune_report report = sample;
     (void)state;
     report.fits = false;
     text_of(&report, NULL);
@@ -110,11 +110,11 @@ static void what_does_not_fit_says_whether_anything_could_help(void **state)
 
 static void text_shows_as_many_as_the_form_says_and_two_failures_at_most(void **state)
 {
-    hr_tune_report report = sample;
+    vw_tune_report report = sample;
     (void)state;
     report.fits = false;
     report.best = &sample_results[0];
-    text_of(&report, &(hr_report_form){.most_rows = 1});
+    text_of(&report, &(vw_report_form){.most_rows = 1});
     assert_true(report_capture_has(&captured, "\nand 1 more\n"));
     const char *first = strstr(captured.text, "out of memory at event 1,200");
     assert_non_null(first);
@@ -124,7 +124,7 @@ static void text_shows_as_many_as_the_form_says_and_two_failures_at_most(void **
 static void json_has_the_fields_others_rely_on(void **state)
 {
     (void)state;
-    text_of(&sample, &(hr_report_form){.is_json = true});
+    text_of(&sample, &(vw_report_form){.is_json = true});
     assert_true(report_capture_begins_with(
         &captured,
         "{\"schema\": 1, \"file\": null, \"device\": 0, \"events\": 5000, \"card_bytes\": "
@@ -138,9 +138,9 @@ static void json_has_the_fields_others_rely_on(void **state)
 
 static void nothing_tried_is_null(void **state)
 {
-    const hr_tune_report report = {.card_bytes = 1, .peak_live_bytes = 2};
+    const vw_tune_report report = {.card_bytes = 1, .peak_live_bytes = 2};
     (void)state;
-    text_of(&report, &(hr_report_form){.is_json = true});
+    text_of(&report, &(vw_report_form){.is_json = true});
     assert_true(report_capture_has(
         &captured, "\"best\": null, \"recorded\": null, \"tried\": [], \"warnings\": []"));
     text_of(&report, NULL);
@@ -150,14 +150,14 @@ static void nothing_tried_is_null(void **state)
 /* But for the line to be copied, which is one line at any width. */
 static void it_fits_any_window(void **state)
 {
-    hr_tune_report report = sample;
+    vw_tune_report report = sample;
     (void)state;
-    text_of(&sample, &(hr_report_form){.width_columns = 40});
+    text_of(&sample, &(vw_report_form){.width_columns = 40});
     assert_true(
         report_capture_has(&captured, "\nPYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"));
     report.fits = false;
     for (unsigned width = 40; width <= 120; width++) {
-        text_of(&report, &(hr_report_form){.width_columns = width});
+        text_of(&report, &(vw_report_form){.width_columns = width});
         assert_true(report_capture_width(&captured) <= width);
         assert_false(report_capture_has_loose_ends(&captured));
     }
@@ -165,16 +165,16 @@ static void it_fits_any_window(void **state)
 
 static bool report_it(void *context)
 {
-    const hr_output output = report_capture_begin(&captured);
-    return hr_report_tune(&sample, context, &output) == HR_OK;
+    const vw_output output = report_capture_begin(&captured);
+    return vw_report_tune(&sample, context, &output) == VW_OK;
 }
 
 static void every_lack_of_host_memory_is_survived(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(report_it, NULL);
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_tune(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+    vw_test_sweep_host_memory(report_it, NULL);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_tune(NULL, NULL, &output), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* test_report_verify.c - the answer first, the numbers behind it, and the JSON that cli.md names.
  */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -8,7 +8,7 @@
 
 static report_capture captured;
 
-static const hr_difference difference = {
+static const vw_difference difference = {
     .device = 0,
     .event = 1234,
     .expected = "alloc at 0x7f0000000000",
@@ -17,9 +17,9 @@ static const hr_difference difference = {
 };
 static const char *const reasons[] = {"the ring was cut: the first events are gone"};
 
-static hr_verify_result exact_result(void)
+static vw_verify_result exact_result(void)
 {
-    return (hr_verify_result){
+    return (vw_verify_result){
         .is_exact = true,
         .torch_version = "2.11",
         .event_count = 661960,
@@ -29,21 +29,21 @@ static hr_verify_result exact_result(void)
         .placements_matched = 220134,
         .end_segments_recorded = 10,
         .end_segments_matched = 10,
-        .limit_at_least_bytes = HR_UNKNOWN,
-        .limit_below_bytes = HR_UNKNOWN,
+        .limit_at_least_bytes = VW_UNKNOWN,
+        .limit_below_bytes = VW_UNKNOWN,
     };
 }
 
-static const char *text_of(const hr_verify_result *result, const hr_report_form *form)
+static const char *text_of(const vw_verify_result *result, const vw_report_form *form)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_verify(result, form, &output), HR_OK);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_verify(result, form, &output), VW_OK);
     return captured.text;
 }
 
 static void an_exact_recording_says_so_first(void **state)
 {
-    const hr_verify_result result = exact_result();
+    const vw_verify_result result = exact_result();
     (void)state;
     assert_string_equal(text_of(&result, NULL),
                         "exact: 12,345 of 12,345 segment events and 220,134 of 220,134 placements "
@@ -61,13 +61,13 @@ static void an_exact_recording_says_so_first(void **state)
 
 static void where_nothing_can_be_verified_it_does_not_say_exact(void **state)
 {
-    hr_verify_result result = {.is_exact = true,
+    vw_verify_result result = {.is_exact = true,
                                .torch_version = "2.11",
                                .event_count = 1500,
                                .unverifiable = reasons,
                                .unverifiable_count = 1,
-                               .limit_at_least_bytes = HR_UNKNOWN,
-                               .limit_below_bytes = HR_UNKNOWN};
+                               .limit_at_least_bytes = VW_UNKNOWN,
+                               .limit_below_bytes = VW_UNKNOWN};
     (void)state;
     assert_string_equal(text_of(&result, NULL),
                         "nothing could be verified: the recording does not hold what its "
@@ -86,7 +86,7 @@ static void where_nothing_can_be_verified_it_does_not_say_exact(void **state)
 
 static void a_difference_shows_both_sides_and_what_it_means(void **state)
 {
-    hr_verify_result result = exact_result();
+    vw_verify_result result = exact_result();
     (void)state;
     result.is_exact = false;
     result.placements_matched = 1000;
@@ -108,25 +108,25 @@ static void a_difference_shows_both_sides_and_what_it_means(void **state)
 
 static void a_difference_at_the_end_has_no_event(void **state)
 {
-    hr_verify_result result = exact_result();
-    hr_difference at_the_end = difference;
+    vw_verify_result result = exact_result();
+    vw_difference at_the_end = difference;
     (void)state;
-    at_the_end.event = HR_UNKNOWN;
+    at_the_end.event = VW_UNKNOWN;
     result.is_exact = false;
     result.first_difference = &at_the_end;
     text_of(&result, NULL);
     assert_true(report_capture_has(&captured, "device 0, at the end of the recording\n"));
-    text_of(&result, &(hr_report_form){.is_json = true});
+    text_of(&result, &(vw_report_form){.is_json = true});
     assert_true(report_capture_has(&captured, "\"first_difference\": {\"device\": 0, \"event\": "
                                               "null, "));
 }
 
 static void json_has_the_fields_others_rely_on(void **state)
 {
-    hr_verify_result result = exact_result();
+    vw_verify_result result = exact_result();
     (void)state;
     assert_string_equal(
-        text_of(&result, &(hr_report_form){.is_json = true, .file = "run.pickle"}),
+        text_of(&result, &(vw_report_form){.is_json = true, .file = "run.pickle"}),
         "{\"schema\": 1, \"file\": \"run.pickle\", \"exact\": true, \"torch\": \"2.11\", "
         "\"events\": 661960, \"segment_events\": {\"recorded\": 12345, \"matched\": 12345}, "
         "\"placements\": {\"recorded\": 220134, \"matched\": 220134}, \"end_segments\": "
@@ -138,7 +138,7 @@ static void json_has_the_fields_others_rely_on(void **state)
     result.first_difference = &difference;
     result.unverifiable = reasons;
     result.unverifiable_count = 1;
-    text_of(&result, &(hr_report_form){.is_json = true});
+    text_of(&result, &(vw_report_form){.is_json = true});
     assert_true(report_capture_has(&captured, "\"file\": null"));
     assert_true(report_capture_has(&captured, "\"statistics\": {\"recorded\": 5, \"matched\": 4}"));
     assert_true(report_capture_has(
@@ -150,13 +150,13 @@ static void json_has_the_fields_others_rely_on(void **state)
 
 static void it_fits_any_window(void **state)
 {
-    hr_verify_result result = exact_result();
+    vw_verify_result result = exact_result();
     (void)state;
     result.first_difference = &difference;
     result.unverifiable = reasons;
     result.unverifiable_count = 1;
     for (unsigned width = 40; width <= 100; width++) {
-        text_of(&result, &(hr_report_form){.width_columns = width});
+        text_of(&result, &(vw_report_form){.width_columns = width});
         assert_true(report_capture_width(&captured) <= width);
         assert_false(report_capture_has_loose_ends(&captured));
     }
@@ -164,18 +164,18 @@ static void it_fits_any_window(void **state)
 
 static bool report_it(void *context)
 {
-    const hr_output output = report_capture_begin(&captured);
-    return hr_report_verify(context, NULL, &output) == HR_OK;
+    const vw_output output = report_capture_begin(&captured);
+    return vw_report_verify(context, NULL, &output) == VW_OK;
 }
 
 static void every_lack_of_host_memory_is_survived(void **state)
 {
-    hr_verify_result result = exact_result();
+    vw_verify_result result = exact_result();
     (void)state;
     result.first_difference = &difference;
-    hr_test_sweep_host_memory(report_it, &result);
-    const hr_output output = report_capture_begin(&captured);
-    assert_int_equal(hr_report_verify(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+    vw_test_sweep_host_memory(report_it, &result);
+    const vw_output output = report_capture_begin(&captured);
+    assert_int_equal(vw_report_verify(NULL, NULL, &output), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

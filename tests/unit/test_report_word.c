@@ -1,5 +1,5 @@
 /* test_report_word.c - names as a shell takes them. */
-#include "headroom/report.h"
+#include "vramwise/report.h"
 
 #include "support/cmocka_here.h"
 #include "support/report_capture.h"
@@ -8,8 +8,8 @@ static report_capture captured;
 
 static void assert_word(const char *word, const char *expected)
 {
-    const hr_output output = report_capture_begin(&captured);
-    assert_true(hr_write_shell_word(word, &output));
+    const vw_output output = report_capture_begin(&captured);
+    assert_true(vw_write_shell_word(word, &output));
     assert_string_equal(captured.text, expected);
 }
 
@@ -45,8 +45,8 @@ static void an_output_that_ends_is_told(void **state)
     (void)state;
     for (size_t allowed = 0; allowed <= 5; allowed++) { /* the word goes out in five pieces */
         size_t left = allowed;
-        const hr_output output = {&left, refuse_later};
-        assert_true(hr_write_shell_word("it's", &output) == (allowed == 5));
+        const vw_output output = {&left, refuse_later};
+        assert_true(vw_write_shell_word("it's", &output) == (allowed == 5));
     }
 }
 

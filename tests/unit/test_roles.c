@@ -6,32 +6,32 @@
 #include "support/made_up_run.h"
 
 typedef struct judged {
-    hr__timeline timeline;
-    hr__attribution attribution;
-    hr__steps steps;
-    hr__roles roles;
+    vw__timeline timeline;
+    vw__attribution attribution;
+    vw__steps steps;
+    vw__roles roles;
 } judged;
 
 static void judge(judged *out, made_up_run *run)
 {
-    const hr__model *model = run_end(run)->model;
-    assert_int_equal(hr__timeline_make(model, hr__model_trace_of(model, 0), &out->timeline), HR_OK);
-    assert_int_equal(hr__attribution_init(&out->attribution, model), HR_OK);
-    assert_int_equal(hr__steps_find_in(&out->timeline, &out->attribution, &out->steps), HR_OK);
-    assert_int_equal(hr__roles_find(&out->timeline, &out->attribution, &out->steps, &out->roles),
-                     HR_OK);
+    const vw__model *model = run_end(run)->model;
+    assert_int_equal(vw__timeline_make(model, vw__model_trace_of(model, 0), &out->timeline), VW_OK);
+    assert_int_equal(vw__attribution_init(&out->attribution, model), VW_OK);
+    assert_int_equal(vw__steps_find_in(&out->timeline, &out->attribution, &out->steps), VW_OK);
+    assert_int_equal(vw__roles_find(&out->timeline, &out->attribution, &out->steps, &out->roles),
+                     VW_OK);
 }
 
 static void dispose(judged *one, made_up_run *run)
 {
-    hr__roles_deinit(&one->roles);
-    hr__steps_deinit(&one->steps);
-    hr__attribution_deinit(&one->attribution);
-    hr__timeline_deinit(&one->timeline);
+    vw__roles_deinit(&one->roles);
+    vw__steps_deinit(&one->steps);
+    vw__attribution_deinit(&one->attribution);
+    vw__timeline_deinit(&one->timeline);
     run_dispose(run, NULL);
 }
 
-static uint64_t bytes_of(const judged *one, hr__role role)
+static uint64_t bytes_of(const judged *one, vw__role role)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < one->timeline.lifetime_count; i++)
@@ -48,13 +48,13 @@ static void a_training_step_has_all_roles(void **state)
     for (int i = 0; i < 3; i++)
         run_step(&run, 4 * RUN_MIB);
     judge(&one, &run);
-    assert_int_equal(bytes_of(&one, HR__ROLE_WEIGHTS), RUN_LAYERS * RUN_MIB);
-    assert_int_equal(bytes_of(&one, HR__ROLE_OPTIMIZER), 2 * RUN_LAYERS * RUN_MIB);
-    assert_int_equal(bytes_of(&one, HR__ROLE_ACTIVATIONS), 3 * RUN_LAYERS * 4 * RUN_MIB);
-    assert_int_equal(bytes_of(&one, HR__ROLE_GRADIENTS), 3 * RUN_LAYERS * RUN_MIB);
-    assert_int_equal(bytes_of(&one, HR__ROLE_TEMPORARIES), 3 * 2 * RUN_LAYERS * RUN_MIB);
-    assert_int_equal(bytes_of(&one, HR__ROLE_DATA), 3 * RUN_MIB);
-    assert_int_equal(bytes_of(&one, HR__ROLE_UNKNOWN), 0);
+    assert_int_equal(bytes_of(&one, VW__ROLE_WEIGHTS), RUN_LAYERS * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_OPTIMIZER), 2 * RUN_LAYERS * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_ACTIVATIONS), 3 * RUN_LAYERS * 4 * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_GRADIENTS), 3 * RUN_LAYERS * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_TEMPORARIES), 3 * 2 * RUN_LAYERS * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_DATA), 3 * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_UNKNOWN), 0);
     dispose(&one, &run);
 }
 
@@ -69,12 +69,12 @@ static void passes_tile_the_trace_and_know_their_steps(void **state)
     judge(&one, &run);
     uint32_t expected = 0, step = 0;
     for (size_t i = 0; i < one.roles.pass_count; i++) {
-        const hr__pass *pass = &one.roles.passes[i];
+        const vw__pass *pass = &one.roles.passes[i];
         assert_int_equal(pass->begin, expected);
         assert_true(pass->last_request >= pass->begin && pass->last_request < pass->end);
         assert_true(pass->step >= step);
-        assert_int_equal(hr__roles_pass_at(&one.roles, pass->begin), i);
-        assert_int_equal(hr__roles_pass_at(&one.roles, pass->end - 1), i);
+        assert_int_equal(vw__roles_pass_at(&one.roles, pass->begin), i);
+        assert_int_equal(vw__roles_pass_at(&one.roles, pass->end - 1), i);
         expected = pass->end;
         step = pass->step;
     }
@@ -93,7 +93,7 @@ static void without_stacks_everything_is_unknown(void **state)
         run_step(&run, 4 * RUN_MIB);
     judge(&one, &run);
     for (size_t i = 0; i < one.roles.lifetime_count; i++)
-        assert_int_equal(one.roles.roles[i], HR__ROLE_UNKNOWN);
+        assert_int_equal(one.roles.roles[i], VW__ROLE_UNKNOWN);
     assert_int_equal(one.roles.pass_count, 1);
     dispose(&one, &run);
 }
@@ -110,14 +110,14 @@ static void a_cache_that_is_asked_for_first_begins_no_pass(void **state)
     small_model_alloc(&small, UINT64_C(0x7f0000000000), RUN_MIB, cache);
     small_model_alloc(&small, UINT64_C(0x7f0000100000), RUN_MIB, cache);
     small_model_end_trace(&small, 0);
-    hr__model *model = small_model_finish(&small);
-    assert_int_equal(hr__timeline_make(model, hr__model_trace_of(model, 0), &one.timeline), HR_OK);
-    assert_int_equal(hr__attribution_init(&one.attribution, model), HR_OK);
-    assert_int_equal(hr__steps_find_in(&one.timeline, &one.attribution, &one.steps), HR_OK);
-    assert_int_equal(hr__roles_find(&one.timeline, &one.attribution, &one.steps, &one.roles),
-                     HR_OK);
+    vw__model *model = small_model_finish(&small);
+    assert_int_equal(vw__timeline_make(model, vw__model_trace_of(model, 0), &one.timeline), VW_OK);
+    assert_int_equal(vw__attribution_init(&one.attribution, model), VW_OK);
+    assert_int_equal(vw__steps_find_in(&one.timeline, &one.attribution, &one.steps), VW_OK);
+    assert_int_equal(vw__roles_find(&one.timeline, &one.attribution, &one.steps, &one.roles),
+                     VW_OK);
     assert_int_equal(one.roles.pass_count, 1);
-    assert_int_equal(bytes_of(&one, HR__ROLE_KV_CACHE), 2 * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_KV_CACHE), 2 * RUN_MIB);
     memset(&run, 0, sizeof run);
     run.recording.model = model;
     dispose(&one, &run);
@@ -135,19 +135,19 @@ static void layers_of_an_inference_are_temporaries(void **state)
         run_free(&run, batch);
     }
     judge(&one, &run);
-    assert_int_equal(bytes_of(&one, HR__ROLE_TEMPORARIES), 3 * RUN_LAYERS * 2 * RUN_MIB);
-    assert_int_equal(bytes_of(&one, HR__ROLE_ACTIVATIONS), 0);
+    assert_int_equal(bytes_of(&one, VW__ROLE_TEMPORARIES), 3 * RUN_LAYERS * 2 * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_ACTIVATIONS), 0);
     dispose(&one, &run);
 }
 
 static bool find_roles(void *context)
 {
     judged *one = context;
-    hr__roles roles;
-    hr_status status = hr__roles_find(&one->timeline, &one->attribution, &one->steps, &roles);
-    if (status == HR_OK)
-        hr__roles_deinit(&roles);
-    return status == HR_OK;
+    vw__roles roles;
+    vw_status status = vw__roles_find(&one->timeline, &one->attribution, &one->steps, &roles);
+    if (status == VW_OK)
+        vw__roles_deinit(&roles);
+    return status == VW_OK;
 }
 
 static void no_host_memory_is_said(void **state)
@@ -158,7 +158,7 @@ static void no_host_memory_is_said(void **state)
     run_begin(&run, true);
     run_step(&run, 4 * RUN_MIB);
     judge(&one, &run);
-    hr_test_sweep_host_memory(find_roles, &one);
+    vw_test_sweep_host_memory(find_roles, &one);
     dispose(&one, &run);
 }
 
@@ -175,8 +175,8 @@ static void what_was_there_before_the_recording_is_no_gradient(void **state)
         run_step(&run, 4 * RUN_MIB);
     run_free(&run, before);
     judge(&one, &run);
-    assert_int_equal(bytes_of(&one, HR__ROLE_UNKNOWN), 24 * RUN_MIB);
-    assert_int_equal(bytes_of(&one, HR__ROLE_GRADIENTS), 3 * RUN_LAYERS * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_UNKNOWN), 24 * RUN_MIB);
+    assert_int_equal(bytes_of(&one, VW__ROLE_GRADIENTS), 3 * RUN_LAYERS * RUN_MIB);
     dispose(&one, &run);
 }
 

@@ -1,5 +1,5 @@
 /* test_safe_moments.c - who may grant a moment for copying, and a pool that makes use of it. */
-#include "headroom_torch_support.h"
+#include "vramwise_torch_support.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,23 +11,23 @@
 #include "support/gated_calls.h"
 #include "support/patterned_pool.h"
 
-#define UNIT (64 * HR_TEST_KIB) /* of the host device */
-#define MIB HR_TEST_MIB
+#define UNIT (64 * VW_TEST_KIB) /* of the host device */
+#define MIB VW_TEST_MIB
 
-static headroom_safe_moment_counts before;
+static vramwise_safe_moment_counts before;
 
 static int note_counts(void **state)
 {
     (void)state;
     unsetenv("FAKE_CUDA_FAIL");
-    assert_true(headroom_launch_gate_remove());
-    before = headroom_get_safe_moment_counts();
+    assert_true(vramwise_launch_gate_remove());
+    before = vramwise_get_safe_moment_counts();
     return 0;
 }
 
 static void expect_counts(uint64_t by_program, uint64_t by_gate, uint64_t refused)
 {
-    headroom_safe_moment_counts now = headroom_get_safe_moment_counts();
+    vramwise_safe_moment_counts now = vramwise_get_safe_moment_counts();
     assert_int_equal(now.granted_by_program - before.granted_by_program, by_program);
     assert_int_equal(now.granted_by_gate - before.granted_by_gate, by_gate);
     assert_int_equal(now.refused - before.refused, refused);
@@ -36,31 +36,31 @@ static void expect_counts(uint64_t by_program, uint64_t by_gate, uint64_t refuse
 static void install(void)
 {
     char message[300] = "";
-    if (!headroom_launch_gate_install(message, sizeof message))
+    if (!vramwise_launch_gate_install(message, sizeof message))
         fail_msg("%s", message);
 }
 
 static void without_either_it_is_refused_and_counted(void **state)
 {
     (void)state;
-    hr_safe_point moments = headroom_safe_moments();
+    vw_safe_point moments = vramwise_safe_moments();
     assert_false(moments.enter(moments.context));
-    assert_false(headroom_get_safe_moment_counts().has_gate);
+    assert_false(vramwise_get_safe_moment_counts().has_gate);
     expect_counts(0, 0, 1);
 }
 
 static void the_programs_word_is_enough_and_nests(void **state)
 {
     (void)state;
-    hr_safe_point moments = headroom_safe_moments();
-    headroom_safe_point_leave(); /* one too many */
-    headroom_safe_point_enter();
-    headroom_safe_point_enter();
-    headroom_safe_point_leave();
+    vw_safe_point moments = vramwise_safe_moments();
+    vramwise_safe_point_leave(); /* one too many */
+    vramwise_safe_point_enter();
+    vramwise_safe_point_enter();
+    vramwise_safe_point_leave();
     assert_true(moments.enter(moments.context));
     assert_false(moments.enter(moments.context)); /* not out of a moment */
     moments.leave(moments.context);
-    headroom_safe_point_leave();
+    vramwise_safe_point_leave();
     assert_false(moments.enter(moments.context));
     expect_counts(1, 0, 1);
 }
@@ -68,109 +68,109 @@ static void the_programs_word_is_enough_and_nests(void **state)
 static void the_programs_word_waits_for_all_devices(void **state)
 {
     (void)state;
-    hr_safe_point moments = headroom_safe_moments();
-    hr_device *first = NULL, *second = NULL;
-    assert_int_equal(hr_cuda_device_open(0, &first), HR_OK);
-    assert_int_equal(hr_cuda_device_open(1, &second), HR_OK);
-    fake_cuda_state asked = hr_test_fake_cuda_state();
-    headroom_safe_point_enter();
+    vw_safe_point moments = vramwise_safe_moments();
+    vw_device *first = NULL, *second = NULL;
+    assert_int_equal(vw_cuda_device_open(0, &first), VW_OK);
+    assert_int_equal(vw_cuda_device_open(1, &second), VW_OK);
+    fake_cuda_state asked = vw_test_fake_cuda_state();
+    vramwise_safe_point_enter();
     assert_true(moments.enter(moments.context));
     moments.leave(moments.context);
-    fake_cuda_state now = hr_test_fake_cuda_state();
+    fake_cuda_state now = vw_test_fake_cuda_state();
     assert_int_equal(now.synchronize_count[0], asked.synchronize_count[0] + 1);
     assert_int_equal(now.synchronize_count[1], asked.synchronize_count[1] + 1);
     assert_int_equal(now.context_depth, asked.context_depth);
     assert_int_equal(now.capture_mode, asked.capture_mode);
     setenv("FAKE_CUDA_FAIL", "cuCtxSynchronize=700", 1);
     assert_false(moments.enter(moments.context));
-    headroom_safe_point_leave();
+    vramwise_safe_point_leave();
     expect_counts(1, 0, 1);
-    hr_device_destroy(second);
-    hr_device_destroy(first);
+    vw_device_destroy(second);
+    vw_device_destroy(first);
 }
 
 static void the_gate_grants_what_the_program_does_not(void **state)
 {
     (void)state;
-    hr_safe_point moments = headroom_safe_moments();
+    vw_safe_point moments = vramwise_safe_moments();
     install();
-    assert_true(headroom_get_safe_moment_counts().has_gate);
+    assert_true(vramwise_get_safe_moment_counts().has_gate);
     assert_true(moments.enter(moments.context));
     moments.leave(moments.context);
     moments.leave(moments.context); /* does nothing */
-    headroom_safe_point_enter();
+    vramwise_safe_point_enter();
     assert_true(moments.enter(moments.context));
     moments.leave(moments.context);
-    headroom_safe_point_leave();
+    vramwise_safe_point_leave();
     expect_counts(1, 1, 0);
 }
 
 static void nobody_grants_while_a_graph_is_captured(void **state)
 {
     (void)state;
-    hr_safe_point moments = headroom_safe_moments();
+    vw_safe_point moments = vramwise_safe_moments();
     install();
-    assert_true(hr_test_driver_call("cuStreamBeginCapture_v2_ptsz", NULL, NULL, 0));
-    headroom_safe_point_enter();
+    assert_true(vw_test_driver_call("cuStreamBeginCapture_v2_ptsz", NULL, NULL, 0));
+    vramwise_safe_point_enter();
     assert_false(moments.enter(moments.context));
-    headroom_safe_point_leave();
-    assert_true(hr_test_driver_call("cuStreamEndCapture", NULL, NULL, 0));
+    vramwise_safe_point_leave();
+    assert_true(vw_test_driver_call("cuStreamEndCapture", NULL, NULL, 0));
     assert_true(moments.enter(moments.context));
     moments.leave(moments.context);
     expect_counts(0, 1, 1);
 }
 
 /* As test_paged_rescue.c: a device of 14 MiB in use here and there, and a request for 7. */
-static void open_scattered(hr_test_patterns *p)
+static void open_scattered(vw_test_patterns *p)
 {
-    const hr_test_pool_setup setup = {.engine = "headroom:rescue",
+    const vw_test_pool_setup setup = {.engine = "vramwise:rescue",
                                       .on_host = true,
                                       .capacity_bytes = 14 * MIB,
-                                      .safe_point = headroom_safe_moments()};
-    hr_device_ptr dropped[9] = {HR_NULL};
-    hr_test_patterns_open(p, &setup);
-    hr_test_free(&p->t, hr_test_alloc(&p->t, 14 * MIB));
+                                      .safe_point = vramwise_safe_moments()};
+    vw_device_ptr dropped[9] = {VW_NULL};
+    vw_test_patterns_open(p, &setup);
+    vw_test_free(&p->t, vw_test_alloc(&p->t, 14 * MIB));
     for (int i = 0; i < 9; i++) {
         if (i == 1 || i == 2 || i == 4 || i == 6)
-            hr_test_hold(p, 24 * UNIT - (uint64_t)i * 1000, 0);
+            vw_test_hold(p, 24 * UNIT - (uint64_t)i * 1000, 0);
         else
-            dropped[i] = hr_test_alloc(&p->t, 24 * UNIT - (uint64_t)i * 1000);
+            dropped[i] = vw_test_alloc(&p->t, 24 * UNIT - (uint64_t)i * 1000);
     }
     for (int i = 0; i < 9; i++)
-        hr_test_free(&p->t, dropped[i]);
+        vw_test_free(&p->t, dropped[i]);
 }
 
 static void a_pool_copies_where_it_is_granted_and_runs_out_where_not(void **state)
 {
     (void)state;
-    hr_test_patterns p;
+    vw_test_patterns p;
     open_scattered(&p);
-    hr_test_alloc_fails(&p.t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
-    assert_int_equal(hr_test_paged_stats(&p).copied_bytes, 0);
-    assert_true(hr_test_paged_stats(&p).refused_copies > 0);
+    vw_test_alloc_fails(&p.t, 7 * MIB, 1, VW_ERR_OUT_OF_MEMORY);
+    assert_int_equal(vw_test_paged_stats(&p).copied_bytes, 0);
+    assert_true(vw_test_paged_stats(&p).refused_copies > 0);
 
     install();
-    hr_test_hold(&p, 7 * MIB, 1);
-    assert_true(hr_test_paged_stats(&p).copied_bytes >= MIB);
-    hr_test_look_at_all(&p);
-    assert_true(headroom_get_safe_moment_counts().granted_by_gate > before.granted_by_gate);
-    hr_test_launch(NULL, NULL); /* the gate is open */
-    hr_test_patterns_close(&p);
+    vw_test_hold(&p, 7 * MIB, 1);
+    assert_true(vw_test_paged_stats(&p).copied_bytes >= MIB);
+    vw_test_look_at_all(&p);
+    assert_true(vramwise_get_safe_moment_counts().granted_by_gate > before.granted_by_gate);
+    vw_test_launch(NULL, NULL); /* the gate is open */
+    vw_test_patterns_close(&p);
 
-    assert_true(headroom_launch_gate_remove());
+    assert_true(vramwise_launch_gate_remove());
     open_scattered(&p);
-    headroom_safe_point_enter();
-    hr_test_hold(&p, 7 * MIB, 1);
-    headroom_safe_point_leave();
-    hr_test_look_at_all(&p);
-    assert_true(headroom_get_safe_moment_counts().granted_by_program > before.granted_by_program);
-    hr_test_patterns_close(&p);
+    vramwise_safe_point_enter();
+    vw_test_hold(&p, 7 * MIB, 1);
+    vramwise_safe_point_leave();
+    vw_test_look_at_all(&p);
+    assert_true(vramwise_get_safe_moment_counts().granted_by_program > before.granted_by_program);
+    vw_test_patterns_close(&p);
 }
 
 int main(void)
 {
-    setenv("HEADROOM_CUPTI", HR_FAKE_CUPTI, 1);
-    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("VRAMWISE_CUPTI", VW_FAKE_CUPTI, 1);
+    setenv("VRAMWISE_CUDA_DRIVER", VW_FAKE_CUDA_DRIVER, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(without_either_it_is_refused_and_counted, note_counts),
         cmocka_unit_test_setup(the_programs_word_is_enough_and_nests, note_counts),

@@ -7,77 +7,77 @@
 #include "plan/plan_model.h"
 #include "support/cmocka_here.h"
 
-static hr_plan_model *gpt2, *llama, *vit, *t5;
+static vw_plan_model *gpt2, *llama, *vit, *t5;
 
 static int open_models(void **state)
 {
     (void)state;
-    return hr_plan_model_open("gpt2", &gpt2) != HR_OK ||
-           hr_plan_model_open("llama-3-8b", &llama) != HR_OK ||
-           hr_plan_model_open("vit-base", &vit) != HR_OK ||
-           hr_plan_model_open("t5-small", &t5) != HR_OK;
+    return vw_plan_model_open("gpt2", &gpt2) != VW_OK ||
+           vw_plan_model_open("llama-3-8b", &llama) != VW_OK ||
+           vw_plan_model_open("vit-base", &vit) != VW_OK ||
+           vw_plan_model_open("t5-small", &t5) != VW_OK;
 }
 
 static int close_models(void **state)
 {
     (void)state;
-    hr_plan_model_close(gpt2);
-    hr_plan_model_close(llama);
-    hr_plan_model_close(vit);
-    hr_plan_model_close(t5);
+    vw_plan_model_close(gpt2);
+    vw_plan_model_close(llama);
+    vw_plan_model_close(vit);
+    vw_plan_model_close(t5);
     return 0;
 }
 
-static hr_plan_settings usual(void)
+static vw_plan_settings usual(void)
 {
-    hr_plan_settings settings;
-    hr_plan_settings_init(&settings);
+    vw_plan_settings settings;
+    vw_plan_settings_init(&settings);
     return settings;
 }
 
 static void what_is_left_open_is_filled_in(void **state)
 {
-    hr_plan_settings settings = usual(), made;
+    vw_plan_settings settings = usual(), made;
     (void)state;
-    assert_int_equal(hr__settings_check(gpt2, &settings, &made), HR_OK);
+    assert_int_equal(vw__settings_check(gpt2, &settings, &made), VW_OK);
     assert_int_equal(made.batch, 1);
     assert_int_equal(made.sequence, 1024);
     assert_int_equal(made.card_bytes, 0);
-    assert_int_equal(hr__settings_check(vit, NULL, &made), HR_OK);
+    assert_int_equal(vw__settings_check(vit, NULL, &made), VW_OK);
     assert_int_equal(made.image, 224);
     assert_int_equal(made.sequence, 0);
     settings.card_name = "h200";
-    assert_int_equal(hr__settings_check(llama, &settings, &made), HR_OK);
-    assert_int_equal(made.card_bytes, hr_plan_card("h200")->total_bytes);
+    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
+    assert_int_equal(made.card_bytes, vw_plan_card("h200")->total_bytes);
     settings.card_bytes = 1000;
-    assert_int_equal(hr__settings_check(llama, &settings, &made), HR_OK);
+    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
     assert_int_equal(made.card_bytes, 1000);
 }
 
 static void an_older_caller_s_struct_is_enough(void **state)
 {
-    hr_plan_settings settings = usual(), made;
+    vw_plan_settings settings = usual(), made;
     (void)state;
     settings.batch = 4;
-    settings.struct_size = offsetof(hr_plan_settings, card_bytes);
+    settings.struct_size = offsetof(vw_plan_settings, card_bytes);
     settings.card_bytes = 77; /* not his */
-    assert_int_equal(hr__settings_check(gpt2, &settings, &made), HR_OK);
+    assert_int_equal(vw__settings_check(gpt2, &settings, &made), VW_OK);
     assert_int_equal(made.batch, 4);
     assert_int_equal(made.card_bytes, 0);
     assert_int_equal(made.struct_size, sizeof made);
     settings.struct_size = 0;
-    assert_int_equal(hr__settings_check(gpt2, &settings, &made), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw__settings_check(gpt2, &settings, &made), VW_ERR_INVALID_ARGUMENT);
 }
 
 /* Each: a change of the usual settings, and the words of the refusal. */
 #define REFUSED(model, words, ...)                                                                 \
     do {                                                                                           \
-        hr_plan_settings settings = usual(), made = {.batch = 77};                                 \
+        vw_plan_settings settings = usual(), made = {.batch = 77};                                 \
         __VA_ARGS__;                                                                               \
-        assert_int_equal(hr__settings_check(model, &settings, &made), HR_ERR_INVALID_ARGUMENT);    \
-        if (strstr(hr_last_error(), words) == NULL)                                                \
-            print_error("%s\n", hr_last_error());                                                  \
-        assert_non_null(strstr(hr_last_error(), words));                                           \
+        assert_int_equal(vw__settings_check(model, &settings, &made), VW_ERR_INVALID_ARGUMENT);    \
+        if (strstr(vw_last_error(), words) == NULL)                                                \
+            print_error("%s\n", vw_last_error());                                                  \
+        assert_non_null(strstr(vw_last_error(), words));                                           \
         assert_int_equal(made.batch, 77);                                                          \
     } while (0)
 
@@ -94,10 +94,10 @@ static void numbers_have_a_range(void **state)
             settings.loss_chunks = UINT64_MAX);
     REFUSED(gpt2, "LoRA's rank: expected a number from 1 to 65536",
             settings.lora_rank = UINT64_MAX);
-    REFUSED(gpt2, "checkpoint every: expected", settings.checkpointing = HR_CHECKPOINTING_EVERY);
-    REFUSED(gpt2, "precision: 6 is none of its 6 values", settings.precision = HR_PRECISION_COUNT);
-    REFUSED(gpt2, "optimizer: ", settings.optimizer = (hr_optimizer)99);
-    REFUSED(gpt2, "mode: ", settings.mode = HR_PLAN_MODE_COUNT);
+    REFUSED(gpt2, "checkpoint every: expected", settings.checkpointing = VW_CHECKPOINTING_EVERY);
+    REFUSED(gpt2, "precision: 6 is none of its 6 values", settings.precision = VW_PRECISION_COUNT);
+    REFUSED(gpt2, "optimizer: ", settings.optimizer = (vw_optimizer)99);
+    REFUSED(gpt2, "mode: ", settings.mode = VW_PLAN_MODE_COUNT);
 }
 
 static void what_does_not_go_together_is_refused(void **state)
@@ -105,30 +105,30 @@ static void what_does_not_go_together_is_refused(void **state)
     (void)state;
     REFUSED(gpt2, "without loss: only inference", settings.without_loss = true);
     REFUSED(gpt2, "generate: tokens are generated in inference", settings.generate = 8);
-    REFUSED(gpt2, "loss chunks: generation has no loss", settings.mode = HR_PLAN_MODE_INFERENCE,
+    REFUSED(gpt2, "loss chunks: generation has no loss", settings.mode = VW_PLAN_MODE_INFERENCE,
             settings.generate = 8, settings.loss_chunks = 2);
-    REFUSED(gpt2, "loss chunks: generation has no loss", settings.mode = HR_PLAN_MODE_INFERENCE,
+    REFUSED(gpt2, "loss chunks: generation has no loss", settings.mode = VW_PLAN_MODE_INFERENCE,
             settings.without_loss = true, settings.loss_chunks = 2);
-    REFUSED(gpt2, "checkpointing: only training", settings.mode = HR_PLAN_MODE_INFERENCE,
-            settings.checkpointing = HR_CHECKPOINTING_FULL);
-    REFUSED(gpt2, "accumulation: ", settings.mode = HR_PLAN_MODE_INFERENCE,
+    REFUSED(gpt2, "checkpointing: only training", settings.mode = VW_PLAN_MODE_INFERENCE,
+            settings.checkpointing = VW_CHECKPOINTING_FULL);
+    REFUSED(gpt2, "accumulation: ", settings.mode = VW_PLAN_MODE_INFERENCE,
             settings.accumulation = 2);
-    REFUSED(gpt2, "offload: there is an optimizer", settings.mode = HR_PLAN_MODE_KEEP_GRAPH,
-            settings.offload = HR_OFFLOAD_OPTIMIZER);
+    REFUSED(gpt2, "offload: there is an optimizer", settings.mode = VW_PLAN_MODE_KEEP_GRAPH,
+            settings.offload = VW_OFFLOAD_OPTIMIZER);
     REFUSED(gpt2, "master weights: float32", settings.has_master_weights = true);
-    REFUSED(gpt2, "flash-attn computes in bf16 or fp16", settings.attention = HR_ATTENTION_FLASH);
+    REFUSED(gpt2, "flash-attn computes in bf16 or fp16", settings.attention = VW_ATTENTION_FLASH);
     REFUSED(gpt2, "QLoRA: ", settings.is_quantized = true);
-    REFUSED(gpt2, "at least 2", settings.sharding = HR_SHARDING_ZERO_3);
-    REFUSED(gpt2, "offload: weights", settings.gpus = 2, settings.sharding = HR_SHARDING_FSDP,
-            settings.offload = HR_OFFLOAD_WEIGHTS);
+    REFUSED(gpt2, "at least 2", settings.sharding = VW_SHARDING_ZERO_3);
+    REFUSED(gpt2, "offload: weights", settings.gpus = 2, settings.sharding = VW_SHARDING_FSDP,
+            settings.offload = VW_OFFLOAD_WEIGHTS);
     REFUSED(gpt2, "offload: spill is planned", settings.gpus = 2,
-            settings.sharding = HR_SHARDING_FSDP, settings.offload = HR_OFFLOAD_SPILL);
-    REFUSED(gpt2, "offload: there is an optimizer", settings.mode = HR_PLAN_MODE_INFERENCE,
-            settings.offload = HR_OFFLOAD_SPILL);
-    REFUSED(gpt2, "offload: bitsandbytes", settings.optimizer = HR_OPTIMIZER_ADAM_8BIT,
-            settings.offload = HR_OFFLOAD_OPTIMIZER);
-    REFUSED(gpt2, "ZeRO 1 and 2", settings.mode = HR_PLAN_MODE_INFERENCE, settings.gpus = 2,
-            settings.sharding = HR_SHARDING_ZERO_1);
+            settings.sharding = VW_SHARDING_FSDP, settings.offload = VW_OFFLOAD_SPILL);
+    REFUSED(gpt2, "offload: there is an optimizer", settings.mode = VW_PLAN_MODE_INFERENCE,
+            settings.offload = VW_OFFLOAD_SPILL);
+    REFUSED(gpt2, "offload: bitsandbytes", settings.optimizer = VW_OPTIMIZER_ADAM_8BIT,
+            settings.offload = VW_OFFLOAD_OPTIMIZER);
+    REFUSED(gpt2, "ZeRO 1 and 2", settings.mode = VW_PLAN_MODE_INFERENCE, settings.gpus = 2,
+            settings.sharding = VW_SHARDING_ZERO_1);
 }
 
 static void what_has_no_sense_for_the_model_is_refused(void **state)
@@ -139,12 +139,12 @@ static void what_has_no_sense_for_the_model_is_refused(void **state)
     REFUSED(vit, "image: expected a multiple of the patch's 16 pixels, found 225",
             settings.image = 225);
     REFUSED(vit, "loss chunks: ", settings.loss_chunks = 8);
-    REFUSED(vit, "generate: ", settings.mode = HR_PLAN_MODE_INFERENCE, settings.generate = 8);
-    REFUSED(t5, "flash-attn does not take", settings.precision = HR_PRECISION_BF16,
-            settings.attention = HR_ATTENTION_FLASH);
+    REFUSED(vit, "generate: ", settings.mode = VW_PLAN_MODE_INFERENCE, settings.generate = 8);
+    REFUSED(t5, "flash-attn does not take", settings.precision = VW_PRECISION_BF16,
+            settings.attention = VW_ATTENTION_FLASH);
     REFUSED(gpt2, "positions for 1024 tokens and no more, found 1025", settings.sequence = 1025);
     REFUSED(gpt2, "1024 tokens and no more, found 1000 and 25 generated", settings.sequence = 1000,
-            settings.generate = 25, settings.mode = HR_PLAN_MODE_INFERENCE);
+            settings.generate = 25, settings.mode = VW_PLAN_MODE_INFERENCE);
     REFUSED(gpt2, "LoRA's rank: expected at most the width of the model, 768, found 769",
             settings.lora_rank = 769);
     REFUSED(gpt2, "card: 'rtx409' is not known; did you mean 'rtx4090'?",
@@ -153,51 +153,51 @@ static void what_has_no_sense_for_the_model_is_refused(void **state)
 
 static void what_goes_together_is_accepted(void **state)
 {
-    hr_plan_settings settings = usual(), made;
+    vw_plan_settings settings = usual(), made;
     (void)state;
-    settings.precision = HR_PRECISION_BF16;
+    settings.precision = VW_PRECISION_BF16;
     settings.has_master_weights = true;
-    settings.attention = HR_ATTENTION_FLASH;
-    settings.checkpointing = HR_CHECKPOINTING_EVERY;
+    settings.attention = VW_ATTENTION_FLASH;
+    settings.checkpointing = VW_CHECKPOINTING_EVERY;
     settings.checkpoint_every = 2;
     settings.lora_rank = 16;
     settings.gpus = 8;
-    settings.sharding = HR_SHARDING_ZERO_2;
-    settings.offload = HR_OFFLOAD_OPTIMIZER;
-    assert_int_equal(hr__settings_check(llama, &settings, &made), HR_OK);
+    settings.sharding = VW_SHARDING_ZERO_2;
+    settings.offload = VW_OFFLOAD_OPTIMIZER;
+    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
     settings = usual();
-    settings.sharding = HR_SHARDING_FSDP; /* its own cost, on one GPU */
-    assert_int_equal(hr__settings_check(llama, &settings, &made), HR_OK);
+    settings.sharding = VW_SHARDING_FSDP; /* its own cost, on one GPU */
+    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
 }
 
 static void what_a_plan_takes_for_granted_is_noted(void **state)
 {
-    const char *notes[HR__SETTINGS_MOST_NOTES];
-    hr_plan_settings settings = usual(), made;
+    const char *notes[VW__SETTINGS_MOST_NOTES];
+    vw_plan_settings settings = usual(), made;
     (void)state;
-    assert_int_equal(hr__settings_check(llama, &settings, &made), HR_OK);
-    assert_int_equal(hr__settings_notes(llama, &made, notes), 0);
+    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
+    assert_int_equal(vw__settings_notes(llama, &made, notes), 0);
     settings.sequence = 8193;
-    assert_int_equal(hr__settings_check(llama, &settings, &made), HR_OK);
-    assert_int_equal(hr__settings_notes(llama, &made, notes), 1);
+    assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
+    assert_int_equal(vw__settings_notes(llama, &made, notes), 1);
     assert_non_null(strstr(notes[0], "longer than those the model was made for"));
     settings = usual();
     settings.image = 448;
-    assert_int_equal(hr__settings_check(vit, &settings, &made), HR_OK);
-    assert_int_equal(hr__settings_notes(vit, &made, notes), 1);
+    assert_int_equal(vw__settings_check(vit, &settings, &made), VW_OK);
+    assert_int_equal(vw__settings_notes(vit, &made, notes), 1);
 }
 
 static void names_are_those_of_the_command_line(void **state)
 {
     (void)state;
-    assert_string_equal(hr_precision_name(HR_PRECISION_AMP_BF16), "amp-bf16");
-    assert_string_equal(hr_optimizer_name(HR_OPTIMIZER_PAGED_ADAM_8BIT), "paged-adam8bit");
-    assert_string_equal(hr_checkpointing_name(HR_CHECKPOINTING_SELECTIVE), "selective");
-    assert_string_equal(hr_attention_name(HR_ATTENTION_FLASH), "flash");
-    assert_string_equal(hr_offload_name(HR_OFFLOAD_WEIGHTS), "weights");
-    assert_string_equal(hr_sharding_name(HR_SHARDING_FSDP), "fsdp");
-    assert_string_equal(hr_plan_mode_name(HR_PLAN_MODE_KEEP_GRAPH), "keep-graph");
-    assert_string_equal(hr_precision_name(HR_PRECISION_COUNT), "unknown");
+    assert_string_equal(vw_precision_name(VW_PRECISION_AMP_BF16), "amp-bf16");
+    assert_string_equal(vw_optimizer_name(VW_OPTIMIZER_PAGED_ADAM_8BIT), "paged-adam8bit");
+    assert_string_equal(vw_checkpointing_name(VW_CHECKPOINTING_SELECTIVE), "selective");
+    assert_string_equal(vw_attention_name(VW_ATTENTION_FLASH), "flash");
+    assert_string_equal(vw_offload_name(VW_OFFLOAD_WEIGHTS), "weights");
+    assert_string_equal(vw_sharding_name(VW_SHARDING_FSDP), "fsdp");
+    assert_string_equal(vw_plan_mode_name(VW_PLAN_MODE_KEEP_GRAPH), "keep-graph");
+    assert_string_equal(vw_precision_name(VW_PRECISION_COUNT), "unknown");
 }
 
 int main(void)

@@ -5,67 +5,67 @@
 
 #include "support/cmocka_here.h"
 
-static hr__spill_clock clock_with_marks(int64_t older, int64_t newer, int64_t now)
+static vw__spill_clock clock_with_marks(int64_t older, int64_t newer, int64_t now)
 {
-    hr__spill_clock clock = {.now = older};
-    hr__spill_mark(&clock);
+    vw__spill_clock clock = {.now = older};
+    vw__spill_mark(&clock);
     clock.now = newer;
-    hr__spill_mark(&clock);
+    vw__spill_mark(&clock);
     clock.now = now;
     return clock;
 }
 
-static hr__spill_candidate one(const hr__spill_clock *clock, hr_advice advice, int64_t born)
+static vw__spill_candidate one(const vw__spill_clock *clock, vw_advice advice, int64_t born)
 {
-    hr__spill_candidate made = {.size_bytes = 100};
-    hr__spill_add(&made, clock, advice, born, 100);
+    vw__spill_candidate made = {.size_bytes = 100};
+    vw__spill_add(&made, clock, advice, born, 100);
     return made;
 }
 
 /* Is `a` to leave before `b`, and not the other way round? */
-static bool is_first(const hr__spill_candidate *a, const hr__spill_candidate *b)
+static bool is_first(const vw__spill_candidate *a, const vw__spill_candidate *b)
 {
-    return hr__spill_compare(a, b) < 0 && hr__spill_compare(b, a) > 0;
+    return vw__spill_compare(a, b) < 0 && vw__spill_compare(b, a) > 0;
 }
 
 static void a_block_is_settled_when_it_has_lived_through_two_steps(void **state)
 {
     (void)state;
-    hr__spill_clock clock = clock_with_marks(100, 200, 250);
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_NORMAL, 100), HR__SPILL_SETTLED);
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_NORMAL, 101), HR__SPILL_PASSING);
+    vw__spill_clock clock = clock_with_marks(100, 200, 250);
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_NORMAL, 100), VW__SPILL_SETTLED);
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_NORMAL, 101), VW__SPILL_PASSING);
     clock.now = 300;
-    hr__spill_mark(&clock);
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_NORMAL, 200), HR__SPILL_SETTLED);
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_NORMAL, 201), HR__SPILL_PASSING);
+    vw__spill_mark(&clock);
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_NORMAL, 200), VW__SPILL_SETTLED);
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_NORMAL, 201), VW__SPILL_PASSING);
 }
 
 static void without_steps_a_quarter_of_all_requests_settles_a_block(void **state)
 {
     (void)state;
-    hr__spill_clock clock = {.now = 400};
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_NORMAL, 300), HR__SPILL_SETTLED);
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_NORMAL, 301), HR__SPILL_PASSING);
-    hr__spill_mark(&clock); /* one step is none: nothing has lived through it yet */
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_NORMAL, 300), HR__SPILL_SETTLED);
+    vw__spill_clock clock = {.now = 400};
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_NORMAL, 300), VW__SPILL_SETTLED);
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_NORMAL, 301), VW__SPILL_PASSING);
+    vw__spill_mark(&clock); /* one step is none: nothing has lived through it yet */
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_NORMAL, 300), VW__SPILL_SETTLED);
 }
 
 static void advice_goes_before_age(void **state)
 {
     (void)state;
-    hr__spill_clock clock = clock_with_marks(100, 200, 250);
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_COLD, 249), HR__SPILL_COLD);
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_HOT, 1), HR__SPILL_HOT);
+    vw__spill_clock clock = clock_with_marks(100, 200, 250);
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_COLD, 249), VW__SPILL_COLD);
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_HOT, 1), VW__SPILL_HOT);
 }
 
 static void the_classes_leave_in_their_order(void **state)
 {
     (void)state;
-    hr__spill_clock clock = clock_with_marks(100, 200, 250);
-    hr__spill_candidate cold = one(&clock, HR_ADVISE_COLD, 240);
-    hr__spill_candidate settled = one(&clock, HR_ADVISE_NORMAL, 50);
-    hr__spill_candidate passing = one(&clock, HR_ADVISE_NORMAL, 240);
-    hr__spill_candidate hot = one(&clock, HR_ADVISE_HOT, 50);
+    vw__spill_clock clock = clock_with_marks(100, 200, 250);
+    vw__spill_candidate cold = one(&clock, VW_ADVISE_COLD, 240);
+    vw__spill_candidate settled = one(&clock, VW_ADVISE_NORMAL, 50);
+    vw__spill_candidate passing = one(&clock, VW_ADVISE_NORMAL, 240);
+    vw__spill_candidate hot = one(&clock, VW_ADVISE_HOT, 50);
     assert_true(is_first(&cold, &settled));
     assert_true(is_first(&settled, &passing));
     assert_true(is_first(&passing, &hot));
@@ -75,15 +75,15 @@ static void the_classes_leave_in_their_order(void **state)
 static void a_program_that_advises_keeps_what_it_did_not_call_cold(void **state)
 {
     (void)state;
-    hr__spill_clock clock = {.now = 400, .is_advised = true};
-    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_NORMAL, 1), HR__SPILL_PASSING);
+    vw__spill_clock clock = {.now = 400, .is_advised = true};
+    assert_int_equal(vw__spill_classify(&clock, VW_ADVISE_NORMAL, 1), VW__SPILL_PASSING);
     clock = clock_with_marks(100, 200, 250);
     clock.is_advised = true;
-    hr__spill_candidate passing = one(&clock, HR_ADVISE_NORMAL, 240);
-    hr__spill_candidate kept = one(&clock, HR_ADVISE_NORMAL, 50);
-    hr__spill_candidate later = one(&clock, HR_ADVISE_NORMAL, 60);
-    hr__spill_candidate hot = one(&clock, HR_ADVISE_HOT, 50);
-    assert_int_equal(kept.worst, HR__SPILL_KEPT);
+    vw__spill_candidate passing = one(&clock, VW_ADVISE_NORMAL, 240);
+    vw__spill_candidate kept = one(&clock, VW_ADVISE_NORMAL, 50);
+    vw__spill_candidate later = one(&clock, VW_ADVISE_NORMAL, 60);
+    vw__spill_candidate hot = one(&clock, VW_ADVISE_HOT, 50);
+    assert_int_equal(kept.worst, VW__SPILL_KEPT);
     assert_true(is_first(&passing, &later));
     assert_true(is_first(&later, &kept));
     assert_true(is_first(&kept, &hot));
@@ -92,11 +92,11 @@ static void a_program_that_advises_keeps_what_it_did_not_call_cold(void **state)
 static void of_the_settled_the_youngest_leaves_and_of_the_passing_the_oldest(void **state)
 {
     (void)state;
-    hr__spill_clock clock = clock_with_marks(100, 200, 250);
-    hr__spill_candidate weights = one(&clock, HR_ADVISE_NORMAL, 10);
-    hr__spill_candidate moments = one(&clock, HR_ADVISE_NORMAL, 90);
-    hr__spill_candidate early = one(&clock, HR_ADVISE_NORMAL, 210);
-    hr__spill_candidate late = one(&clock, HR_ADVISE_NORMAL, 240);
+    vw__spill_clock clock = clock_with_marks(100, 200, 250);
+    vw__spill_candidate weights = one(&clock, VW_ADVISE_NORMAL, 10);
+    vw__spill_candidate moments = one(&clock, VW_ADVISE_NORMAL, 90);
+    vw__spill_candidate early = one(&clock, VW_ADVISE_NORMAL, 210);
+    vw__spill_candidate late = one(&clock, VW_ADVISE_NORMAL, 240);
     assert_true(is_first(&moments, &weights));
     assert_true(is_first(&early, &late));
 }
@@ -104,10 +104,10 @@ static void of_the_settled_the_youngest_leaves_and_of_the_passing_the_oldest(voi
 static void handles_of_small_blocks_are_last_in_their_class(void **state)
 {
     (void)state;
-    hr__spill_clock clock = clock_with_marks(100, 200, 250);
-    hr__spill_candidate small = one(&clock, HR_ADVISE_NORMAL, 90);
-    hr__spill_candidate large = one(&clock, HR_ADVISE_NORMAL, 10);
-    hr__spill_candidate passing = one(&clock, HR_ADVISE_NORMAL, 240);
+    vw__spill_clock clock = clock_with_marks(100, 200, 250);
+    vw__spill_candidate small = one(&clock, VW_ADVISE_NORMAL, 90);
+    vw__spill_candidate large = one(&clock, VW_ADVISE_NORMAL, 10);
+    vw__spill_candidate passing = one(&clock, VW_ADVISE_NORMAL, 240);
     small.is_small = true;
     assert_true(is_first(&large, &small));
     assert_true(is_first(&small, &passing));
@@ -116,28 +116,28 @@ static void handles_of_small_blocks_are_last_in_their_class(void **state)
 static void of_equals_the_largest_then_the_lowest_address_leaves(void **state)
 {
     (void)state;
-    hr__spill_clock clock = clock_with_marks(100, 200, 250);
-    hr__spill_candidate a = one(&clock, HR_ADVISE_NORMAL, 10), b = a;
+    vw__spill_clock clock = clock_with_marks(100, 200, 250);
+    vw__spill_candidate a = one(&clock, VW_ADVISE_NORMAL, 10), b = a;
     a.address = 1000, b.address = 2000;
     assert_true(is_first(&a, &b));
     b.size_bytes = 200;
     assert_true(is_first(&b, &a));
-    assert_int_equal(hr__spill_compare(&a, &a), 0);
+    assert_int_equal(vw__spill_compare(&a, &a), 0);
 }
 
 static void several_blocks_are_as_good_as_the_worst_and_as_old_as_the_largest(void **state)
 {
     (void)state;
-    hr__spill_clock clock = clock_with_marks(100, 200, 250);
-    hr__spill_candidate mixed = {.size_bytes = 1000};
-    hr__spill_add(&mixed, &clock, HR_ADVISE_COLD, 30, 300);
-    hr__spill_add(&mixed, &clock, HR_ADVISE_NORMAL, 40, 400);
-    hr__spill_add(&mixed, &clock, HR_ADVISE_NORMAL, 50, 100);
-    assert_int_equal(mixed.worst, HR__SPILL_SETTLED);
+    vw__spill_clock clock = clock_with_marks(100, 200, 250);
+    vw__spill_candidate mixed = {.size_bytes = 1000};
+    vw__spill_add(&mixed, &clock, VW_ADVISE_COLD, 30, 300);
+    vw__spill_add(&mixed, &clock, VW_ADVISE_NORMAL, 40, 400);
+    vw__spill_add(&mixed, &clock, VW_ADVISE_NORMAL, 50, 100);
+    assert_int_equal(mixed.worst, VW__SPILL_SETTLED);
     assert_int_equal(mixed.born, 40);
     assert_int_equal(mixed.used_bytes, 800);
-    hr__spill_add(&mixed, &clock, HR_ADVISE_HOT, 60, 1);
-    assert_int_equal(mixed.worst, HR__SPILL_HOT);
+    vw__spill_add(&mixed, &clock, VW_ADVISE_HOT, 60, 1);
+    assert_int_equal(mixed.worst, VW__SPILL_HOT);
 }
 
 int main(void)

@@ -14,27 +14,27 @@
 
 /* A scan and what it found. */
 typedef struct reading {
-    hr__step_log_scan *scan;
-    hr__step_log log;
+    vw__step_log_scan *scan;
+    vw__step_log log;
 } reading;
 
 static reading read_in_pieces(const char *text, size_t size, size_t piece_bytes)
 {
     reading made;
-    assert_int_equal(hr__step_log_scan_create(&made.scan), HR_OK);
+    assert_int_equal(vw__step_log_scan_create(&made.scan), VW_OK);
     for (size_t at = 0; at < size; at += piece_bytes) {
         size_t rest = size - at;
         assert_int_equal(
-            hr__step_log_scan_feed(made.scan, text + at, rest < piece_bytes ? rest : piece_bytes),
-            HR_OK);
+            vw__step_log_scan_feed(made.scan, text + at, rest < piece_bytes ? rest : piece_bytes),
+            VW_OK);
     }
-    assert_int_equal(hr__step_log_scan_finish(made.scan, &made.log), HR_OK);
+    assert_int_equal(vw__step_log_scan_finish(made.scan, &made.log), VW_OK);
     return made;
 }
 
 static void end_reading(reading *made)
 {
-    hr__step_log_scan_destroy(made->scan);
+    vw__step_log_scan_destroy(made->scan);
 }
 
 /* Pieces that end anywhere must not matter. */
@@ -78,7 +78,7 @@ static void check(const expected *sample)
 {
     reading made =
         read_text(make_lines(sample->header, sample->format, sample->first, sample->growth));
-    const hr__step_log *log = &made.log;
+    const vw__step_log *log = &made.log;
     if (log->point_count != 5)
         fail_msg("%zu points in lines like %s", log->point_count, sample->format);
     assert_string_equal(log->form, sample->form);
@@ -91,7 +91,7 @@ static void check(const expected *sample)
                      sample->format);
         assert_int_equal(log->points[i].allocated_bytes, (uint64_t)(bytes + 0.5));
         if (sample->reserved < 0)
-            assert_int_equal(log->points[i].reserved_bytes, HR__UNKNOWN_BYTES);
+            assert_int_equal(log->points[i].reserved_bytes, VW__UNKNOWN_BYTES);
         else
             assert_int_equal(log->points[i].reserved_bytes,
                              (uint64_t)(sample->reserved * (double)sample->unit_bytes + 0.5));
@@ -342,7 +342,7 @@ static void what_is_free_and_what_is_a_percentage_is_marked(void **state)
     made = read_text(make_lines("", "step %d: GPU mem %.1f%%\n", 30.5, 0.5));
     assert_int_equal(made.log.point_count, 5);
     assert_true(made.log.is_share);
-    assert_int_equal(made.log.points[1].allocated_bytes, HR__STEP_SHARE_OF_ALL / 100 * 31);
+    assert_int_equal(made.log.points[1].allocated_bytes, VW__STEP_SHARE_OF_ALL / 100 * 31);
     end_reading(&made);
 }
 
@@ -556,9 +556,9 @@ static void many_points_are_thinned_evenly(void **state)
     size_t size, count = 200000;
     char *text = make_long("", "step %zu mem %zu MB\n", count, "", &size);
     reading made = read_in_pieces(text, size, 65536);
-    const hr__step_log *log = &made.log;
-    assert_true(log->point_count > HR__STEP_LOG_MOST / 4);
-    assert_true(log->point_count <= HR__STEP_LOG_MOST);
+    const vw__step_log *log = &made.log;
+    assert_true(log->point_count > VW__STEP_LOG_MOST / 4);
+    assert_true(log->point_count <= VW__STEP_LOG_MOST);
     assert_true(log->found_count > count * 19 / 20 && log->found_count < count * 21 / 20);
     assert_int_equal(log->line_count, count);
     for (size_t i = 0; i < log->point_count; i++) {
@@ -624,35 +624,35 @@ static void a_hint_is_found_wherever_it_stands(void **state)
 static void memory_is_bounded_whatever_comes(void **state)
 {
     (void)state;
-    uint64_t before = hr__host_memory_get_use().in_use_bytes;
-    hr__step_log_scan *scan;
-    assert_int_equal(hr__step_log_scan_create(&scan), HR_OK);
+    uint64_t before = vw__host_memory_get_use().in_use_bytes;
+    vw__step_log_scan *scan;
+    assert_int_equal(vw__step_log_scan_create(&scan), VW_OK);
     for (int i = 0; i < 300000; i++) { /* names of many kinds, and points of each */
         char text[64];
         int size = snprintf(text, sizeof text, "[rank%d] step %d mem %d MB\n", i % 67, i, i % 1000);
-        assert_int_equal(hr__step_log_scan_feed(scan, text, (size_t)size), HR_OK);
+        assert_int_equal(vw__step_log_scan_feed(scan, text, (size_t)size), VW_OK);
     }
     for (int i = 0; i < 1000; i++)
-        assert_int_equal(hr__step_log_scan_feed(scan, "[{{[{\"mem\": [1, \"x", 17), HR_OK);
-    assert_true(hr__host_memory_get_use().in_use_bytes - before < 16 * MIB);
-    hr__step_log log;
-    assert_int_equal(hr__step_log_scan_finish(scan, &log), HR_OK);
-    hr__step_log_scan_destroy(scan);
-    assert_int_equal(hr__host_memory_get_use().in_use_bytes, before);
+        assert_int_equal(vw__step_log_scan_feed(scan, "[{{[{\"mem\": [1, \"x", 17), VW_OK);
+    assert_true(vw__host_memory_get_use().in_use_bytes - before < 16 * MIB);
+    vw__step_log log;
+    assert_int_equal(vw__step_log_scan_finish(scan, &log), VW_OK);
+    vw__step_log_scan_destroy(scan);
+    assert_int_equal(vw__host_memory_get_use().in_use_bytes, before);
 }
 
 static bool scan_a_log(void *context)
 {
-    hr__step_log_scan *scan = NULL;
-    hr__step_log log;
-    bool is_done = hr__step_log_scan_create(&scan) == HR_OK;
+    vw__step_log_scan *scan = NULL;
+    vw__step_log log;
+    bool is_done = vw__step_log_scan_create(&scan) == VW_OK;
     for (int i = 0; i < 200 && is_done; i++) {
         char text[64];
         int size = snprintf(text, sizeof text, "step %d mem %d MB\n", i, i);
-        is_done = hr__step_log_scan_feed(scan, text, (size_t)size) == HR_OK;
+        is_done = vw__step_log_scan_feed(scan, text, (size_t)size) == VW_OK;
     }
-    is_done = is_done && hr__step_log_scan_finish(scan, &log) == HR_OK && log.point_count == 200;
-    hr__step_log_scan_destroy(scan);
+    is_done = is_done && vw__step_log_scan_finish(scan, &log) == VW_OK && log.point_count == 200;
+    vw__step_log_scan_destroy(scan);
     (void)context;
     return is_done;
 }
@@ -660,8 +660,8 @@ static bool scan_a_log(void *context)
 static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(scan_a_log, NULL);
-    hr__step_log_scan_destroy(NULL);
+    vw_test_sweep_host_memory(scan_a_log, NULL);
+    vw__step_log_scan_destroy(NULL);
 }
 
 int main(void)

@@ -63,16 +63,16 @@ static void write_evaluation(program *made)
     }
 }
 
-static hr__model *finish_program(program *made)
+static vw__model *finish_program(program *made)
 {
     small_model_end_trace(&made->small, 0);
     return small_model_finish(&made->small);
 }
 
-static hr__steps steps_of(const hr__model *model)
+static vw__steps steps_of(const vw__model *model)
 {
-    hr__steps steps;
-    assert_int_equal(hr__steps_find(model, hr__model_trace_of(model, 0), &steps), HR_OK);
+    vw__steps steps;
+    assert_int_equal(vw__steps_find(model, vw__model_trace_of(model, 0), &steps), VW_OK);
     return steps;
 }
 
@@ -84,15 +84,15 @@ static void an_optimizer_in_the_stacks_ends_a_step(void **state)
     begin_program(&written);
     for (size_t i = 0; i < 5; i++)
         ends[i] = write_step(&written, MIB * (1 + i), true);
-    hr__model *model = finish_program(&written);
-    hr__steps steps = steps_of(model);
+    vw__model *model = finish_program(&written);
+    vw__steps steps = steps_of(model);
     assert_string_equal(steps.basis, "optimizer stacks");
     assert_int_equal(steps.end_count, 5);
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(steps.ends[i], ends[i]);
     assert_int_equal(steps.phase_end_count, 0);
-    hr__steps_deinit(&steps);
-    hr__model_destroy(model);
+    vw__steps_deinit(&steps);
+    vw__model_destroy(model);
 }
 
 static void a_profiler_step_is_believed_before_everything_else(void **state)
@@ -109,14 +109,14 @@ static void a_profiler_step_is_believed_before_everything_else(void **state)
                              written.small.time_us - 200); /* of another device */
     }
     size_t event_count = written.small.event_count;
-    hr__model *model = finish_program(&written);
-    hr__steps steps = steps_of(model);
+    vw__model *model = finish_program(&written);
+    vw__steps steps = steps_of(model);
     assert_string_equal(steps.basis, "annotations");
     assert_int_equal(steps.end_count, 4);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(steps.ends[i], event_count / 4 * (i + 1));
-    hr__steps_deinit(&steps);
-    hr__model_destroy(model);
+    vw__steps_deinit(&steps);
+    vw__model_destroy(model);
 }
 
 static void what_optimizers_announce_counts_where_they_do_not_allocate(void **state)
@@ -133,12 +133,12 @@ static void what_optimizers_announce_counts_where_they_do_not_allocate(void **st
         small_model_annotate(&written.small, "Optimizer.zero_grad#SGD.zero_grad", 0, false,
                              written.small.time_us - 3);
     }
-    hr__model *model = finish_program(&written);
-    hr__steps steps = steps_of(model);
+    vw__model *model = finish_program(&written);
+    vw__steps steps = steps_of(model);
     assert_string_equal(steps.basis, "annotations");
     assert_int_equal(steps.end_count, 6);
-    hr__steps_deinit(&steps);
-    hr__model_destroy(model);
+    vw__steps_deinit(&steps);
+    vw__model_destroy(model);
 }
 
 static void where_both_found_as_many_announcements_are_believed(void **state)
@@ -151,12 +151,12 @@ static void where_both_found_as_many_announcements_are_believed(void **state)
         small_model_annotate(&written.small, "Optimizer.step#SGD.step", 0, false,
                              written.small.time_us - 5);
     }
-    hr__model *model = finish_program(&written);
-    hr__steps steps = steps_of(model);
+    vw__model *model = finish_program(&written);
+    vw__steps steps = steps_of(model);
     assert_string_equal(steps.basis, "annotations");
     assert_int_equal(steps.end_count, 5);
-    hr__steps_deinit(&steps);
-    hr__model_destroy(model);
+    vw__steps_deinit(&steps);
+    vw__model_destroy(model);
 }
 
 /* A gradient scaler skipped a step(): it was not announced, but the scaler allocated. */
@@ -171,12 +171,12 @@ static void of_stacks_and_announcements_the_one_that_found_more_is_believed(void
             small_model_annotate(&written.small, "Optimizer.step#SGD.step", 0, false,
                                  written.small.time_us - 5);
     }
-    hr__model *model = finish_program(&written);
-    hr__steps steps = steps_of(model);
+    vw__model *model = finish_program(&written);
+    vw__steps steps = steps_of(model);
     assert_string_equal(steps.basis, "optimizer stacks");
     assert_int_equal(steps.end_count, 5);
-    hr__steps_deinit(&steps);
-    hr__model_destroy(model);
+    vw__steps_deinit(&steps);
+    vw__model_destroy(model);
 }
 
 static void equal_rises_and_falls_are_a_rhythm(void **state)
@@ -184,28 +184,28 @@ static void equal_rises_and_falls_are_a_rhythm(void **state)
     (void)state;
     program written;
     begin_program(&written);
-    small_model_alloc(&written.small, A + 100 * MIB, 10 * MIB, HR__NO_CONTEXT); /* the model */
+    small_model_alloc(&written.small, A + 100 * MIB, 10 * MIB, VW__NO_CONTEXT); /* the model */
     for (size_t i = 0; i < 6; i++)
         write_step(&written, 8 * MIB, false);
-    hr__model *model = finish_program(&written);
-    hr__steps steps = steps_of(model);
+    vw__model *model = finish_program(&written);
+    vw__steps steps = steps_of(model);
     assert_string_equal(steps.basis, "rhythm of live bytes");
     assert_int_equal(steps.end_count, 6);
     for (size_t i = 0; i < 6; i++)
         assert_int_equal(steps.ends[i], 1 + 9 * (i + 1));
-    hr__steps_deinit(&steps);
-    hr__model_destroy(model);
+    vw__steps_deinit(&steps);
+    vw__model_destroy(model);
 }
 
 static void assert_no_steps(program *made)
 {
-    hr__model *model = finish_program(made);
-    hr__steps steps = steps_of(model);
+    vw__model *model = finish_program(made);
+    vw__steps steps = steps_of(model);
     assert_int_equal(steps.end_count, 0);
     assert_int_equal(steps.phase_end_count, 0);
     assert_null(steps.basis);
-    hr__steps_deinit(&steps);
-    hr__model_destroy(model);
+    vw__steps_deinit(&steps);
+    vw__model_destroy(model);
 }
 
 static void no_rhythm_is_invented(void **state)
@@ -231,14 +231,14 @@ static void no_rhythm_is_invented(void **state)
 
     begin_program(&written); /* lows that rise: a leak, or a cache that fills */
     for (size_t i = 0; i < 10; i++) {
-        small_model_alloc(&written.small, A + 100 * MIB * (i + 1), 2 * MIB, HR__NO_CONTEXT);
+        small_model_alloc(&written.small, A + 100 * MIB * (i + 1), 2 * MIB, VW__NO_CONTEXT);
         write_step(&written, 8 * MIB, false);
     }
     assert_no_steps(&written);
 
     begin_program(&written); /* memory that only grows */
     for (size_t i = 0; i < 50; i++)
-        small_model_alloc(&written.small, A + 10 * MIB * i, 10 * MIB, HR__NO_CONTEXT);
+        small_model_alloc(&written.small, A + 10 * MIB * i, 10 * MIB, VW__NO_CONTEXT);
     assert_no_steps(&written);
 
     begin_program(&written); /* nothing at all */
@@ -261,14 +261,14 @@ static void a_phase_ends_where_other_forward_work_begins_and_where_it_ends(void 
         write_evaluation(&written);
         expected[count++] = written.small.event_count;
     }
-    hr__model *model = finish_program(&written);
-    hr__steps steps = steps_of(model);
+    vw__model *model = finish_program(&written);
+    vw__steps steps = steps_of(model);
     assert_int_equal(steps.end_count, 12);
     assert_int_equal(steps.phase_end_count, count);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(steps.phase_ends[i], expected[i]);
-    hr__steps_deinit(&steps);
-    hr__model_destroy(model);
+    vw__steps_deinit(&steps);
+    vw__model_destroy(model);
 }
 
 static void evaluation_before_the_first_and_after_the_last_step_is_a_phase_too(void **state)
@@ -281,22 +281,22 @@ static void evaluation_before_the_first_and_after_the_last_step_is_a_phase_too(v
     for (size_t i = 0; i < 5; i++)
         end = write_step(&written, MIB, true);
     write_evaluation(&written);
-    hr__model *model = finish_program(&written);
-    hr__steps steps = steps_of(model);
+    vw__model *model = finish_program(&written);
+    vw__steps steps = steps_of(model);
     assert_int_equal(steps.phase_end_count, 2);
     assert_int_equal(steps.phase_ends[0], first_step);
     assert_int_equal(steps.phase_ends[1], end);
-    hr__steps_deinit(&steps);
-    hr__model_destroy(model);
+    vw__steps_deinit(&steps);
+    vw__model_destroy(model);
 }
 
 static bool find_steps(void *context)
 {
-    const hr__model *model = context;
-    hr__steps steps;
-    if (hr__steps_find(model, hr__model_trace_of(model, 0), &steps) != HR_OK)
+    const vw__model *model = context;
+    vw__steps steps;
+    if (vw__steps_find(model, vw__model_trace_of(model, 0), &steps) != VW_OK)
         return false;
-    hr__steps_deinit(&steps);
+    vw__steps_deinit(&steps);
     return true;
 }
 
@@ -313,9 +313,9 @@ static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state
             small_model_annotate(&written.small, "Optimizer.step#SGD.step", 0, false,
                                  written.small.time_us);
         write_evaluation(&written);
-        hr__model *model = finish_program(&written);
-        hr_test_sweep_host_memory(find_steps, model);
-        hr__model_destroy(model);
+        vw__model *model = finish_program(&written);
+        vw_test_sweep_host_memory(find_steps, model);
+        vw__model_destroy(model);
     }
 }
 

@@ -15,50 +15,50 @@
 
 enum { POKE_STREAM = 99 };
 
-static const hr_private_id first_pool = {1, 0}, second_pool = {2, 0};
+static const vw_private_id first_pool = {1, 0}, second_pool = {2, 0};
 
-static void open_on(hr_test_pool *t, const char *torch_version)
+static void open_on(vw_test_pool *t, const char *torch_version)
 {
-    hr_test_pool_open(
-        t, &(hr_test_pool_setup){.manual_streams = true, .torch_version = torch_version});
+    vw_test_pool_open(
+        t, &(vw_test_pool_setup){.manual_streams = true, .torch_version = torch_version});
 }
 
-static void use(hr_test_pool *t, hr_device_ptr address, hr_stream stream)
+static void use(vw_test_pool *t, vw_device_ptr address, vw_stream stream)
 {
-    hr_test_ok(t, hr_record_stream(t->pool, address, stream));
+    vw_test_ok(t, vw_record_stream(t->pool, address, stream));
 }
 
-static void complete(hr_test_pool *t, hr_stream stream)
+static void complete(vw_test_pool *t, vw_stream stream)
 {
-    assert_int_equal(hr_device_complete(t->device, stream), HR_OK);
+    assert_int_equal(vw_device_complete(t->device, stream), VW_OK);
 }
 
-static void fail_next_call(hr_test_pool *t)
+static void fail_next_call(vw_test_pool *t)
 {
-    assert_int_equal(hr_device_fail_call(t->device, 1, HR_ERR_DEVICE), HR_OK);
+    assert_int_equal(vw_device_fail_call(t->device, 1, VW_ERR_DEVICE), VW_OK);
 }
 
-static uint64_t count_of(hr_test_pool *t, hr_device_call kind)
+static uint64_t count_of(vw_test_pool *t, vw_device_call kind)
 {
-    return hr_test_calls(t).count[kind];
+    return vw_test_calls(t).count[kind];
 }
 
 /* Makes the pool look at its events; a stream of its own keeps the others' blocks out of it. */
-static void poke(hr_test_pool *t)
+static void poke(vw_test_pool *t)
 {
-    hr_test_free(t, hr_test_alloc_on(t, 1, POKE_STREAM));
+    vw_test_free(t, vw_test_alloc_on(t, 1, POKE_STREAM));
 }
 
 /* Pokes, and compares the frees that were completed, in order, with `expected`. */
-static void expect_completed_array(hr_test_pool *t, const hr_device_ptr *expected, size_t count,
+static void expect_completed_array(vw_test_pool *t, const vw_device_ptr *expected, size_t count,
                                    int line)
 {
-    hr_test_forget_events(t);
+    vw_test_forget_events(t);
     poke(t);
     size_t found = 0;
     for (size_t i = 0; i < t->event_count; i++) {
-        const hr_memory_event *event = &t->events[i];
-        if (event->action != HR_ACTION_FREE_COMPLETED || event->stream == POKE_STREAM)
+        const vw_memory_event *event = &t->events[i];
+        if (event->action != VW_ACTION_FREE_COMPLETED || event->stream == POKE_STREAM)
             continue;
         if (found >= count || event->address != expected[found])
             _fail(__FILE__, line);
@@ -69,8 +69,8 @@ static void expect_completed_array(hr_test_pool *t, const hr_device_ptr *expecte
 }
 
 #define expect_completed(t, ...)                                                                   \
-    expect_completed_array(t, (const hr_device_ptr[]){__VA_ARGS__},                                \
-                           sizeof((const hr_device_ptr[]){__VA_ARGS__}) / sizeof(hr_device_ptr),   \
+    expect_completed_array(t, (const vw_device_ptr[]){__VA_ARGS__},                                \
+                           sizeof((const vw_device_ptr[]){__VA_ARGS__}) / sizeof(vw_device_ptr),   \
                            __LINE__)
 #define expect_none_completed(t) expect_completed_array(t, NULL, 0, __LINE__)
 
@@ -79,73 +79,73 @@ static void expect_completed_array(hr_test_pool *t, const hr_device_ptr *expecte
 static void a_blocks_own_stream_needs_no_announcement(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc_on(&t, 100, 5);
+    vw_device_ptr a = vw_test_alloc_on(&t, 100, 5);
     use(&t, a, 5);
-    hr_test_forget_events(&t);
-    hr_test_free(&t, a);
-    hr_test_expect_events(&t, {HR_ACTION_FREE_REQUESTED, a, 100},
-                          {HR_ACTION_FREE_COMPLETED, a, 100});
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_CREATE), 0);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 0);
-    hr_test_pool_close(&t);
+    vw_test_forget_events(&t);
+    vw_test_free(&t, a);
+    vw_test_expect_events(&t, {VW_ACTION_FREE_REQUESTED, a, 100},
+                          {VW_ACTION_FREE_COMPLETED, a, 100});
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_CREATE), 0);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 0);
+    vw_test_pool_close(&t);
 }
 
 static void only_live_blocks_can_be_announced(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 4096);
-    hr_test_ok(&t, hr_record_stream(t.pool, HR_NULL, 1));
-    hr_test_refused(&t, hr_record_stream(t.pool, a + 512, 1), HR_ERR_UNKNOWN_ADDRESS);
-    hr_test_refused(&t, hr_record_stream(t.pool, 12345, 1), HR_ERR_UNKNOWN_ADDRESS);
+    vw_device_ptr a = vw_test_alloc(&t, 4096);
+    vw_test_ok(&t, vw_record_stream(t.pool, VW_NULL, 1));
+    vw_test_refused(&t, vw_record_stream(t.pool, a + 512, 1), VW_ERR_UNKNOWN_ADDRESS);
+    vw_test_refused(&t, vw_record_stream(t.pool, 12345, 1), VW_ERR_UNKNOWN_ADDRESS);
     use(&t, a, 1);
-    hr_test_free(&t, a); /* pending now */
-    hr_test_refused(&t, hr_record_stream(t.pool, a, 1), HR_ERR_UNKNOWN_ADDRESS);
-    hr_test_refused(&t, hr_free(t.pool, a), HR_ERR_UNKNOWN_ADDRESS);
-    hr_block_place place;
-    hr_test_refused(&t, hr_pool_find(t.pool, a, &place), HR_ERR_UNKNOWN_ADDRESS);
+    vw_test_free(&t, a); /* pending now */
+    vw_test_refused(&t, vw_record_stream(t.pool, a, 1), VW_ERR_UNKNOWN_ADDRESS);
+    vw_test_refused(&t, vw_free(t.pool, a), VW_ERR_UNKNOWN_ADDRESS);
+    vw_block_place place;
+    vw_test_refused(&t, vw_pool_find(t.pool, a, &place), VW_ERR_UNKNOWN_ADDRESS);
     complete(&t, 1);
     expect_completed(&t, a);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void a_stream_named_twice_is_waited_for_once(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 4096);
+    vw_device_ptr a = vw_test_alloc(&t, 4096);
     for (int i = 0; i < 5; i++)
         use(&t, a, 1);
-    hr_test_free(&t, a);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_CREATE), 1);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 1);
+    vw_test_free(&t, a);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_CREATE), 1);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 1);
     complete(&t, 1);
     expect_completed(&t, a);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void events_are_used_again(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
     for (int i = 0; i < 20; i++) {
-        hr_device_ptr a = hr_test_alloc(&t, 4096), b = hr_test_alloc(&t, 4096);
+        vw_device_ptr a = vw_test_alloc(&t, 4096), b = vw_test_alloc(&t, 4096);
         use(&t, a, 1);
         use(&t, b, 2);
-        hr_test_free(&t, a);
-        hr_test_free(&t, b);
+        vw_test_free(&t, a);
+        vw_test_free(&t, b);
         complete(&t, 1);
         complete(&t, 2);
         poke(&t);
         assert_int_equal(t.pool->order.pending_count, 0);
     }
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_CREATE), 2);
-    hr_test_pool_close(&t);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_CREATE), 2);
+    vw_test_pool_close(&t);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -153,49 +153,49 @@ static void events_are_used_again(void **state)
 static void a_block_is_not_reused_before_the_other_stream_is_done(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    const uint64_t size_bytes = 30 * HR_TEST_MIB; /* a segment of its own */
-    hr_device_ptr a = hr_test_alloc(&t, size_bytes);
+    const uint64_t size_bytes = 30 * VW_TEST_MIB; /* a segment of its own */
+    vw_device_ptr a = vw_test_alloc(&t, size_bytes);
     use(&t, a, 1);
-    hr_test_forget_events(&t);
-    hr_test_free(&t, a);
-    hr_test_expect_events(&t, {HR_ACTION_FREE_REQUESTED, a, size_bytes});
-    hr_pool_stats stats = hr_test_stats(&t);
+    vw_test_forget_events(&t);
+    vw_test_free(&t, a);
+    vw_test_expect_events(&t, {VW_ACTION_FREE_REQUESTED, a, size_bytes});
+    vw_pool_stats stats = vw_test_stats(&t);
     assert_int_equal(stats.allocation.all.current, 0);
     assert_int_equal(stats.active.all.current, 1);
     assert_int_equal(stats.active_bytes.all.current, size_bytes);
     assert_int_equal(stats.requested_bytes.all.current, size_bytes);
-    char *picture = hr_test_describe(&t);
+    char *picture = vw_test_describe(&t);
     assert_non_null(strstr(picture, "pending"));
     free(picture);
 
-    hr_device_ptr b = hr_test_alloc(&t, size_bytes);
+    vw_device_ptr b = vw_test_alloc(&t, size_bytes);
     assert_int_not_equal(b, a);
     complete(&t, 2); /* not the one it waits for */
-    hr_device_ptr c = hr_test_alloc(&t, size_bytes);
+    vw_device_ptr c = vw_test_alloc(&t, size_bytes);
     assert_int_not_equal(c, a);
     complete(&t, 1);
-    hr_test_forget_events(&t);
-    hr_device_ptr d = hr_test_alloc(&t, size_bytes);
+    vw_test_forget_events(&t);
+    vw_device_ptr d = vw_test_alloc(&t, size_bytes);
     assert_int_equal(d, a);
-    hr_test_expect_events(&t, {HR_ACTION_FREE_COMPLETED, a, size_bytes},
-                          {HR_ACTION_ALLOC, a, size_bytes});
-    hr_test_pool_close(&t);
+    vw_test_expect_events(&t, {VW_ACTION_FREE_COMPLETED, a, size_bytes},
+                          {VW_ACTION_ALLOC, a, size_bytes});
+    vw_test_pool_close(&t);
 }
 
 static void a_block_waits_for_all_of_its_streams(void **state)
 {
     (void)state;
     for (unsigned order = 0; order < 6; order++) { /* every order in which three streams end */
-        static const hr_stream orders[6][3] = {{1, 2, 3}, {1, 3, 2}, {2, 1, 3},
+        static const vw_stream orders[6][3] = {{1, 2, 3}, {1, 3, 2}, {2, 1, 3},
                                                {2, 3, 1}, {3, 1, 2}, {3, 2, 1}};
-        hr_test_pool t;
+        vw_test_pool t;
         open_on(&t, NULL);
-        hr_device_ptr a = hr_test_alloc(&t, 100);
-        for (hr_stream stream = 1; stream <= 3; stream++)
+        vw_device_ptr a = vw_test_alloc(&t, 100);
+        for (vw_stream stream = 1; stream <= 3; stream++)
             use(&t, a, stream);
-        hr_test_free(&t, a);
+        vw_test_free(&t, a);
         expect_none_completed(&t);
         for (int i = 0; i < 2; i++) {
             complete(&t, orders[order][i]);
@@ -203,87 +203,87 @@ static void a_block_waits_for_all_of_its_streams(void **state)
         }
         complete(&t, orders[order][2]);
         expect_completed(&t, a);
-        hr_test_pool_close(&t);
+        vw_test_pool_close(&t);
     }
 }
 
 static void frees_of_one_stream_complete_in_their_order(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 3000), b = hr_test_alloc(&t, 3000),
-                  c = hr_test_alloc(&t, 3000);
+    vw_device_ptr a = vw_test_alloc(&t, 3000), b = vw_test_alloc(&t, 3000),
+                  c = vw_test_alloc(&t, 3000);
     use(&t, a, 1);
     use(&t, b, 1);
     use(&t, c, 1);
-    hr_test_free(&t, b);
-    hr_test_free(&t, c);
-    hr_test_free(&t, a);
+    vw_test_free(&t, b);
+    vw_test_free(&t, c);
+    vw_test_free(&t, a);
     complete(&t, 1);
     expect_completed(&t, b, c, a);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void the_first_incomplete_event_holds_up_its_own_queue_only(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 3000), b = hr_test_alloc(&t, 3000),
-                  c = hr_test_alloc(&t, 3000), d = hr_test_alloc(&t, 3000);
+    vw_device_ptr a = vw_test_alloc(&t, 3000), b = vw_test_alloc(&t, 3000),
+                  c = vw_test_alloc(&t, 3000), d = vw_test_alloc(&t, 3000);
     use(&t, a, 1);
     use(&t, b, 1);
     use(&t, c, 2);
     use(&t, d, 2);
-    hr_test_free(&t, a);
+    vw_test_free(&t, a);
     complete(&t, 1); /* a's event is complete, b's will not be */
-    hr_test_free(&t, b);
-    hr_test_free(&t, c);
-    hr_test_free(&t, d);
+    vw_test_free(&t, b);
+    vw_test_free(&t, c);
+    vw_test_free(&t, d);
     expect_completed(&t, a);
     complete(&t, 2);
-    uint64_t queries = count_of(&t, HR_DEVICE_CALL_EVENT_QUERY);
+    uint64_t queries = count_of(&t, VW_DEVICE_CALL_EVENT_QUERY);
     expect_completed(&t, c, d);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_QUERY) - queries, 3); /* b, c, d */
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_QUERY) - queries, 3); /* b, c, d */
     complete(&t, 1);
     expect_completed(&t, b);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void a_waiting_block_does_not_merge_with_its_neighbours(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 512), b = hr_test_alloc(&t, 512),
-                  c = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512), b = vw_test_alloc(&t, 512),
+                  c = vw_test_alloc(&t, 512);
     use(&t, b, 1);
-    hr_test_free(&t, b);
-    hr_test_free(&t, a);
-    hr_test_free(&t, c);
-    assert_int_equal(hr_test_stats(&t).inactive_split.all.current, 2);
+    vw_test_free(&t, b);
+    vw_test_free(&t, a);
+    vw_test_free(&t, c);
+    assert_int_equal(vw_test_stats(&t).inactive_split.all.current, 2);
     complete(&t, 1);
     expect_completed(&t, b);
-    assert_int_equal(hr_test_stats(&t).largest_free_block_bytes, 2 * HR_TEST_MIB);
-    hr_test_pool_close(&t);
+    assert_int_equal(vw_test_stats(&t).largest_free_block_bytes, 2 * VW_TEST_MIB);
+    vw_test_pool_close(&t);
 }
 
 static void freeing_needs_no_host_memory(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
     for (int is_known = 0; is_known < 2; is_known++) { /* the device itself notes a new stream */
-        hr_device_ptr a = hr_test_alloc(&t, 512);
+        vw_device_ptr a = vw_test_alloc(&t, 512);
         use(&t, a, 1);
         use(&t, a, 2);
-        uint64_t calls = hr__host_memory_get_use().call_count;
-        assert_int_equal(hr_free(t.pool, a), HR_OK);
+        uint64_t calls = vw__host_memory_get_use().call_count;
+        assert_int_equal(vw_free(t.pool, a), VW_OK);
         if (is_known)
-            assert_int_equal(hr__host_memory_get_use().call_count, calls);
+            assert_int_equal(vw__host_memory_get_use().call_count, calls);
     }
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 /* ---- waiting for all of them ----------------------------------------------------------------- */
@@ -291,37 +291,37 @@ static void freeing_needs_no_host_memory(void **state)
 static void trim_waits_for_every_stream_and_gives_the_memory_back(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 30 * HR_TEST_MIB), b = hr_test_alloc_on(&t, 100, 3);
+    vw_device_ptr a = vw_test_alloc(&t, 30 * VW_TEST_MIB), b = vw_test_alloc_on(&t, 100, 3);
     use(&t, a, 1);
     use(&t, a, 2);
     use(&t, b, 1);
-    hr_test_free(&t, a);
-    hr_test_free(&t, b);
-    hr_test_trim(&t);
-    assert_int_equal(hr_test_calls(&t).in_use_bytes, 0);
+    vw_test_free(&t, a);
+    vw_test_free(&t, b);
+    vw_test_trim(&t);
+    assert_int_equal(vw_test_calls(&t).in_use_bytes, 0);
     assert_int_equal(t.pool->order.pending_count, 0);
-    assert_int_equal(hr_test_stats(&t).num_sync_all_streams, 1);
-    hr_test_pool_close(&t);
+    assert_int_equal(vw_test_stats(&t).num_sync_all_streams, 1);
+    vw_test_pool_close(&t);
 }
 
 static void a_request_that_finds_no_room_waits_for_pending_blocks(void **state)
 {
     (void)state;
-    hr_test_pool t;
-    hr_test_pool_open(
-        &t, &(hr_test_pool_setup){.manual_streams = true, .capacity_bytes = 100 * HR_TEST_MIB});
-    hr_device_ptr a = hr_test_alloc(&t, 60 * HR_TEST_MIB);
+    vw_test_pool t;
+    vw_test_pool_open(
+        &t, &(vw_test_pool_setup){.manual_streams = true, .capacity_bytes = 100 * VW_TEST_MIB});
+    vw_device_ptr a = vw_test_alloc(&t, 60 * VW_TEST_MIB);
     use(&t, a, 1);
-    hr_test_free(&t, a);
-    hr_test_forget_events(&t);
-    hr_device_ptr b = hr_test_alloc(&t, 70 * HR_TEST_MIB);
-    hr_test_expect_events(&t, {HR_ACTION_FREE_COMPLETED, a, 60 * HR_TEST_MIB},
-                          {HR_ACTION_SEGMENT_FREE, a, 60 * HR_TEST_MIB},
-                          {HR_ACTION_SEGMENT_ALLOC, b, 70 * HR_TEST_MIB},
-                          {HR_ACTION_ALLOC, b, 70 * HR_TEST_MIB});
-    hr_test_pool_close(&t);
+    vw_test_free(&t, a);
+    vw_test_forget_events(&t);
+    vw_device_ptr b = vw_test_alloc(&t, 70 * VW_TEST_MIB);
+    vw_test_expect_events(&t, {VW_ACTION_FREE_COMPLETED, a, 60 * VW_TEST_MIB},
+                          {VW_ACTION_SEGMENT_FREE, a, 60 * VW_TEST_MIB},
+                          {VW_ACTION_SEGMENT_ALLOC, b, 70 * VW_TEST_MIB},
+                          {VW_ACTION_ALLOC, b, 70 * VW_TEST_MIB});
+    vw_test_pool_close(&t);
 }
 
 /* Blocks of three owners wait in one queue. Whichever place the trimmed pool's have, the others
@@ -333,146 +333,146 @@ static void trimming_one_private_pool_leaves_the_others_waiting(void **state)
                                       {2, 2, 1, 0}, {1, 2, 2, 0}, {0, 1, 2, 2}, {2, 1, 0, 2},
                                       {2, 1, 2, 0}, {1, 2, 1, 2}};
     for (size_t pattern = 0; pattern < sizeof patterns / sizeof patterns[0]; pattern++) {
-        hr_test_pool t;
+        vw_test_pool t;
         open_on(&t, NULL);
-        hr_device_ptr blocks[4], kept[4];
+        vw_device_ptr blocks[4], kept[4];
         size_t kept_count = 0;
         for (int i = 0; i < 4; i++) {
             int owner = patterns[pattern][i];
-            const hr_private_id id = {(uint64_t)owner, 0};
+            const vw_private_id id = {(uint64_t)owner, 0};
             if (owner != 0)
-                hr_test_ok(&t, hr_private_pool_begin(t.pool, id, NULL, NULL));
-            blocks[i] = hr_test_alloc(&t, 4 * HR_TEST_MIB);
+                vw_test_ok(&t, vw_private_pool_begin(t.pool, id, NULL, NULL));
+            blocks[i] = vw_test_alloc(&t, 4 * VW_TEST_MIB);
             if (owner != 0)
-                hr_test_ok(&t, hr_private_pool_end(t.pool, id));
+                vw_test_ok(&t, vw_private_pool_end(t.pool, id));
             use(&t, blocks[i], 1);
             if (owner != 2)
                 kept[kept_count++] = blocks[i];
         }
         for (int i = 0; i < 4; i++)
-            hr_test_free(&t, blocks[i]);
-        while (hr_private_pool_use_count(t.pool, second_pool) > 0)
-            hr_test_ok(&t, hr_private_pool_release(t.pool, second_pool));
-        hr_test_ok(&t, hr_private_pool_trim(t.pool, second_pool));
+            vw_test_free(&t, blocks[i]);
+        while (vw_private_pool_use_count(t.pool, second_pool) > 0)
+            vw_test_ok(&t, vw_private_pool_release(t.pool, second_pool));
+        vw_test_ok(&t, vw_private_pool_trim(t.pool, second_pool));
         assert_int_equal(t.pool->order.pending_count, kept_count);
         complete(&t, 1); /* what came before a trimmed block was complete when its event was */
         expect_completed_array(&t, kept, kept_count, __LINE__);
-        hr_test_pool_close(&t);
+        vw_test_pool_close(&t);
     }
 }
 
 /* ---- captures -------------------------------------------------------------------------------- */
 
-static void begin(hr_test_pool *t, hr_private_id id)
+static void begin(vw_test_pool *t, vw_private_id id)
 {
-    hr_test_ok(t, hr_private_pool_begin(t->pool, id, NULL, NULL));
+    vw_test_ok(t, vw_private_pool_begin(t->pool, id, NULL, NULL));
 }
 
-static void end(hr_test_pool *t, hr_private_id id)
+static void end(vw_test_pool *t, vw_private_id id)
 {
-    hr_test_ok(t, hr_private_pool_end(t->pool, id));
+    vw_test_ok(t, vw_private_pool_end(t->pool, id));
 }
 
 static void frees_during_a_capture_are_deferred_until_it_ends(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 512), b = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512), b = vw_test_alloc(&t, 512);
     use(&t, a, 1);
     use(&t, b, 1);
     begin(&t, first_pool);
-    hr_test_free(&t, b);
-    hr_test_free(&t, a);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 0);
+    vw_test_free(&t, b);
+    vw_test_free(&t, a);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 0);
     complete(&t, 1);
     expect_none_completed(&t);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_QUERY), 0);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_QUERY), 0);
     end(&t, first_pool);
     expect_none_completed(&t); /* only now are their events recorded */
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 2);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 2);
     complete(&t, 1);
     expect_completed(&t, b, a);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void uses_announced_in_a_capture_are_dropped_when_it_ends(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
     begin(&t, first_pool);
-    hr_device_ptr a = hr_test_alloc(&t, 512), b = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512), b = vw_test_alloc(&t, 512);
     use(&t, b, 1);
     use(&t, a, 1);
     use(&t, a, 2);
-    hr_test_free(&t, b);
-    hr_test_free(&t, a);
+    vw_test_free(&t, b);
+    vw_test_free(&t, a);
     expect_none_completed(&t);
     end(&t, first_pool);
     expect_completed(&t, b, a);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 0);
-    hr_test_pool_close(&t);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 0);
+    vw_test_pool_close(&t);
 }
 
 static void of_uses_from_before_and_during_a_capture_the_former_count(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 512), b = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512), b = vw_test_alloc(&t, 512);
     use(&t, a, 1);
     use(&t, b, 1);
     begin(&t, first_pool);
     use(&t, a, 2);
     use(&t, b, 1); /* named in the capture, too: dropped, as PyTorch does */
-    hr_test_free(&t, a);
-    hr_test_free(&t, b);
+    vw_test_free(&t, a);
+    vw_test_free(&t, b);
     end(&t, first_pool);
     expect_completed(&t, b);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 1);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 1);
     complete(&t, 2);
     expect_none_completed(&t);
     complete(&t, 1);
     expect_completed(&t, a);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void a_block_freed_after_the_capture_waits_for_uses_from_within(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
     begin(&t, first_pool);
-    hr_device_ptr a = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512);
     use(&t, a, 1);
     end(&t, first_pool);
-    hr_test_free(&t, a);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 1);
+    vw_test_free(&t, a);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 1);
     expect_none_completed(&t);
     complete(&t, 1);
     expect_completed(&t, a);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 /* From 2.13 on only a stream that really captures defers. */
 static void newer_releases_ask_the_device_whether_a_stream_captures(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, "2.13");
-    hr_device_ptr a = hr_test_alloc_on(&t, 512, 5), b = hr_test_alloc_on(&t, 512, 6);
+    vw_device_ptr a = vw_test_alloc_on(&t, 512, 5), b = vw_test_alloc_on(&t, 512, 6);
     use(&t, a, 1);
     use(&t, b, 1);
     begin(&t, first_pool);
-    assert_int_equal(hr_device_set_capturing(t.device, 6, true), HR_OK);
-    hr_test_free(&t, a);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 1);
-    hr_test_free(&t, b);
-    assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 1);
+    assert_int_equal(vw_device_set_capturing(t.device, 6, true), VW_OK);
+    vw_test_free(&t, a);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 1);
+    vw_test_free(&t, b);
+    assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 1);
     assert_int_equal(t.pool->order.pending_count, 2);
     end(&t, first_pool);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 /* Another private pool's memory can be given back while a graph is captured. What the capture has
@@ -480,40 +480,40 @@ static void newer_releases_ask_the_device_whether_a_stream_captures(void **state
 static void trimming_a_private_pool_leaves_a_capture_under_way_alone(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_test_ok(&t, hr_private_pool_retain(t.pool, second_pool, NULL));
-    hr_test_ok(&t, hr_private_pool_release(t.pool, second_pool));
+    vw_test_ok(&t, vw_private_pool_retain(t.pool, second_pool, NULL));
+    vw_test_ok(&t, vw_private_pool_release(t.pool, second_pool));
     begin(&t, first_pool);
-    hr_device_ptr a = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512);
     use(&t, a, 1);
-    hr_test_free(&t, a);
-    hr_test_forget_events(&t);
-    (void)hr_private_pool_trim(t.pool, second_pool);
-    hr_test_expect_no_events(&t);
-    assert_int_not_equal(hr_test_alloc(&t, 512), a);
+    vw_test_free(&t, a);
+    vw_test_forget_events(&t);
+    (void)vw_private_pool_trim(t.pool, second_pool);
+    vw_test_expect_no_events(&t);
+    assert_int_not_equal(vw_test_alloc(&t, 512), a);
     end(&t, first_pool);
     expect_completed(&t, a);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void the_end_finds_blocks_that_wait_in_every_way(void **state)
 {
     (void)state;
-    uint64_t host_bytes = hr__host_memory_get_use().in_use_bytes;
-    hr_test_pool t;
+    uint64_t host_bytes = vw__host_memory_get_use().in_use_bytes;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 512), b = hr_test_alloc(&t, 512),
-                  c = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512), b = vw_test_alloc(&t, 512),
+                  c = vw_test_alloc(&t, 512);
     use(&t, a, 1);
     use(&t, a, 2);
     use(&t, b, 1);
     use(&t, c, 3);
-    hr_test_free(&t, a); /* queued twice; b stays live with a use */
+    vw_test_free(&t, a); /* queued twice; b stays live with a use */
     begin(&t, first_pool);
-    hr_test_free(&t, c); /* deferred */
-    hr_test_pool_close(&t);
-    assert_int_equal(hr__host_memory_get_use().in_use_bytes, host_bytes); /* events and all */
+    vw_test_free(&t, c); /* deferred */
+    vw_test_pool_close(&t);
+    assert_int_equal(vw__host_memory_get_use().in_use_bytes, host_bytes); /* events and all */
 }
 
 /* ---- a device that fails --------------------------------------------------------------------- */
@@ -521,121 +521,121 @@ static void the_end_finds_blocks_that_wait_in_every_way(void **state)
 static void without_an_event_a_use_is_refused_and_the_block_as_before(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512);
     fail_next_call(&t);
-    hr_test_refused(&t, hr_record_stream(t.pool, a, 1), HR_ERR_DEVICE);
-    hr_test_forget_events(&t);
-    hr_test_free(&t, a);
-    hr_test_expect_events(&t, {HR_ACTION_FREE_REQUESTED, a, 512},
-                          {HR_ACTION_FREE_COMPLETED, a, 512});
-    hr_test_pool_close(&t);
+    vw_test_refused(&t, vw_record_stream(t.pool, a, 1), VW_ERR_DEVICE);
+    vw_test_forget_events(&t);
+    vw_test_free(&t, a);
+    vw_test_expect_events(&t, {VW_ACTION_FREE_REQUESTED, a, 512},
+                          {VW_ACTION_FREE_COMPLETED, a, 512});
+    vw_test_pool_close(&t);
 }
 
 static void a_block_whose_event_failed_waits_for_the_whole_device(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 512), b = hr_test_alloc(&t, 512),
-                  c = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512), b = vw_test_alloc(&t, 512),
+                  c = vw_test_alloc(&t, 512);
     use(&t, a, 1);
     use(&t, b, 1);
     use(&t, c, 2);
     fail_next_call(&t);
-    hr_test_refused(&t, hr_free(t.pool, a), HR_ERR_DEVICE);
-    hr_test_refused(&t, hr_free(t.pool, a), HR_ERR_UNKNOWN_ADDRESS); /* it is free */
-    hr_test_free(&t, b);
-    hr_test_free(&t, c);
+    vw_test_refused(&t, vw_free(t.pool, a), VW_ERR_DEVICE);
+    vw_test_refused(&t, vw_free(t.pool, a), VW_ERR_UNKNOWN_ADDRESS); /* it is free */
+    vw_test_free(&t, b);
+    vw_test_free(&t, c);
     complete(&t, 1);
     complete(&t, 2);
     expect_completed(&t, c); /* a holds up its queue, and b in it */
     assert_int_equal(t.pool->order.pending_count, 2);
-    hr_test_forget_events(&t);
-    hr_test_trim(&t);
-    assert_int_equal(t.events[0].action, HR_ACTION_FREE_COMPLETED);
+    vw_test_forget_events(&t);
+    vw_test_trim(&t);
+    assert_int_equal(t.events[0].action, VW_ACTION_FREE_COMPLETED);
     assert_int_equal(t.events[0].address, a);
     assert_int_equal(t.events[1].address, b);
     assert_int_equal(t.pool->order.pending_count, 0);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void of_several_events_one_may_fail(void **state)
 {
     (void)state;
     for (uint64_t nth = 1; nth <= 3; nth++) {
-        hr_test_pool t;
+        vw_test_pool t;
         open_on(&t, NULL);
-        hr_device_ptr a = hr_test_alloc(&t, 512);
-        for (hr_stream stream = 1; stream <= 3; stream++)
+        vw_device_ptr a = vw_test_alloc(&t, 512);
+        for (vw_stream stream = 1; stream <= 3; stream++)
             use(&t, a, stream);
-        assert_int_equal(hr_device_fail_call(t.device, nth, HR_ERR_DEVICE), HR_OK);
-        hr_test_refused(&t, hr_free(t.pool, a), HR_ERR_DEVICE);
-        assert_int_equal(count_of(&t, HR_DEVICE_CALL_EVENT_RECORD), 3);
-        for (hr_stream stream = 1; stream <= 3; stream++)
+        assert_int_equal(vw_device_fail_call(t.device, nth, VW_ERR_DEVICE), VW_OK);
+        vw_test_refused(&t, vw_free(t.pool, a), VW_ERR_DEVICE);
+        assert_int_equal(count_of(&t, VW_DEVICE_CALL_EVENT_RECORD), 3);
+        for (vw_stream stream = 1; stream <= 3; stream++)
             complete(&t, stream);
         expect_none_completed(&t);
-        hr_test_trim(&t);
+        vw_test_trim(&t);
         assert_int_equal(t.pool->order.pending_count, 0);
-        hr_test_pool_close(&t);
+        vw_test_pool_close(&t);
     }
 }
 
 static void an_event_that_cannot_be_looked_at_fails_the_request_only(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
-    hr_device_ptr a = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512);
     use(&t, a, 1);
-    hr_test_free(&t, a);
+    vw_test_free(&t, a);
     complete(&t, 1);
     fail_next_call(&t);
-    hr_test_alloc_fails(&t, 512, 0, HR_ERR_DEVICE);
+    vw_test_alloc_fails(&t, 512, 0, VW_ERR_DEVICE);
     assert_int_equal(t.pool->order.pending_count, 1);
     expect_completed(&t, a);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 static void a_wait_that_fails_can_be_repeated(void **state)
 {
     (void)state;
     for (int is_recorded = 0; is_recorded < 2; is_recorded++) {
-        hr_test_pool t;
+        vw_test_pool t;
         open_on(&t, NULL);
-        hr_device_ptr a = hr_test_alloc(&t, 512);
+        vw_device_ptr a = vw_test_alloc(&t, 512);
         use(&t, a, 1);
         if (!is_recorded)
             fail_next_call(&t);
-        assert_int_equal(hr_free(t.pool, a), is_recorded ? HR_OK : HR_ERR_DEVICE);
+        assert_int_equal(vw_free(t.pool, a), is_recorded ? VW_OK : VW_ERR_DEVICE);
         fail_next_call(&t);
-        hr_test_refused(&t, hr_pool_trim(t.pool), HR_ERR_DEVICE);
+        vw_test_refused(&t, vw_pool_trim(t.pool), VW_ERR_DEVICE);
         assert_int_equal(t.pool->order.pending_count, 1);
-        hr_test_trim(&t);
-        assert_int_equal(hr_test_calls(&t).in_use_bytes, 0);
-        hr_test_pool_close(&t);
+        vw_test_trim(&t);
+        assert_int_equal(vw_test_calls(&t).in_use_bytes, 0);
+        vw_test_pool_close(&t);
     }
 }
 
 static void an_event_that_fails_after_a_capture_makes_its_block_wait_for_all(void **state)
 {
     (void)state;
-    hr_test_pool t;
+    vw_test_pool t;
     open_on(&t, NULL);
     poke(&t); /* its segment is there before the failure */
-    hr_device_ptr a = hr_test_alloc(&t, 512);
+    vw_device_ptr a = vw_test_alloc(&t, 512);
     use(&t, a, 1);
     begin(&t, first_pool);
-    hr_test_free(&t, a);
+    vw_test_free(&t, a);
     end(&t, first_pool);
     fail_next_call(&t); /* the event of the deferred free */
     expect_none_completed(&t);
     complete(&t, 1);
     expect_none_completed(&t);
-    hr_test_trim(&t);
+    vw_test_trim(&t);
     assert_int_equal(t.pool->order.pending_count, 0);
-    hr_test_pool_close(&t);
+    vw_test_pool_close(&t);
 }
 
 int main(void)

@@ -11,19 +11,19 @@
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
 
-static hr__timeline timeline_of(const hr__model *model)
+static vw__timeline timeline_of(const vw__model *model)
 {
-    hr__timeline timeline;
-    assert_int_equal(hr__timeline_make(model, hr__model_trace_of(model, 0), &timeline), HR_OK);
+    vw__timeline timeline;
+    assert_int_equal(vw__timeline_make(model, vw__model_trace_of(model, 0), &timeline), VW_OK);
     return timeline;
 }
 
 /* The bytes live at an instant, by the lifetimes. */
-static uint64_t live_at(const hr__timeline *timeline, uint32_t instant)
+static uint64_t live_at(const vw__timeline *timeline, uint32_t instant)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < timeline->lifetime_count; i++)
-        if (hr__lifetime_is_live(&timeline->lifetimes[i], instant))
+        if (vw__lifetime_is_live(&timeline->lifetimes[i], instant))
             sum += timeline->lifetimes[i].size_bytes;
     return sum;
 }
@@ -34,17 +34,17 @@ static void requests_count_rounded_up_until_their_free_has_completed(void **stat
     small_model small;
     small_model_begin(&small);
     uint32_t c = small_model_context(&small, "f train.py 1");
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 2 * MIB, c);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, c);
     small_model_alloc(&small, A, 1, c);         /* 512 */
     small_model_alloc(&small, A + 512, 513, c); /* 1024 */
-    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A + 512, 513, c);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + 512, 513, c);
     small_model_alloc(&small, A + 2048, 2048, c); /* the peak: all three */
-    small_model_event(&small, HR_ACTION_FREE_COMPLETED, A + 512, 513, c);
+    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 512, 513, c);
     small_model_alloc(&small, A + 512, 100, c);
     small_model_end_trace(&small, 0);
     small_model_segment(&small, 0, A, 2 * MIB, 1, c);
-    hr__model *model = small_model_finish(&small);
-    hr__timeline timeline = timeline_of(model);
+    vw__model *model = small_model_finish(&small);
+    vw__timeline timeline = timeline_of(model);
 
     assert_int_equal(timeline.peak_live_bytes, 512 + 1024 + 2048);
     assert_int_equal(timeline.peak_instant, 5);
@@ -54,8 +54,8 @@ static void requests_count_rounded_up_until_their_free_has_completed(void **stat
     assert_int_equal(timeline.initial_count, 0);
     assert_false(timeline.is_truncated);
     assert_int_equal(timeline.contradiction_count, 0);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 static void the_first_of_equal_peaks_is_the_peak(void **state)
@@ -63,21 +63,21 @@ static void the_first_of_equal_peaks_is_the_peak(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 2 * MIB, HR__NO_CONTEXT);
-    size_t first = small_model_alloc(&small, A, 4096, HR__NO_CONTEXT);
-    small_model_free(&small, A, 4096, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 4096, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
+    size_t first = small_model_alloc(&small, A, 4096, VW__NO_CONTEXT);
+    small_model_free(&small, A, 4096, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 4096, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 4096, HR__NO_CONTEXT);
-    hr__model *model = small_model_finish(&small);
-    hr__timeline timeline = timeline_of(model);
+    small_model_segment(&small, 0, A, 2 * MIB, 4096, VW__NO_CONTEXT);
+    vw__model *model = small_model_finish(&small);
+    vw__timeline timeline = timeline_of(model);
     assert_int_equal(timeline.peak_instant, first + 1);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 /* The ring kept the end only: a block freed later, one live at the end, one not seen at all. */
-static hr__model *cut_trace(uint32_t *freed_context, uint32_t *kept_context)
+static vw__model *cut_trace(uint32_t *freed_context, uint32_t *kept_context)
 {
     small_model small;
     small_model_begin(&small);
@@ -87,7 +87,7 @@ static hr__model *cut_trace(uint32_t *freed_context, uint32_t *kept_context)
     small_model_alloc(&small, A + 4 * KIB, 512, c);
     small_model_free(&small, A + 4 * KIB, 512, c);
     small_model_free(&small, A + 8 * KIB, 1000, *freed_context);
-    small_model_event(&small, HR_ACTION_SEGMENT_FREE, A + 10 * MIB, 20 * MIB, c);
+    small_model_event(&small, VW_ACTION_SEGMENT_FREE, A + 10 * MIB, 20 * MIB, c);
     small_model_alloc(&small, A + 4 * KIB, 512, c);
     small_model_free(&small, A + 4 * KIB, 512, c);
     small_model_end_trace(&small, 0);
@@ -99,8 +99,8 @@ static void blocks_from_before_a_cut_trace_are_known_by_what_is_left_of_them(voi
 {
     (void)state;
     uint32_t freed_context, kept_context;
-    hr__model *model = cut_trace(&freed_context, &kept_context);
-    hr__timeline timeline = timeline_of(model);
+    vw__model *model = cut_trace(&freed_context, &kept_context);
+    vw__timeline timeline = timeline_of(model);
 
     assert_true(timeline.is_truncated);
     assert_int_equal(timeline.initial_count, 2);
@@ -115,27 +115,27 @@ static void blocks_from_before_a_cut_trace_are_known_by_what_is_left_of_them(voi
         has_kept = has_kept || timeline.lifetimes[i].context == kept_context;
     }
     assert_true(has_freed && has_kept);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 static void reserved_bytes_are_anchored_at_the_end(void **state)
 {
     (void)state;
     uint32_t freed_context, kept_context;
-    hr__model *model = cut_trace(&freed_context, &kept_context);
-    hr__timeline timeline = timeline_of(model);
+    vw__model *model = cut_trace(&freed_context, &kept_context);
+    vw__timeline timeline = timeline_of(model);
     assert_true(timeline.is_reserved_known);
     assert_int_equal(timeline.initial_reserved_bytes, 22 * MIB);
     assert_int_equal(timeline.peak_reserved_bytes, 22 * MIB);
     assert_int_equal(timeline.peak_reserved_instant, 0);
-    assert_int_equal(hr__timeline_reserved_at(&timeline, 0), 22 * MIB);
-    assert_int_equal(hr__timeline_reserved_at(&timeline, 5), 22 * MIB);
-    assert_int_equal(hr__timeline_reserved_at(&timeline, 6), 2 * MIB);
-    assert_int_equal(hr__timeline_reserved_at(&timeline, (uint32_t)timeline.trace->event_count),
+    assert_int_equal(vw__timeline_reserved_at(&timeline, 0), 22 * MIB);
+    assert_int_equal(vw__timeline_reserved_at(&timeline, 5), 22 * MIB);
+    assert_int_equal(vw__timeline_reserved_at(&timeline, 6), 2 * MIB);
+    assert_int_equal(vw__timeline_reserved_at(&timeline, (uint32_t)timeline.trace->event_count),
                      2 * MIB);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 static void segment_events_that_contradict_the_end_make_reserved_unknown(void **state)
@@ -143,17 +143,17 @@ static void segment_events_that_contradict_the_end_make_reserved_unknown(void **
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 20 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 512, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, HR__NO_CONTEXT); /* 18 MiB went unrecorded */
-    hr__model *model = small_model_finish(&small);
-    hr__timeline timeline = timeline_of(model);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT); /* 18 MiB went unrecorded */
+    vw__model *model = small_model_finish(&small);
+    vw__timeline timeline = timeline_of(model);
     assert_false(timeline.is_reserved_known);
-    assert_int_equal(hr__timeline_reserved_at(&timeline, 1), HR__UNKNOWN_BYTES);
+    assert_int_equal(vw__timeline_reserved_at(&timeline, 1), VW__UNKNOWN_BYTES);
     assert_int_equal(timeline.peak_live_bytes, 512);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 /* context="all": a free shows where it was freed, which says nothing of who allocated. */
@@ -168,15 +168,15 @@ static void stacks_of_frees_are_not_taken_for_those_of_requests(void **state)
     small_model_free(&small, A, 512, release);
     small_model_free(&small, A + 512, 512, release);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 0, HR__NO_CONTEXT);
-    hr__model *model = small_model_finish(&small);
-    hr__timeline timeline = timeline_of(model);
+    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__NO_CONTEXT);
+    vw__model *model = small_model_finish(&small);
+    vw__timeline timeline = timeline_of(model);
     assert_int_equal(timeline.lifetime_count, 2);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(timeline.lifetimes[i].context,
-                         timeline.lifetimes[i].begin == 0 ? HR__NO_CONTEXT : request);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+                         timeline.lifetimes[i].begin == 0 ? VW__NO_CONTEXT : request);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 static void an_alloc_on_a_live_block_ends_it_and_is_counted(void **state)
@@ -184,18 +184,18 @@ static void an_alloc_on_a_live_block_ends_it_and_is_counted(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 2 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 4096, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 512, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 4096, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, HR__NO_CONTEXT);
-    hr__model *model = small_model_finish(&small);
-    hr__timeline timeline = timeline_of(model);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    vw__model *model = small_model_finish(&small);
+    vw__timeline timeline = timeline_of(model);
     assert_int_equal(timeline.contradiction_count, 1);
     assert_int_equal(timeline.peak_live_bytes, 4096);
     assert_int_equal(live_at(&timeline, 3), 512);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 static void frees_count_when_requested_where_no_completion_was_recorded(void **state)
@@ -203,20 +203,20 @@ static void frees_count_when_requested_where_no_completion_was_recorded(void **s
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 2 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 4096, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A, 4096, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 4096, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 4096, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 0, HR__NO_CONTEXT);
-    hr__model *model = small_model_finish(&small);
-    hr__timeline timeline = timeline_of(model);
+    small_model_segment(&small, 0, A, 2 * MIB, 0, VW__NO_CONTEXT);
+    vw__model *model = small_model_finish(&small);
+    vw__timeline timeline = timeline_of(model);
     assert_int_equal(live_at(&timeline, 3), 0);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 /* The lifetime that begins at an instant, at an address. */
-static const hr__lifetime *lifetime_at(const hr__timeline *timeline, uint32_t begin,
+static const vw__lifetime *lifetime_at(const vw__timeline *timeline, uint32_t begin,
                                        uint64_t address)
 {
     for (size_t i = 0; i < timeline->lifetime_count; i++)
@@ -231,25 +231,25 @@ static void a_lifetime_knows_its_address_and_when_its_free_was_requested(void **
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 2 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 512, HR__NO_CONTEXT);       /* 2: waits from 4 to 6 */
-    small_model_alloc(&small, A + 512, 512, HR__NO_CONTEXT); /* 3: waits still */
-    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A, 512, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A + 512, 512, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_FREE_COMPLETED, A, 512, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 1024, HR__NO_CONTEXT); /* 7: to the end */
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, VW__NO_CONTEXT);       /* 2: waits from 4 to 6 */
+    small_model_alloc(&small, A + 512, 512, VW__NO_CONTEXT); /* 3: waits still */
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + 512, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A, 512, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 1024, VW__NO_CONTEXT); /* 7: to the end */
     small_model_end_trace(&small, 0);
-    hr__model *model = small_model_finish(&small);
-    hr__timeline timeline = timeline_of(model);
-    const hr__lifetime *waited = lifetime_at(&timeline, 2, A);
+    vw__model *model = small_model_finish(&small);
+    vw__timeline timeline = timeline_of(model);
+    const vw__lifetime *waited = lifetime_at(&timeline, 2, A);
     assert_int_equal(waited->freed, 4);
     assert_int_equal(waited->end, 6);
-    const hr__lifetime *waits = lifetime_at(&timeline, 3, A + 512);
+    const vw__lifetime *waits = lifetime_at(&timeline, 3, A + 512);
     assert_int_equal(waits->freed, 5);
-    assert_int_equal(waits->end, HR__LIVE_TO_THE_END);
-    assert_int_equal(lifetime_at(&timeline, 7, A)->freed, HR__LIVE_TO_THE_END);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    assert_int_equal(waits->end, VW__LIVE_TO_THE_END);
+    assert_int_equal(lifetime_at(&timeline, 7, A)->freed, VW__LIVE_TO_THE_END);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 /* Requested and completed in the trace, completed alone, requested alone and waiting at the end. */
@@ -258,23 +258,23 @@ static void of_a_block_from_before_as_well(void **state)
     (void)state;
     small_model small;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A + 4 * MIB, 512, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A, 512, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_FREE_COMPLETED, A + 5 * MIB, 512, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_FREE_COMPLETED, A + 4 * MIB, 512, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A + 4 * MIB, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_REQUESTED, A, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 5 * MIB, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_FREE_COMPLETED, A + 4 * MIB, 512, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A, 2 * MIB, 512, HR__NO_CONTEXT);
-    hr__model *model = small_model_finish(&small);
-    hr__timeline timeline = timeline_of(model);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    vw__model *model = small_model_finish(&small);
+    vw__timeline timeline = timeline_of(model);
     assert_int_equal(timeline.lifetime_count, 3);
     assert_int_equal(lifetime_at(&timeline, 0, A + 4 * MIB)->freed, 1);
     assert_int_equal(lifetime_at(&timeline, 0, A + 4 * MIB)->end, 4);
     assert_int_equal(lifetime_at(&timeline, 0, A + 5 * MIB)->freed, 3);
     assert_int_equal(lifetime_at(&timeline, 0, A + 5 * MIB)->end, 3);
     assert_int_equal(lifetime_at(&timeline, 0, A)->freed, 2);
-    assert_int_equal(lifetime_at(&timeline, 0, A)->end, HR__LIVE_TO_THE_END);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    assert_int_equal(lifetime_at(&timeline, 0, A)->end, VW__LIVE_TO_THE_END);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 static void sizes_beyond_any_device_are_refused(void **state)
@@ -283,14 +283,14 @@ static void sizes_beyond_any_device_are_refused(void **state)
     small_model small;
     small_model_begin(&small);
     for (uint64_t i = 0; i < 4; i++)
-        small_model_alloc(&small, A + 512 * i, UINT64_C(1) << 61, HR__NO_CONTEXT);
+        small_model_alloc(&small, A + 512 * i, UINT64_C(1) << 61, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    hr__model *model = small_model_finish(&small);
-    hr__timeline timeline = {.peak_live_bytes = 77};
-    assert_int_equal(hr__timeline_make(model, hr__model_trace_of(model, 0), &timeline),
-                     HR_ERR_CORRUPT_FILE);
+    vw__model *model = small_model_finish(&small);
+    vw__timeline timeline = {.peak_live_bytes = 77};
+    assert_int_equal(vw__timeline_make(model, vw__model_trace_of(model, 0), &timeline),
+                     VW_ERR_CORRUPT_FILE);
     assert_int_equal(timeline.peak_live_bytes, 77);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 /* Random traces: the peak against a sum over all instants. */
@@ -307,30 +307,30 @@ static void no_instant_has_more_than_the_peak(void **state)
             uint64_t address = A + 1 * MIB * place;
             if (live[place] == 0) {
                 live[place] = 1 + (uint64_t)rand() % 100000;
-                small_model_alloc(&small, address, live[place], HR__NO_CONTEXT);
+                small_model_alloc(&small, address, live[place], VW__NO_CONTEXT);
             } else {
-                small_model_free(&small, address, live[place], HR__NO_CONTEXT);
+                small_model_free(&small, address, live[place], VW__NO_CONTEXT);
                 live[place] = 0;
             }
         }
         small_model_end_trace(&small, 0);
-        hr__model *model = small_model_finish(&small);
-        hr__timeline timeline = timeline_of(model);
+        vw__model *model = small_model_finish(&small);
+        vw__timeline timeline = timeline_of(model);
         assert_int_equal(live_at(&timeline, timeline.peak_instant), timeline.peak_live_bytes);
         for (uint32_t k = 0; k <= timeline.trace->event_count; k++)
             assert_true(live_at(&timeline, k) <= timeline.peak_live_bytes);
-        hr__timeline_deinit(&timeline);
-        hr__model_destroy(model);
+        vw__timeline_deinit(&timeline);
+        vw__model_destroy(model);
     }
 }
 
 static bool make_timeline(void *context)
 {
-    const hr__model *model = context;
-    hr__timeline timeline;
-    if (hr__timeline_make(model, hr__model_trace_of(model, 0), &timeline) != HR_OK)
+    const vw__model *model = context;
+    vw__timeline timeline;
+    if (vw__timeline_make(model, vw__model_trace_of(model, 0), &timeline) != VW_OK)
         return false;
-    hr__timeline_deinit(&timeline);
+    vw__timeline_deinit(&timeline);
     return true;
 }
 
@@ -338,9 +338,9 @@ static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state
 {
     (void)state;
     uint32_t freed_context, kept_context;
-    hr__model *model = cut_trace(&freed_context, &kept_context);
-    hr_test_sweep_host_memory(make_timeline, model);
-    hr__model_destroy(model);
+    vw__model *model = cut_trace(&freed_context, &kept_context);
+    vw_test_sweep_host_memory(make_timeline, model);
+    vw__model_destroy(model);
 }
 
 int main(void)

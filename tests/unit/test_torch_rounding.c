@@ -8,50 +8,50 @@
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
 
-static hr__torch_settings with(int version, const char *text)
+static vw__torch_settings with(int version, const char *text)
 {
-    hr__torch_rules rules;
-    hr__torch_settings settings;
-    hr__torch_settings_init(&settings);
-    assert_int_equal(hr__torch_rules_for(version, &rules), HR_OK);
+    vw__torch_rules rules;
+    vw__torch_settings settings;
+    vw__torch_settings_init(&settings);
+    assert_int_equal(vw__torch_rules_for(version, &rules), VW_OK);
     assert_int_equal(
-        hr__torch_settings_apply(&settings, &rules, text, HR__TORCH_SETTINGS_LIKE_TORCH), HR_OK);
+        vw__torch_settings_apply(&settings, &rules, text, VW__TORCH_SETTINGS_LIKE_TORCH), VW_OK);
     return settings;
 }
 
 /* One size under a string, and the string's memory given back. */
 static uint64_t rounded(int version, const char *text, uint64_t requested_bytes)
 {
-    hr__torch_settings settings = with(version, text);
-    uint64_t block_bytes = hr__torch_round_size(&settings, requested_bytes);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings settings = with(version, text);
+    uint64_t block_bytes = vw__torch_round_size(&settings, requested_bytes);
+    vw__torch_settings_deinit(&settings);
     return block_bytes;
 }
 
 static uint64_t segment(const char *text, uint64_t block_bytes)
 {
-    hr__torch_settings settings = with(211, text);
-    uint64_t segment_bytes = hr__torch_segment_size(&settings, block_bytes);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings settings = with(211, text);
+    uint64_t segment_bytes = vw__torch_segment_size(&settings, block_bytes);
+    vw__torch_settings_deinit(&settings);
     return segment_bytes;
 }
 
 static void plain_sizes_go_up_to_the_grid_of_512(void **state)
 {
     (void)state;
-    hr__torch_settings settings;
-    hr__torch_settings_init(&settings);
+    vw__torch_settings settings;
+    vw__torch_settings_init(&settings);
     assert_false(settings.has_roundup);
-    assert_int_equal(hr__torch_round_size(&settings, 0), 512);
-    assert_int_equal(hr__torch_round_size(&settings, 1), 512);
-    assert_int_equal(hr__torch_round_size(&settings, 511), 512);
-    assert_int_equal(hr__torch_round_size(&settings, 512), 512);
-    assert_int_equal(hr__torch_round_size(&settings, 513), 1024);
-    assert_int_equal(hr__torch_round_size(&settings, 1048576), 1048576);
-    assert_int_equal(hr__torch_round_size(&settings, 1048577), 1049088);
-    assert_int_equal(hr__torch_round_size(&settings, 10485761), 10486272);
-    uint64_t most = HR__TORCH_MOST_REQUESTED_BYTES;
-    assert_int_equal(hr__torch_round_size(&settings, most - 1), most);
+    assert_int_equal(vw__torch_round_size(&settings, 0), 512);
+    assert_int_equal(vw__torch_round_size(&settings, 1), 512);
+    assert_int_equal(vw__torch_round_size(&settings, 511), 512);
+    assert_int_equal(vw__torch_round_size(&settings, 512), 512);
+    assert_int_equal(vw__torch_round_size(&settings, 513), 1024);
+    assert_int_equal(vw__torch_round_size(&settings, 1048576), 1048576);
+    assert_int_equal(vw__torch_round_size(&settings, 1048577), 1049088);
+    assert_int_equal(vw__torch_round_size(&settings, 10485761), 10486272);
+    uint64_t most = VW__TORCH_MOST_REQUESTED_BYTES;
+    assert_int_equal(vw__torch_round_size(&settings, most - 1), most);
 }
 
 static void four_divisions_give_the_numbers_of_the_reference(void **state)
@@ -72,27 +72,27 @@ static void four_divisions_give_the_numbers_of_the_reference(void **state)
 static void division_ceilings_are_the_next_step_up(void **state)
 {
     (void)state;
-    assert_int_equal(hr__torch_pow2_division_ceiling(2049, 4), 2560);
-    assert_int_equal(hr__torch_pow2_division_ceiling(1310721, 4), 1572864);
-    assert_int_equal(hr__torch_pow2_division_ceiling(100 * MIB, 4), 112 * MIB);
-    assert_int_equal(hr__torch_pow2_division_ceiling(3 * MIB, 4), 3 * MIB);
-    assert_int_equal(hr__torch_pow2_division_ceiling(64, 2), 64);
-    assert_int_equal(hr__torch_pow2_division_ceiling(3, 8), 4); /* no step left: the next power */
-    assert_int_equal(hr__torch_pow2_division_ceiling(5, UINT64_C(1) << 63), 8);
+    assert_int_equal(vw__torch_pow2_division_ceiling(2049, 4), 2560);
+    assert_int_equal(vw__torch_pow2_division_ceiling(1310721, 4), 1572864);
+    assert_int_equal(vw__torch_pow2_division_ceiling(100 * MIB, 4), 112 * MIB);
+    assert_int_equal(vw__torch_pow2_division_ceiling(3 * MIB, 4), 3 * MIB);
+    assert_int_equal(vw__torch_pow2_division_ceiling(64, 2), 64);
+    assert_int_equal(vw__torch_pow2_division_ceiling(3, 8), 4); /* no step left: the next power */
+    assert_int_equal(vw__torch_pow2_division_ceiling(5, UINT64_C(1) << 63), 8);
 }
 
 static void the_table_is_entered_by_the_power_of_two_below(void **state)
 {
     (void)state;
-    assert_int_equal(hr__torch_roundup_index(1), 0);
-    assert_int_equal(hr__torch_roundup_index(MIB), 0);
-    assert_int_equal(hr__torch_roundup_index(2 * MIB - 1), 0);
-    assert_int_equal(hr__torch_roundup_index(2 * MIB), 1);
-    assert_int_equal(hr__torch_roundup_index(4 * MIB - 1), 1);
-    assert_int_equal(hr__torch_roundup_index(256 * MIB), 8);
-    assert_int_equal(hr__torch_roundup_index(32 * GIB - 1), 14);
-    assert_int_equal(hr__torch_roundup_index(32 * GIB), 15);
-    assert_int_equal(hr__torch_roundup_index(UINT64_MAX), 15);
+    assert_int_equal(vw__torch_roundup_index(1), 0);
+    assert_int_equal(vw__torch_roundup_index(MIB), 0);
+    assert_int_equal(vw__torch_roundup_index(2 * MIB - 1), 0);
+    assert_int_equal(vw__torch_roundup_index(2 * MIB), 1);
+    assert_int_equal(vw__torch_roundup_index(4 * MIB - 1), 1);
+    assert_int_equal(vw__torch_roundup_index(256 * MIB), 8);
+    assert_int_equal(vw__torch_roundup_index(32 * GIB - 1), 14);
+    assert_int_equal(vw__torch_roundup_index(32 * GIB), 15);
+    assert_int_equal(vw__torch_roundup_index(UINT64_MAX), 15);
 }
 
 static void each_interval_of_a_list_rounds_by_its_own_count(void **state)
@@ -116,7 +116,7 @@ static void a_count_of_one_means_what_the_release_says(void **state)
     assert_int_equal(rounded(113, one, 1000), 1000); /* off the grid */
     assert_int_equal(rounded(113, one, 100), 512);
     assert_int_equal(rounded(203, one, 1000), 0);
-    assert_string_equal(hr_last_error(), "Only 2 or more divisions are supported");
+    assert_string_equal(vw_last_error(), "Only 2 or more divisions are supported");
     assert_int_equal(rounded(203, one, 1024), 1024); /* powers of two pass */
     assert_int_equal(rounded(203, one, 512), 512);   /* and what is not above 512 */
     assert_int_equal(rounded(204, one, 1000), 1024);
@@ -134,19 +134,19 @@ static void the_bypass_of_1_13_leaves_larger_requests_on_the_grid(void **state)
 static void configured_sizes_are_never_smaller_and_stay_on_the_grid(void **state)
 {
     (void)state;
-    hr__torch_settings settings = with(211, "roundup_power2_divisions:[1:8,4:0,64:16,>:2]");
+    vw__torch_settings settings = with(211, "roundup_power2_divisions:[1:8,4:0,64:16,>:2]");
     for (unsigned log2 = 1; log2 < 60; log2++) {
         for (uint64_t part = 0; part < 16; part++) {
             uint64_t edge = (UINT64_C(1) << log2) + part * ((UINT64_C(1) << log2) / 16);
             for (uint64_t size = edge - 1; size <= edge + 1; size++) {
-                uint64_t block_bytes = hr__torch_round_size(&settings, size);
+                uint64_t block_bytes = vw__torch_round_size(&settings, size);
                 assert_true(block_bytes >= size);
                 assert_int_equal(block_bytes % 512, 0);
-                assert_int_equal(hr__torch_round_size(&settings, block_bytes), block_bytes);
+                assert_int_equal(vw__torch_round_size(&settings, block_bytes), block_bytes);
             }
         }
     }
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
 }
 
 static void segments_come_in_three_sizes(void **state)
@@ -161,23 +161,23 @@ static void segments_come_in_three_sizes(void **state)
     assert_int_equal(segment("", 210 * MIB), 210 * MIB);
     assert_int_equal(segment("large_segment_size_mb:64", MIB + 512), 64 * MIB);
     assert_int_equal(segment("large_segment_size_mb:64", 10 * MIB), 10 * MIB);
-    assert_true(hr__torch_is_small(MIB));
-    assert_false(hr__torch_is_small(MIB + 512));
+    assert_true(vw__torch_is_small(MIB));
+    assert_false(vw__torch_is_small(MIB + 512));
 }
 
 static uint64_t limit(int version, double fraction, uint64_t total_bytes)
 {
-    hr__torch_rules rules;
-    assert_int_equal(hr__torch_rules_for(version, &rules), HR_OK);
-    return hr__torch_limit_bytes(&rules, fraction, total_bytes);
+    vw__torch_rules rules;
+    assert_int_equal(vw__torch_rules_for(version, &rules), VW_OK);
+    return vw__torch_limit_bytes(&rules, fraction, total_bytes);
 }
 
 static void a_fraction_becomes_a_limit_by_the_rule_of_its_release(void **state)
 {
     (void)state;
     assert_int_equal(limit(209, 1.0, 1000), 1000);
-    assert_int_equal(limit(210, 1.0, 1000), HR__TORCH_UNLIMITED);
-    assert_int_equal(limit(213, 1.0, 1000), HR__TORCH_UNLIMITED);
+    assert_int_equal(limit(210, 1.0, 1000), VW__TORCH_UNLIMITED);
+    assert_int_equal(limit(213, 1.0, 1000), VW__TORCH_UNLIMITED);
     assert_int_equal(limit(209, 0.5, 1001), 500);
     assert_int_equal(limit(212, 0.5, 1001), 500);
     assert_int_equal(limit(213, 0.5, 1001), 501); /* a half goes away from zero */

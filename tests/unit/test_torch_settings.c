@@ -9,41 +9,41 @@
 #include "support/cmocka_here.h"
 
 #define MIB (UINT64_C(1) << 20)
-#define LIKE_TORCH HR__TORCH_SETTINGS_LIKE_TORCH
-#define STRICT HR__TORCH_SETTINGS_STRICT
+#define LIKE_TORCH VW__TORCH_SETTINGS_LIKE_TORCH
+#define STRICT VW__TORCH_SETTINGS_STRICT
 
-static hr_status apply(hr__torch_settings *settings, int version, const char *text,
-                       hr__torch_settings_mode mode)
+static vw_status apply(vw__torch_settings *settings, int version, const char *text,
+                       vw__torch_settings_mode mode)
 {
-    hr__torch_rules rules;
-    assert_int_equal(hr__torch_rules_for(version, &rules), HR_OK);
-    return hr__torch_settings_apply(settings, &rules, text, mode);
+    vw__torch_rules rules;
+    assert_int_equal(vw__torch_rules_for(version, &rules), VW_OK);
+    return vw__torch_settings_apply(settings, &rules, text, mode);
 }
 
-static hr__torch_settings with(int version, const char *text, hr__torch_settings_mode mode)
+static vw__torch_settings with(int version, const char *text, vw__torch_settings_mode mode)
 {
-    hr__torch_settings settings;
-    hr__torch_settings_init(&settings);
-    if (apply(&settings, version, text, mode) != HR_OK)
-        fail_msg("%s: %s", text, hr_last_error());
+    vw__torch_settings settings;
+    vw__torch_settings_init(&settings);
+    if (apply(&settings, version, text, mode) != VW_OK)
+        fail_msg("%s: %s", text, vw_last_error());
     return settings;
 }
 
 /* Applies a string that must be refused in exactly these words. */
-static void refused(int version, const char *text, hr__torch_settings_mode mode, const char *words)
+static void refused(int version, const char *text, vw__torch_settings_mode mode, const char *words)
 {
-    hr__torch_settings settings;
-    hr__torch_settings_init(&settings);
-    if (apply(&settings, version, text, mode) == HR_OK)
+    vw__torch_settings settings;
+    vw__torch_settings_init(&settings);
+    if (apply(&settings, version, text, mode) == VW_OK)
         fail_msg("accepted: %s", text);
-    assert_string_equal(hr_last_error(), words);
+    assert_string_equal(vw_last_error(), words);
     assert_null(settings.raw);
 }
 
 static void accepted(int version, const char *text)
 {
-    hr__torch_settings settings = with(version, text, LIKE_TORCH);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings settings = with(version, text, LIKE_TORCH);
+    vw__torch_settings_deinit(&settings);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static void accepted(int version, const char *text)
 static void defaults_are_pytorchs(void **state)
 {
     (void)state;
-    hr__torch_settings settings = with(211, "", LIKE_TORCH);
+    vw__torch_settings settings = with(211, "", LIKE_TORCH);
     assert_int_equal(settings.max_split_size_bytes, UINT64_MAX);
     assert_int_equal(settings.max_non_split_rounding_bytes, 20 * MIB);
     assert_int_equal(settings.large_segment_size_bytes, 20 * MIB);
@@ -64,7 +64,7 @@ static void defaults_are_pytorchs(void **state)
     assert_false(settings.has_roundup);
     assert_string_equal(settings.raw, "");
     assert_string_equal(settings.warnings, "");
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
     assert_null(settings.raw);
 }
 
@@ -82,17 +82,17 @@ static void every_key_sets_its_value_in_both_modes(void **state)
 {
     (void)state;
     for (int mode = LIKE_TORCH; mode <= STRICT; mode++) {
-        hr__torch_settings s = with(215, every_key, (hr__torch_settings_mode)mode);
+        vw__torch_settings s = with(215, every_key, (vw__torch_settings_mode)mode);
         assert_int_equal(s.large_segment_size_bytes, 32 * MIB);
         assert_int_equal(s.max_split_size_bytes, 256 * MIB);
         assert_int_equal(s.max_non_split_rounding_bytes, 64 * MIB);
         assert_true(s.garbage_collection_threshold == 0.6);
-        for (size_t i = 0; i < HR__TORCH_ROUNDUP_ENTRIES; i++)
+        for (size_t i = 0; i < VW__TORCH_ROUNDUP_ENTRIES; i++)
             assert_int_equal(s.roundup_divisions[i], 4);
         assert_true(s.has_roundup && s.is_expandable && s.pinned_use_background_threads);
         assert_int_equal(s.pinned_max_round_threshold_bytes, 7 * MIB);
         assert_int_equal(s.pinned_max_cached_bytes, 9 * MIB);
-        assert_int_equal(s.backend, HR__TORCH_BACKEND_NATIVE);
+        assert_int_equal(s.backend, VW__TORCH_BACKEND_NATIVE);
         assert_true(s.release_lock_on_device_malloc && s.pinned_use_host_register);
         assert_int_equal(s.pinned_register_thread_count, 8);
         assert_int_equal(s.pinned_reserve_segment_bytes, 3 * MIB);
@@ -102,17 +102,17 @@ static void every_key_sets_its_value_in_both_modes(void **state)
         assert_string_equal(s.expandable_reserve_by_class, "[a:0.25,b:8G]");
         assert_string_equal(s.raw, every_key);
         assert_string_equal(s.warnings, "");
-        hr__torch_settings_deinit(&s);
+        vw__torch_settings_deinit(&s);
     }
 }
 
 static void the_hip_spellings_set_the_same_values(void **state)
 {
     (void)state;
-    hr__torch_settings settings =
+    vw__torch_settings settings =
         with(211, "release_lock_on_hipmalloc:True,pinned_use_hip_host_register:True", LIKE_TORCH);
     assert_true(settings.release_lock_on_device_malloc && settings.pinned_use_host_register);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
 }
 
 static void each_key_is_unknown_before_its_release(void **state)
@@ -180,9 +180,9 @@ static void numbers_are_read_as_stoull_and_stod_do(void **state)
         {"max_split_size_mb: 1 0 0", 100 * MIB},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hr__torch_settings settings = with(211, cases[i].text, LIKE_TORCH);
+        vw__torch_settings settings = with(211, cases[i].text, LIKE_TORCH);
         assert_int_equal(settings.max_split_size_bytes, cases[i].bytes);
-        hr__torch_settings_deinit(&settings);
+        vw__torch_settings_deinit(&settings);
     }
     refused(211, "max_split_size_mb:18446744073709551616", LIKE_TORCH, "stoull");
     refused(211, "max_split_size_mb:lots", LIKE_TORCH, "stoull");
@@ -190,17 +190,17 @@ static void numbers_are_read_as_stoull_and_stod_do(void **state)
     refused(211, "garbage_collection_threshold:x", LIKE_TORCH, "stod");
     refused(211, "garbage_collection_threshold:1e999", LIKE_TORCH, "stod");
     refused(211, "garbage_collection_threshold:1e-999", LIKE_TORCH, "stod");
-    hr__torch_settings settings = with(211, "garbage_collection_threshold:.8x", LIKE_TORCH);
+    vw__torch_settings settings = with(211, "garbage_collection_threshold:.8x", LIKE_TORCH);
     assert_true(settings.garbage_collection_threshold == .8);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
 }
 
 static void before_2_10_numbers_are_ints(void **state)
 {
     (void)state;
-    hr__torch_settings settings = with(209, "max_split_size_mb:-1", LIKE_TORCH);
+    vw__torch_settings settings = with(209, "max_split_size_mb:-1", LIKE_TORCH);
     assert_int_equal(settings.max_split_size_bytes, ((UINT64_C(1) << 44) - 1) * MIB);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
     accepted(209, "max_split_size_mb:2147483647");
     refused(209, "max_split_size_mb:2147483648", LIKE_TORCH, "stoi");
     refused(113, "max_split_size_mb:x", LIKE_TORCH, "stoi");
@@ -264,13 +264,13 @@ static void booleans_are_true_or_false_with_a_capital(void **state)
 static void since_2_10_any_token_passes_for_a_separator(void **state)
 {
     (void)state;
-    hr__torch_settings settings =
+    vw__torch_settings settings =
         with(211, "max_split_size_mb,100]expandable_segments[True:roundup_power2_divisions]8",
              LIKE_TORCH);
     assert_int_equal(settings.max_split_size_bytes, 100 * MIB);
     assert_true(settings.is_expandable);
     assert_int_equal(settings.roundup_divisions[15], 8);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
     accepted(211, "max_split_size_mb:100,");
     accepted(211, "max_split_size_mb:100,\t\n expand\vable_segments : True");
     refused(211, "max_split_size_mb=100", LIKE_TORCH,
@@ -315,11 +315,11 @@ static void through_2_9_a_wrong_separator_is_an_error(void **state)
 static void through_1_13_words_without_a_value_are_ignored(void **state)
 {
     (void)state;
-    hr__torch_settings settings =
+    vw__torch_settings settings =
         with(113, "hello max_split_size_mb::64:9,,garbage_collection_threshold: 0.5", LIKE_TORCH);
     assert_int_equal(settings.max_split_size_bytes, 64 * MIB);
     assert_true(settings.garbage_collection_threshold == 0);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
     refused(113, ":5", LIKE_TORCH, "Unrecognized CachingAllocator option: ");
     refused(113, "roundup_power2_divisions:[64:4]", LIKE_TORCH, "stoi");
     accepted(109, "anything at all : [");
@@ -330,11 +330,11 @@ static void large_segment_size_is_read_before_everything_else(void **state)
     (void)state;
     refused(211, "max_split_size_mb:30,large_segment_size_mb:50", LIKE_TORCH,
             "CachingAllocator option max_split_size_mb too small, must be >= 50");
-    hr__torch_settings settings =
+    vw__torch_settings settings =
         with(211, "max_split_size_mb:15,large_segment_size_mb:12", LIKE_TORCH);
     assert_int_equal(settings.max_split_size_bytes, 15 * MIB);
     assert_int_equal(settings.max_non_split_rounding_bytes, 12 * MIB);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
     refused(211, "backend:what,large_segment_size_mb:x", LIKE_TORCH, "stoull");
     /* Keys all devices share come before CUDA's own, whatever their order. */
     refused(211, "backend:what,max_split_size_mb:1", LIKE_TORCH,
@@ -345,10 +345,10 @@ static void large_segment_size_is_read_before_everything_else(void **state)
 
 static void check_divisions(int version, const char *text, const uint64_t expected[16])
 {
-    hr__torch_settings settings = with(version, text, LIKE_TORCH);
-    for (size_t i = 0; i < HR__TORCH_ROUNDUP_ENTRIES; i++)
+    vw__torch_settings settings = with(version, text, LIKE_TORCH);
+    for (size_t i = 0; i < VW__TORCH_ROUNDUP_ENTRIES; i++)
         assert_int_equal(settings.roundup_divisions[i], expected[i]);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
 }
 
 static void a_list_fills_below_its_first_boundary_and_leaves_gaps(void **state)
@@ -416,9 +416,9 @@ static void has_roundup_is_set_when_some_size_changes(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[64];
         snprintf(text, sizeof text, "roundup_power2_divisions:%s", cases[i].value);
-        hr__torch_settings settings = with(cases[i].version, text, LIKE_TORCH);
+        vw__torch_settings settings = with(cases[i].version, text, LIKE_TORCH);
         assert_int_equal(settings.has_roundup, cases[i].has_roundup);
-        hr__torch_settings_deinit(&settings);
+        vw__torch_settings_deinit(&settings);
     }
 }
 
@@ -428,9 +428,9 @@ static void a_later_string_resets_what_pytorch_resets(void **state)
 {
     (void)state;
     for (int mode = LIKE_TORCH; mode <= STRICT; mode++) {
-        hr__torch_settings s = with(215, every_key, LIKE_TORCH);
+        vw__torch_settings s = with(215, every_key, LIKE_TORCH);
         assert_int_equal(
-            apply(&s, 215, "pinned_free_catch_all:False", (hr__torch_settings_mode)mode), HR_OK);
+            apply(&s, 215, "pinned_free_catch_all:False", (vw__torch_settings_mode)mode), VW_OK);
         assert_int_equal(s.max_split_size_bytes, UINT64_MAX);
         assert_true(s.garbage_collection_threshold == 0);
         assert_false(s.has_roundup);
@@ -445,9 +445,9 @@ static void a_later_string_resets_what_pytorch_resets(void **state)
         assert_string_equal(s.expandable_reserve_by_class, "[a:0.25,b:8G]");
         assert_false(s.pinned_free_catch_all);
         assert_string_equal(s.raw, "pinned_free_catch_all:False");
-        assert_int_equal(apply(&s, 215, NULL, (hr__torch_settings_mode)mode), HR_OK);
+        assert_int_equal(apply(&s, 215, NULL, (vw__torch_settings_mode)mode), VW_OK);
         assert_string_equal(s.raw, "");
-        hr__torch_settings_deinit(&s);
+        vw__torch_settings_deinit(&s);
     }
 }
 
@@ -455,10 +455,10 @@ static void before_2_11_the_slack_stays_as_it_was(void **state)
 {
     (void)state;
     for (int version = 210; version <= 211; version++) {
-        hr__torch_settings s = with(version, "max_non_split_rounding_mb:64", LIKE_TORCH);
-        assert_int_equal(apply(&s, version, "", LIKE_TORCH), HR_OK);
+        vw__torch_settings s = with(version, "max_non_split_rounding_mb:64", LIKE_TORCH);
+        assert_int_equal(apply(&s, version, "", LIKE_TORCH), VW_OK);
         assert_int_equal(s.max_non_split_rounding_bytes, version == 210 ? 64 * MIB : 20 * MIB);
-        hr__torch_settings_deinit(&s);
+        vw__torch_settings_deinit(&s);
     }
 }
 
@@ -466,86 +466,86 @@ static void a_failed_string_changes_nothing(void **state)
 {
     (void)state;
     for (int mode = LIKE_TORCH; mode <= STRICT; mode++) {
-        hr__torch_settings settings = with(215, every_key, LIKE_TORCH);
-        hr__torch_settings before = settings;
+        vw__torch_settings settings = with(215, every_key, LIKE_TORCH);
+        vw__torch_settings before = settings;
         const char *bad = "large_segment_size_mb:40,max_split_size_mb:300,"
                           "expandable_segments_reserve:0.1,expandable_segments:maybe";
-        assert_int_equal(apply(&settings, 215, bad, (hr__torch_settings_mode)mode),
-                         HR_ERR_BAD_SETTING);
+        assert_int_equal(apply(&settings, 215, bad, (vw__torch_settings_mode)mode),
+                         VW_ERR_BAD_SETTING);
         assert_memory_equal(&settings, &before, sizeof settings);
         assert_string_equal(settings.raw, every_key);
-        hr__torch_settings_deinit(&settings);
+        vw__torch_settings_deinit(&settings);
     }
 }
 
 static void the_first_string_fixes_the_backend(void **state)
 {
     (void)state;
-    hr__torch_settings settings = with(211, "backend:cudaMallocAsync", LIKE_TORCH);
-    assert_int_equal(settings.backend, HR__TORCH_BACKEND_CUDA_MALLOC_ASYNC);
-    assert_int_equal(apply(&settings, 211, "backend:cudaMallocAsync", LIKE_TORCH), HR_OK);
-    assert_int_equal(apply(&settings, 211, "backend:native", LIKE_TORCH), HR_ERR_BAD_SETTING);
-    assert_string_equal(hr_last_error(),
+    vw__torch_settings settings = with(211, "backend:cudaMallocAsync", LIKE_TORCH);
+    assert_int_equal(settings.backend, VW__TORCH_BACKEND_CUDA_MALLOC_ASYNC);
+    assert_int_equal(apply(&settings, 211, "backend:cudaMallocAsync", LIKE_TORCH), VW_OK);
+    assert_int_equal(apply(&settings, 211, "backend:native", LIKE_TORCH), VW_ERR_BAD_SETTING);
+    assert_string_equal(vw_last_error(),
                         "Allocator backend parsed at runtime != allocator backend parsed at load "
                         "time, native != cudaMallocAsync");
-    assert_int_equal(apply(&settings, 209, "backend:native", LIKE_TORCH), HR_ERR_BAD_SETTING);
-    assert_string_equal(hr_last_error(), "Allocator backend parsed at runtime != allocator backend "
+    assert_int_equal(apply(&settings, 209, "backend:native", LIKE_TORCH), VW_ERR_BAD_SETTING);
+    assert_string_equal(vw_last_error(), "Allocator backend parsed at runtime != allocator backend "
                                          "parsed at load time");
-    assert_int_equal(apply(&settings, 211, "backend:native", STRICT), HR_ERR_BAD_SETTING);
-    assert_string_equal(hr_last_error(),
+    assert_int_equal(apply(&settings, 211, "backend:native", STRICT), VW_ERR_BAD_SETTING);
+    assert_string_equal(vw_last_error(),
                         "at character 9: the backend cannot change while the program runs, "
                         "expected cudaMallocAsync, found 'native'");
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
 }
 
 static void without_host_memory_nothing_changes(void **state)
 {
     (void)state;
     for (int mode = LIKE_TORCH; mode <= STRICT; mode++) {
-        hr__torch_settings settings;
-        hr__torch_settings_init(&settings);
-        uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
-        hr_status status = HR_ERR_HOST_MEMORY;
+        vw__torch_settings settings;
+        vw__torch_settings_init(&settings);
+        uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
+        vw_status status = VW_ERR_HOST_MEMORY;
         uint64_t nth = 0;
-        while (status != HR_OK) {
-            hr__host_memory_fail_at(++nth);
-            status = apply(&settings, 215, every_key, (hr__torch_settings_mode)mode);
-            hr__host_memory_fail_at(0);
-            if (status != HR_OK) {
-                assert_int_equal(status, HR_ERR_HOST_MEMORY);
+        while (status != VW_OK) {
+            vw__host_memory_fail_at(++nth);
+            status = apply(&settings, 215, every_key, (vw__torch_settings_mode)mode);
+            vw__host_memory_fail_at(0);
+            if (status != VW_OK) {
+                assert_int_equal(status, VW_ERR_HOST_MEMORY);
                 assert_null(settings.raw);
-                assert_int_equal(hr__host_memory_get_use().in_use_bytes, before_bytes);
+                assert_int_equal(vw__host_memory_get_use().in_use_bytes, before_bytes);
             }
         }
         assert_true(nth > 3); /* the copy, and both reserves at least */
-        hr__torch_settings_deinit(&settings);
-        assert_int_equal(hr__host_memory_get_use().in_use_bytes, before_bytes);
+        vw__torch_settings_deinit(&settings);
+        assert_int_equal(vw__host_memory_get_use().in_use_bytes, before_bytes);
     }
 }
 
 static void a_string_too_long_to_be_true_is_refused(void **state)
 {
     (void)state;
-    size_t length = (size_t)HR__TORCH_SETTINGS_MOST_BYTES + 1;
+    size_t length = (size_t)VW__TORCH_SETTINGS_MOST_BYTES + 1;
     char *text = malloc(length + 1);
     assert_non_null(text);
     memset(text, ' ', length);
     text[length] = '\0';
-    hr__torch_settings settings;
-    hr__torch_settings_init(&settings);
-    assert_int_equal(apply(&settings, 211, text, LIKE_TORCH), HR_ERR_TOO_LARGE);
-    assert_int_equal(apply(&settings, 211, text + 1, LIKE_TORCH), HR_OK);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings settings;
+    vw__torch_settings_init(&settings);
+    assert_int_equal(apply(&settings, 211, text, LIKE_TORCH), VW_ERR_TOO_LARGE);
+    assert_int_equal(apply(&settings, 211, text + 1, LIKE_TORCH), VW_OK);
+    vw__torch_settings_deinit(&settings);
     free(text);
 }
 
 /* ---- warnings -------------------------------------------------------------------------------- */
 
-static void warns(int version, const char *text, hr__torch_settings_mode mode, const char *words)
+static void warns(int version, const char *text, vw__torch_settings_mode mode, const char *words)
 {
-    hr__torch_settings settings = with(version, text, mode);
+    vw__torch_settings settings = with(version, text, mode);
     assert_string_equal(settings.warnings, words);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
 }
 
 static void pytorchs_own_warnings_come_in_both_modes(void **state)
@@ -553,7 +553,7 @@ static void pytorchs_own_warnings_come_in_both_modes(void **state)
     (void)state;
     for (int mode = LIKE_TORCH; mode <= STRICT; mode++)
         warns(213, "pinned_max_round_threshold_mb:9,pinned_max_cached_size_mb:8",
-              (hr__torch_settings_mode)mode,
+              (vw__torch_settings_mode)mode,
               "pinned_max_round_threshold_mb is larger than pinned_max_cached_size_mb: the cache "
               "limit wins\n");
     warns(209, "backend:cudaMallocAsync,max_split_size_mb:100", LIKE_TORCH,
@@ -563,14 +563,14 @@ static void pytorchs_own_warnings_come_in_both_modes(void **state)
     warns(211, "backend:cudaMallocAsync,pinned_num_register_threads:2", LIKE_TORCH,
           "backend:cudaMallocAsync ignores max_split_size_mb,roundup_power2_divisions, and "
           "garbage_collect_threshold.\n");
-    hr__torch_settings settings =
+    vw__torch_settings settings =
         with(215, "expandable_segments_reserve:-1,expandable_segments_reserve_by_class:[a:x,b:2G]",
              LIKE_TORCH);
     assert_null(settings.expandable_reserve);
     assert_string_equal(settings.expandable_reserve_by_class, "[b:2G]");
     assert_non_null(strstr(settings.warnings, "expandable-segment reserve value '-1'"));
     assert_non_null(strstr(settings.warnings, "expandable-segment reserve value 'x'"));
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
 }
 
 static void warnings_that_do_not_fit_are_left_out_whole(void **state)
@@ -580,12 +580,12 @@ static void warnings_that_do_not_fit_are_left_out_whole(void **state)
     for (int i = 0; i < 40; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "c%d:bad%d,", i, i);
     strcat(text, "z:1G]");
-    hr__torch_settings settings = with(215, text, LIKE_TORCH);
+    vw__torch_settings settings = with(215, text, LIKE_TORCH);
     size_t length = strlen(settings.warnings);
     assert_true(length > 512 && length < sizeof settings.warnings);
     assert_int_equal(settings.warnings[length - 1], '\n');
     assert_string_equal(settings.expandable_reserve_by_class, "[z:1G]");
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
 }
 
 int main(void)

@@ -9,42 +9,42 @@
 #include "support/cmocka_here.h"
 
 #define MIB (UINT64_C(1) << 20)
-#define LIKE_TORCH HR__TORCH_SETTINGS_LIKE_TORCH
-#define STRICT HR__TORCH_SETTINGS_STRICT
+#define LIKE_TORCH VW__TORCH_SETTINGS_LIKE_TORCH
+#define STRICT VW__TORCH_SETTINGS_STRICT
 
-static hr_status apply(hr__torch_settings *settings, int version, const char *text,
-                       hr__torch_settings_mode mode)
+static vw_status apply(vw__torch_settings *settings, int version, const char *text,
+                       vw__torch_settings_mode mode)
 {
-    hr__torch_rules rules;
-    assert_int_equal(hr__torch_rules_for(version, &rules), HR_OK);
-    return hr__torch_settings_apply(settings, &rules, text, mode);
+    vw__torch_rules rules;
+    assert_int_equal(vw__torch_rules_for(version, &rules), VW_OK);
+    return vw__torch_settings_apply(settings, &rules, text, mode);
 }
 
-static hr__torch_settings with(int version, const char *text, hr__torch_settings_mode mode)
+static vw__torch_settings with(int version, const char *text, vw__torch_settings_mode mode)
 {
-    hr__torch_settings settings;
-    hr__torch_settings_init(&settings);
-    if (apply(&settings, version, text, mode) != HR_OK)
-        fail_msg("%s: %s", text, hr_last_error());
+    vw__torch_settings settings;
+    vw__torch_settings_init(&settings);
+    if (apply(&settings, version, text, mode) != VW_OK)
+        fail_msg("%s: %s", text, vw_last_error());
     return settings;
 }
 
 /* Applies a string that must be refused in exactly these words. */
-static void refused(int version, const char *text, hr__torch_settings_mode mode, const char *words)
+static void refused(int version, const char *text, vw__torch_settings_mode mode, const char *words)
 {
-    hr__torch_settings settings;
-    hr__torch_settings_init(&settings);
-    if (apply(&settings, version, text, mode) == HR_OK)
+    vw__torch_settings settings;
+    vw__torch_settings_init(&settings);
+    if (apply(&settings, version, text, mode) == VW_OK)
         fail_msg("accepted: %s", text);
-    assert_string_equal(hr_last_error(), words);
+    assert_string_equal(vw_last_error(), words);
     assert_null(settings.raw);
 }
 
 static void warns(int version, const char *text, const char *words)
 {
-    hr__torch_settings settings = with(version, text, STRICT);
+    vw__torch_settings settings = with(version, text, STRICT);
     assert_string_equal(settings.warnings, words);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -157,15 +157,15 @@ static void strict_says_where_what_was_expected_and_what_was_found(void **state)
 static void strict_takes_white_space_where_the_release_drops_it(void **state)
 {
     (void)state;
-    hr__torch_settings settings =
+    vw__torch_settings settings =
         with(211, " max_split_size_mb :\t100 ,\n roundup_power2_divisions : [ 64 : 8 , > : 2 ] ",
              STRICT);
     assert_int_equal(settings.max_split_size_bytes, 100 * MIB);
     assert_int_equal(settings.roundup_divisions[7], 2);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
     settings = with(113, " max_split_size_mb:100 ,\tgarbage_collection_threshold:0.5 ", STRICT);
     assert_true(settings.garbage_collection_threshold == 0.5);
-    hr__torch_settings_deinit(&settings);
+    vw__torch_settings_deinit(&settings);
     refused(209, "max_split_size_mb:\t100", STRICT,
             "at character 19: max_split_size_mb, expected a value, found '\t'");
 }
@@ -211,7 +211,7 @@ static void strict_warns_of_gaps_in_a_roundup_list(void **state)
 /* ---- random strings -------------------------------------------------------------------------- */
 
 /* Everything but the string itself and the warnings. */
-static bool mean_the_same(const hr__torch_settings *a, const hr__torch_settings *b)
+static bool mean_the_same(const vw__torch_settings *a, const vw__torch_settings *b)
 {
     const char *a_reserve = a->expandable_reserve ? a->expandable_reserve : "";
     const char *b_reserve = b->expandable_reserve ? b->expandable_reserve : "";
@@ -296,20 +296,20 @@ static void what_strict_accepts_pytorch_accepts_with_the_same_meaning(void **sta
         char text[512];
         make_text(text, sizeof text);
         int version = versions[random_below(sizeof versions / sizeof *versions)];
-        hr__torch_settings strict, like_torch;
-        hr__torch_settings_init(&strict);
-        hr__torch_settings_init(&like_torch);
-        hr_status status = apply(&like_torch, version, text, LIKE_TORCH);
-        if (apply(&strict, version, text, STRICT) == HR_OK) {
+        vw__torch_settings strict, like_torch;
+        vw__torch_settings_init(&strict);
+        vw__torch_settings_init(&like_torch);
+        vw_status status = apply(&like_torch, version, text, LIKE_TORCH);
+        if (apply(&strict, version, text, STRICT) == VW_OK) {
             accepted_count++;
-            if (status != HR_OK || !mean_the_same(&strict, &like_torch))
+            if (status != VW_OK || !mean_the_same(&strict, &like_torch))
                 fail_msg("PyTorch %d reads another way: %s", version, text);
         } else {
             refused_count++;
-            assert_memory_equal(hr_last_error(), "at character ", strlen("at character "));
+            assert_memory_equal(vw_last_error(), "at character ", strlen("at character "));
         }
-        hr__torch_settings_deinit(&strict);
-        hr__torch_settings_deinit(&like_torch);
+        vw__torch_settings_deinit(&strict);
+        vw__torch_settings_deinit(&like_torch);
     }
     assert_true(accepted_count > 500 && refused_count > 500);
 }

@@ -12,56 +12,56 @@
 
 /* ---- writing a pickle ------------------------------------------------------------------------ */
 
-static void begin(hr__byte_buffer *pickle)
+static void begin(vw__byte_buffer *pickle)
 {
-    hr__byte_buffer_init(pickle);
-    hr__append_bytes(pickle, "\x80\x02", 2);
+    vw__byte_buffer_init(pickle);
+    vw__append_bytes(pickle, "\x80\x02", 2);
 }
 
-static void text(hr__byte_buffer *pickle, const char *string)
+static void text(vw__byte_buffer *pickle, const char *string)
 {
-    hr__append_u8(pickle, 'X');
-    hr__append_u32_le(pickle, (uint32_t)strlen(string));
-    hr__append_text(pickle, string);
+    vw__append_u8(pickle, 'X');
+    vw__append_u32_le(pickle, (uint32_t)strlen(string));
+    vw__append_text(pickle, string);
 }
 
-static void number(hr__byte_buffer *pickle, uint32_t value)
+static void number(vw__byte_buffer *pickle, uint32_t value)
 {
-    hr__append_u8(pickle, 'J');
-    hr__append_u32_le(pickle, value);
+    vw__append_u8(pickle, 'J');
+    vw__append_u32_le(pickle, value);
 }
 
-static void op(hr__byte_buffer *pickle, const char *instructions)
+static void op(vw__byte_buffer *pickle, const char *instructions)
 {
-    hr__append_text(pickle, instructions);
+    vw__append_text(pickle, instructions);
 }
 
-static void remember(hr__byte_buffer *pickle, uint8_t place)
+static void remember(vw__byte_buffer *pickle, uint8_t place)
 {
     op(pickle, "q");
-    hr__append_u8(pickle, place);
+    vw__append_u8(pickle, place);
 }
 
-static void recall(hr__byte_buffer *pickle, uint8_t place)
+static void recall(vw__byte_buffer *pickle, uint8_t place)
 {
     op(pickle, "h");
-    hr__append_u8(pickle, place);
+    vw__append_u8(pickle, place);
 }
 
-static void field(hr__byte_buffer *pickle, const char *key, uint32_t value)
+static void field(vw__byte_buffer *pickle, const char *key, uint32_t value)
 {
     text(pickle, key);
     number(pickle, value);
 }
 
-static void word(hr__byte_buffer *pickle, const char *key, const char *value)
+static void word(vw__byte_buffer *pickle, const char *key, const char *value)
 {
     text(pickle, key);
     text(pickle, value);
 }
 
 /* A trace entry whose frames are what `frames` writes; it stays open for more fields. */
-static void begin_entry(hr__byte_buffer *pickle, const char *action, uint32_t address)
+static void begin_entry(vw__byte_buffer *pickle, const char *action, uint32_t address)
 {
     op(pickle, "}(");
     word(pickle, "action", action);
@@ -69,7 +69,7 @@ static void begin_entry(hr__byte_buffer *pickle, const char *action, uint32_t ad
     field(pickle, "size", 512);
 }
 
-static void one_frame(hr__byte_buffer *pickle)
+static void one_frame(vw__byte_buffer *pickle)
 {
     op(pickle, "}(");
     word(pickle, "name", "f");
@@ -78,27 +78,27 @@ static void one_frame(hr__byte_buffer *pickle)
     op(pickle, "u");
 }
 
-static hr_status read_pickle(const hr__byte_buffer *pickle, size_t size_bytes, hr__model **model)
+static vw_status read_pickle(const vw__byte_buffer *pickle, size_t size_bytes, vw__model **model)
 {
-    hr__byte_source *source;
-    hr__snapshot_encoding encoding = HR__ENCODING_JSON;
-    hr_status status =
-        hr__byte_source_open_memory(hr__byte_buffer_text(pickle), size_bytes, NULL, &source);
-    if (status != HR_OK)
+    vw__byte_source *source;
+    vw__snapshot_encoding encoding = VW__ENCODING_JSON;
+    vw_status status =
+        vw__byte_source_open_memory(vw__byte_buffer_text(pickle), size_bytes, NULL, &source);
+    if (status != VW_OK)
         return status;
-    status = hr__torch_snapshot_read(source, 64 << 20, model, &encoding);
-    hr__byte_source_close(source);
-    if (status == HR_OK)
-        assert_int_equal(encoding, HR__ENCODING_PICKLE);
+    status = vw__torch_snapshot_read(source, 64 << 20, model, &encoding);
+    vw__byte_source_close(source);
+    if (status == VW_OK)
+        assert_int_equal(encoding, VW__ENCODING_PICKLE);
     return status;
 }
 
-static hr__model *model_of(hr__byte_buffer *pickle)
+static vw__model *model_of(vw__byte_buffer *pickle)
 {
-    hr__model *model = NULL;
-    if (read_pickle(pickle, hr__byte_buffer_size(pickle), &model) != HR_OK)
-        fail_msg("%s", hr_last_error());
-    hr__byte_buffer_deinit(pickle);
+    vw__model *model = NULL;
+    if (read_pickle(pickle, vw__byte_buffer_size(pickle), &model) != VW_OK)
+        fail_msg("%s", vw_last_error());
+    vw__byte_buffer_deinit(pickle);
     return model;
 }
 
@@ -106,7 +106,7 @@ static hr__model *model_of(hr__byte_buffer *pickle)
 
 /* Five entries: two share a list of frames, the third has an equal one of its own, the last two
  * share an empty one. */
-static void write_shared_frames(hr__byte_buffer *pickle)
+static void write_shared_frames(vw__byte_buffer *pickle)
 {
     begin(pickle);
     op(pickle, "}(");
@@ -158,43 +158,43 @@ static void write_shared_frames(hr__byte_buffer *pickle)
 static void one_list_of_frames_is_one_context_and_equal_lists_are_two(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
+    vw__byte_buffer pickle;
     write_shared_frames(&pickle);
-    hr__model *model = model_of(&pickle);
-    const hr__model_event *events = model->traces[0].events;
+    vw__model *model = model_of(&pickle);
+    const vw__model_event *events = model->traces[0].events;
     assert_int_equal(model->traces[0].event_count, 5);
     assert_int_equal(events[0].context, events[1].context);
     assert_int_not_equal(events[1].context, events[2].context);
     assert_int_equal(model->contexts[events[1].context], model->contexts[events[2].context]);
-    assert_int_equal(hr__model_stack_of(model, events[0].context).count, 1);
+    assert_int_equal(vw__model_stack_of(model, events[0].context).count, 1);
     assert_true(model->features.has_identity);
     assert_int_equal(model->frame_count, 1);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void an_empty_list_is_a_context_with_the_empty_stack(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
+    vw__byte_buffer pickle;
     write_shared_frames(&pickle);
-    hr__model *model = model_of(&pickle);
-    const hr__model_event *events = model->traces[0].events;
-    assert_int_not_equal(events[3].context, HR__NO_CONTEXT);
+    vw__model *model = model_of(&pickle);
+    const vw__model_event *events = model->traces[0].events;
+    assert_int_not_equal(events[3].context, VW__NO_CONTEXT);
     assert_int_equal(events[3].context, events[4].context);
-    assert_int_equal(model->contexts[events[3].context], HR__EMPTY_STACK);
-    hr__model_destroy(model);
+    assert_int_equal(model->contexts[events[3].context], VW__EMPTY_STACK);
+    vw__model_destroy(model);
 }
 
 static void segments_share_contexts_with_events_and_have_pools_as_tuples(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
+    vw__byte_buffer pickle;
     write_shared_frames(&pickle);
-    hr__model *model = model_of(&pickle);
+    vw__model *model = model_of(&pickle);
     assert_int_equal(model->segments[0].context, model->traces[0].events[0].context);
     assert_int_equal(model->pools[model->segments[0].pool].first, 7);
     assert_int_equal(model->pools[model->segments[0].pool].second, 8);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 /* ---- parts that are shared oddly ------------------------------------------------------------- */
@@ -203,7 +203,7 @@ static void segments_share_contexts_with_events_and_have_pools_as_tuples(void **
 static void entries_that_are_shared_or_out_of_order_are_copied(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
+    vw__byte_buffer pickle;
     begin(&pickle);
     op(&pickle, "}(");
     text(&pickle, "others"); /* unknown, but read first */
@@ -220,7 +220,7 @@ static void entries_that_are_shared_or_out_of_order_are_copied(void **state)
     op(&pickle, "e](");
     recall(&pickle, 1), recall(&pickle, 2);
     op(&pickle, "eeu.");
-    hr__model *model = model_of(&pickle);
+    vw__model *model = model_of(&pickle);
     assert_int_equal(model->trace_count, 2);
     assert_int_equal(model->traces[0].event_count, 3);
     assert_int_equal(model->traces[0].events[0].address, 1);
@@ -229,13 +229,13 @@ static void entries_that_are_shared_or_out_of_order_are_copied(void **state)
     assert_int_equal(model->traces[1].event_count, 2);
     assert_int_equal(model->traces[1].events[0].address, 1);
     assert_int_equal(model->traces[1].events[1].address, 2);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void one_trace_for_two_devices_is_copied(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
+    vw__byte_buffer pickle;
     begin(&pickle);
     op(&pickle, "}(");
     text(&pickle, "device_traces");
@@ -248,15 +248,15 @@ static void one_trace_for_two_devices_is_copied(void **state)
     op(&pickle, "ue");
     recall(&pickle, 0);
     op(&pickle, "eu.");
-    hr__model *model = model_of(&pickle);
+    vw__model *model = model_of(&pickle);
     assert_int_equal(model->event_count, 4);
     assert_int_equal(model->traces[1].events[0].address, 7);
     assert_int_equal(model->traces[1].events[1].address, 8);
     assert_ptr_not_equal(model->traces[0].events, model->traces[1].events);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
-static void begin_segment(hr__byte_buffer *pickle, uint32_t address)
+static void begin_segment(vw__byte_buffer *pickle, uint32_t address)
 {
     op(pickle, "}(");
     field(pickle, "address", address);
@@ -264,7 +264,7 @@ static void begin_segment(hr__byte_buffer *pickle, uint32_t address)
     text(pickle, "blocks");
 }
 
-static void write_free_block(hr__byte_buffer *pickle)
+static void write_free_block(vw__byte_buffer *pickle)
 {
     op(pickle, "}(");
     field(pickle, "size", 512);
@@ -275,8 +275,8 @@ static void write_free_block(hr__byte_buffer *pickle)
 static void a_list_of_blocks_in_two_segments_is_refused(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
-    hr__model *model = NULL;
+    vw__byte_buffer pickle;
+    vw__model *model = NULL;
     begin(&pickle);
     op(&pickle, "](");
     begin_segment(&pickle, 512);
@@ -288,19 +288,19 @@ static void a_list_of_blocks_in_two_segments_is_refused(void **state)
     begin_segment(&pickle, 4096);
     recall(&pickle, 0);
     op(&pickle, "ue.");
-    assert_int_equal(read_pickle(&pickle, hr__byte_buffer_size(&pickle), &model),
-                     HR_ERR_CORRUPT_FILE);
-    assert_non_null(strstr(hr_last_error(), "segment 1: blocks: expected a list of blocks, found "
+    assert_int_equal(read_pickle(&pickle, vw__byte_buffer_size(&pickle), &model),
+                     VW_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(vw_last_error(), "segment 1: blocks: expected a list of blocks, found "
                                             "the blocks of another segment"));
-    hr__byte_buffer_deinit(&pickle);
+    vw__byte_buffer_deinit(&pickle);
 }
 
 /* The second one's block has the address that the first one's segment gave it. */
 static void a_block_in_two_segments_is_copied_and_then_found_misplaced(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
-    hr__model *model = NULL;
+    vw__byte_buffer pickle;
+    vw__model *model = NULL;
     begin(&pickle);
     op(&pickle, "](");
     begin_segment(&pickle, 512);
@@ -312,11 +312,11 @@ static void a_block_in_two_segments_is_copied_and_then_found_misplaced(void **st
     op(&pickle, "](");
     recall(&pickle, 0);
     op(&pickle, "eue.");
-    assert_int_equal(read_pickle(&pickle, hr__byte_buffer_size(&pickle), &model),
-                     HR_ERR_CORRUPT_FILE);
-    assert_string_equal(hr_last_error(),
+    assert_int_equal(read_pickle(&pickle, vw__byte_buffer_size(&pickle), &model),
+                     VW_ERR_CORRUPT_FILE);
+    assert_string_equal(vw_last_error(),
                         "segment 0x1000: block 0 begins at 0x200, where 0x1000 was expected");
-    hr__byte_buffer_deinit(&pickle);
+    vw__byte_buffer_deinit(&pickle);
 }
 
 /* A list of 1000 forward frames in 1000 entries: walked once, not a million times. */
@@ -324,7 +324,7 @@ static void a_shared_list_of_forward_frames_is_walked_once(void **state)
 {
     (void)state;
     enum { COUNT = 1000 };
-    hr__byte_buffer pickle;
+    vw__byte_buffer pickle;
     begin(&pickle);
     op(&pickle, "}(");
     text(&pickle, "device_traces");
@@ -345,12 +345,12 @@ static void a_shared_list_of_forward_frames_is_walked_once(void **state)
         op(&pickle, "u");
     }
     op(&pickle, "eeu.");
-    hr__model *model = model_of(&pickle);
+    vw__model *model = model_of(&pickle);
     assert_int_equal(model->event_count, COUNT);
     assert_int_equal(model->note_count, 1);
     assert_int_equal(model->stacks[model->notes[0].forward_stack].count, COUNT);
     assert_int_equal(model->frame_id_count, COUNT);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void what_is_no_snapshot_is_refused_with_what_it_is(void **state)
@@ -366,15 +366,15 @@ static void what_is_no_snapshot_is_refused_with_what_it_is(void **state)
          "os"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hr__byte_buffer pickle;
-        hr__model *model = NULL;
-        hr__byte_buffer_init(&pickle);
+        vw__byte_buffer pickle;
+        vw__model *model = NULL;
+        vw__byte_buffer_init(&pickle);
         op(&pickle, cases[i][0]);
-        assert_int_equal(read_pickle(&pickle, hr__byte_buffer_size(&pickle), &model),
-                         HR_ERR_CORRUPT_FILE);
-        if (strstr(hr_last_error(), cases[i][1]) == NULL)
-            fail_msg("\"%s\" does not say \"%s\"", hr_last_error(), cases[i][1]);
-        hr__byte_buffer_deinit(&pickle);
+        assert_int_equal(read_pickle(&pickle, vw__byte_buffer_size(&pickle), &model),
+                         VW_ERR_CORRUPT_FILE);
+        if (strstr(vw_last_error(), cases[i][1]) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", vw_last_error(), cases[i][1]);
+        vw__byte_buffer_deinit(&pickle);
     }
 }
 
@@ -383,35 +383,35 @@ static void what_is_no_snapshot_is_refused_with_what_it_is(void **state)
 static void a_pickle_cut_short_is_refused_at_every_length(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
+    vw__byte_buffer pickle;
     write_shared_frames(&pickle);
-    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
-    for (size_t length = 0; length < hr__byte_buffer_size(&pickle); length++) {
-        hr__model *model = NULL;
-        assert_int_equal(read_pickle(&pickle, length, &model), HR_ERR_CORRUPT_FILE);
+    uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
+    for (size_t length = 0; length < vw__byte_buffer_size(&pickle); length++) {
+        vw__model *model = NULL;
+        assert_int_equal(read_pickle(&pickle, length, &model), VW_ERR_CORRUPT_FILE);
         assert_null(model);
     }
-    assert_int_equal(hr__host_memory_get_use().in_use_bytes, before_bytes);
-    hr__byte_buffer_deinit(&pickle);
+    assert_int_equal(vw__host_memory_get_use().in_use_bytes, before_bytes);
+    vw__byte_buffer_deinit(&pickle);
 }
 
 static bool read_and_destroy(void *context)
 {
-    const hr__byte_buffer *pickle = context;
-    hr__model *model;
-    if (read_pickle(pickle, hr__byte_buffer_size(pickle), &model) != HR_OK)
+    const vw__byte_buffer *pickle = context;
+    vw__model *model;
+    if (read_pickle(pickle, vw__byte_buffer_size(pickle), &model) != VW_OK)
         return false;
-    hr__model_destroy(model);
+    vw__model_destroy(model);
     return true;
 }
 
 static void every_failing_allocation_is_survived_and_nothing_leaks(void **state)
 {
     (void)state;
-    hr__byte_buffer pickle;
+    vw__byte_buffer pickle;
     write_shared_frames(&pickle);
-    hr_test_sweep_host_memory(read_and_destroy, &pickle);
-    hr__byte_buffer_deinit(&pickle);
+    vw_test_sweep_host_memory(read_and_destroy, &pickle);
+    vw__byte_buffer_deinit(&pickle);
 }
 
 int main(void)

@@ -17,51 +17,51 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static hr_status read_bytes(const void *bytes, size_t size_bytes, size_t limit_bytes,
-                            hr__model **model)
+static vw_status read_bytes(const void *bytes, size_t size_bytes, size_t limit_bytes,
+                            vw__model **model)
 {
-    hr__byte_source *source;
-    hr__snapshot_encoding encoding;
-    hr_status status = hr__byte_source_open_memory(bytes, size_bytes, NULL, &source);
-    if (status != HR_OK)
+    vw__byte_source *source;
+    vw__snapshot_encoding encoding;
+    vw_status status = vw__byte_source_open_memory(bytes, size_bytes, NULL, &source);
+    if (status != VW_OK)
         return status;
-    status = hr__torch_snapshot_read(source, limit_bytes, model, &encoding);
-    hr__byte_source_close(source);
+    status = vw__torch_snapshot_read(source, limit_bytes, model, &encoding);
+    vw__byte_source_close(source);
     return status;
 }
 
-static hr_status read_json(const char *text, hr__model **model)
+static vw_status read_json(const char *text, vw__model **model)
 {
     char *json = strdup(text);
     for (char *at = json; *at != '\0'; at++)
         *at = *at == '\'' ? '"' : *at;
-    hr_status status = read_bytes(json, strlen(json), 0, model);
+    vw_status status = read_bytes(json, strlen(json), 0, model);
     free(json);
     return status;
 }
 
-static hr__model *model_of(const char *text)
+static vw__model *model_of(const char *text)
 {
-    hr__model *model = NULL;
-    if (read_json(text, &model) != HR_OK)
-        fail_msg("%s", hr_last_error());
+    vw__model *model = NULL;
+    if (read_json(text, &model) != VW_OK)
+        fail_msg("%s", vw_last_error());
     return model;
 }
 
 static void assert_says(const char *words)
 {
-    if (strstr(hr_last_error(), words) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", hr_last_error(), words);
+    if (strstr(vw_last_error(), words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", vw_last_error(), words);
 }
 
 static void assert_refused(const char *text, const char *words)
 {
-    hr__model *model = NULL;
-    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
-    assert_int_equal(read_json(text, &model), HR_ERR_CORRUPT_FILE);
+    vw__model *model = NULL;
+    uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
+    assert_int_equal(read_json(text, &model), VW_ERR_CORRUPT_FILE);
     assert_null(model);
     assert_says(words);
-    assert_int_equal(hr__host_memory_get_use().in_use_bytes, before_bytes);
+    assert_int_equal(vw__host_memory_get_use().in_use_bytes, before_bytes);
 }
 
 /* ---- shapes, from the oldest on -------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static void assert_refused(const char *text, const char *words)
 static void a_bare_list_of_1_12_has_addresses_counted_from_the_segment(void **state)
 {
     (void)state;
-    hr__model *model =
+    vw__model *model =
         model_of("[{'device': 0, 'address': 4096, 'total_size': 2048, 'allocated_size': 512,"
                  "  'active_size': 1536, 'segment_type': 'small', 'blocks': ["
                  "   {'size': 512, 'state': 'active_allocated'},"
@@ -83,20 +83,20 @@ static void a_bare_list_of_1_12_has_addresses_counted_from_the_segment(void **st
     assert_int_equal(model->block_count, 3);
     assert_int_equal(model->blocks[1].address, 4096 + 512);
     assert_int_equal(model->blocks[2].address, 4096 + 1536);
-    assert_int_equal(model->blocks[1].state, HR_BLOCK_PENDING_FREE);
-    assert_true(model->blocks[0].requested_bytes == HR__UNKNOWN_BYTES);
-    assert_true(model->segments[0].requested_bytes == HR__UNKNOWN_BYTES);
-    assert_int_equal(model->segments[0].pool, HR__UNKNOWN_POOL);
+    assert_int_equal(model->blocks[1].state, VW_BLOCK_PENDING_FREE);
+    assert_true(model->blocks[0].requested_bytes == VW__UNKNOWN_BYTES);
+    assert_true(model->segments[0].requested_bytes == VW__UNKNOWN_BYTES);
+    assert_int_equal(model->segments[0].pool, VW__UNKNOWN_POOL);
     assert_int_equal(model->streams[model->segments[0].stream], 0);
     assert_false(model->segments[0].is_large);
     assert_false(model->settings.is_known);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void what_1_13_keeps_in_a_blocks_history_is_found(void **state)
 {
     (void)state;
-    hr__model *model =
+    vw__model *model =
         model_of("[{'device': 0, 'address': 4096, 'total_size': 1024, 'stream': 77, 'blocks': ["
                  "   {'size': 512, 'state': 'active_allocated', 'history': ["
                  "     {'addr': 4096, 'real_size': 300, 'frames': "
@@ -105,32 +105,32 @@ static void what_1_13_keeps_in_a_blocks_history_is_found(void **state)
                  "   {'size': 512, 'state': 'inactive', 'history': []}]}]");
     assert_true(model->features.has_block_history);
     assert_int_equal(model->blocks[0].requested_bytes, 300);
-    assert_int_equal(hr__model_stack_of(model, model->blocks[0].context).count, 1);
-    assert_true(model->blocks[1].requested_bytes == HR__UNKNOWN_BYTES);
-    assert_int_equal(model->blocks[1].context, HR__NO_CONTEXT);
+    assert_int_equal(vw__model_stack_of(model, model->blocks[0].context).count, 1);
+    assert_true(model->blocks[1].requested_bytes == VW__UNKNOWN_BYTES);
+    assert_int_equal(model->blocks[1].context, VW__NO_CONTEXT);
     assert_int_equal(model->streams[model->segments[0].stream], 77);
     assert_int_equal(model->segments[0].allocated_bytes, 512); /* from the blocks */
     assert_int_equal(model->segments[0].active_bytes, 512);
     assert_int_equal(model->ignored_field_count, 1);
     assert_string_equal(model->first_ignored_field, "cpp_frames");
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void a_block_of_2_0_has_both_requested_size_and_history(void **state)
 {
     (void)state;
-    hr__model *model = model_of(
+    vw__model *model = model_of(
         "{'segments': [{'device': 0, 'address': 4096, 'total_size': 512, 'requested_size': 400,"
         "   'blocks': [{'size': 512, 'requested_size': 400, 'state': 'active_allocated',"
         "               'history': [{'addr': 4096, 'real_size': 399, 'frames': []}]}]}],"
         " 'device_traces': [[{'action': 'alloc', 'addr': 4096, 'size': 400, 'stream': 0}]]}");
     assert_int_equal(model->blocks[0].requested_bytes, 400);
     assert_int_equal(model->blocks[0].context, 0);
-    assert_int_equal(hr__model_stack_of(model, 0).count, 0);
+    assert_int_equal(vw__model_stack_of(model, 0).count, 0);
     assert_true(model->features.has_traces);
     assert_false(model->features.has_times);
-    assert_true(model->traces[0].events[0].time_us == HR__UNKNOWN_TIME);
-    hr__model_destroy(model);
+    assert_true(model->traces[0].events[0].time_us == VW__UNKNOWN_TIME);
+    vw__model_destroy(model);
 }
 
 static const char of_2_11[] =
@@ -161,8 +161,8 @@ static const char of_2_11[] =
 static void the_segments_of_2_11_are_read_field_by_field(void **state)
 {
     (void)state;
-    hr__model *model = model_of(of_2_11);
-    const hr__model_segment *segment = &model->segments[0];
+    vw__model *model = model_of(of_2_11);
+    const vw__model_segment *segment = &model->segments[0];
     assert_int_equal(segment->address, 140071801978880);
     assert_int_equal(segment->total_bytes, 2097152);
     assert_int_equal(segment->allocated_bytes, 1024);
@@ -171,42 +171,42 @@ static void the_segments_of_2_11_are_read_field_by_field(void **state)
     assert_true(segment->is_expandable);
     assert_int_equal(model->pools[segment->pool].first, 0);
     assert_int_equal(model->pools[segment->pool].second, 1);
-    assert_int_not_equal(segment->context, HR__NO_CONTEXT);
-    const hr__model_block *blocks = model->blocks + segment->first_block;
+    assert_int_not_equal(segment->context, VW__NO_CONTEXT);
+    const vw__model_block *blocks = model->blocks + segment->first_block;
     assert_int_equal(segment->block_count, 2);
-    hr__model_stack stack = hr__model_stack_of(model, blocks[0].context);
+    vw__model_stack stack = vw__model_stack_of(model, blocks[0].context);
     assert_int_equal(stack.count, 2);
-    const hr__model_frame *frame = &model->frames[model->frame_ids[stack.first]];
-    assert_string_equal(hr__model_string(model, frame->name), "forward");
-    assert_string_equal(hr__model_string(model, frame->filename), "model.py");
+    const vw__model_frame *frame = &model->frames[model->frame_ids[stack.first]];
+    assert_string_equal(vw__model_string(model, frame->name), "forward");
+    assert_string_equal(vw__model_string(model, frame->filename), "model.py");
     assert_int_equal(frame->line, 12);
-    assert_int_equal(blocks[1].state, HR_BLOCK_FREE);
+    assert_int_equal(blocks[1].state, VW_BLOCK_FREE);
     assert_int_equal(blocks[1].requested_bytes, 0);
     assert_true(model->features.has_block_addresses);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void the_trace_of_2_11_is_read_field_by_field(void **state)
 {
     (void)state;
-    hr__model *model = model_of(of_2_11);
+    vw__model *model = model_of(of_2_11);
     assert_int_equal(model->trace_count, 1);
-    const hr__model_event *events = model->traces[0].events;
+    const vw__model_event *events = model->traces[0].events;
     assert_int_equal(model->traces[0].event_count, 3);
-    assert_int_equal(events[0].action, HR_ACTION_SEGMENT_MAP);
+    assert_int_equal(events[0].action, VW_ACTION_SEGMENT_MAP);
     assert_int_equal(events[0].time_us, 1794704143679056);
-    assert_int_equal(events[0].note, HR__NO_NOTE); /* "N/A" and "" are nothing */
-    assert_int_not_equal(events[0].context, HR__NO_CONTEXT);
+    assert_int_equal(events[0].note, VW__NO_NOTE); /* "N/A" and "" are nothing */
+    assert_int_not_equal(events[0].context, VW__NO_CONTEXT);
     assert_int_equal(events[1].address, 140071801978880);
     assert_int_equal(events[1].size_bytes, 900);
     assert_int_equal(model->streams[events[1].stream], 9);
-    assert_int_equal(events[1].context, HR__NO_CONTEXT);
-    assert_int_equal(events[1].pool, HR__UNKNOWN_POOL);
-    const hr__model_note *note = &model->notes[events[1].note];
-    assert_string_equal(hr__model_string(model, note->compile_context), "0/1");
-    assert_string_equal(hr__model_string(model, note->user_metadata), "epoch 3");
-    assert_int_equal(note->action, HR__NO_STRING);
-    assert_int_equal(events[2].action, HR_ACTION_OOM);
+    assert_int_equal(events[1].context, VW__NO_CONTEXT);
+    assert_int_equal(events[1].pool, VW__UNKNOWN_POOL);
+    const vw__model_note *note = &model->notes[events[1].note];
+    assert_string_equal(vw__model_string(model, note->compile_context), "0/1");
+    assert_string_equal(vw__model_string(model, note->user_metadata), "epoch 3");
+    assert_int_equal(note->action, VW__NO_STRING);
+    assert_int_equal(events[2].action, VW_ACTION_OOM);
     assert_int_equal(events[2].address, 12345);
     assert_int_equal(events[2].stream, events[0].stream);
     assert_true(model->features.has_times);
@@ -215,16 +215,16 @@ static void the_trace_of_2_11_is_read_field_by_field(void **state)
     assert_true(model->features.has_contexts);
     assert_false(model->features.has_pool_ids);
     assert_int_equal(model->ignored_field_count, 0);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void settings_are_kept_as_numbers_and_as_text_in_their_order(void **state)
 {
     (void)state;
-    hr__model *model = model_of(of_2_11);
-    const hr__model_settings *settings = &model->settings;
+    vw__model *model = model_of(of_2_11);
+    const vw__model_settings *settings = &model->settings;
     assert_true(settings->is_known);
-    assert_string_equal(hr__model_string(model, settings->conf), "expandable_segments:True");
+    assert_string_equal(vw__model_string(model, settings->conf), "expandable_segments:True");
     assert_int_equal(settings->max_split_size, -1);
     assert_true(settings->garbage_collection_threshold == 0.6);
     assert_true(settings->is_expandable);
@@ -232,63 +232,63 @@ static void settings_are_kept_as_numbers_and_as_text_in_their_order(void **state
         "expandable_segments:True", "-1", "0.6", "True", "1", "False", "[1:0,2:4]"};
     assert_int_equal(settings->entry_count, 7);
     for (size_t i = 0; i < 7; i++)
-        assert_string_equal(hr__model_string(model, settings->entries[i].value), texts[i]);
-    assert_string_equal(hr__model_string(model, settings->entries[6].key),
+        assert_string_equal(vw__model_string(model, settings->entries[i].value), texts[i]);
+    assert_string_equal(vw__model_string(model, settings->entries[6].key),
                         "roundup_power2_divisions");
     assert_true(model->features.has_settings);
     assert_true(model->features.has_stream_reuse);
     assert_false(model->features.has_max_cached_size);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void annotations_keep_the_files_order(void **state)
 {
     (void)state;
-    hr__model *model = model_of(of_2_11);
+    vw__model *model = model_of(of_2_11);
     assert_true(model->features.has_annotations);
     assert_int_equal(model->annotation_count, 2);
     assert_true(model->annotations[0].is_start);
     assert_false(model->annotations[1].is_start);
     assert_int_equal(model->annotations[1].device, 1);
     assert_int_equal(model->annotations[1].time_us, 6);
-    assert_string_equal(hr__model_string(model, model->annotations[1].name), "step");
-    hr__model_destroy(model);
+    assert_string_equal(vw__model_string(model, model->annotations[1].name), "step");
+    vw__model_destroy(model);
 }
 
 static void memory_that_left_is_an_annotation_with_numbers_as_text(void **state)
 {
     (void)state;
-    hr__model *model = model_of("{'segments': [], 'external_annotations': ["
-                                " {'name': 'headroom spill', 'stage': 'START', 'device': 0,"
+    vw__model *model = model_of("{'segments': [], 'external_annotations': ["
+                                " {'name': 'vramwise spill', 'stage': 'START', 'device': 0,"
                                 "  'time_us': 5, 'moved_bytes': '536870912', 'moved_handles': '3',"
                                 "  'spilled_bytes': '18446744073709551615', 'wait_us': 7},"
-                                " {'name': 'headroom spill', 'stage': 'END', 'device': 0,"
+                                " {'name': 'vramwise spill', 'stage': 'END', 'device': 0,"
                                 "  'time_us': 5},"
-                                " {'name': 'headroom return', 'stage': 'START', 'device': 0,"
+                                " {'name': 'vramwise return', 'stage': 'START', 'device': 0,"
                                 "  'time_us': 5, 'moved_handles': '1'},"
                                 " {'name': 'mine', 'stage': 'START', 'device': 0,"
                                 "  'time_us': 5, 'moved_handles': '1'}]}");
-    const hr__model_annotation *annotations = model->annotations;
-    const hr__model_move *move = &annotations[0].move;
+    const vw__model_annotation *annotations = model->annotations;
+    const vw__model_move *move = &annotations[0].move;
     bool is_return;
     assert_int_equal(model->ignored_field_count, 0);
     assert_int_equal(move->moved_bytes, 536870912);
     assert_int_equal(move->moved_handles, 3);
     assert_true(move->spilled_bytes == UINT64_MAX);
     assert_int_equal(move->wait_us, 7);
-    assert_true(hr__model_is_move(model, &annotations[0], &is_return));
+    assert_true(vw__model_is_move(model, &annotations[0], &is_return));
     assert_false(is_return);
-    assert_false(hr__model_is_move(model, &annotations[1], &is_return));
-    assert_true(hr__model_is_move(model, &annotations[2], &is_return));
+    assert_false(vw__model_is_move(model, &annotations[1], &is_return));
+    assert_true(vw__model_is_move(model, &annotations[2], &is_return));
     assert_true(is_return);
-    assert_false(hr__model_is_move(model, &annotations[3], &is_return));
-    hr__model_destroy(model);
+    assert_false(vw__model_is_move(model, &annotations[3], &is_return));
+    vw__model_destroy(model);
 }
 
 static void of_2_14_pools_forward_frames_annotate_and_host_memory_are_read(void **state)
 {
     (void)state;
-    hr__model *model = model_of(
+    vw__model *model = model_of(
         "{'segments': [], 'device_traces': [[], ["
         "   {'action': 'annotate', 'addr': 512, 'size': 8, 'stream': 0, 'pool_id': [3, 4],"
         "    'user_metadata': 'weights', 'frames': [], 'forward_frames': ['outer', 'inner']},"
@@ -300,25 +300,25 @@ static void of_2_14_pools_forward_frames_annotate_and_host_memory_are_read(void 
         " 'allocator_settings': {'max_cached_size': -1}}");
     assert_int_equal(model->trace_count, 3);
     assert_int_equal(model->traces[0].event_count, 0);
-    const hr__model_event *events = hr__model_trace_of(model, 1)->events;
-    assert_int_equal(events[0].action, HR__ACTION_ANNOTATE);
+    const vw__model_event *events = vw__model_trace_of(model, 1)->events;
+    assert_int_equal(events[0].action, VW__ACTION_ANNOTATE);
     assert_int_equal(model->pools[events[0].pool].first, 3);
     assert_int_equal(model->pools[events[0].pool].second, 4);
-    const hr__model_note *note = &model->notes[events[0].note];
-    assert_string_equal(hr__model_string(model, note->user_metadata), "weights");
-    hr__model_stack stack = model->stacks[note->forward_stack];
+    const vw__model_note *note = &model->notes[events[0].note];
+    assert_string_equal(vw__model_string(model, note->user_metadata), "weights");
+    vw__model_stack stack = model->stacks[note->forward_stack];
     assert_int_equal(stack.count, 2);
-    const hr__model_frame *frame = &model->frames[model->frame_ids[stack.first]];
-    assert_string_equal(hr__model_string(model, frame->name), "outer");
-    assert_int_equal(frame->filename, HR__NO_STRING);
-    assert_int_equal(events[1].action, HR__ACTION_OTHER);
-    assert_string_equal(hr__model_string(model, model->notes[events[1].note].action), "defragment");
-    assert_int_equal(hr__model_trace_of(model, HR__HOST_DEVICE)->event_count, 1);
-    assert_int_equal(model->segments[0].device, HR__HOST_DEVICE);
+    const vw__model_frame *frame = &model->frames[model->frame_ids[stack.first]];
+    assert_string_equal(vw__model_string(model, frame->name), "outer");
+    assert_int_equal(frame->filename, VW__NO_STRING);
+    assert_int_equal(events[1].action, VW__ACTION_OTHER);
+    assert_string_equal(vw__model_string(model, model->notes[events[1].note].action), "defragment");
+    assert_int_equal(vw__model_trace_of(model, VW__HOST_DEVICE)->event_count, 1);
+    assert_int_equal(model->segments[0].device, VW__HOST_DEVICE);
     assert_true(model->features.has_pool_ids);
     assert_true(model->features.has_host_traces);
     assert_true(model->features.has_max_cached_size);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 /* The entry, behind others that are alike, is read as it is alone. */
@@ -326,35 +326,35 @@ static void assert_same_behind(const char *usual, const char *entry)
 {
     char text[2048];
     snprintf(text, sizeof text, "{'segments': [], 'device_traces': [[%s]]}", entry);
-    hr__model *alone = model_of(text);
+    vw__model *alone = model_of(text);
     snprintf(text, sizeof text, "{'segments': [], 'device_traces': [[%s, %s, %s, %s]]}", usual,
              usual, entry, usual);
-    hr__model *behind = model_of(text);
+    vw__model *behind = model_of(text);
     assert_int_equal(behind->trace_count, 1);
     assert_int_equal(behind->traces[0].event_count, 4);
-    const hr__model_event *events = behind->traces[0].events;
-    assert_memory_equal(&events[0], &events[1], offsetof(hr__model_event, context));
-    assert_memory_equal(&events[0], &events[3], offsetof(hr__model_event, context));
-    hr__model_event expected = alone->traces[0].events[0], found = events[2];
+    const vw__model_event *events = behind->traces[0].events;
+    assert_memory_equal(&events[0], &events[1], offsetof(vw__model_event, context));
+    assert_memory_equal(&events[0], &events[3], offsetof(vw__model_event, context));
+    vw__model_event expected = alone->traces[0].events[0], found = events[2];
     assert_int_equal(found.address, expected.address);
     assert_int_equal(found.size_bytes, expected.size_bytes);
     assert_int_equal(found.time_us, expected.time_us);
     assert_int_equal(found.action, expected.action);
-    assert_int_equal(found.context == HR__NO_CONTEXT, expected.context == HR__NO_CONTEXT);
-    assert_int_equal(hr__model_stack_of(behind, found.context).count,
-                     hr__model_stack_of(alone, expected.context).count);
+    assert_int_equal(found.context == VW__NO_CONTEXT, expected.context == VW__NO_CONTEXT);
+    assert_int_equal(vw__model_stack_of(behind, found.context).count,
+                     vw__model_stack_of(alone, expected.context).count);
     assert_int_equal(behind->streams[found.stream], alone->streams[expected.stream]);
-    assert_int_equal(found.pool == HR__UNKNOWN_POOL, expected.pool == HR__UNKNOWN_POOL);
-    if (found.pool != HR__UNKNOWN_POOL)
+    assert_int_equal(found.pool == VW__UNKNOWN_POOL, expected.pool == VW__UNKNOWN_POOL);
+    if (found.pool != VW__UNKNOWN_POOL)
         assert_memory_equal(&behind->pools[found.pool], &alone->pools[expected.pool],
-                            sizeof(hr_private_id));
-    assert_int_equal(found.note == HR__NO_NOTE, expected.note == HR__NO_NOTE);
-    if (found.note != HR__NO_NOTE)
-        assert_string_equal(hr__model_string(behind, behind->notes[found.note].user_metadata),
-                            hr__model_string(alone, alone->notes[expected.note].user_metadata));
+                            sizeof(vw_private_id));
+    assert_int_equal(found.note == VW__NO_NOTE, expected.note == VW__NO_NOTE);
+    if (found.note != VW__NO_NOTE)
+        assert_string_equal(vw__model_string(behind, behind->notes[found.note].user_metadata),
+                            vw__model_string(alone, alone->notes[expected.note].user_metadata));
     assert_int_equal(behind->ignored_field_count, alone->ignored_field_count);
-    hr__model_destroy(alone);
-    hr__model_destroy(behind);
+    vw__model_destroy(alone);
+    vw__model_destroy(behind);
 }
 
 static void an_unusual_entry_among_usual_ones_is_read_as_it_is_alone(void **state)
@@ -404,7 +404,7 @@ static void an_unusual_entry_among_usual_ones_is_read_as_it_is_alone(void **stat
 static void segments_of_several_devices_are_sorted(void **state)
 {
     (void)state;
-    hr__model *model = model_of(
+    vw__model *model = model_of(
         "{'segments': ["
         "  {'device': 1, 'address': 512, 'total_size': 512, 'allocated_size': 0, 'active_size': 0},"
         "  {'device': 0, 'address': 2048, 'total_size': 512, 'allocated_size': 0, 'active_size': "
@@ -416,35 +416,35 @@ static void segments_of_several_devices_are_sorted(void **state)
     assert_int_equal(model->segments[2].device, 1);
     assert_int_equal(model->segments[2].block_count, 0);
     assert_false(model->features.has_traces);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void a_list_wrapped_by_pytorchs_viewer_script_is_read(void **state)
 {
     (void)state;
-    hr__model *model = model_of("{'segments': [], 'traces': []}");
+    vw__model *model = model_of("{'segments': [], 'traces': []}");
     assert_false(model->features.has_traces);
     assert_int_equal(model->trace_count, 0);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
     model = model_of("{'segments': [], 'traces': [[{'action': 'snapshot'}]]}");
     assert_int_equal(model->traces[0].event_count, 1);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void none_counts_as_missing_and_unknown_fields_are_counted(void **state)
 {
     (void)state;
-    hr__model *model = model_of(
+    vw__model *model = model_of(
         "{'segments': [], 'colour': 1, 'allocator_settings': null, 'device_traces': [["
         "  {'action': 'alloc', 'addr': -4096, 'size': 1, 'time_us': null, 'frames': null,"
         "   'mood': 'good', 'frames': [{'name': 'f', 'filename': 'a', 'line': -1, 'fx': 1}]}]]}");
     assert_int_equal(model->ignored_field_count, 3);
     assert_string_equal(model->first_ignored_field, "fx");      /* the innermost is read first */
     assert_true(model->events[0].address == UINT64_MAX - 4095); /* PyTorch writes it signed */
-    assert_true(model->events[0].time_us == HR__UNKNOWN_TIME);
+    assert_true(model->events[0].time_us == VW__UNKNOWN_TIME);
     assert_int_equal(model->frames[0].line, 0);
     assert_false(model->settings.is_known);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void empty_snapshots_are_snapshots(void **state)
@@ -454,9 +454,9 @@ static void empty_snapshots_are_snapshots(void **state)
                                         " \n\t{'segments': [], 'device_traces': []}",
                                         "\xEF\xBB\xBF[]"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        hr__model *model = model_of(texts[i]);
+        vw__model *model = model_of(texts[i]);
         assert_int_equal(model->segment_count + model->trace_count, 0);
-        hr__model_destroy(model);
+        vw__model_destroy(model);
     }
 }
 
@@ -602,9 +602,9 @@ static void a_file_of_another_kind_is_told_by_its_beginning(void **state)
         {"\x80\x04", 2, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hr__model *model = NULL;
+        vw__model *model = NULL;
         assert_int_equal(read_bytes(cases[i].bytes, cases[i].size_bytes, 0, &model),
-                         HR_ERR_CORRUPT_FILE);
+                         VW_ERR_CORRUPT_FILE);
         assert_says(cases[i].words);
     }
 }
@@ -618,21 +618,21 @@ static void the_memory_limit_is_kept(void **state)
     for (int i = 0; i < COUNT; i++)
         at += sprintf(at, "%s{\"action\":\"snapshot\"}", i != 0 ? "," : "");
     at += sprintf(at, "]]}");
-    hr__model *model = NULL;
+    vw__model *model = NULL;
     size_t size_bytes = (size_t)(at - json);
-    assert_int_equal(read_bytes(json, size_bytes, 1 << 20, &model), HR_ERR_UNSUPPORTED);
-    assert_int_equal(read_bytes(json, size_bytes, 200, &model), HR_ERR_UNSUPPORTED);
-    assert_int_equal(read_bytes(json, size_bytes, 64 << 20, &model), HR_OK);
+    assert_int_equal(read_bytes(json, size_bytes, 1 << 20, &model), VW_ERR_UNSUPPORTED);
+    assert_int_equal(read_bytes(json, size_bytes, 200, &model), VW_ERR_UNSUPPORTED);
+    assert_int_equal(read_bytes(json, size_bytes, 64 << 20, &model), VW_OK);
     assert_int_equal(model->event_count, COUNT);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static bool read_and_destroy(void *context)
 {
-    hr__model *model;
-    if (read_json(context, &model) != HR_OK)
+    vw__model *model;
+    if (read_json(context, &model) != VW_OK)
         return false;
-    hr__model_destroy(model);
+    vw__model_destroy(model);
     return true;
 }
 
@@ -641,7 +641,7 @@ static void every_failing_allocation_is_survived_and_nothing_leaks(void **state)
     (void)state;
     char text[sizeof of_2_11];
     memcpy(text, of_2_11, sizeof text);
-    hr_test_sweep_host_memory(read_and_destroy, text);
+    vw_test_sweep_host_memory(read_and_destroy, text);
 }
 
 /* ---- real recordings ------------------------------------------------------------------------- */
@@ -665,7 +665,7 @@ static char *text_of(const char *path)
 }
 
 /* What torch's own statistics said when the recording was taken. */
-static void compare_with_statistics(const hr__model *model, const char *path)
+static void compare_with_statistics(const vw__model *model, const char *path)
 {
     char *json = text_of(path);
     uint64_t reserved_bytes = 0, allocated_bytes = 0, active_bytes = 0;
@@ -687,31 +687,31 @@ enum { MOST_MODEL_BYTES = 45000000 };
 static void read_recording(const char *folder, const char *name, size_t stem_bytes)
 {
     char path[4096];
-    hr__byte_source *source;
-    hr__model *model;
-    hr__snapshot_encoding encoding;
-    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
+    vw__byte_source *source;
+    vw__model *model;
+    vw__snapshot_encoding encoding;
+    uint64_t before_bytes = vw__host_memory_get_use().in_use_bytes;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(hr__byte_source_open(path, NULL, &source), HR_OK);
-    if (hr__torch_snapshot_read(source, 0, &model, &encoding) != HR_OK)
-        fail_msg("%s: %s", name, hr_last_error());
-    hr__byte_source_close(source);
-    assert_int_equal(encoding, HR__ENCODING_PICKLE);
-    uint64_t held_bytes = hr__host_memory_get_use().in_use_bytes - before_bytes;
+    assert_int_equal(vw__byte_source_open(path, NULL, &source), VW_OK);
+    if (vw__torch_snapshot_read(source, 0, &model, &encoding) != VW_OK)
+        fail_msg("%s: %s", name, vw_last_error());
+    vw__byte_source_close(source);
+    assert_int_equal(encoding, VW__ENCODING_PICKLE);
+    uint64_t held_bytes = vw__host_memory_get_use().in_use_bytes - before_bytes;
     assert_in_range(held_bytes, 1, MOST_MODEL_BYTES);
-    assert_in_range(hr__model_size_bytes(model), held_bytes * 9 / 10, held_bytes * 11 / 10);
+    assert_in_range(vw__model_size_bytes(model), held_bytes * 9 / 10, held_bytes * 11 / 10);
     assert_int_equal(model->ignored_field_count, 0);
     snprintf(path, sizeof path, "%s/%.*s.json", folder, (int)stem_bytes, name);
     compare_with_statistics(model, path);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void every_recording_of_the_corpus_is_read_and_agrees_with_torchs_statistics(void **state)
 {
     (void)state;
-    const char *folder = getenv("HEADROOM_CORPUS");
+    const char *folder = getenv("VRAMWISE_CORPUS");
     if (folder == NULL) {
-        print_message("HEADROOM_CORPUS is not set\n");
+        print_message("VRAMWISE_CORPUS is not set\n");
         skip();
     }
     DIR *entries = opendir(folder);

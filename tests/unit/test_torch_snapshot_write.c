@@ -1,7 +1,7 @@
 /* test_torch_snapshot_write.c - what is written reads back as the same model.
  *
  * A model with one of everything is made by hand, written, and read by torch_snapshot_read. Real
- * recordings (in the folder that HEADROOM_CORPUS names, where it is set) go through the same. The
+ * recordings (in the folder that VRAMWISE_CORPUS names, where it is set) go through the same. The
  * ids of strings, frames and contexts may change on the way; what they stand for, and which events
  * share a context, may not. */
 #include "export/torch_snapshot_write.h"
@@ -22,8 +22,8 @@
 
 static bool append(void *context, const void *bytes, size_t size_bytes)
 {
-    hr__append_bytes(context, bytes, size_bytes);
-    return !hr__byte_buffer_has_failed(context);
+    vw__append_bytes(context, bytes, size_bytes);
+    return !vw__byte_buffer_has_failed(context);
 }
 
 static bool refuse(void *context, const void *bytes, size_t size_bytes)
@@ -34,45 +34,45 @@ static bool refuse(void *context, const void *bytes, size_t size_bytes)
     return false;
 }
 
-static hr_status write_model(const hr__model *model, hr__byte_buffer *file)
+static vw_status write_model(const vw__model *model, vw__byte_buffer *file)
 {
-    hr__byte_buffer_init(file);
-    return hr__torch_snapshot_write(model, &(hr__pickle_sink){file, append});
+    vw__byte_buffer_init(file);
+    return vw__torch_snapshot_write(model, &(vw__pickle_sink){file, append});
 }
 
-static hr_status read_source(hr__byte_source *source, hr__model **model)
+static vw_status read_source(vw__byte_source *source, vw__model **model)
 {
-    hr__snapshot_encoding encoding;
-    hr_status status = hr__torch_snapshot_read(source, 0, model, &encoding);
-    hr__byte_source_close(source);
+    vw__snapshot_encoding encoding;
+    vw_status status = vw__torch_snapshot_read(source, 0, model, &encoding);
+    vw__byte_source_close(source);
     return status;
 }
 
-static hr__model *read_bytes(const hr__byte_buffer *file)
+static vw__model *read_bytes(const vw__byte_buffer *file)
 {
-    hr__byte_source *source;
-    hr__model *model = NULL;
-    assert_int_equal(hr__byte_source_open_memory(file->bytes, file->size_bytes, NULL, &source),
-                     HR_OK);
-    if (read_source(source, &model) != HR_OK)
-        fail_msg("cannot be read back: %s", hr_last_error());
+    vw__byte_source *source;
+    vw__model *model = NULL;
+    assert_int_equal(vw__byte_source_open_memory(file->bytes, file->size_bytes, NULL, &source),
+                     VW_OK);
+    if (read_source(source, &model) != VW_OK)
+        fail_msg("cannot be read back: %s", vw_last_error());
     return model;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static void same_string(const hr__model *a, uint32_t a_id, const hr__model *b, uint32_t b_id)
+static void same_string(const vw__model *a, uint32_t a_id, const vw__model *b, uint32_t b_id)
 {
-    assert_string_equal(hr__model_string(a, a_id), hr__model_string(b, b_id));
+    assert_string_equal(vw__model_string(a, a_id), vw__model_string(b, b_id));
 }
 
-static void same_stack(const hr__model *a, hr__model_stack a_stack, const hr__model *b,
-                       hr__model_stack b_stack)
+static void same_stack(const vw__model *a, vw__model_stack a_stack, const vw__model *b,
+                       vw__model_stack b_stack)
 {
     assert_int_equal(a_stack.count, b_stack.count);
     for (uint32_t i = 0; i < a_stack.count; i++) {
-        const hr__model_frame *a_frame = &a->frames[a->frame_ids[a_stack.first + i]];
-        const hr__model_frame *b_frame = &b->frames[b->frame_ids[b_stack.first + i]];
+        const vw__model_frame *a_frame = &a->frames[a->frame_ids[a_stack.first + i]];
+        const vw__model_frame *b_frame = &b->frames[b->frame_ids[b_stack.first + i]];
         same_string(a, a_frame->name, b, b_frame->name);
         same_string(a, a_frame->filename, b, b_frame->filename);
         assert_int_equal(a_frame->line, b_frame->line);
@@ -81,22 +81,22 @@ static void same_stack(const hr__model *a, hr__model_stack a_stack, const hr__mo
 
 /* Contexts must correspond one to one: `pairs` maps a's to b's, as far as they were met. */
 typedef struct comparison {
-    const hr__model *a, *b;
+    const vw__model *a, *b;
     uint32_t *pairs;
     uint32_t *back;
 } comparison;
 
 static void same_context(comparison *c, uint32_t a, uint32_t b)
 {
-    if (a == HR__NO_CONTEXT) {
-        assert_true(b == HR__NO_CONTEXT);
+    if (a == VW__NO_CONTEXT) {
+        assert_true(b == VW__NO_CONTEXT);
         return;
     }
-    assert_true(b != HR__NO_CONTEXT);
-    if (c->pairs[a] == HR__NO_CONTEXT && c->back[b] == HR__NO_CONTEXT) {
+    assert_true(b != VW__NO_CONTEXT);
+    if (c->pairs[a] == VW__NO_CONTEXT && c->back[b] == VW__NO_CONTEXT) {
         c->pairs[a] = b;
         c->back[b] = a;
-        same_stack(c->a, hr__model_stack_of(c->a, a), c->b, hr__model_stack_of(c->b, b));
+        same_stack(c->a, vw__model_stack_of(c->a, a), c->b, vw__model_stack_of(c->b, b));
     }
     assert_int_equal(c->pairs[a], b);
     assert_int_equal(c->back[b], a);
@@ -105,25 +105,25 @@ static void same_context(comparison *c, uint32_t a, uint32_t b)
 /* Of a segment or block, where PyTorch writes an empty list for want of a context. */
 static void same_late_context(comparison *c, uint32_t a, uint32_t b)
 {
-    if (a == HR__NO_CONTEXT)
-        assert_int_equal(hr__model_stack_of(c->b, b).count, 0);
+    if (a == VW__NO_CONTEXT)
+        assert_int_equal(vw__model_stack_of(c->b, b).count, 0);
     else
         same_context(c, a, b);
 }
 
 static void same_pool(const comparison *c, uint16_t a, uint16_t b)
 {
-    assert_int_equal(a == HR__UNKNOWN_POOL, b == HR__UNKNOWN_POOL);
-    if (a != HR__UNKNOWN_POOL)
-        assert_memory_equal(&c->a->pools[a], &c->b->pools[b], sizeof(hr_private_id));
+    assert_int_equal(a == VW__UNKNOWN_POOL, b == VW__UNKNOWN_POOL);
+    if (a != VW__UNKNOWN_POOL)
+        assert_memory_equal(&c->a->pools[a], &c->b->pools[b], sizeof(vw_private_id));
 }
 
 static void same_note(const comparison *c, uint32_t a, uint32_t b)
 {
-    assert_int_equal(a == HR__NO_NOTE, b == HR__NO_NOTE);
-    if (a == HR__NO_NOTE)
+    assert_int_equal(a == VW__NO_NOTE, b == VW__NO_NOTE);
+    if (a == VW__NO_NOTE)
         return;
-    const hr__model_note *a_note = &c->a->notes[a], *b_note = &c->b->notes[b];
+    const vw__model_note *a_note = &c->a->notes[a], *b_note = &c->b->notes[b];
     same_string(c->a, a_note->action, c->b, b_note->action);
     same_string(c->a, a_note->compile_context, c->b, b_note->compile_context);
     same_string(c->a, a_note->user_metadata, c->b, b_note->user_metadata);
@@ -131,7 +131,7 @@ static void same_note(const comparison *c, uint32_t a, uint32_t b)
                c->b->stacks[b_note->forward_stack]);
 }
 
-static void same_event(comparison *c, const hr__model_event *a, const hr__model_event *b)
+static void same_event(comparison *c, const vw__model_event *a, const vw__model_event *b)
 {
     assert_int_equal(a->action, b->action);
     assert_int_equal(a->address, b->address);
@@ -143,7 +143,7 @@ static void same_event(comparison *c, const hr__model_event *a, const hr__model_
     same_note(c, a->note, b->note);
 }
 
-static void same_segment(comparison *c, const hr__model_segment *a, const hr__model_segment *b)
+static void same_segment(comparison *c, const vw__model_segment *a, const vw__model_segment *b)
 {
     assert_int_equal(a->address, b->address);
     assert_int_equal(a->total_bytes, b->total_bytes);
@@ -158,8 +158,8 @@ static void same_segment(comparison *c, const hr__model_segment *a, const hr__mo
     same_late_context(c, a->context, b->context);
     assert_int_equal(a->block_count, b->block_count);
     for (size_t i = 0; i < a->block_count; i++) {
-        const hr__model_block *a_block = &c->a->blocks[a->first_block + i];
-        const hr__model_block *b_block = &c->b->blocks[b->first_block + i];
+        const vw__model_block *a_block = &c->a->blocks[a->first_block + i];
+        const vw__model_block *b_block = &c->b->blocks[b->first_block + i];
         assert_int_equal(a_block->address, b_block->address);
         assert_int_equal(a_block->size_bytes, b_block->size_bytes);
         assert_int_equal(a_block->requested_bytes, b_block->requested_bytes);
@@ -168,7 +168,7 @@ static void same_segment(comparison *c, const hr__model_segment *a, const hr__mo
     }
 }
 
-static void same_settings(const hr__model *a, const hr__model *b)
+static void same_settings(const vw__model *a, const vw__model *b)
 {
     assert_int_equal(a->settings.is_known, b->settings.is_known);
     same_string(a, a->settings.conf, b, b->settings.conf);
@@ -188,11 +188,11 @@ static uint32_t *no_contexts(size_t count)
     uint32_t *contexts = malloc(count * sizeof *contexts + 1);
     assert_non_null(contexts);
     for (size_t i = 0; i < count; i++)
-        contexts[i] = HR__NO_CONTEXT;
+        contexts[i] = VW__NO_CONTEXT;
     return contexts;
 }
 
-static void same_model(const hr__model *a, const hr__model *b)
+static void same_model(const vw__model *a, const vw__model *b)
 {
     comparison c = {a, b, no_contexts(a->context_count), no_contexts(b->context_count)};
     assert_int_equal(a->trace_count, b->trace_count);
@@ -223,111 +223,111 @@ static void same_model(const hr__model *a, const hr__model *b)
 
 /* ---- a model with one of everything ---------------------------------------------------------- */
 
-static void add(hr_status status)
+static void add(vw_status status)
 {
-    if (status != HR_OK)
-        fail_msg("%s", hr_last_error());
+    if (status != VW_OK)
+        fail_msg("%s", vw_last_error());
 }
 
-static uint32_t string(hr__model_builder *builder, const char *text)
+static uint32_t string(vw__model_builder *builder, const char *text)
 {
     uint32_t id;
-    add(hr__model_add_string(builder, text, strlen(text), &id));
+    add(vw__model_add_string(builder, text, strlen(text), &id));
     return id;
 }
 
-static uint32_t frame(hr__model_builder *builder, const char *name, const char *file, uint32_t line)
+static uint32_t frame(vw__model_builder *builder, const char *name, const char *file, uint32_t line)
 {
     uint32_t id;
-    hr__model_frame made = {string(builder, name), string(builder, file), line};
-    add(hr__model_add_frame(builder, &made, &id));
+    vw__model_frame made = {string(builder, name), string(builder, file), line};
+    add(vw__model_add_frame(builder, &made, &id));
     return id;
 }
 
-static void add_events(hr__model_builder *builder, const uint32_t contexts[3], bool has_pool_ids)
+static void add_events(vw__model_builder *builder, const uint32_t contexts[3], bool has_pool_ids)
 {
     uint32_t note, forward, forward_frames[2];
-    hr__model_frame forward_frame = {string(builder, "mul"), HR__NO_STRING, 0};
-    add(hr__model_add_frame(builder, &forward_frame, &forward_frames[0]));
+    vw__model_frame forward_frame = {string(builder, "mul"), VW__NO_STRING, 0};
+    add(vw__model_add_frame(builder, &forward_frame, &forward_frames[0]));
     forward_frame.name = string(builder, "add");
-    add(hr__model_add_frame(builder, &forward_frame, &forward_frames[1]));
-    add(hr__model_add_stack(builder, forward_frames, 2, &forward));
-    hr__model_note rich = {HR__NO_STRING, string(builder, "0/1"), string(builder, "mine"), forward};
-    add(hr__model_add_note(builder, &rich, &note));
-    uint16_t stream, pool, default_pool = HR__UNKNOWN_POOL;
-    add(hr__model_add_stream(builder, UINT64_C(0x55d000001230), &stream));
-    add(hr__model_add_pool(builder, (hr_private_id){0, 7}, &pool));
+    add(vw__model_add_frame(builder, &forward_frame, &forward_frames[1]));
+    add(vw__model_add_stack(builder, forward_frames, 2, &forward));
+    vw__model_note rich = {VW__NO_STRING, string(builder, "0/1"), string(builder, "mine"), forward};
+    add(vw__model_add_note(builder, &rich, &note));
+    uint16_t stream, pool, default_pool = VW__UNKNOWN_POOL;
+    add(vw__model_add_stream(builder, UINT64_C(0x55d000001230), &stream));
+    add(vw__model_add_pool(builder, (vw_private_id){0, 7}, &pool));
     if (!has_pool_ids)
-        pool = HR__UNKNOWN_POOL;
+        pool = VW__UNKNOWN_POOL;
     else
-        default_pool = HR__DEFAULT_POOL;
-    hr__model_event events[] = {
+        default_pool = VW__DEFAULT_POOL;
+    vw__model_event events[] = {
         {0x7f0000000000,
          2 << 20,
          1000,
          contexts[0],
-         HR__NO_NOTE,
+         VW__NO_NOTE,
          0,
          default_pool,
-         HR_ACTION_SEGMENT_ALLOC,
+         VW_ACTION_SEGMENT_ALLOC,
          {0}},
         {0x7f0000000000,
          100,
          1001,
          contexts[0],
-         HR__NO_NOTE,
+         VW__NO_NOTE,
          0,
          default_pool,
-         HR_ACTION_ALLOC,
+         VW_ACTION_ALLOC,
          {0}},
-        {0x7f0000000200, 600, 1002, contexts[1], note, stream, pool, HR_ACTION_ALLOC, {0}},
+        {0x7f0000000200, 600, 1002, contexts[1], note, stream, pool, VW_ACTION_ALLOC, {0}},
         {0x7f0000000200,
          600,
          1003,
-         HR__NO_CONTEXT,
-         HR__NO_NOTE,
+         VW__NO_CONTEXT,
+         VW__NO_NOTE,
          stream,
          pool,
-         HR_ACTION_FREE_REQUESTED,
+         VW_ACTION_FREE_REQUESTED,
          {0}},
         {UINT64_C(3) << 30,
          1024,
          1004,
          contexts[2],
-         HR__NO_NOTE,
+         VW__NO_NOTE,
          0,
          default_pool,
-         HR_ACTION_OOM,
+         VW_ACTION_OOM,
          {0}},
-        {0, 612, 1005, HR__NO_CONTEXT, HR__NO_NOTE, 0, default_pool, HR_ACTION_SNAPSHOT, {0}},
+        {0, 612, 1005, VW__NO_CONTEXT, VW__NO_NOTE, 0, default_pool, VW_ACTION_SNAPSHOT, {0}},
     };
     size_t index;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        add(hr__model_add_event(builder, &events[i], &index));
-    hr__model_note odd_note = {string(builder, "worker_oom"), HR__NO_STRING, HR__NO_STRING,
-                               HR__EMPTY_STACK};
-    hr__model_event odd = events[1];
-    odd.action = HR__ACTION_OTHER;
-    add(hr__model_add_note(builder, &odd_note, &odd.note));
-    add(hr__model_add_event(builder, &odd, &index));
-    add(hr__model_add_trace(builder, 0, 0, 0));
-    add(hr__model_add_trace(builder, 1, 0, index + 1));
+        add(vw__model_add_event(builder, &events[i], &index));
+    vw__model_note odd_note = {string(builder, "worker_oom"), VW__NO_STRING, VW__NO_STRING,
+                               VW__EMPTY_STACK};
+    vw__model_event odd = events[1];
+    odd.action = VW__ACTION_OTHER;
+    add(vw__model_add_note(builder, &odd_note, &odd.note));
+    add(vw__model_add_event(builder, &odd, &index));
+    add(vw__model_add_trace(builder, 0, 0, 0));
+    add(vw__model_add_trace(builder, 1, 0, index + 1));
 }
 
-static void add_segments(hr__model_builder *builder, const uint32_t contexts[3])
+static void add_segments(vw__model_builder *builder, const uint32_t contexts[3])
 {
-    const hr__model_block blocks[] = {
-        {0x7f0000000000, 512, 100, contexts[0], HR_BLOCK_LIVE},
-        {0x7f0000000200, 1024, 600, contexts[1], HR_BLOCK_PENDING_FREE},
-        {0x7f0000000600, (2 << 20) - 1536, 0, HR__NO_CONTEXT, HR_BLOCK_FREE},
-        {0x7f0010000000, 20 << 20, 0, HR__NO_CONTEXT, HR_BLOCK_FREE},
+    const vw__model_block blocks[] = {
+        {0x7f0000000000, 512, 100, contexts[0], VW_BLOCK_LIVE},
+        {0x7f0000000200, 1024, 600, contexts[1], VW_BLOCK_PENDING_FREE},
+        {0x7f0000000600, (2 << 20) - 1536, 0, VW__NO_CONTEXT, VW_BLOCK_FREE},
+        {0x7f0010000000, 20 << 20, 0, VW__NO_CONTEXT, VW_BLOCK_FREE},
     };
     size_t index;
     uint16_t pool;
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        add(hr__model_add_block(builder, &blocks[i], &index));
-    add(hr__model_add_pool(builder, (hr_private_id){0, 7}, &pool));
-    hr__model_segment small = {
+        add(vw__model_add_block(builder, &blocks[i], &index));
+    add(vw__model_add_pool(builder, (vw_private_id){0, 7}, &pool));
+    vw__model_segment small = {
         .address = 0x7f0000000000,
         .total_bytes = 2 << 20,
         .allocated_bytes = 512,
@@ -338,21 +338,21 @@ static void add_segments(hr__model_builder *builder, const uint32_t contexts[3])
         .device = 1,
         .pool = pool,
     };
-    hr__model_segment large = {
+    vw__model_segment large = {
         .address = 0x7f0010000000,
         .total_bytes = 20 << 20,
         .first_block = 3,
         .block_count = 1,
-        .context = HR__NO_CONTEXT,
+        .context = VW__NO_CONTEXT,
         .device = 1,
         .is_large = true,
         .is_expandable = true,
     };
-    add(hr__model_add_segment(builder, &small));
-    add(hr__model_add_segment(builder, &large));
+    add(vw__model_add_segment(builder, &small));
+    add(vw__model_add_segment(builder, &large));
 }
 
-static void add_settings(hr__model_builder *builder)
+static void add_settings(vw__model_builder *builder)
 {
     static const char *const entries[][2] = {
         {"PYTORCH_CUDA_ALLOC_CONF", "1"}, /* text, though it looks like a number */
@@ -365,8 +365,8 @@ static void add_settings(hr__model_builder *builder)
         {"roundup_power2_divisions", "[1:0,2:4,32768:8]"},
     };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
-        add(hr__model_add_setting(builder, entries[i][0], entries[i][1]));
-    hr__model_settings *settings = hr__model_builder_settings(builder);
+        add(vw__model_add_setting(builder, entries[i][0], entries[i][1]));
+    vw__model_settings *settings = vw__model_builder_settings(builder);
     settings->is_known = true;
     settings->conf = string(builder, "1");
     settings->max_split_size = 134217728;
@@ -374,29 +374,29 @@ static void add_settings(hr__model_builder *builder)
     settings->is_expandable = true;
 }
 
-static hr__model *one_of_everything(bool has_pool_ids)
+static vw__model *one_of_everything(bool has_pool_ids)
 {
-    hr__model_builder *builder;
-    add(hr__model_builder_create(1 << 30, &builder));
+    vw__model_builder *builder;
+    add(vw__model_builder_create(1 << 30, &builder));
     uint32_t frames[] = {frame(builder, "forward", "train.py", 12),
                          frame(builder, "caf\xc3\xa9", "/a b/\"c\".py", 0),
                          frame(builder, "main", "train.py", 99999)};
     uint32_t stack, contexts[3];
-    add(hr__model_add_stack(builder, frames, 3, &stack));
-    add(hr__model_begin_context(builder, stack, &contexts[0]));
-    add(hr__model_begin_context(builder, stack, &contexts[1])); /* equal, and not the same */
-    add(hr__model_begin_context(builder, HR__EMPTY_STACK, &contexts[2]));
+    add(vw__model_add_stack(builder, frames, 3, &stack));
+    add(vw__model_begin_context(builder, stack, &contexts[0]));
+    add(vw__model_begin_context(builder, stack, &contexts[1])); /* equal, and not the same */
+    add(vw__model_begin_context(builder, VW__EMPTY_STACK, &contexts[2]));
     add_events(builder, contexts, has_pool_ids);
     add_segments(builder, contexts);
     add_settings(builder);
-    hr__model_annotation annotation = {1001, string(builder, "step#1"), 1, true, {0}};
-    add(hr__model_add_annotation(builder, &annotation));
+    vw__model_annotation annotation = {1001, string(builder, "step#1"), 1, true, {0}};
+    add(vw__model_add_annotation(builder, &annotation));
     annotation.is_start = false;
     annotation.time_us = 1006;
-    add(hr__model_add_annotation(builder, &annotation));
-    annotation.move = (hr__model_move){UINT64_MAX, 2, 0, 12};
-    add(hr__model_add_annotation(builder, &annotation));
-    *hr__model_builder_features(builder) = (hr__model_features){
+    add(vw__model_add_annotation(builder, &annotation));
+    annotation.move = (vw__model_move){UINT64_MAX, 2, 0, 12};
+    add(vw__model_add_annotation(builder, &annotation));
+    *vw__model_builder_features(builder) = (vw__model_features){
         .has_traces = true,
         .has_block_addresses = true,
         .has_times = true,
@@ -409,134 +409,134 @@ static hr__model *one_of_everything(bool has_pool_ids)
         .has_contexts = true,
         .has_identity = true,
     };
-    hr__model *model;
-    add(hr__model_finish(builder, &model));
+    vw__model *model;
+    add(vw__model_finish(builder, &model));
     return model;
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static void round_trip(const hr__model *model)
+static void round_trip(const vw__model *model)
 {
-    hr__byte_buffer file;
+    vw__byte_buffer file;
     add(write_model(model, &file));
-    hr__model *back = read_bytes(&file);
+    vw__model *back = read_bytes(&file);
     same_model(model, back);
-    hr__model_destroy(back);
-    hr__byte_buffer_deinit(&file);
+    vw__model_destroy(back);
+    vw__byte_buffer_deinit(&file);
 }
 
 static void a_model_reads_back_equal(void **state)
 {
     (void)state;
     for (int has_pool_ids = 0; has_pool_ids <= 1; has_pool_ids++) {
-        hr__model *model = one_of_everything(has_pool_ids != 0);
+        vw__model *model = one_of_everything(has_pool_ids != 0);
         round_trip(model);
-        hr__model_destroy(model);
+        vw__model_destroy(model);
     }
 }
 
-static hr__model *nothing(hr__model_features features)
+static vw__model *nothing(vw__model_features features)
 {
-    hr__model_builder *builder;
-    hr__model *model;
-    add(hr__model_builder_create(1 << 20, &builder));
-    *hr__model_builder_features(builder) = features;
-    hr__model_builder_settings(builder)->is_known = features.has_settings;
-    add(hr__model_finish(builder, &model));
+    vw__model_builder *builder;
+    vw__model *model;
+    add(vw__model_builder_create(1 << 20, &builder));
+    *vw__model_builder_features(builder) = features;
+    vw__model_builder_settings(builder)->is_known = features.has_settings;
+    add(vw__model_finish(builder, &model));
     return model;
 }
 
 static void a_model_without_anything_reads_back_equal(void **state)
 {
     (void)state;
-    hr__model *oldest = nothing((hr__model_features){.has_traces = true, .has_identity = true});
-    hr__model *newest = nothing((hr__model_features){.has_traces = true,
+    vw__model *oldest = nothing((vw__model_features){.has_traces = true, .has_identity = true});
+    vw__model *newest = nothing((vw__model_features){.has_traces = true,
                                                      .has_settings = true,
                                                      .has_annotations = true,
                                                      .has_host_traces = true,
                                                      .has_identity = true});
     round_trip(oldest);
     round_trip(newest);
-    hr__model_destroy(oldest);
-    hr__model_destroy(newest);
+    vw__model_destroy(oldest);
+    vw__model_destroy(newest);
 }
 
 static void host_memory_has_lists_of_its_own(void **state)
 {
     (void)state;
-    hr__model_builder *builder;
+    vw__model_builder *builder;
     size_t index;
-    hr__model *model;
-    add(hr__model_builder_create(1 << 20, &builder));
-    hr__model_event event = {4096, 512, 5, HR__NO_CONTEXT, HR__NO_NOTE, 0, 0, HR_ACTION_ALLOC, {0}};
-    hr__model_block block = {4096, 512, 500, HR__NO_CONTEXT, HR_BLOCK_LIVE};
-    add(hr__model_add_event(builder, &event, &index));
-    add(hr__model_add_trace(builder, HR__HOST_DEVICE, 0, 1));
-    add(hr__model_add_block(builder, &block, &index));
-    add(hr__model_add_segment(builder, &(hr__model_segment){.address = 4096,
+    vw__model *model;
+    add(vw__model_builder_create(1 << 20, &builder));
+    vw__model_event event = {4096, 512, 5, VW__NO_CONTEXT, VW__NO_NOTE, 0, 0, VW_ACTION_ALLOC, {0}};
+    vw__model_block block = {4096, 512, 500, VW__NO_CONTEXT, VW_BLOCK_LIVE};
+    add(vw__model_add_event(builder, &event, &index));
+    add(vw__model_add_trace(builder, VW__HOST_DEVICE, 0, 1));
+    add(vw__model_add_block(builder, &block, &index));
+    add(vw__model_add_segment(builder, &(vw__model_segment){.address = 4096,
                                                             .total_bytes = 512,
                                                             .allocated_bytes = 512,
                                                             .active_bytes = 512,
                                                             .requested_bytes = 500,
                                                             .block_count = 1,
-                                                            .context = HR__NO_CONTEXT,
-                                                            .device = HR__HOST_DEVICE}));
-    *hr__model_builder_features(builder) = (hr__model_features){.has_traces = true,
+                                                            .context = VW__NO_CONTEXT,
+                                                            .device = VW__HOST_DEVICE}));
+    *vw__model_builder_features(builder) = (vw__model_features){.has_traces = true,
                                                                 .has_block_addresses = true,
                                                                 .has_times = true,
                                                                 .has_pool_ids = true,
                                                                 .has_host_traces = true,
                                                                 .has_identity = true};
-    add(hr__model_finish(builder, &model));
+    add(vw__model_finish(builder, &model));
     round_trip(model);
-    hr__model_destroy(model);
+    vw__model_destroy(model);
 }
 
 static void a_sink_that_refuses_is_reported(void **state)
 {
     (void)state;
-    hr__model *model = one_of_everything(true);
-    assert_int_equal(hr__torch_snapshot_write(model, &(hr__pickle_sink){NULL, refuse}),
-                     HR_ERR_FILE);
-    hr__model_destroy(model);
+    vw__model *model = one_of_everything(true);
+    assert_int_equal(vw__torch_snapshot_write(model, &(vw__pickle_sink){NULL, refuse}),
+                     VW_ERR_FILE);
+    vw__model_destroy(model);
 }
 
 static bool write_it(void *context)
 {
-    hr__byte_buffer file;
-    hr_status status = write_model(context, &file);
-    hr__byte_buffer_deinit(&file);
-    return status == HR_OK;
+    vw__byte_buffer file;
+    vw_status status = write_model(context, &file);
+    vw__byte_buffer_deinit(&file);
+    return status == VW_OK;
 }
 
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
-    hr__model *model = one_of_everything(true);
-    hr_test_sweep_host_memory(write_it, model);
-    hr__model_destroy(model);
+    vw__model *model = one_of_everything(true);
+    vw_test_sweep_host_memory(write_it, model);
+    vw__model_destroy(model);
 }
 
 static void real_recordings_read_back_equal(void **state)
 {
     (void)state;
-    const char *folder = getenv("HEADROOM_CORPUS");
+    const char *folder = getenv("VRAMWISE_CORPUS");
     DIR *directory = folder != NULL ? opendir(folder) : NULL;
     if (directory == NULL)
-        skip(); /* HEADROOM_CORPUS names no folder */
+        skip(); /* VRAMWISE_CORPUS names no folder */
     size_t count = 0;
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         char path[4096];
-        hr__byte_source *source;
-        hr__model *model = NULL;
+        vw__byte_source *source;
+        vw__model *model = NULL;
         if (strstr(entry->d_name, ".pickle") == NULL || strncmp(entry->d_name, "oom_", 4) != 0)
             continue; /* a dozen of them, of every kind */
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        add(hr__byte_source_open(path, NULL, &source));
+        add(vw__byte_source_open(path, NULL, &source));
         add(read_source(source, &model));
         round_trip(model);
-        hr__model_destroy(model);
+        vw__model_destroy(model);
         count++;
     }
     closedir(directory);

@@ -8,14 +8,14 @@
 static int parsed(const char *text)
 {
     int version = -1;
-    return hr__torch_parse_version(text, &version) == HR_OK ? version : -1;
+    return vw__torch_parse_version(text, &version) == VW_OK ? version : -1;
 }
 
-static hr__torch_rules rules_of(int version)
+static vw__torch_rules rules_of(int version)
 {
-    hr__torch_rules rules;
+    vw__torch_rules rules;
     memset(&rules, 0, sizeof rules);
-    assert_int_equal(hr__torch_rules_for(version, &rules), HR_OK);
+    assert_int_equal(vw__torch_rules_for(version, &rules), VW_OK);
     return rules;
 }
 
@@ -37,21 +37,21 @@ static void what_is_no_version_is_refused_and_the_result_untouched(void **state)
     const char *const bad[] = {"", "2", "2.", ".11", "two.one", "2,11", "2.100", "100.1", "-2.1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int version = 77;
-        assert_int_equal(hr__torch_parse_version(bad[i], &version), HR_ERR_INVALID_ARGUMENT);
+        assert_int_equal(vw__torch_parse_version(bad[i], &version), VW_ERR_INVALID_ARGUMENT);
         assert_int_equal(version, 77);
     }
-    assert_int_equal(hr__torch_parse_version(NULL, &(int){0}), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw__torch_parse_version(NULL, &(int){0}), VW_ERR_INVALID_ARGUMENT);
 }
 
 static void releases_that_never_were_or_are_too_old_are_refused(void **state)
 {
     (void)state;
-    hr__torch_rules rules = {.version = 77};
+    vw__torch_rules rules = {.version = 77};
     const int bad[] = {-1, 0, 105, 114, 199};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(hr__torch_rules_for(bad[i], &rules), HR_ERR_INVALID_ARGUMENT);
+        assert_int_equal(vw__torch_rules_for(bad[i], &rules), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(rules.version, 77);
-    assert_string_equal(hr_last_error(),
+    assert_string_equal(vw_last_error(),
                         "the rules of PyTorch 1.99 are not known: 1.6 to 1.13, and 2.0 on, are");
 }
 
@@ -59,22 +59,22 @@ static void newer_releases_follow_the_newest_known(void **state)
 {
     (void)state;
     assert_int_equal(rules_of(106).version, 106);
-    assert_int_equal(rules_of(HR__TORCH_DEFAULT_VERSION).version, 211);
-    assert_int_equal(rules_of(216).version, HR__TORCH_NEWEST_VERSION);
-    assert_int_equal(rules_of(305).version, HR__TORCH_NEWEST_VERSION);
+    assert_int_equal(rules_of(VW__TORCH_DEFAULT_VERSION).version, 211);
+    assert_int_equal(rules_of(216).version, VW__TORCH_NEWEST_VERSION);
+    assert_int_equal(rules_of(305).version, VW__TORCH_NEWEST_VERSION);
 }
 
 /* The last release of the 1 line comes right before 2.0. */
 static int release_before(int version)
 {
-    return version == 200 ? HR__TORCH_LAST_1_VERSION : version - 1;
+    return version == 200 ? VW__TORCH_LAST_1_VERSION : version - 1;
 }
 
 #define FIRST_IN(version, field)                                                                   \
     do {                                                                                           \
         assert_false(rules_of(release_before(version)).field);                                     \
         assert_true(rules_of(version).field);                                                      \
-        assert_true(rules_of(HR__TORCH_NEWEST_VERSION).field);                                     \
+        assert_true(rules_of(VW__TORCH_NEWEST_VERSION).field);                                     \
     } while (0)
 
 #define CHANGES_IN(version, field, old_value, new_value)                                           \
@@ -102,24 +102,24 @@ static void every_feature_appears_in_its_release(void **state)
 static void every_rule_changes_in_its_release(void **state)
 {
     (void)state;
-    CHANGES_IN(112, roundup, HR__TORCH_ROUNDUP_NONE, HR__TORCH_ROUNDUP_SINGLE_COUNT);
-    CHANGES_IN(200, roundup, HR__TORCH_ROUNDUP_SINGLE_COUNT, HR__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR);
-    CHANGES_IN(204, roundup, HR__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR,
-               HR__TORCH_ROUNDUP_TABLE_ONE_IS_OFF);
-    CHANGES_IN(208, use_on_oom, HR__TORCH_USE_ON_OOM_NONE, HR__TORCH_USE_ON_OOM_AFTER_RELEASE);
-    CHANGES_IN(210, use_on_oom, HR__TORCH_USE_ON_OOM_AFTER_RELEASE,
-               HR__TORCH_USE_ON_OOM_BEFORE_RELEASE);
-    CHANGES_IN(210, limit_rule, HR__TORCH_LIMIT_TRUNCATED_ALSO_FOR_ONE, HR__TORCH_LIMIT_TRUNCATED);
-    CHANGES_IN(213, limit_rule, HR__TORCH_LIMIT_TRUNCATED, HR__TORCH_LIMIT_ROUNDED);
-    CHANGES_IN(212, tie_break, HR__TORCH_TIE_ADDRESS, HR__TORCH_TIE_BLOCK_COUNTER);
-    CHANGES_IN(213, tie_break, HR__TORCH_TIE_BLOCK_COUNTER, HR__TORCH_TIE_SEGMENT_COUNTER);
-    CHANGES_IN(213, capturing, HR__TORCH_CAPTURING_ANY_SCOPE, HR__TORCH_CAPTURING_CURRENT_STREAM);
-    CHANGES_IN(209, scope_release, HR__TORCH_RELEASE_IN_SCOPES, HR__TORCH_RELEASE_OUTSIDE_SCOPES);
-    CHANGES_IN(213, scope_release, HR__TORCH_RELEASE_OUTSIDE_SCOPES,
-               HR__TORCH_RELEASE_OUTSIDE_OF_CAPTURES);
-    CHANGES_IN(110, grammar, HR__TORCH_GRAMMAR_NONE, HR__TORCH_GRAMMAR_WORDS);
-    CHANGES_IN(200, grammar, HR__TORCH_GRAMMAR_WORDS, HR__TORCH_GRAMMAR_SEPARATORS);
-    CHANGES_IN(210, grammar, HR__TORCH_GRAMMAR_SEPARATORS, HR__TORCH_GRAMMAR_TOKENS);
+    CHANGES_IN(112, roundup, VW__TORCH_ROUNDUP_NONE, VW__TORCH_ROUNDUP_SINGLE_COUNT);
+    CHANGES_IN(200, roundup, VW__TORCH_ROUNDUP_SINGLE_COUNT, VW__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR);
+    CHANGES_IN(204, roundup, VW__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR,
+               VW__TORCH_ROUNDUP_TABLE_ONE_IS_OFF);
+    CHANGES_IN(208, use_on_oom, VW__TORCH_USE_ON_OOM_NONE, VW__TORCH_USE_ON_OOM_AFTER_RELEASE);
+    CHANGES_IN(210, use_on_oom, VW__TORCH_USE_ON_OOM_AFTER_RELEASE,
+               VW__TORCH_USE_ON_OOM_BEFORE_RELEASE);
+    CHANGES_IN(210, limit_rule, VW__TORCH_LIMIT_TRUNCATED_ALSO_FOR_ONE, VW__TORCH_LIMIT_TRUNCATED);
+    CHANGES_IN(213, limit_rule, VW__TORCH_LIMIT_TRUNCATED, VW__TORCH_LIMIT_ROUNDED);
+    CHANGES_IN(212, tie_break, VW__TORCH_TIE_ADDRESS, VW__TORCH_TIE_BLOCK_COUNTER);
+    CHANGES_IN(213, tie_break, VW__TORCH_TIE_BLOCK_COUNTER, VW__TORCH_TIE_SEGMENT_COUNTER);
+    CHANGES_IN(213, capturing, VW__TORCH_CAPTURING_ANY_SCOPE, VW__TORCH_CAPTURING_CURRENT_STREAM);
+    CHANGES_IN(209, scope_release, VW__TORCH_RELEASE_IN_SCOPES, VW__TORCH_RELEASE_OUTSIDE_SCOPES);
+    CHANGES_IN(213, scope_release, VW__TORCH_RELEASE_OUTSIDE_SCOPES,
+               VW__TORCH_RELEASE_OUTSIDE_OF_CAPTURES);
+    CHANGES_IN(110, grammar, VW__TORCH_GRAMMAR_NONE, VW__TORCH_GRAMMAR_WORDS);
+    CHANGES_IN(200, grammar, VW__TORCH_GRAMMAR_WORDS, VW__TORCH_GRAMMAR_SEPARATORS);
+    CHANGES_IN(210, grammar, VW__TORCH_GRAMMAR_SEPARATORS, VW__TORCH_GRAMMAR_TOKENS);
     CHANGES_IN(210, max_split_must_be_larger, true, false);
     CHANGES_IN(208, roundup_text_is_misspelt, true, false);
 }
@@ -127,16 +127,16 @@ static void every_rule_changes_in_its_release(void **state)
 static void the_out_of_memory_text_changes_in_its_releases(void **state)
 {
     (void)state;
-    CHANGES_IN(108, oom_text, HR__TORCH_OOM_TEXT_1_4, HR__TORCH_OOM_TEXT_1_8);
-    CHANGES_IN(110, oom_text, HR__TORCH_OOM_TEXT_1_8, HR__TORCH_OOM_TEXT_1_10);
-    CHANGES_IN(201, oom_text, HR__TORCH_OOM_TEXT_1_10, HR__TORCH_OOM_TEXT_2_1);
-    CHANGES_IN(202, oom_text, HR__TORCH_OOM_TEXT_2_1, HR__TORCH_OOM_TEXT_2_2);
-    CHANGES_IN(204, oom_text, HR__TORCH_OOM_TEXT_2_2, HR__TORCH_OOM_TEXT_2_4);
-    CHANGES_IN(205, oom_text, HR__TORCH_OOM_TEXT_2_4, HR__TORCH_OOM_TEXT_2_5);
-    CHANGES_IN(210, oom_text, HR__TORCH_OOM_TEXT_2_5, HR__TORCH_OOM_TEXT_2_10);
-    CHANGES_IN(211, oom_text, HR__TORCH_OOM_TEXT_2_10, HR__TORCH_OOM_TEXT_2_11);
-    CHANGES_IN(214, oom_text, HR__TORCH_OOM_TEXT_2_11, HR__TORCH_OOM_TEXT_2_14);
-    CHANGES_IN(215, oom_text, HR__TORCH_OOM_TEXT_2_14, HR__TORCH_OOM_TEXT_2_15);
+    CHANGES_IN(108, oom_text, VW__TORCH_OOM_TEXT_1_4, VW__TORCH_OOM_TEXT_1_8);
+    CHANGES_IN(110, oom_text, VW__TORCH_OOM_TEXT_1_8, VW__TORCH_OOM_TEXT_1_10);
+    CHANGES_IN(201, oom_text, VW__TORCH_OOM_TEXT_1_10, VW__TORCH_OOM_TEXT_2_1);
+    CHANGES_IN(202, oom_text, VW__TORCH_OOM_TEXT_2_1, VW__TORCH_OOM_TEXT_2_2);
+    CHANGES_IN(204, oom_text, VW__TORCH_OOM_TEXT_2_2, VW__TORCH_OOM_TEXT_2_4);
+    CHANGES_IN(205, oom_text, VW__TORCH_OOM_TEXT_2_4, VW__TORCH_OOM_TEXT_2_5);
+    CHANGES_IN(210, oom_text, VW__TORCH_OOM_TEXT_2_5, VW__TORCH_OOM_TEXT_2_10);
+    CHANGES_IN(211, oom_text, VW__TORCH_OOM_TEXT_2_10, VW__TORCH_OOM_TEXT_2_11);
+    CHANGES_IN(214, oom_text, VW__TORCH_OOM_TEXT_2_11, VW__TORCH_OOM_TEXT_2_14);
+    CHANGES_IN(215, oom_text, VW__TORCH_OOM_TEXT_2_14, VW__TORCH_OOM_TEXT_2_15);
 }
 
 int main(void)

@@ -30,17 +30,17 @@ static void record_growing_program(hand_made_recording *recording)
     record_free(recording, last_address, last_bytes);
 }
 
-static hr_tune_options on_card(uint64_t card_bytes)
+static vw_tune_options on_card(uint64_t card_bytes)
 {
-    return (hr_tune_options){
-        .struct_size = sizeof(hr_tune_options),
+    return (vw_tune_options){
+        .struct_size = sizeof(vw_tune_options),
         .card_bytes = card_bytes,
         .torch_version = "2.11",
-        .device = HR_BUSIEST_DEVICE,
+        .device = VW_BUSIEST_DEVICE,
     };
 }
 
-static const hr_replay_result *find(const hr_tune_report *report, const char *conf)
+static const vw_replay_result *find(const vw_tune_report *report, const char *conf)
 {
     for (size_t i = 0; i < report->tried_count; i++)
         if (strcmp(report->tried[i].conf, conf) == 0)
@@ -48,7 +48,7 @@ static const hr_replay_result *find(const hr_tune_report *report, const char *co
     return NULL;
 }
 
-static const hr_replay_result *find_policy(const hr_tune_report *report, const char *policy)
+static const vw_replay_result *find_policy(const vw_tune_report *report, const char *policy)
 {
     for (size_t i = 0; i < report->tried_count; i++)
         if (strcmp(report->tried[i].policy, policy) == 0)
@@ -64,11 +64,11 @@ static bool says(const char *const *texts, size_t count, const char *part)
     return false;
 }
 
-static hr_tune_report *tune(const hr_recording *recording, hr_tune_options options)
+static vw_tune_report *tune(const vw_recording *recording, vw_tune_options options)
 {
-    hr_tune_report *report = NULL;
-    if (hr_recording_tune(recording, &options, &report) != HR_OK)
-        fail_msg("%s", hr_last_error());
+    vw_tune_report *report = NULL;
+    if (vw_recording_tune(recording, &options, &report) != VW_OK)
+        fail_msg("%s", vw_last_error());
     return report;
 }
 
@@ -76,8 +76,8 @@ static hr_tune_report *tune(const hr_recording *recording, hr_tune_options optio
 static void settings_are_put_in_the_order_that_the_top_of_the_source_states(void **state)
 {
     (void)state;
-    static const hr__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
-    static const hr_replay_result in_order[] = {
+    static const vw__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
+    static const vw_replay_result in_order[] = {
         {.conf = "a:1", .is_complete = true, .peak_reserved_bytes = 2000 * MIB},
         {.conf = "", .is_complete = true, .peak_reserved_bytes = 2101 * MIB},
         {.conf = "a:1,b:2", .is_complete = true, .peak_reserved_bytes = 1999 * MIB + MIB * 3},
@@ -92,8 +92,8 @@ static void settings_are_put_in_the_order_that_the_top_of_the_source_states(void
     enum { COUNT = sizeof in_order / sizeof in_order[0] };
     for (size_t i = 0; i < COUNT; i++) {
         for (size_t j = 0; j < COUNT; j++) {
-            const hr__candidate first = {.result = in_order[i]}, second = {.result = in_order[j]};
-            assert_int_equal(hr__tune_is_better(&tuning, &first, &second), i < j);
+            const vw__candidate first = {.result = in_order[i]}, second = {.result = in_order[j]};
+            assert_int_equal(vw__tune_is_better(&tuning, &first, &second), i < j);
         }
     }
 }
@@ -105,7 +105,7 @@ static void expandable_segments_are_found_where_they_alone_fit_without_retries(v
     record_begin(&recording);
     record_growing_program(&recording);
     record_conf(&recording, "");
-    hr_tune_report *report = tune(record_end(&recording), on_card(260 * MIB));
+    vw_tune_report *report = tune(record_end(&recording), on_card(260 * MIB));
     assert_true(report->is_possible);
     assert_true(report->fits);
     assert_int_equal(report->peak_live_bytes, 122 * MIB);
@@ -117,7 +117,7 @@ static void expandable_segments_are_found_where_they_alone_fit_without_retries(v
     assert_true(report->recorded->is_complete);
     assert_int_not_equal(report->recorded->retries, 0);
     assert_int_equal(report->card_bytes, 260 * MIB);
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -127,7 +127,7 @@ static void settings_that_complete_come_before_those_that_do_not(void **state)
     hand_made_recording recording;
     record_begin(&recording);
     record_growing_program(&recording);
-    hr_tune_report *report = tune(record_end(&recording), on_card(140 * MIB));
+    vw_tune_report *report = tune(record_end(&recording), on_card(140 * MIB));
     bool has_ended = false, has_failure = false;
     for (size_t i = 0; i < report->tried_count; i++) {
         has_ended |= !report->tried[i].is_complete;
@@ -135,7 +135,7 @@ static void settings_that_complete_come_before_those_that_do_not(void **state)
         assert_true(report->tried[i].is_complete != has_ended);
     }
     assert_true(has_failure); /* else nothing was put in order */
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -146,7 +146,7 @@ static void every_setting_is_tried_once(void **state)
     record_begin(&recording);
     record_growing_program(&recording);
     record_conf(&recording, "roundup_power2_divisions:8");
-    hr_tune_report *report = tune(record_end(&recording), on_card(1024 * MIB));
+    vw_tune_report *report = tune(record_end(&recording), on_card(1024 * MIB));
     for (size_t i = 0; i < report->tried_count; i++)
         for (size_t j = 0; j < i; j++)
             assert_true(strcmp(report->tried[i].conf, report->tried[j].conf) != 0 ||
@@ -157,7 +157,7 @@ static void every_setting_is_tried_once(void **state)
     assert_null(find(report, "max_split_size_mb:64")); /* no request is as large */
     assert_non_null(find(report, "expandable_segments:True,roundup_power2_divisions:16"));
     assert_true(says(report->notes, report->note_count, "complete on this card already"));
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -167,15 +167,15 @@ static void more_live_than_the_card_has_is_said_at_once(void **state)
     hand_made_recording recording;
     record_begin(&recording);
     record_growing_program(&recording);
-    hr_tune_report *report = tune(record_end(&recording), on_card(100 * MIB));
+    vw_tune_report *report = tune(record_end(&recording), on_card(100 * MIB));
     assert_false(report->is_possible);
     assert_false(report->fits);
-    assert_int_equal(report->tried_count, 3); /* recorded (the defaults), expandable, headroom */
+    assert_int_equal(report->tried_count, 3); /* recorded (the defaults), expandable, vramwise */
     assert_true(says(report->notes, report->note_count, "No setting can help"));
-    assert_true(says(report->notes, report->note_count, "(headroom replay --spill)"));
+    assert_true(says(report->notes, report->note_count, "(vramwise replay --spill)"));
     assert_true(says(report->notes, report->note_count, "122.00 MiB are live"));
     assert_true(report->best->events_done >= report->tried[1].events_done);
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -186,17 +186,17 @@ static void what_only_waits_for_other_streams_does_not_make_it_impossible(void *
     hand_made_recording recording;
     record_begin(&recording);
     record_new(&recording, base, 40 * MIB, 40 * MIB);
-    record_event(&recording, HR_ACTION_FREE_REQUESTED, base, 40 * MIB);
+    record_event(&recording, VW_ACTION_FREE_REQUESTED, base, 40 * MIB);
     record_new(&recording, base - 64 * MIB, 40 * MIB, 40 * MIB);
-    record_event(&recording, HR_ACTION_FREE_REQUESTED, base - 64 * MIB, 40 * MIB);
-    record_event(&recording, HR_ACTION_FREE_COMPLETED, base, 40 * MIB);
-    record_event(&recording, HR_ACTION_FREE_COMPLETED, base - 64 * MIB, 40 * MIB);
-    record_event(&recording, HR_ACTION_ALLOC, base, 40 * MIB);
-    hr_tune_report *report = tune(record_end(&recording), on_card(60 * MIB));
+    record_event(&recording, VW_ACTION_FREE_REQUESTED, base - 64 * MIB, 40 * MIB);
+    record_event(&recording, VW_ACTION_FREE_COMPLETED, base, 40 * MIB);
+    record_event(&recording, VW_ACTION_FREE_COMPLETED, base - 64 * MIB, 40 * MIB);
+    record_event(&recording, VW_ACTION_ALLOC, base, 40 * MIB);
+    vw_tune_report *report = tune(record_end(&recording), on_card(60 * MIB));
     assert_int_equal(report->peak_live_bytes, 80 * MIB);
     assert_true(report->is_possible);
     assert_true(report->fits);
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -208,16 +208,16 @@ static void a_recommended_setting_that_is_worse_is_warned_of(void **state)
     record_begin(&recording);
     record_new(&recording, base, 400 * MIB, 400 * MIB);
     record_free(&recording, base, 400 * MIB);
-    record_event(&recording, HR_ACTION_ALLOC, base, 200 * MIB);
-    record_event(&recording, HR_ACTION_ALLOC, base + 200 * MIB, 200 * MIB);
-    hr_tune_report *report = tune(record_end(&recording), on_card(4096 * MIB));
+    record_event(&recording, VW_ACTION_ALLOC, base, 200 * MIB);
+    record_event(&recording, VW_ACTION_ALLOC, base + 200 * MIB, 200 * MIB);
+    vw_tune_report *report = tune(record_end(&recording), on_card(4096 * MIB));
     assert_true(says(report->warnings, report->warning_count,
                      "max_split_size_mb:128 would reserve 2.0 times as much"));
     assert_false(says(report->warnings, report->warning_count, "max_split_size_mb:512"));
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     report = tune(&recording.recording, on_card(410 * MIB));
     assert_true(report->fits);
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -227,25 +227,25 @@ static void options_that_a_version_has_not_are_not_tried(void **state)
     hand_made_recording recording;
     record_begin(&recording);
     record_growing_program(&recording);
-    const hr_recording *opened = record_end(&recording);
-    hr_tune_options options = on_card(1024 * MIB);
+    const vw_recording *opened = record_end(&recording);
+    vw_tune_options options = on_card(1024 * MIB);
     options.torch_version = "1.9"; /* no option string at all */
-    hr_tune_report *report = tune(opened, options);
-    assert_int_equal(report->tried_count, 2); /* the defaults, and headroom, of no version */
-    hr_tune_report_free(report);
+    vw_tune_report *report = tune(opened, options);
+    assert_int_equal(report->tried_count, 2); /* the defaults, and vramwise, of no version */
+    vw_tune_report_free(report);
     options.torch_version = "2.0";
     report = tune(opened, options);
     assert_null(find(report, "expandable_segments:True"));
     assert_non_null(find(report, "max_split_size_mb:32"));
     assert_non_null(find(report, "garbage_collection_threshold:0.8"));
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     options.torch_version = "2.10";
     report = tune(opened, options);
     assert_non_null(find(report, "expandable_segments:True"));
     assert_null(find(report, "garbage_collection_threshold:0.8"));
     assert_non_null(
         find(report, "garbage_collection_threshold:0.8,per_process_memory_fraction:0.99"));
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -254,72 +254,72 @@ static void options_that_a_version_has_not_are_not_tried(void **state)
 static void engines_of_our_own_come_behind_what_pytorch_completes_with(void **state)
 {
     (void)state;
-    static const hr__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
-    static const hr__candidate in_order[] = {
-        {.kind = HR__CANDIDATE_EXPANDABLE,
+    static const vw__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
+    static const vw__candidate in_order[] = {
+        {.kind = VW__CANDIDATE_EXPANDABLE,
          .result = {.conf = "a:1", .is_complete = true, .peak_reserved_bytes = 2000 * MIB}},
-        {.kind = HR__CANDIDATE_NATIVE,
+        {.kind = VW__CANDIDATE_NATIVE,
          .result = {.conf = "",
                     .is_complete = true,
                     .peak_reserved_bytes = 2100 * MIB,
                     .device_ns = 5000,
                     .retries = 3}},
-        {.kind = HR__CANDIDATE_HEADROOM,
+        {.kind = VW__CANDIDATE_VRAMWISE,
          .result = {.conf = "", .is_complete = true, .peak_reserved_bytes = 1000 * MIB}},
-        {.kind = HR__CANDIDATE_RESCUE,
+        {.kind = VW__CANDIDATE_RESCUE,
          .result = {.conf = "", .is_complete = true, .peak_reserved_bytes = 1001 * MIB}},
-        {.kind = HR__CANDIDATE_HEADROOM, .result = {.conf = "", .events_done = 100}},
-        {.kind = HR__CANDIDATE_NATIVE, .result = {.conf = "", .events_done = 99}},
-        {.kind = HR__CANDIDATE_HEADROOM, .result = {.conf = "", .events_done = 99}},
+        {.kind = VW__CANDIDATE_VRAMWISE, .result = {.conf = "", .events_done = 100}},
+        {.kind = VW__CANDIDATE_NATIVE, .result = {.conf = "", .events_done = 99}},
+        {.kind = VW__CANDIDATE_VRAMWISE, .result = {.conf = "", .events_done = 99}},
     };
     enum { COUNT = sizeof in_order / sizeof in_order[0] };
     for (size_t i = 0; i < COUNT; i++)
         for (size_t j = 0; j < COUNT; j++)
-            assert_int_equal(hr__tune_is_better(&tuning, &in_order[i], &in_order[j]), i < j);
+            assert_int_equal(vw__tune_is_better(&tuning, &in_order[i], &in_order[j]), i < j);
 }
 
-static void engine_headroom_is_tried_always_and_rescue_where_it_fails(void **state)
+static void engine_vramwise_is_tried_always_and_rescue_where_it_fails(void **state)
 {
     (void)state;
     hand_made_recording recording;
     record_begin(&recording);
     record_growing_program(&recording);
-    hr_tune_report *report = tune(record_end(&recording), on_card(260 * MIB));
-    const hr_replay_result *headroom = find_policy(report, "headroom");
-    assert_non_null(headroom);
-    assert_true(headroom->is_complete);
-    assert_string_equal(headroom->conf, "");
-    assert_null(find_policy(report, "headroom:rescue"));
+    vw_tune_report *report = tune(record_end(&recording), on_card(260 * MIB));
+    const vw_replay_result *vramwise = find_policy(report, "vramwise");
+    assert_non_null(vramwise);
+    assert_true(vramwise->is_complete);
+    assert_string_equal(vramwise->conf, "");
+    assert_null(find_policy(report, "vramwise:rescue"));
     assert_string_equal(report->best->policy, "expandable");
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     report = tune(&recording.recording, on_card(100 * MIB)); /* less than is live */
-    assert_non_null(find_policy(report, "headroom"));
-    assert_null(find_policy(report, "headroom:rescue")); /* could not do it either */
-    hr_tune_report_free(report);
+    assert_non_null(find_policy(report, "vramwise"));
+    assert_null(find_policy(report, "vramwise:rescue")); /* could not do it either */
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
 /* Every other block of 2 MiB goes, and then one is asked for that needs what they left: PyTorch's
  * segments hold a live block each, but pages can be had. */
-static void where_nothing_of_pytorchs_fits_engine_headroom_is_best(void **state)
+static void where_nothing_of_pytorchs_fits_engine_vramwise_is_best(void **state)
 {
     (void)state;
     enum { BLOCKS = 40 };
     hand_made_recording recording;
     record_begin(&recording);
     for (uint64_t i = 0; i < BLOCKS; i++)
-        record_event(&recording, HR_ACTION_ALLOC, base + i * 4 * MIB, 4 * MIB);
+        record_event(&recording, VW_ACTION_ALLOC, base + i * 4 * MIB, 4 * MIB);
     for (uint64_t i = 0; i < BLOCKS; i += 2)
         record_free(&recording, base + i * 4 * MIB, 4 * MIB);
-    record_event(&recording, HR_ACTION_ALLOC, base + 1024 * MIB, BLOCKS / 2 * 4 * MIB);
-    hr_tune_report *report = tune(record_end(&recording), on_card(164 * MIB));
+    record_event(&recording, VW_ACTION_ALLOC, base + 1024 * MIB, BLOCKS / 2 * 4 * MIB);
+    vw_tune_report *report = tune(record_end(&recording), on_card(164 * MIB));
     assert_int_equal(report->peak_live_bytes, 160 * MIB);
     assert_true(report->fits);
-    assert_string_equal(report->best->policy, "headroom");
+    assert_string_equal(report->best->policy, "vramwise");
     assert_false(report->recorded->is_complete);
     assert_true(says(report->notes, report->note_count, "No setting of PyTorch's own completes"));
-    assert_true(says(report->notes, report->note_count, "--allocator headroom "));
-    hr_tune_report_free(report);
+    assert_true(says(report->notes, report->note_count, "--allocator vramwise "));
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -334,21 +334,21 @@ static void garbage_collection_is_tried_with_the_call_it_needs(void **state)
     record_new(&recording, base - 64 * MIB, 16 * MIB, 16 * MIB);
     record_free(&recording, base, 12 * MIB);
     record_new(&recording, base - 128 * MIB, 24 * MIB, 24 * MIB);
-    hr_tune_options options = on_card(42 * MIB);
+    vw_tune_options options = on_card(42 * MIB);
     options.torch_version = "2.0";
-    hr_tune_report *report = tune(record_end(&recording), options);
+    vw_tune_report *report = tune(record_end(&recording), options);
     assert_string_equal(report->best->conf, "garbage_collection_threshold:0.6");
     assert_int_equal(report->best->retries, 0);
     assert_int_equal(report->recorded->retries, 1);
     assert_true(says(report->notes, report->note_count, "set_per_process_memory_fraction(1.0)"));
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     options.torch_version = "2.11";
     options.card_bytes = 41 * MIB; /* of which the fraction leaves enough; expandable needs more */
     report = tune(&recording.recording, options);
     assert_string_equal(report->best->conf,
                         "garbage_collection_threshold:0.6,per_process_memory_fraction:0.99");
     assert_true(says(report->notes, report->note_count, "the two options go together"));
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -359,10 +359,10 @@ static void recorded_settings_that_cannot_be_used_leave_the_defaults_in_their_pl
     record_begin(&recording);
     record_growing_program(&recording);
     record_conf(&recording, "no_such_option:1");
-    hr_tune_report *report = tune(record_end(&recording), on_card(1024 * MIB));
+    vw_tune_report *report = tune(record_end(&recording), on_card(1024 * MIB));
     assert_string_equal(report->recorded->policy, "native");
     assert_true(says(report->notes, report->note_count, "no_such_option:1"));
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     record_dispose(&recording);
 }
 
@@ -370,24 +370,24 @@ static void wrong_arguments_are_refused(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_tune_report *report = NULL;
+    vw_tune_report *report = NULL;
     record_begin(&recording);
     record_growing_program(&recording);
-    const hr_recording *opened = record_end(&recording);
-    hr_tune_options options = on_card(0);
-    assert_int_equal(hr_recording_tune(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+    const vw_recording *opened = record_end(&recording);
+    vw_tune_options options = on_card(0);
+    assert_int_equal(vw_recording_tune(opened, &options, &report), VW_ERR_INVALID_ARGUMENT);
     options = on_card(MIB);
     options.device = 3;
-    assert_int_equal(hr_recording_tune(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_tune(opened, &options, &report), VW_ERR_INVALID_ARGUMENT);
     options = on_card(MIB);
     options.struct_size = 8;
-    assert_int_equal(hr_recording_tune(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_tune(opened, &options, &report), VW_ERR_INVALID_ARGUMENT);
     options = on_card(MIB);
     options.torch_version = "3";
-    assert_int_equal(hr_recording_tune(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_recording_tune(opened, NULL, &report), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_tune(opened, &options, &report), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_recording_tune(opened, NULL, &report), VW_ERR_INVALID_ARGUMENT);
     assert_null(report);
-    hr_tune_report_free(NULL);
+    vw_tune_report_free(NULL);
     record_dispose(&recording);
 }
 
@@ -395,29 +395,29 @@ static void progress_rises_to_one_and_can_stop_it(void **state)
 {
     (void)state;
     hand_made_recording recording;
-    hr_tune_report *report = NULL;
+    vw_tune_report *report = NULL;
     progress_log log = {.stop_at = 0};
     record_begin(&recording);
     record_growing_program(&recording);
-    const hr_recording *opened = record_end(&recording);
-    hr_tune_options options = on_card(260 * MIB);
+    const vw_recording *opened = record_end(&recording);
+    vw_tune_options options = on_card(260 * MIB);
     options.progress = log_progress;
     options.progress_context = &log;
-    hr_tune_report_free(tune(opened, options));
+    vw_tune_report_free(tune(opened, options));
     assert_true(log.last == 1.0);
     log = (progress_log){.stop_at = 1};
-    assert_int_equal(hr_recording_tune(opened, &options, &report), HR_ERR_WRONG_STATE);
-    assert_non_null(strstr(hr_last_error(), "stopped"));
+    assert_int_equal(vw_recording_tune(opened, &options, &report), VW_ERR_WRONG_STATE);
+    assert_non_null(strstr(vw_last_error(), "stopped"));
     record_dispose(&recording);
 }
 
 static bool tune_it(void *context)
 {
-    hr_tune_options options = on_card(260 * MIB);
-    hr_tune_report *report = NULL;
-    if (hr_recording_tune(context, &options, &report) != HR_OK)
+    vw_tune_options options = on_card(260 * MIB);
+    vw_tune_report *report = NULL;
+    if (vw_recording_tune(context, &options, &report) != VW_OK)
         return false;
-    hr_tune_report_free(report);
+    vw_tune_report_free(report);
     return true;
 }
 
@@ -431,8 +431,8 @@ static void running_out_of_host_memory_leaves_nothing_behind(void **state)
     record_begin(&recording);
     record_new(&recording, base, 4 * MIB, 4 * MIB);
     record_free(&recording, base, 4 * MIB);
-    const hr_recording *opened = record_end(&recording);
-    bool has_fault = hr_test_find_host_memory_fault(tune_it, (void *)(uintptr_t)opened, 3000,
+    const vw_recording *opened = record_end(&recording);
+    bool has_fault = vw_test_find_host_memory_fault(tune_it, (void *)(uintptr_t)opened, 3000,
                                                     complaint, sizeof complaint);
     if (has_fault)
         fail_msg("%s", complaint);
@@ -444,21 +444,21 @@ static void running_out_of_host_memory_leaves_nothing_behind(void **state)
 static void where_all_are_slow_the_best_is_near_the_quickest(void **state)
 {
     (void)state;
-    const hr_tune_options options = {.struct_size = sizeof options,
+    const vw_tune_options options = {.struct_size = sizeof options,
                                      .card_bytes = UINT64_C(6) << 30,
-                                     .device = HR_BUSIEST_DEVICE};
-    hr_recording *recording = NULL;
-    hr_tune_report *report = NULL;
+                                     .device = VW_BUSIEST_DEVICE};
+    vw_recording *recording = NULL;
+    vw_tune_report *report = NULL;
     uint64_t quickest_ns = UINT64_MAX;
     bool has_slower_and_smaller = false;
-    assert_int_equal(hr_recording_open(HR_TEST_DATA
+    assert_int_equal(vw_recording_open(VW_TEST_DATA
                                        "/recordings/train_eval_phases.native.pickle.xz",
                                        NULL, &recording),
-                     HR_OK);
-    assert_int_equal(hr_recording_tune(recording, &options, &report), HR_OK);
+                     VW_OK);
+    assert_int_equal(vw_recording_tune(recording, &options, &report), VW_OK);
     assert_true(report->fits);
     for (size_t i = 0; i < report->tried_count; i++) {
-        const hr_replay_result *result = &report->tried[i];
+        const vw_replay_result *result = &report->tried[i];
         if (!result->is_complete || result->retries != 0)
             continue;
         if (result->device_ns < quickest_ns)
@@ -469,8 +469,8 @@ static void where_all_are_slow_the_best_is_near_the_quickest(void **state)
     }
     assert_true(has_slower_and_smaller);
     assert_true(report->best->device_ns * 2 <= quickest_ns * 3);
-    hr_tune_report_free(report);
-    hr_recording_close(recording);
+    vw_tune_report_free(report);
+    vw_recording_close(recording);
 }
 
 int main(void)
@@ -485,8 +485,8 @@ int main(void)
         cmocka_unit_test(a_recommended_setting_that_is_worse_is_warned_of),
         cmocka_unit_test(options_that_a_version_has_not_are_not_tried),
         cmocka_unit_test(engines_of_our_own_come_behind_what_pytorch_completes_with),
-        cmocka_unit_test(engine_headroom_is_tried_always_and_rescue_where_it_fails),
-        cmocka_unit_test(where_nothing_of_pytorchs_fits_engine_headroom_is_best),
+        cmocka_unit_test(engine_vramwise_is_tried_always_and_rescue_where_it_fails),
+        cmocka_unit_test(where_nothing_of_pytorchs_fits_engine_vramwise_is_best),
         cmocka_unit_test(garbage_collection_is_tried_with_the_call_it_needs),
         cmocka_unit_test(recorded_settings_that_cannot_be_used_leave_the_defaults_in_their_place),
         cmocka_unit_test(wrong_arguments_are_refused),

@@ -1,5 +1,5 @@
 /* test_units.c - sizes on a command line: read as people write them, refused with words. */
-#include "headroom/units.h"
+#include "vramwise/units.h"
 
 #include <string.h>
 
@@ -9,9 +9,9 @@ static void a_size_is_read_with_its_unit(void **state)
 {
     uint64_t size_bytes = 0;
     (void)state;
-    assert_int_equal(hr_parse_size("24GiB", &size_bytes), HR_OK);
+    assert_int_equal(vw_parse_size("24GiB", &size_bytes), VW_OK);
     assert_int_equal(size_bytes, UINT64_C(24) << 30);
-    assert_int_equal(hr_parse_size("1000000", &size_bytes), HR_OK);
+    assert_int_equal(vw_parse_size("1000000", &size_bytes), VW_OK);
     assert_int_equal(size_bytes, 1000000);
 }
 
@@ -19,21 +19,21 @@ static void what_is_no_size_is_refused_by_name_and_changes_nothing(void **state)
 {
     uint64_t size_bytes = 77;
     (void)state;
-    assert_int_equal(hr_parse_size("24 elephants", &size_bytes), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_parse_size("24 elephants", &size_bytes), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(size_bytes, 77);
-    assert_non_null(strstr(hr_last_error(), "'24 elephants'"));
-    assert_non_null(strstr(hr_last_error(), "24GiB"));
-    assert_int_equal(hr_parse_size(NULL, &size_bytes), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_parse_size("1", NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(vw_last_error(), "'24 elephants'"));
+    assert_non_null(strstr(vw_last_error(), "24GiB"));
+    assert_int_equal(vw_parse_size(NULL, &size_bytes), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_parse_size("1", NULL), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(size_bytes, 77);
 }
 
 static void a_size_is_written_as_pytorch_writes_it(void **state)
 {
-    char text[HR_SIZE_TEXT_BYTES];
+    char text[VW_SIZE_TEXT_BYTES];
     (void)state;
-    assert_string_equal(hr_format_size(UINT64_C(3) << 29, text), "1.50 GiB");
-    assert_string_equal(hr_format_size(UINT64_MAX, text), "17179869184.00 GiB");
+    assert_string_equal(vw_format_size(UINT64_C(3) << 29, text), "1.50 GiB");
+    assert_string_equal(vw_format_size(UINT64_MAX, text), "17179869184.00 GiB");
 }
 
 int main(void)

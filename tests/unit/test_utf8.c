@@ -9,7 +9,7 @@
 static uint32_t first_of(const char *text, size_t *length)
 {
     uint32_t character = 0;
-    *length = hr__utf8_next(text, strlen(text), &character);
+    *length = vw__utf8_next(text, strlen(text), &character);
     return character;
 }
 
@@ -52,7 +52,7 @@ static void what_is_no_character_takes_one_byte(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        ASSERT_READS(bad[i], HR__UTF8_INVALID, 1);
+        ASSERT_READS(bad[i], VW__UTF8_INVALID, 1);
 }
 
 static void a_character_cut_short_is_none_and_nothing_behind_it_is_read(void **state)
@@ -63,8 +63,8 @@ static void a_character_cut_short_is_none_and_nothing_behind_it_is_read(void **s
         char *exact = malloc(size); /* so that a sanitizer sees a read past it */
         assert_non_null(exact);
         memcpy(exact, "\xF0\x9F\x98\x80", size);
-        assert_int_equal(hr__utf8_next(exact, size, &character), 1);
-        assert_int_equal(character, HR__UTF8_INVALID);
+        assert_int_equal(vw__utf8_next(exact, size, &character), 1);
+        assert_int_equal(character, VW__UTF8_INVALID);
         free(exact);
     }
 }
@@ -73,7 +73,7 @@ static void nothing_is_no_character(void **state)
 {
     uint32_t character = 77;
     (void)state;
-    assert_int_equal(hr__utf8_next("a", 0, &character), 0);
+    assert_int_equal(vw__utf8_next("a", 0, &character), 0);
     assert_int_equal(character, 77);
 }
 

@@ -1,5 +1,5 @@
 /* test_view.c - whole views of small recordings, read back by another reader. */
-#include "headroom/view.h"
+#include "vramwise/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void write_trace(small_model *small, int device)
 {
     uint32_t weights = small_model_context(small, "init model.py 3;main train.py 10");
     uint32_t work = small_model_context(small, "forward model.py 7;main train.py 12");
-    small_model_event(small, HR_ACTION_SEGMENT_ALLOC, A, 20 * MIB, weights);
+    small_model_event(small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, weights);
     small_model_alloc(small, A, 8 * MIB, weights);
     for (uint64_t i = 0; i < 2; i++) {
         small_model_alloc(small, A + 8 * MIB, 4 * MIB, work);
@@ -31,12 +31,12 @@ static void write_trace(small_model *small, int device)
     small_model_segment(small, device, A, 20 * MIB, 8 * MIB, weights);
 }
 
-static hr_recording recording_of(small_model *small)
+static vw_recording recording_of(small_model *small)
 {
-    return (hr_recording){.model = small_model_finish(small)};
+    return (vw_recording){.model = small_model_finish(small)};
 }
 
-static hr_recording small_recording(void)
+static vw_recording small_recording(void)
 {
     small_model small;
     small_model_begin(&small);
@@ -46,27 +46,27 @@ static hr_recording small_recording(void)
 }
 
 typedef struct made_view {
-    hr_view *view;
+    vw_view *view;
     read_view read;
 } made_view;
 
-static void make_by_rules_of(const hr_recording *recording, const hr_recording *other,
+static void make_by_rules_of(const vw_recording *recording, const vw_recording *other,
                              const char *torch_version, made_view *out)
 {
-    const hr_view_options options = {.struct_size = sizeof options,
+    const vw_view_options options = {.struct_size = sizeof options,
                                      .file = "a.pickle",
                                      .other_file = "b.pickle",
                                      .torch_version = torch_version};
     size_t size_bytes;
-    hr_status status = hr_view_make(recording, other, &options, &out->view);
-    if (status != HR_OK)
-        print_error("%s\n", hr_last_error());
-    assert_int_equal(status, HR_OK);
-    const void *bytes = hr_view_data(out->view, &size_bytes);
+    vw_status status = vw_view_make(recording, other, &options, &out->view);
+    if (status != VW_OK)
+        print_error("%s\n", vw_last_error());
+    assert_int_equal(status, VW_OK);
+    const void *bytes = vw_view_data(out->view, &size_bytes);
     read_view_open(&out->read, bytes, size_bytes);
 }
 
-static void make(const hr_recording *recording, const hr_recording *other, made_view *out)
+static void make(const vw_recording *recording, const vw_recording *other, made_view *out)
 {
     make_by_rules_of(recording, other, NULL, out);
 }
@@ -79,7 +79,7 @@ static const char *text_of(const json_t *object, const char *key)
 static void dispose(made_view *made)
 {
     read_view_close(&made->read);
-    hr_view_free(made->view);
+    vw_view_free(made->view);
 }
 
 /* ---- what is in it --------------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static void dispose(made_view *made)
 static void blocks_pieces_and_lines_are_those_of_the_trace(void **state)
 {
     (void)state;
-    hr_recording recording = small_recording();
+    vw_recording recording = small_recording();
     made_view made;
     read_blocks blocks;
     read_pieces pieces;
@@ -115,7 +115,7 @@ static void blocks_pieces_and_lines_are_those_of_the_trace(void **state)
     read_blocks_free(&blocks);
     read_pieces_free(&pieces);
     dispose(&made);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 static json_t *strings_of(const read_view *view)
@@ -146,7 +146,7 @@ static uint64_t value_of(const read_view *view, const char *name, size_t index)
 static void stacks_lead_to_frames_and_frames_to_strings(void **state)
 {
     (void)state;
-    hr_recording recording = small_recording();
+    vw_recording recording = small_recording();
     made_view made;
     make(&recording, NULL, &made);
     const read_view *view = &made.read;
@@ -167,7 +167,7 @@ static void stacks_lead_to_frames_and_frames_to_strings(void **state)
     assert_int_equal(read_view_number(read_view_run(view, 0), "frame_count"), 4);
     json_decref(strings);
     dispose(&made);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 static void text_that_is_no_utf8_becomes_some(void **state)
@@ -180,19 +180,19 @@ static void text_that_is_no_utf8_becomes_some(void **state)
     uint32_t context = small_model_context(&small, "f\xff\xfe<script> \"tr\xc3in.py\" 3");
     small_model_alloc(&small, A, 512, context);
     small_model_end_trace(&small, 0);
-    hr_recording recording = recording_of(&small);
+    vw_recording recording = recording_of(&small);
     make(&recording, NULL, &made);
     json_t *strings = strings_of(&made.read);
     assert_int_equal(json_array_size(strings), 2);
     json_decref(strings);
     dispose(&made);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 static void other_allocators_have_their_lines(void **state)
 {
     (void)state;
-    hr_recording recording = small_recording();
+    vw_recording recording = small_recording();
     made_view made;
     make(&recording, NULL, &made);
     const json_t *device = read_view_device(&made.read, 0, 0);
@@ -217,14 +217,14 @@ static void other_allocators_have_their_lines(void **state)
         free(bytes);
     }
     dispose(&made);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 /* 1.13 has no expandable segments: one policy less, and the others keep their numbers. */
 static void a_policy_that_cannot_be_replayed_is_left_out_alone(void **state)
 {
     (void)state;
-    hr_recording recording = small_recording();
+    vw_recording recording = small_recording();
     made_view made;
     make_by_rules_of(&recording, NULL, "1.13", &made);
     const json_t *device = read_view_device(&made.read, 0, 0);
@@ -233,14 +233,14 @@ static void a_policy_that_cannot_be_replayed_is_left_out_alone(void **state)
     assert_int_equal(json_array_size(lines), 2);
     assert_true(json_is_null(json_object_get(device, "what_if_reason")));
     assert_string_equal(text_of(json_array_get(lines, 0), "policy"), "native");
-    assert_string_equal(text_of(json_array_get(lines, 1), "policy"), "headroom");
+    assert_string_equal(text_of(json_array_get(lines, 1), "policy"), "vramwise");
     assert_int_equal(json_array_size(left_out), 1);
     assert_string_equal(text_of(json_array_get(left_out, 0), "policy"), "expandable");
     assert_non_null(strstr(text_of(json_array_get(left_out, 0), "reason"), "1.13"));
     assert_true(read_view_has(&made.read, "r0.d0.what_if.1.instant"));
     assert_false(read_view_has(&made.read, "r0.d0.what_if.2.instant"));
     dispose(&made);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 enum { MOST_STREAMS = 1024, MOST_HELD = 65536 };
@@ -248,29 +248,29 @@ enum { MOST_STREAMS = 1024, MOST_HELD = 65536 };
 static void more_streams_than_any_program_has_are_not_replayed(void **state)
 {
     (void)state;
-    static hr__model_event events[2 * (MOST_STREAMS + 1)];
-    hr__model_trace trace = {.events = events, .event_count = 2 * MOST_STREAMS};
+    static vw__model_event events[2 * (MOST_STREAMS + 1)];
+    vw__model_trace trace = {.events = events, .event_count = 2 * MOST_STREAMS};
     for (size_t i = 0; i < 2 * (MOST_STREAMS + 1); i++)
-        events[i] = (hr__model_event){.action = HR_ACTION_ALLOC, .stream = (uint16_t)(i / 2)};
-    assert_null(hr__view_what_if_is_too_much(&trace));
+        events[i] = (vw__model_event){.action = VW_ACTION_ALLOC, .stream = (uint16_t)(i / 2)};
+    assert_null(vw__view_what_if_is_too_much(&trace));
     trace.event_count++;
-    assert_non_null(hr__view_what_if_is_too_much(&trace));
+    assert_non_null(vw__view_what_if_is_too_much(&trace));
 }
 
 static void more_segments_than_any_program_holds_are_not_replayed(void **state)
 {
     (void)state;
-    static hr__model_event events[2 * MOST_HELD + 2];
-    hr__model_trace trace = {.events = events, .event_count = 2 * MOST_HELD};
+    static vw__model_event events[2 * MOST_HELD + 2];
+    vw__model_trace trace = {.events = events, .event_count = 2 * MOST_HELD};
     for (size_t i = 0; i < 2 * MOST_HELD + 2; i++)
-        events[i].action = i < MOST_HELD ? HR_ACTION_SEGMENT_UNMAP : HR_ACTION_SEGMENT_MAP;
-    assert_null(hr__view_what_if_is_too_much(&trace));
+        events[i].action = i < MOST_HELD ? VW_ACTION_SEGMENT_UNMAP : VW_ACTION_SEGMENT_MAP;
+    assert_null(vw__view_what_if_is_too_much(&trace));
     trace.event_count++; /* those from before count as well */
-    assert_non_null(hr__view_what_if_is_too_much(&trace));
+    assert_non_null(vw__view_what_if_is_too_much(&trace));
     for (size_t i = 0; i < 2 * MOST_HELD + 2; i++)
-        events[i].action = i % 2 == 0 ? HR_ACTION_SEGMENT_ALLOC : HR_ACTION_SEGMENT_FREE;
+        events[i].action = i % 2 == 0 ? VW_ACTION_SEGMENT_ALLOC : VW_ACTION_SEGMENT_FREE;
     trace.event_count = 2 * MOST_HELD + 2; /* many, but one at a time */
-    assert_null(hr__view_what_if_is_too_much(&trace));
+    assert_null(vw__view_what_if_is_too_much(&trace));
 }
 
 /* ---- several devices, several recordings, none ----------------------------------------------- */
@@ -285,8 +285,8 @@ static void devices_stand_in_the_order_of_stats_the_host_last(void **state)
     write_trace(&small, 0);
     write_trace(&small, 3);
     write_trace(&small, -1);
-    small_model_segment(&small, 5, A, 2 * MIB, 512, HR__NO_CONTEXT);
-    hr_recording recording = recording_of(&small);
+    small_model_segment(&small, 5, A, 2 * MIB, 512, VW__NO_CONTEXT);
+    vw_recording recording = recording_of(&small);
     make(&recording, NULL, &made);
     static const int expected[] = {0, 3, 5, -1};
     for (size_t i = 0; i < 4; i++) {
@@ -299,13 +299,13 @@ static void devices_stand_in_the_order_of_stats_the_host_last(void **state)
     assert_int_equal(read_view_number(read_view_device(&made.read, 0, 2), "block_count"), 1);
     assert_int_equal(value_of(&made.read, "r0.d2.reserved.bytes", 0), 2 * MIB);
     dispose(&made);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 static void two_recordings_are_two_runs_and_their_difference(void **state)
 {
     (void)state;
-    hr_recording recording = small_recording(), other = small_recording();
+    vw_recording recording = small_recording(), other = small_recording();
     made_view made;
     make(&recording, &other, &made);
     assert_int_equal(json_array_size(json_object_get(made.read.header, "runs")), 2);
@@ -314,8 +314,8 @@ static void two_recordings_are_two_runs_and_their_difference(void **state)
     assert_true(json_is_object(json_object_get(made.read.header, "diff")));
     assert_true(read_view_has(&made.read, "r1.d0.block.begin"));
     dispose(&made);
-    hr__model_destroy(recording.model);
-    hr__model_destroy(other.model);
+    vw__model_destroy(recording.model);
+    vw__model_destroy(other.model);
 }
 
 static void an_empty_recording_has_a_view_without_devices(void **state)
@@ -324,14 +324,14 @@ static void an_empty_recording_has_a_view_without_devices(void **state)
     small_model small;
     made_view made;
     small_model_begin(&small);
-    hr_recording recording = recording_of(&small);
+    vw_recording recording = recording_of(&small);
     make(&recording, NULL, &made);
     const json_t *run = read_view_run(&made.read, 0);
     assert_int_equal(json_array_size(json_object_get(run, "devices")), 0);
     assert_true(json_is_null(json_object_get(run, "doctor")) !=
                 json_is_null(json_object_get(run, "doctor_reason")));
     dispose(&made);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 /* Frees are missing: blocks overlap, and no allocator could have done that. */
@@ -342,18 +342,18 @@ static void a_trace_that_cannot_be_replayed_says_so(void **state)
     made_view made;
     small_model_begin(&small);
     small_model_set_features(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 20 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 4 * MIB, HR__NO_CONTEXT);
-    small_model_alloc(&small, A, 8 * MIB, HR__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 4 * MIB, VW__NO_CONTEXT);
+    small_model_alloc(&small, A, 8 * MIB, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    hr_recording recording = recording_of(&small);
+    vw_recording recording = recording_of(&small);
     make(&recording, NULL, &made);
     const json_t *device = read_view_device(&made.read, 0, 0);
     assert_int_equal(json_array_size(json_object_get(device, "what_if")), 0);
     assert_true(json_is_string(json_object_get(device, "what_if_reason")));
     assert_false(read_view_is(device, "is_reserved_known"));
     dispose(&made);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -361,33 +361,33 @@ static void a_trace_that_cannot_be_replayed_says_so(void **state)
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
-    hr_recording recording = small_recording();
-    hr_view *view = NULL;
-    const hr_view_options unknown = {.struct_size = sizeof unknown, .torch_version = "0.4"};
-    const hr_view_options short_options = {.struct_size = 4};
-    assert_int_equal(hr_view_make(NULL, NULL, NULL, &view), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_view_make(&recording, NULL, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_view_make(&recording, NULL, &unknown, &view), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_view_make(&recording, NULL, &short_options, &view),
-                     HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_view_write_page(NULL, NULL), HR_ERR_INVALID_ARGUMENT);
+    vw_recording recording = small_recording();
+    vw_view *view = NULL;
+    const vw_view_options unknown = {.struct_size = sizeof unknown, .torch_version = "0.4"};
+    const vw_view_options short_options = {.struct_size = 4};
+    assert_int_equal(vw_view_make(NULL, NULL, NULL, &view), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_view_make(&recording, NULL, NULL, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_view_make(&recording, NULL, &unknown, &view), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_view_make(&recording, NULL, &short_options, &view),
+                     VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_view_write_page(NULL, NULL), VW_ERR_INVALID_ARGUMENT);
     assert_null(view);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 static void sizes_beyond_any_device_are_refused(void **state)
 {
     (void)state;
     small_model small;
-    hr_view *view = NULL;
+    vw_view *view = NULL;
     small_model_begin(&small);
     for (uint64_t i = 0; i < 4; i++)
-        small_model_alloc(&small, A + 512 * i, UINT64_C(1) << 61, HR__NO_CONTEXT);
+        small_model_alloc(&small, A + 512 * i, UINT64_C(1) << 61, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    hr_recording recording = recording_of(&small);
-    assert_int_equal(hr_view_make(&recording, NULL, NULL, &view), HR_ERR_CORRUPT_FILE);
+    vw_recording recording = recording_of(&small);
+    assert_int_equal(vw_view_make(&recording, NULL, NULL, &view), VW_ERR_CORRUPT_FILE);
     assert_null(view);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 typedef struct stopper {
@@ -409,40 +409,40 @@ static void progress_rises_to_one_and_may_stop_it_anywhere(void **state)
 {
     (void)state;
     enum { MANY = 1000 };
-    hr_recording recording = small_recording();
-    hr_status status = HR_ERR_WRONG_STATE;
+    vw_recording recording = small_recording();
+    vw_status status = VW_ERR_WRONG_STATE;
     int allowed = 0;
-    for (; status != HR_OK && allowed < MANY; allowed++) {
+    for (; status != VW_OK && allowed < MANY; allowed++) {
         stopper told = {.calls_left = allowed};
-        const hr_view_options options = {
+        const vw_view_options options = {
             .struct_size = sizeof options, .progress = count_down, .progress_context = &told};
-        hr_view *view = NULL;
-        status = hr_view_make(&recording, NULL, &options, &view);
+        vw_view *view = NULL;
+        status = vw_view_make(&recording, NULL, &options, &view);
         bool was_refused = told.calls_left < 0;
-        assert_int_equal(status, was_refused ? HR_ERR_WRONG_STATE : HR_OK);
+        assert_int_equal(status, was_refused ? VW_ERR_WRONG_STATE : VW_OK);
         assert_false(told.has_fallen);
         assert_true(was_refused || told.last == 1.0);
-        hr_view_free(view);
+        vw_view_free(view);
     }
     assert_true(allowed > 3 && allowed < MANY);
-    hr__model_destroy(recording.model);
+    vw__model_destroy(recording.model);
 }
 
 static bool make_one(void *context)
 {
-    const hr_recording *recording = context;
-    hr_view *view = NULL;
-    hr_status status = hr_view_make(recording, recording, NULL, &view);
-    hr_view_free(view);
-    return status == HR_OK;
+    const vw_recording *recording = context;
+    vw_view *view = NULL;
+    vw_status status = vw_view_make(recording, recording, NULL, &view);
+    vw_view_free(view);
+    return status == VW_OK;
 }
 
 static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state)
 {
     (void)state;
-    hr_recording recording = small_recording();
-    hr_test_sweep_host_memory(make_one, &recording);
-    hr__model_destroy(recording.model);
+    vw_recording recording = small_recording();
+    vw_test_sweep_host_memory(make_one, &recording);
+    vw__model_destroy(recording.model);
 }
 
 int main(void)

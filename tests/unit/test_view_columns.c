@@ -16,22 +16,22 @@ typedef struct made_container {
     read_view view;
 } made_container;
 
-static void finish(hr__view_columns *columns, const char *body_text, made_container *out)
+static void finish(vw__view_columns *columns, const char *body_text, made_container *out)
 {
-    hr__byte_buffer body;
+    vw__byte_buffer body;
     size_t size_bytes;
-    hr__byte_buffer_init(&body);
-    hr__append_text(&body, body_text);
-    assert_int_equal(hr__view_columns_finish(columns, &body, &out->bytes, &size_bytes), HR_OK);
-    hr__byte_buffer_deinit(&body);
-    hr__view_columns_deinit(columns);
+    vw__byte_buffer_init(&body);
+    vw__append_text(&body, body_text);
+    assert_int_equal(vw__view_columns_finish(columns, &body, &out->bytes, &size_bytes), VW_OK);
+    vw__byte_buffer_deinit(&body);
+    vw__view_columns_deinit(columns);
     read_view_open(&out->view, out->bytes, size_bytes);
 }
 
 static void dispose(made_container *container)
 {
     read_view_close(&container->view);
-    hr__host_free(container->bytes);
+    vw__host_free(container->bytes);
 }
 
 static void assert_column(const made_container *container, const char *name,
@@ -52,17 +52,17 @@ static void the_extremes_of_every_type_come_back(void **state)
     static const uint16_t u16[] = {65535, 0, 32768, 32767, 1};
     static const uint32_t u32[] = {0, UINT32_MAX, 0, 1, UINT32_C(1) << 31};
     static const uint64_t u64[] = {UINT64_MAX, 0, UINT64_C(1) << 63, 1, UINT64_MAX - 1};
-    hr__view_columns columns;
+    vw__view_columns columns;
     made_container container;
-    hr__view_columns_init(&columns);
-    hr__view_columns_prefix(&columns, "r%d.", 0);
-    assert_int_equal(hr__view_columns_add(&columns, "a", HR__VIEW_ARRAY(u8, COUNT_OF(u8))), HR_OK);
-    assert_int_equal(hr__view_columns_add(&columns, "b", HR__VIEW_ARRAY(u16, COUNT_OF(u16))),
-                     HR_OK);
-    assert_int_equal(hr__view_columns_add(&columns, "c", HR__VIEW_ARRAY(u32, COUNT_OF(u32))),
-                     HR_OK);
-    assert_int_equal(hr__view_columns_add(&columns, "d", HR__VIEW_ARRAY(u64, COUNT_OF(u64))),
-                     HR_OK);
+    vw__view_columns_init(&columns);
+    vw__view_columns_prefix(&columns, "r%d.", 0);
+    assert_int_equal(vw__view_columns_add(&columns, "a", VW__VIEW_ARRAY(u8, COUNT_OF(u8))), VW_OK);
+    assert_int_equal(vw__view_columns_add(&columns, "b", VW__VIEW_ARRAY(u16, COUNT_OF(u16))),
+                     VW_OK);
+    assert_int_equal(vw__view_columns_add(&columns, "c", VW__VIEW_ARRAY(u32, COUNT_OF(u32))),
+                     VW_OK);
+    assert_int_equal(vw__view_columns_add(&columns, "d", VW__VIEW_ARRAY(u64, COUNT_OF(u64))),
+                     VW_OK);
     finish(&columns, "\"runs\": [], \"diff\": null", &container);
     assert_column(&container, "r0.a", (const uint64_t[]){0, 255, 1, 128}, 4);
     assert_column(&container, "r0.b", (const uint64_t[]){65535, 0, 32768, 32767, 1}, 5);
@@ -78,10 +78,10 @@ static void a_column_may_have_nothing_in_it(void **state)
 {
     (void)state;
     const uint64_t *nothing = NULL;
-    hr__view_columns columns;
+    vw__view_columns columns;
     made_container container;
-    hr__view_columns_init(&columns);
-    assert_int_equal(hr__view_columns_add(&columns, "none", HR__VIEW_ARRAY(nothing, 0)), HR_OK);
+    vw__view_columns_init(&columns);
+    assert_int_equal(vw__view_columns_add(&columns, "none", VW__VIEW_ARRAY(nothing, 0)), VW_OK);
     finish(&columns, "\"runs\": []", &container);
     assert_column(&container, "none", NULL, 0);
     dispose(&container);
@@ -100,7 +100,7 @@ static void fields_of_many_structs_come_back(void **state)
     } row;
     row *rows = calloc(MANY, sizeof *rows);
     uint64_t *wide = calloc(MANY, sizeof *wide), *small = calloc(MANY, sizeof *small);
-    hr__view_columns columns;
+    vw__view_columns columns;
     made_container container;
     srand(4);
     for (size_t i = 0; i < MANY; i++) {
@@ -109,11 +109,11 @@ static void fields_of_many_structs_come_back(void **state)
         wide[i] = rows[i].wide;
         small[i] = rows[i].small;
     }
-    hr__view_columns_init(&columns);
-    assert_int_equal(hr__view_columns_add(&columns, "wide", HR__VIEW_FIELD(rows, wide, MANY)),
-                     HR_OK);
-    assert_int_equal(hr__view_columns_add(&columns, "small", HR__VIEW_FIELD(rows, small, MANY)),
-                     HR_OK);
+    vw__view_columns_init(&columns);
+    assert_int_equal(vw__view_columns_add(&columns, "wide", VW__VIEW_FIELD(rows, wide, MANY)),
+                     VW_OK);
+    assert_int_equal(vw__view_columns_add(&columns, "small", VW__VIEW_FIELD(rows, small, MANY)),
+                     VW_OK);
     finish(&columns, "\"runs\": []", &container);
     assert_column(&container, "wide", wide, MANY);
     assert_column(&container, "small", small, MANY);
@@ -130,13 +130,13 @@ static void offsets_are_right_whatever_the_length_of_the_header(void **state)
     static const uint32_t values[] = {1, 2, 3};
     char body[1200];
     for (size_t length = 0; length < 1100; length += 7) {
-        hr__view_columns columns;
+        vw__view_columns columns;
         made_container container;
         snprintf(body, sizeof body, "\"runs\": [\"%*s\"]", (int)length, "");
-        hr__view_columns_init(&columns);
+        vw__view_columns_init(&columns);
         for (int i = 0; i < 12; i++) {
-            hr__view_columns_prefix(&columns, "r%d.", i);
-            assert_int_equal(hr__view_columns_add(&columns, "v", HR__VIEW_ARRAY(values, 3)), HR_OK);
+            vw__view_columns_prefix(&columns, "r%d.", i);
+            assert_int_equal(vw__view_columns_add(&columns, "v", VW__VIEW_ARRAY(values, 3)), VW_OK);
         }
         finish(&columns, body, &container);
         json_t *first = json_array_get(json_object_get(container.view.header, "columns"), 0);
@@ -151,26 +151,26 @@ static bool make_container(void *context)
 {
     static const uint64_t values[] = {1, 2, 3};
     (void)context;
-    hr__view_columns columns;
-    hr__byte_buffer body;
+    vw__view_columns columns;
+    vw__byte_buffer body;
     char *bytes = NULL;
     size_t size_bytes;
-    hr__byte_buffer_init(&body);
-    hr__append_text(&body, "\"runs\": []");
-    hr__view_columns_init(&columns);
-    hr_status status = hr__view_columns_add(&columns, "v", HR__VIEW_ARRAY(values, 3));
-    if (status == HR_OK)
-        status = hr__view_columns_finish(&columns, &body, &bytes, &size_bytes);
-    hr__byte_buffer_deinit(&body);
-    hr__view_columns_deinit(&columns);
-    hr__host_free(bytes);
-    return status == HR_OK;
+    vw__byte_buffer_init(&body);
+    vw__append_text(&body, "\"runs\": []");
+    vw__view_columns_init(&columns);
+    vw_status status = vw__view_columns_add(&columns, "v", VW__VIEW_ARRAY(values, 3));
+    if (status == VW_OK)
+        status = vw__view_columns_finish(&columns, &body, &bytes, &size_bytes);
+    vw__byte_buffer_deinit(&body);
+    vw__view_columns_deinit(&columns);
+    vw__host_free(bytes);
+    return status == VW_OK;
 }
 
 static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(make_container, NULL);
+    vw_test_sweep_host_memory(make_container, NULL);
 }
 
 int main(void)

@@ -6,11 +6,11 @@
 enum { STEPS = 100, STEP_EVENTS = 10, MOST_BLOCKS = 1000 };
 
 typedef struct fixture {
-    hr__view_block blocks[MOST_BLOCKS];
-    hr__view_blocks all;
+    vw__view_block blocks[MOST_BLOCKS];
+    vw__view_blocks all;
     uint32_t ends[STEPS];
-    hr__steps steps;
-    hr__view_growth growth;
+    vw__steps steps;
+    vw__view_growth growth;
 } fixture;
 
 static void begin(fixture *made, size_t step_count)
@@ -18,21 +18,21 @@ static void begin(fixture *made, size_t step_count)
     *made = (fixture){.all = {.blocks = NULL}};
     for (size_t i = 0; i < step_count; i++)
         made->ends[i] = (uint32_t)(i + 1) * STEP_EVENTS;
-    made->steps = (hr__steps){.ends = made->ends, .end_count = step_count};
+    made->steps = (vw__steps){.ends = made->ends, .end_count = step_count};
     made->all.blocks = made->blocks;
 }
 
 static void add(fixture *made, uint32_t stack, uint32_t first, uint32_t end, uint64_t size_bytes)
 {
     assert_true(made->all.count < MOST_BLOCKS);
-    made->blocks[made->all.count++] = (hr__view_block){
+    made->blocks[made->all.count++] = (vw__view_block){
         .begin = first, .freed = end, .end = end, .stack = stack, .size_bytes = size_bytes};
 }
 
 static void find(fixture *made, size_t stack_count)
 {
-    assert_int_equal(hr__view_growth_make(&made->all, stack_count, &made->steps, &made->growth),
-                     HR_OK);
+    assert_int_equal(vw__view_growth_make(&made->all, stack_count, &made->steps, &made->growth),
+                     VW_OK);
 }
 
 static void what_piles_up_is_found_most_first(void **state)
@@ -41,20 +41,20 @@ static void what_piles_up_is_found_most_first(void **state)
     fixture made;
     begin(&made, STEPS);
     for (uint32_t i = 0; i < STEPS; i++) {
-        add(&made, 0, i * STEP_EVENTS + 1, HR__VIEW_NONE, 512);              /* grows */
-        add(&made, HR__VIEW_NONE, i * STEP_EVENTS + 2, HR__VIEW_NONE, 1024); /* more, no stack */
+        add(&made, 0, i * STEP_EVENTS + 1, VW__VIEW_NONE, 512);              /* grows */
+        add(&made, VW__VIEW_NONE, i * STEP_EVENTS + 2, VW__VIEW_NONE, 1024); /* more, no stack */
         add(&made, 1, i * STEP_EVENTS + 3, i * STEP_EVENTS + 9, 4096);       /* work */
         add(&made, 2, i * STEP_EVENTS + 4, (i + 1) * STEP_EVENTS + 4, 4096); /* kept for a step */
     }
-    add(&made, 3, 605, HR__VIEW_NONE, 1 << 20); /* once, late */
-    add(&made, 4, 0, HR__VIEW_NONE, 1 << 20);   /* always there */
+    add(&made, 3, 605, VW__VIEW_NONE, 1 << 20); /* once, late */
+    add(&made, 4, 0, VW__VIEW_NONE, 1 << 20);   /* always there */
     find(&made, 5);
-    const hr__view_growth *growth = &made.growth;
+    const vw__view_growth *growth = &made.growth;
     assert_null(growth->reason);
-    assert_int_equal(growth->sample_count, HR__VIEW_MOST_SAMPLES);
+    assert_int_equal(growth->sample_count, VW__VIEW_MOST_SAMPLES);
     assert_int_equal(growth->steps[growth->sample_count - 1], STEPS - 1);
     assert_int_equal(growth->stack_count, 2);
-    assert_int_equal(growth->stacks[0], HR__VIEW_NONE);
+    assert_int_equal(growth->stacks[0], VW__VIEW_NONE);
     assert_int_equal(growth->stacks[1], 0);
     for (size_t s = 0; s < growth->sample_count; s++) {
         assert_int_equal(growth->instants[s], made.ends[growth->steps[s]]);
@@ -62,7 +62,7 @@ static void what_piles_up_is_found_most_first(void **state)
         assert_int_equal(growth->bytes[s], (growth->steps[s] + 1) * 1024);
         assert_int_equal(growth->bytes[growth->sample_count + s], (growth->steps[s] + 1) * 512);
     }
-    hr__view_growth_deinit(&made.growth);
+    vw__view_growth_deinit(&made.growth);
 }
 
 static void few_steps_are_sampled_all_and_too_few_say_so(void **state)
@@ -71,24 +71,24 @@ static void few_steps_are_sampled_all_and_too_few_say_so(void **state)
     fixture made;
     begin(&made, 4);
     for (uint32_t i = 0; i < 4; i++)
-        add(&made, 0, i * STEP_EVENTS + 1, HR__VIEW_NONE, 512);
+        add(&made, 0, i * STEP_EVENTS + 1, VW__VIEW_NONE, 512);
     find(&made, 1);
     assert_int_equal(made.growth.sample_count, 4);
     assert_int_equal(made.growth.stack_count, 1);
     assert_int_equal(made.growth.bytes[3], 4 * 512);
-    hr__view_growth_deinit(&made.growth);
+    vw__view_growth_deinit(&made.growth);
 
     made.steps.end_count = 3;
     find(&made, 1);
     assert_int_equal(made.growth.sample_count, 0);
     assert_int_equal(made.growth.stack_count, 0);
     assert_non_null(made.growth.reason);
-    hr__view_growth_deinit(&made.growth);
+    vw__view_growth_deinit(&made.growth);
 
     made.steps.end_count = 0;
     find(&made, 1);
     assert_string_equal(made.growth.reason, "no steps were found");
-    hr__view_growth_deinit(&made.growth);
+    vw__view_growth_deinit(&made.growth);
 }
 
 int main(void)

@@ -19,38 +19,38 @@ static void only_changes_of_reserved_bytes_are_points(void **state)
 {
     (void)state;
     small_model small;
-    hr__timeline timeline;
-    hr__view_reserved reserved;
+    vw__timeline timeline;
+    vw__view_reserved reserved;
     small_model_begin(&small);
-    small_model_alloc(&small, A + 64 * MIB, 512, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_SEGMENT_MAP, A, 2 * MIB, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_SEGMENT_MAP, A + 2 * MIB, 0, HR__NO_CONTEXT);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A, 2 * MIB, HR__NO_CONTEXT);
+    small_model_alloc(&small, A + 64 * MIB, 512, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A, 2 * MIB, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A + 2 * MIB, 0, VW__NO_CONTEXT);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A, 2 * MIB, VW__NO_CONTEXT);
     small_model_end_trace(&small, 0);
-    small_model_segment(&small, 0, A + 64 * MIB, 20 * MIB, 512, HR__NO_CONTEXT);
-    hr__model *model = small_model_finish(&small);
-    assert_int_equal(hr__timeline_make(model, hr__model_trace_of(model, 0), &timeline), HR_OK);
-    assert_int_equal(hr__view_reserved_make(&timeline, &reserved), HR_OK);
+    small_model_segment(&small, 0, A + 64 * MIB, 20 * MIB, 512, VW__NO_CONTEXT);
+    vw__model *model = small_model_finish(&small);
+    assert_int_equal(vw__timeline_make(model, vw__model_trace_of(model, 0), &timeline), VW_OK);
+    assert_int_equal(vw__view_reserved_make(&timeline, &reserved), VW_OK);
     static const uint32_t instants[] = {0, 2, 4};
     static const uint64_t bytes[] = {20 * MIB, 22 * MIB, 20 * MIB};
     assert_int_equal(reserved.count, 3);
     assert_memory_equal(reserved.instants, instants, sizeof instants);
     assert_memory_equal(reserved.bytes, bytes, sizeof bytes);
-    hr__view_reserved_deinit(&reserved);
-    hr__timeline_deinit(&timeline);
-    hr__model_destroy(model);
+    vw__view_reserved_deinit(&reserved);
+    vw__timeline_deinit(&timeline);
+    vw__model_destroy(model);
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-static hr__view_times times_of(const int64_t *times_us, size_t count)
+static vw__view_times times_of(const int64_t *times_us, size_t count)
 {
-    hr__model_event *events = calloc(count + 1, sizeof *events);
-    hr__view_times times;
+    vw__model_event *events = calloc(count + 1, sizeof *events);
+    vw__view_times times;
     for (size_t i = 0; i < count; i++)
         events[i].time_us = times_us[i];
-    const hr__model_trace trace = {.events = events, .event_count = count};
-    assert_int_equal(hr__view_times_make(&trace, &times), HR_OK);
+    const vw__model_trace trace = {.events = events, .event_count = count};
+    assert_int_equal(vw__view_times_make(&trace, &times), VW_OK);
     free(events);
     return times;
 }
@@ -58,33 +58,33 @@ static hr__view_times times_of(const int64_t *times_us, size_t count)
 static void time_goes_on_where_it_is_missing_or_set_back(void **state)
 {
     (void)state;
-    static const int64_t given[] = {HR__UNKNOWN_TIME, 100, 130, HR__UNKNOWN_TIME, 90, 131};
+    static const int64_t given[] = {VW__UNKNOWN_TIME, 100, 130, VW__UNKNOWN_TIME, 90, 131};
     static const uint64_t expected[] = {0, 0, 0, 30, 30, 30, 31};
-    hr__view_times times = times_of(given, COUNT_OF(given));
+    vw__view_times times = times_of(given, COUNT_OF(given));
     assert_int_equal(times.first_us, 100);
     assert_int_equal(times.every, 1);
     assert_int_equal(times.count, COUNT_OF(expected));
     assert_memory_equal(times.since, expected, sizeof expected);
-    hr__view_times_deinit(&times);
+    vw__view_times_deinit(&times);
 }
 
 static void the_longest_time_there_can_be_fits(void **state)
 {
     (void)state;
     static const int64_t given[] = {INT64_MIN + 1, INT64_MAX};
-    hr__view_times times = times_of(given, COUNT_OF(given));
+    vw__view_times times = times_of(given, COUNT_OF(given));
     assert_true(times.since[2] == UINT64_MAX - 1);
-    hr__view_times_deinit(&times);
+    vw__view_times_deinit(&times);
 }
 
 static void without_any_time_there_is_no_line(void **state)
 {
     (void)state;
-    static const int64_t given[] = {HR__UNKNOWN_TIME, HR__UNKNOWN_TIME};
-    hr__view_times times = times_of(given, COUNT_OF(given));
-    assert_true(times.first_us == HR__UNKNOWN_TIME);
+    static const int64_t given[] = {VW__UNKNOWN_TIME, VW__UNKNOWN_TIME};
+    vw__view_times times = times_of(given, COUNT_OF(given));
+    assert_true(times.first_us == VW__UNKNOWN_TIME);
     assert_int_equal(times.count, 0);
-    hr__view_times_deinit(&times);
+    vw__view_times_deinit(&times);
 }
 
 static void a_long_trace_is_sampled(void **state)
@@ -94,14 +94,14 @@ static void a_long_trace_is_sampled(void **state)
     int64_t *given = calloc(MANY, sizeof *given);
     for (size_t i = 0; i < MANY; i++)
         given[i] = 1000 + (int64_t)i;
-    hr__view_times times = times_of(given, MANY);
+    vw__view_times times = times_of(given, MANY);
     assert_int_equal(times.every, 8);
     assert_int_equal(times.count, MANY / 8 + 1);
-    assert_true(times.count <= HR__VIEW_MOST_TIMES);
+    assert_true(times.count <= VW__VIEW_MOST_TIMES);
     assert_int_equal(times.since[0], 0);
     for (size_t i = 1; i < times.count; i++)
         assert_int_equal(times.since[i], 8 * i - 1); /* of the event before the instant */
-    hr__view_times_deinit(&times);
+    vw__view_times_deinit(&times);
     free(given);
 }
 
@@ -110,30 +110,30 @@ static void a_long_trace_is_sampled(void **state)
 static void streams_and_pools_are_numbered_as_they_are_met(void **state)
 {
     (void)state;
-    static const hr_stream streams[] = {0, 0x7f12, UINT64_MAX};
-    static const hr_private_id pools[] = {{0, 0}, {0, 7}};
-    const hr__model model = {
+    static const vw_stream streams[] = {0, 0x7f12, UINT64_MAX};
+    static const vw_private_id pools[] = {{0, 0}, {0, 7}};
+    const vw__model model = {
         .streams = streams, .stream_count = 3, .pools = pools, .pool_count = 2};
-    hr__view_places places;
-    hr__byte_buffer buffer;
-    hr__json json;
-    assert_int_equal(hr__view_places_init(&places, &model), HR_OK);
-    assert_int_equal(hr__view_places_stream(&places, 2), 0);
-    assert_int_equal(hr__view_places_stream(&places, 0), 1);
-    assert_int_equal(hr__view_places_stream(&places, 2), 0);
-    assert_int_equal(hr__view_places_pool(&places, 1), 0);
-    assert_int_equal(hr__view_places_pool(&places, HR__UNKNOWN_POOL), HR__VIEW_NO_POOL);
-    assert_int_equal(hr__view_places_pool(&places, HR__DEFAULT_POOL), 1);
-    hr__byte_buffer_init(&buffer);
-    hr__json_init(&json, &buffer);
-    hr__json_begin_object(&json, NULL);
-    hr__view_places_json(&places, &json);
-    hr__json_end_object(&json);
-    assert_string_equal(hr__byte_buffer_text(&buffer),
+    vw__view_places places;
+    vw__byte_buffer buffer;
+    vw__json json;
+    assert_int_equal(vw__view_places_init(&places, &model), VW_OK);
+    assert_int_equal(vw__view_places_stream(&places, 2), 0);
+    assert_int_equal(vw__view_places_stream(&places, 0), 1);
+    assert_int_equal(vw__view_places_stream(&places, 2), 0);
+    assert_int_equal(vw__view_places_pool(&places, 1), 0);
+    assert_int_equal(vw__view_places_pool(&places, VW__UNKNOWN_POOL), VW__VIEW_NO_POOL);
+    assert_int_equal(vw__view_places_pool(&places, VW__DEFAULT_POOL), 1);
+    vw__byte_buffer_init(&buffer);
+    vw__json_init(&json, &buffer);
+    vw__json_begin_object(&json, NULL);
+    vw__view_places_json(&places, &json);
+    vw__json_end_object(&json);
+    assert_string_equal(vw__byte_buffer_text(&buffer),
                         "{\"streams\": [\"0xffffffffffffffff\", \"0x0\"], "
                         "\"pools\": [\"(0, 7)\", \"default\"]}");
-    hr__byte_buffer_deinit(&buffer);
-    hr__view_places_deinit(&places);
+    vw__byte_buffer_deinit(&buffer);
+    vw__view_places_deinit(&places);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 static size_t count_in_page(const char *text)
 {
     size_t page_bytes, count = 0;
-    const char *page = hr__view_page(&page_bytes), *end = page + page_bytes;
+    const char *page = vw__view_page(&page_bytes), *end = page + page_bytes;
     while ((page = memmem(page, (size_t)(end - page), text, strlen(text))) != NULL) {
         page += strlen(text);
         count++;
@@ -22,9 +22,9 @@ static size_t count_in_page(const char *text)
 static void the_page_has_one_place_for_data_and_nothing_in_it(void **state)
 {
     (void)state;
-    assert_int_equal(count_in_page(HR__VIEW_DATA_TAG), 1);
-    assert_int_equal(count_in_page(HR__VIEW_DATA_TAG "</script>"), 1);
-    assert_int_equal(count_in_page("id=\"headroom-data\""), 1);
+    assert_int_equal(count_in_page(VW__VIEW_DATA_TAG), 1);
+    assert_int_equal(count_in_page(VW__VIEW_DATA_TAG "</script>"), 1);
+    assert_int_equal(count_in_page("id=\"vramwise-data\""), 1);
 }
 
 static void the_page_says_what_it_may_load(void **state)
@@ -36,27 +36,27 @@ static void the_page_says_what_it_may_load(void **state)
 
 static bool gather(void *context, const char *bytes, size_t size_bytes)
 {
-    hr__append_bytes(context, bytes, size_bytes);
+    vw__append_bytes(context, bytes, size_bytes);
     return true;
 }
 
 /* What stands in the place for data, as a string of its own. */
 static char *data_in_page(const void *bytes, size_t size_bytes)
 {
-    hr__byte_buffer gathered;
+    vw__byte_buffer gathered;
     size_t page_bytes;
-    const hr_output output = {&gathered, gather};
-    hr__byte_buffer_init(&gathered);
-    assert_int_equal(hr__view_page_write(bytes, size_bytes, &output), HR_OK);
-    (void)hr__view_page(&page_bytes);
+    const vw_output output = {&gathered, gather};
+    vw__byte_buffer_init(&gathered);
+    assert_int_equal(vw__view_page_write(bytes, size_bytes, &output), VW_OK);
+    (void)vw__view_page(&page_bytes);
     assert_int_equal(gathered.size_bytes, page_bytes + (size_bytes + 2) / 3 * 4);
-    const char *begin = strstr(hr__byte_buffer_text(&gathered), HR__VIEW_DATA_TAG);
+    const char *begin = strstr(vw__byte_buffer_text(&gathered), VW__VIEW_DATA_TAG);
     assert_non_null(begin);
-    begin += strlen(HR__VIEW_DATA_TAG);
+    begin += strlen(VW__VIEW_DATA_TAG);
     const char *end = strstr(begin, "</script>");
     assert_non_null(end);
     char *data = strndup(begin, (size_t)(end - begin));
-    hr__byte_buffer_deinit(&gathered);
+    vw__byte_buffer_deinit(&gathered);
     return data;
 }
 
@@ -122,8 +122,8 @@ static void an_output_that_ends_it_is_a_failure(void **state)
     (void)state;
     for (int allowed = 0; allowed < 3; allowed++) {
         int left = allowed;
-        const hr_output output = {&left, refuse_after};
-        assert_int_equal(hr__view_page_write("foo", 3, &output), HR_ERR_FILE);
+        const vw_output output = {&left, refuse_after};
+        assert_int_equal(vw__view_page_write("foo", 3, &output), VW_ERR_FILE);
     }
 }
 

@@ -9,30 +9,30 @@
 
 #define A UINT64_C(0x7f0000000000)
 #define MIB (UINT64_C(1) << 20)
-#define NONE HR__NO_CONTEXT
+#define NONE VW__NO_CONTEXT
 
 typedef struct fixture {
-    hr__model *model;
-    hr__timeline timeline;
-    hr__view_pieces pieces;
+    vw__model *model;
+    vw__timeline timeline;
+    vw__view_pieces pieces;
 } fixture;
 
 static void make(fixture *made, small_model *small)
 {
     made->model = small_model_finish(small);
     assert_int_equal(
-        hr__timeline_make(made->model, hr__model_trace_of(made->model, 0), &made->timeline), HR_OK);
-    assert_int_equal(hr__view_pieces_of_trace(&made->timeline, &made->pieces), HR_OK);
+        vw__timeline_make(made->model, vw__model_trace_of(made->model, 0), &made->timeline), VW_OK);
+    assert_int_equal(vw__view_pieces_of_trace(&made->timeline, &made->pieces), VW_OK);
 }
 
 static void dispose(fixture *made)
 {
-    hr__view_pieces_deinit(&made->pieces);
-    hr__timeline_deinit(&made->timeline);
-    hr__model_destroy(made->model);
+    vw__view_pieces_deinit(&made->pieces);
+    vw__timeline_deinit(&made->timeline);
+    vw__model_destroy(made->model);
 }
 
-static bool is_held(const hr__view_piece *piece, uint32_t instant)
+static bool is_held(const vw__view_piece *piece, uint32_t instant)
 {
     return piece->begin <= instant && instant < piece->end;
 }
@@ -40,30 +40,30 @@ static bool is_held(const hr__view_piece *piece, uint32_t instant)
 /* At every instant: nothing twice, and the sum is what the timeline says. */
 static void assert_pieces_hold(const fixture *made)
 {
-    const hr__view_pieces *pieces = &made->pieces;
+    const vw__view_pieces *pieces = &made->pieces;
     uint32_t last = (uint32_t)made->timeline.trace->event_count;
     assert_true(made->timeline.is_reserved_known);
     for (uint32_t instant = 0; instant <= last; instant++) {
         uint64_t sum = 0;
         for (size_t i = 0; i < pieces->count; i++) {
-            const hr__view_piece *one = &pieces->pieces[i];
+            const vw__view_piece *one = &pieces->pieces[i];
             if (!is_held(one, instant))
                 continue;
             sum += one->size_bytes;
             for (size_t j = i + 1; j < pieces->count; j++) {
-                const hr__view_piece *other = &pieces->pieces[j];
+                const vw__view_piece *other = &pieces->pieces[j];
                 assert_false(is_held(other, instant) &&
                              one->address < other->address + other->size_bytes &&
                              other->address < one->address + one->size_bytes);
             }
         }
-        assert_int_equal(sum, hr__timeline_reserved_at(&made->timeline, instant));
+        assert_int_equal(sum, vw__timeline_reserved_at(&made->timeline, instant));
     }
     for (size_t i = 1; i < pieces->count; i++)
         assert_true(pieces->pieces[i - 1].begin <= pieces->pieces[i].begin);
 }
 
-static void assert_piece(const hr__view_piece *piece, uint64_t address, uint64_t size_bytes,
+static void assert_piece(const vw__view_piece *piece, uint64_t address, uint64_t size_bytes,
                          uint32_t begin, uint32_t end)
 {
     assert_int_equal(piece->address, address);
@@ -78,18 +78,18 @@ static void segments_are_pieces_from_their_alloc_to_their_free(void **state)
     small_model small;
     fixture made;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A + 20 * MIB, 20 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 2 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_FREE, A + 20 * MIB, 20 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A + 20 * MIB, 20 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 2 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_FREE, A + 20 * MIB, 20 * MIB, NONE);
     small_model_end_trace(&small, 0);
     small_model_segment(&small, 0, A, 2 * MIB, 0, NONE);
     make(&made, &small);
     assert_int_equal(made.pieces.count, 2);
     assert_piece(&made.pieces.pieces[0], A + 20 * MIB, 20 * MIB, 1, 3);
-    assert_piece(&made.pieces.pieces[1], A, 2 * MIB, 2, HR__VIEW_NONE);
+    assert_piece(&made.pieces.pieces[1], A, 2 * MIB, 2, VW__VIEW_NONE);
     assert_int_not_equal(made.pieces.pieces[0].segment, made.pieces.pieces[1].segment);
-    assert_int_equal(made.pieces.pieces[0].pool, HR__UNKNOWN_POOL);
-    assert_int_equal(made.pieces.pieces[1].pool, HR__DEFAULT_POOL); /* as the file says */
+    assert_int_equal(made.pieces.pieces[0].pool, VW__UNKNOWN_POOL);
+    assert_int_equal(made.pieces.pieces[1].pool, VW__DEFAULT_POOL); /* as the file says */
     assert_pieces_hold(&made);
     dispose(&made);
 }
@@ -100,14 +100,14 @@ static void what_is_left_of_a_mapping_is_another_piece_of_the_same_segment(void 
     small_model small;
     fixture made;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_MAP, A, 20 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_MAP, A + 20 * MIB, 20 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A + 10 * MIB, 20 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A, 10 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A + 30 * MIB, 10 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A, 20 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A + 20 * MIB, 20 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A + 10 * MIB, 20 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A, 10 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A + 30 * MIB, 10 * MIB, NONE);
     small_model_end_trace(&small, 0);
     make(&made, &small);
-    const hr__view_piece *pieces = made.pieces.pieces;
+    const vw__view_piece *pieces = made.pieces.pieces;
     assert_int_equal(made.pieces.count, 4);
     assert_piece(&pieces[0], A, 20 * MIB, 1, 3);
     assert_piece(&pieces[1], A + 20 * MIB, 20 * MIB, 2, 3);
@@ -128,16 +128,16 @@ static void a_cut_trace_is_followed_back_from_its_end(void **state)
     small_model small;
     fixture made;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_FREE, A + 50 * MIB, 20 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A + 100 * MIB, 2 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_FREE, A + 50 * MIB, 20 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A + 100 * MIB, 2 * MIB, NONE);
     small_model_end_trace(&small, 0);
     small_model_segment(&small, 0, A, 2 * MIB, 512, NONE);
     small_model_segment(&small, 0, A + 100 * MIB, 2 * MIB, 512, NONE);
     make(&made, &small);
     assert_int_equal(made.pieces.count, 3);
-    assert_piece(&made.pieces.pieces[0], A, 2 * MIB, 0, HR__VIEW_NONE);
+    assert_piece(&made.pieces.pieces[0], A, 2 * MIB, 0, VW__VIEW_NONE);
     assert_piece(&made.pieces.pieces[1], A + 50 * MIB, 20 * MIB, 0, 1);
-    assert_piece(&made.pieces.pieces[2], A + 100 * MIB, 2 * MIB, 2, HR__VIEW_NONE);
+    assert_piece(&made.pieces.pieces[2], A + 100 * MIB, 2 * MIB, 2, VW__VIEW_NONE);
     assert_pieces_hold(&made);
     dispose(&made);
 }
@@ -149,8 +149,8 @@ static void a_cut_trace_may_end_with_nothing(void **state)
     small_model small;
     fixture made;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A, 2 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A + 2 * MIB, 4 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A, 2 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A + 2 * MIB, 4 * MIB, NONE);
     small_model_end_trace(&small, 0);
     make(&made, &small);
     assert_int_equal(made.pieces.count, 2);
@@ -176,23 +176,23 @@ static void events_that_contradict_each_other_give_no_pieces(void **state)
     small_model small;
 
     small_model_begin(&small); /* taken twice */
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 20 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A + 10 * MIB, 20 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A + 10 * MIB, 20 * MIB, NONE);
     assert_int_equal(count_pieces(&small), 0);
 
     small_model_begin(&small); /* half of a plain segment */
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 20 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_FREE, A, 10 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, A, 20 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_FREE, A, 10 * MIB, NONE);
     assert_int_equal(count_pieces(&small), 0);
 
     small_model_begin(&small); /* across a gap */
-    small_model_event(&small, HR_ACTION_SEGMENT_MAP, A, 4 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_MAP, A + 6 * MIB, 2 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A, 6 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A, 4 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A + 6 * MIB, 2 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A, 6 * MIB, NONE);
     assert_int_equal(count_pieces(&small), 0);
 
     small_model_begin(&small); /* past the end of all addresses */
-    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, UINT64_MAX - MIB, 2 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_ALLOC, UINT64_MAX - MIB, 2 * MIB, NONE);
     assert_int_equal(count_pieces(&small), 0);
 }
 
@@ -206,7 +206,7 @@ static void write_random_pages(small_model *small, bool is_mapped[PAGES], int ev
         while (end < PAGES && is_mapped[end] == was_mapped && rand() % 4 != 0)
             is_mapped[end++] = !was_mapped;
         if (end > first)
-            small_model_event(small, was_mapped ? HR_ACTION_SEGMENT_UNMAP : HR_ACTION_SEGMENT_MAP,
+            small_model_event(small, was_mapped ? VW_ACTION_SEGMENT_UNMAP : VW_ACTION_SEGMENT_MAP,
                               A + first * 2 * MIB, (end - first) * 2 * MIB, NONE);
     }
 }
@@ -223,32 +223,32 @@ static void random_mappings_add_up_at_every_instant(void **state)
         write_random_pages(&small, is_mapped, 120);
         for (size_t i = 0; i < PAGES; i++) /* nothing is left: the file has no segments */
             if (is_mapped[i])
-                small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A + i * 2 * MIB, 2 * MIB, NONE);
+                small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A + i * 2 * MIB, 2 * MIB, NONE);
         small_model_end_trace(&small, 0);
         make(&made, &small);
         assert_true(made.pieces.count > 20);
         assert_pieces_hold(&made);
 
-        hr__model_trace cut = *made.timeline.trace; /* the same, without its beginning */
+        vw__model_trace cut = *made.timeline.trace; /* the same, without its beginning */
         cut.events += 40;
         cut.event_count -= 40;
         fixture second = {.model = made.model};
-        assert_int_equal(hr__timeline_make(made.model, &cut, &second.timeline), HR_OK);
-        assert_int_equal(hr__view_pieces_of_trace(&second.timeline, &second.pieces), HR_OK);
+        assert_int_equal(vw__timeline_make(made.model, &cut, &second.timeline), VW_OK);
+        assert_int_equal(vw__view_pieces_of_trace(&second.timeline, &second.pieces), VW_OK);
         assert_true(second.pieces.count > 10);
         assert_pieces_hold(&second);
-        hr__view_pieces_deinit(&second.pieces);
-        hr__timeline_deinit(&second.timeline);
+        vw__view_pieces_deinit(&second.pieces);
+        vw__timeline_deinit(&second.timeline);
         dispose(&made);
     }
 }
 
 static bool make_pieces(void *context)
 {
-    const hr__timeline *timeline = context;
-    hr__view_pieces pieces = {.pieces = NULL};
-    bool is_made = hr__view_pieces_of_trace(timeline, &pieces) == HR_OK;
-    hr__view_pieces_deinit(&pieces);
+    const vw__timeline *timeline = context;
+    vw__view_pieces pieces = {.pieces = NULL};
+    bool is_made = vw__view_pieces_of_trace(timeline, &pieces) == VW_OK;
+    vw__view_pieces_deinit(&pieces);
     return is_made;
 }
 
@@ -258,15 +258,15 @@ static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state
     small_model small;
     fixture made;
     small_model_begin(&small);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A, 2 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_MAP, A + 4 * MIB, 6 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A + 6 * MIB, 2 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A + 4 * MIB, 2 * MIB, NONE);
-    small_model_event(&small, HR_ACTION_SEGMENT_UNMAP, A + 8 * MIB, 2 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A, 2 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_MAP, A + 4 * MIB, 6 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A + 6 * MIB, 2 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A + 4 * MIB, 2 * MIB, NONE);
+    small_model_event(&small, VW_ACTION_SEGMENT_UNMAP, A + 8 * MIB, 2 * MIB, NONE);
     small_model_end_trace(&small, 0);
     make(&made, &small);
     assert_int_equal(made.pieces.count, 4);
-    hr_test_sweep_host_memory(make_pieces, &made.timeline);
+    vw_test_sweep_host_memory(make_pieces, &made.timeline);
     dispose(&made);
 }
 

@@ -1,5 +1,5 @@
 /* test_view_ranks.c - the data of a page of ranks. */
-#include "headroom/view.h"
+#include "vramwise/view.h"
 
 #include <string.h>
 
@@ -7,28 +7,28 @@
 #include "support/host_memory_sweep.h"
 #include "support/read_view.h"
 
-static const hr_rank rank = {.rank = 5,
+static const vw_rank rank = {.rank = 5,
                              .recording = "</script>\x80.pickle",
                              .peak_live_bytes = 4096,
-                             .peak_reserved_bytes = HR_UNKNOWN,
+                             .peak_reserved_bytes = VW_UNKNOWN,
                              .event_count = 7,
-                             .step_count = HR_UNKNOWN,
+                             .step_count = VW_UNKNOWN,
                              .time_us = INT64_MIN,
                              .local_time_us = INT64_MIN,
-                             .tried_bytes = HR_UNKNOWN,
-                             .card_bytes = HR_UNKNOWN,
+                             .tried_bytes = VW_UNKNOWN,
+                             .card_bytes = VW_UNKNOWN,
                              .sentence = ""};
-static const hr_ranks_report sample = {
-    .ranks = &rank, .rank_count = 1, .first_rank = HR_UNKNOWN, .first_lead_us = HR_UNKNOWN};
+static const vw_ranks_report sample = {
+    .ranks = &rank, .rank_count = 1, .first_rank = VW_UNKNOWN, .first_lead_us = VW_UNKNOWN};
 
 static void the_header_has_the_report_and_no_run(void **state)
 {
     (void)state;
-    hr_view *view = NULL;
+    vw_view *view = NULL;
     read_view read;
     size_t size_bytes;
-    assert_int_equal(hr_view_make_ranks(&sample, "job", &view), HR_OK);
-    const void *bytes = hr_view_data(view, &size_bytes);
+    assert_int_equal(vw_view_make_ranks(&sample, "job", &view), VW_OK);
+    const void *bytes = vw_view_data(view, &size_bytes);
     read_view_open(&read, bytes, size_bytes);
     const json_t *ranks = json_object_get(read.header, "ranks");
     assert_int_equal(json_array_size(json_object_get(read.header, "runs")), 0);
@@ -38,7 +38,7 @@ static void the_header_has_the_report_and_no_run(void **state)
     assert_string_equal(json_string_value(json_object_get(first, "recording")),
                         "</script>\xef\xbf\xbd.pickle");
     read_view_close(&read);
-    hr_view_free(view);
+    vw_view_free(view);
 }
 
 static bool count_ends_of_scripts(void *context, const char *bytes, size_t size_bytes)
@@ -53,32 +53,32 @@ static void a_name_cannot_end_the_page_s_script(void **state)
 {
     (void)state;
     size_t bare = 0, filled = 0;
-    hr_view *view = NULL;
-    const hr_output to_bare = {&bare, count_ends_of_scripts};
-    const hr_output to_filled = {&filled, count_ends_of_scripts};
-    assert_int_equal(hr_view_make_ranks(&sample, "</script>", &view), HR_OK);
-    assert_int_equal(hr_view_write_page(NULL, &to_bare), HR_OK);
-    assert_int_equal(hr_view_write_page(view, &to_filled), HR_OK);
+    vw_view *view = NULL;
+    const vw_output to_bare = {&bare, count_ends_of_scripts};
+    const vw_output to_filled = {&filled, count_ends_of_scripts};
+    assert_int_equal(vw_view_make_ranks(&sample, "</script>", &view), VW_OK);
+    assert_int_equal(vw_view_write_page(NULL, &to_bare), VW_OK);
+    assert_int_equal(vw_view_write_page(view, &to_filled), VW_OK);
     assert_int_equal(bare, filled);
-    hr_view_free(view);
+    vw_view_free(view);
 }
 
 static bool makes_a_view(void *context)
 {
     (void)context;
-    hr_view *view = NULL;
-    bool is_made = hr_view_make_ranks(&sample, "job", &view) == HR_OK;
-    hr_view_free(view);
+    vw_view *view = NULL;
+    bool is_made = vw_view_make_ranks(&sample, "job", &view) == VW_OK;
+    vw_view_free(view);
     return is_made;
 }
 
 static void lack_of_host_memory_leaves_nothing_behind(void **state)
 {
     (void)state;
-    hr_view *view = NULL;
-    hr_test_sweep_host_memory(makes_a_view, NULL);
-    assert_int_equal(hr_view_make_ranks(NULL, "job", &view), HR_ERR_INVALID_ARGUMENT);
-    assert_int_equal(hr_view_make_ranks(&sample, "job", NULL), HR_ERR_INVALID_ARGUMENT);
+    vw_view *view = NULL;
+    vw_test_sweep_host_memory(makes_a_view, NULL);
+    assert_int_equal(vw_view_make_ranks(NULL, "job", &view), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_view_make_ranks(&sample, "job", NULL), VW_ERR_INVALID_ARGUMENT);
 }
 
 int main(void)

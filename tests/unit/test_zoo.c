@@ -1,6 +1,6 @@
 /* test_zoo.c - built-in models have as many parameters as were published, by their own model code;
  * and cards. */
-#include "headroom/plan.h"
+#include "vramwise/plan.h"
 
 #include <string.h>
 
@@ -9,39 +9,39 @@
 
 static void model_code_makes_as_many_parameters_as_were_published(void **state)
 {
-    const hr_plan_known_model *known;
+    const vw_plan_known_model *known;
     (void)state;
-    for (size_t i = 0; (known = hr_plan_known(i)) != NULL; i++) {
-        hr_plan_model *model;
-        hr__plan_peaks peaks;
-        assert_int_equal(hr_plan_model_open(known->name, &model), HR_OK);
+    for (size_t i = 0; (known = vw_plan_known(i)) != NULL; i++) {
+        vw_plan_model *model;
+        vw__plan_peaks peaks;
+        assert_int_equal(vw_plan_model_open(known->name, &model), VW_OK);
         const bool has_images = model->family->has_images;
-        const hr_plan_settings settings = {
-            .mode = HR_PLAN_MODE_INFERENCE,
+        const vw_plan_settings settings = {
+            .mode = VW_PLAN_MODE_INFERENCE,
             .batch = 1,
             .sequence = has_images ? 0 : 8,
             .image = has_images ? model->family->usual_length(model) : 0,
             .accumulation = 1,
         };
-        assert_int_equal(hr__plan_simulate(model, &settings, NULL, &peaks, NULL), HR_OK);
+        assert_int_equal(vw__plan_simulate(model, &settings, NULL, &peaks, NULL), VW_OK);
         if (peaks.parameters != known->parameters)
             print_error("%s\n", known->name);
         assert_int_equal(peaks.parameters, known->parameters);
         assert_string_equal(model->family->name, known->family);
-        hr_plan_model_close(model);
+        vw_plan_model_close(model);
     }
 }
 
 static void names_are_there_once(void **state)
 {
-    const hr_plan_known_model *model, *other;
-    const hr_plan_card_info *card;
+    const vw_plan_known_model *model, *other;
+    const vw_plan_card_info *card;
     (void)state;
-    for (size_t i = 0; (model = hr_plan_known(i)) != NULL; i++)
-        for (size_t j = 0; j < i && (other = hr_plan_known(j)) != NULL; j++)
+    for (size_t i = 0; (model = vw_plan_known(i)) != NULL; i++)
+        for (size_t j = 0; j < i && (other = vw_plan_known(j)) != NULL; j++)
             assert_string_not_equal(model->name, other->name);
-    for (size_t i = 0; (card = hr_plan_card_number(i)) != NULL; i++)
-        assert_ptr_equal(hr_plan_card(card->name), card); /* the first of the name */
+    for (size_t i = 0; (card = vw_plan_card_number(i)) != NULL; i++)
+        assert_ptr_equal(vw_plan_card(card->name), card); /* the first of the name */
 }
 
 static void the_usual_names_are_known(void **state)
@@ -49,26 +49,26 @@ static void the_usual_names_are_known(void **state)
     static const char *const models[] = {"gpt2",      "llama-3-8b", "mixtral-8x7b",
                                          "bert-base", "t5-small",   "vit-base"};
     static const char *const cards[] = {"rtx4090", "a100-80g", "h100", "h200", "t4", "b200"};
-    hr_plan_model *model;
+    vw_plan_model *model;
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        assert_int_equal(hr_plan_model_open(models[i], &model), HR_OK);
-        hr_plan_model_close(model);
+        assert_int_equal(vw_plan_model_open(models[i], &model), VW_OK);
+        vw_plan_model_close(model);
     }
     for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++)
-        assert_non_null(hr_plan_card(cards[i]));
-    assert_null(hr_plan_card("rtx"));
-    assert_null(hr_plan_card(NULL));
+        assert_non_null(vw_plan_card(cards[i]));
+    assert_null(vw_plan_card("rtx"));
+    assert_null(vw_plan_card(NULL));
 }
 
 static void cards_have_less_than_is_printed_on_the_box(void **state)
 {
     const uint64_t gib = UINT64_C(1) << 30;
     (void)state;
-    assert_in_range(hr_plan_card("rtx4090")->total_bytes, 23 * gib, 24 * gib);
-    assert_in_range(hr_plan_card("h200")->total_bytes, 139 * gib, 141 * gib);
-    assert_true(hr_plan_card("h200")->has_large_workspace);
-    assert_false(hr_plan_card("a100-80g")->has_large_workspace);
+    assert_in_range(vw_plan_card("rtx4090")->total_bytes, 23 * gib, 24 * gib);
+    assert_in_range(vw_plan_card("h200")->total_bytes, 139 * gib, 141 * gib);
+    assert_true(vw_plan_card("h200")->has_large_workspace);
+    assert_false(vw_plan_card("a100-80g")->has_large_workspace);
 }
 
 int main(void)

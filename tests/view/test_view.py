@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_view.py PROGRAM [unittest arguments] - `headroom view`: pages, where they go, and the server.
+"""test_view.py PROGRAM [unittest arguments] - `vramwise view`: pages, where they go, and the server.
 
 What a page shows is tested elsewhere; here it is bytes that must arrive whole, under the right name,
 and reach nobody else. A method's name is the sentence that is true when it passes. Nothing depends on
@@ -30,9 +30,9 @@ OTHER = RECORDINGS / "graphs.native.pickle.xz"
 PROGRAM = ""
 LIMIT_SECONDS = 100
 
-MARKER = b'<meta name="generator" content="headroom'
-MAGIC = b"HRVIEW\0\1"
-DATA = re.compile(rb'<script type="text/plain" id="headroom-data">([^<]*)</script>')
+MARKER = b'<meta name="generator" content="vramwise'
+MAGIC = b"VWVIEW\0\1"
+DATA = re.compile(rb'<script type="text/plain" id="vramwise-data">([^<]*)</script>')
 
 
 def data_of(page: bytes) -> bytes:
@@ -81,7 +81,7 @@ class ViewCase(unittest.TestCase):
     def assert_could_not(self, result: subprocess.CompletedProcess, words: str) -> None:
         self.assertEqual(result.returncode, 3, result.stderr)
         self.assertEqual(result.stdout, b"")
-        self.assertRegex(result.stderr.decode(), rf"\Aheadroom view: .*{words}.*\n\Z")
+        self.assertRegex(result.stderr.decode(), rf"\Avramwise view: .*{words}.*\n\Z")
 
     def names(self) -> list:
         return sorted(path.name for path in self.here.iterdir())
@@ -103,8 +103,8 @@ class Pages(ViewCase):
         self.assertTrue(b"one/a.xz" in data and b"two/b.xz" in data)
 
     def test_standard_input_goes_into_the_current_folder(self):
-        self.assert_done(self.view("-", input=SMALL.read_bytes()), "headroom-view.html")
-        self.assert_page(self.here / "headroom-view.html")
+        self.assert_done(self.view("-", input=SMALL.read_bytes()), "vramwise-view.html")
+        self.assert_page(self.here / "vramwise-view.html")
 
     def test_standard_input_may_be_one_of_two(self):
         self.recording("a.xz")
@@ -147,7 +147,7 @@ class Pages(ViewCase):
         self.recording()
         page = self.here / "run.pickle.xz.html"
         page.write_bytes(b"<html>my own notes</html>")
-        self.assert_could_not(self.view("run.pickle.xz"), "no page of headroom's; -o names another")
+        self.assert_could_not(self.view("run.pickle.xz"), "no page of vramwise's; -o names another")
         self.assertEqual(page.read_bytes(), b"<html>my own notes</html>")
         self.assert_done(self.view("run.pickle.xz", "-o", page.name), page.name)
         self.assert_page(page)
@@ -194,7 +194,7 @@ class GoingWrong(ViewCase):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(result.stdout, b"")
         self.assertRegex(result.stderr.decode(),
-                         rf"\Aheadroom view: {words}.*\nTry 'headroom help view'\.\n\Z")
+                         rf"\Avramwise view: {words}.*\nTry 'vramwise help view'\.\n\Z")
 
     def test_command_lines_that_make_no_sense_are_wrong_usage(self):
         self.recording("a.xz")
@@ -327,14 +327,14 @@ class GoingWrong(ViewCase):
             (self.here / "red\x1b[31m\n").write_text(text)
             result = self.view("red\x1b[31m\n")
             self.assertEqual(result.returncode, 3)
-            self.assertTrue(result.stderr.startswith(b"headroom view: red?[31m?: "), result.stderr)
+            self.assertTrue(result.stderr.startswith(b"vramwise view: red?[31m?: "), result.stderr)
         result = self.view("red\x1b[31m.xz", "-o", "red\x1b[31m.xz")
         self.assertEqual(result.returncode, 2)
         self.assertNotIn(b"\x1b", result.stderr)
 
 
 class Server:
-    """One `headroom view --serve`, from the line that it prints to its end."""
+    """One `vramwise view --serve`, from the line that it prints to its end."""
 
     def __init__(self, case: ViewCase, *arguments, **more) -> None:
         command = [PROGRAM, "view", "--no-what-if", "--serve", *map(str, arguments)]
@@ -387,7 +387,7 @@ class Serving(ViewCase):
         status, headers, data = server.get("data")
         self.assertEqual((status, headers["Content-Type"]), (200, "application/octet-stream"))
         self.assertTrue(data == data_of(page))
-        empty = b'<script type="text/plain" id="headroom-data"></script>'
+        empty = b'<script type="text/plain" id="vramwise-data"></script>'
         self.assertTrue(bare == DATA.sub(empty, page))
         self.assertEqual(self.names(), ["run.pickle.xz"])
 
@@ -480,7 +480,7 @@ class Serving(ViewCase):
                 with socket.create_connection(("127.0.0.1", server.port)):  # and stays open
                     self.assertEqual(server.get("")[0], 200)
                     status, said = server.end(which)
-                self.assertEqual((status, said), (0, "headroom view: serving until Ctrl-C\n"))
+                self.assertEqual((status, said), (0, "vramwise view: serving until Ctrl-C\n"))
 
     def test_a_signal_that_was_ignored_stays_ignored(self):
         self.recording()

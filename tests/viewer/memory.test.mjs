@@ -72,7 +72,7 @@ describe('the table', () => {
   const cells = async (row) => (await row.getByRole('cell').allInnerTexts()).map(oneLine);
   const exactBytes = async (row) => Number((await row.locator('[title$=" bytes"]').first().getAttribute('title')).replace(/\D/g, ''));
 
-  test('adds up to what `headroom stats` says, in all and for each category', async () => {
+  test('adds up to what `vramwise stats` says, in all and for each category', async () => {
     const path = recording('train_eval_phases.native');
     const { page } = await visit(path, { hash: 'tab=table' });
     const { peak } = (await report('stats', path)).devices[0];

@@ -1,11 +1,11 @@
-// The page of `headroom report -o`: the ranks of a job, in a table.
+// The page of `vramwise report -o`: the ranks of a job, in a table.
 
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { expect, test } from 'vitest';
 import { PAGES, recording, SCREENSHOTS } from './support/places.mjs';
-import { addressOf, headroom } from './support/program.mjs';
+import { addressOf, vramwise } from './support/program.mjs';
 import { frame, snapshot, trace } from './support/snapshot.mjs';
 import { visitAddress } from './support/visit.mjs';
 import { bytesText, oneLine } from './support/words.mjs';
@@ -21,7 +21,7 @@ function folderOf(name) {
 
 async function pageOf(folder) {
   const path = `${folder}.html`;
-  await headroom('report', folder, '-o', path);
+  await vramwise('report', folder, '-o', path);
   return addressOf(path);
 }
 
@@ -35,11 +35,11 @@ function mixedJob() {
 
 const ranksIn = (page) => page.locator('table.ranks tbody tr td:first-child').allInnerTexts();
 
-test('shows what `headroom report --json` says, and sorts it', async () => {
+test('shows what `vramwise report --json` says, and sorts it', async () => {
   const folder = mixedJob();
-  const report = JSON.parse(await headroom('report', '--json', folder));
+  const report = JSON.parse(await vramwise('report', '--json', folder));
   const { page } = await visitAddress(await pageOf(folder));
-  expect(await page.title()).toBe(`${folder} - headroom`);
+  expect(await page.title()).toBe(`${folder} - vramwise`);
   await expect.poll(() => ranksIn(page)).toEqual(['0', '1', '2', '3']);
   const rows = await page.locator('table.ranks tbody tr').all();
   for (const [i, rank] of report.ranks.entries()) {
@@ -57,11 +57,11 @@ test('marks the first failure, and another rank can be chosen by keys', async ()
   const detail = page.locator('.rank-detail');
   await expect.poll(() => page.locator('tr.first td').first().innerText()).toBe('2');
   await expect.poll(() => detail.innerText()).toContain('Rank 2');
-  expect(await detail.innerText()).toMatch(/headroom view \S*run\.rank2\.pickle/);
+  expect(await detail.innerText()).toMatch(/vramwise view \S*run\.rank2\.pickle/);
   await page.keyboard.press('ArrowDown');
   await expect.poll(() => detail.innerText()).toContain('Rank 3');
   await detail.getByRole('button', { name: 'Copy' }).first().click();
-  await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toMatch(/^headroom doctor .*run\.rank3\.pickle$/);
+  await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toMatch(/^vramwise doctor .*run\.rank3\.pickle$/);
 });
 
 test.each([[1280, 'light'], [1280, 'dark'], [390, 'light']])('fits a window of %d pixels, %s', async (width, colorScheme) => {

@@ -19,11 +19,11 @@ async function rowsOf(table) {
 test.each([
   ['a run that had room', recording('train_eval_phases.native'), []],
   ['a run that had none: as on a card that is large enough', FRAGMENTED, ['--card', '100GiB']],
-])('what-if has a line for each policy, with the peak of `headroom replay`: %s', async (_, path, card) => {
+])('what-if has a line for each policy, with the peak of `vramwise replay`: %s', async (_, path, card) => {
   const { page } = await visit(path);
   const panel = await show(page, 'What-if');
   await expect.poll(() => panel.locator('tbody tr').count()).toBe(4);
-  const { results } = await report('replay', path, '--policy', 'native,expandable,headroom', ...card);
+  const { results } = await report('replay', path, '--policy', 'native,expandable,vramwise', ...card);
   const shown = new Map((await rowsOf(panel)).map(([policy, ...rest]) => [policy.split(' ')[0], rest]));
   expect([...shown.keys()]).toEqual(['recorded', ...results.map(({ policy }) => policy)]);
   for (const { policy, peak_reserved_bytes: peak, ratio } of results) {
@@ -39,7 +39,7 @@ test('a card\'s size is compared with every policy', async () => {
   const panel = await show(page, 'What-if');
   await panel.getByRole('textbox').fill('8GiB');
   await panel.getByRole('textbox').press('Enter');
-  await expect.poll(() => panel.locator('.fit').innerText()).toMatch(/Below 8\.00 GiB stay: .*headroom/);
+  await expect.poll(() => panel.locator('.fit').innerText()).toMatch(/Below 8\.00 GiB stay: .*vramwise/);
 });
 
 test('a leak is named by its line', async () => {
@@ -57,7 +57,7 @@ test('a recording that does not grow has no leak', async () => {
 });
 
 describe('two recordings', () => {
-  test('are compared as `headroom diff` compares them', async () => {
+  test('are compared as `vramwise diff` compares them', async () => {
     const { page } = await visit([LEAK, FRAGMENTED]);
     expect(await page.getByRole('tab', { selected: true }).innerText()).toBe('Diff');
     const diff = await report('diff', LEAK, FRAGMENTED);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh [VITEST'S OWN WORDS] - the page of `headroom view` in a browser. The program is
-# $HEADROOM_BUILD/headroom (build/), the browser the first of PATH or $HEADROOM_CHROMIUM. One test:
+# run.sh [VITEST'S OWN WORDS] - the page of `vramwise view` in a browser. The program is
+# $VRAMWISE_BUILD/vramwise (build/), the browser the first of PATH or $VRAMWISE_CHROMIUM. One test:
 # tests/viewer/run.sh timeline -t 'zooms'. Screenshots are left in build/viewer-screenshots.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

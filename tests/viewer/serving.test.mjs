@@ -1,4 +1,4 @@
-// `headroom view --serve`: the page fetches its data beside itself, and nothing else.
+// `vramwise view --serve`: the page fetches its data beside itself, and nothing else.
 
 import { expect, test } from 'vitest';
 import { recording } from './support/places.mjs';

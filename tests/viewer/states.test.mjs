@@ -57,7 +57,7 @@ describe('recordings', () => {
   });
 });
 
-const DATA = /(<script type="text\/plain" id="headroom-data">)([^<]*)(<\/script>)/;
+const DATA = /(<script type="text\/plain" id="vramwise-data">)([^<]*)(<\/script>)/;
 
 /** The page with other data in it: `damage` is given what is there. */
 async function visitDamaged(name, damage) {

@@ -1,4 +1,4 @@
-// The page of `headroom view` in a real browser. The packages are those of viewer/: there is one
+// The page of `vramwise view` in a real browser. The packages are those of viewer/: there is one
 // lock file. Two workers, one browser.
 
 import { fileURLToPath } from 'node:url';

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 
-export const DATA_PLACE = '<script type="text/plain" id="headroom-data"></script>';
+export const DATA_PLACE = '<script type="text/plain" id="vramwise-data"></script>';
 
 /** Inside a string, a template or a regular expression \x3C is <. Elsewhere minified code has neither of
  * these; seal.mjs parses what comes out, so that it would be noticed. */
@@ -69,9 +69,9 @@ export function seal({ html, script, style, notices }) {
 }
 
 function check(page, scripts) {
-  if (countOf(page, DATA_PLACE) !== 1 || countOf(page, 'id="headroom-data"') !== 1)
+  if (countOf(page, DATA_PLACE) !== 1 || countOf(page, 'id="vramwise-data"') !== 1)
     throw new Error(`the page needs ${DATA_PLACE} once`);
-  if (countOf(page, '<meta name="generator" content="headroom view" />') !== 1) throw new Error('the page has lost its generator');
+  if (countOf(page, '<meta name="generator" content="vramwise view" />') !== 1) throw new Error('the page has lost its generator');
   if (scripts.length !== 2) throw new Error(`the page has ${scripts.length} scripts, expected the check of the browser and its own`);
   const rest = scripts.reduce((text, script) => text.replace(script, () => ''), page).replace(/<style>[\s\S]*?<\/style>/, '');
   if (countOf(rest.toLowerCase(), '<script') !== 3) throw new Error('there is a script that no hash was made of');

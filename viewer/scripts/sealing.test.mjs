@@ -7,7 +7,7 @@ const HTML = `<!doctype html>
 <html lang="en">
   <head>
     <meta charset="utf-8" />
-    <meta name="generator" content="headroom view" />
+    <meta name="generator" content="vramwise view" />
     <link rel="icon" href="data:image/svg+xml,x" />
     <script>
       check();
@@ -30,7 +30,7 @@ describe('the sealed page', () => {
     expect(page).toContain('<script type="module">\nrun()\n</script>');
     expect(page).toContain('<style>\na{}\n</style>');
     expect(page.split(DATA_PLACE).length).toBe(2);
-    expect(page).toContain('<meta name="generator" content="headroom view" />');
+    expect(page).toContain('<meta name="generator" content="vramwise view" />');
     expect(page).not.toMatch(/page\.(js|css)/);
   });
 
@@ -87,7 +87,7 @@ describe('a build that is not what was expected', () => {
     expect(() => sealed(without(DATA_PLACE))).toThrow('the page needs');
     expect(() => sealed({ html: HTML.replace('<div', `${DATA_PLACE}<div`) })).toThrow('the page needs');
     expect(() => sealed({ script: `f('${DATA_PLACE.replace('</script>', '')}')` })).toThrow('the page needs');
-    expect(() => sealed(without('<meta name="generator" content="headroom view" />'))).toThrow('generator');
+    expect(() => sealed(without('<meta name="generator" content="vramwise view" />'))).toThrow('generator');
     expect(() => sealed({ html: HTML.replace('<div', '<script async>x()</script><div') })).toThrow('no hash');
     expect(() => sealed({ html: HTML.replace('<div', '<script>x()</script><div') })).toThrow('3 scripts');
     expect(() => sealed({ html: HTML.replace('<div', '<img src="https://a.b/c.png"><div') })).toThrow('refers to another file');

@@ -15,7 +15,7 @@ function tellWhenPainted(state: 'ready' | 'empty' | 'failed'): void {
 async function start(root: HTMLElement): Promise<void> {
   applyTheme(storedTheme());
   try {
-    const model = await loadModel(document.getElementById('headroom-data'), showLoading(root));
+    const model = await loadModel(document.getElementById('vramwise-data'), showLoading(root));
     const ranks = model.ranks ?? null;
     const isEmpty = ranks === null && model.runs.every((run) => run.devices.length === 0);
     if (ranks !== null) showRanks(root, ranks);

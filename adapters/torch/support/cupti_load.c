@@ -49,12 +49,12 @@ static void *open_beside_runtime(void)
 
 static void *open_any(char *reason, size_t capacity)
 {
-    const char *chosen = getenv("HEADROOM_CUPTI");
+    const char *chosen = getenv("VRAMWISE_CUPTI");
     if (chosen != NULL && chosen[0] != '\0') {
         void *library = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
         if (library == NULL) {
             const char *said = dlerror();
-            snprintf(reason, capacity, "HEADROOM_CUPTI names a library that does not load: %s",
+            snprintf(reason, capacity, "VRAMWISE_CUPTI names a library that does not load: %s",
                      said != NULL ? said : chosen);
         }
         return library;
@@ -70,7 +70,7 @@ static void *open_any(char *reason, size_t capacity)
         snprintf(
             reason, capacity,
             "no CUPTI: neither libcupti.so.13, libcupti.so.12 nor libcupti.so loads, and there "
-            "is none beside the CUDA runtime; HEADROOM_CUPTI can name one");
+            "is none beside the CUDA runtime; VRAMWISE_CUPTI can name one");
     return library;
 }
 
@@ -83,14 +83,14 @@ typedef struct wanted_function {
 } wanted_function;
 
 static const wanted_function wanted[] = {
-    {"cuptiSubscribe", offsetof(hr__cupti, subscribe), true},
-    {"cuptiUnsubscribe", offsetof(hr__cupti, unsubscribe), true},
-    {"cuptiEnableCallback", offsetof(hr__cupti, enable_callback), true},
-    {"cuptiGetCallbackName", offsetof(hr__cupti, get_callback_name), true},
-    {"cuptiGetResultString", offsetof(hr__cupti, get_result_string), false},
+    {"cuptiSubscribe", offsetof(vw__cupti, subscribe), true},
+    {"cuptiUnsubscribe", offsetof(vw__cupti, unsubscribe), true},
+    {"cuptiEnableCallback", offsetof(vw__cupti, enable_callback), true},
+    {"cuptiGetCallbackName", offsetof(vw__cupti, get_callback_name), true},
+    {"cuptiGetResultString", offsetof(vw__cupti, get_result_string), false},
 };
 
-bool hr__cupti_load(hr__cupti *out, char *reason, size_t capacity)
+bool vw__cupti_load(vw__cupti *out, char *reason, size_t capacity)
 {
     memset(out, 0, sizeof *out);
     void *library = open_any(reason, capacity);
@@ -109,11 +109,11 @@ bool hr__cupti_load(hr__cupti *out, char *reason, size_t capacity)
     return true;
 }
 
-const char *hr__cupti_text(const hr__cupti *cupti, int result)
+const char *vw__cupti_text(const vw__cupti *cupti, int result)
 {
     const char *text = NULL;
     if (cupti->get_result_string == NULL ||
-        cupti->get_result_string(result, &text) != HR__CUPTI_SUCCESS || text == NULL)
+        cupti->get_result_string(result, &text) != VW__CUPTI_SUCCESS || text == NULL)
         return "unknown error";
     return text;
 }

@@ -4,52 +4,52 @@
  * comes with PyTorch, and is usually loaded already; there must be one in a process only, so that
  * one is taken before any other is looked for. Its types are declared here (CUPTI 13.0, the same
  * since 4.1), so that building needs no CUDA. */
-#ifndef HEADROOM_TORCH_CUPTI_LOAD_H
-#define HEADROOM_TORCH_CUPTI_LOAD_H
+#ifndef VRAMWISE_TORCH_CUPTI_LOAD_H
+#define VRAMWISE_TORCH_CUPTI_LOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* CUptiResult: only those we tell apart. */
-enum { HR__CUPTI_SUCCESS = 0, HR__CUPTI_ERROR_MULTIPLE_SUBSCRIBERS = 39 };
+enum { VW__CUPTI_SUCCESS = 0, VW__CUPTI_ERROR_MULTIPLE_SUBSCRIBERS = 39 };
 
-enum { HR__CUPTI_DRIVER_API = 1 };                          /* CUPTI_CB_DOMAIN_DRIVER_API */
-enum { HR__CUPTI_ENTER = 0, HR__CUPTI_EXIT = 1 };           /* CUpti_ApiCallbackSite */
-typedef struct hr__cupti_subscriber_ *hr__cupti_subscriber; /* CUpti_SubscriberHandle; opaque */
+enum { VW__CUPTI_DRIVER_API = 1 };                          /* CUPTI_CB_DOMAIN_DRIVER_API */
+enum { VW__CUPTI_ENTER = 0, VW__CUPTI_EXIT = 1 };           /* CUpti_ApiCallbackSite */
+typedef struct vw__cupti_subscriber_ *vw__cupti_subscriber; /* CUpti_SubscriberHandle; opaque */
 
 /* CUpti_CallbackData */
-typedef struct hr__cupti_call {
+typedef struct vw__cupti_call {
     int site;
     const char *function_name;
     const void *parameters;
-    const void *return_value; /* a CUresult; valid at HR__CUPTI_EXIT */
+    const void *return_value; /* a CUresult; valid at VW__CUPTI_EXIT */
     const char *symbol_name;
     void *context;
     uint32_t context_id;
     uint64_t *correlation_data;
     uint32_t correlation_id;
-} hr__cupti_call;
+} vw__cupti_call;
 
 /* CUpti_CallbackFunc */
-typedef void (*hr__cupti_callback)(void *user_data, int domain, uint32_t id,
-                                   const hr__cupti_call *call);
+typedef void (*vw__cupti_callback)(void *user_data, int domain, uint32_t id,
+                                   const vw__cupti_call *call);
 
-typedef struct hr__cupti {
-    int (*subscribe)(hr__cupti_subscriber *subscriber, hr__cupti_callback callback, void *data);
-    int (*unsubscribe)(hr__cupti_subscriber subscriber);
-    int (*enable_callback)(uint32_t is_enabled, hr__cupti_subscriber subscriber, int domain,
+typedef struct vw__cupti {
+    int (*subscribe)(vw__cupti_subscriber *subscriber, vw__cupti_callback callback, void *data);
+    int (*unsubscribe)(vw__cupti_subscriber subscriber);
+    int (*enable_callback)(uint32_t is_enabled, vw__cupti_subscriber subscriber, int domain,
                            uint32_t id);
     int (*get_callback_name)(int domain, uint32_t id, const char **name);
     int (*get_result_string)(int result, const char **text);
-} hr__cupti;
+} vw__cupti;
 
-/* The one that HEADROOM_CUPTI names, where that is set; else one that is loaded; else the first
+/* The one that VRAMWISE_CUPTI names, where that is set; else one that is loaded; else the first
  * that can be, by its name or beside the CUDA runtime that is loaded. Never closed. False: none, or
  * one that lacks a function; `reason` says what was tried. */
-bool hr__cupti_load(hr__cupti *out, char *reason, size_t capacity);
+bool vw__cupti_load(vw__cupti *out, char *reason, size_t capacity);
 
 /* CUPTI's own words, or "unknown error". */
-const char *hr__cupti_text(const hr__cupti *cupti, int result);
+const char *vw__cupti_text(const vw__cupti *cupti, int result);
 
-#endif /* HEADROOM_TORCH_CUPTI_LOAD_H */
+#endif /* VRAMWISE_TORCH_CUPTI_LOAD_H */

@@ -1,4 +1,4 @@
-/* device_idle.c - see device_idle.h. The driver is the one libheadroom uses, by its name. */
+/* device_idle.c - see device_idle.h. The driver is the one libvramwise uses, by its name. */
 #include "device_idle.h"
 
 #include <dlfcn.h>
@@ -59,7 +59,7 @@ static bool is_driver_usable;
 
 static void load_driver(void)
 {
-    const char *chosen = getenv("HEADROOM_CUDA_DRIVER");
+    const char *chosen = getenv("VRAMWISE_CUDA_DRIVER");
     const char *name = chosen != NULL && chosen[0] != '\0' ? chosen : "libcuda.so.1";
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
@@ -108,7 +108,7 @@ static bool synchronize_device(int index)
     return is_done;
 }
 
-bool hr__devices_synchronize(void)
+bool vw__devices_synchronize(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load_driver);
@@ -150,7 +150,7 @@ static void *wait_for_devices(void *unused)
             pthread_cond_wait(&changed, &lock);
         state = WAITER_WAITS;
         pthread_mutex_unlock(&lock);
-        bool is_done = hr__devices_synchronize();
+        bool is_done = vw__devices_synchronize();
         pthread_mutex_lock(&lock);
         is_idle = is_done;
         state = is_wanted ? WAITER_IS_DONE : WAITER_RESTS;
@@ -192,7 +192,7 @@ static bool start_waiter(void)
     return is_started;
 }
 
-bool hr__devices_are_idle_within(uint64_t most_ns)
+bool vw__devices_are_idle_within(uint64_t most_ns)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, prepare);

@@ -6,8 +6,8 @@
  * GPUs, a collective operation whose second half is not launched yet). The driver has no wait with
  * an end, so a thread of our own does the waiting, and who asked gives up when it takes too long.
  */
-#ifndef HEADROOM_TORCH_DEVICE_IDLE_H
-#define HEADROOM_TORCH_DEVICE_IDLE_H
+#ifndef VRAMWISE_TORCH_DEVICE_IDLE_H
+#define VRAMWISE_TORCH_DEVICE_IDLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,9 +15,9 @@
 /* All work in the primary contexts of all devices that was queued before the call is done. False:
  * the driver refused. Waits as long as it takes. True where there is no driver, or nobody has
  * started it. */
-bool hr__devices_synchronize(void);
+bool vw__devices_synchronize(void);
 
 /* The same, but false after `most_ns`, and at once while an earlier wait is still going on. */
-bool hr__devices_are_idle_within(uint64_t most_ns);
+bool vw__devices_are_idle_within(uint64_t most_ns);
 
-#endif /* HEADROOM_TORCH_DEVICE_IDLE_H */
+#endif /* VRAMWISE_TORCH_DEVICE_IDLE_H */

@@ -203,17 +203,17 @@ static int compare(const void *key, const void *element)
     return order != 0 || other[name->length] == '\0' ? order : -1;
 }
 
-hr__driver_call_kind hr__driver_call_kind_of(const char *name)
+vw__driver_call_kind vw__driver_call_kind_of(const char *name)
 {
     static const char begins_capture[] = "cuStreamBegin", ends_capture[] = "cuStreamEndCapture";
     const plain_name plain = {name, length_without_version(name)};
     if (strncmp(name, begins_capture, sizeof begins_capture - 1) == 0)
-        return HR__CALL_BEGINS_GRAPH;
+        return VW__CALL_BEGINS_GRAPH;
     if (plain.length == sizeof ends_capture - 1 && memcmp(name, ends_capture, plain.length) == 0)
-        return HR__CALL_ENDS_GRAPH;
+        return VW__CALL_ENDS_GRAPH;
     if (strstr(name, "CtxCreate") != NULL)
-        return HR__CALL_MAKES_CONTEXT;
+        return VW__CALL_MAKES_CONTEXT;
     bool is_harmless = bsearch(&plain, harmless, sizeof harmless / sizeof harmless[0],
                                sizeof harmless[0], compare) != NULL;
-    return is_harmless ? HR__CALL_HARMLESS : HR__CALL_GATED;
+    return is_harmless ? VW__CALL_HARMLESS : VW__CALL_GATED;
 }

@@ -18,7 +18,7 @@
 #include "cupti_load.h"
 #include "device_idle.h"
 #include "driver_calls.h"
-#include "headroom_torch_support.h"
+#include "vramwise_torch_support.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -50,8 +50,8 @@ static _Atomic uint64_t longest_hold_ns;
 static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
 
 /* Guarded by `closing`. */
-static hr__cupti cupti;
-static hr__cupti_subscriber subscriber;
+static vw__cupti cupti;
+static vw__cupti_subscriber subscriber;
 static uint32_t installation_count;
 static uint64_t closed_at_ns;
 static uint64_t not_before_ns; /* when closing is tried again */
@@ -219,31 +219,31 @@ static void note_graph_ended(int result)
 }
 
 /* At the end of one of the rare calls, still inside the gate where it is gated. */
-static void note_result(hr__driver_call_kind kind, const hr__cupti_call *call)
+static void note_result(vw__driver_call_kind kind, const vw__cupti_call *call)
 {
     int result = 0;
     if (call->return_value != NULL)
         memcpy(&result, call->return_value, sizeof result);
-    if (kind == HR__CALL_ENDS_GRAPH)
+    if (kind == VW__CALL_ENDS_GRAPH)
         note_graph_ended(result);
-    else if (kind == HR__CALL_BEGINS_GRAPH && result == 0)
+    else if (kind == VW__CALL_BEGINS_GRAPH && result == 0)
         atomic_fetch_add(&capture_count, 1);
-    else if (kind == HR__CALL_MAKES_CONTEXT && result == 0)
+    else if (kind == VW__CALL_MAKES_CONTEXT && result == 0)
         atomic_store(&has_own_contexts, 1);
 }
 
-static void at_driver_call(void *user_data, int domain, uint32_t id, const hr__cupti_call *call)
+static void at_driver_call(void *user_data, int domain, uint32_t id, const vw__cupti_call *call)
 {
     (void)user_data;
     own_state *self = &own;
-    if (self->is_closer || domain != HR__CUPTI_DRIVER_API || id >= MOST_CALLBACKS)
+    if (self->is_closer || domain != VW__CUPTI_DRIVER_API || id >= MOST_CALLBACKS)
         return;
-    hr__driver_call_kind kind = (hr__driver_call_kind)kinds[id];
-    if (__builtin_expect(kind != HR__CALL_GATED, 0) && call->site == HR__CUPTI_EXIT)
+    vw__driver_call_kind kind = (vw__driver_call_kind)kinds[id];
+    if (__builtin_expect(kind != VW__CALL_GATED, 0) && call->site == VW__CUPTI_EXIT)
         note_result(kind, call);
-    if (kind == HR__CALL_ENDS_GRAPH)
+    if (kind == VW__CALL_ENDS_GRAPH)
         return;
-    if (call->site == HR__CUPTI_ENTER)
+    if (call->site == VW__CUPTI_ENTER)
         enter(self);
     else
         leave(self);
@@ -311,10 +311,10 @@ static bool is_all_quiet(void)
         return false;
     if (atomic_load(&capture_count) != 0 || atomic_load(&has_own_contexts) != 0)
         return false;
-    return hr__devices_are_idle_within(devices_idle_bound_ns);
+    return vw__devices_are_idle_within(devices_idle_bound_ns);
 }
 
-bool hr__launch_gate_close(void)
+bool vw__launch_gate_close(void)
 {
     uint32_t standing = atomic_load(&installation);
     bool is_inside = own.depth != 0 && own.installation == standing;
@@ -333,7 +333,7 @@ bool hr__launch_gate_close(void)
     return false;
 }
 
-void hr__launch_gate_open(void)
+void vw__launch_gate_open(void)
 {
     if (own.is_closer)
         unshut();
@@ -362,20 +362,20 @@ static bool enable_callbacks(char *message, size_t capacity)
     unsigned unnamed = 0, enabled = 0;
     for (uint32_t id = 1; id < MOST_CALLBACKS && unnamed < MOST_UNNAMED_IN_A_ROW; id++) {
         const char *name = NULL;
-        if (cupti.get_callback_name(HR__CUPTI_DRIVER_API, id, &name) != HR__CUPTI_SUCCESS ||
+        if (cupti.get_callback_name(VW__CUPTI_DRIVER_API, id, &name) != VW__CUPTI_SUCCESS ||
             name == NULL) {
             unnamed++;
             continue;
         }
         unnamed = 0;
-        hr__driver_call_kind kind = hr__driver_call_kind_of(name);
+        vw__driver_call_kind kind = vw__driver_call_kind_of(name);
         kinds[id] = (unsigned char)kind;
-        if (kind == HR__CALL_HARMLESS)
+        if (kind == VW__CALL_HARMLESS)
             continue;
-        int result = cupti.enable_callback(1, subscriber, HR__CUPTI_DRIVER_API, id);
-        if (result != HR__CUPTI_SUCCESS) {
+        int result = cupti.enable_callback(1, subscriber, VW__CUPTI_DRIVER_API, id);
+        if (result != VW__CUPTI_SUCCESS) {
             snprintf(message, capacity, "cuptiEnableCallback(%s) failed: %s (%d)", name,
-                     hr__cupti_text(&cupti, result), result);
+                     vw__cupti_text(&cupti, result), result);
             return false;
         }
         enabled++;
@@ -390,18 +390,18 @@ static bool enable_callbacks(char *message, size_t capacity)
 
 static bool install(char *message, size_t capacity)
 {
-    if (!hr__cupti_load(&cupti, message, capacity))
+    if (!vw__cupti_load(&cupti, message, capacity))
         return false;
     int result = cupti.subscribe(&subscriber, at_driver_call, NULL);
-    if (result == HR__CUPTI_ERROR_MULTIPLE_SUBSCRIBERS) {
+    if (result == VW__CUPTI_ERROR_MULTIPLE_SUBSCRIBERS) {
         snprintf(message, capacity,
                  "another tool has CUPTI (a profiler or a debugger; torch.profiler keeps it from "
                  "its first use on)");
         return false;
     }
-    if (result != HR__CUPTI_SUCCESS) {
+    if (result != VW__CUPTI_SUCCESS) {
         snprintf(message, capacity, "cuptiSubscribe() failed: %s (%d)",
-                 hr__cupti_text(&cupti, result), result);
+                 vw__cupti_text(&cupti, result), result);
         return false;
     }
     if (!enable_callbacks(message, capacity)) {
@@ -411,7 +411,7 @@ static bool install(char *message, size_t capacity)
     return true;
 }
 
-bool headroom_launch_gate_install(char *message, size_t capacity)
+bool vramwise_launch_gate_install(char *message, size_t capacity)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char unread[1];
@@ -443,7 +443,7 @@ bool headroom_launch_gate_install(char *message, size_t capacity)
     return stands;
 }
 
-bool headroom_launch_gate_remove(void)
+bool vramwise_launch_gate_remove(void)
 {
     if (own.is_closer || !lock_closing(threads_out_bound_ns))
         return false;
@@ -459,14 +459,14 @@ bool headroom_launch_gate_remove(void)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-bool hr__launch_gate_sees_capture(void)
+bool vw__launch_gate_sees_capture(void)
 {
     return atomic_load(&capture_count) != 0;
 }
 
-hr__launch_gate_counts hr__launch_gate_get_counts(void)
+vw__launch_gate_counts vw__launch_gate_get_counts(void)
 {
-    hr__launch_gate_counts counts = {
+    vw__launch_gate_counts counts = {
         .is_installed = atomic_load(&installation) != 0,
         .passed_launches = atomic_load_explicit(&spare.passed_launches, memory_order_relaxed),
         .held_launches = atomic_load(&held_launches),
@@ -478,7 +478,7 @@ hr__launch_gate_counts hr__launch_gate_get_counts(void)
     return counts;
 }
 
-void hr__launch_gate_set_bounds(uint64_t threads_out_ns, uint64_t devices_idle_ns)
+void vw__launch_gate_set_bounds(uint64_t threads_out_ns, uint64_t devices_idle_ns)
 {
     pthread_mutex_lock(&closing);
     if (threads_out_ns != 0)

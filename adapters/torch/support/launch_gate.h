@@ -15,8 +15,8 @@
  *
  * docs/design/007-safe-moments.md has what follows from it, under which assumptions, and why nobody
  * waits for ever. */
-#ifndef HEADROOM_TORCH_LAUNCH_GATE_H
-#define HEADROOM_TORCH_LAUNCH_GATE_H
+#ifndef VRAMWISE_TORCH_LAUNCH_GATE_H
+#define VRAMWISE_TORCH_LAUNCH_GATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,24 +25,24 @@
  * calling thread's own calls pass. False, and the gate is open: there is none, a graph is being
  * captured, some work is in a context of the program's own, or it took too long. Then it is not
  * tried again for ten times as long, so that a program in which it never works loses little. */
-bool hr__launch_gate_close(void);
+bool vw__launch_gate_close(void);
 
 /* After a true answer, by the same thread. Does not block. */
-void hr__launch_gate_open(void);
+void vw__launch_gate_open(void);
 
 /* Is a graph being captured, as far as the gate saw? False without a gate. */
-bool hr__launch_gate_sees_capture(void);
+bool vw__launch_gate_sees_capture(void);
 
-typedef struct hr__launch_gate_counts {
+typedef struct vw__launch_gate_counts {
     bool is_installed;
     uint64_t passed_launches;
     uint64_t held_launches;
     uint64_t longest_hold_ns;
-} hr__launch_gate_counts;
+} vw__launch_gate_counts;
 
-hr__launch_gate_counts hr__launch_gate_get_counts(void);
+vw__launch_gate_counts vw__launch_gate_get_counts(void);
 
 /* How long closing may take. For tests; 0 leaves the value as it is. */
-void hr__launch_gate_set_bounds(uint64_t threads_out_ns, uint64_t devices_idle_ns);
+void vw__launch_gate_set_bounds(uint64_t threads_out_ns, uint64_t devices_idle_ns);
 
-#endif /* HEADROOM_TORCH_LAUNCH_GATE_H */
+#endif /* VRAMWISE_TORCH_LAUNCH_GATE_H */

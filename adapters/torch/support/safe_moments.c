@@ -2,7 +2,7 @@
  *
  * A pool asks from the thread that wants memory, without its lock, and tells the same thread when
  * it is over, under its lock. So what was granted is remembered for each thread. */
-#include "headroom_torch_support.h"
+#include "vramwise_torch_support.h"
 
 #include <stdatomic.h>
 
@@ -18,12 +18,12 @@ static _Atomic uint64_t granted_by_program;
 static _Atomic uint64_t granted_by_gate;
 static _Atomic uint64_t refused;
 
-void headroom_safe_point_enter(void)
+void vramwise_safe_point_enter(void)
 {
     safe_point_depth++;
 }
 
-void headroom_safe_point_leave(void)
+void vramwise_safe_point_leave(void)
 {
     if (safe_point_depth != 0)
         safe_point_depth--;
@@ -32,7 +32,7 @@ void headroom_safe_point_leave(void)
 /* Nobody starts work, says the program; what is queued on other devices has to end first. */
 static bool is_granted_by_program(void)
 {
-    return safe_point_depth != 0 && !hr__launch_gate_sees_capture() && hr__devices_synchronize();
+    return safe_point_depth != 0 && !vw__launch_gate_sees_capture() && vw__devices_synchronize();
 }
 
 static bool enter_moment(void *context)
@@ -43,7 +43,7 @@ static bool enter_moment(void *context)
     if (is_granted_by_program()) {
         granted = BY_PROGRAM;
         atomic_fetch_add(&granted_by_program, 1);
-    } else if (hr__launch_gate_close()) {
+    } else if (vw__launch_gate_close()) {
         granted = BY_GATE;
         atomic_fetch_add(&granted_by_gate, 1);
     } else {
@@ -56,19 +56,19 @@ static void leave_moment(void *context)
 {
     (void)context;
     if (granted == BY_GATE)
-        hr__launch_gate_open();
+        vw__launch_gate_open();
     granted = NO_MOMENT;
 }
 
-hr_safe_point headroom_safe_moments(void)
+vw_safe_point vramwise_safe_moments(void)
 {
-    return (hr_safe_point){.enter = enter_moment, .leave = leave_moment};
+    return (vw_safe_point){.enter = enter_moment, .leave = leave_moment};
 }
 
-headroom_safe_moment_counts headroom_get_safe_moment_counts(void)
+vramwise_safe_moment_counts vramwise_get_safe_moment_counts(void)
 {
-    hr__launch_gate_counts gate = hr__launch_gate_get_counts();
-    return (headroom_safe_moment_counts){
+    vw__launch_gate_counts gate = vw__launch_gate_get_counts();
+    return (vramwise_safe_moment_counts){
         .has_gate = gate.is_installed,
         .granted_by_program = atomic_load(&granted_by_program),
         .granted_by_gate = atomic_load(&granted_by_gate),

@@ -10,140 +10,140 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/pinned_budget.h"
 
-struct hr__host_stock {
-    const hr_device *device;  /* set at creation, then read-only, like the next two */
-    hr_pinned_budget *budget; /* or NULL */
+struct vw__host_stock {
+    const vw_device *device;  /* set at creation, then read-only, like the next two */
+    vw_pinned_budget *budget; /* or NULL */
     uint64_t limit_bytes;
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t has_news;
-    hr__host_handle *ready;
-    hr__host_stock_numbers numbers;
-    uint64_t wishes_bytes[HR__HOST_STOCK_WISHES];
+    vw__host_handle *ready;
+    vw__host_stock_numbers numbers;
+    uint64_t wishes_bytes[VW__HOST_STOCK_WISHES];
     size_t wish_count; /* 0: none, or given up */
     bool has_thread;
     bool is_ending;
     pthread_t thread;
 };
 
-hr_status hr__host_stock_create(const hr_device *device, hr_pinned_budget *budget,
-                                uint64_t limit_bytes, hr__host_stock **out)
+vw_status vw__host_stock_create(const vw_device *device, vw_pinned_budget *budget,
+                                uint64_t limit_bytes, vw__host_stock **out)
 {
-    hr__host_stock *stock = hr__host_alloc_zeroed(1, sizeof *stock);
+    vw__host_stock *stock = vw__host_alloc_zeroed(1, sizeof *stock);
     if (stock == NULL)
-        return hr__fail_host_memory(sizeof *stock, "a stock of host handles");
+        return vw__fail_host_memory(sizeof *stock, "a stock of host handles");
     stock->device = device;
     stock->budget = budget;
     stock->limit_bytes = limit_bytes;
     if (pthread_mutex_init(&stock->lock, NULL) != 0) {
-        hr__host_free(stock);
-        return hr__fail(HR_ERR_HOST_MEMORY, "no lock for a stock of host handles");
+        vw__host_free(stock);
+        return vw__fail(VW_ERR_HOST_MEMORY, "no lock for a stock of host handles");
     }
     if (pthread_cond_init(&stock->has_news, NULL) != 0) {
         pthread_mutex_destroy(&stock->lock);
-        hr__host_free(stock);
-        return hr__fail(HR_ERR_HOST_MEMORY, "no condition for a stock of host handles");
+        vw__host_free(stock);
+        return vw__fail(VW_ERR_HOST_MEMORY, "no condition for a stock of host handles");
     }
     *out = stock;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static bool reserve_bytes(hr__host_stock *stock, uint64_t size_bytes)
+static bool reserve_bytes(vw__host_stock *stock, uint64_t size_bytes)
 {
     if (size_bytes > stock->limit_bytes - stock->numbers.held_bytes ||
-        !hr__pinned_budget_draw(stock->budget, size_bytes))
+        !vw__pinned_budget_draw(stock->budget, size_bytes))
         return false;
     stock->numbers.held_bytes += size_bytes;
     return true;
 }
 
-static void put_back_bytes(hr__host_stock *stock, uint64_t size_bytes)
+static void put_back_bytes(vw__host_stock *stock, uint64_t size_bytes)
 {
     stock->numbers.held_bytes -= size_bytes;
-    hr__pinned_budget_put_back(stock->budget, size_bytes);
+    vw__pinned_budget_put_back(stock->budget, size_bytes);
 }
 
 /* ---- one handle ------------------------------------------------------------------------------ */
 
 /* What the device will not take back is lost to us; its memory is gone for good. */
-static void close_window(const hr_device *device, const hr__host_handle *handle)
+static void close_window(const vw_device *device, const vw__host_handle *handle)
 {
-    if (device->table->unmap(device->context, handle->window, handle->size_bytes) == HR_OK)
+    if (device->table->unmap(device->context, handle->window, handle->size_bytes) == VW_OK)
         (void)device->table->unreserve(device->context, handle->window, handle->size_bytes);
 }
 
-static hr_status open_window(const hr_device *device, hr__host_handle *handle)
+static vw_status open_window(const vw_device *device, vw__host_handle *handle)
 {
-    const hr_device_table *table = device->table;
+    const vw_device_table *table = device->table;
     uint64_t size_bytes = handle->size_bytes;
-    HR__TRY(table->reserve(device->context, size_bytes, &handle->window));
-    hr_status status =
+    VW__TRY(table->reserve(device->context, size_bytes, &handle->window));
+    vw_status status =
         table->map(device->context, handle->window, size_bytes, handle->device_handle);
-    if (status != HR_OK) {
+    if (status != VW_OK) {
         (void)table->unreserve(device->context, handle->window, size_bytes);
         return status;
     }
     status = table->set_access(device->context, handle->window, size_bytes);
-    if (status != HR_OK)
+    if (status != VW_OK)
         close_window(device, handle);
     return status;
 }
 
-static hr_status fill_in(const hr_device *device, hr__host_handle *handle)
+static vw_status fill_in(const vw_device *device, vw__host_handle *handle)
 {
-    const hr_device_table *table = device->table;
-    HR__TRY(table->create_on_host(device->context, handle->size_bytes, &handle->device_handle));
-    hr_status status = open_window(device, handle);
-    if (status != HR_OK)
+    const vw_device_table *table = device->table;
+    VW__TRY(table->create_on_host(device->context, handle->size_bytes, &handle->device_handle));
+    vw_status status = open_window(device, handle);
+    if (status != VW_OK)
         (void)table->release(device->context, handle->device_handle);
     return status;
 }
 
 /* Its bytes are reserved, and are again free where it cannot be made. Without the lock. */
-static hr_status make(hr__host_stock *stock, uint64_t size_bytes, hr__host_handle **out)
+static vw_status make(vw__host_stock *stock, uint64_t size_bytes, vw__host_handle **out)
 {
-    hr__host_handle *made = hr__host_alloc_zeroed(1, sizeof *made);
-    hr_status status = HR_ERR_HOST_MEMORY;
+    vw__host_handle *made = vw__host_alloc_zeroed(1, sizeof *made);
+    vw_status status = VW_ERR_HOST_MEMORY;
     if (made != NULL) {
         made->size_bytes = size_bytes;
         status = fill_in(stock->device, made);
     } else {
-        (void)hr__fail_host_memory(sizeof *made, "a handle in host memory");
+        (void)vw__fail_host_memory(sizeof *made, "a handle in host memory");
     }
-    if (status == HR_OK) {
+    if (status == VW_OK) {
         *out = made;
-        return HR_OK;
+        return VW_OK;
     }
-    hr__host_free(made);
+    vw__host_free(made);
     pthread_mutex_lock(&stock->lock);
     put_back_bytes(stock, size_bytes);
     stock->numbers.failed_creations++;
     pthread_mutex_unlock(&stock->lock);
-    return HR_ERR_HOST_MEMORY;
+    return VW_ERR_HOST_MEMORY;
 }
 
-static void end(hr__host_stock *stock, hr__host_handle *handle)
+static void end(vw__host_stock *stock, vw__host_handle *handle)
 {
-    const hr_device *device = stock->device;
+    const vw_device *device = stock->device;
     close_window(device, handle);
     (void)device->table->release(device->context, handle->device_handle);
-    hr__host_free(handle);
+    vw__host_free(handle);
 }
 
 /* Takes one of the given size out of the stock, of any size for 0; NULL: there is none. */
-static hr__host_handle *take_ready(hr__host_stock *stock, uint64_t size_bytes)
+static vw__host_handle *take_ready(vw__host_stock *stock, uint64_t size_bytes)
 {
-    hr__host_handle **link = &stock->ready;
+    vw__host_handle **link = &stock->ready;
     while (*link != NULL && size_bytes != 0 && (*link)->size_bytes != size_bytes)
         link = &(*link)->next;
-    hr__host_handle *found = *link;
+    vw__host_handle *found = *link;
     if (found != NULL) {
         *link = found->next;
         stock->numbers.ready_bytes -= found->size_bytes;
@@ -151,7 +151,7 @@ static hr__host_handle *take_ready(hr__host_stock *stock, uint64_t size_bytes)
     return found;
 }
 
-static void put_ready(hr__host_stock *stock, hr__host_handle *handle)
+static void put_ready(vw__host_stock *stock, vw__host_handle *handle)
 {
     handle->next = stock->ready;
     stock->ready = handle;
@@ -160,15 +160,15 @@ static void put_ready(hr__host_stock *stock, hr__host_handle *handle)
 
 /* ---- lending --------------------------------------------------------------------------------- */
 
-hr_status hr__host_stock_take(hr__host_stock *stock, uint64_t size_bytes, hr__host_handle **out)
+vw_status vw__host_stock_take(vw__host_stock *stock, uint64_t size_bytes, vw__host_handle **out)
 {
     pthread_mutex_lock(&stock->lock);
-    hr__host_handle *found = take_ready(stock, size_bytes);
+    vw__host_handle *found = take_ready(stock, size_bytes);
     while (found == NULL && !reserve_bytes(stock, size_bytes)) {
-        hr__host_handle *unused = take_ready(stock, 0);
+        vw__host_handle *unused = take_ready(stock, 0);
         if (unused == NULL) {
             pthread_mutex_unlock(&stock->lock);
-            return HR_ERR_OUT_OF_MEMORY;
+            return VW_ERR_OUT_OF_MEMORY;
         }
         put_back_bytes(stock, unused->size_bytes);
         pthread_mutex_unlock(&stock->lock);
@@ -179,10 +179,10 @@ hr_status hr__host_stock_take(hr__host_stock *stock, uint64_t size_bytes, hr__ho
     if (found == NULL)
         return make(stock, size_bytes, out);
     *out = found;
-    return HR_OK;
+    return VW_OK;
 }
 
-void hr__host_stock_give_back(hr__host_stock *stock, hr__host_handle *handle)
+void vw__host_stock_give_back(vw__host_stock *stock, vw__host_handle *handle)
 {
     pthread_mutex_lock(&stock->lock);
     put_ready(stock, handle);
@@ -191,7 +191,7 @@ void hr__host_stock_give_back(hr__host_stock *stock, hr__host_handle *handle)
 
 /* ---- making ahead ---------------------------------------------------------------------------- */
 
-static size_t count_wishes(const hr__host_stock *stock, uint64_t size_bytes)
+static size_t count_wishes(const vw__host_stock *stock, uint64_t size_bytes)
 {
     size_t count = 0;
     for (size_t i = 0; i < stock->wish_count; i++)
@@ -199,16 +199,16 @@ static size_t count_wishes(const hr__host_stock *stock, uint64_t size_bytes)
     return count;
 }
 
-static size_t count_ready(const hr__host_stock *stock, uint64_t size_bytes)
+static size_t count_ready(const vw__host_stock *stock, uint64_t size_bytes)
 {
     size_t count = 0;
-    for (const hr__host_handle *each = stock->ready; each != NULL; each = each->next)
+    for (const vw__host_handle *each = stock->ready; each != NULL; each = each->next)
         count += each->size_bytes == size_bytes;
     return count;
 }
 
 /* A size of which fewer are ready than wished for; 0: none. */
-static uint64_t find_missing(const hr__host_stock *stock)
+static uint64_t find_missing(const vw__host_stock *stock)
 {
     for (size_t i = 0; i < stock->wish_count; i++) {
         uint64_t size_bytes = stock->wishes_bytes[i];
@@ -220,7 +220,7 @@ static uint64_t find_missing(const hr__host_stock *stock)
 
 static void *make_ahead(void *context)
 {
-    hr__host_stock *stock = context;
+    vw__host_stock *stock = context;
     pthread_mutex_lock(&stock->lock);
     while (!stock->is_ending) {
         uint64_t size_bytes = find_missing(stock);
@@ -230,10 +230,10 @@ static void *make_ahead(void *context)
             continue;
         }
         pthread_mutex_unlock(&stock->lock);
-        hr__host_handle *made = NULL;
-        hr_status status = make(stock, size_bytes, &made);
+        vw__host_handle *made = NULL;
+        vw_status status = make(stock, size_bytes, &made);
         pthread_mutex_lock(&stock->lock);
-        if (status == HR_OK)
+        if (status == VW_OK)
             put_ready(stock, made);
         else
             stock->wish_count = 0;
@@ -243,7 +243,7 @@ static void *make_ahead(void *context)
 }
 
 /* Without a thread everything is made when it is needed. */
-static bool start_thread(hr__host_stock *stock)
+static bool start_thread(vw__host_stock *stock)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -252,14 +252,14 @@ static bool start_thread(hr__host_stock *stock)
     bool has_started = pthread_create(&stock->thread, NULL, make_ahead, stock) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (has_started)
-        pthread_setname_np(stock->thread, "headroom-spill");
+        pthread_setname_np(stock->thread, "vramwise-spill");
     return has_started;
 }
 
-void hr__host_stock_wish(hr__host_stock *stock, const uint64_t *sizes_bytes, size_t count)
+void vw__host_stock_wish(vw__host_stock *stock, const uint64_t *sizes_bytes, size_t count)
 {
     pthread_mutex_lock(&stock->lock);
-    stock->wish_count = count < HR__HOST_STOCK_WISHES ? count : HR__HOST_STOCK_WISHES;
+    stock->wish_count = count < VW__HOST_STOCK_WISHES ? count : VW__HOST_STOCK_WISHES;
     memcpy(stock->wishes_bytes, sizes_bytes, stock->wish_count * sizeof *sizes_bytes);
     if (!stock->has_thread)
         stock->has_thread = start_thread(stock);
@@ -269,19 +269,19 @@ void hr__host_stock_wish(hr__host_stock *stock, const uint64_t *sizes_bytes, siz
 
 /* ---- looking, and the end -------------------------------------------------------------------- */
 
-void hr__host_stock_look(hr__host_stock *stock, hr__host_stock_numbers *out)
+void vw__host_stock_look(vw__host_stock *stock, vw__host_stock_numbers *out)
 {
     pthread_mutex_lock(&stock->lock);
     *out = stock->numbers;
     uint64_t lent_bytes = out->held_bytes - out->ready_bytes;
-    uint64_t left_bytes = hr__pinned_budget_left(stock->budget);
-    out->free_bytes = hr__min_u64(
+    uint64_t left_bytes = vw__pinned_budget_left(stock->budget);
+    out->free_bytes = vw__min_u64(
         stock->limit_bytes - lent_bytes,
         left_bytes < UINT64_MAX - out->ready_bytes ? left_bytes + out->ready_bytes : UINT64_MAX);
     pthread_mutex_unlock(&stock->lock);
 }
 
-void hr__host_stock_destroy(hr__host_stock *stock)
+void vw__host_stock_destroy(vw__host_stock *stock)
 {
     if (stock == NULL)
         return;
@@ -292,11 +292,11 @@ void hr__host_stock_destroy(hr__host_stock *stock)
     pthread_mutex_unlock(&stock->lock);
     if (has_thread)
         pthread_join(stock->thread, NULL);
-    for (hr__host_handle *handle; (handle = take_ready(stock, 0)) != NULL;) {
+    for (vw__host_handle *handle; (handle = take_ready(stock, 0)) != NULL;) {
         put_back_bytes(stock, handle->size_bytes);
         end(stock, handle);
     }
     pthread_cond_destroy(&stock->has_news);
     pthread_mutex_destroy(&stock->lock);
-    hr__host_free(stock);
+    vw__host_free(stock);
 }

@@ -10,53 +10,53 @@
  *
  * The stock has a lock of its own, which is held for no device call: it may be called with a pool's
  * lock held, and its thread takes no other. */
-#ifndef HR_ENGINE_PAGED_HOST_STOCK_H
-#define HR_ENGINE_PAGED_HOST_STOCK_H
+#ifndef VW_ENGINE_PAGED_HOST_STOCK_H
+#define VW_ENGINE_PAGED_HOST_STOCK_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headroom/headroom.h" /* hr_device, hr_pinned_budget */
+#include "vramwise/vramwise.h" /* vw_device, vw_pinned_budget */
 
-typedef struct hr__host_stock hr__host_stock;
+typedef struct vw__host_stock vw__host_stock;
 
 /* One of them: in the stock, or lent. */
-typedef struct hr__host_handle {
-    struct hr__host_handle *next;
-    hr_handle device_handle;
+typedef struct vw__host_handle {
+    struct vw__host_handle *next;
+    vw_handle device_handle;
     uint64_t size_bytes;
-    hr_device_ptr window; /* where it is mapped all its life, for whoever fills it */
-} hr__host_handle;
+    vw_device_ptr window; /* where it is mapped all its life, for whoever fills it */
+} vw__host_handle;
 
-typedef struct hr__host_stock_numbers {
+typedef struct vw__host_stock_numbers {
     uint64_t held_bytes;       /* in the stock, lent, and being made */
     uint64_t ready_bytes;      /* in the stock */
     uint64_t free_bytes;       /* that could be lent: limit and budget less what is lent */
     uint64_t failed_creations; /* that the device refused */
-} hr__host_stock_numbers;
+} vw__host_stock_numbers;
 
 /* `device`, which has host handles, and `budget` (may be NULL) must outlive it. */
-HR_MUST_CHECK hr_status hr__host_stock_create(const hr_device *device, hr_pinned_budget *budget,
-                                              uint64_t limit_bytes, hr__host_stock **out);
+VW_MUST_CHECK vw_status vw__host_stock_create(const vw_device *device, vw_pinned_budget *budget,
+                                              uint64_t limit_bytes, vw__host_stock **out);
 
 /* Ends the thread and gives back what is in the stock. Nothing is lent. NULL does nothing. */
-void hr__host_stock_destroy(hr__host_stock *stock);
+void vw__host_stock_destroy(vw__host_stock *stock);
 
 /* Lends one of just this size, made if there is none; others of the stock make room for it.
  *
- * HR_ERR_OUT_OF_MEMORY   limit or budget are spent
- * HR_ERR_HOST_MEMORY     it could not be made; hr_last_error() has the device's words */
-HR_MUST_CHECK hr_status hr__host_stock_take(hr__host_stock *stock, uint64_t size_bytes,
-                                            hr__host_handle **out);
+ * VW_ERR_OUT_OF_MEMORY   limit or budget are spent
+ * VW_ERR_HOST_MEMORY     it could not be made; vw_last_error() has the device's words */
+VW_MUST_CHECK vw_status vw__host_stock_take(vw__host_stock *stock, uint64_t size_bytes,
+                                            vw__host_handle **out);
 /* Mapped nowhere any more but at its window. Cannot fail. */
-void hr__host_stock_give_back(hr__host_stock *stock, hr__host_handle *handle);
+void vw__host_stock_give_back(vw__host_stock *stock, vw__host_handle *handle);
 
 /* From now on the thread, started if there is none, sees that the stock has these sizes, each as
  * often as it is named, as far as limit and budget go; it gives up at the first refusal, until the
- * next call. Sizes beyond the first HR__HOST_STOCK_WISHES are not looked at. */
-enum { HR__HOST_STOCK_WISHES = 256 };
-void hr__host_stock_wish(hr__host_stock *stock, const uint64_t *sizes_bytes, size_t count);
+ * next call. Sizes beyond the first VW__HOST_STOCK_WISHES are not looked at. */
+enum { VW__HOST_STOCK_WISHES = 256 };
+void vw__host_stock_wish(vw__host_stock *stock, const uint64_t *sizes_bytes, size_t count);
 
-void hr__host_stock_look(hr__host_stock *stock, hr__host_stock_numbers *out);
+void vw__host_stock_look(vw__host_stock *stock, vw__host_stock_numbers *out);
 
-#endif /* HR_ENGINE_PAGED_HOST_STOCK_H */
+#endif /* VW_ENGINE_PAGED_HOST_STOCK_H */

@@ -6,22 +6,22 @@
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-hr__place *hr__paged_take_place(hr__paged_engine *engine)
+vw__place *vw__paged_take_place(vw__paged_engine *engine)
 {
-    hr__place *place = engine->spare_places;
+    vw__place *place = engine->spare_places;
     if (place == NULL)
-        return hr__host_alloc_zeroed(1, sizeof *place);
+        return vw__host_alloc_zeroed(1, sizeof *place);
     engine->spare_places = place->next;
     return place;
 }
 
-void hr__paged_give_back_place(hr__paged_engine *engine, hr__place *place)
+void vw__paged_give_back_place(vw__paged_engine *engine, vw__place *place)
 {
     place->next = engine->spare_places;
     engine->spare_places = place;
 }
 
-void hr__paged_link_handle(hr__paged_engine *engine, hr__paged_handle *handle)
+void vw__paged_link_handle(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     handle->next = engine->handles;
     handle->link = &engine->handles;
@@ -31,7 +31,7 @@ void hr__paged_link_handle(hr__paged_engine *engine, hr__paged_handle *handle)
     engine->stats.handle_count++;
 }
 
-void hr__paged_unlink_handle(hr__paged_engine *engine, hr__paged_handle *handle)
+void vw__paged_unlink_handle(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     *handle->link = handle->next;
     if (handle->next != NULL)
@@ -39,58 +39,58 @@ void hr__paged_unlink_handle(hr__paged_engine *engine, hr__paged_handle *handle)
     engine->stats.handle_count--;
 }
 
-void hr__paged_fill_units(const hr__paged_engine *engine, const hr__place *place, hr__place *with)
+void vw__paged_fill_units(const vw__paged_engine *engine, const vw__place *place, vw__place *with)
 {
-    hr__place **units = hr__paged_units(place->segment);
+    vw__place **units = vw__paged_units(place->segment);
     size_t first = (place->address - place->segment->address) / engine->unit_bytes;
     for (size_t i = 0; i < place->handle->size_bytes / engine->unit_bytes; i++)
         units[first + i] = with;
 }
 
-static hr__block *part_of(hr__paged_engine *engine, const hr__block *block, uint64_t address,
+static vw__block *part_of(vw__paged_engine *engine, const vw__block *block, uint64_t address,
                           uint64_t size_bytes)
 {
-    hr__block *part = hr__block_make(&engine->base.records, block->segment, address, size_bytes, 0);
+    vw__block *part = vw__block_make(&engine->base.records, block->segment, address, size_bytes, 0);
     part->state = block->state;
     part->age_base = block->age_base;
     part->segment_tag = block->segment_tag;
     return part;
 }
 
-void hr__paged_take_out(hr__lane *lane, hr__block *block)
+void vw__paged_take_out(vw__lane *lane, vw__block *block)
 {
-    if (block->state == HR__BLOCK_FREE)
-        hr__free_index_remove(&lane->free, block);
+    if (block->state == VW__BLOCK_FREE)
+        vw__free_index_remove(&lane->free, block);
     else
-        hr__tree_remove(&lane->unmapped, &block->node);
+        vw__tree_remove(&lane->unmapped, &block->node);
 }
 
-void hr__paged_put_in(hr__lane *lane, hr__block *block)
+void vw__paged_put_in(vw__lane *lane, vw__block *block)
 {
-    if (block->state == HR__BLOCK_FREE)
-        hr__free_index_insert(&lane->free, block);
+    if (block->state == VW__BLOCK_FREE)
+        vw__free_index_insert(&lane->free, block);
     else
-        hr__tree_insert(&lane->unmapped, &block->node, hr__block_address_before);
+        vw__tree_insert(&lane->unmapped, &block->node, vw__block_address_before);
 }
 
 /* Leaves `block`, which is FREE or UNMAPPED, with just the given range, in no index; what it had
  * before and after stays what it was. Two records must be spare. */
-void hr__paged_cut_out(hr__paged_engine *engine, hr__block *block, uint64_t address,
+void vw__paged_cut_out(vw__paged_engine *engine, vw__block *block, uint64_t address,
                        uint64_t size_bytes)
 {
-    hr__lane *lane = hr__block_lane(block);
+    vw__lane *lane = vw__block_lane(block);
     uint64_t before_bytes = address - block->address;
     uint64_t after_bytes = block->size_bytes - before_bytes - size_bytes;
-    hr__paged_take_out(lane, block);
+    vw__paged_take_out(lane, block);
     if (before_bytes > 0) {
-        hr__block *before = part_of(engine, block, block->address, before_bytes);
-        hr__block_link_before(before, block);
-        hr__paged_put_in(lane, before);
+        vw__block *before = part_of(engine, block, block->address, before_bytes);
+        vw__block_link_before(before, block);
+        vw__paged_put_in(lane, before);
     }
     if (after_bytes > 0) {
-        hr__block *after = part_of(engine, block, address + size_bytes, after_bytes);
-        hr__block_link_after(after, block);
-        hr__paged_put_in(lane, after);
+        vw__block *after = part_of(engine, block, address + size_bytes, after_bytes);
+        vw__block_link_after(after, block);
+        vw__paged_put_in(lane, after);
     }
     block->address = address;
     block->size_bytes = size_bytes;
@@ -98,64 +98,64 @@ void hr__paged_cut_out(hr__paged_engine *engine, hr__block *block, uint64_t addr
 
 /* Candidates of a survey may know the record of a block that is merged into another: it leads to
  * that one, and is spare from the next survey on. */
-static void retire(hr__paged_engine *engine, hr__block *merged, hr__block *into)
+static void retire(vw__paged_engine *engine, vw__block *merged, vw__block *into)
 {
     merged->size_bytes = 0;
     merged->next = into;
-    merged->node.left = (hr__tree_node *)(void *)engine->retired;
+    merged->node.left = (vw__tree_node *)(void *)engine->retired;
     engine->retired = merged;
 }
 
-void hr__paged_give_back_retired(hr__paged_engine *engine)
+void vw__paged_give_back_retired(vw__paged_engine *engine)
 {
     while (engine->retired != NULL) {
-        hr__block *record = engine->retired;
-        engine->retired = (hr__block *)(void *)record->node.left;
-        hr__block_give_back(&engine->base.records, record);
+        vw__block *record = engine->retired;
+        engine->retired = (vw__block *)(void *)record->node.left;
+        vw__block_give_back(&engine->base.records, record);
     }
 }
 
-void hr__paged_settle_unmapped(hr__paged_engine *engine, hr__block *block)
+void vw__paged_settle_unmapped(vw__paged_engine *engine, vw__block *block)
 {
-    hr__lane *lane = hr__block_lane(block);
-    hr__block *previous = block->previous, *next = block->next;
-    if (previous != NULL && previous->state == HR__BLOCK_UNMAPPED) {
-        hr__paged_take_out(lane, previous);
-        hr__block_absorb_previous(block);
+    vw__lane *lane = vw__block_lane(block);
+    vw__block *previous = block->previous, *next = block->next;
+    if (previous != NULL && previous->state == VW__BLOCK_UNMAPPED) {
+        vw__paged_take_out(lane, previous);
+        vw__block_absorb_previous(block);
         retire(engine, previous, block);
     }
-    if (next != NULL && next->state == HR__BLOCK_UNMAPPED) {
-        hr__paged_take_out(lane, next);
-        hr__block_absorb_next(block);
+    if (next != NULL && next->state == VW__BLOCK_UNMAPPED) {
+        vw__paged_take_out(lane, next);
+        vw__block_absorb_next(block);
         retire(engine, next, block);
     }
-    block->state = HR__BLOCK_UNMAPPED;
-    hr__paged_put_in(lane, block);
+    block->state = VW__BLOCK_UNMAPPED;
+    vw__paged_put_in(lane, block);
 }
 
-hr__block *hr__paged_open_block(hr__paged_engine *engine, hr__block *block)
+vw__block *vw__paged_open_block(vw__paged_engine *engine, vw__block *block)
 {
-    hr__lane *lane = hr__block_lane(block);
-    hr__block *previous = block->previous;
-    if (previous != NULL && previous->state == HR__BLOCK_FREE) {
-        hr__paged_take_out(lane, previous);
-        hr__block_absorb_next(previous);
+    vw__lane *lane = vw__block_lane(block);
+    vw__block *previous = block->previous;
+    if (previous != NULL && previous->state == VW__BLOCK_FREE) {
+        vw__paged_take_out(lane, previous);
+        vw__block_absorb_next(previous);
         retire(engine, block, previous);
         block = previous;
     }
-    hr__block *next = block->next;
-    if (next != NULL && next->state == HR__BLOCK_FREE) {
-        hr__paged_take_out(lane, next);
-        hr__block_absorb_next(block);
+    vw__block *next = block->next;
+    if (next != NULL && next->state == VW__BLOCK_FREE) {
+        vw__paged_take_out(lane, next);
+        vw__block_absorb_next(block);
         retire(engine, next, block);
     }
-    block->state = HR__BLOCK_FREE;
+    block->state = VW__BLOCK_FREE;
     block->age_base = engine->clock;
-    hr__paged_put_in(lane, block);
+    vw__paged_put_in(lane, block);
     return block;
 }
 
-hr__block *hr__paged_walk_to(hr__block *block, uint64_t address)
+vw__block *vw__paged_walk_to(vw__block *block, uint64_t address)
 {
     while (block->size_bytes == 0) /* retired */
         block = block->next;
@@ -166,33 +166,33 @@ hr__block *hr__paged_walk_to(hr__block *block, uint64_t address)
     return block;
 }
 
-hr__block *hr__paged_block_around(const hr__paged_handle *handle)
+vw__block *vw__paged_block_around(const vw__paged_handle *handle)
 {
-    return hr__paged_walk_to(handle->block, handle->home->address);
+    return vw__paged_walk_to(handle->block, handle->home->address);
 }
 
 /* ---- what listeners and counters learn ------------------------------------------------------- */
 
-uint64_t hr__paged_serving_tag(const hr__paged_engine *engine)
+uint64_t vw__paged_serving_tag(const vw__paged_engine *engine)
 {
     return engine->base.serving != NULL ? engine->base.serving->tag : 0;
 }
 
-void hr__paged_come_home(hr__paged_engine *engine, hr__place *place)
+void vw__paged_come_home(vw__paged_engine *engine, vw__place *place)
 {
-    hr__lane *lane = place->segment->lane;
+    vw__lane *lane = place->segment->lane;
     uint64_t size_bytes = place->handle->size_bytes;
     place->handle->home = place;
-    hr__engine_count_held(&engine->base, lane->shelf, (int64_t)size_bytes);
-    hr__engine_notice(&engine->base, HR_ACTION_SEGMENT_MAP, lane, place->address, size_bytes,
-                      hr__paged_serving_tag(engine));
+    vw__engine_count_held(&engine->base, lane->shelf, (int64_t)size_bytes);
+    vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_MAP, lane, place->address, size_bytes,
+                      vw__paged_serving_tag(engine));
 }
 
-void hr__paged_leave_home(hr__paged_engine *engine, const hr__place *place, const hr__block *block)
+void vw__paged_leave_home(vw__paged_engine *engine, const vw__place *place, const vw__block *block)
 {
-    hr__lane *lane = place->segment->lane;
+    vw__lane *lane = place->segment->lane;
     uint64_t size_bytes = place->handle->size_bytes;
-    hr__engine_count_held(&engine->base, lane->shelf, -(int64_t)size_bytes);
-    hr__engine_notice(&engine->base, HR_ACTION_SEGMENT_UNMAP, lane, place->address, size_bytes,
-                      hr__engine_event_tag(&engine->base, block));
+    vw__engine_count_held(&engine->base, lane->shelf, -(int64_t)size_bytes);
+    vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_UNMAP, lane, place->address, size_bytes,
+                      vw__engine_event_tag(&engine->base, block));
 }

@@ -26,11 +26,11 @@ enum {
 
 #define CHANGE_BYTES (UINT64_C(8) << 20) /* to begin copying with */
 
-uint64_t hr__paged_most_bytes(const hr__paged_engine *engine)
+uint64_t vw__paged_most_bytes(const vw__paged_engine *engine)
 {
-    uint64_t limit_bytes = hr__paged_limit_bytes(engine);
+    uint64_t limit_bytes = vw__paged_limit_bytes(engine);
     uint64_t reserved_bytes = RESERVED_UNITS * engine->unit_bytes;
-    if (engine->mode == HR__PAGED_MOVES || limit_bytes == UINT64_MAX ||
+    if (engine->mode == VW__PAGED_MOVES || limit_bytes == UINT64_MAX ||
         limit_bytes < reserved_bytes)
         return limit_bytes;
     return limit_bytes - reserved_bytes;
@@ -38,110 +38,110 @@ uint64_t hr__paged_most_bytes(const hr__paged_engine *engine)
 
 /* ---- what both ways of copying do ------------------------------------------------------------ */
 
-bool hr__paged_may_be_copied(const hr__paged_engine *engine, const hr__lane *lane)
+bool vw__paged_may_be_copied(const vw__paged_engine *engine, const vw__lane *lane)
 {
-    const hr__private_pool *pool = lane->shelf->private_pool;
+    const vw__private_pool *pool = lane->shelf->private_pool;
     return (pool == NULL || pool->use_count == 0) &&
-           !hr__engine_is_capturing(&engine->base, lane->stream);
+           !vw__engine_is_capturing(&engine->base, lane->stream);
 }
 
-static bool captures_on(const hr__paged_engine *engine, const hr__shelf *shelf)
+static bool captures_on(const vw__paged_engine *engine, const vw__shelf *shelf)
 {
-    for (const hr__lane *lane = shelf->lanes; lane != NULL; lane = lane->next)
-        if (hr__engine_is_capturing(&engine->base, lane->stream))
+    for (const vw__lane *lane = shelf->lanes; lane != NULL; lane = lane->next)
+        if (vw__engine_is_capturing(&engine->base, lane->stream))
             return true;
     return false;
 }
 
 /* Waiting for the device would end every capture under way, on whichever stream it is. */
-static bool is_any_stream_captured(const hr__paged_engine *engine)
+static bool is_any_stream_captured(const vw__paged_engine *engine)
 {
     if (engine->base.scopes == NULL)
         return false;
-    bool is_found = captures_on(engine, &engine->base.shelves[HR__SMALL]) ||
-                    captures_on(engine, &engine->base.shelves[HR__LARGE]);
-    for (const hr__private_pool *pool = engine->base.private_pools; pool != NULL && !is_found;
+    bool is_found = captures_on(engine, &engine->base.shelves[VW__SMALL]) ||
+                    captures_on(engine, &engine->base.shelves[VW__LARGE]);
+    for (const vw__private_pool *pool = engine->base.private_pools; pool != NULL && !is_found;
          pool = pool->next)
-        is_found = captures_on(engine, &pool->shelves[HR__SMALL]) ||
-                   captures_on(engine, &pool->shelves[HR__LARGE]);
+        is_found = captures_on(engine, &pool->shelves[VW__SMALL]) ||
+                   captures_on(engine, &pool->shelves[VW__LARGE]);
     return is_found;
 }
 
 /* Of one arena, by rising address. */
-static hr_status walk_arena(hr__paged_engine *engine, const hr__segment *segment,
-                            hr__paged_home_visitor visit, void *context)
+static vw_status walk_arena(vw__paged_engine *engine, const vw__segment *segment,
+                            vw__paged_home_visitor visit, void *context)
 {
-    if (!hr__paged_may_be_copied(engine, segment->lane))
-        return HR_OK;
+    if (!vw__paged_may_be_copied(engine, segment->lane))
+        return VW_OK;
     uint64_t done_to = segment->address;
-    for (hr__block *block = segment->first; block != NULL; block = block->next) {
+    for (vw__block *block = segment->first; block != NULL; block = block->next) {
         uint64_t end = block->address + block->size_bytes;
-        while (hr__paged_is_in_use(block) && done_to < end) {
-            uint64_t address = hr__max_u64(done_to, block->address);
-            hr__place *place = hr__paged_place_at(engine, segment, address);
-            hr__paged_handle *handle = place->handle;
+        while (vw__paged_is_in_use(block) && done_to < end) {
+            uint64_t address = vw__max_u64(done_to, block->address);
+            vw__place *place = vw__paged_place_at(engine, segment, address);
+            vw__paged_handle *handle = place->handle;
             done_to = place->address + handle->size_bytes;
             if (!place->is_guest && handle->pin_count == 0 && handle->on_host == NULL)
-                HR__TRY(visit(context, engine, handle, hr__paged_walk_to(block, place->address)));
+                VW__TRY(visit(context, engine, handle, vw__paged_walk_to(block, place->address)));
         }
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status walk_arenas(hr__paged_engine *engine, hr__tree_node *node,
-                             hr__paged_home_visitor visit, void *context)
+static vw_status walk_arenas(vw__paged_engine *engine, vw__tree_node *node,
+                             vw__paged_home_visitor visit, void *context)
 {
     for (; node != NULL; node = node->right) {
-        HR__TRY(walk_arenas(engine, node->left, visit, context));
-        HR__TRY(walk_arena(engine, hr__segment_of_node(node), visit, context));
+        VW__TRY(walk_arenas(engine, node->left, visit, context));
+        VW__TRY(walk_arena(engine, vw__segment_of_node(node), visit, context));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__paged_each_home_in_use(hr__paged_engine *engine, hr__paged_home_visitor visit,
+vw_status vw__paged_each_home_in_use(vw__paged_engine *engine, vw__paged_home_visitor visit,
                                      void *context)
 {
     return walk_arenas(engine, engine->base.segments, visit, context);
 }
 
 /* Between the handle's home and the same offsets from `other` on: there, or back. */
-static hr_status queue_copies(hr__paged_engine *engine, const hr__paged_handle *handle,
-                              hr__block *first, uint64_t other, bool is_back, hr_stream stream)
+static vw_status queue_copies(vw__paged_engine *engine, const vw__paged_handle *handle,
+                              vw__block *first, uint64_t other, bool is_back, vw_stream stream)
 {
-    const hr_device_table *table = hr__paged_device(engine);
+    const vw_device_table *table = vw__paged_device(engine);
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
-    for (const hr__block *block = hr__paged_walk_to(first, begin);
+    for (const vw__block *block = vw__paged_walk_to(first, begin);
          block != NULL && block->address < end; block = block->next) {
-        uint64_t from = hr__max_u64(block->address, begin);
-        uint64_t to = hr__min_u64(block->address + block->size_bytes, end);
-        if (!hr__paged_is_in_use(block))
+        uint64_t from = vw__max_u64(block->address, begin);
+        uint64_t to = vw__min_u64(block->address + block->size_bytes, end);
+        if (!vw__paged_is_in_use(block))
             continue;
         uint64_t there = other + (from - begin);
-        HR__TRY(table->copy(hr__paged_context(engine), is_back ? from : there,
+        VW__TRY(table->copy(vw__paged_context(engine), is_back ? from : there,
                             is_back ? there : from, to - from, stream));
         engine->stats.copied_bytes += to - from;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Copies that are queued are waited for also where one could not be: what they write to goes. */
-static hr_status copy_and_wait(hr__paged_engine *engine, const hr__paged_handle *handle,
-                               hr__block *first, uint64_t other, bool is_back, hr_stream stream)
+static vw_status copy_and_wait(vw__paged_engine *engine, const vw__paged_handle *handle,
+                               vw__block *first, uint64_t other, bool is_back, vw_stream stream)
 {
-    hr_status status = queue_copies(engine, handle, first, other, is_back, stream);
-    hr_status waiting =
-        hr__paged_device(engine)->stream_synchronize(hr__paged_context(engine), stream);
-    return status != HR_OK ? status : waiting;
+    vw_status status = queue_copies(engine, handle, first, other, is_back, stream);
+    vw_status waiting =
+        vw__paged_device(engine)->stream_synchronize(vw__paged_context(engine), stream);
+    return status != VW_OK ? status : waiting;
 }
 
-hr_status hr__paged_copy_live(hr__paged_engine *engine, const hr__paged_handle *handle,
-                              hr__block *first, uint64_t to_address, hr_stream stream)
+vw_status vw__paged_copy_live(vw__paged_engine *engine, const vw__paged_handle *handle,
+                              vw__block *first, uint64_t to_address, vw_stream stream)
 {
     return copy_and_wait(engine, handle, first, to_address, false, stream);
 }
 
-hr_status hr__paged_copy_back(hr__paged_engine *engine, const hr__paged_handle *handle,
-                              hr__block *first, uint64_t from_address, hr_stream stream)
+vw_status vw__paged_copy_back(vw__paged_engine *engine, const vw__paged_handle *handle,
+                              vw__block *first, uint64_t from_address, vw_stream stream)
 {
     return copy_and_wait(engine, handle, first, from_address, true, stream);
 }
@@ -150,8 +150,8 @@ hr_status hr__paged_copy_back(hr__paged_engine *engine, const hr__paged_handle *
 
 /* A handle of which a part is live. */
 typedef struct partial {
-    hr__paged_handle *handle;
-    hr__block *first; /* the block that holds its first byte */
+    vw__paged_handle *handle;
+    vw__block *first; /* the block that holds its first byte */
     uint64_t live_units;
     uint64_t gained_bytes; /* by evacuating it */
 } partial;
@@ -164,17 +164,17 @@ typedef struct partials {
 } partials;
 
 /* The live units of a handle whose first byte is in `block`. */
-static uint64_t count_live_units(const hr__paged_engine *engine, const hr__paged_handle *handle,
-                                 const hr__block *block)
+static uint64_t count_live_units(const vw__paged_engine *engine, const vw__paged_handle *handle,
+                                 const vw__block *block)
 {
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
     uint64_t counted_to = begin, units = 0;
     for (; block != NULL && block->address < end; block = block->next) {
-        if (!hr__paged_is_in_use(block))
+        if (!vw__paged_is_in_use(block))
             continue;
-        uint64_t from = hr__max_u64(block->address, begin), to = block->address + block->size_bytes;
-        from = hr__max_u64(hr__paged_unit_at(engine, block->segment, from), counted_to);
-        to = begin + hr__paged_whole_units(engine, hr__min_u64(to, end) - begin);
+        uint64_t from = vw__max_u64(block->address, begin), to = block->address + block->size_bytes;
+        from = vw__max_u64(vw__paged_unit_at(engine, block->segment, from), counted_to);
+        to = begin + vw__paged_whole_units(engine, vw__min_u64(to, end) - begin);
         if (to > from) {
             units += (to - from) / engine->unit_bytes;
             counted_to = to;
@@ -183,37 +183,37 @@ static uint64_t count_live_units(const hr__paged_engine *engine, const hr__paged
     return units;
 }
 
-static bool has_part_unit(const hr__paged_engine *engine, const hr__paged_handle *handle,
-                          hr__block *first)
+static bool has_part_unit(const vw__paged_engine *engine, const vw__paged_handle *handle,
+                          vw__block *first)
 {
     uint64_t begin = handle->home->address;
     for (uint64_t at = begin; at < begin + handle->size_bytes; at += engine->unit_bytes)
-        if (!hr__paged_is_unit_full(engine, first, at))
+        if (!vw__paged_is_unit_full(engine, first, at))
             return true;
     return false;
 }
 
-static hr_status add_partial(void *context, hr__paged_engine *engine, hr__paged_handle *handle,
-                             hr__block *first)
+static vw_status add_partial(void *context, vw__paged_engine *engine, vw__paged_handle *handle,
+                             vw__block *first)
 {
     partials *found = context;
     if (handle->size_bytes == engine->unit_bytes)
-        return HR_OK;
+        return VW_OK;
     uint64_t live_units = count_live_units(engine, handle, first);
     uint64_t gained_bytes = handle->size_bytes - live_units * engine->unit_bytes;
     if (found->is_deep ? gained_bytes != 0 || !has_part_unit(engine, handle, first)
                        : live_units == 0 || gained_bytes == 0)
-        return HR_OK;
+        return VW_OK;
     if (found->count == found->capacity) {
         size_t capacity = found->capacity != 0 ? 2 * found->capacity : 64;
-        partial *grown = hr__host_realloc(found->items, capacity * sizeof *grown);
+        partial *grown = vw__host_realloc(found->items, capacity * sizeof *grown);
         if (grown == NULL)
-            return hr__fail_host_memory(capacity * sizeof *grown, "handles in part use");
+            return vw__fail_host_memory(capacity * sizeof *grown, "handles in part use");
         found->items = grown;
         found->capacity = capacity;
     }
     found->items[found->count++] = (partial){handle, first, live_units, gained_bytes};
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Small handles come first: their data needs least room to begin with. */
@@ -238,75 +238,75 @@ static int by_worth(const void *left, const void *right)
 
 /* ---- making room ----------------------------------------------------------------------------- */
 
-uint64_t hr__paged_room_bytes(const hr__paged_engine *engine, uint64_t limit_bytes)
+uint64_t vw__paged_room_bytes(const vw__paged_engine *engine, uint64_t limit_bytes)
 {
-    uint64_t most_bytes = hr__min_u64(limit_bytes, hr__paged_most_bytes(engine));
+    uint64_t most_bytes = vw__min_u64(limit_bytes, vw__paged_most_bytes(engine));
     uint64_t held_bytes = engine->base.held_bytes;
     return most_bytes != UINT64_MAX && most_bytes > held_bytes ? most_bytes - held_bytes : 0;
 }
 
-/* HR_ERR_OUT_OF_MEMORY: there is no memory to copy this one to. */
-static hr_status evacuate_one(hr__paged_engine *engine, const partial *item, hr_stream stream,
+/* VW_ERR_OUT_OF_MEMORY: there is no memory to copy this one to. */
+static vw_status evacuate_one(vw__paged_engine *engine, const partial *item, vw_stream stream,
                               bool is_deep, uint64_t *gained_bytes)
 {
-    return hr__paged_evacuate(engine, item->handle, item->first, stream, is_deep, gained_bytes);
+    return vw__paged_evacuate(engine, item->handle, item->first, stream, is_deep, gained_bytes);
 }
 
-static hr_status evacuate_until(hr__paged_engine *engine, hr_stream stream, uint64_t wanted_bytes,
+static vw_status evacuate_until(vw__paged_engine *engine, vw_stream stream, uint64_t wanted_bytes,
                                 uint64_t *gained_bytes)
 {
     partials found = {.count = 0};
-    hr_status status = hr__paged_each_home_in_use(engine, add_partial, &found);
+    vw_status status = vw__paged_each_home_in_use(engine, add_partial, &found);
     if (found.count != 0)
         qsort(found.items, found.count, sizeof *found.items, by_worth);
-    for (size_t i = 0; i < found.count && *gained_bytes < wanted_bytes && status == HR_OK; i++) {
+    for (size_t i = 0; i < found.count && *gained_bytes < wanted_bytes && status == VW_OK; i++) {
         status = evacuate_one(engine, &found.items[i], stream, false, gained_bytes);
-        if (status == HR_ERR_OUT_OF_MEMORY)
-            status = HR_OK; /* a smaller one may do */
+        if (status == VW_ERR_OUT_OF_MEMORY)
+            status = VW_OK; /* a smaller one may do */
     }
-    hr__host_free(found.items);
+    vw__host_free(found.items);
     return status;
 }
 
 /* Nothing is gained by this alone: the pages that are made can share. */
-static hr_status part_units(hr__paged_engine *engine, hr_stream stream)
+static vw_status part_units(vw__paged_engine *engine, vw_stream stream)
 {
     partials found = {.is_deep = true};
-    hr_status status = hr__paged_each_home_in_use(engine, add_partial, &found);
+    vw_status status = vw__paged_each_home_in_use(engine, add_partial, &found);
     if (found.count != 0)
         qsort(found.items, found.count, sizeof *found.items, by_size);
     size_t parted = 0;
     uint64_t gained_bytes = 0;
-    for (size_t i = 0; i < found.count && parted < MOST_PARTED && status == HR_OK; i++) {
+    for (size_t i = 0; i < found.count && parted < MOST_PARTED && status == VW_OK; i++) {
         status = evacuate_one(engine, &found.items[i], stream, true, &gained_bytes);
-        parted += status == HR_OK;
-        if (status == HR_ERR_OUT_OF_MEMORY)
-            status = HR_OK;
+        parted += status == VW_OK;
+        if (status == VW_ERR_OUT_OF_MEMORY)
+            status = VW_OK;
     }
-    hr__host_free(found.items);
+    vw__host_free(found.items);
     return status;
 }
 
 /* In the order of what it costs. Each step sees the free memory as the one before left it. */
-static hr_status gain(hr__paged_engine *engine, hr_stream stream, uint64_t wanted_bytes,
+static vw_status gain(vw__paged_engine *engine, vw_stream stream, uint64_t wanted_bytes,
                       bool goes_deep, uint64_t *gained_bytes)
 {
-    HR__TRY(evacuate_until(engine, stream, wanted_bytes, gained_bytes));
+    VW__TRY(evacuate_until(engine, stream, wanted_bytes, gained_bytes));
     if (*gained_bytes < wanted_bytes)
-        HR__TRY(hr__paged_share_pages(engine, stream, wanted_bytes, gained_bytes));
+        VW__TRY(vw__paged_share_pages(engine, stream, wanted_bytes, gained_bytes));
     if (*gained_bytes != 0 || !goes_deep)
-        return HR_OK;
-    HR__TRY(hr__paged_survey_all(engine));
-    HR__TRY(part_units(engine, stream));
-    return hr__paged_share_pages(engine, stream, wanted_bytes, gained_bytes);
+        return VW_OK;
+    VW__TRY(vw__paged_survey_all(engine));
+    VW__TRY(part_units(engine, stream));
+    return vw__paged_share_pages(engine, stream, wanted_bytes, gained_bytes);
 }
 
 /* The free handle that is just enough to begin with, or the largest; NULL: there is none. */
-static hr__paged_handle *find_change(const hr__paged_engine *engine)
+static vw__paged_handle *find_change(const vw__paged_engine *engine)
 {
-    hr__paged_handle *best = NULL;
+    vw__paged_handle *best = NULL;
     for (size_t i = 0; i < engine->candidate_count; i++) {
-        hr__paged_handle *handle = engine->candidates[i].handle;
+        vw__paged_handle *handle = engine->candidates[i].handle;
         uint64_t bytes = handle->size_bytes;
         if (best == NULL ||
             (best->size_bytes < CHANGE_BYTES ? bytes > best->size_bytes
@@ -318,42 +318,42 @@ static hr__paged_handle *find_change(const hr__paged_engine *engine)
 
 /* Data goes to memory of just its size. Where the pool may not grow and has free handles, one of
  * them goes back for that: most are too large to take the place of a few units. */
-static hr_status make_change(hr__paged_engine *engine)
+static vw_status make_change(vw__paged_engine *engine)
 {
-    if (hr__paged_room_bytes(engine, hr__paged_limit_bytes(engine)) >= CHANGE_BYTES)
-        return HR_OK;
-    hr__paged_handle *handle = find_change(engine);
+    if (vw__paged_room_bytes(engine, vw__paged_limit_bytes(engine)) >= CHANGE_BYTES)
+        return VW_OK;
+    vw__paged_handle *handle = find_change(engine);
     if (handle == NULL || handle->size_bytes == engine->unit_bytes)
-        return HR_OK;
+        return VW_OK;
     while (handle->ghosts != NULL)
-        HR__TRY(hr__paged_drop_ghost(engine, handle->ghosts, true));
-    HR__TRY(hr__paged_release(engine, handle));
-    return hr__paged_survey_all(engine);
+        VW__TRY(vw__paged_drop_ghost(engine, handle->ghosts, true));
+    VW__TRY(vw__paged_release(engine, handle));
+    return vw__paged_survey_all(engine);
 }
 
-static hr_status copy_at_safe_point(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
+static vw_status copy_at_safe_point(vw__paged_engine *engine, vw_stream stream, uint64_t size_bytes,
                                     uint64_t limit_bytes, bool *is_worth_while)
 {
-    uint64_t gained_bytes = 0, wanted_bytes = hr__paged_whole_units(engine, size_bytes);
-    HR__TRY(hr__paged_device(engine)->synchronize(hr__paged_context(engine)));
-    HR__TRY(hr__paged_settle_vacated(engine));
-    HR__TRY(hr__paged_survey_all(engine));
-    uint64_t there_bytes = engine->candidate_bytes + hr__paged_room_bytes(engine, limit_bytes);
+    uint64_t gained_bytes = 0, wanted_bytes = vw__paged_whole_units(engine, size_bytes);
+    VW__TRY(vw__paged_device(engine)->synchronize(vw__paged_context(engine)));
+    VW__TRY(vw__paged_settle_vacated(engine));
+    VW__TRY(vw__paged_survey_all(engine));
+    uint64_t there_bytes = engine->candidate_bytes + vw__paged_room_bytes(engine, limit_bytes);
     wanted_bytes = wanted_bytes > there_bytes ? wanted_bytes - there_bytes : engine->unit_bytes;
     bool is_last_resort = limit_bytes == UINT64_MAX;
     if (is_last_resort)
-        HR__TRY(make_change(engine));
-    HR__TRY(gain(engine, stream, wanted_bytes, is_last_resort, &gained_bytes));
+        VW__TRY(make_change(engine));
+    VW__TRY(gain(engine, stream, wanted_bytes, is_last_resort, &gained_bytes));
     *is_worth_while = gained_bytes != 0;
     engine->stats.copies += *is_worth_while;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The lock is dropped meanwhile: others are served, make marks of their own, may fail the pool. */
-static bool enter_safe_point(hr__paged_engine *engine)
+static bool enter_safe_point(vw__paged_engine *engine)
 {
-    const hr__engine_owner *owner = &engine->base.owner;
-    const hr__request *serving = engine->base.serving;
+    const vw__engine_owner *owner = &engine->base.owner;
+    const vw__request *serving = engine->base.serving;
     engine->base.serving = NULL;
     bool is_safe = owner->enter_safe_point(owner->context);
     engine->base.serving = serving;
@@ -361,29 +361,29 @@ static bool enter_safe_point(hr__paged_engine *engine)
     return is_safe;
 }
 
-bool hr__paged_begin_moment(hr__paged_engine *engine)
+bool vw__paged_begin_moment(vw__paged_engine *engine)
 {
     return !is_any_stream_captured(engine) && enter_safe_point(engine);
 }
 
-void hr__paged_end_moment(hr__paged_engine *engine)
+void vw__paged_end_moment(vw__paged_engine *engine)
 {
     engine->base.owner.leave_safe_point(engine->base.owner.context);
 }
 
-hr_status hr__paged_make_room(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
+vw_status vw__paged_make_room(vw__paged_engine *engine, vw_stream stream, uint64_t size_bytes,
                               uint64_t limit_bytes, bool *is_worth_while)
 {
     *is_worth_while = false;
-    bool is_safe = hr__paged_begin_moment(engine);
-    hr_status status = HR_OK;
+    bool is_safe = vw__paged_begin_moment(engine);
+    vw_status status = VW_OK;
     if (is_safe && engine->failure == NULL)
         status = copy_at_safe_point(engine, stream, size_bytes, limit_bytes, is_worth_while);
     if (is_safe)
-        hr__paged_end_moment(engine);
+        vw__paged_end_moment(engine);
     else
         engine->stats.refused_copies++;
     if (engine->failure != NULL)
-        return hr__fail(HR_ERR_DEVICE, "%s", engine->failure);
+        return vw__fail(VW_ERR_DEVICE, "%s", engine->failure);
     return status;
 }

@@ -14,32 +14,32 @@
 
 /* ---- hits ------------------------------------------------------------------------------------ */
 
-HR__INLINE uint64_t round_size(uint64_t requested_bytes)
+VW__INLINE uint64_t round_size(uint64_t requested_bytes)
 {
-    return (requested_bytes + HR__TORCH_MIN_BLOCK_BYTES - 1) & ~(HR__TORCH_MIN_BLOCK_BYTES - 1);
+    return (requested_bytes + VW__TORCH_MIN_BLOCK_BYTES - 1) & ~(VW__TORCH_MIN_BLOCK_BYTES - 1);
 }
 
 /* The low part of a free block, or all of it; what is left stays free, as old as it was. */
-HR__INLINE hr__block *hand_out(hr__paged_engine *engine, hr__lane *lane, const hr__request *request,
-                               uint64_t size_bytes, hr__block *block, bool is_splitting)
+VW__INLINE vw__block *hand_out(vw__paged_engine *engine, vw__lane *lane, const vw__request *request,
+                               uint64_t size_bytes, vw__block *block, bool is_splitting)
 {
     if (is_splitting) {
-        hr__block *low =
-            hr__block_make(&engine->base.records, block->segment, block->address, size_bytes, 0);
-        hr__block_link_before(low, block);
-        hr__free_index_shrink(&lane->free, block, size_bytes);
+        vw__block *low =
+            vw__block_make(&engine->base.records, block->segment, block->address, size_bytes, 0);
+        vw__block_link_before(low, block);
+        vw__free_index_shrink(&lane->free, block, size_bytes);
         block = low;
     } else {
-        hr__free_index_remove(&lane->free, block);
+        vw__free_index_remove(&lane->free, block);
     }
-    block->state = HR__BLOCK_LIVE;
+    block->state = VW__BLOCK_LIVE;
     block->requested_bytes = request->size_bytes;
     block->tag = request->tag;
     block->age_base = engine->clock;
     return block;
 }
 
-HR__INLINE bool should_split(const hr__shelf *shelf, const hr__block *block, uint64_t size_bytes)
+VW__INLINE bool should_split(const vw__shelf *shelf, const vw__block *block, uint64_t size_bytes)
 {
     return block->size_bytes != size_bytes &&
            !(shelf->private_pool != NULL && shelf->private_pool->no_split);
@@ -47,164 +47,164 @@ HR__INLINE bool should_split(const hr__shelf *shelf, const hr__block *block, uin
 
 /* ---- misses ---------------------------------------------------------------------------------- */
 
-HR__INLINE hr__block *find_hit(const hr__lane *lane, uint64_t size_bytes)
+VW__INLINE vw__block *find_hit(const vw__lane *lane, uint64_t size_bytes)
 {
-    return lane != NULL ? hr__free_index_best_fit(&lane->free, size_bytes) : NULL;
+    return lane != NULL ? vw__free_index_best_fit(&lane->free, size_bytes) : NULL;
 }
 
 /* The lock may be dropped on the way (the reclaim callback, the safe point), so the private pool is
  * held on to and the record for the split is seen to again. */
-static __attribute__((noinline)) hr_status serve_a_miss(hr__paged_engine *engine, hr__shelf *shelf,
-                                                        const hr__request *request,
-                                                        uint64_t size_bytes, hr__block **out,
-                                                        hr__refusal *refusal)
+static __attribute__((noinline)) vw_status serve_a_miss(vw__paged_engine *engine, vw__shelf *shelf,
+                                                        const vw__request *request,
+                                                        uint64_t size_bytes, vw__block **out,
+                                                        vw__refusal *refusal)
 {
-    hr__private_pool *pool = shelf->private_pool;
-    hr__block *block = NULL;
-    hr_status status = HR_OK;
+    vw__private_pool *pool = shelf->private_pool;
+    vw__block *block = NULL;
+    vw_status status = VW_OK;
     if (pool != NULL)
         pool->requests_in_progress++;
     if (engine->base.owner.reclaim(engine->base.owner.context))
-        block = find_hit(hr__shelf_lane(shelf, request->stream), size_bytes);
+        block = find_hit(vw__shelf_lane(shelf, request->stream), size_bytes);
     if (engine->failure != NULL) { /* another request's doing, meanwhile */
-        status = hr__fail(HR_ERR_DEVICE, "%s", engine->failure);
+        status = vw__fail(VW_ERR_DEVICE, "%s", engine->failure);
     } else if (block == NULL) {
         engine->base.serving = request;
-        hr__lane *lane = hr__shelf_add_lane(shelf, request->stream);
-        status = lane != NULL ? hr__paged_serve_miss(engine, lane, size_bytes, &block)
-                              : hr__fail_host_memory(sizeof *lane, "a stream's free blocks");
+        vw__lane *lane = vw__shelf_add_lane(shelf, request->stream);
+        status = lane != NULL ? vw__paged_serve_miss(engine, lane, size_bytes, &block)
+                              : vw__fail_host_memory(sizeof *lane, "a stream's free blocks");
         engine->base.serving = NULL;
     }
     if (pool != NULL)
         pool->requests_in_progress--;
-    if (status == HR_OK && !hr__block_source_reserve(&engine->base.records, 1))
-        status = hr__fail_host_memory(sizeof(hr__block), "block records"); /* it stays free */
-    if (status != HR_OK) {
+    if (status == VW_OK && !vw__block_source_reserve(&engine->base.records, 1))
+        status = vw__fail_host_memory(sizeof(vw__block), "block records"); /* it stays free */
+    if (status != VW_OK) {
         refusal->rounded_bytes = size_bytes;
         refusal->segment_bytes = size_bytes;
         refusal->private_id = shelf->private_id;
         refusal->is_expandable = true;
         return status;
     }
-    *out = hand_out(engine, hr__block_lane(block), request, size_bytes, block,
+    *out = hand_out(engine, vw__block_lane(block), request, size_bytes, block,
                     should_split(shelf, block, size_bytes));
-    return HR_OK;
+    return VW_OK;
 }
 
-HR__INLINE hr__shelf *shelf_for(hr__paged_engine *engine, const hr__request *request,
+VW__INLINE vw__shelf *shelf_for(vw__paged_engine *engine, const vw__request *request,
                                 uint64_t size_bytes)
 {
-    hr__size_kind kind = hr__torch_is_small(size_bytes) ? HR__SMALL : HR__LARGE;
+    vw__size_kind kind = vw__torch_is_small(size_bytes) ? VW__SMALL : VW__LARGE;
     return engine->base.scopes == NULL ? &engine->base.shelves[kind]
-                                       : hr__engine_route(&engine->base, request->stream, kind);
+                                       : vw__engine_route(&engine->base, request->stream, kind);
 }
 
-hr_status hr__paged_allocate(hr__engine *base, const hr__request *request, hr__block **out,
-                             hr__refusal *refusal)
+vw_status vw__paged_allocate(vw__engine *base, const vw__request *request, vw__block **out,
+                             vw__refusal *refusal)
 {
-    hr__paged_engine *engine = hr__paged_of(base);
+    vw__paged_engine *engine = vw__paged_of(base);
     uint64_t size_bytes = round_size(request->size_bytes);
-    hr__shelf *shelf = shelf_for(engine, request, size_bytes);
-    hr__lane *lane = hr__shelf_lane(shelf, request->stream);
-    hr__block *block = find_hit(lane, size_bytes);
+    vw__shelf *shelf = shelf_for(engine, request, size_bytes);
+    vw__lane *lane = vw__shelf_lane(shelf, request->stream);
+    vw__block *block = find_hit(lane, size_bytes);
     engine->clock++;
     if (__builtin_expect(block == NULL, 0))
         return serve_a_miss(engine, shelf, request, size_bytes, out, refusal);
     *out =
         hand_out(engine, lane, request, size_bytes, block, should_split(shelf, block, size_bytes));
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the way back ---------------------------------------------------------------------------- */
 
-HR__INLINE void settle_free(hr__paged_engine *engine, hr__lane *lane, hr__block *block, int64_t age)
+VW__INLINE void settle_free(vw__paged_engine *engine, vw__lane *lane, vw__block *block, int64_t age)
 {
-    hr__block_source *records = &engine->base.records;
-    hr__block *previous = block->previous, *next = block->next;
-    bool joins_previous = previous != NULL && previous->state == HR__BLOCK_FREE;
-    bool joins_next = next != NULL && next->state == HR__BLOCK_FREE;
-    block->state = HR__BLOCK_FREE;
+    vw__block_source *records = &engine->base.records;
+    vw__block *previous = block->previous, *next = block->next;
+    bool joins_previous = previous != NULL && previous->state == VW__BLOCK_FREE;
+    bool joins_next = next != NULL && next->state == VW__BLOCK_FREE;
+    block->state = VW__BLOCK_FREE;
     block->age_base = age;
     if (joins_previous)
-        hr__block_absorb_previous(block);
+        vw__block_absorb_previous(block);
     if (joins_next) {
-        hr__block_absorb_next(block);
+        vw__block_absorb_next(block);
         if (joins_previous) {
-            hr__free_index_remove(&lane->free, previous);
-            hr__block_give_back(records, previous);
+            vw__free_index_remove(&lane->free, previous);
+            vw__block_give_back(records, previous);
         }
-        hr__free_index_replace(&lane->free, next, block);
-        hr__block_give_back(records, next);
+        vw__free_index_replace(&lane->free, next, block);
+        vw__block_give_back(records, next);
     } else if (joins_previous) {
-        hr__free_index_replace(&lane->free, previous, block);
-        hr__block_give_back(records, previous);
+        vw__free_index_replace(&lane->free, previous, block);
+        vw__block_give_back(records, previous);
     } else {
-        hr__free_index_insert(&lane->free, block);
+        vw__free_index_insert(&lane->free, block);
     }
 }
 
-void hr__paged_settle_free(hr__paged_engine *engine, hr__block *block, int64_t age)
+void vw__paged_settle_free(vw__paged_engine *engine, vw__block *block, int64_t age)
 {
-    settle_free(engine, hr__block_lane(block), block, age);
+    settle_free(engine, vw__block_lane(block), block, age);
 }
 
-void hr__paged_free_part(hr__paged_engine *engine, hr__block *block)
+void vw__paged_free_part(vw__paged_engine *engine, vw__block *block)
 {
-    if (engine->stats.shared_pages == 0 || !hr__paged_free_in_guests(engine, block))
-        settle_free(engine, hr__block_lane(block), block, engine->clock);
+    if (engine->stats.shared_pages == 0 || !vw__paged_free_in_guests(engine, block))
+        settle_free(engine, vw__block_lane(block), block, engine->clock);
 }
 
-static __attribute__((noinline)) void free_watched(hr__paged_engine *engine, hr__block *block)
+static __attribute__((noinline)) void free_watched(vw__paged_engine *engine, vw__block *block)
 {
-    hr__paged_note_free(engine, block);
-    if (!hr__paged_free_on_host(engine, block))
-        hr__paged_free_part(engine, block);
-    hr__paged_look_for_room(engine);
+    vw__paged_note_free(engine, block);
+    if (!vw__paged_free_on_host(engine, block))
+        vw__paged_free_part(engine, block);
+    vw__paged_look_for_room(engine);
 }
 
-void hr__paged_free(hr__engine *base, hr__block *block)
+void vw__paged_free(vw__engine *base, vw__block *block)
 {
-    hr__paged_engine *engine = hr__paged_of(base);
+    vw__paged_engine *engine = vw__paged_of(base);
     block->tag = 0;
     if (__builtin_expect(engine->watched_frees != 0, 0)) {
         free_watched(engine, block);
         return;
     }
-    settle_free(engine, hr__block_lane(block), block, engine->clock);
+    settle_free(engine, vw__block_lane(block), block, engine->clock);
 }
 
 /* ---- an exact address ------------------------------------------------------------------------ */
 
-hr_status hr__paged_allocate_at(hr__engine *base, const hr__request *request, hr_device_ptr address,
-                                hr__block **prefix, hr__block **out)
+vw_status vw__paged_allocate_at(vw__engine *base, const vw__request *request, vw_device_ptr address,
+                                vw__block **prefix, vw__block **out)
 {
-    hr__paged_engine *engine = hr__paged_of(base);
+    vw__paged_engine *engine = vw__paged_of(base);
     uint64_t size_bytes = round_size(request->size_bytes);
-    hr__shelf *shelf = shelf_for(engine, request, size_bytes);
-    hr__lane *lane = hr__shelf_lane(shelf, request->stream);
-    hr__block *block = hr__engine_find(base, address);
-    if (block == NULL || block->state != HR__BLOCK_FREE || hr__block_lane(block) != lane ||
+    vw__shelf *shelf = shelf_for(engine, request, size_bytes);
+    vw__lane *lane = vw__shelf_lane(shelf, request->stream);
+    vw__block *block = vw__engine_find(base, address);
+    if (block == NULL || block->state != VW__BLOCK_FREE || vw__block_lane(block) != lane ||
         block->address + block->size_bytes - address < size_bytes)
-        return hr__fail(HR_ERR_OUT_OF_MEMORY,
+        return vw__fail(VW_ERR_OUT_OF_MEMORY,
                         "Could not allocate CUDA storage at exact address %#" PRIx64, address);
     *prefix = NULL;
     if (block->address < address) {
-        const hr__request fake = {address - block->address, request->stream, request->tag};
+        const vw__request fake = {address - block->address, request->stream, request->tag};
         *prefix = hand_out(engine, lane, &fake, fake.size_bytes, block, true);
     }
     *out =
         hand_out(engine, lane, request, size_bytes, block, should_split(shelf, block, size_bytes));
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A block of a checkpoint: what its free block has before and after it stays free. */
-hr__block *hr__paged_hand_out_at(hr__engine *base, hr__block *block, hr_device_ptr address,
+vw__block *vw__paged_hand_out_at(vw__engine *base, vw__block *block, vw_device_ptr address,
                                  uint64_t size_bytes, uint64_t tag)
 {
-    hr__paged_cut_out(hr__paged_of(base), block, address, size_bytes);
-    block->state = HR__BLOCK_LIVE;
+    vw__paged_cut_out(vw__paged_of(base), block, address, size_bytes);
+    block->state = VW__BLOCK_LIVE;
     block->requested_bytes = size_bytes;
     block->tag = tag;
-    block->age_base = hr__paged_of(base)->clock;
+    block->age_base = vw__paged_of(base)->clock;
     return block;
 }

@@ -39,7 +39,7 @@
  * *on the host*: what is in use of it is in use as ever, all else of it is nobody's
  * (paged_on_host.c).
  *
- * Invariants, walked by hr__paged_check():
+ * Invariants, walked by vw__paged_check():
  *   - a unit of an arena knows the place that covers it; FREE blocks lie in homes, LIVE and PENDING
  *     ones in homes and guests; each ghost has a GHOST block of just its range; UNMAPPED blocks
  *     cover no place; SHADOW blocks cover parts of pages that have guests, or are some
@@ -48,99 +48,99 @@
  *     counts, as spilled_bytes too; the rest of it are SHADOW blocks, and it has no FREE ones
  *   - a handle has exactly one home; one with guests is a unit long, and at its home the bytes that
  *     its guests use are SHADOW blocks, one for each part of a block */
-#ifndef HR_ENGINE_PAGED_PAGED_ENGINE_H
-#define HR_ENGINE_PAGED_PAGED_ENGINE_H
+#ifndef VW_ENGINE_PAGED_PAGED_ENGINE_H
+#define VW_ENGINE_PAGED_PAGED_ENGINE_H
 
 #include "engine/engine.h"
 #include "engine/inspect.h"
-#include "engine/paged/host_stock.h" /* hr__host_handle */
+#include "engine/paged/host_stock.h" /* vw__host_handle */
 #include "engine/private_pools.h"
 #include "engine/segments.h"
 #include "engine/shelf.h"
 #include "engine/torch/torch_settings.h"
 #include "engine/torch/torch_versions.h"
 
-typedef struct hr__place hr__place;
-typedef struct hr__paged_handle hr__paged_handle;
-typedef struct hr__mark hr__mark;
-typedef struct hr__pin hr__pin;
-typedef struct hr__paged_spill hr__paged_spill; /* paged_spill.h */
+typedef struct vw__place vw__place;
+typedef struct vw__paged_handle vw__paged_handle;
+typedef struct vw__mark vw__mark;
+typedef struct vw__pin vw__pin;
+typedef struct vw__paged_spill vw__paged_spill; /* paged_spill.h */
 
 /* A mapping or a reservation of addresses that is in no arena. */
-typedef struct hr__stuck {
-    struct hr__stuck *next;
-    hr_device_ptr address;
+typedef struct vw__stuck {
+    struct vw__stuck *next;
+    vw_device_ptr address;
     uint64_t size_bytes;
     bool is_reservation;
-} hr__stuck;
+} vw__stuck;
 
-typedef enum hr__paged_mode {
-    HR__PAGED_MOVES,  /* only free memory ever moves */
-    HR__PAGED_RESCUE, /* live data is copied where the alternative is running out of memory */
-    HR__PAGED_TIGHT,  /* live data is copied wherever the growth limit would be passed */
-} hr__paged_mode;
+typedef enum vw__paged_mode {
+    VW__PAGED_MOVES,  /* only free memory ever moves */
+    VW__PAGED_RESCUE, /* live data is copied where the alternative is running out of memory */
+    VW__PAGED_TIGHT,  /* live data is copied wherever the growth limit would be passed */
+} vw__paged_mode;
 
 /* A point in a stream's work, shared by all that one call of the allocator has to order there. */
-struct hr__mark {
-    hr__mark *next; /* of all marks, or of the spare ones */
-    hr_device_event event;
-    hr_stream stream;
+struct vw__mark {
+    vw__mark *next; /* of all marks, or of the spare ones */
+    vw_device_event event;
+    vw_stream stream;
     uint64_t call;  /* the call of the allocator it was made in */
     uint32_t users; /* ghosts that wait for it; 0: spare */
     bool is_complete;
 };
 
-struct hr__place {
-    hr__place *next; /* ghosts of the handle, newest first, or its guests; a spare place's list */
-    hr__paged_handle *handle;
-    hr__segment *segment;
+struct vw__place {
+    vw__place *next; /* ghosts of the handle, newest first, or its guests; a spare place's list */
+    vw__paged_handle *handle;
+    vw__segment *segment;
     uint64_t address;
-    hr__block *block; /* a ghost's; NULL for a home or a guest */
-    hr__mark *mark;   /* a ghost's: after the last use of the handle there */
+    vw__block *block; /* a ghost's; NULL for a home or a guest */
+    vw__mark *mark;   /* a ghost's: after the last use of the handle there */
 
     /* A guest's. */
     bool is_guest;
     uint32_t used_pieces;     /* parts of blocks in use in it; 0: it is vacated */
-    hr__block *shadows;       /* at the home, one for each of those; linked through node.left */
-    hr__block *spare_records; /* two, linked through node.left, for frees that need them */
-    hr__place *next_vacated;
+    vw__block *shadows;       /* at the home, one for each of those; linked through node.left */
+    vw__block *spare_records; /* two, linked through node.left, for frees that need them */
+    vw__place *next_vacated;
 };
 
-struct hr__paged_handle {
-    hr__paged_handle *next; /* all handles, in no order */
-    hr__paged_handle **link;
-    hr_handle device_handle;
+struct vw__paged_handle {
+    vw__paged_handle *next; /* all handles, in no order */
+    vw__paged_handle **link;
+    vw_handle device_handle;
     uint64_t size_bytes;
-    hr__place *home;
-    hr__place *ghosts;
+    vw__place *home;
+    vw__place *ghosts;
     uint32_t ghost_count;
     uint32_t guest_count;
-    hr__place *guests;  /* see paged_share.c */
+    vw__place *guests;  /* see paged_share.c */
     uint32_t pin_count; /* not 0: stays where it is */
 
     /* On the host: paged_on_host.c. */
-    hr__host_handle *on_host; /* NULL: on the device */
+    vw__host_handle *on_host; /* NULL: on the device */
     uint64_t used_bytes;      /* of blocks in use; at 0 it is left, and in no list of handles */
     bool is_wanted_early;     /* back on the device: paged_return.c */
-    hr__block *spare_records; /* two, linked through node.left, for frees that need them */
+    vw__block *spare_records; /* two, linked through node.left, for frees that need them */
 
     uint64_t survey;  /* the last survey that found it free */
-    hr__block *block; /* the FREE block around it then; by now perhaps a neighbour of that, or one
+    vw__block *block; /* the FREE block around it then; by now perhaps a neighbour of that, or one
                          merged into a neighbour, which leads there (paged_books.c) */
 };
 
 /* A handle that a survey found free. */
-typedef struct hr__candidate_handle {
-    hr__paged_handle *handle;
+typedef struct vw__candidate_handle {
+    vw__paged_handle *handle;
     int64_t age; /* the clock when its block came free: lower is older */
-} hr__candidate_handle;
+} vw__candidate_handle;
 
-typedef struct hr__paged_engine {
-    hr__engine base;
-    hr__torch_rules rules;
-    hr__torch_settings settings; /* of `conf`: only the memory fraction counts */
+typedef struct vw__paged_engine {
+    vw__engine base;
+    vw__torch_rules rules;
+    vw__torch_settings settings; /* of `conf`: only the memory fraction counts */
     bool is_strict;
-    hr__paged_mode mode;
+    vw__paged_mode mode;
     uint64_t unit_bytes;
     double idle_share;
     uint64_t idle_floor_bytes;
@@ -152,314 +152,314 @@ typedef struct hr__paged_engine {
     uint64_t survey;
     double fineness; /* how much smaller handles are made than at first: 1 or more */
 
-    hr__paged_handle *handles;
-    hr__place *spare_places;
-    hr__mark *marks;
-    hr__mark *spare_marks;
-    hr__candidate_handle *candidates; /* of the last survey, arena by arena */
+    vw__paged_handle *handles;
+    vw__place *spare_places;
+    vw__mark *marks;
+    vw__mark *spare_marks;
+    vw__candidate_handle *candidates; /* of the last survey, arena by arena */
     size_t candidate_count;
     size_t candidate_capacity;
     uint64_t candidate_bytes;
 
     uint64_t watched_frees; /* not 0: a free has more to do: shared pages, handles on the host,
                                blocks that were advised */
-    hr__paged_spill *spill; /* NULL: live memory stays on the device */
+    vw__paged_spill *spill; /* NULL: live memory stays on the device */
 
-    hr__block *retired; /* records merged into others since the last survey */
-    hr__place *vacated; /* guests that nobody uses any more, to become ghosts */
-    hr__pin *pins;
-    hr_paged_stats stats;
+    vw__block *retired; /* records merged into others since the last survey */
+    vw__place *vacated; /* guests that nobody uses any more, to become ghosts */
+    vw__pin *pins;
+    vw_paged_stats stats;
     const char *failure; /* not NULL: the pool has failed, and why */
     char failure_text[256];
 
-    hr__stuck *scratch; /* addresses to copy through; NULL: none yet */
-    hr__stuck *stuck;   /* what the end has to try again; mappings before their reservations */
-} hr__paged_engine;
+    vw__stuck *scratch; /* addresses to copy through; NULL: none yet */
+    vw__stuck *stuck;   /* what the end has to try again; mappings before their reservations */
+} vw__paged_engine;
 
 /* Where a request would go. */
-typedef struct hr__paged_window {
-    hr__segment *segment;
-    hr__block *first; /* the first block it touches */
+typedef struct vw__paged_window {
+    vw__segment *segment;
+    vw__block *first; /* the first block it touches */
     uint64_t address;
     uint64_t size_bytes;
     uint64_t missing_bytes; /* of it, without a mapping that could be used */
     uint64_t ghost_bytes;
     uint64_t range_bytes; /* of the range it lies in */
-} hr__paged_window;
+} vw__paged_window;
 
-static inline hr__paged_engine *hr__paged_of(hr__engine *engine)
+static inline vw__paged_engine *vw__paged_of(vw__engine *engine)
 {
-    return (hr__paged_engine *)(void *)engine; /* `base` is the first field */
+    return (vw__paged_engine *)(void *)engine; /* `base` is the first field */
 }
 
-static inline const hr__paged_engine *hr__paged_of_const(const hr__engine *engine)
+static inline const vw__paged_engine *vw__paged_of_const(const vw__engine *engine)
 {
-    return (const hr__paged_engine *)(const void *)engine;
+    return (const vw__paged_engine *)(const void *)engine;
 }
 
-static inline hr__place **hr__paged_units(const hr__segment *segment)
+static inline vw__place **vw__paged_units(const vw__segment *segment)
 {
-    return (hr__place **)segment->detail;
+    return (vw__place **)segment->detail;
 }
 
-static inline hr__place *hr__paged_place_at(const hr__paged_engine *engine,
-                                            const hr__segment *segment, uint64_t address)
+static inline vw__place *vw__paged_place_at(const vw__paged_engine *engine,
+                                            const vw__segment *segment, uint64_t address)
 {
-    return hr__paged_units(segment)[(address - segment->address) / engine->unit_bytes];
+    return vw__paged_units(segment)[(address - segment->address) / engine->unit_bytes];
 }
 
 /* Did the last survey find it free, and is it still where it was? */
-static inline bool hr__paged_is_free(const hr__paged_engine *engine, const hr__paged_handle *handle)
+static inline bool vw__paged_is_free(const vw__paged_engine *engine, const vw__paged_handle *handle)
 {
     return handle->survey == engine->survey;
 }
 
 /* Handed out, or given back but used by another stream still. */
-static inline bool hr__paged_is_in_use(const hr__block *block)
+static inline bool vw__paged_is_in_use(const vw__block *block)
 {
-    return block->state <= HR__BLOCK_PENDING;
+    return block->state <= VW__BLOCK_PENDING;
 }
 
 /* The unit of an arena that holds an address, and as many bytes as the units that hold so many. */
-static inline uint64_t hr__paged_unit_at(const hr__paged_engine *engine, const hr__segment *segment,
+static inline uint64_t vw__paged_unit_at(const vw__paged_engine *engine, const vw__segment *segment,
                                          uint64_t address)
 {
     return address - (address - segment->address) % engine->unit_bytes;
 }
 
-static inline uint64_t hr__paged_whole_units(const hr__paged_engine *engine, uint64_t size_bytes)
+static inline uint64_t vw__paged_whole_units(const vw__paged_engine *engine, uint64_t size_bytes)
 {
     return (size_bytes + engine->unit_bytes - 1) / engine->unit_bytes * engine->unit_bytes;
 }
 
-static inline const hr_device_table *hr__paged_device(const hr__paged_engine *engine)
+static inline const vw_device_table *vw__paged_device(const vw__paged_engine *engine)
 {
     return engine->base.owner.device->table;
 }
 
-static inline void *hr__paged_context(const hr__paged_engine *engine)
+static inline void *vw__paged_context(const vw__paged_engine *engine)
 {
     return engine->base.owner.device->context;
 }
 
 /* What is handed out, pending blocks included. */
-static inline uint64_t hr__paged_live_bytes(const hr__paged_engine *engine)
+static inline uint64_t vw__paged_live_bytes(const vw__paged_engine *engine)
 {
-    const hr__counter *active = &engine->base.owner.counters->active_bytes;
-    return (uint64_t)(active->current[HR__SMALL] + active->current[HR__LARGE]);
+    const vw__counter *active = &engine->base.owner.counters->active_bytes;
+    return (uint64_t)(active->current[VW__SMALL] + active->current[VW__LARGE]);
 }
 
 /* ---- paged_engine.c -------------------------------------------------------------------------- */
-hr_status hr__paged_allocate(hr__engine *engine, const hr__request *request, hr__block **out,
-                             hr__refusal *refusal);
-hr_status hr__paged_allocate_at(hr__engine *engine, const hr__request *request,
-                                hr_device_ptr address, hr__block **prefix, hr__block **out);
-hr__block *hr__paged_hand_out_at(hr__engine *engine, hr__block *block, hr_device_ptr address,
+vw_status vw__paged_allocate(vw__engine *engine, const vw__request *request, vw__block **out,
+                             vw__refusal *refusal);
+vw_status vw__paged_allocate_at(vw__engine *engine, const vw__request *request,
+                                vw_device_ptr address, vw__block **prefix, vw__block **out);
+vw__block *vw__paged_hand_out_at(vw__engine *engine, vw__block *block, vw_device_ptr address,
                                  uint64_t size_bytes, uint64_t tag);
-void hr__paged_free(hr__engine *engine, hr__block *block);
+void vw__paged_free(vw__engine *engine, vw__block *block);
 
 /* `block`, in no index, is used no more, and lies in no handle on the host. */
-void hr__paged_free_part(hr__paged_engine *engine, hr__block *block);
+void vw__paged_free_part(vw__paged_engine *engine, vw__block *block);
 
 /* `block`, in no index, becomes FREE: joined with free neighbours, and indexed. */
-void hr__paged_settle_free(hr__paged_engine *engine, hr__block *block, int64_t age);
+void vw__paged_settle_free(vw__paged_engine *engine, vw__block *block, int64_t age);
 
 /* ---- paged_miss.c ---------------------------------------------------------------------------- */
 
 /* A free block of `lane` with at least `size_bytes`. */
-hr_status hr__paged_serve_miss(hr__paged_engine *engine, hr__lane *lane, uint64_t size_bytes,
-                               hr__block **out);
+vw_status vw__paged_serve_miss(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes,
+                               vw__block **out);
 
 /* ---- paged_survey.c -------------------------------------------------------------------------- */
-hr_status hr__paged_survey(hr__paged_engine *engine, hr_stream stream);
-hr_status hr__paged_survey_all(hr__paged_engine *engine);
-bool hr__paged_choose_window(hr__paged_engine *engine, const hr__lane *lane, uint64_t size_bytes,
-                             bool at_end_only, hr__paged_window *out);
+vw_status vw__paged_survey(vw__paged_engine *engine, vw_stream stream);
+vw_status vw__paged_survey_all(vw__paged_engine *engine);
+bool vw__paged_choose_window(vw__paged_engine *engine, const vw__lane *lane, uint64_t size_bytes,
+                             bool at_end_only, vw__paged_window *out);
 
-bool hr__paged_is_inside(const hr__paged_engine *engine, const hr__paged_window *window,
-                         const hr__place *place);
+bool vw__paged_is_inside(const vw__paged_engine *engine, const vw__paged_window *window,
+                         const vw__place *place);
 
 /* ---- paged_books.c --------------------------------------------------------------------------- */
-hr__place *hr__paged_take_place(hr__paged_engine *engine); /* NULL: out of host memory */
-void hr__paged_give_back_place(hr__paged_engine *engine, hr__place *place);
-void hr__paged_link_handle(hr__paged_engine *engine, hr__paged_handle *handle);
-void hr__paged_unlink_handle(hr__paged_engine *engine, hr__paged_handle *handle);
+vw__place *vw__paged_take_place(vw__paged_engine *engine); /* NULL: out of host memory */
+void vw__paged_give_back_place(vw__paged_engine *engine, vw__place *place);
+void vw__paged_link_handle(vw__paged_engine *engine, vw__paged_handle *handle);
+void vw__paged_unlink_handle(vw__paged_engine *engine, vw__paged_handle *handle);
 
 /* The units that `place` covers know `with` from now on: the place itself, or NULL. */
-void hr__paged_fill_units(const hr__paged_engine *engine, const hr__place *place, hr__place *with);
+void vw__paged_fill_units(const vw__paged_engine *engine, const vw__place *place, vw__place *with);
 
 /* Into and out of the index that a FREE, UNMAPPED or GHOST block is in. */
-void hr__paged_take_out(hr__lane *lane, hr__block *block);
-void hr__paged_put_in(hr__lane *lane, hr__block *block);
+void vw__paged_take_out(vw__lane *lane, vw__block *block);
+void vw__paged_put_in(vw__lane *lane, vw__block *block);
 
 /* Leaves `block`, which is FREE or UNMAPPED, with just the given range, in no index; what it had
  * before and after stays what it was. Two records must be spare. */
-void hr__paged_cut_out(hr__paged_engine *engine, hr__block *block, uint64_t address,
+void vw__paged_cut_out(vw__paged_engine *engine, vw__block *block, uint64_t address,
                        uint64_t size_bytes);
 
 /* `block`, in no index, becomes UNMAPPED: joined with unmapped neighbours, and indexed. */
-void hr__paged_settle_unmapped(hr__paged_engine *engine, hr__block *block);
+void vw__paged_settle_unmapped(vw__paged_engine *engine, vw__block *block);
 
 /* `block`, in no index, becomes FREE, newly so, while candidates of a survey are in use. Returns
  * the record that stays: its own, or that of the free block before it. */
-hr__block *hr__paged_open_block(hr__paged_engine *engine, hr__block *block);
+vw__block *vw__paged_open_block(vw__paged_engine *engine, vw__block *block);
 
 /* Before a survey: nobody knows records that were merged into others any more. */
-void hr__paged_give_back_retired(hr__paged_engine *engine);
+void vw__paged_give_back_retired(vw__paged_engine *engine);
 
 /* The block that holds `address`, looked for from a block of the same arena. */
-hr__block *hr__paged_walk_to(hr__block *block, uint64_t address);
+vw__block *vw__paged_walk_to(vw__block *block, uint64_t address);
 
 /* The FREE block around a candidate's home now. */
-hr__block *hr__paged_block_around(const hr__paged_handle *handle);
+vw__block *vw__paged_block_around(const vw__paged_handle *handle);
 
-uint64_t hr__paged_serving_tag(const hr__paged_engine *engine);
+uint64_t vw__paged_serving_tag(const vw__paged_engine *engine);
 
 /* The handle's home is now `place`, or no longer: counted and told. */
-void hr__paged_come_home(hr__paged_engine *engine, hr__place *place);
-void hr__paged_leave_home(hr__paged_engine *engine, const hr__place *place, const hr__block *block);
+void vw__paged_come_home(vw__paged_engine *engine, vw__place *place);
+void vw__paged_leave_home(vw__paged_engine *engine, const vw__place *place, const vw__block *block);
 
 /* ---- paged_handles.c ------------------------------------------------------------------------- */
 
 /* Physical memory of its own, mapped nowhere. */
-hr_status hr__paged_create(hr__paged_engine *engine, uint64_t size_bytes, hr_handle *out);
+vw_status vw__paged_create(vw__paged_engine *engine, uint64_t size_bytes, vw_handle *out);
 /* Maps a handle and makes it accessible, or neither. */
-hr_status hr__paged_map(hr__paged_engine *engine, const hr__paged_handle *handle, uint64_t address);
+vw_status vw__paged_map(vw__paged_engine *engine, const vw__paged_handle *handle, uint64_t address);
 
 /* Makes `handle_bytes` of memory and maps it at an UNMAPPED address. */
-hr_status hr__paged_grow(hr__paged_engine *engine, hr__block *unmapped, uint64_t address,
+vw_status vw__paged_grow(vw__paged_engine *engine, vw__block *unmapped, uint64_t address,
                          uint64_t handle_bytes);
 /* Maps a free handle at an UNMAPPED address; its home becomes a ghost. */
-hr_status hr__paged_move(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *unmapped,
+vw_status vw__paged_move(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *unmapped,
                          uint64_t address);
 /* Makes a ghost of a free handle its home. No driver call but to order streams. */
-hr_status hr__paged_revive(hr__paged_engine *engine, hr__place *ghost);
+vw_status vw__paged_revive(vw__paged_engine *engine, vw__place *ghost);
 /* `block`, in no index, has just the range of a place that is neither home nor guest any more. */
-void hr__paged_add_ghost(hr__paged_engine *engine, hr__place *place, hr__block *block,
-                         hr__mark *mark);
+void vw__paged_add_ghost(vw__paged_engine *engine, vw__place *place, vw__block *block,
+                         vw__mark *mark);
 /* The home of a free handle becomes a ghost, which `mark` is for; the handle has none then. */
-void hr__paged_become_ghost(hr__paged_engine *engine, hr__paged_handle *handle, hr__mark *mark);
-/* Unmaps a ghost: HR_ERR_NOT_READY if its mark is not complete and may not be waited for. */
-hr_status hr__paged_drop_ghost(hr__paged_engine *engine, hr__place *ghost, bool can_wait);
+void vw__paged_become_ghost(vw__paged_engine *engine, vw__paged_handle *handle, vw__mark *mark);
+/* Unmaps a ghost: VW_ERR_NOT_READY if its mark is not complete and may not be waited for. */
+vw_status vw__paged_drop_ghost(vw__paged_engine *engine, vw__place *ghost, bool can_wait);
 /* A handle whose home was unmapped to put others in its place is mapped there again. Where it
  * cannot be, live memory is out of reach: the pool turns failed. */
-void hr__paged_map_back(hr__paged_engine *engine, const hr__paged_handle *handle);
+void vw__paged_map_back(vw__paged_engine *engine, const vw__paged_handle *handle);
 /* A handle that is mapped nowhere goes back to the device, and its records with it. */
-hr_status hr__paged_end_handle(hr__paged_engine *engine, hr__paged_handle *handle);
+vw_status vw__paged_end_handle(vw__paged_engine *engine, vw__paged_handle *handle);
 /* Gives a free handle without ghosts back to the device. Its streams have come to their end. */
-hr_status hr__paged_release(hr__paged_engine *engine, hr__paged_handle *handle);
+vw_status vw__paged_release(vw__paged_engine *engine, vw__paged_handle *handle);
 /* At the engine's end: whatever is in it. */
-void hr__paged_abandon(hr__paged_engine *engine);
+void vw__paged_abandon(vw__paged_engine *engine);
 
 /* What the pool may hold, handles on the host included: its limit is for the device. */
-static inline uint64_t hr__paged_limit_bytes(const hr__paged_engine *engine)
+static inline uint64_t vw__paged_limit_bytes(const vw__paged_engine *engine)
 {
     uint64_t limit_bytes = engine->base.limit_bytes;
     return limit_bytes != UINT64_MAX ? limit_bytes + engine->stats.spilled_bytes : UINT64_MAX;
 }
 
 /* ---- paged_arenas.c -------------------------------------------------------------------------- */
-hr_status hr__paged_add_arena(hr__paged_engine *engine, hr__lane *lane, uint64_t size_bytes);
-hr_status hr__paged_end_arena(hr__paged_engine *engine, hr__segment *segment);
+vw_status vw__paged_add_arena(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes);
+vw_status vw__paged_end_arena(vw__paged_engine *engine, vw__segment *segment);
 
 /* ---- paged_copy.c ---------------------------------------------------------------------------- */
 
 /* How much the pool may hold: its limit, less what copying needs to begin with. */
-uint64_t hr__paged_most_bytes(const hr__paged_engine *engine);
+uint64_t vw__paged_most_bytes(const vw__paged_engine *engine);
 
 /* Each handle that a block in use touches at its home, and that may be copied off: not pinned, not
  * a graph's. `first` is the block at its beginning. */
-typedef hr_status (*hr__paged_home_visitor)(void *context, hr__paged_engine *engine,
-                                            hr__paged_handle *handle, hr__block *first);
-hr_status hr__paged_each_home_in_use(hr__paged_engine *engine, hr__paged_home_visitor visit,
+typedef vw_status (*vw__paged_home_visitor)(void *context, vw__paged_engine *engine,
+                                            vw__paged_handle *handle, vw__block *first);
+vw_status vw__paged_each_home_in_use(vw__paged_engine *engine, vw__paged_home_visitor visit,
                                      void *context);
 
 /* Copies what is in use of a handle to the same offsets from `to_address` on, and waits for it. */
-hr_status hr__paged_copy_live(hr__paged_engine *engine, const hr__paged_handle *handle,
-                              hr__block *first, uint64_t to_address, hr_stream stream);
+vw_status vw__paged_copy_live(vw__paged_engine *engine, const vw__paged_handle *handle,
+                              vw__block *first, uint64_t to_address, vw_stream stream);
 
 /* From there, the other way. */
-hr_status hr__paged_copy_back(hr__paged_engine *engine, const hr__paged_handle *handle,
-                              hr__block *first, uint64_t from_address, hr_stream stream);
+vw_status vw__paged_copy_back(vw__paged_engine *engine, const vw__paged_handle *handle,
+                              vw__block *first, uint64_t from_address, vw_stream stream);
 
 /* Copies live data off handles that are mostly free, until a request of `size_bytes` would find the
  * memory it misses if the pool held up to `limit_bytes`, as far as that goes. False in
  * `*is_worth_while`: nothing was gained. */
-hr_status hr__paged_make_room(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
+vw_status vw__paged_make_room(vw__paged_engine *engine, vw_stream stream, uint64_t size_bytes,
                               uint64_t limit_bytes, bool *is_worth_while);
 
 /* A moment in which nobody touches live data, with the lock dropped meanwhile: until
- * hr__paged_end_moment(). False: not now, or never. The pool may have failed by then. */
-bool hr__paged_begin_moment(hr__paged_engine *engine);
-void hr__paged_end_moment(hr__paged_engine *engine);
+ * vw__paged_end_moment(). False: not now, or never. The pool may have failed by then. */
+bool vw__paged_begin_moment(vw__paged_engine *engine);
+void vw__paged_end_moment(vw__paged_engine *engine);
 
 /* May its blocks be copied? Not what graphs replay into. */
-bool hr__paged_may_be_copied(const hr__paged_engine *engine, const hr__lane *lane);
+bool vw__paged_may_be_copied(const vw__paged_engine *engine, const vw__lane *lane);
 
 /* How far the pool may still grow towards `limit_bytes`: not at all where it is the device that
  * has no more. */
-uint64_t hr__paged_room_bytes(const hr__paged_engine *engine, uint64_t limit_bytes);
+uint64_t vw__paged_room_bytes(const vw__paged_engine *engine, uint64_t limit_bytes);
 
 /* ---- paged_evacuate.c ------------------------------------------------------------------------ */
 
 /* `first` is a block of the handle's arena, near its beginning. Adds to `*gained_bytes` what goes
- * back to the device and was not needed for the copy. HR_ERR_OUT_OF_MEMORY: there is no memory to
+ * back to the device and was not needed for the copy. VW_ERR_OUT_OF_MEMORY: there is no memory to
  * copy to, or not without taking as much as would be gained; nothing changed. */
-hr_status hr__paged_evacuate(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *first,
-                             hr_stream stream, bool is_deep, uint64_t *gained_bytes);
+vw_status vw__paged_evacuate(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
+                             vw_stream stream, bool is_deep, uint64_t *gained_bytes);
 
 /* Sees that engine->scratch has so many addresses. */
-hr_status hr__paged_reserve_scratch(hr__paged_engine *engine, uint64_t size_bytes);
+vw_status vw__paged_reserve_scratch(vw__paged_engine *engine, uint64_t size_bytes);
 /* Unmaps what was mapped at scratch addresses. Where the device refuses, `stuck` is taken to
- * remember it, and false returned: the addresses are lost then (hr__paged_lose_scratch). */
-bool hr__paged_unmap_scratch(hr__paged_engine *engine, uint64_t address, uint64_t size_bytes,
-                             hr__stuck *stuck);
-void hr__paged_lose_scratch(hr__paged_engine *engine);
+ * remember it, and false returned: the addresses are lost then (vw__paged_lose_scratch). */
+bool vw__paged_unmap_scratch(vw__paged_engine *engine, uint64_t address, uint64_t size_bytes,
+                             vw__stuck *stuck);
+void vw__paged_lose_scratch(vw__paged_engine *engine);
 
 /* Is every byte of the unit at `address` in use? `block` is one of its arena, not far from it. */
-bool hr__paged_is_unit_full(const hr__paged_engine *engine, hr__block *block, uint64_t address);
+bool vw__paged_is_unit_full(const vw__paged_engine *engine, vw__block *block, uint64_t address);
 
 /* ---- paged_share.c --------------------------------------------------------------------------- */
 
 /* Lets pages that are partly in use share one, until `wanted_bytes` are given back, as far as that
  * goes. At a safe point, with the device idle. Adds to `*gained_bytes`. */
-hr_status hr__paged_share_pages(hr__paged_engine *engine, hr_stream stream, uint64_t wanted_bytes,
+vw_status vw__paged_share_pages(vw__paged_engine *engine, vw_stream stream, uint64_t wanted_bytes,
                                 uint64_t *gained_bytes);
 
 /* A block that lies in a guest comes free; false: it does not, and nothing was done. */
-bool hr__paged_free_in_guests(hr__paged_engine *engine, hr__block *block);
+bool vw__paged_free_in_guests(vw__paged_engine *engine, vw__block *block);
 
 /* Guests that nobody uses become ghosts. Records events: not while capturing. */
-hr_status hr__paged_settle_vacated(hr__paged_engine *engine);
+vw_status vw__paged_settle_vacated(vw__paged_engine *engine);
 
 /* ---- paged_events.c -------------------------------------------------------------------------- */
-hr_status hr__paged_mark_stream(hr__paged_engine *engine, hr_stream stream, hr__mark **out);
-void hr__paged_leave_mark(hr__paged_engine *engine, hr__mark *mark);
-hr_status hr__paged_mark_is_complete(hr__paged_engine *engine, hr__mark *mark, bool *out);
-void hr__paged_end_marks(hr__paged_engine *engine);
+vw_status vw__paged_mark_stream(vw__paged_engine *engine, vw_stream stream, vw__mark **out);
+void vw__paged_leave_mark(vw__paged_engine *engine, vw__mark *mark);
+vw_status vw__paged_mark_is_complete(vw__paged_engine *engine, vw__mark *mark, bool *out);
+void vw__paged_end_marks(vw__paged_engine *engine);
 
 /* ---- paged_pins.c ---------------------------------------------------------------------------- */
-hr_status hr__paged_pin(hr__engine *engine, hr__block *block);
-hr_status hr__paged_unpin(hr__engine *engine, hr_device_ptr address);
-void hr__paged_end_pins(hr__paged_engine *engine);
-hr_status hr__paged_walk_pieces(hr__engine *engine, const hr__block *under, hr__piece_visitor visit,
+vw_status vw__paged_pin(vw__engine *engine, vw__block *block);
+vw_status vw__paged_unpin(vw__engine *engine, vw_device_ptr address);
+void vw__paged_end_pins(vw__paged_engine *engine);
+vw_status vw__paged_walk_pieces(vw__engine *engine, const vw__block *under, vw__piece_visitor visit,
                                 void *context);
 
 /* ---- paged_reclaim.c ------------------------------------------------------------------------- */
-hr_status hr__paged_trim(hr__engine *engine, const hr_private_id *only);
+vw_status vw__paged_trim(vw__engine *engine, const vw_private_id *only);
 
 /* ---- paged_lifecycle.c ----------------------------------------------------------------------- */
-hr_status hr__paged_engine_create(const hr__engine_owner *owner, const hr_pool_options *options,
-                                  int version, hr__engine **out);
+vw_status vw__paged_engine_create(const vw__engine_owner *owner, const vw_pool_options *options,
+                                  int version, vw__engine **out);
 
 /* Whether the options are such that an engine could be made of them: mode, budgets. */
-hr_status hr__paged_check_options(const hr__engine_owner *owner, const hr_pool_options *options);
+vw_status vw__paged_check_options(const vw__engine_owner *owner, const vw_pool_options *options);
 
-/* From now on every call answers HR_ERR_DEVICE with this text. */
-void hr__paged_turn_failed(hr__paged_engine *engine, const char *format, ...)
+/* From now on every call answers VW_ERR_DEVICE with this text. */
+void vw__paged_turn_failed(vw__paged_engine *engine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* ---- paged_inspect.c ------------------------------------------------------------------------- */
-hr_status hr__paged_check(hr__engine *engine);
+vw_status vw__paged_check(vw__engine *engine);
 
-#endif /* HR_ENGINE_PAGED_PAGED_ENGINE_H */
+#endif /* VW_ENGINE_PAGED_PAGED_ENGINE_H */

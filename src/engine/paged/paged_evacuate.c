@@ -25,12 +25,12 @@
 enum { MOST_PIECES = 64 }; /* of new memory, for one handle */
 
 /* Is every byte of the unit at `address` in use? `block` is one of its arena, not far from it. */
-bool hr__paged_is_unit_full(const hr__paged_engine *engine, hr__block *block, uint64_t address)
+bool vw__paged_is_unit_full(const vw__paged_engine *engine, vw__block *block, uint64_t address)
 {
     uint64_t end = address + engine->unit_bytes;
-    for (block = hr__paged_walk_to(block, address); block != NULL && block->address < end;
+    for (block = vw__paged_walk_to(block, address); block != NULL && block->address < end;
          block = block->next)
-        if (!hr__paged_is_in_use(block))
+        if (!vw__paged_is_in_use(block))
             return false;
     return true;
 }
@@ -39,19 +39,19 @@ bool hr__paged_is_unit_full(const hr__paged_engine *engine, hr__block *block, ui
 
 typedef struct piece {
     uint64_t address; /* where it will be mapped */
-    hr__paged_handle *handle;
-    hr__place *place;
-    hr__stuck *stuck; /* owned: a record for a scratch mapping that cannot be undone */
+    vw__paged_handle *handle;
+    vw__place *place;
+    vw__stuck *stuck; /* owned: a record for a scratch mapping that cannot be undone */
     bool is_new;      /* made for this; else a free handle of the pool */
     bool is_scratch;  /* mapped in the scratch range */
     bool is_mapped;   /* mapped at its address */
 } piece;
 
 typedef struct evacuation {
-    hr__paged_engine *engine;
-    hr__paged_handle *handle; /* that is left */
-    hr__block *first;
-    hr_stream stream; /* to copy on */
+    vw__paged_engine *engine;
+    vw__paged_handle *handle; /* that is left */
+    vw__block *first;
+    vw_stream stream; /* to copy on */
     uint64_t limit_bytes;
     bool is_deep;       /* units that are partly used get memory of their own */
     uint64_t new_bytes; /* made so far */
@@ -64,58 +64,58 @@ static uint64_t scratch_of(const evacuation *move, const piece *part)
     return move->engine->scratch->address + (part->address - move->handle->home->address);
 }
 
-hr_status hr__paged_reserve_scratch(hr__paged_engine *engine, uint64_t size_bytes)
+vw_status vw__paged_reserve_scratch(vw__paged_engine *engine, uint64_t size_bytes)
 {
     if (engine->scratch != NULL && engine->scratch->size_bytes >= size_bytes)
-        return HR_OK;
-    hr__stuck *scratch = hr__host_alloc_zeroed(1, sizeof *scratch);
+        return VW_OK;
+    vw__stuck *scratch = vw__host_alloc_zeroed(1, sizeof *scratch);
     if (scratch == NULL)
-        return hr__fail_host_memory(sizeof *scratch, "addresses to copy through");
-    hr_status status = hr__driver_reserve(&engine->base.owner, size_bytes, &scratch->address);
-    if (status != HR_OK) {
-        hr__host_free(scratch);
+        return vw__fail_host_memory(sizeof *scratch, "addresses to copy through");
+    vw_status status = vw__driver_reserve(&engine->base.owner, size_bytes, &scratch->address);
+    if (status != VW_OK) {
+        vw__host_free(scratch);
         return status;
     }
     scratch->size_bytes = size_bytes;
     scratch->is_reservation = true;
-    hr__stuck *old = engine->scratch;
+    vw__stuck *old = engine->scratch;
     engine->scratch = scratch;
     if (old != NULL &&
-        hr__driver_unreserve(&engine->base.owner, old->address, old->size_bytes) != HR_OK) {
+        vw__driver_unreserve(&engine->base.owner, old->address, old->size_bytes) != VW_OK) {
         old->next = engine->stuck;
         engine->stuck = old;
         old = NULL;
     }
-    hr__host_free(old);
-    return HR_OK;
+    vw__host_free(old);
+    return VW_OK;
 }
 
-static hr_status make_piece(evacuation *move, uint64_t size_bytes, piece *part)
+static vw_status make_piece(evacuation *move, uint64_t size_bytes, piece *part)
 {
-    hr__paged_engine *engine = move->engine;
-    part->handle = hr__host_alloc_zeroed(1, sizeof *part->handle);
+    vw__paged_engine *engine = move->engine;
+    part->handle = vw__host_alloc_zeroed(1, sizeof *part->handle);
     if (part->handle == NULL)
-        return hr__fail_host_memory(sizeof *part->handle, "a handle");
+        return vw__fail_host_memory(sizeof *part->handle, "a handle");
     part->handle->size_bytes = size_bytes;
-    hr_status status = hr__paged_create(engine, size_bytes, &part->handle->device_handle);
-    if (status != HR_OK) {
-        hr__host_free(part->handle);
+    vw_status status = vw__paged_create(engine, size_bytes, &part->handle->device_handle);
+    if (status != VW_OK) {
+        vw__host_free(part->handle);
         part->handle = NULL;
         return status;
     }
     part->is_new = true;
     move->new_bytes += size_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A free handle of at most `room_bytes`: the smallest that is enough, else the largest. */
-static hr__paged_handle *find_free_handle(const hr__paged_engine *engine, uint64_t wanted_bytes,
+static vw__paged_handle *find_free_handle(const vw__paged_engine *engine, uint64_t wanted_bytes,
                                           uint64_t room_bytes)
 {
-    hr__paged_handle *best = NULL;
+    vw__paged_handle *best = NULL;
     for (size_t i = 0; i < engine->candidate_count; i++) {
-        hr__paged_handle *handle = engine->candidates[i].handle;
-        if (!hr__paged_is_free(engine, handle) || handle->size_bytes > room_bytes)
+        vw__paged_handle *handle = engine->candidates[i].handle;
+        if (!vw__paged_is_free(engine, handle) || handle->size_bytes > room_bytes)
             continue;
         bool is_enough = handle->size_bytes >= wanted_bytes;
         bool best_is_enough = best != NULL && best->size_bytes >= wanted_bytes;
@@ -128,59 +128,59 @@ static hr__paged_handle *find_free_handle(const hr__paged_engine *engine, uint64
 }
 
 /* Memory for up to `wanted_bytes` from `address` on, where `room_bytes` may be covered.
- * HR_ERR_OUT_OF_MEMORY: there is none. */
-static hr_status add_piece(evacuation *move, uint64_t address, uint64_t wanted_bytes,
+ * VW_ERR_OUT_OF_MEMORY: there is none. */
+static vw_status add_piece(evacuation *move, uint64_t address, uint64_t wanted_bytes,
                            uint64_t room_bytes, uint64_t *got_bytes)
 {
-    hr__paged_engine *engine = move->engine;
+    vw__paged_engine *engine = move->engine;
     if (move->piece_count == MOST_PIECES)
-        return HR_ERR_OUT_OF_MEMORY;
+        return VW_ERR_OUT_OF_MEMORY;
     piece *part = &move->pieces[move->piece_count];
     *part = (piece){.address = address};
-    part->place = hr__paged_take_place(engine);
+    part->place = vw__paged_take_place(engine);
     if (part->place == NULL)
-        return hr__fail_host_memory(sizeof *part->place, "a handle's place");
+        return vw__fail_host_memory(sizeof *part->place, "a handle's place");
     move->piece_count++;
-    part->stuck = hr__host_alloc_zeroed(1, sizeof *part->stuck);
+    part->stuck = vw__host_alloc_zeroed(1, sizeof *part->stuck);
     if (part->stuck == NULL)
-        return hr__fail_host_memory(sizeof *part->stuck, "a handle's place");
-    hr_status status = HR_ERR_OUT_OF_MEMORY;
+        return vw__fail_host_memory(sizeof *part->stuck, "a handle's place");
+    vw_status status = VW_ERR_OUT_OF_MEMORY;
     if (engine->base.held_bytes + move->new_bytes + wanted_bytes <= move->limit_bytes)
         status = make_piece(move, wanted_bytes, part);
-    if (status == HR_ERR_OUT_OF_MEMORY) {
+    if (status == VW_ERR_OUT_OF_MEMORY) {
         part->handle = find_free_handle(engine, wanted_bytes, room_bytes);
         if (part->handle == NULL)
-            return HR_ERR_OUT_OF_MEMORY;
+            return VW_ERR_OUT_OF_MEMORY;
         part->handle->survey = 0;
-        status = HR_OK;
+        status = VW_OK;
     }
-    HR__TRY(status);
-    *part->place = (hr__place){
+    VW__TRY(status);
+    *part->place = (vw__place){
         .handle = part->handle, .segment = move->handle->home->segment, .address = address};
     *got_bytes = part->handle->size_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The next run of live units from `address` on, in [*from, *to); false: there is none. */
 static bool next_live_run(const evacuation *move, uint64_t address, uint64_t *from, uint64_t *to)
 {
-    const hr__paged_engine *engine = move->engine;
-    const hr__segment *segment = move->handle->home->segment;
+    const vw__paged_engine *engine = move->engine;
+    const vw__segment *segment = move->handle->home->segment;
     uint64_t begin = move->handle->home->address, end = begin + move->handle->size_bytes;
     bool is_found = false;
-    for (const hr__block *block = move->first; block != NULL && block->address < end;
+    for (const vw__block *block = move->first; block != NULL && block->address < end;
          block = block->next) {
         uint64_t block_end = block->address + block->size_bytes;
-        if (!hr__paged_is_in_use(block) || block_end <= address)
+        if (!vw__paged_is_in_use(block) || block_end <= address)
             continue;
-        uint64_t first = hr__paged_unit_at(engine, segment, hr__max_u64(block->address, address));
-        uint64_t last = begin + hr__paged_whole_units(engine, hr__min_u64(block_end, end) - begin);
+        uint64_t first = vw__paged_unit_at(engine, segment, vw__max_u64(block->address, address));
+        uint64_t last = begin + vw__paged_whole_units(engine, vw__min_u64(block_end, end) - begin);
         if (!is_found) {
             *from = first;
             *to = last;
             is_found = true;
         } else if (first <= *to) {
-            *to = hr__max_u64(*to, last);
+            *to = vw__max_u64(*to, last);
         } else {
             break;
         }
@@ -188,33 +188,33 @@ static bool next_live_run(const evacuation *move, uint64_t address, uint64_t *fr
     return is_found;
 }
 
-static hr_status fill_run(evacuation *move, uint64_t from, uint64_t to, uint64_t room_end)
+static vw_status fill_run(evacuation *move, uint64_t from, uint64_t to, uint64_t room_end)
 {
     while (from < to) {
         uint64_t got_bytes = 0;
-        HR__TRY(add_piece(move, from, to - from, room_end - from, &got_bytes));
+        VW__TRY(add_piece(move, from, to - from, room_end - from, &got_bytes));
         from += got_bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A run in parts: units wholly in use, as long as they follow each other, and single others. */
-static hr_status fill_run_by_units(evacuation *move, uint64_t from, uint64_t to)
+static vw_status fill_run_by_units(evacuation *move, uint64_t from, uint64_t to)
 {
     uint64_t unit_bytes = move->engine->unit_bytes;
     while (from < to) {
         uint64_t end = from;
-        while (end < to && hr__paged_is_unit_full(move->engine, move->first, end))
+        while (end < to && vw__paged_is_unit_full(move->engine, move->first, end))
             end += unit_bytes;
         if (end == from)
             end += unit_bytes;
-        HR__TRY(fill_run(move, from, end, end));
+        VW__TRY(fill_run(move, from, end, end));
         from = end;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status gather_pieces(evacuation *move)
+static vw_status gather_pieces(evacuation *move)
 {
     uint64_t end = move->handle->home->address + move->handle->size_bytes;
     uint64_t from = 0, to = 0;
@@ -223,49 +223,49 @@ static hr_status gather_pieces(evacuation *move)
         uint64_t next_from = 0, next_to = 0;
         uint64_t room_end = next_live_run(move, to, &next_from, &next_to) ? next_from : end;
         if (move->is_deep)
-            HR__TRY(fill_run_by_units(move, from, to));
+            VW__TRY(fill_run_by_units(move, from, to));
         else
-            HR__TRY(fill_run(move, from, to, room_end));
+            VW__TRY(fill_run(move, from, to, room_end));
         const piece *last = &move->pieces[move->piece_count - 1];
         at = last->address + last->handle->size_bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
-/* After hr__paged_map(): a mapping that it could not undo failed the pool. */
-static bool is_mapped_after(const evacuation *move, hr_status status)
+/* After vw__paged_map(): a mapping that it could not undo failed the pool. */
+static bool is_mapped_after(const evacuation *move, vw_status status)
 {
-    return status == HR_OK || move->engine->failure != NULL;
+    return status == VW_OK || move->engine->failure != NULL;
 }
 
-static hr_status map_scratch(evacuation *move)
+static vw_status map_scratch(evacuation *move)
 {
     for (size_t i = 0; i < move->piece_count; i++) {
         piece *part = &move->pieces[i];
-        hr_status status = hr__paged_map(move->engine, part->handle, scratch_of(move, part));
+        vw_status status = vw__paged_map(move->engine, part->handle, scratch_of(move, part));
         part->is_scratch = is_mapped_after(move, status);
-        HR__TRY(status);
+        VW__TRY(status);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* A mapping that the device would not undo takes nothing but its addresses: they are left alone,
  * and the end tries again. */
-bool hr__paged_unmap_scratch(hr__paged_engine *engine, uint64_t address, uint64_t size_bytes,
-                             hr__stuck *stuck)
+bool vw__paged_unmap_scratch(vw__paged_engine *engine, uint64_t address, uint64_t size_bytes,
+                             vw__stuck *stuck)
 {
-    if (hr__driver_unmap(&engine->base.owner, address, size_bytes) == HR_OK)
+    if (vw__driver_unmap(&engine->base.owner, address, size_bytes) == VW_OK)
         return true;
-    *stuck = (hr__stuck){engine->stuck, address, size_bytes, .is_reservation = false};
+    *stuck = (vw__stuck){engine->stuck, address, size_bytes, .is_reservation = false};
     engine->stuck = stuck;
     return false;
 }
 
-void hr__paged_lose_scratch(hr__paged_engine *engine)
+void vw__paged_lose_scratch(vw__paged_engine *engine)
 {
-    hr__stuck **end = &engine->stuck; /* behind the mappings in it */
+    vw__stuck **end = &engine->stuck; /* behind the mappings in it */
     while (*end != NULL)
         end = &(*end)->next;
     *end = engine->scratch;
@@ -274,44 +274,44 @@ void hr__paged_lose_scratch(hr__paged_engine *engine)
 
 static void unmap_scratch(evacuation *move)
 {
-    hr__paged_engine *engine = move->engine;
+    vw__paged_engine *engine = move->engine;
     bool is_lost = false;
     for (size_t i = 0; i < move->piece_count; i++) {
         piece *part = &move->pieces[i];
-        if (part->is_scratch && !hr__paged_unmap_scratch(engine, scratch_of(move, part),
+        if (part->is_scratch && !vw__paged_unmap_scratch(engine, scratch_of(move, part),
                                                          part->handle->size_bytes, part->stuck)) {
             part->stuck = NULL;
             is_lost = true;
         }
-        hr__host_free(part->stuck);
+        vw__host_free(part->stuck);
     }
     if (is_lost)
-        hr__paged_lose_scratch(engine);
+        vw__paged_lose_scratch(engine);
 }
 
 /* Those that the device does not let go stay noted as mapped, and fail the pool. */
 static void unmap_pieces(evacuation *move)
 {
-    hr__paged_engine *engine = move->engine;
+    vw__paged_engine *engine = move->engine;
     for (size_t i = 0; i < move->piece_count; i++) {
         piece *part = &move->pieces[i];
         if (!part->is_mapped)
             continue;
         part->is_mapped =
-            hr__driver_unmap(&engine->base.owner, part->address, part->handle->size_bytes) != HR_OK;
+            vw__driver_unmap(&engine->base.owner, part->address, part->handle->size_bytes) != VW_OK;
         if (part->is_mapped)
-            hr__paged_turn_failed(engine, "a page at %#" PRIx64 " cannot be unmapped",
+            vw__paged_turn_failed(engine, "a page at %#" PRIx64 " cannot be unmapped",
                                   part->address);
     }
 }
 
 /* The pool has failed over a page that is mapped still: the end must know it. */
-static void keep_stuck(hr__paged_engine *engine, const piece *part)
+static void keep_stuck(vw__paged_engine *engine, const piece *part)
 {
-    hr__paged_handle *handle = part->handle;
+    vw__paged_handle *handle = part->handle;
     if (part->is_new) {
         handle->home = part->place;
-        hr__paged_link_handle(engine, handle);
+        vw__paged_link_handle(engine, handle);
         return;
     }
     part->place->next = handle->ghosts;
@@ -321,7 +321,7 @@ static void keep_stuck(hr__paged_engine *engine, const piece *part)
 /* Takes everything back that was prepared. */
 static void give_up(evacuation *move)
 {
-    hr__paged_engine *engine = move->engine;
+    vw__paged_engine *engine = move->engine;
     unmap_scratch(move);
     for (size_t i = 0; i < move->piece_count; i++) {
         piece *part = &move->pieces[i];
@@ -329,31 +329,31 @@ static void give_up(evacuation *move)
             keep_stuck(engine, part);
             continue;
         }
-        hr__paged_give_back_place(engine, part->place);
+        vw__paged_give_back_place(engine, part->place);
         if (part->handle != NULL && !part->is_new)
             part->handle->survey = engine->survey; /* free as before */
         if (part->handle == NULL || !part->is_new)
             continue;
-        (void)hr__driver_release(&engine->base.owner, part->handle->device_handle);
-        hr__host_free(part->handle);
+        (void)vw__driver_release(&engine->base.owner, part->handle->device_handle);
+        vw__host_free(part->handle);
     }
 }
 
 /* The mappings change hands: all of them or none. */
-static hr_status swap(evacuation *move)
+static vw_status swap(evacuation *move)
 {
-    hr__paged_engine *engine = move->engine;
-    const hr__paged_handle *old = move->handle;
-    HR__TRY(hr__driver_unmap(&engine->base.owner, old->home->address, old->size_bytes));
-    hr_status status = HR_OK;
-    for (size_t i = 0; i < move->piece_count && status == HR_OK; i++) {
-        status = hr__paged_map(engine, move->pieces[i].handle, move->pieces[i].address);
+    vw__paged_engine *engine = move->engine;
+    const vw__paged_handle *old = move->handle;
+    VW__TRY(vw__driver_unmap(&engine->base.owner, old->home->address, old->size_bytes));
+    vw_status status = VW_OK;
+    for (size_t i = 0; i < move->piece_count && status == VW_OK; i++) {
+        status = vw__paged_map(engine, move->pieces[i].handle, move->pieces[i].address);
         move->pieces[i].is_mapped = is_mapped_after(move, status);
     }
-    if (status == HR_OK)
-        return HR_OK;
+    if (status == VW_OK)
+        return VW_OK;
     unmap_pieces(move);
-    hr__paged_map_back(engine, old);
+    vw__paged_map_back(engine, old);
     return status;
 }
 
@@ -364,34 +364,34 @@ static void unmap_gap(evacuation *move, uint64_t address, uint64_t end)
 {
     if (address >= end)
         return;
-    hr__block *block = hr__paged_walk_to(move->first, address);
-    hr__paged_cut_out(move->engine, block, address, end - address);
-    hr__paged_settle_unmapped(move->engine, block);
+    vw__block *block = vw__paged_walk_to(move->first, address);
+    vw__paged_cut_out(move->engine, block, address, end - address);
+    vw__paged_settle_unmapped(move->engine, block);
     move->first = block;
 }
 
-static void settle_piece(evacuation *move, piece *part, hr__mark *mark)
+static void settle_piece(evacuation *move, piece *part, vw__mark *mark)
 {
-    hr__paged_engine *engine = move->engine;
+    vw__paged_engine *engine = move->engine;
     if (part->is_new) {
-        hr__paged_link_handle(engine, part->handle);
+        vw__paged_link_handle(engine, part->handle);
         engine->base.owner.counters->num_device_alloc++;
     } else {
         mark->users++;
-        hr__paged_become_ghost(engine, part->handle, mark);
+        vw__paged_become_ghost(engine, part->handle, mark);
     }
-    hr__paged_fill_units(engine, part->place, part->place);
-    hr__paged_come_home(engine, part->place);
+    vw__paged_fill_units(engine, part->place, part->place);
+    vw__paged_come_home(engine, part->place);
 }
 
-static hr_status settle(evacuation *move, hr__mark *mark)
+static vw_status settle(evacuation *move, vw__mark *mark)
 {
-    hr__paged_engine *engine = move->engine;
-    hr__paged_handle *old = move->handle;
-    hr__place *home = old->home;
+    vw__paged_engine *engine = move->engine;
+    vw__paged_handle *old = move->handle;
+    vw__place *home = old->home;
     uint64_t at = home->address, end = home->address + old->size_bytes;
-    hr__paged_leave_home(engine, home, move->first);
-    hr__paged_fill_units(engine, home, NULL);
+    vw__paged_leave_home(engine, home, move->first);
+    vw__paged_fill_units(engine, home, NULL);
     for (size_t i = 0; i < move->piece_count; i++) {
         piece *part = &move->pieces[i];
         unmap_gap(move, at, part->address);
@@ -400,7 +400,7 @@ static hr_status settle(evacuation *move, hr__mark *mark)
     }
     unmap_gap(move, at, end);
     unmap_scratch(move);
-    return hr__paged_end_handle(engine, old);
+    return vw__paged_end_handle(engine, old);
 }
 
 static uint64_t bytes_of_pieces(const evacuation *move)
@@ -411,49 +411,49 @@ static uint64_t bytes_of_pieces(const evacuation *move)
     return bytes;
 }
 
-/* HR_ERR_OUT_OF_MEMORY: there is no memory to copy to, or as much as would be gained; nothing
+/* VW_ERR_OUT_OF_MEMORY: there is no memory to copy to, or as much as would be gained; nothing
  * changed. */
-static hr_status evacuate(evacuation *move)
+static vw_status evacuate(evacuation *move)
 {
-    hr__paged_engine *engine = move->engine;
-    hr__mark *mark = NULL;
+    vw__paged_engine *engine = move->engine;
+    vw__mark *mark = NULL;
     while (move->handle->ghosts != NULL)
-        HR__TRY(hr__paged_drop_ghost(engine, move->handle->ghosts, true));
-    if (!hr__block_source_reserve(&engine->base.records, 4 * (MOST_PIECES + 1)))
-        return hr__fail_host_memory(sizeof(hr__block), "block records");
-    HR__TRY(hr__paged_reserve_scratch(engine, move->handle->size_bytes));
-    HR__TRY(hr__paged_mark_stream(engine, move->stream, &mark));
-    hr_status status = gather_pieces(move);
-    if (status == HR_OK && !move->is_deep && bytes_of_pieces(move) >= move->handle->size_bytes)
-        status = HR_ERR_OUT_OF_MEMORY; /* free handles that are too large */
-    if (status == HR_OK)
+        VW__TRY(vw__paged_drop_ghost(engine, move->handle->ghosts, true));
+    if (!vw__block_source_reserve(&engine->base.records, 4 * (MOST_PIECES + 1)))
+        return vw__fail_host_memory(sizeof(vw__block), "block records");
+    VW__TRY(vw__paged_reserve_scratch(engine, move->handle->size_bytes));
+    VW__TRY(vw__paged_mark_stream(engine, move->stream, &mark));
+    vw_status status = gather_pieces(move);
+    if (status == VW_OK && !move->is_deep && bytes_of_pieces(move) >= move->handle->size_bytes)
+        status = VW_ERR_OUT_OF_MEMORY; /* free handles that are too large */
+    if (status == VW_OK)
         status = map_scratch(move);
-    if (status == HR_OK)
-        status = hr__paged_copy_live(engine, move->handle, move->first, engine->scratch->address,
+    if (status == VW_OK)
+        status = vw__paged_copy_live(engine, move->handle, move->first, engine->scratch->address,
                                      move->stream);
-    if (status == HR_OK)
+    if (status == VW_OK)
         status = swap(move);
-    if (status == HR_OK)
+    if (status == VW_OK)
         status = settle(move, mark);
     else
         give_up(move);
-    hr__paged_leave_mark(engine, mark);
-    return engine->failure != NULL ? hr__fail(HR_ERR_DEVICE, "%s", engine->failure) : status;
+    vw__paged_leave_mark(engine, mark);
+    return engine->failure != NULL ? vw__fail(VW_ERR_DEVICE, "%s", engine->failure) : status;
 }
 
 /* ---- the whole of it ------------------------------------------------------------------------- */
 
-hr_status hr__paged_evacuate(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *first,
-                             hr_stream stream, bool is_deep, uint64_t *gained_bytes)
+vw_status vw__paged_evacuate(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
+                             vw_stream stream, bool is_deep, uint64_t *gained_bytes)
 {
     uint64_t size_bytes = handle->size_bytes;
     evacuation move = {.engine = engine,
                        .handle = handle,
-                       .first = hr__paged_walk_to(first, handle->home->address),
+                       .first = vw__paged_walk_to(first, handle->home->address),
                        .stream = stream,
-                       .limit_bytes = hr__paged_limit_bytes(engine),
+                       .limit_bytes = vw__paged_limit_bytes(engine),
                        .is_deep = is_deep};
-    HR__TRY(evacuate(&move));
+    VW__TRY(evacuate(&move));
     *gained_bytes += size_bytes - bytes_of_pieces(&move);
-    return HR_OK;
+    return VW_OK;
 }

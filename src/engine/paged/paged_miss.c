@@ -16,7 +16,7 @@
  *   9. live memory leaves the device, where it may (paged_spill.c)
  *
  * The growth limit is tied to the peak of what was ever live, the request included, since a pool
- * has to be that large in any case: the peak and a share of it (hr_pool_options.idle_share). The
+ * has to be that large in any case: the peak and a share of it (vw_pool_options.idle_share). The
  * share buys fewer moves with more memory.
  *
  * How large a new handle is. A handle is idle only as a whole, so what a block leaves of the
@@ -50,8 +50,8 @@ enum {
 #define FINEST 2.0
 
 typedef struct miss {
-    hr__paged_engine *engine;
-    hr__lane *lane;
+    vw__paged_engine *engine;
+    vw__lane *lane;
     uint64_t size_bytes;
     uint64_t allowed_bytes; /* the growth limit */
     uint64_t most_bytes;    /* what the pool's limit and the device allow */
@@ -61,7 +61,7 @@ typedef struct miss {
     bool was_forced;        /* it grew beyond it */
 } miss;
 
-static hr_stream stream_of(const miss *request)
+static vw_stream stream_of(const miss *request)
 {
     return request->lane->stream;
 }
@@ -69,30 +69,30 @@ static hr_stream stream_of(const miss *request)
 /* Peaks between two misses are in the counters, unless somebody reset them meanwhile. */
 static void set_limits(miss *request)
 {
-    hr__paged_engine *engine = request->engine;
+    vw__paged_engine *engine = request->engine;
     uint64_t counted_bytes = (uint64_t)engine->base.owner.counters->active_bytes.peak_all;
-    uint64_t wanted_bytes = hr__paged_live_bytes(engine) + request->size_bytes;
+    uint64_t wanted_bytes = vw__paged_live_bytes(engine) + request->size_bytes;
     engine->peak_live_bytes =
-        hr__max_u64(engine->peak_live_bytes, hr__max_u64(counted_bytes, wanted_bytes));
+        vw__max_u64(engine->peak_live_bytes, vw__max_u64(counted_bytes, wanted_bytes));
     uint64_t idle_bytes = (uint64_t)(engine->idle_share * (double)engine->peak_live_bytes);
     request->allowed_bytes =
-        engine->peak_live_bytes + hr__max_u64(idle_bytes, engine->idle_floor_bytes);
+        engine->peak_live_bytes + vw__max_u64(idle_bytes, engine->idle_floor_bytes);
     request->most_bytes =
-        request->takes_all ? hr__paged_limit_bytes(engine) : hr__paged_most_bytes(engine);
+        request->takes_all ? vw__paged_limit_bytes(engine) : vw__paged_most_bytes(engine);
 }
 
 /* ---- filling a piece ------------------------------------------------------------------------- */
 
 static uint64_t power_of_two_up_to(uint64_t value)
 {
-    return UINT64_C(1) << hr__floor_log2_u64(value);
+    return UINT64_C(1) << vw__floor_log2_u64(value);
 }
 
 static uint64_t handle_bytes(const miss *request, uint64_t missing_bytes)
 {
-    const hr__paged_engine *engine = request->engine;
+    const vw__paged_engine *engine = request->engine;
     uint64_t held_bytes = engine->base.held_bytes;
-    if (request->lane->shelf->kind == HR__SMALL)
+    if (request->lane->shelf->kind == VW__SMALL)
         return engine->unit_bytes;
     double wanted = (double)request->size_bytes / PARTS_OF_A_BLOCK;
     if (request->allowed_bytes > held_bytes) {
@@ -100,35 +100,35 @@ static uint64_t handle_bytes(const miss *request, uint64_t missing_bytes)
         wanted = by_room > wanted ? by_room : wanted;
     }
     uint64_t card_bytes = engine->base.owner.device->properties.total_bytes;
-    uint64_t most_bytes = hr__min_u64(card_bytes, engine->base.limit_bytes) / PARTS_OF_THE_CARD;
-    most_bytes = hr__min_u64(hr__max_u64(most_bytes, LEAST_BOUND_BYTES), MOST_HANDLE_BYTES);
-    uint64_t bytes = hr__min_u64((uint64_t)(wanted / engine->fineness), most_bytes);
-    bytes = power_of_two_up_to(hr__max_u64(bytes, engine->unit_bytes));
-    return hr__min_u64(bytes, missing_bytes);
+    uint64_t most_bytes = vw__min_u64(card_bytes, engine->base.limit_bytes) / PARTS_OF_THE_CARD;
+    most_bytes = vw__min_u64(vw__max_u64(most_bytes, LEAST_BOUND_BYTES), MOST_HANDLE_BYTES);
+    uint64_t bytes = vw__min_u64((uint64_t)(wanted / engine->fineness), most_bytes);
+    bytes = power_of_two_up_to(vw__max_u64(bytes, engine->unit_bytes));
+    return vw__min_u64(bytes, missing_bytes);
 }
 
 /* New memory of up to `wanted_bytes`, as far as `most_bytes` allow: 0 in `*got_bytes` for none. */
-static hr_status grow_within(miss *request, hr__block *unmapped, uint64_t address,
+static vw_status grow_within(miss *request, vw__block *unmapped, uint64_t address,
                              uint64_t wanted_bytes, uint64_t most_bytes, uint64_t *got_bytes)
 {
-    hr__paged_engine *engine = request->engine;
+    vw__paged_engine *engine = request->engine;
     uint64_t held_bytes = engine->base.held_bytes;
-    hr_status status = HR_ERR_OUT_OF_MEMORY;
+    vw_status status = VW_ERR_OUT_OF_MEMORY;
     *got_bytes = 0;
-    while (status == HR_ERR_OUT_OF_MEMORY) {
-        uint64_t room_bytes = hr__min_u64(most_bytes, request->most_bytes);
+    while (status == VW_ERR_OUT_OF_MEMORY) {
+        uint64_t room_bytes = vw__min_u64(most_bytes, request->most_bytes);
         while (wanted_bytes > engine->unit_bytes && held_bytes + wanted_bytes > room_bytes)
-            wanted_bytes = hr__max_u64(power_of_two_up_to(wanted_bytes - 1), engine->unit_bytes);
+            wanted_bytes = vw__max_u64(power_of_two_up_to(wanted_bytes - 1), engine->unit_bytes);
         if (held_bytes + wanted_bytes > room_bytes)
-            return HR_OK;
-        status = hr__paged_grow(engine, unmapped, address, wanted_bytes);
-        if (status == HR_ERR_OUT_OF_MEMORY) /* others use the device, too: it has less than that */
+            return VW_OK;
+        status = vw__paged_grow(engine, unmapped, address, wanted_bytes);
+        if (status == VW_ERR_OUT_OF_MEMORY) /* others use the device, too: it has less than that */
             request->most_bytes = held_bytes + wanted_bytes - engine->unit_bytes;
     }
-    HR__TRY(status);
+    VW__TRY(status);
     request->operations++;
     *got_bytes = wanted_bytes;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* How well a free handle suits: about the size that is missing, else the largest that is smaller,
@@ -142,17 +142,17 @@ static uint64_t suitability(uint64_t handle_bytes, uint64_t missing_bytes)
 }
 
 /* The one that suits best, the longest free among equals; NULL: none fits into the room. */
-static hr__paged_handle *pick_free_handle(const miss *request, const hr__paged_window *window,
+static vw__paged_handle *pick_free_handle(const miss *request, const vw__paged_window *window,
                                           uint64_t missing_bytes, uint64_t room_bytes)
 {
-    const hr__paged_engine *engine = request->engine;
-    const hr__candidate_handle *best = NULL;
+    const vw__paged_engine *engine = request->engine;
+    const vw__candidate_handle *best = NULL;
     uint64_t best_suits = 0;
     for (size_t i = 0; i < engine->candidate_count; i++) {
-        const hr__candidate_handle *candidate = &engine->candidates[i];
-        const hr__paged_handle *handle = candidate->handle;
-        if (handle->size_bytes > room_bytes || !hr__paged_is_free(engine, handle) ||
-            hr__paged_is_inside(engine, window, handle->home))
+        const vw__candidate_handle *candidate = &engine->candidates[i];
+        const vw__paged_handle *handle = candidate->handle;
+        if (handle->size_bytes > room_bytes || !vw__paged_is_free(engine, handle) ||
+            vw__paged_is_inside(engine, window, handle->home))
             continue;
         uint64_t suits = suitability(handle->size_bytes, missing_bytes);
         if (best == NULL || suits > best_suits ||
@@ -165,29 +165,29 @@ static hr__paged_handle *pick_free_handle(const miss *request, const hr__paged_w
 }
 
 /* Ghosts take nothing but addresses, and time to walk over. */
-static hr_status limit_ghosts(hr__paged_engine *engine, hr__paged_handle *handle)
+static vw_status limit_ghosts(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     if (handle->ghost_count <= MOST_GHOSTS &&
         engine->stats.retiring_bytes <= GHOST_FACTOR * engine->base.held_bytes)
-        return HR_OK;
-    hr__place *oldest = handle->ghosts;
+        return VW_OK;
+    vw__place *oldest = handle->ghosts;
     while (oldest->next != NULL)
         oldest = oldest->next;
-    hr_status status = hr__paged_drop_ghost(engine, oldest, false);
-    return status == HR_ERR_NOT_READY ? HR_OK : status;
+    vw_status status = vw__paged_drop_ghost(engine, oldest, false);
+    return status == VW_ERR_NOT_READY ? VW_OK : status;
 }
 
-static hr_status move_free_handle(miss *request, const hr__paged_window *window,
-                                  hr__block *unmapped, uint64_t address, uint64_t missing_bytes,
+static vw_status move_free_handle(miss *request, const vw__paged_window *window,
+                                  vw__block *unmapped, uint64_t address, uint64_t missing_bytes,
                                   uint64_t *got_bytes)
 {
-    hr__paged_engine *engine = request->engine;
+    vw__paged_engine *engine = request->engine;
     uint64_t room_bytes = unmapped->address + unmapped->size_bytes - address;
-    hr__paged_handle *handle = pick_free_handle(request, window, missing_bytes, room_bytes);
+    vw__paged_handle *handle = pick_free_handle(request, window, missing_bytes, room_bytes);
     *got_bytes = 0;
     if (handle == NULL)
-        return HR_OK;
-    HR__TRY(hr__paged_move(engine, handle, unmapped, address));
+        return VW_OK;
+    VW__TRY(vw__paged_move(engine, handle, unmapped, address));
     handle->survey = 0;
     request->operations++;
     *got_bytes = handle->size_bytes;
@@ -198,7 +198,7 @@ static hr_status move_free_handle(miss *request, const hr__paged_window *window,
  * large. Once per request. */
 static void learn(miss *request)
 {
-    hr__paged_engine *engine = request->engine;
+    vw__paged_engine *engine = request->engine;
     if (request->was_forced || engine->base.held_bytes < engine->peak_live_bytes)
         return;
     request->was_forced = true;
@@ -206,106 +206,106 @@ static void learn(miss *request)
         engine->fineness * FINER_STEP < FINEST ? engine->fineness * FINER_STEP : FINEST;
 }
 
-static hr_status fill_piece(miss *request, const hr__paged_window *window, hr__block *unmapped,
+static vw_status fill_piece(miss *request, const vw__paged_window *window, vw__block *unmapped,
                             uint64_t address, uint64_t missing_bytes, uint64_t *got_bytes)
 {
     bool is_slow = request->operations > MOST_OPERATIONS && !request->keeps_limit;
-    HR__TRY(grow_within(request, unmapped, address, handle_bytes(request, missing_bytes),
+    VW__TRY(grow_within(request, unmapped, address, handle_bytes(request, missing_bytes),
                         request->allowed_bytes, got_bytes));
     if (*got_bytes == 0 && !is_slow)
-        HR__TRY(move_free_handle(request, window, unmapped, address, missing_bytes, got_bytes));
+        VW__TRY(move_free_handle(request, window, unmapped, address, missing_bytes, got_bytes));
     if (*got_bytes == 0 && !request->keeps_limit) {
         if (!is_slow)
             learn(request);
-        HR__TRY(grow_within(request, unmapped, address, handle_bytes(request, missing_bytes),
+        VW__TRY(grow_within(request, unmapped, address, handle_bytes(request, missing_bytes),
                             UINT64_MAX, got_bytes));
     }
     if (*got_bytes == 0 && is_slow)
-        HR__TRY(move_free_handle(request, window, unmapped, address, missing_bytes, got_bytes));
-    return *got_bytes != 0 ? HR_OK : HR_ERR_OUT_OF_MEMORY;
+        VW__TRY(move_free_handle(request, window, unmapped, address, missing_bytes, got_bytes));
+    return *got_bytes != 0 ? VW_OK : VW_ERR_OUT_OF_MEMORY;
 }
 
 /* ---- filling a window ------------------------------------------------------------------------ */
 
 /* Ghosts first: what fills the rest must not be taken from under them. */
-static hr_status revive_ghosts(miss *request, const hr__paged_window *window, hr__block **anchor)
+static vw_status revive_ghosts(miss *request, const vw__paged_window *window, vw__block **anchor)
 {
-    hr__paged_engine *engine = request->engine;
+    vw__paged_engine *engine = request->engine;
     uint64_t end = window->address + window->size_bytes;
     for (uint64_t at = window->address; at < end;) {
-        hr__block *block = *anchor = hr__paged_walk_to(*anchor, at);
+        vw__block *block = *anchor = vw__paged_walk_to(*anchor, at);
         at = block->address + block->size_bytes;
-        if (block->state != HR__BLOCK_GHOST)
+        if (block->state != VW__BLOCK_GHOST)
             continue;
-        hr__place *ghost = hr__paged_place_at(engine, block->segment, block->address);
-        HR__TRY(hr__paged_revive(engine, ghost));
+        vw__place *ghost = vw__paged_place_at(engine, block->segment, block->address);
+        VW__TRY(vw__paged_revive(engine, ghost));
         ghost->handle->survey = 0;
         *anchor = ghost->handle->block;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Records change hands as blocks are cut and merged, but each step leaves one behind that is in the
  * list, so that the next address is found by walking from it. What a failure leaves is whole:
  * pieces filled so far are free memory. */
-static hr_status fill_window(miss *request, const hr__paged_window *window, hr__block **out)
+static vw_status fill_window(miss *request, const vw__paged_window *window, vw__block **out)
 {
-    const hr__paged_engine *engine = request->engine;
+    const vw__paged_engine *engine = request->engine;
     uint64_t end = window->address + window->size_bytes;
-    hr__block *block = window->first;
-    HR__TRY(revive_ghosts(request, window, &block));
+    vw__block *block = window->first;
+    VW__TRY(revive_ghosts(request, window, &block));
     for (uint64_t at = window->address; at < end;) {
-        block = hr__paged_walk_to(block, at);
+        block = vw__paged_walk_to(block, at);
         uint64_t block_end = block->address + block->size_bytes, got_bytes = 0;
-        if (block->state != HR__BLOCK_UNMAPPED) {
+        if (block->state != VW__BLOCK_UNMAPPED) {
             at = block_end;
             continue;
         }
-        uint64_t from = hr__max_u64(block->address, hr__paged_unit_at(engine, window->segment, at));
-        uint64_t missing_bytes = hr__paged_whole_units(engine, hr__min_u64(block_end, end) - from);
-        HR__TRY(fill_piece(request, window, block, from, missing_bytes, &got_bytes));
-        block = hr__paged_place_at(engine, window->segment, from)->handle->block;
+        uint64_t from = vw__max_u64(block->address, vw__paged_unit_at(engine, window->segment, at));
+        uint64_t missing_bytes = vw__paged_whole_units(engine, vw__min_u64(block_end, end) - from);
+        VW__TRY(fill_piece(request, window, block, from, missing_bytes, &got_bytes));
+        block = vw__paged_place_at(engine, window->segment, from)->handle->block;
         at = from + got_bytes;
     }
-    *out = hr__paged_walk_to(block, window->address);
-    return HR_OK;
+    *out = vw__paged_walk_to(block, window->address);
+    return VW_OK;
 }
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
 /* A request beyond what the device says it has needs no addresses, unless it has more than that. */
-static hr_status see_if_it_can_fit(const miss *request)
+static vw_status see_if_it_can_fit(const miss *request)
 {
-    const hr_device *device = request->engine->base.owner.device;
+    const vw_device *device = request->engine->base.owner.device;
     uint64_t free_bytes = 0, total_bytes = 0;
     if (request->size_bytes <= device->properties.total_bytes)
-        return HR_OK;
-    HR__TRY(device->table->memory_info(device->context, &free_bytes, &total_bytes));
+        return VW_OK;
+    VW__TRY(device->table->memory_info(device->context, &free_bytes, &total_bytes));
     return request->size_bytes <= request->engine->base.held_bytes + free_bytes
-               ? HR_OK
-               : HR_ERR_OUT_OF_MEMORY;
+               ? VW_OK
+               : VW_ERR_OUT_OF_MEMORY;
 }
 
-static hr_status find_window(miss *request, hr__paged_window *window)
+static vw_status find_window(miss *request, vw__paged_window *window)
 {
-    hr__paged_engine *engine = request->engine;
-    if (hr__paged_choose_window(engine, request->lane, request->size_bytes, false, window))
-        return HR_OK;
-    HR__TRY(see_if_it_can_fit(request));
-    HR__TRY(hr__paged_add_arena(engine, request->lane, request->size_bytes));
-    return hr__paged_choose_window(engine, request->lane, request->size_bytes, false, window)
-               ? HR_OK
-               : HR_ERR_OUT_OF_MEMORY;
+    vw__paged_engine *engine = request->engine;
+    if (vw__paged_choose_window(engine, request->lane, request->size_bytes, false, window))
+        return VW_OK;
+    VW__TRY(see_if_it_can_fit(request));
+    VW__TRY(vw__paged_add_arena(engine, request->lane, request->size_bytes));
+    return vw__paged_choose_window(engine, request->lane, request->size_bytes, false, window)
+               ? VW_OK
+               : VW_ERR_OUT_OF_MEMORY;
 }
 
 /* Would the memory do, wherever it is? */
 static bool has_enough(const miss *request)
 {
-    const hr__paged_engine *engine = request->engine;
-    uint64_t wanted_bytes = hr__paged_whole_units(engine, request->size_bytes);
+    const vw__paged_engine *engine = request->engine;
+    uint64_t wanted_bytes = vw__paged_whole_units(engine, request->size_bytes);
     uint64_t held_bytes = engine->base.held_bytes, most_bytes = request->most_bytes;
     if (request->keeps_limit)
-        most_bytes = hr__min_u64(most_bytes, request->allowed_bytes);
+        most_bytes = vw__min_u64(most_bytes, request->allowed_bytes);
     if (engine->candidate_bytes >= wanted_bytes)
         return true;
     return most_bytes > held_bytes &&
@@ -314,66 +314,66 @@ static bool has_enough(const miss *request)
 }
 
 /* Addresses in which there is nothing yet. */
-static hr_status find_empty_arena(miss *request, hr__paged_window *window)
+static vw_status find_empty_arena(miss *request, vw__paged_window *window)
 {
     for (bool is_new = false;; is_new = true) {
-        hr__block *gap = hr__lane_unmapped_above(request->lane, 0);
-        while (gap != NULL && (hr__block_is_split(gap) || gap->state != HR__BLOCK_UNMAPPED ||
+        vw__block *gap = vw__lane_unmapped_above(request->lane, 0);
+        while (gap != NULL && (vw__block_is_split(gap) || gap->state != VW__BLOCK_UNMAPPED ||
                                gap->size_bytes < request->size_bytes))
-            gap = hr__lane_unmapped_above(request->lane, gap->address);
+            gap = vw__lane_unmapped_above(request->lane, gap->address);
         if (gap != NULL) {
-            *window = (hr__paged_window){.segment = gap->segment,
+            *window = (vw__paged_window){.segment = gap->segment,
                                          .first = gap,
                                          .address = gap->address,
                                          .size_bytes = request->size_bytes};
-            return HR_OK;
+            return VW_OK;
         }
         if (is_new)
-            return HR_ERR_OUT_OF_MEMORY;
-        HR__TRY(hr__paged_add_arena(request->engine, request->lane, request->size_bytes));
+            return VW_ERR_OUT_OF_MEMORY;
+        VW__TRY(vw__paged_add_arena(request->engine, request->lane, request->size_bytes));
     }
 }
 
-static hr_status try_windows(miss *request, hr__block **out)
+static vw_status try_windows(miss *request, vw__block **out)
 {
-    hr__paged_engine *engine = request->engine;
-    hr__paged_window window;
-    HR__TRY(hr__paged_survey(engine, stream_of(request)));
-    HR__TRY(find_window(request, &window));
-    hr_status status = fill_window(request, &window, out);
-    if (status != HR_ERR_OUT_OF_MEMORY)
+    vw__paged_engine *engine = request->engine;
+    vw__paged_window window;
+    VW__TRY(vw__paged_survey(engine, stream_of(request)));
+    VW__TRY(find_window(request, &window));
+    vw_status status = fill_window(request, &window, out);
+    if (status != VW_ERR_OUT_OF_MEMORY)
         return status;
-    HR__TRY(hr__paged_survey(engine, stream_of(request)));
-    if (hr__paged_choose_window(engine, request->lane, request->size_bytes, true, &window)) {
+    VW__TRY(vw__paged_survey(engine, stream_of(request)));
+    if (vw__paged_choose_window(engine, request->lane, request->size_bytes, true, &window)) {
         status = fill_window(request, &window, out);
-        if (status != HR_ERR_OUT_OF_MEMORY)
+        if (status != VW_ERR_OUT_OF_MEMORY)
             return status;
-        HR__TRY(hr__paged_survey(engine, stream_of(request)));
+        VW__TRY(vw__paged_survey(engine, stream_of(request)));
     }
     if (!has_enough(request))
-        return HR_ERR_OUT_OF_MEMORY;
-    HR__TRY(find_empty_arena(request, &window));
+        return VW_ERR_OUT_OF_MEMORY;
+    VW__TRY(find_empty_arena(request, &window));
     return fill_window(request, &window, out);
 }
 
 /* Makes room by one of two ways, as long as it gains something and the request finds too little. */
-typedef hr_status (*room_maker)(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
+typedef vw_status (*room_maker)(vw__paged_engine *engine, vw_stream stream, uint64_t size_bytes,
                                 uint64_t limit_bytes, bool *is_worth_while);
 
-static hr_status make_room_and_try(miss *request, room_maker make_room, uint64_t limit_bytes,
-                                   hr__block **out)
+static vw_status make_room_and_try(miss *request, room_maker make_room, uint64_t limit_bytes,
+                                   vw__block **out)
 {
-    hr__paged_engine *engine = request->engine;
+    vw__paged_engine *engine = request->engine;
     bool is_worth_while = true;
-    hr_status status = HR_ERR_OUT_OF_MEMORY;
-    while (status == HR_ERR_OUT_OF_MEMORY) {
-        HR__TRY(make_room(engine, stream_of(request), request->size_bytes, limit_bytes,
+    vw_status status = VW_ERR_OUT_OF_MEMORY;
+    while (status == VW_ERR_OUT_OF_MEMORY) {
+        VW__TRY(make_room(engine, stream_of(request), request->size_bytes, limit_bytes,
                           &is_worth_while));
-        *out = hr__free_index_best_fit(&request->lane->free, request->size_bytes);
+        *out = vw__free_index_best_fit(&request->lane->free, request->size_bytes);
         if (*out != NULL)
-            return HR_OK;
+            return VW_OK;
         if (!is_worth_while)
-            return HR_ERR_OUT_OF_MEMORY;
+            return VW_ERR_OUT_OF_MEMORY;
         set_limits(request);
         status = try_windows(request, out);
     }
@@ -381,16 +381,16 @@ static hr_status make_room_and_try(miss *request, room_maker make_room, uint64_t
 }
 
 /* The free block of a private pool that lets itself be used, or NULL. It stays that pool's. */
-static hr__block *find_on_oom(const miss *request)
+static vw__block *find_on_oom(const miss *request)
 {
     if (request->lane->shelf->private_pool != NULL)
         return NULL;
-    for (hr__private_pool *pool = request->engine->base.private_pools; pool != NULL;
+    for (vw__private_pool *pool = request->engine->base.private_pools; pool != NULL;
          pool = pool->next) {
-        hr__shelf *shelf = &pool->shelves[request->lane->shelf->kind];
-        const hr__lane *lane = hr__shelf_lane(shelf, request->lane->stream);
-        hr__block *block = pool->use_on_oom && lane != NULL
-                               ? hr__free_index_best_fit(&lane->free, request->size_bytes)
+        vw__shelf *shelf = &pool->shelves[request->lane->shelf->kind];
+        const vw__lane *lane = vw__shelf_lane(shelf, request->lane->stream);
+        vw__block *block = pool->use_on_oom && lane != NULL
+                               ? vw__free_index_best_fit(&lane->free, request->size_bytes)
                                : NULL;
         if (block != NULL)
             return block;
@@ -398,62 +398,62 @@ static hr__block *find_on_oom(const miss *request)
     return NULL;
 }
 
-static hr_status serve(hr__paged_engine *engine, hr__lane *lane, uint64_t size_bytes,
-                       hr__block **out)
+static vw_status serve(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes,
+                       vw__block **out)
 {
-    const hr__engine_owner *owner = &engine->base.owner;
+    const vw__engine_owner *owner = &engine->base.owner;
     miss request = {.engine = engine, .lane = lane, .size_bytes = size_bytes};
-    bool is_capturing = hr__engine_is_capturing(&engine->base, lane->stream);
+    bool is_capturing = vw__engine_is_capturing(&engine->base, lane->stream);
     engine->call++;
     engine->stats.misses++;
     if (engine->vacated != NULL && !is_capturing)
-        HR__TRY(hr__paged_settle_vacated(engine));
+        VW__TRY(vw__paged_settle_vacated(engine));
     if (engine->spill != NULL && !is_capturing)
-        HR__TRY(hr__paged_settle_left(engine, false));
+        VW__TRY(vw__paged_settle_left(engine, false));
     set_limits(&request);
-    hr_status status = HR_ERR_OUT_OF_MEMORY;
-    if (engine->mode == HR__PAGED_TIGHT && !is_capturing) {
+    vw_status status = VW_ERR_OUT_OF_MEMORY;
+    if (engine->mode == VW__PAGED_TIGHT && !is_capturing) {
         request.keeps_limit = true;
         status = try_windows(&request, out);
-        if (status == HR_ERR_OUT_OF_MEMORY)
-            status = make_room_and_try(&request, hr__paged_make_room, request.allowed_bytes, out);
+        if (status == VW_ERR_OUT_OF_MEMORY)
+            status = make_room_and_try(&request, vw__paged_make_room, request.allowed_bytes, out);
         request.keeps_limit = false;
     }
-    if (status == HR_ERR_OUT_OF_MEMORY)
+    if (status == VW_ERR_OUT_OF_MEMORY)
         status = try_windows(&request, out);
-    if (status != HR_ERR_OUT_OF_MEMORY || is_capturing)
+    if (status != VW_ERR_OUT_OF_MEMORY || is_capturing)
         return status;
     owner->counters->num_alloc_retries++;
-    HR__TRY(owner->finish_pending(owner->context, NULL));
-    *out = hr__free_index_best_fit(&lane->free, size_bytes);
+    VW__TRY(owner->finish_pending(owner->context, NULL));
+    *out = vw__free_index_best_fit(&lane->free, size_bytes);
     if (*out != NULL)
-        return HR_OK;
+        return VW_OK;
     set_limits(&request);
     status = try_windows(&request, out);
-    if (status == HR_ERR_OUT_OF_MEMORY && engine->mode != HR__PAGED_MOVES)
-        status = make_room_and_try(&request, hr__paged_make_room, UINT64_MAX, out);
-    if (status == HR_ERR_OUT_OF_MEMORY &&
-        hr__paged_most_bytes(engine) < hr__paged_limit_bytes(engine)) {
+    if (status == VW_ERR_OUT_OF_MEMORY && engine->mode != VW__PAGED_MOVES)
+        status = make_room_and_try(&request, vw__paged_make_room, UINT64_MAX, out);
+    if (status == VW_ERR_OUT_OF_MEMORY &&
+        vw__paged_most_bytes(engine) < vw__paged_limit_bytes(engine)) {
         request.takes_all = true;
         set_limits(&request);
         status = try_windows(&request, out);
     }
-    if (status == HR_ERR_OUT_OF_MEMORY && (*out = find_on_oom(&request)) != NULL)
-        return HR_OK;
-    if (status == HR_ERR_OUT_OF_MEMORY && engine->spill != NULL)
-        status = make_room_and_try(&request, hr__paged_spill_for, UINT64_MAX, out);
+    if (status == VW_ERR_OUT_OF_MEMORY && (*out = find_on_oom(&request)) != NULL)
+        return VW_OK;
+    if (status == VW_ERR_OUT_OF_MEMORY && engine->spill != NULL)
+        status = make_room_and_try(&request, vw__paged_spill_for, UINT64_MAX, out);
     return status;
 }
 
 /* A request that was not served is no reason to grow. */
-hr_status hr__paged_serve_miss(hr__paged_engine *engine, hr__lane *lane, uint64_t size_bytes,
-                               hr__block **out)
+vw_status vw__paged_serve_miss(vw__paged_engine *engine, vw__lane *lane, uint64_t size_bytes,
+                               vw__block **out)
 {
     uint64_t peak_bytes = engine->peak_live_bytes;
-    hr_status status = serve(engine, lane, size_bytes, out);
-    if (status != HR_OK)
+    vw_status status = serve(engine, lane, size_bytes, out);
+    if (status != VW_OK)
         engine->peak_live_bytes = peak_bytes;
     else if (engine->spill != NULL)
-        hr__paged_prepare_spill(engine);
+        vw__paged_prepare_spill(engine);
     return status;
 }

@@ -10,27 +10,27 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-struct hr__pin {
-    hr__pin *next;
-    hr__segment *segment;
+struct vw__pin {
+    vw__pin *next;
+    vw__segment *segment;
     uint64_t address;
     uint64_t size_bytes;
     uint32_t count;
 };
 
-static hr__pin **find_pin(hr__paged_engine *engine, uint64_t address)
+static vw__pin **find_pin(vw__paged_engine *engine, uint64_t address)
 {
-    hr__pin **link = &engine->pins;
+    vw__pin **link = &engine->pins;
     while (*link != NULL && (*link)->address != address)
         link = &(*link)->next;
     return link;
 }
 
-static void count_on_handles(hr__paged_engine *engine, const hr__pin *pin, int by)
+static void count_on_handles(vw__paged_engine *engine, const vw__pin *pin, int by)
 {
     uint64_t address = pin->address, end = pin->address + pin->size_bytes;
     while (address < end) {
-        hr__place *place = hr__paged_place_at(engine, pin->segment, address);
+        vw__place *place = vw__paged_place_at(engine, pin->segment, address);
         place->handle->pin_count = (uint32_t)((int)place->handle->pin_count + by);
         address = place->address + place->handle->size_bytes;
     }
@@ -38,14 +38,14 @@ static void count_on_handles(hr__paged_engine *engine, const hr__pin *pin, int b
 
 /* A freed block's pin may meet another block at its address by then, of another size: the larger
  * range is pinned from now on. */
-hr_status hr__paged_pin(hr__engine *base, hr__block *block)
+vw_status vw__paged_pin(vw__engine *base, vw__block *block)
 {
-    hr__paged_engine *engine = hr__paged_of(base);
-    hr__pin *pin = *find_pin(engine, block->address);
+    vw__paged_engine *engine = vw__paged_of(base);
+    vw__pin *pin = *find_pin(engine, block->address);
     if (pin == NULL) {
-        pin = hr__host_alloc_zeroed(1, sizeof *pin);
+        pin = vw__host_alloc_zeroed(1, sizeof *pin);
         if (pin == NULL)
-            return hr__fail_host_memory(sizeof *pin, "a pinned block");
+            return vw__fail_host_memory(sizeof *pin, "a pinned block");
         pin->segment = block->segment;
         pin->address = block->address;
         pin->next = engine->pins;
@@ -57,71 +57,71 @@ hr_status hr__paged_pin(hr__engine *base, hr__block *block)
         pin->size_bytes = block->size_bytes;
     count_on_handles(engine, pin, +1);
     pin->count++;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__paged_unpin(hr__engine *base, hr_device_ptr address)
+vw_status vw__paged_unpin(vw__engine *base, vw_device_ptr address)
 {
-    hr__paged_engine *engine = hr__paged_of(base);
-    hr__pin **link = find_pin(engine, address), *pin = *link;
+    vw__paged_engine *engine = vw__paged_of(base);
+    vw__pin **link = find_pin(engine, address), *pin = *link;
     if (pin == NULL)
-        return hr__fail(HR_ERR_UNKNOWN_ADDRESS, "%#" PRIx64 " is not pinned", address);
+        return vw__fail(VW_ERR_UNKNOWN_ADDRESS, "%#" PRIx64 " is not pinned", address);
     if (--pin->count != 0)
-        return HR_OK;
+        return VW_OK;
     count_on_handles(engine, pin, -1);
     *link = pin->next;
-    hr__host_free(pin);
-    return HR_OK;
+    vw__host_free(pin);
+    return VW_OK;
 }
 
 /* ---- which memory ---------------------------------------------------------------------------- */
 
-static hr_status visit_place(const hr__place *place, hr__piece_visitor visit, void *context)
+static vw_status visit_place(const vw__place *place, vw__piece_visitor visit, void *context)
 {
     return visit(context, place->address, place->handle->size_bytes, place->handle->device_handle);
 }
 
-static hr_status visit_places(const hr__place *place, hr__piece_visitor visit, void *context)
+static vw_status visit_places(const vw__place *place, vw__piece_visitor visit, void *context)
 {
     for (; place != NULL; place = place->next)
-        HR__TRY(visit_place(place, visit, context));
-    return HR_OK;
+        VW__TRY(visit_place(place, visit, context));
+    return VW_OK;
 }
 
 /* Ghosts count as well: they may be in use again without the device being asked. */
-hr_status hr__paged_walk_pieces(hr__engine *base, const hr__block *under, hr__piece_visitor visit,
+vw_status vw__paged_walk_pieces(vw__engine *base, const vw__block *under, vw__piece_visitor visit,
                                 void *context)
 {
-    hr__paged_engine *engine = hr__paged_of(base);
+    vw__paged_engine *engine = vw__paged_of(base);
     if (under != NULL) {
         uint64_t end = under->address + under->size_bytes;
         for (uint64_t address = under->address; address < end;) {
-            const hr__place *place = hr__paged_place_at(engine, under->segment, address);
+            const vw__place *place = vw__paged_place_at(engine, under->segment, address);
             if (place->handle->on_host != NULL)
-                return hr__fail(HR_ERR_UNSUPPORTED,
+                return vw__fail(VW_ERR_UNSUPPORTED,
                                 "block %#" PRIx64 " was spilled to host memory, which cannot be "
                                 "handed to others",
                                 under->address);
-            HR__TRY(visit_place(place, visit, context));
+            VW__TRY(visit_place(place, visit, context));
             address = place->address + place->handle->size_bytes;
         }
-        return HR_OK;
+        return VW_OK;
     }
-    for (const hr__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
-        HR__TRY(visit_place(handle->home, visit, context));
-        HR__TRY(visit_places(handle->guests, visit, context));
-        HR__TRY(visit_places(handle->ghosts, visit, context));
+    for (const vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
+        VW__TRY(visit_place(handle->home, visit, context));
+        VW__TRY(visit_places(handle->guests, visit, context));
+        VW__TRY(visit_places(handle->ghosts, visit, context));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void hr__paged_end_pins(hr__paged_engine *engine)
+void vw__paged_end_pins(vw__paged_engine *engine)
 {
     while (engine->pins != NULL) {
-        hr__pin *pin = engine->pins;
+        vw__pin *pin = engine->pins;
         engine->pins = pin->next;
-        hr__host_free(pin);
+        vw__host_free(pin);
     }
 }

@@ -50,139 +50,139 @@ enum {
 /* ---- coming back ----------------------------------------------------------------------------- */
 
 /* Who could come back, the first to do so last. */
-static hr_status find_returning(hr__paged_engine *engine, bool is_early, hr__spill_list *found)
+static vw_status find_returning(vw__paged_engine *engine, bool is_early, vw__spill_list *found)
 {
     engine->spill->clock.now = engine->clock;
-    for (hr__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
-        const hr__place *home = handle->home;
+    for (vw__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
+        const vw__place *home = handle->home;
         if (handle->on_host != NULL && handle->pin_count == 0 &&
             (handle->is_wanted_early || !is_early) &&
-            hr__paged_may_be_copied(engine, home->segment->lane))
-            HR__TRY(hr__paged_list(engine, handle, hr__engine_find(&engine->base, home->address),
+            vw__paged_may_be_copied(engine, home->segment->lane))
+            VW__TRY(vw__paged_list(engine, handle, vw__engine_find(&engine->base, home->address),
                                    found));
     }
-    hr__spill_sort(found);
-    return HR_OK;
+    vw__spill_sort(found);
+    return VW_OK;
 }
 
 /* A free handle goes back to the device; false: there is none. The device is idle. */
-static hr_status release_one(hr__paged_engine *engine, bool *is_found)
+static vw_status release_one(vw__paged_engine *engine, bool *is_found)
 {
     *is_found = engine->candidate_count != 0;
     if (!*is_found)
-        return HR_OK;
-    hr__paged_handle *handle = engine->candidates[--engine->candidate_count].handle;
+        return VW_OK;
+    vw__paged_handle *handle = engine->candidates[--engine->candidate_count].handle;
     engine->candidate_bytes -= handle->size_bytes;
     while (handle->ghosts != NULL)
-        HR__TRY(hr__paged_drop_ghost(engine, handle->ghosts, true));
-    return hr__paged_release(engine, handle);
+        VW__TRY(vw__paged_drop_ghost(engine, handle->ghosts, true));
+    return vw__paged_release(engine, handle);
 }
 
-/* Idle memory makes room, which is there by the steps before. HR_ERR_OUT_OF_MEMORY: not enough. */
-static hr_status swap_in(hr__paged_engine *engine, hr__paged_handle *handle)
+/* Idle memory makes room, which is there by the steps before. VW_ERR_OUT_OF_MEMORY: not enough. */
+static vw_status swap_in(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     bool is_found = true;
     while (is_found &&
-           hr__paged_on_device_bytes(engine) + handle->size_bytes > engine->base.limit_bytes)
-        HR__TRY(release_one(engine, &is_found));
+           vw__paged_on_device_bytes(engine) + handle->size_bytes > engine->base.limit_bytes)
+        VW__TRY(release_one(engine, &is_found));
     if (!is_found)
-        return HR_ERR_OUT_OF_MEMORY;
-    hr_status status = hr__paged_swap_in(engine, handle, 0);
-    while (status == HR_ERR_OUT_OF_MEMORY) {
-        HR__TRY(release_one(engine, &is_found));
+        return VW_ERR_OUT_OF_MEMORY;
+    vw_status status = vw__paged_swap_in(engine, handle, 0);
+    while (status == VW_ERR_OUT_OF_MEMORY) {
+        VW__TRY(release_one(engine, &is_found));
         if (!is_found)
-            return HR_ERR_OUT_OF_MEMORY;
-        status = hr__paged_swap_in(engine, handle, 0);
+            return VW_ERR_OUT_OF_MEMORY;
+        status = vw__paged_swap_in(engine, handle, 0);
     }
     return status;
 }
 
-static hr_status let_return(hr__paged_engine *engine, const hr__spill_list *found,
-                            uint64_t room_bytes, hr__spill_move *move)
+static vw_status let_return(vw__paged_engine *engine, const vw__spill_list *found,
+                            uint64_t room_bytes, vw__spill_move *move)
 {
     for (size_t i = found->count; i-- > 0;) {
-        hr__paged_handle *handle = found->items[i].what;
+        vw__paged_handle *handle = found->items[i].what;
         if (handle->size_bytes > room_bytes)
             continue;
         uint64_t used_bytes = handle->used_bytes;
-        hr_status status = swap_in(engine, handle);
-        if (status == HR_ERR_OUT_OF_MEMORY)
-            return HR_OK;
-        HR__TRY(status);
+        vw_status status = swap_in(engine, handle);
+        if (status == VW_ERR_OUT_OF_MEMORY)
+            return VW_OK;
+        VW__TRY(status);
         room_bytes -= handle->size_bytes;
         move->report.moved_bytes += used_bytes;
         move->report.moved_handles++;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status return_at_safe_point(hr__paged_engine *engine, bool is_early, uint64_t room_bytes,
-                                      hr__spill_move *move)
+static vw_status return_at_safe_point(vw__paged_engine *engine, bool is_early, uint64_t room_bytes,
+                                      vw__spill_move *move)
 {
-    hr__spill_list found = {.count = 0};
-    HR__TRY(hr__paged_device(engine)->synchronize(hr__paged_context(engine)));
-    HR__TRY(hr__paged_settle_vacated(engine));
-    HR__TRY(hr__paged_settle_left(engine, true));
-    HR__TRY(hr__paged_survey_all(engine));
-    hr_status status = find_returning(engine, is_early, &found);
-    if (status == HR_OK)
+    vw__spill_list found = {.count = 0};
+    VW__TRY(vw__paged_device(engine)->synchronize(vw__paged_context(engine)));
+    VW__TRY(vw__paged_settle_vacated(engine));
+    VW__TRY(vw__paged_settle_left(engine, true));
+    VW__TRY(vw__paged_survey_all(engine));
+    vw_status status = find_returning(engine, is_early, &found);
+    if (status == VW_OK)
         status = let_return(engine, &found, room_bytes, move);
-    hr__host_free(found.items);
+    vw__host_free(found.items);
     return status;
 }
 
 /* How much could come back within the step; 0: not all that should, or nothing has to. */
-static uint64_t early_room_bytes(hr__paged_engine *engine)
+static uint64_t early_room_bytes(vw__paged_engine *engine)
 {
-    hr__paged_spill *spill = engine->spill;
-    uint64_t live_bytes = hr__paged_live_bytes(engine), spilled_bytes = engine->stats.spilled_bytes;
-    spill->full_bytes = hr__max_u64(spill->full_bytes, hr__paged_on_device_bytes(engine));
+    vw__paged_spill *spill = engine->spill;
+    uint64_t live_bytes = vw__paged_live_bytes(engine), spilled_bytes = engine->stats.spilled_bytes;
+    spill->full_bytes = vw__max_u64(spill->full_bytes, vw__paged_on_device_bytes(engine));
     uint64_t needed_bytes = live_bytes > spilled_bytes ? live_bytes - spilled_bytes : 0;
-    needed_bytes += hr__max_u64(spill->full_bytes / SPARE_PARTS, engine->unit_bytes);
+    needed_bytes += vw__max_u64(spill->full_bytes / SPARE_PARTS, engine->unit_bytes);
     bool is_enough = spill->full_bytes >= needed_bytes + spill->early_bytes;
     return spill->early_bytes != 0 && is_enough ? spill->full_bytes - needed_bytes : 0;
 }
 
 /* `*has_moved`: something has come back. */
-static hr_status bring_back(hr__paged_engine *engine, bool is_early, uint64_t room_bytes,
+static vw_status bring_back(vw__paged_engine *engine, bool is_early, uint64_t room_bytes,
                             bool *has_moved)
 {
-    hr__spill_move move = {.report.is_return = true, .start_ns = hr__clock_monotonic_ns()};
-    hr_status status = HR_OK;
-    bool is_safe = hr__paged_begin_moment(engine);
+    vw__spill_move move = {.report.is_return = true, .start_ns = vw__clock_monotonic_ns()};
+    vw_status status = VW_OK;
+    bool is_safe = vw__paged_begin_moment(engine);
     if (is_early) /* others had the lock */
         room_bytes = early_room_bytes(engine);
     if (is_safe && engine->failure == NULL && room_bytes != 0)
         status = return_at_safe_point(engine, is_early, room_bytes, &move);
     *has_moved = move.report.moved_handles != 0;
     engine->stats.returns += (uint64_t)*has_moved;
-    return hr__paged_finish_move(engine, &move, is_safe, status);
+    return vw__paged_finish_move(engine, &move, is_safe, status);
 }
 
 /* ---- within a step --------------------------------------------------------------------------- */
 
-void hr__paged_want_early(hr__paged_engine *engine, hr__paged_handle *handle)
+void vw__paged_want_early(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     handle->is_wanted_early = true;
     engine->spill->early_bytes += handle->size_bytes;
 }
 
-void hr__paged_want_no_more(hr__paged_engine *engine, hr__paged_handle *handle)
+void vw__paged_want_no_more(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     if (handle->is_wanted_early)
         engine->spill->early_bytes -= handle->size_bytes;
     handle->is_wanted_early = false;
 }
 
-void hr__paged_look_for_room(hr__paged_engine *engine)
+void vw__paged_look_for_room(vw__paged_engine *engine)
 {
-    hr__paged_spill *spill = engine->spill;
+    vw__paged_spill *spill = engine->spill;
     if (spill != NULL && spill->early_bytes != 0 && engine->base.table == spill->usual_table &&
         engine->clock - spill->left_at >= spill->early_patience && early_room_bytes(engine) != 0)
         engine->base.table = &spill->due_table;
 }
 
-static void wait_longer(hr__paged_spill *spill)
+static void wait_longer(vw__paged_spill *spill)
 {
     int64_t longer = 2 * spill->early_patience;
     longer = longer < FIRST_EARLY_PATIENCE ? FIRST_EARLY_PATIENCE : longer;
@@ -192,75 +192,75 @@ static void wait_longer(hr__paged_spill *spill)
 
 /* Where no moment is safe, or memory is missing for it, or what is to come back is pinned, it is
  * tried again later, and ever later: each time the program stops for it. */
-static hr_status return_early(hr__paged_engine *engine)
+static vw_status return_early(vw__paged_engine *engine)
 {
-    hr__paged_spill *spill = engine->spill;
+    vw__paged_spill *spill = engine->spill;
     bool has_moved = false;
     if (early_room_bytes(engine) == 0)
-        return HR_OK;
-    hr_status status = bring_back(engine, true, 0, &has_moved);
+        return VW_OK;
+    vw_status status = bring_back(engine, true, 0, &has_moved);
     spill->returned_at = engine->clock;
     if (!has_moved && spill->early_bytes != 0) {
         spill->left_at = engine->clock;
         wait_longer(spill);
     }
-    return status == HR_ERR_DEVICE ? status : HR_OK;
+    return status == VW_ERR_DEVICE ? status : VW_OK;
 }
 
 /* The lock was dropped: what the request is served with is looked for after that. */
-static hr_status return_and_allocate(hr__engine *base, const hr__request *request, hr__block **out,
-                                     hr__refusal *refusal)
+static vw_status return_and_allocate(vw__engine *base, const vw__request *request, vw__block **out,
+                                     vw__refusal *refusal)
 {
-    hr__paged_engine *engine = hr__paged_of(base);
+    vw__paged_engine *engine = vw__paged_of(base);
     base->table = engine->spill->usual_table;
-    HR__TRY(return_early(engine));
-    if (!hr__block_source_reserve(&base->records, HR__ENGINE_SPARE_RECORDS))
-        return hr__fail_host_memory(sizeof(hr__block), "block records");
+    VW__TRY(return_early(engine));
+    if (!vw__block_source_reserve(&base->records, VW__ENGINE_SPARE_RECORDS))
+        return vw__fail_host_memory(sizeof(vw__block), "block records");
     return base->table->allocate(base, request, out, refusal);
 }
 
 /* ---- by steps -------------------------------------------------------------------------------- */
 
 /* How much could come back by what was live in the steps before. */
-static hr_status find_room(const hr__paged_engine *engine, uint64_t *room_bytes)
+static vw_status find_room(const vw__paged_engine *engine, uint64_t *room_bytes)
 {
-    const hr__paged_spill *spill = engine->spill;
+    const vw__paged_spill *spill = engine->spill;
     uint64_t free_bytes = 0, total_bytes = 0, spilled_bytes = engine->stats.spilled_bytes;
-    HR__TRY(hr__paged_device(engine)->memory_info(hr__paged_context(engine), &free_bytes,
+    VW__TRY(vw__paged_device(engine)->memory_info(vw__paged_context(engine), &free_bytes,
                                                   &total_bytes));
     uint64_t most_bytes =
-        hr__min_u64(hr__paged_on_device_bytes(engine) + free_bytes, engine->base.limit_bytes);
+        vw__min_u64(vw__paged_on_device_bytes(engine) + free_bytes, engine->base.limit_bytes);
     uint64_t needed_bytes =
         spill->peak_bytes > spilled_bytes ? spill->peak_bytes - spilled_bytes : 0;
-    needed_bytes += hr__max_u64(most_bytes / SPARE_PARTS, engine->unit_bytes);
+    needed_bytes += vw__max_u64(most_bytes / SPARE_PARTS, engine->unit_bytes);
     *room_bytes = most_bytes > needed_bytes ? most_bytes - needed_bytes : 0;
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__paged_mark_step(hr__engine *base)
+vw_status vw__paged_mark_step(vw__engine *base)
 {
-    hr__paged_engine *engine = hr__paged_of(base);
-    hr__paged_spill *spill = engine->spill;
+    vw__paged_engine *engine = vw__paged_of(base);
+    vw__paged_spill *spill = engine->spill;
     uint64_t room_bytes = 0;
     bool has_moved = false;
     if (spill == NULL)
-        return HR_OK;
+        return VW_OK;
     engine->call++;
     spill->clock.now = engine->clock;
-    hr__spill_mark(&spill->clock);
+    vw__spill_mark(&spill->clock);
     if (++spill->steps_since_longer >= FORGET_STEPS || spill->clock.mark_count == 2)
         spill->early_patience = 0; /* the second step is the first to have a length to go by */
     if (spill->steps_since_return < MOST_PATIENCE)
         spill->steps_since_return++;
     if (spill->handle_count == 0 || ++spill->quiet_steps < spill->patience)
-        return HR_OK;
-    spill->peak_bytes = hr__max_u64(spill->peak_bytes, hr__paged_live_bytes(engine));
-    HR__TRY(find_room(engine, &room_bytes));
+        return VW_OK;
+    spill->peak_bytes = vw__max_u64(spill->peak_bytes, vw__paged_live_bytes(engine));
+    VW__TRY(find_room(engine, &room_bytes));
     spill->quiet_steps = 0;
     spill->peak_bytes = 0;
     if (room_bytes < engine->unit_bytes)
-        return HR_OK;
-    hr_status status = bring_back(engine, false, room_bytes, &has_moved);
+        return VW_OK;
+    vw_status status = bring_back(engine, false, room_bytes, &has_moved);
     if (has_moved)
         spill->steps_since_return = 0;
     return status;
@@ -268,9 +268,9 @@ hr_status hr__paged_mark_step(hr__engine *base)
 
 /* ---- what leaving means for it --------------------------------------------------------------- */
 
-void hr__paged_begin_returns(hr__paged_engine *engine)
+void vw__paged_begin_returns(vw__paged_engine *engine)
 {
-    hr__paged_spill *spill = engine->spill;
+    vw__paged_spill *spill = engine->spill;
     spill->patience = FIRST_PATIENCE;
     spill->steps_since_return = MOST_PATIENCE;
     spill->returned_at = -(int64_t)MOST_EARLY_PATIENCE;
@@ -280,7 +280,7 @@ void hr__paged_begin_returns(hr__paged_engine *engine)
 }
 
 /* In requests. The step under way may be longer than the last. */
-static int64_t soon(const hr__spill_clock *clock, int64_t now)
+static int64_t soon(const vw__spill_clock *clock, int64_t now)
 {
     if (clock->mark_count < 2)
         return SOON_REQUESTS;
@@ -292,9 +292,9 @@ static int64_t soon(const hr__spill_clock *clock, int64_t now)
 }
 
 /* Coming back too early is not to happen as soon again. */
-void hr__paged_note_leaving(hr__paged_engine *engine)
+void vw__paged_note_leaving(vw__paged_engine *engine)
 {
-    hr__paged_spill *spill = engine->spill;
+    vw__paged_spill *spill = engine->spill;
     if (engine->clock - spill->returned_at < soon(&spill->clock, engine->clock))
         wait_longer(spill);
     spill->left_at = engine->clock;

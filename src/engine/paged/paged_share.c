@@ -11,7 +11,7 @@
  *
  * The free bytes belong to the home: at the guest everything that is not live is SHADOW, which no
  * search finds. So an allocation needs to know nothing of this. When a block comes free at the
- * guest, its bytes become SHADOW there and FREE at the home (hr__paged_free_in_guests). A guest
+ * guest, its bytes become SHADOW there and FREE at the home (vw__paged_free_in_guests). A guest
  * that nobody uses any more is *vacated*, and becomes a ghost at the next miss, since a free must
  * not call the driver.
  *
@@ -34,58 +34,58 @@ enum {
 
 /* ---- coming free ----------------------------------------------------------------------------- */
 
-static hr__place *guest_at(const hr__paged_engine *engine, const hr__block *block, uint64_t address)
+static vw__place *guest_at(const vw__paged_engine *engine, const vw__block *block, uint64_t address)
 {
-    hr__place *place = hr__paged_place_at(engine, block->segment, address);
+    vw__place *place = vw__paged_place_at(engine, block->segment, address);
     return place->is_guest ? place : NULL;
 }
 
 /* A record that the guest kept for this. */
-static hr__block *spare_record(hr__paged_engine *engine, hr__place *guest, uint64_t address,
+static vw__block *spare_record(vw__paged_engine *engine, vw__place *guest, uint64_t address,
                                uint64_t size_bytes)
 {
-    hr__block *record = guest->spare_records;
-    guest->spare_records = (hr__block *)(void *)record->node.left;
-    hr__block_give_back(&engine->base.records, record);
-    return hr__block_make(&engine->base.records, guest->segment, address, size_bytes, 0);
+    vw__block *record = guest->spare_records;
+    guest->spare_records = (vw__block *)(void *)record->node.left;
+    vw__block_give_back(&engine->base.records, record);
+    return vw__block_make(&engine->base.records, guest->segment, address, size_bytes, 0);
 }
 
 /* What stands at the home for the part of a block that begins at `address` of the guest. */
-static hr__block *take_shadow(hr__place *guest, uint64_t address)
+static vw__block *take_shadow(vw__place *guest, uint64_t address)
 {
     uint64_t home_address = guest->handle->home->address + (address - guest->address);
-    hr__block **link = &guest->shadows;
+    vw__block **link = &guest->shadows;
     while ((*link)->address != home_address)
-        link = (hr__block **)(void *)&(*link)->node.left;
-    hr__block *shadow = *link;
-    *link = (hr__block *)(void *)shadow->node.left;
+        link = (vw__block **)(void *)&(*link)->node.left;
+    vw__block *shadow = *link;
+    *link = (vw__block *)(void *)shadow->node.left;
     return shadow;
 }
 
 /* `part`, a block in no index that lies in the guest, is used no more: its bytes are the home's. */
-static void give_to_home(hr__paged_engine *engine, hr__place *guest, hr__block *part)
+static void give_to_home(vw__paged_engine *engine, vw__place *guest, vw__block *part)
 {
-    part->state = HR__BLOCK_SHADOW;
-    hr__paged_settle_free(engine, take_shadow(guest, part->address), engine->clock);
+    part->state = VW__BLOCK_SHADOW;
+    vw__paged_settle_free(engine, take_shadow(guest, part->address), engine->clock);
     if (--guest->used_pieces == 0) {
         guest->next_vacated = engine->vacated;
         engine->vacated = guest;
     }
 }
 
-bool hr__paged_free_in_guests(hr__paged_engine *engine, hr__block *block)
+bool vw__paged_free_in_guests(vw__paged_engine *engine, vw__block *block)
 {
-    const hr__segment *segment = block->segment;
+    const vw__segment *segment = block->segment;
     uint64_t last_byte = block->address + block->size_bytes - 1;
-    hr__place *low = guest_at(engine, block, block->address);
-    hr__place *high = guest_at(engine, block, last_byte);
+    vw__place *low = guest_at(engine, block, block->address);
+    vw__place *high = guest_at(engine, block, last_byte);
     if (low == NULL && high == NULL)
         return false;
     if (high != NULL && high != low) {
-        uint64_t address = hr__paged_unit_at(engine, segment, last_byte);
-        hr__block *part =
+        uint64_t address = vw__paged_unit_at(engine, segment, last_byte);
+        vw__block *part =
             spare_record(engine, high, address, block->address + block->size_bytes - address);
-        hr__block_link_after(part, block);
+        vw__block_link_after(part, block);
         block->size_bytes -= part->size_bytes;
         give_to_home(engine, high, part);
     }
@@ -95,30 +95,30 @@ bool hr__paged_free_in_guests(hr__paged_engine *engine, hr__block *block)
             give_to_home(engine, low, block);
             return true;
         }
-        hr__block *part = spare_record(engine, low, block->address, unit_end - block->address);
-        hr__block_link_before(part, block);
+        vw__block *part = spare_record(engine, low, block->address, unit_end - block->address);
+        vw__block_link_before(part, block);
         block->address = unit_end;
         block->size_bytes -= part->size_bytes;
         give_to_home(engine, low, part);
     }
-    hr__paged_settle_free(engine, block, engine->clock);
+    vw__paged_settle_free(engine, block, engine->clock);
     return true;
 }
 
-static void give_back_spares(hr__paged_engine *engine, hr__place *guest)
+static void give_back_spares(vw__paged_engine *engine, vw__place *guest)
 {
     while (guest->spare_records != NULL) {
-        hr__block *record = guest->spare_records;
-        guest->spare_records = (hr__block *)(void *)record->node.left;
-        hr__block_give_back(&engine->base.records, record);
+        vw__block *record = guest->spare_records;
+        guest->spare_records = (vw__block *)(void *)record->node.left;
+        vw__block_give_back(&engine->base.records, record);
     }
 }
 
 /* The guest's blocks, SHADOW all of them, become one GHOST. */
-static void make_ghost_of(hr__paged_engine *engine, hr__place *guest, hr__mark *mark)
+static void make_ghost_of(vw__paged_engine *engine, vw__place *guest, vw__mark *mark)
 {
-    hr__paged_handle *handle = guest->handle;
-    hr__place **link = &handle->guests;
+    vw__paged_handle *handle = guest->handle;
+    vw__place **link = &handle->guests;
     while (*link != guest)
         link = &(*link)->next;
     *link = guest->next;
@@ -126,45 +126,45 @@ static void make_ghost_of(hr__paged_engine *engine, hr__place *guest, hr__mark *
     engine->stats.shared_pages--;
     engine->watched_frees--;
     give_back_spares(engine, guest);
-    hr__block *block = hr__engine_find(&engine->base, guest->address);
+    vw__block *block = vw__engine_find(&engine->base, guest->address);
     while (block->size_bytes < handle->size_bytes) {
-        hr__block *next = block->next;
-        hr__block_absorb_next(block);
-        hr__block_give_back(&engine->base.records, next);
+        vw__block *next = block->next;
+        vw__block_absorb_next(block);
+        vw__block_give_back(&engine->base.records, next);
     }
     guest->is_guest = false;
-    hr__paged_add_ghost(engine, guest, block, mark);
+    vw__paged_add_ghost(engine, guest, block, mark);
 }
 
 /* Its addresses are pinned, or its stream must not see an event now. */
-static bool has_to_stay(const hr__paged_engine *engine, const hr__place *guest)
+static bool has_to_stay(const vw__paged_engine *engine, const vw__place *guest)
 {
     return guest->handle->pin_count != 0 ||
-           hr__engine_is_capturing(&engine->base, guest->segment->lane->stream);
+           vw__engine_is_capturing(&engine->base, guest->segment->lane->stream);
 }
 
-hr_status hr__paged_settle_vacated(hr__paged_engine *engine)
+vw_status vw__paged_settle_vacated(vw__paged_engine *engine)
 {
-    for (hr__place **link = &engine->vacated; *link != NULL;) {
-        hr__place *guest = *link;
-        hr__mark *mark = NULL;
+    for (vw__place **link = &engine->vacated; *link != NULL;) {
+        vw__place *guest = *link;
+        vw__mark *mark = NULL;
         if (has_to_stay(engine, guest)) {
             link = &guest->next_vacated;
             continue;
         }
-        HR__TRY(hr__paged_mark_stream(engine, guest->segment->lane->stream, &mark));
+        VW__TRY(vw__paged_mark_stream(engine, guest->segment->lane->stream, &mark));
         *link = guest->next_vacated;
         make_ghost_of(engine, guest, mark);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- which pages ----------------------------------------------------------------------------- */
 
 /* A page of one unit that is partly in use. */
 typedef struct part_page {
-    hr__paged_handle *handle;
-    hr__block *first; /* the block that holds its first byte */
+    vw__paged_handle *handle;
+    vw__block *first; /* the block that holds its first byte */
     uint64_t mask;    /* a bit for each 64th of it that is in use */
     unsigned bits;
 } part_page;
@@ -182,38 +182,38 @@ static uint64_t bits_between(uint64_t first, uint64_t last)
     return upper & ~((UINT64_C(1) << first) - 1);
 }
 
-static uint64_t mask_of(const hr__paged_handle *handle, const hr__block *block)
+static uint64_t mask_of(const vw__paged_handle *handle, const vw__block *block)
 {
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes, mask = 0;
     uint64_t step_bytes = handle->size_bytes / MASK_BITS;
     for (; block != NULL && block->address < end; block = block->next) {
-        if (block->state == HR__BLOCK_FREE)
+        if (block->state == VW__BLOCK_FREE)
             continue;
-        uint64_t from = hr__max_u64(block->address, begin) - begin;
-        uint64_t to = hr__min_u64(block->address + block->size_bytes, end) - begin;
+        uint64_t from = vw__max_u64(block->address, begin) - begin;
+        uint64_t to = vw__min_u64(block->address + block->size_bytes, end) - begin;
         mask |= bits_between(from / step_bytes, (to - 1) / step_bytes);
     }
     return mask;
 }
 
-static hr_status add_page(void *context, hr__paged_engine *engine, hr__paged_handle *handle,
-                          hr__block *first)
+static vw_status add_page(void *context, vw__paged_engine *engine, vw__paged_handle *handle,
+                          vw__block *first)
 {
     part_pages *pages = context;
     uint64_t mask = handle->size_bytes == engine->unit_bytes ? mask_of(handle, first) : 0;
     unsigned bits = (unsigned)__builtin_popcountll(mask);
     if (bits == 0 || bits > MOST_BITS)
-        return HR_OK;
+        return VW_OK;
     if (pages->count == pages->capacity) {
         size_t capacity = pages->capacity != 0 ? 2 * pages->capacity : 64;
-        part_page *grown = hr__host_realloc(pages->items, capacity * sizeof *grown);
+        part_page *grown = vw__host_realloc(pages->items, capacity * sizeof *grown);
         if (grown == NULL)
-            return hr__fail_host_memory(capacity * sizeof *grown, "pages in part use");
+            return vw__fail_host_memory(capacity * sizeof *grown, "pages in part use");
         pages->items = grown;
         pages->capacity = capacity;
     }
     pages->items[pages->count++] = (part_page){handle, first, mask, bits};
-    return HR_OK;
+    return VW_OK;
 }
 
 static int by_bits(const void *left, const void *right)
@@ -244,46 +244,46 @@ static size_t count_records(const part_page *page)
 {
     uint64_t begin = page->handle->home->address, end = begin + page->handle->size_bytes;
     size_t count = 2;
-    for (const hr__block *block = hr__paged_walk_to(page->first, begin);
+    for (const vw__block *block = vw__paged_walk_to(page->first, begin);
          block != NULL && block->address < end; block = block->next)
         count += 2;
     return count;
 }
 
 /* The page's addresses show `host`'s memory from now on. */
-static hr_status swap(hr__paged_engine *engine, const hr__paged_handle *old,
-                      const hr__paged_handle *host)
+static vw_status swap(vw__paged_engine *engine, const vw__paged_handle *old,
+                      const vw__paged_handle *host)
 {
     uint64_t address = old->home->address;
-    HR__TRY(hr__driver_unmap(&engine->base.owner, address, old->size_bytes));
-    hr_status status = hr__paged_map(engine, host, address);
-    if (status != HR_OK)
-        hr__paged_map_back(engine, old);
+    VW__TRY(vw__driver_unmap(&engine->base.owner, address, old->size_bytes));
+    vw_status status = vw__paged_map(engine, host, address);
+    if (status != VW_OK)
+        vw__paged_map_back(engine, old);
     return status;
 }
 
-static hr__block *cut_to_shadow(hr__paged_engine *engine, hr__block *block, uint64_t address,
+static vw__block *cut_to_shadow(vw__paged_engine *engine, vw__block *block, uint64_t address,
                                 uint64_t size_bytes)
 {
-    hr__paged_cut_out(engine, block, address, size_bytes);
-    block->state = HR__BLOCK_SHADOW;
+    vw__paged_cut_out(engine, block, address, size_bytes);
+    block->state = VW__BLOCK_SHADOW;
     return block;
 }
 
-static void settle_share(hr__paged_engine *engine, const part_page *page, const part_page *host,
-                         hr__place *guest)
+static void settle_share(vw__paged_engine *engine, const part_page *page, const part_page *host,
+                         vw__place *guest)
 {
     uint64_t begin = guest->address, end = begin + host->handle->size_bytes;
     uint64_t home = host->handle->home->address;
-    hr__block *block = hr__paged_walk_to(page->first, begin);
-    hr__block *home_block = hr__paged_walk_to(host->first, home);
+    vw__block *block = vw__paged_walk_to(page->first, begin);
+    vw__block *home_block = vw__paged_walk_to(host->first, home);
     for (uint64_t at = begin; at < end;) {
-        block = hr__paged_walk_to(block, at);
-        uint64_t to = hr__min_u64(block->address + block->size_bytes, end);
-        if (hr__paged_is_in_use(block)) {
-            home_block = hr__paged_walk_to(home_block, home + (at - begin));
+        block = vw__paged_walk_to(block, at);
+        uint64_t to = vw__min_u64(block->address + block->size_bytes, end);
+        if (vw__paged_is_in_use(block)) {
+            home_block = vw__paged_walk_to(home_block, home + (at - begin));
             home_block = cut_to_shadow(engine, home_block, home + (at - begin), to - at);
-            home_block->node.left = (hr__tree_node *)(void *)guest->shadows;
+            home_block->node.left = (vw__tree_node *)(void *)guest->shadows;
             guest->shadows = home_block;
             guest->used_pieces++;
         } else {
@@ -292,11 +292,11 @@ static void settle_share(hr__paged_engine *engine, const part_page *page, const 
         at = to;
     }
     for (int i = 0; i < 2; i++) {
-        hr__block *record = hr__block_take(&engine->base.records);
-        record->node.left = (hr__tree_node *)(void *)guest->spare_records;
+        vw__block *record = vw__block_take(&engine->base.records);
+        record->node.left = (vw__tree_node *)(void *)guest->spare_records;
         guest->spare_records = record;
     }
-    hr__paged_fill_units(engine, guest, guest);
+    vw__paged_fill_units(engine, guest, guest);
     guest->next = host->handle->guests;
     host->handle->guests = guest;
     host->handle->guest_count++;
@@ -304,40 +304,40 @@ static void settle_share(hr__paged_engine *engine, const part_page *page, const 
     engine->watched_frees++;
 }
 
-static hr_status share(hr__paged_engine *engine, part_page *page, part_page *host, hr_stream stream)
+static vw_status share(vw__paged_engine *engine, part_page *page, part_page *host, vw_stream stream)
 {
-    hr__paged_handle *old = page->handle;
+    vw__paged_handle *old = page->handle;
     while (old->ghosts != NULL)
-        HR__TRY(hr__paged_drop_ghost(engine, old->ghosts, true));
-    if (!hr__block_source_reserve(&engine->base.records, count_records(page)))
-        return hr__fail_host_memory(sizeof(hr__block), "block records");
-    hr__place *guest = hr__paged_take_place(engine);
+        VW__TRY(vw__paged_drop_ghost(engine, old->ghosts, true));
+    if (!vw__block_source_reserve(&engine->base.records, count_records(page)))
+        return vw__fail_host_memory(sizeof(vw__block), "block records");
+    vw__place *guest = vw__paged_take_place(engine);
     if (guest == NULL)
-        return hr__fail_host_memory(sizeof *guest, "a handle's place");
-    *guest = (hr__place){.handle = host->handle,
+        return vw__fail_host_memory(sizeof *guest, "a handle's place");
+    *guest = (vw__place){.handle = host->handle,
                          .segment = old->home->segment,
                          .address = old->home->address,
                          .is_guest = true};
-    hr_status status =
-        hr__paged_copy_live(engine, old, page->first, host->handle->home->address, stream);
-    if (status == HR_OK)
+    vw_status status =
+        vw__paged_copy_live(engine, old, page->first, host->handle->home->address, stream);
+    if (status == VW_OK)
         status = swap(engine, old, host->handle);
-    if (status != HR_OK) { /* at the end a page that is stuck there is unmapped as the old one */
-        hr__paged_give_back_place(engine, guest);
-        return engine->failure != NULL ? hr__fail(HR_ERR_DEVICE, "%s", engine->failure) : status;
+    if (status != VW_OK) { /* at the end a page that is stuck there is unmapped as the old one */
+        vw__paged_give_back_place(engine, guest);
+        return engine->failure != NULL ? vw__fail(VW_ERR_DEVICE, "%s", engine->failure) : status;
     }
     settle_share(engine, page, host, guest);
-    hr__paged_leave_home(engine, old->home, guest->segment->first);
+    vw__paged_leave_home(engine, old->home, guest->segment->first);
     host->mask |= page->mask;
     host->bits += page->bits;
     page->handle = NULL;
-    return hr__paged_end_handle(engine, old);
+    return vw__paged_end_handle(engine, old);
 }
 
-static hr_status share_all(hr__paged_engine *engine, part_pages *pages, hr_stream stream,
+static vw_status share_all(vw__paged_engine *engine, part_pages *pages, vw_stream stream,
                            uint64_t wanted_bytes, uint64_t *gained_bytes)
 {
-    HR__TRY(hr__paged_each_home_in_use(engine, add_page, pages));
+    VW__TRY(vw__paged_each_home_in_use(engine, add_page, pages));
     if (pages->count != 0)
         qsort(pages->items, pages->count, sizeof *pages->items, by_bits);
     for (size_t i = 0; i < pages->count && *gained_bytes < wanted_bytes; i++) {
@@ -347,19 +347,19 @@ static hr_status share_all(hr__paged_engine *engine, part_pages *pages, hr_strea
         part_page *host = find_partner(pages, page);
         if (host == NULL)
             continue;
-        HR__TRY(share(engine, page, host, stream));
+        VW__TRY(share(engine, page, host, stream));
         *gained_bytes += engine->unit_bytes;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__paged_share_pages(hr__paged_engine *engine, hr_stream stream, uint64_t wanted_bytes,
+vw_status vw__paged_share_pages(vw__paged_engine *engine, vw_stream stream, uint64_t wanted_bytes,
                                 uint64_t *gained_bytes)
 {
     part_pages pages = {.count = 0};
-    hr_status status = HR_OK;
+    vw_status status = VW_OK;
     if (engine->unit_bytes % MASK_BITS == 0)
         status = share_all(engine, &pages, stream, wanted_bytes, gained_bytes);
-    hr__host_free(pages.items);
+    vw__host_free(pages.items);
     return status;
 }

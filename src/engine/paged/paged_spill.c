@@ -27,221 +27,221 @@ enum {
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-hr_status hr__paged_begin_spill(hr__paged_engine *engine, const hr_pool_options *options)
+vw_status vw__paged_begin_spill(vw__paged_engine *engine, const vw_pool_options *options)
 {
-    hr__paged_spill *spill = hr__host_alloc_zeroed(1, sizeof *spill);
+    vw__paged_spill *spill = vw__host_alloc_zeroed(1, sizeof *spill);
     if (spill == NULL)
-        return hr__fail_host_memory(sizeof *spill, "spilling");
-    hr_status status = hr__host_stock_create(engine->base.owner.device, options->pinned_budget,
+        return vw__fail_host_memory(sizeof *spill, "spilling");
+    vw_status status = vw__host_stock_create(engine->base.owner.device, options->pinned_budget,
                                              options->spill_bytes, &spill->stock);
-    if (status != HR_OK) {
-        hr__host_free(spill);
+    if (status != VW_OK) {
+        vw__host_free(spill);
         return status;
     }
     spill->ahead_bytes = options->spill_ahead_bytes;
     spill->listener = options->spill_listener;
     engine->spill = spill;
-    hr__paged_begin_returns(engine);
-    return HR_OK;
+    vw__paged_begin_returns(engine);
+    return VW_OK;
 }
 
-void hr__paged_end_spill(hr__paged_engine *engine)
+void vw__paged_end_spill(vw__paged_engine *engine)
 {
     if (engine->spill == NULL)
         return;
-    hr__host_stock_destroy(engine->spill->stock);
-    hr__host_free(engine->spill);
+    vw__host_stock_destroy(engine->spill->stock);
+    vw__host_free(engine->spill);
     engine->spill = NULL;
 }
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
-hr_status hr__paged_list(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *first,
-                         hr__spill_list *found)
+vw_status vw__paged_list(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
+                         vw__spill_list *found)
 {
-    const hr__spill_clock *clock = &engine->spill->clock;
+    const vw__spill_clock *clock = &engine->spill->clock;
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
     if (found->count == found->capacity) {
         size_t capacity = found->capacity != 0 ? 2 * found->capacity : 64;
-        hr__spill_candidate *grown = hr__host_realloc(found->items, capacity * sizeof *grown);
+        vw__spill_candidate *grown = vw__host_realloc(found->items, capacity * sizeof *grown);
         if (grown == NULL)
-            return hr__fail_host_memory(capacity * sizeof *grown, "memory that could leave");
+            return vw__fail_host_memory(capacity * sizeof *grown, "memory that could leave");
         found->items = grown;
         found->capacity = capacity;
     }
-    hr__spill_candidate *made = &found->items[found->count++];
-    *made = (hr__spill_candidate){
+    vw__spill_candidate *made = &found->items[found->count++];
+    *made = (vw__spill_candidate){
         .address = begin,
         .size_bytes = handle->size_bytes,
-        .is_small = handle->home->segment->lane->shelf->kind == HR__SMALL,
+        .is_small = handle->home->segment->lane->shelf->kind == VW__SMALL,
         .what = handle,
     };
-    for (const hr__block *block = hr__paged_walk_to(first, begin);
+    for (const vw__block *block = vw__paged_walk_to(first, begin);
          block != NULL && block->address < end; block = block->next) {
-        uint64_t from = hr__max_u64(block->address, begin);
-        uint64_t to = hr__min_u64(block->address + block->size_bytes, end);
-        if (hr__paged_is_in_use(block))
-            hr__spill_add(made, clock, (hr_advice)block->advice, block->age_base, to - from);
+        uint64_t from = vw__max_u64(block->address, begin);
+        uint64_t to = vw__min_u64(block->address + block->size_bytes, end);
+        if (vw__paged_is_in_use(block))
+            vw__spill_add(made, clock, (vw_advice)block->advice, block->age_base, to - from);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Private pools keep all they have, also when nobody uses them just now: a checkpoint that is put
  * back wants the memory it had. */
-static hr_status add_on_device(void *context, hr__paged_engine *engine, hr__paged_handle *handle,
-                               hr__block *first)
+static vw_status add_on_device(void *context, vw__paged_engine *engine, vw__paged_handle *handle,
+                               vw__block *first)
 {
     bool is_private = handle->home->segment->lane->shelf->private_pool != NULL;
-    return handle->guest_count == 0 && !is_private ? hr__paged_list(engine, handle, first, context)
-                                                   : HR_OK;
+    return handle->guest_count == 0 && !is_private ? vw__paged_list(engine, handle, first, context)
+                                                   : VW_OK;
 }
 
-void hr__spill_sort(hr__spill_list *found)
+void vw__spill_sort(vw__spill_list *found)
 {
     if (found->count != 0)
-        qsort(found->items, found->count, sizeof *found->items, hr__spill_compare);
+        qsort(found->items, found->count, sizeof *found->items, vw__spill_compare);
 }
 
 /* Who could leave, the first to leave first. The items are the caller's to free, also on failure.
  */
-static hr_status find_leaving(hr__paged_engine *engine, hr__spill_list *found)
+static vw_status find_leaving(vw__paged_engine *engine, vw__spill_list *found)
 {
     engine->spill->clock.now = engine->clock;
-    HR__TRY(hr__paged_each_home_in_use(engine, add_on_device, found));
-    hr__spill_sort(found);
-    return HR_OK;
+    VW__TRY(vw__paged_each_home_in_use(engine, add_on_device, found));
+    vw__spill_sort(found);
+    return VW_OK;
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
 /* Without the lock: others are served meanwhile, and may fail the pool. */
-static void tell(hr__paged_engine *engine, const hr_spill_report *report)
+static void tell(vw__paged_engine *engine, const vw_spill_report *report)
 {
-    const hr__engine_owner *owner = &engine->base.owner;
-    const hr__request *serving = engine->base.serving;
-    const hr_spill_listener listener = engine->spill->listener;
+    const vw__engine_owner *owner = &engine->base.owner;
+    const vw__request *serving = engine->base.serving;
+    const vw_spill_listener listener = engine->spill->listener;
     if (listener.moved == NULL)
         return;
     engine->base.serving = NULL;
-    hr__cause cause = owner->pause_lock(owner->context);
+    vw__cause cause = owner->pause_lock(owner->context);
     listener.moved(listener.context, report);
     owner->resume_lock(owner->context, cause);
     engine->base.serving = serving;
     engine->call++;
 }
 
-hr_status hr__paged_finish_move(hr__paged_engine *engine, hr__spill_move *move, bool was_safe,
-                                hr_status status)
+vw_status vw__paged_finish_move(vw__paged_engine *engine, vw__spill_move *move, bool was_safe,
+                                vw_status status)
 {
     if (was_safe)
-        hr__paged_end_moment(engine);
+        vw__paged_end_moment(engine);
     else
         engine->stats.refused_spills++;
-    move->report.wait_ns = hr__clock_monotonic_ns() - move->start_ns;
+    move->report.wait_ns = vw__clock_monotonic_ns() - move->start_ns;
     move->report.spilled_bytes = engine->stats.spilled_bytes;
     engine->stats.spill_wait_ns += move->report.wait_ns;
     if (move->report.moved_handles != 0)
         tell(engine, &move->report);
-    return engine->failure != NULL ? hr__fail(HR_ERR_DEVICE, "%s", engine->failure) : status;
+    return engine->failure != NULL ? vw__fail(VW_ERR_DEVICE, "%s", engine->failure) : status;
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-static uint64_t card_bytes(const hr__paged_engine *engine)
+static uint64_t card_bytes(const vw__paged_engine *engine)
 {
-    return hr__min_u64(engine->base.owner.device->properties.total_bytes, engine->base.limit_bytes);
+    return vw__min_u64(engine->base.owner.device->properties.total_bytes, engine->base.limit_bytes);
 }
 
-static uint64_t allowed_bytes(const hr__paged_engine *engine)
+static uint64_t allowed_bytes(const vw__paged_engine *engine)
 {
-    hr__host_stock_numbers numbers;
-    hr__host_stock_look(engine->spill->stock, &numbers);
+    vw__host_stock_numbers numbers;
+    vw__host_stock_look(engine->spill->stock, &numbers);
     return numbers.free_bytes;
 }
 
 /* What the request misses, the free memory of the pool and its room taken off. */
-static uint64_t missing_bytes(const hr__paged_engine *engine, uint64_t size_bytes)
+static uint64_t missing_bytes(const vw__paged_engine *engine, uint64_t size_bytes)
 {
     uint64_t there_bytes =
-        engine->candidate_bytes + hr__paged_room_bytes(engine, hr__paged_limit_bytes(engine));
-    uint64_t wanted_bytes = hr__paged_whole_units(engine, size_bytes);
-    uint64_t least_bytes = hr__max_u64(size_bytes / EFFORT_PARTS, engine->unit_bytes);
+        engine->candidate_bytes + vw__paged_room_bytes(engine, vw__paged_limit_bytes(engine));
+    uint64_t wanted_bytes = vw__paged_whole_units(engine, size_bytes);
+    uint64_t least_bytes = vw__max_u64(size_bytes / EFFORT_PARTS, engine->unit_bytes);
     return wanted_bytes > there_bytes ? wanted_bytes - there_bytes : least_bytes;
 }
 
-static bool is_enough(const hr__paged_engine *engine, const hr__spill_list *found, uint64_t bytes)
+static bool is_enough(const vw__paged_engine *engine, const vw__spill_list *found, uint64_t bytes)
 {
     uint64_t sum_bytes = 0;
     for (size_t i = 0; i < found->count; i++)
         sum_bytes += found->items[i].size_bytes;
-    return hr__min_u64(sum_bytes, allowed_bytes(engine)) >= bytes;
+    return vw__min_u64(sum_bytes, allowed_bytes(engine)) >= bytes;
 }
 
 /* A size that the budget does not allow may be followed by a smaller one; when the host has no more
  * to give, that was all. */
-static hr_status let_leave(hr__paged_engine *engine, const hr__spill_list *found, hr_stream stream,
-                           uint64_t wanted_bytes, hr__spill_move *move)
+static vw_status let_leave(vw__paged_engine *engine, const vw__spill_list *found, vw_stream stream,
+                           uint64_t wanted_bytes, vw__spill_move *move)
 {
     for (size_t i = 0; i < found->count && move->gained_bytes < wanted_bytes; i++) {
-        hr__paged_handle *handle = found->items[i].what;
-        hr_status status = hr__paged_swap_out(
-            engine, handle, hr__engine_find(&engine->base, handle->home->address), stream);
-        if (status == HR_ERR_OUT_OF_MEMORY)
+        vw__paged_handle *handle = found->items[i].what;
+        vw_status status = vw__paged_swap_out(
+            engine, handle, vw__engine_find(&engine->base, handle->home->address), stream);
+        if (status == VW_ERR_OUT_OF_MEMORY)
             continue;
-        if (status == HR_ERR_HOST_MEMORY)
-            return HR_OK;
-        HR__TRY(status);
-        if (found->items[i].worst >= HR__SPILL_PASSING)
-            hr__paged_want_early(engine, handle);
+        if (status == VW_ERR_HOST_MEMORY)
+            return VW_OK;
+        VW__TRY(status);
+        if (found->items[i].worst >= VW__SPILL_PASSING)
+            vw__paged_want_early(engine, handle);
         move->gained_bytes += handle->size_bytes;
         move->report.moved_bytes += handle->used_bytes;
         move->report.moved_handles++;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status leave_at_safe_point(hr__paged_engine *engine, hr_stream stream,
-                                     uint64_t size_bytes, hr__spill_move *move)
+static vw_status leave_at_safe_point(vw__paged_engine *engine, vw_stream stream,
+                                     uint64_t size_bytes, vw__spill_move *move)
 {
-    hr__spill_list found = {.count = 0};
-    HR__TRY(hr__paged_device(engine)->synchronize(hr__paged_context(engine)));
-    HR__TRY(hr__paged_settle_vacated(engine));
-    HR__TRY(hr__paged_settle_left(engine, true));
-    HR__TRY(hr__paged_survey_all(engine));
+    vw__spill_list found = {.count = 0};
+    VW__TRY(vw__paged_device(engine)->synchronize(vw__paged_context(engine)));
+    VW__TRY(vw__paged_settle_vacated(engine));
+    VW__TRY(vw__paged_settle_left(engine, true));
+    VW__TRY(vw__paged_survey_all(engine));
     uint64_t bytes = missing_bytes(engine, size_bytes);
-    hr_status status = find_leaving(engine, &found);
-    if (status == HR_OK && is_enough(engine, &found, bytes))
+    vw_status status = find_leaving(engine, &found);
+    if (status == VW_OK && is_enough(engine, &found, bytes))
         status = let_leave(engine, &found, stream, bytes + card_bytes(engine) / MARGIN_PARTS, move);
-    hr__host_free(found.items);
+    vw__host_free(found.items);
     return status;
 }
 
-hr_status hr__paged_spill_for(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
+vw_status vw__paged_spill_for(vw__paged_engine *engine, vw_stream stream, uint64_t size_bytes,
                               uint64_t limit_bytes, bool *is_worth_while)
 {
     (void)limit_bytes;
-    hr__spill_move move = {.start_ns = hr__clock_monotonic_ns()};
-    hr_status status = HR_OK;
+    vw__spill_move move = {.start_ns = vw__clock_monotonic_ns()};
+    vw_status status = VW_OK;
     *is_worth_while = false;
     if (allowed_bytes(engine) < engine->unit_bytes && engine->spill->left == NULL)
-        return HR_OK;
-    bool is_safe = hr__paged_begin_moment(engine);
+        return VW_OK;
+    bool is_safe = vw__paged_begin_moment(engine);
     if (is_safe && engine->failure == NULL)
         status = leave_at_safe_point(engine, stream, size_bytes, &move);
     *is_worth_while = move.gained_bytes != 0;
     if (*is_worth_while) {
         engine->stats.spills++;
-        hr__paged_note_leaving(engine);
+        vw__paged_note_leaving(engine);
     }
-    return hr__paged_finish_move(engine, &move, is_safe, status);
+    return vw__paged_finish_move(engine, &move, is_safe, status);
 }
 
 /* ---- making ahead ---------------------------------------------------------------------------- */
 
-static bool is_time_to_wish(hr__paged_engine *engine)
+static bool is_time_to_wish(vw__paged_engine *engine)
 {
-    hr__paged_spill *spill = engine->spill;
-    uint64_t all_bytes = card_bytes(engine), held_bytes = hr__paged_on_device_bytes(engine);
+    vw__paged_spill *spill = engine->spill;
+    uint64_t all_bytes = card_bytes(engine), held_bytes = vw__paged_on_device_bytes(engine);
     uint64_t changed_bytes = held_bytes > spill->wished_held_bytes
                                  ? held_bytes - spill->wished_held_bytes
                                  : spill->wished_held_bytes - held_bytes;
@@ -254,33 +254,33 @@ static bool is_time_to_wish(hr__paged_engine *engine)
 }
 
 /* No host memory to think with: everything is made when it is needed. */
-void hr__paged_prepare_spill(hr__paged_engine *engine)
+void vw__paged_prepare_spill(vw__paged_engine *engine)
 {
-    uint64_t sizes_bytes[HR__HOST_STOCK_WISHES], sum_bytes = 0;
+    uint64_t sizes_bytes[VW__HOST_STOCK_WISHES], sum_bytes = 0;
     size_t count = 0;
-    hr__spill_list found = {.count = 0};
+    vw__spill_list found = {.count = 0};
     if (!is_time_to_wish(engine))
         return;
-    if (find_leaving(engine, &found) == HR_OK) {
-        for (; count < found.count && count < HR__HOST_STOCK_WISHES &&
+    if (find_leaving(engine, &found) == VW_OK) {
+        for (; count < found.count && count < VW__HOST_STOCK_WISHES &&
                sum_bytes + found.items[count].size_bytes <= engine->spill->ahead_bytes;
              count++)
             sum_bytes += sizes_bytes[count] = found.items[count].size_bytes;
-        hr__host_stock_wish(engine->spill->stock, sizes_bytes, count);
+        vw__host_stock_wish(engine->spill->stock, sizes_bytes, count);
     }
-    hr__host_free(found.items);
+    vw__host_free(found.items);
 }
 
 /* ---- what the pool calls -----------------------------------------------------------------------
  */
 
-void hr__paged_advise(hr__engine *base, hr__block *block, hr_advice advice)
+void vw__paged_advise(vw__engine *base, vw__block *block, vw_advice advice)
 {
-    hr__paged_engine *engine = hr__paged_of(base);
+    vw__paged_engine *engine = vw__paged_of(base);
     if (engine->spill == NULL)
         return;
-    engine->spill->clock.is_advised |= advice != HR_ADVISE_NORMAL;
-    engine->watched_frees += (uint64_t)(advice != HR_ADVISE_NORMAL);
-    engine->watched_frees -= (uint64_t)(block->advice != HR_ADVISE_NORMAL);
+    engine->spill->clock.is_advised |= advice != VW_ADVISE_NORMAL;
+    engine->watched_frees += (uint64_t)(advice != VW_ADVISE_NORMAL);
+    engine->watched_frees -= (uint64_t)(block->advice != VW_ADVISE_NORMAL);
     block->advice = (uint32_t)advice;
 }

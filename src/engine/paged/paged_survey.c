@@ -11,12 +11,12 @@
 
 /* ---- free handles ---------------------------------------------------------------------------- */
 
-static bool make_room(hr__paged_engine *engine)
+static bool make_room(vw__paged_engine *engine)
 {
     if (engine->candidate_count < engine->candidate_capacity)
         return true;
     size_t capacity = engine->candidate_capacity != 0 ? 2 * engine->candidate_capacity : 256;
-    hr__candidate_handle *grown = hr__host_realloc(engine->candidates, capacity * sizeof *grown);
+    vw__candidate_handle *grown = vw__host_realloc(engine->candidates, capacity * sizeof *grown);
     if (grown == NULL)
         return false;
     engine->candidates = grown;
@@ -24,48 +24,48 @@ static bool make_room(hr__paged_engine *engine)
     return true;
 }
 
-static hr_status survey_block(hr__paged_engine *engine, hr__block *block)
+static vw_status survey_block(vw__paged_engine *engine, vw__block *block)
 {
-    const hr__segment *segment = block->segment;
+    const vw__segment *segment = block->segment;
     uint64_t end = block->address + block->size_bytes;
     uint64_t address =
-        segment->address + hr__ceil_div_u64(block->address - segment->address, engine->unit_bytes) *
+        segment->address + vw__ceil_div_u64(block->address - segment->address, engine->unit_bytes) *
                                engine->unit_bytes;
     while (address < end) {
-        hr__place *place = hr__paged_place_at(engine, segment, address);
-        hr__paged_handle *handle = place->handle;
+        vw__place *place = vw__paged_place_at(engine, segment, address);
+        vw__paged_handle *handle = place->handle;
         uint64_t place_end = place->address + handle->size_bytes;
         if (place->address >= block->address && place_end <= end && handle->pin_count == 0) {
             if (!make_room(engine))
-                return hr__fail_host_memory(engine->candidate_capacity * sizeof handle,
+                return vw__fail_host_memory(engine->candidate_capacity * sizeof handle,
                                             "a survey of free memory");
             handle->survey = engine->survey;
             handle->block = block;
             engine->candidates[engine->candidate_count++] =
-                (hr__candidate_handle){handle, block->age_base};
+                (vw__candidate_handle){handle, block->age_base};
             engine->candidate_bytes += handle->size_bytes;
         }
         address = place_end;
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status survey_shelf(hr__paged_engine *engine, const hr__shelf *shelf)
+static vw_status survey_shelf(vw__paged_engine *engine, const vw__shelf *shelf)
 {
-    for (const hr__lane *lane = shelf->lanes; lane != NULL; lane = lane->next) {
-        if (engine->base.scopes != NULL && hr__engine_is_capturing(&engine->base, lane->stream))
+    for (const vw__lane *lane = shelf->lanes; lane != NULL; lane = lane->next) {
+        if (engine->base.scopes != NULL && vw__engine_is_capturing(&engine->base, lane->stream))
             continue;
-        for (hr__block *block = hr__free_index_last(&lane->free);
+        for (vw__block *block = vw__free_index_last(&lane->free);
              block != NULL && block->size_bytes >= engine->unit_bytes;
-             block = hr__free_index_before(&lane->free, block))
-            HR__TRY(survey_block(engine, block));
+             block = vw__free_index_before(&lane->free, block))
+            VW__TRY(survey_block(engine, block));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static void begin_survey(hr__paged_engine *engine)
+static void begin_survey(vw__paged_engine *engine)
 {
-    hr__paged_give_back_retired(engine);
+    vw__paged_give_back_retired(engine);
     engine->survey++;
     engine->candidate_count = 0;
     engine->candidate_bytes = 0;
@@ -73,45 +73,45 @@ static void begin_survey(hr__paged_engine *engine)
 
 /* Graphs replay into the free memory of their pools, so that a private pool in use keeps all it
  * has. While `stream` is captured nothing moves at all. */
-hr_status hr__paged_survey(hr__paged_engine *engine, hr_stream stream)
+vw_status vw__paged_survey(vw__paged_engine *engine, vw_stream stream)
 {
-    if (!hr__engine_is_capturing(&engine->base, stream))
-        return hr__paged_survey_all(engine);
+    if (!vw__engine_is_capturing(&engine->base, stream))
+        return vw__paged_survey_all(engine);
     begin_survey(engine);
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__paged_survey_all(hr__paged_engine *engine)
+vw_status vw__paged_survey_all(vw__paged_engine *engine)
 {
     begin_survey(engine);
-    for (int kind = HR__SMALL; kind <= HR__LARGE; kind++)
-        HR__TRY(survey_shelf(engine, &engine->base.shelves[kind]));
-    for (const hr__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next)
-        for (int kind = HR__SMALL; kind <= HR__LARGE && pool->use_count == 0; kind++)
-            HR__TRY(survey_shelf(engine, &pool->shelves[kind]));
-    return HR_OK;
+    for (int kind = VW__SMALL; kind <= VW__LARGE; kind++)
+        VW__TRY(survey_shelf(engine, &engine->base.shelves[kind]));
+    for (const vw__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next)
+        for (int kind = VW__SMALL; kind <= VW__LARGE && pool->use_count == 0; kind++)
+            VW__TRY(survey_shelf(engine, &pool->shelves[kind]));
+    return VW_OK;
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-static const hr__place *ghost_of(const hr__paged_engine *engine, const hr__block *block)
+static const vw__place *ghost_of(const vw__paged_engine *engine, const vw__block *block)
 {
-    return hr__paged_place_at(engine, block->segment, block->address);
+    return vw__paged_place_at(engine, block->segment, block->address);
 }
 
-static bool is_usable(const hr__paged_engine *engine, const hr__block *block)
+static bool is_usable(const vw__paged_engine *engine, const vw__block *block)
 {
-    return block->state == HR__BLOCK_FREE || block->state == HR__BLOCK_UNMAPPED ||
-           (block->state == HR__BLOCK_GHOST &&
-            hr__paged_is_free(engine, ghost_of(engine, block)->handle));
+    return block->state == VW__BLOCK_FREE || block->state == VW__BLOCK_UNMAPPED ||
+           (block->state == VW__BLOCK_GHOST &&
+            vw__paged_is_free(engine, ghost_of(engine, block)->handle));
 }
 
-bool hr__paged_is_inside(const hr__paged_engine *engine, const hr__paged_window *window,
-                         const hr__place *place)
+bool vw__paged_is_inside(const vw__paged_engine *engine, const vw__paged_window *window,
+                         const vw__place *place)
 {
     uint64_t first =
         window->segment->address +
-        hr__align_down_u64(window->address - window->segment->address, engine->unit_bytes);
+        vw__align_down_u64(window->address - window->segment->address, engine->unit_bytes);
     return place->segment == window->segment &&
            place->address < window->address + window->size_bytes &&
            place->address + place->handle->size_bytes > first;
@@ -119,27 +119,27 @@ bool hr__paged_is_inside(const hr__paged_engine *engine, const hr__paged_window 
 
 /* What is missing in the window that begins at `address` in `block` and runs on; false if it cannot
  * be used: its bytes would be needed twice. */
-static bool weigh(hr__paged_engine *engine, hr__block *block, uint64_t address, uint64_t size_bytes,
-                  hr__paged_window *window)
+static bool weigh(vw__paged_engine *engine, vw__block *block, uint64_t address, uint64_t size_bytes,
+                  vw__paged_window *window)
 {
     uint64_t end = address + size_bytes;
-    *window = (hr__paged_window){
+    *window = (vw__paged_window){
         .segment = block->segment, .first = block, .address = address, .size_bytes = size_bytes};
     for (; block != NULL && block->address < end; block = block->next) {
-        if (block->state == HR__BLOCK_UNMAPPED) {
+        if (block->state == VW__BLOCK_UNMAPPED) {
             uint64_t from =
-                hr__max_u64(block->address, hr__align_down_u64(address - block->segment->address,
+                vw__max_u64(block->address, vw__align_down_u64(address - block->segment->address,
                                                                engine->unit_bytes) +
                                                 block->segment->address);
-            uint64_t to = hr__min_u64(block->address + block->size_bytes, end);
+            uint64_t to = vw__min_u64(block->address + block->size_bytes, end);
             window->missing_bytes +=
-                hr__ceil_div_u64(to - from, engine->unit_bytes) * engine->unit_bytes;
-        } else if (block->state == HR__BLOCK_GHOST) {
-            const hr__paged_handle *handle = ghost_of(engine, block)->handle;
-            if (hr__paged_is_inside(engine, window, handle->home))
+                vw__ceil_div_u64(to - from, engine->unit_bytes) * engine->unit_bytes;
+        } else if (block->state == VW__BLOCK_GHOST) {
+            const vw__paged_handle *handle = ghost_of(engine, block)->handle;
+            if (vw__paged_is_inside(engine, window, handle->home))
                 return false;
-            for (const hr__place *other = handle->ghosts; other != NULL; other = other->next)
-                if (other->block != block && hr__paged_is_inside(engine, window, other))
+            for (const vw__place *other = handle->ghosts; other != NULL; other = other->next)
+                if (other->block != block && vw__paged_is_inside(engine, window, other))
                     return false;
             window->ghost_bytes += handle->size_bytes;
         }
@@ -147,7 +147,7 @@ static bool weigh(hr__paged_engine *engine, hr__block *block, uint64_t address, 
     return true;
 }
 
-static bool is_better(const hr__paged_window *window, const hr__paged_window *best)
+static bool is_better(const vw__paged_window *window, const vw__paged_window *best)
 {
     if (best->segment == NULL)
         return true;
@@ -158,10 +158,10 @@ static bool is_better(const hr__paged_window *window, const hr__paged_window *be
     return window->address < best->address;
 }
 
-static void consider(hr__paged_engine *engine, hr__block *block, uint64_t address,
-                     uint64_t size_bytes, uint64_t range_bytes, hr__paged_window *best)
+static void consider(vw__paged_engine *engine, vw__block *block, uint64_t address,
+                     uint64_t size_bytes, uint64_t range_bytes, vw__paged_window *best)
 {
-    hr__paged_window window;
+    vw__paged_window window;
     if (!weigh(engine, block, address, size_bytes, &window))
         return;
     window.range_bytes = range_bytes;
@@ -171,17 +171,17 @@ static void consider(hr__paged_engine *engine, hr__block *block, uint64_t addres
 
 /* The usable blocks from `first` to before `end_block`, together at least as large as the request:
  * every window that begins or ends with one of them. */
-static void consider_range(hr__paged_engine *engine, hr__block *first, const hr__block *end_block,
-                           uint64_t range_bytes, uint64_t size_bytes, hr__paged_window *best)
+static void consider_range(vw__paged_engine *engine, vw__block *first, const vw__block *end_block,
+                           uint64_t range_bytes, uint64_t size_bytes, vw__paged_window *best)
 {
     uint64_t range_address = first->address;
     uint64_t range_end = range_address + range_bytes;
-    hr__block *start = first; /* the block in which a window that ends with `block` begins */
-    for (hr__block *block = first; block != end_block; block = block->next) {
+    vw__block *start = first; /* the block in which a window that ends with `block` begins */
+    for (vw__block *block = first; block != end_block; block = block->next) {
         if (range_end - block->address >= size_bytes)
             consider(engine, block, block->address, size_bytes, range_bytes, best);
         uint64_t end = block->address + block->size_bytes;
-        bool is_endless = block->next == NULL && block->state == HR__BLOCK_UNMAPPED;
+        bool is_endless = block->next == NULL && block->state == VW__BLOCK_UNMAPPED;
         if (end - range_address < size_bytes || is_endless)
             continue;
         while (end - size_bytes - start->address >= start->size_bytes)
@@ -191,13 +191,13 @@ static void consider_range(hr__paged_engine *engine, hr__block *first, const hr_
 }
 
 /* The last free block of an arena and what comes after: any handle can be mapped there. */
-static void consider_end(hr__paged_engine *engine, hr__block *block, uint64_t size_bytes,
-                         hr__paged_window *best)
+static void consider_end(vw__paged_engine *engine, vw__block *block, uint64_t size_bytes,
+                         vw__paged_window *best)
 {
-    if (block->next != NULL || block->state != HR__BLOCK_UNMAPPED)
+    if (block->next != NULL || block->state != VW__BLOCK_UNMAPPED)
         return;
     uint64_t range_bytes = block->size_bytes;
-    if (block->previous != NULL && block->previous->state == HR__BLOCK_FREE) {
+    if (block->previous != NULL && block->previous->state == VW__BLOCK_FREE) {
         block = block->previous;
         range_bytes += block->size_bytes;
     }
@@ -206,29 +206,29 @@ static void consider_end(hr__paged_engine *engine, hr__block *block, uint64_t si
 }
 
 /* Unmapped ranges and ghosts, by rising address; NULL after the last. */
-static hr__block *first_gap(const hr__lane *lane)
+static vw__block *first_gap(const vw__lane *lane)
 {
-    hr__tree_node *node = hr__tree_first(lane->unmapped);
-    return node != NULL ? hr__block_of_node(node) : NULL;
+    vw__tree_node *node = vw__tree_first(lane->unmapped);
+    return node != NULL ? vw__block_of_node(node) : NULL;
 }
 
-static hr__block *next_gap(hr__block *gap)
+static vw__block *next_gap(vw__block *gap)
 {
-    hr__tree_node *node = hr__tree_next(&gap->node);
-    return node != NULL ? hr__block_of_node(node) : NULL;
+    vw__tree_node *node = vw__tree_next(&gap->node);
+    return node != NULL ? vw__block_of_node(node) : NULL;
 }
 
 /* The range of usable blocks around a gap: considered, and the first gap behind it found. */
-static hr__block *consider_around(hr__paged_engine *engine, hr__block *gap, uint64_t size_bytes,
-                                  hr__paged_window *best)
+static vw__block *consider_around(vw__paged_engine *engine, vw__block *gap, uint64_t size_bytes,
+                                  vw__paged_window *best)
 {
-    hr__block *first = gap, *last_gap = gap, *end = gap;
+    vw__block *first = gap, *last_gap = gap, *end = gap;
     uint64_t range_bytes = 0;
-    if (first->previous != NULL && first->previous->state == HR__BLOCK_FREE)
+    if (first->previous != NULL && first->previous->state == VW__BLOCK_FREE)
         first = first->previous;
     for (end = first; end != NULL && is_usable(engine, end); end = end->next) {
         range_bytes += end->size_bytes;
-        if (end->state != HR__BLOCK_FREE)
+        if (end->state != VW__BLOCK_FREE)
             last_gap = end;
     }
     if (range_bytes >= size_bytes)
@@ -236,11 +236,11 @@ static hr__block *consider_around(hr__paged_engine *engine, hr__block *gap, uint
     return next_gap(last_gap);
 }
 
-bool hr__paged_choose_window(hr__paged_engine *engine, const hr__lane *lane, uint64_t size_bytes,
-                             bool at_end_only, hr__paged_window *out)
+bool vw__paged_choose_window(vw__paged_engine *engine, const vw__lane *lane, uint64_t size_bytes,
+                             bool at_end_only, vw__paged_window *out)
 {
-    *out = (hr__paged_window){.segment = NULL};
-    for (hr__block *gap = first_gap(lane); gap != NULL;) {
+    *out = (vw__paged_window){.segment = NULL};
+    for (vw__block *gap = first_gap(lane); gap != NULL;) {
         if (!at_end_only && is_usable(engine, gap)) {
             gap = consider_around(engine, gap, size_bytes, out);
             continue;

@@ -16,82 +16,82 @@
 #include "base/error.h"
 
 /* `memory`, of the handle's size, takes its place at the address; or all is as it was. */
-static hr_status exchange(hr__paged_engine *engine, const hr__paged_handle *handle,
-                          hr_handle memory)
+static vw_status exchange(vw__paged_engine *engine, const vw__paged_handle *handle,
+                          vw_handle memory)
 {
-    const hr__paged_handle with = {.device_handle = memory, .size_bytes = handle->size_bytes};
+    const vw__paged_handle with = {.device_handle = memory, .size_bytes = handle->size_bytes};
     uint64_t address = handle->home->address;
-    HR__TRY(hr__driver_unmap(&engine->base.owner, address, handle->size_bytes));
-    hr_status status = hr__paged_map(engine, &with, address);
-    if (status != HR_OK)
-        hr__paged_map_back(engine, handle);
+    VW__TRY(vw__driver_unmap(&engine->base.owner, address, handle->size_bytes));
+    vw_status status = vw__paged_map(engine, &with, address);
+    if (status != VW_OK)
+        vw__paged_map_back(engine, handle);
     return status;
 }
 
 /* What took the handle's place cannot be filled. */
-static void undo_exchange(hr__paged_engine *engine, const hr__paged_handle *handle)
+static void undo_exchange(vw__paged_engine *engine, const vw__paged_handle *handle)
 {
     uint64_t address = handle->home->address;
-    if (hr__driver_unmap(&engine->base.owner, address, handle->size_bytes) == HR_OK)
-        hr__paged_map_back(engine, handle);
+    if (vw__driver_unmap(&engine->base.owner, address, handle->size_bytes) == VW_OK)
+        vw__paged_map_back(engine, handle);
     else
-        hr__paged_turn_failed(engine, "memory at %#" PRIx64 " could be neither filled nor unmapped",
+        vw__paged_turn_failed(engine, "memory at %#" PRIx64 " could be neither filled nor unmapped",
                               address);
 }
 
-static hr_status drop_ghosts(hr__paged_engine *engine, hr__paged_handle *handle)
+static vw_status drop_ghosts(vw__paged_engine *engine, vw__paged_handle *handle)
 {
     while (handle->ghosts != NULL)
-        HR__TRY(hr__paged_drop_ghost(engine, handle->ghosts, true));
-    return HR_OK;
+        VW__TRY(vw__paged_drop_ghost(engine, handle->ghosts, true));
+    return VW_OK;
 }
 
-static hr_status failure_or(const hr__paged_engine *engine, hr_status status)
+static vw_status failure_or(const vw__paged_engine *engine, vw_status status)
 {
-    return engine->failure != NULL ? hr__fail(HR_ERR_DEVICE, "%s", engine->failure) : status;
+    return engine->failure != NULL ? vw__fail(VW_ERR_DEVICE, "%s", engine->failure) : status;
 }
 
-hr_status hr__paged_swap_out(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *first,
-                             hr_stream stream)
+vw_status vw__paged_swap_out(vw__paged_engine *engine, vw__paged_handle *handle, vw__block *first,
+                             vw_stream stream)
 {
-    hr__host_handle *on_host = NULL;
-    hr_handle memory = handle->device_handle;
-    HR__TRY(drop_ghosts(engine, handle));
-    if (!hr__block_source_reserve(&engine->base.records, hr__paged_records_on_host(handle, first)))
-        return hr__fail_host_memory(sizeof(hr__block), "block records");
-    HR__TRY(hr__host_stock_take(engine->spill->stock, handle->size_bytes, &on_host));
-    hr_status status = hr__paged_copy_live(engine, handle, first, on_host->window, stream);
-    if (status == HR_OK)
+    vw__host_handle *on_host = NULL;
+    vw_handle memory = handle->device_handle;
+    VW__TRY(drop_ghosts(engine, handle));
+    if (!vw__block_source_reserve(&engine->base.records, vw__paged_records_on_host(handle, first)))
+        return vw__fail_host_memory(sizeof(vw__block), "block records");
+    VW__TRY(vw__host_stock_take(engine->spill->stock, handle->size_bytes, &on_host));
+    vw_status status = vw__paged_copy_live(engine, handle, first, on_host->window, stream);
+    if (status == VW_OK)
         status = exchange(engine, handle, on_host->device_handle);
-    if (status != HR_OK) {
-        hr__host_stock_give_back(engine->spill->stock, on_host);
+    if (status != VW_OK) {
+        vw__host_stock_give_back(engine->spill->stock, on_host);
         return failure_or(engine, status);
     }
-    hr__paged_enter_host(engine, handle, first, on_host);
+    vw__paged_enter_host(engine, handle, first, on_host);
     engine->stats.all_spilled_bytes += handle->used_bytes;
     engine->base.owner.counters->num_device_free++;
-    return hr__driver_release(&engine->base.owner, memory);
+    return vw__driver_release(&engine->base.owner, memory);
 }
 
-hr_status hr__paged_swap_in(hr__paged_engine *engine, hr__paged_handle *handle, hr_stream stream)
+vw_status vw__paged_swap_in(vw__paged_engine *engine, vw__paged_handle *handle, vw_stream stream)
 {
-    hr__host_handle *on_host = handle->on_host;
-    hr__block *first = hr__engine_find(&engine->base, handle->home->address);
-    hr_handle memory = 0;
-    HR__TRY(hr__paged_create(engine, handle->size_bytes, &memory));
-    hr_status status = exchange(engine, handle, memory);
-    if (status == HR_OK) {
-        status = hr__paged_copy_back(engine, handle, first, on_host->window, stream);
-        if (status != HR_OK)
+    vw__host_handle *on_host = handle->on_host;
+    vw__block *first = vw__engine_find(&engine->base, handle->home->address);
+    vw_handle memory = 0;
+    VW__TRY(vw__paged_create(engine, handle->size_bytes, &memory));
+    vw_status status = exchange(engine, handle, memory);
+    if (status == VW_OK) {
+        status = vw__paged_copy_back(engine, handle, first, on_host->window, stream);
+        if (status != VW_OK)
             undo_exchange(engine, handle);
     }
-    if (status != HR_OK) {
-        (void)hr__driver_release(&engine->base.owner, memory);
+    if (status != VW_OK) {
+        (void)vw__driver_release(&engine->base.owner, memory);
         return failure_or(engine, status);
     }
     engine->stats.returned_bytes += handle->used_bytes;
     engine->base.owner.counters->num_device_alloc++;
-    hr__paged_leave_host(engine, handle, first, memory);
-    hr__host_stock_give_back(engine->spill->stock, on_host);
-    return HR_OK;
+    vw__paged_leave_host(engine, handle, first, memory);
+    vw__host_stock_give_back(engine->spill->stock, on_host);
+    return VW_OK;
 }

@@ -11,8 +11,8 @@
  *
  * The rules are PyTorch's, to the byte: where a comment says "as PyTorch" there is no better
  * reason, and none is needed. Where releases differ, torch_versions.h has a named switch. */
-#ifndef HR_ENGINE_TORCH_TORCH_ENGINE_H
-#define HR_ENGINE_TORCH_TORCH_ENGINE_H
+#ifndef VW_ENGINE_TORCH_TORCH_ENGINE_H
+#define VW_ENGINE_TORCH_TORCH_ENGINE_H
 
 #include "engine/engine.h"
 #include "engine/private_pools.h"
@@ -21,91 +21,91 @@
 #include "engine/torch/torch_settings.h"
 #include "engine/torch/torch_versions.h"
 
-typedef struct hr__torch_engine {
-    hr__engine base;
-    hr__torch_rules rules;
-    hr__torch_settings settings;
+typedef struct vw__torch_engine {
+    vw__engine base;
+    vw__torch_rules rules;
+    vw__torch_settings settings;
     bool is_expandable; /* the setting, where version and device have it */
     bool counts_ages;   /* garbage collection is on: a threshold and a limit are set */
     bool is_strict;     /* how option strings are read */
     bool is_shareable;  /* pages can be handed to other processes */
     size_t expandable_segments;
     uint32_t tie_breaks; /* given out so far */
-} hr__torch_engine;
+} vw__torch_engine;
 
 /* One request on its way. */
-typedef struct hr__search {
-    hr__shelf *shelf;
-    hr__lane *lane; /* NULL: the stream has none on this shelf yet */
-    hr_stream stream;
+typedef struct vw__search {
+    vw__shelf *shelf;
+    vw__lane *lane; /* NULL: the stream has none on this shelf yet */
+    vw_stream stream;
     uint64_t size_bytes;    /* rounded */
     uint64_t segment_bytes; /* what the device would be asked for; set on a miss */
     bool is_expandable;
-} hr__search;
+} vw__search;
 
-/* Makes an engine that drives owner->device. HR_ERR_UNSUPPORTED: is_shareable, and it cannot. */
-hr_status hr__torch_engine_create(const hr__engine_owner *owner, const hr_pool_options *options,
-                                  int version, hr__engine **out);
+/* Makes an engine that drives owner->device. VW_ERR_UNSUPPORTED: is_shareable, and it cannot. */
+vw_status vw__torch_engine_create(const vw__engine_owner *owner, const vw_pool_options *options,
+                                  int version, vw__engine **out);
 
 /* ---- torch_engine.c -------------------------------------------------------------------------- */
-hr_status hr__torch_allocate(hr__engine *engine, const hr__request *request, hr__block **out,
-                             hr__refusal *refusal);
-hr_status hr__torch_allocate_at(hr__engine *engine, const hr__request *request,
-                                hr_device_ptr address, hr__block **prefix, hr__block **out);
-hr__block *hr__torch_hand_out_at(hr__engine *engine, hr__block *block, hr_device_ptr address,
+vw_status vw__torch_allocate(vw__engine *engine, const vw__request *request, vw__block **out,
+                             vw__refusal *refusal);
+vw_status vw__torch_allocate_at(vw__engine *engine, const vw__request *request,
+                                vw_device_ptr address, vw__block **prefix, vw__block **out);
+vw__block *vw__torch_hand_out_at(vw__engine *engine, vw__block *block, vw_device_ptr address,
                                  uint64_t size_bytes, uint64_t tag);
-void hr__torch_free(hr__engine *engine, hr__block *block);
+void vw__torch_free(vw__engine *engine, vw__block *block);
 
 /* The number a new record gets under the version's tie-break rule. */
-uint32_t hr__torch_block_tie_break(hr__torch_engine *engine, const hr__segment *segment);
+uint32_t vw__torch_block_tie_break(vw__torch_engine *engine, const vw__segment *segment);
 
 /* `block`, which is in no index, becomes FREE or UNMAPPED: joined with neighbours of that state,
  * and indexed. */
-void hr__torch_settle_free(hr__torch_engine *engine, hr__lane *lane, hr__block *block);
-void hr__torch_settle_unmapped(hr__torch_engine *engine, hr__lane *lane, hr__block *block);
+void vw__torch_settle_free(vw__torch_engine *engine, vw__lane *lane, vw__block *block);
+void vw__torch_settle_unmapped(vw__torch_engine *engine, vw__lane *lane, vw__block *block);
 
-/* As hr__engine_add_segment() and its counterpart, with the tie-break that the version gives, and
+/* As vw__engine_add_segment() and its counterpart, with the tie-break that the version gives, and
  * the pages of an expandable segment freed. */
-hr__segment *hr__torch_add_segment(hr__torch_engine *engine, hr__lane *lane, uint64_t address,
+vw__segment *vw__torch_add_segment(vw__torch_engine *engine, vw__lane *lane, uint64_t address,
                                    uint64_t size_bytes, bool is_expandable);
-void hr__torch_drop_segment(hr__torch_engine *engine, hr__segment *segment);
+void vw__torch_drop_segment(vw__torch_engine *engine, vw__segment *segment);
 
 /* ---- torch_expandable.c ---------------------------------------------------------------------- */
 
-/* HR_OK: `*out` is free and has at least the search's size. HR_ERR_OUT_OF_MEMORY: pages
+/* VW_OK: `*out` is free and has at least the search's size. VW_ERR_OUT_OF_MEMORY: pages
  * mapped on the way stay, free. */
-hr_status hr__torch_grow_expandable(hr__torch_engine *engine, const hr__search *search,
-                                    hr__block **out);
+vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__search *search,
+                                    vw__block **out);
 
 /* Gives the whole pages inside a free block back. The block may be gone afterwards. */
-hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block);
+vw_status vw__torch_shrink_expandable(vw__torch_engine *engine, vw__block *block);
 
 /* The engine table's. */
-hr_status hr__torch_walk_pieces(hr__engine *engine, const hr__block *under, hr__piece_visitor visit,
+vw_status vw__torch_walk_pieces(vw__engine *engine, const vw__block *under, vw__piece_visitor visit,
                                 void *context);
 
 /* Gives a whole segment back, whatever is in it; for the end of the engine. */
-void hr__torch_abandon_segment(hr__torch_engine *engine, hr__segment *segment);
+void vw__torch_abandon_segment(vw__torch_engine *engine, vw__segment *segment);
 
 /* ---- torch_reclaim.c ------------------------------------------------------------------------- */
-hr_status hr__torch_trim(hr__torch_engine *engine, const hr_private_id *only);
-hr_status hr__torch_collect_garbage(hr__torch_engine *engine);
+vw_status vw__torch_trim(vw__torch_engine *engine, const vw_private_id *only);
+vw_status vw__torch_collect_garbage(vw__torch_engine *engine);
 
 /* `*is_enough`: it is worth asking the device again. */
-hr_status hr__torch_release_available(hr__torch_engine *engine, const hr__search *search,
+vw_status vw__torch_release_available(vw__torch_engine *engine, const vw__search *search,
                                       bool *is_enough);
 
 /* ---- torch_inspect.c ------------------------------------------------------------------------- */
-hr_status hr__torch_check(hr__engine *engine);
+vw_status vw__torch_check(vw__engine *engine);
 
-static inline hr__torch_engine *hr__torch_of(hr__engine *engine)
+static inline vw__torch_engine *vw__torch_of(vw__engine *engine)
 {
-    return (hr__torch_engine *)(void *)engine; /* `base` is the first field */
+    return (vw__torch_engine *)(void *)engine; /* `base` is the first field */
 }
 
-static inline const hr__torch_engine *hr__torch_of_const(const hr__engine *engine)
+static inline const vw__torch_engine *vw__torch_of_const(const vw__engine *engine)
 {
-    return (const hr__torch_engine *)(const void *)engine;
+    return (const vw__torch_engine *)(const void *)engine;
 }
 
-#endif /* HR_ENGINE_TORCH_TORCH_ENGINE_H */
+#endif /* VW_ENGINE_TORCH_TORCH_ENGINE_H */

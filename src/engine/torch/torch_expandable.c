@@ -6,13 +6,13 @@
  * no unmapped range of the first can hold a request.
  *
  * A page is one handle: 2 MiB on a small shelf, the large segment size on a large one. The unmapped
- * parts of the reservation are blocks as well (HR__BLOCK_UNMAPPED), always whole pages.
+ * parts of the reservation are blocks as well (VW__BLOCK_UNMAPPED), always whole pages.
  *
  * The order of the books. The device is called first, the books follow what it did:
  *   - map_block(): if a page cannot be created or mapped, what this call mapped is unmapped again
  *     and nothing changed. Pages that earlier calls for the same request mapped stay, as free
  *     memory: PyTorch leaves them, too.
- *   - hr__torch_shrink_expandable(): if unmapping stops half-way, the pages before that are given
+ *   - vw__torch_shrink_expandable(): if unmapping stops half-way, the pages before that are given
  *     back and the rest of the block stays free.
  *   - a page that could not be unmapped while undoing a failed map keeps its handle in `pages`
  *     although its block says UNMAPPED; the next map of that page finds it and uses it.
@@ -27,31 +27,31 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/driver_calls.h"
-#include "engine/torch/torch_rounding.h" /* HR__TORCH_SMALL_BUFFER_BYTES */
+#include "engine/torch/torch_rounding.h" /* VW__TORCH_SMALL_BUFFER_BYTES */
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-static uint64_t page_address(const hr__segment *segment, size_t page)
+static uint64_t page_address(const vw__segment *segment, size_t page)
 {
     return segment->address + page * segment->page_bytes;
 }
 
 /* Unmaps and releases pages [first, last) in turn; stops at a failure. Returns how many were
  * unmapped. */
-static size_t unmap_pages(hr__torch_engine *engine, hr__segment *segment, size_t first, size_t last,
-                          hr_status *status)
+static size_t unmap_pages(vw__torch_engine *engine, vw__segment *segment, size_t first, size_t last,
+                          vw_status *status)
 {
-    *status = HR_OK;
+    *status = VW_OK;
     for (size_t page = first; page < last; page++) {
         *status =
-            hr__driver_unmap(&engine->base.owner, page_address(segment, page), segment->page_bytes);
-        if (*status != HR_OK)
+            vw__driver_unmap(&engine->base.owner, page_address(segment, page), segment->page_bytes);
+        if (*status != VW_OK)
             return page - first;
         segment->page_is_mapped[page] = false;
-        hr_handle handle = segment->pages[page];
+        vw_handle handle = segment->pages[page];
         segment->pages[page] = 0;
-        *status = hr__driver_release(&engine->base.owner, handle);
-        if (*status != HR_OK) /* unmapped all the same; the device keeps a handle nobody knows */
+        *status = vw__driver_release(&engine->base.owner, handle);
+        if (*status != VW_OK) /* unmapped all the same; the device keeps a handle nobody knows */
             return page + 1 - first;
     }
     return last - first;
@@ -59,45 +59,45 @@ static size_t unmap_pages(hr__torch_engine *engine, hr__segment *segment, size_t
 
 /* Takes back what a failed map_pages() did. What cannot be unmapped stays mapped, with its handle,
  * for the next map_pages() to find. */
-static void undo_map(hr__torch_engine *engine, hr__segment *segment, size_t first, size_t last)
+static void undo_map(vw__torch_engine *engine, vw__segment *segment, size_t first, size_t last)
 {
     for (size_t page = first; page < last; page++) {
         if (segment->page_is_mapped[page] &&
-            hr__driver_unmap(&engine->base.owner, page_address(segment, page),
-                             segment->page_bytes) == HR_OK)
+            vw__driver_unmap(&engine->base.owner, page_address(segment, page),
+                             segment->page_bytes) == VW_OK)
             segment->page_is_mapped[page] = false;
         if (!segment->page_is_mapped[page] && segment->pages[page] != 0) {
             /* The first failure is reported, not this one. */
-            (void)hr__driver_release(&engine->base.owner, segment->pages[page]);
+            (void)vw__driver_release(&engine->base.owner, segment->pages[page]);
             segment->pages[page] = 0;
         }
     }
 }
 
-static hr_status create_page(const hr__torch_engine *engine, uint64_t page_bytes, hr_handle *out)
+static vw_status create_page(const vw__torch_engine *engine, uint64_t page_bytes, vw_handle *out)
 {
-    return hr__driver_create(&engine->base.owner, page_bytes, engine->is_shareable, out);
+    return vw__driver_create(&engine->base.owner, page_bytes, engine->is_shareable, out);
 }
 
 /* Creates and maps pages [first, last). All or nothing, as far as the device lets us. */
-static hr_status map_pages(hr__torch_engine *engine, hr__segment *segment, size_t first,
+static vw_status map_pages(vw__torch_engine *engine, vw__segment *segment, size_t first,
                            size_t last)
 {
-    hr_status status = HR_OK;
-    for (size_t page = first; page < last && status == HR_OK; page++)
+    vw_status status = VW_OK;
+    for (size_t page = first; page < last && status == VW_OK; page++)
         if (segment->pages[page] == 0)
             status = create_page(engine, segment->page_bytes, &segment->pages[page]);
-    for (size_t page = first; page < last && status == HR_OK; page++) {
+    for (size_t page = first; page < last && status == VW_OK; page++) {
         if (segment->page_is_mapped[page])
             continue;
-        status = hr__driver_map(&engine->base.owner, page_address(segment, page),
+        status = vw__driver_map(&engine->base.owner, page_address(segment, page),
                                 segment->page_bytes, segment->pages[page]);
-        segment->page_is_mapped[page] = status == HR_OK;
+        segment->page_is_mapped[page] = status == VW_OK;
     }
-    if (status == HR_OK)
-        status = hr__driver_set_access(&engine->base.owner, page_address(segment, first),
+    if (status == VW_OK)
+        status = vw__driver_set_access(&engine->base.owner, page_address(segment, first),
                                        (last - first) * segment->page_bytes);
-    if (status != HR_OK)
+    if (status != VW_OK)
         undo_map(engine, segment, first, last);
     return status;
 }
@@ -105,81 +105,81 @@ static hr_status map_pages(hr__torch_engine *engine, hr__segment *segment, size_
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* A record for a part of `block`, not yet linked. There must be a spare one. */
-static hr__block *part_of(hr__torch_engine *engine, const hr__block *block, uint64_t address,
+static vw__block *part_of(vw__torch_engine *engine, const vw__block *block, uint64_t address,
                           uint64_t size_bytes)
 {
-    return hr__block_make(&engine->base.records, block->segment, address, size_bytes,
-                          hr__torch_block_tie_break(engine, block->segment));
+    return vw__block_make(&engine->base.records, block->segment, address, size_bytes,
+                          vw__torch_block_tie_break(engine, block->segment));
 }
 
 /* Maps pages at the start of an unmapped block, at least `want_bytes` of them; the block becomes
  * free, the rest of it stays unmapped as a block of its own. */
-static hr_status map_block(hr__torch_engine *engine, hr__block *block, uint64_t want_bytes)
+static vw_status map_block(vw__torch_engine *engine, vw__block *block, uint64_t want_bytes)
 {
-    hr__segment *segment = block->segment;
-    hr__lane *lane = segment->lane;
-    if (!hr__block_source_reserve(&engine->base.records, HR__ENGINE_SPARE_RECORDS))
-        return hr__fail_host_memory(sizeof(hr__block), "block records");
+    vw__segment *segment = block->segment;
+    vw__lane *lane = segment->lane;
+    if (!vw__block_source_reserve(&engine->base.records, VW__ENGINE_SPARE_RECORDS))
+        return vw__fail_host_memory(sizeof(vw__block), "block records");
 
     size_t first = (block->address - segment->address) / segment->page_bytes;
-    size_t pages = hr__ceil_div_u64(want_bytes, segment->page_bytes);
-    HR__TRY(map_pages(engine, segment, first, first + pages));
+    size_t pages = vw__ceil_div_u64(want_bytes, segment->page_bytes);
+    VW__TRY(map_pages(engine, segment, first, first + pages));
 
     uint64_t mapped_address = block->address, mapped_bytes = pages * segment->page_bytes;
-    hr__lane_remove_unmapped(lane, block);
+    vw__lane_remove_unmapped(lane, block);
     if (mapped_bytes < block->size_bytes) {
-        hr__block *rest =
+        vw__block *rest =
             part_of(engine, block, block->address + mapped_bytes, block->size_bytes - mapped_bytes);
-        hr__block_link_after(rest, block);
+        vw__block_link_after(rest, block);
         block->size_bytes = mapped_bytes;
-        hr__lane_insert_unmapped(lane, rest);
+        vw__lane_insert_unmapped(lane, rest);
     }
-    hr__torch_settle_free(engine, lane, block);
+    vw__torch_settle_free(engine, lane, block);
 
-    hr__engine_count_held(&engine->base, lane->shelf, (int64_t)mapped_bytes);
+    vw__engine_count_held(&engine->base, lane->shelf, (int64_t)mapped_bytes);
     engine->base.owner.counters->num_device_alloc++;
     uint64_t tag = engine->base.serving != NULL ? engine->base.serving->tag : 0;
-    hr__engine_notice(&engine->base, HR_ACTION_SEGMENT_MAP, lane, mapped_address, mapped_bytes,
+    vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_MAP, lane, mapped_address, mapped_bytes,
                       tag);
     if (block->previous == NULL && block->segment_tag == 0)
         block->segment_tag = tag;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Ends a segment of which nothing is mapped. Refused by the device, addresses are lost, no memory.
  */
-static hr_status end_segment(hr__torch_engine *engine, hr__segment *segment)
+static vw_status end_segment(vw__torch_engine *engine, vw__segment *segment)
 {
     undo_map(engine, segment, 0, segment->page_count); /* what could not be unmapped earlier */
-    hr_status status =
-        hr__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
-    hr__lane_remove_unmapped(segment->lane, segment->first);
-    hr__torch_drop_segment(engine, segment);
+    vw_status status =
+        vw__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
+    vw__lane_remove_unmapped(segment->lane, segment->first);
+    vw__torch_drop_segment(engine, segment);
     return status;
 }
 
-static bool is_wholly_unmapped(const hr__block *block)
+static bool is_wholly_unmapped(const vw__block *block)
 {
-    return block->state == HR__BLOCK_UNMAPPED && !hr__block_is_split(block);
+    return block->state == VW__BLOCK_UNMAPPED && !vw__block_is_split(block);
 }
 
-hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block)
+vw_status vw__torch_shrink_expandable(vw__torch_engine *engine, vw__block *block)
 {
-    hr__segment *segment = block->segment;
-    hr__lane *lane = segment->lane;
+    vw__segment *segment = block->segment;
+    vw__lane *lane = segment->lane;
     uint64_t offset = block->address - segment->address;
-    size_t first = hr__ceil_div_u64(offset, segment->page_bytes);
+    size_t first = vw__ceil_div_u64(offset, segment->page_bytes);
     size_t last = (offset + block->size_bytes) / segment->page_bytes;
     if (first >= last)
-        return HR_OK;                                        /* no whole page inside */
-    if (!hr__block_source_reserve(&engine->base.records, 2)) /* about to call the driver anyway */
-        return hr__fail_host_memory(sizeof(hr__block), "block records");
+        return VW_OK;                                        /* no whole page inside */
+    if (!vw__block_source_reserve(&engine->base.records, 2)) /* about to call the driver anyway */
+        return vw__fail_host_memory(sizeof(vw__block), "block records");
 
     /* Nothing may still be using the pages: the block's own stream has to come to an end. */
-    const hr_device *device = engine->base.owner.device;
-    HR__TRY(device->table->stream_synchronize(device->context, lane->stream));
-    uint64_t tag = hr__engine_event_tag(&engine->base, block);
-    hr_status status;
+    const vw_device *device = engine->base.owner.device;
+    VW__TRY(device->table->stream_synchronize(device->context, lane->stream));
+    uint64_t tag = vw__engine_event_tag(&engine->base, block);
+    vw_status status;
     size_t pages = unmap_pages(engine, segment, first, last, &status);
     if (pages == 0)
         return status;
@@ -187,28 +187,28 @@ hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block
     uint64_t gone_address = page_address(segment, first), gone_bytes = pages * segment->page_bytes;
     uint64_t before_bytes = gone_address - block->address;
     uint64_t after_bytes = block->size_bytes - before_bytes - gone_bytes;
-    hr__lane_remove(lane, block);
+    vw__lane_remove(lane, block);
     if (before_bytes > 0) {
-        hr__block *before = part_of(engine, block, block->address, before_bytes);
-        hr__block_link_before(before, block);
-        hr__lane_insert(lane, before);
+        vw__block *before = part_of(engine, block, block->address, before_bytes);
+        vw__block_link_before(before, block);
+        vw__lane_insert(lane, before);
     }
     if (after_bytes > 0) {
-        hr__block *after = part_of(engine, block, gone_address + gone_bytes, after_bytes);
-        hr__block_link_after(after, block);
-        hr__lane_insert(lane, after);
+        vw__block *after = part_of(engine, block, gone_address + gone_bytes, after_bytes);
+        vw__block_link_after(after, block);
+        vw__lane_insert(lane, after);
     }
     block->address = gone_address;
     block->size_bytes = gone_bytes;
-    hr__torch_settle_unmapped(engine, lane, block);
+    vw__torch_settle_unmapped(engine, lane, block);
 
-    hr__engine_count_held(&engine->base, lane->shelf, -(int64_t)gone_bytes);
+    vw__engine_count_held(&engine->base, lane->shelf, -(int64_t)gone_bytes);
     engine->base.owner.counters->num_device_free++;
-    hr__engine_notice(&engine->base, HR_ACTION_SEGMENT_UNMAP, lane, gone_address, gone_bytes, tag);
+    vw__engine_notice(&engine->base, VW_ACTION_SEGMENT_UNMAP, lane, gone_address, gone_bytes, tag);
 
     if (is_wholly_unmapped(block)) {
-        hr_status ended = end_segment(engine, segment);
-        if (status == HR_OK)
+        vw_status ended = end_segment(engine, segment);
+        if (status == VW_OK)
             status = ended;
     }
     return status;
@@ -217,11 +217,11 @@ hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block
 /* ---- growth ---------------------------------------------------------------------------------- */
 
 /* Do the free and unmapped blocks from here on hold `size_bytes` in one piece? */
-static bool has_room_from(const hr__block *block, uint64_t size_bytes)
+static bool has_room_from(const vw__block *block, uint64_t size_bytes)
 {
     uint64_t found_bytes = 0;
     while (found_bytes < size_bytes && block != NULL &&
-           (block->state == HR__BLOCK_FREE || block->state == HR__BLOCK_UNMAPPED)) {
+           (block->state == VW__BLOCK_FREE || block->state == VW__BLOCK_UNMAPPED)) {
         found_bytes += block->size_bytes;
         block = block->next;
     }
@@ -230,7 +230,7 @@ static bool has_room_from(const hr__block *block, uint64_t size_bytes)
 
 /* How many addresses a segment reserves: nine eighths of the device, or less where the option says
  * so ("0.5" of the device, "40G"; its form was checked when it was read). */
-static uint64_t reserve_bytes(const hr__torch_engine *engine)
+static uint64_t reserve_bytes(const vw__torch_engine *engine)
 {
     uint64_t total_bytes = engine->base.owner.device->properties.total_bytes;
     uint64_t full_bytes = total_bytes + total_bytes / 8;
@@ -243,86 +243,86 @@ static uint64_t reserve_bytes(const hr__torch_engine *engine)
     return bytes < (double)full_bytes ? (uint64_t)bytes : full_bytes;
 }
 
-static hr_status reserve_segment(hr__torch_engine *engine, const hr__search *search,
-                                 hr__block **out)
+static vw_status reserve_segment(vw__torch_engine *engine, const vw__search *search,
+                                 vw__block **out)
 {
-    uint64_t page_bytes = search->shelf->kind == HR__SMALL
-                              ? HR__TORCH_SMALL_BUFFER_BYTES
+    uint64_t page_bytes = search->shelf->kind == VW__SMALL
+                              ? VW__TORCH_SMALL_BUFFER_BYTES
                               : engine->settings.large_segment_size_bytes;
-    uint64_t page_count = hr__ceil_div_u64(reserve_bytes(engine), page_bytes);
+    uint64_t page_count = vw__ceil_div_u64(reserve_bytes(engine), page_bytes);
     uint64_t size_bytes = page_count * page_bytes;
     if (size_bytes < search->size_bytes)
-        return hr__fail(HR_ERR_OUT_OF_MEMORY, "larger than an expandable segment can grow");
+        return vw__fail(VW_ERR_OUT_OF_MEMORY, "larger than an expandable segment can grow");
 
-    hr_handle *pages = hr__host_alloc_zeroed(page_count, sizeof *pages);
-    bool *page_is_mapped = hr__host_alloc_zeroed(page_count, sizeof *page_is_mapped);
-    hr_device_ptr address = HR_NULL;
-    hr_status status = HR_OK;
+    vw_handle *pages = vw__host_alloc_zeroed(page_count, sizeof *pages);
+    bool *page_is_mapped = vw__host_alloc_zeroed(page_count, sizeof *page_is_mapped);
+    vw_device_ptr address = VW_NULL;
+    vw_status status = VW_OK;
     if (pages == NULL || page_is_mapped == NULL)
-        status = hr__fail_host_memory(page_count * sizeof *pages, "an expandable segment's pages");
+        status = vw__fail_host_memory(page_count * sizeof *pages, "an expandable segment's pages");
     else
-        status = hr__driver_reserve(&engine->base.owner, size_bytes, &address);
-    hr__segment *segment = NULL;
-    if (status == HR_OK) {
-        segment = hr__torch_add_segment(engine, search->lane, address, size_bytes, true);
+        status = vw__driver_reserve(&engine->base.owner, size_bytes, &address);
+    vw__segment *segment = NULL;
+    if (status == VW_OK) {
+        segment = vw__torch_add_segment(engine, search->lane, address, size_bytes, true);
         if (segment == NULL) {
-            (void)hr__driver_unreserve(&engine->base.owner, address, size_bytes);
-            status = hr__fail_host_memory(sizeof *segment, "a segment record");
+            (void)vw__driver_unreserve(&engine->base.owner, address, size_bytes);
+            status = vw__fail_host_memory(sizeof *segment, "a segment record");
         }
     }
-    if (status != HR_OK) {
-        hr__host_free(pages);
-        hr__host_free(page_is_mapped);
+    if (status != VW_OK) {
+        vw__host_free(pages);
+        vw__host_free(page_is_mapped);
         /* Addresses that run out are no device memory that runs out: no retry would help. */
-        return status == HR_ERR_OUT_OF_MEMORY ? HR_ERR_DEVICE : status;
+        return status == VW_ERR_OUT_OF_MEMORY ? VW_ERR_DEVICE : status;
     }
     segment->page_bytes = page_bytes;
     segment->page_count = page_count;
     segment->pages = pages;
     segment->page_is_mapped = page_is_mapped;
     engine->expandable_segments++;
-    hr__lane_insert_unmapped(search->lane, segment->first);
+    vw__lane_insert_unmapped(search->lane, segment->first);
     *out = segment->first;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Where to grow: the lowest unmapped range with room, or with a free block before it that it would
  * extend; else a new segment. */
-static hr_status find_candidate(hr__torch_engine *engine, const hr__search *search, hr__block **out)
+static vw_status find_candidate(vw__torch_engine *engine, const vw__search *search, vw__block **out)
 {
-    hr__block *unmapped = hr__lane_unmapped_above(search->lane, 0);
-    for (; unmapped != NULL; unmapped = hr__lane_unmapped_above(search->lane, unmapped->address)) {
-        hr__block *start = unmapped;
-        if (start->previous != NULL && start->previous->state == HR__BLOCK_FREE)
+    vw__block *unmapped = vw__lane_unmapped_above(search->lane, 0);
+    for (; unmapped != NULL; unmapped = vw__lane_unmapped_above(search->lane, unmapped->address)) {
+        vw__block *start = unmapped;
+        if (start->previous != NULL && start->previous->state == VW__BLOCK_FREE)
             start = start->previous;
         if (has_room_from(start, search->size_bytes)) {
             *out = start;
-            return HR_OK;
+            return VW_OK;
         }
     }
     return reserve_segment(engine, search, out);
 }
 
-static hr_status map_enough(hr__torch_engine *engine, const hr__search *search, hr__block **block)
+static vw_status map_enough(vw__torch_engine *engine, const vw__search *search, vw__block **block)
 {
-    if ((*block)->state == HR__BLOCK_UNMAPPED)
-        HR__TRY(map_block(engine, *block, hr__min_u64((*block)->size_bytes, search->size_bytes)));
+    if ((*block)->state == VW__BLOCK_UNMAPPED)
+        VW__TRY(map_block(engine, *block, vw__min_u64((*block)->size_bytes, search->size_bytes)));
     while ((*block)->size_bytes < search->size_bytes) {
-        hr__block *next = (*block)->next; /* unmapped: two free blocks are never neighbours */
+        vw__block *next = (*block)->next; /* unmapped: two free blocks are never neighbours */
         uint64_t missing_bytes = search->size_bytes - (*block)->size_bytes;
-        HR__TRY(map_block(engine, next, hr__min_u64(missing_bytes, next->size_bytes)));
+        VW__TRY(map_block(engine, next, vw__min_u64(missing_bytes, next->size_bytes)));
         *block = next; /* it absorbed the block before it */
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__torch_grow_expandable(hr__torch_engine *engine, const hr__search *search,
-                                    hr__block **out)
+vw_status vw__torch_grow_expandable(vw__torch_engine *engine, const vw__search *search,
+                                    vw__block **out)
 {
-    hr__block *block = NULL;
-    HR__TRY(find_candidate(engine, search, &block));
-    hr_status status = map_enough(engine, search, &block);
-    if (status == HR_OK)
+    vw__block *block = NULL;
+    VW__TRY(find_candidate(engine, search, &block));
+    vw_status status = map_enough(engine, search, &block);
+    if (status == VW_OK)
         *out = block;
     else if (is_wholly_unmapped(block))
         (void)end_segment(engine, block->segment); /* made for this request, in vain */
@@ -331,53 +331,53 @@ hr_status hr__torch_grow_expandable(hr__torch_engine *engine, const hr__search *
 
 /* ---- looking at pages ------------------------------------------------------------------------ */
 
-static hr_status walk_pages(const hr__segment *segment, size_t first, size_t last,
-                            hr__piece_visitor visit, void *context)
+static vw_status walk_pages(const vw__segment *segment, size_t first, size_t last,
+                            vw__piece_visitor visit, void *context)
 {
     for (size_t page = first; page < last; page++)
         if (segment->page_is_mapped[page])
-            HR__TRY(visit(context, page_address(segment, page), segment->page_bytes,
+            VW__TRY(visit(context, page_address(segment, page), segment->page_bytes,
                           segment->pages[page]));
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status walk_all_pages(hr__tree_node *node, hr__piece_visitor visit, void *context)
+static vw_status walk_all_pages(vw__tree_node *node, vw__piece_visitor visit, void *context)
 {
     for (; node != NULL; node = node->right) {
-        const hr__segment *segment = hr__segment_of_node(node);
-        HR__TRY(walk_all_pages(node->left, visit, context));
-        if (hr__segment_is_expandable(segment))
-            HR__TRY(walk_pages(segment, 0, segment->page_count, visit, context));
+        const vw__segment *segment = vw__segment_of_node(node);
+        VW__TRY(walk_all_pages(node->left, visit, context));
+        if (vw__segment_is_expandable(segment))
+            VW__TRY(walk_pages(segment, 0, segment->page_count, visit, context));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__torch_walk_pieces(hr__engine *base, const hr__block *under, hr__piece_visitor visit,
+vw_status vw__torch_walk_pieces(vw__engine *base, const vw__block *under, vw__piece_visitor visit,
                                 void *context)
 {
     if (under == NULL)
         return walk_all_pages(base->segments, visit, context);
-    const hr__segment *segment = under->segment;
-    if (!hr__segment_is_expandable(segment))
-        return HR_OK;
+    const vw__segment *segment = under->segment;
+    if (!vw__segment_is_expandable(segment))
+        return VW_OK;
     uint64_t offset = under->address - segment->address;
     return walk_pages(segment, offset / segment->page_bytes,
-                      hr__ceil_div_u64(offset + under->size_bytes, segment->page_bytes), visit,
+                      vw__ceil_div_u64(offset + under->size_bytes, segment->page_bytes), visit,
                       context);
 }
 
-void hr__torch_abandon_segment(hr__torch_engine *engine, hr__segment *segment)
+void vw__torch_abandon_segment(vw__torch_engine *engine, vw__segment *segment)
 {
-    if (hr__segment_is_expandable(segment)) {
+    if (vw__segment_is_expandable(segment)) {
         undo_map(engine, segment, 0, segment->page_count);
-        (void)hr__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
+        (void)vw__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
     } else {
-        hr__private_pool *pool = segment->lane->shelf->private_pool;
+        vw__private_pool *pool = segment->lane->shelf->private_pool;
         if (pool != NULL && pool->source.give_back != NULL)
             pool->source.give_back(pool->source.source_context, segment->address,
                                    segment->size_bytes, engine->base.owner.device->properties.index,
                                    segment->lane->stream);
         else
-            (void)hr__driver_give_back(&engine->base.owner, segment->address);
+            (void)vw__driver_give_back(&engine->base.owner, segment->address);
     }
 }

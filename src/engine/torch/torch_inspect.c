@@ -14,69 +14,69 @@
 #include "engine/inspect.h"
 #include "engine/torch/torch_rounding.h"
 
-/* The FREE blocks that inactive_split counts, by hr__size_kind. */
+/* The FREE blocks that inactive_split counts, by vw__size_kind. */
 typedef struct splits {
-    const hr__torch_engine *engine;
+    const vw__torch_engine *engine;
     uint64_t blocks[2];
     uint64_t bytes[2];
 } splits;
 
-static hr_status check_pages(const hr__block *block)
+static vw_status check_pages(const vw__block *block)
 {
-    const hr__segment *segment = block->segment;
-    if (!hr__segment_is_expandable(segment))
-        return HR_OK;
-    bool is_mapped = block->state != HR__BLOCK_UNMAPPED;
+    const vw__segment *segment = block->segment;
+    if (!vw__segment_is_expandable(segment))
+        return VW_OK;
+    bool is_mapped = block->state != VW__BLOCK_UNMAPPED;
     uint64_t offset = block->address - segment->address;
-    HR__CHECK(is_mapped || (offset % segment->page_bytes == 0 &&
+    VW__CHECK(is_mapped || (offset % segment->page_bytes == 0 &&
                             block->size_bytes % segment->page_bytes == 0),
               "unmapped block %#" PRIx64 " is no run of pages", block->address);
     if (!is_mapped)
-        return HR_OK; /* a page may have stayed mapped when the device failed: see undo_map() */
+        return VW_OK; /* a page may have stayed mapped when the device failed: see undo_map() */
     for (size_t page = offset / segment->page_bytes;
-         page < hr__ceil_div_u64(offset + block->size_bytes, segment->page_bytes); page++)
-        HR__CHECK(segment->page_is_mapped[page] && segment->pages[page] != 0,
+         page < vw__ceil_div_u64(offset + block->size_bytes, segment->page_bytes); page++)
+        VW__CHECK(segment->page_is_mapped[page] && segment->pages[page] != 0,
                   "page %zu of segment %#" PRIx64 " is not mapped", page, segment->address);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status check_block(void *context, const hr__block *block)
+static vw_status check_block(void *context, const vw__block *block)
 {
     splits *count = context;
-    HR__CHECK(block->size_bytes % HR__TORCH_MIN_BLOCK_BYTES == 0 ||
-                  count->engine->rules.roundup == HR__TORCH_ROUNDUP_SINGLE_COUNT,
+    VW__CHECK(block->size_bytes % VW__TORCH_MIN_BLOCK_BYTES == 0 ||
+                  count->engine->rules.roundup == VW__TORCH_ROUNDUP_SINGLE_COUNT,
               "block %#" PRIx64 " has %" PRIu64 " bytes, no multiple of 512", block->address,
               block->size_bytes);
-    HR__CHECK(block->state <= HR__BLOCK_UNMAPPED,
-              "block %#" PRIx64 " is in a state that only engine \"headroom\" knows",
+    VW__CHECK(block->state <= VW__BLOCK_UNMAPPED,
+              "block %#" PRIx64 " is in a state that only engine \"vramwise\" knows",
               block->address);
-    if (block->state == HR__BLOCK_FREE && !hr__block_is_expandable(block) &&
-        hr__block_is_split(block)) {
-        hr__size_kind kind = hr__block_lane(block)->shelf->kind;
+    if (block->state == VW__BLOCK_FREE && !vw__block_is_expandable(block) &&
+        vw__block_is_split(block)) {
+        vw__size_kind kind = vw__block_lane(block)->shelf->kind;
         count->blocks[kind]++;
         count->bytes[kind] += block->size_bytes;
     }
     return check_pages(block);
 }
 
-hr_status hr__torch_check(hr__engine *base)
+vw_status vw__torch_check(vw__engine *base)
 {
-    hr__torch_engine *engine = hr__torch_of(base);
-    const hr__counters *counters = base->owner.counters;
+    vw__torch_engine *engine = vw__torch_of(base);
+    const vw__counters *counters = base->owner.counters;
     splits split = {.engine = engine};
-    hr__census census = {.check_block = check_block, .context = &split};
-    HR__TRY(hr__engine_check_blocks(base, &census));
-    uint64_t memory_bytes = census.memory_bytes[HR__SMALL] + census.memory_bytes[HR__LARGE];
-    HR__CHECK(base->held_bytes == memory_bytes,
+    vw__census census = {.check_block = check_block, .context = &split};
+    VW__TRY(vw__engine_check_blocks(base, &census));
+    uint64_t memory_bytes = census.memory_bytes[VW__SMALL] + census.memory_bytes[VW__LARGE];
+    VW__CHECK(base->held_bytes == memory_bytes,
               "%" PRIu64 " bytes are held, the segments have %" PRIu64, base->held_bytes,
               memory_bytes);
-    HR__CHECK(engine->expandable_segments == census.expandable_segments,
+    VW__CHECK(engine->expandable_segments == census.expandable_segments,
               "%zu expandable segments counted, %" PRIu64 " found", engine->expandable_segments,
               census.expandable_segments);
-    HR__TRY(
-        hr__engine_check_counter(&counters->reserved_bytes, census.memory_bytes, "reserved_bytes"));
-    HR__TRY(hr__engine_check_counter(&counters->segment, census.plain_segments, "segment"));
-    HR__TRY(hr__engine_check_counter(&counters->inactive_split, split.blocks, "inactive_split"));
-    return hr__engine_check_counter(&counters->inactive_split_bytes, split.bytes,
+    VW__TRY(
+        vw__engine_check_counter(&counters->reserved_bytes, census.memory_bytes, "reserved_bytes"));
+    VW__TRY(vw__engine_check_counter(&counters->segment, census.plain_segments, "segment"));
+    VW__TRY(vw__engine_check_counter(&counters->inactive_split, split.blocks, "inactive_split"));
+    return vw__engine_check_counter(&counters->inactive_split_bytes, split.bytes,
                                     "inactive_split_bytes");
 }

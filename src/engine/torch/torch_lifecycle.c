@@ -3,13 +3,13 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "device/device_table.h" /* hr__device_can_share */
+#include "device/device_table.h" /* vw__device_can_share */
 #include "engine/inspect.h"
 #include "engine/segments.h"
 
-static void adopt_settings(hr__torch_engine *engine)
+static void adopt_settings(vw__torch_engine *engine)
 {
-    const hr_device_properties *device = &engine->base.owner.device->properties;
+    const vw_device_properties *device = &engine->base.owner.device->properties;
     engine->base.max_split_bytes = engine->settings.max_split_size_bytes;
     engine->is_expandable = engine->settings.is_expandable && engine->rules.has_expandable &&
                             device->has_virtual_memory;
@@ -17,92 +17,92 @@ static void adopt_settings(hr__torch_engine *engine)
         engine->settings.garbage_collection_threshold > 0 && engine->base.limit_bytes != UINT64_MAX;
 }
 
-static hr_status set_fraction(hr__engine *base, double fraction)
+static vw_status set_fraction(vw__engine *base, double fraction)
 {
-    HR__TRY(hr__engine_set_fraction(base, fraction));
-    adopt_settings(hr__torch_of(base));
-    return HR_OK;
+    VW__TRY(vw__engine_set_fraction(base, fraction));
+    adopt_settings(vw__torch_of(base));
+    return VW_OK;
 }
 
-static hr_status read_conf(hr__torch_engine *engine, const char *conf)
+static vw_status read_conf(vw__torch_engine *engine, const char *conf)
 {
-    return hr__torch_settings_apply(&engine->settings, &engine->rules, conf,
-                                    engine->is_strict ? HR__TORCH_SETTINGS_STRICT
-                                                      : HR__TORCH_SETTINGS_LIKE_TORCH);
+    return vw__torch_settings_apply(&engine->settings, &engine->rules, conf,
+                                    engine->is_strict ? VW__TORCH_SETTINGS_STRICT
+                                                      : VW__TORCH_SETTINGS_LIKE_TORCH);
 }
 
-static hr_status configure(hr__engine *base, const char *conf)
+static vw_status configure(vw__engine *base, const char *conf)
 {
-    hr__torch_engine *engine = hr__torch_of(base);
-    HR__TRY(read_conf(engine, conf));
+    vw__torch_engine *engine = vw__torch_of(base);
+    VW__TRY(read_conf(engine, conf));
     adopt_settings(engine);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status trim(hr__engine *base, const hr_private_id *only)
+static vw_status trim(vw__engine *base, const vw_private_id *only)
 {
-    return hr__torch_trim(hr__torch_of(base), only);
+    return vw__torch_trim(vw__torch_of(base), only);
 }
 
-static void abandon_all(hr__torch_engine *engine)
+static void abandon_all(vw__torch_engine *engine)
 {
     while (engine->base.segments != NULL) {
-        hr__segment *segment = hr__segment_of_node(engine->base.segments);
-        hr__torch_abandon_segment(engine, segment);
-        hr__torch_drop_segment(engine, segment);
+        vw__segment *segment = vw__segment_of_node(engine->base.segments);
+        vw__torch_abandon_segment(engine, segment);
+        vw__torch_drop_segment(engine, segment);
     }
 }
 
-static void destroy(hr__engine *base)
+static void destroy(vw__engine *base)
 {
-    hr__torch_engine *engine = hr__torch_of(base);
+    vw__torch_engine *engine = vw__torch_of(base);
     abandon_all(engine);
-    hr__private_deinit_all(base);
-    hr__shelf_deinit(&base->shelves[HR__SMALL]);
-    hr__shelf_deinit(&base->shelves[HR__LARGE]);
-    hr__torch_settings_deinit(&engine->settings);
-    hr__block_source_deinit(&base->records);
-    hr__host_free(engine);
+    vw__private_deinit_all(base);
+    vw__shelf_deinit(&base->shelves[VW__SMALL]);
+    vw__shelf_deinit(&base->shelves[VW__LARGE]);
+    vw__torch_settings_deinit(&engine->settings);
+    vw__block_source_deinit(&base->records);
+    vw__host_free(engine);
 }
 
-static const hr__engine_table torch_table = {
+static const vw__engine_table torch_table = {
     .name = "torch",
     .destroy = destroy,
-    .allocate = hr__torch_allocate,
-    .allocate_at = hr__torch_allocate_at,
-    .free = hr__torch_free,
+    .allocate = vw__torch_allocate,
+    .allocate_at = vw__torch_allocate_at,
+    .free = vw__torch_free,
     .restores_as_torch = true,
-    .see_to_records = hr__engine_see_to_records,
-    .hand_out_at = hr__torch_hand_out_at,
-    .walk_pieces = hr__torch_walk_pieces,
+    .see_to_records = vw__engine_see_to_records,
+    .hand_out_at = vw__torch_hand_out_at,
+    .walk_pieces = vw__torch_walk_pieces,
     .trim = trim,
     .set_fraction = set_fraction,
     .configure = configure,
-    .is_capturing = hr__engine_is_capturing,
-    .find = hr__engine_find,
-    .walk = hr__engine_walk,
-    .check = hr__torch_check,
-    .largest_free = hr__engine_largest_free,
-    .private_idle = hr__engine_private_idle,
-    .private_retain = hr__private_retain,
-    .private_release = hr__private_release,
-    .private_use_count = hr__private_use_count,
-    .private_set = hr__private_set,
-    .scope_begin = hr__scope_begin,
-    .scope_end = hr__scope_end,
+    .is_capturing = vw__engine_is_capturing,
+    .find = vw__engine_find,
+    .walk = vw__engine_walk,
+    .check = vw__torch_check,
+    .largest_free = vw__engine_largest_free,
+    .private_idle = vw__engine_private_idle,
+    .private_retain = vw__private_retain,
+    .private_release = vw__private_release,
+    .private_use_count = vw__private_use_count,
+    .private_set = vw__private_set,
+    .scope_begin = vw__scope_begin,
+    .scope_end = vw__scope_end,
 };
 
-hr_status hr__torch_engine_create(const hr__engine_owner *owner, const hr_pool_options *options,
-                                  int version, hr__engine **out)
+vw_status vw__torch_engine_create(const vw__engine_owner *owner, const vw_pool_options *options,
+                                  int version, vw__engine **out)
 {
-    hr__torch_rules rules;
-    if (options->is_shareable && !hr__device_can_share(owner->device))
-        return hr__fail(HR_ERR_UNSUPPORTED, "device %s has no memory that can be shared",
+    vw__torch_rules rules;
+    if (options->is_shareable && !vw__device_can_share(owner->device))
+        return vw__fail(VW_ERR_UNSUPPORTED, "device %s has no memory that can be shared",
                         owner->device->properties.name);
-    HR__TRY(hr__torch_rules_for(version, &rules));
-    hr__torch_engine *engine = hr__host_alloc_zeroed(1, sizeof *engine);
+    VW__TRY(vw__torch_rules_for(version, &rules));
+    vw__torch_engine *engine = vw__host_alloc_zeroed(1, sizeof *engine);
     if (engine == NULL)
-        return hr__fail_host_memory(sizeof *engine, "an engine");
+        return vw__fail_host_memory(sizeof *engine, "an engine");
     engine->base.table = &torch_table;
     engine->base.owner = *owner;
     engine->base.limit_bytes = UINT64_MAX;
@@ -111,24 +111,24 @@ hr_status hr__torch_engine_create(const hr__engine_owner *owner, const hr_pool_o
     engine->base.conf = &engine->settings;
     engine->is_strict = options->is_strict;
     engine->is_shareable = options->is_shareable;
-    hr__block_source_init(&engine->base.records);
-    hr__torch_settings_init(&engine->settings);
-    engine->base.shelves[HR__SMALL].kind = HR__SMALL;
-    engine->base.shelves[HR__LARGE].kind = HR__LARGE;
+    vw__block_source_init(&engine->base.records);
+    vw__torch_settings_init(&engine->settings);
+    engine->base.shelves[VW__SMALL].kind = VW__SMALL;
+    engine->base.shelves[VW__LARGE].kind = VW__LARGE;
 
-    hr_status status = read_conf(engine, options->conf);
-    if (status == HR_OK && engine->settings.backend != HR__TORCH_BACKEND_NATIVE)
-        status = hr__fail(HR_ERR_INVALID_ARGUMENT,
+    vw_status status = read_conf(engine, options->conf);
+    if (status == VW_OK && engine->settings.backend != VW__TORCH_BACKEND_NATIVE)
+        status = vw__fail(VW_ERR_INVALID_ARGUMENT,
                           "backend:cudaMallocAsync is the driver's own allocator; this engine is "
                           "PyTorch's native one");
     engine->base.fraction = 1.0;
-    if (status == HR_OK && engine->settings.per_process_memory_fraction < 1.0)
+    if (status == VW_OK && engine->settings.per_process_memory_fraction < 1.0)
         status = set_fraction(&engine->base, engine->settings.per_process_memory_fraction);
-    if (status != HR_OK) {
+    if (status != VW_OK) {
         destroy(&engine->base);
         return status;
     }
     adopt_settings(engine);
     *out = &engine->base;
-    return HR_OK;
+    return VW_OK;
 }

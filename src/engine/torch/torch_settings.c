@@ -17,19 +17,19 @@
 
 /* ---- the keys -------------------------------------------------------------------------------- */
 
-#define NOW HR__TORCH_NEWEST_VERSION
-#define FIELD(name) offsetof(hr__torch_settings, name)
+#define NOW VW__TORCH_NEWEST_VERSION
+#define FIELD(name) offsetof(vw__torch_settings, name)
 
 #define KEY(name, id, kind, first, last, is_common, offset)                                        \
     {                                                                                              \
-        name, name, HR__TORCH_KEY_##id, HR__TORCH_VALUE_##kind, first, last, is_common, offset     \
+        name, name, VW__TORCH_KEY_##id, VW__TORCH_VALUE_##kind, first, last, is_common, offset     \
     }
 #define HIP(name, cuda_name, id, first, offset)                                                    \
     {                                                                                              \
-        name, cuda_name, HR__TORCH_KEY_##id, HR__TORCH_VALUE_BOOL, first, NOW, false, offset       \
+        name, cuda_name, VW__TORCH_KEY_##id, VW__TORCH_VALUE_BOOL, first, NOW, false, offset       \
     }
 
-static const hr__torch_key keys[] = {
+static const vw__torch_key keys[] = {
     KEY("large_segment_size_mb", LARGE_SEGMENT, MEBIBYTES, 211, NOW, true,
         FIELD(large_segment_size_bytes)),
     KEY("max_split_size_mb", MAX_SPLIT, MEBIBYTES, 110, NOW, true, FIELD(max_split_size_bytes)),
@@ -72,12 +72,12 @@ static const hr__torch_key keys[] = {
         0),
 };
 
-const hr__torch_key *hr__torch_key_at(size_t index)
+const vw__torch_key *vw__torch_key_at(size_t index)
 {
     return index < sizeof keys / sizeof *keys ? &keys[index] : NULL;
 }
 
-const hr__torch_key *hr__torch_find_key(const char *name, int version)
+const vw__torch_key *vw__torch_find_key(const char *name, int version)
 {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].name, name) == 0 && keys[i].first_version <= version &&
@@ -88,7 +88,7 @@ const hr__torch_key *hr__torch_find_key(const char *name, int version)
 
 /* ---- helpers of both readers ----------------------------------------------------------------- */
 
-bool hr__torch_is_reserve(const char *token)
+bool vw__torch_is_reserve(const char *token)
 {
     char *end = NULL;
     double value = strtod(token, &end);
@@ -100,7 +100,7 @@ bool hr__torch_is_reserve(const char *token)
     return *end == '\0' || ((*end == 'G' || *end == 'g') && end[1] == '\0');
 }
 
-void hr__torch_warn(hr__torch_settings *settings, const char *format, ...)
+void vw__torch_warn(vw__torch_settings *settings, const char *format, ...)
 {
     size_t used_bytes = strlen(settings->warnings);
     size_t room_bytes = sizeof settings->warnings - used_bytes;
@@ -117,62 +117,62 @@ void hr__torch_warn(hr__torch_settings *settings, const char *format, ...)
     line[length + 1] = '\0';
 }
 
-hr_status hr__torch_copy_text(const char *text, size_t length, char **out)
+vw_status vw__torch_copy_text(const char *text, size_t length, char **out)
 {
-    char *copy = hr__host_alloc(length + 1);
+    char *copy = vw__host_alloc(length + 1);
     if (copy == NULL)
-        return hr__fail_host_memory(length + 1, "the settings string");
+        return vw__fail_host_memory(length + 1, "the settings string");
     memcpy(copy, text, length);
     copy[length] = '\0';
     *out = copy;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the settings ---------------------------------------------------------------------------- */
 
-void hr__torch_settings_init(hr__torch_settings *settings)
+void vw__torch_settings_init(vw__torch_settings *settings)
 {
-    *settings = (hr__torch_settings){
-        .max_split_size_bytes = HR__TORCH_UNLIMITED,
-        .max_non_split_rounding_bytes = HR__TORCH_DEFAULT_LARGE_SEGMENT_BYTES,
-        .large_segment_size_bytes = HR__TORCH_DEFAULT_LARGE_SEGMENT_BYTES,
-        .roundup_bypass_bytes = HR__TORCH_UNLIMITED,
+    *settings = (vw__torch_settings){
+        .max_split_size_bytes = VW__TORCH_UNLIMITED,
+        .max_non_split_rounding_bytes = VW__TORCH_DEFAULT_LARGE_SEGMENT_BYTES,
+        .large_segment_size_bytes = VW__TORCH_DEFAULT_LARGE_SEGMENT_BYTES,
+        .roundup_bypass_bytes = VW__TORCH_UNLIMITED,
         .per_process_memory_fraction = 1.0,
         .pinned_register_thread_count = 1,
-        .pinned_max_round_threshold_bytes = HR__TORCH_UNLIMITED,
-        .pinned_max_cached_bytes = HR__TORCH_UNLIMITED,
+        .pinned_max_round_threshold_bytes = VW__TORCH_UNLIMITED,
+        .pinned_max_cached_bytes = VW__TORCH_UNLIMITED,
     };
 }
 
-static void free_texts(hr__torch_settings *settings)
+static void free_texts(vw__torch_settings *settings)
 {
-    hr__host_free(settings->raw);
-    hr__host_free(settings->expandable_reserve);
-    hr__host_free(settings->expandable_reserve_by_class);
+    vw__host_free(settings->raw);
+    vw__host_free(settings->expandable_reserve);
+    vw__host_free(settings->expandable_reserve_by_class);
 }
 
-void hr__torch_settings_deinit(hr__torch_settings *settings)
+void vw__torch_settings_deinit(vw__torch_settings *settings)
 {
     free_texts(settings);
-    hr__torch_settings_init(settings);
+    vw__torch_settings_init(settings);
 }
 
 /* What every string resets before it is read. The slack follows the large segment size, which the
  * string may still change: the readers set it. */
-static void reset_for_parse(hr__torch_settings *next, const hr__torch_rules *rules)
+static void reset_for_parse(vw__torch_settings *next, const vw__torch_rules *rules)
 {
-    next->max_split_size_bytes = HR__TORCH_UNLIMITED;
-    hr__torch_fill_roundup(next, 0, HR__TORCH_ROUNDUP_ENTRIES, 0);
-    next->roundup_bypass_bytes = HR__TORCH_UNLIMITED;
+    next->max_split_size_bytes = VW__TORCH_UNLIMITED;
+    vw__torch_fill_roundup(next, 0, VW__TORCH_ROUNDUP_ENTRIES, 0);
+    next->roundup_bypass_bytes = VW__TORCH_UNLIMITED;
     next->roundup_kind = rules->roundup;
     next->garbage_collection_threshold = 0;
     next->warnings[0] = '\0';
 }
 
-static bool changes_some_size(const hr__torch_settings *settings)
+static bool changes_some_size(const vw__torch_settings *settings)
 {
-    uint64_t least = settings->roundup_kind == HR__TORCH_ROUNDUP_TABLE_ONE_IS_OFF ? 2 : 1;
-    for (size_t i = 0; i < HR__TORCH_ROUNDUP_ENTRIES; i++)
+    uint64_t least = settings->roundup_kind == VW__TORCH_ROUNDUP_TABLE_ONE_IS_OFF ? 2 : 1;
+    for (size_t i = 0; i < VW__TORCH_ROUNDUP_ENTRIES; i++)
         if (settings->roundup_divisions[i] >= least)
             return true;
     return false;
@@ -183,44 +183,44 @@ static char *newer(char *old_text, char *new_text)
 {
     if (new_text == NULL)
         return old_text;
-    hr__host_free(old_text);
+    vw__host_free(old_text);
     return new_text;
 }
 
-hr_status hr__torch_settings_apply(hr__torch_settings *settings, const hr__torch_rules *rules,
-                                   const char *text, hr__torch_settings_mode mode)
+vw_status vw__torch_settings_apply(vw__torch_settings *settings, const vw__torch_rules *rules,
+                                   const char *text, vw__torch_settings_mode mode)
 {
     if (text == NULL)
         text = "";
-    size_t length = strnlen(text, (size_t)HR__TORCH_SETTINGS_MOST_BYTES + 1);
-    if (length > HR__TORCH_SETTINGS_MOST_BYTES)
-        return hr__fail(HR_ERR_TOO_LARGE, "the settings string is longer than %u bytes",
-                        HR__TORCH_SETTINGS_MOST_BYTES);
+    size_t length = strnlen(text, (size_t)VW__TORCH_SETTINGS_MOST_BYTES + 1);
+    if (length > VW__TORCH_SETTINGS_MOST_BYTES)
+        return vw__fail(VW_ERR_TOO_LARGE, "the settings string is longer than %u bytes",
+                        VW__TORCH_SETTINGS_MOST_BYTES);
 
-    hr__torch_settings next = *settings;
+    vw__torch_settings next = *settings;
     next.raw = next.expandable_reserve = next.expandable_reserve_by_class = NULL;
     reset_for_parse(&next, rules);
-    hr_status status = hr__torch_copy_text(text, length, &next.raw);
-    if (status == HR_OK)
-        status = mode == HR__TORCH_SETTINGS_STRICT
-                     ? hr__torch_parse_strict(&next, rules, text)
-                     : hr__torch_parse_like_torch(&next, rules, text, length);
-    if (status != HR_OK) {
+    vw_status status = vw__torch_copy_text(text, length, &next.raw);
+    if (status == VW_OK)
+        status = mode == VW__TORCH_SETTINGS_STRICT
+                     ? vw__torch_parse_strict(&next, rules, text)
+                     : vw__torch_parse_like_torch(&next, rules, text, length);
+    if (status != VW_OK) {
         free_texts(&next);
         return status;
     }
 
     next.has_roundup = changes_some_size(&next);
     next.is_backend_fixed = true;
-    if (next.pinned_max_cached_bytes != HR__TORCH_UNLIMITED &&
-        next.pinned_max_round_threshold_bytes != HR__TORCH_UNLIMITED &&
+    if (next.pinned_max_cached_bytes != VW__TORCH_UNLIMITED &&
+        next.pinned_max_round_threshold_bytes != VW__TORCH_UNLIMITED &&
         next.pinned_max_round_threshold_bytes > next.pinned_max_cached_bytes)
-        hr__torch_warn(&next, "pinned_max_round_threshold_mb is larger than "
+        vw__torch_warn(&next, "pinned_max_round_threshold_mb is larger than "
                               "pinned_max_cached_size_mb: the cache limit wins");
     next.raw = newer(settings->raw, next.raw);
     next.expandable_reserve = newer(settings->expandable_reserve, next.expandable_reserve);
     next.expandable_reserve_by_class =
         newer(settings->expandable_reserve_by_class, next.expandable_reserve_by_class);
     *settings = next;
-    return HR_OK;
+    return VW_OK;
 }

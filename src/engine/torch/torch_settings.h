@@ -21,37 +21,37 @@
  * libstdc++'s exceptions say, and what users see.
  *
  * No locks: the owner of the settings has one. */
-#ifndef HR_ENGINE_TORCH_TORCH_SETTINGS_H
-#define HR_ENGINE_TORCH_TORCH_SETTINGS_H
+#ifndef VW_ENGINE_TORCH_TORCH_SETTINGS_H
+#define VW_ENGINE_TORCH_TORCH_SETTINGS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "headroom/status.h"             /* hr_status, HR_MUST_CHECK */
-#include "engine/torch/torch_versions.h" /* hr__torch_rules */
+#include "vramwise/status.h"             /* vw_status, VW_MUST_CHECK */
+#include "engine/torch/torch_versions.h" /* vw__torch_rules */
 
-#define HR__TORCH_UNLIMITED UINT64_MAX
-#define HR__TORCH_ROUNDUP_ENTRIES 16
-#define HR__TORCH_DEFAULT_LARGE_SEGMENT_BYTES (UINT64_C(20) << 20)
-#define HR__TORCH_MOST_REGISTER_THREADS 128
-#define HR__TORCH_SETTINGS_MOST_BYTES (1u << 20) /* the longest string read */
-#define HR__TORCH_SETTINGS_WARNING_BYTES 1024
+#define VW__TORCH_UNLIMITED UINT64_MAX
+#define VW__TORCH_ROUNDUP_ENTRIES 16
+#define VW__TORCH_DEFAULT_LARGE_SEGMENT_BYTES (UINT64_C(20) << 20)
+#define VW__TORCH_MOST_REGISTER_THREADS 128
+#define VW__TORCH_SETTINGS_MOST_BYTES (1u << 20) /* the longest string read */
+#define VW__TORCH_SETTINGS_WARNING_BYTES 1024
 
-typedef enum hr__torch_backend {
-    HR__TORCH_BACKEND_NATIVE,
-    HR__TORCH_BACKEND_CUDA_MALLOC_ASYNC,
-} hr__torch_backend;
+typedef enum vw__torch_backend {
+    VW__TORCH_BACKEND_NATIVE,
+    VW__TORCH_BACKEND_CUDA_MALLOC_ASYNC,
+} vw__torch_backend;
 
-typedef enum hr__torch_settings_mode {
-    HR__TORCH_SETTINGS_LIKE_TORCH,
-    HR__TORCH_SETTINGS_STRICT,
-} hr__torch_settings_mode;
+typedef enum vw__torch_settings_mode {
+    VW__TORCH_SETTINGS_LIKE_TORCH,
+    VW__TORCH_SETTINGS_STRICT,
+} vw__torch_settings_mode;
 
 /* Always: 10 MiB < large_segment_size_bytes <= max_split_size_bytes, and <=
  * max_non_split_rounding_bytes; has_roundup == some entry of roundup_divisions changes a size. */
-typedef struct hr__torch_settings {
+typedef struct vw__torch_settings {
     /* What the hot path looks at. */
-    uint64_t max_split_size_bytes; /* HR__TORCH_UNLIMITED: every block may be split */
+    uint64_t max_split_size_bytes; /* VW__TORCH_UNLIMITED: every block may be split */
     uint64_t max_non_split_rounding_bytes;
     uint64_t large_segment_size_bytes;
     double garbage_collection_threshold; /* 0: off */
@@ -59,12 +59,12 @@ typedef struct hr__torch_settings {
     bool is_expandable;
 
     /* Entry 0 is for sizes below 2 MiB, entry i for [2^i, 2^(i+1)) MiB, the last for the rest. */
-    uint64_t roundup_divisions[HR__TORCH_ROUNDUP_ENTRIES];
+    uint64_t roundup_divisions[VW__TORCH_ROUNDUP_ENTRIES];
     uint64_t roundup_bypass_bytes;       /* 1.13 only: larger requests are not rounded by it */
-    hr__torch_roundup_kind roundup_kind; /* the release's, kept here for rounding */
+    vw__torch_roundup_kind roundup_kind; /* the release's, kept here for rounding */
 
     /* The rest of the device's options. */
-    hr__torch_backend backend;
+    vw__torch_backend backend;
     bool is_backend_fixed; /* a string was applied */
     bool release_lock_on_device_malloc;
     bool throw_on_device_oom;
@@ -77,8 +77,8 @@ typedef struct hr__torch_settings {
     bool pinned_free_catch_all;
     uint64_t pinned_register_thread_count;
     uint64_t pinned_reserve_segment_bytes;     /* 0: off */
-    uint64_t pinned_max_round_threshold_bytes; /* HR__TORCH_UNLIMITED by default */
-    uint64_t pinned_max_cached_bytes;          /* HR__TORCH_UNLIMITED by default */
+    uint64_t pinned_max_round_threshold_bytes; /* VW__TORCH_UNLIMITED by default */
+    uint64_t pinned_max_cached_bytes;          /* VW__TORCH_UNLIMITED by default */
 
     /* As written, checked for form only; owned by the settings; NULL where never given. */
     char *expandable_reserve; /* "0.5" of the device, or "40G" */
@@ -89,24 +89,24 @@ typedef struct hr__torch_settings {
 
     /* What the last string applied gave cause for: lines, each ended by a newline. Ours in STRICT,
      * PyTorch's in both; PyTorch prints some of its own only once in a process. */
-    char warnings[HR__TORCH_SETTINGS_WARNING_BYTES];
-} hr__torch_settings;
+    char warnings[VW__TORCH_SETTINGS_WARNING_BYTES];
+} vw__torch_settings;
 
 /* PyTorch's defaults. Nothing is allocated. */
-void hr__torch_settings_init(hr__torch_settings *settings);
+void vw__torch_settings_init(vw__torch_settings *settings);
 
 /* Frees what the settings own and sets the defaults again. */
-void hr__torch_settings_deinit(hr__torch_settings *settings);
+void vw__torch_settings_deinit(vw__torch_settings *settings);
 
 /* Reads `text` by the rules of one release; NULL is the empty string. A call that fails changed
  * nothing.
  *
- * HR_ERR_BAD_SETTING   refused; hr_last_error() is PyTorch's own text (LIKE_TORCH), or says where
+ * VW_ERR_BAD_SETTING   refused; vw_last_error() is PyTorch's own text (LIKE_TORCH), or says where
  *                      and why (STRICT)
- * HR_ERR_TOO_LARGE     longer than HR__TORCH_SETTINGS_MOST_BYTES
- * HR_ERR_HOST_MEMORY */
-HR_MUST_CHECK hr_status hr__torch_settings_apply(hr__torch_settings *settings,
-                                                 const hr__torch_rules *rules, const char *text,
-                                                 hr__torch_settings_mode mode);
+ * VW_ERR_TOO_LARGE     longer than VW__TORCH_SETTINGS_MOST_BYTES
+ * VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__torch_settings_apply(vw__torch_settings *settings,
+                                                 const vw__torch_rules *rules, const char *text,
+                                                 vw__torch_settings_mode mode);
 
-#endif /* HR_ENGINE_TORCH_TORCH_SETTINGS_H */
+#endif /* VW_ENGINE_TORCH_TORCH_SETTINGS_H */

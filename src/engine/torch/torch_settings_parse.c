@@ -1,6 +1,6 @@
 /* torch_settings_parse.c - the option string as PyTorch reads it.
  *
- * Three grammars have been in use (hr__torch_grammar), and each is followed with its oddities,
+ * Three grammars have been in use (vw__torch_grammar), and each is followed with its oddities,
  * because a string that works must work here and a string that fails must fail here, in the same
  * words. The ones worth knowing:
  *
@@ -22,13 +22,13 @@
 #include <stdlib.h> /* strtol, strtoull, strtod */
 #include <string.h>
 
-#include "base/checked_math.h" /* hr__is_power_of_two_u64, hr__floor_log2_u64 */
+#include "base/checked_math.h" /* vw__is_power_of_two_u64, vw__floor_log2_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
 typedef struct parser {
-    const hr__torch_rules *rules;
-    hr__torch_settings *next;
+    const vw__torch_rules *rules;
+    vw__torch_settings *next;
     const char **tokens;
     size_t token_count;
     bool used_native_option; /* one that backend:cudaMallocAsync ignores, or is said to */
@@ -37,18 +37,18 @@ typedef struct parser {
 
 static bool is_old(const parser *p)
 {
-    return p->rules->grammar != HR__TORCH_GRAMMAR_TOKENS;
+    return p->rules->grammar != VW__TORCH_GRAMMAR_TOKENS;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* What libstdc++ throws, whether the token is no number or does not fit: its own name. */
-static hr_status fail_number(const char *function_name)
+static vw_status fail_number(const char *function_name)
 {
-    return hr__fail(HR_ERR_BAD_SETTING, "%s", function_name);
+    return vw__fail(VW_ERR_BAD_SETTING, "%s", function_name);
 }
 
-static hr_status read_unsigned(const char *token, const char *function_name, uint64_t *out)
+static vw_status read_unsigned(const char *token, const char *function_name, uint64_t *out)
 {
     char *end = NULL;
     errno = 0;
@@ -56,10 +56,10 @@ static hr_status read_unsigned(const char *token, const char *function_name, uin
     if (end == token || errno == ERANGE)
         return fail_number(function_name);
     *out = value;
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_size(const parser *p, const char *token, uint64_t *out)
+static vw_status read_size(const parser *p, const char *token, uint64_t *out)
 {
     if (!is_old(p))
         return read_unsigned(token, "stoull", out);
@@ -69,10 +69,10 @@ static hr_status read_size(const parser *p, const char *token, uint64_t *out)
     if (end == token || errno == ERANGE || value < INT_MIN || value > INT_MAX)
         return fail_number("stoi");
     *out = (uint64_t)value; /* -1 becomes the largest number, as a size_t does from an int */
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status read_double(const char *token, double *out)
+static vw_status read_double(const char *token, double *out)
 {
     char *end = NULL;
     errno = 0;
@@ -80,14 +80,14 @@ static hr_status read_double(const char *token, double *out)
     if (end == token || errno == ERANGE)
         return fail_number("stod");
     *out = value;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-static hr_status fail_past_end(void)
+static vw_status fail_past_end(void)
 {
-    return hr__fail(HR_ERR_BAD_SETTING, "Index out of bounds in ConfigTokenizer");
+    return vw__fail(VW_ERR_BAD_SETTING, "Index out of bounds in ConfigTokenizer");
 }
 
 static bool is_token(const parser *p, size_t index, const char *text)
@@ -95,28 +95,28 @@ static bool is_token(const parser *p, size_t index, const char *text)
     return strcmp(p->tokens[index], text) == 0;
 }
 
-static hr_status expect_separator(const parser *p, size_t index, const char *separator)
+static vw_status expect_separator(const parser *p, size_t index, const char *separator)
 {
     if (!is_old(p))
-        return index < p->token_count ? HR_OK : fail_past_end();
+        return index < p->token_count ? VW_OK : fail_past_end();
     if (index < p->token_count && is_token(p, index, separator))
-        return HR_OK;
-    return hr__fail(HR_ERR_BAD_SETTING, "Error parsing CachingAllocator settings, expected %s",
+        return VW_OK;
+    return vw__fail(VW_ERR_BAD_SETTING, "Error parsing CachingAllocator settings, expected %s",
                     separator);
 }
 
-static hr_status expect_value(const parser *p, const hr__torch_key *key, size_t index)
+static vw_status expect_value(const parser *p, const vw__torch_key *key, size_t index)
 {
     if (index < p->token_count)
-        return HR_OK;
+        return VW_OK;
     if (!is_old(p))
         return fail_past_end();
-    if (key->id == HR__TORCH_KEY_EXPANDABLE || key->id == HR__TORCH_KEY_RELEASE_LOCK)
-        return hr__fail(HR_ERR_BAD_SETTING, "Expected a single True/False argument for %s",
+    if (key->id == VW__TORCH_KEY_EXPANDABLE || key->id == VW__TORCH_KEY_RELEASE_LOCK)
+        return vw__fail(VW_ERR_BAD_SETTING, "Expected a single True/False argument for %s",
                         key->name_in_errors);
-    if (key->id == HR__TORCH_KEY_BACKEND)
-        return hr__fail(HR_ERR_BAD_SETTING, "Error parsing backend value");
-    return hr__fail(HR_ERR_BAD_SETTING, "Error, expecting %s value", key->name_in_errors);
+    if (key->id == VW__TORCH_KEY_BACKEND)
+        return vw__fail(VW_ERR_BAD_SETTING, "Error parsing backend value");
+    return vw__fail(VW_ERR_BAD_SETTING, "Error, expecting %s value", key->name_in_errors);
 }
 
 static bool is_dropped(const parser *p, char c)
@@ -152,194 +152,194 @@ static void cut_into_tokens(parser *p, const char *text, char *characters)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static hr_status take_bool(parser *p, const hr__torch_key *key, size_t index)
+static vw_status take_bool(parser *p, const vw__torch_key *key, size_t index)
 {
     bool is_true = is_token(p, index, "True");
     if (!is_true && !is_token(p, index, "False")) {
         if (is_old(p))
-            return hr__fail(HR_ERR_BAD_SETTING, "Expected a single True/False argument for %s",
+            return vw__fail(VW_ERR_BAD_SETTING, "Expected a single True/False argument for %s",
                             key->name_in_errors);
-        return hr__fail(HR_ERR_BAD_SETTING,
+        return vw__fail(VW_ERR_BAD_SETTING,
                         "Expected 'True' or 'False' at index %zu in ConfigTokenizer but got '%s'",
                         index, p->tokens[index]);
     }
-    *(bool *)hr__torch_key_field(key, p->next) = is_true;
-    return HR_OK;
+    *(bool *)vw__torch_key_field(key, p->next) = is_true;
+    return VW_OK;
 }
 
-static hr_status take_mebibytes(parser *p, const hr__torch_key *key, const char *token)
+static vw_status take_mebibytes(parser *p, const vw__torch_key *key, const char *token)
 {
     uint64_t value = 0;
-    HR__TRY(read_size(p, token, &value));
-    uint64_t large_mb = p->next->large_segment_size_bytes / HR__TORCH_BYTES_PER_MB;
+    VW__TRY(read_size(p, token, &value));
+    uint64_t large_mb = p->next->large_segment_size_bytes / VW__TORCH_BYTES_PER_MB;
     bool must_be_larger = p->rules->max_split_must_be_larger;
     switch (key->id) {
-    case HR__TORCH_KEY_LARGE_SEGMENT:
+    case VW__TORCH_KEY_LARGE_SEGMENT:
         if (value <= 10)
-            return hr__fail(HR_ERR_BAD_SETTING, "CachingAllocator option %s must be > 10 MB",
+            return vw__fail(VW_ERR_BAD_SETTING, "CachingAllocator option %s must be > 10 MB",
                             key->name);
         break;
-    case HR__TORCH_KEY_MAX_SPLIT:
-    case HR__TORCH_KEY_OVERSIZE_SLACK:
+    case VW__TORCH_KEY_MAX_SPLIT:
+    case VW__TORCH_KEY_OVERSIZE_SLACK:
         if (must_be_larger ? value <= large_mb : value < large_mb)
-            return hr__fail(HR_ERR_BAD_SETTING,
+            return vw__fail(VW_ERR_BAD_SETTING,
                             "CachingAllocator option %s too small, must be %s %" PRIu64, key->name,
                             must_be_larger ? ">" : ">=", large_mb);
         break;
-    case HR__TORCH_KEY_PINNED_RESERVE:
+    case VW__TORCH_KEY_PINNED_RESERVE:
         if (value == 0)
-            return hr__fail(HR_ERR_BAD_SETTING,
+            return vw__fail(VW_ERR_BAD_SETTING,
                             "Pinned reserve segment size has to be greater than 0");
         break;
     default:
         break;
     }
-    *(uint64_t *)hr__torch_key_field(key, p->next) = hr__torch_mebibytes(value);
-    return HR_OK;
+    *(uint64_t *)vw__torch_key_field(key, p->next) = vw__torch_mebibytes(value);
+    return VW_OK;
 }
 
 /* pinned_num_register_threads is the only count there is. */
-static hr_status take_count(parser *p, const hr__torch_key *key, const char *token)
+static vw_status take_count(parser *p, const vw__torch_key *key, const char *token)
 {
     uint64_t value = 0;
-    HR__TRY(read_size(p, token, &value));
-    if (!hr__is_power_of_two_u64(value)) {
+    VW__TRY(read_size(p, token, &value));
+    if (!vw__is_power_of_two_u64(value)) {
         if (is_old(p))
-            return hr__fail(HR_ERR_BAD_SETTING, "Number of register threads has to be power of 2 ");
-        return hr__fail(HR_ERR_BAD_SETTING,
+            return vw__fail(VW_ERR_BAD_SETTING, "Number of register threads has to be power of 2 ");
+        return vw__fail(VW_ERR_BAD_SETTING,
                         "Number of register threads has to be power of 2, got %" PRIu64, value);
     }
-    if (value > HR__TORCH_MOST_REGISTER_THREADS) {
+    if (value > VW__TORCH_MOST_REGISTER_THREADS) {
         if (is_old(p))
-            return hr__fail(HR_ERR_BAD_SETTING,
+            return vw__fail(VW_ERR_BAD_SETTING,
                             "Number of register threads should be less than or equal to %d",
-                            HR__TORCH_MOST_REGISTER_THREADS);
-        return hr__fail(
-            HR_ERR_BAD_SETTING,
+                            VW__TORCH_MOST_REGISTER_THREADS);
+        return vw__fail(
+            VW_ERR_BAD_SETTING,
             "Number of register threads should be less than or equal to %d, got %" PRIu64,
-            HR__TORCH_MOST_REGISTER_THREADS, value);
+            VW__TORCH_MOST_REGISTER_THREADS, value);
     }
-    *(uint64_t *)hr__torch_key_field(key, p->next) = value;
-    return HR_OK;
+    *(uint64_t *)vw__torch_key_field(key, p->next) = value;
+    return VW_OK;
 }
 
-static hr_status take_fraction(parser *p, const hr__torch_key *key, const char *token)
+static vw_status take_fraction(parser *p, const vw__torch_key *key, const char *token)
 {
     double value = 0;
-    HR__TRY(read_double(token, &value));
-    if (key->id == HR__TORCH_KEY_FRACTION) {
+    VW__TRY(read_double(token, &value));
+    if (key->id == VW__TORCH_KEY_FRACTION) {
         if (!(value >= 0.0 && value <= 1.0))
-            return hr__fail(HR_ERR_BAD_SETTING,
+            return vw__fail(VW_ERR_BAD_SETTING,
                             "per_process_memory_fraction is invalid, set it in [0.0, 1.0]");
     } else if (!(value > 0 && value < 1.0)) {
         if (!is_old(p))
-            return hr__fail(HR_ERR_BAD_SETTING,
+            return vw__fail(VW_ERR_BAD_SETTING,
                             "garbage_collect_threshold is invalid, set it in (0.0, 1.0)");
-        return hr__fail(HR_ERR_BAD_SETTING, "garbage_collect_threshold too %s, set it 0.0~1.0",
+        return vw__fail(VW_ERR_BAD_SETTING, "garbage_collect_threshold too %s, set it 0.0~1.0",
                         value > 0 ? "big" : "small");
     }
-    *(double *)hr__torch_key_field(key, p->next) = value;
-    return HR_OK;
+    *(double *)vw__torch_key_field(key, p->next) = value;
+    return VW_OK;
 }
 
-static hr_status take_backend(parser *p, const char *token)
+static vw_status take_backend(parser *p, const char *token)
 {
     static const char *const names[] = {
-        [HR__TORCH_BACKEND_NATIVE] = "native",
-        [HR__TORCH_BACKEND_CUDA_MALLOC_ASYNC] = "cudaMallocAsync",
+        [VW__TORCH_BACKEND_NATIVE] = "native",
+        [VW__TORCH_BACKEND_CUDA_MALLOC_ASYNC] = "cudaMallocAsync",
     };
-    bool is_async = strcmp(token, names[HR__TORCH_BACKEND_CUDA_MALLOC_ASYNC]) == 0;
-    if (!is_async && strcmp(token, names[HR__TORCH_BACKEND_NATIVE]) != 0)
-        return hr__fail(HR_ERR_BAD_SETTING,
+    bool is_async = strcmp(token, names[VW__TORCH_BACKEND_CUDA_MALLOC_ASYNC]) == 0;
+    if (!is_async && strcmp(token, names[VW__TORCH_BACKEND_NATIVE]) != 0)
+        return vw__fail(VW_ERR_BAD_SETTING,
                         "Unknown allocator backend, options are native and cudaMallocAsync");
     p->used_async_backend = is_async;
-    hr__torch_backend backend =
-        is_async ? HR__TORCH_BACKEND_CUDA_MALLOC_ASYNC : HR__TORCH_BACKEND_NATIVE;
+    vw__torch_backend backend =
+        is_async ? VW__TORCH_BACKEND_CUDA_MALLOC_ASYNC : VW__TORCH_BACKEND_NATIVE;
     if (p->next->is_backend_fixed && p->next->backend != backend) {
         if (is_old(p))
-            return hr__fail(HR_ERR_BAD_SETTING, "Allocator backend parsed at runtime != "
+            return vw__fail(VW_ERR_BAD_SETTING, "Allocator backend parsed at runtime != "
                                                 "allocator backend parsed at load time");
-        return hr__fail(HR_ERR_BAD_SETTING,
+        return vw__fail(VW_ERR_BAD_SETTING,
                         "Allocator backend parsed at runtime != "
                         "allocator backend parsed at load time, %s != %s",
                         token, names[p->next->backend]);
     }
     p->next->backend = backend;
     p->next->is_backend_fixed = true;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the roundup list ------------------------------------------------------------------------ */
 
-static hr_status take_roundup_count(parser *p, const char *token)
+static vw_status take_roundup_count(parser *p, const char *token)
 {
     uint64_t divisions = 0;
-    HR__TRY(read_size(p, token, &divisions));
-    if (!hr__is_power_of_two_u64(divisions))
-        return hr__fail(HR_ERR_BAD_SETTING, "For roundups, the %s has to be power of 2 ",
+    VW__TRY(read_size(p, token, &divisions));
+    if (!vw__is_power_of_two_u64(divisions))
+        return vw__fail(VW_ERR_BAD_SETTING, "For roundups, the %s has to be power of 2 ",
                         p->rules->roundup_text_is_misspelt ? "divisons" : "divisions");
-    hr__torch_fill_roundup(p->next, 0, HR__TORCH_ROUNDUP_ENTRIES, divisions);
-    return HR_OK;
+    vw__torch_fill_roundup(p->next, 0, VW__TORCH_ROUNDUP_ENTRIES, divisions);
+    return VW_OK;
 }
 
 /* One "boundary:divisions" pair whose parts are tokens already. */
-static hr_status take_roundup_entry(parser *p, const char *boundary_token, const char *token,
+static vw_status take_roundup_entry(parser *p, const char *boundary_token, const char *token,
                                     bool *is_first, size_t *last)
 {
     uint64_t divisions = 0, boundary_mb = 0;
-    HR__TRY(read_size(p, token, &divisions));
-    if (divisions != 0 && !hr__is_power_of_two_u64(divisions))
-        return hr__fail(HR_ERR_BAD_SETTING,
+    VW__TRY(read_size(p, token, &divisions));
+    if (divisions != 0 && !vw__is_power_of_two_u64(divisions))
+        return vw__fail(VW_ERR_BAD_SETTING,
                         "For roundups, the %s has to be power of 2 or 0 to disable roundup ",
                         p->rules->roundup_text_is_misspelt ? "divisons" : "divisions");
     if (strcmp(boundary_token, ">") == 0) {
-        hr__torch_fill_roundup(p->next, *last + (p->rules->roundup_rest_keeps_last ? 1 : 0),
-                               HR__TORCH_ROUNDUP_ENTRIES, divisions);
-        return HR_OK;
+        vw__torch_fill_roundup(p->next, *last + (p->rules->roundup_rest_keeps_last ? 1 : 0),
+                               VW__TORCH_ROUNDUP_ENTRIES, divisions);
+        return VW_OK;
     }
-    HR__TRY(read_unsigned(boundary_token, is_old(p) ? "stoul" : "stoull", &boundary_mb));
-    if (!hr__is_power_of_two_u64(boundary_mb))
-        return hr__fail(HR_ERR_BAD_SETTING, "For roundups, the intervals have to be power of 2 ");
-    size_t entry = hr__floor_log2_u64(boundary_mb);
-    if (entry > HR__TORCH_ROUNDUP_ENTRIES - 1)
-        entry = HR__TORCH_ROUNDUP_ENTRIES - 1;
+    VW__TRY(read_unsigned(boundary_token, is_old(p) ? "stoul" : "stoull", &boundary_mb));
+    if (!vw__is_power_of_two_u64(boundary_mb))
+        return vw__fail(VW_ERR_BAD_SETTING, "For roundups, the intervals have to be power of 2 ");
+    size_t entry = vw__floor_log2_u64(boundary_mb);
+    if (entry > VW__TORCH_ROUNDUP_ENTRIES - 1)
+        entry = VW__TORCH_ROUNDUP_ENTRIES - 1;
     if (*is_first)
-        hr__torch_fill_roundup(p->next, 0, entry, divisions);
+        vw__torch_fill_roundup(p->next, 0, entry, divisions);
     p->next->roundup_divisions[entry] = divisions;
     *is_first = false;
     *last = entry;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* *index is that of '['; then that of ']', or one past the end where an old list breaks off. */
-static hr_status take_roundup_list(parser *p, size_t *index)
+static vw_status take_roundup_list(parser *p, size_t *index)
 {
     bool is_first = true;
     size_t last = 0;
     while (++*index < p->token_count && !is_token(p, *index, "]")) {
         const char *boundary_token = p->tokens[*index];
-        HR__TRY(expect_separator(p, ++*index, ":"));
+        VW__TRY(expect_separator(p, ++*index, ":"));
         if (++*index >= p->token_count)
-            return is_old(p) ? hr__fail(HR_ERR_BAD_SETTING,
+            return is_old(p) ? vw__fail(VW_ERR_BAD_SETTING,
                                         "Error parsing roundup_power2_divisions value")
                              : fail_past_end();
-        HR__TRY(take_roundup_entry(p, boundary_token, p->tokens[*index], &is_first, &last));
+        VW__TRY(take_roundup_entry(p, boundary_token, p->tokens[*index], &is_first, &last));
         if (*index + 1 >= p->token_count || !is_token(p, *index + 1, "]"))
-            HR__TRY(expect_separator(p, ++*index, ","));
+            VW__TRY(expect_separator(p, ++*index, ","));
     }
     if (*index >= p->token_count && !is_old(p))
-        return hr__fail(HR_ERR_BAD_SETTING, "Expected closing bracket ']' in ConfigTokenizer but "
+        return vw__fail(VW_ERR_BAD_SETTING, "Expected closing bracket ']' in ConfigTokenizer but "
                                             "reached end of config");
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the reserve for expandable segments ----------------------------------------------------- */
 
 static bool is_good_reserve(parser *p, const char *token)
 {
-    if (hr__torch_is_reserve(token))
+    if (vw__torch_is_reserve(token))
         return true;
-    hr__torch_warn(p->next,
+    vw__torch_warn(p->next,
                    "Ignoring invalid expandable-segment reserve value '%s' in "
                    "PYTORCH_CUDA_ALLOC_CONF (expected a positive, finite fraction like 0.5 or an "
                    "absolute size like 40G); using default.",
@@ -347,13 +347,13 @@ static bool is_good_reserve(parser *p, const char *token)
     return false;
 }
 
-static hr_status take_reserve(parser *p, const char *token)
+static vw_status take_reserve(parser *p, const char *token)
 {
     if (!is_good_reserve(p, token))
-        return HR_OK;
-    hr__host_free(p->next->expandable_reserve);
+        return VW_OK;
+    vw__host_free(p->next->expandable_reserve);
     p->next->expandable_reserve = NULL;
-    return hr__torch_copy_text(token, strlen(token), &p->next->expandable_reserve);
+    return vw__torch_copy_text(token, strlen(token), &p->next->expandable_reserve);
 }
 
 /* Appends to a text that has room. */
@@ -365,14 +365,14 @@ static char *append(char *end, const char *text)
 }
 
 /* *index is that of '['; then that of ']'. Entries of bad form are left out. */
-static hr_status take_reserve_by_class(parser *p, size_t *index)
+static vw_status take_reserve_by_class(parser *p, size_t *index)
 {
     size_t room_bytes = 3; /* "[]" */
     for (size_t i = *index; i < p->token_count; i++)
         room_bytes += strlen(p->tokens[i]) + 1;
-    char *text = hr__host_alloc(room_bytes);
+    char *text = vw__host_alloc(room_bytes);
     if (text == NULL)
-        return hr__fail_host_memory(room_bytes, "expandable_segments_reserve_by_class");
+        return vw__fail_host_memory(room_bytes, "expandable_segments_reserve_by_class");
     char *end = append(text, "[");
     while (*index + 1 < p->token_count && !is_token(p, *index + 1, "]")) {
         if (*index + 4 >= p->token_count) { /* a name, a separator, a value, one more */
@@ -388,119 +388,119 @@ static hr_status take_reserve_by_class(parser *p, size_t *index)
     }
     append(end, "]");
     if (++*index >= p->token_count) {
-        hr__host_free(text);
+        vw__host_free(text);
         return fail_past_end();
     }
-    hr__host_free(p->next->expandable_reserve_by_class);
+    vw__host_free(p->next->expandable_reserve_by_class);
     p->next->expandable_reserve_by_class = text;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
 /* The value of `key` begins at *index; afterwards it ends there. */
-static hr_status take_value(parser *p, const hr__torch_key *key, size_t *index)
+static vw_status take_value(parser *p, const vw__torch_key *key, size_t *index)
 {
     const char *token = p->tokens[*index];
-    if (key->id != HR__TORCH_KEY_BACKEND && (is_old(p) || !key->is_common))
+    if (key->id != VW__TORCH_KEY_BACKEND && (is_old(p) || !key->is_common))
         p->used_native_option = true;
     switch (key->kind) {
-    case HR__TORCH_VALUE_BOOL:
+    case VW__TORCH_VALUE_BOOL:
         return take_bool(p, key, *index);
-    case HR__TORCH_VALUE_MEBIBYTES:
+    case VW__TORCH_VALUE_MEBIBYTES:
         return take_mebibytes(p, key, token);
-    case HR__TORCH_VALUE_COUNT:
+    case VW__TORCH_VALUE_COUNT:
         return take_count(p, key, token);
-    case HR__TORCH_VALUE_FRACTION:
+    case VW__TORCH_VALUE_FRACTION:
         return take_fraction(p, key, token);
-    case HR__TORCH_VALUE_ROUNDUP:
+    case VW__TORCH_VALUE_ROUNDUP:
         return strcmp(token, "[") == 0 ? take_roundup_list(p, index) : take_roundup_count(p, token);
-    case HR__TORCH_VALUE_BACKEND:
+    case VW__TORCH_VALUE_BACKEND:
         return take_backend(p, token);
-    case HR__TORCH_VALUE_RESERVE:
+    case VW__TORCH_VALUE_RESERVE:
         return take_reserve(p, token);
-    case HR__TORCH_VALUE_RESERVE_BY_CLASS:
+    case VW__TORCH_VALUE_RESERVE_BY_CLASS:
         return take_reserve_by_class(p, index);
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The key stands at *index; afterwards its value ends there. */
-static hr_status take_pair(parser *p, const hr__torch_key *key, size_t *index)
+static vw_status take_pair(parser *p, const vw__torch_key *key, size_t *index)
 {
-    HR__TRY(expect_separator(p, ++*index, ":"));
-    HR__TRY(expect_value(p, key, ++*index));
+    VW__TRY(expect_separator(p, ++*index, ":"));
+    VW__TRY(expect_value(p, key, ++*index));
     return take_value(p, key, index);
 }
 
-static hr_status skip_pair(parser *p, size_t *index)
+static vw_status skip_pair(parser *p, size_t *index)
 {
     *index += 2;
     if (*index >= p->token_count)
         return fail_past_end();
     if (!is_token(p, *index, "["))
-        return HR_OK;
+        return VW_OK;
     while (++*index < p->token_count)
         if (is_token(p, *index, "]"))
-            return HR_OK;
-    return hr__fail(HR_ERR_BAD_SETTING, "Expected closing bracket ']' in ConfigTokenizer but "
+            return VW_OK;
+    return vw__fail(VW_ERR_BAD_SETTING, "Expected closing bracket ']' in ConfigTokenizer but "
                                         "reached end of config");
 }
 
 /* ---- the grammars ---------------------------------------------------------------------------- */
 
-static hr_status fail_unknown_option(const char *name)
+static vw_status fail_unknown_option(const char *name)
 {
-    return hr__fail(HR_ERR_BAD_SETTING, "Unrecognized CachingAllocator option: %s", name);
+    return vw__fail(VW_ERR_BAD_SETTING, "Unrecognized CachingAllocator option: %s", name);
 }
 
 /* 2.0-2.9 */
-static hr_status parse_separators(parser *p)
+static vw_status parse_separators(parser *p)
 {
     for (size_t i = 0; i < p->token_count; i++) {
-        const hr__torch_key *key = hr__torch_find_key(p->tokens[i], p->rules->version);
+        const vw__torch_key *key = vw__torch_find_key(p->tokens[i], p->rules->version);
         if (key == NULL)
             return fail_unknown_option(p->tokens[i]);
-        HR__TRY(take_pair(p, key, &i));
+        VW__TRY(take_pair(p, key, &i));
         if (i + 1 < p->token_count)
-            HR__TRY(expect_separator(p, ++i, ","));
+            VW__TRY(expect_separator(p, ++i, ","));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
 /* 2.10+, one of the two readings. */
-static hr_status parse_tokens_once(parser *p, bool is_common_reading)
+static vw_status parse_tokens_once(parser *p, bool is_common_reading)
 {
     for (size_t i = 0; i < p->token_count; i++) {
-        const hr__torch_key *key = hr__torch_find_key(p->tokens[i], p->rules->version);
+        const vw__torch_key *key = vw__torch_find_key(p->tokens[i], p->rules->version);
         if (key == NULL)
-            return hr__fail(HR_ERR_BAD_SETTING, "Unrecognized key '%s' in %s allocator config.",
+            return vw__fail(VW_ERR_BAD_SETTING, "Unrecognized key '%s' in %s allocator config.",
                             p->tokens[i], is_common_reading ? "Accelerator" : "CUDA");
-        if (key->is_common == is_common_reading && key->id != HR__TORCH_KEY_LARGE_SEGMENT)
-            HR__TRY(take_pair(p, key, &i));
+        if (key->is_common == is_common_reading && key->id != VW__TORCH_KEY_LARGE_SEGMENT)
+            VW__TRY(take_pair(p, key, &i));
         else
-            HR__TRY(skip_pair(p, &i));
+            VW__TRY(skip_pair(p, &i));
         if (i + 1 < p->token_count)
             i++; /* a comma, one hopes */
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status parse_tokens(parser *p)
+static vw_status parse_tokens(parser *p)
 {
-    const hr__torch_key *large_segment =
-        hr__torch_find_key("large_segment_size_mb", p->rules->version);
+    const vw__torch_key *large_segment =
+        vw__torch_find_key("large_segment_size_mb", p->rules->version);
     for (size_t i = 0; large_segment != NULL && i < p->token_count; i++)
         if (is_token(p, i, large_segment->name))
-            HR__TRY(take_pair(p, large_segment, &i));
+            VW__TRY(take_pair(p, large_segment, &i));
     if (p->rules->parse_resets_oversize_slack)
         p->next->max_non_split_rounding_bytes = p->next->large_segment_size_bytes;
-    HR__TRY(parse_tokens_once(p, true));
+    VW__TRY(parse_tokens_once(p, true));
     return parse_tokens_once(p, false);
 }
 
 /* 1.10-1.13. Writes zeros into `text`. */
-static hr_status parse_words(parser *p, char *text)
+static vw_status parse_words(parser *p, char *text)
 {
     char *rest = NULL;
     for (char *word = strtok_r(text, " \t\n\v\f\r,", &rest); word != NULL;
@@ -512,50 +512,50 @@ static hr_status parse_words(parser *p, char *text)
         *value = '\0';
         value += colons;
         value[strcspn(value, ":")] = '\0';
-        const hr__torch_key *key = hr__torch_find_key(word, p->rules->version);
+        const vw__torch_key *key = vw__torch_find_key(word, p->rules->version);
         if (key == NULL)
             return fail_unknown_option(word);
         const char *token = value;
         size_t index = 0;
         p->tokens = &token;
         p->token_count = 1;
-        if (key->kind == HR__TORCH_VALUE_ROUNDUP)
-            HR__TRY(take_roundup_count(p, token)); /* "[" is no list yet, and no number */
+        if (key->kind == VW__TORCH_VALUE_ROUNDUP)
+            VW__TRY(take_roundup_count(p, token)); /* "[" is no list yet, and no number */
         else
-            HR__TRY(take_value(p, key, &index));
+            VW__TRY(take_value(p, key, &index));
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-hr_status hr__torch_parse_like_torch(hr__torch_settings *next, const hr__torch_rules *rules,
+vw_status vw__torch_parse_like_torch(vw__torch_settings *next, const vw__torch_rules *rules,
                                      const char *text, size_t length)
 {
-    if (rules->grammar == HR__TORCH_GRAMMAR_NONE || length == 0) {
+    if (rules->grammar == VW__TORCH_GRAMMAR_NONE || length == 0) {
         if (rules->parse_resets_oversize_slack)
             next->max_non_split_rounding_bytes = next->large_segment_size_bytes;
-        return HR_OK;
+        return VW_OK;
     }
     /* Each character may be a token of its own, and each token has a zero after it. */
     parser p = {.rules = rules, .next = next};
     size_t table_bytes = length * sizeof *p.tokens;
-    char *memory = hr__host_alloc(table_bytes + 2 * length + 1);
+    char *memory = vw__host_alloc(table_bytes + 2 * length + 1);
     if (memory == NULL)
-        return hr__fail_host_memory(table_bytes + 2 * length + 1, "reading the settings string");
+        return vw__fail_host_memory(table_bytes + 2 * length + 1, "reading the settings string");
     char *characters = memory + table_bytes;
 
-    hr_status status = HR_OK;
-    if (rules->grammar == HR__TORCH_GRAMMAR_WORDS) {
+    vw_status status = VW_OK;
+    if (rules->grammar == VW__TORCH_GRAMMAR_WORDS) {
         memcpy(characters, text, length + 1);
         status = parse_words(&p, characters);
     } else {
         p.tokens = (const char **)(void *)memory;
         cut_into_tokens(&p, text, characters);
         status =
-            rules->grammar == HR__TORCH_GRAMMAR_TOKENS ? parse_tokens(&p) : parse_separators(&p);
+            rules->grammar == VW__TORCH_GRAMMAR_TOKENS ? parse_tokens(&p) : parse_separators(&p);
     }
-    if (status == HR_OK && p.used_async_backend && p.used_native_option)
-        hr__torch_warn(next, "backend:cudaMallocAsync ignores max_split_size_mb,"
+    if (status == VW_OK && p.used_async_backend && p.used_native_option)
+        vw__torch_warn(next, "backend:cudaMallocAsync ignores max_split_size_mb,"
                              "roundup_power2_divisions, and garbage_collect_threshold.");
-    hr__host_free(memory);
+    vw__host_free(memory);
     return status;
 }

@@ -29,7 +29,7 @@ enum {
 
 #define SEPARATORS ",:[]"
 #define WHITE_SPACE " \t\n\v\f\r"
-#define LAST_BOUNDARY_MB (UINT64_C(1) << (HR__TORCH_ROUNDUP_ENTRIES - 1))
+#define LAST_BOUNDARY_MB (UINT64_C(1) << (VW__TORCH_ROUNDUP_ENTRIES - 1))
 
 /* A part of the string. Length 0: its end. */
 typedef struct slice {
@@ -38,24 +38,24 @@ typedef struct slice {
 } slice;
 
 typedef struct reader {
-    const hr__torch_rules *rules;
-    hr__torch_settings *next;
+    const vw__torch_rules *rules;
+    vw__torch_settings *next;
     const char *text;
     const char *cursor;
-    slice values[HR__TORCH_KEYS]; /* where the value of a key was, for what is checked at the end */
-    bool is_given[HR__TORCH_KEYS];
+    slice values[VW__TORCH_KEYS]; /* where the value of a key was, for what is checked at the end */
+    bool is_given[VW__TORCH_KEYS];
 } reader;
 
 /* ---- saying what is wrong -------------------------------------------------------------------- */
 
-static hr_status fail_at(const reader *r, slice found, const char *subject, const char *expected)
+static vw_status fail_at(const reader *r, slice found, const char *subject, const char *expected)
 {
     size_t position = (size_t)(found.start - r->text) + 1;
     if (found.length == 0)
-        return hr__fail(HR_ERR_BAD_SETTING, "at character %zu: %s, expected %s, found the end",
+        return vw__fail(VW_ERR_BAD_SETTING, "at character %zu: %s, expected %s, found the end",
                         position, subject, expected);
     int shown = (int)(found.length < MOST_FOUND_BYTES ? found.length : MOST_FOUND_BYTES);
-    return hr__fail(HR_ERR_BAD_SETTING, "at character %zu: %s, expected %s, found '%.*s'%s",
+    return vw__fail(VW_ERR_BAD_SETTING, "at character %zu: %s, expected %s, found '%.*s'%s",
                     position, subject, expected, shown, found.start,
                     found.length > MOST_FOUND_BYTES ? "..." : "");
 }
@@ -84,12 +84,12 @@ static size_t edit_distance(const char *word, const char *name)
     return row[length];
 }
 
-static bool exists_in(const hr__torch_key *key, int version)
+static bool exists_in(const vw__torch_key *key, int version)
 {
     return key->first_version <= version && version <= key->last_version;
 }
 
-static hr_status fail_unknown_key(const reader *r, slice found, const char *word)
+static vw_status fail_unknown_key(const reader *r, slice found, const char *word)
 {
     char subject[MOST_EXPECTED_BYTES], expected[MOST_EXPECTED_BYTES];
     const char *nearest = NULL;
@@ -97,8 +97,8 @@ static hr_status fail_unknown_key(const reader *r, slice found, const char *word
     int version = r->rules->version;
     snprintf(subject, sizeof subject, "PyTorch %d.%d has no such key", version / 100,
              version % 100);
-    const hr__torch_key *key;
-    for (size_t i = 0; (key = hr__torch_key_at(i)) != NULL; i++) {
+    const vw__torch_key *key;
+    for (size_t i = 0; (key = vw__torch_key_at(i)) != NULL; i++) {
         if (exists_in(key, version)) {
             size_t distance = edit_distance(word, key->name);
             if (distance < least) {
@@ -128,13 +128,13 @@ static bool is_one_of(char c, const char *set)
 static void skip_space(reader *r)
 {
     r->cursor +=
-        strspn(r->cursor, r->rules->grammar == HR__TORCH_GRAMMAR_SEPARATORS ? " " : WHITE_SPACE);
+        strspn(r->cursor, r->rules->grammar == VW__TORCH_GRAMMAR_SEPARATORS ? " " : WHITE_SPACE);
 }
 
 /* Around a colon the first grammar would end the word. */
 static void skip_space_in_pair(reader *r)
 {
-    if (r->rules->grammar != HR__TORCH_GRAMMAR_WORDS)
+    if (r->rules->grammar != VW__TORCH_GRAMMAR_WORDS)
         skip_space(r);
 }
 
@@ -157,7 +157,7 @@ static bool is_text(slice found, const char *text)
     return found.length == strlen(text) && memcmp(found.start, text, found.length) == 0;
 }
 
-static hr_status take_character(reader *r, const char *character, const char *subject)
+static vw_status take_character(reader *r, const char *character, const char *subject)
 {
     slice found = look(r);
     if (!is_text(found, character)) {
@@ -166,7 +166,7 @@ static hr_status take_character(reader *r, const char *character, const char *su
         return fail_at(r, found, subject, expected);
     }
     r->cursor++;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* Steps over a comma, if there is one: one more item must follow. */
@@ -178,14 +178,14 @@ static bool takes_comma(reader *r)
     return true;
 }
 
-static hr_status take_word(reader *r, const char *subject, const char *expected, slice *out)
+static vw_status take_word(reader *r, const char *subject, const char *expected, slice *out)
 {
     slice found = look(r);
     if (!is_word(found))
         return fail_at(r, found, subject, expected);
     r->cursor += found.length;
     *out = found;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -195,8 +195,8 @@ static bool read_whole(slice word, uint64_t most, uint64_t *out)
 {
     uint64_t value = 0;
     for (size_t i = 0; i < word.length; i++) {
-        if (!is_one_of(word.start[i], "0123456789") || !hr__mul_u64(value, 10, &value) ||
-            !hr__add_u64(value, (uint64_t)(word.start[i] - '0'), &value))
+        if (!is_one_of(word.start[i], "0123456789") || !vw__mul_u64(value, 10, &value) ||
+            !vw__add_u64(value, (uint64_t)(word.start[i] - '0'), &value))
             return false;
     }
     if (value > most)
@@ -225,111 +225,111 @@ static bool read_fraction(slice word, double *out)
 /* Before 2.10 PyTorch reads numbers as ints. */
 static uint64_t most_of(const reader *r, uint64_t most)
 {
-    return r->rules->grammar == HR__TORCH_GRAMMAR_TOKENS ? most : hr__min_u64(most, INT_MAX);
+    return r->rules->grammar == VW__TORCH_GRAMMAR_TOKENS ? most : vw__min_u64(most, INT_MAX);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static hr_status take_bool(reader *r, const hr__torch_key *key, slice word)
+static vw_status take_bool(reader *r, const vw__torch_key *key, slice word)
 {
     bool is_true = is_text(word, "True");
     if (!is_true && !is_text(word, "False"))
         return fail_at(r, word, key->name, "True or False");
-    *(bool *)hr__torch_key_field(key, r->next) = is_true;
-    return HR_OK;
+    *(bool *)vw__torch_key_field(key, r->next) = is_true;
+    return VW_OK;
 }
 
-static hr_status take_mebibytes(reader *r, const hr__torch_key *key, slice word)
+static vw_status take_mebibytes(reader *r, const vw__torch_key *key, slice word)
 {
     uint64_t value = 0;
-    if (!read_whole(word, most_of(r, UINT64_MAX / HR__TORCH_BYTES_PER_MB), &value))
+    if (!read_whole(word, most_of(r, UINT64_MAX / VW__TORCH_BYTES_PER_MB), &value))
         return fail_at(r, word, key->name, "a whole number of MiB");
-    if (key->id == HR__TORCH_KEY_LARGE_SEGMENT && value <= 10)
+    if (key->id == VW__TORCH_KEY_LARGE_SEGMENT && value <= 10)
         return fail_at(r, word, key->name, "more than 10 MiB");
-    if (key->id == HR__TORCH_KEY_PINNED_RESERVE && value == 0)
+    if (key->id == VW__TORCH_KEY_PINNED_RESERVE && value == 0)
         return fail_at(r, word, key->name, "more than 0 MiB");
-    *(uint64_t *)hr__torch_key_field(key, r->next) = hr__torch_mebibytes(value);
-    return HR_OK;
+    *(uint64_t *)vw__torch_key_field(key, r->next) = vw__torch_mebibytes(value);
+    return VW_OK;
 }
 
-static hr_status take_count(reader *r, const hr__torch_key *key, slice word)
+static vw_status take_count(reader *r, const vw__torch_key *key, slice word)
 {
     uint64_t value = 0;
-    if (!read_whole(word, HR__TORCH_MOST_REGISTER_THREADS, &value) ||
-        !hr__is_power_of_two_u64(value))
+    if (!read_whole(word, VW__TORCH_MOST_REGISTER_THREADS, &value) ||
+        !vw__is_power_of_two_u64(value))
         return fail_at(r, word, key->name, "a power of two up to 128");
-    *(uint64_t *)hr__torch_key_field(key, r->next) = value;
-    return HR_OK;
+    *(uint64_t *)vw__torch_key_field(key, r->next) = value;
+    return VW_OK;
 }
 
-static hr_status take_fraction(reader *r, const hr__torch_key *key, slice word)
+static vw_status take_fraction(reader *r, const vw__torch_key *key, slice word)
 {
     double value = 0;
-    bool has_ends = key->id == HR__TORCH_KEY_FRACTION; /* 0 and 1 are allowed */
+    bool has_ends = key->id == VW__TORCH_KEY_FRACTION; /* 0 and 1 are allowed */
     if (!read_fraction(word, &value) ||
         (has_ends ? !(value >= 0 && value <= 1) : !(value > 0 && value < 1)))
         return fail_at(r, word, key->name,
                        has_ends ? "a number from 0 to 1" : "a number above 0 and below 1");
-    *(double *)hr__torch_key_field(key, r->next) = value;
-    return HR_OK;
+    *(double *)vw__torch_key_field(key, r->next) = value;
+    return VW_OK;
 }
 
-static hr_status take_backend(reader *r, const hr__torch_key *key, slice word)
+static vw_status take_backend(reader *r, const vw__torch_key *key, slice word)
 {
     bool is_async = is_text(word, "cudaMallocAsync");
     if (!is_async && !is_text(word, "native"))
         return fail_at(r, word, key->name, "native or cudaMallocAsync");
-    hr__torch_backend backend =
-        is_async ? HR__TORCH_BACKEND_CUDA_MALLOC_ASYNC : HR__TORCH_BACKEND_NATIVE;
+    vw__torch_backend backend =
+        is_async ? VW__TORCH_BACKEND_CUDA_MALLOC_ASYNC : VW__TORCH_BACKEND_NATIVE;
     if (r->next->is_backend_fixed && r->next->backend != backend)
         return fail_at(r, word, "the backend cannot change while the program runs",
                        is_async ? "native" : "cudaMallocAsync");
     r->next->backend = backend;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- the roundup list ------------------------------------------------------------------------ */
 
-static hr_status read_divisions(const reader *r, const hr__torch_key *key, slice word,
+static vw_status read_divisions(const reader *r, const vw__torch_key *key, slice word,
                                 bool may_be_zero, uint64_t *out)
 {
     if (!read_whole(word, most_of(r, UINT64_C(1) << 62), out) ||
-        !(hr__is_power_of_two_u64(*out) || (may_be_zero && *out == 0)))
+        !(vw__is_power_of_two_u64(*out) || (may_be_zero && *out == 0)))
         return fail_at(r, word, key->name,
                        may_be_zero ? "a power of two, or 0 for off" : "a power of two");
     if (*out != 1)
-        return HR_OK;
-    if (r->rules->roundup == HR__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR)
+        return VW_OK;
+    if (r->rules->roundup == VW__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR)
         return fail_at(r, word, "PyTorch 2.0 to 2.3 fail requests that meet a count of 1",
                        "2 or more");
-    hr__torch_warn(r->next, "%s: a count of 1 rounds nothing up", key->name);
-    return HR_OK;
+    vw__torch_warn(r->next, "%s: a count of 1 rounds nothing up", key->name);
+    return VW_OK;
 }
 
 /* One boundary; *entry is that of the last one, or -1. */
-static hr_status take_boundary(reader *r, const hr__torch_key *key, slice word, uint64_t divisions,
+static vw_status take_boundary(reader *r, const vw__torch_key *key, slice word, uint64_t divisions,
                                int *entry)
 {
     uint64_t boundary_mb = 0;
-    if (!read_whole(word, LAST_BOUNDARY_MB, &boundary_mb) || !hr__is_power_of_two_u64(boundary_mb))
+    if (!read_whole(word, LAST_BOUNDARY_MB, &boundary_mb) || !vw__is_power_of_two_u64(boundary_mb))
         return fail_at(r, word, key->name, "a boundary: a power of two of MiB up to 32768, or >");
-    int here = (int)hr__floor_log2_u64(boundary_mb);
+    int here = (int)vw__floor_log2_u64(boundary_mb);
     if (here <= *entry)
         return fail_at(r, word, key->name, "boundaries in rising order");
     if (*entry < 0)
-        hr__torch_fill_roundup(r->next, 0, (size_t)here, divisions);
+        vw__torch_fill_roundup(r->next, 0, (size_t)here, divisions);
     else if (here > *entry + 1)
-        hr__torch_warn(r->next,
+        vw__torch_warn(r->next,
                        "%s: sizes from %" PRIu64 " to %" PRIu64
                        " MiB are not rounded up, no boundary of the list names them",
                        key->name, UINT64_C(2) << *entry, boundary_mb);
     r->next->roundup_divisions[here] = divisions;
     *entry = here;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* The cursor is behind '['. */
-static hr_status take_roundup_list(reader *r, const hr__torch_key *key)
+static vw_status take_roundup_list(reader *r, const vw__torch_key *key)
 {
     int entry = -1;
     bool is_rest = false;
@@ -337,146 +337,146 @@ static hr_status take_roundup_list(reader *r, const hr__torch_key *key)
         slice boundary, word;
         uint64_t divisions = 0;
         skip_space(r);
-        HR__TRY(take_word(r, key->name, "a boundary in MiB", &boundary));
+        VW__TRY(take_word(r, key->name, "a boundary in MiB", &boundary));
         if (is_rest)
             return fail_at(r, boundary, key->name, "] after >");
         is_rest = is_text(boundary, ">");
         if (is_rest && entry < 0)
             return fail_at(r, boundary, key->name, "a boundary before >");
         skip_space(r);
-        HR__TRY(take_character(r, ":", key->name));
+        VW__TRY(take_character(r, ":", key->name));
         skip_space(r);
-        HR__TRY(take_word(r, key->name, "a count of divisions", &word));
-        HR__TRY(read_divisions(r, key, word, true, &divisions));
+        VW__TRY(take_word(r, key->name, "a count of divisions", &word));
+        VW__TRY(read_divisions(r, key, word, true, &divisions));
         if (!is_rest)
-            HR__TRY(take_boundary(r, key, boundary, divisions, &entry));
+            VW__TRY(take_boundary(r, key, boundary, divisions, &entry));
         else if (r->rules->roundup_rest_keeps_last)
-            hr__torch_fill_roundup(r->next, (size_t)entry + 1, HR__TORCH_ROUNDUP_ENTRIES,
+            vw__torch_fill_roundup(r->next, (size_t)entry + 1, VW__TORCH_ROUNDUP_ENTRIES,
                                    divisions);
         else
-            hr__torch_fill_roundup(r->next, (size_t)entry, HR__TORCH_ROUNDUP_ENTRIES, divisions);
+            vw__torch_fill_roundup(r->next, (size_t)entry, VW__TORCH_ROUNDUP_ENTRIES, divisions);
         skip_space(r);
     } while (takes_comma(r));
-    HR__TRY(take_character(r, "]", key->name));
-    if (!is_rest && entry < HR__TORCH_ROUNDUP_ENTRIES - 1)
-        hr__torch_warn(r->next,
+    VW__TRY(take_character(r, "]", key->name));
+    if (!is_rest && entry < VW__TORCH_ROUNDUP_ENTRIES - 1)
+        vw__torch_warn(r->next,
                        "%s: sizes from %" PRIu64 " MiB on are not rounded up, the list has no >",
                        key->name, UINT64_C(2) << entry);
     if (is_rest && !r->rules->roundup_rest_keeps_last)
-        hr__torch_warn(r->next, "%s: before PyTorch 2.10, > also replaces the last count before it",
+        vw__torch_warn(r->next, "%s: before PyTorch 2.10, > also replaces the last count before it",
                        key->name);
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status take_roundup(reader *r, const hr__torch_key *key, slice word)
+static vw_status take_roundup(reader *r, const vw__torch_key *key, slice word)
 {
     uint64_t divisions = 0;
-    HR__TRY(read_divisions(r, key, word, false, &divisions));
-    hr__torch_fill_roundup(r->next, 0, HR__TORCH_ROUNDUP_ENTRIES, divisions);
-    return HR_OK;
+    VW__TRY(read_divisions(r, key, word, false, &divisions));
+    vw__torch_fill_roundup(r->next, 0, VW__TORCH_ROUNDUP_ENTRIES, divisions);
+    return VW_OK;
 }
 
 /* ---- the reserve for expandable segments ----------------------------------------------------- */
 
-static hr_status check_reserve(const reader *r, const hr__torch_key *key, slice word)
+static vw_status check_reserve(const reader *r, const vw__torch_key *key, slice word)
 {
     char copy[MOST_WORD_BYTES] = "";
     if (word.length < sizeof copy)
         memcpy(copy, word.start, word.length);
-    if (!hr__torch_is_reserve(copy))
+    if (!vw__torch_is_reserve(copy))
         return fail_at(r, word, key->name, "a fraction such as 0.5 or a size such as 40G");
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status take_reserve(reader *r, const hr__torch_key *key, slice word)
+static vw_status take_reserve(reader *r, const vw__torch_key *key, slice word)
 {
-    HR__TRY(check_reserve(r, key, word));
-    return hr__torch_copy_text(word.start, word.length, &r->next->expandable_reserve);
+    VW__TRY(check_reserve(r, key, word));
+    return vw__torch_copy_text(word.start, word.length, &r->next->expandable_reserve);
 }
 
 /* The cursor is behind '['. */
-static hr_status take_reserve_by_class(reader *r, const hr__torch_key *key)
+static vw_status take_reserve_by_class(reader *r, const vw__torch_key *key)
 {
     const char *start = r->cursor - 1;
     do {
         slice name, word;
         skip_space(r);
-        HR__TRY(take_word(r, key->name, "a class name", &name));
+        VW__TRY(take_word(r, key->name, "a class name", &name));
         skip_space(r);
-        HR__TRY(take_character(r, ":", key->name));
+        VW__TRY(take_character(r, ":", key->name));
         skip_space(r);
-        HR__TRY(take_word(r, key->name, "a fraction or a size", &word));
-        HR__TRY(check_reserve(r, key, word));
+        VW__TRY(take_word(r, key->name, "a fraction or a size", &word));
+        VW__TRY(check_reserve(r, key, word));
         skip_space(r);
     } while (takes_comma(r));
-    HR__TRY(take_character(r, "]", key->name));
+    VW__TRY(take_character(r, "]", key->name));
     char *text = NULL;
-    HR__TRY(hr__torch_copy_text(start, (size_t)(r->cursor - start), &text));
+    VW__TRY(vw__torch_copy_text(start, (size_t)(r->cursor - start), &text));
     char *to = text;
     for (const char *from = text; *from != '\0'; from++)
         if (!is_one_of(*from, WHITE_SPACE))
             *to++ = *from;
     *to = '\0';
     r->next->expandable_reserve_by_class = text;
-    return HR_OK;
+    return VW_OK;
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-static hr_status take_list(reader *r, const hr__torch_key *key)
+static vw_status take_list(reader *r, const vw__torch_key *key)
 {
     r->cursor++;
-    return key->kind == HR__TORCH_VALUE_ROUNDUP ? take_roundup_list(r, key)
+    return key->kind == VW__TORCH_VALUE_ROUNDUP ? take_roundup_list(r, key)
                                                 : take_reserve_by_class(r, key);
 }
 
-static hr_status take_value(reader *r, const hr__torch_key *key)
+static vw_status take_value(reader *r, const vw__torch_key *key)
 {
-    bool may_be_list = key->kind == HR__TORCH_VALUE_RESERVE_BY_CLASS ||
-                       (key->kind == HR__TORCH_VALUE_ROUNDUP &&
-                        r->rules->roundup != HR__TORCH_ROUNDUP_SINGLE_COUNT);
+    bool may_be_list = key->kind == VW__TORCH_VALUE_RESERVE_BY_CLASS ||
+                       (key->kind == VW__TORCH_VALUE_ROUNDUP &&
+                        r->rules->roundup != VW__TORCH_ROUNDUP_SINGLE_COUNT);
     if (may_be_list && *r->cursor == '[')
         return take_list(r, key);
     slice word;
-    HR__TRY(take_word(r, key->name, "a value", &word));
+    VW__TRY(take_word(r, key->name, "a value", &word));
     r->values[key->id] = word;
     switch (key->kind) {
-    case HR__TORCH_VALUE_BOOL:
+    case VW__TORCH_VALUE_BOOL:
         return take_bool(r, key, word);
-    case HR__TORCH_VALUE_MEBIBYTES:
+    case VW__TORCH_VALUE_MEBIBYTES:
         return take_mebibytes(r, key, word);
-    case HR__TORCH_VALUE_COUNT:
+    case VW__TORCH_VALUE_COUNT:
         return take_count(r, key, word);
-    case HR__TORCH_VALUE_FRACTION:
+    case VW__TORCH_VALUE_FRACTION:
         return take_fraction(r, key, word);
-    case HR__TORCH_VALUE_ROUNDUP:
+    case VW__TORCH_VALUE_ROUNDUP:
         return take_roundup(r, key, word);
-    case HR__TORCH_VALUE_BACKEND:
+    case VW__TORCH_VALUE_BACKEND:
         return take_backend(r, key, word);
-    case HR__TORCH_VALUE_RESERVE:
+    case VW__TORCH_VALUE_RESERVE:
         return take_reserve(r, key, word);
-    case HR__TORCH_VALUE_RESERVE_BY_CLASS:
+    case VW__TORCH_VALUE_RESERVE_BY_CLASS:
         return fail_at(r, word, key->name, "a list in brackets");
     }
-    return HR_OK;
+    return VW_OK;
 }
 
-static hr_status take_pair(reader *r)
+static vw_status take_pair(reader *r)
 {
     slice word;
-    HR__TRY(take_word(r, "a setting", "a key", &word));
+    VW__TRY(take_word(r, "a setting", "a key", &word));
     char name[MOST_WORD_BYTES];
     size_t length = word.length < sizeof name ? word.length : sizeof name - 1;
     memcpy(name, word.start, length);
     name[length] = '\0';
-    const hr__torch_key *key = hr__torch_find_key(name, r->rules->version);
+    const vw__torch_key *key = vw__torch_find_key(name, r->rules->version);
     if (key == NULL)
         return fail_unknown_key(r, word, name);
     if (r->is_given[key->id])
         return fail_at(r, word, "a key is given twice", "each key once");
     r->is_given[key->id] = true;
     skip_space_in_pair(r);
-    HR__TRY(take_character(r, ":", key->name));
+    VW__TRY(take_character(r, ":", key->name));
     skip_space_in_pair(r);
     return take_value(r, key);
 }
@@ -484,68 +484,68 @@ static hr_status take_pair(reader *r)
 /* ---- the whole string ------------------------------------------------------------------------ */
 
 /* The two sizes that are held against large_segment_size_mb, which may come after them. */
-static hr_status check_against_large_segment(const reader *r, hr__torch_key_id id, const char *name,
+static vw_status check_against_large_segment(const reader *r, vw__torch_key_id id, const char *name,
                                              uint64_t bytes)
 {
     uint64_t large_bytes = r->next->large_segment_size_bytes;
     bool must_be_larger = r->rules->max_split_must_be_larger;
     if (!r->is_given[id] || (must_be_larger ? bytes > large_bytes : bytes >= large_bytes))
-        return HR_OK;
+        return VW_OK;
     char expected[MOST_EXPECTED_BYTES];
     snprintf(expected, sizeof expected, "%s %" PRIu64 " MiB",
-             must_be_larger ? "more than" : "at least", large_bytes / HR__TORCH_BYTES_PER_MB);
+             must_be_larger ? "more than" : "at least", large_bytes / VW__TORCH_BYTES_PER_MB);
     return fail_at(r, r->values[id], name, expected);
 }
 
 static void warn_of_what_has_no_effect(reader *r)
 {
-    hr__torch_settings *next = r->next;
+    vw__torch_settings *next = r->next;
     const bool *is_given = r->is_given;
-    if (is_given[HR__TORCH_KEY_GARBAGE_COLLECTION] && !(next->per_process_memory_fraction < 1))
-        hr__torch_warn(next, "garbage_collection_threshold has no effect without a memory fraction "
+    if (is_given[VW__TORCH_KEY_GARBAGE_COLLECTION] && !(next->per_process_memory_fraction < 1))
+        vw__torch_warn(next, "garbage_collection_threshold has no effect without a memory fraction "
                              "below 1");
-    if (is_given[HR__TORCH_KEY_OVERSIZE_SLACK] && !is_given[HR__TORCH_KEY_MAX_SPLIT])
-        hr__torch_warn(next, "max_non_split_rounding_mb has no effect without max_split_size_mb");
-    if (is_given[HR__TORCH_KEY_ROUNDUP_BYPASS] && !is_given[HR__TORCH_KEY_ROUNDUP])
-        hr__torch_warn(
+    if (is_given[VW__TORCH_KEY_OVERSIZE_SLACK] && !is_given[VW__TORCH_KEY_MAX_SPLIT])
+        vw__torch_warn(next, "max_non_split_rounding_mb has no effect without max_split_size_mb");
+    if (is_given[VW__TORCH_KEY_ROUNDUP_BYPASS] && !is_given[VW__TORCH_KEY_ROUNDUP])
+        vw__torch_warn(
             next, "roundup_bypass_threshold_mb has no effect without roundup_power2_divisions");
-    if (is_given[HR__TORCH_KEY_PINNED_THREADS] && !next->pinned_use_host_register)
-        hr__torch_warn(next, "pinned_num_register_threads has no effect without "
+    if (is_given[VW__TORCH_KEY_PINNED_THREADS] && !next->pinned_use_host_register)
+        vw__torch_warn(next, "pinned_num_register_threads has no effect without "
                              "pinned_use_cuda_host_register:True");
-    if ((is_given[HR__TORCH_KEY_RESERVE] || is_given[HR__TORCH_KEY_RESERVE_BY_CLASS]) &&
+    if ((is_given[VW__TORCH_KEY_RESERVE] || is_given[VW__TORCH_KEY_RESERVE_BY_CLASS]) &&
         !next->is_expandable)
-        hr__torch_warn(next, "a reserve has no effect without expandable_segments:True");
-    if (next->backend == HR__TORCH_BACKEND_CUDA_MALLOC_ASYNC &&
-        (is_given[HR__TORCH_KEY_MAX_SPLIT] || is_given[HR__TORCH_KEY_ROUNDUP] ||
-         is_given[HR__TORCH_KEY_GARBAGE_COLLECTION] || is_given[HR__TORCH_KEY_EXPANDABLE]))
-        hr__torch_warn(next, "backend:cudaMallocAsync ignores max_split_size_mb, "
+        vw__torch_warn(next, "a reserve has no effect without expandable_segments:True");
+    if (next->backend == VW__TORCH_BACKEND_CUDA_MALLOC_ASYNC &&
+        (is_given[VW__TORCH_KEY_MAX_SPLIT] || is_given[VW__TORCH_KEY_ROUNDUP] ||
+         is_given[VW__TORCH_KEY_GARBAGE_COLLECTION] || is_given[VW__TORCH_KEY_EXPANDABLE]))
+        vw__torch_warn(next, "backend:cudaMallocAsync ignores max_split_size_mb, "
                              "roundup_power2_divisions, garbage_collection_threshold and "
                              "expandable_segments");
 }
 
-hr_status hr__torch_parse_strict(hr__torch_settings *next, const hr__torch_rules *rules,
+vw_status vw__torch_parse_strict(vw__torch_settings *next, const vw__torch_rules *rules,
                                  const char *text)
 {
     reader r = {.rules = rules, .next = next, .text = text, .cursor = text};
     skip_space(&r);
     if (*r.cursor != '\0') {
-        if (rules->grammar == HR__TORCH_GRAMMAR_NONE)
+        if (rules->grammar == VW__TORCH_GRAMMAR_NONE)
             return fail_at(&r, look(&r), "PyTorch before 1.10 reads no settings", "nothing");
         do {
             skip_space(&r);
-            HR__TRY(take_pair(&r));
+            VW__TRY(take_pair(&r));
             skip_space(&r);
         } while (takes_comma(&r));
         if (*r.cursor != '\0')
             return fail_at(&r, look(&r), "after a setting", "',' or the end");
     }
-    if (rules->parse_resets_oversize_slack && !r.is_given[HR__TORCH_KEY_OVERSIZE_SLACK])
+    if (rules->parse_resets_oversize_slack && !r.is_given[VW__TORCH_KEY_OVERSIZE_SLACK])
         next->max_non_split_rounding_bytes = next->large_segment_size_bytes;
-    HR__TRY(check_against_large_segment(&r, HR__TORCH_KEY_MAX_SPLIT, "max_split_size_mb",
+    VW__TRY(check_against_large_segment(&r, VW__TORCH_KEY_MAX_SPLIT, "max_split_size_mb",
                                         next->max_split_size_bytes));
-    HR__TRY(check_against_large_segment(&r, HR__TORCH_KEY_OVERSIZE_SLACK,
+    VW__TRY(check_against_large_segment(&r, VW__TORCH_KEY_OVERSIZE_SLACK,
                                         "max_non_split_rounding_mb",
                                         next->max_non_split_rounding_bytes));
     warn_of_what_has_no_effect(&r);
-    return HR_OK;
+    return VW_OK;
 }

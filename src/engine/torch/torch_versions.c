@@ -28,7 +28,7 @@ static bool read_part(const char **cursor, int *out)
     return true;
 }
 
-hr_status hr__torch_parse_version(const char *text, int *out)
+vw_status vw__torch_parse_version(const char *text, int *out)
 {
     const char *cursor = text != NULL ? text : "";
     int major = 0, minor = 0;
@@ -38,86 +38,86 @@ hr_status hr__torch_parse_version(const char *text, int *out)
         cursor++;
     if (read_part(&cursor, &major) && *cursor++ == '.' && read_part(&cursor, &minor)) {
         *out = 100 * major + minor;
-        return HR_OK;
+        return VW_OK;
     }
-    return hr__fail(HR_ERR_INVALID_ARGUMENT,
+    return vw__fail(VW_ERR_INVALID_ARGUMENT,
                     "a PyTorch version is a number, a dot and a number such as 2.11, not '%s'",
                     text != NULL ? text : "");
 }
 
-static hr__torch_roundup_kind roundup_of(int version)
+static vw__torch_roundup_kind roundup_of(int version)
 {
     if (version < 112)
-        return HR__TORCH_ROUNDUP_NONE;
+        return VW__TORCH_ROUNDUP_NONE;
     if (version < 200)
-        return HR__TORCH_ROUNDUP_SINGLE_COUNT;
-    return version < 204 ? HR__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR
-                         : HR__TORCH_ROUNDUP_TABLE_ONE_IS_OFF;
+        return VW__TORCH_ROUNDUP_SINGLE_COUNT;
+    return version < 204 ? VW__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR
+                         : VW__TORCH_ROUNDUP_TABLE_ONE_IS_OFF;
 }
 
-static hr__torch_tie_break tie_break_of(int version)
+static vw__torch_tie_break tie_break_of(int version)
 {
     if (version < 212)
-        return HR__TORCH_TIE_ADDRESS;
-    return version < 213 ? HR__TORCH_TIE_BLOCK_COUNTER : HR__TORCH_TIE_SEGMENT_COUNTER;
+        return VW__TORCH_TIE_ADDRESS;
+    return version < 213 ? VW__TORCH_TIE_BLOCK_COUNTER : VW__TORCH_TIE_SEGMENT_COUNTER;
 }
 
-static hr__torch_limit_rule limit_rule_of(int version)
+static vw__torch_limit_rule limit_rule_of(int version)
 {
     if (version < 210)
-        return HR__TORCH_LIMIT_TRUNCATED_ALSO_FOR_ONE;
-    return version < 213 ? HR__TORCH_LIMIT_TRUNCATED : HR__TORCH_LIMIT_ROUNDED;
+        return VW__TORCH_LIMIT_TRUNCATED_ALSO_FOR_ONE;
+    return version < 213 ? VW__TORCH_LIMIT_TRUNCATED : VW__TORCH_LIMIT_ROUNDED;
 }
 
-static hr__torch_use_on_oom use_on_oom_of(int version)
+static vw__torch_use_on_oom use_on_oom_of(int version)
 {
     if (version < 208)
-        return HR__TORCH_USE_ON_OOM_NONE;
-    return version < 210 ? HR__TORCH_USE_ON_OOM_AFTER_RELEASE : HR__TORCH_USE_ON_OOM_BEFORE_RELEASE;
+        return VW__TORCH_USE_ON_OOM_NONE;
+    return version < 210 ? VW__TORCH_USE_ON_OOM_AFTER_RELEASE : VW__TORCH_USE_ON_OOM_BEFORE_RELEASE;
 }
 
-static hr__torch_scope_release scope_release_of(int version)
+static vw__torch_scope_release scope_release_of(int version)
 {
     if (version < 209)
-        return HR__TORCH_RELEASE_IN_SCOPES;
-    return version < 213 ? HR__TORCH_RELEASE_OUTSIDE_SCOPES : HR__TORCH_RELEASE_OUTSIDE_OF_CAPTURES;
+        return VW__TORCH_RELEASE_IN_SCOPES;
+    return version < 213 ? VW__TORCH_RELEASE_OUTSIDE_SCOPES : VW__TORCH_RELEASE_OUTSIDE_OF_CAPTURES;
 }
 
-static hr__torch_grammar grammar_of(int version)
+static vw__torch_grammar grammar_of(int version)
 {
     if (version < 110)
-        return HR__TORCH_GRAMMAR_NONE;
+        return VW__TORCH_GRAMMAR_NONE;
     if (version < 200)
-        return HR__TORCH_GRAMMAR_WORDS;
-    return version < 210 ? HR__TORCH_GRAMMAR_SEPARATORS : HR__TORCH_GRAMMAR_TOKENS;
+        return VW__TORCH_GRAMMAR_WORDS;
+    return version < 210 ? VW__TORCH_GRAMMAR_SEPARATORS : VW__TORCH_GRAMMAR_TOKENS;
 }
 
-static hr__torch_oom_text oom_text_of(int version)
+static vw__torch_oom_text oom_text_of(int version)
 {
     static const struct {
         int first_version;
-        hr__torch_oom_text text;
+        vw__torch_oom_text text;
     } newest_first[] = {
-        {215, HR__TORCH_OOM_TEXT_2_15}, {214, HR__TORCH_OOM_TEXT_2_14},
-        {211, HR__TORCH_OOM_TEXT_2_11}, {210, HR__TORCH_OOM_TEXT_2_10},
-        {205, HR__TORCH_OOM_TEXT_2_5},  {204, HR__TORCH_OOM_TEXT_2_4},
-        {202, HR__TORCH_OOM_TEXT_2_2},  {201, HR__TORCH_OOM_TEXT_2_1},
-        {110, HR__TORCH_OOM_TEXT_1_10}, {108, HR__TORCH_OOM_TEXT_1_8},
+        {215, VW__TORCH_OOM_TEXT_2_15}, {214, VW__TORCH_OOM_TEXT_2_14},
+        {211, VW__TORCH_OOM_TEXT_2_11}, {210, VW__TORCH_OOM_TEXT_2_10},
+        {205, VW__TORCH_OOM_TEXT_2_5},  {204, VW__TORCH_OOM_TEXT_2_4},
+        {202, VW__TORCH_OOM_TEXT_2_2},  {201, VW__TORCH_OOM_TEXT_2_1},
+        {110, VW__TORCH_OOM_TEXT_1_10}, {108, VW__TORCH_OOM_TEXT_1_8},
     };
     for (size_t i = 0; i < sizeof newest_first / sizeof *newest_first; i++)
         if (version >= newest_first[i].first_version)
             return newest_first[i].text;
-    return HR__TORCH_OOM_TEXT_1_4;
+    return VW__TORCH_OOM_TEXT_1_4;
 }
 
-hr_status hr__torch_rules_for(int version, hr__torch_rules *out)
+vw_status vw__torch_rules_for(int version, vw__torch_rules *out)
 {
-    if (version < HR__TORCH_OLDEST_VERSION || (version > HR__TORCH_LAST_1_VERSION && version < 200))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+    if (version < VW__TORCH_OLDEST_VERSION || (version > VW__TORCH_LAST_1_VERSION && version < 200))
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "the rules of PyTorch %d.%d are not known: 1.6 to 1.13, and 2.0 on, are",
                         version / 100, version < 0 ? 0 : version % 100);
-    int v = version < HR__TORCH_NEWEST_VERSION ? version : HR__TORCH_NEWEST_VERSION;
-    *out = (hr__torch_rules){
+    int v = version < VW__TORCH_NEWEST_VERSION ? version : VW__TORCH_NEWEST_VERSION;
+    *out = (vw__torch_rules){
         .version = v,
 
         .has_max_split = v >= 110,
@@ -129,7 +129,7 @@ hr_status hr__torch_rules_for(int version, hr__torch_rules *out)
         .use_on_oom = use_on_oom_of(v),
         .custom_pools_ignore_expandable = v >= 210,
         .scopes_newest_first = v >= 210,
-        .capturing = v >= 213 ? HR__TORCH_CAPTURING_CURRENT_STREAM : HR__TORCH_CAPTURING_ANY_SCOPE,
+        .capturing = v >= 213 ? VW__TORCH_CAPTURING_CURRENT_STREAM : VW__TORCH_CAPTURING_ANY_SCOPE,
         .scope_release = scope_release_of(v),
 
         .grammar = grammar_of(v),
@@ -144,5 +144,5 @@ hr_status hr__torch_rules_for(int version, hr__torch_rules *out)
         .has_rejection_count = v >= 212,
         .has_private_pool_stats = v >= 213,
     };
-    return HR_OK;
+    return VW_OK;
 }

@@ -206,7 +206,7 @@ def main() -> int:
     if arguments.child:
         child(arguments.child, arguments.word, arguments.done.split(","))
     results, rows = {}, []
-    for allocator in arguments.allocators or ["pytorch", "torch", "headroom", "headroom:rescue"]:
+    for allocator in arguments.allocators or ["pytorch", "torch", "vramwise", "vramwise:rescue"]:
         begin = time.perf_counter()
         groups = [Group(m, [__file__, "--child", m, "-k", arguments.word], allocator,
                         arguments.limit) for m in MODULES]

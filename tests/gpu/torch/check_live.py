@@ -4,7 +4,7 @@
 What the made-up torch of tests/run cannot show: that the names in PyTorch are those that _live.py
 asks for, that a capture of a CUDA graph survives a thread which looks every millisecond, that
 torch.compile has nothing to trip over, and that workers can be forked meanwhile. Needs
-libheadroom-analysis, for headroom.jobs().
+libvramwise-analysis, for vramwise.jobs().
 """
 import os
 import sys
@@ -13,15 +13,15 @@ import time
 import unittest
 from pathlib import Path
 
-PAGES = tempfile.TemporaryDirectory(prefix="headroom-live-")
-os.environ.update(HEADROOM_LIVE_DIR=PAGES.name, HEADROOM_LIVE_MS="1")
+PAGES = tempfile.TemporaryDirectory(prefix="vramwise-live-")
+os.environ.update(VRAMWISE_LIVE_DIR=PAGES.name, VRAMWISE_LIVE_MS="1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python"))
 
 import torch  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
-import headroom  # noqa: E402
-import headroom.torch  # noqa: E402
+import vramwise  # noqa: E402
+import vramwise.torch  # noqa: E402
 
 LIMIT_SECONDS = 60
 MIB = 1 << 20
@@ -40,7 +40,7 @@ class Slow(Dataset):
 
 def device() -> dict:
     """What this process's page says."""
-    (job,) = [job for job in headroom.jobs() if job["process"] == os.getpid()]
+    (job,) = [job for job in vramwise.jobs() if job["process"] == os.getpid()]
     return job["devices"][0] if job["devices"] else {}
 
 
@@ -61,7 +61,7 @@ class Live(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         assert not torch.cuda.is_initialized()
-        headroom.torch.publish()
+        vramwise.torch.publish()
         assert not torch.cuda.is_initialized()
         cls.model = torch.nn.Linear(8, 8).cuda()
         cls.optimizer = torch.optim.AdamW(cls.model.parameters())
@@ -126,7 +126,7 @@ class Live(unittest.TestCase):
         self.model(torch.ones(4, 8, device="cuda")).sum().backward()
         step()
         reasons = str(dict(counters["graph_break"]))  # PyTorch may have its own
-        for name in ("headroom", "perf_counter", "get_ident", "memoryStats"):
+        for name in ("vramwise", "perf_counter", "get_ident", "memoryStats"):
             self.assertNotIn(name, reasons)
         self.train(DataLoader(Slow(), batch_size=12))  # and outside all goes on
 

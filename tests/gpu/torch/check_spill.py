@@ -87,14 +87,14 @@ def what_left_comes_back(torch) -> None:
 
 
 def an_optimizer_s_state_leaves_first(torch) -> None:
-    import headroom.torch
+    import vramwise.torch
     cap(torch, 2 * GIB)
     weight = torch.nn.Parameter(torch.zeros(64 * MIB, device="cuda"))  # 256 MiB, its state 512
     optimizer = torch.optim.AdamW([weight], lr=1e-3, fused=True)
     weight.sum().backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    assert headroom.torch.spill(optimizer) >= 512 * MIB
+    assert vramwise.torch.spill(optimizer) >= 512 * MIB
     crowd = [made(torch, number) for number in range(6)]  # 1.5 GiB: 256 MiB have to go
     found = counts()
     assert 0 < found["spilled_bytes"] <= 512 * MIB + 64 * MIB, found
@@ -116,7 +116,7 @@ def snapshots_tell_of_it(torch) -> None:
     crowd = [made(torch, number) for number in range(10)]
     found = counts()
     told = [entry for entry in torch.cuda.memory._snapshot()["external_annotations"]
-            if entry.get("name") == "headroom spill" and entry["stage"] == "START"]
+            if entry.get("name") == "vramwise spill" and entry["stage"] == "START"]
     assert len(told) == found["spills"] > 0, (told, found)
     assert sum(int(entry["moved_bytes"]) for entry in told) == found["all_spilled_bytes"], told
     assert int(told[-1]["spilled_bytes"]) == found["spilled_bytes"], (told, found)
@@ -165,15 +165,15 @@ def beyond_the_budget_is_pytorch_s_error(torch) -> None:
 
 def a_budget_beyond_the_machine_is_refused() -> None:
     import torch
-    import headroom.torch
+    import vramwise.torch
     try:
-        headroom.torch.install("headroom", spill=1 << 50, fallback="error")
-    except headroom.torch.InstallError as error:
+        vramwise.torch.install("vramwise", spill=1 << 50, fallback="error")
+    except vramwise.torch.InstallError as error:
         assert "spill_bytes" in str(error) and "ulimit -l" in str(error), error
         print(f"# {error}")
     else:
         raise AssertionError("a PiB was granted")
-    assert not headroom.torch.in_force()
+    assert not vramwise.torch.in_force()
     assert torch.ones(3, device="cuda").sum().item() == 3
 
 
@@ -186,7 +186,7 @@ def run_check(name: str) -> int:
     if name in [check.__name__ for check in ALONE]:
         globals()[name]()
         return 0
-    torch = under.enter("headroom")
+    torch = under.enter("vramwise")
     globals()[name](torch)
     print(f"# {counts()}")
     return 0
@@ -199,11 +199,11 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.check:
         return run_check(arguments.check)
-    os.environ["HEADROOM_SPILL"] = SPILL
+    os.environ["VRAMWISE_SPILL"] = SPILL
     children = {name: subprocess.Popen(
         [sys.executable, __file__, "--check", name], stdout=subprocess.PIPE, text=True,
         stderr=subprocess.STDOUT, errors="replace",
-        env=under.environment("headroom")) for name in names}
+        env=under.environment("vramwise")) for name in names}
     is_bad = False
     for name, process in children.items():
         output, _ = process.communicate()

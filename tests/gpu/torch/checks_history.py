@@ -261,22 +261,22 @@ class Trace(Case):
             with self.subTest(global_record_annotations=everywhere):
                 record("all", stacks="python", global_record_annotations=everywhere,
                        clear_history=True)
-                with torch.autograd.profiler.record_function("hr region"):
+                with torch.autograd.profiler.record_function("vw region"):
                     take(SIZE)
                 if everywhere:
                     def elsewhere():
-                        with torch.autograd.profiler.record_function("hr elsewhere"):
+                        with torch.autograd.profiler.record_function("vw elsewhere"):
                             take(SIZE)
                     thread = threading.Thread(target=elsewhere)
                     thread.start()
                     thread.join()
                 found = torch.cuda.memory._snapshot()["external_annotations"]
-                wanted = ["hr region"] + ["hr elsewhere"] * everywhere
+                wanted = ["vw region"] + ["vw elsewhere"] * everywhere
                 for name in wanted:
                     stages = [a["stage"] for a in found if a["name"] == name]
                     self.assertEqual(stages, ["START", "END"], name)
                 self.assertTrue(all(set(a) == {"name", "stage", "device", "time_us"}
-                                    for a in found if a["name"].startswith("hr ")))
+                                    for a in found if a["name"].startswith("vw ")))
                 record(None)
 
     def test_streams_are_told_apart(self):

@@ -6,10 +6,10 @@
 #   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators
 #
 # What is not in the repository is looked for in build/carried (or where the variable says):
-#   train.py   the corpus script, for steps            (HEADROOM_TRAIN)
-#   pytests/   test_cuda.py and others, for pytorch    (HEADROOM_PYTORCH_TESTS)
-#   headroom   the program, built elsewhere            (HEADROOM_PROGRAM)
-# and in build/gpu for libheadroom-analysis, which needs more than a compiler.
+#   train.py   the corpus script, for steps            (VRAMWISE_TRAIN)
+#   pytests/   test_cuda.py and others, for pytorch    (VRAMWISE_PYTORCH_TESTS)
+#   vramwise   the program, built elsewhere            (VRAMWISE_PROGRAM)
+# and in build/gpu for libvramwise-analysis, which needs more than a compiler.
 #
 # Output: $OUT/on_gpu.log and $OUT/data.tgz, both complete after every part; ends with a table.
 set -uo pipefail
@@ -25,20 +25,20 @@ fi
 carried=$root/build/carried
 export PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 export PYTHONPATH="$root/python${PYTHONPATH:+:$PYTHONPATH}"
-export HEADROOM_LIBRARY_DIR=${HEADROOM_LIBRARY_DIR:-$root/build/gpu}
+export VRAMWISE_LIBRARY_DIR=${VRAMWISE_LIBRARY_DIR:-$root/build/gpu}
 tests=$root/tests/gpu/torch
 bench=$root/bench/torch
 log=$result/on_gpu.log
 table=()
 
 program() {
-    for path in "${HEADROOM_PROGRAM:-}" build/gpu/headroom "$carried/headroom" build/headroom; do
+    for path in "${VRAMWISE_PROGRAM:-}" build/gpu/vramwise "$carried/vramwise" build/vramwise; do
         if [ -n "$path" ] && "$path" --version >/dev/null 2>&1; then
             realpath "$path"
             return
         fi
     done
-    echo /nonexistent/headroom
+    echo /nonexistent/vramwise
 }
 
 # shellcheck disable=SC2046 # no name has a space
@@ -57,28 +57,28 @@ named() { for source in "$@"; do echo "build/gpu/objects/$(echo "$source" | tr /
 part_build() {
     set -e
     local version core support
-    version=$(sed -n 's/#define HR_VERSION_STRING "\([0-9]*\.[0-9]*\).*/\1/p' include/headroom/version.h)
+    version=$(sed -n 's/#define VW_VERSION_STRING "\([0-9]*\.[0-9]*\).*/\1/p' include/vramwise/version.h)
     mapfile -t core < <(find src/base src/device src/engine src/pool src/model src/export src/record \
         src/live -name '*.c' | sort)
     mapfile -t support < <(find adapters/torch/support -name '*.c' | sort)
     objects "${core[@]}" "${support[@]}"
-    gcc -shared -Wl,-soname,"libheadroom.so.$version" -o "build/gpu/libheadroom.so.$version" \
+    gcc -shared -Wl,-soname,"libvramwise.so.$version" -o "build/gpu/libvramwise.so.$version" \
         $(named "${core[@]}") -lpthread -ldl -lm
-    ln -sf "libheadroom.so.$version" build/gpu/libheadroom.so
+    ln -sf "libvramwise.so.$version" build/gpu/libvramwise.so
     if [ "${#support[@]}" -gt 0 ]; then
-        gcc -shared -Wl,-soname,"libheadroom-torch.so.$version" -Wl,-rpath,'$ORIGIN' \
-            -o "build/gpu/libheadroom-torch.so.$version" $(named "${support[@]}") -Lbuild/gpu \
-            -lheadroom -lpthread -ldl
-        ln -sf "libheadroom-torch.so.$version" build/gpu/libheadroom-torch.so
+        gcc -shared -Wl,-soname,"libvramwise-torch.so.$version" -Wl,-rpath,'$ORIGIN' \
+            -o "build/gpu/libvramwise-torch.so.$version" $(named "${support[@]}") -Lbuild/gpu \
+            -lvramwise -lpthread -ldl
+        ln -sf "libvramwise-torch.so.$version" build/gpu/libvramwise-torch.so
     fi
-    ls -l build/gpu/*.so.* build/gpu/headroom 2>/dev/null || true
+    ls -l build/gpu/*.so.* build/gpu/vramwise 2>/dev/null || true
     echo "program: $(program)"
     python3 -c 'import torch, transformers, torchvision
 print("torch", torch.__version__, "transformers", transformers.__version__, "torchvision",
       torchvision.__version__, torch.cuda.get_device_name(0))'
     # The adapter is compiled here, once, and not by every process that needs it.
     local is_bad=0
-    for allocator in torch headroom headroom:rescue; do
+    for allocator in torch vramwise vramwise:rescue; do
         python3 - "$allocator" "$tests" <<'PY' || { echo "FAIL not installed: $allocator"; is_bad=1; }
 import sys
 sys.path.insert(0, sys.argv[2])
@@ -99,9 +99,9 @@ part_plan() {
     cat "$OUT"/plan?.jsonl
     ! grep -q '"error"' "$OUT"/plan?.jsonl
 }
-part_checks() { python3 "$tests/check_allocator.py" ${names:-pytorch torch headroom headroom:rescue}; }
+part_checks() { python3 "$tests/check_allocator.py" ${names:-pytorch torch vramwise vramwise:rescue}; }
 part_same() { python3 "$tests/same_results.py" $names; }
-part_runs() { python3 "$tests/whole_runs.py" --headroom "$(program)"; }
+part_runs() { python3 "$tests/whole_runs.py" --vramwise "$(program)"; }
 part_live() { python3 "$tests/check_live.py"; }
 part_rescue() { python3 "$tests/rescue_capped.py" $names; }
 part_spill() {
@@ -112,15 +112,15 @@ part_spill() {
     return $is_bad
 }
 part_pytorch() {
-    python3 "$tests/run_pytorch_tests.py" --tests "${HEADROOM_PYTORCH_TESTS:-$carried/pytests}" $names
+    python3 "$tests/run_pytorch_tests.py" --tests "${VRAMWISE_PYTORCH_TESTS:-$carried/pytests}" $names
 }
 part_raw() { python3 "$bench/bench_raw_alloc.py" $names; }
 part_steps() {
-    python3 "$bench/bench_steps.py" --train "${HEADROOM_TRAIN:-$carried/train.py}" \
+    python3 "$bench/bench_steps.py" --train "${VRAMWISE_TRAIN:-$carried/train.py}" \
         --seconds $((limit * 55 / 100)) --cards $((limit * 30 / 100)) $names
 }
-part_watching() { python3 "$bench/bench_watching.py" --headroom "$(program)" --seconds $((limit / 2)); }
-part_tools() { python3 "$tests/snapshot_tools.py" --headroom "$(program)" --out "$OUT" $names; }
+part_watching() { python3 "$bench/bench_watching.py" --vramwise "$(program)" --seconds $((limit / 2)); }
+part_tools() { python3 "$tests/snapshot_tools.py" --vramwise "$(program)" --out "$OUT" $names; }
 
 declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [spill]=480 [pytorch]=420 [raw]=180
     [steps]=420 [watching]=160 [tools]=160)

@@ -3,9 +3,9 @@
     python3 rescue_capped.py [--factors 1.005,1.02] [ALLOCATOR...]
 
 GPT-2-like training with batches of every length. Its peak of live bytes is measured without a
-limit; then every allocator gets a card of that size times each factor. headroom:rescue must
+limit; then every allocator gets a card of that size times each factor. vramwise:rescue must
 complete with the losses of the run without a limit, to the last bit; what the others do is told.
-The status is 1 where headroom:rescue did not complete, or its losses differ.
+The status is 1 where vramwise:rescue did not complete, or its losses differ.
 """
 import argparse
 import json
@@ -83,7 +83,7 @@ def main() -> int:
     if arguments.limit_bytes is not None:
         train(arguments.limit_bytes)
         return 0
-    names = arguments.allocators or ["pytorch", "expandable", "headroom", "headroom:rescue"]
+    names = arguments.allocators or ["pytorch", "expandable", "vramwise", "vramwise:rescue"]
     free = run("pytorch", 0)
     if free["error"] or len(free["losses"]) != STEPS:
         print(f"FAIL without a limit, under pytorch: {free['error']}")
@@ -111,7 +111,7 @@ def main() -> int:
             count = len(result["losses"])
             is_complete = count == STEPS and not result["error"]
             is_same = result["losses"] == free["losses"][:count]
-            if name == "headroom:rescue":
+            if name == "vramwise:rescue":
                 is_bad = is_bad or not is_complete or not is_same
             moments = result["stats"].get("safe_moments") or {}
             step_ms = sorted(result["step_ms"]) or [0]

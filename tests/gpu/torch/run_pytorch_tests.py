@@ -148,7 +148,7 @@ def quick_load_inline(original):
         source = source.replace("<torch/extension.h>", "<c10/cuda/CUDAException.h>")
         source = source.replace("#include <ATen/cuda/Exceptions.h>", "")
         source = source.replace("cudaMallocManaged", "cudaMalloc")
-        folder = os.path.join(tempfile.gettempdir(), "headroom_pytorch_tests")
+        folder = os.path.join(tempfile.gettempdir(), "vramwise_pytorch_tests")
         os.makedirs(folder, exist_ok=True)
         key = hashlib.sha256(source.encode()).hexdigest()[:16]
         library = os.path.join(folder, f"{name}_{key}.so")
@@ -181,14 +181,14 @@ def prepare(folder: str):
     cpp_extension.load_inline = quick_load_inline(cpp_extension.load_inline)
     for name in ("test_cuda", "test_multiprocessing", "test_cudagraph_trees"):
         path = Path(folder) / f"{name}.py"
-        if path.exists() and name == os.environ.get("HEADROOM_TEST_FILE", name):
+        if path.exists() and name == os.environ.get("VRAMWISE_TEST_FILE", name):
             fill_in(path)
     return torch
 
 
 def child(folder: str, label: str, word: str, done: list) -> None:
     _, file, classes, first, second = next(group for group in GROUPS if group[0] == label)
-    os.environ["HEADROOM_TEST_FILE"] = file
+    os.environ["VRAMWISE_TEST_FILE"] = file
     prepare(folder)
     module = importlib.import_module(file)
     wanted = TREES if second == "@trees" else second
@@ -226,10 +226,10 @@ def main() -> int:
     if not groups:
         print(f"expected test_cuda.py in {folder}, and there is none")
         return 2
-    os.environ["HEADROOM_TEST_FOLDER"] = folder
+    os.environ["VRAMWISE_TEST_FOLDER"] = folder
     results: dict = {}
     rows: list = []
-    for allocator in arguments.allocators or ["pytorch", "torch", "headroom"]:
+    for allocator in arguments.allocators or ["pytorch", "torch", "vramwise"]:
         begin = time.perf_counter()
         run_groups([Group(label, [__file__, "--tests", folder, "--child", label, "-k",
                                   arguments.word], allocator, arguments.limit)
@@ -247,6 +247,6 @@ def main() -> int:
 
 
 if __name__ == "__mp_main__":  # a process that a test has started
-    prepare(os.environ["HEADROOM_TEST_FOLDER"])
+    prepare(os.environ["VRAMWISE_TEST_FOLDER"])
 if __name__ == "__main__":
     sys.exit(main())

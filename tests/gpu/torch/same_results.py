@@ -201,7 +201,7 @@ def main() -> int:
     if arguments.part:
         run_part(arguments.part)
         return 0
-    names = arguments.allocators or ["pytorch", "torch", "headroom", "headroom:rescue"]
+    names = arguments.allocators or ["pytorch", "torch", "vramwise", "vramwise:rescue"]
     parts = arguments.only.split(",")
     runs: Dict[Tuple[str, str], List[str]] = {}
     places = threading.Semaphore(arguments.jobs)

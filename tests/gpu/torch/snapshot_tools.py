@@ -1,9 +1,9 @@
 """snapshot_tools.py - snapshots taken under our allocators, read by PyTorch's tools and by ours.
 
-    python3 snapshot_tools.py [--headroom PATH] [--out FOLDER] [ALLOCATOR...]
+    python3 snapshot_tools.py [--vramwise PATH] [--out FOLDER] [ALLOCATOR...]
 
 A short GPT-2 training is recorded from the first allocation on. PyTorch's _memory_viz.py must
-accept the file with every verb; `headroom verify` must find that of `torch` exact, and read that of
+accept the file with every verb; `vramwise verify` must find that of `torch` exact, and read that of
 the others. Where the program cannot be run here, the files in FOLDER can be verified elsewhere.
 """
 import argparse
@@ -75,25 +75,25 @@ def check_verify(name: str, path: Path, program: str, results: list) -> None:
         done = subprocess.run([program, "verify", str(path), "--json"], capture_output=True,
                               text=True, timeout=120)
     except OSError as error:
-        print(f"skip {name}: headroom verify: {error}")
+        print(f"skip {name}: vramwise verify: {error}")
         return
     try:
         found = json.loads(done.stdout)
     except ValueError:
-        check(f"{name}: headroom verify", False,
+        check(f"{name}: vramwise verify", False,
               f"status {done.returncode}: {(done.stderr or done.stdout)[-300:]!r}", results)
         return
     told = (f"exact {found['exact']}, placements {found['placements']}, segment events "
             f"{found['segment_events']}, first difference {found['first_difference']}")
     if under.split(name)[0] in ("torch", "pytorch"):
-        check(f"{name}: headroom verify is exact", found["exact"], told, results)
+        check(f"{name}: vramwise verify is exact", found["exact"], told, results)
     print(f"     {name}: {told}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("allocators", nargs="*")
-    parser.add_argument("--headroom", default=str(under.ROOT / "build" / "headroom"))
+    parser.add_argument("--vramwise", default=str(under.ROOT / "build" / "vramwise"))
     parser.add_argument("--out", default=os.environ.get("OUT"))
     parser.add_argument("--record", help=argparse.SUPPRESS)
     parser.add_argument("--context", default="alloc", help=argparse.SUPPRESS)
@@ -103,7 +103,7 @@ def main() -> int:
         return 0
     results: list = []
     names = arguments.allocators or ["pytorch", "torch", "torch+expandable_segments:True",
-                                     "headroom", "headroom:rescue"]
+                                     "vramwise", "vramwise:rescue"]
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             label = name.replace(":", "_").replace("+", "_")
@@ -128,7 +128,7 @@ def main() -> int:
                   any(e.get("frames") for e in events if e["action"] == "alloc"), "none has",
                   results)
             check_tools(name, path, folder, results)
-            check_verify(name, path, arguments.headroom, results)
+            check_verify(name, path, arguments.vramwise, results)
             if arguments.out:
                 subprocess.run(["gzip", "-k", "-f", str(path)], check=False)
                 shutil.copy(str(path) + ".gz", arguments.out)

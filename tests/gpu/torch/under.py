@@ -1,10 +1,10 @@
 """under.py - enters an allocator by name; what every script of this folder does first.
 
     import under
-    torch = under.enter("headroom:rescue")
+    torch = under.enter("vramwise:rescue")
 
-A name is one of `headroom run --allocator` (pytorch, torch, headroom, headroom:rescue,
-headroom:tight), or `native`, `expandable` and `cudaMallocAsync`, which are PyTorch's own with that
+A name is one of `vramwise run --allocator` (pytorch, torch, vramwise, vramwise:rescue,
+vramwise:tight), or `native`, `expandable` and `cudaMallocAsync`, which are PyTorch's own with that
 setting. `NAME+SETTINGS` adds settings of PYTORCH_CUDA_ALLOC_CONF: `torch+expandable_segments:True`.
 
 The settings are read when torch is loaded, so this must be imported before torch. The name is kept
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 ROOT = Path(__file__).resolve().parents[3]
-KEPT_IN = "HEADROOM_TEST_ALLOCATOR"
+KEPT_IN = "VRAMWISE_TEST_ALLOCATOR"
 SETTINGS = {"native": "", "expandable": "expandable_segments:True",
             "cudaMallocAsync": "backend:cudaMallocAsync"}
 MIB = 1 << 20
@@ -74,23 +74,23 @@ def install(name: str) -> None:
     allocator, _ = split(name)
     if allocator == "pytorch" or getattr(install, "done", None) == allocator:
         return
-    import headroom.torch
+    import vramwise.torch
 
     # Where the allocator cannot be had, PyTorch's own must not answer in its place.
-    found = headroom.torch.install(allocator, fallback="error")
+    found = vramwise.torch.install(allocator, fallback="error")
     if found.door != "adapter":
         raise RuntimeError(f"expected {allocator} via the adapter, and this is {found}")
     install.done = allocator
 
 
 def stats() -> dict:
-    """headroom.torch.stats(), or nothing where there is none."""
+    """vramwise.torch.stats(), or nothing where there is none."""
     if split(os.environ.get(KEPT_IN, "pytorch"))[0] == "pytorch":
         return {}
-    import headroom.torch
+    import vramwise.torch
 
     try:
-        return headroom.torch.stats() or {}
+        return vramwise.torch.stats() or {}
     except Exception as error:  # noqa: BLE001: what was measured must not be lost for it
         return {"error": str(error)}
 

@@ -1,6 +1,6 @@
-"""whole_runs.py - `headroom run` and the Python package on a real GPU, from end to end.
+"""whole_runs.py - `vramwise run` and the Python package on a real GPU, from end to end.
 
-    python3 whole_runs.py [--headroom PATH] [-k WORD]
+    python3 whole_runs.py [--vramwise PATH] [-k WORD]
 
 Each scene is a program of its own, written to a folder and run as a user would: a leak that ends in
 an out-of-memory error, one that a loop catches, a recording, our allocator, several ranks, workers, a
@@ -48,8 +48,8 @@ LEAK = f"""
 class World:
     """One scene: a folder, a program in it, and what a run of it left."""
 
-    def __init__(self, headroom: str) -> None:
-        self.headroom = headroom
+    def __init__(self, vramwise: str) -> None:
+        self.vramwise = vramwise
         self.folder = Path(tempfile.mkdtemp(prefix="whole-run-"))
         self.output = ""
 
@@ -58,7 +58,7 @@ class World:
         return name
 
     def call(self, *command: str, **variables: str) -> int:
-        environment = dict(under.environment("pytorch"), HEADROOM_PYTHON=str(under.ROOT / "python"),
+        environment = dict(under.environment("pytorch"), VRAMWISE_PYTHON=str(under.ROOT / "python"),
                            PYTHONUNBUFFERED="1", **variables)
         done = subprocess.run(command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -67,14 +67,14 @@ class World:
         return done.returncode
 
     def run(self, *options: str, command: tuple = (), **variables: str) -> int:
-        return self.call(self.headroom, "run", *options, "--", *(command or (sys.executable,
+        return self.call(self.vramwise, "run", *options, "--", *(command or (sys.executable,
                          "train.py")), **variables)
 
     def files(self, pattern: str) -> list:
         return sorted(self.folder.glob(pattern))
 
     def doctor(self, path: Path) -> dict:
-        done = subprocess.run([self.headroom, "doctor", "--json", str(path)], text=True,
+        done = subprocess.run([self.vramwise, "doctor", "--json", str(path)], text=True,
                               stdout=subprocess.PIPE, check=False)
         return json.loads(done.stdout)
 
@@ -94,11 +94,11 @@ def a_leak_is_explained_below_its_traceback(world: World) -> None:
     world.program(LEAK)
     world.expect(world.call(sys.executable, "train.py") == 1, "plain: expected status 1")
     world.expect(world.run() == 1, "expected the program's own status, 1")
-    world.expect_words(r"headroom: process \d+ ran out of memory on GPU 0")
+    world.expect_words(r"vramwise: process \d+ ran out of memory on GPU 0")
     world.expect_words(r"Traceback \(most recent call last\)")
-    world.expect(world.output.index("Traceback") < world.output.index("headroom: process"),
+    world.expect(world.output.index("Traceback") < world.output.index("vramwise: process"),
                  "the report comes after the traceback")
-    snapshots = world.files("headroom-oom-train-*.pickle")
+    snapshots = world.files("vramwise-oom-train-*.pickle")
     world.expect(len(snapshots) == 1, f"expected one snapshot, found {snapshots}")
     found = world.doctor(snapshots[0])
     world.expect(found["verdict"] in ("leak", "capped"), f"verdict {found['verdict']}")
@@ -109,7 +109,7 @@ def a_leak_is_explained_below_its_traceback(world: World) -> None:
 def the_whole_history_names_the_line_that_keeps(world: World) -> None:
     world.program(LEAK)
     world.expect(world.run("--history", "200000") == 1, "expected status 1")
-    found = world.doctor(world.files("headroom-oom-train-*.pickle")[0])
+    found = world.doctor(world.files("vramwise-oom-train-*.pickle")[0])
     leaks = [one for one in found["findings"] if one["kind"] == "leak"]
     world.expect(bool(leaks), f"no leak among {[one['kind'] for one in found['findings']]}")
     world.expect("training_step" in json.dumps(leaks[0]["where"]), f"{leaks[0]['where']}")
@@ -131,23 +131,23 @@ def an_error_that_is_caught_is_reported_once(world: World) -> None:
     world.expect(world.run() == 0, "expected status 0")
     world.expect_words(r"served \d+ MiB")
     world.expect_words(r"ran out of memory on GPU 0")
-    world.expect(len(world.files("headroom-oom-*.pickle")) == 1, "expected one snapshot")
+    world.expect(len(world.files("vramwise-oom-*.pickle")) == 1, "expected one snapshot")
 
 
 def our_allocator_runs_out_in_the_same_words(world: World) -> None:
     world.program(LEAK)
-    world.expect(world.run("--allocator", "headroom") == 1, "expected status 1")
+    world.expect(world.run("--allocator", "vramwise") == 1, "expected status 1")
     world.expect_words(r"OutOfMemoryError: CUDA out of memory\. Tried to allocate")
     world.expect_words(r"ran out of memory on GPU 0")
-    world.expect(world.doctor(world.files("headroom-oom-*.pickle")[0])["verdict"] in
+    world.expect(world.doctor(world.files("vramwise-oom-*.pickle")[0])["verdict"] in
                  ("leak", "capped"), "verdict")
 
 
 # ---- recordings ----------------------------------------------------------------------------------
 
 HEALTHY = """
-    import torch, headroom.torch
-    print("in force:", headroom.torch.in_force())
+    import torch, vramwise.torch
+    print("in force:", vramwise.torch.in_force())
     model = torch.nn.Linear(512, 512).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(20):
@@ -162,31 +162,31 @@ def a_recording_verifies(world: World) -> None:
     for options, force in (((), "pytorch"), (("--allocator", "torch"), "torch via adapter")):
         world.expect(world.run("--record", "run.pickle", *options) == 0, "expected status 0")
         world.expect_words("in force: " + force)
-        done = subprocess.run([world.headroom, "verify", "--json", str(world.folder / "run.pickle")],
+        done = subprocess.run([world.vramwise, "verify", "--json", str(world.folder / "run.pickle")],
                               stdout=subprocess.PIPE, text=True, check=False)
         world.expect(json.loads(done.stdout)["exact"], f"{force}: {done.stdout[:500]}")
 
 
 def ranks_have_files_of_their_own(world: World) -> None:
     world.program(HEALTHY)
-    world.expect(world.run("--allocator", "headroom", "--record", "run.pickle", command=(
+    world.expect(world.run("--allocator", "vramwise", "--record", "run.pickle", command=(
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
         "train.py")) == 0, "expected status 0")
-    world.expect_words("in force: headroom via adapter", 2)
+    world.expect_words("in force: vramwise via adapter", 2)
     names = [path.name for path in world.files("run*.pickle")]
     world.expect(names == ["run.rank0.pickle", "run.rank1.pickle"], f"{names}")
 
 
 def record_is_a_context_manager(world: World) -> None:
     world.program("""
-        import torch, headroom, headroom.torch
-        headroom.torch.install("headroom", fallback="error")
-        with headroom.torch.record("part.pickle"):
+        import torch, vramwise, vramwise.torch
+        vramwise.torch.install("vramwise", fallback="error")
+        with vramwise.torch.record("part.pickle"):
             kept = [torch.randn(1 << 20, device="cuda") for _ in range(10)]
             del kept[3:]
-        recording = headroom.load("part.pickle")
+        recording = vramwise.load("part.pickle")
         assert recording.events > 10, recording.events
-        found = headroom.torch.doctor()
+        found = vramwise.torch.doctor()
         print("verdict", found.verdict, len(found.findings))
         """)
     world.expect(world.call(sys.executable, "train.py") == 0, "expected status 0")
@@ -210,7 +210,7 @@ def workers_of_a_loader_pay_nothing(world: World) -> None:
                                                      multiprocessing_context=method, pin_memory=True)
                 print(method, sum(batch.cuda().sum().item() for batch in loader))
         """)
-    world.expect(world.run("--allocator", "headroom") == 0, "expected status 0")
+    world.expect(world.run("--allocator", "vramwise") == 0, "expected status 0")
     world.expect_words(r"(fork|spawn) 8064\.0", 2)
 
 
@@ -235,7 +235,7 @@ def a_compiled_step_stays_whole(world: World) -> None:
 
 def a_batch_that_does_not_fit_is_split(world: World) -> None:
     world.program(f"""
-        import logging, torch, headroom.torch
+        import logging, torch, vramwise.torch
         logging.basicConfig(level=logging.INFO)
         torch.manual_seed(0)
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -251,14 +251,14 @@ def a_batch_that_does_not_fit_is_split(world: World) -> None:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(limit / total)
         before = torch.cuda.memory_allocated()
-        fitted = headroom.torch.fit_batch(step, batch)
+        fitted = vramwise.torch.fit_batch(step, batch)
         print("parts", fitted)
         for one, other in zip(whole, (p.grad for p in model.parameters())):
             assert torch.allclose(one, other, rtol=1e-3, atol=1e-6), (one - other).abs().max()
         held = torch.cuda.memory_allocated() - before - sum(g.numel() * 4 for g in whole)
         assert held <= 4096 * len(whole), held
         model.zero_grad(set_to_none=True)
-        again = headroom.torch.fit_batch(step, batch)
+        again = vramwise.torch.fit_batch(step, batch)
         print("again", again)
         """)
     world.expect(world.call(sys.executable, "train.py") == 0, "expected status 0")
@@ -267,8 +267,8 @@ def a_batch_that_does_not_fit_is_split(world: World) -> None:
 
 def a_safe_point_lets_live_data_move(world: World) -> None:
     world.program("""
-        import torch, headroom.torch
-        headroom.torch.install("headroom:rescue", gate=False, fallback="error")
+        import torch, vramwise.torch
+        vramwise.torch.install("vramwise:rescue", gate=False, fallback="error")
         MIB = 1 << 20
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(1024 * MIB / total)
@@ -283,11 +283,11 @@ def a_safe_point_lets_live_data_move(world: World) -> None:
         except torch.OutOfMemoryError:
             print("refused outside")
         torch.cuda.synchronize()
-        with headroom.torch.safe_point():
+        with vramwise.torch.safe_point():
             large = torch.empty(440 * MIB, dtype=torch.uint8, device="cuda")
         for i, block in enumerate(kept):
             assert int(block.min()) == int(block.max()) == 2 * i  # no room for a mask of its size
-        print("moments", headroom.torch.stats()["safe_moments"], headroom.torch.stats()["copies"])
+        print("moments", vramwise.torch.stats()["safe_moments"], vramwise.torch.stats()["copies"])
         """)
     world.expect(world.call(sys.executable, "train.py") == 0, "expected status 0")
     world.expect_words(r"moments ")
@@ -295,10 +295,10 @@ def a_safe_point_lets_live_data_move(world: World) -> None:
 
 def a_profile_has_kernels_though_the_gate_stood(world: World) -> None:
     world.program("""
-        import torch, headroom.torch
-        headroom.torch.install("headroom:rescue", fallback="error")
+        import torch, vramwise.torch
+        vramwise.torch.install("vramwise:rescue", fallback="error")
         x = torch.randn(1000, 1000, device="cuda")
-        assert headroom.torch.stats()["safe_moments"]["has_gate"]
+        assert vramwise.torch.stats()["safe_moments"]["has_gate"]
         activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
             for _ in range(5):
@@ -306,7 +306,7 @@ def a_profile_has_kernels_though_the_gate_stood(world: World) -> None:
             torch.cuda.synchronize()
         kernels = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
         memory = [e for e in profile.events() if e.name == "[memory]"]
-        assert not headroom.torch.stats()["safe_moments"]["has_gate"]
+        assert not vramwise.torch.stats()["safe_moments"]["has_gate"]
         print("kernels", len(kernels), "memory", len(memory))
         assert kernels and memory
         """)
@@ -318,10 +318,10 @@ SCENES = [value for value in list(globals().values())
           if callable(value) and getattr(value, "__annotations__", {}).get("world") is World]
 
 
-def play(scene, headroom: str) -> tuple:
+def play(scene, vramwise: str) -> tuple:
     begin = time.perf_counter()
     try:
-        scene(World(headroom))
+        scene(World(vramwise))
         why = ""
     except (AssertionError, subprocess.TimeoutExpired) as error:
         why = str(error)
@@ -332,14 +332,14 @@ def play(scene, headroom: str) -> tuple:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--headroom", default=str(under.ROOT / "build" / "headroom"))
+    parser.add_argument("--vramwise", default=str(under.ROOT / "build" / "vramwise"))
     parser.add_argument("-k", default="", help="only scenes with this word in their name")
     given = parser.parse_args()
-    headroom = os.path.abspath(given.headroom)
+    vramwise = os.path.abspath(given.vramwise)
     chosen = [scene for scene in SCENES if given.k in scene.__name__]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
-        for name, why, seconds in pool.map(lambda scene: play(scene, headroom), chosen):
+        for name, why, seconds in pool.map(lambda scene: play(scene, vramwise), chosen):
             failed += bool(why)
             print(f"{'FAIL' if why else 'ok  '} {name} ({seconds:.1f} s){': ' + why if why else ''}",
                   flush=True)

@@ -6,8 +6,8 @@
  *   fake_nvml.c             NVML, in the same library
  *
  * One lock guards everything; a thread's stack of contexts and its capture mode are its own. */
-#ifndef HR_TESTS_FAKE_INTERNAL_H
-#define HR_TESTS_FAKE_INTERNAL_H
+#ifndef VW_TESTS_FAKE_INTERNAL_H
+#define VW_TESTS_FAKE_INTERNAL_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -36,18 +36,18 @@ enum {
     CAPTURE_UNSUPPORTED = 900,
 };
 
-struct hr__cuda_context_ {
+struct vw__cuda_context_ {
     _Atomic int retain_count;
     size_t used_bytes; /* guarded by fake_lock */
 };
 
 extern pthread_mutex_t fake_lock;
 extern fake_cuda_state fake_state; /* guarded by fake_lock; threads' own fields filled on asking */
-extern struct hr__cuda_context_ fake_primaries[FAKE_CUDA_DEVICES];
+extern struct vw__cuda_context_ fake_primaries[FAKE_CUDA_DEVICES];
 
 bool fake_is_set(const char *variable);
 int fake_ordered_result(const char *function); /* SUCCESS: nothing ordered */
-hr__cuda_context fake_current_context(void);   /* NULL: none */
+vw__cuda_context fake_current_context(void);   /* NULL: none */
 
 #define OBEY_ORDERS()                                                                              \
     do {                                                                                           \
@@ -70,7 +70,7 @@ typedef struct fake_range {
     struct fake_range *next;
     uintptr_t start;
     size_t size_bytes;
-    hr__cuda_context owner;
+    vw__cuda_context owner;
     struct handle *handle;              /* of a mapping */
     bool is_open_to[FAKE_CUDA_DEVICES]; /* of a mapping: which may touch it */
 } fake_range;
@@ -81,4 +81,4 @@ void fake_range_drop(fake_range **link);
 bool fake_charge(size_t size_bytes); /* takes room on the current device, if there is any */
 uintptr_t fake_map_anonymous(size_t size_bytes, int protection);
 
-#endif /* HR_TESTS_FAKE_INTERNAL_H */
+#endif /* VW_TESTS_FAKE_INTERNAL_H */

@@ -91,7 +91,7 @@ static void check(const replay_visit *visit, replay_errors *errors)
 
 DRIVER(cuLaunchKernel, (replay_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                        hr__cuda_stream stream, void **parameters, void **extra))
+                        vw__cuda_stream stream, void **parameters, void **extra))
 {
     OBEY_ORDERS_IN_CONTEXT();
     (void)stream;
@@ -122,15 +122,15 @@ struct replay_mempool_ {
 static struct replay_mempool_ mempools[FAKE_CUDA_DEVICES]; /* guarded by fake_lock, as the next */
 static fake_range *async_ranges;
 
-EXPORT int cuMemAlloc_v2(hr__cuda_ptr *out, size_t size_bytes);
-EXPORT int cuMemFree_v2(hr__cuda_ptr address);
+EXPORT int cuMemAlloc_v2(vw__cuda_ptr *out, size_t size_bytes);
+EXPORT int cuMemFree_v2(vw__cuda_ptr address);
 
 static replay_mempool current_mempool(void)
 {
     return &mempools[fake_current_context() - fake_primaries];
 }
 
-DRIVER(cuDeviceGetDefaultMemPool, (replay_mempool * out, hr__cuda_device device))
+DRIVER(cuDeviceGetDefaultMemPool, (replay_mempool * out, vw__cuda_device device))
 {
     OBEY_ORDERS();
     if (device < 0 || device >= FAKE_CUDA_DEVICES)
@@ -176,7 +176,7 @@ DRIVER(cuMemPoolTrimTo, (replay_mempool pool, size_t keep_bytes))
     return pool != NULL ? SUCCESS : INVALID_VALUE;
 }
 
-DRIVER(cuMemAllocAsync, (hr__cuda_ptr * out, size_t size_bytes, hr__cuda_stream stream))
+DRIVER(cuMemAllocAsync, (vw__cuda_ptr * out, size_t size_bytes, vw__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
     (void)stream;
@@ -193,7 +193,7 @@ DRIVER(cuMemAllocAsync, (hr__cuda_ptr * out, size_t size_bytes, hr__cuda_stream 
     return SUCCESS;
 }
 
-DRIVER(cuMemFreeAsync, (hr__cuda_ptr address, hr__cuda_stream stream))
+DRIVER(cuMemFreeAsync, (vw__cuda_ptr address, vw__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
     (void)stream;

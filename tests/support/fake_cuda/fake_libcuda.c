@@ -35,19 +35,19 @@ int fake_ordered_result(const char *function)
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-struct hr__cuda_context_ fake_primaries[FAKE_CUDA_DEVICES];
-static _Thread_local hr__cuda_context context_stack[16];
+struct vw__cuda_context_ fake_primaries[FAKE_CUDA_DEVICES];
+static _Thread_local vw__cuda_context context_stack[16];
 static _Thread_local int context_depth;
 static _Thread_local int capture_mode; /* 0: global, the default */
 
-hr__cuda_context fake_current_context(void)
+vw__cuda_context fake_current_context(void)
 {
     return context_depth > 0 ? context_stack[context_depth - 1] : NULL;
 }
 
 #define REFUSE_DURING_CAPTURE()                                                                    \
     do {                                                                                           \
-        if (fake_is_set("FAKE_CUDA_CAPTURING") && capture_mode != HR__CUDA_CAPTURE_MODE_RELAXED)   \
+        if (fake_is_set("FAKE_CUDA_CAPTURING") && capture_mode != VW__CUDA_CAPTURE_MODE_RELAXED)   \
             return CAPTURE_UNSUPPORTED;                                                            \
     } while (0)
 
@@ -66,14 +66,14 @@ void fake_cuda_get_state(fake_cuda_state *out)
     out->capture_mode = capture_mode;
 }
 
-DRIVER(cuCtxGetCurrent, (hr__cuda_context * out))
+DRIVER(cuCtxGetCurrent, (vw__cuda_context * out))
 {
     OBEY_ORDERS();
     *out = fake_current_context();
     return SUCCESS;
 }
 
-DRIVER(cuCtxPushCurrent_v2, (hr__cuda_context context))
+DRIVER(cuCtxPushCurrent_v2, (vw__cuda_context context))
 {
     OBEY_ORDERS();
     if (context == NULL || context_depth == (int)(sizeof context_stack / sizeof *context_stack))
@@ -85,7 +85,7 @@ DRIVER(cuCtxPushCurrent_v2, (hr__cuda_context context))
     return SUCCESS;
 }
 
-DRIVER(cuCtxPopCurrent_v2, (hr__cuda_context * out))
+DRIVER(cuCtxPopCurrent_v2, (vw__cuda_context * out))
 {
     OBEY_ORDERS();
     if (context_depth == 0)
@@ -122,7 +122,7 @@ DRIVER(cuDevicePrimaryCtxGetState, (int device, unsigned *flags, int *is_active)
     return SUCCESS;
 }
 
-DRIVER(cuDevicePrimaryCtxRetain, (hr__cuda_context * out, int device))
+DRIVER(cuDevicePrimaryCtxRetain, (vw__cuda_context * out, int device))
 {
     OBEY_ORDERS();
     if (device < 0 || device >= FAKE_CUDA_DEVICES)
@@ -176,7 +176,7 @@ static const struct known_error {
 } known_errors[] = {
     {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {HR__CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {VW__CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
@@ -249,19 +249,19 @@ DRIVER(cuDeviceGetAttribute, (int *value, int attribute, int device))
     OBEY_ORDERS();
     if (device < 0 || device >= FAKE_CUDA_DEVICES)
         return INVALID_DEVICE;
-    if (attribute == HR__CUDA_HAS_VIRTUAL_MEMORY) {
+    if (attribute == VW__CUDA_HAS_VIRTUAL_MEMORY) {
         *value = !fake_is_set("FAKE_CUDA_WITHOUT_VIRTUAL");
         return SUCCESS;
     }
-    if (attribute == HR__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL) {
+    if (attribute == VW__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL) {
         *value = !fake_is_set("FAKE_CUDA_WITHOUT_RDMA");
         return SUCCESS;
     }
-    if (attribute == HR__CUDA_NEAREST_HOST_NODE) {
+    if (attribute == VW__CUDA_NEAREST_HOST_NODE) {
         *value = fake_is_set("FAKE_CUDA_WITHOUT_HOST_NODES") ? -1 : FAKE_CUDA_HOST_NODE;
         return SUCCESS;
     }
-    if (attribute == HR__CUDA_HAS_FILE_DESCRIPTOR_HANDLES) {
+    if (attribute == VW__CUDA_HAS_FILE_DESCRIPTOR_HANDLES) {
         *value = !fake_is_set("FAKE_CUDA_WITHOUT_SHARING");
         return SUCCESS;
     }
@@ -308,7 +308,7 @@ void fake_range_drop(fake_range **link)
 
 bool fake_charge(size_t size_bytes)
 {
-    hr__cuda_context context = fake_current_context();
+    vw__cuda_context context = fake_current_context();
     if (size_bytes > FAKE_CUDA_TOTAL_BYTES - context->used_bytes)
         return false;
     context->used_bytes += size_bytes;
@@ -355,7 +355,7 @@ DRIVER(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total_bytes))
     return SUCCESS;
 }
 
-DRIVER(cuMemAlloc_v2, (hr__cuda_ptr * out, size_t size_bytes))
+DRIVER(cuMemAlloc_v2, (vw__cuda_ptr * out, size_t size_bytes))
 {
     OBEY_ORDERS_IN_CONTEXT();
     REFUSE_DURING_CAPTURE();
@@ -370,7 +370,7 @@ DRIVER(cuMemAlloc_v2, (hr__cuda_ptr * out, size_t size_bytes))
     return result;
 }
 
-DRIVER(cuMemFree_v2, (hr__cuda_ptr address))
+DRIVER(cuMemFree_v2, (vw__cuda_ptr address))
 {
     OBEY_ORDERS_IN_CONTEXT();
     REFUSE_DURING_CAPTURE();
@@ -449,14 +449,14 @@ DRIVER(cuMemHostUnregister, (void *address))
     return result;
 }
 
-DRIVER(cuMemcpyHtoD_v2, (hr__cuda_ptr to, const void *from, size_t size_bytes))
+DRIVER(cuMemcpyHtoD_v2, (vw__cuda_ptr to, const void *from, size_t size_bytes))
 {
     OBEY_ORDERS_IN_CONTEXT();
     memcpy((void *)(uintptr_t)to, from, size_bytes);
     return SUCCESS;
 }
 
-DRIVER(cuMemcpyDtoH_v2, (void *to, hr__cuda_ptr from, size_t size_bytes))
+DRIVER(cuMemcpyDtoH_v2, (void *to, vw__cuda_ptr from, size_t size_bytes))
 {
     OBEY_ORDERS_IN_CONTEXT();
     memcpy(to, (const void *)(uintptr_t)from, size_bytes);
@@ -464,7 +464,7 @@ DRIVER(cuMemcpyDtoH_v2, (void *to, hr__cuda_ptr from, size_t size_bytes))
 }
 
 DRIVER(cuMemcpyDtoDAsync_v2,
-       (hr__cuda_ptr to, hr__cuda_ptr from, size_t size_bytes, hr__cuda_stream stream))
+       (vw__cuda_ptr to, vw__cuda_ptr from, size_t size_bytes, vw__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
     (void)stream;
@@ -473,7 +473,7 @@ DRIVER(cuMemcpyDtoDAsync_v2,
 }
 
 DRIVER(cuMemsetD8Async,
-       (hr__cuda_ptr to, unsigned char value, size_t size_bytes, hr__cuda_stream stream))
+       (vw__cuda_ptr to, unsigned char value, size_t size_bytes, vw__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
     (void)stream;
@@ -509,21 +509,21 @@ static int end_named(fake_range **list, void *named)
 }
 
 /* NULL: there is no such. */
-static hr__cuda_context owner_of(fake_range **list, const void *named)
+static vw__cuda_context owner_of(fake_range **list, const void *named)
 {
     pthread_mutex_lock(&fake_lock);
     fake_range *found = *fake_range_find(list, (uintptr_t)named);
-    hr__cuda_context owner = found != NULL ? found->owner : NULL;
+    vw__cuda_context owner = found != NULL ? found->owner : NULL;
     pthread_mutex_unlock(&fake_lock);
     return owner;
 }
 
-static hr__cuda_context context_of_stream(hr__cuda_stream stream)
+static vw__cuda_context context_of_stream(vw__cuda_stream stream)
 {
     return stream != NULL ? owner_of(&streams, stream) : fake_current_context();
 }
 
-DRIVER(cuStreamCreate, (hr__cuda_stream * out, unsigned flags))
+DRIVER(cuStreamCreate, (vw__cuda_stream * out, unsigned flags))
 {
     OBEY_ORDERS_IN_CONTEXT();
     void *made = NULL;
@@ -535,19 +535,19 @@ DRIVER(cuStreamCreate, (hr__cuda_stream * out, unsigned flags))
     return result;
 }
 
-DRIVER(cuStreamDestroy_v2, (hr__cuda_stream stream))
+DRIVER(cuStreamDestroy_v2, (vw__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
     return end_named(&streams, stream);
 }
 
-DRIVER(cuStreamSynchronize, (hr__cuda_stream stream))
+DRIVER(cuStreamSynchronize, (vw__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
     return context_of_stream(stream) != NULL ? SUCCESS : INVALID_HANDLE;
 }
 
-DRIVER(cuStreamWaitEvent, (hr__cuda_stream stream, hr__cuda_event event, unsigned flags))
+DRIVER(cuStreamWaitEvent, (vw__cuda_stream stream, vw__cuda_event event, unsigned flags))
 {
     OBEY_ORDERS_IN_CONTEXT();
     if (context_of_stream(stream) == NULL || owner_of(&events, event) == NULL)
@@ -555,7 +555,7 @@ DRIVER(cuStreamWaitEvent, (hr__cuda_stream stream, hr__cuda_event event, unsigne
     return flags == 0 ? SUCCESS : INVALID_VALUE;
 }
 
-DRIVER(cuEventCreate, (hr__cuda_event * out, unsigned flags))
+DRIVER(cuEventCreate, (vw__cuda_event * out, unsigned flags))
 {
     OBEY_ORDERS_IN_CONTEXT();
     void *made = NULL;
@@ -567,34 +567,34 @@ DRIVER(cuEventCreate, (hr__cuda_event * out, unsigned flags))
     return result;
 }
 
-DRIVER(cuEventDestroy_v2, (hr__cuda_event event))
+DRIVER(cuEventDestroy_v2, (vw__cuda_event event))
 {
     OBEY_ORDERS_IN_CONTEXT();
     return end_named(&events, event);
 }
 
-DRIVER(cuEventRecord, (hr__cuda_event event, hr__cuda_stream stream))
+DRIVER(cuEventRecord, (vw__cuda_event event, vw__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    hr__cuda_context owner = owner_of(&events, event);
+    vw__cuda_context owner = owner_of(&events, event);
     return owner != NULL && owner == context_of_stream(stream) ? SUCCESS : INVALID_HANDLE;
 }
 
-DRIVER(cuEventQuery, (hr__cuda_event event))
+DRIVER(cuEventQuery, (vw__cuda_event event))
 {
     OBEY_ORDERS_IN_CONTEXT();
     REFUSE_DURING_CAPTURE();
     return owner_of(&events, event) != NULL ? SUCCESS : INVALID_HANDLE;
 }
 
-DRIVER(cuEventSynchronize, (hr__cuda_event event))
+DRIVER(cuEventSynchronize, (vw__cuda_event event))
 {
     OBEY_ORDERS_IN_CONTEXT();
     return owner_of(&events, event) != NULL ? SUCCESS : INVALID_HANDLE;
 }
 
 #ifndef FAKE_CUDA_OLD
-DRIVER(cuStreamIsCapturing, (hr__cuda_stream stream, int *status))
+DRIVER(cuStreamIsCapturing, (vw__cuda_stream stream, int *status))
 {
     OBEY_ORDERS_IN_CONTEXT();
     (void)stream;

@@ -23,8 +23,8 @@
  *
  * Compiled with FAKE_CUDA_OLD it is a driver from before CUDA 10: no virtual memory, no captures,
  * older names where we know a fallback. */
-#ifndef HR_TESTS_FAKE_LIBCUDA_H
-#define HR_TESTS_FAKE_LIBCUDA_H
+#ifndef VW_TESTS_FAKE_LIBCUDA_H
+#define VW_TESTS_FAKE_LIBCUDA_H
 
 #include <stddef.h>
 
@@ -68,4 +68,4 @@ typedef struct fake_cuda_state {
 #define FAKE_CUDA_GET_STATE "fake_cuda_get_state"
 typedef void (*fake_cuda_get_state_function)(fake_cuda_state *out);
 
-#endif /* HR_TESTS_FAKE_LIBCUDA_H */
+#endif /* VW_TESTS_FAKE_LIBCUDA_H */

@@ -14,7 +14,7 @@
 /* Lives while it is not released, or still mapped somewhere. */
 typedef struct handle {
     struct handle *next;
-    hr__cuda_context owner;
+    vw__cuda_context owner;
     size_t size_bytes;
     int file;
     int mapping_count;
@@ -28,10 +28,10 @@ typedef struct handle {
 static handle *handles; /* guarded by fake_lock, as the next two */
 static fake_range *reservations, *mappings;
 
-static handle *handle_find(hr__cuda_handle number)
+static handle *handle_find(vw__cuda_handle number)
 {
     for (handle *each = handles; each != NULL; each = each->next)
-        if ((hr__cuda_handle)(uintptr_t)each == number && !each->is_released)
+        if ((vw__cuda_handle)(uintptr_t)each == number && !each->is_released)
             return each;
     return NULL;
 }
@@ -90,17 +90,17 @@ static bool is_granular(uint64_t value)
 }
 
 DRIVER(cuMemGetAllocationGranularity,
-       (size_t * granularity_bytes, const hr__cuda_allocation *allocation, int option))
+       (size_t * granularity_bytes, const vw__cuda_allocation *allocation, int option))
 {
     OBEY_ORDERS();
-    if (allocation->type != HR__CUDA_ALLOCATION_PINNED || option != HR__CUDA_GRANULARITY_MINIMUM)
+    if (allocation->type != VW__CUDA_ALLOCATION_PINNED || option != VW__CUDA_GRANULARITY_MINIMUM)
         return INVALID_VALUE;
     *granularity_bytes = FAKE_CUDA_GRANULARITY_BYTES;
     return SUCCESS;
 }
 
-DRIVER(cuMemAddressReserve, (hr__cuda_ptr * out, size_t size_bytes, size_t alignment_bytes,
-                             hr__cuda_ptr hint, unsigned long long flags))
+DRIVER(cuMemAddressReserve, (vw__cuda_ptr * out, size_t size_bytes, size_t alignment_bytes,
+                             vw__cuda_ptr hint, unsigned long long flags))
 {
     OBEY_ORDERS();
     if (!is_granular(size_bytes) || alignment_bytes != 0 || hint != 0 || flags != 0)
@@ -120,7 +120,7 @@ DRIVER(cuMemAddressReserve, (hr__cuda_ptr * out, size_t size_bytes, size_t align
     return SUCCESS;
 }
 
-DRIVER(cuMemAddressFree, (hr__cuda_ptr address, size_t size_bytes))
+DRIVER(cuMemAddressFree, (vw__cuda_ptr address, size_t size_bytes))
 {
     OBEY_ORDERS();
     int result = INVALID_VALUE;
@@ -137,20 +137,20 @@ DRIVER(cuMemAddressFree, (hr__cuda_ptr address, size_t size_bytes))
     return result;
 }
 
-static int create_handle(size_t size_bytes, const hr__cuda_allocation *allocation,
-                         hr__cuda_handle *out)
+static int create_handle(size_t size_bytes, const vw__cuda_allocation *allocation,
+                         vw__cuda_handle *out)
 {
     fake_state.allocation_type = allocation->type;
     fake_state.allocation_location = allocation->location.type;
     fake_state.allocation_device = allocation->location.id;
     fake_state.is_direct_rdma_capable = allocation->is_direct_rdma_capable;
     fake_state.requested_handle_types = allocation->requested_handle_types;
-    bool is_shareable = allocation->requested_handle_types == HR__CUDA_HANDLE_FILE_DESCRIPTOR;
+    bool is_shareable = allocation->requested_handle_types == VW__CUDA_HANDLE_FILE_DESCRIPTOR;
     if (allocation->requested_handle_types != 0 && !is_shareable)
         return INVALID_VALUE;
     if (is_shareable && fake_is_set("FAKE_CUDA_SHARING_REFUSED"))
         return NOT_SUPPORTED;
-    bool is_on_host = allocation->location.type != HR__CUDA_LOCATION_DEVICE;
+    bool is_on_host = allocation->location.type != VW__CUDA_LOCATION_DEVICE;
     if (is_on_host && fake_is_set("FAKE_CUDA_HOST_REFUSED"))
         return OUT_OF_MEMORY;
     if (!is_on_host && !fake_charge(size_bytes))
@@ -169,25 +169,25 @@ static int create_handle(size_t size_bytes, const hr__cuda_allocation *allocatio
     handles = created;
     fake_state.host_handle_bytes += is_on_host ? size_bytes : 0;
     fake_state.handle_count++;
-    *out = (hr__cuda_handle)(uintptr_t)created;
+    *out = (vw__cuda_handle)(uintptr_t)created;
     return SUCCESS;
 }
 
 /* Memory of the current device, of a node of the host, or of the host. */
-static bool is_good_location(hr__cuda_location location)
+static bool is_good_location(vw__cuda_location location)
 {
     switch (location.type) {
-    case HR__CUDA_LOCATION_DEVICE:
+    case VW__CUDA_LOCATION_DEVICE:
         return &fake_primaries[location.id] == fake_current_context();
-    case HR__CUDA_LOCATION_HOST_NODE:
+    case VW__CUDA_LOCATION_HOST_NODE:
         return location.id == FAKE_CUDA_HOST_NODE;
     default:
-        return location.type == HR__CUDA_LOCATION_HOST;
+        return location.type == VW__CUDA_LOCATION_HOST;
     }
 }
 
-DRIVER(cuMemCreate, (hr__cuda_handle * out, size_t size_bytes,
-                     const hr__cuda_allocation *allocation, unsigned long long flags))
+DRIVER(cuMemCreate, (vw__cuda_handle * out, size_t size_bytes,
+                     const vw__cuda_allocation *allocation, unsigned long long flags))
 {
     OBEY_ORDERS_IN_CONTEXT();
     if (!is_granular(size_bytes) || flags != 0 || !is_good_location(allocation->location))
@@ -198,7 +198,7 @@ DRIVER(cuMemCreate, (hr__cuda_handle * out, size_t size_bytes,
     return result;
 }
 
-DRIVER(cuMemRelease, (hr__cuda_handle number))
+DRIVER(cuMemRelease, (vw__cuda_handle number))
 {
     OBEY_ORDERS();
     int result = INVALID_VALUE;
@@ -213,8 +213,8 @@ DRIVER(cuMemRelease, (hr__cuda_handle number))
     return result;
 }
 
-DRIVER(cuMemMap, (hr__cuda_ptr address, size_t size_bytes, size_t offset_bytes,
-                  hr__cuda_handle number, unsigned long long flags))
+DRIVER(cuMemMap, (vw__cuda_ptr address, size_t size_bytes, size_t offset_bytes,
+                  vw__cuda_handle number, unsigned long long flags))
 {
     OBEY_ORDERS();
     int result = INVALID_VALUE;
@@ -250,7 +250,7 @@ static void unmap_one(fake_range **link)
     fake_range_drop(link);
 }
 
-DRIVER(cuMemUnmap, (hr__cuda_ptr address, size_t size_bytes))
+DRIVER(cuMemUnmap, (vw__cuda_ptr address, size_t size_bytes))
 {
     OBEY_ORDERS();
     int result = INVALID_VALUE;
@@ -278,13 +278,13 @@ static bool has_direct_rdma(uintptr_t start, size_t size_bytes)
 }
 
 /* Each device once; several only where they can reach each other's memory. */
-static bool are_good_accesses(const hr__cuda_access *accesses, size_t count)
+static bool are_good_accesses(const vw__cuda_access *accesses, size_t count)
 {
     bool is_named[FAKE_CUDA_DEVICES] = {false};
     for (size_t i = 0; i < count; i++) {
         int device = accesses[i].location.id;
-        if (accesses[i].flags != HR__CUDA_ACCESS_READ_WRITE ||
-            accesses[i].location.type != HR__CUDA_LOCATION_DEVICE || device < 0 ||
+        if (accesses[i].flags != VW__CUDA_ACCESS_READ_WRITE ||
+            accesses[i].location.type != VW__CUDA_LOCATION_DEVICE || device < 0 ||
             device >= FAKE_CUDA_DEVICES || is_named[device])
             return false;
         is_named[device] = true;
@@ -292,7 +292,7 @@ static bool are_good_accesses(const hr__cuda_access *accesses, size_t count)
     return count == 1 || (count != 0 && !fake_is_set("FAKE_CUDA_WITHOUT_PEERS"));
 }
 
-static void open_mappings(uintptr_t start, size_t size_bytes, const hr__cuda_access *accesses,
+static void open_mappings(uintptr_t start, size_t size_bytes, const vw__cuda_access *accesses,
                           size_t count)
 {
     for (fake_range *each = mappings; each != NULL; each = each->next) {
@@ -307,7 +307,7 @@ static void open_mappings(uintptr_t start, size_t size_bytes, const hr__cuda_acc
 }
 
 DRIVER(cuMemSetAccess,
-       (hr__cuda_ptr address, size_t size_bytes, const hr__cuda_access *accesses, size_t count))
+       (vw__cuda_ptr address, size_t size_bytes, const vw__cuda_access *accesses, size_t count))
 {
     OBEY_ORDERS();
     int result = INVALID_VALUE;
@@ -327,14 +327,14 @@ DRIVER(cuMemSetAccess,
 }
 
 DRIVER(cuMemExportToShareableHandle,
-       (void *exported, hr__cuda_handle number, int handle_type, unsigned long long flags))
+       (void *exported, vw__cuda_handle number, int handle_type, unsigned long long flags))
 {
     OBEY_ORDERS();
     int result = INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
     const handle *shared = handle_find(number);
     if (shared != NULL && shared->is_shareable && flags == 0 &&
-        handle_type == HR__CUDA_HANDLE_FILE_DESCRIPTOR) {
+        handle_type == VW__CUDA_HANDLE_FILE_DESCRIPTOR) {
         int file = dup(shared->file);
         if (file < 0)
             abort();
@@ -344,12 +344,12 @@ DRIVER(cuMemExportToShareableHandle,
     pthread_mutex_unlock(&fake_lock);
     return result;
 }
-DRIVER(cuMemImportFromShareableHandle, (hr__cuda_handle * out, void *exported, int handle_type))
+DRIVER(cuMemImportFromShareableHandle, (vw__cuda_handle * out, void *exported, int handle_type))
 {
     OBEY_ORDERS_IN_CONTEXT();
     struct stat facts;
     int file = (int)(intptr_t)exported;
-    if (handle_type != HR__CUDA_HANDLE_FILE_DESCRIPTOR || fstat(file, &facts) != 0 ||
+    if (handle_type != VW__CUDA_HANDLE_FILE_DESCRIPTOR || fstat(file, &facts) != 0 ||
         !is_granular((uint64_t)facts.st_size))
         return INVALID_VALUE;
     handle *imported = calloc(1, sizeof *imported);
@@ -366,7 +366,7 @@ DRIVER(cuMemImportFromShareableHandle, (hr__cuda_handle * out, void *exported, i
     fake_state.handle_count++;
     fake_state.imported_count++;
     pthread_mutex_unlock(&fake_lock);
-    *out = (hr__cuda_handle)(uintptr_t)imported;
+    *out = (vw__cuda_handle)(uintptr_t)imported;
     return SUCCESS;
 }
 #else

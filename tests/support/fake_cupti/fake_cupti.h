@@ -1,8 +1,8 @@
 /* fake_cupti.h - a CUPTI without a driver: a test says which driver function is called, and what it
- * does, and the subscriber hears of it as from the real one. Loaded by HEADROOM_CUPTI; the test
+ * does, and the subscriber hears of it as from the real one. Loaded by VRAMWISE_CUPTI; the test
  * finds these functions with dlsym. */
-#ifndef HR_TESTS_FAKE_CUPTI_H
-#define HR_TESTS_FAKE_CUPTI_H
+#ifndef VW_TESTS_FAKE_CUPTI_H
+#define VW_TESTS_FAKE_CUPTI_H
 
 #include <stdbool.h>
 
@@ -21,4 +21,4 @@ typedef void (*fake_cupti_set_taken_function)(bool is_taken);
 #define FAKE_CUPTI_COUNT_ENABLED "fake_cupti_count_enabled"
 typedef int (*fake_cupti_count_enabled_function)(void);
 
-#endif /* HR_TESTS_FAKE_CUPTI_H */
+#endif /* VW_TESTS_FAKE_CUPTI_H */

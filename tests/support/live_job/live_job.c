@@ -27,15 +27,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "headroom/live.h"
-#include "headroom/status.h"
+#include "vramwise/live.h"
+#include "vramwise/status.h"
 #include "snapshot_request.h"
 
 typedef struct told_job {
-    hr_live_page *page;
+    vw_live_page *page;
     int device;
     char device_name[64];
-    uint64_t values[HR_LIVE_FIELD_COUNT];
+    uint64_t values[VW_LIVE_FIELD_COUNT];
     bool has_news; /* that are not on the page yet */
     bool is_on_page;
     uint64_t step;
@@ -43,24 +43,24 @@ typedef struct told_job {
     bool dies;
 } told_job;
 
-static void require(hr_status status)
+static void require(vw_status status)
 {
-    if (status == HR_OK)
+    if (status == VW_OK)
         return;
-    fprintf(stderr, "live_job: %s\n", hr_last_error());
+    fprintf(stderr, "live_job: %s\n", vw_last_error());
     exit(1);
 }
 
 static void keep_all(told_job *job)
 {
-    for (size_t i = 0; i < HR_LIVE_FIELD_COUNT; i++)
-        job->values[i] = HR_LIVE_KEEP;
+    for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
+        job->values[i] = VW_LIVE_KEEP;
 }
 
 static void put(told_job *job)
 {
-    require(hr_live_page_put(job->page, job->device, job->device_name, job->values,
-                             HR_LIVE_FIELD_COUNT));
+    require(vw_live_page_put(job->page, job->device, job->device_name, job->values,
+                             VW_LIVE_FIELD_COUNT));
     keep_all(job);
     job->has_news = false;
     job->is_on_page = true;
@@ -68,7 +68,7 @@ static void put(told_job *job)
 
 static bool tell_identity(told_job *job, const char *name, const char *value)
 {
-    hr_live_identity identity = {
+    vw_live_identity identity = {
         .struct_size = sizeof identity, .rank = -1, .local_rank = -1, .world_size = 0};
     if (strcmp(name, "program") == 0)
         identity.program = value;
@@ -82,7 +82,7 @@ static bool tell_identity(told_job *job, const char *name, const char *value)
         identity.world_size = atoi(value);
     else
         return false;
-    require(hr_live_page_identify(job->page, &identity));
+    require(vw_live_page_identify(job->page, &identity));
     return true;
 }
 
@@ -106,7 +106,7 @@ static void tell_steps(told_job *job, const char *value)
     }
     put(job);
     for (unsigned long long i = 0; i < count; i++, live += growth)
-        require(hr_live_page_step(job->page, job->device, ++job->step, live,
+        require(vw_live_page_step(job->page, job->device, ++job->step, live,
                                   given == 4 ? reserved : live));
 }
 
@@ -143,7 +143,7 @@ static void tell(told_job *job, char *word)
         choose_device(job, value);
     } else if (strcmp(word, "steps") == 0 && strchr(value, ':') != NULL) {
         tell_steps(job, value);
-    } else if ((field = hr_live_field_find(word)) < HR_LIVE_FIELD_COUNT) {
+    } else if ((field = vw_live_field_find(word)) < VW_LIVE_FIELD_COUNT) {
         job->values[field] = strtoull(value, NULL, 10);
         job->has_news = true;
     } else {
@@ -217,9 +217,9 @@ static int stay_until(const told_job *job)
 int main(int argc, char **argv)
 {
     told_job job = {.device_name = "simulated"};
-    require(hr_live_process_page(&job.page));
-    for (size_t i = 0; i < HR_LIVE_FIELD_COUNT; i++)
-        job.values[i] = HR_LIVE_UNKNOWN;
+    require(vw_live_process_page(&job.page));
+    for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
+        job.values[i] = VW_LIVE_UNKNOWN;
     for (int i = 1; i < argc; i++)
         tell(&job, argv[i]);
     if (argc > 1)

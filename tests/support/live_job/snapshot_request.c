@@ -49,7 +49,7 @@ static void send_news(const char *folder, const char *path)
 
 void snapshot_request_look(const char *answer, bool dies)
 {
-    const char *folder = getenv("HEADROOM_RUN");
+    const char *folder = getenv("VRAMWISE_RUN");
     char name[PATH_MAX], path[PATH_MAX];
     bool can_answer = answer != NULL && access(answer, F_OK) == 0;
     if (folder == NULL || (!can_answer && !dies))

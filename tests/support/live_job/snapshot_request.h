@@ -1,4 +1,4 @@
-/* snapshot_request.h - a job's side of the leak guard of `headroom run`, as _watch.py does it. */
+/* snapshot_request.h - a job's side of the leak guard of `vramwise run`, as _watch.py does it. */
 #ifndef TESTS_SUPPORT_LIVE_JOB_SNAPSHOT_REQUEST_H
 #define TESTS_SUPPORT_LIVE_JOB_SNAPSHOT_REQUEST_H
 

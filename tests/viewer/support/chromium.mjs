@@ -12,9 +12,9 @@ export const BROWSER_ARGUMENTS = [
   '--disable-background-networking',
 ];
 
-/** HEADROOM_CHROMIUM, or the first of the usual names that PATH has. */
+/** VRAMWISE_CHROMIUM, or the first of the usual names that PATH has. */
 export function findChromium() {
-  if (process.env.HEADROOM_CHROMIUM) return process.env.HEADROOM_CHROMIUM;
+  if (process.env.VRAMWISE_CHROMIUM) return process.env.VRAMWISE_CHROMIUM;
   for (const name of NAMES) {
     for (const folder of (process.env.PATH ?? '').split(delimiter)) {
       const path = join(folder, name);

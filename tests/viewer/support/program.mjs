@@ -1,4 +1,4 @@
-// build/headroom: the pages it writes, and what it says of the same recordings.
+// build/vramwise: the pages it writes, and what it says of the same recordings.
 
 import { execFile, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -17,8 +17,8 @@ function once(map, key, make) {
   return map.get(key);
 }
 
-/** Standard output of `headroom WORDS`. 1 is no failure: the doctor ends with it where it found one. */
-export async function headroom(...words) {
+/** Standard output of `vramwise WORDS`. 1 is no failure: the doctor ends with it where it found one. */
+export async function vramwise(...words) {
   try {
     const { stdout } = await execute(PROGRAM, words, { maxBuffer: 1 << 28 });
     return stdout;
@@ -28,25 +28,25 @@ export async function headroom(...words) {
   }
 }
 
-/** `headroom COMMAND --json FILES`, as data; made once. */
+/** `vramwise COMMAND --json FILES`, as data; made once. */
 export function report(command, ...files) {
   return once(reports, [command, ...files].join('\0'), async () =>
-    JSON.parse(await headroom(command, '--json', ...files)),
+    JSON.parse(await vramwise(command, '--json', ...files)),
   );
 }
 
-/** The path of the page that `headroom view` writes of the recordings; made once. */
+/** The path of the page that `vramwise view` writes of the recordings; made once. */
 export function pageOf(...files) {
   return once(pages, files.join('\0'), async () => {
     const path = join(PAGES, `${threadId}-${pages.size}.html`);
-    await headroom('view', ...files, '-o', path);
+    await vramwise('view', ...files, '-o', path);
     return path;
   });
 }
 
 export const addressOf = (path) => pathToFileURL(path).href;
 
-/** `headroom view --serve` while `use(address)` runs. */
+/** `vramwise view --serve` while `use(address)` runs. */
 export async function whileServed(files, use) {
   const server = spawn(PROGRAM, ['view', ...files, '--serve'], { stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = new Promise((resolve) => server.once('close', resolve));
@@ -60,7 +60,7 @@ export async function whileServed(files, use) {
           if (found) resolve(found[0]);
         });
       }
-      server.once('close', () => reject(new Error(`headroom view --serve ended: ${said}`)));
+      server.once('close', () => reject(new Error(`vramwise view --serve ended: ${said}`)));
     });
     return await use(address);
   } finally {

@@ -76,7 +76,7 @@ export async function visitAddress(address, given = {}) {
   return { page, offences };
 }
 
-/** Opens the page that `headroom view` writes of a recording, or of two. */
+/** Opens the page that `vramwise view` writes of a recording, or of two. */
 export async function visit(files, options = {}) {
   const path = await pageOf(...[files].flat());
   return visitAddress(addressOf(path), options);

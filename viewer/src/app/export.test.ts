@@ -24,7 +24,7 @@ describe('the name of a file', () => {
     expect(fileName('.hidden', 'a', 'png')).toBe('hidden-a.png');
     expect(fileName('a b\u0000:*?"<>|\n.pickle', '../x', 'png')).toBe('a_b_-.._x.png');
     expect(fileName('\u6a21\u578b.pickle', 'a', 'png')).toBe('\u6a21\u578b-a.png');
-    expect(fileName('', '', 'png')).toBe('headroom.png');
+    expect(fileName('', '', 'png')).toBe('vramwise.png');
     expect(fileName('x'.repeat(500), 'a', 'png').length).toBeLessThan(130);
   });
 });

@@ -12,7 +12,7 @@ export function fileName(recording: string, picture: string, ending: string): st
   const base = recording.slice(Math.max(recording.lastIndexOf('/'), recording.lastIndexOf('\\')) + 1);
   const stem = base.replace(/(?<=[^])\.[^.]*$/, '');
   const safe = `${stem}-${picture}`.replace(/[^\p{L}\p{N}._-]+/gu, '_').replace(/^[._-]+/, '');
-  return `${safe.slice(0, 120) || 'headroom'}.${ending}`;
+  return `${safe.slice(0, 120) || 'vramwise'}.${ending}`;
 }
 
 export function savePng(picture: Picture): Promise<Blob> {

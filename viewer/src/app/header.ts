@@ -76,7 +76,7 @@ export function makeHeader(app: App, actions: Actions): Header {
     element: h(
       'header',
       { class: 'top' },
-      h('span', { class: 'brand' }, 'headroom'),
+      h('span', { class: 'brand' }, 'vramwise'),
       file,
       devices.element,
       h('span', { class: 'spring' }),

@@ -36,7 +36,7 @@ export function makeHelp(version: string, kinds: readonly PanelKind[]): Help {
     h('h2', {}, 'Keys'),
     table('Everywhere', EVERYWHERE),
     ...kinds.map((kind) => kind.keys && table(kind.title, kind.keys)),
-    h('p', { class: 'muted' }, `Written by headroom ${version}. The page keeps to itself: it asks no other host for anything.`),
+    h('p', { class: 'muted' }, `Written by vramwise ${version}. The page keeps to itself: it asks no other host for anything.`),
     h('p', { class: 'right' }, close),
   );
   element.addEventListener('click', (event) => {

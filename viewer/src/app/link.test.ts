@@ -11,7 +11,7 @@ const SMALL = { lastInstant: 50, blocks: [{ begin: 5, size: 512 }] };
 
 function twoRuns(): Model {
   const run = sampleRun(SAMPLE);
-  return { headroom: '0', diff: null, runs: [{ ...run, devices: [sampleDevice(SMALL), sampleDevice(SAMPLE)], busiest: 1 }, sampleRun(SMALL)] };
+  return { vramwise: '0', diff: null, runs: [{ ...run, devices: [sampleDevice(SMALL), sampleDevice(SAMPLE)], busiest: 1 }, sampleRun(SMALL)] };
 }
 
 const model = twoRuns();
@@ -76,7 +76,7 @@ describe('a link', () => {
   });
 
   it('of a model without devices is the default', () => {
-    const empty: Model = { headroom: '0', diff: null, runs: [{ ...sampleRun(SMALL), devices: [] }] };
+    const empty: Model = { vramwise: '0', diff: null, runs: [{ ...sampleRun(SMALL), devices: [] }] };
     expect(stateOf(empty, 'dev=3&at=7&block=1&view=1-2', 'dark')).toEqual(defaultState(empty, 'dark'));
   });
 });

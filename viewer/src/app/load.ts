@@ -81,7 +81,7 @@ async function fetchData(tell: Progress): Promise<Uint8Array> {
   try {
     response = await fetch('data', { credentials: 'same-origin', cache: 'no-store' });
   } catch {
-    throw new Error('this page has no recording in it, and none is served beside it; `headroom view FILE` writes a page with one');
+    throw new Error('this page has no recording in it, and none is served beside it; `vramwise view FILE` writes a page with one');
   }
   if (!response.ok) throw new Error(`the recording was asked for and the server answered ${response.status} ${response.statusText}`.trim());
   return readBody(response, (share) => tell('Fetching the recording', share));

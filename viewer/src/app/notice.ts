@@ -6,7 +6,7 @@ import type { Progress } from './load';
 export function showLoading(root: HTMLElement): Progress {
   const words = h('p', {}, 'Reading the recording');
   const bar = h('progress', { max: 1, 'aria-label': 'Loading' });
-  fill(root, h('div', { class: 'notice', role: 'status' }, h('h1', {}, 'headroom'), words, bar));
+  fill(root, h('div', { class: 'notice', role: 'status' }, h('h1', {}, 'vramwise'), words, bar));
   return (what, share) => {
     words.textContent = what;
     if (share === null) bar.removeAttribute('value');
@@ -24,7 +24,7 @@ export function showFailure(root: HTMLElement, error: unknown): void {
     root,
     'The recording cannot be shown',
     `What went wrong: ${words}.`,
-    'A page that `headroom view` wrote was expected, complete and unchanged. If it was downloaded or sent, its end may be missing: fetch it again, or write it anew from the recording.',
+    'A page that `vramwise view` wrote was expected, complete and unchanged. If it was downloaded or sent, its end may be missing: fetch it again, or write it anew from the recording.',
   );
 }
 

@@ -112,7 +112,7 @@ describe('the shell', () => {
 
   it('chooses devices and runs, and leaves behind what was of the one before', async () => {
     const run = sampleRun(SAMPLE), devices = [sampleDevice(SAMPLE), sampleDevice({ lastInstant: 7, blocks: [] })];
-    show({ headroom: '0', diff: null, runs: [{ ...run, devices }, { ...run, file: '<i>b</i>' }] });
+    show({ vramwise: '0', diff: null, runs: [{ ...run, devices }, { ...run, file: '<i>b</i>' }] });
     app.store.set({ pinned: 0, cursor: 50 });
     press(']');
     expect(app.store.state).toMatchObject({ device: 1, to: 7, cursor: 0, pinned: null });
@@ -131,7 +131,7 @@ describe('the shell', () => {
   });
 
   it('says so where one of two runs is empty', async () => {
-    show({ headroom: '0', diff: null, runs: [sampleRun(SAMPLE), { ...sampleRun(SAMPLE), file: 'b.pickle', devices: [] }] });
+    show({ vramwise: '0', diff: null, runs: [sampleRun(SAMPLE), { ...sampleRun(SAMPLE), file: 'b.pickle', devices: [] }] });
     app.store.set({ run: 1, device: 0 });
     await turn();
     expect($('#panel-timeline').textContent).toBe('b.pickle has no device in it.');
@@ -175,7 +175,7 @@ describe('the shell', () => {
     press('t');
     await turn();
     expect(document.documentElement.dataset['theme']).toBe('dark');
-    expect(window.localStorage.getItem('headroom.theme')).toBe('dark');
+    expect(window.localStorage.getItem('vramwise.theme')).toBe('dark');
     expect(updates.length).toBe(2);
     expect($('[role=status]').textContent).toBe('Colours: dark');
   });

@@ -38,7 +38,7 @@ export function showShell(root: HTMLElement, model: Model, kinds: readonly Panel
   const toast = makeToast();
   const app = makeApp(model, store, (text) => toast.say(text));
   const tabs = makeTabs(app, kinds);
-  const help = makeHelp(model.headroom, kinds);
+  const help = makeHelp(model.vramwise, kinds);
   const verdict = makeVerdictStrip(app);
   const link = followLink(model, store);
 
@@ -81,7 +81,7 @@ export function showShell(root: HTMLElement, model: Model, kinds: readonly Panel
   watchWindow(app, () => update(store.state));
   listenToKeys(app, { kinds, search: header.search, actions, shown: () => tabs.shown() });
 
-  document.title = `${model.runs.map((run) => run.file).join(' and ')} - headroom`;
+  document.title = `${model.runs.map((run) => run.file).join(' and ')} - vramwise`;
   fill(root, header.element, verdict.element, tabs.list, tabs.body, toast.element, help.element);
   applyTheme(store.state.theme);
   update(store.state);

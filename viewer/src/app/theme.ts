@@ -2,7 +2,7 @@
 
 import type { Theme } from './state';
 
-const KEY = 'headroom.theme';
+const KEY = 'vramwise.theme';
 export const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
 
 export function storedTheme(): Theme {

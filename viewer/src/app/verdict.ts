@@ -1,4 +1,4 @@
-// The doctor's verdict above the tabs, with the numbers of `headroom stats` and the findings, each a
+// The doctor's verdict above the tabs, with the numbers of `vramwise stats` and the findings, each a
 // link to where the pictures show it.
 
 import './verdict.css';
@@ -37,7 +37,7 @@ export function statsOf(run: Run, device: Device): StatsDevice | null {
   return run.stats.devices.find((one) => one.device === device.header.device) ?? null;
 }
 
-/** What `headroom stats` says of a device; what is not known is left out. */
+/** What `vramwise stats` says of a device; what is not known is left out. */
 export function keyNumbers(run: Run, device: Device): [name: string, value: string][] {
   const stats = statsOf(run, device);
   const live = stats?.peak?.live_bytes ?? device.header.peak_live_bytes;

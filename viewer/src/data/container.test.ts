@@ -29,7 +29,7 @@ describe('a container', () => {
   it('becomes the model it was made from', async () => {
     const model = await readContainer(await sampleContainer(SAMPLE));
     const made = sampleRun(SAMPLE), run = model.runs[0]!;
-    expect(model.headroom).toBe('0.0.0');
+    expect(model.vramwise).toBe('0.0.0');
     expect(run.file).toBe('sample.pickle');
     expect(run.devices).toEqual(made.devices);
     expect(run.stacks.labelOf(0)).toBe('train.py:152 main');
@@ -63,10 +63,10 @@ describe('a container', () => {
 
 describe('a damaged container', () => {
   it('of something else is named as such', async () => {
-    expect(() => readHeader(new Uint8Array(0))).toThrow('not the data of a headroom page');
+    expect(() => readHeader(new Uint8Array(0))).toThrow('not the data of a vramwise page');
     const bytes = await sampleContainer(SAMPLE);
     bytes[7] = 2;
-    expect(() => readHeader(bytes)).toThrow('not the data of a headroom page');
+    expect(() => readHeader(bytes)).toThrow('not the data of a vramwise page');
   });
 
   it('that ends anywhere is an error, never a model', async () => {

@@ -7,7 +7,7 @@ import type { Blocks, Device, Growth, Line, Model, Pieces, Run, WhatIf } from '.
 import { makeStacks } from './stacks';
 import { cleanText, cleanTexts } from './texts';
 
-const MAGIC = [0x48, 0x52, 0x56, 0x49, 0x45, 0x57, 0, 1]; // "HRVIEW", 0, format 1
+const MAGIC = [0x56, 0x57, 0x56, 0x49, 0x45, 0x57, 0, 1]; // "VWVIEW", 0, format 1
 const PREFIX_BYTES = 16;
 
 async function inflate(bytes: Uint8Array): Promise<Uint8Array> {
@@ -17,7 +17,7 @@ async function inflate(bytes: Uint8Array): Promise<Uint8Array> {
 
 export function readHeader(bytes: Uint8Array): Header {
   if (bytes.length < PREFIX_BYTES || MAGIC.some((byte, i) => bytes[i] !== byte))
-    throw new Error('this is not the data of a headroom page, or of another version');
+    throw new Error('this is not the data of a vramwise page, or of another version');
   const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true);
   if (length > bytes.length - PREFIX_BYTES) throw new Error('the data of the page is cut short');
   const text = new TextDecoder().decode(bytes.subarray(PREFIX_BYTES, PREFIX_BYTES + length));
@@ -209,5 +209,5 @@ export async function readContainer(bytes: Uint8Array): Promise<Model> {
   const header = readHeader(bytes);
   const columns = new Columns(bytes, header);
   const runs = await Promise.all(header.runs.map((run, i) => readRun(columns, `r${i}.`, run)));
-  return { headroom: header.headroom, runs, diff: header.diff, diffReason: header.diff_reason ?? null, ranks: header.ranks ?? null };
+  return { vramwise: header.vramwise, runs, diff: header.diff, diffReason: header.diff_reason ?? null, ranks: header.ranks ?? null };
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { eventNumber, eventText } from './events';
 
 describe('events', () => {
-  it('are numbered from 0, as headroom stats does', () => {
+  it('are numbered from 0, as vramwise stats does', () => {
     expect([1, 1235].map(eventText)).toEqual(['event 0', 'event 1,234']);
     expect([0, 1, 1235].map(eventNumber)).toEqual(['0', '0', '1,234']);
   });

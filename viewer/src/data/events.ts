@@ -1,4 +1,4 @@
-// Instants in the words of headroom's commands: those number events from 0, and instant k is the
+// Instants in the words of vramwise's commands: those number events from 0, and instant k is the
 // moment after the first k of them.
 
 import { count } from '../look/units';

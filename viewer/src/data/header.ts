@@ -76,7 +76,7 @@ export interface RunHeader {
 
 export interface Header {
   format: number;
-  headroom: string;
+  vramwise: string;
   columns: ColumnPlace[];
   runs: RunHeader[];
   diff: DiffReport | null;
@@ -84,9 +84,9 @@ export interface Header {
   ranks?: RanksReport; // a page of ranks: then there are no runs
 }
 
-// ---- reports: `headroom stats --json`, `doctor --json`, `diff --json` --------------------------
-// Their fields are documented in the manual pages headroom-stats(1), headroom-doctor(1) and
-// headroom-diff(1). Named here is what the page shows, as it is spelled there.
+// ---- reports: `vramwise stats --json`, `doctor --json`, `diff --json` --------------------------
+// Their fields are documented in the manual pages vramwise-stats(1), vramwise-doctor(1) and
+// vramwise-diff(1). Named here is what the page shows, as it is spelled there.
 
 export interface StatsMoment {
   event: number | null;
@@ -200,7 +200,7 @@ export interface DiffReport {
   notes: string[];
 }
 
-// ---- `headroom report --json`: headroom-report(1) ------------------------------------------------
+// ---- `vramwise report --json`: vramwise-report(1) ------------------------------------------------
 
 export interface RankReport {
   rank: number | null; // null: a file that says none

@@ -97,7 +97,7 @@ export interface Run {
 }
 
 export interface Model {
-  readonly headroom: string; // version
+  readonly vramwise: string; // version
   readonly runs: readonly Run[]; // one, or two to compare
   readonly diff: DiffReport | null;
   readonly diffReason?: string | null; // why two runs were not compared

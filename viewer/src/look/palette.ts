@@ -51,7 +51,7 @@ export const OF_POLICY: Readonly<Record<string, string>> = {
   recorded: '#56b4e9',
   native: '#d55e00',
   expandable: '#e69f00',
-  headroom: '#009e73',
+  vramwise: '#009e73',
 };
 
 /** 0xAABBGGRR, as a Uint32Array over the bytes of an ImageData has it on a little-endian machine. */

@@ -74,7 +74,7 @@ afterEach(() => document.body.replaceChildren());
 describe('what-if', () => {
   const line = { instant: Uint32Array.of(0, 2), bytes: Float64Array.of(GIB, 3 * GIB) };
   const replays = [
-    { policy: 'headroom', conf: EVIL, is_complete: true, peak_reserved_bytes: 3 * GIB, peak_live_bytes: 3 * GIB, ratio: 1, retries: 1200, device_ns: 9e6, oom_instant: null, points: 2, line },
+    { policy: 'vramwise', conf: EVIL, is_complete: true, peak_reserved_bytes: 3 * GIB, peak_live_bytes: 3 * GIB, ratio: 1, retries: 1200, device_ns: 9e6, oom_instant: null, points: 2, line },
     { policy: EVIL, conf: '', is_complete: false, peak_reserved_bytes: 3 * GIB, peak_live_bytes: 3 * GIB, ratio: 1, retries: 0, device_ns: 9e6, oom_instant: 5, points: 2, line },
   ];
 
@@ -95,7 +95,7 @@ describe('what-if', () => {
   it('compares with a card that is typed', () => {
     const app = sampleApp(withDevice(sampleModel(sample), { whatIf: replays })), panel = show(whatIf, app);
     type(panel, '3.5GiB');
-    expect(panel.element.querySelector('.fit')!.textContent).toContain('Below 3.50 GiB stay: headroom');
+    expect(panel.element.querySelector('.fit')!.textContent).toContain('Below 3.50 GiB stay: vramwise');
     type(panel, 'much');
     expect(panel.element.querySelector('.fit')!.textContent).toBe('');
     expect(panel.element.querySelector('input')!.getAttribute('aria-invalid')).toBe('true');
@@ -176,7 +176,7 @@ describe('diff', () => {
   const two = { ...sampleModel(sample, { ...sample, lastInstant: 20 }), diff: report };
 
   it('asks for two recordings', () => {
-    expect(diff.missing(sampleApp(sampleModel(sample)))).toContain('headroom view A B');
+    expect(diff.missing(sampleApp(sampleModel(sample)))).toContain('vramwise view A B');
   });
 
   it('says why the peaks were not compared, and shows both runs all the same', () => {

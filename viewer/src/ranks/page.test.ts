@@ -39,7 +39,7 @@ describe('the page of ranks', () => {
   it('has a row for each rank and for what has none, and shows the first to fail', () => {
     expect(numbers()).toEqual(['0', '1', '2', '?']);
     expect(all('tr.first button')[0]!.textContent).toBe('1');
-    expect(all('.rank-detail')[0]!.textContent).toContain('headroom view job/run.rank1.pickle');
+    expect(all('.rank-detail')[0]!.textContent).toContain('vramwise view job/run.rank1.pickle');
     expect(all('td.out').map((cell) => cell.textContent)).toEqual(['8.00 GiB *']);
   });
 
@@ -89,7 +89,7 @@ describe('the page of ranks', () => {
     expect(all('.actions button')[0]!.textContent).not.toBe(before);
     document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true }));
     expect(all('.rank-detail h3')[0]!.textContent).toBe('Rank 2');
-    expect(document.title).toBe(`${EVIL} - headroom`);
+    expect(document.title).toBe(`${EVIL} - vramwise`);
   });
 });
 
@@ -102,7 +102,7 @@ describe('bars', () => {
 });
 
 it('a container may have ranks in place of runs, but not neither', async () => {
-  const bare = { format: 1, headroom: '0.0.0', runs: [], diff: null };
+  const bare = { format: 1, vramwise: '0.0.0', runs: [], diff: null };
   expect((await readContainer(await packContainer({ ...bare, ranks: report }, []))).ranks!.ranks).toHaveLength(3);
   await expect(readContainer(await packContainer(bare, []))).rejects.toThrow("lacks 'runs'");
   const spoilt = await packContainer({ ...bare, ranks: report }, [], (header) => delete (header.ranks as Partial<typeof report>).sites);

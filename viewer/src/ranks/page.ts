@@ -1,4 +1,4 @@
-// The page of `headroom report -o`: all ranks in one table, what they differ in, and one of them in detail.
+// The page of `vramwise report -o`: all ranks in one table, what they differ in, and one of them in detail.
 
 import './ranks.css';
 import { copyText } from '../app/clipboard';
@@ -59,7 +59,7 @@ function sites(report: RanksReport): HTMLElement | null {
     { class: 'sites' },
     h('h3', {}, 'Where ranks differ, at their peaks'),
     h('div', { class: 'wide' }, h('table', {}, h('thead', {}, h('tr', {}, ...head)), h('tbody', {}, ...rows))),
-    report.sites.length > FEW_SITES && h('p', { class: 'note' }, `and ${count(report.sites.length - FEW_SITES)} more: headroom report --json has them all`),
+    report.sites.length > FEW_SITES && h('p', { class: 'note' }, `and ${count(report.sites.length - FEW_SITES)} more: vramwise report --json has them all`),
   );
 }
 
@@ -196,13 +196,13 @@ export function showRanks(root: HTMLElement, report: RanksReport): void {
     event.preventDefault();
   });
   const folder = report.folder ?? 'a job';
-  document.title = `${folder} - headroom`;
+  document.title = `${folder} - vramwise`;
   fill(
     root,
     h(
       'header',
       { class: 'top' },
-      h('span', { class: 'brand' }, 'headroom'),
+      h('span', { class: 'brand' }, 'vramwise'),
       h('span', { class: 'file', title: folder }, folder),
       h('span', { class: 'spring' }),
       h('span', { class: 'muted' }, h('kbd', {}, '↑'), ' ', h('kbd', {}, '↓'), ' another rank  ', h('kbd', {}, 't'), ' colours'),

@@ -48,7 +48,7 @@ export async function packContainer(
   const text = new TextEncoder().encode(JSON.stringify(whole));
   if (text.length > 65536 - 16) throw new Error('the header of a sample is too long');
   const out = new Uint8Array(at);
-  out.set([0x48, 0x52, 0x56, 0x49, 0x45, 0x57, 0, 1]);
+  out.set([0x56, 0x57, 0x56, 0x49, 0x45, 0x57, 0, 1]);
   new DataView(out.buffer).setUint32(8, text.length, true);
   out.set(text, 16);
   packed.forEach((bytes, i) => out.set(bytes, places[i]));
@@ -120,7 +120,7 @@ export async function runsContainer(runs: readonly Run[], change?: (header: Head
     ...packed[i]!.header,
     devices: run.devices.map((device) => device.header),
   }));
-  return packContainer({ format: 1, headroom: '0.0.0', runs: headers, diff: null }, packed.flatMap((one) => one.columns), change);
+  return packContainer({ format: 1, vramwise: '0.0.0', runs: headers, diff: null }, packed.flatMap((one) => one.columns), change);
 }
 
 export function sampleContainer(...samples: Sample[]): Promise<Uint8Array> {

@@ -160,7 +160,7 @@ export function sampleRun(sample: Sample): Run {
 }
 
 export function sampleModel(...samples: Sample[]): Model {
-  return { headroom: '0.0.0', runs: samples.map(sampleRun), diff: null };
+  return { vramwise: '0.0.0', runs: samples.map(sampleRun), diff: null };
 }
 
 export function sampleState(model: Model, change: Partial<State> = {}): State {

@@ -19,8 +19,8 @@ export function sampleRank(rank: number | null, change: Partial<RankReport> = {}
     verdict: 'healthy',
     sentence: `Healthy: rank ${rank}.`,
     problem: false,
-    view: `headroom view job/run.rank${rank}.pickle`,
-    doctor: `headroom doctor job/run.rank${rank}.pickle`,
+    view: `vramwise view job/run.rank${rank}.pickle`,
+    doctor: `vramwise doctor job/run.rank${rank}.pickle`,
     ...change,
   };
 }

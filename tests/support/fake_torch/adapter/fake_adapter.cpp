@@ -11,15 +11,15 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <headroom_torch.h> // copied beside this file
+#include <vramwise_torch.h> // copied beside this file
 
-#include "headroom/version.h"
+#include "vramwise/version.h"
 
 #if !defined(FAKE_TORCH_HEADERS) || CUDART_VERSION < 13000 || _GLIBCXX_USE_CXX11_ABI != 1
 #error compiled with other headers or flags than it should be
 #endif
 
-extern "C" const char *headroom_torch_compiled_for(void)
+extern "C" const char *vramwise_torch_compiled_for(void)
 {
     return "2.11.0";
 }
@@ -30,7 +30,7 @@ static char advised[512];
 static int steps;
 static int expected = 1;
 
-extern "C" int headroom_torch_install(const char *allocator, unsigned flags,
+extern "C" int vramwise_torch_install(const char *allocator, unsigned flags,
                                       unsigned long long spill_bytes, char *message,
                                       size_t capacity)
 {
@@ -39,12 +39,12 @@ extern "C" int headroom_torch_install(const char *allocator, unsigned flags,
         return 1;
     }
     spilled = spill_bytes;
-    std::snprintf(installed, sizeof installed, "%s %u %d", allocator, flags, hr_version_number());
+    std::snprintf(installed, sizeof installed, "%s %u %d", allocator, flags, vw_version_number());
     return 0;
 }
 
 // Each with its advice, in the order in which they came.
-extern "C" unsigned long long headroom_torch_advise(const unsigned long long *addresses,
+extern "C" unsigned long long vramwise_torch_advise(const unsigned long long *addresses,
                                                     size_t count, int advice)
 {
     size_t used = std::strlen(advised);
@@ -54,7 +54,7 @@ extern "C" unsigned long long headroom_torch_advise(const unsigned long long *ad
     return 1000 * count;
 }
 
-extern "C" int headroom_torch_mark_step(char *message, size_t capacity)
+extern "C" int vramwise_torch_mark_step(char *message, size_t capacity)
 {
     steps++;
     if (std::getenv("FAKE_ADAPTER_REFUSES_STEPS") == nullptr)
@@ -63,12 +63,12 @@ extern "C" int headroom_torch_mark_step(char *message, size_t capacity)
     return 1;
 }
 
-extern "C" void headroom_torch_expect_profilers(int is_expected)
+extern "C" void vramwise_torch_expect_profilers(int is_expected)
 {
     expected = is_expected;
 }
 
-extern "C" long headroom_torch_stats(int device, char *json, size_t capacity)
+extern "C" long vramwise_torch_stats(int device, char *json, size_t capacity)
 {
     char text[1024];
     if (device != 0)

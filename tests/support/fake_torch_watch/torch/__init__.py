@@ -1,4 +1,4 @@
-"""A stand-in for torch: the names that `headroom run` uses, as PyTorch 2.11 has them.
+"""A stand-in for torch: the names that `vramwise run` uses, as PyTorch 2.11 has them.
 
 There is no GPU behind it. A "card" of 8 GiB counts what is allocated, and running out goes as it goes
 in PyTorch: observers first, then the error. The snapshot is a recording of PyTorch's own, from

@@ -10,7 +10,7 @@ export const diff: PanelKind = {
   ],
   missing(app) {
     const { runs } = app.model;
-    if (runs.length < 2) return 'One recording is open. To compare, open two recordings: headroom view A B';
+    if (runs.length < 2) return 'One recording is open. To compare, open two recordings: vramwise view A B';
     const empty = runs.find((run) => run.devices.length === 0);
     return empty === undefined ? null : `${empty.file} has no device in it: there is nothing to compare.`;
   },

@@ -16,11 +16,11 @@ const device = (whatIf: WhatIf[]): Device => ({
 
 describe('the policies of what-if', () => {
   it('begin with what was recorded', () => {
-    const policies = policiesOf(device([replay('native'), replay('headroom')]));
+    const policies = policiesOf(device([replay('native'), replay('vramwise')]));
     expect(policies.map(({ name, peak, ratio, deviceTime }) => [name, peak / GIB, ratio, deviceTime])).toEqual([
       ['recorded', 3, 3, null],
       ['native', 2, 2, '5.00 ms'],
-      ['headroom', 2, 2, '5.00 ms'],
+      ['vramwise', 2, 2, '5.00 ms'],
     ]);
     expect(new Set(policies.map((policy) => policy.dash.join())).size).toBe(3);
     expect(new Set(policies.map((policy) => policy.colour)).size).toBe(3);
@@ -39,8 +39,8 @@ describe('the policies of what-if', () => {
   });
 
   it('are compared with a card in words', () => {
-    const policies = policiesOf(device([replay('native'), replay('headroom', { oom_instant: 3, is_complete: false })]));
-    expect(fitText(policies, 2 * GIB)).toMatch(/^Below 2\.00 GiB stay: native \(2\.00 GiB\)\. More is reserved by recorded \(3\.00 GiB\).*already: headroom\.$/);
+    const policies = policiesOf(device([replay('native'), replay('vramwise', { oom_instant: 3, is_complete: false })]));
+    expect(fitText(policies, 2 * GIB)).toMatch(/^Below 2\.00 GiB stay: native \(2\.00 GiB\)\. More is reserved by recorded \(3\.00 GiB\).*already: vramwise\.$/);
     expect(fitText(policies, GIB)).toMatch(/^None stays below 1024\.00 MiB\./);
   });
 

@@ -23,7 +23,7 @@ const DASHES: Readonly<Record<string, readonly number[]>> = {
   recorded: [],
   native: [7, 4],
   expandable: [2, 3],
-  headroom: [10, 3, 2, 3],
+  vramwise: [10, 3, 2, 3],
 };
 
 function recorded(device: Device): Policy[] {

@@ -1,0 +1,270 @@
+// vramwise_torch.cpp - how the allocator gets into PyTorch, and the C functions for Python.
+//
+// PyTorch 2.11 has the allocator in two places. `c10::cuda::CUDACachingAllocator::allocator` is
+// what CUDA code asks, and changeCurrentAllocator() replaces it as long as CUDA was not initialized
+// (CUDAHooks::init() then calls init() of whichever is there). c10::GetAllocator(kCUDA) is what
+// torch.accelerator asks, set once when the library was loaded; c10::SetAllocator() replaces it.
+// Settings arrive through the hook that PyTorch's own CUDA configuration hangs on to.
+#include "vramwise_torch.h"
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include <c10/core/Allocator.h>
+#include <c10/core/AllocatorConfig.h>
+#include <torch/csrc/cuda/CUDAPluggableAllocator.h>
+#include <torch/headeronly/version.h>
+
+#include "adapter.h"
+#include "support/vramwise_torch_support.h"
+
+#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR != 11
+#error "vramwise's adapter is for PyTorch 2.11: other versions have other virtual functions"
+#endif
+
+using c10::CachingAllocator::AcceleratorAllocatorConfig;
+using vramwise_torch::Adapter;
+using vramwise_torch::AdapterOptions;
+
+namespace
+{
+
+bool is_name(const std::string &name)
+{
+    return name == "torch" || name == "vramwise" || name == "vramwise:rescue" ||
+           name == "vramwise:tight";
+}
+
+void say(char *message, size_t capacity, const std::string &text)
+{
+    if (message != nullptr && capacity > 0)
+        std::snprintf(message, capacity, "%s", text.substr(0, text.find('\n')).c_str());
+}
+
+// Says what `work` returns, or throws: 0 where that is nothing.
+template <class Work> int told(char *message, size_t capacity, Work work)
+{
+    std::string text;
+    try {
+        text = work();
+        say(message, capacity, text);
+        return text.empty() ? 0 : 1;
+    } catch (const std::exception &error) {
+        say(message, capacity, error.what());
+    } catch (...) {
+        say(message, capacity, "an exception of a kind nobody knows");
+    }
+    return 1;
+}
+
+// A pool on host memory, to hear whether the machine could keep what is wanted: no GPU may be
+// started here.
+std::string spill_objection(const std::string &name, uint64_t spill_bytes)
+{
+    constexpr uint64_t little_bytes = uint64_t{64} << 20;
+    vw_pool_options options{};
+    options.struct_size = sizeof options;
+    options.engine = name.c_str();
+    options.spill_bytes = spill_bytes; // nothing is made ahead
+    options.is_unlisted = true;
+    vw_device *device = nullptr;
+    vw_pool *pool = nullptr;
+    std::string text;
+    if (vw_host_device_create(little_bytes, &device) != VW_OK ||
+        vw_pool_create(device, &options, &pool) != VW_OK)
+        text = vw_last_error();
+    vw_pool_destroy(pool);
+    vw_device_destroy(device);
+    return text;
+}
+
+// Why it cannot be, or "".
+std::string objection(const std::string &name, uint64_t spill_bytes)
+{
+    if (!is_name(name))
+        return "'" + name +
+               "' is no allocator: expected torch, vramwise, vramwise:rescue or vramwise:tight";
+    if (vramwise_torch::installed_adapter() != nullptr)
+        return "vramwise is installed already, as '" +
+               vramwise_torch::installed_adapter()->engine() + "'";
+    auto *current = c10::cuda::CUDACachingAllocator::get();
+    if (current == nullptr)
+        return "this PyTorch has no CUDA allocator to replace";
+    if (current->name() == "cudaMallocAsync")
+        return "PYTORCH_CUDA_ALLOC_CONF says backend:cudaMallocAsync: PyTorch's own stays";
+    if (current->initialized())
+        return "too late: PyTorch has started CUDA already; install before the first use of a GPU";
+    return spill_bytes != 0 ? spill_objection(name, spill_bytes) : "";
+}
+
+// PyTorch reads a new option string, then tells its CUDA part, and through it us.
+void follow_settings(Adapter *adapter)
+{
+    auto before = AcceleratorAllocatorConfig::getConfigParserHook();
+    AcceleratorAllocatorConfig::getConfigParserHook() = [before, adapter](const std::string &conf) {
+        if (before)
+            before(conf);
+        adapter->configure(conf);
+    };
+}
+
+// Without it safe points still work.
+void put_up_gate()
+{
+    char note[512] = "";
+    if (!vramwise_launch_gate_install(note, sizeof note))
+        std::fprintf(stderr, "vramwise: live data moves at safe points only: %s\n", note);
+}
+
+void install(const std::string &name, unsigned flags, uint64_t spill_bytes)
+{
+    AdapterOptions options;
+    options.engine = name;
+    options.spill_bytes = spill_bytes;
+    options.is_quiet = (flags & VRAMWISE_TORCH_QUIET) != 0;
+    if (vramwise_torch::moves_live_data(name, spill_bytes)) {
+        if ((flags & VRAMWISE_TORCH_WITHOUT_GATE) == 0)
+            options.before_first_device = put_up_gate;
+        options.safe_point = vramwise_safe_moments();
+    }
+    // Never ended: tensors are freed until the very end of the process.
+    auto *adapter = new Adapter(std::move(options));
+    std::shared_ptr<c10::cuda::CUDACachingAllocator::CUDAAllocator> handle(adapter, [](auto *) {});
+    torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(handle);
+    vramwise_torch::set_installed_adapter(adapter);
+    c10::SetAllocator(c10::DeviceType::CUDA, adapter, UINT8_MAX);
+    follow_settings(adapter);
+}
+
+// ---- what it did, as JSON ----------------------------------------------------------------------
+
+void add(std::string &json, const char *key, uint64_t value)
+{
+    json += std::string("\"") + key + "\": " + std::to_string(value) + ", ";
+}
+
+void add(std::string &json, const char *key, bool value)
+{
+    json += std::string("\"") + key + "\": " + (value ? "true" : "false") + ", ";
+}
+
+void end_object(std::string &json)
+{
+    json.resize(json.size() - 2); // the last comma
+    json += "}";
+}
+
+void add_spill(std::string &json, const vw_paged_stats &stats, uint64_t limit_bytes)
+{
+    json += "\"spill\": {";
+    add(json, "limit_bytes", limit_bytes);
+    add(json, "spilled_bytes", stats.spilled_bytes);
+    add(json, "peak_spilled_bytes", stats.peak_spilled_bytes);
+    add(json, "spills", stats.spills);
+    add(json, "all_spilled_bytes", stats.all_spilled_bytes);
+    add(json, "returns", stats.returns);
+    add(json, "returned_bytes", stats.returned_bytes);
+    add(json, "spill_wait_ns", stats.spill_wait_ns);
+    add(json, "host_handle_bytes", stats.host_handle_bytes);
+    add(json, "refused_spills", stats.refused_spills);
+    add(json, "failed_host_creations", stats.failed_host_creations);
+    end_object(json);
+    json += ", ";
+}
+
+std::string stats_of(Adapter &adapter, int device)
+{
+    std::string json = "{\"engine\": \"" + adapter.engine() + "\", ";
+    vw_paged_stats stats{};
+    stats.struct_size = sizeof stats;
+    if (adapter.get_paged_stats(device, &stats)) {
+        add(json, "is_fallback", stats.is_fallback);
+        add(json, "is_failed", stats.is_failed);
+        add(json, "handle_count", stats.handle_count);
+        add(json, "misses", stats.misses);
+        add(json, "moved_handles", stats.moved_handles);
+        add(json, "moved_bytes", stats.moved_bytes);
+        add(json, "crossed_handles", stats.crossed_handles);
+        add(json, "retiring_bytes", stats.retiring_bytes);
+        add(json, "copied_bytes", stats.copied_bytes);
+        add(json, "copies", stats.copies);
+        add(json, "refused_copies", stats.refused_copies);
+        add(json, "shared_pages", stats.shared_pages);
+        add_spill(json, stats, adapter.spill_bytes());
+    }
+    vramwise_safe_moment_counts counts = vramwise_get_safe_moment_counts();
+    json += "\"safe_moments\": {";
+    add(json, "has_gate", counts.has_gate);
+    add(json, "granted_by_program", counts.granted_by_program);
+    add(json, "granted_by_gate", counts.granted_by_gate);
+    add(json, "refused", counts.refused);
+    add(json, "held_launches", counts.held_launches);
+    add(json, "longest_hold_ns", counts.longest_hold_ns);
+    add(json, "passed_launches", counts.passed_launches);
+    end_object(json);
+    return json + "}";
+}
+
+} // namespace
+
+const char *vramwise_torch_compiled_for(void)
+{
+    return TORCH_VERSION;
+}
+
+int vramwise_torch_install(const char *allocator, unsigned flags, unsigned long long spill_bytes,
+                           char *message, size_t capacity)
+{
+    return told(message, capacity, [&]() -> std::string {
+        const std::string name = allocator != nullptr ? allocator : "";
+        std::string text = objection(name, spill_bytes);
+        if (text.empty())
+            install(name, flags, spill_bytes);
+        return text;
+    });
+}
+
+unsigned long long vramwise_torch_advise(const unsigned long long *addresses, size_t count,
+                                         int advice)
+{
+    Adapter *adapter = vramwise_torch::installed_adapter();
+    uint64_t sum_bytes = 0;
+    if (adapter == nullptr || advice < VW_ADVISE_NORMAL || advice > VW_ADVISE_HOT)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        sum_bytes += adapter->advise(vramwise_torch::pointer_to(addresses[i]),
+                                     static_cast<vw_advice>(advice));
+    return sum_bytes;
+}
+
+int vramwise_torch_mark_step(char *message, size_t capacity)
+{
+    return told(message, capacity, []() -> std::string {
+        if (Adapter *adapter = vramwise_torch::installed_adapter())
+            adapter->mark_step();
+        return "";
+    });
+}
+
+void vramwise_torch_expect_profilers(int is_expected)
+{
+    vramwise_torch::expect_profilers(is_expected != 0);
+}
+
+long vramwise_torch_stats(int device, char *json, size_t capacity)
+{
+    Adapter *adapter = vramwise_torch::installed_adapter();
+    if (adapter == nullptr || !adapter->is_open(device))
+        return 0;
+    try {
+        const std::string text = stats_of(*adapter, device);
+        if (json != nullptr && capacity > 0)
+            std::snprintf(json, capacity, "%s", text.c_str());
+        return static_cast<long>(text.size() + 1);
+    } catch (...) {
+        return 0;
+    }
+}

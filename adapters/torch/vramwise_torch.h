@@ -1,0 +1,58 @@
+/* vramwise_torch.h - what Python calls in the adapter, which is C++ inside and plain C here.
+ *
+ * The adapter is a shared library compiled on the user's machine against the user's PyTorch. Python
+ * loads it after torch, with ctypes; so every type here is one that ctypes has. No exception leaves
+ * these functions. */
+#ifndef VRAMWISE_TORCH_H
+#define VRAMWISE_TORCH_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VRAMWISE_TORCH_API __attribute__((visibility("default")))
+
+/* The version of PyTorch it was compiled against, as torch.__version__ begins: "2.11.0". */
+VRAMWISE_TORCH_API const char *vramwise_torch_compiled_for(void);
+
+/* Makes the allocator PyTorch's own for the rest of the process. `allocator` is "torch",
+ * "vramwise", "vramwise:rescue" or "vramwise:tight". Settings come from PyTorch, which has read
+ * PYTORCH_CUDA_ALLOC_CONF. Opens no device: that happens at the first use of one.
+ *
+ * `spill_bytes`: so much host memory live data may go to where a GPU is full, on all GPUs of the
+ * process together; 0 = none, and always so for "torch". More than the machine has is refused, with
+ * the numbers; what depends on the device (`ulimit -l`) is an error at its first use.
+ *
+ * 0: done. Otherwise nothing changed, and `message` says why, in one line. */
+#define VRAMWISE_TORCH_WITHOUT_GATE 1u /* live data is copied at safe points only */
+#define VRAMWISE_TORCH_QUIET 2u        /* no line on standard error when live data leaves a GPU */
+VRAMWISE_TORCH_API int vramwise_torch_install(const char *allocator, unsigned flags,
+                                              unsigned long long spill_bytes, char *message,
+                                              size_t capacity);
+
+/* Says of blocks how often they are touched, as vw_advise(): `addresses` are of any byte in them,
+ * and those of no block are passed over. Returns the bytes of all the others together. */
+VRAMWISE_TORCH_API unsigned long long vramwise_torch_advise(const unsigned long long *addresses,
+                                                            size_t count, int advice);
+
+/* A step of the program has ended, as vw_pool_mark_step(), on every GPU it uses. May wait for them:
+ * without Python's lock. 0: done; otherwise `message` says what did not come back, and why. */
+VRAMWISE_TORCH_API int vramwise_torch_mark_step(char *message, size_t capacity);
+
+/* Whether PyTorch's profiler may want to hear of single blocks: 1 until told otherwise. To ask
+ * PyTorch at each of them costs a third of an allocation; whoever says 0 knows of every profiler
+ * before it starts, and says 1 then. */
+VRAMWISE_TORCH_API void vramwise_torch_expect_profilers(int is_expected);
+
+/* What the allocator did on one device, as one JSON object: vw_paged_stats by field name, those
+ * about spilled memory in "spill", and "safe_moments" with what vramwise_safe_moment_counts has.
+ * Returns the length it needs, the zero included; less than 1: nothing is installed, or the device
+ * was not used. */
+VRAMWISE_TORCH_API long vramwise_torch_stats(int device, char *json, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* VRAMWISE_TORCH_H */

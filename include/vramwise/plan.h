@@ -1,0 +1,370 @@
+/* plan.h - what a training run will take, before it runs, and what makes it fit.
+ *
+ * A plan runs one step of a model, tensor by tensor, as PyTorch would, with sizes in place of
+ * numbers. What it says of peaks is therefore what PyTorch's max_memory_allocated() would say;
+ * what it says of reserved memory comes from replaying those allocations through the allocators.
+ *
+ * Results are owned by the library: read-only, freed with vw_plan_free(). What is not known is
+ * VW_UNKNOWN, never a guess.
+ *
+ * Link with -lvramwise-analysis. Reading order: vw_plan_settings_init(), vw_plan_model_open(),
+ * vw_plan_make(). */
+#ifndef VRAMWISE_PLAN_H
+#define VRAMWISE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vramwise/analysis.h"
+#include "vramwise/doctor.h" /* vw_part */
+#include "vramwise/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+/* Names are those of the command line and of JSON. */
+#define VW_PRECISION_LIST(X)                                                                       \
+    X(FP32, "fp32")                                                                                \
+    X(TF32, "tf32")         /* float32 in memory */                                                \
+    X(AMP_BF16, "amp-bf16") /* torch.autocast over float32 weights */                              \
+    X(AMP_FP16, "amp-fp16")                                                                        \
+    X(BF16, "bf16") /* weights, gradients and states in it */                                      \
+    X(FP16, "fp16")
+
+#define VW_OPTIMIZER_LIST(X)                                                                       \
+    X(SGD, "sgd")                                                                                  \
+    X(SGD_MOMENTUM, "sgd-m")                                                                       \
+    X(ADAMW, "adamw") /* foreach, PyTorch's default on a GPU */                                    \
+    X(ADAMW_FUSED, "adamw-fused")                                                                  \
+    X(ADAMW_LOOP, "adamw-loop") /* foreach=False */                                                \
+    X(ADAFACTOR, "adafactor")   /* torch.optim.Adafactor */                                        \
+    X(ADAM_8BIT, "adam8bit")    /* bitsandbytes */                                                 \
+    X(PAGED_ADAM_8BIT, "paged-adam8bit")
+
+#define VW_CHECKPOINTING_LIST(X)                                                                   \
+    X(NONE, "none")                                                                                \
+    X(FULL, "full")           /* every block */                                                    \
+    X(EVERY, "every")         /* every `checkpoint_every`-th block */                              \
+    X(SELECTIVE, "selective") /* what is cheap to make again: norms and activation functions */
+
+#define VW_ATTENTION_LIST(X)                                                                       \
+    X(SDPA, "sdpa") /* PyTorch chooses the kernel */                                               \
+    X(EAGER, "eager")                                                                              \
+    X(FLASH, "flash") /* the flash-attn package */
+
+#define VW_OFFLOAD_LIST(X)                                                                         \
+    X(NONE, "none")                                                                                \
+    X(OPTIMIZER, "optimizer") /* its state, and the step, on the CPU */                            \
+    X(WEIGHTS, "weights")     /* a block's weights come to the GPU when it is their turn */        \
+    X(SPILL, "spill")         /* its state in host memory as far as the card is full, the step on  \
+                                 the GPU: vramwise's allocator (vw_pool_options.spill_bytes) */
+
+#define VW_SHARDING_LIST(X)                                                                        \
+    X(NONE, "none") /* with several GPUs: DistributedDataParallel */                               \
+    X(ZERO_1, "zero1")                                                                             \
+    X(ZERO_2, "zero2")                                                                             \
+    X(ZERO_3, "zero3")                                                                             \
+    X(FSDP, "fsdp") /* FSDP2, fully_shard() on every block */
+
+#define VW_PLAN_MODE_LIST(X)                                                                       \
+    X(TRAIN, "train")                                                                              \
+    X(INFERENCE, "inference")   /* under inference_mode() */                                       \
+    X(KEEP_GRAPH, "keep-graph") /* a forward pass whose graph is kept: evaluation without it */
+
+#define VW_PRECISION_ENUM(upper, text) VW_PRECISION_##upper,
+typedef enum vw_precision { VW_PRECISION_LIST(VW_PRECISION_ENUM) VW_PRECISION_COUNT } vw_precision;
+#undef VW_PRECISION_ENUM
+#define VW_OPTIMIZER_ENUM(upper, text) VW_OPTIMIZER_##upper,
+typedef enum vw_optimizer { VW_OPTIMIZER_LIST(VW_OPTIMIZER_ENUM) VW_OPTIMIZER_COUNT } vw_optimizer;
+#undef VW_OPTIMIZER_ENUM
+#define VW_CHECKPOINTING_ENUM(upper, text) VW_CHECKPOINTING_##upper,
+typedef enum vw_checkpointing {
+    VW_CHECKPOINTING_LIST(VW_CHECKPOINTING_ENUM) VW_CHECKPOINTING_COUNT
+} vw_checkpointing;
+#undef VW_CHECKPOINTING_ENUM
+#define VW_ATTENTION_ENUM(upper, text) VW_ATTENTION_##upper,
+typedef enum vw_attention { VW_ATTENTION_LIST(VW_ATTENTION_ENUM) VW_ATTENTION_COUNT } vw_attention;
+#undef VW_ATTENTION_ENUM
+#define VW_OFFLOAD_ENUM(upper, text) VW_OFFLOAD_##upper,
+typedef enum vw_offload { VW_OFFLOAD_LIST(VW_OFFLOAD_ENUM) VW_OFFLOAD_COUNT } vw_offload;
+#undef VW_OFFLOAD_ENUM
+#define VW_SHARDING_ENUM(upper, text) VW_SHARDING_##upper,
+typedef enum vw_sharding { VW_SHARDING_LIST(VW_SHARDING_ENUM) VW_SHARDING_COUNT } vw_sharding;
+#undef VW_SHARDING_ENUM
+#define VW_PLAN_MODE_ENUM(upper, text) VW_PLAN_MODE_##upper,
+typedef enum vw_plan_mode { VW_PLAN_MODE_LIST(VW_PLAN_MODE_ENUM) VW_PLAN_MODE_COUNT } vw_plan_mode;
+#undef VW_PLAN_MODE_ENUM
+
+/* One way to run a model. */
+typedef struct vw_plan_settings {
+    size_t struct_size; /* sizeof(vw_plan_settings) */
+    vw_plan_mode mode;
+    uint64_t batch;    /* samples of a micro-batch, on one GPU */
+    uint64_t sequence; /* tokens of a sample; of an encoder-decoder, of either side */
+    uint64_t image;    /* height and width in pixels, of a model of images */
+    uint64_t accumulation;
+    uint64_t generate; /* tokens, after a prompt of `sequence`; 0 = none. INFERENCE only */
+    bool without_loss; /* INFERENCE: no labels are given; the logits are the result */
+    vw_precision precision;
+    bool has_master_weights; /* BF16, FP16: the optimizer keeps float32 copies */
+    vw_optimizer optimizer;
+    vw_offload offload;
+    vw_checkpointing checkpointing;
+    uint64_t checkpoint_every; /* of EVERY */
+    vw_attention attention;
+    uint64_t loss_chunks; /* 0, 1: the loss in one piece */
+    uint64_t lora_rank;   /* 0 = all weights are trained */
+    bool is_quantized;    /* QLoRA: the frozen weights in 4 bits */
+    uint64_t gpus;        /* that share the work, each with a micro-batch */
+    vw_sharding sharding;
+    uint64_t card_bytes;   /* 0 = not said */
+    const char *card_name; /* "h200", from vw_plan_card(); NULL */
+} vw_plan_settings;
+
+/* Training in float32 with AdamW, attention by SDPA, one GPU; batch 1, and the model's own length.
+ */
+VW_API void vw_plan_settings_init(vw_plan_settings *settings);
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+typedef struct vw_plan_model vw_plan_model; /* opaque */
+
+/* A built-in name ("gpt2", "llama-3-8b", "resnet50"), a config.json of transformers, a folder that
+ * holds one, or a description of layers in JSON (vramwise-plan(1)); "-" is standard input.
+ *
+ * VW_ERR_FILE          it is neither a name nor a file
+ * VW_ERR_CORRUPT_FILE  not JSON, or no model: what was expected, what was found
+ * VW_ERR_UNSUPPORTED   an architecture that is not known, or values beyond reason: named
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_plan_model_open(const char *name_or_path, vw_plan_model **out);
+VW_API void vw_plan_model_close(vw_plan_model *model); /* NULL does nothing */
+
+/* The built-in ones, by number; NULL behind the last. */
+typedef struct vw_plan_known_model {
+    const char *name;   /* "llama-3-8b" */
+    const char *family; /* "llama" */
+    uint64_t parameters;
+} vw_plan_known_model;
+VW_API const vw_plan_known_model *vw_plan_known(size_t number);
+
+typedef struct vw_plan_card_info {
+    const char *name;         /* "rtx4090" */
+    uint64_t total_bytes;     /* as the driver says */
+    bool has_large_workspace; /* cuBLAS: 32 MiB and not 8 (compute capability 9 and later) */
+} vw_plan_card_info;
+VW_API const vw_plan_card_info *vw_plan_card(const char *name); /* NULL: not known */
+VW_API const vw_plan_card_info *vw_plan_card_number(size_t number);
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* One way to make it fit, or to use less. */
+typedef struct vw_plan_choice {
+    const char *const *changes; /* "micro-batch 2 with 4 accumulated", "checkpointing" */
+    size_t change_count;
+    vw_plan_settings settings;
+    uint64_t peak_allocated_bytes;
+    uint64_t peak_device_bytes;
+    double slowdown;            /* expected time of a step, as a multiple of the plan's own */
+    const char *const *costs;   /* what it costs, a sentence for each change */
+    const char *const *code;    /* what to write in PyTorch, some lines for each change */
+    const char *const *sources; /* where the slowdown is from, for each change */
+    bool fits;
+} vw_plan_choice;
+
+typedef struct vw_plan {
+    const char *model;  /* as it was asked for */
+    const char *family; /* "gpt2", "llama", ... */
+    uint64_t parameters, trained_parameters;
+    vw_plan_settings settings; /* strings are the plan's */
+
+    uint64_t peak_allocated_bytes; /* of a step after the first: max_memory_allocated() */
+    uint64_t peak_device_bytes;    /* what the process takes on the card: reserved, the context and
+                                      resident_bytes; where it fits, the card's size at most */
+    const char *peak_phase; /* "forward", "loss", "backward", "recomputation", "optimizer step",
+                               "generation" */
+    const char *peak_place; /* "layer 7 / attention / q_proj" */
+    const vw_part *parts;   /* at the peak; weights, gradients, optimizer, activations, loss,
+                               backward, workspace, data, rounding (ends of blocks that are not
+                               worth splitting); sum: peak_allocated_bytes */
+    size_t part_count;
+    const vw_part *layer_parts; /* activations at the end of the forward pass, by kind of layer */
+    size_t layer_part_count;
+    uint64_t phase_peaks[3]; /* forward, backward, optimizer step; VW_UNKNOWN where there is none */
+    uint64_t first_step_peak_bytes;
+    uint64_t after_forward_bytes, after_backward_bytes, after_step_bytes;
+    uint64_t context_bytes;  /* CUDA's own, outside of PyTorch, and NCCL's; a rule of thumb */
+    uint64_t pageable_bytes; /* paged optimizer state, in unified memory: not PyTorch's, in no peak
+                                of it; moves to the host where there is no room */
+    uint64_t resident_bytes; /* of those, what has room on the card; in peak_device_bytes */
+    uint64_t reserved_bytes[3]; /* by replay: native, expandable, vramwise; VW_UNKNOWN */
+
+    bool has_error_band;          /* measured cases of the family and the settings are known */
+    double error_low, error_high; /* predicted / measured - 1: the lowest and the highest of them */
+    const char *error_basis;      /* which cases */
+
+    bool is_card_known;
+    bool fits;                     /* on the card, with the largest measured error counted in */
+    int64_t margin_bytes;          /* what is left of the card; negative: missing */
+    uint64_t largest_batch;        /* micro-batch that fits, everything else as it is; 0: none */
+    const vw_plan_choice *choices; /* cheapest first */
+    size_t choice_count;
+    const char *const *notes; /* what the plan does not cover, or takes for granted */
+    size_t note_count;
+} vw_plan;
+
+typedef struct vw_plan_options {
+    size_t struct_size;
+    bool without_replay;  /* reserved_bytes is VW_UNKNOWN */
+    bool without_choices; /* no search */
+} vw_plan_options;
+
+/* VW_ERR_INVALID_ARGUMENT  settings that do not go together, or have no sense for the model: named
+ * VW_ERR_UNSUPPORTED       more than an address space
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_plan_make(const vw_plan_model *model,
+                                            const vw_plan_settings *settings,
+                                            const vw_plan_options *options, vw_plan **out);
+VW_API void vw_plan_free(vw_plan *plan); /* NULL does nothing */
+
+/* The planned step as a recording, for everything in analysis.h, doctor.h and view.h: three steps
+ * (or forward passes), from the first allocation on, by the rules of PyTorch's allocator with its
+ * defaults, with stacks that read "layer 7 / attention / q_proj forward". Nothing in it was
+ * measured: times are made up. The same plan gives the same recording. `settings` as of
+ * vw_plan_make(). To be closed with vw_recording_close().
+ *
+ * VW_ERR_INVALID_ARGUMENT  as vw_plan_make()
+ * VW_ERR_UNSUPPORTED       more than an address space, or than a list of some millions of requests
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_plan_record(const vw_plan_model *model,
+                                              const vw_plan_settings *settings, vw_recording **out);
+
+/* The same as a file: PyTorch's memory snapshot, as torch.cuda.memory._dump_snapshot() writes it.
+ * It appears under its name when it is complete. VW_ERR_FILE: it cannot be made or written. */
+VW_API VW_MUST_CHECK vw_status vw_plan_write_recording(const vw_plan_model *model,
+                                                       const vw_plan_settings *settings,
+                                                       const char *path);
+
+/* Live bytes over the last of those steps, for a picture: `points[i]` gets the most in the i-th of
+ * `point_count` stretches with equally many requests and frees, so that the peak is always among
+ * them. Errors as of vw_plan_record(); VW_ERR_INVALID_ARGUMENT also where there is no point. */
+VW_API VW_MUST_CHECK vw_status vw_plan_live_line(const vw_plan_model *model,
+                                                 const vw_plan_settings *settings, uint64_t *points,
+                                                 size_t point_count);
+
+/* ---- from a recording ------------------------------------------------------------------------ */
+
+/* How the size of a block goes with the batch and the length of its samples. */
+#define VW_PLAN_LAW_LIST(X)                                                                        \
+    X(CONSTANT, "constant")                                                                        \
+    X(BATCH, "batch")                                                                              \
+    X(LENGTH, "length")                                                                            \
+    X(BATCH_LENGTH, "batch x length")                                                              \
+    X(LENGTH_SQUARE, "length^2")                                                                   \
+    X(BATCH_LENGTH_SQUARE, "batch x length^2")
+
+typedef enum vw_plan_law {
+#define VW_PLAN_LAW_ENUM(upper, text) VW_PLAN_LAW_##upper,
+    VW_PLAN_LAW_LIST(VW_PLAN_LAW_ENUM)
+#undef VW_PLAN_LAW_ENUM
+        VW_PLAN_LAW_COUNT
+} vw_plan_law;
+
+VW_API const char *vw_plan_law_name(vw_plan_law law);
+
+/* One recorded step, at another batch and another length. */
+typedef struct vw_plan_scaling {
+    size_t struct_size;
+    uint64_t batch_now, batch;       /* samples of the recorded step, and of the one asked for */
+    uint64_t sequence_now, sequence; /* their length, in tokens; both 0: it stays as it is */
+    uint64_t step;       /* the recorded step, from 0; VW_UNKNOWN: the whole one with most alive */
+    uint64_t card_bytes; /* 0: not known */
+    int device;          /* VW_BUSIEST_DEVICE */
+} vw_plan_scaling;
+
+/* Live bytes at the recorded step's peak, and at the scaled one's. */
+typedef struct vw_plan_scaled_part {
+    const char *name;
+    uint64_t now_bytes;
+    uint64_t bytes;
+} vw_plan_scaled_part;
+
+/* A technique that takes something off the scaled peak: at least and at most so much is left. */
+typedef struct vw_plan_scaled_choice {
+    const char *action;
+    const char *cost;
+    const char *code; /* what to write in PyTorch */
+    uint64_t least_peak_bytes, most_peak_bytes;
+    bool fits;    /* even with the most */
+    bool may_fit; /* with the least */
+} vw_plan_scaled_choice;
+
+typedef struct vw_plan_scaled {
+    vw_plan_scaling scaling; /* with the step that was taken */
+    uint64_t step_count;     /* of the recording */
+    const char *step_basis;  /* how steps were told apart */
+    uint64_t evidence_steps; /* steps of another size that sizes were compared with; 0: none */
+
+    /* Steps of the recording that were predicted from the one taken, unseen, by what their sizes
+     * say of their batch and length: predicted / recorded peak - 1, the lowest and the highest. */
+    uint64_t checked_steps; /* 0: none is of another size, and the errors mean nothing */
+    double error_low, error_high;
+
+    uint64_t now_peak_bytes; /* of the recorded step */
+    uint64_t peak_allocated_bytes;
+    uint64_t peak_device_bytes; /* and the context */
+    uint64_t context_bytes;     /* CUDA's own; a rule of thumb */
+    /* By a replay of the scaled step and what is alive before it: native, expandable, vramwise.
+     * VW_UNKNOWN: more than any card has. */
+    uint64_t reserved_bytes[3];
+    const char *peak_phase;           /* "forward", "backward", "optimizer step", "other" */
+    const vw_plan_scaled_part *parts; /* by what blocks are for */
+    size_t part_count;
+    const vw_plan_scaled_part *laws; /* by how they grow: VW_PLAN_LAW_COUNT of them */
+
+    /* Blocks that grow with the length, and perhaps with its square: the recording has one length
+     * only. peak_if_square_bytes: the peak if they do; VW_UNKNOWN where there are none. */
+    uint64_t perhaps_square_bytes;
+    uint64_t peak_if_square_bytes;
+    uint64_t irregular_bytes; /* at the recorded peak: grew by no rule, and are taken to be "batch x
+                                 length" */
+
+    bool is_card_known;
+    bool fits;
+    int64_t margin_bytes;
+    uint64_t largest_batch;               /* that fits, at the length asked for; 0: none */
+    const vw_plan_scaled_choice *choices; /* what would help where it does not fit, in the order in
+                                             which to try it */
+    size_t choice_count;
+    const char *const *notes;
+    size_t note_count;
+} vw_plan_scaled;
+
+VW_API void vw_plan_scaling_init(vw_plan_scaling *scaling);
+
+/* VW_ERR_INVALID_ARGUMENT  a batch or a length of 0, a step that is not there
+ * VW_ERR_UNSUPPORTED       no steps are found in the recording, or none is whole; more than an
+ *                          address space
+ * VW_ERR_CORRUPT_FILE      no events in it
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_plan_from_recording(const vw_recording *recording,
+                                                      const vw_plan_scaling *scaling,
+                                                      vw_plan_scaled **out);
+VW_API void vw_plan_scaled_free(vw_plan_scaled *scaled); /* NULL does nothing */
+
+/* Names of the enumerators, as in the lists above; and back: false where there is none such. */
+VW_API const char *vw_precision_name(vw_precision precision);
+VW_API const char *vw_optimizer_name(vw_optimizer optimizer);
+VW_API const char *vw_checkpointing_name(vw_checkpointing checkpointing);
+VW_API const char *vw_attention_name(vw_attention attention);
+VW_API const char *vw_offload_name(vw_offload offload);
+VW_API const char *vw_sharding_name(vw_sharding sharding);
+VW_API const char *vw_plan_mode_name(vw_plan_mode mode);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* VRAMWISE_PLAN_H */

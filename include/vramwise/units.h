@@ -1,0 +1,39 @@
+/* units.h - sizes as people write them.
+ *
+ * Programs that take a size on their command line and show one in a message should read and write
+ * them as vramwise does. Neither asks the locale. Safe from any thread. */
+#ifndef VRAMWISE_UNITS_H
+#define VRAMWISE_UNITS_H
+
+#include <stdint.h>
+
+#include "vramwise/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Room for the longest that vw_format_size() writes, its zero included. */
+#define VW_SIZE_TEXT_BYTES 24
+
+/* Reads "1000000", "512MiB", "24G", "1.5GiB": digits, perhaps a point and more digits, then a unit:
+ * nothing or B for bytes; K, M, G or T, in either case, each alone or followed by i, B or iB, and
+ * always a power of 1024. A fraction needs a unit above the byte.
+ *
+ * VW_ERR_INVALID_ARGUMENT  anything else, or more than 64 bits hold; `*size_bytes` is untouched */
+VW_API VW_MUST_CHECK vw_status vw_parse_size(const char *text, uint64_t *size_bytes);
+
+/* Writes "1024 bytes", "512.00 MiB" or "1.50 GiB", as PyTorch does, and returns `text`. */
+VW_API char *vw_format_size(uint64_t size_bytes, char text[VW_SIZE_TEXT_BYTES]);
+
+/* Room for the longest that vw_format_duration() writes, its zero included. */
+#define VW_DURATION_TEXT_BYTES 32
+
+/* Writes "45 s", "12 min", "2 h 10 min" or "3 d 4 h": two units at the most, the rest cut off; and
+ * returns `text`. */
+VW_API char *vw_format_duration(uint64_t seconds, char text[VW_DURATION_TEXT_BYTES]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* VRAMWISE_UNITS_H */

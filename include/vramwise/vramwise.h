@@ -1,0 +1,651 @@
+/* vramwise.h - the allocator.
+ *
+ * A pool borrows large segments from one device and serves blocks out of them. Freed blocks stay
+ * in the pool for reuse; vw_pool_trim() gives idle segments back. Which block serves a request is
+ * decided by the pool's engine: "torch" follows PyTorch's caching allocator to the byte; "vramwise"
+ * is our own, which keeps hardly more memory than is live.
+ *
+ * Words: *live* bytes are handed out, *reserved* bytes are held from the device, *idle* bytes are
+ * reserved but not live. Blocks tile their segment. A *private pool* is a part of a pool whose
+ * segments serve only the requests routed to it (CUDA graphs, torch.cuda.MemPool).
+ *
+ * A stream that requests named must live as long as the pool, or until vw_pool_trim() has given
+ * back all it had memory of: engine "vramwise" marks a point in its work when memory of its goes to
+ * another stream, and a driver does not survive being asked of a stream that was destroyed.
+ *
+ * Everything here is thread-safe unless a comment says otherwise. Pointers are borrowed for the
+ * call unless a comment says otherwise. In a child made by fork() every call on a pool of the
+ * parent answers VW_ERR_WRONG_PROCESS and touches nothing: its memory is the parent's.
+ *
+ * Reading order: vw_pool_create(), vw_alloc(), vw_free(), vw_record_stream(), vw_pool_get_stats();
+ * then out-of-memory reports, walking, events, private pools, pinned host memory. */
+#ifndef VRAMWISE_VRAMWISE_H
+#define VRAMWISE_VRAMWISE_H
+
+#include <stdbool.h>
+#include <stddef.h> /* size_t */
+#include <stdint.h> /* uint64_t */
+
+#include "vramwise/device.h"  /* vw_device, vw_device_ptr, vw_stream */
+#include "vramwise/status.h"  /* vw_status, VW_API, VW_MUST_CHECK */
+#include "vramwise/version.h" /* VW_VERSION_STRING */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vw_pool vw_pool; /* opaque */
+
+/* ---- a pool and its blocks ------------------------------------------------------------------- */
+
+/* A moment in which nobody touches the pool's blocks, for an engine that wants to copy live data to
+ * other pages (the address stays; between the old page and the new one there is none). The engine
+ * asks; the caller answers, from the thread that asked for memory and without the pool's lock.
+ *
+ * From a true answer of enter() to leave(), no work that touches blocks of the pool may be started
+ * on any stream by any thread, or be replayed by a graph; work that is queued already may run,
+ * since the engine waits for the device. False: not now. The copy is then not made, which is
+ * counted. */
+typedef struct vw_safe_point {
+    bool (*enter)(void *context); /* both NULL: never; live data is not copied */
+    void (*leave)(void *context); /* called under the pool's lock: must not call the pool */
+    void *context;
+} vw_safe_point;
+
+/* One limit for all page-locked host memory: what pools spill to it and what pinned pools keep
+ * (vramwise/pinned.h) draw from the same number, so that together they cannot lock the machine's
+ * memory away. */
+typedef struct vw_pinned_budget vw_pinned_budget; /* opaque */
+
+/* Told when live memory has left the device, or has come back; see spill_bytes below. */
+typedef struct vw_spill_report {
+    bool is_return;         /* it came back */
+    uint64_t moved_bytes;   /* live bytes, this time */
+    uint64_t moved_handles; /* pieces of physical memory they were in */
+    uint64_t spilled_bytes; /* live bytes that are in host memory now */
+    uint64_t wait_ns;       /* that the request, or vw_pool_mark_step(), waited for it */
+} vw_spill_report;
+
+/* What each report is called in a PyTorch snapshot: an annotation of that name, which has the
+ * numbers of the report as moved_bytes, moved_handles, spilled_bytes and wait_us. */
+#define VW_SPILL_ANNOTATION "vramwise spill"
+#define VW_RETURN_ANNOTATION "vramwise return"
+
+/* Called without the pool's lock, by the thread whose call it happened in; may use the pool. */
+typedef struct vw_spill_listener {
+    void *context;
+    void (*moved)(void *context, const vw_spill_report *report); /* or NULL */
+} vw_spill_listener;
+
+typedef struct vw_pool_options {
+    size_t struct_size;        /* sizeof(vw_pool_options) */
+    const char *engine;        /* NULL = "torch"; see below */
+    const char *conf;          /* what PYTORCH_CUDA_ALLOC_CONF would hold; NULL = "" */
+    const char *torch_version; /* whose rules to follow, "1.6" to "2.15"; NULL = "2.11" */
+    bool is_strict;            /* refuse what PyTorch would silently accept in `conf` */
+
+    /* Called without the pool's lock when no cached block fits, before the device is asked for
+     * more: may free blocks of this pool. Returns whether trying again is worth while. Or NULL. */
+    bool (*reclaim)(void *reclaim_context);
+    void *reclaim_context;
+
+    /* ---- engine "vramwise" only ---- */
+    vw_safe_point safe_point;  /* for the modes that copy live data, and for spill_bytes */
+    double idle_share;         /* of the peak of live bytes, that may be idle; 0 = 0.016 */
+    uint64_t idle_floor_bytes; /* but at least so much; 0 = 16 MiB */
+
+    /* Its virtual memory can be handed to other processes, where the device can; engine "torch": of
+     * expandable segments. */
+    bool is_shareable;
+
+    /* Not in the process's page for others to see (live.h): a pool that only computes something. */
+    bool is_unlisted;
+
+    /* ---- engine "vramwise" only: when what is live does not fit ---- */
+
+    /* So much page-locked host memory may be used where the alternative is running out of memory:
+     * live blocks then go there, in a safe point, data intact and under the same address, and the
+     * device reaches them over the bus. What was taken to be seldom touched comes back at
+     * vw_pool_mark_step(), once there has been room for some steps; what belongs to a step, or is
+     * hot, with a request, as soon as frees have made room. vw_advise() says which is which. 0 =
+     * never. Blocks that are pinned, shared or a graph's stay. */
+    uint64_t spill_bytes;
+    uint64_t spill_ahead_bytes;      /* of it, made ahead by a thread once memory gets short */
+    vw_pinned_budget *pinned_budget; /* that it is drawn from as well, or NULL; outlives the pool */
+    vw_spill_listener spill_listener; /* copied */
+} vw_pool_options;
+
+/* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
+ * virtual memory expandable_segments has no effect: segments are plain; and engine "vramwise"
+ * serves by plain segments as "torch" does, which vw_paged_stats.is_fallback says.
+ *
+ * Engines: "torch"; "vramwise", which moves free pages only; "vramwise:rescue", which also copies
+ * live data where the alternative is running out of memory; "vramwise:tight", which copies wherever
+ * it would otherwise hold more than its idle share. Of `conf` "vramwise" heeds
+ * per_process_memory_fraction and accepts everything else that PyTorch accepts.
+ *
+ * VW_ERR_INVALID_ARGUMENT   unknown engine, mode or version, a backend that is not "native", an
+ *                           idle_share outside [0, 1], a safe point with one of its functions,
+ *                           spill_bytes with engine "torch", less than spill_ahead_bytes, or more
+ *                           than is free on this machine, than its control group may have, or than
+ *                           `ulimit -l` where the device keeps to that: with the three numbers
+ * VW_ERR_UNSUPPORTED        is_shareable on a device without has_shareable_handles, spill_bytes on
+ *                           one without has_host_handles
+ * VW_ERR_BAD_SETTING        `conf`: vw_last_error() holds PyTorch's own text for it, or, with
+ *                           is_strict, what is wrong and where */
+VW_API VW_MUST_CHECK vw_status vw_pool_create(vw_device *device, const vw_pool_options *options,
+                                              vw_pool **out);
+
+/* Gives everything back to the device, live blocks too, and ends the pool. NULL does nothing. No
+ * other call on the pool may be in progress. */
+VW_API void vw_pool_destroy(vw_pool *pool);
+
+/* Allocates `size_bytes` for work queued on `stream` and stores the address in `*out`. A request
+ * for zero bytes succeeds and stores VW_NULL.
+ *
+ * VW_ERR_OUT_OF_MEMORY     neither the pool nor the device has room; vw_last_error() holds
+ *                          PyTorch's text, vw_last_out_of_memory() the numbers
+ * VW_ERR_REJECTED          refused by throw_on_cudamalloc_oom
+ * VW_ERR_TOO_LARGE         2^60 bytes or more: no device could ever serve this size
+ * VW_ERR_DEVICE            the driver failed otherwise; vw_last_error() holds its code and text
+ * VW_ERR_HOST_MEMORY       no host memory for the pool's own records
+ * VW_ERR_INVALID_ARGUMENT  `pool` or `out` is NULL
+ *
+ * On failure `*out` is untouched and the pool serves as it did before the call, except that idle
+ * segments may have been returned to the device, and an expandable segment may have grown. */
+VW_API VW_MUST_CHECK vw_status vw_alloc(vw_pool *pool, uint64_t size_bytes, vw_stream stream,
+                                        vw_device_ptr *out);
+
+/* The long form. */
+typedef struct vw_alloc_request {
+    size_t struct_size; /* sizeof(vw_alloc_request) */
+    uint64_t size_bytes;
+    vw_stream stream;
+    uint64_t tag;           /* kept with the block, shown to listeners and walkers; 0 = none */
+    vw_device_ptr at;       /* not 0: exactly there, out of a free block, or not at all */
+    uint64_t *served_bytes; /* not NULL: gets the size of the block handed out */
+} vw_alloc_request;
+
+/* As vw_alloc(). With `at`, VW_ERR_INVALID_ARGUMENT if it is no multiple of 512, and
+ * VW_ERR_OUT_OF_MEMORY if no free block of that stream holds the range; the device is not asked. */
+VW_API VW_MUST_CHECK vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_request *request,
+                                             vw_device_ptr *out);
+
+/* Gives a block back. Calls the driver only to record events for streams named by
+ * vw_record_stream(), without the pool's lock, and never needs memory, so it cannot fail for lack
+ * of it. Freeing VW_NULL does nothing.
+ *
+ * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block of this pool: a double free, an inner
+ *                          pointer, or another pool's block. Nothing changed.
+ * VW_ERR_DEVICE            an event could not be recorded: the block is free, but it is not
+ *                          reused before the pool could wait for the whole device */
+VW_API vw_status vw_free(vw_pool *pool, vw_device_ptr address);
+
+/* Says that work queued on `stream` uses the block at `address`, though it was allocated for
+ * another stream: after it is freed it is not reused before that work is done. Naming the block's
+ * own stream does nothing.
+ *
+ * VW_ERR_UNKNOWN_ADDRESS, VW_ERR_HOST_MEMORY, VW_ERR_DEVICE (no event could be created) */
+VW_API VW_MUST_CHECK vw_status vw_record_stream(vw_pool *pool, vw_device_ptr address,
+                                                vw_stream stream);
+
+/* Says that others can see the block at `address`: an IPC peer, a network card, a graph made
+ * elsewhere. Its pages stay where they are, mapped, until vw_pool_unpin(), even after it was freed;
+ * free pages among them still serve requests. Calls nest.
+ *
+ * Engine "torch" never moves anything and keeps no list of pins: there vw_pool_pin() only sees that
+ * the block is live, vw_pool_unpin() succeeds whatever the address, and a pin keeps no segment from
+ * being given back.
+ *
+ * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block; to unpin: not pinned
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_pool_pin(vw_pool *pool, vw_device_ptr address);
+VW_API VW_MUST_CHECK vw_status vw_pool_unpin(vw_pool *pool, vw_device_ptr address);
+
+/* What is known about how often a block is touched: which blocks leave the device first where
+ * spill_bytes lets them, and come back last. Once anything was advised, only what is cold stays
+ * away until vw_pool_mark_step(); the rest leaves later, and comes back within the step. Stays with
+ * the block until it is freed. An engine that spills nothing takes note of nothing, and answers
+ * VW_OK.
+ *
+ * VW_ERR_UNKNOWN_ADDRESS    not the start of a live block
+ * VW_ERR_INVALID_ARGUMENT   none of the three */
+typedef enum vw_advice {
+    VW_ADVISE_NORMAL, /* nothing is known: age decides. In a program that advises no block, what
+                       * outlived two steps leaves first, and stays away as if it were cold */
+    VW_ADVISE_COLD,   /* seldom touched: an optimizer's state, once a step */
+    VW_ADVISE_HOT,    /* touched all the time: leaves only rather than run out of memory */
+} vw_advice;
+VW_API VW_MUST_CHECK vw_status vw_advise(vw_pool *pool, vw_device_ptr address, vw_advice advice);
+
+/* Says that a step of the program has ended: in training, after the optimizer's. Blocks that lived
+ * through steps are told from those that come and go; and whatever was spilled may come back, in a
+ * safe point, if for four steps or more nothing left and there was room. May wait for the device
+ * then. A program that never calls it keeps what is cold on the host until it is freed. Without
+ * spill_bytes it does nothing.
+ *
+ * VW_ERR_DEVICE, VW_ERR_HOST_MEMORY: something did not come back, and is where it was */
+VW_API VW_MUST_CHECK vw_status vw_pool_mark_step(vw_pool *pool);
+
+/* One physical piece of a block's memory, as another process can get it. */
+typedef struct vw_shared_part {
+    uint64_t size_bytes;
+    int file_descriptor; /* the caller's to close */
+} vw_shared_part;
+
+/* Makes the live block at `address` visible to another process: pins it, as vw_pool_pin(), and
+ * stores a file descriptor for each piece of memory under it, in the order of addresses. The block
+ * begins `*offset_bytes` into the first piece; what lies before it and behind its end in the last
+ * one are other blocks of the pool, which the other process can then see as well. `*count` gets
+ * their number; if it is more than `capacity`, VW_ERR_INVALID_ARGUMENT and nothing is shared
+ * (`parts` may be NULL where capacity is 0, to ask). To undo: close the descriptors and
+ * vw_pool_unpin(). The other process maps them with vw_shared_open().
+ *
+ * VW_ERR_UNSUPPORTED       the pool was not made with is_shareable; or the block lies in plain
+ *                          memory (whose owner, the CUDA runtime, shares it), or was spilled
+ * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block
+ * VW_ERR_DEVICE            the driver would not export it: nothing is shared, and `parts` may have
+ *                          been written to
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_pool_share(vw_pool *pool, vw_device_ptr address,
+                                             vw_shared_part *parts, size_t capacity, size_t *count,
+                                             uint64_t *offset_bytes);
+
+/* In the other process: maps the parts one after another at a fresh address of `device`, the one
+ * that they are memory of, with access. The descriptors stay the caller's, and may be closed then.
+ * The memory lives for as long as it is mapped, also where its owner has given it back.
+ *
+ * VW_ERR_UNSUPPORTED (the device cannot), VW_ERR_INVALID_ARGUMENT (no parts, or one of no size),
+ * VW_ERR_OUT_OF_MEMORY (addresses), VW_ERR_DEVICE, VW_ERR_HOST_MEMORY, VW_ERR_WRONG_PROCESS (in a
+ * child made by fork(), where the parent has opened some): nothing is mapped. */
+VW_API VW_MUST_CHECK vw_status vw_shared_open(vw_device *device, const vw_shared_part *parts,
+                                              size_t count, vw_device_ptr *out);
+/* Ends what vw_shared_open() stored; no work that uses it may be queued any more.
+ * VW_ERR_UNKNOWN_ADDRESS (not opened on that device, or closed already), VW_ERR_WRONG_PROCESS,
+ * VW_ERR_DEVICE: it may be tried again. */
+VW_API vw_status vw_shared_close(vw_device *device, vw_device_ptr address);
+
+/* Lets another GPU, by its index, read and write this pool's memory directly: what is mapped now,
+ * and what will be, by any pool of the device. Plain memory needs nothing of it (the CUDA runtime's
+ * own switch opens it). The pool's own device needs no leave: VW_OK.
+ *
+ * VW_ERR_UNSUPPORTED        the device has no peers, or that one cannot reach its memory
+ * VW_ERR_INVALID_ARGUMENT   there is no such device
+ * VW_ERR_DEVICE             some of the memory could not be opened: some may be open, and what is
+ *                           mapped from now on is as it was before; may be tried again */
+VW_API VW_MUST_CHECK vw_status vw_pool_allow_peer(vw_pool *pool, int peer_index);
+
+/* torch.cuda.empty_cache(): waits for freed blocks that are still in use on other streams, then
+ * gives every idle segment (and every idle page of an expandable one) back to the device. Stops at
+ * the first driver error; what was given back by then stays given back. */
+VW_API vw_status vw_pool_trim(vw_pool *pool);
+
+/* set_per_process_memory_fraction(): reserves at most that part of the device's total from now
+ * on. Gives nothing back. VW_ERR_INVALID_ARGUMENT outside [0, 1]. */
+VW_API VW_MUST_CHECK vw_status vw_pool_set_fraction(vw_pool *pool, double fraction);
+VW_API double vw_pool_get_fraction(const vw_pool *pool); /* 1.0 until set */
+
+/* Reads a new option string while the pool runs, with PyTorch's rules for what it resets. A
+ * string that is refused changes nothing. */
+VW_API VW_MUST_CHECK vw_status vw_pool_configure(vw_pool *pool, const char *conf);
+
+/* Calls `visit` with each setting in force, by the keys and in the order of `allocator_settings` in
+ * PyTorch's snapshots; values as Python prints them ("True", "-1", "0.6"). The first is
+ * PYTORCH_CUDA_ALLOC_CONF, the last option string read. Without the pool's lock: `visit` may use
+ * the pool. Texts are valid during the call. VW_ERR_HOST_MEMORY. */
+typedef void (*vw_conf_visitor)(void *context, const char *key, const char *value);
+VW_API VW_MUST_CHECK vw_status vw_pool_walk_conf(const vw_pool *pool, vw_conf_visitor visit,
+                                                 void *context);
+
+/* Where an address lies: its live block, and the segment around that (what PyTorch calls the base
+ * allocation). */
+typedef struct vw_block_place {
+    vw_device_ptr block_address;
+    uint64_t block_bytes;
+    uint64_t requested_bytes;
+    vw_stream stream;
+    uint64_t tag;
+    vw_device_ptr segment_address; /* the segment, or the mapped range of an expandable one */
+    uint64_t segment_bytes;
+    bool is_expandable;
+} vw_block_place;
+
+/* `address` may point inside a block. VW_ERR_UNKNOWN_ADDRESS if no live block holds it. */
+VW_API VW_MUST_CHECK vw_status vw_pool_find(vw_pool *pool, vw_device_ptr address,
+                                            vw_block_place *out);
+
+/* ---- statistics ------------------------------------------------------------------------------ */
+
+/* At any instant current == allocated - freed since the last vw_pool_reset_accumulated(), plus
+ * what was current then. */
+typedef struct vw_stat {
+    int64_t current;
+    int64_t peak; /* since creation, or the last vw_pool_reset_peaks() */
+    int64_t allocated;
+    int64_t freed;
+} vw_stat;
+
+typedef struct vw_stat_group {
+    vw_stat all;
+    vw_stat small_pool;
+    vw_stat large_pool;
+} vw_stat_group;
+
+/* The groups of torch.cuda.memory_stats(), by its names. */
+#define VW_STAT_GROUP_LIST(X)                                                                      \
+    X(active) /* blocks live or waiting for other streams */                                       \
+    X(active_bytes)                                                                                \
+    X(allocated_bytes) /* live blocks, after rounding */                                           \
+    X(allocation)      /* live blocks */                                                           \
+    X(inactive_split)  /* free blocks that share their segment */                                  \
+    X(inactive_split_bytes)                                                                        \
+    X(requested_bytes) /* live blocks, as callers asked for them */                                \
+    X(reserved_bytes)  /* held from the device */                                                  \
+    X(segment)         /* segments held; expandable ones are not counted */
+
+typedef struct vw_pool_stats {
+    size_t struct_size; /* caller sets to sizeof(vw_pool_stats) */
+#define VW__STAT_GROUP_FIELD(name) vw_stat_group name;
+    VW_STAT_GROUP_LIST(VW__STAT_GROUP_FIELD)
+#undef VW__STAT_GROUP_FIELD
+    vw_stat oversize_allocations;
+    vw_stat oversize_segments;
+    int64_t max_split_size; /* -1 = unlimited; as it was when the pool was made */
+    int64_t num_alloc_retries;
+    int64_t num_device_alloc;
+    int64_t num_device_free;
+    int64_t num_oom_rejections;
+    int64_t num_ooms;
+    int64_t num_sync_all_streams;
+    uint64_t largest_free_block_bytes; /* what could be served without the device, any stream */
+    uint64_t limit_bytes;              /* by the memory fraction; UINT64_MAX = none */
+} vw_pool_stats;
+
+/* Fills `*stats`. Fields beyond the caller's struct_size are left alone, so a program built
+ * against an older header keeps working. */
+VW_API VW_MUST_CHECK vw_status vw_pool_get_stats(const vw_pool *pool, vw_pool_stats *stats);
+
+/* Calls `visit` with every key of torch.cuda.memory_stats() that the pool's PyTorch version has,
+ * in sorted order. Without the pool's lock: `visit` may use the pool. VW_ERR_HOST_MEMORY. */
+typedef void (*vw_stat_visitor)(void *context, const char *key, int64_t value);
+VW_API VW_MUST_CHECK vw_status vw_pool_walk_stats(const vw_pool *pool, vw_stat_visitor visit,
+                                                  void *context);
+
+/* What engine "vramwise" did; counts are since the pool was made. */
+typedef struct vw_paged_stats {
+    size_t struct_size;     /* caller sets to sizeof(vw_paged_stats) */
+    bool is_fallback;       /* the device has no virtual memory: plain segments serve */
+    bool is_failed;         /* a change could be neither made nor undone: every call says why */
+    uint64_t handle_count;  /* physical handles held now */
+    uint64_t misses;        /* requests that no free block served */
+    uint64_t moved_handles; /* free memory that changed its address, or its stream */
+    uint64_t moved_bytes;
+    uint64_t crossed_handles; /* of those, to another stream, ordered by an event */
+    uint64_t retiring_bytes;  /* mapped where it was before as well: addresses only; now */
+    uint64_t copied_bytes;    /* live data that went to other pages */
+    uint64_t copies;          /* times the device was waited for to do so */
+    uint64_t refused_copies;  /* times the safe point was wanted, and not granted or not there */
+    uint64_t shared_pages;    /* physical pages seen at several addresses now */
+
+    /* Where live memory may leave the device (vw_pool_options.spill_bytes). It counts as live and
+     * as reserved all the same. */
+    uint64_t spilled_bytes;         /* live bytes in host memory now */
+    uint64_t peak_spilled_bytes;    /* the most there were */
+    uint64_t spills;                /* times memory left the device */
+    uint64_t all_spilled_bytes;     /* that left, all times together */
+    uint64_t returns;               /* times memory came back */
+    uint64_t returned_bytes;        /* that came back, all times together */
+    uint64_t spill_wait_ns;         /* waiting for the device, copying and mapping, both ways */
+    uint64_t host_handle_bytes;     /* page-locked host memory held now, in use or ready */
+    uint64_t refused_spills;        /* times a safe point was wanted for it, and not granted */
+    uint64_t failed_host_creations; /* of page-locked host memory */
+} vw_paged_stats;
+
+/* Fills `*stats`, by struct_size as vw_pool_get_stats(). VW_ERR_UNSUPPORTED for another engine. */
+VW_API VW_MUST_CHECK vw_status vw_pool_get_paged_stats(const vw_pool *pool, vw_paged_stats *stats);
+
+VW_API vw_status vw_pool_reset_peaks(vw_pool *pool);
+VW_API vw_status vw_pool_reset_accumulated(vw_pool *pool);
+
+/* Writes torch.cuda.memory_summary()'s text, character for character, and a terminating zero.
+ * At most `capacity` bytes are written; `*needed` (may be NULL) gets the whole length, the zero
+ * included. VW_ERR_INVALID_ARGUMENT if it does not fit: the text is then cut. */
+VW_API VW_MUST_CHECK vw_status vw_pool_summary(const vw_pool *pool, bool is_abbreviated,
+                                               char *buffer, size_t capacity, size_t *needed);
+
+/* ---- page-locked host memory, whoever locks it ----------------------------------------------- */
+
+/* VW_ERR_INVALID_ARGUMENT (NULL, 0 bytes), VW_ERR_HOST_MEMORY. */
+VW_API VW_MUST_CHECK vw_status vw_pinned_budget_create(uint64_t limit_bytes,
+                                                       vw_pinned_budget **out);
+/* All pools that draw from it are gone. NULL does nothing. */
+VW_API void vw_pinned_budget_destroy(vw_pinned_budget *budget);
+
+typedef struct vw_pinned_budget_stats {
+    size_t struct_size; /* caller sets to sizeof(vw_pinned_budget_stats) */
+    uint64_t limit_bytes;
+    uint64_t used_bytes;
+    uint64_t peak_bytes;
+    uint64_t refusals; /* times somebody wanted more than was left */
+} vw_pinned_budget_stats;
+VW_API VW_MUST_CHECK vw_status vw_pinned_budget_get(const vw_pinned_budget *budget,
+                                                    vw_pinned_budget_stats *stats);
+
+/* ---- when it runs out ------------------------------------------------------------------------ */
+
+/* The numbers behind the last VW_ERR_OUT_OF_MEMORY or VW_ERR_REJECTED of this thread. */
+typedef struct vw_oom_report {
+    size_t struct_size;       /* caller sets to sizeof(vw_oom_report) */
+    int device;               /* properties.index */
+    vw_stream stream;         /* of the request */
+    uint64_t requested_bytes; /* as the caller asked */
+    uint64_t rounded_bytes;   /* the block that was looked for */
+    uint64_t segment_bytes;   /* what the device was asked for: PyTorch's "tried to allocate" */
+    uint64_t total_bytes;     /* of the device */
+    uint64_t free_bytes;      /* on the device, at that moment */
+    uint64_t limit_bytes;     /* by the memory fraction; UINT64_MAX = none */
+    uint64_t allocated_bytes; /* live */
+    uint64_t reserved_bytes;
+    uint64_t private_idle_bytes;        /* idle inside private pools */
+    uint64_t largest_free_block_bytes;  /* idle in one piece, any stream */
+    uint64_t largest_same_stream_bytes; /* idle in one piece, for this stream */
+    uint64_t process_bytes; /* this process on the device, all libraries; UINT64_MAX = unknown */
+    uint64_t other_processes_bytes; /* UINT64_MAX = unknown */
+    bool is_rejection;              /* VW_ERR_REJECTED */
+    bool is_expandable;             /* expandable segments were on */
+} vw_oom_report;
+
+/* VW_ERR_WRONG_STATE if no allocation of this thread has run out of memory yet. */
+VW_API VW_MUST_CHECK vw_status vw_last_out_of_memory(vw_oom_report *report);
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+typedef struct vw_private_id {
+    uint64_t first; /* (0, 0) is the default pool */
+    uint64_t second;
+} vw_private_id;
+
+typedef enum vw_block_state {
+    VW_BLOCK_LIVE,         /* PyTorch: active_allocated */
+    VW_BLOCK_PENDING_FREE, /* freed, but another stream may still use it: active_pending_free */
+    VW_BLOCK_FREE,         /* inactive */
+} vw_block_state;
+
+/* A segment; for an expandable one, each mapped range is reported as one. */
+typedef struct vw_segment_info {
+    vw_device_ptr address;
+    uint64_t total_bytes;
+    uint64_t allocated_bytes; /* live blocks */
+    uint64_t active_bytes;    /* live or pending */
+    uint64_t requested_bytes; /* of live and pending blocks */
+    vw_stream stream;
+    vw_private_id private_id;
+    uint64_t tag; /* of the request that made it, where PyTorch would still know; else 0 */
+    size_t block_count;
+    bool is_large;
+    bool is_expandable;
+} vw_segment_info;
+
+typedef struct vw_block_info {
+    vw_device_ptr address;
+    uint64_t size_bytes;
+    uint64_t requested_bytes; /* of a free block: of whoever had it last, as PyTorch keeps it */
+    uint64_t tag;             /* 0 for a free block */
+    vw_block_state state;
+} vw_block_info;
+
+/* What to call for each segment, and after it for each of its blocks; either may be NULL. Under
+ * the pool's lock: must not call the pool. Returning false ends the walk. */
+typedef struct vw_walker {
+    void *context;
+    bool (*segment)(void *context, const vw_segment_info *segment);
+    bool (*block)(void *context, const vw_segment_info *segment, const vw_block_info *block);
+} vw_walker;
+
+/* Segments by rising address, blocks by rising address. Tells the event sink VW_ACTION_SNAPSHOT
+ * afterwards if `is_snapshot`. */
+VW_API VW_MUST_CHECK vw_status vw_pool_walk(vw_pool *pool, const vw_walker *walker,
+                                            bool is_snapshot);
+
+/* Walks everything the pool knows and checks that it fits together. VW_ERR_WRONG_STATE with the
+ * first contradiction in vw_last_error(). For tests: takes time in proportion to the pool. */
+VW_API VW_MUST_CHECK vw_status vw_pool_check(vw_pool *pool);
+
+/* ---- the event sink -------------------------------------------------------------------------- */
+
+/* By PyTorch's names and meanings (torch.cuda.memory._snapshot()). */
+#define VW_ACTION_LIST(X)                                                                          \
+    X(ALLOC, alloc)                   /* a block was handed out; size as requested */              \
+    X(FREE_REQUESTED, free_requested) /* the caller gave it back; size as requested */             \
+    X(FREE_COMPLETED, free_completed) /* it can be reused */                                       \
+    X(SEGMENT_ALLOC, segment_alloc)                                                                \
+    X(SEGMENT_FREE, segment_free)                                                                  \
+    X(SEGMENT_MAP, segment_map)                                                                    \
+    X(SEGMENT_UNMAP, segment_unmap)                                                                \
+    X(SNAPSHOT, snapshot) /* size: active bytes */                                                 \
+    X(OOM, oom)           /* size: the rounded request; address: the device's free bytes */
+
+typedef enum vw_action {
+#define VW__ACTION_ENUM(upper, lower) VW_ACTION_##upper,
+    VW_ACTION_LIST(VW__ACTION_ENUM)
+#undef VW__ACTION_ENUM
+} vw_action;
+
+typedef struct vw_memory_event {
+    vw_action action;
+    vw_device_ptr address;
+    uint64_t size_bytes;
+    vw_stream stream;
+    vw_private_id private_id;
+    uint64_t tag;       /* of the request served, or of the block given back; 0 = none */
+    uint64_t request;   /* number of the request it happened in: 1, 2 ...; 0 = outside of any */
+    const void *caller; /* where the call into the library that caused it returns to; NULL = not
+                           known */
+} vw_memory_event;
+
+/* A listener. `notice` is called under the pool's lock, in the order things happen, and must not
+ * call the pool. It costs the allocation path what it does; without a sink, a branch or two.
+ *
+ * Requests are numbered while there is a listener. All that one causes carries its number, up to
+ * the block handed out or the VW_ACTION_OOM: memory given back to make room, and memory taken.
+ * Other requests may come in between where the pool drops its lock (the reclaim callback,
+ * release_lock_on_cudamalloc). One that was in progress when the first listener came has none. */
+typedef struct vw_event_sink {
+    void *context;
+    void (*notice)(void *context, const vw_memory_event *event);
+} vw_event_sink;
+
+/* Replaces the listener; NULL takes it away. The struct is copied. */
+VW_API vw_status vw_pool_set_sink(vw_pool *pool, const vw_event_sink *sink);
+
+/* ---- private pools --------------------------------------------------------------------------- */
+
+typedef struct vw_private_options {
+    size_t struct_size; /* sizeof(vw_private_options) */
+    bool use_on_oom;    /* serves default requests rather than let them run out of memory */
+    bool no_split;      /* its blocks are handed out whole */
+
+    /* Where its segments come from; NULL = the device. take() returns VW_NULL for "no room". Engine
+     * "vramwise" has no such pools: VW_ERR_UNSUPPORTED. */
+    vw_device_ptr (*take)(void *source_context, uint64_t size_bytes, int device, vw_stream stream);
+    void (*give_back)(void *source_context, vw_device_ptr address, uint64_t size_bytes, int device,
+                      vw_stream stream);
+    void *source_context;
+} vw_private_options;
+
+/* Makes private pool `id`, or adds one to its use count. `options` (may be NULL) count only when
+ * it is made. VW_ERR_INVALID_ARGUMENT for id (0, 0). */
+VW_API VW_MUST_CHECK vw_status vw_private_pool_retain(vw_pool *pool, vw_private_id id,
+                                                      const vw_private_options *options);
+
+/* Whether a request on `stream`, made by the calling thread, belongs to the scope. Called under
+ * the pool's lock: must not call the pool. */
+typedef bool (*vw_scope_filter)(void *context, vw_stream stream);
+
+/* Retains the pool and routes to it, from now to vw_private_pool_end(), every request that `filter`
+ * accepts (NULL: every one). VW_ERR_WRONG_STATE if it is routed to already. */
+VW_API VW_MUST_CHECK vw_status vw_private_pool_begin(vw_pool *pool, vw_private_id id,
+                                                     vw_scope_filter filter, void *context);
+VW_API VW_MUST_CHECK vw_status vw_private_pool_end(vw_pool *pool, vw_private_id id);
+
+/* Takes one from the use count. At zero its idle memory may be given back by the next trim, and
+ * the pool ends when it holds none. VW_ERR_WRONG_STATE if it was not retained, or if it is routed
+ * to and this would be its last use. */
+VW_API VW_MUST_CHECK vw_status vw_private_pool_release(vw_pool *pool, vw_private_id id);
+
+/* 0 for a pool that does not exist, too. */
+VW_API int vw_private_pool_use_count(const vw_pool *pool, vw_private_id id);
+
+VW_API VW_MUST_CHECK vw_status vw_private_pool_set_use_on_oom(vw_pool *pool, vw_private_id id,
+                                                              bool use_on_oom);
+VW_API VW_MUST_CHECK vw_status vw_private_pool_set_no_split(vw_pool *pool, vw_private_id id,
+                                                            bool no_split);
+
+/* vw_pool_trim() for one private pool that nobody uses any more. */
+VW_API vw_status vw_private_pool_trim(vw_pool *pool, vw_private_id id);
+
+/* What blocks a private pool has at one moment, live and free: for CUDA graphs that share a pool
+ * and run in turns, each of which wants the blocks as they stood when it was captured. Belongs to
+ * the vw_pool it was taken of; may outlive it, and is then of no use. */
+typedef struct vw_private_state vw_private_state; /* opaque */
+
+/* Blocks that wait for other streams are waited for first: they count as free.
+ *
+ * VW_ERR_INVALID_ARGUMENT   no such private pool is in use
+ * VW_ERR_WRONG_STATE        a block waits for a stream that is being captured
+ * VW_ERR_DEVICE             the wait failed
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_private_pool_checkpoint(vw_pool *pool, vw_private_id id,
+                                                          vw_private_state **out);
+VW_API void vw_private_state_free(vw_private_state *state); /* NULL does nothing */
+
+/* Told, without the pool's lock and after everything is done, of each block that was live before
+ * and was freed, then of each that is live now, both by rising address; the same address may be
+ * among both. Either function may be NULL. `tag` goes with the blocks that are live now, as if they
+ * had been asked for with it; 0 = none. */
+typedef struct vw_restore_listener {
+    void *context;
+    void (*freed)(void *context, vw_device_ptr address);
+    void (*allocated)(void *context, vw_device_ptr address);
+    uint64_t tag;
+} vw_restore_listener;
+
+/* Puts the private pool back: frees every live block it has, and hands out again, at their
+ * addresses and with their sizes, the blocks that were live at the checkpoint; what was asked for
+ * is taken to be the whole block. Memory that it has taken since stays its own, idle. Bytes are not
+ * touched. Listeners see ordinary frees and allocations, all with one request number; with engine
+ * "torch" as in PyTorch, where what was free at the checkpoint is handed out as well, and then
+ * given back. `listener` may be NULL. May be repeated, and states may be restored in any order.
+ *
+ * VW_ERR_WRONG_STATE   the private pool is not in use any more, a stream that one of its blocks
+ *                      waits for is being captured, or memory of the checkpoint was given back
+ *                      meanwhile: nothing changed
+ * VW_ERR_INVALID_ARGUMENT, VW_ERR_HOST_MEMORY, VW_ERR_DEVICE (waiting for another stream): nothing
+ *                      changed */
+VW_API VW_MUST_CHECK vw_status vw_private_pool_restore(vw_pool *pool, const vw_private_state *state,
+                                                       const vw_restore_listener *listener);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* VRAMWISE_VRAMWISE_H */

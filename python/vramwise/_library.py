@@ -1,0 +1,296 @@
+"""_library.py - the C libraries, as Python sees them.
+
+Loaded at the first use and not at import: a process that only imports the package pays nothing. What
+the libraries find comes back as the JSON that report.h writes, so that no struct of results has to be
+described here a second time; only options are structs.
+"""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from typing import Any, Dict, List, Optional, Union
+
+from . import _paths
+
+Size = Union[int, str]
+
+
+class VramwiseError(RuntimeError):
+    """Something could not be done; the text says what was expected and what was found. `status` is
+    the name of the library's status ("VW_ERR_CORRUPT_FILE"), or None where it was not the library
+    that failed."""
+
+    def __init__(self, message: str, status: Optional[str] = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+VramwiseError.__module__ = "vramwise"  # where people find it
+
+
+def is_disabled() -> bool:
+    """VRAMWISE_DISABLE switches everything off, unless it is empty or 0. The library has the same
+    rule; one that is not wanted is not loaded to ask it."""
+    return os.environ.get("VRAMWISE_DISABLE", "") not in ("", "0")
+
+
+_WRITE = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+class _Output(ctypes.Structure):
+    _fields_ = [("context", ctypes.c_void_p), ("write", _WRITE)]
+
+
+class _ReportForm(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("is_json", ctypes.c_bool),
+                ("has_colour", ctypes.c_bool), ("has_utf8", ctypes.c_bool),
+                ("width_columns", ctypes.c_uint), ("most_rows", ctypes.c_size_t),
+                ("has_stacks", ctypes.c_bool), ("file", ctypes.c_char_p),
+                ("other_file", ctypes.c_char_p)]
+
+
+class DoctorOptions(ctypes.Structure):
+    """vw_doctor_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("card_bytes", ctypes.c_uint64),
+                ("torch_version", ctypes.c_char_p), ("progress", ctypes.c_void_p),
+                ("progress_context", ctypes.c_void_p)]
+
+
+class StatsOptions(ctypes.Structure):
+    """vw_stats_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("torch_version", ctypes.c_char_p),
+                ("most_usages", ctypes.c_size_t), ("without_summary", ctypes.c_bool)]
+
+
+class VerifyOptions(ctypes.Structure):
+    """vw_verify_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("torch_version", ctypes.c_char_p),
+                ("expect_path", ctypes.c_char_p), ("progress", ctypes.c_void_p),
+                ("progress_context", ctypes.c_void_p)]
+
+
+class ReplayRun(ctypes.Structure):
+    """vw_replay_run"""
+    _fields_ = [("policy", ctypes.c_char_p), ("conf", ctypes.c_char_p)]
+
+
+class ReplayOptions(ctypes.Structure):
+    """vw_replay_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("runs", ctypes.POINTER(ReplayRun)),
+                ("run_count", ctypes.c_size_t), ("torch_version", ctypes.c_char_p),
+                ("device", ctypes.c_int), ("card_bytes", ctypes.c_uint64),
+                ("find_smallest_card", ctypes.c_bool), ("empty_cache", ctypes.c_int),
+                ("empty_cache_every", ctypes.c_uint64), ("progress", ctypes.c_void_p),
+                ("progress_context", ctypes.c_void_p), ("spill_bytes", ctypes.c_uint64)]
+
+
+class TuneOptions(ctypes.Structure):
+    """vw_tune_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("card_bytes", ctypes.c_uint64),
+                ("torch_version", ctypes.c_char_p), ("device", ctypes.c_int),
+                ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p)]
+
+
+class PlanSettings(ctypes.Structure):
+    """vw_plan_settings"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("mode", ctypes.c_int),
+                ("batch", ctypes.c_uint64), ("sequence", ctypes.c_uint64),
+                ("image", ctypes.c_uint64), ("accumulation", ctypes.c_uint64),
+                ("generate", ctypes.c_uint64), ("without_loss", ctypes.c_bool),
+                ("precision", ctypes.c_int),
+                ("has_master_weights", ctypes.c_bool), ("optimizer", ctypes.c_int),
+                ("offload", ctypes.c_int), ("checkpointing", ctypes.c_int),
+                ("checkpoint_every", ctypes.c_uint64), ("attention", ctypes.c_int),
+                ("loss_chunks", ctypes.c_uint64), ("lora_rank", ctypes.c_uint64),
+                ("is_quantized", ctypes.c_bool), ("gpus", ctypes.c_uint64),
+                ("sharding", ctypes.c_int), ("card_bytes", ctypes.c_uint64),
+                ("card_name", ctypes.c_char_p)]
+
+
+class PlanOptions(ctypes.Structure):
+    """vw_plan_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("without_replay", ctypes.c_bool),
+                ("without_choices", ctypes.c_bool)]
+
+
+class PlanScaling(ctypes.Structure):
+    """vw_plan_scaling"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("batch_now", ctypes.c_uint64),
+                ("batch", ctypes.c_uint64), ("sequence_now", ctypes.c_uint64),
+                ("sequence", ctypes.c_uint64), ("step", ctypes.c_uint64),
+                ("card_bytes", ctypes.c_uint64), ("device", ctypes.c_int)]
+
+
+class PlanCard(ctypes.Structure):
+    """vw_plan_card_info"""
+    _fields_ = [("name", ctypes.c_char_p), ("total_bytes", ctypes.c_uint64),
+                ("has_large_workspace", ctypes.c_bool)]
+
+
+BUSIEST_DEVICE = -2
+
+_P = ctypes.c_void_p
+_OUT = ctypes.POINTER(ctypes.c_void_p)
+_REPORT = [_P, ctypes.POINTER(_ReportForm), ctypes.POINTER(_Output)]
+_SIGNATURES: Dict[str, tuple] = {
+    "vw_recording_open": (ctypes.c_int, [ctypes.c_char_p, _P, _OUT]),
+    "vw_recording_open_memory": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t, _P, _OUT]),
+    "vw_recording_close": (None, [_P]),
+    "vw_recording_stats_make": (ctypes.c_int, [_P, ctypes.POINTER(StatsOptions), _OUT]),
+    "vw_recording_stats_free": (None, [_P]),
+    "vw_recording_verify": (ctypes.c_int, [_P, ctypes.POINTER(VerifyOptions), _OUT]),
+    "vw_verify_result_free": (None, [_P]),
+    "vw_recording_replay": (ctypes.c_int, [_P, ctypes.POINTER(ReplayOptions), _OUT]),
+    "vw_replay_report_free": (None, [_P]),
+    "vw_recording_tune": (ctypes.c_int, [_P, ctypes.POINTER(TuneOptions), _OUT]),
+    "vw_tune_report_free": (None, [_P]),
+    "vw_recordings_diff": (ctypes.c_int, [_P, _P, _OUT]),
+    "vw_diff_report_free": (None, [_P]),
+    "vw_doctor_file": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(DoctorOptions), _OUT]),
+    "vw_doctor_text": (ctypes.c_int,
+                       [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(DoctorOptions), _OUT]),
+    "vw_doctor_recording": (ctypes.c_int, [_P, ctypes.POINTER(DoctorOptions), _OUT]),
+    "vw_diagnosis_free": (None, [_P]),
+    "vw_plan_settings_init": (None, [ctypes.POINTER(PlanSettings)]),
+    "vw_plan_card": (ctypes.POINTER(PlanCard), [ctypes.c_char_p]),
+    "vw_plan_model_open": (ctypes.c_int, [ctypes.c_char_p, _OUT]),
+    "vw_plan_model_close": (None, [_P]),
+    "vw_plan_make": (ctypes.c_int, [_P, ctypes.POINTER(PlanSettings),
+                                    ctypes.POINTER(PlanOptions), _OUT]),
+    "vw_plan_free": (None, [_P]),
+    "vw_plan_scaling_init": (None, [ctypes.POINTER(PlanScaling)]),
+    "vw_plan_from_recording": (ctypes.c_int, [_P, ctypes.POINTER(PlanScaling), _OUT]),
+    "vw_plan_scaled_free": (None, [_P]),
+    "vw_report_plan_scaled": (ctypes.c_int, _REPORT),
+    "vw_report_plan": (ctypes.c_int, _REPORT),
+    "vw_report_plan_known": (ctypes.c_int, _REPORT[1:]),
+    "vw_report_stats": (ctypes.c_int, _REPORT),
+    "vw_report_verify": (ctypes.c_int, _REPORT),
+    "vw_report_replay": (ctypes.c_int, _REPORT),
+    "vw_report_tune": (ctypes.c_int, _REPORT),
+    "vw_report_diff": (ctypes.c_int, _REPORT),
+    "vw_report_doctor": (ctypes.c_int, _REPORT),
+}
+_CORE_SIGNATURES: Dict[str, tuple] = {
+    "vw_last_error": (ctypes.c_char_p, []),
+    "vw_status_name": (ctypes.c_char_p, [ctypes.c_int]),
+    "vw_status_message": (ctypes.c_char_p, [ctypes.c_int]),
+    "vw_parse_size": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]),
+}
+
+_lock = threading.Lock()
+_loaded: Dict[str, ctypes.CDLL] = {}
+
+
+def load(name: str) -> ctypes.CDLL:
+    """lib<name>.so, which stays loaded. libvramwise comes first: the others need it, and find it by
+    its soname once it is there, wherever they lie."""
+    if name != "vramwise":
+        load("vramwise")
+    with _lock:
+        if name not in _loaded:
+            path = _paths.library_file(name)
+            if path is None:
+                folders = ", ".join(str(folder) for folder in _paths.library_folders())
+                hint = "; run make there first" if _paths.is_checkout() else ""
+                raise VramwiseError(f"lib{name}.so of version {_paths.version()} is not in "
+                                    f"{folders}{hint}")
+            try:
+                library = ctypes.CDLL(str(path))
+            except OSError as error:
+                raise VramwiseError(f"{path} cannot be loaded: {error}") from None
+            signatures = {"vramwise": _CORE_SIGNATURES, "vramwise-analysis": _SIGNATURES}
+            for function, (result, arguments) in signatures.get(name, {}).items():
+                getattr(library, function).restype = result
+                getattr(library, function).argtypes = arguments
+            _loaded[name] = library
+        return _loaded[name]
+
+
+def analysis() -> ctypes.CDLL:
+    """libvramwise-analysis."""
+    return load("vramwise-analysis")
+
+
+def check(status: int) -> None:
+    """Raises what the library says about a status that is not VW_OK."""
+    if status == 0:
+        return
+    core = load("vramwise")
+    text = core.vw_last_error().decode("utf-8", "replace")
+    raise VramwiseError(text or core.vw_status_message(status).decode(),
+                        core.vw_status_name(status).decode())
+
+
+def made_by(function: str, *arguments: Any) -> ctypes.c_void_p:
+    """What a function of the analysis library makes: its last argument is where it stores it."""
+    out = ctypes.c_void_p()
+    check(getattr(analysis(), function)(*arguments, ctypes.byref(out)))
+    return out
+
+
+def made_from_file(function: str, path: str, *arguments: Any, shown: Optional[str] = None
+                   ) -> ctypes.c_void_p:
+    """As made_by(), of a function that reads a file: what fails names it, as `shown`."""
+    try:
+        return made_by(function, encoded(path), *arguments)
+    except VramwiseError as error:
+        if str(error).startswith(f"{path}: "):
+            raise
+        raise VramwiseError(f"{shown or path}: {error}", error.status) from None
+
+
+def size_bytes(size: Optional[Size]) -> int:
+    """A size as people give it, 24 * 2**30 or "24GiB"; None is 0."""
+    if size is None:
+        return 0
+    if isinstance(size, int) and not isinstance(size, bool) and 0 < size < 2**64:
+        return size
+    value = ctypes.c_uint64()
+    if not isinstance(size, str) or \
+            load("vramwise").vw_parse_size(size.encode(), ctypes.byref(value)) != 0 or \
+            value.value == 0:
+        raise ValueError(f"a size is a number of bytes or a text like '24GiB', not {size!r}")
+    return value.value
+
+
+def encoded(text: Union[None, str, "os.PathLike[str]"]) -> Optional[bytes]:
+    """A text or a path as C takes it; None stays."""
+    if text is None:
+        return None
+    given = os.fsencode(text)
+    if b"\0" in given:
+        raise ValueError(f"a zero byte in {text!r}")
+    return given
+
+
+def report(function: str, *subject: ctypes.c_void_p, is_json: bool, file: Optional[str] = None,
+           other_file: Optional[str] = None, width_columns: int = 0) -> str:
+    """The report on a result (or on none), as JSON or as text for people."""
+    pieces: List[bytes] = []
+
+    def write(_context: Any, address: Any, length: int) -> bool:
+        pieces.append(ctypes.string_at(address, length))
+        return True
+
+    output = _Output(None, _WRITE(write))
+    form = _ReportForm(struct_size=ctypes.sizeof(_ReportForm), is_json=is_json, has_utf8=False,
+                       width_columns=width_columns, file=encoded(file),
+                       other_file=encoded(other_file))
+    check(getattr(analysis(), function)(*subject, ctypes.byref(form), ctypes.byref(output)))
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def report_data(function: str, free: str, result: ctypes.c_void_p, **form: Any) -> Dict[str, Any]:
+    """The JSON report on a result, as data; the result is freed."""
+    try:
+        return json.loads(report(function, result, is_json=True, **form))
+    finally:
+        getattr(analysis(), free)(result)
+
+
+def listed(function: str) -> Dict[str, Any]:
+    """The JSON report of a function that reports on nothing but the library itself."""
+    return json.loads(report(function, is_json=True))

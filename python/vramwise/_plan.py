@@ -1,0 +1,186 @@
+"""_plan.py - what a training run will take, before it runs.
+
+plan() is `vramwise plan --json`: its fields are documented in vramwise-plan(1). With a recording in
+place of a model it is Recording.plan(), which is `vramwise plan --from`.
+"""
+from __future__ import annotations
+
+import ctypes
+import inspect
+import os
+from typing import Any, Dict, List, Optional, Union
+
+from . import _library
+from ._library import Size
+
+_MODES = ("train", "inference", "keep-graph")
+_PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16", "bf16", "fp16")
+_OPTIMIZERS = ("sgd", "sgd-m", "adamw", "adamw-fused", "adamw-loop", "adafactor", "adam8bit",
+               "paged-adam8bit")
+_CHECKPOINTINGS = ("none", "full", "every", "selective")
+_ATTENTIONS = ("sdpa", "eager", "flash")
+_OFFLOADS = ("none", "optimizer", "weights", "spill")
+_SHARDINGS = ("none", "zero1", "zero2", "zero3", "fsdp")
+
+
+def _place(name: str, word: str, words: tuple) -> int:
+    if word not in words:
+        raise ValueError(f"{name} is one of {', '.join(words)}, not {word!r}")
+    return words.index(word)
+
+
+def _count(name: str, number: Optional[int]) -> int:
+    """A whole number that C can take; None is 0: not said."""
+    if number is None:
+        return 0
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**64:
+        raise ValueError(f"{name} is a whole number from 1 on, not {number!r}")
+    return number
+
+
+def _set_checkpointing(settings: _library.PlanSettings, given: Union[bool, int, str]) -> None:
+    if isinstance(given, bool):
+        given = "full" if given else "none"
+    if isinstance(given, int):
+        settings.checkpointing = _CHECKPOINTINGS.index("every")
+        settings.checkpoint_every = _count("checkpointing", given)
+        return
+    if given == "every":
+        raise ValueError("checkpointing every k-th block is given as k")
+    settings.checkpointing = _place("checkpointing", given, _CHECKPOINTINGS)
+
+
+def _known_card(card: Optional[Size]) -> Optional[_library.PlanCard]:
+    """The card of that name; None: it is none, but perhaps a size."""
+    found = _library.analysis().vw_plan_card(_library.encoded(card)) if isinstance(card, str) \
+        else None
+    return found.contents if found else None
+
+
+def _set_card(settings: _library.PlanSettings, card: Optional[Size]) -> None:
+    """A size, or a name: the library knows which names there are."""
+    known = _known_card(card)
+    if known is not None:
+        settings.card_name = known.name
+    else:
+        settings.card_bytes = _library.size_bytes(card)
+
+
+def scaling(batch_now: Optional[int], batch: Optional[int], sequence_now: Optional[int],
+            sequence: Optional[int], step: Optional[int], card: Optional[Size],
+            device: int) -> _library.PlanScaling:
+    """From what a recorded step had to what is asked for."""
+    if batch_now is None:
+        raise ValueError("a recording needs batch_now: the batch that was recorded")
+    if sequence is not None and sequence_now is None:
+        raise ValueError("sequence needs sequence_now: the length that was recorded")
+    if step is not None and (isinstance(step, bool) or not isinstance(step, int) or
+                             not 0 <= step < 2**64 - 1):
+        raise ValueError(f"step is a whole number from 0 on, not {step!r}")
+    made = _library.PlanScaling()
+    _library.analysis().vw_plan_scaling_init(ctypes.byref(made))
+    made.batch_now = _count("batch_now", batch_now)
+    made.batch = _count("batch", batch) or made.batch_now
+    made.sequence_now = _count("sequence_now", sequence_now)
+    made.sequence = _count("sequence", sequence)
+    if step is not None:
+        made.step = step
+    known = _known_card(card)
+    made.card_bytes = known.total_bytes if known is not None else _library.size_bytes(card)
+    made.device = device
+    return made
+
+
+# What may be said of a recording; everything else is of models.
+_OF_RECORDINGS = ("from_recording", "batch_now", "batch", "sequence_now", "sequence", "step",
+                  "card")
+
+
+def _refuse_settings_of_models(given: Dict[str, Any]) -> None:
+    """A recording changes its batch and its length only: what else was said would do nothing."""
+    for name, parameter in inspect.signature(plan).parameters.items():
+        if name not in _OF_RECORDINGS and given[name] != parameter.default:
+            raise ValueError(f"{name} is of models: a recording only changes its batch and its "
+                             "length")
+
+
+def _plan_recording(recording: Any, batch_now: Optional[int], **changes: Any) -> Dict[str, Any]:
+    from . import _recording  # it needs this module itself
+    if isinstance(recording, _recording.Recording):
+        return recording.plan(batch_now, **changes)
+    with _recording.load(recording) as loaded:
+        return loaded.plan(batch_now, **changes)
+
+
+def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[int] = None,
+         sequence: Optional[int] = None,
+         image: Optional[int] = None, card: Optional[Size] = None, precision: str = "fp32",
+         master_weights: bool = False, optimizer: str = "adamw", offload: str = "none",
+         checkpointing: Union[bool, int, str] = False, accumulation: int = 1,
+         attention: str = "sdpa", loss_chunks: int = 1, lora: Optional[int] = None,
+         qlora: Optional[int] = None, mode: str = "train", without_loss: bool = False,
+         generate: Optional[int] = None,
+         gpus: int = 1, sharding: str = "none", choices: bool = True,
+         from_recording: Any = None, batch_now: Optional[int] = None,
+         sequence_now: Optional[int] = None, step: Optional[int] = None) -> Dict[str, Any]:
+    """What a run will take, and what makes it fit; no GPU is needed.
+
+    `model` is a built-in name (plan_models()), a config.json or a folder that holds one. `card` is a
+    size ("24GiB", or bytes) or a name ("rtx4090"). `checkpointing` is True, "selective", or k for
+    every k-th block. Inference is with labels, as in an evaluation, unless `without_loss`. With choices=False the search for what makes it fit is left out.
+
+    With `from_recording` (a file, its bytes, or what load() returned) in place of a model it is one
+    recorded step, `batch_now` samples of `sequence_now` tokens, at another `batch` and `sequence`.
+    """
+    if from_recording is not None:
+        _refuse_settings_of_models(locals())
+        return _plan_recording(from_recording, batch_now, batch=batch, sequence_now=sequence_now,
+                               sequence=sequence, step=step, card=card)
+    for name, number in (("batch_now", batch_now), ("sequence_now", sequence_now), ("step", step)):
+        if number is not None:
+            raise ValueError(f"{name} is of a recording: it needs from_recording")
+    if model is None:
+        raise ValueError("expected a model, or from_recording")
+    if lora is not None and qlora is not None:
+        raise ValueError("qlora is lora with the frozen weights in 4 bits: expected one of them")
+    library = _library.analysis()
+    settings = _library.PlanSettings()
+    library.vw_plan_settings_init(ctypes.byref(settings))
+    settings.mode = _place("mode", "inference" if generate is not None and mode == "train" else mode,
+                           _MODES)
+    settings.without_loss = without_loss
+    settings.batch = _count("batch", 1 if batch is None else batch)
+    settings.sequence = _count("sequence", sequence)
+    settings.image = _count("image", image)
+    settings.accumulation = _count("accumulation", accumulation)
+    settings.generate = _count("generate", generate)
+    settings.precision = _place("precision", precision, _PRECISIONS)
+    settings.has_master_weights = master_weights
+    settings.optimizer = _place("optimizer", optimizer, _OPTIMIZERS)
+    settings.offload = _place("offload", offload, _OFFLOADS)
+    _set_checkpointing(settings, checkpointing)
+    settings.attention = _place("attention", attention, _ATTENTIONS)
+    settings.loss_chunks = _count("loss_chunks", loss_chunks)
+    settings.lora_rank = _count("lora", lora) or _count("qlora", qlora)
+    settings.is_quantized = qlora is not None
+    settings.gpus = _count("gpus", gpus)
+    settings.sharding = _place("sharding", sharding, _SHARDINGS)
+    _set_card(settings, card)
+    return _planned(os.fspath(model), settings, choices)
+
+
+def _planned(model: str, settings: _library.PlanSettings, has_choices: bool) -> Dict[str, Any]:
+    options = _library.PlanOptions(struct_size=ctypes.sizeof(_library.PlanOptions),
+                                   without_choices=not has_choices)
+    opened = _library.made_from_file("vw_plan_model_open", model)
+    try:
+        made = _library.made_by("vw_plan_make", opened, ctypes.byref(settings),
+                                ctypes.byref(options))
+    finally:
+        _library.analysis().vw_plan_model_close(opened)
+    return _library.report_data("vw_report_plan", "vw_plan_free", made)
+
+
+def plan_models() -> List[Dict[str, Any]]:
+    """The built-in models: name, family, parameters."""
+    return _library.listed("vw_report_plan_known")["models"]

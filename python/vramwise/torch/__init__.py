@@ -1,0 +1,24 @@
+"""vramwise.torch - inside a PyTorch program.
+
+    install("vramwise")          our allocator in place of PyTorch's, before CUDA starts
+    record("run.pickle")         a recording of what happens inside a with block
+    doctor()                     what holds this process's GPU memory, now
+    fit_batch(step, batch)       a training step that splits its batch where memory runs out
+    publish()                    this process, for `vramwise top` and vramwise.jobs()
+    safe_point()                 a moment in which live data may move
+    spill(optimizer)             its state leaves the GPU first, where it is full
+    stats()                      what our allocator did
+
+Importing this does not import torch; the functions do.
+"""
+from __future__ import annotations
+
+from ._fit import Fitted, Fitter, fit_batch
+from ._install import ALLOCATORS, in_force, install, stats
+from ._publish import publish
+from ._record import doctor, record, safe_point
+from ._spill import spill
+from ._state import Installed, InstallError
+
+__all__ = ["ALLOCATORS", "Fitted", "Fitter", "InstallError", "Installed", "doctor", "fit_batch",
+           "in_force", "install", "publish", "record", "safe_point", "spill", "stats"]

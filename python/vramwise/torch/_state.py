@@ -1,0 +1,78 @@
+"""_state.py - what is in force in this process.
+
+One allocator for the life of a process: PyTorch can be given another only before the first use, and
+only once. A forked child has its parent's.
+"""
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from .. import _library
+
+
+class InstallError(_library.VramwiseError):
+    """The allocator was not installed; the text says why."""
+
+
+InstallError.__module__ = "vramwise.torch"  # where people find it
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What serves PyTorch's requests. `door` is "adapter" (everything works), "plain" (PyTorch's
+    CUDAPluggableAllocator, with what it can do) or None: PyTorch's own allocator stayed, and
+    `reason` says why. True if it is ours."""
+    allocator: str
+    door: Optional[str]
+    reason: Optional[str] = None
+
+    def __bool__(self) -> bool:
+        return self.door is not None
+
+    def __str__(self) -> str:
+        if self.door is None:
+            return "pytorch" + (f" ({self.reason})" if self.reason else "")
+        return f"{self.allocator} via " + ("adapter" if self.door == "adapter" else "plain door")
+
+
+class State:
+    """Filled by install(), once."""
+    installed: Optional[Installed] = None
+    adapter: Optional[ctypes.CDLL] = None
+    spill_bytes = 0  # that may leave the GPU
+    kept: Any = None  # what PyTorch holds only a bare address of
+
+
+def bound_adapter(path: str) -> ctypes.CDLL:
+    """Loads the adapter and says what its functions take (vramwise_torch.h)."""
+    library = ctypes.CDLL(path)
+    library.vramwise_torch_compiled_for.restype = ctypes.c_char_p
+    library.vramwise_torch_compiled_for.argtypes = []
+    library.vramwise_torch_install.restype = ctypes.c_int
+    library.vramwise_torch_install.argtypes = [ctypes.c_char_p, ctypes.c_uint, ctypes.c_ulonglong,
+                                               ctypes.c_char_p, ctypes.c_size_t]
+    library.vramwise_torch_advise.restype = ctypes.c_ulonglong
+    library.vramwise_torch_advise.argtypes = [ctypes.POINTER(ctypes.c_ulonglong), ctypes.c_size_t,
+                                              ctypes.c_int]
+    library.vramwise_torch_mark_step.restype = ctypes.c_int
+    library.vramwise_torch_mark_step.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    library.vramwise_torch_expect_profilers.restype = None
+    library.vramwise_torch_expect_profilers.argtypes = [ctypes.c_int]
+    library.vramwise_torch_stats.restype = ctypes.c_long
+    library.vramwise_torch_stats.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
+    return library
+
+
+def support_library() -> ctypes.CDLL:
+    """libvramwise-torch (vramwise_torch_support.h)."""
+    library = _library.load("vramwise-torch")
+    library.vramwise_plain_choose.restype = ctypes.c_bool
+    library.vramwise_plain_choose.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+    library.vramwise_launch_gate_remove.restype = ctypes.c_bool
+    library.vramwise_launch_gate_remove.argtypes = []
+    for name in ("vramwise_safe_point_enter", "vramwise_safe_point_leave"):
+        getattr(library, name).restype = None
+        getattr(library, name).argtypes = []
+    return library
