@@ -27,14 +27,14 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 .PHONY: all program run setup test test-quick test-release test-viewer test-viewer-beside test-clang \
 	test-asan test-tsan test-sanitized release-program \
 	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
-	check-viewer install uninstall format check-format tidy clean help
+	check-viewer install wheel test-wheel sdist uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/vramwise
 all: program
 
 # A user's build: no -Werror (a newer compiler knows new warnings), tests if cmocka is there.
 build/CMakeCache.txt:
-	@$(CMAKE) --preset release -DVW_WERROR=OFF --log-level=WARNING \
+	@$(CMAKE) -S . -B build -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
 		-DVW_TESTS=$(if $(shell pkg-config --exists cmocka 2>/dev/null && echo yes),ON,OFF)
 
 program: build/CMakeCache.txt
@@ -122,6 +122,8 @@ checks:
 	@tools/check_links.py
 	@tools/check_headers.sh
 	@tools/check_symbols.sh build
+	@tools/check_shipped.py build/vramwise build/libvramwise.so build/libvramwise-analysis.so \
+		build/libvramwise-torch.so
 
 ## make mutants     breaks the engines' rules one by one: a test must notice each
 mutants:
@@ -194,6 +196,21 @@ check-viewer: viewer-packages
 ## make install     installs under PREFIX (/usr/local); DESTDIR is put before it
 install: program
 	DESTDIR="$(DESTDIR)" $(CMAKE) --install build --prefix "$(PREFIX)"
+
+## make wheel       dist/vramwise-*.whl, which needs glibc 2.31 and Python 3.9 alone; MACHINE=aarch64 cross-builds
+MACHINE ?= x86_64
+wheel:
+	@tools/setup.sh package
+	@tools/make_wheel.sh $(MACHINE)
+
+## make test-wheel  that wheel in bare Debian 11, 12 and 13; MACHINE=aarch64 runs it under an emulator
+test-wheel: wheel
+	@tests/install/test_wheel.sh $(MACHINE)
+
+## make sdist       dist/vramwise-*.tar.gz, from which pip builds a wheel anywhere
+sdist:
+	@mkdir -p dist
+	@cd python && python3 -B -c 'import build_backend; print("dist/" + build_backend.build_sdist("../dist"))'
 
 ## make uninstall   removes what make install put there (give DESTDIR again if you gave it)
 uninstall:

@@ -5,10 +5,26 @@
 #include "serve_http.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+serve_answer serve_answer_text(unsigned int status, const char *text)
+{
+    return (serve_answer){status, "text/plain; charset=utf-8", text, strlen(text), false};
+}
+
+serve_answer serve_answer_not_found(void)
+{
+    return serve_answer_text(SERVE_NOT_FOUND, "Not found.\n");
+}
+
+/* ---- libmicrohttpd --------------------------------------------------------------------------- */
+
+#ifdef VW_HAS_MICROHTTPD
+#include <microhttpd.h>
 
 enum { IDLE_SECONDS = 120, MOST_CONNECTIONS = 256 };
 
@@ -22,18 +38,6 @@ struct serve_server {
     struct MHD_Daemon *daemons[SERVE_MOST_DOORS];
     size_t daemon_count;
 };
-
-/* ---- answers --------------------------------------------------------------------------------- */
-
-serve_answer serve_answer_text(unsigned int status, const char *text)
-{
-    return (serve_answer){status, "text/plain; charset=utf-8", text, strlen(text), false};
-}
-
-serve_answer serve_answer_not_found(void)
-{
-    return serve_answer_text(MHD_HTTP_NOT_FOUND, "Not found.\n");
-}
 
 static bool is_meant(const serve_server *server, const char *host)
 {
@@ -148,6 +152,23 @@ void serve_stop(serve_server *server)
         MHD_stop_daemon(server->daemons[i]);
     free(server);
 }
+
+#else /* serve_listen_open() has refused before */
+
+serve_server *serve_start(const serve_site *site, const serve_address *address, serve_doors *doors)
+{
+    (void)site, (void)address;
+    serve_listen_close(doors);
+    errno = ENOSYS;
+    return NULL;
+}
+
+void serve_stop(serve_server *server)
+{
+    (void)server;
+}
+
+#endif
 
 /* ---- until a signal -------------------------------------------------------------------------- */
 

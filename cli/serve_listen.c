@@ -99,10 +99,21 @@ static bool open_localhost(serve_address *address, serve_doors *doors, serve_add
     return false;
 }
 
+#ifdef VW_HAS_MICROHTTPD
+static const bool can_serve = true;
+#else
+static const bool can_serve = false;
+#endif
+
 bool serve_listen_open(serve_address *address, serve_doors *doors, serve_address *failed)
 {
     const uint16_t wanted_port = address->port;
     doors->count = 0;
+    if (!can_serve) {
+        *failed = *address;
+        errno = ENOSYS;
+        return false;
+    }
     if (address->reach != SERVE_REACH_LOCALHOST)
         return open_at(address, doors, failed);
     for (int tries = 1;; tries++) {
@@ -129,6 +140,9 @@ void serve_listen_explain(const char *command_name, const serve_address *where, 
     if (reason == EADDRINUSE)
         fprintf(stderr, "vramwise %s: %s:%u is in use by another program; %s\n", command_name, host,
                 (unsigned)where->port, advice);
+    else if (reason == ENOSYS)
+        fprintf(stderr, "vramwise %s: this build has no libmicrohttpd, which serving needs\n",
+                command_name);
     else
         fprintf(stderr, "vramwise %s: cannot serve at %s:%u: %s\n", command_name, host,
                 (unsigned)where->port, strerror(reason));

@@ -2,7 +2,8 @@
 #
 # Nothing installed contains the prefix: the pkg-config file and the CMake package find their own
 # place, so `cmake --install --prefix` and DESTDIR work without configuring again, and an installed
-# tree can be moved.
+# tree can be moved. Under a prefix that the loader does not search, which is any but /usr, pkg-config
+# also gives the library's place to the linker, so that what it links runs.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/vramwise TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
@@ -29,9 +30,22 @@ install(DIRECTORY adapters/torch/ DESTINATION ${python_folder}/vramwise/_adapter
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 foreach(module vramwise vramwise-analysis)
-  configure_file(cmake/${module}.pc.in ${CMAKE_BINARY_DIR}/${module}.pc @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/${module}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  foreach(kind searched unsearched)
+    set(pc_search)
+    if(kind STREQUAL unsearched)
+      set(pc_search " -Wl,-rpath,\${libdir}")
+    endif()
+    configure_file(cmake/${module}.pc.in ${CMAKE_BINARY_DIR}/${kind}/${module}.pc @ONLY)
+  endforeach()
 endforeach()
+install(CODE "
+  set(kind unsearched)
+  if(CMAKE_INSTALL_PREFIX MATCHES \"^/usr/?\$\")
+    set(kind searched)
+  endif()
+  file(INSTALL \"${CMAKE_BINARY_DIR}/\${kind}/vramwise.pc\"
+    \"${CMAKE_BINARY_DIR}/\${kind}/vramwise-analysis.pc\"
+    DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig\")")
 
 # CMake: find_package(vramwise) gives vramwise::vramwise and vramwise::static, vramwise::analysis
 # and vramwise::analysis_static

@@ -12,6 +12,14 @@ libraries come from CMake, the rest is copied. A wheel holds
 CMake's build folder is ../build, or $VRAMWISE_BUILD_DIR. It is made if it is not there, and brought
 up to date, which takes no time if it is. In a source distribution the C tree lies beside this file,
 in native/.
+
+tools/make_wheel.sh, which makes the wheel that is published, says more by three variables:
+VRAMWISE_CMAKE_ARGUMENTS for a build folder that is not there yet, VRAMWISE_WHEEL_PLATFORM for the tag,
+VRAMWISE_WHEEL_LICENSES for a folder with the licences of what is linked statically.
+
+scikit-build-core or meson-python would be the better choice once there is an extension module per
+version of Python, or a second operating system, or once every machine that builds has a package
+index: until then they are one more thing to fetch for what is a copy of a dozen files.
 """
 import base64
 import hashlib
@@ -46,17 +54,38 @@ def _version():
     return re.search(r'#define VW_VERSION_STRING "([^"]+)"', text).group(1)
 
 
+CLASSIFIERS = (
+    "Development Status :: 4 - Beta",
+    "Environment :: Console",
+    "Environment :: GPU :: NVIDIA CUDA",
+    "Intended Audience :: Developers",
+    "Intended Audience :: Science/Research",
+    "License :: OSI Approved :: MIT License",
+    "Operating System :: POSIX :: Linux",
+    "Programming Language :: C",
+    "Programming Language :: Python :: 3",
+    "Programming Language :: Python :: 3 :: Only",
+    "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    "Topic :: Software Development :: Debuggers",
+    "Topic :: System :: Monitoring",
+)
+
+
 def _metadata():
     readme = (HERE / "README.md").read_text(encoding="utf-8")
+    classifiers = "\n".join(f"Classifier: {name}" for name in CLASSIFIERS)
     return f"""Metadata-Version: 2.1
 Name: {NAME}
 Version: {_version()}
-Summary: GPU memory that does not lie to you: the doctor, recordings, and an allocator for PyTorch
+Summary: Why a GPU ran out of memory, what makes it fit, and an allocator for PyTorch that wastes little
+Author: The vramwise authors
 License: MIT
+Keywords: gpu,cuda,memory,out-of-memory,pytorch,allocator,fragmentation
+{classifiers}
 Requires-Python: >=3.9
-Classifier: Operating System :: POSIX :: Linux
-Classifier: Programming Language :: Python :: 3
 Description-Content-Type: text/markdown
+License-File: LICENSE
+License-File: THIRD_PARTY
 
 {readme}"""
 
@@ -67,8 +96,8 @@ def _program():
 
 
 def _tag():
-    platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
-    return f"py3-none-{platform}"
+    platform = os.environ.get("VRAMWISE_WHEEL_PLATFORM") or sysconfig.get_platform()
+    return f"py3-none-{re.sub(r'[-.]', '_', platform)}"
 
 
 def _wheel_file():
@@ -98,7 +127,8 @@ def _built():
     if not (folder / "CMakeCache.txt").is_file():
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
         _run(["cmake", "-S", NATIVE, "-B", folder, *generator, "-DCMAKE_BUILD_TYPE=Release",
-              "-DVW_TESTS=OFF", "-DVW_BENCH=OFF"])
+              "-DVW_TESTS=OFF", "-DVW_BENCH=OFF",
+              *shlex.split(os.environ.get("VRAMWISE_CMAKE_ARGUMENTS", ""))])
     jobs = str(len(os.sched_getaffinity(0)))
     _run(["cmake", "--build", folder, "--target", "program", "--parallel", jobs])
     return folder
@@ -125,6 +155,8 @@ def _native_files():
     for source in sorted(adapter.glob("*.cpp")) + sorted(adapter.rglob("*.h")):
         yield f"{NAME}/_adapter/{source.relative_to(adapter).as_posix()}", source
     yield _program(), build / "vramwise"
+    for page in sorted((build / "man").glob("*.1")):
+        yield f"{NAME}-{_version()}.data/data/share/man/man1/{page.name}", page
 
 
 def _package_files():
@@ -165,9 +197,12 @@ class _Wheel:
 
 def _info_files():
     """What *.dist-info holds besides RECORD."""
+    licences = os.environ.get("VRAMWISE_WHEEL_LICENSES")
     return [("METADATA", _metadata().encode()), ("WHEEL", _wheel_file().encode()),
             ("LICENSE", (NATIVE / "LICENSE").read_bytes()),
-            ("THIRD_PARTY", (NATIVE / "THIRD_PARTY").read_bytes())]
+            ("THIRD_PARTY", (NATIVE / "THIRD_PARTY").read_bytes()),
+            *((f"licenses/{path.name}", path.read_bytes())
+              for path in (sorted(Path(licences).iterdir()) if licences else ()))]
 
 
 def _write_wheel(folder, files):

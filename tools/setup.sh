@@ -5,6 +5,7 @@
 #   test    to run `make test-quick` and `make fuzz`
 #   viewer  to build the page of `vramwise view` again, and to test it in a browser
 #   bench   to run `make bench`
+#   package to run `make wheel` and `make test-wheel`
 #   style   to run `make format` and `make tidy`
 #
 # It looks for what is used (commands, pkg-config modules, a compiler's parts), never for package
@@ -17,7 +18,7 @@ set -euo pipefail
 # group | how to look | what | Debian packages that bring it | what for
 needs='
 build|c_compiler|cc|gcc libc6-dev|the C compiler and the C library headers
-build|cmake_3_22|cmake|cmake|configuring; 3.22 or newer
+build|cmake_3_18|cmake|cmake|configuring; 3.18 or newer
 build|any_of|ninja make|ninja-build|building
 build|command|pkg-config|pkg-config|finding libraries
 build|module|zlib|zlib1g-dev|recordings compressed with gzip
@@ -43,6 +44,8 @@ viewer|node_18|node|nodejs|building the page; 18 or newer
 viewer|command|npm|npm|the packages the page is built with
 viewer|any_of|chromium chromium-browser google-chrome|chromium|the browser tests
 bench|command|valgrind|valgrind|counting instructions
+package|command|debootstrap|debootstrap|a bare Debian to build and try the wheel in
+package|any_of|qemu-aarch64-static qemu-aarch64|qemu-user-static|trying the wheel for aarch64
 style|command|clang-format|clang-format|make format
 style|command|clang-tidy|clang-tidy|make tidy
 '
@@ -65,10 +68,10 @@ has_cxx_compiler() {
     return 1
 }
 
-has_cmake_3_22() {
+has_cmake_3_18() {
     local version
     have cmake && version=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p') &&
-        [ "$(printf '3.22\n%s\n' "$version" | sort -V | head -n 1)" = 3.22 ]
+        [ "$(printf '3.18\n%s\n' "$version" | sort -V | head -n 1)" = 3.18 ]
 }
 
 has_node_18() {
@@ -127,7 +130,7 @@ is_there() {
     any_of) has_any_of "$2" ;;
     module) have pkg-config && pkg-config --exists "$2" 2>/dev/null ;;
     python_module) have python3 && python3 -c "import $2" 2>/dev/null ;;
-    c_compiler | cxx_compiler | cmake_3_22 | node_18 | clang_runtime) "has_$1" ;;
+    c_compiler | cxx_compiler | cmake_3_18 | node_18 | clang_runtime) "has_$1" ;;
     *) echo "setup: no way to look for '$1'" >&2; exit 2 ;;
     esac
 }
@@ -150,8 +153,8 @@ only_look=no groups=
 for word in "$@"; do
     case $word in
     --check) only_look=yes ;;
-    build | test | viewer | bench | style) groups+=" $word" ;;
-    *) echo "usage: tools/setup.sh [--check] build|test|viewer|bench|style..." >&2; exit 2 ;;
+    build | test | viewer | bench | package | style) groups+=" $word" ;;
+    *) echo "usage: tools/setup.sh [--check] build|test|viewer|bench|package|style..." >&2; exit 2 ;;
     esac
 done
 groups=${groups:- build}

@@ -1,4 +1,4 @@
-/* view_columns.c - differences, zigzag, planes, zlib; and the header that says what is where.
+/* view_columns.c - differences, zigzag, planes; and the header that says what is where.
  *
  * The header names the offsets of the columns, which lie behind it, and the length of those numbers
  * is part of its own. So the list of columns is written with a guess of where they begin, and again
@@ -17,7 +17,6 @@
 
 enum { CHUNK_BYTES = 16 << 10 };
 enum { FORMAT_NUMBER = 1, MAGIC_BYTES = 8, LEAD_BYTES = 16, ALIGNMENT_BYTES = 8 };
-enum { LEVEL = 4 }; /* of zlib: twice as fast as 6, and a tenth larger */
 
 void vw__view_columns_init(vw__view_columns *columns)
 {
@@ -27,8 +26,7 @@ void vw__view_columns_init(vw__view_columns *columns)
 
 void vw__view_columns_deinit(vw__view_columns *columns)
 {
-    if (columns->has_stream)
-        deflateEnd(&columns->stream);
+    vw__view_deflate_destroy(columns->deflate);
     vw__byte_buffer_deinit(&columns->data);
     vw__host_free(columns->entries);
     vw__view_columns_init(columns);
@@ -93,21 +91,6 @@ static void fill_plane(const vw__view_column *column, unsigned plane, size_t fro
     }
 }
 
-/* Hands what is in the stream's input to zlib, and what comes out to the buffer. */
-static vw_status deflate_some(vw__view_columns *columns, int flush)
-{
-    uint8_t out[CHUNK_BYTES];
-    z_stream *stream = &columns->stream;
-    do {
-        stream->next_out = out;
-        stream->avail_out = sizeof out;
-        if (deflate(stream, flush) == Z_STREAM_ERROR)
-            return vw__fail(VW_ERR_WRONG_STATE, "zlib refused to compress a column");
-        vw__append_bytes(&columns->data, out, sizeof out - stream->avail_out);
-    } while (stream->avail_out == 0);
-    return VW_OK;
-}
-
 static vw_status compress_column(vw__view_columns *columns, const vw__view_column *column)
 {
     uint8_t bytes[CHUNK_BYTES];
@@ -115,27 +98,10 @@ static vw_status compress_column(vw__view_columns *columns, const vw__view_colum
         for (size_t from = 0; from < column->count; from += sizeof bytes) {
             size_t size_bytes = (size_t)vw__min_u64(column->count - from, sizeof bytes);
             fill_plane(column, plane, from, bytes, size_bytes);
-            columns->stream.next_in = bytes;
-            columns->stream.avail_in = (uInt)size_bytes;
-            VW__TRY(deflate_some(columns, Z_NO_FLUSH));
+            VW__TRY(vw__view_deflate_add(columns->deflate, bytes, size_bytes, &columns->data));
         }
     }
-    columns->stream.next_in = bytes;
-    columns->stream.avail_in = 0;
-    return deflate_some(columns, Z_FINISH);
-}
-
-static vw_status begin_stream(vw__view_columns *columns)
-{
-    if (columns->has_stream) {
-        deflateReset(&columns->stream);
-        return VW_OK;
-    }
-    vw__zlib_use_host_memory(&columns->stream);
-    if (deflateInit(&columns->stream, LEVEL) != Z_OK)
-        return vw__fail_host_memory(256 << 10, "compressing a view");
-    columns->has_stream = true;
-    return VW_OK;
+    return vw__view_deflate_end(columns->deflate, &columns->data);
 }
 
 static vw_status new_entry(vw__view_columns *columns, vw__view_entry **out)
@@ -155,7 +121,7 @@ static vw_status new_entry(vw__view_columns *columns, vw__view_entry **out)
 vw_status vw__view_columns_add(vw__view_columns *columns, const char *name, vw__view_column column)
 {
     vw__view_entry *entry;
-    VW__TRY(begin_stream(columns));
+    VW__TRY(vw__view_deflate_begin(&columns->deflate));
     VW__TRY(new_entry(columns, &entry));
     *entry = (vw__view_entry){.width_bytes = column.width_bytes,
                               .count = column.count,

@@ -14,7 +14,7 @@
 
 #include "vramwise/status.h"
 #include "base/byte_buffer.h"
-#include "format/zlib_memory.h"
+#include "view/view_deflate.h"
 
 #define VW__VIEW_NONE UINT32_MAX /* no instant, no stack, no string */
 
@@ -46,8 +46,7 @@ typedef struct vw__view_columns {
     vw__view_entry *entries; /* owned */
     size_t entry_count, entry_capacity;
     char prefix[VW__VIEW_NAME_BYTES]; /* of the names to come */
-    z_stream stream;
-    bool has_stream;
+    vw__view_deflate *deflate;        /* owned; NULL before the first column */
 } vw__view_columns;
 
 /* Takes no memory yet. */

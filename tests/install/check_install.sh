@@ -3,6 +3,7 @@
 # against it in the three ways people do, runs them, uninstalls, and looks that nothing is left.
 set -euo pipefail
 cmake=$1 build=$2 cc=$3
+unset LD_LIBRARY_PATH
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 stage=$(mktemp -d)
@@ -56,13 +57,14 @@ assert len(os.listdir(os.environ["VRAMWISE_LIVE_DIR"])) == 1' ||
 
 library_folder=$(dirname "$(find "$place" -name libvramwise.a)")
 export PKG_CONFIG_PATH=$library_folder/pkgconfig
+# The loader does not search this prefix, and what is linked here runs all the same.
 # shellcheck disable=SC2046  # pkg-config answers with words
 "$cc" -Wall -Werror "$here/consumer.c" -o "$stage/by_pkg_config" $(pkg-config --cflags --libs vramwise)
-LD_LIBRARY_PATH=$library_folder "$stage/by_pkg_config" || fail "the pkg-config program failed"
+"$stage/by_pkg_config" || fail "the pkg-config program failed"
 # shellcheck disable=SC2046
 "$cc" -Wall -Werror "$here/analysis_consumer.c" -o "$stage/analysis_by_pkg_config" \
     $(pkg-config --cflags --libs vramwise-analysis)
-LD_LIBRARY_PATH=$library_folder "$stage/analysis_by_pkg_config" ||
+"$stage/analysis_by_pkg_config" ||
     fail "the pkg-config program of the analysis library failed"
 # The examples, as their first lines say; and what they write is a recording.
 cxx=$(command -v c++ || command -v clang++ || command -v g++) || fail "no C++ compiler"
@@ -73,11 +75,17 @@ cxx=$(command -v c++ || command -v clang++ || command -v g++) || fail "no C++ co
 "$cxx" -std=c++17 -Wall -Werror "$root/examples/pool_in_cpp.cpp" -o "$stage/pool_in_cpp" \
     $(pkg-config --cflags --libs vramwise)
 for example in pool_in_c pool_in_cpp; do
-    LD_LIBRARY_PATH=$library_folder "$stage/$example" "$stage/$example.pickle" ||
+    "$stage/$example" "$stage/$example.pickle" ||
         fail "the example $example failed"
     "$place/bin/vramwise" stats "$stage/$example.pickle" >/dev/null ||
         fail "what the example $example wrote is no recording"
 done
+
+# Under /usr the loader searches by itself, and pkg-config adds nothing.
+DESTDIR=$stage/usr "$cmake" --install "$build" --prefix /usr >/dev/null
+[ -z "$(grep -rl --include="*.pc" -e -rpath "$stage/usr")" ] || fail "a .pc under /usr has an rpath"
+rm -rf "$stage/usr"
+DESTDIR=$stage/root "$cmake" --install "$build" --prefix "$prefix" >/dev/null # its manifest again
 
 # libvramwise-torch finds libvramwise beside it, and asks for no search path.
 found=$(env -u LD_LIBRARY_PATH ldd "$library_folder/libvramwise-torch.so")

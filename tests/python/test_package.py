@@ -3,6 +3,7 @@
 VRAMWISE_BUILD says where the libraries were built. pip is taken from wherever this Python has it: the
 module, or the wheel that ensurepip carries.
 """
+import email
 import glob
 import importlib.util
 import os
@@ -99,6 +100,21 @@ print(all(os.path.dirname(name).endswith("vramwise/_lib") for name in libraries)
         return self.path / self.call(
             self.python, "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); "
             f"import build_backend; print(build_backend.{call}('.'))").splitlines()[-1]
+
+    def test_the_wheel_of_this_build_serves_its_user_and_is_safe_to_ship(self):
+        wheel = self.backend("build_wheel")
+        self.assertIn("every command works here", self.call(
+            sys.executable, ROOT / "tests/install/use_wheel.py", wheel,
+            DATA / "recordings/streams.native.pickle.xz"))
+        self.call(sys.executable, ROOT / "tools/check_shipped.py", wheel)
+        with zipfile.ZipFile(wheel) as archive:
+            (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+            about = email.message_from_bytes(archive.read(name))
+        self.assertEqual((about["Name"], about["Requires-Python"], about["License"]),
+                         ("vramwise", ">=3.9", "MIT"))
+        self.assertIn("License :: OSI Approved :: MIT License", about.get_all("Classifier"))
+        self.assertEqual(about["Description-Content-Type"], "text/markdown")
+        self.assertIn("# vramwise", about.get_payload())
 
     def test_an_editable_install_points_at_the_checkout(self):
         with zipfile.ZipFile(self.backend("build_editable")) as wheel:

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# test_wheel.sh [x86_64|aarch64] - the wheel of dist/ in bare roots of Debian 11, 12 and 13, each with python3
+# and python3-venv and nothing else; or, for aarch64, under an emulator with the libraries of Debian 11.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+recording=tests/data/recordings/streams.native.pickle.xz
+fail() { echo "test_wheel: $*" >&2; exit 1; }
+wheel=$(echo dist/vramwise-*-manylinux_*_"${1:-x86_64}".whl)
+[ -e "$wheel" ] || fail "there is no $wheel; 'make wheel' makes it"
+
+in_bare_roots() {
+    local suite root
+    for suite in bullseye bookworm trixie; do
+        echo "== Debian $suite"
+        root=build-wheel/bare-$suite
+        tools/debian_root.sh make $suite "$root" python3 python3-venv
+        rm -rf "$root/opt/try" && mkdir -p "$root/opt/try"
+        cp "$wheel" $recording tests/install/use_wheel.py "$root/opt/try/"
+        tools/debian_root.sh run "$root" python3 /opt/try/use_wheel.py "/opt/try/$(basename "$wheel")" \
+            "/opt/try/$(basename $recording)"
+    done
+}
+
+emulated=build-wheel/bullseye/opt/emulated
+
+if [ "${1:-}" = aarch64 ]; then
+    emulator=$(command -v qemu-aarch64-static || command -v qemu-aarch64) ||
+        fail "there is no qemu-aarch64 (tools/setup.sh package)"
+    [ -d $emulated ] || tools/debian_root.sh unpack arm64 build-wheel/bullseye /opt/emulated libc6 \
+        libcrypt1 libexpat1 libffi7 libgcc-s1 liblzma5 libssl1.1 libuuid1 zlib1g python3.9-minimal \
+        libpython3.9-minimal libpython3.9-stdlib
+    echo "== aarch64, emulated"
+    python3 tests/install/use_wheel.py "$wheel" $recording --emulator "$emulator -L $PWD/$emulated" \
+        --python "$PWD/$emulated/usr/bin/python3.9"
+else
+    in_bare_roots
+fi

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# debian_root.sh make SUITE FOLDER [PACKAGE...] - a bare Debian in FOLDER, with these packages added.
+# debian_root.sh run FOLDER COMMAND [WORD...]   - runs a command in it, with /proc and /dev/shm.
+# debian_root.sh unpack ARCHITECTURE FOLDER PLACE PACKAGE... - puts another architecture's packages
+#                                                 under PLACE of FOLDER, as files: nothing is installed.
+#
+# A root that is there is used again, and only what it lacks is installed. Needs root and, to make one,
+# debootstrap. DEBIAN_MIRROR names another mirror than deb.debian.org. What a command starts ends with
+# it, and its mounts are nobody else's.
+set -euo pipefail
+mirror=${DEBIAN_MIRROR:-http://deb.debian.org}
+usage() {
+    echo "usage: tools/debian_root.sh make SUITE FOLDER [PACKAGE...] | run FOLDER COMMAND... |" \
+        "unpack ARCHITECTURE FOLDER PLACE PACKAGE..." >&2
+    exit 2
+}
+fail() { echo "debian_root: $*" >&2; exit 3; }
+
+in_root() {
+    local folder=$1
+    shift
+    unshare --mount --pid --fork --kill-child bash -euc '
+        mount -t proc proc "$0/proc"
+        mkdir -p "$0/dev/shm" && mount -t tmpfs tmpfs "$0/dev/shm"
+        folder=$0
+        exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+            LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$folder" "$@"' "$folder" "$@"
+}
+
+# Written beside its place and moved there: one that was interrupted is no root.
+bootstrap() {
+    local suite=$1 folder=$2
+    command -v debootstrap >/dev/null || fail "debootstrap is not installed (tools/setup.sh package)"
+    rm -rf "$folder.part"
+    mkdir -p "$(dirname "$folder")"
+    debootstrap --variant=minbase "$suite" "$folder.part" "$mirror/debian" >"$folder.log" 2>&1 ||
+        { tail -n 20 "$folder.log" >&2; fail "debootstrap $suite failed; all it said is in $folder.log"; }
+    printf '%s\n' "deb $mirror/debian $suite main" \
+        "deb $mirror/debian-security $suite-security main" >"$folder.part/etc/apt/sources.list"
+    in_root "$folder.part" apt-get update -qq
+    in_root "$folder.part" apt-get upgrade -qq -y >>"$folder.log" 2>&1
+    mv "$folder.part" "$folder"
+}
+
+# The version of the security archive; where that does not have the architecture, the suite's own.
+unpack() {
+    local architecture=$1 folder=$2 place=$3 suite
+    shift 3
+    suite=$(sed -n 's/^VERSION_CODENAME=//p' "$folder/etc/os-release")
+    in_root "$folder" dpkg --add-architecture "$architecture"
+    in_root "$folder" apt-get update -qq
+    # shellcheck disable=SC2016  # the inner shell's
+    in_root "$folder" bash -euc '
+        architecture=$0 suite=$1 place=$2
+        shift 2
+        packages=$(mktemp -d) && cd "$packages"
+        for package in "$@"; do
+            apt-get download -qq "$package:$architecture" 2>/dev/null ||
+                apt-get download -qq "$package:$architecture/$suite"
+        done
+        rm -rf "$place" && mkdir -p "$place"
+        for package in *.deb; do dpkg-deb -x "$package" "$place"; done
+        rm -rf "$packages"' "$architecture" "$suite" "$place" "$@" >>"$folder.log" 2>&1 ||
+        { tail -n 20 "$folder.log" >&2; fail "$* could not be had for $architecture"; }
+}
+
+[ $# -ge 3 ] || usage
+[ "$(id -u)" = 0 ] || fail "a root file system is made and entered by root only: use sudo"
+order=$1
+shift
+case $order in
+make)
+    suite=$1 folder=$2
+    shift 2
+    [ -d "$folder" ] || bootstrap "$suite" "$folder"
+    missing=()
+    for package in "$@"; do
+        in_root "$folder" dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null |
+            grep -qx installed || missing+=("$package")
+    done
+    if [ ${#missing[@]} -gt 0 ]; then
+        in_root "$folder" apt-get install -qq -y --no-install-recommends "${missing[@]}" \
+            >>"$folder.log" 2>&1 ||
+            { tail -n 20 "$folder.log" >&2; fail "${missing[*]} could not be installed in $folder"; }
+    fi
+    ;;
+run)
+    folder=$1
+    shift
+    in_root "$folder" "$@"
+    ;;
+unpack)
+    [ $# -ge 4 ] || usage
+    unpack "$@"
+    ;;
+*) usage ;;
+esac

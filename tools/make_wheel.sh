@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# make_wheel.sh [x86_64|aarch64] - dist/vramwise-*.whl, which needs glibc 2.31 and Python 3.9 only.
+#
+# It is built in a bare Debian 11, whose glibc is 2.31: a program linked there runs with that one and
+# any later. zlib, liblzma, libzstd, ncurses and libmicrohttpd are linked into it statically. Debian's
+# libmicrohttpd.a wants GnuTLS and all that it stands on, so it is built here from the source of Debian
+# 12, without TLS, which we do not serve. For aarch64 the same root has a cross-compiler.
+#
+# The root stays in build-wheel/, and is used again. tools/check_shipped.py looks at the result.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+machine=${1:-x86_64}
+case $machine in
+x86_64) architecture=amd64 ;;
+aarch64) architecture=arm64 ;;
+*) echo "usage: tools/make_wheel.sh [x86_64|aarch64]" >&2; exit 2 ;;
+esac
+glibc=2.31 # Debian 11's
+triplet=$machine-linux-gnu
+root=build-wheel/bullseye
+in_root() { tools/debian_root.sh run "$root" "$@"; }
+
+echo "== a Debian 11 to build in"
+tools/debian_root.sh make bullseye "$root" gcc libc6-dev make cmake ninja-build python3 dpkg-dev scdoc
+libraries="zlib1g-dev liblzma-dev libzstd-dev libncurses-dev"
+# shellcheck disable=SC2086  # words
+tools/debian_root.sh make bullseye "$root" $libraries # and their licences
+foreign=/opt/$machine
+if [ $machine != x86_64 ]; then
+    tools/debian_root.sh make bullseye "$root" gcc-$triplet libc6-dev-$architecture-cross
+    # shellcheck disable=SC2086
+    [ -d "$root$foreign" ] || tools/debian_root.sh unpack $architecture "$root" "$foreign" $libraries
+fi
+
+http=/opt/microhttpd-$machine
+if [ ! -e "$root$http/lib/libmicrohttpd.a" ]; then
+    echo "== libmicrohttpd for $machine, without TLS"
+    echo "deb-src ${DEBIAN_MIRROR:-http://deb.debian.org}/debian bookworm main" \
+        >"$root/etc/apt/sources.list.d/source.list"
+    in_root bash -euc '
+        apt-get update -qq
+        rm -rf /opt/source && mkdir -p /opt/source && cd /opt/source
+        apt-get source -qq libmicrohttpd
+        cd libmicrohttpd-*/
+        ./configure --quiet --host="$1" --prefix="$2" --disable-shared --enable-static --with-pic \
+            --disable-https --disable-doc --disable-examples --disable-curl --disable-postprocessor \
+            CFLAGS="-O2 -fstack-protector-strong -D_FORTIFY_SOURCE=2"
+        make -s -C src/microhttpd -j"$(nproc)" && make -s -C src/microhttpd install
+        make -s -C src/include install
+        mkdir -p "$2/licenses" && cp debian/copyright "$2/licenses/libmicrohttpd"
+    ' in_root $triplet $http >build-wheel/microhttpd.log 2>&1 ||
+        { tail -n 20 build-wheel/microhttpd.log >&2; exit 1; }
+fi
+
+echo "== the wheel for $machine"
+source=$root/opt/vramwise
+rm -rf "$source" "$root/opt/wheel"
+mkdir -p "$source" "$root/opt/wheel" "$root/opt/licenses" dist
+git ls-files -z --cached --others --exclude-standard -- CMakeLists.txt LICENSE THIRD_PARTY adapters cli \
+    cmake completions docs examples include python src viewer/dist |
+    tar --null --files-from=- -cf - --ignore-failed-read 2>/dev/null | tar -xf - -C "$source"
+for library in zlib1g liblzma5 libzstd1 libncursesw6; do
+    cp "$root/usr/share/doc/$library/copyright" "$root/opt/licenses/$library"
+done
+cp "$root$http/licenses/libmicrohttpd" "$root/opt/licenses/"
+arguments="-DVW_STATIC_LIBRARIES=ON -DVW_EXAMPLES=OFF -DCMAKE_PREFIX_PATH=$http
+ -DCMAKE_SHARED_LINKER_FLAGS=-s -DCMAKE_EXE_LINKER_FLAGS=-s"
+if [ $machine != x86_64 ]; then
+    arguments+=" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=$machine -DCMAKE_C_COMPILER=$triplet-gcc
+ '-DCMAKE_C_FLAGS=-isystem $foreign/usr/include/$triplet' -DCMAKE_FIND_ROOT_PATH=$foreign;$http
+ -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY"
+fi
+in_root env VRAMWISE_WHEEL_PLATFORM=manylinux_${glibc/./_}_$machine VRAMWISE_WHEEL_LICENSES=/opt/licenses \
+    VRAMWISE_BUILD_DIR=/opt/vramwise/build VRAMWISE_CMAKE_ARGUMENTS="$arguments" \
+    python3 -B -c 'import sys
+sys.path.insert(0, "/opt/vramwise/python")
+import build_backend
+build_backend.build_wheel("/opt/wheel")' >build-wheel/build-$machine.log 2>&1 ||
+    { tail -n 30 build-wheel/build-$machine.log >&2; exit 1; }
+if grep '^no [a-z]*: ' build-wheel/build-$machine.log; then
+    echo "make_wheel: the wheel must have every part" >&2
+    exit 1
+fi
+cp "$root"/opt/wheel/*.whl dist/
+tools/check_shipped.py "dist/$(basename "$root"/opt/wheel/*.whl)"
