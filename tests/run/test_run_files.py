@@ -150,6 +150,16 @@ class Files(RunCase):
         self.assert_no_parts()
         self.assertEqual(list(self.folder.glob("*.pickle")), [])
 
+    def test_a_pipe_or_a_device_is_not_recorded_to(self):
+        os.mkfifo(self.here / "pipe")
+        (self.here / "link").symlink_to("pipe")
+        for name in ("pipe", "link", "/dev/null"):
+            result = self.run_python("print(1)", "--record", name)
+            self.assertEqual((result.returncode, result.stdout), (125, ""))
+            self.assertEqual(result.stderr, f"vramwise run: cannot record to '{name}': expected a "
+                             "regular file, found a pipe or a device\n")
+        self.assertTrue((self.here / "pipe").is_fifo())
+
     def test_a_snapshot_that_somebody_else_asks_for_is_not_written(self):
         asking = STEPS + (
             "watch, own = sys.modules['_vramwise_watch'], os.geteuid\n"
