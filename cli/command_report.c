@@ -85,7 +85,7 @@ static int put_page(const char *command_name, const report_order *order, const v
         return status == VW_OK ? EXIT_DONE
                                : recording_command_fail(command_name, order->folder, status);
     }
-    if (!view_file_write(view, order->page_name, place, &size_bytes))
+    if (!view_file_write(view, order->page_name, place, true, &size_bytes))
         return fail_to_write(command_name, order->page_name, strerror(errno));
     if (!order->has_json) {
         recording_command_print_safely(stdout, order->page_name);

@@ -129,11 +129,13 @@ static int start(const char *command_name, char **program, const run_wishes *wis
     run_folder folder;
     if (run_environment_is_disabled())
         return run_watch_become(program);
-    if (wishes->record != NULL &&
-        !run_environment_place_recording(wishes->record, place, sizeof place)) {
+    const char *reason = wishes->record != NULL
+                             ? run_environment_place_recording(wishes->record, place, sizeof place)
+                             : NULL;
+    if (reason != NULL) {
         char what[PATH_MAX + 32];
         snprintf(what, sizeof what, "cannot record to '%s'", wishes->record);
-        return could_not_begin(command_name, what, strerror(errno));
+        return could_not_begin(command_name, what, reason);
     }
     if (!run_environment_find_hook(hook, sizeof hook))
         return could_not_begin(command_name, "Python's start-up hook is missing",

@@ -121,7 +121,7 @@ static int write_page(const char *command_name, const view_order *order)
         exit_status = make_view(command_name, order, &view);
     if (exit_status != EXIT_DONE)
         return exit_status;
-    bool is_written = view_file_write(view, name, place, &size_bytes);
+    bool is_written = view_file_write(view, name, place, order->page_name != NULL, &size_bytes);
     int reason = errno;
     vw_view_free(view);
     if (!is_written)

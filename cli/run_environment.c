@@ -101,7 +101,7 @@ static bool may_write_in(const char *folder)
     return access(folder, W_OK | X_OK) == 0;
 }
 
-bool run_environment_place_recording(const char *record, char *place, size_t capacity)
+const char *run_environment_place_recording(const char *record, char *place, size_t capacity)
 {
     struct stat found;
     char folder[PATH_MAX];
@@ -109,26 +109,20 @@ bool run_environment_place_recording(const char *record, char *place, size_t cap
     int length = slash == NULL ? snprintf(folder, sizeof folder, ".")
                                : snprintf(folder, sizeof folder, "%.*s",
                                           (int)(slash == record ? 1 : slash - record), record);
-    if (length < 0 || (size_t)length >= sizeof folder) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    if (stat(record, &found) == 0 && S_ISDIR(found.st_mode)) {
-        errno = EISDIR;
-        return false;
-    }
+    if (length < 0 || (size_t)length >= sizeof folder)
+        return strerror(ENAMETOOLONG);
+    if (stat(record, &found) == 0 && !S_ISREG(found.st_mode))
+        return S_ISDIR(found.st_mode) ? strerror(EISDIR)
+                                      : "expected a regular file, found a pipe or a device";
     if (!may_write_in(folder))
-        return false;
+        return strerror(errno);
     char *real = realpath(folder, NULL);
     if (real == NULL)
-        return false;
+        return strerror(errno);
     length = snprintf(place, capacity, "%s/%s", strcmp(real, "/") == 0 ? "" : real,
                       slash == NULL ? record : slash + 1);
     free(real);
-    if (length >= 0 && (size_t)length < capacity)
-        return true;
-    errno = ENAMETOOLONG;
-    return false;
+    return length >= 0 && (size_t)length < capacity ? NULL : strerror(ENAMETOOLONG);
 }
 
 /* ---- the variables --------------------------------------------------------------------------- */

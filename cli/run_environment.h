@@ -22,9 +22,10 @@ bool run_environment_is_disabled(void);
  * environment in whose bin/ the program is. false: in none of them. */
 bool run_environment_find_hook(char *hook, size_t capacity);
 
-/* The absolute path of where --record goes. false with a reason in errno: its folder is not there,
- * or cannot be written to; or the path is a folder. */
-bool run_environment_place_recording(const char *record, char *place, size_t capacity);
+/* Stores the absolute path of where --record goes. Returns NULL, or the reason why nothing can be
+ * recorded there: the folder is missing or not writable, or the path is not a regular file. A
+ * symbolic link to a regular file is accepted; the recording replaces the link. */
+const char *run_environment_place_recording(const char *record, char *place, size_t capacity);
 
 /* Sets the variables, for this process and what it starts. `place` is the recording's, or "".
  * false with errno: no memory for them. */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,6 +131,7 @@ static bool place_snapshot(run_leak *guard)
 {
     char stem[MOST_STEM_BYTES + 1], rank[32] = "", attempt[32] = "";
     const run_leak_news *found = &guard->found;
+    struct stat taken;
     if (guard->mode == RUN_LEAK_WARN) {
         int length = snprintf(guard->snapshot, sizeof guard->snapshot, "%s/leak-%ld.pickle",
                               guard->folder->path, found->process);
@@ -146,7 +148,7 @@ static bool place_snapshot(run_leak *guard)
                      kept_in(), stem, found->process, rank, attempt);
         if (length < 0 || (size_t)length >= sizeof guard->snapshot)
             return false;
-        if (access(guard->snapshot, F_OK) != 0)
+        if (lstat(guard->snapshot, &taken) != 0) /* a link that leads nowhere takes a name too */
             return true;
     }
     return false;

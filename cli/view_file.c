@@ -141,11 +141,11 @@ static bool write_to(const vw_view *view, int descriptor, uint64_t *size_bytes)
     return status == VW_OK;
 }
 
-/* As a new file would have them; those of the file that is replaced. */
+/* As a new file would have them; those of the user's own file that is replaced. */
 static mode_t permissions_of(const char *name)
 {
     struct stat found;
-    if (stat(name, &found) == 0)
+    if (lstat(name, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid())
         return found.st_mode & PERMISSIONS;
     mode_t mask = umask(0);
     umask(mask);
@@ -198,14 +198,27 @@ static bool write_and_rename(const vw_view *view, const char *name, uint64_t *si
     return is_written;
 }
 
-bool view_file_write(const vw_view *view, const char *name, view_place place, uint64_t *size_bytes)
+/* The stream may have become a file since it was looked at: that is not written to. */
+static bool write_stream(const vw_view *view, const char *name, uint64_t *size_bytes)
+{
+    struct stat found;
+    int descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (descriptor < 0)
+        return false;
+    if (fstat(descriptor, &found) == 0 && !S_ISREG(found.st_mode))
+        return write_to(view, descriptor, size_bytes);
+    close(descriptor);
+    errno = EEXIST;
+    return false;
+}
+
+bool view_file_write(const vw_view *view, const char *name, view_place place, bool follows_link,
+                     uint64_t *size_bytes)
 {
     char target[PATH_MAX];
-    if (place == VIEW_PLACE_STREAM) {
-        int descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-        return descriptor >= 0 && write_to(view, descriptor, size_bytes);
-    }
-    if (place == VIEW_PLACE_FREE) /* or a link that leads nowhere, which is replaced */
+    if (place == VIEW_PLACE_STREAM)
+        return write_stream(view, name, size_bytes);
+    if (place == VIEW_PLACE_FREE || !follows_link) /* a link that leads nowhere is replaced */
         return write_and_rename(view, name, size_bytes);
     return realpath(name, target) != NULL && write_and_rename(view, target, size_bytes);
 }

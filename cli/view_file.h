@@ -33,8 +33,12 @@ typedef enum view_place {
 /* `path` and `other_path` may be NULL. */
 view_place view_file_look(const char *name, const char *path, const char *other_path);
 
-/* Writes the page of `view` to `name`, which is one of the first four. false: errno says why, and
- * what was there before still is, unless it is a stream. */
-bool view_file_write(const vw_view *view, const char *name, view_place place, uint64_t *size_bytes);
+/* Writes the page of `view` to `name`, which is one of the first four. If `name` is a symbolic
+ * link, the page goes where it leads with `follows_link`, and replaces the link without. Links may
+ * be followed only if the user has chosen the name: anybody who can write to the folder can have
+ * put a link there. false: errno says why, and what was there before still is, unless it is a
+ * stream. */
+bool view_file_write(const vw_view *view, const char *name, view_place place, bool follows_link,
+                     uint64_t *size_bytes);
 
 #endif /* VRAMWISE_CLI_VIEW_FILE_H */

@@ -27,13 +27,14 @@ The program must not notice: no exception leaves this file, CUDA is never starte
 the program says about history itself (_record_memory_history) holds. A process forked
 after CUDA started has no business with any of it, and is left alone.
 """
+import itertools
 import os
 import pickle
 import re
 import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 USUAL_HISTORY = 100_000  # events that PyTorch keeps, unless told otherwise
 FEWEST_STEPS = 3  # fewer make no log
@@ -46,6 +47,22 @@ LITTLE_PATIENCE_SECONDS = 0.01
 _ABOUT_MEMORY = re.compile(
     r"out of memory|OutOfMemory|_ALLOC_FAILED|can(?:'|no)t allocate|[Uu]nable to allocate|"
     r"failed to (?:CUDA )?c?alloc|MemoryError|bad_alloc|Cannot allocate memory", re.IGNORECASE)
+
+
+def _beside(name: str) -> Any:
+    """A module from the file beside this one, whatever the program's own path leads to: of a package
+    that has our folder, and a name which nobody else has."""
+    import importlib
+    import types
+
+    if "_vramwise" not in sys.modules:
+        package = types.ModuleType("_vramwise")
+        package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+        sys.modules["_vramwise"] = package
+    return importlib.import_module(f"_vramwise.{name}")
+
+
+_files = _beside("_files")
 
 
 class _State:
@@ -103,9 +120,9 @@ def _leave_word(name: str) -> None:
     folder = os.environ.get("VRAMWISE_RUN", "")
     if folder:
         try:
-            os.close(os.open(os.path.join(folder, name), os.O_CREAT | os.O_WRONLY, 0o600))
+            _files.create(os.path.join(folder, name))
         except OSError:
-            pass  # nobody is there to read it
+            pass  # another process has left it, or nobody is there to read it
 
 
 def _print(text: str) -> None:
@@ -154,27 +171,15 @@ def _for_temporary_files() -> str:
     return tempfile.gettempdir()
 
 
-def _write_whole(path: str, write: Callable[[Any], None]) -> None:
-    """The file is there with all its content, or not at all."""
-    folder, name = os.path.split(path)
-    part = os.path.join(folder, f".{name}.{os.getpid()}.part")
-    _send("writing", path=os.path.abspath(part))  # who is killed here cannot clean up
-    try:
-        with open(part, "wb") as file:
-            write(file)
-        os.replace(part, path)
-    except BaseException:
-        try:
-            os.unlink(part)
-        except OSError:
-            pass
-        raise
+def _announce(part: str) -> None:
+    """`vramwise run` removes the file if this process is killed before it can."""
+    _send("writing", path=part)
 
 
 def _write_snapshot(path: str) -> None:
     with _state.snapshot_lock:
         snapshot = _state.torch.cuda.memory._snapshot()
-        _write_whole(path, lambda file: pickle.dump(snapshot, file))
+        _files.write_whole(path, lambda file: pickle.dump(snapshot, file), _announce)
 
 
 def _steps_path(path: str) -> str:
@@ -188,21 +193,27 @@ def _write_steps(path: str) -> Optional[str]:
         return None
     lines = "".join(f'{{"step": {step}, "allocated": {allocated}, "reserved": {reserved}}}\n'
                     for step, allocated, reserved in steps)
-    _write_whole(path, lambda file: file.write(lines.encode()))
+    _files.write_whole(path, lambda file: file.write(lines.encode()), _announce)
     return path
 
 
-def _free_name(folder: str) -> str:
-    """A name for the snapshot of a failure that no other file has."""
+def _failure_names() -> Iterator[str]:
+    """Names for the snapshot of a failure, the best first."""
     number = rank()
     stem = f"vramwise-oom-{_state.program_name()}-{os.getpid()}"
     if number is not None:
         stem += f"-rank{number}"
-    path, attempt = os.path.join(folder, stem + ".pickle"), 1
-    while os.path.lexists(path):
-        attempt += 1
-        path = os.path.join(folder, f"{stem}-{attempt}.pickle")
-    return path
+    yield f"{stem}.pickle"
+    for attempt in itertools.count(2):
+        yield f"{stem}-{attempt}.pickle"
+
+
+def _write_new_snapshot(folder: str) -> str:
+    """Writes the snapshot of a failure under a name that no other file has. Returns its path."""
+    with _state.snapshot_lock:
+        snapshot = _state.torch.cuda.memory._snapshot()
+        return _files.write_new(folder, _failure_names(),
+                                lambda file: pickle.dump(snapshot, file), _announce)
 
 
 def _is_first_to_claim(what: str) -> bool:
@@ -213,7 +224,7 @@ def _is_first_to_claim(what: str) -> bool:
 
         claim = os.path.join(folder, "claim-%08x" % zlib.crc32(os.fsencode(what)))
         try:
-            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            _files.create(claim)
         except FileExistsError:
             return False
         except OSError:
@@ -245,14 +256,14 @@ def _after_step(now: float, device: int, step: int, statistics: Any) -> None:
 
 def _answer() -> None:
     """In the thread that keeps the page: `vramwise run` may have asked for a snapshot, by a file with
-    the path that it wants."""
+    the path that it wants. A file of another user is ignored: after the run, anybody may make a folder
+    of that name."""
     folder = os.environ.get("VRAMWISE_RUN", "")
     if not folder:
         return
     asked = os.path.join(folder, f"ask-{os.getpid()}")
     try:
-        with open(asked, encoding="utf-8", errors="surrogateescape") as file:
-            path = file.read()
+        path = _files.read_own(asked).decode("utf-8", "surrogateescape")
         os.unlink(asked)
     except OSError:
         return  # nobody has
@@ -315,9 +326,7 @@ def _save_failure() -> Optional[str]:
     problem: Optional[BaseException] = None
     for folder_of in (_started_from, _for_temporary_files):
         try:  # either may be gone, full, or not ours
-            path = _free_name(folder_of())
-            _write_snapshot(path)
-            return path
+            return _write_new_snapshot(folder_of())
         except OSError as error:
             problem = problem or error
     _trouble("no snapshot of the failure could be written", problem)
@@ -421,19 +430,6 @@ def _thread_excepthook_before(previous: Callable[..., Any]) -> Callable[..., Any
 
 
 # ---- beginning and end ---------------------------------------------------------------------------
-
-
-def _beside(name: str) -> Any:
-    """A module from the file beside this one, whatever the program's own path leads to: of a package
-    that has our folder, and a name which nobody else has."""
-    import importlib
-    import types
-
-    if "_vramwise" not in sys.modules:
-        package = types.ModuleType("_vramwise")
-        package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
-        sys.modules["_vramwise"] = package
-    return importlib.import_module(f"_vramwise.{name}")
 
 
 def _keep_history() -> None:

@@ -35,12 +35,17 @@ static bool is_special(const char *path)
     return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
 }
 
+/* A file that has taken the place of the pipe since is_special() is not written to. */
 static vw_status open_special(const char *path, int *descriptor)
 {
+    struct stat found;
     *descriptor = open(path, O_WRONLY | O_CLOEXEC);
     if (*descriptor < 0)
         return vw__fail(VW_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
-    return VW_OK;
+    if (fstat(*descriptor, &found) == 0 && !S_ISREG(found.st_mode))
+        return VW_OK;
+    close(*descriptor);
+    return vw__fail(VW_ERR_FILE, "%s is no longer a pipe or a device", path);
 }
 
 enum { MOST_SUFFIX_BYTES = 40, MOST_NAMES_TRIED = 100 };

@@ -110,6 +110,21 @@ static void what_is_in_a_pages_place_is_seen(void **state)
     assert_int_equal(errno, ENOTDIR);
 }
 
+static void a_file_that_took_the_place_of_a_stream_is_not_written_to(void **state)
+{
+    (void)state;
+    char text[16] = "";
+    uint64_t size_bytes = 0;
+    put("notes", 0, "<html>");
+    assert_false(view_file_write(NULL, "notes", VIEW_PLACE_STREAM, true, &size_bytes));
+    assert_int_equal(errno, EEXIST);
+    FILE *file = fopen("notes", "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(text, 1, sizeof text, file), strlen("<html>"));
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(text, "<html>");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +132,8 @@ int main(void)
         cmocka_unit_test(a_name_that_is_too_long_is_none),
         cmocka_unit_test_setup_teardown(what_is_in_a_pages_place_is_seen, enter_folder,
                                         leave_folder),
+        cmocka_unit_test_setup_teardown(a_file_that_took_the_place_of_a_stream_is_not_written_to,
+                                        enter_folder, leave_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,8 @@ class Installing(unittest.TestCase):
         self.assertEqual(self.world.cache.stat().st_mode & 0o777, 0o700)
         self.assertEqual([path for path in self.world.cache.iterdir()
                           if path.suffix not in (".so", ".lock")], [])
+        self.assertEqual([path.stat().st_mode & 0o777 for path in self.world.cache.iterdir()],
+                         [0o600, 0o600])
 
     def test_name_and_gate_reach_the_adapter(self):
         for arguments, told in (("'vramwise:rescue'", "vramwise:rescue 0"),
@@ -204,6 +206,22 @@ print(vramwise.torch.stats()["steps"])
         self.assertEqual(self.world.compilations(), 1)
         self.assertEqual(list(self.world.cache.glob("*.busy")), [])
 
+    def test_a_lock_that_cannot_be_written_is_not_left_behind(self):
+        shown, _ = self.world.run("""
+            import errno, fcntl, resource, signal
+            def refuse(*_): raise OSError(errno.ENOLCK, "no locks available")
+            fcntl.flock = refuse
+            from vramwise.torch import _cache
+            from pathlib import Path
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2, 2))
+            try:
+                with _cache.lock(Path("it")): print("held")
+            except _cache.CacheError as error: print(error)
+            print(Path("it.busy").exists())
+            """)
+        self.assertEqual(shown, "it: cannot be locked: File too large\nFalse")
+
     def test_a_dead_holder_without_flock_is_passed_over(self):
         code = """
             import errno, fcntl, os, socket, subprocess
@@ -288,6 +306,7 @@ print(vramwise.torch.stats()["steps"])
         self.assertIn("no_such_thing", errors)
         log = Path(errors.split("(the whole log: ")[1].split(")")[0])
         self.assertIn("broken.cpp", log.read_text())
+        self.assertEqual(log.stat().st_mode & 0o777, 0o600)
         self.assertEqual([path.name for path in self.world.cache.iterdir()
                           if path.name.startswith("building-")], [])
 
@@ -299,6 +318,25 @@ print(vramwise.torch.stats()["steps"])
         self.assertRegex(errors, rf"(?m)^vramwise: the cache cannot be used \(.*\): the adapter is "
                                  rf"kept in {instead}$")
         self.assertEqual(instead.stat().st_mode & 0o777, 0o700)
+
+    def test_a_link_in_place_of_that_temporary_folder_is_refused(self):
+        (self.world.path / "file").write_text("")
+        other = self.world.path / "other"
+        other.mkdir(mode=0o700)
+        instead = self.world.path / f"vramwise-{os.geteuid()}"
+        # A link that appears after any look at the name, and before the folder is made.
+        shown, errors = self.world.run(f"""
+            import os, vramwise.torch
+            mkdir = os.mkdir
+            def late_mkdir(path, *mode):
+                if str(path) == {str(instead)!r}: os.symlink({str(other)!r}, path)
+                return mkdir(path, *mode)
+            os.mkdir = late_mkdir
+            print(vramwise.torch.install())
+            """, XDG_CACHE_HOME=str(self.world.path / "file"))
+        self.assertTrue(shown.startswith("pytorch ("), shown)
+        self.assertIn(f"; and {instead} is a link", errors)
+        self.assertEqual(list(other.iterdir()), [])
 
     def test_a_cache_that_others_can_write_to_is_refused(self):
         self.world.cache.mkdir(parents=True)

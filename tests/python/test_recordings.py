@@ -159,6 +159,43 @@ print(json.dumps(torch.cuda.memory.history["calls"]))
         self.assertEqual(vramwise.load(self.world.path / "run.pickle").events, 2)
         self.assertEqual(list(self.world.path.glob("*.part")), [])
 
+    def test_only_the_user_can_read_a_recording(self):
+        self.run_recorded("pass", before="import os; os.umask(0)")
+        self.assertEqual((self.world.path / "run.pickle").stat().st_mode & 0o777, 0o600)
+
+    def test_links_at_the_names_of_a_recording_are_not_followed(self):
+        victim, recording = self.world.path / "victim", self.world.path / "run.pickle"
+        recording.unlink(missing_ok=True)
+        victim.write_bytes(b"precious")
+        _, shown, _ = self.run_recorded("pass", before="""
+import os, threading
+os.symlink("victim", "run.pickle")
+os.symlink("victim", f"run.pickle.{os.getpid()}.{threading.get_ident()}.part")""")
+        self.assertEqual((shown, victim.read_bytes()), ([], b"precious"))
+        self.assertFalse(recording.is_symlink())
+        self.assertEqual(vramwise.load(recording).events, 2)
+        for link in self.world.path.glob("run.pickle.*.part"):
+            link.unlink()
+
+    def test_a_recording_that_cannot_be_written_leaves_no_part(self):
+        before = sorted(path.name for path in self.world.path.iterdir())
+        _, shown, _ = self.run_recorded("pass", "'full.pickle'", before="""
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))""")
+        self.assertEqual(shown, ["VramwiseError full.pickle: the recording was not written: [Errno 27]"
+                                 " File too large"])
+        self.assertEqual(sorted(path.name for path in self.world.path.iterdir()), before)
+
+    def test_a_pipe_or_a_device_is_refused_before_the_block(self):
+        os.mkfifo(self.world.path / "pipe")
+        (self.world.path / "link").symlink_to("pipe")
+        for name in ("pipe", "link", "."):
+            calls, shown, _ = self.run_recorded("print('ran')", repr(name))
+            self.assertEqual((calls, shown), (
+                [], [f"VramwiseError {name}: expected a regular file"]))
+        self.assertTrue((self.world.path / "pipe").is_fifo())
+
     def test_settings_reach_pytorch(self):
         calls, _, _ = self.run_recorded("pass", "'run.pickle', max_entries=7, stacks='none'")
         self.assertEqual((calls[0]["max_entries"], calls[0]["context"]), (7, None))

@@ -75,7 +75,9 @@ RUNS = {
     "off": ("--on-leak=stop", f"VRAMWISE_LIVE=1 exec $job {LEAK}{ANSWER}", ("VRAMWISE_LIVE", "0")),
     "warn": ("", f"exec $job {LEAK}{ANSWER}"),
     "snapshot": ("--on-leak=snapshot",
-                 f"touch vramwise-leak-train-$$-rank3.pickle; exec $job {LEAK}{ANSWER} rank=3"),
+                 "touch vramwise-leak-train-$$-rank3.pickle; "
+                 "ln -s nowhere vramwise-leak-train-$$-rank3-2.pickle; "
+                 f"exec $job {LEAK}{ANSWER} rank=3"),
     "stop": ("--on-leak stop", f"exec $job {LEAK}{ANSWER}"),
     "deaf": ("--on-leak=stop", f"trap '' TERM; $job {LEAK}{ANSWER} deaf=1 & wait",
              ("VRAMWISE_RUN_STOP_SECONDS", "0")),
@@ -131,13 +133,14 @@ class Leaks(unittest.TestCase):
         run = self.told("snapshot", "vramwise doctor ")
         number, rank = re.match(WARNING, run.lines[0]).groups()
         self.assertEqual(rank, " (rank 3)")
-        name = f"vramwise-leak-train-{number}-rank3-2.pickle"
+        link, name = (f"vramwise-leak-train-{number}-rank3-{attempt}.pickle" for attempt in (2, 3))
         self.assertEqual(run.lines[1:], [LINE, f"vramwise: the snapshot is {name}", "  Next:",
                                          f"    vramwise doctor {name}"])
-        self.assertEqual(run.files(), [name, f"vramwise-leak-train-{number}-rank3.pickle"])
+        self.assertEqual(run.files(), [link, name, f"vramwise-leak-train-{number}-rank3.pickle"])
+        self.assertTrue((run.here / link).is_symlink())
         self.assertEqual((run.here / name).read_bytes(),
                          (RECORDINGS / "leak_traceback.pickle.xz").read_bytes())
-        self.assertEqual((run.here / run.files()[1]).read_bytes(), b"")
+        self.assertEqual((run.here / run.files()[2]).read_bytes(), b"")
 
     def test_stop_ends_the_job_and_the_status_is_the_jobs(self):
         run = self.runs["stop"]

@@ -161,6 +161,19 @@ class Pages(ViewCase):
         self.assertTrue((self.here / "link.html").is_symlink())
         self.assert_page(self.here / "kept/page.html")
 
+    def test_a_link_at_a_name_that_nobody_chose_is_replaced_and_not_followed(self):
+        self.recording()
+        other, page = self.here / "other.html", self.here / "run.pickle.xz.html"
+        other.write_bytes(b"<!doctype html><head>" + MARKER + b' 0.0.1">')
+        other.chmod(0o666)
+        before = other.read_bytes()
+        page.symlink_to(other)
+        self.assert_done(self.view("run.pickle.xz", preexec_fn=lambda: os.umask(0o077)), page.name)
+        self.assertFalse(page.is_symlink())
+        self.assert_page(page)
+        self.assertEqual(stat.S_IMODE(page.stat().st_mode), 0o600)
+        self.assertEqual(other.read_bytes(), before)
+
     def test_a_pipe_with_a_name_is_written_to(self):
         self.recording()
         os.mkfifo(self.here / "pipe")

@@ -89,9 +89,11 @@ def _enter():
     folder = os.environ.get("VRAMWISE_RUN", "")
     if folder:
         try:
-            os.close(os.open(os.path.join(folder, "entered"), os.O_CREAT | os.O_WRONLY, 0o600))
+            flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY  # as in ../_files.py
+            flags |= getattr(os, "O_CLOEXEC", 0)  # Python 2.7 does not know it
+            os.close(os.open(os.path.join(folder, "entered"), flags, 0o600))
         except OSError:
-            pass  # the run is over, or on another machine
+            pass  # another process has left it, or the run is over, or on another machine
     if "torch" in sys.modules:  # a .pth file has imported it
         _arm(sys.modules["torch"])
     elif sys.version_info >= (3, 4):  # there are no finders like ours before, and no PyTorch now

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator, Optional, Tuple
 
+from .. import _files
 from ._say import say
 
 STALE_SECONDS = 300.0
@@ -32,11 +33,11 @@ class CacheError(Exception):
     """The folder cannot be used; the text says why."""
 
 
-def _check_folder(path: Path) -> None:
+def _check_folder(path: Path, may_be_link: bool) -> None:
     """Raises unless nobody but this user can put something there."""
-    status = os.lstat(path)
+    status = os.stat(path, follow_symlinks=may_be_link)
     if stat.S_ISLNK(status.st_mode):
-        status = os.stat(path)
+        raise CacheError(f"{path} is a link")
     if not stat.S_ISDIR(status.st_mode):
         raise CacheError(f"{path} is not a folder")
     if status.st_uid != os.geteuid():
@@ -48,13 +49,13 @@ def _check_folder(path: Path) -> None:
         raise CacheError(f"{path} cannot be written to")
 
 
-def _prepared(path: Path) -> Path:
+def _prepared(path: Path, may_be_link: bool = True) -> Path:
     """The folder, made if need be, with mode 0700, and checked."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
-        _check_folder(path)
+        _check_folder(path, may_be_link)
         # access() believes what a read-only file system or a full disk disproves.
         handle, name = tempfile.mkstemp(prefix="trial-", dir=path)
         os.close(handle)
@@ -80,10 +81,8 @@ def folder(*, quiet: bool = False) -> Path:
         return _prepared(wanted_folder())
     except CacheError as reason:
         instead = Path(tempfile.gettempdir()) / f"vramwise-{os.geteuid()}"
-        if instead.is_symlink():
-            raise CacheError(f"{reason}; and {instead} is a link") from None
         try:
-            _prepared(instead)
+            _prepared(instead, may_be_link=False)  # others can put links into that folder
         except CacheError as second:
             raise CacheError(f"{reason}; and {second}") from None
         say(f"the cache cannot be used ({reason}): the adapter is kept in {instead}", quiet=quiet)
@@ -144,11 +143,9 @@ def _try_exclusive(path: Path) -> bool:
         with contextlib.suppress(OSError):
             path.unlink()
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        _files.create(path, f"{socket.gethostname()} {os.getpid()}\n".encode())
     except FileExistsError:
         return False
-    with os.fdopen(handle, "w") as file:
-        file.write(f"{socket.gethostname()} {os.getpid()}\n")
     return True
 
 

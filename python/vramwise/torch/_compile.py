@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, List, Optional, Sequence
 
-from .. import _paths
+from .. import _files, _paths
 from . import _cache
 from ._cache import Beat
 from ._say import say
@@ -302,6 +302,7 @@ def _build(plan: Plan, compiler: Sequence[str], cuda: Sequence[Path], target: Pa
             beat()
 
     try:
+        _files.create(log)
         start = _compile_command(plan, compiler, cuda)
         objects = [folder / (source.name + ".o") for source in plan.sources]
         commands = [[*start, "-c", str(source), "-o", str(made)]
@@ -315,7 +316,7 @@ def _build(plan: Plan, compiler: Sequence[str], cuda: Sequence[Path], target: Pa
             progress.end("compiling failed")
             raise BuildError(f"the adapter does not compile: {_first_errors(kept)} "
                              f"(the whole log: {kept})")
-        os.chmod(made, 0o700)
+        os.chmod(made, 0o600)
         os.replace(made, target)
         (cache / (target.stem + ".log")).unlink(missing_ok=True)
         progress.end("compiled the adapter")

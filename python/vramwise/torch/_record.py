@@ -14,10 +14,9 @@ import pickle
 import subprocess
 import sys
 import tempfile
-import threading
 from typing import Any, Dict, Iterator, Optional, Union
 
-from .. import _diagnosis, _library, _paths
+from .. import _diagnosis, _files, _library, _paths
 from .._diagnosis import Diagnosis
 from .._library import VramwiseError, Size
 from ._install import Stays, check_gpu
@@ -44,20 +43,9 @@ def _begin_history(torch: Any, stacks: str, max_entries: int) -> None:
 
 
 def write_snapshot(torch: Any, path: Union[str, "os.PathLike[str]"]) -> None:
-    """What PyTorch knows of its memory now, into a file that is there whole or not at all."""
+    """Writes what PyTorch knows of its memory now. The file appears when it is complete."""
     snapshot = torch.cuda.memory._snapshot()
-    name = os.path.abspath(os.fspath(path))
-    part = f"{name}.{os.getpid()}.{threading.get_ident()}.part"
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC,
-                     0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            pickle.dump(snapshot, file, protocol=4)
-        os.replace(part, name)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
+    _files.write_whole(path, lambda file: pickle.dump(snapshot, file, protocol=4))
 
 
 @contextlib.contextmanager
@@ -70,8 +58,10 @@ def record(path: Union[str, "os.PathLike[str]"], *, max_entries: Optional[int] =
     hundred bytes each. `stacks`: "python", "all" (C++ as well: slow) or "none". Starts CUDA, so
     install() comes before. A history that was on before goes on after the block, emptied and bounded
     to 100,000 entries. Where the recording cannot be written, that is an error, unless an exception
-    is on its way already: then it is a line on standard error. Without a GPU the block runs
-    unrecorded, and a line says so; with VRAMWISE_DISABLE=1 without the line.
+    is on its way already: then it is a line on standard error. Only this user can read the recording
+    (mode 0600). A symbolic link at `path` is replaced, not followed; a pipe or a device is refused.
+    Without a GPU the block runs unrecorded, and a line says so; with VRAMWISE_DISABLE=1 without the
+    line.
     """
     if stacks not in _STACKS:
         raise ValueError(f"stacks is one of {', '.join(_STACKS)}, not {stacks!r}")
@@ -83,6 +73,8 @@ def record(path: Union[str, "os.PathLike[str]"], *, max_entries: Optional[int] =
     folder = os.path.dirname(os.path.abspath(os.fspath(path)))
     if not os.access(folder, os.W_OK | os.X_OK):
         raise VramwiseError(f"{os.fspath(path)}: cannot write to the folder {folder}")
+    if _files.is_special(path):
+        raise VramwiseError(f"{os.fspath(path)}: expected a regular file")
     import torch
     try:
         check_gpu(torch)
