@@ -27,7 +27,7 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 .PHONY: all program run setup test test-quick test-release test-viewer test-viewer-beside test-clang \
 	test-asan test-tsan test-sanitized release-program \
 	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
-	check-viewer install wheel test-wheel sdist uninstall format check-format tidy clean help
+	check-viewer site install wheel test-wheel sdist uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/vramwise
 all: program
@@ -124,6 +124,7 @@ checks:
 	@tools/check_symbols.sh build
 	@tools/check_shipped.py build/vramwise build/libvramwise.so build/libvramwise-analysis.so \
 		build/libvramwise-torch.so
+	@tools/make_site.py build
 
 ## make mutants     breaks the engines' rules one by one: a test must notice each
 mutants:
@@ -192,6 +193,12 @@ viewer-packages:
 ## make check-viewer  types, unit tests, and that the committed page is what the sources give
 check-viewer: viewer-packages
 	@node viewer/scripts/check.mjs
+
+## make site        the documentation as a static site in build/site, with a demo; its links are checked
+site:
+	@tools/setup.sh build site
+	@$(MAKE) --no-print-directory program
+	@tools/make_site.py build
 
 ## make install     installs under PREFIX (/usr/local); DESTDIR is put before it
 install: program

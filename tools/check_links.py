@@ -32,11 +32,15 @@ def pages_under(root):
         yield from (pathlib.Path(folder, name) for name in sorted(names) if name.endswith(".md"))
 
 
+def anchor_of(heading):
+    """What stands behind the '#' in links to a heading, as GitHub writes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
 def headings_of(page):
-    """What may stand behind a '#' in links to a page."""
+    """The anchors of a page."""
     text = without(FENCE, page.read_text(encoding="utf-8"))
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-            for heading in HEADING.findall(text)}
+    return {anchor_of(heading) for heading in HEADING.findall(text)}
 
 
 def fault_of(page, target):

@@ -2,7 +2,8 @@
 # setup.sh [--check] GROUP... - sees that this machine has what the groups need.
 #
 #   build   to build the libraries, the program and the man pages
-#   test    to run `make test-quick` and `make fuzz`
+#   test    to run `make test-quick` and `make fuzz`; includes site
+#   site    to run `make site`
 #   viewer  to build the page of `vramwise view` again, and to test it in a browser
 #   bench   to run `make bench`
 #   package to run `make wheel` and `make test-wheel`
@@ -32,7 +33,7 @@ test|module|jansson|libjansson-dev|reading JSON, in tests, with another reader t
 test|command|clang|clang|the second compiler
 test|clang_runtime|fuzzer|@clang_runtime|sanitizers and fuzzing with clang
 test|cxx_compiler|c++|g++|the public headers as C++11, and the adapter for PyTorch
-test|command|python3|python3|the checks and the command-line tests
+site|command|python3|python3|the site, the checks and the command-line tests
 test|python_module|ensurepip|python3-venv|the Python package, installed in an environment of its own
 test|command|nm|binutils|the check of exported symbols
 test|all_of|prometheus promtool|@programs_of:prometheus|the metrics and alerts, as Prometheus sees them
@@ -40,6 +41,8 @@ test|command|gzip|gzip|compressed recordings, in tests
 test|command|xz|xz-utils|compressed recordings, in tests
 test|command|zstd|zstd|compressed recordings, in tests
 test|command|tmux|tmux|the screen of vramwise top, in tests
+site|command|cmark-gfm|cmark-gfm|pages from Markdown
+site|command|mandoc|mandoc|pages from man pages
 viewer|node_18|node|nodejs|building the page; 18 or newer
 viewer|command|npm|npm|the packages the page is built with
 viewer|any_of|chromium chromium-browser google-chrome|chromium|the browser tests
@@ -153,8 +156,9 @@ only_look=no groups=
 for word in "$@"; do
     case $word in
     --check) only_look=yes ;;
-    build | test | viewer | bench | package | style) groups+=" $word" ;;
-    *) echo "usage: tools/setup.sh [--check] build|test|viewer|bench|package|style..." >&2; exit 2 ;;
+    test) groups+=" test site" ;; # the tests make the site
+    build | site | viewer | bench | package | style) groups+=" $word" ;;
+    *) echo "usage: tools/setup.sh [--check] build|test|site|viewer|bench|package|style..." >&2; exit 2 ;;
     esac
 done
 groups=${groups:- build}

@@ -1,4 +1,4 @@
-"""vramwise - GPU memory that does not lie to you, from Python.
+"""vramwise - why a GPU ran out of memory, and what makes it fit, from Python.
 
     vramwise.doctor("error.log")         why memory ran out, with findings as data
     vramwise.plan("gpt2", batch=8)       what a training run will take, and what makes it fit

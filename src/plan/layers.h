@@ -1,4 +1,4 @@
-/* layers.h - a model described by its layers, in JSON (docs/plan-layers.md).
+/* layers.h - a model described by its layers, in JSON (docs/reference/plan-layers.md).
  *
  *   line        one layer of the description, as it was read
  *   shape       what flows between layers, of one sample
