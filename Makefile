@@ -27,7 +27,7 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 .PHONY: all program run setup test test-quick test-release test-viewer test-viewer-beside test-clang \
 	test-asan test-tsan test-sanitized release-program \
 	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
-	check-viewer site install wheel test-wheel sdist uninstall format check-format tidy clean help
+	check-viewer site install wheel test-wheel sdist deb test-deb release uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/vramwise
 all: program
@@ -210,7 +210,7 @@ wheel:
 	@tools/setup.sh package
 	@tools/make_wheel.sh $(MACHINE)
 
-## make test-wheel  that wheel in bare Debian 11, 12 and 13; MACHINE=aarch64 runs it under an emulator
+## make test-wheel  that wheel, and the sdist, in bare roots of Debian; MACHINE=aarch64: under an emulator
 test-wheel: wheel
 	@tests/install/test_wheel.sh $(MACHINE)
 
@@ -218,6 +218,19 @@ test-wheel: wheel
 sdist:
 	@mkdir -p dist
 	@cd python && python3 -B -c 'import build_backend; print("dist/" + build_backend.build_sdist("../dist"))'
+
+## make deb         dist/*.deb for Debian 12: vramwise, libvramwise0.2, libvramwise-dev, python3-vramwise
+deb:
+	@tools/setup.sh package
+	@tools/make_deb.sh
+
+## make test-deb    those packages installed, used and removed again in a bare Debian 12
+test-deb: deb
+	@tests/install/test_deb.sh
+
+## make release     wheels, sdist, Debian packages and checksums in dist/, tried, and a tag; DRY_RUN=1: no tag
+release:
+	@tools/release.sh $(if $(DRY_RUN),--dry-run)
 
 ## make uninstall   removes what make install put there (give DESTDIR again if you gave it)
 uninstall:
@@ -238,9 +251,9 @@ tidy:
 	@$(CMAKE) --preset clang --log-level=WARNING
 	@clang-tidy -p build-clang --quiet $(shell find src cli -name '*.c')
 
-## make clean       removes every build folder
+## make clean       removes every build folder, and dist
 clean:
-	rm -rf build build-debug build-clang build-asan build-tsan build-fuzz viewer/build
+	rm -rf build build-debug build-clang build-asan build-tsan build-fuzz build-wheel build-deb dist viewer/build
 
 help:
 	@sed -n 's/^## //p' Makefile

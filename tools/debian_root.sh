@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # debian_root.sh make SUITE FOLDER [PACKAGE...] - a bare Debian in FOLDER, with these packages added.
-# debian_root.sh run FOLDER COMMAND [WORD...]   - runs a command in it, with /proc and /dev/shm.
+# debian_root.sh run FOLDER COMMAND [WORD...]   - runs a command in it, with /proc, /dev/shm and terminals.
 # debian_root.sh unpack ARCHITECTURE FOLDER PLACE PACKAGE... - puts another architecture's packages
 #                                                 under PLACE of FOLDER, as files: nothing is installed.
 #
@@ -21,7 +21,10 @@ in_root() {
     shift
     unshare --mount --pid --fork --kill-child bash -euc '
         mount -t proc proc "$0/proc"
-        mkdir -p "$0/dev/shm" && mount -t tmpfs tmpfs "$0/dev/shm"
+        mkdir -p "$0/dev/shm" "$0/dev/pts"
+        mount -t tmpfs tmpfs "$0/dev/shm"
+        mount -t devpts -o newinstance,ptmxmode=0666 devpts "$0/dev/pts"
+        ln -sf pts/ptmx "$0/dev/ptmx"
         folder=$0
         exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
             LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$folder" "$@"' "$folder" "$@"

@@ -56,9 +56,7 @@ echo "== the wheel for $machine"
 source=$root/opt/vramwise
 rm -rf "$source" "$root/opt/wheel"
 mkdir -p "$source" "$root/opt/wheel" "$root/opt/licenses" dist
-git ls-files -z --cached --others --exclude-standard -- CMakeLists.txt LICENSE THIRD_PARTY adapters cli \
-    cmake completions docs examples include python src viewer/dist |
-    tar --null --files-from=- -cf - --ignore-failed-read 2>/dev/null | tar -xf - -C "$source"
+tools/source_files.sh | tar -cf - --null --files-from=- | tar -xf - -C "$source"
 for library in zlib1g liblzma5 libzstd1 libncursesw6; do
     cp "$root/usr/share/doc/$library/copyright" "$root/opt/licenses/$library"
 done

@@ -6,7 +6,7 @@
 #   site    to run `make site`
 #   viewer  to build the page of `vramwise view` again, and to test it in a browser
 #   bench   to run `make bench`
-#   package to run `make wheel` and `make test-wheel`
+#   package to run `make wheel`, `make deb` and their tests
 #   style   to run `make format` and `make tidy`
 #
 # It looks for what is used (commands, pkg-config modules, a compiler's parts), never for package
@@ -47,7 +47,7 @@ viewer|node_18|node|nodejs|building the page; 18 or newer
 viewer|command|npm|npm|the packages the page is built with
 viewer|any_of|chromium chromium-browser google-chrome|chromium|the browser tests
 bench|command|valgrind|valgrind|counting instructions
-package|command|debootstrap|debootstrap|a bare Debian to build and try the wheel in
+package|command|debootstrap|debootstrap|a bare Debian to build and try packages in
 package|any_of|qemu-aarch64-static qemu-aarch64|qemu-user-static|trying the wheel for aarch64
 style|command|clang-format|clang-format|make format
 style|command|clang-tidy|clang-tidy|make tidy

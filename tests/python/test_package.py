@@ -104,7 +104,7 @@ print(all(os.path.dirname(name).endswith("vramwise/_lib") for name in libraries)
     def test_the_wheel_of_this_build_serves_its_user_and_is_safe_to_ship(self):
         wheel = self.backend("build_wheel")
         self.assertIn("every command works here", self.call(
-            sys.executable, ROOT / "tests/install/use_wheel.py", wheel,
+            sys.executable, ROOT / "tests/install/use.py", wheel,
             DATA / "recordings/streams.native.pickle.xz"))
         self.call(sys.executable, ROOT / "tools/check_shipped.py", wheel)
         with zipfile.ZipFile(wheel) as archive:

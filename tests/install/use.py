@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""use_wheel.py WHEEL RECORDING [--emulator WORDS --python PATH] - a wheel, as its user meets it.
+"""use.py WHEEL|installed RECORDING [--emulator WORDS --python PATH] - vramwise, as its user meets it.
 
-Installs WHEEL with pip into a fresh environment, without a package index, and uses every kind of
-command: RECORDING is a snapshot to look at. Needs nothing beyond this Python, with ensurepip: it runs
-in a bare root file system (tests/install/test_wheel.sh) as well as here.
+Installs WHEEL with pip into a fresh environment, without a package index, or takes what is installed
+on this machine, and uses every kind of command: RECORDING is a snapshot to look at. Needs nothing
+beyond this Python (for a wheel with ensurepip): it runs in a bare root file system (test_wheel.sh,
+test_deb.sh) as well as here.
 
 With --emulator the wheel is another machine's: it is unpacked rather than installed, WORDS start its
 program, and PATH is a Python of that machine.
@@ -69,7 +70,7 @@ class Tour:
     def use(self, recording, version):
         """Each command once."""
         run = self.program
-        self.expect(re.escape(version), [*run, "--version"])
+        self.expect(version, [*run, "--version"])
         self.expect("Fragmentation: 3.00 GiB", [*run, "doctor", "-"], 1, input=ERROR)
         self.expect("peak", [*run, "stats", recording])
         self.expect("expandable", [*run, "replay", recording])
@@ -125,11 +126,11 @@ class Tour:
         code = (f"import vramwise, vramwise.torch; r = vramwise.load({str(recording)!r}); "
                 f"print(vramwise.__version__, r.events > 0, vramwise.doctor({ERROR!r}).verdict, "
                 "vramwise.jobs() == [])")
-        self.expect(f"{re.escape(version)} True fragmentation True", [*self.python, "-c", code])
+        self.expect(f"{version} True fragmentation True", [*self.python, "-c", code])
         print("  import vramwise: ok")
 
 
-def installed(wheel, folder):
+def in_environment(wheel, folder):
     """The program and Python of a fresh environment that has the wheel."""
     place = folder / "environment"
     venv.create(place, with_pip=True, symlinks=True)
@@ -159,20 +160,25 @@ def unpacked(wheel, folder, emulator, python):
 def main():
     """See above."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("wheel", type=Path)
+    parser.add_argument("wheel")
     parser.add_argument("recording", type=Path)
     parser.add_argument("--emulator", type=shlex.split, default=[])
     parser.add_argument("--python")
     order = parser.parse_args()
-    wheel, recording = order.wheel.resolve(), order.recording.resolve()
-    with tempfile.TemporaryDirectory(prefix="vramwise-wheel-") as name:
+    wheel = Path(order.wheel).resolve()
+    with tempfile.TemporaryDirectory(prefix="vramwise-use-") as name:
         folder = Path(name)
-        program, python = (unpacked(wheel, folder, order.emulator, order.python) if order.emulator
-                           else installed(wheel, folder))
+        if order.wheel == "installed":
+            program, python = ["vramwise"], [sys.executable]
+            version = r"\d+\.\d+\.\d+"
+        else:
+            program, python = (unpacked(wheel, folder, order.emulator, order.python)
+                               if order.emulator else in_environment(wheel, folder))
+            version = re.escape(wheel.name.split("-")[1])
         try:
-            Tour(program, python, folder).use(recording, wheel.name.split("-")[1])
+            Tour(program, python, folder).use(order.recording.resolve(), version)
         except Fault as fault:
-            print(f"use_wheel: {fault}", file=sys.stderr)
+            print(f"use: {fault}", file=sys.stderr)
             return 1
     print(f"{wheel.name}: every command works here ({sysconfig.get_platform()}, Python "
           f"{'.'.join(map(str, sys.version_info[:3]))})")
