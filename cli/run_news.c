@@ -125,6 +125,7 @@ static void take_of_process(run_news *news, run_process *process, const message 
     if (strcmp(given->kind, "oom") == 0) {
         if (process->failure_number == 0)
             process->failure_number = ++news->failure_count;
+        process->is_saving = true;
         take_failure(process, given);
     } else if (strcmp(given->kind, "again") == 0) {
         process->later_count++;
@@ -133,8 +134,11 @@ static void take_of_process(run_news *news, run_process *process, const message 
         process->part = NULL;
         keep_text(&process->part, given, "path");
     } else if (strcmp(given->kind, "file") == 0) {
+        process->is_saving = false;
         keep_text(&process->file, given, "path");
         keep_text(&process->steps, given, "steps");
+    } else if (strcmp(given->kind, "unsaved") == 0) {
+        process->is_saving = false;
     } else if (strcmp(given->kind, "error") == 0) {
         keep_text(&process->error, given, "text");
         keep_text(&process->note, given, "note");

@@ -4,10 +4,12 @@
  * come from python/vramwise/_watch.py, which lists what happens when. Whatever does not look like
  * one is ignored.
  *
- *   oom        rank, device, total, note, text          the first time a process ran out
+ *   oom        rank, device, total, note, text          the first time a process ran out; it begins
+ *                                                       to save a snapshot
  *   again                                               another time
  *   writing    path                                     a file that has only begun
  *   file       path, steps                              the snapshot of it, and the step log
+ *   unsaved                                             there will be no snapshot of it
  *   error      rank, steps, note, text                  one about memory that nobody caught
  *   recording  path                                     where --record will write
  *   recorded   path                                     it is written
@@ -40,6 +42,7 @@ typedef struct run_process {
     char *recording;         /* --record's file */
     char *snapshot;          /* that was asked for; absolute */
     char *note;              /* what of the history was not kept, and why */
+    bool is_saving; /* its snapshot is not there yet, and will be */
     bool is_recorded;
     bool is_lost;  /* it could not be recorded */
     bool is_named; /* in the report: see run_report_rest() */

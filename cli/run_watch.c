@@ -236,14 +236,14 @@ static void stop_doctor(job *watched, const char *reason)
     run_report_files(&watched->news);
 }
 
-/* When the report is due though the job goes on: not before the snapshot is written, which of a
- * long history takes a while. */
+/* When the report is due though the job goes on: not before the snapshot is there. PyTorch takes a
+ * while to gather a long history, or to find the names of functions on a machine just started. */
 static uint64_t report_due_ms(const job *watched)
 {
     const run_process *first = run_news_first_failure(&watched->news);
-    bool is_being_written = first != NULL && first->part != NULL && first->file == NULL;
+    bool is_saving = first != NULL && first->is_saving;
     return watched->failure_ms +
-           (is_being_written ? SNAPSHOT_LIMIT_SECONDS * 1000 : watched->report_after_ms);
+           (is_saving ? SNAPSHOT_LIMIT_SECONDS * 1000 : watched->report_after_ms);
 }
 
 static void attend_to_doctor(job *watched, bool is_asked_to_end)

@@ -339,7 +339,12 @@ def _report_failure(device: int, tried: int, limit: int, free: int) -> None:
     except Exception:  # an allocator without statistics
         fields = {"device": device}
     is_heard = _send("oom", rank=rank(), note=_state.history.words(), **fields)
-    path = _save_failure()
+    path = None
+    try:
+        path = _save_failure()
+    finally:
+        if path is None:
+            _send("unsaved")  # so that the report does not wait for it
     if path is None:
         return
     steps = None

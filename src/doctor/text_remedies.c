@@ -323,11 +323,11 @@ static void add_outside(const vw__text_case *given)
 
 /* ---- a limit --------------------------------------------------------------------------------- */
 
-/* A fraction as one types it, never below `fraction`. */
-static double hundredths_above(double fraction)
+/* A fraction with four digits, never below `fraction`. */
+static double digits_above(double fraction)
 {
-    double hundredths = (double)(int)(fraction * 100.0 + 1.0);
-    return hundredths < 100.0 ? hundredths / 100.0 : 1.0;
+    double digits = (double)(int)(fraction * 10000.0 + 1.0);
+    return digits < 10000.0 ? digits / 10000.0 : 1.0;
 }
 
 static void add_capped(const vw__text_case *given)
@@ -342,7 +342,7 @@ static void add_capped(const vw__text_case *given)
         has_card ? " of the card's " : "", has_card ? vw__text_size(given, total) : "",
         has_card ? " out of its reach" : "");
     if (has_card && total != 0)
-        vw__finding_evidence(finding, "That is a fraction of %.3f of the card.",
+        vw__finding_evidence(finding, "That is a fraction of %.4f of the card.",
                              (double)limit / (double)total);
     uint64_t held = held_bytes(given), wanted;
     if (!vw__text_knows(held) || !vw__text_knows(numbers->tried_bytes) ||
@@ -352,11 +352,11 @@ static void add_capped(const vw__text_case *given)
     const char *how = vw__diagnosis_text(
         given->draft, "torch.%s.set_per_process_memory_fraction(1.0)  # or drop it", module);
     if (has_card && vw__text_knows(wanted) && wanted <= total) {
-        vw__finding_evidence(finding, "This request needed a limit of %s: a fraction of %.3f.",
+        vw__finding_evidence(finding, "This request needed a limit of %s: a fraction of %.4f.",
                              vw__text_size(given, wanted), (double)wanted / (double)total);
         how = vw__diagnosis_text(
-            given->draft, "torch.%s.set_per_process_memory_fraction(%.2f)  # was %.2f", module,
-            hundredths_above((double)wanted / (double)total), (double)limit / (double)total);
+            given->draft, "torch.%s.set_per_process_memory_fraction(%.4f)  # was %.4f", module,
+            digits_above((double)wanted / (double)total), (double)limit / (double)total);
     }
     vw__savings savings = VW__SAVES_UNKNOWN;
     if (has_card) {

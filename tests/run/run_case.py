@@ -87,13 +87,14 @@ class RunCase(unittest.TestCase):
         self.addCleanup(process.stderr.close)
         return process
 
-    def read_verdict(self, process: subprocess.Popen) -> None:
-        """Until the report has begun; the job is still at work then."""
+    def read_verdict(self, process: subprocess.Popen) -> str:
+        """What is said until the report has begun; the job is still at work then."""
         seen = ""
         while "Verdict:" not in seen:
             line = process.stderr.readline()
             self.assertNotEqual(line, "", seen)
             seen += line
+        return seen
 
     def files(self, pattern: str) -> list:
         return sorted(path.name for path in self.here.glob(pattern))

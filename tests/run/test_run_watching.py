@@ -85,6 +85,25 @@ class Watching(RunCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(LIMIT_SECONDS), 128 + signal.SIGTERM)
 
+    def test_a_report_waits_for_a_snapshot_that_is_long_in_coming(self):
+        self.environment["VRAMWISE_RUN_REPORT_SECONDS"] = "0"
+        slow = ("import time\nsnapshot = torch.cuda.memory._snapshot\ndef slow_snapshot():\n"
+                "    time.sleep(1)\n    return snapshot()\ntorch.cuda.memory._snapshot = slow_snapshot\n")
+        process = self.start("--", sys.executable, self.script(
+            "import torch\n" + slow + CATCHES + "time.sleep(600)\n"))
+        self.assertIn("from a recording", self.read_verdict(process))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(LIMIT_SECONDS), 128 + signal.SIGTERM)
+
+    def test_a_report_does_not_wait_for_a_snapshot_that_cannot_be_made(self):
+        self.environment["VRAMWISE_RUN_REPORT_SECONDS"] = "0"
+        self.environment["FAKE_TORCH_CRASH"] = "1"
+        process = self.start("--", sys.executable,
+                             self.script(CATCHES + "import time\ntime.sleep(600)\n"))
+        self.assertIn("from a text", self.read_verdict(process))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(LIMIT_SECONDS), 128 + signal.SIGTERM)
+
     def test_an_error_that_the_allocator_never_saw_goes_to_the_doctor_as_text(self):
         result = self.run_python("import torch\ntorch._C.allocate(1)\nraise RuntimeError("
                                  "'CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "

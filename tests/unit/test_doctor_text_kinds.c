@@ -182,7 +182,7 @@ static void a_limit_of_cuda_malloc_async_is_compared_with_what_is_in_use(void **
     assert_int_equal(got->confidence, VW_CONFIDENCE_HIGH);
     assert_true(says(got, "in use 9.84 GiB + request 1.27 GiB, and 10.00 GiB are allowed: over"));
     assert_false(says(got, "how near it was is not said"));
-    assert_non_null(remedy_with(&got->findings[0], "set_per_process_memory_fraction(0.47)"));
+    assert_non_null(remedy_with(&got->findings[0], "set_per_process_memory_fraction(0.4630)"));
     vw_diagnosis_free(got);
 }
 

@@ -12,7 +12,10 @@ unset PYTHONPATH VRAMWISE_LIBRARY_DIR
 export XDG_CACHE_HOME=$folder/cache
 
 echo "== $(. /etc/os-release && echo "$PRETTY_NAME"), $(ldd --version | sed -n 1p), $(python3 --version)"
-python3 -m venv --system-site-packages environment # PyTorch is the machine's
+python3 -m venv environment
+# PyTorch is the machine's, wherever that has it.
+python3 -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' >torch.pth
+mv torch.pth environment/lib/python3*/site-packages/
 environment/bin/python -m pip install -q --no-index --no-deps "$wheel"
 PATH=$folder/environment/bin:$PATH
 command -v vramwise
@@ -64,13 +67,14 @@ ls -l vramwise-oom-*
 echo "== vramwise top --once, beside a job"
 vramwise run -- python train.py 2000 >job 2>&1 &
 job=$!
+row='train .*GiB.*[0-9] ?ms' # by its page: what is live, and the time of a step
 for _ in $(seq 120); do
     vramwise top --once >top 2>&1 || true
-    if grep -q 'train.py.*[0-9]ms' top; then break; fi
+    if grep -Eq "$row" top; then break; fi
     sleep 1
 done
 cat top
 kill $job 2>/dev/null || true
 wait $job 2>/dev/null || true
-grep -q 'train.py' top || fail "top does not show the job"
+grep -Eq "$row" top || { cat job; fail "top does not show the job and its steps"; }
 echo "the wheel works here"
