@@ -66,12 +66,17 @@ typedef enum vw_doctor_source {
     VW_SOURCE_STEPS      /* a log of steps with their memory */
 } vw_doctor_source;
 
+/* Whether a remedy, by itself, serves the request that failed. Only a replay under the recording's
+ * own limit, or numbers that leave no doubt, make it a yes or a no. */
+typedef enum vw_enough { VW_ENOUGH_UNKNOWN, VW_ENOUGH_NO, VW_ENOUGH_YES } vw_enough;
+
 /* Something to do. */
 typedef struct vw_remedy {
     const char *action;           /* one line: "set expandable_segments:True" */
     uint64_t saves_bytes;         /* VW_UNKNOWN; of a range, the lower end */
     uint64_t saves_at_most_bytes; /* the upper end; as saves_bytes where there is no range */
     vw_basis basis;
+    vw_enough enough;
     const char *cost; /* time, accuracy, effort: one line */
     const char *how;  /* what to type: a setting, or a few lines of code */
 } vw_remedy;

@@ -17,11 +17,13 @@ from ._library import Size
 
 @dataclass(frozen=True)
 class Remedy:
-    """Something to do. Of a range, saves_bytes is the lower end."""
+    """Something to do. Of a range, saves_bytes is the lower end. `enough`: whether it serves the failed
+    request by itself; None where that is not known."""
     action: str
     saves_bytes: Optional[int]
     saves_at_most_bytes: Optional[int]
     basis: str
+    enough: Optional[bool]
     cost: str
     how: str
 

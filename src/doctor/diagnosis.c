@@ -184,6 +184,12 @@ void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savi
     };
 }
 
+void vw__finding_enough(vw__finding_draft *finding, vw_enough enough)
+{
+    if (finding->remedy_count != 0)
+        finding->remedies[finding->remedy_count - 1].enough = enough;
+}
+
 /* ---- the result ------------------------------------------------------------------------------ */
 
 /* A copy of an array in the arena; NULL for none. */

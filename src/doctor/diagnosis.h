@@ -99,6 +99,9 @@ void vw__finding_part(vw__finding_draft *finding, const char *name, uint64_t byt
 void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savings savings,
                         vw_basis basis, const char *cost, const char *how);
 
+/* Says of the remedy added last whether it is enough; unknown where nobody does. */
+void vw__finding_enough(vw__finding_draft *finding, vw_enough enough);
+
 /* Formatted text that lives as long as the diagnosis; "" without host memory. */
 __attribute__((format(printf, 2, 3))) const char *vw__diagnosis_text(vw__diagnosis_draft *draft,
                                                                      const char *format, ...);

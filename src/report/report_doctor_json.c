@@ -43,6 +43,10 @@ static void json_remedies(vw__json *json, const vw_finding *finding)
         vw__json_known(json, "saves_bytes", remedy->saves_bytes);
         vw__json_known(json, "saves_at_most_bytes", remedy->saves_at_most_bytes);
         vw__json_text(json, "basis", vw_basis_name(remedy->basis));
+        if (remedy->enough == VW_ENOUGH_UNKNOWN)
+            vw__json_null(json, "enough");
+        else
+            vw__json_boolean(json, "enough", remedy->enough == VW_ENOUGH_YES);
         vw__json_text(json, "cost", remedy->cost);
         vw__json_text(json, "how", remedy->how);
         vw__json_end_object(json);

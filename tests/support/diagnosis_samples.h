@@ -32,6 +32,7 @@ static const vw_remedy sample_remedies[] = {
         .saves_bytes = 3600 * SAMPLE_MIB,
         .saves_at_most_bytes = 3600 * SAMPLE_MIB,
         .basis = VW_BASIS_REPLAYED,
+        .enough = VW_ENOUGH_YES,
         .cost = "none known; needs PyTorch 2.1 or newer",
         .how = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     },

@@ -592,7 +592,7 @@ static void no_text_can_steer_a_terminal(void **state)
     static const char nasty[] = "a\033[2J\rb\xFFz\xE2\x80\xAE";
     static const char *const texts[] = {nasty};
     static const vw_part part = {nasty, 1};
-    static const vw_remedy remedy = {nasty, 1, 1, VW_BASIS_RULE, nasty, nasty};
+    static const vw_remedy remedy = {nasty, 1, 1, VW_BASIS_RULE, VW_ENOUGH_UNKNOWN, nasty, nasty};
     static const vw_finding findings[] = {
         {"leak", nasty, VW_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
         {"warning", nasty, VW_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
@@ -666,12 +666,14 @@ static void json_has_the_fields_others_rely_on(void **state)
                "pieces.\", \"bytes\": 9340715008, \"where\": [\"train.py:152 main\", ");
     assert_has("\"evidence\": [\"333 segments; ");
     assert_has("\"parts\": [{\"name\": \"pinned by train.py:152 main\", \"bytes\": 6442450944}, ");
-    assert_has("\"remedies\": [{\"action\": \"let segments grow instead of taking new ones\", "
-               "\"saves_bytes\": 3774873600, \"saves_at_most_bytes\": 3774873600, \"basis\": "
-               "\"replayed\", \"cost\": \"none known; needs PyTorch 2.1 or newer\", \"how\": "
-               "\"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\"}, ");
+    assert_has(
+        "\"remedies\": [{\"action\": \"let segments grow instead of taking new ones\", "
+        "\"saves_bytes\": 3774873600, \"saves_at_most_bytes\": 3774873600, \"basis\": "
+        "\"replayed\", \"enough\": true, \"cost\": \"none known; needs PyTorch 2.1 or newer\", "
+        "\"how\": "
+        "\"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\"}, ");
     assert_has("\"saves_bytes\": null, \"saves_at_most_bytes\": null, \"basis\": \"rule\", "
-               "\"cost\": null, \"how\": null}]}");
+               "\"enough\": null, \"cost\": null, \"how\": null}]}");
     assert_int_equal(strcspn(captured.text, "\n") + 1, captured.size_bytes);
 }
 
