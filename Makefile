@@ -37,7 +37,9 @@ build/CMakeCache.txt:
 	@$(CMAKE) -S . -B build -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
 		-DVW_TESTS=$(if $(shell pkg-config --exists cmocka 2>/dev/null && echo yes),ON,OFF)
 
+# A library that was missing may have been installed since.
 program: build/CMakeCache.txt
+	@! grep -q '^VW_.*-NOTFOUND$$' build/CMakeCache.txt || $(CMAKE) -S . -B build --log-level=NOTICE >/dev/null
 	@$(call build_in,build) --target program
 
 ## make run         sets this machine up, builds, and shows build/vramwise at work

@@ -73,6 +73,7 @@ bool run_environment_find_hook(char *hook, size_t capacity)
         "../lib/python3*/site-packages/vramwise/_start",
         "../lib64/python3*/site-packages/vramwise/_start",
         "../lib/python3*/dist-packages/vramwise/_start", /* Debian's */
+        "../vramwise/_start",                            /* pip install --target */
         "../_start",                                     /* the program inside the package */
     };
     char program[PATH_MAX];

@@ -12,7 +12,8 @@ if(VW_SCDOC)
     get_filename_component(page ${source} NAME_WLE) # vramwise-demo.1.scd becomes vramwise-demo.1
     set(target_page ${CMAKE_BINARY_DIR}/man/${page})
     add_custom_command(OUTPUT ${target_page}
-      COMMAND sh -c "{ echo .nr HY 0 && ${VW_SCDOC} < ${source}; } > ${target_page}.part && mv ${target_page}.part ${target_page}"
+      COMMAND sh -c [[{ echo .nr HY 0 && "$0" <"$1"; } >"$2.part" && mv "$2.part" "$2"]] ${VW_SCDOC}
+        ${source} ${target_page}
       DEPENDS ${source} VERBATIM)
     list(APPEND manual_pages ${target_page})
   endforeach()

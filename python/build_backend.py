@@ -22,6 +22,7 @@ version of Python, or a second operating system, or once every machine that buil
 index: until then they are one more thing to fetch for what is a copy of a dozen files.
 """
 import base64
+import gzip
 import hashlib
 import io
 import os
@@ -37,6 +38,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE / "native" if (HERE / "native").is_dir() else HERE.parent
+if not (NATIVE / "include/vramwise/version.h").is_file():
+    sys.exit("vramwise: this pip builds in a copy of the folder python, without the C beside it: use pip "
+             "21.3 or newer, or 'make sdist' and 'pip install dist/vramwise-*.tar.gz'")
 NAME = "vramwise"
 LIBRARIES = ("vramwise", "vramwise-analysis", "vramwise-torch")
 
@@ -65,6 +69,7 @@ CLASSIFIERS = (
     "Programming Language :: C",
     "Programming Language :: Python :: 3",
     "Programming Language :: Python :: 3 :: Only",
+    *(f"Programming Language :: Python :: 3.{minor}" for minor in range(9, 15)),
     "Topic :: Scientific/Engineering :: Artificial Intelligence",
     "Topic :: Software Development :: Debuggers",
     "Topic :: System :: Monitoring",
@@ -129,6 +134,8 @@ def _built():
         _run(["cmake", "-S", NATIVE, "-B", folder, *generator, "-DCMAKE_BUILD_TYPE=Release",
               "-DVW_TESTS=OFF", "-DVW_BENCH=OFF",
               *shlex.split(os.environ.get("VRAMWISE_CMAKE_ARGUMENTS", ""))])
+    elif "-NOTFOUND\n" in (folder / "CMakeCache.txt").read_text(encoding="utf-8"):
+        _run(["cmake", folder])  # a library that was missing may have been installed since
     jobs = str(len(os.sched_getaffinity(0)))
     _run(["cmake", "--build", folder, "--target", "program", "--parallel", jobs])
     return folder
@@ -262,13 +269,18 @@ def build_sdist(sdist_directory, config_settings=None):
             return None
         entry.uid = entry.gid = entry.mtime = 0
         entry.uname = entry.gname = ""
+        entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
         return entry
 
     file_name = f"{stem}.tar.gz"
-    with tarfile.open(Path(sdist_directory) / file_name, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+    with open(Path(sdist_directory) / file_name, "wb") as file, \
+            gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed, \
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, path in [("pyproject.toml", HERE / "pyproject.toml"),
                            ("README.md", HERE / "README.md"),
-                           ("build_backend.py", HERE / "build_backend.py"), *_package_files()]:
+                           ("build_backend.py", HERE / "build_backend.py"),
+                           ("LICENSE", NATIVE / "LICENSE"), ("THIRD_PARTY", NATIVE / "THIRD_PARTY"),
+                           *_package_files()]:
             tar.add(path, f"{stem}/{name}", recursive=False, filter=plain)
         for part in NATIVE_PARTS:
             tar.add(NATIVE / part, f"{stem}/native/{part}", filter=plain)

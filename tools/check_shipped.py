@@ -166,6 +166,8 @@ def faults_of_needs(elf, glibc, beside):
         match = re.fullmatch(r"GLIBC_(\d+(?:\.\d+)*)", version)
         if match and as_numbers(match.group(1)) > as_numbers(glibc):
             yield f"it needs {version} of {library}, newer than {glibc}"
+        elif version.startswith("GLIBC_") and not match:
+            yield f"it needs {version} of {library}, which no numbered version promises"
 
 
 def newest_glibc(elves):
@@ -248,7 +250,11 @@ def main():
     parser.add_argument("--glibc", help="the oldest glibc that it must run with, such as 2.31")
     parser.add_argument("paths", nargs="+", type=Path)
     order = parser.parse_args()
-    counts = [check(path, order.glibc) for path in order.paths]
+    try:
+        counts = [check(path, order.glibc) for path in order.paths]
+    except (OSError, ValueError, struct.error, zipfile.BadZipFile) as error:
+        print(f"shipped: cannot be read: {error}", file=sys.stderr)
+        return 1
     faults = sum(count for _, count in counts)
     print(f"shipped: {sum(count for count, _ in counts)} ELF files, {faults} faults")
     return 1 if faults else 0

@@ -4,11 +4,12 @@
 # debian_root.sh unpack ARCHITECTURE FOLDER PLACE PACKAGE... - puts another architecture's packages
 #                                                 under PLACE of FOLDER, as files: nothing is installed.
 #
-# A root that is there is used again, and only what it lacks is installed. Needs root and, to make one,
-# debootstrap. DEBIAN_MIRROR names another mirror than deb.debian.org. What a command starts ends with
-# it, and its mounts are nobody else's.
+# A root that is there is used again, and only what it lacks is installed; one whose change was
+# interrupted is made anew. Needs root and, to make one, debootstrap and the keys of Debian. DEBIAN_MIRROR
+# names another mirror than deb.debian.org. What a command starts ends with it, and its mounts are its own.
 set -euo pipefail
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org}
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
 usage() {
     echo "usage: tools/debian_root.sh make SUITE FOLDER [PACKAGE...] | run FOLDER COMMAND... |" \
         "unpack ARCHITECTURE FOLDER PLACE PACKAGE..." >&2
@@ -26,21 +27,24 @@ in_root() {
         mount -t devpts -o newinstance,ptmxmode=0666 devpts "$0/dev/pts"
         ln -sf pts/ptmx "$0/dev/ptmx"
         folder=$0
-        exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+        cp -L /etc/resolv.conf "$folder/etc/resolv.conf" 2>/dev/null || true
+        exec env -i ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+            ${no_proxy:+no_proxy="$no_proxy"} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
             LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$folder" "$@"' "$folder" "$@"
 }
 
-# Written beside its place and moved there: one that was interrupted is no root.
+# Written beside its place and moved there, so that an interrupted run leaves no root.
 bootstrap() {
     local suite=$1 folder=$2
     command -v debootstrap >/dev/null || fail "debootstrap is not installed (tools/setup.sh package)"
     rm -rf "$folder.part"
     mkdir -p "$(dirname "$folder")"
-    debootstrap --variant=minbase "$suite" "$folder.part" "$mirror/debian" >"$folder.log" 2>&1 ||
+    [ -e $keys ] || fail "$keys is missing, without which nothing that comes can be trusted"
+    debootstrap --force-check-gpg --keyring=$keys --variant=minbase "$suite" "$folder.part" "$mirror/debian" >"$folder.log" 2>&1 ||
         { tail -n 20 "$folder.log" >&2; fail "debootstrap $suite failed; all it said is in $folder.log"; }
     printf '%s\n' "deb $mirror/debian $suite main" \
         "deb $mirror/debian-security $suite-security main" >"$folder.part/etc/apt/sources.list"
-    in_root "$folder.part" apt-get update -qq
+    in_root "$folder.part" apt-get update -qq --error-on=any
     in_root "$folder.part" apt-get upgrade -qq -y >>"$folder.log" 2>&1
     mv "$folder.part" "$folder"
 }
@@ -51,7 +55,7 @@ unpack() {
     shift 3
     suite=$(sed -n 's/^VERSION_CODENAME=//p' "$folder/etc/os-release")
     in_root "$folder" dpkg --add-architecture "$architecture"
-    in_root "$folder" apt-get update -qq
+    in_root "$folder" apt-get update -qq --error-on=any
     # shellcheck disable=SC2016  # the inner shell's
     in_root "$folder" bash -euc '
         architecture=$0 suite=$1 place=$2
@@ -61,8 +65,9 @@ unpack() {
             apt-get download -qq "$package:$architecture" 2>/dev/null ||
                 apt-get download -qq "$package:$architecture/$suite"
         done
-        rm -rf "$place" && mkdir -p "$place"
-        for package in *.deb; do dpkg-deb -x "$package" "$place"; done
+        rm -rf "$place" "$place.part" && mkdir -p "$place.part"
+        for package in *.deb; do dpkg-deb -x "$package" "$place.part"; done
+        mv "$place.part" "$place"
         rm -rf "$packages"' "$architecture" "$suite" "$place" "$@" >>"$folder.log" 2>&1 ||
         { tail -n 20 "$folder.log" >&2; fail "$* could not be had for $architecture"; }
 }
@@ -75,6 +80,7 @@ case $order in
 make)
     suite=$1 folder=$2
     shift 2
+    if [ -e "$folder.changing" ]; then rm -rf "$folder" "$folder.changing"; fi
     [ -d "$folder" ] || bootstrap "$suite" "$folder"
     missing=()
     for package in "$@"; do
@@ -82,9 +88,12 @@ make)
             grep -qx installed || missing+=("$package")
     done
     if [ ${#missing[@]} -gt 0 ]; then
+        : >"$folder.changing"
+        in_root "$folder" apt-get update -qq --error-on=any
         in_root "$folder" apt-get install -qq -y --no-install-recommends "${missing[@]}" \
             >>"$folder.log" 2>&1 ||
             { tail -n 20 "$folder.log" >&2; fail "${missing[*]} could not be installed in $folder"; }
+        rm "$folder.changing"
     fi
     ;;
 run)

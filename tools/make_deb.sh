@@ -30,8 +30,7 @@ echo "== the packages"
 in_root bash -euc 'cd /opt/source/vramwise && dpkg-buildpackage -us -uc -b' >build-deb/build.log 2>&1 ||
     { tail -n 30 build-deb/build.log | cut -c 1-200 >&2; exit 1; }
 in_root bash -euc 'cd /opt/source && lintian --allow-root --fail-on error *.changes'
-rm -f dist/*.deb
+rm -f "$root"/opt/source/*-dbgsym*.deb dist/*.deb
+tools/check_shipped.py "$root"/opt/source/*.deb
 cp "$root"/opt/source/*.deb dist/
-rm -f dist/*-dbgsym*.deb
-tools/check_shipped.py dist/vramwise_*.deb dist/libvramwise0*.deb dist/python3-vramwise_*.deb
 ls -1 dist/*.deb

@@ -16,6 +16,7 @@ aarch64) architecture=arm64 ;;
 *) echo "usage: tools/make_wheel.sh [x86_64|aarch64]" >&2; exit 2 ;;
 esac
 glibc=2.31 # Debian 11's
+[ "$(uname -m)" = x86_64 ] || { echo "make_wheel: both wheels are built on x86_64" >&2; exit 3; }
 triplet=$machine-linux-gnu
 root=build-wheel/bullseye
 in_root() { tools/debian_root.sh run "$root" "$@"; }
@@ -33,10 +34,12 @@ if [ $machine != x86_64 ]; then
 fi
 
 http=/opt/microhttpd-$machine
-if [ ! -e "$root$http/lib/libmicrohttpd.a" ]; then
+if [ ! -e "$root$http/licenses/libmicrohttpd" ]; then # which comes last
     echo "== libmicrohttpd for $machine, without TLS"
     echo "deb-src ${DEBIAN_MIRROR:-http://deb.debian.org}/debian bookworm main" \
         >"$root/etc/apt/sources.list.d/source.list"
+    echo "deb-src ${DEBIAN_MIRROR:-http://deb.debian.org}/debian-security bookworm-security main" \
+        >>"$root/etc/apt/sources.list.d/source.list"
     in_root bash -euc '
         apt-get update -qq
         rm -rf /opt/source && mkdir -p /opt/source && cd /opt/source
@@ -47,20 +50,28 @@ if [ ! -e "$root$http/lib/libmicrohttpd.a" ]; then
             CFLAGS="-O2 -fstack-protector-strong -D_FORTIFY_SOURCE=2"
         make -s -C src/microhttpd -j"$(nproc)" && make -s -C src/microhttpd install
         make -s -C src/include install
-        mkdir -p "$2/licenses" && cp debian/copyright "$2/licenses/libmicrohttpd"
+        mkdir -p "$2/licenses" && ls ../*.dsc | sed "s/.*\///; s/.dsc//" >"$2/licenses/libmicrohttpd-source"
+        cp debian/copyright "$2/licenses/libmicrohttpd"
     ' in_root $triplet $http >build-wheel/microhttpd.log 2>&1 ||
         { tail -n 20 build-wheel/microhttpd.log >&2; exit 1; }
 fi
 
 echo "== the wheel for $machine"
 source=$root/opt/vramwise
-rm -rf "$source" "$root/opt/wheel"
+rm -rf "$source" "$root/opt/wheel" "$root/opt/licenses"
 mkdir -p "$source" "$root/opt/wheel" "$root/opt/licenses" dist
 tools/source_files.sh | tar -cf - --null --files-from=- | tar -xf - -C "$source"
 for library in zlib1g liblzma5 libzstd1 libncursesw6; do
     cp "$root/usr/share/doc/$library/copyright" "$root/opt/licenses/$library"
 done
 cp "$root$http/licenses/libmicrohttpd" "$root/opt/licenses/"
+cp "$root/usr/share/common-licenses/LGPL-2.1" "$root/opt/licenses/"
+{
+    echo "Linked into this wheel, as Debian has them; libmicrohttpd is built from its source without TLS."
+    in_root dpkg-query -W -f '${source:Package} ${source:Version}\n' zlib1g-dev liblzma-dev libzstd-dev \
+        libncurses-dev
+    tr _ ' ' <"$root$http/licenses/libmicrohttpd-source"
+} >"$root/opt/licenses/VERSIONS"
 arguments="-DVW_STATIC_LIBRARIES=ON -DVW_EXAMPLES=OFF -DCMAKE_PREFIX_PATH=$http
  -DCMAKE_SHARED_LINKER_FLAGS=-s -DCMAKE_EXE_LINKER_FLAGS=-s"
 if [ $machine != x86_64 ]; then
@@ -79,5 +90,6 @@ if grep '^no [a-z]*: ' build-wheel/build-$machine.log; then
     echo "make_wheel: the wheel must have every part" >&2
     exit 1
 fi
+tools/check_shipped.py "$root"/opt/wheel/*.whl
+rm -f dist/vramwise-*_$machine.whl
 cp "$root"/opt/wheel/*.whl dist/
-tools/check_shipped.py "dist/$(basename "$root"/opt/wheel/*.whl)"

@@ -28,13 +28,17 @@ if [ $is_dry = no ]; then
     ! git rev-parse -q --verify "refs/tags/$tag" >/dev/null || fail "there is a tag $tag already"
 fi
 
-rm -rf dist
+[ "$(id -u)" = 0 ] || fail "packages are made in roots of Debian, by root only: use sudo"
+
+# Roots made anew have today's security updates of what the wheel contains.
+rm -rf build-wheel build-deb dist
 mkdir dist
 make --no-print-directory test-wheel
 make --no-print-directory test-wheel MACHINE=aarch64
 make --no-print-directory sdist test-deb
 awk '/^## / { sections++ } sections == 1' CHANGELOG.md >dist/NOTES.md
-(cd dist && sha256sum -- * >../SHA256SUMS.part && mv ../SHA256SUMS.part SHA256SUMS)
+sums=$(cd dist && sha256sum -- *)
+echo "$sums" >dist/SHA256SUMS
 if [ $is_dry = no ]; then
     git tag -a "$tag" -F dist/NOTES.md --cleanup=whitespace
     echo "release: $tag is tagged here; 'git push origin $tag' makes it public"

@@ -48,6 +48,8 @@ viewer|command|npm|npm|the packages the page is built with
 viewer|any_of|chromium chromium-browser google-chrome|chromium|the browser tests
 bench|command|valgrind|valgrind|counting instructions
 package|command|debootstrap|debootstrap|a bare Debian to build and try packages in
+package|path|/usr/share/keyrings/debian-archive-keyring.gpg|debian-archive-keyring|knowing that what comes is Debian
+package|command|gpgv|gpgv|the same
 package|any_of|qemu-aarch64-static qemu-aarch64|qemu-user-static|trying the wheel for aarch64
 style|command|clang-format|clang-format|make format
 style|command|clang-tidy|clang-tidy|make tidy
@@ -129,6 +131,7 @@ install_programs_of() {
 is_there() {
     case $1 in
     command) have "$2" ;;
+    path) [ -e "$2" ] ;;
     all_of) has_all_of "$2" ;;
     any_of) has_any_of "$2" ;;
     module) have pkg-config && pkg-config --exists "$2" 2>/dev/null ;;

@@ -102,6 +102,21 @@ class Files(unittest.TestCase):
         self.assertIn("RECORD does not list the files", said)
         self.assertIn("another digest for x/program", said)
 
+    def test_a_version_that_no_glibc_has_by_number(self):
+        made = self.compile("-Wl,-z,pack-relative-relocs")
+        if b"GLIBC_ABI_DT_RELR" not in made.read_bytes():
+            self.skipTest("this linker does not know packed relocations")
+        status, said = self.check("--glibc", "9.9", made)
+        self.assertEqual(status, 1)
+        self.assertIn("GLIBC_ABI_DT_RELR", said)
+
+    def test_a_file_that_is_cut_short(self):
+        made = self.compile()
+        made.write_bytes(made.read_bytes()[:100])
+        self.assertEqual(self.check(made)[0], 1)
+        self.assertEqual(self.check(self.path / "nothing"), (1, f"shipped: cannot be read: [Errno 2] No such "
+                         f"file or directory: '{self.path / 'nothing'}'\n"))
+
     def test_nothing_to_look_at(self):
         status, said = self.check(self.path / "program.c")
         self.assertEqual(status, 1)

@@ -33,6 +33,10 @@ from_source() {
     tools/debian_root.sh run $root bash -euc 'cd /opt/source
         make 2>&1 | grep "^no " | tee said
         [ "$(wc -l <said)" = 5 ]
+        apt-get install -qq -y --no-install-recommends zlib1g-dev >/dev/null # what was missing is found
+        make 2>&1 | grep "^no " | tee said
+        [ "$(wc -l <said)" = 4 ]
+        apt-get purge -qq -y zlib1g-dev >/dev/null
         build/vramwise demo | tail -n 1
         make sdist
         python3 -m venv /tmp/environment
@@ -51,7 +55,7 @@ if [ "${1:-}" = aarch64 ]; then
         libcrypt1 libexpat1 libffi7 libgcc-s1 liblzma5 libssl1.1 libuuid1 zlib1g python3.9-minimal \
         libpython3.9-minimal libpython3.9-stdlib
     echo "== aarch64, emulated"
-    python3 tests/install/use.py "$wheel" $recording --emulator "$emulator -L $PWD/$emulated" \
+    python3 tests/install/use.py "$wheel" $recording --emulator "$emulator -L '$PWD/$emulated'" \
         --python "$PWD/$emulated/usr/bin/python3.9"
 else
     in_bare_roots
