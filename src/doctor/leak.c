@@ -18,6 +18,10 @@
  * freed after that, when the run ends, was still a leak. Where nothing is found, and the peak comes
  * late, it ends at the peak: the loop may be over before the program is.
  *
+ * So much for which blocks may leak. Whether the run grows is not decided here: what these groups
+ * hold where steps end is a series like any other, and trend/trend.h judges it as it judges logs
+ * and running jobs.
+ *
  * Where no steps are known, the trace is cut into equal slices instead, and more of them must
  * agree. That alone would take the first forward pass of a training run for a leak, since a layer's
  * line keeps a block for each layer: so the blocks must come from different passes, and the program
@@ -29,9 +33,9 @@
 #include "doctor/leak_parts.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "trend/trend.h"
 
 enum {
-    FEWEST_STEPS = 6,   /* below, nothing can be told */
     FEWEST_BIRTHS = 3,  /* buckets in which something that stays is born, of known steps */
     FEWEST_PASSES = 6,  /* that what stays comes from, without steps; counted to 64 */
     LEAST_TURNOVER = 3, /* without steps: what is given back beside what stays, in every third */
@@ -65,7 +69,7 @@ static vw_status choose_ends(vw__leak_search *search)
     size_t known = 0;
     while (known < steps->end_count && steps->ends[known] < horizon)
         known++;
-    search->has_steps = known >= FEWEST_STEPS;
+    search->has_steps = known >= VW__TREND_FEWEST_POINTS;
     search->end_count = search->has_steps ? known + 1 : VW__LEAK_SLICES;
     search->ends = vw__host_alloc(search->end_count * sizeof *search->ends);
     if (search->ends == NULL)
@@ -320,7 +324,8 @@ static bool only_grows(const vw__leak_search *search, size_t index)
         rises += flows[k].between_bytes > flows[k - 1].between_bytes;
         moves++;
     }
-    return moves >= FEWEST_STEPS && rises * 10 >= moves * 7 && !grows_with_load(search, flows);
+    return moves >= VW__TREND_FEWEST_POINTS && rises * 10 >= moves * 7 &&
+           !grows_with_load(search, flows);
 }
 
 static void judge_groups(vw__leak_search *search)
@@ -341,6 +346,25 @@ static void judge_groups(vw__leak_search *search)
     }
 }
 
+/* Does what the groups hold together grow, where steps end? */
+static vw_status does_run_grow(const vw__leak_search *search, bool *does_grow)
+{
+    double steps[VW__LEAK_MOST_BUCKETS], bytes[VW__LEAK_MOST_BUCKETS];
+    size_t count = 0;
+    vw__trend trend;
+    for (size_t k = search->first_bucket - 1; k + 1 < search->bucket_count; k++, count++) {
+        steps[count] = (double)((k + 1) * search->end_count / search->bucket_count);
+        bytes[count] = 0;
+        for (size_t i = 0; i < search->group_count; i++)
+            if (search->groups[i].is_leak)
+                bytes[count] += (double)search->flows[i * search->bucket_count + k].between_bytes;
+    }
+    const vw__trend_series series = {steps, bytes, count, false};
+    VW__TRY(vw__trend_find(&series, VW__TREND_PLAIN, &trend));
+    *does_grow = trend.kind == VW__TREND_GROWS;
+    return VW_OK;
+}
+
 /* ---- the search ------------------------------------------------------------------------------ */
 
 static vw_status search_and_tell(vw__leak_search *search)
@@ -350,10 +374,15 @@ static vw_status search_and_tell(vw__leak_search *search)
     if (search->usable_count < search->first_bucket + 3)
         return VW_OK; /* fewer than three buckets to compare */
     judge_groups(search);
+    search->given->draft->growth.is_known |= search->has_steps;
     uint64_t peak = search->given->peak_bytes;
     if (search->leaked_bytes < LEAST_LEAK_BYTES ||
         search->leaked_bytes < peak / LEAST_LEAK_PER_PEAK ||
         search->leaked_bytes < search->given->kept_graph_bytes / 8) /* its inputs, and the like */
+        return VW_OK;
+    bool does_grow;
+    VW__TRY(does_run_grow(search, &does_grow));
+    if (!does_grow)
         return VW_OK;
     search->given->leaked_bytes = search->leaked_bytes;
     return vw__leak_tell(search);
@@ -377,7 +406,7 @@ static bool is_peak_late(const vw__case *given)
 {
     uint64_t at_peak = vw__step_of_instant(&given->steps, given->peak_instant);
     uint64_t at_end = vw__step_of_instant(&given->steps, given->horizon_instant);
-    if (at_end < FEWEST_STEPS) {
+    if (at_end < VW__TREND_FEWEST_POINTS) {
         at_peak = given->peak_instant;
         at_end = given->horizon_instant;
     }
