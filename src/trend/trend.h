@@ -18,12 +18,15 @@
 #include "vramwise/status.h"
 
 #define VW__TREND_FEWEST_POINTS 6  /* fewer tell nothing */
+#define VW__TREND_FEWEST_COUNTED 4 /* of VW__TREND_COUNTED: a rise in each third */
 #define VW__TREND_ENOUGH_POINTS 30 /* that make a verdict firm */
 
 typedef enum vw__trend_strictness {
-    VW__TREND_PLAIN, /* judged once: a log that has ended, a job that somebody looks at */
-    VW__TREND_FIRM   /* judged again and again, unasked: growth must be certain, and have been for
-                        half the log at the same pace. A series that is firm is plain growth, too. */
+    VW__TREND_COUNTED, /* blocks that stay were counted: no noise can look like growth, so uneven
+                          rises will do. The caller leaves the warm-up out. */
+    VW__TREND_PLAIN,   /* judged once: a log that has ended, a job that somebody looks at */
+    VW__TREND_FIRM     /* judged again and again, unasked: growth must be certain, and have been for
+                          half the log at the same pace. A series that is firm is plain growth, too. */
 } vw__trend_strictness;
 
 typedef enum vw__trend_kind {
@@ -58,7 +61,9 @@ typedef struct vw__trend {
     double last_step;            /* of the log, as written */
     size_t
         first_point; /* of the part that grows, its warm-up included; 0: the whole log was judged */
-    size_t point_count; /* of that part */
+    size_t point_count;  /* of that part */
+    size_t rise_count;   /* COUNTED: points above the one before */
+    size_t fewest_rises; /* the same, in the third that has the fewest */
     bool never_falls;
     bool may_grow;     /* not GROWS, but growth is there that the noise may hide */
     bool has_restarts; /* the numbers of the steps began again: epochs */

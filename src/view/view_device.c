@@ -8,7 +8,9 @@
 #include "analysis/timeline.h"
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "base/human_units.h"
+#include "doctor/diagnosis.h"
 #include "view/view_blocks.h"
 #include "view/view_growth.h"
 #include "view/view_lines.h"
@@ -34,6 +36,46 @@ typedef struct device_parts {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+/* The doctor examines the busiest device, and the others where that one is healthy. It names the
+ * first that is not. */
+static bool is_of_device(const vw__view_device_order *order)
+{
+    const vw_diagnosis *diagnosis = order->diagnosis;
+    return diagnosis != NULL && diagnosis->numbers.device >= 0 && /* -1: not said */
+           diagnosis->numbers.device == order->stats->device;
+}
+
+static uint32_t number_in_view(const vw__view_stacks *stacks, uint32_t stack)
+{
+    return stacks->number_of[stack != VW__NO_STACK ? stack : VW__EMPTY_STACK];
+}
+
+static vw_status make_growth(const vw__view_device_order *order, device_parts *parts)
+{
+    const vw_diagnosis *diagnosis = order->diagnosis;
+    vw__view_leaks found = {.stacks = NULL};
+    vw__growing_stack *stacks = NULL;
+    if (is_of_device(order)) {
+        const vw__found_growth *growth = vw__diagnosis_growth(diagnosis);
+        found.stack_count = growth->stack_count;
+        found.stacks = stacks = vw__host_alloc_zeroed(growth->stack_count, sizeof *stacks);
+        if (stacks == NULL)
+            return vw__fail_host_memory(growth->stack_count * sizeof *stacks,
+                                        "the growth of a view");
+        for (size_t i = 0; i < growth->stack_count; i++)
+            stacks[i] = (vw__growing_stack){number_in_view(order->stacks, growth->stacks[i].stack),
+                                            growth->stacks[i].bytes_per_step};
+        if (!growth->is_known)
+            found.reason = "there are too few steps before the end of what the doctor judges";
+    } else if (diagnosis == NULL || diagnosis->verdict != VW_VERDICT_HEALTHY) {
+        found.reason = "the doctor's verdict is not about this device";
+    }
+    vw_status status = vw__view_growth_make(&parts->blocks, order->stacks->stack_count,
+                                            &parts->steps, &found, &parts->growth);
+    vw__host_free(stacks);
+    return status;
+}
+
 static vw_status make_from_trace(const vw__view_device_order *order, device_parts *parts)
 {
     VW__TRY(vw__timeline_make(parts->model, parts->trace, &parts->timeline));
@@ -44,8 +86,7 @@ static vw_status make_from_trace(const vw__view_device_order *order, device_part
     VW__TRY(vw__view_reserved_make(&parts->timeline, &parts->reserved));
     VW__TRY(vw__view_times_make(parts->trace, &parts->times));
     VW__TRY(vw__view_marks_find(parts->model, parts->trace, &parts->marks));
-    return vw__view_growth_make(&parts->blocks, order->stacks->stack_count, &parts->steps,
-                                &parts->growth);
+    return make_growth(order, parts);
 }
 
 static vw_status make_from_end(const vw__view_device_order *order, device_parts *parts)
@@ -94,15 +135,17 @@ static void set_limit(device_limit *limit, uint64_t bytes, const char *format)
 /* What the doctor concluded; else what was reserved and free when a request failed. */
 static device_limit find_limit(const vw__view_device_order *order, const device_parts *parts)
 {
-    const vw_memory_numbers *numbers = order->numbers;
     const vw_device_stats *stats = order->stats;
     device_limit limit = {.bytes = VW_UNKNOWN};
-    uint64_t room_bytes;
-    bool is_of_device = numbers->device == stats->device && numbers->device >= 0; /* -1: not said */
-    if (is_of_device && numbers->allowed_bytes != VW_UNKNOWN) {
-        set_limit(&limit, numbers->allowed_bytes, "were allowed, by what was granted and refused");
-    } else if (is_of_device && numbers->total_bytes != VW_UNKNOWN) {
-        set_limit(&limit, numbers->total_bytes, "are on the card");
+    uint64_t room_bytes, allowed_bytes = VW_UNKNOWN, total_bytes = VW_UNKNOWN;
+    if (is_of_device(order)) {
+        allowed_bytes = order->diagnosis->numbers.allowed_bytes;
+        total_bytes = order->diagnosis->numbers.total_bytes;
+    }
+    if (allowed_bytes != VW_UNKNOWN) {
+        set_limit(&limit, allowed_bytes, "were allowed, by what was granted and refused");
+    } else if (total_bytes != VW_UNKNOWN) {
+        set_limit(&limit, total_bytes, "are on the card");
     } else if (parts->trace != NULL && stats->has_oom && parts->timeline.is_reserved_known) {
         uint64_t reserved_bytes =
             vw__timeline_reserved_at(&parts->timeline, (uint32_t)stats->oom_event);

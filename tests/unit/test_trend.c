@@ -136,6 +136,46 @@ static void few_steps_must_rise_evenly(void **state)
     assert_int_not_equal(trend.kind, VW__TREND_GROWS);
 }
 
+/* ---- what is counted ------------------------------------------------------------------------- */
+
+/* Rises of one block at the given places of 24. */
+static vw__trend counted_trend_of(const size_t *places, size_t place_count)
+{
+    double steps[25], bytes[25];
+    vw__trend trend;
+    for (size_t i = 0; i < 25; i++) {
+        steps[i] = (double)i;
+        bytes[i] = 0;
+        for (size_t j = 0; j < place_count; j++)
+            bytes[i] += i >= places[j] ? (double)MIB : 0;
+    }
+    const vw__trend_series series = {steps, bytes, 25, false};
+    assert_int_equal(vw__trend_find(&series, VW__TREND_COUNTED, &trend), VW_OK);
+    return trend;
+}
+
+static void counted_blocks_must_come_in_each_third(void **state)
+{
+    (void)state;
+    static const size_t one_each[] = {8, 9, 24}, not_late[] = {1, 8, 9, 12, 16};
+    vw__trend trend = counted_trend_of(one_each, 3);
+    assert_int_equal(trend.kind, VW__TREND_GROWS);
+    assert_int_equal(trend.rise_count, 3);
+    assert_int_equal(trend.fewest_rises, 1);
+    assert_true(trend.bytes_per_step == 3 * (double)MIB / 24);
+    assert_int_equal(counted_trend_of(not_late, 5).kind, VW__TREND_SETTLED);
+    assert_int_equal(counted_trend_of(not_late, 0).kind, VW__TREND_FLAT);
+}
+
+/* Twelve blocks early for one late: a quarter of the average pace would be one and a bit. */
+static void counted_blocks_must_keep_a_quarter_of_their_pace(void **state)
+{
+    (void)state;
+    static const size_t places[] = {2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 9, 20, 21};
+    assert_int_equal(counted_trend_of(places, 13).kind, VW__TREND_SETTLED);
+    assert_int_equal(counted_trend_of(places, 14).kind, VW__TREND_GROWS);
+}
+
 /* ---- strictness ------------------------------------------------------------------------------ */
 
 static vw__trend firm_trend_of(const double *bytes, size_t count)
@@ -236,6 +276,8 @@ int main(void)
         cmocka_unit_test(growth_that_slows_down_is_no_leak_but_not_certain),
         cmocka_unit_test(the_first_step_does_not_count_as_growth),
         cmocka_unit_test(few_steps_must_rise_evenly),
+        cmocka_unit_test(counted_blocks_must_come_in_each_third),
+        cmocka_unit_test(counted_blocks_must_keep_a_quarter_of_their_pace),
         cmocka_unit_test(firm_growth_takes_twice_as_many_steps_as_certain_growth),
         cmocka_unit_test(growth_that_loses_its_pace_is_not_firm),
         cmocka_unit_test(growth_that_begins_late_is_found_by_both),
