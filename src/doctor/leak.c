@@ -18,9 +18,9 @@
  * freed after that, when the run ends, was still a leak. Where nothing is found, and the peak comes
  * late, it ends at the peak: the loop may be over before the program is.
  *
- * So much for which blocks may leak. Whether the run grows is not decided here: what these groups
- * hold where steps end is a series like any other, and trend/trend.h judges it as it judges logs
- * and running jobs.
+ * Which blocks belong together, and whether they stay, is decided here. Whether that goes on is the
+ * answer of trend/trend.h, the rule for logs and running jobs, at its strictness for what is
+ * counted.
  *
  * Where no steps are known, the trace is cut into equal slices instead, and more of them must
  * agree. That alone would take the first forward pass of a training run for a leak, since a layer's
@@ -258,8 +258,7 @@ static bool goes_round(const vw__leak_search *search, const vw__leak_group *own,
     return true;
 }
 
-/* Hardly any of what stays in the later two thirds goes again, and most of all that stays is left.
- */
+/* Hardly any of it dies in the later two thirds, and most is left. */
 static bool hardly_dies(const vw__leak_group *own, const third thirds[3])
 {
     double born = (double)(thirds[0].born_bytes + thirds[1].born_bytes + thirds[2].born_bytes);

@@ -136,7 +136,7 @@ static double end_level(const steps_case *judged)
 /* Steps from the end of the log until the card is full. */
 static double steps_left(const steps_case *judged)
 {
-    double room = end_level(judged) - judged->trend.to_bytes;
+    double room = end_level(judged) - judged->trend.from_bytes - judged->trend.grown_bytes;
     return room > 0 ? room / judged->trend.bytes_per_step : 0;
 }
 
@@ -216,15 +216,9 @@ static const char *capital(steps_case *judged, const char *words)
     return vw__diagnosis_text(judged->draft, "%c%s", words[0] - 'a' + 'A', words + 1);
 }
 
-/* By how much it went up, as logged. */
-static double growth_in(const vw__trend *trend)
-{
-    return trend->to_bytes > trend->from_bytes ? trend->to_bytes - trend->from_bytes : 0;
-}
-
 static uint64_t grown_bytes(const steps_case *judged)
 {
-    return is_percent(judged) ? VW_UNKNOWN : whole_bytes(growth_in(&judged->trend));
+    return is_percent(judged) ? VW_UNKNOWN : whole_bytes(judged->trend.grown_bytes);
 }
 
 static void add_leak(steps_case *judged)
@@ -234,9 +228,7 @@ static void add_leak(steps_case *judged)
     vw__finding_draft *finding = vw__diagnosis_add(
         judged->draft, "leak", grown_bytes(judged), "%s by %s per %s and does not stop; %s.",
         capital(judged, growth_of(judged)), pace, per_step(judged), end_of_the_run(judged));
-    vw__finding_evidence(finding, "In the log %s went %s: %s %s.", memory_name(judged),
-                         from_to(judged), size_of(judged, growth_in(trend)),
-                         judged->log->is_free ? "less" : "more");
+    vw__finding_evidence(finding, "In the log %s went %s.", memory_name(judged), from_to(judged));
     vw__finding_evidence(finding, "In the last third of these %ss %s by %s per %s.",
                          per_step(judged), growth_of(judged),
                          size_of(judged, trend->last_bytes_per_step), per_step(judged));

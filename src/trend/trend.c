@@ -409,6 +409,19 @@ static void judge(trend_work *work, const vw__trend_series *series, vw__trend *o
     out->may_grow = out->kind != VW__TREND_GROWS && is_hidden;
 }
 
+/* Medians of the first and the last twelfth are eleven twelfths apart. An end that is far from what
+ * they say is a spike, an evaluation say: it did not grow so far. */
+static double grown_bytes(const trend_work *work, double as_written)
+{
+    double count = (double)work->window_count;
+    if (work->window_count < 2)
+        return as_written > 0 ? as_written : 0;
+    double steady =
+        (work->windows[work->window_count - 1] - work->windows[0]) * count / (count - 1);
+    steady = steady > 0 ? steady : 0;
+    return as_written >= steady / 2 && as_written <= steady * 2 ? as_written : steady;
+}
+
 /* Judges one log, or a part of one, which has a point at least. */
 static vw__trend trend_of(trend_work *work, const vw__trend_series *series)
 {
@@ -427,6 +440,7 @@ static vw__trend trend_of(trend_work *work, const vw__trend_series *series)
     make_windows(work);
     if (work->window_count != 0)
         found.level_bytes = work->windows[work->window_count - 1];
+    found.grown_bytes = grown_bytes(work, found.to_bytes - found.from_bytes);
     if (count >= VW__TREND_FEWEST_POINTS) {
         judge(work, series, &found);
         found.settled_step = steps[first + (size_t)(found.settled_share * (double)(count - first))];
@@ -505,6 +519,7 @@ static vw__trend counted_trend(const vw__trend_series *series)
         .from_bytes = bytes[0],
         .to_step = steps[last],
         .to_bytes = bytes[last],
+        .grown_bytes = bytes[last] > bytes[0] ? bytes[last] - bytes[0] : 0,
         .level_bytes = bytes[last],
         .last_step = steps[last],
     };

@@ -53,6 +53,7 @@ typedef struct vw__trend {
     double last_bytes_per_step;  /* over the last third */
     double from_step, to_step;   /* as written: of the part that was judged, warm-up left out */
     double from_bytes, to_bytes; /* as written, at these steps */
+    double grown_bytes;          /* to - from; where one of them is a spike, by the medians */
     double level_bytes;          /* at the end: the median of the last twelfth */
     double noise_bytes;          /* spread about the trend, robust: as a standard deviation */
     double strength;             /* growth per step in units of its own uncertainty */

@@ -32,6 +32,26 @@ static void even_growth_is_a_leak_from_six_steps_on(void **state)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* The log says 4.60 and 9.97 GiB where what is judged begins and ends. */
+static void levels_are_quoted_as_logged_with_their_steps(void **state)
+{
+    (void)state;
+    made_log log = {.count = 200};
+    for (size_t i = 0; i < log.count; i++) {
+        double gib = 4.60 + 5.37 * ((double)i - 20) / 179;
+        log.points[i] =
+            (vw__step_point){(double)i, (uint64_t)(gib * (double)GIB), VW__UNKNOWN_BYTES};
+    }
+    vw_diagnosis *made = diagnose_made(&log, 0);
+    assert_int_equal(made->verdict, VW_VERDICT_LEAK);
+    assert_non_null(strstr(made->sentence, "from 4.60 GiB at step 20 to 9.97 GiB at step 199;"));
+    assert_non_null(
+        strstr(made->findings[0].evidence[0], "from 4.60 GiB at step 20 to 9.97 GiB at step 199."));
+    assert_int_equal(made->findings[0].bytes,
+                     log.points[199].allocated_bytes - log.points[20].allocated_bytes);
+    vw_diagnosis_free(made);
+}
+
 static void make_even_leak(made_log *log, uint64_t bytes_per_step)
 {
     log->count = 60;
@@ -315,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(even_growth_is_a_leak_from_six_steps_on),
+        cmocka_unit_test(levels_are_quoted_as_logged_with_their_steps),
         cmocka_unit_test(a_leak_comes_with_its_pace_and_what_to_type),
         cmocka_unit_test(with_a_card_the_step_is_named_at_which_it_is_full),
         cmocka_unit_test(of_several_runs_the_last_is_judged),
