@@ -21,7 +21,7 @@ LAYERS = {
     "src/format": ["src/base", "src/model"],
     "src/analysis": ["src/base", "src/device", "src/engine", "src/pool", "src/model",
                      "src/format", "src/export"],
-    "src/trend": ["src/base", "src/analysis"],
+    "src/trend": ["src/base"],
     "src/plan": ["src/base", "src/model", "src/format", "src/analysis", "src/export"],
     "src/doctor": ["src/base", "src/engine", "src/model", "src/format", "src/analysis",
                    "src/plan", "src/trend"],

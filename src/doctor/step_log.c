@@ -156,7 +156,7 @@ static const char *end_of_the_run(steps_case *judged)
         return vw__diagnosis_text(judged->draft, "%s is full after about %s %ss more", card,
                                   count_of(judged, steps_left(judged)), per_step(judged));
     return vw__diagnosis_text(judged->draft, "%s is full at about %s %s", card, per_step(judged),
-                              count_of(judged, trend->last_step + steps_left(judged)));
+                              count_of(judged, trend->to_step + steps_left(judged)));
 }
 
 /* ---- the leak -------------------------------------------------------------------------------- */

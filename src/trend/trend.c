@@ -435,7 +435,7 @@ static vw__trend trend_of(trend_work *work, const vw__trend_series *series)
     first = first < count ? first : count - 1;
     found.from_step = steps[first];
     found.from_bytes = bytes[first];
-    found.to_step = found.last_step = steps[count - 1];
+    found.to_step = steps[count - 1];
     found.to_bytes = bytes[count - 1];
     make_windows(work);
     if (work->window_count != 0)
@@ -499,14 +499,16 @@ static vw__trend find(trend_work *work, const vw__trend_series *series,
     firmness firm = firmness_of(work, *series, &whole);
     if (firm == FIRM)
         return whole;
-    if (firm == NOT_FIRM && find_late_growth(work, series, &late))
+    if (firm == NOT_FIRM && find_late_growth(work, series, &late)) {
+        late.has_restarts |= whole.has_restarts;
         return late;
+    }
     if (grows)
         whole.kind = VW__TREND_TOO_SHORT; /* to be firm */
     return whole;
 }
 
-/* Three numbers a third are enough, and no memory is needed. */
+/* Needs no host memory. */
 static vw__trend counted_trend(const vw__trend_series *series)
 {
     size_t count = series->count, last = count - 1, rises[3] = {0};
@@ -521,7 +523,6 @@ static vw__trend counted_trend(const vw__trend_series *series)
         .to_bytes = bytes[last],
         .grown_bytes = bytes[last] > bytes[0] ? bytes[last] - bytes[0] : 0,
         .level_bytes = bytes[last],
-        .last_step = steps[last],
     };
     for (size_t i = 1; i < count; i++) {
         size_t third = (i - 1) * 3 / last;

@@ -59,7 +59,6 @@ typedef struct vw__trend {
     double strength;             /* growth per step in units of its own uncertainty */
     double settled_step;         /* SETTLED: from where on it stayed, about */
     double settled_share;        /* the same, as a share of the part that was judged */
-    double last_step;            /* of the log, as written */
     size_t
         first_point; /* of the part that grows, its warm-up included; 0: the whole log was judged */
     size_t point_count;  /* of that part */

@@ -8,7 +8,6 @@
 #include "analysis/timeline.h"
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "base/host_memory.h"
 #include "base/human_units.h"
 #include "doctor/diagnosis.h"
 #include "view/view_blocks.h"
@@ -45,35 +44,18 @@ static bool is_of_device(const vw__view_device_order *order)
            diagnosis->numbers.device == order->stats->device;
 }
 
-static uint32_t number_in_view(const vw__view_stacks *stacks, uint32_t stack)
+/* Which stacks leak, of that device. */
+static vw__view_leaks find_leaks(const vw__view_device_order *order)
 {
-    return stacks->number_of[stack != VW__NO_STACK ? stack : VW__EMPTY_STACK];
-}
-
-static vw_status make_growth(const vw__view_device_order *order, device_parts *parts)
-{
-    const vw_diagnosis *diagnosis = order->diagnosis;
-    vw__view_leaks found = {.stacks = NULL};
-    vw__growing_stack *stacks = NULL;
+    vw__view_leaks found = {.number_of = order->stacks->number_of};
     if (is_of_device(order)) {
-        const vw__found_growth *growth = vw__diagnosis_growth(diagnosis);
-        found.stack_count = growth->stack_count;
-        found.stacks = stacks = vw__host_alloc_zeroed(growth->stack_count, sizeof *stacks);
-        if (stacks == NULL)
-            return vw__fail_host_memory(growth->stack_count * sizeof *stacks,
-                                        "the growth of a view");
-        for (size_t i = 0; i < growth->stack_count; i++)
-            stacks[i] = (vw__growing_stack){number_in_view(order->stacks, growth->stacks[i].stack),
-                                            growth->stacks[i].bytes_per_step};
-        if (!growth->is_known)
+        found.growth = *vw__diagnosis_growth(order->diagnosis);
+        if (!found.growth.is_known)
             found.reason = "there are too few steps before the end of what the doctor judges";
-    } else if (diagnosis == NULL || diagnosis->verdict != VW_VERDICT_HEALTHY) {
+    } else if (order->diagnosis == NULL || order->diagnosis->verdict != VW_VERDICT_HEALTHY) {
         found.reason = "the doctor's verdict is not about this device";
     }
-    vw_status status = vw__view_growth_make(&parts->blocks, order->stacks->stack_count,
-                                            &parts->steps, &found, &parts->growth);
-    vw__host_free(stacks);
-    return status;
+    return found;
 }
 
 static vw_status make_from_trace(const vw__view_device_order *order, device_parts *parts)
@@ -86,7 +68,9 @@ static vw_status make_from_trace(const vw__view_device_order *order, device_part
     VW__TRY(vw__view_reserved_make(&parts->timeline, &parts->reserved));
     VW__TRY(vw__view_times_make(parts->trace, &parts->times));
     VW__TRY(vw__view_marks_find(parts->model, parts->trace, &parts->marks));
-    return make_growth(order, parts);
+    const vw__view_leaks leaks = find_leaks(order);
+    return vw__view_growth_make(&parts->blocks, order->stacks->stack_count, &parts->steps, &leaks,
+                                &parts->growth);
 }
 
 static vw_status make_from_end(const vw__view_device_order *order, device_parts *parts)

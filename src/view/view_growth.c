@@ -21,7 +21,7 @@ typedef struct stack_growth {
 
 typedef struct growth_work {
     const vw__view_blocks *blocks;
-    const vw__view_leaks *found;
+    const vw__view_leaks *leaks;
     size_t stack_count; /* the one behind them is for blocks without a stack */
     stack_growth *sums; /* owned; by stack; then only those shown, in order */
     uint32_t *row_of;   /* owned; by stack: place among the chosen, or VW__VIEW_NONE */
@@ -52,6 +52,7 @@ static size_t row_number(const growth_work *work, uint32_t stack)
 static void add_up_ends(growth_work *work)
 {
     const vw__view_growth *out = work->out;
+    const vw__found_growth *found = &work->leaks->growth;
     uint32_t first = out->instants[0], last = out->instants[out->sample_count - 1];
     for (size_t i = 0; i <= work->stack_count; i++)
         work->sums[i].stack = i < work->stack_count ? (uint32_t)i : VW__VIEW_NONE;
@@ -63,9 +64,11 @@ static void add_up_ends(growth_work *work)
         if (is_live(block, last))
             sum->last_bytes += block->size_bytes;
     }
-    for (size_t i = 0; i < work->found->stack_count; i++)
-        work->sums[row_number(work, work->found->stacks[i].stack)].bytes_per_step +=
-            work->found->stacks[i].bytes_per_step;
+    for (size_t i = 0; i < found->stack_count; i++) {
+        uint32_t stack = found->stacks[i].stack;
+        stack = work->leaks->number_of[stack != VW__NO_STACK ? stack : VW__EMPTY_STACK];
+        work->sums[row_number(work, stack)].bytes_per_step += found->stacks[i].bytes_per_step;
+    }
 }
 
 static uint64_t grown_bytes(const stack_growth *sum)
@@ -152,17 +155,17 @@ static vw_status find_growth(growth_work *work)
 }
 
 vw_status vw__view_growth_make(const vw__view_blocks *blocks, size_t stack_count,
-                               const vw__steps *steps, const vw__view_leaks *found,
+                               const vw__steps *steps, const vw__view_leaks *leaks,
                                vw__view_growth *out)
 {
-    growth_work work = {.blocks = blocks, .found = found, .stack_count = stack_count, .out = out};
+    growth_work work = {.blocks = blocks, .leaks = leaks, .stack_count = stack_count, .out = out};
     *out = (vw__view_growth){.stacks = NULL};
     if (steps->end_count == 0)
         out->reason = "no steps were found";
     else if (steps->end_count < VW__TREND_FEWEST_POINTS)
         out->reason = "fewer than six steps were found: too few to tell growth from work";
     else
-        out->reason = found->reason;
+        out->reason = leaks->reason;
     if (out->reason != NULL)
         return VW_OK;
     choose_samples(steps, out);

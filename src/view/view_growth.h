@@ -10,17 +10,17 @@
 
 #include "vramwise/status.h"
 #include "analysis/steps.h"
-#include "doctor/diagnosis.h" /* vw__growing_stack */
+#include "doctor/diagnosis.h" /* vw__found_growth */
 #include "view/view_blocks.h"
 #include "view/view_columns.h"
 
 enum { VW__VIEW_MOST_SAMPLES = 64, VW__VIEW_MOST_GROWING = 256 };
 
-/* The doctor's answer for a device; stacks by their numbers in the view, or VW__VIEW_NONE. */
+/* The doctor's answer for a device. */
 typedef struct vw__view_leaks {
-    const vw__growing_stack *stacks; /* borrowed */
-    size_t stack_count;
-    const char *reason; /* why there is no answer; NULL. Static */
+    vw__found_growth growth;   /* its stacks are the model's */
+    const uint32_t *number_of; /* borrowed; by the model's stack: the view's, or VW__VIEW_NONE */
+    const char *reason;        /* why there is no answer; NULL. Static */
 } vw__view_leaks;
 
 typedef struct vw__view_growth {
@@ -36,7 +36,7 @@ typedef struct vw__view_growth {
 
 /* `stack_count`: of the run, so far. */
 VW_MUST_CHECK vw_status vw__view_growth_make(const vw__view_blocks *blocks, size_t stack_count,
-                                             const vw__steps *steps, const vw__view_leaks *found,
+                                             const vw__steps *steps, const vw__view_leaks *leaks,
                                              vw__view_growth *out);
 void vw__view_growth_deinit(vw__view_growth *growth);
 

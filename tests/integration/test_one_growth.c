@@ -249,6 +249,21 @@ static void recordings_that_do_not_leak_do_so_nowhere(void **state)
     every_place_says_of(false, "kept_graph_validation_loss" STORED_ENDING);
 }
 
+/* The verdict beside it is the recording's. */
+static void a_level_log_does_not_hide_the_growth_of_a_recording(void **state)
+{
+    (void)state;
+    char log[40 * LINE_BYTES];
+    size_t size_bytes = 0;
+    for (unsigned step = 1; step <= 40; step++)
+        size_bytes += (size_t)snprintf(log + size_bytes, sizeof log - size_bytes,
+                                       "{\"step\": %u, \"allocated\": 4294967296}\n", step);
+    job_folder_put(&folder, "rank0.steps.jsonl", log);
+    assert_true(growth_in_report() == 0);
+    copy_to_folder("leak_outputs" STORED_ENDING);
+    assert_true(growth_in_report() > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +271,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_no_leak_is_one_nowhere, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(recordings_that_leak_do_so_everywhere, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(a_level_log_does_not_hide_the_growth_of_a_recording,
+                                        make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(recordings_that_do_not_leak_do_so_nowhere, make_folder,
                                         remove_folder),
     };
