@@ -17,7 +17,6 @@
 
 #include "vramwise/live.h"
 
-#include "run_leak_rule.h"
 #include "run_limits.h"
 
 enum {
@@ -63,7 +62,7 @@ static bool find_in_job(const vw_job *job, run_leak_news *found)
     bool is_firm = false;
     for (size_t i = 0; i < job->device_count; i++) {
         vw_job_outlook outlook;
-        if (!run_leak_is_firm(&job->devices[i], &outlook) ||
+        if (vw_job_outlook_find_firm(&job->devices[i], &outlook) != VW_OK || !outlook.is_leak ||
             (is_firm && !is_worse(&outlook, &found->outlook)))
             continue;
         is_firm = true;

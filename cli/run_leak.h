@@ -1,9 +1,9 @@
 /* run_leak.h - the leak guard of `vramwise run`: a leak is told while there is time.
  *
- * About once a second the pages of the run's processes are read (watch.h). When the memory of one
- * grows and the rule (run_leak_rule.h) is certain of it, that process is asked for a snapshot, the
- * doctor looks for the line in it, in a process of its own, and a warning is written: once in a
- * run, whoever else leaks. Where no snapshot comes, the warning has no line. With
+ * About once a second the pages of the run's processes are read (watch.h). When the growth of one
+ * is firm (vw_job_outlook_find_firm), that process is asked for a snapshot, the doctor looks for
+ * the line in it, in a process of its own, and a warning is written: once in a run, whoever else
+ * leaks. Where no snapshot comes, the warning has no line. With
  * --on-leak=snapshot the snapshot is kept, with --on-leak=stop the job is asked to end as well.
  *
  * Asking: a file `ask-PID` in the run's folder, with the path at which the snapshot is wanted. The

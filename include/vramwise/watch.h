@@ -89,7 +89,7 @@ VW_API void vw_jobs_free(vw_jobs *jobs); /* NULL does nothing */
 /* The job of that process; NULL: none. */
 VW_API const vw_job *vw_jobs_find(const vw_jobs *jobs, long process);
 
-/* Where a device's memory is heading, by its steps: the doctor's own rule for a log of steps. */
+/* Where a device's memory is heading, by its steps: the doctor's own rule of growth. */
 typedef struct vw_job_outlook {
     bool is_leak; /* live bytes grow, and have for as long as the log goes back */
     vw_confidence confidence;
@@ -102,6 +102,12 @@ typedef struct vw_job_outlook {
 /* VW_ERR_HOST_MEMORY. */
 VW_API VW_MUST_CHECK vw_status vw_job_outlook_find(const vw_job_device *device,
                                                    vw_job_outlook *out);
+
+/* The same rule, stricter: for who warns unasked, as `vramwise run` does. `is_leak` only where
+ * growth is certain, has gone on at one pace for half of the log, and has used up a tenth of the
+ * room. Then vw_job_outlook_find() sees a leak, too. */
+VW_API VW_MUST_CHECK vw_status vw_job_outlook_find_firm(const vw_job_device *device,
+                                                        vw_job_outlook *out);
 
 /* Is it a process of the `vramwise run` with that folder? A page keeps the end of its name. */
 VW_API bool vw_job_is_of_run(const vw_job *job, const char *run);

@@ -17,6 +17,7 @@ enum { MOST_TEXT_BYTES = 2048 }; /* a longer one is cut */
 typedef struct diagnosis {
     vw_diagnosis shown; /* first: a pointer to one is a pointer to the other */
     vw__arena arena;
+    vw__found_growth growth;
 } diagnosis;
 
 void vw__diagnosis_init(vw__diagnosis_draft *draft, vw_doctor_source source)
@@ -266,6 +267,7 @@ vw_status vw__diagnosis_finish(vw__diagnosis_draft *draft, vw_diagnosis **out)
         .finding_count = draft->finding_count,
         .is_running = draft->is_running,
     };
+    made->growth = draft->growth;
     made->arena = draft->arena;
     vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);
     *out = &made->shown;
@@ -279,6 +281,11 @@ void vw_diagnosis_free(vw_diagnosis *shown)
     diagnosis *made = (diagnosis *)shown;
     vw__arena_deinit(&made->arena);
     vw__host_free(made);
+}
+
+const vw__found_growth *vw__diagnosis_growth(const vw_diagnosis *shown)
+{
+    return &((const diagnosis *)shown)->growth;
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */

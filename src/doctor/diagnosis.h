@@ -39,6 +39,22 @@ typedef struct vw__finding_draft {
     struct vw__diagnosis_draft *draft;
 } vw__finding_draft;
 
+/* A stack of a recording that leaks. */
+typedef struct vw__growing_stack {
+    uint32_t stack; /* of the model; VW__NO_STACK: blocks without one */
+    uint64_t bytes_per_step;
+} vw__growing_stack;
+
+#define VW__NO_STACK UINT32_MAX
+
+/* Does memory grow from step to step? What others show besides the verdict: reports, the page. */
+typedef struct vw__found_growth {
+    bool is_known;                   /* false: no steps, too few, or not in bytes of a card */
+    double bytes_per_step;           /* 0: it does not grow */
+    const vw__growing_stack *stacks; /* of a recording; in the diagnosis' arena */
+    size_t stack_count;
+} vw__found_growth;
+
 typedef struct vw__diagnosis_draft {
     vw__arena arena;    /* becomes the diagnosis' */
     vw_verdict verdict; /* UNKNOWN until someone says */
@@ -48,6 +64,7 @@ typedef struct vw__diagnosis_draft {
     const char *sentence;
     uint64_t error_count;
     vw_memory_numbers numbers; /* all unknown */
+    vw__found_growth growth;   /* unknown */
     const char *reasons[VW__MOST_REASONS];
     size_t reason_count;
     vw__finding_draft *findings[VW__MOST_FINDINGS]; /* in the arena */
@@ -114,5 +131,8 @@ const char *vw__diagnosis_count(vw__diagnosis_draft *draft, uint64_t count, cons
 
 /* Makes the result. The draft is empty afterwards, also on failure: VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__diagnosis_finish(vw__diagnosis_draft *draft, vw_diagnosis **out);
+
+/* Lives as long as the diagnosis. */
+const vw__found_growth *vw__diagnosis_growth(const vw_diagnosis *diagnosis);
 
 #endif /* VW_DOCTOR_DIAGNOSIS_H */

@@ -18,6 +18,10 @@
  * freed after that, when the run ends, was still a leak. Where nothing is found, and the peak comes
  * late, it ends at the peak: the loop may be over before the program is.
  *
+ * Which blocks belong together, and whether they stay, is decided here. Whether that goes on is the
+ * answer of trend/trend.h, the rule for logs and running jobs, at its strictness for what is
+ * counted.
+ *
  * Where no steps are known, the trace is cut into equal slices instead, and more of them must
  * agree. That alone would take the first forward pass of a training run for a leak, since a layer's
  * line keeps a block for each layer: so the blocks must come from different passes, and the program
@@ -29,14 +33,14 @@
 #include "doctor/leak_parts.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "trend/trend.h"
 
 enum {
-    FEWEST_STEPS = 6,   /* below, nothing can be told */
-    FEWEST_BIRTHS = 3,  /* buckets in which something that stays is born, of known steps */
     FEWEST_PASSES = 6,  /* that what stays comes from, without steps; counted to 64 */
     LEAST_TURNOVER = 3, /* without steps: what is given back beside what stays, in every third */
-    FEWEST_SLICE_BIRTHS = 8, /* of slices */
-    SIZE_GROUPS = 64,        /* of blocks without a stack: by powers of two */
+    FEWEST_SLICE_BIRTHS = 8, /* slices in which something that stays is born */
+    FEWEST_SLICE_BIRTHS_OF_THIRD = 2,
+    SIZE_GROUPS = 64, /* of blocks without a stack: by powers of two */
     LONG_LIVED_STEPS = 2,
     MOST_GROUPS = 16384, /* that are followed: those with most alive at the horizon */
     MOST_GROWING = 4,    /* blocks alive of a tensor that is replaced by a longer one */
@@ -47,11 +51,9 @@ enum {
 #define NO_GROUP UINT32_MAX
 #define LEAST_LEAK_PER_PEAK 500 /* and the peak's 500th part */
 
-/* Deaths beside births, at most; what is left of what was born, at least; and the rate of the last
- * third beside the average, at least. */
+/* Deaths beside births, at most; and what is left of what was born, at least. */
 #define MOST_DEATHS 0.2
 #define LEAST_LEFT 0.7
-#define LEAST_LATE_RATE 0.25
 
 /* What forward passes ask for grows by so much of what a block grows by: the block follows it. */
 #define LEAST_LOAD_GROWTH 0.5
@@ -65,7 +67,7 @@ static vw_status choose_ends(vw__leak_search *search)
     size_t known = 0;
     while (known < steps->end_count && steps->ends[known] < horizon)
         known++;
-    search->has_steps = known >= FEWEST_STEPS;
+    search->has_steps = known >= VW__TREND_FEWEST_POINTS;
     search->end_count = search->has_steps ? known + 1 : VW__LEAK_SLICES;
     search->ends = vw__host_alloc(search->end_count * sizeof *search->ends);
     if (search->ends == NULL)
@@ -228,8 +230,17 @@ static vw_status make_flows(vw__leak_search *search)
 
 typedef struct third {
     uint64_t born_bytes, died_bytes;
-    size_t birth_buckets;
 } third;
+
+/* Blocks are counted, not measured. */
+static vw__trend counted_trend(const double *buckets, const double *bytes, size_t count)
+{
+    const vw__trend_series series = {buckets, bytes, count, false};
+    vw__trend trend;
+    if (vw__trend_find(&series, VW__TREND_COUNTED, &trend) != VW_OK)
+        return (vw__trend){.kind = VW__TREND_TOO_SHORT};
+    return trend;
+}
 
 /* Without steps: does the program go round, and does what stays come from more than one round? */
 static bool goes_round(const vw__leak_search *search, const vw__leak_group *own,
@@ -247,42 +258,43 @@ static bool goes_round(const vw__leak_search *search, const vw__leak_group *own,
     return true;
 }
 
+/* Hardly any of it dies in the later two thirds, and most is left. */
+static bool hardly_dies(const vw__leak_group *own, const third thirds[3])
+{
+    double born = (double)(thirds[0].born_bytes + thirds[1].born_bytes + thirds[2].born_bytes);
+    double late_born = (double)(thirds[1].born_bytes + thirds[2].born_bytes);
+    double late_died = (double)(thirds[1].died_bytes + thirds[2].died_bytes);
+    return late_died <= MOST_DEATHS * late_born &&
+           (double)thirds[2].died_bytes <= MOST_DEATHS * (double)thirds[2].born_bytes &&
+           (double)own->left_bytes >= LEAST_LEFT * born;
+}
+
 static bool goes_on(const vw__leak_search *search, size_t index)
 {
     const vw__leak_flow *flows = &search->flows[index * search->bucket_count];
     const vw__leak_group *own = &search->groups[index];
     size_t span = search->usable_count - search->first_bucket;
+    double buckets[VW__LEAK_MOST_BUCKETS + 1] = {0}, born_so_far[VW__LEAK_MOST_BUCKETS + 1] = {0};
     third thirds[3] = {{0}};
     uint64_t freed_bytes[3] = {0};
     if (!search->has_steps && vw__attribution_category(&search->given->attribution, own->context) ==
                                   VW__CATEGORY_KV_CACHE)
         return false; /* pages of one long request */
     for (size_t k = 0; k < span; k++) {
-        third *into = &thirds[k * 3 / span];
-        freed_bytes[k * 3 / span] += search->freed_bytes[search->first_bucket + k];
         const vw__leak_flow *from = &flows[search->first_bucket + k];
-        into->born_bytes += from->born_bytes;
-        into->died_bytes += from->died_bytes;
-        into->birth_buckets += from->born_bytes != 0;
+        freed_bytes[k * 3 / span] += search->freed_bytes[search->first_bucket + k];
+        thirds[k * 3 / span].born_bytes += from->born_bytes;
+        thirds[k * 3 / span].died_bytes += from->died_bytes;
+        buckets[k + 1] = (double)(k + 1);
+        born_so_far[k + 1] = born_so_far[k] + (double)from->born_bytes;
     }
-    if (!search->has_steps && !goes_round(search, own, thirds, freed_bytes))
+    if (!hardly_dies(own, thirds) ||
+        (!search->has_steps && !goes_round(search, own, thirds, freed_bytes)))
         return false;
-    size_t needed = search->has_steps ? 1 : 2; /* buckets with births, in each third */
-    size_t births = 0;
-    double born = 0;
-    for (size_t i = 0; i < 3; i++) {
-        if (thirds[i].birth_buckets < needed)
-            return false;
-        births += thirds[i].birth_buckets;
-        born += (double)thirds[i].born_bytes;
-    }
-    double late_born = (double)(thirds[1].born_bytes + thirds[2].born_bytes);
-    double late_died = (double)(thirds[1].died_bytes + thirds[2].died_bytes);
-    return births >= (search->has_steps ? FEWEST_BIRTHS : FEWEST_SLICE_BIRTHS) &&
-           late_died <= MOST_DEATHS * late_born &&
-           (double)thirds[2].died_bytes <= MOST_DEATHS * (double)thirds[2].born_bytes &&
-           (double)own->left_bytes >= LEAST_LEFT * born &&
-           (double)thirds[2].born_bytes >= LEAST_LATE_RATE * born / 3;
+    vw__trend trend = counted_trend(buckets, born_so_far, span + 1);
+    return trend.kind == VW__TREND_GROWS &&
+           (search->has_steps || (trend.fewest_rises >= FEWEST_SLICE_BIRTHS_OF_THIRD &&
+                                  trend.rise_count >= FEWEST_SLICE_BIRTHS));
 }
 
 /* Do batches grow, and that block with them? A warm-up of lengths, or a data set sorted by length,
@@ -313,14 +325,15 @@ static bool only_grows(const vw__leak_search *search, size_t index)
     if (category == VW__CATEGORY_KV_CACHE || own->alive_count > MOST_GROWING ||
         (!search->has_steps && category != VW__CATEGORY_OTHER))
         return false;
-    size_t rises = 0, moves = 0;
-    for (size_t k = search->first_bucket; k + 1 < search->bucket_count; k++) {
-        if (flows[k].between_bytes < flows[k - 1].between_bytes)
-            return false;
-        rises += flows[k].between_bytes > flows[k - 1].between_bytes;
-        moves++;
+    double buckets[VW__LEAK_MOST_BUCKETS], between[VW__LEAK_MOST_BUCKETS];
+    size_t count = 0;
+    for (size_t k = search->first_bucket - 1; k + 1 < search->bucket_count; k++, count++) {
+        buckets[count] = (double)k;
+        between[count] = (double)flows[k].between_bytes;
     }
-    return moves >= FEWEST_STEPS && rises * 10 >= moves * 7 && !grows_with_load(search, flows);
+    vw__trend trend = counted_trend(buckets, between, count);
+    return count > VW__TREND_FEWEST_POINTS && trend.kind == VW__TREND_GROWS && trend.never_falls &&
+           trend.rise_count * 10 >= (count - 1) * 7 && !grows_with_load(search, flows);
 }
 
 static void judge_groups(vw__leak_search *search)
@@ -350,6 +363,7 @@ static vw_status search_and_tell(vw__leak_search *search)
     if (search->usable_count < search->first_bucket + 3)
         return VW_OK; /* fewer than three buckets to compare */
     judge_groups(search);
+    search->given->draft->growth.is_known |= search->has_steps;
     uint64_t peak = search->given->peak_bytes;
     if (search->leaked_bytes < LEAST_LEAK_BYTES ||
         search->leaked_bytes < peak / LEAST_LEAK_PER_PEAK ||
@@ -377,7 +391,7 @@ static bool is_peak_late(const vw__case *given)
 {
     uint64_t at_peak = vw__step_of_instant(&given->steps, given->peak_instant);
     uint64_t at_end = vw__step_of_instant(&given->steps, given->horizon_instant);
-    if (at_end < FEWEST_STEPS) {
+    if (at_end < VW__TREND_FEWEST_POINTS) {
         at_peak = given->peak_instant;
         at_end = given->horizon_instant;
     }

@@ -263,8 +263,33 @@ static vw_status collect(vw__leak_search *search, const vw__leak_group *first, l
     return VW_OK;
 }
 
+/* Leaves in the diagnosis which stacks leak, and by how much a step. */
+static vw_status keep_growth(const vw__leak_search *search)
+{
+    vw__diagnosis_draft *draft = search->given->draft;
+    vw__growing_stack *stacks = vw__arena_alloc_array(&draft->arena, search->group_count,
+                                                      sizeof *stacks, _Alignof(vw__growing_stack));
+    size_t count = 0;
+    if (stacks == NULL)
+        return vw__fail_host_memory(search->group_count * sizeof *stacks, "the growth of a run");
+    for (size_t i = 0; i < search->group_count; i++) {
+        size_t key = search->groups[i].key;
+        bool has_stack = key < search->given->model->stack_count;
+        if (!search->groups[i].is_leak)
+            continue;
+        stacks[count] = (vw__growing_stack){has_stack ? (uint32_t)key : VW__NO_STACK,
+                                            bytes_per_step(search, i)};
+        draft->growth.bytes_per_step += (double)stacks[count++].bytes_per_step;
+    }
+    draft->growth.stacks = stacks;
+    draft->growth.stack_count = count;
+    return VW_OK;
+}
+
 vw_status vw__leak_tell(vw__leak_search *search)
 {
+    if (search->has_steps)
+        VW__TRY(keep_growth(search));
     search->is_graph = is_graph(search);
     for (size_t told = 0; told < MOST_LEAKS; told++) {
         vw__leak_group *first = heaviest(search);

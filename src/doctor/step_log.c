@@ -2,7 +2,7 @@
  *
  * A step log knows how much, and nothing about what: so there are three answers. Memory grows for
  * as long as the log goes on (a leak, with its pace and the step at which the card is full); it
- * does not (healthy, with what was seen instead); or the log is too short. step_trend.c decides
+ * does not (healthy, with what was seen instead); or the log is too short. trend/trend.c decides
  * which; here are the words, and what usually is the cause. The line of the program is in a
  * recording only, so the last remedy is how to make one.
  *
@@ -19,10 +19,10 @@
 
 #include <inttypes.h>
 
-#include "doctor/step_trend.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
+#include "trend/trend.h"
 
 #define GIB 1073741824.0
 
@@ -79,6 +79,21 @@ static const char *level_of(steps_case *judged, double bytes)
     return size_of(judged, judged->log->is_free ? judged->most_free - bytes : bytes);
 }
 
+static const char *per_step(const steps_case *judged)
+{
+    return judged->log->step_name;
+}
+
+/* Two levels with their moments, as logged: "from 4.60 GiB at step 12 to 9.97 GiB at step 120". */
+static const char *from_to(steps_case *judged)
+{
+    const vw__trend *trend = &judged->trend;
+    return vw__diagnosis_text(judged->draft, "from %s at %s %s to %s at %s %s",
+                              level_of(judged, trend->from_bytes), per_step(judged),
+                              count_of(judged, trend->from_step), level_of(judged, trend->to_bytes),
+                              per_step(judged), count_of(judged, trend->to_step));
+}
+
 /* What grows, for the middle of a sentence: "memory". */
 static const char *subject_of(const steps_case *judged)
 {
@@ -101,11 +116,6 @@ static const char *memory_name(steps_case *judged)
     return vw__diagnosis_text(judged->draft, "\"%s\"", judged->log->memory_name);
 }
 
-static const char *per_step(const steps_case *judged)
-{
-    return judged->log->step_name;
-}
-
 /* ---- when the card is full ------------------------------------------------------------------- */
 
 static uint64_t card_bytes(const steps_case *judged)
@@ -126,7 +136,7 @@ static double end_level(const steps_case *judged)
 /* Steps from the end of the log until the card is full. */
 static double steps_left(const steps_case *judged)
 {
-    double room = end_level(judged) - judged->trend.to_bytes;
+    double room = end_level(judged) - judged->trend.from_bytes - judged->trend.grown_bytes;
     return room > 0 ? room / judged->trend.bytes_per_step : 0;
 }
 
@@ -146,7 +156,7 @@ static const char *end_of_the_run(steps_case *judged)
         return vw__diagnosis_text(judged->draft, "%s is full after about %s %ss more", card,
                                   count_of(judged, steps_left(judged)), per_step(judged));
     return vw__diagnosis_text(judged->draft, "%s is full at about %s %s", card, per_step(judged),
-                              count_of(judged, trend->last_step + steps_left(judged)));
+                              count_of(judged, trend->to_step + steps_left(judged)));
 }
 
 /* ---- the leak -------------------------------------------------------------------------------- */
@@ -206,23 +216,22 @@ static const char *capital(steps_case *judged, const char *words)
     return vw__diagnosis_text(judged->draft, "%c%s", words[0] - 'a' + 'A', words + 1);
 }
 
+static uint64_t grown_bytes(const steps_case *judged)
+{
+    return is_percent(judged) ? VW_UNKNOWN : whole_bytes(judged->trend.grown_bytes);
+}
+
 static void add_leak(steps_case *judged)
 {
     const vw__trend *trend = &judged->trend;
     const char *pace = size_of(judged, trend->bytes_per_step);
     vw__finding_draft *finding = vw__diagnosis_add(
-        judged->draft, "leak", is_percent(judged) ? VW_UNKNOWN : whole_bytes(trend->grown_bytes),
-        "%s by %s per %s and does not stop; %s.", capital(judged, growth_of(judged)), pace,
-        per_step(judged), end_of_the_run(judged));
-    vw__finding_evidence(
-        finding, "From %s %s to %s, %s went from %s to %s: %s.", per_step(judged),
-        count_of(judged, trend->from_step), count_of(judged, trend->to_step), memory_name(judged),
-        level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes),
-        vw__diagnosis_text(judged->draft, "%s %s", size_of(judged, trend->grown_bytes),
-                           judged->log->is_free ? "less" : "more"));
-    vw__finding_evidence(finding, "In the last third of the log %s by %s per %s.",
-                         growth_of(judged), size_of(judged, trend->last_bytes_per_step),
-                         per_step(judged));
+        judged->draft, "leak", grown_bytes(judged), "%s by %s per %s and does not stop; %s.",
+        capital(judged, growth_of(judged)), pace, per_step(judged), end_of_the_run(judged));
+    vw__finding_evidence(finding, "In the log %s went %s.", memory_name(judged), from_to(judged));
+    vw__finding_evidence(finding, "In the last third of these %ss %s by %s per %s.",
+                         per_step(judged), growth_of(judged),
+                         size_of(judged, trend->last_bytes_per_step), per_step(judged));
     vw__finding_evidence(finding, "About that line the figures scatter by %s.",
                          size_of(judged, trend->noise_bytes));
     if (judged->log->is_peak)
@@ -252,18 +261,22 @@ static void conclude_leak(steps_case *judged)
 {
     const vw__trend *trend = &judged->trend;
     const char *clause = vw__diagnosis_text(
-        judged->draft, "A leak%s: %s by %s per %s up to %s, from %s to %s",
-        which_of_several(judged), growth_of(judged), size_of(judged, trend->bytes_per_step),
-        per_step(judged), judged->draft->is_running ? "now" : "the end of the log",
-        level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes));
+        judged->draft, "A leak%s: %s by %s per %s up to %s, %s", which_of_several(judged),
+        growth_of(judged), size_of(judged, trend->bytes_per_step), per_step(judged),
+        judged->draft->is_running ? "now" : "the end of the log", from_to(judged));
     if (judged->growth != NULL)
         *judged->growth = (vw__growth){
             .is_leak = true,
             .is_host = judged->log->is_host,
-            .grown_bytes = is_percent(judged) ? VW_UNKNOWN : whole_bytes(trend->grown_bytes),
+            .grown_bytes = grown_bytes(judged),
             .clause = clause,
         };
     add_leak(judged);
+    if (trend->first_point != 0)
+        vw__diagnosis_reason(judged->draft,
+                             "The growth begins late: the %ss before %s are left out, and the "
+                             "rest is judged by itself.",
+                             per_step(judged), count_of(judged, trend->from_step));
     vw__diagnosis_reason(
         judged->draft,
         "Over the later two thirds %s by %s per %s, %s times the "
@@ -283,7 +296,7 @@ static void conclude_leak(steps_case *judged)
 static const char *what_was_seen(steps_case *judged)
 {
     const vw__trend *trend = &judged->trend;
-    const char *level = level_of(judged, trend->to_bytes), *subject = subject_of(judged);
+    const char *level = level_of(judged, trend->level_bytes), *subject = subject_of(judged);
     switch (trend->kind) {
     case VW__TREND_FLAT:
         return vw__diagnosis_text(judged->draft, "%s stays at %s", subject, level);
@@ -298,9 +311,8 @@ static const char *what_was_seen(steps_case *judged)
                                   subject, judged->log->is_free ? "falls" : "grows",
                                   size_of(judged, trend->last_bytes_per_step), per_step(judged));
     case VW__TREND_FALLS:
-        return vw__diagnosis_text(judged->draft, "%s %s, from %s to %s", subject,
-                                  judged->log->is_free ? "grows" : "falls",
-                                  level_of(judged, trend->from_bytes), level);
+        return vw__diagnosis_text(judged->draft, "%s %s, %s", subject,
+                                  judged->log->is_free ? "grows" : "falls", from_to(judged));
     case VW__TREND_GROWS:
         return vw__diagnosis_text(judged->draft, "%s by %s per %s", growth_of(judged),
                                   size_of(judged, trend->bytes_per_step), per_step(judged));
@@ -462,11 +474,24 @@ static vw_status find_trend(const steps_case *judged, bool is_reserved, vw__tren
     }
     if (is_reserved && count < most)
         count = 0;
-    status = vw__step_trend_find(steps, bytes, count, is_reserved || log->is_peak, out);
+    const vw__trend_series series = {steps, bytes, count, is_reserved || log->is_peak};
+    status = vw__trend_find(&series, VW__TREND_PLAIN, out);
 done:
     vw__host_free(bytes);
     vw__host_free(steps);
     return status;
+}
+
+/* For reports. The host's memory is none of a card's. */
+static void note_growth(const steps_case *judged)
+{
+    const vw__trend *trend = &judged->trend;
+    bool is_known =
+        trend->kind != VW__TREND_TOO_SHORT && !judged->log->is_host && !is_percent(judged);
+    judged->draft->growth = (vw__found_growth){
+        .is_known = is_known,
+        .bytes_per_step = is_known && trend->kind == VW__TREND_GROWS ? trend->bytes_per_step : 0,
+    };
 }
 
 static void note_numbers(steps_case *judged)
@@ -586,6 +611,7 @@ vw_status vw__doctor_steps(const vw__step_log *log, const vw_doctor_options *opt
         *growth = (vw__growth){.grown_bytes = VW_UNKNOWN, .clause = ""};
     VW__TRY(judge_all(log, &judged, &host));
     bool does_host_grow = host.log != NULL && host.trend.kind == VW__TREND_GROWS;
+    note_growth(&judged);
     note_numbers(&judged);
     note_what_was_read(&judged);
     if (host.log != NULL)

@@ -94,6 +94,7 @@ vw_status vw__account_take_diagnosis(vw__ranks_work *work, vw__account *account,
 {
     vw_rank *rank = &account->shown;
     const vw_memory_numbers *numbers = &diagnosis->numbers;
+    const vw__found_growth *growth = vw__diagnosis_growth(diagnosis);
     account->diagnosis = diagnosis;
     rank->has_verdict = true;
     rank->verdict = diagnosis->verdict;
@@ -101,6 +102,8 @@ vw_status vw__account_take_diagnosis(vw__ranks_work *work, vw__account *account,
     rank->is_problem = vw_diagnosis_is_problem(diagnosis);
     rank->ran_out |= diagnosis->error_count > 0;
     rank->card_bytes = numbers->total_bytes;
+    if (growth->is_known)
+        rank->growth_bytes_per_step = growth->bytes_per_step;
     if (rank->tried_bytes == VW_UNKNOWN)
         rank->tried_bytes = numbers->tried_bytes;
     if (rank->basis == VW_RANK_BASIS_NONE &&
@@ -113,23 +116,6 @@ vw_status vw__account_take_diagnosis(vw__ranks_work *work, vw__account *account,
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
-
-static vw_status growth_of_log(const vw__step_log *log, double *out)
-{
-    if (log->point_count == 0 || log->is_host || log->is_free || log->is_share)
-        return VW_OK;
-    double *numbers = vw__host_alloc_zeroed(log->point_count, 2 * sizeof *numbers);
-    if (numbers == NULL)
-        return vw__fail_host_memory(log->point_count * 2 * sizeof *numbers, "the steps of a rank");
-    double *bytes = numbers + log->point_count;
-    for (size_t i = 0; i < log->point_count; i++) {
-        numbers[i] = log->points[i].step;
-        bytes[i] = (double)log->points[i].allocated_bytes;
-    }
-    vw_status status = vw__growth_per_step(numbers, bytes, log->point_count, log->is_peak, out);
-    vw__host_free(numbers);
-    return status;
-}
 
 /* Logs leave steps out: the last number says how many there were, if it is one of steps. */
 static uint64_t steps_in(const vw__step_log *log)
@@ -162,5 +148,5 @@ vw_status vw__account_story(vw__ranks_work *work, vw__story *story, vw__account 
     if (facts.steps.point_count != 0)
         rank->step_count = steps_in(&facts.steps);
     *has_something = rank->ran_out || facts.steps.point_count != 0;
-    return growth_of_log(&facts.steps, &rank->growth_bytes_per_step);
+    return VW_OK;
 }

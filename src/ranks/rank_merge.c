@@ -79,7 +79,7 @@ static void add_texts(vw_rank *rank, const vw__account *first, const vw__account
     fill_time(&rank->local_time_us, texts->local_time_us);
     if (texts->step_count != VW_UNKNOWN) /* the whole run's, not only those of the history */
         rank->step_count = texts->step_count;
-    if (!isnan(texts->growth_bytes_per_step))
+    if (!(rank->growth_bytes_per_step > 0) && !isnan(texts->growth_bytes_per_step))
         rank->growth_bytes_per_step = texts->growth_bytes_per_step;
     if (account->diagnosis != NULL &&
         (first->diagnosis == NULL || vw_diagnosis_sees_more(account->diagnosis, first->diagnosis)))

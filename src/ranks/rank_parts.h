@@ -92,10 +92,6 @@ VW_MUST_CHECK vw_status vw__account_recording(vw__ranks_work *work, const vw_rec
 VW_MUST_CHECK vw_status vw__account_story(vw__ranks_work *work, vw__story *story,
                                           vw__account *account, bool *has_something);
 
-/* From steps and their bytes, in order: 0 where it does not grow, NaN where there are too few. */
-VW_MUST_CHECK vw_status vw__growth_per_step(const double *steps, const double *bytes, size_t count,
-                                            bool is_peak, double *out);
-
 /* Makes report->ranks, ->unassigned, ->missing and ->unread of the accounts, and `*mains`, of each
  * rank the account of its recording, or NULL: the caller's, freed with vw__host_free(). */
 VW_MUST_CHECK vw_status vw__ranks_merge(vw__ranks_work *work, const vw__account ***mains);

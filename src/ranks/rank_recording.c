@@ -1,14 +1,10 @@
 /* rank_recording.c - what a rank's recording comes to: figures, a verdict, lines and settings. */
-#include <math.h>
 #include <string.h>
 
 #include "analysis/recording.h"
-#include "analysis/steps.h"
-#include "analysis/timeline.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "doctor/step_trend.h"
 #include "ranks/rank_name.h"
 #include "ranks/rank_parts.h"
 
@@ -66,56 +62,6 @@ static void note_failure(const vw_recording *recording, const vw_device_stats *d
     if (vw__recording_trace(recording->model, device->device, &trace) == VW_OK &&
         device->oom_event < trace->event_count)
         rank->time_us = trace->events[device->oom_event].time_us;
-}
-
-/* ---- growth ---------------------------------------------------------------------------------- */
-
-vw_status vw__growth_per_step(const double *steps, const double *bytes, size_t count, bool is_peak,
-                              double *out)
-{
-    vw__trend trend;
-    VW__TRY(vw__step_trend_find(steps, bytes, count, is_peak, &trend));
-    if (trend.kind == VW__TREND_TOO_SHORT)
-        *out = NAN;
-    else
-        *out = trend.kind == VW__TREND_GROWS ? trend.bytes_per_step : 0;
-    return VW_OK;
-}
-
-/* Live bytes where each step ends. */
-static vw_status growth_at(const vw__steps *steps, const int64_t *live, double *out)
-{
-    double *numbers = vw__host_alloc_zeroed(steps->end_count, 2 * sizeof *numbers);
-    if (numbers == NULL)
-        return vw__fail_host_memory(steps->end_count * 2 * sizeof *numbers, "the steps of a rank");
-    double *bytes = numbers + steps->end_count;
-    for (size_t i = 0; i < steps->end_count; i++) {
-        numbers[i] = (double)i;
-        bytes[i] = (double)live[steps->ends[i]];
-    }
-    vw_status status = vw__growth_per_step(numbers, bytes, steps->end_count, false, out);
-    vw__host_free(numbers);
-    return status;
-}
-
-static vw_status find_growth(const vw_recording *recording, int device, double *out)
-{
-    const vw__model_trace *trace;
-    vw__timeline timeline;
-    vw__steps steps;
-    VW__TRY(vw__recording_trace(recording->model, device, &trace));
-    VW__TRY(vw__timeline_make(recording->model, trace, &timeline));
-    vw_status status = vw__steps_find(recording->model, trace, &steps);
-    if (status == VW_OK) {
-        int64_t *live = vw__timeline_live_line(&timeline);
-        status = live != NULL ? growth_at(&steps, live, out)
-                              : vw__fail_host_memory(trace->event_count * sizeof *live,
-                                                     "the live bytes of a rank");
-        vw__host_free(live);
-        vw__steps_deinit(&steps);
-    }
-    vw__timeline_deinit(&timeline);
-    return status;
 }
 
 /* ---- lines of the program -------------------------------------------------------------------- */
@@ -263,8 +209,6 @@ static vw_status fill_account(vw__ranks_work *work, const vw_recording *recordin
         note_peaks(device, account);
         note_failure(recording, device, account);
         VW__TRY(note_sites(work, &device->peak, account));
-        if (device->step_count >= VW__TREND_FEWEST_POINTS)
-            VW__TRY(find_growth(recording, device->device, &account->shown.growth_bytes_per_step));
     }
     VW__TRY(vw_doctor_recording(recording, &work->doctor, &diagnosis));
     return vw__account_take_diagnosis(work, account, diagnosis);

@@ -9,6 +9,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/human_units.h"
+#include "doctor/diagnosis.h"
 #include "view/view_blocks.h"
 #include "view/view_growth.h"
 #include "view/view_lines.h"
@@ -34,6 +35,29 @@ typedef struct device_parts {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+/* The doctor examines the busiest device, and the others where that one is healthy. It names the
+ * first that is not. */
+static bool is_of_device(const vw__view_device_order *order)
+{
+    const vw_diagnosis *diagnosis = order->diagnosis;
+    return diagnosis != NULL && diagnosis->numbers.device >= 0 && /* -1: not said */
+           diagnosis->numbers.device == order->stats->device;
+}
+
+/* Which stacks leak, of that device. */
+static vw__view_leaks find_leaks(const vw__view_device_order *order)
+{
+    vw__view_leaks found = {.number_of = order->stacks->number_of};
+    if (is_of_device(order)) {
+        found.growth = *vw__diagnosis_growth(order->diagnosis);
+        if (!found.growth.is_known)
+            found.reason = "there are too few steps before the end of what the doctor judges";
+    } else if (order->diagnosis == NULL || order->diagnosis->verdict != VW_VERDICT_HEALTHY) {
+        found.reason = "the doctor's verdict is not about this device";
+    }
+    return found;
+}
+
 static vw_status make_from_trace(const vw__view_device_order *order, device_parts *parts)
 {
     VW__TRY(vw__timeline_make(parts->model, parts->trace, &parts->timeline));
@@ -44,7 +68,8 @@ static vw_status make_from_trace(const vw__view_device_order *order, device_part
     VW__TRY(vw__view_reserved_make(&parts->timeline, &parts->reserved));
     VW__TRY(vw__view_times_make(parts->trace, &parts->times));
     VW__TRY(vw__view_marks_find(parts->model, parts->trace, &parts->marks));
-    return vw__view_growth_make(&parts->blocks, order->stacks->stack_count, &parts->steps,
+    const vw__view_leaks leaks = find_leaks(order);
+    return vw__view_growth_make(&parts->blocks, order->stacks->stack_count, &parts->steps, &leaks,
                                 &parts->growth);
 }
 
@@ -94,15 +119,17 @@ static void set_limit(device_limit *limit, uint64_t bytes, const char *format)
 /* What the doctor concluded; else what was reserved and free when a request failed. */
 static device_limit find_limit(const vw__view_device_order *order, const device_parts *parts)
 {
-    const vw_memory_numbers *numbers = order->numbers;
     const vw_device_stats *stats = order->stats;
     device_limit limit = {.bytes = VW_UNKNOWN};
-    uint64_t room_bytes;
-    bool is_of_device = numbers->device == stats->device && numbers->device >= 0; /* -1: not said */
-    if (is_of_device && numbers->allowed_bytes != VW_UNKNOWN) {
-        set_limit(&limit, numbers->allowed_bytes, "were allowed, by what was granted and refused");
-    } else if (is_of_device && numbers->total_bytes != VW_UNKNOWN) {
-        set_limit(&limit, numbers->total_bytes, "are on the card");
+    uint64_t room_bytes, allowed_bytes = VW_UNKNOWN, total_bytes = VW_UNKNOWN;
+    if (is_of_device(order)) {
+        allowed_bytes = order->diagnosis->numbers.allowed_bytes;
+        total_bytes = order->diagnosis->numbers.total_bytes;
+    }
+    if (allowed_bytes != VW_UNKNOWN) {
+        set_limit(&limit, allowed_bytes, "were allowed, by what was granted and refused");
+    } else if (total_bytes != VW_UNKNOWN) {
+        set_limit(&limit, total_bytes, "are on the card");
     } else if (parts->trace != NULL && stats->has_oom && parts->timeline.is_reserved_known) {
         uint64_t reserved_bytes =
             vw__timeline_reserved_at(&parts->timeline, (uint32_t)stats->oom_event);

@@ -3,7 +3,7 @@
 #define VW_VIEW_VIEW_DEVICE_H
 
 #include "vramwise/analysis.h"
-#include "vramwise/doctor.h" /* vw_memory_numbers */
+#include "vramwise/doctor.h"
 #include "vramwise/status.h"
 #include "analysis/attribution.h"
 #include "export/json_write.h"
@@ -15,10 +15,10 @@ typedef struct vw__view_device_order {
     const vw_recording *recording;
     const vw_device_stats *stats;
     const vw__attribution *attribution;
-    const vw_memory_numbers *numbers; /* the doctor's, of whatever device */
-    const char *torch_version;        /* or NULL */
-    const char *what_if_reason;       /* why no replay is wanted; NULL: it is */
-    vw__view_stacks *stacks;          /* the run's */
+    const vw_diagnosis *diagnosis; /* of whatever device; NULL: there is none */
+    const char *torch_version;     /* or NULL */
+    const char *what_if_reason;    /* why no replay is wanted; NULL: it is */
+    vw__view_stacks *stacks;       /* the run's */
     vw__view_progress *progress;
     vw__view_columns *columns; /* with the device's prefix */
     vw__json *json;

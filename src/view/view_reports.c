@@ -57,25 +57,20 @@ vw_status vw__view_report_stats(const vw_recording_stats *stats, const char *fil
 }
 
 vw_status vw__view_report_doctor(const vw_recording *recording, const char *file,
-                                 const char *torch_version, vw__json *json,
-                                 vw_memory_numbers *numbers)
+                                 const char *torch_version, vw__json *json, vw_diagnosis **out)
 {
     vw__byte_buffer gathered;
     const vw_report_form form = form_of(file, NULL);
     const vw_output output = {&gathered, gather};
     const vw_doctor_options options = {.struct_size = sizeof options,
                                        .torch_version = torch_version};
-    vw_diagnosis *diagnosis = NULL;
-    *numbers = (vw_memory_numbers){VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN,
-                                   VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN, -1};
-    vw_status status = vw_doctor_recording(recording, &options, &diagnosis);
+    *out = NULL;
+    vw_status status = vw_doctor_recording(recording, &options, out);
     if (status != VW_OK)
         return put_reason(status, "doctor", "doctor_reason", json);
-    *numbers = diagnosis->numbers;
     vw__byte_buffer_init(&gathered);
-    status = put(vw_report_doctor(diagnosis, &form, &output), &gathered, "doctor", json);
+    status = put(vw_report_doctor(*out, &form, &output), &gathered, "doctor", json);
     vw__json_null(json, "doctor_reason");
-    vw_diagnosis_free(diagnosis);
     return status;
 }
 

@@ -13,11 +13,11 @@
 VW_MUST_CHECK vw_status vw__view_report_stats(const vw_recording_stats *stats, const char *file,
                                               vw__json *json);
 
-/* "doctor": {...} or null, "doctor_reason": null or why. `*numbers`: the diagnosis', or all of them
- * VW_UNKNOWN. Fails only for lack of host memory. */
+/* "doctor": {...} or null, "doctor_reason": null or why. `*out`: the
+ * diagnosis, the caller's to free, or NULL. Fails only for lack of host memory. */
 VW_MUST_CHECK vw_status vw__view_report_doctor(const vw_recording *recording, const char *file,
                                                const char *torch_version, vw__json *json,
-                                               vw_memory_numbers *numbers);
+                                               vw_diagnosis **out);
 
 /* "diff": {...} or null, "diff_reason": null or why. The same. `before` and `after` may be NULL. */
 VW_MUST_CHECK vw_status vw__view_report_diff(const vw_recording *before, const vw_recording *after,

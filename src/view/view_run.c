@@ -71,20 +71,20 @@ static vw_status write_stacks(const vw__view_run_order *order, vw__view_stacks *
 }
 
 static vw_status write_run(const vw__view_run_order *order, const vw_recording_stats *stats,
-                           vw__attribution *attribution, vw__view_stacks *stacks)
+                           vw__attribution *attribution, vw__view_stacks *stacks,
+                           vw_diagnosis **diagnosis)
 {
-    vw_memory_numbers numbers;
     vw__json_text(order->json, "file", order->file);
     VW__TRY(vw__view_report_stats(stats, order->file, order->json));
     VW__TRY(vw__view_progress_next(order->progress, order->share * doctor_share));
     VW__TRY(vw__view_report_doctor(order->recording, order->file, order->torch_version, order->json,
-                                   &numbers));
+                                   diagnosis));
     write_categories(order->json);
     VW__TRY(vw__attribution_init(attribution, order->recording->model));
     VW__TRY(vw__view_stacks_init(stacks, attribution));
     vw__view_device_order common = {.recording = order->recording,
                                     .attribution = attribution,
-                                    .numbers = &numbers,
+                                    .diagnosis = *diagnosis,
                                     .torch_version = order->torch_version,
                                     .stacks = stacks,
                                     .progress = order->progress,
@@ -100,6 +100,7 @@ vw_status vw__view_run_write(const vw__view_run_order *order)
                                       .torch_version = order->torch_version,
                                       .most_usages = MOST_USAGES};
     vw_recording_stats *stats = NULL;
+    vw_diagnosis *diagnosis = NULL;
     vw__attribution attribution = {.model = NULL};
     vw__view_stacks stacks = {.attribution = NULL};
     order->progress->base = (double)order->number * order->share;
@@ -107,10 +108,11 @@ vw_status vw__view_run_write(const vw__view_run_order *order)
     VW__TRY(vw__view_progress_next(order->progress, order->share * stats_share));
     VW__TRY(vw_recording_stats_make(order->recording, &options, &stats));
     vw__json_begin_object(order->json, NULL);
-    vw_status status = write_run(order, stats, &attribution, &stacks);
+    vw_status status = write_run(order, stats, &attribution, &stacks, &diagnosis);
     vw__json_end_object(order->json);
     vw__view_stacks_deinit(&stacks);
     vw__attribution_deinit(&attribution);
+    vw_diagnosis_free(diagnosis);
     vw_recording_stats_free(stats);
     return status;
 }

@@ -24,8 +24,8 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "doctor/doctor.h"
-#include "doctor/step_trend.h"
 #include "doctor/text_parts.h"
+#include "trend/trend.h"
 
 enum {
     TIGHT_SHARE = 10, /* of what the job can have, left to take */

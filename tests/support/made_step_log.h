@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "doctor/doctor.h"
-#include "doctor/step_trend.h"
 #include "support/cmocka_here.h"
+#include "trend/trend.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
@@ -61,7 +61,8 @@ static inline vw__trend trend_of(const double *bytes, size_t count, bool is_peak
     vw__trend trend;
     for (size_t i = 0; i < count; i++)
         steps[i] = (double)i;
-    assert_int_equal(vw__step_trend_find(steps, bytes, count, is_peak, &trend), VW_OK);
+    const vw__trend_series series = {steps, bytes, count, is_peak};
+    assert_int_equal(vw__trend_find(&series, VW__TREND_PLAIN, &trend), VW_OK);
     return trend;
 }
 

@@ -4,7 +4,6 @@
  * leaks of many sizes. What is asked of each kind is stated beside it. */
 #include "doctor/doctor.h"
 
-#include "doctor/step_trend.h"
 #include "support/cmocka_here.h"
 #include "support/made_step_log.h"
 

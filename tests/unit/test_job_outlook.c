@@ -90,6 +90,8 @@ static void calls_without_sense_are_refused(void **state)
     vw_job_outlook outlook;
     assert_int_equal(vw_job_outlook_find(NULL, &outlook), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(vw_job_outlook_find(&device, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_job_outlook_find_firm(NULL, &outlook), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_job_outlook_find_firm(&device, NULL), VW_ERR_INVALID_ARGUMENT);
 }
 
 static bool find_once(void *context)

@@ -57,7 +57,7 @@ describe('a place of a report', () => {
 describe('a finding', () => {
   it('has a tab that shows it', () => {
     expect(['fragmentation', 'stranded', 'leak', 'kept-graph', 'peak', 'genuine', 'warning', 'new-kind'].map((kind) => tabOf(kind, true))).toEqual([
-      'segments', 'segments', 'leaks', 'leaks', 'table', 'table', 'findings', 'findings',
+      'segments', 'segments', 'leaks', 'timeline', 'table', 'table', 'findings', 'findings',
     ]);
     expect(tabOf('leak', false)).toBe('timeline');
   });
@@ -86,7 +86,7 @@ describe('a finding', () => {
 
   it('of a leak is the stack that grew most', () => {
     const model = doctored(sampleModel(sample)), device = model.runs[0]!.devices[0]!;
-    const growth = { step: Uint32Array.of(0, 1), instant: Uint32Array.of(4, 8), stack: Uint32Array.of(1, 0), bytes: Float64Array.of(4000, 4000, 0, 1000), reason: null };
+    const growth = { step: Uint32Array.of(0, 1), instant: Uint32Array.of(4, 8), stack: Uint32Array.of(1, 0), bytesPerStep: Float64Array.of(0, 1000), bytes: Float64Array.of(4000, 4000, 0, 1000), reason: null };
     const grown: Model = { ...model, runs: [{ ...model.runs[0]!, devices: [{ ...device, growth }] }] };
     expect(targetOf(grown, sampleState(grown), 0, finding('leak'))).toMatchObject({ tab: 'leaks', stack: 0 });
   });

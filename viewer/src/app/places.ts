@@ -76,8 +76,9 @@ export function tabOf(kind: string, hasGrowth: boolean): Tab {
     case 'stranded':
       return 'segments';
     case 'leak':
-    case 'kept-graph':
       return hasGrowth ? 'leaks' : 'timeline';
+    case 'kept-graph': // it is let go again: the tab of leaks says that nothing grows
+      return 'timeline';
     case 'peak':
     case 'genuine':
       return 'table';

@@ -128,13 +128,14 @@ async function readWhatIf(columns: Columns, prefix: string, header: DeviceHeader
 }
 
 async function readGrowth(columns: Columns, prefix: string, header: DeviceHeader): Promise<Growth> {
-  const [step, instant, stack, bytes] = await Promise.all([
+  const [step, instant, stack, bytesPerStep, bytes] = await Promise.all([
     columns.read(`${prefix}growth.step`, 'u32'),
     columns.read(`${prefix}growth.instant`, 'u32'),
     columns.read(`${prefix}growth.stack`, 'u32'),
+    columns.read(`${prefix}growth.bytes_per_step`, 'u64'),
     columns.read(`${prefix}growth.bytes`, 'u64'),
   ]);
-  return { step, instant, stack, bytes, reason: header.growth_reason };
+  return { step, instant, stack, bytesPerStep, bytes, reason: header.growth_reason };
 }
 
 async function readDevice(columns: Columns, prefix: string, header: DeviceHeader): Promise<Device> {

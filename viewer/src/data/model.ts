@@ -45,6 +45,7 @@ export interface Growth {
   readonly step: Uint32Array; // of each sample: the number of the step
   readonly instant: Uint32Array; // and where it ends
   readonly stack: Uint32Array;
+  readonly bytesPerStep: Float64Array; // of each stack, by the doctor; 0: it does not leak
   readonly bytes: Float64Array; // [stack * sampleCount + sample]
   readonly reason: string | null; // why there is none
 }

@@ -119,14 +119,14 @@ describe('what-if', () => {
 });
 
 describe('leaks', () => {
-  const growth = { step: Uint32Array.of(0, 1, 2), instant: Uint32Array.of(3, 5, 8), stack: Uint32Array.of(0, 1), bytes: Float64Array.of(0, GIB, 2 * GIB, 5, 900, 5), reason: null };
+  const growth = { step: Uint32Array.of(0, 1, 2), instant: Uint32Array.of(3, 5, 8), stack: Uint32Array.of(0, 1), bytesPerStep: Float64Array.of(GIB, 0), bytes: Float64Array.of(0, GIB, 2 * GIB, 5, 900, 5), reason: null };
 
   it('say why there is no growth to see, and when nothing grows', () => {
     expect(leaks.missing(sampleApp(sampleModel(sample)))).toContain('no steps were found');
     const none = { ...growth, stack: new Uint32Array(0), bytes: new Float64Array(0) };
     expect(leaks.missing(sampleApp(withDevice(sampleModel(sample), { growth: none })))).toContain('Nothing grows');
-    const wave = { ...growth, bytes: Float64Array.of(5, 1, 5, 5, 900, 5) };
-    expect(show(leaks, sampleApp(withDevice(sampleModel(sample), { growth: wave }))).element.textContent).toContain('Nothing grows');
+    const healthy = { ...growth, bytesPerStep: Float64Array.of(0, 0) };
+    expect(show(leaks, sampleApp(withDevice(sampleModel(sample), { growth: healthy }))).element.textContent).toContain('Nothing grows');
   });
 
   it('say how fast it grows and how long a card lasts', () => {

@@ -84,6 +84,7 @@ function deviceColumns(device: Device, prefix: string): SampleColumn[] {
     column('growth.step', 'u32', growth.step),
     column('growth.instant', 'u32', growth.instant),
     column('growth.stack', 'u32', growth.stack),
+    column('growth.bytes_per_step', 'u64', growth.bytesPerStep),
     column('growth.bytes', 'u64', growth.bytes),
   ];
 }

@@ -123,7 +123,7 @@ export function sampleDevice(sample: Sample): Device {
     phaseEnds: u32([]),
     marks: sample.marks ?? [],
     whatIf: [],
-    growth: { step: u32([]), instant: u32([]), stack: u32([]), bytes: f64([]), reason: 'no steps were found' },
+    growth: { step: u32([]), instant: u32([]), stack: u32([]), bytesPerStep: f64([]), bytes: f64([]), reason: 'no steps were found' },
   };
 }
 

@@ -56,7 +56,7 @@ export function makeLeaks(app: App): Panel {
     h(
       'p',
       { class: 'note' },
-      'Growth per step is the median slope over all pairs of sampled steps, which odd steps do not move. A stack grows if at least two of three pairs rise.',
+      'Which stacks grow, and by how much a step, is the doctor\'s answer. The lines are what each stack holds at the ends of steps.',
     ),
   );
 
@@ -80,8 +80,8 @@ export function makeLeaks(app: App): Panel {
     if (growers.length === 0) {
       fill(
         said,
-        h('p', { class: 'good' }, 'Nothing grows: no stack holds more from step to step.'),
-        h('p', { class: 'note' }, `${count(rows.length)} ${rows.length === 1 ? 'stack holds' : 'stacks hold'} more at one step than at another, but none rises steadily.`),
+        h('p', { class: 'good' }, 'Nothing grows: no stack holds more and more from step to step.'),
+        h('p', { class: 'note' }, `${count(rows.length)} ${rows.length === 1 ? 'stack holds' : 'stacks hold'} more at the last step than at the first: warm-up, a cache, or a longer batch.`),
       );
       return;
     }

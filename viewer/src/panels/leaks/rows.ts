@@ -2,14 +2,13 @@
 
 import type { Device, Stacks } from '../../data/model';
 import { baseName } from '../../data/stacks';
-import { growing, grows, stepsUntilFull } from './slope';
 
 export interface LeakRow {
   readonly stack: number;
   readonly label: string;
   readonly category: string;
   readonly values: Float64Array; // live bytes at the end of each sampled step
-  readonly perStep: number;
+  readonly perStep: number; // by the doctor; 0 where it does not grow
   readonly doesGrow: boolean;
   readonly first: number;
   readonly last: number;
@@ -24,26 +23,25 @@ export function stackName(stacks: Stacks, stack: number): string {
 
 /** Those that grow first, the fastest first. */
 export function leakRows(device: Device, stacks: Stacks): LeakRow[] {
-  const { step, stack, bytes } = device.growth, samples = step.length;
+  const { step, stack, bytesPerStep, bytes } = device.growth, samples = step.length;
   const rows = Array.from(stack, (id, i): LeakRow => {
-    const values = bytes.subarray(i * samples, (i + 1) * samples);
-    const slope = growing(step, values);
+    const values = bytes.subarray(i * samples, (i + 1) * samples), perStep = bytesPerStep[i] ?? 0;
     return {
       stack: id,
       label: stackName(stacks, id),
       category: stacks.categories[stacks.categoryOf(id)] ?? 'unknown',
       values,
-      perStep: slope.perStep,
-      doesGrow: grows(slope),
+      perStep,
+      doesGrow: perStep > 0,
       first: values[0] ?? 0,
       last: values[samples - 1] ?? 0,
     };
   });
-  return rows.sort((a, b) => Number(b.doesGrow) - Number(a.doesGrow) || b.perStep - a.perStep || b.last - a.last);
+  return rows.sort((a, b) => b.perStep - a.perStep || b.last - a.last);
 }
 
 export function growthPerStep(rows: readonly LeakRow[]): number {
-  return rows.reduce((sum, row) => sum + (row.doesGrow ? row.perStep : 0), 0);
+  return rows.reduce((sum, row) => sum + row.perStep, 0);
 }
 
 export const LEAK_KEYS = ['where', 'perStep', 'first', 'last', 'full'] as const;
@@ -56,12 +54,19 @@ export function sortLeaks(rows: readonly LeakRow[], key: LeakKey, isFalling: boo
       case 'where':
         return a.label.localeCompare(b.label, 'en');
       case 'full':
-        return (b.doesGrow ? b.perStep : 0) - (a.doesGrow ? a.perStep : 0); // the faster, the sooner
+        return b.perStep - a.perStep; // the faster, the sooner
       default:
         return a[key] - b[key];
     }
   };
   return [...rows].sort((a, b) => sign * compare(a, b));
+}
+
+/** How many more steps fit into `card` when each adds `perStep` to what the last had at most; null: it
+ * does not grow. */
+export function stepsUntilFull(card: number, highest: number, perStep: number): number | null {
+  if (!(perStep > 0)) return null;
+  return Math.max(0, Math.floor((card - highest) / perStep));
 }
 
 /** "in 1,200 steps"; "" where it does not grow; `card` null: not known. */

@@ -1,9 +1,9 @@
-/* step_trend.c - a leak, told from everything else that grows.
+/* trend.c - tells a leak from everything else that grows.
  *
- * The log is cut into cells, equal numbers of points, of which the median counts: single spikes (an
- * evaluation, a long batch) drop out, and the work is bounded. The first tenth is warm-up and is
- * not judged. What is left is a leak if all of this holds, each being something that one kind of
- * healthy run fails:
+ * The log is cut into cells of equal numbers of points, and each cell counts with its median:
+ * single spikes (an evaluation, a long batch) drop out, and the work is bounded. The first tenth is
+ * warm-up and is not judged. The rest is a leak if all of this holds. Each test is one that some
+ * kind of healthy run fails:
  *
  *   it grows          Theil-Sen's slope over the later two thirds is positive, and several times
  *                     its own uncertainty. That comes from the residuals' median deviation, from
@@ -17,14 +17,36 @@
  *                     growth. Fails: a level that changed.
  *   to a new high     the last twelfth is the highest. Fails: a wave that happens to rise.
  *
+ * VW__TREND_COUNTED is for blocks that came and stayed, counted one by one. Nothing in such a
+ * series is noise, so a leak of every tenth step is as certain as one of every step. What is left
+ * of the rule: it rises in each third, and in the last at no less than a quarter of the average
+ * pace.
+ *
+ * VW__TREND_FIRM is for a log that is judged again and again while it grows: from its first steps
+ * on, a cache that has only begun to fill looks like a leak. It asks for more, all of it:
+ *
+ *   certain           the confidence is high
+ *   for long          it was so when the log was half as long, too
+ *   at its pace       the pace has not fallen since. What fills a cache slows down: growth as the
+ *                     logarithm or the root of the steps has 1/2 or 0.7 of its pace left after as
+ *                     many steps again
+ *
+ * A leak may begin late, after the first evaluation say. So where the whole log does not grow, its
+ * later half and its last quarter are judged by themselves, at either strictness as VW__TREND_FIRM:
+ * but not where the whole log grows ever more slowly, since a short piece of a curve is a line.
+ * Hence whatever is firm grows at VW__TREND_PLAIN as well: the guard of a run never warns of a leak
+ * that the doctor denies. What grows evenly for sixty steps and stops later (a buffer of
+ * experiences that fills, a long epoch sorted by length) looks like a leak to anybody who sees
+ * bytes only.
+ *
  * A counter that keeps its peak needs no rule of its own: the peak of n random loads is exceeded
  * ever more rarely, about ln 2 times in the next n, so its stairs slow down, and stairs are
  * correlated. But a leak can hide in one for long: where it rose in the last third, nobody is sure.
  *
- * No amount of bytes is too small or too large for a leak, and no threshold is in bytes: all are
- * ratios of the log's own figures. The constants were chosen on simulated logs, of the kinds in
- * tests/unit/test_doctor_steps_simulated.c, not on recorded ones. */
-#include "doctor/step_trend.h"
+ * No threshold is in bytes: all are ratios of the log's own figures. The constants were chosen on
+ * simulated logs, of the kinds in tests/unit/test_doctor_steps_simulated.c, not on recorded ones.
+ */
+#include "trend/trend.h"
 
 #include <stdint.h>
 #include <stdlib.h> /* qsort */
@@ -46,7 +68,9 @@ enum {
 #define MOST_SHARE 0.4  /* of the growth in one jump */
 #define MOST_OF_TWO 0.7 /* and in two */
 #define MOST_CORRELATION 0.95
-#define LEAST_ADVANCE 1e-6 /* between two steps; smaller ones are the same step */
+#define LEAST_COUNTED_PACE 0.25 /* of the last third, to the average */
+#define LEAST_FIRM_PACE 0.85    /* of the whole log, to its first half */
+#define LEAST_ADVANCE 1e-6      /* between two steps; smaller ones are the same step */
 
 typedef struct cell {
     double x, y;
@@ -359,7 +383,7 @@ static vw__trend_kind kind_of(const trend_work *work, const judgement *made)
     return made->late.noise == 0 ? VW__TREND_FLAT : VW__TREND_VARIES;
 }
 
-static void judge(trend_work *work, const double *bytes, size_t count, bool is_peak, vw__trend *out)
+static void judge(trend_work *work, const vw__trend_series *series, vw__trend *out)
 {
     size_t judged = work->cell_count - work->first;
     size_t middle = work->first + judged / 3, end = work->first + 2 * judged / 3;
@@ -377,54 +401,173 @@ static void judge(trend_work *work, const double *bytes, size_t count, bool is_p
     out->strength = made.late.strength;
     out->settled_share =
         share_before_it_settled(work, made.level, made.late.noise, absolute(made.rise));
-    bool is_kept = is_peak || out->never_falls;
+    const double *bytes = series->bytes;
+    size_t count = series->count;
+    bool is_kept = series->is_peak || out->never_falls;
     bool is_hidden = is_kept ? bytes[count - 1] > bytes[count - 1 - count / 3]
                              : made.last.slope > 0 && made.late.strength > LEAST_STRENGTH / 2;
     out->may_grow = out->kind != VW__TREND_GROWS && is_hidden;
 }
 
-vw_status vw__step_trend_find(const double *steps, const double *bytes, size_t count, bool is_peak,
-                              vw__trend *out)
+/* Medians of the first and the last twelfth are eleven twelfths apart. An end that is far from what
+ * they say is a spike, an evaluation say: it did not grow so far. */
+static double grown_bytes(const trend_work *work, double as_written)
 {
+    double count = (double)work->window_count;
+    if (work->window_count < 2)
+        return as_written > 0 ? as_written : 0;
+    double steady =
+        (work->windows[work->window_count - 1] - work->windows[0]) * count / (count - 1);
+    steady = steady > 0 ? steady : 0;
+    return as_written >= steady / 2 && as_written <= steady * 2 ? as_written : steady;
+}
+
+/* Judges one log, or a part of one, which has a point at least. */
+static vw__trend trend_of(trend_work *work, const vw__trend_series *series)
+{
+    const double *steps = series->steps, *bytes = series->bytes;
+    size_t count = series->count;
     vw__trend found = {.point_count = count, .kind = VW__TREND_TOO_SHORT};
-    if (count == 0) {
-        *out = found;
-        return VW_OK;
-    }
-    size_t scratch_count = MOST_CELLS * MOST_CELLS / 2;
-    scratch_count = count > scratch_count ? count : scratch_count;
-    trend_work *work = vw__host_alloc_zeroed(1, sizeof *work);
-    double *x = vw__host_alloc_zeroed(count, sizeof *x);
-    double *scratch = vw__host_alloc_zeroed(scratch_count, sizeof *scratch);
-    vw_status status = VW_OK;
-    if (work == NULL || x == NULL || scratch == NULL) {
-        status = vw__fail_host_memory(scratch_count * sizeof *scratch, "the trend of a step log");
-        goto done;
-    }
-    work->x = x;
-    work->scratch = scratch;
     unroll_steps(steps, count, work, &found);
     make_cells(bytes, count, work);
     found.never_falls = never_falls(bytes, count);
     size_t first = work->first * count / work->cell_count; /* point that is judged */
     first = first < count ? first : count - 1;
     found.from_step = steps[first];
-    found.to_step = found.last_step = steps[count - 1];
-    if (work->cell_count > work->first)
-        make_windows(work);
-    if (work->window_count != 0) {
-        found.from_bytes = work->windows[0];
-        found.to_bytes = work->windows[work->window_count - 1];
-        found.grown_bytes =
-            found.to_bytes > found.from_bytes ? found.to_bytes - found.from_bytes : 0;
-    }
+    found.from_bytes = bytes[first];
+    found.to_step = steps[count - 1];
+    found.to_bytes = bytes[count - 1];
+    make_windows(work);
+    if (work->window_count != 0)
+        found.level_bytes = work->windows[work->window_count - 1];
+    found.grown_bytes = grown_bytes(work, found.to_bytes - found.from_bytes);
     if (count >= VW__TREND_FEWEST_POINTS) {
-        judge(work, bytes, count, is_peak, &found);
+        judge(work, series, &found);
         found.settled_step = steps[first + (size_t)(found.settled_share * (double)(count - first))];
     }
     found.confidence = confidence_of(&found);
-    *out = found;
-done:
+    return found;
+}
+
+static bool is_certain(const vw__trend *trend)
+{
+    return trend->kind == VW__TREND_GROWS && trend->confidence == VW_CONFIDENCE_HIGH;
+}
+
+typedef enum firmness { NOT_FIRM, LOSES_PACE, FIRM } firmness;
+
+/* `whole`: the trend of the series. */
+static firmness firmness_of(trend_work *work, vw__trend_series series, const vw__trend *whole)
+{
+    if (whole->kind == VW__TREND_SLOWING)
+        return LOSES_PACE;
+    if (!is_certain(whole))
+        return NOT_FIRM;
+    series.count /= 2;
+    vw__trend half = trend_of(work, &series);
+    if (!is_certain(&half))
+        return NOT_FIRM;
+    return whole->bytes_per_step >= LEAST_FIRM_PACE * half.bytes_per_step ? FIRM : LOSES_PACE;
+}
+
+/* The later half or the last quarter, if one of them is firm by itself. */
+static bool find_late_growth(trend_work *work, const vw__trend_series *series, vw__trend *out)
+{
+    for (size_t parts = 2; parts <= 4; parts *= 2) {
+        size_t first = series->count - series->count / parts;
+        vw__trend_series late = {series->steps + first, series->bytes + first,
+                                 series->count - first, series->is_peak};
+        if (late.count < VW__TREND_ENOUGH_POINTS)
+            return false;
+        vw__trend found = trend_of(work, &late);
+        if (firmness_of(work, late, &found) == FIRM) {
+            *out = found;
+            out->first_point = first;
+            return true;
+        }
+    }
+    return false;
+}
+
+static vw__trend find(trend_work *work, const vw__trend_series *series,
+                      vw__trend_strictness strictness)
+{
+    vw__trend whole = trend_of(work, series), late;
+    bool grows = whole.kind == VW__TREND_GROWS;
+    if (grows && strictness == VW__TREND_PLAIN)
+        return whole;
+    firmness firm = firmness_of(work, *series, &whole);
+    if (firm == FIRM)
+        return whole;
+    if (firm == NOT_FIRM && find_late_growth(work, series, &late)) {
+        late.has_restarts |= whole.has_restarts;
+        return late;
+    }
+    if (grows)
+        whole.kind = VW__TREND_TOO_SHORT; /* to be firm */
+    return whole;
+}
+
+/* Needs no host memory. */
+static vw__trend counted_trend(const vw__trend_series *series)
+{
+    size_t count = series->count, last = count - 1, rises[3] = {0};
+    const double *steps = series->steps, *bytes = series->bytes;
+    double grown[3] = {0};
+    vw__trend found = {
+        .point_count = count,
+        .never_falls = never_falls(bytes, count),
+        .from_step = steps[0],
+        .from_bytes = bytes[0],
+        .to_step = steps[last],
+        .to_bytes = bytes[last],
+        .grown_bytes = bytes[last] > bytes[0] ? bytes[last] - bytes[0] : 0,
+        .level_bytes = bytes[last],
+    };
+    for (size_t i = 1; i < count; i++) {
+        size_t third = (i - 1) * 3 / last;
+        rises[third] += bytes[i] > bytes[i - 1];
+        grown[third] += bytes[i] - bytes[i - 1];
+    }
+    double whole = grown[0] + grown[1] + grown[2];
+    found.rise_count = rises[0] + rises[1] + rises[2];
+    found.fewest_rises = rises[0] < rises[1] ? rises[0] : rises[1];
+    found.fewest_rises = rises[2] < found.fewest_rises ? rises[2] : found.fewest_rises;
+    if (steps[last] > steps[0])
+        found.bytes_per_step = whole / (steps[last] - steps[0]);
+    if (count < VW__TREND_FEWEST_COUNTED)
+        found.kind = VW__TREND_TOO_SHORT;
+    else if (found.fewest_rises > 0 && grown[2] >= LEAST_COUNTED_PACE * whole / 3 && whole > 0)
+        found.kind = VW__TREND_GROWS;
+    else
+        found.kind = whole > 0 ? VW__TREND_SETTLED : whole < 0 ? VW__TREND_FALLS : VW__TREND_FLAT;
+    return found;
+}
+
+vw_status vw__trend_find(const vw__trend_series *series, vw__trend_strictness strictness,
+                         vw__trend *out)
+{
+    size_t scratch_count = MOST_CELLS * MOST_CELLS / 2;
+    if (series->count == 0) {
+        *out = (vw__trend){.kind = VW__TREND_TOO_SHORT};
+        return VW_OK;
+    }
+    if (strictness == VW__TREND_COUNTED) {
+        *out = counted_trend(series);
+        return VW_OK;
+    }
+    scratch_count = series->count > scratch_count ? series->count : scratch_count;
+    trend_work *work = vw__host_alloc_zeroed(1, sizeof *work);
+    double *x = vw__host_alloc_zeroed(series->count, sizeof *x);
+    double *scratch = vw__host_alloc_zeroed(scratch_count, sizeof *scratch);
+    vw_status status = VW_OK;
+    if (work == NULL || x == NULL || scratch == NULL) {
+        status = vw__fail_host_memory(scratch_count * sizeof *scratch, "the trend of a step log");
+    } else {
+        work->x = x;
+        work->scratch = scratch;
+        *out = find(work, series, strictness);
+    }
     vw__host_free(scratch);
     vw__host_free(x);
     vw__host_free(work);

@@ -1,8 +1,8 @@
-/* test_run_leak_rule.c - leaks are told early, and nothing else is, at any moment of its life.
+/* test_job_outlook_firm.c - leaks are told early, and nothing else is, at any moment of its life.
  *
  * Every log is asked as the guard asks: while it grows, again and again, thinned as a page thins
  * it. Load that varies is made from many seeds. */
-#include "cli/run_leak_rule.h"
+#include "vramwise/watch.h"
 
 #include "support/cmocka_here.h"
 #include "support/made_job.h"
@@ -10,6 +10,18 @@
 enum { SEEDS = 2, LONGEST = 1300 };
 
 #define ROOM (20 * GIB)
+
+/* What is firm is a leak for every other place, too. */
+static bool is_firm(const vw_job_device *device, vw_job_outlook *out)
+{
+    vw_job_outlook plain;
+    assert_int_equal(vw_job_outlook_find_firm(device, out), VW_OK);
+    if (!out->is_leak)
+        return false;
+    assert_int_equal(vw_job_outlook_find(device, &plain), VW_OK);
+    assert_true(plain.is_leak);
+    return true;
+}
 
 /* What is live after a step; the second argument is a seed. */
 typedef uint64_t (*load)(uint64_t step, uint64_t seed);
@@ -57,7 +69,7 @@ static uint64_t first_firm(load grows, uint64_t seed, uint64_t step_count)
         uint64_t reserved = live + GIB;
         uint64_t end = first + ROOM;
         put_numbers(&made, 0, live, reserved, end > reserved ? end - reserved : 0);
-        if (run_leak_is_firm(&made.devices[0], &outlook))
+        if (is_firm(&made.devices[0], &outlook))
             return step;
     }
     return 0;
@@ -129,7 +141,7 @@ static void its_outlook_is_given(void **state)
     for (uint64_t step = 1; step <= 120; step++)
         add_step(&made, 0, even_leak(step, 0));
     put_numbers(&made, 0, even_leak(120, 0), 8 * GIB, 12 * GIB);
-    assert_true(run_leak_is_firm(&made.devices[0], &outlook));
+    assert_true(is_firm(&made.devices[0], &outlook));
     assert_true(outlook.bytes_per_step > 19.9 * (double)MIB &&
                 outlook.bytes_per_step < 20.1 * (double)MIB);
     assert_int_equal(outlook.last_step, 120);
@@ -144,10 +156,10 @@ static void without_the_room_the_growth_is_held_against_what_was_there(void **st
     make_job(&made);
     for (uint64_t step = 1; step <= 100; step++)
         add_step(&made, 0, 4 * GIB + step * 3 * MIB);
-    assert_false(run_leak_is_firm(&made.devices[0], &outlook)); /* 300 MiB of 4 GiB */
+    assert_false(is_firm(&made.devices[0], &outlook)); /* 300 MiB of 4 GiB */
     for (uint64_t step = 101; step <= 200; step++)
         add_step(&made, 0, 4 * GIB + step * 3 * MIB);
-    assert_true(run_leak_is_firm(&made.devices[0], &outlook));
+    assert_true(is_firm(&made.devices[0], &outlook));
     assert_true(outlook.full_at_step == VW_LIVE_UNKNOWN);
 }
 
@@ -241,7 +253,7 @@ static void few_steps_or_none_are_never_enough(void **state)
     vw_job_outlook outlook;
     make_job(&made);
     for (uint64_t step = 1; step < 60; step++) {
-        assert_false(run_leak_is_firm(&made.devices[0], &outlook));
+        assert_false(is_firm(&made.devices[0], &outlook));
         add_step(&made, 0, step * GIB);
     }
 }
@@ -257,7 +269,7 @@ static void steps_that_count_backwards_are_no_leak(void **state)
         made.steps[0][i].step = 1000 - i;
     }
     put_numbers(&made, 0, 8 * GIB, 9 * GIB, 100 * GIB);
-    assert_false(run_leak_is_firm(&made.devices[0], &outlook));
+    assert_false(is_firm(&made.devices[0], &outlook));
 }
 
 int main(void)
