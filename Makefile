@@ -32,14 +32,15 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 ## make             builds the libraries and the program: build/vramwise
 all: program
 
-# A user's build: no -Werror (a newer compiler knows new warnings), tests if cmocka is there.
-build/CMakeCache.txt:
-	@$(CMAKE) -S . -B build -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
-		-DVW_TESTS=$(if $(shell pkg-config --exists cmocka 2>/dev/null && echo yes),ON,OFF)
-
-# A library that was missing may have been installed since.
-program: build/CMakeCache.txt
-	@! grep -q '^VW_.*-NOTFOUND$$' build/CMakeCache.txt || $(CMAKE) -S . -B build --log-level=NOTICE >/dev/null
+# A user's build: no -Werror (a newer compiler knows new warnings), tests if cmocka is there. A library
+# that was missing may have been installed since.
+program:
+	@if [ ! -e build/CMakeCache.txt ]; then \
+		$(CMAKE) -S . -B build -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
+			-DVW_TESTS=$(if $(shell pkg-config --exists cmocka 2>/dev/null && echo yes),ON,OFF); \
+	elif grep -q '^VW_.*-NOTFOUND$$' build/CMakeCache.txt; then \
+		$(CMAKE) -S . -B build --log-level=NOTICE; \
+	fi
 	@$(call build_in,build) --target program
 
 ## make run         sets this machine up, builds, and shows build/vramwise at work

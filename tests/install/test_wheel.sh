@@ -39,7 +39,7 @@ from_source() {
         apt-get purge -qq -y zlib1g-dev >/dev/null
         build/vramwise demo | tail -n 1
         make sdist
-        python3 -m venv /tmp/environment
+        rm -rf /tmp/environment && python3 -m venv /tmp/environment
         /tmp/environment/bin/pip install -q --no-index dist/*.tar.gz
         /tmp/environment/bin/vramwise plan --model gpt2 --card 24GiB | head -n 1
         /tmp/environment/bin/python -c "import vramwise; print(vramwise.__version__)"
