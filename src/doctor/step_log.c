@@ -166,7 +166,7 @@ static void add_leak_remedies(vw__finding_draft *finding)
                        "outputs.append(out.detach().cpu())\n"
                        "outputs.clear()  # once they are used");
     vw__finding_remedy(finding, "run evaluation and logging without a graph", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "none",
+                       VW_BASIS_RULE, vw__remedy_of(VW__REMEDY_INFERENCE_MODE)->cost,
                        "with torch.inference_mode():\n"
                        "    evaluate(model)");
     vw__finding_remedy(finding, "remove hooks that keep what they see, or are registered each step",

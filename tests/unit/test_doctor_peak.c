@@ -434,8 +434,8 @@ static void the_batch_is_split_as_often_as_the_request_needs(void **state)
               "request"},
         {1000, "split each batch in 8 and accumulate gradients: enough by itself for the failed "
                "request"},
-        {3000, "split each batch in 8 and accumulate gradients: perhaps enough by itself for the "
-               "failed request"},
+        {3000, "split each batch in 8 and accumulate gradients: may serve the failed request by "
+               "itself"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         program made;
