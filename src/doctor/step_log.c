@@ -371,9 +371,8 @@ static void look_at_reserved(steps_case *judged)
                              "What is reserved grows by %s per %s while what is allocated does "
                              "not: memory is being broken into pieces.",
                              size_of(judged, judged->reserved.bytes_per_step), per_step(judged));
-    vw__finding_remedy(finding, "set expandable_segments:True", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "none to speak of",
-                       "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+    vw__finding_known_remedy(finding, VW__REMEDY_EXPANDABLE_SEGMENTS, NULL, VW__SAVES_UNKNOWN,
+                             VW_BASIS_RULE);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */

@@ -14,7 +14,6 @@
 #include "doctor/spill.h"
 #include "remedy/remedy.h"
 
-enum { EXPANDABLE_IDLE_SHARE = 4 };        /* of live bytes, at most */
 enum { LEAST_PARTS = 2, MOST_PARTS = 64 }; /* that a batch is cut into */
 
 #define MOST_SPILLED_BYTES (UINT64_C(1) << 40) /* no host has more to spare; unknown is more */
@@ -161,23 +160,27 @@ void vw__text_add_diet(const vw__text_case *given, vw__finding_draft *finding)
 
 /* ---- fragmentation --------------------------------------------------------------------------- */
 
+static void add_expandable(const vw__text_case *given, vw__finding_draft *finding)
+{
+    const vw__remedy_words words = {.settings = vw__text_device_of(given)->settings};
+    vw__remedy_range range =
+        vw__remedy_of_idle(given->judged.idle_bytes, given->numbers.allocated_bytes);
+    vw__finding_known_remedy(finding, VW__REMEDY_EXPANDABLE_SEGMENTS, &words,
+                             between(range.at_least_bytes, range.at_most_bytes), VW_BASIS_RULE);
+}
+
 static void add_fragmentation_remedies(const vw__text_case *given, vw__finding_draft *finding)
 {
-    uint64_t idle = given->judged.idle_bytes, in_use = given->numbers.allocated_bytes;
+    uint64_t idle = given->judged.idle_bytes;
     if (!given->report->says_expandable)
-        vw__finding_remedy(finding, "expandable segments: idle pieces can then be joined",
-                           between(less(idle, in_use / EXPANDABLE_IDLE_SHARE), idle), VW_BASIS_RULE,
-                           "next to none; needs PyTorch 2.1, set before it starts",
-                           vw__diagnosis_text(given->draft, "export %s=expandable_segments:True",
-                                              vw__text_device_of(given)->settings));
+        add_expandable(given, finding);
     if (vw__remedy_is_empty_cache_worth_it(idle, given->numbers.reserved_bytes)) {
         const vw__remedy_words words = {.module = vw__text_device_of(given)->module};
         vw__finding_known_remedy(finding, VW__REMEDY_EMPTY_CACHE, &words, between(0, idle),
                                  VW_BASIS_RULE);
     }
-    vw__finding_remedy(finding, "fewer different sizes: pad lengths to a few, sort by length",
-                       between(0, idle), VW_BASIS_RULE, "some padding is computed for nothing",
-                       "length = -(-length // 128) * 128  # the next multiple of 128");
+    vw__finding_known_remedy(finding, VW__REMEDY_REPEATING_SIZES, NULL, between(0, idle),
+                             VW_BASIS_RULE);
     if (!vw__text_device_of(given)->has_recordings)
         return;
     vw__finding_remedy(finding, "record the run and let settings be tried on the recording",
@@ -232,12 +235,7 @@ static void add_small_fragmentation(const vw__text_case *given)
     vw__finding_evidence(finding, "Idle bytes are less than a tenth of what is reserved: with no "
                                   "fragmentation at all the run fails a little later.");
     if (!given->report->says_expandable)
-        vw__finding_remedy(
-            finding, "expandable segments, which cost nothing to try",
-            between(less(idle, numbers->allocated_bytes / EXPANDABLE_IDLE_SHARE), idle),
-            VW_BASIS_RULE, "next to none; needs PyTorch 2.1, set before it starts",
-            vw__diagnosis_text(given->draft, "export %s=expandable_segments:True",
-                               vw__text_device_of(given)->settings));
+        add_expandable(given, finding);
 }
 
 /* ---- outside --------------------------------------------------------------------------------- */
@@ -444,9 +442,8 @@ static void add_too_large(const vw__text_case *given)
     vw__finding_remedy(finding, "check the shapes: a broadcast, an outer product, a wrong axis",
                        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "print(x.shape, x.dtype)  # before the line that failed");
-    vw__finding_remedy(finding, "do it in pieces", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "a loop; a little slower",
-                       "out = torch.cat([f(part) for part in x.split(1024)])");
+    vw__finding_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL, VW__SAVES_UNKNOWN,
+                             VW_BASIS_RULE);
     vw__finding_known_remedy(finding, VW__REMEDY_FUSED_ATTENTION, NULL, VW__SAVES_UNKNOWN,
                              VW_BASIS_RULE);
     vw__finding_remedy(finding, "smaller inputs: length, resolution, points, or batch",

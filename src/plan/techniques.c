@@ -45,7 +45,9 @@ bool vw__bargain_is_missing_known(const vw__bargain *deal)
 
 vw_enough vw__bargain_enough(const vw__bargain *deal, const vw__offer *made)
 {
-    return vw__remedy_enough(made->is_replayed ? VW_BASIS_REPLAYED : VW_BASIS_COMPUTED,
+    if (made->is_replayed)
+        return made->is_enough ? VW_ENOUGH_YES : VW_ENOUGH_UNKNOWN;
+    return vw__remedy_enough(VW_BASIS_COMPUTED,
                              (vw__remedy_range){made->at_least_bytes, made->at_most_bytes},
                              deal->missing_bytes);
 }

@@ -33,7 +33,7 @@ typedef struct vw__offer {
     bool is_last_resort;    /* other hardware, or slow */
     uint64_t at_least_bytes, at_most_bytes; /* that it takes off the peak */
     bool is_enough;                         /* at worst, for what is missing, which is known */
-    bool is_replayed;                       /* that is not computed, but was run */
+    bool is_replayed;                       /* both were not computed: a replay showed them */
 } vw__offer;
 
 typedef struct vw__bargain {

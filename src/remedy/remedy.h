@@ -8,7 +8,8 @@
  * (analysis/what_if.h), and a row has what it takes off each. Of an error message only the sum is
  * known, and a row has a rule of thumb.
  *
- * Settings of the allocator are not here: those are tried by replay.
+ * Settings of the allocator are tried by replay, and are elsewhere. The one that needs no trial is
+ * here, for those who have no recording.
  *
  * No state and no locks: safe from any thread. */
 #ifndef VW_REMEDY_REMEDY_H
@@ -69,6 +70,9 @@ typedef enum vw__remedy_id {
     VW__REMEDY_DROP_VARIABLES,
     VW__REMEDY_EMPTY_CACHE,
     VW__REMEDY_SHARED_GRAPH_POOL,
+    VW__REMEDY_EXPANDABLE_SEGMENTS, /* where there is no recording to try settings on */
+    VW__REMEDY_REPEATING_SIZES,
+    VW__REMEDY_COMPUTE_IN_CHUNKS, /* one tensor that is too large */
 
     VW__REMEDY_COUNT
 } vw__remedy_id;
@@ -119,6 +123,7 @@ typedef struct vw__remedy_words {
     const char *rows;       /* $rows: lines that make `hidden` and `labels`, one row a token */
     const char *head;       /* $head: logits of `hidden` */
     const char *attention;  /* $attention: as transformers call it, "sdpa" */
+    const char *settings;   /* $settings: the variable, "PYTORCH_CUDA_ALLOC_CONF" */
     const char *storage;    /* $storage: of 4-bit weights, "" */
 } vw__remedy_words;
 
@@ -148,6 +153,10 @@ typedef struct vw__remedy_range {
 
 /* By the rule of thumb, of so many live bytes. `parts`: of a batch. */
 vw__remedy_range vw__remedy_of_live(vw__remedy_id id, uint64_t live_bytes, uint64_t parts);
+
+/* By expandable segments, of so many idle bytes: in ordinary training runs with them, what lay idle
+ * at the peak was a quarter of what was live at most. */
+vw__remedy_range vw__remedy_of_idle(uint64_t idle_bytes, uint64_t live_bytes);
 
 /* Whether bytes that are given back cover what is missing. A rule of thumb leaves doubt both ways:
  * unknown. So is everything where one of the numbers is VW_UNKNOWN, or nothing is missing. */

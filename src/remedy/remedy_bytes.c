@@ -10,6 +10,7 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { ALL_PERMILLE = 1000 };
+enum { EXPANDABLE_IDLE_SHARE = 4 }; /* of live bytes, at most */
 
 /* ---- of a recorded run ----------------------------------------------------------------------- */
 
@@ -94,6 +95,12 @@ vw__remedy_range vw__remedy_of_live(vw__remedy_id id, uint64_t live_bytes, uint6
         most -= most / parts;
     }
     return (vw__remedy_range){least, most};
+}
+
+vw__remedy_range vw__remedy_of_idle(uint64_t idle_bytes, uint64_t live_bytes)
+{
+    uint64_t stays = live_bytes / EXPANDABLE_IDLE_SHARE;
+    return (vw__remedy_range){idle_bytes > stays ? idle_bytes - stays : 0, idle_bytes};
 }
 
 /* ---- is it enough, is it worth it ------------------------------------------------------------ */

@@ -456,6 +456,26 @@ static const vw__remedy table[VW__REMEDY_COUNT] = {
             .code = "pool = torch.cuda.graph_pool_handle()\n"
                     "with torch.cuda.graph(graph, pool=pool): ...",
         },
+    [VW__REMEDY_EXPANDABLE_SEGMENTS] =
+        {
+            .action = "expandable segments: idle pieces can then be joined",
+            COST_NEEDING("next to none", "PyTorch 2.1, set before it starts"),
+            .code = "export $settings=expandable_segments:True",
+        },
+    [VW__REMEDY_REPEATING_SIZES] =
+        {
+            .action = "let sizes repeat: pad to a few lengths, or begin with the largest batch",
+            .cost = "some padding is computed for nothing, or one step more",
+            .code = "length = -(-length // 128) * 128  # pad up; or, once before the loop:\n"
+                    "loss_of(model, largest_batch).backward()\n"
+                    "optimizer.zero_grad()",
+        },
+    [VW__REMEDY_COMPUTE_IN_CHUNKS] =
+        {
+            .action = "compute it in chunks",
+            .cost = "a loop, and a little time",
+            .code = "out = torch.cat([work(part) for part in x.chunk(16)])",
+        },
 };
 
 const vw__remedy *vw__remedy_of(vw__remedy_id id)

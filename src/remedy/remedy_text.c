@@ -42,6 +42,7 @@ static const char *word_for(const char *name, size_t length, const vw__remedy_wo
                                       "shifted as in your loss")},
         {"head", word_or(words->head, "lm_head(hidden).float()")},
         {"attention", word_or(words->attention, "sdpa")},
+        {"settings", word_or(words->settings, "PYTORCH_CUDA_ALLOC_CONF")},
         {"storage", word_or(words->storage, "")},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)

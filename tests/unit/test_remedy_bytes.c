@@ -78,6 +78,15 @@ static void a_rule_of_thumb_is_a_share_of_what_is_live(void **state)
     assert_true(range.at_least_bytes == VW_UNKNOWN);
 }
 
+static void expandable_segments_leave_a_quarter_of_what_is_live_idle_at_most(void **state)
+{
+    (void)state;
+    vw__remedy_range range = vw__remedy_of_idle(10 * GIB, 12 * GIB);
+    assert_int_equal(range.at_least_bytes, 7 * GIB);
+    assert_int_equal(range.at_most_bytes, 10 * GIB);
+    assert_int_equal(vw__remedy_of_idle(2 * GIB, 12 * GIB).at_least_bytes, 0);
+}
+
 /* ---- is it enough, is it worth it ------------------------------------------------------------ */
 
 static void it_is_enough_only_where_the_numbers_leave_no_doubt(void **state)
@@ -118,6 +127,7 @@ int main(void)
         cmocka_unit_test(checkpointing_leaves_activations_by_the_table_and_all_else),
         cmocka_unit_test(what_a_remedy_adds_follows_from_the_run),
         cmocka_unit_test(a_rule_of_thumb_is_a_share_of_what_is_live),
+        cmocka_unit_test(expandable_segments_leave_a_quarter_of_what_is_live_idle_at_most),
         cmocka_unit_test(it_is_enough_only_where_the_numbers_leave_no_doubt),
         cmocka_unit_test(a_rule_of_thumb_never_says_whether_it_is_enough),
         cmocka_unit_test(the_cache_is_not_emptied_for_little),
