@@ -58,10 +58,24 @@ static bool is_a_problem(const remedies *own)
     return given->failure.has_happened && missing != 0 && !is_other;
 }
 
+/* Would it still be too little if all idle memory could be used? Under a limit nobody knows: what
+ * is missing there is counted as all of the request. */
+static bool is_surely_too_little(const remedies *own, const vw__offer *made)
+{
+    const vw_memory_numbers *numbers = &own->given->failure.numbers;
+    uint64_t idle_bytes, most_bytes;
+    return numbers->allowed_bytes == VW_UNKNOWN && numbers->free_bytes != VW_UNKNOWN &&
+           numbers->reserved_bytes != VW_UNKNOWN && numbers->allocated_bytes != VW_UNKNOWN &&
+           vw__sub_u64(numbers->reserved_bytes, numbers->allocated_bytes, &idle_bytes) &&
+           vw__add_u64(idle_bytes, made->at_most_bytes, &most_bytes) &&
+           most_bytes < own->deal.missing_bytes;
+}
+
 /* Whether a remedy serves the request by itself. Unknown where something else is the cause. */
 static vw_enough enough_of(const remedies *own, const vw__offer *made)
 {
-    return is_a_problem(own) ? vw__bargain_enough(&own->deal, made) : VW_ENOUGH_UNKNOWN;
+    vw_enough enough = is_a_problem(own) ? vw__bargain_enough(&own->deal, made) : VW_ENOUGH_UNKNOWN;
+    return enough == VW_ENOUGH_NO && !is_surely_too_little(own, made) ? VW_ENOUGH_UNKNOWN : enough;
 }
 
 /* Of the first remedy: is it enough by itself? */

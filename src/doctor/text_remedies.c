@@ -94,17 +94,17 @@ static uint64_t missing_bytes(const vw__text_case *given)
     return less(numbers->tried_bytes, room);
 }
 
-/* Whether bytes that were counted serve the request. Without the bytes that are free nobody knows
- * what it lacked. */
-static void say_enough(const vw__text_case *given, vw__finding_draft *finding, vw__savings savings,
-                       vw_basis basis)
+/* Says no where all that is given back is too little, even if all idle memory could be used. */
+static void say_not_enough(const vw__text_case *given, vw__finding_draft *finding,
+                           uint64_t at_most_bytes)
 {
-    uint64_t missing =
-        vw__text_knows(given->numbers.free_bytes) ? missing_bytes(given) : VW_UNKNOWN;
-    vw__finding_enough(
-        finding,
-        vw__remedy_enough(basis, (vw__remedy_range){savings.at_least_bytes, savings.at_most_bytes},
-                          missing));
+    uint64_t most_bytes;
+    if (!vw__text_knows(given->numbers.free_bytes) || !vw__text_knows(given->judged.idle_bytes) ||
+        !vw__add_u64(at_most_bytes, given->judged.idle_bytes, &most_bytes))
+        return;
+    vw__finding_enough(finding,
+                       vw__remedy_enough(VW_BASIS_MEASURED, (vw__remedy_range){0, most_bytes},
+                                         missing_bytes(given)));
 }
 
 static void add_known(const vw__text_case *given, vw__finding_draft *finding, vw__remedy_id id)
@@ -292,7 +292,7 @@ static void add_outside(const vw__text_case *given)
     vw__finding_remedy(finding, "end what is left over of earlier runs, or notebooks",
                        between(0, others), VW_BASIS_MEASURED, "that work is lost",
                        "kill PID  # from the list; then look again");
-    say_enough(given, finding, between(0, others), VW_BASIS_MEASURED);
+    say_not_enough(given, finding, others);
     vw__finding_remedy(
         finding, "use a card that is free", between(0, others), VW_BASIS_MEASURED,
         "none, where there is one",
@@ -362,7 +362,9 @@ static void add_capped(const vw__text_case *given)
     }
     vw__finding_remedy(finding, "raise the limit, or take it away", savings, VW_BASIS_COMPUTED,
                        "whoever shares the card has less; it was set for a reason", how);
-    say_enough(given, finding, savings, VW_BASIS_COMPUTED);
+    if (vw__text_knows(numbers->free_bytes) && vw__text_knows(numbers->tried_bytes) &&
+        numbers->free_bytes >= numbers->tried_bytes)
+        vw__finding_enough(finding, VW_ENOUGH_YES); /* nothing but the limit is in the way */
     vw__finding_remedy(finding, "look where it is set", VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "grep -rn \"memory_fraction\\|gpu_memory_utilization\" .\n"
                        "env | grep ALLOC_CONF");
