@@ -57,56 +57,51 @@ static void set_inference(vw_plan_settings *settings)
 static const technique techniques[TECHNIQUES_COUNT] = {
     [PLAIN] = {"a plain step", PLAIN,
                "Float32, AdamW, all of the batch at once: what the others are held against.",
-               (const char *const[]){"loss = model(**batch).loss", "loss.backward()",
-                                     "optimizer.step(); optimizer.zero_grad()", NULL},
+               "loss = model(**batch).loss\n"
+               "loss.backward()\n"
+               "optimizer.step(); optimizer.zero_grad()",
                set_nothing},
     [AUTOCAST] =
         {"autocast", PLAIN,
          "Products are made in bfloat16, and so are the activations they leave behind; the "
          "weights stay in float32, and a copy of them in bfloat16 is held during the pass.",
-         (const char *const[]){"with torch.autocast(\"cuda\", dtype=torch.bfloat16):",
-                               "    loss = model(**batch).loss", NULL},
-         set_autocast},
-    [CHECKPOINTING] =
-        {"checkpointing", PLAIN,
-         "Each block keeps what came in, and runs again in the backward pass. It costs "
-         "one more forward pass.",
-         (const char *const[]){"model.gradient_checkpointing_enable()", NULL}, set_checkpointing},
+         NULL, set_autocast},
+    [CHECKPOINTING] = {"checkpointing", PLAIN,
+                       "Each block keeps what came in, and runs again in the backward pass.", NULL,
+                       set_checkpointing},
     [CHUNKED_LOSS] = {"the loss in chunks, with checkpointing", CHECKPOINTING,
                       "Of what is left the logits are the largest: one row of the vocabulary for "
                       "each token. In chunks only some of them are there at a time.",
-                      (const char *const[]){
-                          "loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False)",
-                          "           for h, y in zip(hidden.chunk(8), labels.chunk(8)))", NULL},
-                      set_chunked_loss},
+                      NULL, set_chunked_loss},
     [ACCUMULATION] =
         {"accumulation, on top of both", CHUNKED_LOSS,
          "The batch is taken one sample at a time, and the gradients are added up: what "
          "grows with the batch is an eighth, what does not stays.",
-         (const char *const[]){"(loss / 8).backward()", "if (i + 1) % 8 == 0:",
-                               "    optimizer.step(); optimizer.zero_grad()", NULL},
-         set_accumulation},
+         NULL, set_accumulation},
     [FUSED] =
         {"fused AdamW, on top of that", ACCUMULATION,
          "Now the optimizer's step is as high as the rest: by default it makes a list as large "
          "as all gradients. The fused one makes none.",
-         (const char *const[]){"torch.optim.AdamW(model.parameters(), fused=True)", NULL},
-         set_fused},
+         NULL, set_fused},
     [KEPT_GRAPH] = {"evaluation that keeps the graph", PLAIN,
                     "A forward pass whose loss is held on to: without a backward pass nothing lets "
                     "go of the activations.",
-                    (const char *const[]){"losses.append(model(**batch).loss)", NULL},
-                    set_kept_graph},
+                    "losses.append(model(**batch).loss)", set_kept_graph},
     [INFERENCE] = {"the same under inference_mode()", KEPT_GRAPH,
                    "No graph is made, and a layer's activations go when the next layer has them.",
-                   (const char *const[]){"with torch.inference_mode():",
-                                         "    losses.append(model(**batch).loss.item())", NULL},
+                   "with torch.inference_mode():\n"
+                   "    losses.append(model(**batch).loss.item())",
                    set_inference},
 };
 
 const technique *technique_number(size_t number)
 {
     return &techniques[number];
+}
+
+const vw_plan_change *technique_advice(const technique_result *result)
+{
+    return result->advice != NULL && result->advice->count > 0 ? result->advice->changes : NULL;
 }
 
 /* ---- what changed ---------------------------------------------------------------------------- */
@@ -172,19 +167,28 @@ static vw_status compare(const vw_recording *before, technique_result *result)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static vw_status run_one(const vw_plan_model *model, size_t number, technique_result *results,
-                         size_t point_count)
+static vw_plan_settings settings_of(const technique *chosen)
 {
-    technique_result *result = &results[number];
-    const technique *chosen = &techniques[number];
     vw_plan_settings settings;
     vw_plan_settings_init(&settings);
     settings.batch = TECHNIQUES_BATCH;
     settings.sequence = TECHNIQUES_SEQUENCE;
     chosen->set(&settings);
+    return settings;
+}
+
+static vw_status run_one(const vw_plan_model *model, size_t number, technique_result *results,
+                         size_t point_count)
+{
+    technique_result *result = &results[number];
+    const technique *chosen = &techniques[number];
+    const vw_plan_settings before = settings_of(&techniques[chosen->compared_to]),
+                           settings = settings_of(chosen);
     vw_status status = vw_plan_live_line(model, &settings, result->points, point_count);
     if (status == VW_OK)
         status = vw_plan_record(model, &settings, &result->recording);
+    if (status == VW_OK && chosen->code == NULL)
+        status = vw_plan_changes_make(model, &before, &settings, &result->advice);
     for (size_t i = 0; i < point_count && status == VW_OK; i++)
         if (result->points[i] > result->peak_bytes)
             result->peak_bytes = result->points[i];
@@ -206,7 +210,9 @@ vw_status techniques_run(technique_result results[TECHNIQUES_COUNT], size_t poin
 
 void techniques_free(technique_result results[TECHNIQUES_COUNT])
 {
-    for (size_t i = 0; i < TECHNIQUES_COUNT; i++)
+    for (size_t i = 0; i < TECHNIQUES_COUNT; i++) {
         vw_recording_close(results[i].recording);
+        vw_plan_changes_free(results[i].advice);
+    }
     memset(results, 0, TECHNIQUES_COUNT * sizeof *results);
 }

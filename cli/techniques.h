@@ -25,7 +25,7 @@ typedef struct technique {
     const char *name;
     size_t compared_to;                      /* an earlier one; itself: to none */
     const char *words;                       /* what it does, a sentence or two */
-    const char *const *code;                 /* what to write in PyTorch; ends with NULL */
+    const char *code;                        /* what to write; NULL: technique_advice() has it */
     void (*set)(vw_plan_settings *settings); /* on top of the plain step's */
 } technique;
 
@@ -41,11 +41,15 @@ typedef struct technique_change {
 
 typedef struct technique_result {
     vw_recording *recording; /* owned */
+    vw_plan_changes *advice; /* owned; NULL where the technique has code of its own */
     uint64_t peak_bytes;
     uint64_t points[TECHNIQUES_MOST_POINTS];           /* live bytes over the step */
     technique_change changes[TECHNIQUES_MOST_CHANGES]; /* largest difference first */
     size_t change_count;
 } technique_result;
+
+/* The one change that it is, with its cost and code; NULL: the technique has code of its own. */
+const vw_plan_change *technique_advice(const technique_result *result);
 
 /* Runs all of them; lines have `point_count` points, 1 to TECHNIQUES_MOST_POINTS. On failure what
  * was done may still be freed, as after success. */

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "vramwise/units.h" /* vw_format_size */
 
@@ -76,12 +77,29 @@ static void tell_changes(const technique_result *result, const terminal *output)
         prose_tell(output, TERMINAL_FAINT, "and %zu more", result->change_count - SHOWN_CHANGES);
 }
 
-/* To be copied: as it is, however narrow the window. */
-static void print_code(const technique *shown, const terminal *output)
+static const char *code_of(const technique *shown, const technique_result *result)
 {
-    for (const char *const *line = shown->code; *line != NULL; line++)
-        printf("%s    %s%s\n", terminal_style_code(output, TERMINAL_BLUE), *line,
+    const vw_plan_change *advice = technique_advice(result);
+    return advice != NULL ? advice->code : shown->code;
+}
+
+/* The line at `text`, without its end; what follows it, or NULL. */
+static const char *next_line(const char *text, int *length)
+{
+    const char *end = strchr(text, '\n');
+    *length = (int)(end != NULL ? (size_t)(end - text) : strlen(text));
+    return end != NULL ? end + 1 : NULL;
+}
+
+/* To be copied: as it is, however narrow the window. */
+static void print_code(const char *code, const terminal *output)
+{
+    int length;
+    for (const char *line = code, *next; line != NULL; line = next) {
+        next = next_line(line, &length);
+        printf("%s    %.*s%s\n", terminal_style_code(output, TERMINAL_BLUE), length, line,
                terminal_style_code(output, TERMINAL_PLAIN));
+    }
 }
 
 void techniques_report_print(const technique_result results[TECHNIQUES_COUNT], size_t point_count,
@@ -99,7 +117,9 @@ void techniques_report_print(const technique_result results[TECHNIQUES_COUNT], s
         putchar('\n');
         prose_tell(output, TERMINAL_BOLD, "%zu. %s", i + 1, shown->name);
         prose_tell(output, TERMINAL_PLAIN, "%s", shown->words);
-        print_code(shown, output);
+        if (technique_advice(&results[i]) != NULL)
+            prose_tell(output, TERMINAL_PLAIN, "Cost: %s.", technique_advice(&results[i])->cost);
+        print_code(code_of(shown, &results[i]), output);
         tell_peak(results, i, output);
         draw_line(&results[i], point_count, results[shown->compared_to].peak_bytes, output);
         tell_changes(&results[i], output);
@@ -113,15 +133,39 @@ void techniques_report_print(const technique_result results[TECHNIQUES_COUNT], s
 /* ---- for programs ---------------------------------------------------------------------------- */
 
 /* Texts are ours, and plain ASCII. */
-static void print_json_text(const char *text)
+static void print_json_bytes(const char *text, size_t length)
 {
     putchar('"');
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '"' || text[i] == '\\')
             putchar('\\');
-        putchar(*text);
+        putchar(text[i]);
     }
     putchar('"');
+}
+
+static void print_json_text(const char *text)
+{
+    print_json_bytes(text, strlen(text));
+}
+
+static void print_json_advice(const technique *shown, const technique_result *result)
+{
+    const vw_plan_change *advice = technique_advice(result);
+    int length;
+    printf("],\n     \"cost\": ");
+    if (advice != NULL)
+        print_json_text(advice->cost);
+    else
+        printf("null");
+    printf(",\n     \"code\": [");
+    for (const char *line = code_of(shown, result), *next; line != NULL; line = next) {
+        next = next_line(line, &length);
+        print_json_bytes(line, (size_t)length);
+        if (next != NULL)
+            printf(", ");
+    }
+    printf("]");
 }
 
 static void print_json_changes(const technique_result *result)
@@ -153,12 +197,7 @@ static void print_json_technique(const technique_result *results, size_t number,
            results[number].peak_bytes);
     for (size_t i = 0; i < point_count; i++)
         printf("%s%" PRIu64, i > 0 ? ", " : "", results[number].points[i]);
-    printf("],\n     \"code\": [");
-    for (size_t i = 0; shown->code[i] != NULL; i++) {
-        printf("%s", i > 0 ? ", " : "");
-        print_json_text(shown->code[i]);
-    }
-    printf("]");
+    print_json_advice(shown, &results[number]);
     print_json_changes(&results[number]);
     printf("}");
 }

@@ -255,6 +255,30 @@ VW_API VW_MUST_CHECK vw_status vw_plan_live_line(const vw_plan_model *model,
                                                  const vw_plan_settings *settings, uint64_t *points,
                                                  size_t point_count);
 
+/* One change of settings that makes a step take less. */
+typedef struct vw_plan_change {
+    const char *name; /* "full checkpointing" */
+    const char *cost; /* time, accuracy, packages: one line */
+    const char *code; /* what to write in PyTorch, some lines */
+} vw_plan_change;
+
+typedef struct vw_plan_changes {
+    const vw_plan_change *changes;
+    size_t count;
+} vw_plan_changes;
+
+/* What has to be changed to get from some settings to others, in the words that the choices of a
+ * plan have. A change of mode is not told. To be freed with vw_plan_changes_free().
+ *
+ * VW_ERR_INVALID_ARGUMENT  as vw_plan_make()
+ * VW_ERR_UNSUPPORTED       a change that is not made to save memory: named
+ * VW_ERR_HOST_MEMORY */
+VW_API VW_MUST_CHECK vw_status vw_plan_changes_make(const vw_plan_model *model,
+                                                    const vw_plan_settings *from,
+                                                    const vw_plan_settings *to,
+                                                    vw_plan_changes **out);
+VW_API void vw_plan_changes_free(vw_plan_changes *changes); /* NULL does nothing */
+
 /* ---- from a recording ------------------------------------------------------------------------ */
 
 /* How the size of a block goes with the batch and the length of its samples. */

@@ -185,6 +185,28 @@ void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savi
     };
 }
 
+static const char *words_in(vw__diagnosis_draft *draft, const char *text,
+                            const vw__remedy_words *words)
+{
+    const char *made = vw__remedy_text(&draft->arena, text, words);
+    draft->has_failed = draft->has_failed || made == NULL;
+    return made != NULL ? made : "";
+}
+
+const char *vw__diagnosis_code(vw__diagnosis_draft *draft, vw__remedy_id id,
+                               const vw__remedy_words *words)
+{
+    return words_in(draft, vw__remedy_of(id)->code, words);
+}
+
+void vw__finding_known_remedy(vw__finding_draft *finding, vw__remedy_id id,
+                              const vw__remedy_words *words, vw__savings savings, vw_basis basis)
+{
+    const vw__remedy *known = vw__remedy_of(id);
+    vw__finding_remedy(finding, words_in(finding->draft, known->action, words), savings, basis,
+                       known->cost, vw__diagnosis_code(finding->draft, id, words));
+}
+
 void vw__finding_enough(vw__finding_draft *finding, vw_enough enough)
 {
     if (finding->remedy_count != 0)

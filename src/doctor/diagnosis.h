@@ -18,6 +18,7 @@
 #include "vramwise/doctor.h"
 #include "vramwise/status.h"
 #include "base/arena.h"
+#include "remedy/remedy.h"
 
 /* More are dropped. */
 #define VW__MOST_REASONS 24
@@ -116,12 +117,20 @@ void vw__finding_part(vw__finding_draft *finding, const char *name, uint64_t byt
 void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savings savings,
                         vw_basis basis, const char *cost, const char *how);
 
+/* The same for a remedy of the table, with the words put in; `words` may be NULL. */
+void vw__finding_known_remedy(vw__finding_draft *finding, vw__remedy_id id,
+                              const vw__remedy_words *words, vw__savings savings, vw_basis basis);
+
 /* Says of the remedy added last whether it is enough; unknown where nobody does. */
 void vw__finding_enough(vw__finding_draft *finding, vw_enough enough);
 
 /* Formatted text that lives as long as the diagnosis; "" without host memory. */
 __attribute__((format(printf, 2, 3))) const char *vw__diagnosis_text(vw__diagnosis_draft *draft,
                                                                      const char *format, ...);
+
+/* What to write for a remedy of the table, likewise; `words` may be NULL. */
+const char *vw__diagnosis_code(vw__diagnosis_draft *draft, vw__remedy_id id,
+                               const vw__remedy_words *words);
 
 /* "1.50 GiB", likewise. */
 const char *vw__diagnosis_size(vw__diagnosis_draft *draft, uint64_t bytes);

@@ -255,12 +255,8 @@ static void add_remedies(vw__case *given, const idle_memory *idle, const vw__tri
     if (!is_move_first)
         add_move(given, idle, finding);
     if (given->steps.end_count != 0)
-        vw__finding_remedy(
-            finding, "let sizes repeat: pad to a few lengths, or begin with the largest batch",
-            VW__SAVES_UNKNOWN, VW_BASIS_RULE, "some padding, or one step more",
-            "length = -(-length // 128) * 128  # pad up; or, once before the loop:\n"
-            "loss_of(largest_batch).backward()\n"
-            "optimizer.zero_grad()");
+        vw__finding_known_remedy(finding, VW__REMEDY_REPEATING_SIZES, NULL, VW__SAVES_UNKNOWN,
+                                 VW_BASIS_RULE);
 }
 
 /* ---- together -------------------------------------------------------------------------------- */

@@ -266,10 +266,8 @@ static void tell_gradients(held_search *search)
     else
         vw__finding_evidence(finding, "The peak of this run is elsewhere: clearing them lowers "
                                       "the forward pass, not the peak.");
-    vw__finding_remedy(finding, "clear gradients before the forward pass, and free their memory",
-                       vw__saves(saved), VW_BASIS_MEASURED, "none",
-                       "optimizer.zero_grad(set_to_none=True)   # first line of the step,\n"
-                       "                                        # before loss = model(batch)");
+    vw__finding_known_remedy(finding, VW__REMEDY_ZERO_GRAD, NULL, vw__saves(saved),
+                             VW_BASIS_MEASURED);
 }
 
 /* ---- held over ------------------------------------------------------------------------------- */
@@ -329,10 +327,8 @@ static void tell_held_over(held_search *search, vw__weighed_stack *stacks, uint6
     else
         vw__finding_evidence(finding, "The peak of this run is elsewhere: letting them go lowers "
                                       "the forward pass, not the peak.");
-    vw__finding_remedy(finding, "let go of the step's variables when it ends", vw__saves(saved),
-                       VW_BASIS_MEASURED, "none",
-                       "del outputs, loss, batch            # last line of the step; or put the\n"
-                       "                                    # step into a function of its own");
+    vw__finding_known_remedy(finding, VW__REMEDY_DROP_VARIABLES, NULL, vw__saves(saved),
+                             VW_BASIS_MEASURED);
 }
 
 static vw_status find_held_over(held_search *search)

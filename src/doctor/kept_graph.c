@@ -380,8 +380,9 @@ static void tell(kept_search *search, kept_total *total)
                                       ? "They were not freed by a backward pass, unlike those of "
                                         "the training steps in the same recording."
                                       : "No backward pass was recorded.");
+    const vw__remedy *inference = vw__remedy_of(VW__REMEDY_INFERENCE_MODE);
     vw__finding_remedy(finding, "evaluate under inference_mode()", vw__saves(total->most_bytes),
-                       VW_BASIS_MEASURED, "none: it is faster, too",
+                       VW_BASIS_MEASURED, inference->cost,
                        "with torch.inference_mode():\n    out = model(x)");
     vw__finding_remedy(finding, "keep outputs without their graph", vw__saves(total->most_bytes),
                        VW_BASIS_MEASURED, "a copy to the host for each output",

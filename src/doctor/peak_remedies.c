@@ -1,12 +1,13 @@
 /* peak_remedies.c - what the usual remedies would do to this peak, in words.
  *
- * Which there are, what each changes and costs, and in which order to try them, the planner says
- * (plan/techniques.h): the doctor tells it what the run looked like and what was missing.
+ * What each changes and costs is the table's (remedy/remedy.h), and in which order to try them the
+ * planner says (plan/techniques.h): the doctor tells it what the run looked like and what was
+ * missing.
  *
  * One it cannot compute: memory that goes to the host's. That is replayed here (spill.c), and takes
- * its place among the others by what it costs a step, in the measure that they have: a technique
- * that takes a third longer is worth 75 of 100, which is 100 / 1.33. Ten are taken off for another
- * allocator, and what doubles a step is a last resort. */
+ * its place among the others by what it costs a step, in the measure that they have: checkpointing,
+ * which takes 1.3 times as long, is worth 77 of 100, which is 100 / 1.3. Ten are taken off for
+ * another allocator, and what doubles a step is a last resort. */
 #include "doctor/peak_parts.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/human_units.h"
 #include "doctor/spill.h"
 #include "plan/techniques.h"
+#include "remedy/remedy.h"
 
 enum {
     MOST_TOLD_IN_PASSING = 3,    /* where the peak is no problem */
@@ -56,16 +58,37 @@ static bool is_a_problem(const remedies *own)
     return given->failure.has_happened && missing != 0 && !is_other;
 }
 
+/* Would it still be too little if all idle memory could be used? Under a limit nobody knows: what
+ * is missing there is counted as all of the request. */
+static bool is_surely_too_little(const remedies *own, const vw__offer *made)
+{
+    const vw_memory_numbers *numbers = &own->given->failure.numbers;
+    uint64_t idle_bytes, most_bytes;
+    return numbers->allowed_bytes == VW_UNKNOWN && numbers->free_bytes != VW_UNKNOWN &&
+           numbers->reserved_bytes != VW_UNKNOWN && numbers->allocated_bytes != VW_UNKNOWN &&
+           vw__sub_u64(numbers->reserved_bytes, numbers->allocated_bytes, &idle_bytes) &&
+           vw__add_u64(idle_bytes, made->at_most_bytes, &most_bytes) &&
+           most_bytes < own->deal.missing_bytes;
+}
+
+/* Whether a remedy serves the request by itself. Unknown where something else is the cause. */
+static vw_enough enough_of(const remedies *own, const vw__offer *made)
+{
+    vw_enough enough = is_a_problem(own) ? vw__bargain_enough(&own->deal, made) : VW_ENOUGH_UNKNOWN;
+    return enough == VW_ENOUGH_NO && !is_surely_too_little(own, made) ? VW_ENOUGH_UNKNOWN : enough;
+}
+
 /* Of the first remedy: is it enough by itself? */
 static const char *action_with_promise(const remedies *own, const vw__offer *made)
 {
     vw__diagnosis_draft *draft = own->given->draft;
     const char *what = own->peak->has_broken_off ? "the failed request" : "the whole run";
     char short_of[VW__SIZE_TEXT_BYTES];
-    if (made->is_enough)
+    vw_enough enough = enough_of(own, made);
+    if (enough == VW_ENOUGH_YES)
         return vw__diagnosis_text(draft, "%s: enough by itself for %s", made->action, what);
-    if (made->at_most_bytes >= own->deal.missing_bytes)
-        return vw__diagnosis_text(draft, "%s: perhaps enough by itself for %s", made->action, what);
+    if (enough == VW_ENOUGH_UNKNOWN)
+        return vw__diagnosis_text(draft, "%s: may serve %s by itself", made->action, what);
     return vw__diagnosis_text(
         draft, "%s: by itself still %s short", made->action,
         vw__format_size(own->deal.missing_bytes - made->at_most_bytes, short_of));
@@ -76,10 +99,8 @@ static void tell_the_rule(const remedies *own, vw__finding_draft *finding)
 {
     const vw__peak *peak = own->peak;
     if (peak->portion_bytes[VW__PORTION_REST] > peak->live_bytes / 2)
-        vw__finding_remedy(finding, "split each batch in 2 and accumulate gradients",
-                           VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                           "none to 10 % of time; batch norm sees the smaller batch",
-                           "loss = loss_of(model, batch) / 2  # step() every second batch");
+        vw__finding_known_remedy(finding, VW__REMEDY_SPLIT_BATCH, NULL, VW__SAVES_UNKNOWN,
+                                 VW_BASIS_RULE);
 }
 
 static void tell(const remedies *own, vw__finding_draft *finding)
@@ -94,6 +115,7 @@ static void tell(const remedies *own, vw__finding_draft *finding)
                            (vw__savings){made->at_least_bytes, made->at_most_bytes},
                            made->is_replayed ? VW_BASIS_REPLAYED : VW_BASIS_COMPUTED, made->cost,
                            made->how);
+        vw__finding_enough(finding, enough_of(own, made));
     }
     if (is_problem && own->deal.offer_count == 0)
         tell_the_rule(own, finding);
@@ -104,6 +126,7 @@ static void describe(remedies *own)
 {
     const vw__peak *peak = own->peak;
     bool has_broken_off = peak->has_broken_off;
+    own->deal.arena = &own->given->draft->arena;
     own->deal.run = (vw__what_if_run){
         .timeline = &own->given->timeline,
         .portion_of = peak->portions,

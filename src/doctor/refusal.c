@@ -48,9 +48,8 @@ static void add_too_large(vw__case *given)
                        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "print(x.shape, y.shape)     # before that line; a broadcast of (n, 1) and\n"
                        "                            # (1, n) makes n * n numbers");
-    vw__finding_remedy(finding, "compute it in chunks", (vw__savings){tried / 2, tried},
-                       VW_BASIS_COMPUTED, "a loop; some time",
-                       "out = torch.cat([work(part) for part in x.chunk(16)])");
+    vw__finding_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL,
+                             (vw__savings){tried / 2, tried}, VW_BASIS_COMPUTED);
 }
 
 static void add_refused(vw__case *given)

@@ -253,14 +253,9 @@ static const char *action_of(vw__case *given, const vw__tried_settings *tried,
     switch (one->kind) {
     case VW__SETTING_DEFAULTS:
         return vw__diagnosis_text(given->draft, "drop \"%.80s\"%s", tried->recorded_conf, serves);
-    case VW__SETTING_TRIM_STEPS:
-        return vw__diagnosis_text(given->draft, "call torch.cuda.empty_cache() after every step%s",
-                                  serves);
     case VW__SETTING_TRIM_PHASES:
-        return vw__diagnosis_text(given->draft,
-                                  "call torch.cuda.empty_cache() between training and "
-                                  "evaluation%s",
-                                  serves);
+        return vw__diagnosis_text(given->draft, "%s%s",
+                                  vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->action, serves);
     case VW__SETTING_VRAMWISE:
         return vw__diagnosis_text(given->draft, VW__VRAMWISE_ACTION "%s", serves);
     default:
@@ -289,7 +284,6 @@ static const char *cost_of(vw__case *given, const vw__tried_settings *tried,
     case VW__SETTING_MAX_SPLIT:
         return vw__diagnosis_text(given->draft,
                                   "a restart; with other shapes it can do the opposite; %s", time);
-    case VW__SETTING_TRIM_STEPS:
     case VW__SETTING_TRIM_PHASES:
         return vw__diagnosis_text(given->draft, "%s that wait for the GPU; %s",
                                   vw__diagnosis_count(given->draft, one->trims, "call"), time);
@@ -310,10 +304,8 @@ static const char *how_of(vw__case *given, const vw__tried_settings *tried,
     switch (one->kind) {
     case VW__SETTING_DEFAULTS:
         return "unset PYTORCH_CUDA_ALLOC_CONF";
-    case VW__SETTING_TRIM_STEPS:
-        return "torch.cuda.empty_cache()  # the last line of a step";
     case VW__SETTING_TRIM_PHASES:
-        return "torch.cuda.empty_cache()  # before evaluation, and after it";
+        return vw__diagnosis_code(given->draft, VW__REMEDY_EMPTY_CACHE, NULL);
     case VW__SETTING_VRAMWISE:
         return VW__VRAMWISE_HOW;
     case VW__SETTING_COLLECTION:
@@ -387,6 +379,8 @@ static bool is_worth_it(const vw__case *given, const vw__tried_settings *tried,
         return false;
     if (given->failure.has_happened && one->is_served && !recorded->is_served)
         return true;
+    if (one->kind == VW__SETTING_TRIM_PHASES)
+        return vw__remedy_is_empty_cache_worth_it(saved, recorded->peak_reserved_bytes);
     return saved >= LEAST_WORTH_BYTES && saved >= recorded->peak_reserved_bytes / WORTH_SHARE;
 }
 
@@ -422,14 +416,16 @@ static void say_what_was_tried(vw__case *given, const vw__tried_settings *tried,
     vw__byte_buffer_deinit(&text);
 }
 
-/* Those worth typing, in the order in which to try them. Our own engine is not one of them. */
+/* Those worth typing, in the order in which to try them. Our own engine is not one of them, nor is
+ * empty_cache() in every step, which is tried only to warn of it. */
 static size_t choose(const vw__case *given, const vw__tried_settings *tried,
                      const vw__tried_setting *best[VW__SETTING_KINDS])
 {
     size_t count = 0;
     for (unsigned kind = VW__SETTING_RECORDED + 1; kind < VW__SETTING_KINDS; kind++) {
         const vw__tried_setting *one = best_of_kind(tried, kind);
-        if (one == NULL || kind == VW__SETTING_VRAMWISE || !is_worth_it(given, tried, one))
+        if (one == NULL || kind == VW__SETTING_VRAMWISE || kind == VW__SETTING_TRIM_STEPS ||
+            !is_worth_it(given, tried, one))
             continue;
         size_t place = count++;
         for (; place > 0 && is_better(one, best[place - 1]); place--)

@@ -43,7 +43,7 @@ typedef struct vw__tried_setting {
 
 /* The words of a remedy: our own engine. */
 #define VW__VRAMWISE_ACTION "run it with vramwise's allocator in place of PyTorch's"
-#define VW__VRAMWISE_COST "a restart; needs PyTorch 2.11 and a C++ compiler"
+#define VW__VRAMWISE_COST "a restart; needs " VW__REMEDY_ALLOCATOR_NEEDS
 #define VW__VRAMWISE_HOW "vramwise run --allocator vramwise -- python train.py"
 
 typedef struct vw__tried_settings {

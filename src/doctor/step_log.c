@@ -176,7 +176,7 @@ static void add_leak_remedies(vw__finding_draft *finding)
                        "outputs.append(out.detach().cpu())\n"
                        "outputs.clear()  # once they are used");
     vw__finding_remedy(finding, "run evaluation and logging without a graph", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "none",
+                       VW_BASIS_RULE, vw__remedy_of(VW__REMEDY_INFERENCE_MODE)->cost,
                        "with torch.inference_mode():\n"
                        "    evaluate(model)");
     vw__finding_remedy(finding, "remove hooks that keep what they see, or are registered each step",
@@ -383,9 +383,8 @@ static void look_at_reserved(steps_case *judged)
                              "What is reserved grows by %s per %s while what is allocated does "
                              "not: memory is being broken into pieces.",
                              size_of(judged, judged->reserved.bytes_per_step), per_step(judged));
-    vw__finding_remedy(finding, "set expandable_segments:True", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "none to speak of",
-                       "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+    vw__finding_known_remedy(finding, VW__REMEDY_EXPANDABLE_SEGMENTS, NULL, VW__SAVES_UNKNOWN,
+                             VW_BASIS_RULE);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */

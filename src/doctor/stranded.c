@@ -449,17 +449,16 @@ static void add_vramwise(const stranding *found, vw__finding_draft *finding)
 static void add_remedies(const stranding *found, vw__finding_draft *finding)
 {
     add_stream_remedies(found, finding);
-    if (found->unused_bytes != 0)
-        vw__finding_remedy(finding, "empty the cache once the other stream's work is over",
+    if (vw__remedy_is_empty_cache_worth_it(found->unused_bytes, found->recorded_bytes))
+        vw__finding_remedy(finding,
+                           "empty the cache once the other stream's work is over, never inside the "
+                           "loop",
                            vw__saves(found->unused_bytes), VW_BASIS_MEASURED,
-                           "a wait for the GPU, and memory is taken anew",
+                           vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->cost,
                            "torch.cuda.synchronize()\ntorch.cuda.empty_cache()");
     if (found->private_bytes != 0)
-        vw__finding_remedy(finding, "let graphs share one pool",
-                           (vw__savings){0, found->private_bytes}, VW_BASIS_RULE,
-                           "graphs that share must be replayed in the order of their capture",
-                           "pool = torch.cuda.graph_pool_handle()\n"
-                           "with torch.cuda.graph(graph, pool=pool):");
+        vw__finding_known_remedy(finding, VW__REMEDY_SHARED_GRAPH_POOL, NULL,
+                                 (vw__savings){0, found->private_bytes}, VW_BASIS_RULE);
     if (found->captured_bytes != 0)
         vw__finding_remedy(finding, "let a capture reuse what other streams are done with",
                            (vw__savings){0, found->captured_bytes}, VW_BASIS_RULE,

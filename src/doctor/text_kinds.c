@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/checked_math.h" /* vw__add_u64 */
+#include "remedy/remedy.h"
 
 /* No device has so much: a shape is wrong, whatever the card. */
 #define BEYOND_ANY_CARD_BYTES (UINT64_C(16) << 40)
@@ -19,11 +20,23 @@ typedef struct advice {
     const char *action, *cost, *how;
 } advice;
 
+/* The remedy of the table, for a module of torch. */
+#define EMPTY_CACHE_OF(module)                                                                     \
+    {                                                                                              \
+        NULL, NULL, module                                                                         \
+    }
+
 static void add_advice(vw__finding_draft *finding, const advice *items, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        vw__finding_remedy(finding, items[i].action, VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                           items[i].cost, items[i].how);
+    for (size_t i = 0; i < count; i++) {
+        const vw__remedy_words words = {.module = items[i].how};
+        if (items[i].action == NULL)
+            vw__finding_known_remedy(finding, VW__REMEDY_EMPTY_CACHE, &words, VW__SAVES_UNKNOWN,
+                                     VW_BASIS_RULE);
+        else
+            vw__finding_remedy(finding, items[i].action, VW__SAVES_UNKNOWN, VW_BASIS_RULE,
+                               items[i].cost, items[i].how);
+    }
 }
 
 /* ---- what is told of each -------------------------------------------------------------------- */
@@ -33,8 +46,7 @@ static const advice for_library[] = {
      "torch.cuda.set_per_process_memory_fraction(0.95)"},
     {"let the library start first, while the card is empty", "one line at the start",
      "torch.ones(8, 8, device=\"cuda\") @ torch.ones(8, 8, device=\"cuda\")"},
-    {"give PyTorch's idle memory back before the call", "slow, if it is done in every step",
-     "torch.cuda.empty_cache()"},
+    EMPTY_CACHE_OF("cuda"),
     {"make sure that it is memory: a wrong index can look the same", "one slow run",
      "CUDA_LAUNCH_BLOCKING=1 python train.py"},
 };
@@ -130,7 +142,7 @@ static const advice for_vllm[] = {
 };
 
 static const advice for_mps[] = {
-    {"give idle memory back between phases", "the next step is slower", "torch.mps.empty_cache()"},
+    EMPTY_CACHE_OF("mps"),
     {"close other programs: the memory is the machine's own", "none", "top -o mem"},
     {"a smaller batch, or half precision", "more steps; fewer digits",
      "batch_size //= 2\nmodel.half()"},
@@ -424,8 +436,12 @@ static bool judge_vllm_cache(const vw__text_case *given)
                                           "# at most %.0f %% of what it is:\n"
                                           "vllm serve MODEL --max-model-len N",
                                           100.0 * (double)available / (double)needed - 0.5));
+    vw__finding_enough(finding, VW_ENOUGH_YES); /* the cache grows evenly with the length */
     vw__finding_remedy(finding, "a cache of eight bits", vw__saves(needed / 2), VW_BASIS_COMPUTED,
                        "a little accuracy", "vllm serve MODEL --kv-cache-dtype fp8");
+    vw__finding_enough(finding, vw__remedy_enough(VW_BASIS_COMPUTED,
+                                                  (vw__remedy_range){needed / 2, needed / 2},
+                                                  needed - available));
     add_advice(finding, for_vllm + 1, 1);
     add_advice(finding, for_vllm + 3, 2);
     return true;

@@ -4,17 +4,16 @@
  * rule of thumb, and says so; a recording would tell. What is certain is the order: first what
  * costs nothing and may be enough, then what costs time, then what costs work.
  *
- * The rules of thumb, from measurements of ordinary training runs:
- *   - with expandable segments, what lay idle at the peak was a quarter of what was live at most;
- *   - activations are a fifth to four fifths of what is live in training, so that is the range of
- *     what a batch of 1/n can give back, times (1 - 1/n). */
+ * Rules of thumb for remedies are the table's (remedy/remedy.h). One more is here, from
+ * measurements of ordinary training runs: with expandable segments, what lay idle at the peak was a
+ * quarter of what was live at most. */
 #include "doctor/text_parts.h"
 
 #include "analysis/spill_cost.h"
 #include "base/checked_math.h" /* vw__add_u64 */
 #include "doctor/spill.h"
+#include "remedy/remedy.h"
 
-enum { EXPANDABLE_IDLE_SHARE = 4 };        /* of live bytes, at most */
 enum { LEAST_PARTS = 2, MOST_PARTS = 64 }; /* that a batch is cut into */
 
 #define MOST_SPILLED_BYTES (UINT64_C(1) << 40) /* no host has more to spare; unknown is more */
@@ -95,94 +94,93 @@ static uint64_t missing_bytes(const vw__text_case *given)
     return less(numbers->tried_bytes, room);
 }
 
+/* Says no where all that is given back is too little, even if all idle memory could be used. */
+static void say_not_enough(const vw__text_case *given, vw__finding_draft *finding,
+                           uint64_t at_most_bytes)
+{
+    uint64_t most_bytes;
+    if (!vw__text_knows(given->numbers.free_bytes) || !vw__text_knows(given->judged.idle_bytes) ||
+        !vw__add_u64(at_most_bytes, given->judged.idle_bytes, &most_bytes))
+        return;
+    vw__finding_enough(finding,
+                       vw__remedy_enough(VW_BASIS_MEASURED, (vw__remedy_range){0, most_bytes},
+                                         missing_bytes(given)));
+}
+
+static void add_known(const vw__text_case *given, vw__finding_draft *finding, vw__remedy_id id)
+{
+    const vw__remedy_words words = {.module = vw__text_device_of(given)->module};
+    vw__remedy_range range = vw__remedy_of_live(id, given->numbers.allocated_bytes, 0);
+    vw__finding_known_remedy(finding, id, &words,
+                             between(range.at_least_bytes, range.at_most_bytes), VW_BASIS_RULE);
+}
+
 void vw__text_add_smaller_batch(const vw__text_case *given, vw__finding_draft *finding)
 {
     uint64_t in_use = given->numbers.allocated_bytes, missing = missing_bytes(given);
     bool is_known = vw__text_knows(in_use) && in_use != 0 && vw__text_knows(missing);
-    unsigned long long parts = is_known ? parts_of_batch(in_use, missing) : LEAST_PARTS;
-    const char *action =
-        parts == 0 ? "the smallest batch, with accumulation steps: the effective batch stays"
-                   : vw__diagnosis_text(given->draft,
-                                        "a batch of 1/%llu, with %llu accumulation steps: the "
-                                        "effective batch stays",
-                                        parts, parts);
-    if (parts == 0)
-        parts = MOST_PARTS;
-    uint64_t least = in_use / 5, most = in_use / 5 * 4;
-    vw__finding_remedy(
-        finding, action,
-        is_known ? between(least - least / parts, most - most / parts) : VW__SAVES_UNKNOWN,
-        VW_BASIS_RULE, "some time per sample; batch normalisation sees the smaller batch",
-        vw__diagnosis_text(given->draft,
-                           "loader = DataLoader(dataset, batch_size=batch_size // %llu, ...)\n"
-                           "for i, batch in enumerate(loader):\n"
-                           "    (loss_of(batch) / %llu).backward()\n"
-                           "    if (i + 1) %% %llu == 0:\n"
-                           "        optimizer.step()\n"
-                           "        optimizer.zero_grad(set_to_none=True)",
-                           parts, parts, parts));
+    uint64_t parts = is_known ? parts_of_batch(in_use, missing) : LEAST_PARTS;
+    const vw__remedy_words words = {.parts = parts != 0 ? parts : MOST_PARTS};
+    vw__remedy_range range =
+        vw__remedy_of_live(VW__REMEDY_SPLIT_BATCH, is_known ? in_use : VW_UNKNOWN, words.parts);
+    vw__savings savings = between(range.at_least_bytes, range.at_most_bytes);
+    if (parts != 0)
+        vw__finding_known_remedy(finding, VW__REMEDY_SPLIT_BATCH, &words, savings, VW_BASIS_RULE);
+    else
+        vw__finding_remedy(finding, "take the smallest batch and accumulate gradients", savings,
+                           VW_BASIS_RULE, vw__remedy_of(VW__REMEDY_SPLIT_BATCH)->cost,
+                           vw__diagnosis_code(given->draft, VW__REMEDY_SPLIT_BATCH, &words));
+}
+
+/* Which kind of model it is, a message does not say. */
+static void add_checkpointing(const vw__text_case *given, vw__finding_draft *finding)
+{
+    const vw__remedy *known = vw__remedy_of(VW__REMEDY_CHECKPOINTING);
+    vw__remedy_range range =
+        vw__remedy_of_live(VW__REMEDY_CHECKPOINTING, given->numbers.allocated_bytes, 0);
+    vw__finding_remedy(finding, known->action, between(range.at_least_bytes, range.at_most_bytes),
+                       VW_BASIS_RULE, known->cost,
+                       vw__diagnosis_text(given->draft, "%s\n# any other model:\n%s",
+                                          known->transformers_code, known->code));
 }
 
 void vw__text_add_diet(const vw__text_case *given, vw__finding_draft *finding)
 {
-    uint64_t in_use = given->numbers.allocated_bytes;
-    bool is_known = vw__text_knows(in_use) && in_use != 0;
     vw__text_add_smaller_batch(given, finding);
-    vw__finding_remedy(finding, "drop gradients before the forward pass, not after it",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
-                       "optimizer.zero_grad(set_to_none=True)  # first thing in the step\n"
-                       "del loss, outputs  # last thing in the step");
-    vw__finding_remedy(finding, "evaluation and generation without the graph", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE,
-                       "none, where no gradients are needed; nothing is won in a training step",
-                       "with torch.inference_mode():\n    outputs = model(inputs)");
-    vw__finding_remedy(finding, "mixed precision, if it is not on",
-                       is_known ? between(in_use / 10, in_use / 5 * 2) : VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "faster on tensor cores; bfloat16 has fewer digits",
-                       vw__diagnosis_text(given->draft,
-                                          "with torch.autocast(\"%s\", dtype=torch.bfloat16):\n"
-                                          "    loss = loss_of(batch)",
-                                          vw__text_device_of(given)->module));
-    vw__finding_remedy(finding, "activation checkpointing",
-                       is_known ? between(in_use / 10, in_use / 10 * 7) : VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "a quarter to a third more time per step",
-                       "model.gradient_checkpointing_enable()  # transformers\n"
-                       "# or, per block:\n"
-                       "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)");
-    vw__finding_remedy(finding, "a fused optimizer: no temporary copy of all parameters in step()",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none; foreach=False is the slower way",
-                       "torch.optim.AdamW(parameters, fused=True)");
-    vw__finding_remedy(finding, "an 8-bit optimizer: 2 bytes of state per parameter, not 8",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "a few percent of time; a new dependency; watch the loss",
-                       "optimizer = bitsandbytes.optim.AdamW8bit(model.parameters(), lr=lr)");
-    vw__finding_remedy(
-        finding, "offload or shard what the optimizer keeps", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-        "much slower steps (offload), or more GPUs (sharding)",
-        "torch.distributed.fsdp.fully_shard(model)\n# or DeepSpeed ZeRO with offload");
+    add_known(given, finding, VW__REMEDY_ZERO_GRAD);
+    add_known(given, finding, VW__REMEDY_DROP_VARIABLES);
+    add_known(given, finding, VW__REMEDY_INFERENCE_MODE);
+    add_known(given, finding, VW__REMEDY_AUTOCAST);
+    add_checkpointing(given, finding);
+    add_known(given, finding, VW__REMEDY_FUSED_OPTIMIZER);
+    add_known(given, finding, VW__REMEDY_8BIT_OPTIMIZER);
+    add_known(given, finding, VW__REMEDY_OFFLOAD_OPTIMIZER);
+    add_known(given, finding, VW__REMEDY_FSDP);
 }
 
 /* ---- fragmentation --------------------------------------------------------------------------- */
 
+static void add_expandable(const vw__text_case *given, vw__finding_draft *finding)
+{
+    const vw__remedy_words words = {.settings = vw__text_device_of(given)->settings};
+    vw__remedy_range range =
+        vw__remedy_of_idle(given->judged.idle_bytes, given->numbers.allocated_bytes);
+    vw__finding_known_remedy(finding, VW__REMEDY_EXPANDABLE_SEGMENTS, &words,
+                             between(range.at_least_bytes, range.at_most_bytes), VW_BASIS_RULE);
+}
+
 static void add_fragmentation_remedies(const vw__text_case *given, vw__finding_draft *finding)
 {
-    uint64_t idle = given->judged.idle_bytes, in_use = given->numbers.allocated_bytes;
+    uint64_t idle = given->judged.idle_bytes;
     if (!given->report->says_expandable)
-        vw__finding_remedy(finding, "expandable segments: idle pieces can then be joined",
-                           between(less(idle, in_use / EXPANDABLE_IDLE_SHARE), idle), VW_BASIS_RULE,
-                           "next to none; needs PyTorch 2.1, set before it starts",
-                           vw__diagnosis_text(given->draft, "export %s=expandable_segments:True",
-                                              vw__text_device_of(given)->settings));
-    vw__finding_remedy(finding, "empty the cache between phases, never inside the loop",
-                       between(0, idle), VW_BASIS_RULE,
-                       "the next step takes its memory from the driver again, and is slow",
-                       vw__diagnosis_text(given->draft,
-                                          "# after loading, between training and evaluation:\n"
-                                          "torch.%s.empty_cache()",
-                                          vw__text_device_of(given)->module));
-    vw__finding_remedy(finding, "fewer different sizes: pad lengths to a few, sort by length",
-                       between(0, idle), VW_BASIS_RULE, "some padding is computed for nothing",
-                       "length = -(-length // 128) * 128  # the next multiple of 128");
+        add_expandable(given, finding);
+    if (vw__remedy_is_empty_cache_worth_it(idle, given->numbers.reserved_bytes)) {
+        const vw__remedy_words words = {.module = vw__text_device_of(given)->module};
+        vw__finding_known_remedy(finding, VW__REMEDY_EMPTY_CACHE, &words, between(0, idle),
+                                 VW_BASIS_RULE);
+    }
+    vw__finding_known_remedy(finding, VW__REMEDY_REPEATING_SIZES, NULL, between(0, idle),
+                             VW_BASIS_RULE);
     if (!vw__text_device_of(given)->has_recordings)
         return;
     vw__finding_remedy(finding, "record the run and let settings be tried on the recording",
@@ -237,12 +235,7 @@ static void add_small_fragmentation(const vw__text_case *given)
     vw__finding_evidence(finding, "Idle bytes are less than a tenth of what is reserved: with no "
                                   "fragmentation at all the run fails a little later.");
     if (!given->report->says_expandable)
-        vw__finding_remedy(
-            finding, "expandable segments, which cost nothing to try",
-            between(less(idle, numbers->allocated_bytes / EXPANDABLE_IDLE_SHARE), idle),
-            VW_BASIS_RULE, "next to none; needs PyTorch 2.1, set before it starts",
-            vw__diagnosis_text(given->draft, "export %s=expandable_segments:True",
-                               vw__text_device_of(given)->settings));
+        add_expandable(given, finding);
 }
 
 /* ---- outside --------------------------------------------------------------------------------- */
@@ -299,6 +292,7 @@ static void add_outside(const vw__text_case *given)
     vw__finding_remedy(finding, "end what is left over of earlier runs, or notebooks",
                        between(0, others), VW_BASIS_MEASURED, "that work is lost",
                        "kill PID  # from the list; then look again");
+    say_not_enough(given, finding, others);
     vw__finding_remedy(
         finding, "use a card that is free", between(0, others), VW_BASIS_MEASURED,
         "none, where there is one",
@@ -368,6 +362,9 @@ static void add_capped(const vw__text_case *given)
     }
     vw__finding_remedy(finding, "raise the limit, or take it away", savings, VW_BASIS_COMPUTED,
                        "whoever shares the card has less; it was set for a reason", how);
+    if (vw__text_knows(numbers->free_bytes) && vw__text_knows(numbers->tried_bytes) &&
+        numbers->free_bytes >= numbers->tried_bytes)
+        vw__finding_enough(finding, VW_ENOUGH_YES); /* nothing but the limit is in the way */
     vw__finding_remedy(finding, "look where it is set", VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "grep -rn \"memory_fraction\\|gpu_memory_utilization\" .\n"
                        "env | grep ALLOC_CONF");
@@ -447,12 +444,10 @@ static void add_too_large(const vw__text_case *given)
     vw__finding_remedy(finding, "check the shapes: a broadcast, an outer product, a wrong axis",
                        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
                        "print(x.shape, x.dtype)  # before the line that failed");
-    vw__finding_remedy(finding, "do it in pieces", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "a loop; a little slower",
-                       "out = torch.cat([f(part) for part in x.split(1024)])");
-    vw__finding_remedy(finding, "attention that never makes the matrix of all pairs",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none; faster",
-                       "torch.nn.functional.scaled_dot_product_attention(q, k, v)");
+    vw__finding_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL, VW__SAVES_UNKNOWN,
+                             VW_BASIS_RULE);
+    vw__finding_known_remedy(finding, VW__REMEDY_FUSED_ATTENTION, NULL, VW__SAVES_UNKNOWN,
+                             VW_BASIS_RULE);
     vw__finding_remedy(finding, "smaller inputs: length, resolution, points, or batch",
                        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "another task, if the length counts",
                        "batch_size=1; images tiled; texts cut");
@@ -554,10 +549,8 @@ static void add_stranded(const vw__text_case *given)
         vw__text_size(given, pools), vw__text_size(given, given->numbers.reserved_bytes));
     vw__finding_evidence(finding, "PyTorch counts free blocks of private pools as allocated. They "
                                   "serve only the graph, or MemPool, that they were made for.");
-    vw__finding_remedy(finding, "let graphs share one pool", between(0, pools), VW_BASIS_MEASURED,
-                       "graphs of one pool must not run at the same time",
-                       "pool = torch.cuda.graph_pool_handle()\n"
-                       "with torch.cuda.graph(graph, pool=pool): ...");
+    vw__finding_known_remedy(finding, VW__REMEDY_SHARED_GRAPH_POOL, NULL, between(0, pools),
+                             VW_BASIS_MEASURED);
     vw__finding_remedy(finding, "capture fewer sizes, or none", between(0, pools),
                        VW_BASIS_MEASURED, "slower where launching kernels takes the time",
                        "torch.compile(model)  # without mode=\"reduce-overhead\"\n"

@@ -10,6 +10,7 @@
 
 #include "vramwise/plan.h"
 #include "base/arena.h"
+#include "remedy/remedy.h"
 
 /* In the order in which they are told. */
 typedef enum vw__change {
@@ -27,6 +28,9 @@ typedef enum vw__change {
 
 bool vw__has_changed(vw__change change, const vw_plan_settings *from, const vw_plan_settings *to);
 size_t vw__change_count(const vw_plan_settings *from, const vw_plan_settings *to);
+
+/* The remedy that a change is; VW__REMEDY_COUNT: a change for the sake of something else. */
+vw__remedy_id vw__change_remedy(vw__change change, const vw_plan_settings *to);
 
 /* How far from what was asked for? */
 typedef enum vw__distance {
@@ -62,8 +66,9 @@ bool vw__card_has_bf16(const char *card_name);
 
 /* NULL: no host memory. */
 const char *vw__change_name(vw__arena *arena, vw__change change, const vw_plan_settings *to);
-const char *vw__change_cost(vw__arena *arena, vw__change change, const vw_plan_model *model,
-                            const vw_plan_settings *to);
+
+/* Of a change that is a remedy. The cost is static. */
+const char *vw__change_cost(vw__change change, const vw_plan_settings *to);
 const char *vw__change_code(vw__arena *arena, vw__change change, const vw_plan_model *model,
                             const vw_plan_settings *to);
 

@@ -79,6 +79,7 @@ static vw_status bargain(vw__scaled_draft *draft, const vw__scaled_work *work,
 {
     const vw_plan_scaled *shown = &draft->shown;
     vw__bargain deal = {
+        .arena = &draft->arena,
         .run = {.timeline = &scaled->timeline,
                 .portion_of = portions,
                 .last_instant = scaled->last_instant,

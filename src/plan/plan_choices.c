@@ -30,10 +30,10 @@ static bool fill_choice(vw__arena *arena, const vw_plan_model *model, const vw_p
         if (!vw__has_changed(change, base, to))
             continue;
         made.changes[count] = vw__change_name(arena, change, to);
-        made.costs[count] = vw__change_cost(arena, change, model, to);
+        made.costs[count] = vw__change_cost(change, to);
         made.code[count] = vw__change_code(arena, change, model, to);
         made.sources[count] = vw__slowdown_of(change, base, to, head_share).source;
-        if (made.changes[count] == NULL || made.costs[count] == NULL || made.code[count] == NULL)
+        if (made.changes[count] == NULL || made.code[count] == NULL)
             return false;
         count++;
     }

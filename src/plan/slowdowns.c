@@ -1,61 +1,12 @@
 /* slowdowns.c - what each change does to the time of a step, and who says so.
  *
- * Factors differ between models, cards and versions; these are for ranking. Where sources give a
- * range, the slower end of what was measured is here, so that nothing is recommended for a speed it
- * may not have. Effects multiply only roughly. */
+ * For ranking. Factors are the remedy's (remedy/remedy_table.c); here are those that follow from
+ * the settings: how often a batch is halved, what the head takes, what goes over the bus. Effects
+ * multiply only roughly. */
 #include <math.h>
 #include <string.h>
 
 #include "plan/changes.h"
-
-typedef struct factor_row {
-    vw__change change;
-    int value; /* the enumerator that is changed to */
-    vw__slowdown slowdown;
-} factor_row;
-
-static const factor_row rows[] = {
-    {VW__CHANGE_ATTENTION,
-     VW_ATTENTION_SDPA,
-     {1.0, "fused kernels are not slower than eager attention (flash-attention, README)"}},
-    {VW__CHANGE_OPTIMIZER,
-     VW_OPTIMIZER_ADAMW_FUSED,
-     {1.0, "one kernel in place of several (torch.optim.AdamW, documentation of fused)"}},
-    {VW__CHANGE_OPTIMIZER,
-     VW_OPTIMIZER_ADAM_8BIT,
-     {1.05, "torchtune README, Llama 3.2 3B on an A100: 4.7 % fewer tokens per second"}},
-    {VW__CHANGE_OPTIMIZER,
-     VW_OPTIMIZER_PAGED_ADAM_8BIT,
-     {1.1, "as 8-bit Adam, and what is moved while memory is short (bitsandbytes, documentation)"}},
-    {VW__CHANGE_OPTIMIZER,
-     VW_OPTIMIZER_ADAFACTOR,
-     {1.05, "no measurement found; counted as 8-bit Adam"}},
-    {VW__CHANGE_CHECKPOINTING,
-     VW_CHECKPOINTING_SELECTIVE,
-     {1.05, "Korthikanti et al. 2022 (arXiv 2205.05198): a tenth of what full checkpointing costs, "
-            "or less; the upper end of 1.02 to 1.05"}},
-    {VW__CHANGE_CHECKPOINTING,
-     VW_CHECKPOINTING_FULL,
-     {1.3, "one more forward pass, in theory 4/3; torchtune README 1.27, DeepSpeed#5305 1.26 and "
-           "1.31"}},
-    {VW__CHANGE_SHARDING,
-     VW_SHARDING_ZERO_1,
-     {1.0, "the same volume as data parallel training (ZeRO, arXiv 1910.02054)"}},
-    {VW__CHANGE_SHARDING,
-     VW_SHARDING_ZERO_2,
-     {1.0, "the same volume as data parallel training (ZeRO, arXiv 1910.02054)"}},
-    {VW__CHANGE_SHARDING,
-     VW_SHARDING_ZERO_3,
-     {1.1, "1.5 times the volume (ZeRO, arXiv 1910.02054), most of it hidden; a tenth is assumed"}},
-    {VW__CHANGE_SHARDING,
-     VW_SHARDING_FSDP,
-     {1.1, "1.5 times the volume (ZeRO, arXiv 1910.02054), most of it hidden; a tenth is assumed"}},
-};
-
-static const vw__slowdown lora = {
-    1.0, "up to 18 % faster (torchtune README), which is not counted: it is another method"};
-static const vw__slowdown qlora = {
-    1.28, "torchtune README, 3083 against 2413 tokens per second on an RTX 4090; 1.02 on an A100"};
 
 /* ---- by name of the card --------------------------------------------------------------------- */
 
@@ -78,17 +29,26 @@ bool vw__card_has_bf16(const char *card_name)
     return !is_among(card_name, before_ampere, sizeof before_ampere / sizeof before_ampere[0]);
 }
 
-/* ---- computed -------------------------------------------------------------------------------- */
+/* ---- by the remedy --------------------------------------------------------------------------- */
 
-static vw__slowdown of_precision(const vw_plan_settings *from)
+static vw__slowdown of_remedy(vw__change change, const vw_plan_settings *to)
+{
+    vw__remedy_id id = vw__change_remedy(change, to);
+    if (id == VW__REMEDY_COUNT)
+        return (vw__slowdown){1.0, "not known"};
+    return (vw__slowdown){vw__remedy_of(id)->slowdown, vw__remedy_of(id)->source};
+}
+
+static vw__slowdown of_precision(const vw_plan_settings *from, const vw_plan_settings *to)
 {
     const size_t count = sizeof without_tensor_cores / sizeof without_tensor_cores[0];
     if (from->precision != VW_PRECISION_FP32 ||
         is_among(from->card_name, without_tensor_cores, count))
         return (vw__slowdown){1.0, "not slower; how much faster depends on the card"};
-    return (vw__slowdown){0.65, "measured on an H200 against float32 without TF32: 0.2 to 0.65 "
-                                "(tests/data/plan)"};
+    return of_remedy(VW__CHANGE_PRECISION, to);
 }
+
+/* ---- computed -------------------------------------------------------------------------------- */
 
 /* For as many samples. */
 static vw__slowdown of_batch(const vw_plan_settings *from, const vw_plan_settings *to)
@@ -97,11 +57,9 @@ static vw__slowdown of_batch(const vw_plan_settings *from, const vw_plan_setting
         return (vw__slowdown){(double)from->batch / (double)to->batch,
                               "computed: each token reads all weights, for few samples as for "
                               "many"};
-    const double for_each_halving = 1.03;
-    return (vw__slowdown){
-        pow(for_each_halving, log2((double)from->batch / (double)to->batch)),
-        "1.0 to 1.1 while products stay large (ml-engineering, training/performance): 3 % are "
-        "assumed for each halving"};
+    vw__slowdown halving = of_remedy(VW__CHANGE_BATCH, to);
+    return (vw__slowdown){pow(halving.factor, log2((double)from->batch / (double)to->batch)),
+                          halving.source};
 }
 
 /* The head's products are made once more: one third of what the head takes in a step. */
@@ -110,16 +68,6 @@ static vw__slowdown of_chunks(double head_share)
     return (vw__slowdown){1 + head_share / 3,
                           "computed: the head runs once more in the backward pass"};
 }
-
-/* ZeRO-1 sends gradients once a step; from 2 on they are parted, and sent, in every micro-batch. */
-static bool sends_more_gradients(const vw_plan_settings *to)
-{
-    return to->accumulation > 1 && to->sharding == VW_SHARDING_ZERO_2;
-}
-
-static const vw__slowdown zero_2_accumulated = {
-    1.05, "gradients cross in every micro-batch and not once a step (deepspeed "
-          "runtime/zero/stage_1_and_2.py); no measurement found, a twentieth is assumed"};
 
 /* ---- offload --------------------------------------------------------------------------------- */
 
@@ -206,51 +154,22 @@ static vw__slowdown of_spill(const vw_plan_settings *to)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static int value_of(vw__change change, const vw_plan_settings *settings)
-{
-    switch (change) {
-    case VW__CHANGE_ATTENTION:
-        return (int)settings->attention;
-    case VW__CHANGE_OPTIMIZER:
-        return (int)settings->optimizer;
-    case VW__CHANGE_CHECKPOINTING:
-        return (int)settings->checkpointing;
-    case VW__CHANGE_SHARDING:
-        return (int)settings->sharding;
-    default:
-        return -1;
-    }
-}
-
-static vw__slowdown from_table(vw__change change, const vw_plan_settings *to)
-{
-    int value = value_of(change, to);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].change == change && rows[i].value == value)
-            return rows[i].slowdown;
-    return (vw__slowdown){1.0, "not known"};
-}
-
 vw__slowdown vw__slowdown_of(vw__change change, const vw_plan_settings *from,
                              const vw_plan_settings *to, double head_share)
 {
     switch (change) {
     case VW__CHANGE_PRECISION:
-        return of_precision(from);
+        return of_precision(from, to);
     case VW__CHANGE_BATCH:
         return of_batch(from, to);
     case VW__CHANGE_LOSS:
         return of_chunks(head_share);
-    case VW__CHANGE_METHOD:
-        return to->is_quantized ? qlora : lora;
-    case VW__CHANGE_SHARDING:
-        return sends_more_gradients(to) ? zero_2_accumulated : from_table(change, to);
     case VW__CHANGE_OFFLOAD:
         if (to->offload == VW_OFFLOAD_SPILL)
             return of_spill(to);
         return to->generate > 0 ? of_offload_in_generation() : of_offload(to);
     default:
-        return from_table(change, to);
+        return of_remedy(change, to);
     }
 }
 

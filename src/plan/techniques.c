@@ -7,6 +7,7 @@
 #include "vramwise/analysis.h" /* VW_UNKNOWN */
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "remedy/remedy.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -42,6 +43,15 @@ bool vw__bargain_is_missing_known(const vw__bargain *deal)
     return deal->missing_bytes != 0 && deal->missing_bytes != VW_UNKNOWN;
 }
 
+vw_enough vw__bargain_enough(const vw__bargain *deal, const vw__offer *made)
+{
+    if (made->is_replayed)
+        return made->is_enough ? VW_ENOUGH_YES : VW_ENOUGH_UNKNOWN;
+    return vw__remedy_enough(VW_BASIS_COMPUTED,
+                             (vw__remedy_range){made->at_least_bytes, made->at_most_bytes},
+                             deal->missing_bytes);
+}
+
 static vw_status weigh(vw__bargain *deal)
 {
     vw__what_if questions[2 * VW__MOST_OFFERS];
@@ -57,8 +67,7 @@ static vw_status weigh(vw__bargain *deal)
             made->at_most_bytes = 0;
         if (!vw__sub_u64(deal->base_bytes, peaks[2 * i + 1].bytes, &made->at_least_bytes))
             made->at_least_bytes = 0;
-        made->is_enough =
-            vw__bargain_is_missing_known(deal) && made->at_least_bytes >= deal->missing_bytes;
+        made->is_enough = vw__bargain_enough(deal, made) == VW_ENOUGH_YES;
     }
     return VW_OK;
 }
@@ -116,6 +125,8 @@ static int compare_offers(const void *left, const void *right)
 vw_status vw__bargain_strike(vw__bargain *deal)
 {
     vw__bargain_list(deal);
+    if (deal->has_failed)
+        return vw__fail_host_memory(0, "the words of a remedy");
     VW__TRY(weigh(deal));
     drop_the_worthless(deal);
     if (deal->extra != NULL && deal->offer_count < VW__MOST_OFFERS)

@@ -1,7 +1,7 @@
 /* techniques.h - what the usual techniques do to the peak of a recorded run.
  *
- * One place for what each of them changes, what it costs and what is to be written: the doctor
- * advises by it, and a plan from a recording says by it what makes the run fit.
+ * The doctor advises by it, and a plan from a recording says by it what makes the run fit. What
+ * each costs, what is to be written for it and what it changes is the remedy's (remedy/remedy.h).
  *
  * Every technique is a change of sizes (what_if.h), twice: what it leaves at best, and what it
  * leaves at worst. Both are computed over the whole run, and what they take off the peak is the
@@ -16,13 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vramwise/doctor.h" /* vw_enough */
 #include "vramwise/status.h"
 #include "analysis/what_if.h"
+#include "base/arena.h"
 #include "plan/program_uses.h"
 
 #define VW__MOST_OFFERS 16
 
-/* A technique that is being weighed. Texts are static; of an extra one they outlive the bargain. */
+/* A technique that is being weighed. Texts are static, or the arena's. */
 typedef struct vw__offer {
     const char *action, *cost, *how;
     vw__what_if hopeful, cautious;
@@ -30,12 +32,13 @@ typedef struct vw__offer {
     unsigned batch_parts;   /* 0: no matter of the batch */
     bool is_last_resort;    /* other hardware, or slow */
     uint64_t at_least_bytes, at_most_bytes; /* that it takes off the peak */
-    bool is_enough;                         /* at worst, for what is missing */
-    bool is_replayed;                       /* that is not computed, but was run */
+    bool is_enough;                         /* at worst, for what is missing, which is known */
+    bool is_replayed;                       /* both were not computed: a replay showed them */
 } vw__offer;
 
 typedef struct vw__bargain {
     /* The caller's. */
+    vw__arena *arena; /* for texts */
     vw__what_if_run run;
     vw__program_uses uses;
     bool is_graph_kept; /* that of a forward pass which nothing follows: told elsewhere */
@@ -45,6 +48,7 @@ typedef struct vw__bargain {
                                VW_UNKNOWN: that is not known */
     const vw__offer *extra; /* likewise: one that the caller has weighed himself, or NULL */
 
+    bool has_failed;                       /* a text found no host memory */
     uint64_t base_bytes;                   /* the peak as it was, the failed request included */
     uint64_t gradient_bytes, weight_bytes; /* the most of each, at any instant */
     vw__offer offers[VW__MOST_OFFERS];
@@ -63,6 +67,9 @@ VW_MUST_CHECK vw_status vw__bargain_strike(vw__bargain *deal);
 void vw__bargain_end(vw__bargain *deal);
 
 bool vw__bargain_is_missing_known(const vw__bargain *deal);
+
+/* Whether an offer that was weighed gives back what is missing. */
+vw_enough vw__bargain_enough(const vw__bargain *deal, const vw__offer *made);
 
 /* technique_offers.c: every technique that may help, not weighed. */
 void vw__bargain_list(vw__bargain *deal);

@@ -87,7 +87,7 @@ static void a_run_that_reserves_far_more_than_it_uses_has_the_finding(void **sta
     assert_int_equal(expandable->basis, VW_BASIS_REPLAYED);
     assert_true(expandable->saves_bytes > made.given.timeline.peak_reserved_bytes / 3);
     assert_true(has_words(expandable->how, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"));
-    assert_non_null(find_remedy(finding, "between training and evaluation"));
+    assert_non_null(find_remedy(finding, "empty the cache between phases, never inside the loop"));
     check_order(finding);
     assert_true(has_evidence(finding, "max_split_size_mb:"));
     assert_true(has_warning(&made.draft, "max_split_size_mb:128"));

@@ -427,15 +427,20 @@ static void the_batch_is_split_as_often_as_the_request_needs(void **state)
     static const struct {
         uint64_t tried;
         const char *first;
+        vw_enough enough;
     } cases[] = {
-        {200, "split each batch in 2 and accumulate gradients: enough by itself for the failed "
-              "request"},
-        {500, "split each batch in 4 and accumulate gradients: enough by itself for the failed "
-              "request"},
-        {1000, "split each batch in 8 and accumulate gradients: enough by itself for the failed "
-               "request"},
-        {3000, "split each batch in 8 and accumulate gradients: perhaps enough by itself for the "
-               "failed request"},
+        {200,
+         "split each batch in 2 and accumulate gradients: enough by itself for the failed request",
+         VW_ENOUGH_YES},
+        {500,
+         "split each batch in 4 and accumulate gradients: enough by itself for the failed request",
+         VW_ENOUGH_YES},
+        {1000,
+         "split each batch in 8 and accumulate gradients: enough by itself for the failed request",
+         VW_ENOUGH_YES},
+        {3000,
+         "split each batch in 8 and accumulate gradients: may serve the failed request by itself",
+         VW_ENOUGH_UNKNOWN},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         program made;
@@ -443,6 +448,7 @@ static void the_batch_is_split_as_often_as_the_request_needs(void **state)
         begin(&made);
         admit_failure(&patient, &made, cases[i].tried);
         assert_string_equal(patient.finding->remedies[0].action, cases[i].first);
+        assert_int_equal(patient.finding->remedies[0].enough, cases[i].enough);
         discharge(&patient);
     }
 }
@@ -458,6 +464,7 @@ static void a_remedy_that_is_not_enough_says_how_much_is_left(void **state)
     assert_string_equal(first->action, "recompute activations in the backward pass (checkpointing)"
                                        ": by itself still 469.03 MiB short");
     assert_saves(first, 30601 * 6 / 10, 30601 * 965 / 1000);
+    assert_int_equal(first->enough, VW_ENOUGH_NO);
     discharge(&patient);
 }
 

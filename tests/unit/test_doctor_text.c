@@ -200,6 +200,56 @@ static void capped_says_which_fraction_would_do(void **state)
     assert_non_null(raise); /* 11.5 of 40 */
     assert_int_equal(raise->saves_bytes, gib(1.5));
     assert_int_equal(raise->saves_at_most_bytes, gib(29));
+    assert_int_equal(raise->enough, VW_ENOUGH_YES);
+    vw_diagnosis_free(got);
+}
+
+/* What others hold is counted; whether all of it can be ended is not known. */
+static void ending_others_is_not_enough_where_they_hold_too_little(void **state)
+{
+    (void)state;
+    vw__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(4), gib(4));
+    summary.first.process_bytes = gib(4.5);
+    summary.first.other_process_bytes = gib(18.5);
+    summary.first.other_process_count = 2;
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(remedy_with(&got->findings[0], "kill PID")->enough, VW_ENOUGH_UNKNOWN);
+    vw_diagnosis_free(got);
+    summary.first.tried_bytes = gib(15); /* 14 missing, 9 held by others, 10 by the process */
+    summary.first.process_bytes = gib(14);
+    summary.first.other_process_bytes = gib(9);
+    got = diagnose(&summary);
+    const vw_finding *outside = finding_of(got, "outside");
+    assert_non_null(outside);
+    assert_int_equal(remedy_with(outside, "kill PID")->enough, VW_ENOUGH_NO);
+    vw_diagnosis_free(got);
+}
+
+static void rules_of_thumb_leave_open_whether_they_are_enough(void **state)
+{
+    (void)state;
+    vw__error_summary summary = torch_summary(gib(0.5), gib(10), gib(0.25), gib(9), gib(9));
+    vw_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
+    for (size_t i = 0; i < got->findings[0].remedy_count; i++) {
+        assert_int_equal(got->findings[0].remedies[i].enough, VW_ENOUGH_UNKNOWN);
+        assert_null(strstr(got->findings[0].remedies[i].action, "enough"));
+    }
+    vw_diagnosis_free(got);
+}
+
+static void little_idle_memory_is_not_worth_emptying_the_cache(void **state)
+{
+    (void)state;
+    vw__error_summary summary = torch_summary(20 * MIB, 512 * MIB, 10 * MIB, 400 * MIB, 460 * MIB);
+    vw_diagnosis *got = diagnose(&summary); /* 60 MiB idle */
+    assert_int_equal(got->verdict, VW_VERDICT_FRAGMENTATION);
+    assert_null(remedy_with(&got->findings[0], "empty_cache()"));
+    vw_diagnosis_free(got);
+    summary = torch_summary(20 * MIB, 512 * MIB, 10 * MIB, 400 * MIB, 465 * MIB);
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, VW_VERDICT_FRAGMENTATION);
+    assert_non_null(remedy_with(&got->findings[0], "empty_cache()"));
     vw_diagnosis_free(got);
 }
 
@@ -229,7 +279,7 @@ static void too_large_asks_for_the_shape(void **state)
     vw_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->verdict, VW_VERDICT_TOO_LARGE);
     assert_non_null(remedy_with(&got->findings[0], "x.shape"));
-    assert_non_null(remedy_with(&got->findings[0], "split("));
+    assert_non_null(remedy_with(&got->findings[0], "x.chunk(16)"));
     assert_int_equal(got->finding_count, 1);
     vw_diagnosis_free(got);
 }
@@ -538,6 +588,9 @@ int main(void)
         cmocka_unit_test(outside_says_how_much_is_whose),
         cmocka_unit_test(outside_stands_beside_another_verdict_where_it_would_have_done),
         cmocka_unit_test(capped_says_which_fraction_would_do),
+        cmocka_unit_test(ending_others_is_not_enough_where_they_hold_too_little),
+        cmocka_unit_test(rules_of_thumb_leave_open_whether_they_are_enough),
+        cmocka_unit_test(little_idle_memory_is_not_worth_emptying_the_cache),
         cmocka_unit_test(refused_names_what_else_can_run_out),
         cmocka_unit_test(too_large_asks_for_the_shape),
         cmocka_unit_test(free_blocks_of_private_pools_are_stranded),

@@ -52,6 +52,8 @@ static void a_cache_of_vllm_that_does_not_fit_is_genuine(void **state)
     assert_int_equal(got->verdict, VW_VERDICT_GENUINE);
     assert_string_equal(got->findings[0].remedies[0].action, "a shorter longest request");
     assert_int_equal(got->findings[0].remedies[0].saves_bytes, gib(12));
+    assert_int_equal(got->findings[0].remedies[0].enough, VW_ENOUGH_YES);
+    assert_int_equal(got->findings[0].remedies[1].enough, VW_ENOUGH_NO); /* half of 16 */
     assert_int_equal(got->numbers.free_bytes, NONE); /* the cache's room is not the card's */
     vw_diagnosis_free(got);
 }
