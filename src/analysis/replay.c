@@ -144,13 +144,9 @@ static vw_status choose_card(replay_call *call)
         return VW_OK;
     }
     VW__TRY(vw__recorded_card_find(work, &recorded));
-    if (recorded.is_known) {
-        call->card =
-            recorded.is_device ? vw__card_of(recorded.bytes) : vw__card_with_limit(recorded.bytes);
+    call->card = vw__card_as_recorded(&recorded);
+    if (recorded.is_known)
         note_recorded_card(call, &recorded);
-    } else {
-        call->card = vw__card_without_end();
-    }
     return VW_OK;
 }
 

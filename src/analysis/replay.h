@@ -141,6 +141,13 @@ VW_MUST_CHECK vw_status vw__replay_same_settings(const char *torch_version, cons
 /* By the recording's own settings, since it matters how requests were rounded. */
 VW_MUST_CHECK vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out);
 
+/* The same in no time: a limit is not narrowed by what garbage was collected. */
+VW_MUST_CHECK vw_status vw__recorded_card_granted(const vw__replay_work *work,
+                                                  vw__recorded_card *out);
+
+/* The card to replay on: without end where none is known. */
+vw__card vw__card_as_recorded(const vw__recorded_card *recorded);
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* What stands in the way of a run that gets the recorded addresses. */
@@ -195,6 +202,10 @@ VW_MUST_CHECK vw_status vw__replay_run_heard(const vw__replay_work *work,
                                              const vw__replay_listener *listener,
                                              const vw__replay_progress *progress,
                                              vw_replay_result *out);
+
+/* How often this process has played a script from its beginning, for tests that count: a run that
+ * leaves the recording's ways counts twice. Any thread may ask. */
+uint64_t vw__replay_play_count(void);
 
 /* How many of work->followed a run under the recorded settings, and with the recorded calls of
  * empty_cache(), gets through as recorded. */

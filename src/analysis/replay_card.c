@@ -194,7 +194,7 @@ static vw_status narrow_by_collections(const vw__replay_work *work, vw__recorded
     return VW_OK;
 }
 
-vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
+static vw_status find_card(const vw__replay_work *work, bool is_narrowed, vw__recorded_card *out)
 {
     const vw__script *script = &work->script;
     vw__torch_settings settings;
@@ -207,11 +207,29 @@ vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card 
     vw__torch_settings_deinit(&settings);
     if (walk.card.bytes == 0 || walk.card.bytes > VW__PLAYER_ENDLESS_BYTES)
         walk.card.is_known = false; /* no card is like that */
-    if (walk.card.is_known && !walk.card.is_device && has_collections &&
+    if (is_narrowed && walk.card.is_known && !walk.card.is_device && has_collections &&
         work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
         VW__TRY(narrow_by_collections(work, &walk.card));
     *out = walk.card;
     return VW_OK;
+}
+
+vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
+{
+    return find_card(work, true, out);
+}
+
+vw_status vw__recorded_card_granted(const vw__replay_work *work, vw__recorded_card *out)
+{
+    return find_card(work, false, out);
+}
+
+vw__card vw__card_as_recorded(const vw__recorded_card *recorded)
+{
+    if (!recorded->is_known)
+        return vw__card_without_end();
+    return recorded->is_device ? vw__card_of(recorded->bytes)
+                               : vw__card_with_limit(recorded->bytes);
 }
 
 /* ---- the smallest ---------------------------------------------------------------------------- */
