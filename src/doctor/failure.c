@@ -29,8 +29,10 @@
 #include "base/byte_buffer.h"
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "base/human_units.h"
 #include "engine/torch/torch_rounding.h"
+#include "settings/trials.h"
 
 #define NO_EVENT UINT32_MAX
 enum { MOST_STREAMS = 1024, MOST_FAILURES = 1024 }; /* of a recording that is replayed */
@@ -378,6 +380,35 @@ bool vw__doctor_can_replay(const vw__case *given)
 {
     return given->model->stream_count <= MOST_STREAMS &&
            given->failure.failure_count <= MOST_FAILURES;
+}
+
+vw_status vw__doctor_open_trials(vw__case *given)
+{
+    const vw_doctor_options *options = given->options;
+    bool is_card_named = options != NULL && options->card_bytes != 0;
+    if (given->trials != NULL || !vw__doctor_can_replay(given))
+        return VW_OK;
+    const vw__card card =
+        given->failure.is_replayed ? vw__card_of(options->card_bytes) : vw__card_without_end();
+    vw__trials *trials = vw__host_alloc(sizeof *trials);
+    if (trials == NULL)
+        return vw__fail_host_memory(sizeof *trials, "the replays of a recording");
+    vw_status status =
+        vw__trials_open(trials, given->model, options != NULL ? options->torch_version : NULL,
+                        given->trace->device, is_card_named ? &card : NULL);
+    if (status == VW_OK)
+        given->trials = trials;
+    else
+        vw__host_free(trials);
+    return vw__trials_are_impossible(status) ? VW_OK : status;
+}
+
+void vw__doctor_close_trials(vw__case *given)
+{
+    if (given->trials != NULL)
+        vw__trials_close(given->trials);
+    vw__host_free(given->trials);
+    given->trials = NULL;
 }
 
 /* ---- either ---------------------------------------------------------------------------------- */

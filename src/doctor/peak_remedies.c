@@ -14,6 +14,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/human_units.h"
+#include "doctor/settings.h" /* vw__doctor_enough */
 #include "doctor/spill.h"
 #include "plan/techniques.h"
 
@@ -94,6 +95,8 @@ static void tell(const remedies *own, vw__finding_draft *finding)
                            (vw__savings){made->at_least_bytes, made->at_most_bytes},
                            made->is_replayed ? VW_BASIS_REPLAYED : VW_BASIS_COMPUTED, made->cost,
                            made->how);
+        if (made->is_replayed)
+            vw__finding_enough(finding, made->is_enough ? VW_ENOUGH_YES : VW_ENOUGH_UNKNOWN);
     }
     if (is_problem && own->deal.offer_count == 0)
         tell_the_rule(own, finding);
@@ -144,7 +147,7 @@ static vw_status add_spill(remedies *own)
         .is_last_resort = worth_percent < WORTH_OF_A_FREE_SPILL / 2,
         .at_least_bytes = trial.spilled_bytes,
         .at_most_bytes = trial.spilled_bytes,
-        .is_enough = vw__bargain_is_missing_known(&own->deal),
+        .is_enough = vw__doctor_enough(own->given, true) == VW_ENOUGH_YES,
         .is_replayed = true,
     };
     own->deal.extra = &own->spill;

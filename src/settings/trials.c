@@ -15,12 +15,13 @@ bool vw__trials_are_impossible(vw_status status)
            status == VW_ERR_INVALID_ARGUMENT;
 }
 
-static vw_status choose_card(vw__trials *trials, uint64_t card_bytes)
+static vw_status choose_card(vw__trials *trials, const vw__card *card)
 {
     vw__recorded_card recorded;
-    if (card_bytes != 0) {
-        trials->card = vw__card_of(card_bytes);
-        trials->is_card_known = trials->has_limit = true; /* the program can set one there */
+    if (card != NULL) {
+        trials->card = *card;
+        trials->is_card_known = card->capacity_bytes != UINT64_MAX;
+        trials->has_limit = trials->is_card_known; /* the program can set one there */
         return VW_OK;
     }
     VW__TRY(vw__recorded_card_granted(&trials->work, &recorded));
@@ -31,7 +32,7 @@ static vw_status choose_card(vw__trials *trials, uint64_t card_bytes)
 }
 
 vw_status vw__trials_open(vw__trials *trials, const vw__model *model, const char *torch_version,
-                          int device, uint64_t card_bytes)
+                          int device, const vw__card *card)
 {
     *trials = (vw__trials){.made_count = 0};
     vw__arena_init(&trials->arena, VW__ARENA_NO_LIMIT);
@@ -39,7 +40,7 @@ vw_status vw__trials_open(vw__trials *trials, const vw__model *model, const char
     vw_status status =
         vw__replay_work_init(&trials->work, model, torch_version, device, &trials->notes);
     if (status == VW_OK) {
-        status = choose_card(trials, card_bytes);
+        status = choose_card(trials, card);
         if (status != VW_OK)
             vw__replay_work_deinit(&trials->work);
     }
@@ -64,7 +65,7 @@ static bool is_same_text(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-static const vw__trial *find(const vw__trials *trials, vw__replay_setting setting)
+static const vw__made_trial *find(const vw__trials *trials, vw__replay_setting setting)
 {
     for (size_t i = 0; i < trials->made_count; i++)
         if (is_same_text(trials->made[i].engine, setting.engine) &&
@@ -77,7 +78,7 @@ vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row, vw_repl
 {
     vw__replay_setting setting =
         row != NULL ? vw__setting_of(row) : vw__torch_setting(vw__trials_recorded_conf(trials));
-    const vw__trial *known = find(trials, setting);
+    const vw__made_trial *known = find(trials, setting);
     vw__card card = trials->card;
     if (known != NULL) {
         *out = known->result;
@@ -88,7 +89,7 @@ vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row, vw_repl
     *out = (vw_replay_result){.policy = row != NULL ? row->policy : "recorded"};
     VW__TRY(vw__replay_run(&trials->work, setting, card, false, NULL, out));
     if (trials->made_count < VW__MOST_TRIALS)
-        trials->made[trials->made_count++] = (vw__trial){setting.engine, setting.conf, *out};
+        trials->made[trials->made_count++] = (vw__made_trial){setting.engine, setting.conf, *out};
     return VW_OK;
 }
 

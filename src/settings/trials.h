@@ -21,10 +21,10 @@
 #define VW__MOST_TRIALS 24 /* that are remembered; more are made anew */
 
 /* A setting that was tried, and what came of it. */
-typedef struct vw__trial {
+typedef struct vw__made_trial {
     const char *engine, *conf; /* static, or the work's */
     vw_replay_result result;
-} vw__trial;
+} vw__made_trial;
 
 typedef struct vw__trials {
     vw__replay_work work;
@@ -33,14 +33,15 @@ typedef struct vw__trials {
     vw__card card;
     bool is_card_known; /* else it is without end */
     bool has_limit;     /* the process may hold so much: garbage collection acts under it */
-    vw__trial made[VW__MOST_TRIALS];
+    vw__made_trial made[VW__MOST_TRIALS];
     size_t made_count;
 } vw__trials;
 
-/* `card_bytes` 0: the recording's own card. The model must stay. Errors as of
- * vw__replay_work_init(); nothing is left open then. */
+/* `card` NULL: the recording's own. The model must stay. Errors as of vw__replay_work_init();
+ * nothing is left open then. */
 VW_MUST_CHECK vw_status vw__trials_open(vw__trials *trials, const vw__model *model,
-                                        const char *torch_version, int device, uint64_t card_bytes);
+                                        const char *torch_version, int device,
+                                        const vw__card *card);
 void vw__trials_close(vw__trials *trials);
 
 /* The recorded option string, or "" where no PyTorch of that version can use it. */

@@ -65,6 +65,7 @@ static void write_result(const vw__replay_line *line, vw__json *json)
     vw__json_begin_object(json, NULL);
     vw__json_text(json, "policy", result->policy);
     vw__json_text(json, "conf", result->conf != NULL ? result->conf : "");
+    vw__json_known(json, "card_bytes", result->card_bytes);
     vw__json_boolean(json, "is_complete", result->is_complete);
     vw__json_unsigned(json, "peak_reserved_bytes", result->peak_reserved_bytes);
     vw__json_unsigned(json, "peak_live_bytes", result->peak_live_bytes);
