@@ -118,7 +118,11 @@ static void note_recorded_card(replay_call *call, const vw__recorded_card *card)
     (void)vw__format_size(card->bytes, proven);
     (void)vw__format_size(card->refused_bytes, refused);
     (void)vw__format_size(card->device_free_bytes, left);
-    if (card->is_device)
+    if (card->is_written)
+        vw__replay_note(&call->notes,
+                        "No card was named: the recording says that its pool was limited to %s.",
+                        proven);
+    else if (card->is_device)
         vw__replay_note(&call->notes,
                         "No card was named: the recording ran out of memory, so it is replayed on "
                         "what PyTorch had there, %s (with %s free on the device, more was asked "

@@ -40,7 +40,8 @@ vw__card vw__card_with_limit(uint64_t limit_bytes);
 
 /* What a recording that ran out of memory shows of the card it ran on. */
 typedef struct vw__recorded_card {
-    bool is_known;          /* it ran out of memory */
+    bool is_known;          /* it ran out of memory, or is_written */
+    bool is_written;        /* `bytes` is the limit of a pool, as its recorder wrote it */
     bool is_device;         /* the device had no room; else it did, and a limit of the process */
     uint64_t bytes;         /* this much PyTorch was served, at one instant */
     uint64_t refused_bytes; /* it was refused where it would have held this much */

@@ -1,6 +1,7 @@
 /* replay_card.c - the card a run stands on: without end, of a size, as recorded, or the smallest.
  *
- * As recorded. A recording does not name the card, but one that ran out of memory shows it: every
+ * As recorded. A recording of our own recorder names the limit of its pool. Others do not name the
+ * card, but one that ran out of memory shows it: every
  * request that was served proves that the card, or the process's limit, was at least what was
  * reserved then plus what was asked for. The refused request says which of the two it was: it
  * carries the free bytes of the device, and if they would have been enough the process had a limit
@@ -205,10 +206,16 @@ static vw_status find_card(const vw__replay_work *work, bool is_narrowed, vw__re
     walk.card.bytes = walk.reserved_bytes;
     walk_ops(&walk, script);
     vw__torch_settings_deinit(&settings);
+    uint64_t limit_bytes = script->model->settings.limit_bytes;
+    if (limit_bytes != 0) {
+        walk.card.is_known = walk.card.is_written = true;
+        walk.card.is_device = false;
+        walk.card.bytes = limit_bytes;
+    }
     if (walk.card.bytes == 0 || walk.card.bytes > VW__PLAYER_ENDLESS_BYTES)
         walk.card.is_known = false; /* no card is like that */
-    if (is_narrowed && walk.card.is_known && !walk.card.is_device && has_collections &&
-        work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
+    if (is_narrowed && walk.card.is_known && !walk.card.is_device && !walk.card.is_written &&
+        has_collections && work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
         VW__TRY(narrow_by_collections(work, &walk.card));
     *out = walk.card;
     return VW_OK;

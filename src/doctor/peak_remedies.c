@@ -142,7 +142,7 @@ static vw_status add_spill(remedies *own)
     own->spill = (vw__offer){
         .action = vw__spill_action(draft, trial.spilled_bytes),
         .cost = vw__spill_cost(draft, &trial),
-        .how = vw__spill_how(draft, trial.spill_bytes),
+        .how = vw__spill_how_of(draft, &trial),
         .worth_percent = worth_percent,
         .is_last_resort = worth_percent < WORTH_OF_A_FREE_SPILL / 2,
         .at_least_bytes = trial.spilled_bytes,

@@ -67,8 +67,10 @@ static vw_status add_capped(vw__case *given)
     vw__finding_remedy(finding, "raise the limit, or do not set one",
                        vw__saves(numbers->free_bytes), VW_BASIS_MEASURED,
                        "none, if nobody else needs that memory",
-                       "torch.cuda.set_per_process_memory_fraction(0.95)\n"
-                       "# or per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF");
+                       vw__recording_is_of_a_pool(given->model)
+                           ? "vw_pool_set_fraction(pool, 0.95);"
+                           : "torch.cuda.set_per_process_memory_fraction(0.95)\n"
+                             "# or per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF");
     vw__finding_enough(finding, enough);
     return VW_OK;
 }

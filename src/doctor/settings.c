@@ -68,11 +68,19 @@ static void keep(const vw__case *given, const vw_replay_result *result, vw__sett
     };
 }
 
+/* It was made with our own engine. */
+static bool is_of_vramwise(const vw__case *given)
+{
+    return vw__policy_is_vramwise(vw__model_string(given->model, given->model->settings.engine));
+}
+
 static vw_status try_row(vw__case *given, const vw__setting_row *row, vw__tried_settings *out)
 {
     vw_replay_result result;
     bool is_new = false;
     if (row->kind == VW__SETTING_COLLECTION && !given->trials->has_limit)
+        return VW_OK;
+    if (row->kind == VW__SETTING_VRAMWISE && is_of_vramwise(given))
         return VW_OK;
     VW__TRY(vw__trials_is_new(given->trials, row, &is_new));
     if (!is_new)
@@ -297,15 +305,36 @@ static const char *cost_of(vw__case *given, const vw__tried_settings *tried,
         return vw__diagnosis_text(given->draft, "%s that wait for the GPU; %s",
                                   vw__diagnosis_count(given->draft, one->trims, "call"), time);
     case VW__SETTING_VRAMWISE:
-        return vw__diagnosis_text(given->draft, VW__VRAMWISE_COST "; %s", time);
+        return vw__diagnosis_text(given->draft, "%s; %s",
+                                  given->model != NULL && vw__recording_is_of_a_pool(given->model)
+                                      ? VW__VRAMWISE_POOL_COST
+                                      : VW__VRAMWISE_COST,
+                                  time);
     default:
         return vw__diagnosis_text(given->draft, "a restart; %s", time);
+    }
+}
+
+/* For a program that calls libvramwise itself. */
+static const char *how_with_pool(vw__case *given, const vw__tried_setting *one)
+{
+    switch (one->kind) {
+    case VW__SETTING_TRIM_STEPS:
+    case VW__SETTING_TRIM_PHASES:
+        return "vw_pool_trim(pool);";
+    case VW__SETTING_VRAMWISE:
+        return VW__VRAMWISE_POOL_HOW;
+    default:
+        return vw__diagnosis_text(given->draft, "options.conf = \"%s\";  /* vw_pool_options */",
+                                  one->conf);
     }
 }
 
 static const char *how_of(vw__case *given, const vw__tried_settings *tried,
                           const vw__tried_setting *one)
 {
+    if (given->model != NULL && vw__recording_is_of_a_pool(given->model))
+        return how_with_pool(given, one);
     const char *before =
         tried->recorded_conf[0] != '\0'
             ? vw__diagnosis_text(given->draft, "\n# instead of %.60s", tried->recorded_conf)

@@ -35,6 +35,8 @@ typedef struct vw__tried_setting {
 #define VW__VRAMWISE_ACTION "run it with vramwise's allocator in place of PyTorch's"
 #define VW__VRAMWISE_COST "a restart; needs PyTorch 2.11 and a C++ compiler"
 #define VW__VRAMWISE_HOW "vramwise run --allocator vramwise -- python train.py"
+#define VW__VRAMWISE_POOL_HOW "options.engine = \"vramwise\";  /* vw_pool_options */"
+#define VW__VRAMWISE_POOL_COST "a restart" /* of a program that calls libvramwise itself */
 
 typedef struct vw__tried_settings {
     vw__tried_setting tried[VW__MOST_TRIED]; /* the recorded one first */

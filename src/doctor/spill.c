@@ -11,6 +11,8 @@
  * steps it would look like a price for each of thousands. */
 #include "doctor/spill.h"
 
+#include <inttypes.h>
+
 #include "analysis/player.h" /* VW__PLAYER_ENDLESS_BYTES */
 #include "analysis/replay.h"
 #include "analysis/spill_cost.h"
@@ -66,6 +68,7 @@ static vw_status try_on_card(const vw__case *given, vw__replay_work *work, vw__s
         .spill_bytes = budget_bytes,
         .spilled_bytes = result.peak_spilled_bytes,
         .step_ns = step_duration_ns(given),
+        .is_of_a_pool = vw__recording_is_of_a_pool(given->model),
     };
     set_price(&result, out);
     return VW_OK;
@@ -111,13 +114,23 @@ const char *vw__spill_cost(vw__diagnosis_draft *draft, const vw__spill_trial *tr
         move = vw__diagnosis_text(draft, "; %.0f ms of moving over the run",
                                   (double)trial->move_ns / NS_PER_MS);
     return vw__diagnosis_text(
-        draft, "about %.*f ms more a step%s%s, if " VW__SPILL_COST_IF "%s; " VW__VRAMWISE_COST,
-        step_ms < 10 ? 1 : 0, step_ms, share, trial->is_with_moves ? ", moving included" : "",
-        move);
+        draft, "about %.*f ms more a step%s%s, if " VW__SPILL_COST_IF "%s; %s",
+        step_ms < 10 ? 1 : 0, step_ms, share, trial->is_with_moves ? ", moving included" : "", move,
+        trial->is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST);
 }
 
 const char *vw__spill_how(vw__diagnosis_draft *draft, uint64_t budget_bytes)
 {
     char command[VW__SPILL_COMMAND_BYTES];
     return vw__diagnosis_text(draft, "%s", vw__spill_command(budget_bytes, command));
+}
+
+const char *vw__spill_how_of(vw__diagnosis_draft *draft, const vw__spill_trial *trial)
+{
+    if (!trial->is_of_a_pool)
+        return vw__spill_how(draft, trial->spill_bytes);
+    return vw__diagnosis_text(draft,
+                              "options.engine = \"vramwise\";  /* vw_pool_options */\n"
+                              "options.spill_bytes = UINT64_C(%" PRIu64 ");",
+                              trial->spill_bytes);
 }

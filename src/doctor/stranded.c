@@ -458,14 +458,16 @@ static void add_stream_remedies(const vw__case *given, const stranding *found,
 }
 
 /* Behind what can be done with PyTorch's own allocator. */
-static void add_vramwise(const stranding *found, vw__finding_draft *finding)
+static void add_vramwise(const vw__case *given, const stranding *found, vw__finding_draft *finding)
 {
     uint64_t vramwise_bytes = found->vramwise_bytes;
+    bool is_of_a_pool = vw__recording_is_of_a_pool(given->model);
     if (vramwise_bytes != 0 && found->recorded_bytes > vramwise_bytes &&
         found->recorded_bytes - vramwise_bytes >= MUCH_STRANDED_BYTES)
         vw__finding_remedy(finding, VW__VRAMWISE_ACTION,
                            vw__saves(found->recorded_bytes - vramwise_bytes), VW_BASIS_REPLAYED,
-                           VW__VRAMWISE_COST, VW__VRAMWISE_HOW);
+                           is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST,
+                           is_of_a_pool ? VW__VRAMWISE_POOL_HOW : VW__VRAMWISE_HOW);
 }
 
 static void add_remedies(const vw__case *given, const stranding *found, vw__finding_draft *finding)
@@ -487,7 +489,7 @@ static void add_remedies(const vw__case *given, const stranding *found, vw__find
                            (vw__savings){0, found->captured_bytes}, VW_BASIS_RULE,
                            "a restart; PyTorch 2.9",
                            "export PYTORCH_CUDA_ALLOC_CONF=graph_capture_record_stream_reuse:True");
-    add_vramwise(found, finding);
+    add_vramwise(given, found, finding);
 }
 
 static const char *outcome_of(vw__case *given, const variant *with)

@@ -268,6 +268,7 @@ static void note_possibility(tune_call *call, uint64_t least_bytes)
 
 static void note_best(tune_call *call, const vw__candidate *best, const vw__candidate *recorded)
 {
+    bool is_of_a_pool = vw__recording_is_of_a_pool(call->work.script.model);
     if (!best->result.is_complete) {
         if (call->report->shown.is_possible)
             vw__replay_note(&call->notes, "None of %zu settings completes on this card.",
@@ -277,8 +278,9 @@ static void note_best(tune_call *call, const vw__candidate *best, const vw__cand
     if (vw__candidate_is_vramwise(best))
         vw__replay_note(&call->notes,
                         "No setting of PyTorch's own completes on this card; vramwise's allocator "
-                        "does, in PyTorch's place: vramwise run --allocator %s -- python train.py",
-                        best->result.policy);
+                        "does, in PyTorch's place: %s%s%s",
+                        is_of_a_pool ? "vw_pool_options.engine = \"" : "vramwise run --allocator ",
+                        best->result.policy, is_of_a_pool ? "\"" : " -- python train.py");
     if (best->result.copied_bytes != 0)
         vw__replay_note(
             &call->notes,
