@@ -35,7 +35,7 @@ static const vw__setting_row rows[] = {
     MAX_SPLIT(64, VW__FOR_TUNE, false),
     MAX_SPLIT(128, VW__FOR_TUNE | VW__FOR_DOCTOR, true),
     MAX_SPLIT(256, VW__FOR_TUNE, false),
-    MAX_SPLIT(512, VW__FOR_TUNE | VW__FOR_DOCTOR_REFINED, true),
+    MAX_SPLIT(512, VW__FOR_TUNE, true),
     MAX_SPLIT(1024, VW__FOR_TUNE, false),
     MAX_SPLIT(2048, VW__FOR_TUNE, false),
     MAX_SPLIT(4096, VW__FOR_TUNE, false),

@@ -101,11 +101,24 @@ static void check_remedy(const stored_recording *one, const vw_diagnosis *diagno
         fail_msg("%s: the doctor and replay differ about \"%s\"", one->name, remedy->action);
 }
 
+/* What was replayed is called enough only if it is. */
+static void check_words(const stored_recording *one, const vw_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->finding_count; i++)
+        for (size_t k = 0; k < diagnosis->findings[i].remedy_count; k++) {
+            const vw_remedy *remedy = &diagnosis->findings[i].remedies[k];
+            if (remedy->basis == VW_BASIS_REPLAYED && remedy->enough != VW_ENOUGH_YES &&
+                strstr(remedy->action, "enough") != NULL)
+                fail_msg("%s: \"%s\" is not known to be", one->name, remedy->action);
+        }
+}
+
 static void check_doctor(const stored_recording *one)
 {
     vw_replay_report *report = NULL;
     assert_int_equal(vw_recording_replay(one->recording, NULL, &report), VW_OK);
     vw_diagnosis *diagnosis = diagnose(one->recording);
+    check_words(one, diagnosis);
     if (report->recorded_oom_event != VW_UNKNOWN && !has_collections(one)) {
         check_remedy(one, diagnosis, result_of(report, "expandable"),
                      "set expandable_segments:True");
@@ -142,6 +155,84 @@ static void a_setting_that_replay_sees_fail_is_not_offered(void **state)
     vw_diagnosis_free(diagnosis);
     vw_replay_report_free(report);
     vw_recording_close(one.recording);
+}
+
+/* ---- one list -------------------------------------------------------------------------------- */
+
+static bool is_row(const char *policy, const char *conf)
+{
+    size_t count = 0;
+    const vw__setting_row *rows = vw__setting_rows(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].policy, policy) == 0 && strcmp(vw__setting_conf(&rows[i]), conf) == 0)
+            return true;
+    return false;
+}
+
+/* Every option of a string by itself; a memory fraction is what garbage collection needs. */
+static bool is_made_of_rows(const char *conf)
+{
+    char text[256], *rest = text, *option;
+    (void)snprintf(text, sizeof text, "%s", conf);
+    while ((option = strsep(&rest, ",")) != NULL)
+        if (!is_row("conf", option) && !is_row("expandable", option) &&
+            strncmp(option, "per_process_memory_fraction:", 28) != 0)
+            return false;
+    return true;
+}
+
+static void tune_and_replay_try_what_the_table_has(void **state)
+{
+    (void)state;
+    stored_recording one;
+    vw_tune_report *tuned = NULL;
+    vw_replay_report *replayed = NULL;
+    const vw_tune_options options = {.struct_size = sizeof options,
+                                     .card_bytes = UINT64_C(8) << 30,
+                                     .device = VW_BUSIEST_DEVICE};
+    open_stored("train_eval_phases.native.pickle.xz", &one);
+    assert_int_equal(vw_recording_tune(one.recording, &options, &tuned), VW_OK);
+    assert_true(tuned->tried_count > 10);
+    for (size_t i = 0; i < tuned->tried_count; i++) {
+        const vw_replay_result *tried = &tuned->tried[i];
+        assert_true(strcmp(tried->policy, "recorded") == 0 || is_row(tried->policy, tried->conf) ||
+                    (strcmp(tried->policy, "conf") == 0 && is_made_of_rows(tried->conf)));
+    }
+    assert_int_equal(vw_recording_replay(one.recording, NULL, &replayed), VW_OK);
+    for (size_t i = 0; i < replayed->result_count; i++)
+        assert_true(strcmp(replayed->results[i].policy, "recorded") == 0 ||
+                    is_row(replayed->results[i].policy, replayed->results[i].conf));
+    vw_replay_report_free(replayed);
+    vw_tune_report_free(tuned);
+    vw_recording_close(one.recording);
+}
+
+/* "set expandable_segments:True", with what follows it. */
+static void check_options(const stored_recording *one)
+{
+    static const char begin[] = "set ";
+    vw_diagnosis *diagnosis = diagnose(one->recording);
+    for (size_t i = 0; i < diagnosis->finding_count; i++)
+        for (size_t k = 0; k < diagnosis->findings[i].remedy_count; k++) {
+            const vw_remedy *remedy = &diagnosis->findings[i].remedies[k];
+            char option[128];
+            if (remedy->basis != VW_BASIS_REPLAYED ||
+                strncmp(remedy->action, begin, strlen(begin)) != 0)
+                continue;
+            (void)snprintf(option, sizeof option, "%s", remedy->action + strlen(begin));
+            char *words = strstr(option, ": ");
+            if (words != NULL)
+                *words = '\0';
+            if (!is_made_of_rows(option))
+                fail_msg("%s: \"%s\" is in no row", one->name, option);
+        }
+    vw_diagnosis_free(diagnosis);
+}
+
+static void the_doctor_offers_what_the_table_has(void **state)
+{
+    (void)state;
+    each_stored_recording(check_options);
 }
 
 /* ---- how often ------------------------------------------------------------------------------- */
@@ -185,6 +276,8 @@ int main(void)
         cmocka_unit_test(the_page_says_what_replay_says),
         cmocka_unit_test(the_doctor_says_what_replay_says),
         cmocka_unit_test(a_setting_that_replay_sees_fail_is_not_offered),
+        cmocka_unit_test(tune_and_replay_try_what_the_table_has),
+        cmocka_unit_test(the_doctor_offers_what_the_table_has),
         cmocka_unit_test(the_doctor_replays_a_recording_that_failed_a_few_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
