@@ -495,7 +495,7 @@ static void add_remedies(const vw__case *given, const stranding *found, vw__find
 static const char *outcome_of(vw__case *given, const variant *with)
 {
     if (given->failure.has_happened && !with->is_complete)
-        return "too much";
+        return "it fails";
     return vw__diagnosis_size(given->draft, with->reserved_bytes);
 }
 
@@ -515,8 +515,8 @@ static vw_status add_finding(vw__case *given, stranding *found)
                                 vw__diagnosis_size(given->draft, found->recorded_bytes));
     VW__TRY(add_places(given, found, finding));
     vw__finding_evidence(finding,
-                         "Replayed: %s %s, %s with one stream, %s with frees that need not wait, "
-                         "%s with both.",
+                         "Replayed: %s %s; with one stream %s, with frees that need not wait %s, "
+                         "with both %s.",
                          vw__diagnosis_size(given->draft, found->recorded_bytes),
                          given->failure.has_happened ? "were wanted when it failed"
                                                      : "are reserved at most as it is",
