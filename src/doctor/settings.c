@@ -50,6 +50,13 @@ static const vw__tried_setting *find_kind(const vw__tried_settings *tried, unsig
     return NULL;
 }
 
+/* A request from before the recording has no event. */
+bool vw__doctor_is_served(const vw__case *given, const vw_replay_result *result)
+{
+    return !result->has_oom ||
+           (result->oom_event != VW_UNKNOWN && result->oom_event > given->failure.event);
+}
+
 static void keep(const vw__case *given, const vw_replay_result *result, vw__setting_kind kind,
                  const char *conf, vw__tried_settings *out)
 {
@@ -62,8 +69,7 @@ static void keep(const vw__case *given, const vw_replay_result *result, vw__sett
         .trims = result->trims,
         .oom_event = result->has_oom ? result->oom_event : VW_UNKNOWN,
         .kind = (uint8_t)kind,
-        .is_served = !result->has_oom ||
-                     (result->oom_event != VW_UNKNOWN && result->oom_event > given->failure.event),
+        .is_served = vw__doctor_is_served(given, result),
         .is_complete = result->is_complete,
     };
 }

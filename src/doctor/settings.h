@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vramwise/analysis.h"
 #include "vramwise/status.h"
 #include "doctor/diagnosis.h"
 #include "doctor/doctor.h"
@@ -61,6 +62,9 @@ typedef enum vw__settings_wanted {
 /* VW_ERR_HOST_MEMORY; what cannot be replayed is no failure. Nothing needs to be given back. */
 VW_MUST_CHECK vw_status vw__doctor_try_settings(vw__case *given, vw__settings_wanted wanted,
                                                 vw__tried_settings *out);
+
+/* Did a replay get past the request that failed? */
+bool vw__doctor_is_served(const vw__case *given, const vw_replay_result *result);
 
 /* Is a replay on the card that it failed on, which completes or not, an answer to "enough?"? */
 vw_enough vw__doctor_enough(const vw__case *given, bool is_complete);

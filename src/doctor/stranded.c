@@ -252,7 +252,7 @@ static vw_status replay_failure(const vw__case *given, stranding *found)
     if (!given->trials->is_card_known)
         return VW_OK;
     VW__TRY(run_rewritten(&given->trials->work, all, given->trials->card, &result));
-    found->is_served = !result.has_oom || result.oom_event > given->failure.event;
+    found->is_served = vw__doctor_is_served(given, &result);
     found->recorded_bytes =
         vw__add_u64(numbers->reserved_bytes, numbers->tried_bytes, &wanted_bytes) ? wanted_bytes
                                                                                   : 0;
