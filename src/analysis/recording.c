@@ -18,6 +18,7 @@
 
 #include <inttypes.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -191,6 +192,24 @@ vw_status vw__recording_conf(const vw__model *model, vw__byte_buffer *out)
     else if (has_mappings(model))
         vw__append_text(out, "expandable_segments:True");
     return vw__byte_buffer_has_failed(out) ? vw__fail_host_memory(256, "an option string") : VW_OK;
+}
+
+/* ---- whose it is ----------------------------------------------------------------------------- */
+
+static bool is_python(const char *file)
+{
+    size_t length = strlen(file);
+    return length >= 3 && strcmp(file + length - 3, ".py") == 0;
+}
+
+bool vw__recording_is_of_a_pool(const vw__model *model)
+{
+    if (model->settings.engine == VW__NO_STRING)
+        return false;
+    for (size_t i = 0; i < model->frame_count; i++)
+        if (is_python(vw__model_string(model, model->frames[i].filename)))
+            return false;
+    return true;
 }
 
 /* ---- the trace to work on -------------------------------------------------------------------- */

@@ -44,6 +44,10 @@ void vw__recording_version_range(const vw__model *model, const char **oldest, co
  * expandable segments if pages were mapped. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__recording_conf(const vw__model *model, vw__byte_buffer *out);
 
+/* Was it made by our own recorder in a program without Python, to which `python train.py` means
+ * nothing? */
+bool vw__recording_is_of_a_pool(const vw__model *model);
+
 /* The trace to work on: of `device`, or the one with the most events for VW_BUSIEST_DEVICE; never
  * the host's. VW_ERR_CORRUPT_FILE if the recording has no trace with an event in it (what to do
  * about it in vw_last_error()), VW_ERR_INVALID_ARGUMENT for a device that is not there. */

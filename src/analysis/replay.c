@@ -118,7 +118,11 @@ static void note_recorded_card(replay_call *call, const vw__recorded_card *card)
     (void)vw__format_size(card->bytes, proven);
     (void)vw__format_size(card->refused_bytes, refused);
     (void)vw__format_size(card->device_free_bytes, left);
-    if (card->is_device)
+    if (card->is_written)
+        vw__replay_note(&call->notes,
+                        "No card was named: the recording says that its pool was limited to %s.",
+                        proven);
+    else if (card->is_device)
         vw__replay_note(&call->notes,
                         "No card was named: the recording ran out of memory, so it is replayed on "
                         "what PyTorch had there, %s (with %s free on the device, more was asked "
@@ -144,13 +148,9 @@ static vw_status choose_card(replay_call *call)
         return VW_OK;
     }
     VW__TRY(vw__recorded_card_find(work, &recorded));
-    if (recorded.is_known) {
-        call->card =
-            recorded.is_device ? vw__card_of(recorded.bytes) : vw__card_with_limit(recorded.bytes);
+    call->card = vw__card_as_recorded(&recorded);
+    if (recorded.is_known)
         note_recorded_card(call, &recorded);
-    } else {
-        call->card = vw__card_without_end();
-    }
     return VW_OK;
 }
 

@@ -40,7 +40,8 @@ vw__card vw__card_with_limit(uint64_t limit_bytes);
 
 /* What a recording that ran out of memory shows of the card it ran on. */
 typedef struct vw__recorded_card {
-    bool is_known;          /* it ran out of memory */
+    bool is_known;          /* it ran out of memory, or is_written */
+    bool is_written;        /* `bytes` is the limit of a pool, as its recorder wrote it */
     bool is_device;         /* the device had no room; else it did, and a limit of the process */
     uint64_t bytes;         /* this much PyTorch was served, at one instant */
     uint64_t refused_bytes; /* it was refused where it would have held this much */
@@ -141,6 +142,13 @@ VW_MUST_CHECK vw_status vw__replay_same_settings(const char *torch_version, cons
 /* By the recording's own settings, since it matters how requests were rounded. */
 VW_MUST_CHECK vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out);
 
+/* The same in no time: a limit is not narrowed by what garbage was collected. */
+VW_MUST_CHECK vw_status vw__recorded_card_granted(const vw__replay_work *work,
+                                                  vw__recorded_card *out);
+
+/* The card to replay on: without end where none is known. */
+vw__card vw__card_as_recorded(const vw__recorded_card *recorded);
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* What stands in the way of a run that gets the recorded addresses. */
@@ -195,6 +203,10 @@ VW_MUST_CHECK vw_status vw__replay_run_heard(const vw__replay_work *work,
                                              const vw__replay_listener *listener,
                                              const vw__replay_progress *progress,
                                              vw_replay_result *out);
+
+/* How often this process has played a script from its beginning, for tests that count: a run that
+ * leaves the recording's ways counts twice. Any thread may ask. */
+uint64_t vw__replay_play_count(void);
 
 /* How many of work->followed a run under the recorded settings, and with the recorded calls of
  * empty_cache(), gets through as recorded. */

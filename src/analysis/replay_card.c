@@ -1,6 +1,7 @@
 /* replay_card.c - the card a run stands on: without end, of a size, as recorded, or the smallest.
  *
- * As recorded. A recording does not name the card, but one that ran out of memory shows it: every
+ * As recorded. A recording of our own recorder names the limit of its pool. Others do not name the
+ * card, but one that ran out of memory shows it: every
  * request that was served proves that the card, or the process's limit, was at least what was
  * reserved then plus what was asked for. The refused request says which of the two it was: it
  * carries the free bytes of the device, and if they would have been enough the process had a limit
@@ -194,7 +195,7 @@ static vw_status narrow_by_collections(const vw__replay_work *work, vw__recorded
     return VW_OK;
 }
 
-vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
+static vw_status find_card(const vw__replay_work *work, bool is_narrowed, vw__recorded_card *out)
 {
     const vw__script *script = &work->script;
     vw__torch_settings settings;
@@ -205,13 +206,37 @@ vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card 
     walk.card.bytes = walk.reserved_bytes;
     walk_ops(&walk, script);
     vw__torch_settings_deinit(&settings);
+    uint64_t limit_bytes = script->model->settings.limit_bytes;
+    if (limit_bytes != 0) {
+        walk.card.is_known = walk.card.is_written = true;
+        walk.card.is_device = false;
+        walk.card.bytes = limit_bytes;
+    }
     if (walk.card.bytes == 0 || walk.card.bytes > VW__PLAYER_ENDLESS_BYTES)
         walk.card.is_known = false; /* no card is like that */
-    if (walk.card.is_known && !walk.card.is_device && has_collections &&
-        work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
+    if (is_narrowed && walk.card.is_known && !walk.card.is_device && !walk.card.is_written &&
+        has_collections && work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
         VW__TRY(narrow_by_collections(work, &walk.card));
     *out = walk.card;
     return VW_OK;
+}
+
+vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
+{
+    return find_card(work, true, out);
+}
+
+vw_status vw__recorded_card_granted(const vw__replay_work *work, vw__recorded_card *out)
+{
+    return find_card(work, false, out);
+}
+
+vw__card vw__card_as_recorded(const vw__recorded_card *recorded)
+{
+    if (!recorded->is_known)
+        return vw__card_without_end();
+    return recorded->is_device ? vw__card_of(recorded->bytes)
+                               : vw__card_with_limit(recorded->bytes);
 }
 
 /* ---- the smallest ---------------------------------------------------------------------------- */

@@ -149,6 +149,7 @@ static vw_status finish_line(line_draft *draft, size_t most_points, vw__replay_l
 
 typedef struct lines_call {
     const vw__replay_work *work;
+    vw__card card;
     bool is_version_asked_for;
     vw__replay_line *lines;
     line_draft *drafts;   /* owned */
@@ -172,7 +173,7 @@ static vw_status name_line(lines_call *call, size_t i, const char *policy)
     call->drafts[i].script = &call->work->script;
     call->drafts[i].listener = (vw__replay_listener){begin_line, follow_line, &call->drafts[i]};
     call->jobs[i] = (vw__replay_job){.setting = vw__policy_setting(policy, line->conf),
-                                     .card = vw__card_without_end(),
+                                     .card = call->card,
                                      .listener = &call->drafts[i].listener,
                                      .result = &line->result};
     return VW_OK;
@@ -226,11 +227,16 @@ vw_status vw__replay_lines_make(const vw_recording *recording, int device,
     vw__replay_notes_init(&notes, &arena); /* those of vw_recording_replay(); not shown here */
     vw_status status = vw__replay_work_init(&work, recording->model, torch_version, device, &notes);
     if (status == VW_OK) {
+        vw__recorded_card recorded;
         lines_call call = {.work = &work,
                            .is_version_asked_for = torch_version != NULL,
                            .lines = lines,
                            .count = policy_count};
-        status = prepare_and_make(&call, policies, most_points, &told);
+        status = vw__recorded_card_granted(&work, &recorded);
+        if (status == VW_OK) {
+            call.card = vw__card_as_recorded(&recorded);
+            status = prepare_and_make(&call, policies, most_points, &told);
+        }
         vw__replay_work_deinit(&work);
     }
     vw__arena_deinit(&arena);

@@ -13,6 +13,7 @@
 #include "analysis/replay.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -405,6 +406,13 @@ static vw_status start_player(run_state *run, vw__card card)
     return status;
 }
 
+static atomic_uint_fast64_t play_count; /* of the process */
+
+uint64_t vw__replay_play_count(void)
+{
+    return atomic_load_explicit(&play_count, memory_order_relaxed);
+}
+
 /* Follows the recording up to followed[`*follow_end`]; less where it diverged before. `plan` has
  * what does not change from run to run. */
 static vw_status run_once(const run_state *plan, vw__card card, size_t *follow_end,
@@ -415,6 +423,7 @@ static vw_status run_once(const run_state *plan, vw__card card, size_t *follow_e
     run.settled_op = plan->is_trial ? SIZE_MAX : find_settled_op(&plan->work->script);
     run.follow = (vw__follow){.work = plan->work, .end = *follow_end};
     VW__TRY(start_player(&run, card));
+    (void)atomic_fetch_add_explicit(&play_count, 1, memory_order_relaxed);
     vw_status status = play_all(&run);
     if (run.has_diverged)
         *follow_end = run.follow.next;

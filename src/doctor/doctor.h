@@ -119,6 +119,8 @@ typedef struct vw__case {
     vw__steps steps;
     vw__roles roles;
 
+    struct vw__trials *trials; /* owned; NULL until somebody replays: vw__doctor_open_trials() */
+
     vw__failure failure;
     uint32_t peak_instant;    /* of live bytes; not after the failure */
     uint64_t peak_bytes;      /* live there */
@@ -141,6 +143,12 @@ typedef struct vw__case {
  * program has and a file may claim. */
 bool vw__doctor_can_replay(const vw__case *given);
 
+/* Prepares the case for replays, the first time that it is called, on the card that the run failed
+ * on or, if it did not, was limited to; else on a card without end. `trials` stays NULL where it
+ * cannot be replayed. VW_ERR_HOST_MEMORY. The failure must have been looked for. */
+VW_MUST_CHECK vw_status vw__doctor_open_trials(vw__case *given);
+void vw__doctor_close_trials(vw__case *given);
+
 /* Each adds its findings, or none. */
 VW_MUST_CHECK vw_status vw__doctor_fragmentation(vw__case *given); /* with the replayed settings */
 VW_MUST_CHECK vw_status vw__doctor_stranded(vw__case *given);
@@ -149,8 +157,9 @@ VW_MUST_CHECK vw_status vw__doctor_kept_graph(vw__case *given);
 VW_MUST_CHECK vw_status vw__doctor_held(vw__case *given); /* gradients held, and held over */
 VW_MUST_CHECK vw_status vw__doctor_peak(vw__case *given);
 
-/* What to do about a limit, a request too large, a refusal: the finding of that verdict. */
-void vw__doctor_refusal(vw__case *given, vw_verdict verdict);
+/* What to do about a limit, whatever the verdict; a request too large; a refusal.
+ * VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__doctor_refusal(vw__case *given, vw_verdict verdict);
 
 /* Fills `failure`: from the oom event, or, with a card in the options, by replay. */
 VW_MUST_CHECK vw_status vw__doctor_find_failure(vw__case *given);

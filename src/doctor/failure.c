@@ -5,10 +5,11 @@
  * until the program frees them, whether other streams are still at work on them or not. The view of
  * the instant (layout.h) has those.
  *
- * Was there a limit? No recording says so. If the device had the bytes free and they were refused
- * all the same, a limit explains it, provided that it explains everything else: nothing may have
- * been granted that such a limit forbids. Then it lies between the most that was granted and the
- * least that was refused (verify_limit.c), and is taken to be half way. Else none is concluded.
+ * Was there a limit? A recording of our own recorder says so, and how large the card is; PyTorch's
+ * do not. If the device had the bytes free and they were refused all the same, a limit explains it,
+ * provided that it explains everything else: nothing may have been granted that such a limit
+ * forbids. Then it lies between the most that was granted and the least that was refused
+ * (verify_limit.c), and is taken to be half way. Else none is concluded.
  *
  * A run that did not fail may have come close: a request that is refused makes PyTorch give its
  * cache back and try again, which the trace shows. That is told as a finding.
@@ -29,8 +30,10 @@
 #include "base/byte_buffer.h"
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "base/human_units.h"
 #include "engine/torch/torch_rounding.h"
+#include "settings/trials.h"
 
 #define NO_EVENT UINT32_MAX
 enum { MOST_STREAMS = 1024, MOST_FAILURES = 1024 }; /* of a recording that is replayed */
@@ -128,6 +131,10 @@ static vw_status find_evidence(const vw__case *given, refusals *all)
 static vw_status find_limit(const vw__case *given, refusals *all, vw_memory_numbers *numbers)
 {
     uint64_t refused_bytes;
+    if (given->model->settings.limit_bytes != 0) {
+        numbers->allowed_bytes = given->model->settings.limit_bytes;
+        return VW_OK;
+    }
     if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN)
         return VW_OK;
     vw_status status = find_evidence(given, all);
@@ -152,6 +159,8 @@ static vw_status read_failure(const vw__case *given, refusals *all, uint32_t eve
     *out = unknown_numbers(given->trace->device);
     out->tried_bytes = tried_bytes(all, oom->size_bytes);
     out->free_bytes = oom->address;
+    if (given->model->settings.device_bytes != 0)
+        out->total_bytes = given->model->settings.device_bytes;
     VW__TRY(count_memory(given, event, out));
     return find_limit(given, all, out);
 }
@@ -160,6 +169,11 @@ static void explain_limit(vw__case *given, const refusals *all)
 {
     const vw_memory_numbers *numbers = &given->failure.numbers;
     char granted[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES];
+    if (given->model->settings.limit_bytes != 0) {
+        vw__diagnosis_reason(given->draft, "The recording says that its pool was limited to %s.",
+                             vw__format_size(numbers->allowed_bytes, granted));
+        return;
+    }
     if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN)
         return;
     (void)vw__format_size(all->evidence.at_least_bytes, granted);
@@ -211,7 +225,7 @@ static vw_status find_recorded(vw__case *given, refusals *all)
     failure->event = failure->instant = all->first;
     VW__TRY(read_failure(given, all, all->first, &failure->numbers));
     failure->has_happened = true;
-    if (failure->numbers.allowed_bytes != VW_UNKNOWN) {
+    if (failure->numbers.allowed_bytes != VW_UNKNOWN && all->has_evidence) {
         failure->limit_least_bytes = all->evidence.at_least_bytes;
         failure->limit_most_bytes = all->limit_below_bytes;
     }
@@ -378,6 +392,35 @@ bool vw__doctor_can_replay(const vw__case *given)
 {
     return given->model->stream_count <= MOST_STREAMS &&
            given->failure.failure_count <= MOST_FAILURES;
+}
+
+vw_status vw__doctor_open_trials(vw__case *given)
+{
+    const vw_doctor_options *options = given->options;
+    bool is_card_named = options != NULL && options->card_bytes != 0;
+    if (given->trials != NULL || !vw__doctor_can_replay(given))
+        return VW_OK;
+    const vw__card card =
+        given->failure.is_replayed ? vw__card_of(options->card_bytes) : vw__card_without_end();
+    vw__trials *trials = vw__host_alloc(sizeof *trials);
+    if (trials == NULL)
+        return vw__fail_host_memory(sizeof *trials, "the replays of a recording");
+    vw_status status =
+        vw__trials_open(trials, given->model, options != NULL ? options->torch_version : NULL,
+                        given->trace->device, is_card_named ? &card : NULL);
+    if (status == VW_OK)
+        given->trials = trials;
+    else
+        vw__host_free(trials);
+    return vw__trials_are_impossible(status) ? VW_OK : status;
+}
+
+void vw__doctor_close_trials(vw__case *given)
+{
+    if (given->trials != NULL)
+        vw__trials_close(given->trials);
+    vw__host_free(given->trials);
+    given->trials = NULL;
 }
 
 /* ---- either ---------------------------------------------------------------------------------- */

@@ -272,7 +272,9 @@ static vw_status write_finding(vw__case *given, idle_memory *idle)
     vw__finding_draft *finding = is_stranded ? NULL : add_finding(given, idle);
     if (finding == NULL && !has_failed)
         return VW_OK;
-    VW__TRY(vw__doctor_try_settings(given, &tried));
+    bool is_wanted = finding != NULL || (is_stranded && stranded != NULL);
+    VW__TRY(vw__doctor_try_settings(
+        given, is_wanted ? VW__SETTINGS_FOR_REMEDIES : VW__SETTINGS_FOR_WARNINGS, &tried));
     if (is_stranded && stranded != NULL)
         vw__doctor_add_setting_remedies(given, &tried, stranded);
     if (finding != NULL) {
@@ -281,7 +283,6 @@ static vw_status write_finding(vw__case *given, idle_memory *idle)
         add_remedies(given, idle, &tried, finding);
     }
     vw__doctor_add_setting_warnings(given, &tried);
-    vw__tried_settings_deinit(&tried);
     return VW_OK;
 }
 

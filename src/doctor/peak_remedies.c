@@ -15,6 +15,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/human_units.h"
+#include "doctor/settings.h" /* vw__doctor_enough */
 #include "doctor/spill.h"
 #include "plan/techniques.h"
 #include "remedy/remedy.h"
@@ -74,6 +75,8 @@ static bool is_surely_too_little(const remedies *own, const vw__offer *made)
 /* Whether a remedy serves the request by itself. Unknown where something else is the cause. */
 static vw_enough enough_of(const remedies *own, const vw__offer *made)
 {
+    if (made->is_replayed)
+        return made->is_enough ? VW_ENOUGH_YES : VW_ENOUGH_UNKNOWN;
     vw_enough enough = is_a_problem(own) ? vw__bargain_enough(&own->deal, made) : VW_ENOUGH_UNKNOWN;
     return enough == VW_ENOUGH_NO && !is_surely_too_little(own, made) ? VW_ENOUGH_UNKNOWN : enough;
 }
@@ -162,12 +165,12 @@ static vw_status add_spill(remedies *own)
     own->spill = (vw__offer){
         .action = vw__spill_action(draft, trial.spilled_bytes),
         .cost = vw__spill_cost(draft, &trial),
-        .how = vw__spill_how(draft, trial.spill_bytes),
+        .how = vw__spill_how_of(draft, &trial),
         .worth_percent = worth_percent,
         .is_last_resort = worth_percent < WORTH_OF_A_FREE_SPILL / 2,
         .at_least_bytes = trial.spilled_bytes,
         .at_most_bytes = trial.spilled_bytes,
-        .is_enough = vw__bargain_is_missing_known(&own->deal),
+        .is_enough = vw__doctor_enough(own->given, true) == VW_ENOUGH_YES,
         .is_replayed = true,
     };
     own->deal.extra = &own->spill;

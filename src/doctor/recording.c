@@ -103,6 +103,7 @@ static vw_status open_case(vw__case *given)
 
 static void close_case(vw__case *given)
 {
+    vw__doctor_close_trials(given);
     vw__host_free(given->is_kept_graph);
     vw__roles_deinit(&given->roles);
     vw__steps_deinit(&given->steps);
@@ -260,14 +261,14 @@ static vw__number_verdict judge_numbers(vw__case *given)
     return judged;
 }
 
-static void conclude_by_numbers(vw__case *given)
+static vw_status conclude_by_numbers(vw__case *given)
 {
     const vw_memory_numbers *numbers = &given->failure.numbers;
     vw__diagnosis_draft *draft = given->draft;
     vw__number_verdict judged = judge_numbers(given);
     const char *tried = vw__diagnosis_size(given->draft, numbers->tried_bytes);
     const char *allocated = vw__diagnosis_size(given->draft, numbers->allocated_bytes);
-    vw__doctor_refusal(given, judged.verdict);
+    VW__TRY(vw__doctor_refusal(given, judged.verdict));
     switch (judged.verdict) {
     case VW_VERDICT_FRAGMENTATION:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
@@ -311,6 +312,7 @@ static void conclude_by_numbers(vw__case *given)
                                tried);
         break;
     }
+    return VW_OK;
 }
 
 static bool explains_failure(const vw__case *given, uint64_t bytes)
@@ -353,7 +355,7 @@ static void keep_numbers(vw__case *given)
         numbers->total_bytes = given->options->card_bytes;
 }
 
-static void conclude(vw__case *given)
+static vw_status conclude(vw__case *given)
 {
     keep_numbers(given);
     if (is_kept_graph_the_cause(given))
@@ -363,9 +365,12 @@ static void conclude(vw__case *given)
     else if (given->is_stranded)
         conclude_stranded(given);
     else if (given->failure.has_happened)
-        conclude_by_numbers(given);
+        return conclude_by_numbers(given);
     else
         conclude_healthy(given);
+    return given->is_stranded && !given->is_explained && given->failure.has_happened
+               ? vw__doctor_refusal(given, VW_VERDICT_STRANDED)
+               : VW_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
@@ -380,8 +385,7 @@ static vw_status examine(vw__case *given)
     VW__TRY(vw__doctor_fragmentation(given));
     VW__TRY(vw__doctor_held(given));
     VW__TRY(vw__doctor_peak(given));
-    conclude(given);
-    return VW_OK;
+    return conclude(given);
 }
 
 /* A snapshot without history: only what is held at the end. */

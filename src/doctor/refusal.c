@@ -1,10 +1,20 @@
 /* refusal.c - findings for a request that was refused for reasons of its own.
  *
+ * A limit below what the card had is named whatever the verdict is: it can be raised, and then all
+ * is well. Whether that is enough is replayed, on what the process held and the device had free.
+ *
  * Where a limit was set, where one request is larger than everything, or where the device refused
  * although it had the memory, what was alive at the time is beside the point: the remedy is
  * elsewhere. Each of these verdicts gets a finding that says where. (What to do about a run that
  * simply needs more is the peak's finding.) */
 #include "doctor/doctor.h"
+
+#include <string.h>
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "doctor/settings.h" /* vw__doctor_enough */
+#include "settings/trials.h"
 
 static void add_request_line(vw__case *given, vw__finding_draft *finding)
 {
@@ -14,8 +24,33 @@ static void add_request_line(vw__case *given, vw__finding_draft *finding)
             vw__doctor_place(given, given->trace->events[given->failure.event].context));
 }
 
-static void add_capped(vw__case *given)
+/* What the recorded settings come to on a card of all that there was. */
+static vw_status try_without_limit(vw__case *given, vw_enough *out)
 {
+    const vw_memory_numbers *numbers = &given->failure.numbers;
+    vw_replay_result result = {.policy = NULL};
+    uint64_t room_bytes;
+    *out = VW_ENOUGH_UNKNOWN;
+    VW__TRY(vw__doctor_open_trials(given));
+    if (given->trials == NULL || numbers->reserved_bytes == VW_UNKNOWN ||
+        !vw__add_u64(numbers->reserved_bytes, numbers->free_bytes, &room_bytes))
+        return VW_OK;
+    const char *conf = vw__trials_recorded_conf(given->trials);
+    if (strstr(conf, "per_process_memory_fraction") != NULL)
+        return VW_OK; /* the limit is one of the settings that would be replayed */
+    vw__replay_work plain = given->trials->work; /* shares everything */
+    plain.followed_count = 0;
+    vw_status status = vw__replay_run(&plain, vw__torch_setting(conf), vw__card_of(room_bytes),
+                                      false, NULL, &result);
+    if (status == VW_OK)
+        *out = vw__doctor_enough(given, result.is_complete);
+    return vw__trials_are_impossible(status) ? VW_OK : status;
+}
+
+static vw_status add_capped(vw__case *given)
+{
+    vw_enough enough;
+    VW__TRY(try_without_limit(given, &enough));
     const vw__failure *failure = &given->failure;
     const vw_memory_numbers *numbers = &failure->numbers;
     vw__finding_draft *finding =
@@ -32,8 +67,19 @@ static void add_capped(vw__case *given)
     vw__finding_remedy(finding, "raise the limit, or do not set one",
                        vw__saves(numbers->free_bytes), VW_BASIS_MEASURED,
                        "none, if nobody else needs that memory",
-                       "torch.cuda.set_per_process_memory_fraction(0.95)\n"
-                       "# or per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF");
+                       vw__recording_is_of_a_pool(given->model)
+                           ? "vw_pool_set_fraction(pool, 0.95);"
+                           : "torch.cuda.set_per_process_memory_fraction(0.95)\n"
+                             "# or per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF");
+    vw__finding_enough(finding, enough);
+    return VW_OK;
+}
+
+/* A limit was concluded, and without it there was room. */
+static bool is_limit_in_the_way(const vw_memory_numbers *numbers)
+{
+    return numbers->allowed_bytes != VW_UNKNOWN && numbers->free_bytes != VW_UNKNOWN &&
+           numbers->free_bytes >= numbers->tried_bytes;
 }
 
 static void add_too_large(vw__case *given)
@@ -68,12 +114,13 @@ static void add_refused(vw__case *given)
                        "nvidia-smi                  # MIG slices, other processes");
 }
 
-void vw__doctor_refusal(vw__case *given, vw_verdict verdict)
+vw_status vw__doctor_refusal(vw__case *given, vw_verdict verdict)
 {
-    if (verdict == VW_VERDICT_CAPPED)
-        add_capped(given);
-    else if (verdict == VW_VERDICT_TOO_LARGE)
+    if (verdict == VW_VERDICT_TOO_LARGE)
         add_too_large(given);
     else if (verdict == VW_VERDICT_REFUSED)
         add_refused(given);
+    if (verdict == VW_VERDICT_CAPPED || is_limit_in_the_way(&given->failure.numbers))
+        return add_capped(given);
+    return VW_OK;
 }

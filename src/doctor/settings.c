@@ -1,8 +1,18 @@
 /* settings.c - see settings.h.
  *
- * A remedy must be worth typing: it serves the request that failed, or gives back a fiftieth of
- * what the program reserves. A recipe hurts when the program reserves a twentieth more with it, or
- * when it multiplies the time in the driver and gives nothing back.
+ * Which are tried. The rows of settings/setting_table.h that are for the doctor, and calls of
+ * empty_cache(), in an order that allows to stop early. At a failure nothing more is tried once a
+ * setting lets the run go through. Of a run that did not fail, our own engine shows about the least
+ * that can be reserved: where expandable segments come near to it, no other option is tried. Other
+ * values of an option are tried only where its first value is worth typing.
+ *
+ * A remedy must be worth typing: at a failure it serves the request that failed, on the card or
+ * under the limit that refused it; else it gives back a fiftieth of what the program reserves. A
+ * recipe hurts when the run ends sooner with it, or reserves a twentieth more, or when it
+ * multiplies the time in the driver and gives nothing back.
+ *
+ * empty_cache() after every step makes every step wait for the GPU: it is tried only where the run
+ * failed, and is a remedy only if it lets the run go through.
  *
  * Garbage collection acts only under a limit: it is tried where there is one, or a card is named on
  * which the program could set one.
@@ -14,14 +24,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "analysis/replay.h"
 #include "base/byte_buffer.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-
-/* Recordings with more events than this are tried with one candidate of each kind. */
-enum { MANY_EVENTS = 300000 };
+#include "settings/trials.h"
 
 enum { WORTH_SHARE = 50, HURTS_SHARE = 20, SLOWER_FACTOR = 2 };
 
@@ -29,199 +36,208 @@ enum { WORTH_SHARE = 50, HURTS_SHARE = 20, SLOWER_FACTOR = 2 };
 #define NS_PER_MS 1e6
 #define FEW_MS 10.0
 
-typedef struct candidate {
-    const char *conf;
-    uint8_t kind;
-    bool is_first; /* of its kind: tried with long recordings too */
-} candidate;
-
-static const candidate candidates[] = {
-    {"", VW__SETTING_DEFAULTS, true},
-    {"expandable_segments:True", VW__SETTING_EXPANDABLE, true},
-    {"max_split_size_mb:128", VW__SETTING_MAX_SPLIT, true},
-    {"max_split_size_mb:512", VW__SETTING_MAX_SPLIT, true},
-    {"max_split_size_mb:64", VW__SETTING_MAX_SPLIT, false},
-    {"max_split_size_mb:256", VW__SETTING_MAX_SPLIT, false},
-    {"roundup_power2_divisions:8", VW__SETTING_ROUNDUP, true},
-    {"roundup_power2_divisions:4", VW__SETTING_ROUNDUP, false},
-    {"roundup_power2_divisions:16", VW__SETTING_ROUNDUP, false},
-    {"garbage_collection_threshold:0.8", VW__SETTING_COLLECTION, true},
-    {"garbage_collection_threshold:0.6", VW__SETTING_COLLECTION, false},
-    {"", VW__SETTING_VRAMWISE, true},
-};
-
-enum { CANDIDATE_COUNT = sizeof candidates / sizeof candidates[0] };
-
-_Static_assert(CANDIDATE_COUNT + 3 <= VW__MOST_TRIED, "recorded, and empty_cache() in two places");
+static bool is_worth_it(const vw__case *given, const vw__tried_settings *tried,
+                        const vw__tried_setting *one);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-typedef struct trial {
-    const vw__case *given;
-    vw__replay_work work;
-    vw__failed_card failed;
-    vw__tried_settings *out;
-} trial;
-
-bool vw__doctor_is_impossible(vw_status status)
+/* A row that could not be replayed, or was not tried, is not there. */
+static const vw__tried_setting *find_kind(const vw__tried_settings *tried, unsigned kind)
 {
-    return status == VW_ERR_CORRUPT_FILE || status == VW_ERR_UNSUPPORTED ||
-           status == VW_ERR_BAD_SETTING || status == VW_ERR_TOO_LARGE ||
-           status == VW_ERR_INVALID_ARGUMENT;
+    for (size_t i = 0; i < tried->count; i++)
+        if (tried->tried[i].kind == kind)
+            return &tried->tried[i];
+    return NULL;
 }
 
-static bool is_past_failure(const vw__case *given, const vw_replay_result *result)
+/* A request from before the recording has no event. */
+bool vw__doctor_is_served(const vw__case *given, const vw_replay_result *result)
 {
-    return !result->has_oom || result->oom_event > given->failure.event;
+    return !result->has_oom ||
+           (result->oom_event != VW_UNKNOWN && result->oom_event > given->failure.event);
 }
 
-/* `work` may differ from the trial's by calls of empty_cache(). */
-static vw_status run(trial *all, const vw__replay_work *work, const char *conf,
-                     vw__setting_kind kind)
+static void keep(const vw__case *given, const vw_replay_result *result, vw__setting_kind kind,
+                 const char *conf, vw__tried_settings *out)
 {
-    vw_replay_result free_run = {.policy = NULL}, held_run = {.policy = NULL};
-    vw__tried_setting tried = {.conf = conf, .kind = (uint8_t)kind};
-    const vw__replay_setting setting = {.engine = kind == VW__SETTING_VRAMWISE ? "vramwise" : NULL,
-                                        .conf = conf};
-    VW__TRY(vw__replay_run(work, setting, vw__card_without_end(), false, NULL, &free_run));
-    tried.peak_reserved_bytes = free_run.peak_reserved_bytes;
-    tried.device_ns = free_run.device_ns;
-    tried.trims = free_run.trims;
-    if (all->failed.is_known) {
-        vw__card card = all->failed.card;
-        if (kind == VW__SETTING_COLLECTION && card.fraction > 1.0)
-            card.fraction = 1.0;
-        VW__TRY(vw__replay_run(work, setting, card, false, NULL, &held_run));
-        tried.is_served = is_past_failure(all->given, &held_run);
-    }
-    all->out->tried[all->out->count++] = tried;
+    if (out->count == VW__MOST_TRIED)
+        return;
+    out->tried[out->count++] = (vw__tried_setting){
+        .conf = conf,
+        .peak_reserved_bytes = result->peak_reserved_bytes,
+        .device_ns = result->device_ns,
+        .trims = result->trims,
+        .oom_event = result->has_oom ? result->oom_event : VW_UNKNOWN,
+        .kind = (uint8_t)kind,
+        .is_served = vw__doctor_is_served(given, result),
+        .is_complete = result->is_complete,
+    };
+}
+
+/* It was made with our own engine. */
+static bool is_of_vramwise(const vw__case *given)
+{
+    return vw__policy_is_vramwise(vw__model_string(given->model, given->model->settings.engine));
+}
+
+static vw_status try_row(vw__case *given, const vw__setting_row *row, vw__tried_settings *out)
+{
+    vw_replay_result result;
+    bool is_new = false;
+    if (row->kind == VW__SETTING_COLLECTION && !given->trials->has_limit)
+        return VW_OK;
+    if (row->kind == VW__SETTING_VRAMWISE && is_of_vramwise(given))
+        return VW_OK;
+    VW__TRY(vw__trials_is_new(given->trials, row, &is_new));
+    if (!is_new)
+        return VW_OK;
+    vw_status status = vw__trials_try(given->trials, row, &result);
+    if (status == VW_OK)
+        keep(given, &result, (vw__setting_kind)row->kind, vw__setting_conf(row), out);
+    return vw__trials_are_impossible(status) ? VW_OK : status;
+}
+
+static vw_status try_kind(vw__case *given, vw__setting_kind kind, vw__setting_users users,
+                          vw__tried_settings *out)
+{
+    const vw__setting_row *row;
+    for (size_t i = 0; (row = vw__setting_row_for(users, i)) != NULL; i++)
+        if (row->kind == kind)
+            VW__TRY(try_row(given, row, out));
     return VW_OK;
-}
-
-static vw_status try_candidate(trial *all, const candidate *next)
-{
-    const char *version = all->work.torch_version;
-    bool is_same = false;
-    if (!next->is_first && all->given->trace->event_count > MANY_EVENTS)
-        return VW_OK;
-    if (next->kind == VW__SETTING_COLLECTION && !all->failed.has_limit)
-        return VW_OK;
-    bool is_torch = next->kind != VW__SETTING_VRAMWISE;
-    vw_status status = VW_OK;
-    if (is_torch)
-        status = vw__replay_same_settings(version, next->conf, all->work.recorded_conf, &is_same);
-    if (status == VW_OK && !is_same && is_torch && next->kind != VW__SETTING_DEFAULTS)
-        status = vw__replay_same_settings(version, next->conf, "", &is_same);
-    if (status == VW_OK && !is_same)
-        status = run(all, &all->work, next->conf, (vw__setting_kind)next->kind);
-    return vw__doctor_is_impossible(status) ? VW_OK : status;
 }
 
 /* The same work, but with calls of empty_cache() in it. */
-static vw_status try_trims(trial *all, vw_empty_cache where, vw__setting_kind kind,
-                           vw__replay_notes *notes)
+static vw_status try_trims(vw__case *given, vw__setting_kind kind, vw__tried_settings *out)
 {
-    const vw__steps *steps = &all->given->steps;
-    vw__replay_work trimmed = all->work; /* shares everything but the trims */
+    const vw__steps *steps = &given->steps;
+    bool is_by_step = kind == VW__SETTING_TRIM_STEPS;
+    vw__replay_work trimmed = given->trials->work; /* shares everything but the trims */
+    vw_replay_result result = {.policy = NULL};
     uint64_t step_count;
-    size_t end_count = kind == VW__SETTING_TRIM_STEPS ? steps->end_count : steps->phase_end_count;
-    if (end_count == 0)
+    if ((is_by_step ? steps->end_count : steps->phase_end_count) == 0)
         return VW_OK;
     trimmed.trims = NULL;
     trimmed.trim_count = 0;
-    vw_status status = vw__replay_work_add_trims(&trimmed, where, 1, notes, &step_count);
+    vw_status status = vw__replay_work_add_trims(
+        &trimmed, is_by_step ? VW_EMPTY_CACHE_STEPS : VW_EMPTY_CACHE_PHASES, 1,
+        &given->trials->notes, &step_count);
     if (status == VW_OK)
-        status = run(all, &trimmed, all->out->recorded_conf, kind);
+        status = vw__replay_run(&trimmed, vw__torch_setting(out->recorded_conf),
+                                given->trials->card, false, NULL, &result);
+    if (status == VW_OK)
+        keep(given, &result, kind, out->recorded_conf, out);
     vw__host_free(trimmed.trims);
-    return vw__doctor_is_impossible(status) ? VW_OK : status;
+    return vw__trials_are_impossible(status) ? VW_OK : status;
 }
 
-/* Limits are not narrowed by what garbage was collected, which would take a hundred runs. */
-vw_status vw__doctor_find_card(const vw__case *given, const vw__replay_work *work,
-                               vw__failed_card *out)
+/* ---- which ----------------------------------------------------------------------------------- */
+
+static bool has_complete(const vw__tried_settings *tried)
 {
-    vw__replay_work plain = *work; /* shares everything */
-    vw__recorded_card recorded;
-    *out = (vw__failed_card){.is_known = false};
-    if (!given->failure.has_happened)
-        return VW_OK;
-    if (given->failure.is_replayed) {
-        out->card = vw__card_of(given->options->card_bytes);
-        out->is_known = out->has_limit = true;
-        return VW_OK;
-    }
-    plain.followed_count = 0;
-    VW__TRY(vw__recorded_card_find(&plain, &recorded));
-    out->is_known = recorded.is_known;
-    out->has_limit = recorded.is_known && !recorded.is_device;
-    out->card =
-        recorded.is_device ? vw__card_of(recorded.bytes) : vw__card_with_limit(recorded.bytes);
+    for (size_t i = 1; i < tried->count; i++)
+        if (tried->tried[i].is_complete)
+            return true;
+    return false;
+}
+
+/* Until one lets the run go through. */
+static vw_status try_at_failure(vw__case *given, vw__tried_settings *out)
+{
+    static const vw__setting_kind in_order[] = {
+        VW__SETTING_EXPANDABLE, VW__SETTING_DEFAULTS,    VW__SETTING_COLLECTION,
+        VW__SETTING_ROUNDUP,    VW__SETTING_TRIM_PHASES, VW__SETTING_VRAMWISE,
+    };
+    for (size_t i = 0; i < sizeof in_order / sizeof in_order[0] && !has_complete(out); i++)
+        VW__TRY(in_order[i] == VW__SETTING_TRIM_PHASES
+                    ? try_trims(given, in_order[i], out)
+                    : try_kind(given, in_order[i], VW__FOR_DOCTOR, out));
     return VW_OK;
 }
 
-/* A setting that serves the request needs at least so many bytes less. */
-static uint64_t missing_bytes(const trial *all)
+/* Does `one` leave so little more reserved than the engine that no other option is worth a try? */
+static bool is_near(const vw__tried_settings *tried, const vw__tried_setting *one,
+                    const vw__tried_setting *engine)
 {
-    const vw_memory_numbers *numbers = &all->given->failure.numbers;
-    uint64_t wanted_bytes;
-    if (!all->failed.is_known || numbers->reserved_bytes == VW_UNKNOWN ||
-        !vw__add_u64(numbers->reserved_bytes, numbers->tried_bytes, &wanted_bytes))
+    uint64_t most_bytes = tried->tried[0].peak_reserved_bytes;
+    if (one == NULL || engine == NULL || one->peak_reserved_bytes > most_bytes)
+        return false;
+    return one->peak_reserved_bytes <=
+           engine->peak_reserved_bytes + vw__max_u64(LEAST_WORTH_BYTES, most_bytes / WORTH_SHARE);
+}
+
+static vw_status try_by_bytes(vw__case *given, vw__tried_settings *out)
+{
+    VW__TRY(try_kind(given, VW__SETTING_EXPANDABLE, VW__FOR_DOCTOR, out));
+    VW__TRY(try_kind(given, VW__SETTING_VRAMWISE, VW__FOR_DOCTOR, out));
+    VW__TRY(try_kind(given, VW__SETTING_DEFAULTS, VW__FOR_DOCTOR, out));
+    const vw__tried_setting *engine = find_kind(out, VW__SETTING_VRAMWISE);
+    if (!is_near(out, find_kind(out, VW__SETTING_EXPANDABLE), engine) &&
+        !is_near(out, &out->tried[0], engine)) {
+        VW__TRY(try_kind(given, VW__SETTING_ROUNDUP, VW__FOR_DOCTOR, out));
+        const vw__tried_setting *roundup = find_kind(out, VW__SETTING_ROUNDUP);
+        if (roundup != NULL && is_worth_it(given, out, roundup))
+            VW__TRY(try_kind(given, VW__SETTING_ROUNDUP, VW__FOR_DOCTOR_REFINED, out));
+    }
+    return try_trims(given, VW__SETTING_TRIM_PHASES, out);
+}
+
+/* A setting that serves the request needs at least so many bytes less than the recorded one. */
+static uint64_t wanted_bytes(const vw__case *given)
+{
+    const vw_memory_numbers *numbers = &given->failure.numbers;
+    uint64_t wanted;
+    if (numbers->reserved_bytes == VW_UNKNOWN ||
+        !vw__add_u64(numbers->reserved_bytes, numbers->tried_bytes, &wanted))
         return 0;
-    return wanted_bytes > all->failed.card.shown_bytes ? wanted_bytes - all->failed.card.shown_bytes
-                                                       : 0;
+    return wanted;
 }
 
-static vw_status keep_recorded_conf(trial *all)
+static vw_status try_recorded(vw__case *given, vw__tried_settings *out)
 {
-    const char *conf = all->work.is_recorded_conf_usable ? all->work.recorded_conf : "";
-    size_t size = strlen(conf) + 1;
-    all->out->recorded_conf = vw__host_alloc(size);
-    if (all->out->recorded_conf == NULL)
-        return vw__fail_host_memory(size, "an option string");
-    memcpy(all->out->recorded_conf, conf, size);
+    const vw__trials *trials = given->trials;
+    vw_replay_result result;
+    VW__TRY(vw__trials_try(given->trials, NULL, &result));
+    keep(given, &result, VW__SETTING_RECORDED, out->recorded_conf, out);
+    out->is_as_failed =
+        given->failure.has_happened && trials->is_card_known && !out->tried[0].is_served;
+    out->wanted_bytes = out->is_as_failed ? wanted_bytes(given) : 0;
     return VW_OK;
 }
 
-static vw_status try_all(trial *all, vw__replay_notes *notes)
+static vw_status try_all(vw__case *given, vw__settings_wanted wanted, vw__tried_settings *out)
 {
-    vw__tried_settings *out = all->out;
-    VW__TRY(keep_recorded_conf(all));
-    VW__TRY(vw__doctor_find_card(all->given, &all->work, &all->failed));
-    out->short_bytes = missing_bytes(all);
-    VW__TRY(run(all, &all->work, out->recorded_conf, VW__SETTING_RECORDED));
-    for (size_t i = 0; i < CANDIDATE_COUNT; i++)
-        VW__TRY(try_candidate(all, &candidates[i]));
-    VW__TRY(try_trims(all, VW_EMPTY_CACHE_STEPS, VW__SETTING_TRIM_STEPS, notes));
-    return try_trims(all, VW_EMPTY_CACHE_PHASES, VW__SETTING_TRIM_PHASES, notes);
+    VW__TRY(try_recorded(given, out));
+    if (wanted == VW__SETTINGS_FOR_REMEDIES)
+        VW__TRY(out->is_as_failed ? try_at_failure(given, out) : try_by_bytes(given, out));
+    VW__TRY(try_kind(given, VW__SETTING_MAX_SPLIT, VW__FOR_DOCTOR, out));
+    return given->failure.has_happened ? try_trims(given, VW__SETTING_TRIM_STEPS, out) : VW_OK;
 }
 
-vw_status vw__doctor_try_settings(const vw__case *given, vw__tried_settings *out)
+vw_status vw__doctor_try_settings(vw__case *given, vw__settings_wanted wanted,
+                                  vw__tried_settings *out)
 {
-    trial all = {.given = given, .out = out};
-    vw__replay_notes notes;
-    vw__arena arena;
     *out = (vw__tried_settings){.count = 0};
-    if (!vw__doctor_can_replay(given))
+    VW__TRY(vw__doctor_open_trials(given));
+    if (given->trials == NULL)
         return VW_OK;
-    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    vw__replay_notes_init(&notes, &arena);
-    vw_status status = vw__replay_work_init(
-        &all.work, given->model, given->options != NULL ? given->options->torch_version : NULL,
-        given->trace->device, &notes);
-    if (status == VW_OK) {
-        status = try_all(&all, &notes);
-        vw__replay_work_deinit(&all.work);
-    }
-    vw__arena_deinit(&arena);
+    out->recorded_conf = vw__trials_recorded_conf(given->trials);
+    out->is_cut = given->trials->work.script.is_truncated;
+    out->is_limited = given->trials->has_limit && !given->failure.is_replayed;
+    out->card_bytes = given->trials->card.shown_bytes;
+    vw_status status = try_all(given, wanted, out);
     if (status != VW_OK)
-        vw__tried_settings_deinit(out);
-    return vw__doctor_is_impossible(status) ? VW_OK : status;
+        out->count = 0;
+    return vw__trials_are_impossible(status) ? VW_OK : status;
 }
 
-void vw__tried_settings_deinit(vw__tried_settings *tried)
+vw_enough vw__doctor_enough(const vw__case *given, bool is_complete)
 {
-    vw__host_free(tried->recorded_conf);
-    *tried = (vw__tried_settings){.count = 0};
+    const vw__trials *trials = given->trials;
+    if (!given->failure.has_happened || trials == NULL || !trials->is_card_known ||
+        trials->work.script.is_truncated)
+        return VW_ENOUGH_UNKNOWN;
+    return is_complete ? VW_ENOUGH_YES : VW_ENOUGH_NO;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -247,9 +263,10 @@ static const char *name_of(const vw__tried_setting *one)
 static const char *action_of(vw__case *given, const vw__tried_settings *tried,
                              const vw__tried_setting *one)
 {
-    const char *serves = one->is_served && given->failure.has_happened
-                             ? ": the request that failed is then served"
-                             : "";
+    const char *serves = !tried->is_as_failed || !one->is_served ? ""
+                         : one->is_complete ? ": the request that failed is then served"
+                                            : ": the request that failed is then served, a later "
+                                              "one is not";
     switch (one->kind) {
     case VW__SETTING_DEFAULTS:
         return vw__diagnosis_text(given->draft, "drop \"%.80s\"%s", tried->recorded_conf, serves);
@@ -288,15 +305,36 @@ static const char *cost_of(vw__case *given, const vw__tried_settings *tried,
         return vw__diagnosis_text(given->draft, "%s that wait for the GPU; %s",
                                   vw__diagnosis_count(given->draft, one->trims, "call"), time);
     case VW__SETTING_VRAMWISE:
-        return vw__diagnosis_text(given->draft, VW__VRAMWISE_COST "; %s", time);
+        return vw__diagnosis_text(given->draft, "%s; %s",
+                                  given->model != NULL && vw__recording_is_of_a_pool(given->model)
+                                      ? VW__VRAMWISE_POOL_COST
+                                      : VW__VRAMWISE_COST,
+                                  time);
     default:
         return vw__diagnosis_text(given->draft, "a restart; %s", time);
+    }
+}
+
+/* For a program that calls libvramwise itself. */
+static const char *how_with_pool(vw__case *given, const vw__tried_setting *one)
+{
+    switch (one->kind) {
+    case VW__SETTING_TRIM_STEPS:
+    case VW__SETTING_TRIM_PHASES:
+        return "vw_pool_trim(pool);";
+    case VW__SETTING_VRAMWISE:
+        return VW__VRAMWISE_POOL_HOW;
+    default:
+        return vw__diagnosis_text(given->draft, "options.conf = \"%s\";  /* vw_pool_options */",
+                                  one->conf);
     }
 }
 
 static const char *how_of(vw__case *given, const vw__tried_settings *tried,
                           const vw__tried_setting *one)
 {
+    if (given->model != NULL && vw__recording_is_of_a_pool(given->model))
+        return how_with_pool(given, one);
     const char *before =
         tried->recorded_conf[0] != '\0'
             ? vw__diagnosis_text(given->draft, "\n# instead of %.60s", tried->recorded_conf)
@@ -322,26 +360,33 @@ static const char *how_of(vw__case *given, const vw__tried_settings *tried,
 
 /* ---- remedies -------------------------------------------------------------------------------- */
 
+/* At a failure: of what the program wanted to hold then. */
 static uint64_t saved_bytes(const vw__tried_settings *tried, const vw__tried_setting *one)
 {
-    const vw__tried_setting *recorded = &tried->tried[0];
-    uint64_t saved = recorded->peak_reserved_bytes > one->peak_reserved_bytes
-                         ? recorded->peak_reserved_bytes - one->peak_reserved_bytes
-                         : 0;
-    return one->is_served && !recorded->is_served ? vw__max_u64(saved, tried->short_bytes) : saved;
+    uint64_t before_bytes =
+        tried->is_as_failed ? tried->wanted_bytes : tried->tried[0].peak_reserved_bytes;
+    if (tried->is_as_failed && !one->is_served)
+        return 0;
+    return before_bytes > one->peak_reserved_bytes ? before_bytes - one->peak_reserved_bytes : 0;
 }
 
-/* The program would reserve a good deal more with it than it did. */
-static bool hurts(const vw__tried_settings *tried, const vw__tried_setting *one)
+/* Reserves a good deal more than it did; at a failure, where nothing can: fails sooner. */
+static bool hurts(const vw__case *given, const vw__tried_settings *tried,
+                  const vw__tried_setting *one)
 {
     uint64_t recorded_bytes = tried->tried[0].peak_reserved_bytes;
+    if (tried->is_as_failed)
+        return !one->is_served && one->oom_event < given->failure.event;
     return one->peak_reserved_bytes > recorded_bytes &&
            one->peak_reserved_bytes - recorded_bytes >= recorded_bytes / HURTS_SHARE;
 }
 
-static bool is_better(const vw__tried_setting *one, const vw__tried_setting *other)
+static bool is_better(const vw__tried_settings *tried, const vw__tried_setting *one,
+                      const vw__tried_setting *other)
 {
-    if (one->is_served != other->is_served)
+    if (tried->is_as_failed && one->is_complete != other->is_complete)
+        return one->is_complete;
+    if (tried->is_as_failed && one->is_served != other->is_served)
         return one->is_served;
     return one->peak_reserved_bytes < other->peak_reserved_bytes;
 }
@@ -351,7 +396,8 @@ static const vw__tried_setting *best_of_kind(const vw__tried_settings *tried, un
 {
     const vw__tried_setting *best = NULL;
     for (size_t i = 1; i < tried->count; i++)
-        if (tried->tried[i].kind == kind && (best == NULL || is_better(&tried->tried[i], best)))
+        if (tried->tried[i].kind == kind &&
+            (best == NULL || is_better(tried, &tried->tried[i], best)))
             best = &tried->tried[i];
     return best;
 }
@@ -364,8 +410,8 @@ static bool is_better_than_defaults(const vw__tried_settings *tried, const vw__t
                      one->kind == VW__SETTING_COLLECTION;
     if (defaults == NULL || !is_option)
         return true;
-    if (one->is_served != defaults->is_served)
-        return one->is_served;
+    if (tried->is_as_failed)
+        return is_better(tried, one, defaults);
     return defaults->peak_reserved_bytes > one->peak_reserved_bytes &&
            defaults->peak_reserved_bytes - one->peak_reserved_bytes >= LEAST_WORTH_BYTES;
 }
@@ -373,29 +419,39 @@ static bool is_better_than_defaults(const vw__tried_settings *tried, const vw__t
 static bool is_worth_it(const vw__case *given, const vw__tried_settings *tried,
                         const vw__tried_setting *one)
 {
-    const vw__tried_setting *recorded = &tried->tried[0];
     uint64_t saved = saved_bytes(tried, one);
-    if (hurts(tried, one) || !is_better_than_defaults(tried, one))
+    if (hurts(given, tried, one) || !is_better_than_defaults(tried, one))
         return false;
-    if (given->failure.has_happened && one->is_served && !recorded->is_served)
-        return true;
+    if (tried->is_as_failed)
+        return one->is_served;
     if (one->kind == VW__SETTING_TRIM_PHASES)
-        return vw__remedy_is_empty_cache_worth_it(saved, recorded->peak_reserved_bytes);
-    return saved >= LEAST_WORTH_BYTES && saved >= recorded->peak_reserved_bytes / WORTH_SHARE;
+        return vw__remedy_is_empty_cache_worth_it(saved, tried->tried[0].peak_reserved_bytes);
+    return saved >= LEAST_WORTH_BYTES && saved >= tried->tried[0].peak_reserved_bytes / WORTH_SHARE;
 }
 
-/* The first that reserves least among those of its kind. */
-static bool is_best_of_kind(const vw__tried_settings *tried, size_t index)
+/* "6.79 GiB"; at a failure "reserves 6.79 GiB", or where it ends. */
+static const char *outcome_of(vw__case *given, const vw__tried_settings *tried,
+                              const vw__tried_setting *one)
 {
-    const vw__tried_setting *own = &tried->tried[index];
-    for (size_t i = 0; i < tried->count; i++) {
-        const vw__tried_setting *other = &tried->tried[i];
-        if (other->kind == own->kind &&
-            (other->peak_reserved_bytes < own->peak_reserved_bytes ||
-             (other->peak_reserved_bytes == own->peak_reserved_bytes && i < index)))
-            return false;
-    }
-    return true;
+    const char *size = vw__diagnosis_size(given->draft, one->peak_reserved_bytes);
+    if (!tried->is_as_failed)
+        return size;
+    if (one->is_complete)
+        return vw__diagnosis_text(given->draft, "reserves %s", size);
+    return one->oom_event != VW_UNKNOWN
+               ? vw__diagnosis_text(given->draft, "fails at event %" PRIu64, one->oom_event)
+               : "fails before the first event";
+}
+
+/* "Replayed under a limit of 7.73 GiB, the program reserves at most": what follows says how much.
+ */
+static const char *how_replayed(vw__case *given, const vw__tried_settings *tried)
+{
+    if (tried->card_bytes == VW_UNKNOWN)
+        return "Replayed without a limit";
+    return vw__diagnosis_text(given->draft, "Replayed %s %s",
+                              tried->is_limited ? "under a limit of" : "on a card of",
+                              vw__diagnosis_size(given->draft, tried->card_bytes));
 }
 
 static void say_what_was_tried(vw__case *given, const vw__tried_settings *tried,
@@ -403,15 +459,18 @@ static void say_what_was_tried(vw__case *given, const vw__tried_settings *tried,
 {
     vw__byte_buffer text;
     vw__byte_buffer_init(&text);
-    for (size_t i = 0; i < tried->count; i++)
-        if (is_best_of_kind(tried, i))
-            vw__append_format(
-                &text, "%s%s %s", i == 0 ? "" : "; ", name_of(&tried->tried[i]),
-                vw__diagnosis_size(given->draft, tried->tried[i].peak_reserved_bytes));
+    for (unsigned kind = 0; kind < VW__SETTING_KINDS; kind++) {
+        const vw__tried_setting *one =
+            kind == VW__SETTING_RECORDED ? &tried->tried[0] : best_of_kind(tried, kind);
+        if (one != NULL)
+            vw__append_format(&text, "%s%s %s", kind == 0 ? "" : "; ", name_of(one),
+                              outcome_of(given, tried, one));
+    }
     if (vw__byte_buffer_has_failed(&text))
         given->draft->has_failed = true;
     else
-        vw__finding_evidence(finding, "Replayed without a limit, the program reserves at most: %s.",
+        vw__finding_evidence(finding, "%s%s: %s.", how_replayed(given, tried),
+                             tried->is_as_failed ? "" : ", the program reserves at most",
                              vw__byte_buffer_text(&text));
     vw__byte_buffer_deinit(&text);
 }
@@ -428,7 +487,7 @@ static size_t choose(const vw__case *given, const vw__tried_settings *tried,
             !is_worth_it(given, tried, one))
             continue;
         size_t place = count++;
-        for (; place > 0 && is_better(one, best[place - 1]); place--)
+        for (; place > 0 && is_better(tried, one, best[place - 1]); place--)
             best[place] = best[place - 1];
         best[place] = one;
     }
@@ -440,8 +499,7 @@ uint64_t vw__doctor_best_saving(const vw__case *given, const vw__tried_settings 
     const vw__tried_setting *best[VW__SETTING_KINDS];
     if (choose(given, tried, best) == 0)
         return 0;
-    bool serves = given->failure.has_happened && best[0]->is_served;
-    return serves ? UINT64_MAX : saved_bytes(tried, best[0]);
+    return tried->is_as_failed ? UINT64_MAX : saved_bytes(tried, best[0]);
 }
 
 /* Another allocator is named only for what no setting does: it serves what was refused, or gives
@@ -452,12 +510,23 @@ static bool is_engine_worth_it(const vw__case *given, const vw__tried_settings *
     uint64_t recorded_bytes = tried->tried[0].peak_reserved_bytes;
     if (engine == NULL || !is_worth_it(given, tried, engine))
         return false;
-    if (best == NULL || engine->is_served != best->is_served)
-        return best == NULL || engine->is_served;
+    if (best == NULL || tried->is_as_failed)
+        return best == NULL || (engine->is_complete && !best->is_complete);
     uint64_t more_bytes = best->peak_reserved_bytes > engine->peak_reserved_bytes
                               ? best->peak_reserved_bytes - engine->peak_reserved_bytes
                               : 0;
     return more_bytes >= LEAST_WORTH_BYTES && more_bytes >= recorded_bytes / WORTH_SHARE;
+}
+
+static void add_remedy(vw__case *given, const vw__tried_settings *tried,
+                       const vw__tried_setting *one, vw__finding_draft *finding)
+{
+    bool is_known = !tried->is_as_failed || tried->wanted_bytes != 0;
+    vw__finding_remedy(finding, action_of(given, tried, one),
+                       is_known ? vw__saves(saved_bytes(tried, one)) : VW__SAVES_UNKNOWN,
+                       VW_BASIS_REPLAYED, cost_of(given, tried, one), how_of(given, tried, one));
+    if (tried->is_as_failed && !tried->is_cut)
+        vw__finding_enough(finding, one->is_complete ? VW_ENOUGH_YES : VW_ENOUGH_NO);
 }
 
 void vw__doctor_add_setting_remedies(vw__case *given, const vw__tried_settings *tried,
@@ -469,44 +538,34 @@ void vw__doctor_add_setting_remedies(vw__case *given, const vw__tried_settings *
     say_what_was_tried(given, tried, finding);
     size_t count = choose(given, tried, best);
     for (size_t i = 0; i < count; i++)
-        vw__finding_remedy(finding, action_of(given, tried, best[i]),
-                           vw__saves(saved_bytes(tried, best[i])), VW_BASIS_REPLAYED,
-                           cost_of(given, tried, best[i]), how_of(given, tried, best[i]));
+        add_remedy(given, tried, best[i], finding);
     const vw__tried_setting *engine = best_of_kind(tried, VW__SETTING_VRAMWISE);
     if (is_engine_worth_it(given, tried, engine, count != 0 ? best[0] : NULL))
-        vw__finding_remedy(finding, action_of(given, tried, engine),
-                           vw__saves(saved_bytes(tried, engine)), VW_BASIS_REPLAYED,
-                           cost_of(given, tried, engine), how_of(given, tried, engine));
+        add_remedy(given, tried, engine, finding);
 }
 
 /* ---- warnings -------------------------------------------------------------------------------- */
 
-static const vw__tried_setting *find_conf(const vw__tried_settings *tried, const char *conf)
-{
-    for (size_t i = 1; i < tried->count; i++)
-        if (strcmp(tried->tried[i].conf, conf) == 0 &&
-            tried->tried[i].kind == VW__SETTING_MAX_SPLIT)
-            return &tried->tried[i];
-    return NULL;
-}
-
-/* The first of the sizes that pages name which makes it worse. */
+/* The sizes that pages name. */
 static void warn_of_max_split(vw__case *given, const vw__tried_settings *tried)
 {
-    static const char *const recipes[] = {"max_split_size_mb:128", "max_split_size_mb:512"};
+    const vw__tried_setting *one = find_kind(tried, VW__SETTING_MAX_SPLIT);
     uint64_t recorded_bytes = tried->tried[0].peak_reserved_bytes;
-    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
-        const vw__tried_setting *one = find_conf(tried, recipes[i]);
-        if (one == NULL || !hurts(tried, one))
-            continue;
-        vw__finding_draft *finding = vw__diagnosis_add(
-            given->draft, "warning", one->peak_reserved_bytes - recorded_bytes,
-            "%s, which many pages recommend, would make this run reserve %s instead of %s.",
-            one->conf, vw__diagnosis_size(given->draft, one->peak_reserved_bytes),
-            vw__diagnosis_size(given->draft, recorded_bytes));
-        vw__finding_evidence(finding, "Replayed: the whole run, with that setting and no limit.");
+    if (one == NULL || !hurts(given, tried, one))
         return;
-    }
+    vw__finding_draft *finding =
+        tried->is_as_failed
+            ? vw__diagnosis_add(given->draft, "warning", VW_UNKNOWN,
+                                "%s, which many pages recommend, would end this run sooner: at "
+                                "event %" PRIu64 " instead of %" PRIu32 ".",
+                                one->conf, one->oom_event, given->failure.event)
+            : vw__diagnosis_add(
+                  given->draft, "warning", one->peak_reserved_bytes - recorded_bytes,
+                  "%s, which many pages recommend, would make this run reserve %s instead of %s.",
+                  one->conf, vw__diagnosis_size(given->draft, one->peak_reserved_bytes),
+                  vw__diagnosis_size(given->draft, recorded_bytes));
+    vw__finding_evidence(finding, "%s: the whole run, with that setting.",
+                         how_replayed(given, tried));
 }
 
 static void warn_of_trims(vw__case *given, const vw__tried_settings *tried)
@@ -517,7 +576,7 @@ static void warn_of_trims(vw__case *given, const vw__tried_settings *tried)
         one->device_ns < SLOWER_FACTOR * recorded->device_ns)
         return;
     vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "warning", saved_bytes(tried, one),
+        given->draft, "warning", tried->is_as_failed ? VW_UNKNOWN : saved_bytes(tried, one),
         "empty_cache() in every step would cost time and give back next to nothing here: %s.",
         driver_time(given, tried, one));
     vw__finding_evidence(finding,

@@ -1,9 +1,9 @@
-/* settings.h - what each setting of the allocator, and our own in its place, would have reserved:
- * replayed.
+/* settings.h - what settings of the allocator, and our own in its place, would have done: replayed.
  *
- * For fragmentation.c and stranded.c. Every candidate is the whole program run again:
- * once without a limit, which says how much it would reserve; and, where it failed, once on the
- * card or under the limit that it failed on, which says whether the request would be served. */
+ * For fragmentation.c and stranded.c. Every candidate is the whole program run again, once, on the
+ * card that trials.h found: of a run that failed, the card or the limit that it failed on, so that
+ * the answer is whether the request would be served; else without end, so that it is how much would
+ * be reserved. */
 #ifndef VW_DOCTOR_SETTINGS_H
 #define VW_DOCTOR_SETTINGS_H
 
@@ -11,32 +11,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vramwise/analysis.h"
 #include "vramwise/status.h"
-#include "analysis/replay.h"
 #include "doctor/diagnosis.h"
 #include "doctor/doctor.h"
-
-typedef enum vw__setting_kind {
-    VW__SETTING_RECORDED,
-    VW__SETTING_DEFAULTS,
-    VW__SETTING_EXPANDABLE,
-    VW__SETTING_ROUNDUP,
-    VW__SETTING_MAX_SPLIT,
-    VW__SETTING_COLLECTION,
-    VW__SETTING_TRIM_STEPS,  /* empty_cache() after every step */
-    VW__SETTING_TRIM_PHASES, /* and where training turns to evaluation, or back */
-    VW__SETTING_VRAMWISE,    /* engine "vramwise" in place of PyTorch's allocator */
-    VW__SETTING_KINDS
-} vw__setting_kind;
+#include "settings/setting_table.h"
 
 typedef struct vw__tried_setting {
-    const char *conf;             /* static; of RECORDED and the TRIMs the recorded one, borrowed;
-                                     of VRAMWISE "" */
-    uint64_t peak_reserved_bytes; /* without a limit */
-    uint64_t device_ns;           /* spent in the driver, all together, without a limit */
-    uint64_t trims;               /* calls of empty_cache() that were put in */
-    uint8_t kind;                 /* vw__setting_kind */
-    bool is_served;               /* on the card it failed on: the request that failed */
+    const char *conf; /* static; of RECORDED and the TRIMs the recorded one, borrowed; of VRAMWISE
+                         "" */
+    uint64_t peak_reserved_bytes;
+    uint64_t device_ns; /* spent in the driver, all together */
+    uint64_t trims;     /* calls of empty_cache() that were put in */
+    uint64_t oom_event; /* the first request that is not served; VW_UNKNOWN: none, or one from
+                           before the recording */
+    uint8_t kind;       /* vw__setting_kind */
+    bool is_served;     /* the request that failed */
+    bool is_complete;   /* that one, and all others */
 } vw__tried_setting;
 
 #define VW__MOST_TRIED 16
@@ -45,34 +36,42 @@ typedef struct vw__tried_setting {
 #define VW__VRAMWISE_ACTION "run it with vramwise's allocator in place of PyTorch's"
 #define VW__VRAMWISE_COST "a restart; needs " VW__REMEDY_ALLOCATOR_NEEDS
 #define VW__VRAMWISE_HOW "vramwise run --allocator vramwise -- python train.py"
+#define VW__VRAMWISE_POOL_HOW "options.engine = \"vramwise\";  /* vw_pool_options */"
+#define VW__VRAMWISE_POOL_COST "a restart" /* of a program that calls libvramwise itself */
 
 typedef struct vw__tried_settings {
     vw__tried_setting tried[VW__MOST_TRIED]; /* the recorded one first */
     size_t count;                            /* 0: it cannot be replayed */
-    char *recorded_conf;                     /* owned */
-    uint64_t short_bytes; /* by which the request that failed did not fit; 0: not known */
+    const char *recorded_conf;               /* borrowed from the case's trials */
+
+    /* It failed, and fails so in the replay of the recorded settings: what serves the request is
+     * known, and only that is offered. Else settings are compared by what they reserve. */
+    bool is_as_failed;
+    bool is_cut;           /* the recording does not begin at the beginning */
+    bool is_limited;       /* on a limit of the process, not on a device */
+    uint64_t card_bytes;   /* that it was tried on; VW_UNKNOWN: without end */
+    uint64_t wanted_bytes; /* the program wanted to hold so much when it failed; 0: not known */
 } vw__tried_settings;
 
-/* On what it failed: the card of the options, or what the recording shows. */
-typedef struct vw__failed_card {
-    vw__card card;
-    bool is_known;  /* it failed, and on this one */
-    bool has_limit; /* the card is one of a limit, or can be given one */
-} vw__failed_card;
+/* What settings are tried for. */
+typedef enum vw__settings_wanted {
+    VW__SETTINGS_FOR_WARNINGS, /* recipes that may hurt */
+    VW__SETTINGS_FOR_REMEDIES, /* and what may help */
+} vw__settings_wanted;
 
-VW_MUST_CHECK vw_status vw__doctor_find_card(const vw__case *given, const vw__replay_work *work,
-                                             vw__failed_card *out);
+/* VW_ERR_HOST_MEMORY; what cannot be replayed is no failure. Nothing needs to be given back. */
+VW_MUST_CHECK vw_status vw__doctor_try_settings(vw__case *given, vw__settings_wanted wanted,
+                                                vw__tried_settings *out);
 
-/* Nobody's mistake: the recording cannot be played, or not so. */
-bool vw__doctor_is_impossible(vw_status status);
+/* Did a replay get past the request that failed? */
+bool vw__doctor_is_served(const vw__case *given, const vw_replay_result *result);
 
-/* VW_ERR_HOST_MEMORY; what cannot be replayed is no failure. */
-VW_MUST_CHECK vw_status vw__doctor_try_settings(const vw__case *given, vw__tried_settings *out);
-void vw__tried_settings_deinit(vw__tried_settings *tried);
+/* Is a replay on the card that it failed on, which completes or not, an answer to "enough?"? */
+vw_enough vw__doctor_enough(const vw__case *given, bool is_complete);
 
-/* The best of each kind that gives bytes back, or serves the request that failed: those first, then
- * by bytes; behind them our own engine, if it does clearly better than the first of them. Says in
- * the evidence what the best of each kind came to. */
+/* The best of each kind that gives bytes back, or, at a failure, serves the request that failed:
+ * those that complete first, then by bytes; behind them our own engine, if it does clearly better
+ * than the first of them. Says in the evidence what the best of each kind came to. */
 void vw__doctor_add_setting_remedies(vw__case *given, const vw__tried_settings *tried,
                                      vw__finding_draft *finding);
 

@@ -11,11 +11,15 @@
  * steps it would look like a price for each of thousands. */
 #include "doctor/spill.h"
 
+#include <inttypes.h>
+
 #include "analysis/player.h" /* VW__PLAYER_ENDLESS_BYTES */
 #include "analysis/replay.h"
 #include "analysis/spill_cost.h"
 #include "base/error.h"
-#include "doctor/settings.h"
+#include "base/host_memory.h"
+#include "doctor/settings.h" /* VW__VRAMWISE_COST */
+#include "settings/trials.h"
 
 #define NS_PER_MS 1e6
 #define NS_PER_S 1000000000
@@ -51,46 +55,41 @@ static vw_status run(const vw__replay_work *work, vw__card card, uint64_t spill_
 
 static vw_status try_on_card(const vw__case *given, vw__replay_work *work, vw__spill_trial *out)
 {
-    vw__failed_card failed;
+    vw__card card = given->trials->card;
     vw_replay_result result;
-    VW__TRY(vw__doctor_find_card(given, work, &failed));
-    if (!failed.is_known)
-        return VW_OK;
     VW__TRY(vw__replay_work_add_spill_by(work, &given->timeline, &given->steps, &given->roles));
-    VW__TRY(run(work, failed.card, VW__PLAYER_ENDLESS_BYTES, &result));
+    VW__TRY(run(work, card, VW__PLAYER_ENDLESS_BYTES, &result));
     if (!result.is_complete || result.spills == 0)
         return VW_OK;
     uint64_t budget_bytes = vw__spill_budget(result.peak_host_bytes);
-    VW__TRY(run(work, failed.card, budget_bytes, &result));
+    VW__TRY(run(work, card, budget_bytes, &result));
     *out = (vw__spill_trial){
         .is_enough = result.is_complete && result.spills != 0,
         .spill_bytes = budget_bytes,
         .spilled_bytes = result.peak_spilled_bytes,
         .step_ns = step_duration_ns(given),
+        .is_of_a_pool = vw__recording_is_of_a_pool(given->model),
     };
     set_price(&result, out);
     return VW_OK;
 }
 
-vw_status vw__doctor_try_spill(const vw__case *given, vw__spill_trial *out)
+vw_status vw__doctor_try_spill(vw__case *given, vw__spill_trial *out)
 {
-    vw__replay_work work;
-    vw__replay_notes notes;
-    vw__arena arena;
     *out = (vw__spill_trial){.step_ns = VW_UNKNOWN};
-    if (!given->failure.has_happened || !vw__doctor_can_replay(given))
+    if (!given->failure.has_happened)
         return VW_OK;
-    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    vw__replay_notes_init(&notes, &arena); /* nobody is told them */
-    vw_status status = vw__replay_work_init(
-        &work, given->model, given->options != NULL ? given->options->torch_version : NULL,
-        given->trace->device, &notes);
-    if (status == VW_OK) {
-        status = try_on_card(given, &work, out);
-        vw__replay_work_deinit(&work);
-    }
-    vw__arena_deinit(&arena);
-    return vw__doctor_is_impossible(status) ? VW_OK : status;
+    VW__TRY(vw__doctor_open_trials(given));
+    if (given->trials == NULL || !given->trials->is_card_known)
+        return VW_OK;
+    vw__replay_work spilling = given->trials->work; /* shares everything but the next three */
+    spilling.steps = NULL;
+    spilling.step_count = 0;
+    spilling.advice = NULL;
+    vw_status status = try_on_card(given, &spilling, out);
+    vw__host_free(spilling.steps);
+    vw__host_free(spilling.advice);
+    return vw__trials_are_impossible(status) ? VW_OK : status;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -115,13 +114,23 @@ const char *vw__spill_cost(vw__diagnosis_draft *draft, const vw__spill_trial *tr
         move = vw__diagnosis_text(draft, "; %.0f ms of moving over the run",
                                   (double)trial->move_ns / NS_PER_MS);
     return vw__diagnosis_text(
-        draft, "about %.*f ms more a step%s%s, if " VW__SPILL_COST_IF "%s; " VW__VRAMWISE_COST,
-        step_ms < 10 ? 1 : 0, step_ms, share, trial->is_with_moves ? ", moving included" : "",
-        move);
+        draft, "about %.*f ms more a step%s%s, if " VW__SPILL_COST_IF "%s; %s",
+        step_ms < 10 ? 1 : 0, step_ms, share, trial->is_with_moves ? ", moving included" : "", move,
+        trial->is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST);
 }
 
 const char *vw__spill_how(vw__diagnosis_draft *draft, uint64_t budget_bytes)
 {
     char command[VW__SPILL_COMMAND_BYTES];
     return vw__diagnosis_text(draft, "%s", vw__spill_command(budget_bytes, command));
+}
+
+const char *vw__spill_how_of(vw__diagnosis_draft *draft, const vw__spill_trial *trial)
+{
+    if (!trial->is_of_a_pool)
+        return vw__spill_how(draft, trial->spill_bytes);
+    return vw__diagnosis_text(draft,
+                              "options.engine = \"vramwise\";  /* vw_pool_options */\n"
+                              "options.spill_bytes = UINT64_C(%" PRIu64 ");",
+                              trial->spill_bytes);
 }

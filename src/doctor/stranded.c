@@ -21,10 +21,10 @@
 
 #include "doctor/doctor.h"
 #include "doctor/settings.h" /* VW__VRAMWISE_ACTION */
-#include "analysis/replay.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "settings/trials.h"
 
 #define MUCH_STRANDED_BYTES (UINT64_C(64) << 20)
 enum { MUCH_STRANDED_SHARE = 8, MOST_LANES = 32, MOST_LANES_SHOWN = 4 };
@@ -35,6 +35,13 @@ typedef struct lane {
     uint64_t unused_bytes; /* idle, in segments that are wholly idle */
     uint16_t stream, pool;
 } lane;
+
+/* The program, rewritten and replayed on the card of the case's trials. */
+typedef struct variant {
+    uint64_t reserved_bytes; /* at most */
+    bool is_complete;
+    bool is_replayed; /* else it would be the same as one of the others */
+} variant;
 
 typedef struct stranding {
     vw__layout layout;
@@ -47,11 +54,12 @@ typedef struct stranding {
     uint64_t private_bytes;  /* of them, in private pools */
     uint64_t captured_bytes; /* of these, pending: freed while a graph was captured */
     uint64_t unused_bytes;   /* of them, in segments that are wholly idle */
-    /* Replayed without a limit: what is reserved at most. */
-    uint64_t recorded_bytes, one_stream_bytes, no_waiting_bytes, together_bytes;
-    uint64_t vramwise_bytes; /* by our own engine, streams and all; of a run that did not fail */
+    bool has_several_streams, has_late_frees;
     bool is_replayed;
-    bool is_served; /* one stream, one pool: the request that failed */
+    bool is_served;          /* one stream, one pool: the request that failed */
+    uint64_t recorded_bytes; /* that the program reserves as it is; wanted to, where it failed */
+    variant one_stream, no_waiting, together;
+    uint64_t vramwise_bytes; /* by our own engine, streams and all; of a run that did not fail */
 } stranding;
 
 /* ---- is there anything to look at? ----------------------------------------------------------- */
@@ -210,80 +218,79 @@ static vw_status run_rewritten(const vw__replay_work *work, rewriting as, vw__ca
 
 /* ---- replaying ------------------------------------------------------------------------------- */
 
-static vw_status run_without_end(const vw__replay_work *work, rewriting as, uint64_t *bytes)
+static vw_status run_variant(const vw__case *given, rewriting as, variant *out)
 {
     vw_replay_result result = {.policy = NULL};
-    VW__TRY(run_rewritten(work, as, vw__card_without_end(), &result));
-    *bytes = result.peak_reserved_bytes;
+    VW__TRY(run_rewritten(&given->trials->work, as, given->trials->card, &result));
+    *out = (variant){result.peak_reserved_bytes, result.is_complete, true};
     return VW_OK;
 }
 
-static vw_status run_with_vramwise(const vw__replay_work *work, uint64_t *bytes)
+/* For the remedies: what one change without the other does. Where there is nothing to the other, it
+ * does the same as both. */
+static vw_status run_parts(const vw__case *given, stranding *found)
 {
-    vw_replay_result result = {.policy = NULL};
-    VW__TRY(vw__replay_run(work, vw__policy_setting("vramwise", ""), vw__card_without_end(), false,
-                           NULL, &result));
-    *bytes = result.peak_reserved_bytes;
+    const rewriting one_stream = {true, false, false}, no_waiting = {false, true, false};
+    const rewriting together = {true, true, false};
+    if (!found->together.is_replayed)
+        VW__TRY(run_variant(given, together, &found->together));
+    found->one_stream = found->no_waiting = found->together;
+    if (found->has_late_frees)
+        VW__TRY(run_variant(given, one_stream, &found->one_stream));
+    if (found->has_several_streams)
+        VW__TRY(run_variant(given, no_waiting, &found->no_waiting));
     return VW_OK;
 }
 
-static vw_status run_on_failing_card(const vw__case *given, const vw__replay_work *work,
-                                     stranding *found)
+/* Is the request served that failed? */
+static vw_status replay_failure(const vw__case *given, stranding *found)
 {
     const rewriting all = {true, true, true};
-    vw__replay_work plain = *work;
-    vw__recorded_card recorded = {.is_known = false};
     vw_replay_result result = {.policy = NULL};
-    vw__card card;
-    plain.followed_count = 0;
-    if (given->failure.is_replayed) {
-        card = vw__card_of(given->options->card_bytes);
-    } else {
-        VW__TRY(vw__recorded_card_find(&plain, &recorded));
-        if (!recorded.is_known)
-            return VW_OK;
-        card =
-            recorded.is_device ? vw__card_of(recorded.bytes) : vw__card_with_limit(recorded.bytes);
-    }
-    VW__TRY(run_rewritten(work, all, card, &result));
-    found->is_served = !result.has_oom || result.oom_event > given->failure.event;
+    uint64_t wanted_bytes;
+    const vw_memory_numbers *numbers = &given->failure.numbers;
+    if (!given->trials->is_card_known)
+        return VW_OK;
+    VW__TRY(run_rewritten(&given->trials->work, all, given->trials->card, &result));
+    found->is_served = vw__doctor_is_served(given, &result);
+    found->recorded_bytes =
+        vw__add_u64(numbers->reserved_bytes, numbers->tried_bytes, &wanted_bytes) ? wanted_bytes
+                                                                                  : 0;
     return VW_OK;
 }
 
-static vw_status replay_variants(const vw__case *given, const vw__replay_work *work,
-                                 stranding *found)
+static vw_status replay_run(const vw__case *given, stranding *found)
 {
-    const rewriting as_it_is = {false, false, false}, one_stream = {true, false, false};
-    const rewriting no_waiting = {false, true, false}, together = {true, true, false};
-    VW__TRY(run_without_end(work, as_it_is, &found->recorded_bytes));
-    VW__TRY(run_without_end(work, together, &found->together_bytes));
-    VW__TRY(run_without_end(work, one_stream, &found->one_stream_bytes));
-    VW__TRY(run_without_end(work, no_waiting, &found->no_waiting_bytes));
-    if (given->failure.has_happened)
-        VW__TRY(run_on_failing_card(given, work, found));
-    else
-        VW__TRY(run_with_vramwise(work, &found->vramwise_bytes));
-    found->is_replayed = true;
+    const rewriting together = {true, true, false};
+    vw_replay_result recorded;
+    VW__TRY(vw__trials_try(given->trials, NULL, &recorded));
+    VW__TRY(run_variant(given, together, &found->together));
+    found->recorded_bytes = recorded.peak_reserved_bytes;
     return VW_OK;
 }
 
 /* What cannot be replayed is not judged. */
-static vw_status replay(const vw__case *given, stranding *found)
+static vw_status replay(vw__case *given, stranding *found)
 {
-    vw__replay_work work;
-    vw__replay_notes notes;
-    vw__arena arena;
-    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    vw__replay_notes_init(&notes, &arena);
-    vw_status status = vw__replay_work_init(
-        &work, given->model, given->options != NULL ? given->options->torch_version : NULL,
-        given->trace->device, &notes);
-    if (status == VW_OK) {
-        status = replay_variants(given, &work, found);
-        vw__replay_work_deinit(&work);
-    }
-    vw__arena_deinit(&arena);
-    return status == VW_ERR_CORRUPT_FILE || status == VW_ERR_UNSUPPORTED ? VW_OK : status;
+    VW__TRY(vw__doctor_open_trials(given));
+    if (given->trials == NULL)
+        return VW_OK;
+    vw_status status =
+        given->failure.has_happened ? replay_failure(given, found) : replay_run(given, found);
+    found->is_replayed = status == VW_OK;
+    return vw__trials_are_impossible(status) ? VW_OK : status;
+}
+
+/* Of what is stranded. */
+static vw_status replay_remedies(vw__case *given, stranding *found)
+{
+    vw_replay_result result;
+    VW__TRY(run_parts(given, found));
+    if (given->failure.has_happened)
+        return VW_OK; /* settings.c tries our own engine */
+    VW__TRY(vw__trials_try(given->trials, vw__setting_row_of(VW__SETTING_VRAMWISE), &result));
+    found->vramwise_bytes = result.peak_reserved_bytes;
+    return VW_OK;
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
@@ -299,9 +306,10 @@ static void judge_failure(vw__case *given, const stranding *found)
 
 static void judge_run(vw__case *given, const stranding *found)
 {
-    if (!found->is_replayed || found->together_bytes >= found->recorded_bytes)
+    uint64_t together_bytes = found->together.reserved_bytes;
+    if (!found->is_replayed || together_bytes >= found->recorded_bytes)
         return;
-    given->stranded_bytes = found->recorded_bytes - found->together_bytes;
+    given->stranded_bytes = found->recorded_bytes - together_bytes;
     given->is_stranded = given->stranded_bytes >= MUCH_STRANDED_BYTES &&
                          given->stranded_bytes >= found->recorded_bytes / MUCH_STRANDED_SHARE;
 }
@@ -388,67 +396,83 @@ static void add_lanes(vw__case *given, stranding *found, vw__finding_draft *find
     }
 }
 
-static uint64_t saved_bytes(const stranding *found, uint64_t with_bytes)
+/* At a failure only what serves all requests gives anything back. */
+static uint64_t saved_bytes(const vw__case *given, const stranding *found, const variant *with)
 {
-    return found->recorded_bytes > with_bytes ? found->recorded_bytes - with_bytes : 0;
+    if (given->failure.has_happened && !with->is_complete)
+        return 0;
+    return found->recorded_bytes > with->reserved_bytes
+               ? found->recorded_bytes - with->reserved_bytes
+               : 0;
 }
 
-static void add_waiting(vw__finding_draft *finding, uint64_t saved)
+static void add_waiting(const vw__case *given, const stranding *found, vw__finding_draft *finding)
 {
     vw__finding_remedy(
         finding, "in place of record_stream(): wait for the other stream, then let go",
-        vw__saves(saved), VW_BASIS_REPLAYED, "the stream waits where x is let go",
+        vw__saves(saved_bytes(given, found, &found->no_waiting)), VW_BASIS_REPLAYED,
+        "the stream waits where x is let go",
         "torch.cuda.current_stream().wait_stream(side)  # not x.record_stream(side)\n"
         "del x  # its memory serves the next request");
+    vw__finding_enough(finding, vw__doctor_enough(given, found->no_waiting.is_complete));
 }
 
-static void add_asking(vw__finding_draft *finding, uint64_t saved)
+static void add_asking(const vw__case *given, const stranding *found, vw__finding_draft *finding)
 {
-    vw__finding_remedy(finding,
-                       "ask for memory on the stream that uses it last, and work into it elsewhere",
-                       vw__saves(saved), VW_BASIS_REPLAYED, "a few lines",
-                       "out = torch.empty_like(x)  # on the current stream\n"
-                       "side.wait_stream(torch.cuda.current_stream())\n"
-                       "with torch.cuda.stream(side):\n"
-                       "    torch.add(x, 1, out=out)\n"
-                       "torch.cuda.current_stream().wait_stream(side)");
+    vw__finding_remedy(
+        finding, "ask for memory on the stream that uses it last, and work into it elsewhere",
+        vw__saves(saved_bytes(given, found, &found->one_stream)), VW_BASIS_REPLAYED, "a few lines",
+        "out = torch.empty_like(x)  # on the current stream\n"
+        "side.wait_stream(torch.cuda.current_stream())\n"
+        "with torch.cuda.stream(side):\n"
+        "    torch.add(x, 1, out=out)\n"
+        "torch.cuda.current_stream().wait_stream(side)");
+    vw__finding_enough(finding, vw__doctor_enough(given, found->one_stream.is_complete));
 }
 
 /* What gives back nearly as much as giving streams up, and lets work overlap, comes first. */
-static void add_stream_remedies(const stranding *found, vw__finding_draft *finding)
+static void add_stream_remedies(const vw__case *given, const stranding *found,
+                                vw__finding_draft *finding)
 {
-    uint64_t asking = saved_bytes(found, found->one_stream_bytes);
-    uint64_t waiting = saved_bytes(found, found->no_waiting_bytes);
-    uint64_t together = saved_bytes(found, found->together_bytes);
+    uint64_t asking =
+        found->has_several_streams ? saved_bytes(given, found, &found->one_stream) : 0;
+    uint64_t waiting = found->has_late_frees ? saved_bytes(given, found, &found->no_waiting) : 0;
+    uint64_t together = saved_bytes(given, found, &found->together);
     uint64_t nearly = together - together / 10;
     if (waiting != 0 && waiting >= nearly)
-        add_waiting(finding, waiting);
+        add_waiting(given, found, finding);
     if (asking != 0 && asking >= nearly)
-        add_asking(finding, asking);
-    if (together != 0)
+        add_asking(given, found, finding);
+    if (together != 0) {
         vw__finding_remedy(finding, "run that work on one stream, without record_stream()",
                            vw__saves(together), VW_BASIS_REPLAYED,
                            "copies and kernels no longer overlap",
                            "with torch.cuda.stream(side):  # leave this line out\n"
                            "    y = work(x)");
+        vw__finding_enough(finding, vw__doctor_enough(given, found->together.is_complete));
+    }
     if (waiting != 0 && waiting < nearly)
-        add_waiting(finding, waiting);
+        add_waiting(given, found, finding);
     if (asking != 0 && asking < nearly)
-        add_asking(finding, asking);
+        add_asking(given, found, finding);
 }
 
 /* Behind what can be done with PyTorch's own allocator. */
-static void add_vramwise(const stranding *found, vw__finding_draft *finding)
+static void add_vramwise(const vw__case *given, const stranding *found, vw__finding_draft *finding)
 {
-    uint64_t saved = found->vramwise_bytes != 0 ? saved_bytes(found, found->vramwise_bytes) : 0;
-    if (saved >= MUCH_STRANDED_BYTES)
-        vw__finding_remedy(finding, VW__VRAMWISE_ACTION, vw__saves(saved), VW_BASIS_REPLAYED,
-                           VW__VRAMWISE_COST, VW__VRAMWISE_HOW);
+    uint64_t vramwise_bytes = found->vramwise_bytes;
+    bool is_of_a_pool = vw__recording_is_of_a_pool(given->model);
+    if (vramwise_bytes != 0 && found->recorded_bytes > vramwise_bytes &&
+        found->recorded_bytes - vramwise_bytes >= MUCH_STRANDED_BYTES)
+        vw__finding_remedy(finding, VW__VRAMWISE_ACTION,
+                           vw__saves(found->recorded_bytes - vramwise_bytes), VW_BASIS_REPLAYED,
+                           is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST,
+                           is_of_a_pool ? VW__VRAMWISE_POOL_HOW : VW__VRAMWISE_HOW);
 }
 
-static void add_remedies(const stranding *found, vw__finding_draft *finding)
+static void add_remedies(const vw__case *given, const stranding *found, vw__finding_draft *finding)
 {
-    add_stream_remedies(found, finding);
+    add_stream_remedies(given, found, finding);
     if (vw__remedy_is_empty_cache_worth_it(found->unused_bytes, found->recorded_bytes))
         vw__finding_remedy(finding,
                            "empty the cache once the other stream's work is over, never inside the "
@@ -464,7 +488,14 @@ static void add_remedies(const stranding *found, vw__finding_draft *finding)
                            (vw__savings){0, found->captured_bytes}, VW_BASIS_RULE,
                            "a restart; PyTorch 2.9",
                            "export PYTORCH_CUDA_ALLOC_CONF=graph_capture_record_stream_reuse:True");
-    add_vramwise(found, finding);
+    add_vramwise(given, found, finding);
+}
+
+static const char *outcome_of(vw__case *given, const variant *with)
+{
+    if (given->failure.has_happened && !with->is_complete)
+        return "it fails";
+    return vw__diagnosis_size(given->draft, with->reserved_bytes);
 }
 
 static vw_status add_finding(vw__case *given, stranding *found)
@@ -482,18 +513,19 @@ static vw_status add_finding(vw__case *given, stranding *found)
                                 vw__diagnosis_size(given->draft, given->stranded_bytes),
                                 vw__diagnosis_size(given->draft, found->recorded_bytes));
     VW__TRY(add_places(given, found, finding));
-    vw__finding_evidence(
-        finding,
-        "Replayed: %s are reserved at most as it is, %s with one stream, %s with frees that need "
-        "not wait, %s with both.",
-        vw__diagnosis_size(given->draft, found->recorded_bytes),
-        vw__diagnosis_size(given->draft, found->one_stream_bytes),
-        vw__diagnosis_size(given->draft, found->no_waiting_bytes),
-        vw__diagnosis_size(given->draft, found->together_bytes));
+    vw__finding_evidence(finding,
+                         "Replayed: %s %s; with one stream %s, with frees that need not wait %s, "
+                         "with both %s.",
+                         vw__diagnosis_size(given->draft, found->recorded_bytes),
+                         given->failure.has_happened ? "were wanted when it failed"
+                                                     : "are reserved at most as it is",
+                         outcome_of(given, &found->one_stream),
+                         outcome_of(given, &found->no_waiting),
+                         outcome_of(given, &found->together));
     if (found->private_bytes != 0)
         vw__finding_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
                              vw__diagnosis_size(given->draft, found->private_bytes));
-    add_remedies(found, finding);
+    add_remedies(given, found, finding);
     add_lanes(given, found, finding);
     return VW_OK;
 }
@@ -510,7 +542,10 @@ static vw_status examine(vw__case *given, uint32_t instant, stranding *found)
         judge_failure(given, found);
     else
         judge_run(given, found);
-    return given->is_stranded ? add_finding(given, found) : VW_OK;
+    if (!given->is_stranded)
+        return VW_OK;
+    VW__TRY(replay_remedies(given, found));
+    return add_finding(given, found);
 }
 
 vw_status vw__doctor_stranded(vw__case *given)
@@ -520,13 +555,14 @@ vw_status vw__doctor_stranded(vw__case *given)
     bool has_pools = given->failure.has_happened && given->model->pool_count > 1;
     if (!given->failure.has_happened && !given->timeline.is_reserved_known)
         return VW_OK;
-    if (!has_several_streams(given->trace) && !has_late_frees(given->trace) && !has_pools)
-        return VW_OK;
-    if (!vw__doctor_can_replay(given))
+    bool has_streams = has_several_streams(given->trace), has_late = has_late_frees(given->trace);
+    if ((!has_streams && !has_late && !has_pools) || !vw__doctor_can_replay(given))
         return VW_OK;
     stranding *found = vw__host_alloc_zeroed(1, sizeof *found);
     if (found == NULL)
         return vw__fail_host_memory(sizeof *found, "stranded memory");
+    found->has_several_streams = has_streams;
+    found->has_late_frees = has_late;
     vw_status status = examine(given, instant, found);
     forget(found);
     vw__host_free(found);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "format/document.h"
+#include "model/memory_model.h" /* names of our own */
 
 #define VW__SNAPSHOT_KEY_LIST(X)                                                                   \
     X(ACTION, "action") /* of a trace entry; most frequent first */                                \
@@ -54,7 +55,10 @@
     X(GARBAGE_COLLECTION_THRESHOLD, "garbage_collection_threshold")                                \
     X(EXPANDABLE_SEGMENTS, "expandable_segments")                                                  \
     X(STREAM_REUSE, "graph_capture_record_stream_reuse")                                           \
-    X(MAX_CACHED_SIZE, "max_cached_size")
+    X(MAX_CACHED_SIZE, "max_cached_size")                                                          \
+    X(ENGINE, VW__ENGINE_KEY)                                                                      \
+    X(DEVICE_BYTES, VW__DEVICE_BYTES_KEY)                                                          \
+    X(LIMIT_BYTES, VW__LIMIT_BYTES_KEY)
 
 /* The actions stand in the order of vw_action, and of VW__ACTION_ANNOTATE behind it. */
 #define VW__SNAPSHOT_WORD_LIST(X)                                                                  \

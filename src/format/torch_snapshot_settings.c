@@ -135,6 +135,17 @@ static vw_status add_entries(vw__snapshot_fold *fold, const vw__value *pairs, si
     return status;
 }
 
+/* Leaves `*out` as it is where there is no such field. */
+static vw_status read_string(vw__snapshot_fold *fold, const vw__snapshot_fields *fields,
+                             vw__snapshot_name key, uint32_t *out)
+{
+    if (!vw__has_field(fields, key))
+        return VW_OK;
+    if (vw__value_get_kind(fields->values[key]) != VW__VALUE_STRING)
+        return vw__wrong_field(fields, key, "a string", fields->values[key]);
+    return vw__fold_string(fold, fields->values[key], out);
+}
+
 vw_status vw__snapshot_read_settings(vw__snapshot_fold *fold, vw__value settings)
 {
     vw__model_settings *to = vw__model_builder_settings(fold->builder);
@@ -151,12 +162,10 @@ vw_status vw__snapshot_read_settings(vw__snapshot_fold *fold, vw__value settings
     VW__TRY(vw__get_number(&fields, VW__KEY_GARBAGE_COLLECTION_THRESHOLD,
                            &to->garbage_collection_threshold));
     VW__TRY(vw__get_boolean(&fields, VW__KEY_EXPANDABLE_SEGMENTS, &to->is_expandable));
-    if (vw__has_field(&fields, VW__KEY_ALLOC_CONF)) {
-        vw__value conf = fields.values[VW__KEY_ALLOC_CONF];
-        if (vw__value_get_kind(conf) != VW__VALUE_STRING)
-            return vw__wrong_field(&fields, VW__KEY_ALLOC_CONF, "a string", conf);
-        VW__TRY(vw__fold_string(fold, conf, &to->conf));
-    }
+    VW__TRY(read_string(fold, &fields, VW__KEY_ALLOC_CONF, &to->conf));
+    VW__TRY(read_string(fold, &fields, VW__KEY_ENGINE, &to->engine));
+    VW__TRY(vw__get_size(&fields, VW__KEY_DEVICE_BYTES, &to->device_bytes));
+    VW__TRY(vw__get_size(&fields, VW__KEY_LIMIT_BYTES, &to->limit_bytes));
     to->is_known = features->has_settings = true;
     features->has_stream_reuse = vw__has_field(&fields, VW__KEY_STREAM_REUSE);
     features->has_max_cached_size = vw__has_field(&fields, VW__KEY_MAX_CACHED_SIZE);

@@ -132,6 +132,12 @@ typedef struct vw__model_annotation {
     vw__model_move move;
 } vw__model_annotation;
 
+/* Entries of allocator_settings that our own recorder adds. PyTorch's tools show them as they are.
+ */
+#define VW__ENGINE_KEY "vramwise_engine"
+#define VW__DEVICE_BYTES_KEY "vramwise_device_bytes"
+#define VW__LIMIT_BYTES_KEY "vramwise_limit_bytes"
+
 /* One entry of allocator_settings, as text for people. */
 typedef struct vw__model_setting {
     uint32_t key;   /* strings */
@@ -144,6 +150,12 @@ typedef struct vw__model_settings {
     int64_t max_split_size; /* -1 = unlimited */
     double garbage_collection_threshold;
     bool is_expandable;
+
+    /* Of a recording of our own recorder: the pool as it was when the file was written. */
+    uint32_t engine;       /* strings: "torch", "vramwise"; VW__NO_STRING: somebody else wrote it */
+    uint64_t device_bytes; /* that the device has; 0: not known */
+    uint64_t limit_bytes;  /* that the pool may reserve; 0: no limit, or not known */
+
     const vw__model_setting *entries; /* everything there was, in the file's order */
     size_t entry_count;
 } vw__model_settings;

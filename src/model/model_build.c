@@ -203,6 +203,7 @@ vw_status vw__model_builder_create(size_t limit_bytes, vw__model_builder **out)
     vw__arena_init(&model->arena, string_limit_bytes);
     vw__string_table_init(&model->strings, &model->arena, UINT32_MAX, string_limit_bytes);
     model->settings.conf = VW__NO_STRING;
+    model->settings.engine = VW__NO_STRING;
     model->settings.max_split_size = -1;
     status = add_fixed_entries(builder);
     if (status != VW_OK)

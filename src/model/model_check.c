@@ -70,7 +70,7 @@ static vw_status check_other_tables(const vw__model *model)
         if (!is_string(model, model->annotations[i].name))
             return vw__fail(VW_ERR_CORRUPT_FILE, "annotation %zu: no such string", i);
     const vw__model_settings *settings = &model->settings;
-    if (!is_string(model, settings->conf))
+    if (!is_string(model, settings->conf) || !is_string(model, settings->engine))
         return vw__fail(VW_ERR_CORRUPT_FILE, "settings: no such string");
     for (size_t i = 0; i < settings->entry_count; i++)
         if (!is_string(model, settings->entries[i].key) ||

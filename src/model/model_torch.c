@@ -1,7 +1,7 @@
 /* model_torch.c - see model_torch.h. */
 #include "model/model_torch.h"
 
-#include <stdlib.h> /* strtod, strtoll */
+#include <stdlib.h> /* strtod, strtoll, strtoull */
 #include <string.h>
 
 #include "base/error.h"
@@ -30,6 +30,12 @@ vw_status vw__model_add_conf(vw__model_builder *builder, const char *key, const 
     settings->is_known = true;
     if (strcmp(key, "PYTORCH_CUDA_ALLOC_CONF") == 0)
         VW__TRY(vw__model_add_string(builder, value, strlen(value), &settings->conf));
+    else if (strcmp(key, VW__ENGINE_KEY) == 0)
+        VW__TRY(vw__model_add_string(builder, value, strlen(value), &settings->engine));
+    else if (strcmp(key, VW__DEVICE_BYTES_KEY) == 0)
+        settings->device_bytes = strtoull(value, NULL, 10);
+    else if (strcmp(key, VW__LIMIT_BYTES_KEY) == 0)
+        settings->limit_bytes = strtoull(value, NULL, 10);
     else if (strcmp(key, "max_split_size") == 0)
         settings->max_split_size = strtoll(value, NULL, 10);
     else if (strcmp(key, "garbage_collection_threshold") == 0)

@@ -9,7 +9,7 @@
 /* The keys that a release writes: 211 is 2.11. */
 vw__model_features vw__model_features_of(int version);
 
-/* One entry of allocator_settings, as vw_pool_walk_conf() tells it. */
+/* One entry of allocator_settings, as vw_pool_walk_conf() tells it, or one of our own. */
 VW_MUST_CHECK vw_status vw__model_add_conf(vw__model_builder *builder, const char *key,
                                            const char *value);
 

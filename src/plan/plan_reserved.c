@@ -6,14 +6,9 @@
 #include "analysis/player.h"
 #include "base/error.h"
 #include "plan/plan_events.h"
+#include "settings/setting_table.h"
 
 enum { STEPS = 2 };
-
-static const vw__player_options policies[VW__PLAN_POLICIES] = {
-    {.conf = "", .capacity_bytes = UINT64_MAX, .fraction = 2.0},
-    {.conf = "expandable_segments:True", .capacity_bytes = UINT64_MAX, .fraction = 2.0},
-    {.engine = "vramwise", .conf = "", .capacity_bytes = UINT64_MAX, .fraction = 2.0},
-};
 
 /* Plays everything; peaks of live bytes are those of the last step. */
 static vw_status play(vw__player *player, const vw__plan_events *events, vw_pool_stats *stats)
@@ -49,9 +44,14 @@ static vw_status replay_one(const vw__plan_events *events, const vw__player_opti
 vw_status vw__plan_replay_events(const vw__plan_events *events, vw__plan_replayed *out)
 {
     vw__plan_replayed made;
-    for (size_t i = VW__PLAN_POLICIES; i-- > 0;) /* native last: its peak stays */
-        VW__TRY(
-            replay_one(events, &policies[i], &made.reserved_bytes[i], &made.peak_allocated_bytes));
+    for (size_t i = VW__PLAN_POLICIES; i-- > 0;) { /* native last: its peak stays */
+        vw__replay_setting setting = vw__setting_of(vw__setting_row_for(VW__FOR_PLAN, i));
+        const vw__player_options endless = {.engine = setting.engine,
+                                            .conf = setting.conf,
+                                            .capacity_bytes = UINT64_MAX,
+                                            .fraction = 2.0};
+        VW__TRY(replay_one(events, &endless, &made.reserved_bytes[i], &made.peak_allocated_bytes));
+    }
     *out = made;
     return VW_OK;
 }

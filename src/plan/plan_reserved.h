@@ -10,7 +10,8 @@
 /* More than any card has; what an allocator would make of it is nobody's question. */
 #define VW__MOST_REPLAYED_BYTES (UINT64_C(1) << 40)
 
-enum { VW__PLAN_POLICIES = 3 }; /* native, expandable, vramwise */
+/* native, expandable, vramwise: the rows of settings/setting_table.h that are for the planner. */
+enum { VW__PLAN_POLICIES = 3 };
 
 typedef struct vw__plan_replayed {
     uint64_t reserved_bytes[VW__PLAN_POLICIES]; /* peak; VW_UNKNOWN: more than such a card has */

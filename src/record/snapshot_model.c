@@ -4,6 +4,8 @@
  * keeps the last hundred events names the frames of those. */
 #include "record/snapshot_model.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -190,14 +192,35 @@ static void add_setting(void *context, const char *key, const char *value)
         m->setting_status = vw__model_add_conf(m->builder, key, value);
 }
 
+/* Sizes without end are left out. */
+static void add_size(maker *m, const char *key, uint64_t size_bytes)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRIu64, size_bytes);
+    if (size_bytes <= INT64_MAX)
+        add_setting(m, key, text);
+}
+
+/* What a reader of the recording cannot conclude for sure: the card, and the limit of the pool. */
+static vw_status add_pool(maker *m, const vw_pool *pool)
+{
+    vw_pool_stats stats = {.struct_size = sizeof stats};
+    VW__TRY(vw_pool_get_stats(pool, &stats));
+    add_setting(m, VW__ENGINE_KEY, pool->engine->table->name);
+    add_size(m, VW__DEVICE_BYTES_KEY, pool->device->properties.total_bytes);
+    add_size(m, VW__LIMIT_BYTES_KEY, stats.limit_bytes);
+    return m->setting_status;
+}
+
 static vw_status fill(maker *m, const vw__picture *picture, const vw_pool *pool)
 {
     vw__model_features *features = vw__model_builder_features(m->builder);
     *features = vw__model_features_of(pool->engine->wording->version);
     m->has_pool_ids = features->has_pool_ids;
-    if (features->has_settings)
+    if (features->has_settings) {
         VW__TRY(vw_pool_walk_conf(pool, add_setting, m));
-    VW__TRY(m->setting_status);
+        VW__TRY(add_pool(m, pool));
+    }
     const int device = pool->device->properties.index;
     VW__TRY(add_all(m, picture, device));
     for (size_t i = 0; i < picture->move_count && features->has_annotations; i++)

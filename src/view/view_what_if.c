@@ -8,9 +8,14 @@
 #include "analysis/replay_line.h"
 #include "analysis/script_parts.h" /* vw__is_growth, vw__is_release */
 #include "base/error.h"
+#include "settings/setting_table.h"
 
-static const char *const policies[] = {"native", "expandable", "vramwise"};
-enum { POLICY_COUNT = sizeof policies / sizeof policies[0] };
+enum { POLICY_COUNT = 3 }; /* native, expandable, vramwise: the rows that are for the page */
+
+static const char *policy_name(size_t index)
+{
+    return vw__setting_row_for(VW__FOR_VIEW, index)->policy;
+}
 
 /* ---- too much -------------------------------------------------------------------------------- */
 
@@ -60,6 +65,7 @@ static void write_result(const vw__replay_line *line, vw__json *json)
     vw__json_begin_object(json, NULL);
     vw__json_text(json, "policy", result->policy);
     vw__json_text(json, "conf", result->conf != NULL ? result->conf : "");
+    vw__json_known(json, "card_bytes", result->card_bytes);
     vw__json_boolean(json, "is_complete", result->is_complete);
     vw__json_unsigned(json, "peak_reserved_bytes", result->peak_reserved_bytes);
     vw__json_unsigned(json, "peak_live_bytes", result->peak_live_bytes);
@@ -104,9 +110,12 @@ static void free_lines(what_if_work *work)
 
 static vw_status make_some(what_if_work *work, size_t first, size_t count, vw__replay_line *lines)
 {
-    return vw__replay_lines_make(work->recording, work->device, work->torch_version,
-                                 policies + first, count, VW__VIEW_MOST_POINTS,
-                                 vw__view_progress_pass, work->progress, lines);
+    const char *policies[POLICY_COUNT];
+    for (size_t i = 0; i < count; i++)
+        policies[i] = policy_name(first + i);
+    return vw__replay_lines_make(work->recording, work->device, work->torch_version, policies,
+                                 count, VW__VIEW_MOST_POINTS, vw__view_progress_pass,
+                                 work->progress, lines);
 }
 
 static bool is_final(const what_if_work *work, vw_status status)
@@ -158,7 +167,7 @@ static void write_left_out(const what_if_work *work, vw__json *json)
         if (work->made[i].reason[0] == '\0')
             continue;
         vw__json_begin_object(json, NULL);
-        vw__json_text(json, "policy", policies[i]);
+        vw__json_text(json, "policy", policy_name(i));
         vw__json_text(json, "reason", work->made[i].reason);
         vw__json_end_object(json);
     }

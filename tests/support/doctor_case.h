@@ -40,6 +40,7 @@ static inline bool doctor_case_try_open(doctor_case *made, const vw_recording *r
 
 static inline void doctor_case_close(doctor_case *made)
 {
+    vw__doctor_close_trials(&made->given);
     vw__steps_deinit(&made->given.steps);
     vw__attribution_deinit(&made->given.attribution);
     vw__timeline_deinit(&made->given.timeline);

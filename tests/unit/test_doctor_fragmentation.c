@@ -278,7 +278,7 @@ static void without_a_layout_nothing_is_claimed(void **state)
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-static void every_setting_is_replayed_and_the_recorded_one_comes_out_as_recorded(void **state)
+static void settings_are_replayed_and_the_recorded_one_comes_out_as_recorded(void **state)
 {
     (void)state;
     stored_recording stored;
@@ -286,7 +286,10 @@ static void every_setting_is_replayed_and_the_recorded_one_comes_out_as_recorded
     vw__tried_settings tried;
     open_stored("train_eval_phases.native.pickle.xz", &stored);
     doctor_case_open(&made, stored.recording, 0);
-    assert_int_equal(vw__doctor_try_settings(&made.given, &tried), VW_OK);
+    assert_int_equal(vw__doctor_try_settings(&made.given, VW__SETTINGS_FOR_REMEDIES, &tried),
+                     VW_OK);
+    assert_false(tried.is_as_failed);
+    assert_true(tried.card_bytes == VW_UNKNOWN);
     assert_int_equal(tried.tried[0].kind, VW__SETTING_RECORDED);
     assert_int_equal(tried.tried[0].peak_reserved_bytes, made.given.timeline.peak_reserved_bytes);
     bool has_kind[VW__SETTING_KINDS] = {false};
@@ -296,13 +299,11 @@ static void every_setting_is_replayed_and_the_recorded_one_comes_out_as_recorded
     }
     assert_true(has_kind[VW__SETTING_EXPANDABLE]);
     assert_true(has_kind[VW__SETTING_MAX_SPLIT]);
-    assert_true(has_kind[VW__SETTING_ROUNDUP]);
-    assert_true(has_kind[VW__SETTING_TRIM_STEPS]);
     assert_true(has_kind[VW__SETTING_TRIM_PHASES]);
     assert_true(has_kind[VW__SETTING_VRAMWISE]);
+    assert_false(has_kind[VW__SETTING_TRIM_STEPS]); /* for runs that failed */
     assert_false(has_kind[VW__SETTING_DEFAULTS]);   /* they are what was recorded */
     assert_false(has_kind[VW__SETTING_COLLECTION]); /* there is no limit to count from */
-    vw__tried_settings_deinit(&tried);
     doctor_case_close(&made);
     vw_recording_close(stored.recording);
 }
@@ -317,23 +318,75 @@ static void what_cannot_be_replayed_has_no_settings_and_is_no_failure(void **sta
     record_new(&hand, A, 20 * MIB, 4 * MIB);
     record_event(&hand, VW_ACTION_ALLOC, A, 4 * MIB); /* where a block is live */
     doctor_case_open(&made, record_end(&hand), 0);
-    assert_int_equal(vw__doctor_try_settings(&made.given, &tried), VW_OK);
+    assert_int_equal(vw__doctor_try_settings(&made.given, VW__SETTINGS_FOR_REMEDIES, &tried),
+                     VW_OK);
     assert_int_equal(tried.count, 0);
-    vw__tried_settings_deinit(&tried);
     doctor_case_close(&made);
     record_dispose(&hand);
+}
+
+static void at_a_failure_everything_is_tried_under_the_limit_that_refused_it(void **state)
+{
+    (void)state;
+    stored_recording stored;
+    doctor_case made;
+    vw__tried_settings tried;
+    open_stored("oom_fragmented.native.pickle.xz", &stored);
+    doctor_case_open(&made, stored.recording, 0);
+    assert_int_equal(vw__doctor_try_settings(&made.given, VW__SETTINGS_FOR_REMEDIES, &tried),
+                     VW_OK);
+    assert_true(tried.is_as_failed);
+    assert_true(tried.is_limited);
+    assert_int_equal(tried.card_bytes, made.given.failure.limit_least_bytes);
+    for (size_t i = 0; i < tried.count; i++)
+        assert_true(tried.tried[i].peak_reserved_bytes <= tried.card_bytes);
+    doctor_case_close(&made);
+    vw_recording_close(stored.recording);
+}
+
+/* As `vramwise replay` says: expandable segments fail under that limit too. */
+static void a_setting_that_fails_under_the_limit_is_no_remedy(void **state)
+{
+    (void)state;
+    stored_recording stored;
+    doctor_case made;
+    open_stored("oom_fragmented.native.pickle.xz", &stored);
+    vw_replay_report *report = NULL;
+    assert_int_equal(vw_recording_replay(stored.recording, NULL, &report), VW_OK);
+    vw__finding_draft *finding = examine(&made, stored.recording, 0);
+    assert_non_null(finding);
+    for (size_t i = 0; i < report->result_count; i++) {
+        const vw_replay_result *result = &report->results[i];
+        bool is_engine = strcmp(result->policy, "vramwise") == 0;
+        if (strcmp(result->policy, "recorded") == 0)
+            continue;
+        const vw_remedy *remedy =
+            find_remedy(finding, is_engine ? "vramwise's allocator" : result->conf);
+        assert_int_equal(remedy != NULL, result->is_complete);
+        if (remedy != NULL)
+            assert_int_equal(remedy->enough, VW_ENOUGH_YES);
+    }
+    assert_null(find_remedy(finding, "expandable_segments:True"));
+    vw_replay_report_free(report);
+    doctor_case_close(&made);
+    vw_recording_close(stored.recording);
 }
 
 /* Remedies of results that a replay might have. */
 static vw__finding_draft *remedies_of(doctor_case *made, const vw__tried_setting *results,
                                       size_t count, bool has_failed)
 {
-    static char recorded_conf[] = "max_split_size_mb:256";
-    vw__tried_settings tried = {.count = count, .recorded_conf = recorded_conf};
+    vw__tried_settings tried = {.count = count,
+                                .recorded_conf = "max_split_size_mb:256",
+                                .is_as_failed = has_failed,
+                                .is_limited = has_failed,
+                                .card_bytes = has_failed ? 10 * GIB : VW_UNKNOWN,
+                                .wanted_bytes = has_failed ? 11 * GIB : 0};
     memset(made, 0, sizeof *made);
     vw__diagnosis_init(&made->draft, VW_SOURCE_RECORDING);
     made->given.draft = &made->draft;
     made->given.failure.has_happened = has_failed;
+    made->given.failure.event = 100;
     memcpy(tried.tried, results, count * sizeof *results);
     vw__finding_draft *finding =
         vw__diagnosis_add(&made->draft, "fragmentation", VW_UNKNOWN, "made up");
@@ -341,29 +394,40 @@ static vw__finding_draft *remedies_of(doctor_case *made, const vw__tried_setting
     return finding;
 }
 
-static void what_serves_the_request_and_hurts_the_rest_is_no_remedy(void **state)
+static void
+at_a_failure_what_serves_the_request_is_a_remedy_and_enough_if_it_completes(void **state)
 {
     const vw__tried_setting results[] = {
-        {.kind = VW__SETTING_RECORDED, .conf = "", .peak_reserved_bytes = 10 * GIB},
+        {.kind = VW__SETTING_RECORDED,
+         .conf = "",
+         .oom_event = 100,
+         .peak_reserved_bytes = 10 * GIB},
         {.kind = VW__SETTING_MAX_SPLIT,
          .conf = "max_split_size_mb:128",
-         .peak_reserved_bytes = 18 * GIB,
-         .is_served = true},
-        {.kind = VW__SETTING_EXPANDABLE,
-         .conf = "expandable_segments:True",
-         .peak_reserved_bytes = 10 * GIB,
-         .is_served = true},
+         .oom_event = 40,
+         .peak_reserved_bytes = 8 * GIB},
         {.kind = VW__SETTING_ROUNDUP,
          .conf = "roundup_power2_divisions:8",
+         .oom_event = 200,
+         .is_served = true,
          .peak_reserved_bytes = 9 * GIB},
+        {.kind = VW__SETTING_EXPANDABLE,
+         .conf = "expandable_segments:True",
+         .oom_event = VW_UNKNOWN,
+         .is_served = true,
+         .is_complete = true,
+         .peak_reserved_bytes = 10 * GIB},
     };
     doctor_case made;
     (void)state;
     vw__finding_draft *finding = remedies_of(&made, results, 4, true);
     assert_int_equal(finding->remedy_count, 2);
     assert_true(has_words(finding->remedies[0].action, "expandable_segments:True: the request"));
-    assert_true(has_words(finding->remedies[1].action, "roundup_power2_divisions:8"));
-    assert_int_equal(finding->remedies[1].saves_bytes, GIB);
+    assert_int_equal(finding->remedies[0].enough, VW_ENOUGH_YES);
+    assert_int_equal(finding->remedies[0].saves_bytes, GIB);
+    assert_true(has_words(finding->remedies[1].action, "a later one is not"));
+    assert_int_equal(finding->remedies[1].enough, VW_ENOUGH_NO);
+    assert_true(has_evidence(finding, "max_split_size_mb:128 fails at event 40"));
     vw__diagnosis_deinit(&made.draft);
 }
 
@@ -415,13 +479,13 @@ static void an_engine_of_our_own_is_named_last_and_only_for_what_no_setting_does
     assert_int_equal(finding->remedy_count, 1);
     vw__diagnosis_deinit(&made.draft);
 
-    results[2].is_served = true; /* but it serves the request that failed, and alone does */
+    results[2].is_served = results[2].is_complete = true; /* but it alone goes through */
     finding = remedies_of(&made, results, 3, true);
-    assert_int_equal(finding->remedy_count, 2);
-    assert_true(has_words(finding->remedies[1].action, "the request that failed is then served"));
+    assert_int_equal(finding->remedy_count, 1);
+    assert_true(has_words(finding->remedies[0].action, "the request that failed is then served"));
     vw__diagnosis_deinit(&made.draft);
 
-    results[1].is_served = true; /* now both do */
+    results[1].is_served = results[1].is_complete = true; /* now both do */
     finding = remedies_of(&made, results, 3, true);
     assert_int_equal(finding->remedy_count, 1);
     vw__diagnosis_deinit(&made.draft);
@@ -471,9 +535,12 @@ int main(void)
         cmocka_unit_test(a_request_that_would_have_fit_in_few_idle_bytes_gets_a_finding),
         cmocka_unit_test(an_empty_cache_in_every_step_that_gives_nothing_back_is_warned_of),
         cmocka_unit_test(without_a_layout_nothing_is_claimed),
-        cmocka_unit_test(every_setting_is_replayed_and_the_recorded_one_comes_out_as_recorded),
+        cmocka_unit_test(settings_are_replayed_and_the_recorded_one_comes_out_as_recorded),
         cmocka_unit_test(what_cannot_be_replayed_has_no_settings_and_is_no_failure),
-        cmocka_unit_test(what_serves_the_request_and_hurts_the_rest_is_no_remedy),
+        cmocka_unit_test(at_a_failure_everything_is_tried_under_the_limit_that_refused_it),
+        cmocka_unit_test(a_setting_that_fails_under_the_limit_is_no_remedy),
+        cmocka_unit_test(
+            at_a_failure_what_serves_the_request_is_a_remedy_and_enough_if_it_completes),
         cmocka_unit_test(an_option_gets_no_credit_for_what_the_defaults_do_as_well),
         cmocka_unit_test(an_engine_of_our_own_is_named_last_and_only_for_what_no_setting_does),
         cmocka_unit_test(every_lack_of_host_memory_is_reported),

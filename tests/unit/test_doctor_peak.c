@@ -189,6 +189,7 @@ static vw_status examine(examined *patient)
     else
         vw__diagnosis_deinit(&draft);
     vw__roles_deinit(&given.roles);
+    vw__doctor_close_trials(&given);
     vw__steps_deinit(&given.steps);
     vw__attribution_deinit(&given.attribution);
     vw__timeline_deinit(&given.timeline);

@@ -10,7 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analysis/recording.h"
 #include "format/torch_snapshot_read.h"
+#include "pool/pool.h"
 #include "support/cmocka_here.h"
 #include "support/recorder_fixture.h"
 
@@ -57,12 +59,33 @@ static void the_settings_in_force_are_written(void **state)
     assert_string_equal(vw__model_string(model, settings->conf), conf);
     assert_int_equal(settings->max_split_size, 128 * VW_TEST_MIB);
     assert_true(settings->garbage_collection_threshold == 0.6);
-    assert_int_equal(settings->entry_count, 9); /* as PyTorch 2.11 has them */
+    assert_int_equal(settings->entry_count, 9 + 2); /* as PyTorch 2.11 has them, and our own */
     const vw__model_setting *last = &settings->entries[8];
     assert_string_equal(vw__model_string(model, last->key), "roundup_power2_divisions");
     assert_string_equal(vw__model_string(model, last->value),
                         "[1:1,2:1,4:1,8:1,16:1,32:1,64:1,128:1,256:1,512:4,1024:4,2048:4,4096:4,"
                         "8192:4,16384:4,32768:4]");
+    vw__model_destroy(model);
+    vw_test_recorded_close(&r);
+}
+
+static void the_engine_the_device_and_the_limit_of_the_pool_are_written(void **state)
+{
+    (void)state;
+    vw_test_recorded r;
+    vw_test_recorded_open(&r, NULL, NULL);
+    uint64_t total_bytes = r.test.pool->device->properties.total_bytes;
+    vw__model *model = vw_test_recorded_read(&r);
+    assert_string_equal(vw__model_string(model, model->settings.engine), "torch");
+    assert_int_equal(model->settings.device_bytes, total_bytes);
+    assert_int_equal(model->settings.limit_bytes, 0);
+    assert_int_equal(model->ignored_field_count, 0);
+    vw__model_destroy(model);
+
+    vw_test_must(vw_pool_set_fraction(r.test.pool, 0.25));
+    model = vw_test_recorded_read(&r);
+    assert_int_equal(model->settings.limit_bytes, total_bytes / 4);
+    assert_true(vw__recording_is_of_a_pool(model));
     vw__model_destroy(model);
     vw_test_recorded_close(&r);
 }
@@ -230,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_file_has_the_fields_of_the_pools_version),
         cmocka_unit_test(the_settings_in_force_are_written),
+        cmocka_unit_test(the_engine_the_device_and_the_limit_of_the_pool_are_written),
         cmocka_unit_test(memory_that_left_and_came_back_is_annotated),
         cmocka_unit_test(of_moves_the_newest_are_kept_and_an_old_version_has_no_place_for_them),
         cmocka_unit_test(a_file_appears_whole_or_not_at_all),

@@ -1,5 +1,5 @@
 /* test_tune.c - which setting is found for which card. */
-#include "analysis/tune.h"
+#include "settings/tune.h"
 
 #include <string.h>
 
@@ -256,21 +256,21 @@ static void engines_of_our_own_come_behind_what_pytorch_completes_with(void **st
     (void)state;
     static const vw__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
     static const vw__candidate in_order[] = {
-        {.kind = VW__CANDIDATE_EXPANDABLE,
+        {.kind = VW__SETTING_EXPANDABLE,
          .result = {.conf = "a:1", .is_complete = true, .peak_reserved_bytes = 2000 * MIB}},
-        {.kind = VW__CANDIDATE_NATIVE,
+        {.kind = VW__SETTING_DEFAULTS,
          .result = {.conf = "",
                     .is_complete = true,
                     .peak_reserved_bytes = 2100 * MIB,
                     .device_ns = 5000,
                     .retries = 3}},
-        {.kind = VW__CANDIDATE_VRAMWISE,
+        {.kind = VW__SETTING_VRAMWISE,
          .result = {.conf = "", .is_complete = true, .peak_reserved_bytes = 1000 * MIB}},
-        {.kind = VW__CANDIDATE_RESCUE,
+        {.kind = VW__SETTING_RESCUE,
          .result = {.conf = "", .is_complete = true, .peak_reserved_bytes = 1001 * MIB}},
-        {.kind = VW__CANDIDATE_VRAMWISE, .result = {.conf = "", .events_done = 100}},
-        {.kind = VW__CANDIDATE_NATIVE, .result = {.conf = "", .events_done = 99}},
-        {.kind = VW__CANDIDATE_VRAMWISE, .result = {.conf = "", .events_done = 99}},
+        {.kind = VW__SETTING_VRAMWISE, .result = {.conf = "", .events_done = 100}},
+        {.kind = VW__SETTING_DEFAULTS, .result = {.conf = "", .events_done = 99}},
+        {.kind = VW__SETTING_VRAMWISE, .result = {.conf = "", .events_done = 99}},
     };
     enum { COUNT = sizeof in_order / sizeof in_order[0] };
     for (size_t i = 0; i < COUNT; i++)

@@ -17,18 +17,19 @@ async function rowsOf(table) {
 }
 
 test.each([
-  ['a run that had room', recording('train_eval_phases.native'), []],
-  ['a run that had none: as on a card that is large enough', FRAGMENTED, ['--card', '100GiB']],
-])('what-if has a line for each policy, with the peak of `vramwise replay`: %s', async (_, path, card) => {
+  ['a run that had room', recording('train_eval_phases.native')],
+  ['a run that had none, under its own limit', FRAGMENTED],
+])('what-if has a line for each policy, with the peak and the end of `vramwise replay`: %s', async (_, path) => {
   const { page } = await visit(path);
   const panel = await show(page, 'What-if');
   await expect.poll(() => panel.locator('tbody tr').count()).toBe(4);
-  const { results } = await report('replay', path, '--policy', 'native,expandable,vramwise', ...card);
+  const { results } = await report('replay', path, '--policy', 'native,expandable,vramwise');
   const shown = new Map((await rowsOf(panel)).map(([policy, ...rest]) => [policy.split(' ')[0], rest]));
   expect([...shown.keys()]).toEqual(['recorded', ...results.map(({ policy }) => policy)]);
-  for (const { policy, peak_reserved_bytes: peak, ratio } of results) {
+  for (const { policy, peak_reserved_bytes: peak, ratio, completed } of results) {
     expect(shown.get(policy)[0], policy).toBe(bytesText(peak));
     expect(shown.get(policy)[2], policy).toBe(ratio.toFixed(3));
+    expect(shown.get(policy)[5], policy).toMatch(completed ? /^to the end$/ : /^out of memory at /);
   }
   const legend = oneLine(await panel.locator('.legend').innerText());
   for (const { policy } of results) expect(legend).toContain(policy);

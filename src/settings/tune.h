@@ -4,8 +4,8 @@
  * engine of our own in place of PyTorch's, and what came of it. Candidates come in two rounds:
  * first single options, then the best of them together. Each is one replay, independent of the
  * others, so they are made by several threads. */
-#ifndef VW_ANALYSIS_TUNE_H
-#define VW_ANALYSIS_TUNE_H
+#ifndef VW_SETTINGS_TUNE_H
+#define VW_SETTINGS_TUNE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,24 +14,13 @@
 #include "vramwise/analysis.h"
 #include "analysis/replay.h"
 #include "base/arena.h"
+#include "settings/setting_table.h"
 
 #define VW__MOST_CANDIDATES 64
 #define VW__MOST_CONF_BYTES 160 /* of a string made here; recorded ones may be longer */
 
-typedef enum vw__candidate_kind {
-    VW__CANDIDATE_RECORDED,
-    VW__CANDIDATE_NATIVE,
-    VW__CANDIDATE_EXPANDABLE,
-    VW__CANDIDATE_MAX_SPLIT,
-    VW__CANDIDATE_ROUNDUP,
-    VW__CANDIDATE_GARBAGE_COLLECTION,
-    VW__CANDIDATE_COMBINED,
-    VW__CANDIDATE_VRAMWISE,
-    VW__CANDIDATE_RESCUE,
-} vw__candidate_kind;
-
 typedef struct vw__candidate {
-    vw__candidate_kind kind;
+    vw__setting_kind kind;
     vw_replay_result result; /* policy and conf are there before it is tried */
     vw__card card;
     bool needs_fraction_call; /* set_per_process_memory_fraction(1.0): before 2.10 no option can */
@@ -47,8 +36,8 @@ typedef struct vw__tuning {
     uint64_t slow_ns; /* more than this in the driver is slow */
 } vw__tuning;
 
-/* tune_candidates.c: what to try. Options that the version has not, and settings that come to the
- * same as one before, are left out. */
+/* tune_candidates.c: what to try, out of setting_table.h. Options that the version has not, and
+ * settings that come to the same as one before, are left out. */
 VW_MUST_CHECK vw_status vw__tune_add_defaults(vw__tuning *tuning);
 VW_MUST_CHECK vw_status vw__tune_add_options(vw__tuning *tuning);
 VW_MUST_CHECK vw_status vw__tune_add_combinations(vw__tuning *tuning);
@@ -57,9 +46,10 @@ VW_MUST_CHECK vw_status vw__tune_add_combinations(vw__tuning *tuning);
  * not complete. */
 VW_MUST_CHECK vw_status vw__tune_add_rescue(vw__tuning *tuning);
 
+/* Is it an engine of our own? */
 bool vw__candidate_is_vramwise(const vw__candidate *candidate);
 
 /* tune.c: is `a` better than `b`? A strict order. */
 bool vw__tune_is_better(const vw__tuning *tuning, const vw__candidate *a, const vw__candidate *b);
 
-#endif /* VW_ANALYSIS_TUNE_H */
+#endif /* VW_SETTINGS_TUNE_H */

@@ -15,7 +15,7 @@
  *
  * Warnings are about settings that pages recommend to everybody. How much they reserve is compared
  * without a limit: on the card itself the excess shows only as retries. */
-#include "analysis/tune.h"
+#include "settings/tune.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -183,7 +183,7 @@ static vw_status try_everything(tune_call *call, bool is_possible)
     return try_from(call, first_round, 0.6, 0.2);
 }
 
-static const vw__candidate *find_kind(const vw__tuning *tuning, vw__candidate_kind kind)
+static const vw__candidate *find_kind(const vw__tuning *tuning, vw__setting_kind kind)
 {
     for (size_t i = 0; i < tuning->candidate_count; i++)
         if (tuning->candidates[i].kind == kind)
@@ -194,8 +194,8 @@ static const vw__candidate *find_kind(const vw__tuning *tuning, vw__candidate_ki
 /* PyTorch's defaults: a candidate of their own, unless the recording was made with them. */
 static const vw__candidate *find_native(const vw__tuning *tuning)
 {
-    const vw__candidate *native = find_kind(tuning, VW__CANDIDATE_NATIVE);
-    return native != NULL ? native : find_kind(tuning, VW__CANDIDATE_RECORDED);
+    const vw__candidate *native = find_kind(tuning, VW__SETTING_DEFAULTS);
+    return native != NULL ? native : find_kind(tuning, VW__SETTING_RECORDED);
 }
 
 /* ---- warnings -------------------------------------------------------------------------------- */
@@ -268,6 +268,7 @@ static void note_possibility(tune_call *call, uint64_t least_bytes)
 
 static void note_best(tune_call *call, const vw__candidate *best, const vw__candidate *recorded)
 {
+    bool is_of_a_pool = vw__recording_is_of_a_pool(call->work.script.model);
     if (!best->result.is_complete) {
         if (call->report->shown.is_possible)
             vw__replay_note(&call->notes, "None of %zu settings completes on this card.",
@@ -277,8 +278,9 @@ static void note_best(tune_call *call, const vw__candidate *best, const vw__cand
     if (vw__candidate_is_vramwise(best))
         vw__replay_note(&call->notes,
                         "No setting of PyTorch's own completes on this card; vramwise's allocator "
-                        "does, in PyTorch's place: vramwise run --allocator %s -- python train.py",
-                        best->result.policy);
+                        "does, in PyTorch's place: %s%s%s",
+                        is_of_a_pool ? "vw_pool_options.engine = \"" : "vramwise run --allocator ",
+                        best->result.policy, is_of_a_pool ? "\"" : " -- python train.py");
     if (best->result.copied_bytes != 0)
         vw__replay_note(
             &call->notes,
@@ -306,7 +308,7 @@ static vw_status show(tune_call *call)
                                                     sizeof *tried, _Alignof(vw_replay_result));
     if (tried == NULL)
         return vw__fail_host_memory(tuning->candidate_count * sizeof *tried, "results");
-    const vw__candidate *recorded = find_kind(tuning, VW__CANDIDATE_RECORDED);
+    const vw__candidate *recorded = find_kind(tuning, VW__SETTING_RECORDED);
     if (recorded == NULL) /* its string cannot be used: noted where it was found */
         recorded = find_native(tuning);
     for (size_t i = 0; i < tuning->candidate_count; i++)
