@@ -138,8 +138,8 @@ void vw__report_reserved(vw__report *out, const uint64_t reserved_bytes[3])
 static void say_error(vw__report *out, const vw_plan *plan)
 {
     const char *basis = plan->error_basis != NULL ? plan->error_basis : "";
-    const vw__text low = vw__percent_text(plan->error_low);
-    const vw__text high = vw__percent_text(plan->error_high);
+    const vw__text low = vw__share_text(plan->error_low);
+    const vw__text high = vw__share_text(plan->error_high);
     bool is_one = strcmp(low.text, high.text) == 0;
     if (plan->has_error_band)
         vw__report_fact(out, "error", "%s%s%s where it was measured%s%s", low.text,

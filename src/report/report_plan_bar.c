@@ -158,7 +158,7 @@ static void say_part(vw__report *out, const char *name, uint64_t bytes, uint64_t
     draw(out, name, 1);
     vw__append_format(&out->buffer, " %-*s", NAME_COLUMNS, name);
     append_to_the_right(&out->buffer, vw__size_text(bytes).text, SIZE_COLUMNS);
-    append_to_the_right(&out->buffer, vw__percent_text(share).text, SHARE_COLUMNS);
+    append_to_the_right(&out->buffer, vw__share_text(share).text, SHARE_COLUMNS);
     vw__append_text(&out->buffer, "\n");
 }
 

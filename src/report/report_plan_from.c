@@ -67,8 +67,8 @@ static void say_error(vw__report *out, const vw_plan_scaled *scaled)
 {
     if (scaled->checked_steps != 0)
         vw__report_fact(out, "error", "%s to %s for %s of this recording, predicted unseen",
-                        vw__percent_text(scaled->error_low).text,
-                        vw__percent_text(scaled->error_high).text,
+                        vw__share_text(scaled->error_low).text,
+                        vw__share_text(scaled->error_high).text,
                         vw__counted_text(scaled->checked_steps, "other step").text);
     else
         vw__report_fact(out, "error", "not known: no step of another size to predict");

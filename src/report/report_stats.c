@@ -172,7 +172,7 @@ static void say_events(vw__report *report, const vw_device_stats *device)
             vw__size_text(device->oom_device_free_bytes).text);
 }
 
-/* "0.98 GiB in host memory at most, in 13 moves; 512.00 MiB came back". */
+/* "1.98 GiB in host memory at most, in 13 moves; 512 MiB came back". */
 static void say_spill(vw__report *report, const vw_recorded_spill *spill)
 {
     if (spill->spills + spill->returns == 0)

@@ -110,12 +110,12 @@ typedef struct vw__text {
     char text[64];
 } vw__text;
 
-vw__text vw__size_text(uint64_t size_bytes); /* "13.4 GiB", "512 B"; unknown: "?" */
+vw__text vw__size_text(uint64_t size_bytes); /* "13.40 GiB", "512 B"; unknown: "?" */
 vw__text vw__change_text(uint64_t before_bytes, uint64_t after_bytes); /* "+1.20 GiB", "0 B" */
 vw__text vw__count_text(uint64_t count);                               /* "220,134"; unknown: "?" */
 vw__text vw__duration_text(uint64_t duration_ns);                      /* "12.3 ms" */
 vw__text vw__ratio_text(double ratio);                                 /* "1.04" */
-vw__text vw__percent_text(double ratio);                               /* "-0.8 %" of -0.008 */
+vw__text vw__share_text(double share);                                 /* "-0.8 %" of -0.008 */
 
 /* "1 block", "2,000 blocks" */
 vw__text vw__counted_text(uint64_t count, const char *noun);
