@@ -68,12 +68,12 @@ static void say_totals(vw__report *out, const vw_diff_report *report)
               vw__change_text(report->before.live_bytes, report->after.live_bytes).text);
     for (size_t i = 0; i < report->category_count; i++)
         add_category(&table, &report->categories[i]);
-    add_total(&table, "reserved", vw__size_text(report->before_peak_reserved_bytes).text,
+    add_total(&table, "blocks", vw__count_text(report->before.block_count).text,
+              vw__count_text(report->after.block_count).text, "");
+    add_total(&table, "most reserved", vw__size_text(report->before_peak_reserved_bytes).text,
               vw__size_text(report->after_peak_reserved_bytes).text,
               vw__change_text(report->before_peak_reserved_bytes, report->after_peak_reserved_bytes)
                   .text);
-    add_total(&table, "blocks", vw__count_text(report->before.block_count).text,
-              vw__count_text(report->after.block_count).text, "");
     vw__table_end(&table, out);
 }
 

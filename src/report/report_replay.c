@@ -48,12 +48,12 @@ static void say_answer(vw__report *out, const vw_replay_report *report)
     if (leanest->spills != 0) /* which counts as reserved: it may be more than the card has */
         snprintf(spilled.text, sizeof spilled.text, ", with up to %.20s in host memory",
                  vw__size_text(leanest->peak_spilled_bytes).text);
-    vw__report_say(out, complete_count == report->result_count ? VW__STYLE_GREEN : VW__STYLE_YELLOW,
-                   "%s; %s reserved %s: %s, %s times the %s that were live%s", how_many.text,
-                   vw__byte_buffer_text(&setting), report->result_count > 1 ? "least" : "at most",
-                   vw__size_text(leanest->peak_reserved_bytes).text,
-                   vw__ratio_text(leanest->ratio).text,
-                   vw__size_text(leanest->peak_live_bytes).text, spilled.text);
+    vw__report_say(
+        out, complete_count == report->result_count ? VW__STYLE_GREEN : VW__STYLE_YELLOW,
+        "%s; %s reserved %s: %s, %s times the %s that were live at most%s", how_many.text,
+        vw__byte_buffer_text(&setting), report->result_count > 1 ? "least" : "at most",
+        vw__size_text(leanest->peak_reserved_bytes).text, vw__ratio_text(leanest->ratio).text,
+        vw__size_text(leanest->peak_live_bytes).text, spilled.text);
     vw__byte_buffer_deinit(&setting);
 }
 

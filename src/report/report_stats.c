@@ -64,9 +64,8 @@ static void say_answer(vw__report *report, const vw_recording_stats *stats)
                        vw__size_text(device->allocated_bytes).text,
                        vw__size_text(device->reserved_bytes).text);
     else
-        vw__report_say(report, VW__STYLE_BOLD,
-                       "%s: at the peak %s were live and %s reserved, in %s", file,
-                       vw__size_text(device->peak.live_bytes).text,
+        vw__report_say(report, VW__STYLE_BOLD, "%s: at most %s live, at most %s reserved, in %s",
+                       file, vw__size_text(device->peak.live_bytes).text,
                        vw__size_text(device->peak_reserved_bytes).text,
                        vw__counted_text(device->event_count, "event").text);
 }

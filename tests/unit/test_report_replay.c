@@ -35,7 +35,7 @@ static void the_answer_comes_first_and_the_runs_stand_side_by_side(void **state)
     assert_string_equal(
         text_of(&sample, NULL),
         "1 of 2 runs completed; expandable reserved least: 21.00 GiB, 1.05 times the\n"
-        "  20.00 GiB that were live\n"
+        "  20.00 GiB that were live at most\n"
         "\n"
         "setting             result          reserved  ratio  retries   driver      needs\n"
         "recorded            out of memory  23.00 GiB   1.15        2  12.3 ms\n"
