@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_numbers.py PROGRAM DATA - every size that any command prints follows one rule, and shares add up.
+"""test_numbers.py PROGRAM DATA NAMES - every size that any command prints follows one rule, and shares add up;
+what memory is for is called by one list of names, NAMES.
 
 The rule is base/human_units.h: whole bytes, three digits in KiB and MiB, two decimals from GiB up, and a
 unit begins at 1. The commands run over a few recordings, and over a text with an error message.
@@ -7,6 +8,7 @@ unit begins at 1. The commands run over a few recordings, and over a text with a
 What is not ours keeps its own digits, and is left out: PyTorch's sentence as the demo prints it, its
 memory_summary(), sizes to be typed ("--card 24GiB", without a space), and the marks of a chart's axis.
 """
+import json
 import pathlib
 import re
 import subprocess
@@ -82,8 +84,32 @@ def commands(recordings, message):
     yield ["demo", "techniques"]
 
 
+def names_used(program, recording):
+    """(command, name) of everything that memory is said to be for."""
+    def answer(*words):
+        return json.loads(subprocess.run([program, *words, "--json"], check=False, stdout=subprocess.PIPE).stdout)
+    for moment in ("peak", "end"):
+        for usage in answer("stats", recording)["devices"][0][moment]["categories"]:
+            yield "stats", usage["category"]
+    for change in answer("diff", recording, recording)["categories"]:
+        yield "diff", change["category"]
+    for finding in answer("doctor", recording)["findings"]:
+        if finding["kind"] == "peak":
+            yield from (("doctor", part["name"]) for part in finding["parts"])
+    plan = answer("plan", "--model", "gpt2", "--batch", "2", "--seq", "128")["parts"]
+    yield from (("plan", name) for name in plan if name not in ("rounding", "context"))
+
+
+def foreign_names(program, recordings, header):
+    """Names that are not in the list, and commands that name nothing."""
+    known = set(re.findall(r'#define VW__NAME_\w+ "(.*?)"', header.read_text(encoding="utf-8")))
+    used = {pair for recording in recordings for pair in names_used(program, recording)}
+    silent = {"stats", "diff", "doctor", "plan"} - {command for command, _ in used}
+    return [f"{command}: {name}" for command, name in sorted(used) if name not in known] + sorted(silent)
+
+
 def main():
-    program, data = sys.argv[1], pathlib.Path(sys.argv[2])
+    program, data, header = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     check_the_rule()
     recordings = [str(data / "recordings" / f"{name}.pickle.xz") for name in RECORDINGS]
     size_count = fault_count = sentence_count = 0
@@ -103,6 +129,9 @@ def main():
             fault_count += len(faults)
             for fault in faults:
                 print(f"vramwise {' '.join(words)}: {fault}")
+    for name in foreign_names(program, recordings[:2], header):
+        fault_count += 1
+        print(f"not a name of the list: {name}")
     print(f"numbers: {size_count} sizes, {fault_count} faults")
     return 1 if fault_count or size_count == 0 or sentence_count == 0 else 0
 

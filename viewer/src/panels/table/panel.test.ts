@@ -17,7 +17,7 @@ const sample: Sample = {
   ],
   stacks: [
     { category: 'weights', frames: [{ functionName: 'build', file: '/me/model.py', line: 3 }] },
-    { category: 'forward', frames: [{ functionName: EVIL, file: '/me/a.py', line: 9 }] },
+    { category: 'activations', frames: [{ functionName: EVIL, file: '/me/a.py', line: 9 }] },
     { category: 'backward', frames: [{ functionName: 'run', file: '/me/z.py', line: 1 }] },
   ],
 };

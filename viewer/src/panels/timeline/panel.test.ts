@@ -26,7 +26,7 @@ const sample: Sample = {
   ],
   stacks: [
     { category: 'weights', frames: [{ functionName: 'init', file: '/x/model.py', line: 4 }] },
-    { category: 'forward', frames: [{ functionName: '<script>alert(1)</script>', file: '/x/model.py', line: 40 }] },
+    { category: 'activations', frames: [{ functionName: '<script>alert(1)</script>', file: '/x/model.py', line: 40 }] },
   ],
   reserved: [[0, 6 * 1024 ** 2], [950, 14 * 1024 ** 2]],
   marks: [
