@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "base/error.h"
 #include "report/report_frames.h"
 
 enum { FRAMES_SHOWN = 3 };
@@ -326,8 +325,9 @@ static void say_device(vw__report *report, const vw_device_stats *device)
     say_summary(report, device);
 }
 
-static void say_stats(vw__report *report, const vw_recording_stats *stats)
+static void say_stats(vw__report *report, const void *content)
 {
+    const vw_recording_stats *stats = content;
     say_answer(report, stats);
     vw__report_blank(report);
     say_file(report, stats);
@@ -342,13 +342,6 @@ static void say_stats(vw__report *report, const vw_recording_stats *stats)
 vw_status vw_report_stats(const vw_recording_stats *stats, const vw_report_form *form,
                           const vw_output *output)
 {
-    vw__report report;
-    if (stats == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no statistics to report: they are NULL");
-    vw__report_init(&report, form);
-    if (report.form.is_json)
-        vw__stats_json(&report, stats);
-    else
-        say_stats(&report, stats);
-    return vw__report_send(&report, output);
+    static const vw__report_kind kind = {"recording", say_stats, vw__stats_json};
+    return vw__report_as(&kind, stats, form, output);
 }
