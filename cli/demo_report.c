@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vramwise/units.h" /* vw_format_size */
 #include "memory_chart.h"
 #include "prose.h"
 
@@ -21,17 +22,13 @@
  */
 
 typedef struct size_text {
-    char text[32];
+    char text[VW_SIZE_TEXT_BYTES];
 } size_text;
 
-/* "1.78 GiB", "24.00 MiB" */
 static size_text size_of(uint64_t size_bytes)
 {
     size_text result;
-    const bool is_large = size_bytes >= UINT64_C(1) << 30;
-    snprintf(result.text, sizeof result.text, "%.2f %s",
-             (double)size_bytes / (double)(UINT64_C(1) << (is_large ? 30 : 20)),
-             is_large ? "GiB" : "MiB");
+    vw_format_size(size_bytes, result.text);
     return result;
 }
 

@@ -10,14 +10,14 @@
 
 #include <string.h>
 
+#include "vramwise/units.h" /* vw_format_size */
+
 /* A line: "  1.94 GiB  1.86 GiB idle  ####....", without the second part where it is narrow. */
 #define SIZE_COLUMNS 11
 #define IDLE_COLUMNS 16
 #define GAP_COLUMNS 2
 #define SMALLEST_WIDTH_FOR_IDLE 60
 #define SHORTEST_BAR_CELLS 4 /* a shorter one says nothing */
-
-#define GIB ((double)(UINT64_C(1) << 30))
 
 static unsigned label_columns(unsigned width_columns)
 {
@@ -145,13 +145,14 @@ static void draw_row(const segment_map *map, const segment_map_row *row, const m
     const uint64_t cells = cell_count(map, row);
     const unsigned columns = bar_columns(style->width_columns);
     memory_kind last = MEMORY_NONE;
+    char total[VW_SIZE_TEXT_BYTES], idle[VW_SIZE_TEXT_BYTES];
 
     for (uint64_t cell = 0; cell < cells; cell++) {
         if (cell == 0 && style->width_columns >= SMALLEST_WIDTH_FOR_IDLE)
-            fprintf(to, "%7.2f GiB %6.2f GiB idle  ", (double)row->total_bytes / GIB,
-                    (double)idle_bytes(row) / GIB);
+            fprintf(to, "%*s %10s idle  ", SIZE_COLUMNS, vw_format_size(row->total_bytes, total),
+                    vw_format_size(idle_bytes(row), idle));
         else if (cell == 0)
-            fprintf(to, "%7.2f GiB  ", (double)row->total_bytes / GIB);
+            fprintf(to, "%*s  ", SIZE_COLUMNS, vw_format_size(row->total_bytes, total));
         else if (cell % columns == 0)
             fprintf(to, "%*s", (int)label_columns(style->width_columns), "");
         memory_style_draw(style, kind_of_cell(map, row, cell), &last, to);
@@ -167,6 +168,7 @@ void segment_map_draw(const segment_map *map, const memory_style *style, FILE *t
     size_t rest_count = map->segment_count;
     uint64_t rest_bytes = map->total_bytes;
     uint64_t rest_live_bytes = map->live_bytes;
+    char rest[VW_SIZE_TEXT_BYTES], rest_idle[VW_SIZE_TEXT_BYTES];
     for (size_t i = 0; i < map->row_count; i++) {
         if (map->rows[i].total_bytes / map->bytes_per_cell < SHORTEST_BAR_CELLS)
             continue;
@@ -179,6 +181,6 @@ void segment_map_draw(const segment_map *map, const memory_style *style, FILE *t
         return;
     fprintf(to, "... and %zu more segment%s%s", rest_count, rest_count > 1 ? "s" : "",
             style->width_columns >= SMALLEST_WIDTH_FOR_IDLE ? " " : "\n    ");
-    fprintf(to, "of %.2f GiB, %.2f GiB idle\n", (double)rest_bytes / GIB,
-            (double)(rest_bytes - rest_live_bytes) / GIB);
+    fprintf(to, "of %s, %s idle\n", vw_format_size(rest_bytes, rest),
+            vw_format_size(rest_bytes - rest_live_bytes, rest_idle));
 }

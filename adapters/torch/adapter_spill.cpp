@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <string>
 
+#include "vramwise/units.h"
+
 namespace vramwise_torch
 {
 
@@ -33,13 +35,14 @@ void tell_first(DevicePools &device, const vw_spill_report &report)
 {
     if (report.is_return || device.has_told_of_spill.exchange(true))
         return;
+    char size[VW_SIZE_TEXT_BYTES];
     const double gibibytes = static_cast<double>(report.spilled_bytes) / bytes_per_gibibyte;
     std::fprintf(stderr,
-                 "vramwise: GPU %d is full: %.2f GiB of live data went to host memory, under the "
+                 "vramwise: GPU %d is full: %s of live data went to host memory, under the "
                  "same addresses (%.0f ms); if it is an optimizer's state, a step takes about "
                  "%.0f ms (AdamW fused=True) to %.0f ms (its default) longer; "
                  "vramwise.torch.stats()[\"spill\"] counts\n",
-                 static_cast<int>(device.index), gibibytes,
+                 static_cast<int>(device.index), vw_format_size(report.spilled_bytes, size),
                  static_cast<double>(report.wait_ns) / 1e6, gibibytes * fused_ms_per_gibibyte,
                  gibibytes * default_ms_per_gibibyte);
 }

@@ -76,7 +76,7 @@ typedef struct vw_usage {
     const vw_frame *frames; /* innermost first; none: no stack was recorded, or no Python frame */
     size_t frame_count;
     const vw_frame *where; /* the innermost frame outside torch and its libraries; NULL = none */
-    const char *category;  /* "weights", "optimizer", "forward", "backward", ...: by the stack */
+    const char *category;  /* "weights", "optimizer", "activations", ...: by the stack */
     bool has_stack;        /* a stack was captured, be it empty */
     uint64_t bytes;        /* after rounding to 512 */
     uint64_t block_count;

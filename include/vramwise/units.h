@@ -23,14 +23,16 @@ extern "C" {
  * VW_ERR_INVALID_ARGUMENT  anything else, or more than 64 bits hold; `*size_bytes` is untouched */
 VW_API VW_MUST_CHECK vw_status vw_parse_size(const char *text, uint64_t *size_bytes);
 
-/* Writes "1024 bytes", "512.00 MiB" or "1.50 GiB", as PyTorch does, and returns `text`. */
+/* Writes "512 B", "24.0 MiB", "935 MiB" or "15.00 GiB", and returns `text`: three digits in KiB and
+ * MiB, two decimals from GiB up, and never 1024 of a unit. */
 VW_API char *vw_format_size(uint64_t size_bytes, char text[VW_SIZE_TEXT_BYTES]);
 
 /* Room for the longest that vw_format_duration() writes, its zero included. */
 #define VW_DURATION_TEXT_BYTES 32
 
-/* Writes "45 s", "12 min", "2 h 10 min" or "3 d 4 h": two units at the most, the rest cut off; and
- * returns `text`. */
+/* Writes "45 s", "2 min 10 s", "12 min", "2 h 10 min" or "3 d 4 h", and returns `text`: two units
+ * at the most, the rest cut off. The second is left out where it is 0, and seconds from 10 minutes.
+ */
 VW_API char *vw_format_duration(uint64_t seconds, char text[VW_DURATION_TEXT_BYTES]);
 
 #ifdef __cplusplus

@@ -15,18 +15,39 @@
 #include "vramwise/status.h"
 #include "model/memory_model.h"
 
+/* What memory is for, in one word: the same in every command.
+ *
+ * Three enumerations say it, each by what it knows: vw__category by the stack of the request,
+ * vw__role (roles.h) by the stack and how long the block lived, vw__use (plan/tape.h) by the
+ * operator. All take their words from here, so that the activations of stats, diff, doctor, plan
+ * and the page are one thing. A stack alone cannot tell an activation from a temporary of a forward
+ * pass, nor a gradient from a temporary of a backward pass: it says ACTIVATIONS and BACKWARD. */
+#define VW__NAME_WEIGHTS "weights"         /* parameters, buffers, copies of them */
+#define VW__NAME_GRADIENTS "gradients"     /* kept for the optimizer */
+#define VW__NAME_OPTIMIZER "optimizer"     /* its state, and what its step needs */
+#define VW__NAME_ACTIVATIONS "activations" /* made by a forward pass */
+#define VW__NAME_BACKWARD "backward"       /* gradients on their way, what computing them needs */
+#define VW__NAME_TEMPORARIES "temporaries" /* gone before their own pass was */
+#define VW__NAME_LOSS "loss"               /* logits, and what is made of them, both ways */
+#define VW__NAME_KV_CACHE "kv-cache"       /* keys and values of earlier tokens */
+#define VW__NAME_DATA "data"               /* batches on their way to the model */
+#define VW__NAME_LOADED "loaded"           /* read from a file by torch.load(), whatever it is */
+#define VW__NAME_WORKSPACE "workspace"     /* of cuBLAS and cuDNN */
+#define VW__NAME_OTHER "other"             /* there is a stack, and no rule knows it */
+#define VW__NAME_UNKNOWN "unknown"         /* no stack */
+
 #define VW__CATEGORY_LIST(X)                                                                       \
-    X(WEIGHTS, "weights")     /* parameters and buffers of modules */                              \
-    X(OPTIMIZER, "optimizer") /* its state, and what its step needs */                             \
-    X(GRADIENTS, "gradients") /* only where a stack says so: most are made in BACKWARD */          \
-    X(FORWARD, "forward")     /* activations, and what computing them needs */                     \
-    X(BACKWARD, "backward")   /* gradients, what computing them needs, and recomputation */        \
-    X(KV_CACHE, "kv-cache")   /* keys and values of earlier tokens */                              \
-    X(DATA, "data")           /* batches on their way to the model */                              \
-    X(LOADED, "loaded")       /* read from a file by torch.load(), whatever it is */               \
-    X(WORKSPACE, "workspace") /* of cuBLAS and cuDNN; shows only with C++ stacks */                \
-    X(OTHER, "other")         /* there is a stack, and no rule knows it */                         \
-    X(UNKNOWN, "unknown")     /* no stack */
+    X(WEIGHTS, VW__NAME_WEIGHTS)     /* parameters and buffers of modules */                       \
+    X(OPTIMIZER, VW__NAME_OPTIMIZER) /* its state, and what its step needs */                      \
+    X(GRADIENTS, VW__NAME_GRADIENTS) /* only where a stack says so: most are made in BACKWARD */   \
+    X(FORWARD, VW__NAME_ACTIVATIONS) /* activations, and what computing them needs */              \
+    X(BACKWARD, VW__NAME_BACKWARD)   /* gradients, what computing them needs, and recomputation */ \
+    X(KV_CACHE, VW__NAME_KV_CACHE)   /* keys and values of earlier tokens */                       \
+    X(DATA, VW__NAME_DATA)           /* batches on their way to the model */                       \
+    X(LOADED, VW__NAME_LOADED)       /* read from a file by torch.load(), whatever it is */        \
+    X(WORKSPACE, VW__NAME_WORKSPACE) /* of cuBLAS and cuDNN; shows only with C++ stacks */         \
+    X(OTHER, VW__NAME_OTHER)         /* there is a stack, and no rule knows it */                  \
+    X(UNKNOWN, VW__NAME_UNKNOWN)     /* no stack */
 
 typedef enum vw__category {
 #define VW__CATEGORY_ENUM(upper, text) VW__CATEGORY_##upper,

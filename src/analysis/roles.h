@@ -18,15 +18,15 @@
 #include "analysis/timeline.h"
 
 #define VW__ROLE_LIST(X)                                                                           \
-    X(WEIGHTS, "weights")         /* parameters, buffers, copies of them */                        \
-    X(GRADIENTS, "gradients")     /* made by a backward pass, alive when it was over */            \
-    X(OPTIMIZER, "optimizer")     /* state: alive from one step of it to the next */               \
-    X(ACTIVATIONS, "activations") /* made by a forward pass, alive when it was over */             \
-    X(TEMPORARIES, "temporaries") /* gone before their own pass was */                             \
-    X(KV_CACHE, "kv-cache")                                                                        \
-    X(DATA, "data")                                                                                \
-    X(WORKSPACE, "workspace")                                                                      \
-    X(UNKNOWN, "unknown")
+    X(WEIGHTS, VW__NAME_WEIGHTS)         /* parameters, buffers, copies of them */                 \
+    X(GRADIENTS, VW__NAME_GRADIENTS)     /* made by a backward pass, alive when it was over */     \
+    X(OPTIMIZER, VW__NAME_OPTIMIZER)     /* state: alive from one step of it to the next */        \
+    X(ACTIVATIONS, VW__NAME_ACTIVATIONS) /* made by a forward pass, alive when it was over */      \
+    X(TEMPORARIES, VW__NAME_TEMPORARIES) /* gone before their own pass was */                      \
+    X(KV_CACHE, VW__NAME_KV_CACHE)                                                                 \
+    X(DATA, VW__NAME_DATA)                                                                         \
+    X(WORKSPACE, VW__NAME_WORKSPACE)                                                               \
+    X(UNKNOWN, VW__NAME_UNKNOWN)
 
 typedef enum vw__role {
 #define VW__ROLE_ENUM(upper, text) VW__ROLE_##upper,

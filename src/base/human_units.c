@@ -1,9 +1,8 @@
-/* human_units.c - format_size() as PyTorch prints it, and its opposite.
+/* human_units.c - sizes, durations and shares in words, and sizes read back.
  *
- * PyTorch divides as doubles and prints two decimals. We take the same double apart instead of
- * printing it, because printf writes the decimal point of whatever locale the process has set. The
- * units are powers of two, so the division is exact, and the fraction is a whole number of
- * unit-ths: rounding it, half to even, in integers gives printf's digits. */
+ * Whole numbers all the way, because printf writes the decimal point of whatever locale the process
+ * has set. Halves go to the even digit, as printf rounds them: 1152 MiB is "1.12 GiB" here and in
+ * PyTorch's messages. */
 #include "base/human_units.h"
 
 #include <inttypes.h>
@@ -15,38 +14,101 @@
 #include "base/error.h"
 
 _Static_assert(VW_SIZE_TEXT_BYTES == VW__SIZE_TEXT_BYTES, "the public room is the real one");
+_Static_assert(VW_DURATION_TEXT_BYTES == VW__DURATION_TEXT_BYTES,
+               "the public room is the real one");
 
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
-#define GIB (UINT64_C(1) << 30)
+#define NS_PER_S UINT64_C(1000000000)
 
-static char *format_in_unit(uint64_t size_bytes, uint64_t unit_bytes, const char *unit_name,
-                            char *text)
+enum { FIRST_UNIT_WITH_TWO_DECIMALS = 3 }; /* GiB */
+
+static const unsigned tens[] = {1, 10, 100};
+
+/* value / unit * 10^decimals, rounded, halves to the even number. */
+static uint64_t scaled(uint64_t value, uint64_t unit, unsigned decimals)
 {
-    /* The cast rounds sizes above 2^53, as PyTorch's does. */
-    double value = (double)size_bytes / (double)unit_bytes;
-    uint64_t whole = (uint64_t)value;
-    uint64_t part = (uint64_t)((value - (double)whole) * (double)unit_bytes) * 100;
-    uint64_t hundredths = part / unit_bytes;
-    uint64_t twice_the_rest = part % unit_bytes * 2;
-    if (twice_the_rest > unit_bytes || (twice_the_rest == unit_bytes && hundredths % 2 != 0))
-        hundredths++;
-    snprintf(text, VW__SIZE_TEXT_BYTES, "%" PRIu64 ".%02" PRIu64 " %s", whole + hundredths / 100,
-             hundredths % 100, unit_name);
-    return text;
+    uint64_t whole = value / unit, rest = value % unit;
+    while (unit > UINT64_C(1) << 40) { /* the product below must fit; a half stays a half */
+        unit >>= 10;
+        rest = rest >> 10 | (rest % 1024 != 0);
+    }
+    uint64_t part = rest * tens[decimals], quotient = part / unit;
+    uint64_t twice_the_rest = part % unit * 2;
+    uint64_t result = whole * tens[decimals] + quotient;
+    return result + (twice_the_rest > unit || (twice_the_rest == unit && result % 2 != 0));
+}
+
+static void write_scaled(uint64_t number, unsigned decimals, const char *unit_name, char *text,
+                         size_t capacity)
+{
+    char point[4] = "";
+    if (decimals != 0) {
+        unsigned part = (unsigned)(number % tens[decimals]);
+        point[0] = '.';
+        for (unsigned i = decimals; i > 0; i--, part /= 10)
+            point[i] = (char)('0' + part % 10);
+    }
+    (void)snprintf(text, capacity, "%" PRIu64 "%s %s", number / tens[decimals], point, unit_name);
+}
+
+/* The decimals with which `value` has three digits: "1.78", "13.4", "141". */
+static unsigned three_digits(uint64_t value, uint64_t unit)
+{
+    unsigned decimals = 2;
+    while (decimals > 0 && scaled(value, unit, decimals) >= 1000)
+        decimals--;
+    return decimals;
 }
 
 char *vw__format_size(uint64_t size_bytes, char text[VW__SIZE_TEXT_BYTES])
 {
-    if (size_bytes <= KIB) {
-        snprintf(text, VW__SIZE_TEXT_BYTES, "%" PRIu64 " bytes", size_bytes);
-        return text;
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    enum { LAST = sizeof names / sizeof names[0] - 1 };
+    unsigned unit = 0, decimals = 0;
+    while (unit < LAST && size_bytes >> (10 * (unit + 1)) != 0)
+        unit++;
+    if (unit >= FIRST_UNIT_WITH_TWO_DECIMALS)
+        decimals = 2;
+    else if (unit > 0)
+        decimals = three_digits(size_bytes, UINT64_C(1) << (10 * unit));
+    uint64_t number = scaled(size_bytes, UINT64_C(1) << (10 * unit), decimals);
+    if (number >= UINT64_C(1024) * tens[decimals]) { /* only by rounding */
+        unit++;
+        decimals = 2;
+        number = tens[decimals];
     }
-    if (size_bytes <= MIB)
-        return format_in_unit(size_bytes, KIB, "KiB", text);
-    if (size_bytes <= GIB)
-        return format_in_unit(size_bytes, MIB, "MiB", text);
-    return format_in_unit(size_bytes, GIB, "GiB", text);
+    write_scaled(number, decimals, names[unit], text, VW__SIZE_TEXT_BYTES);
+    return text;
+}
+
+char *vw__format_duration(uint64_t duration_ns, char text[VW__DURATION_TEXT_BYTES])
+{
+    static const uint64_t units[] = {NS_PER_S, 1000000, 1000, 1};
+    static const char *const names[] = {"s", "ms", "us", "ns"};
+    if (duration_ns == 0 || scaled(duration_ns, NS_PER_S, 1) >= 600)
+        return vw_format_duration(scaled(duration_ns, NS_PER_S, 0), text);
+    unsigned unit = 0;
+    while (units[unit] > 1 && scaled(duration_ns, units[unit + 1], 0) < 1000)
+        unit++; /* 999.7 us are 1.00 ms */
+    unsigned decimals = units[unit] == 1 ? 0 : three_digits(duration_ns, units[unit]);
+    write_scaled(scaled(duration_ns, units[unit], decimals), decimals, names[unit], text,
+                 VW__DURATION_TEXT_BYTES);
+    return text;
+}
+
+char *vw__format_share(double share, char text[VW__SHARE_TEXT_BYTES])
+{
+    const char *sign = share < 0 ? "-" : "";
+    const double percent = share < 0 ? -100 * share : 100 * share;
+    if (!(percent < 1e9)) /* NaN too */
+        snprintf(text, VW__SHARE_TEXT_BYTES, "?");
+    else if (percent > 0 && percent < 0.05)
+        snprintf(text, VW__SHARE_TEXT_BYTES, "<0.1 %%");
+    else if (percent == 0 || percent >= 9.95)
+        snprintf(text, VW__SHARE_TEXT_BYTES, "%s%" PRIu64 " %%", sign, (uint64_t)(percent + 0.5));
+    else
+        snprintf(text, VW__SHARE_TEXT_BYTES, "%s%u.%u %%", sign,
+                 (unsigned)(percent * 10 + 0.5) / 10, (unsigned)(percent * 10 + 0.5) % 10);
+    return text;
 }
 
 /* isdigit() and tolower() would ask the locale. */
@@ -138,17 +200,25 @@ char *vw_format_size(uint64_t size_bytes, char text[VW_SIZE_TEXT_BYTES])
     return vw__format_size(size_bytes, text);
 }
 
+/* "3 d 4 h", and "3 d" where the second is 0. */
+static char *two_units(uint64_t first, const char *first_name, uint64_t second,
+                       const char *second_name, char *text)
+{
+    int length = snprintf(text, VW_DURATION_TEXT_BYTES, "%" PRIu64 " %s", first, first_name);
+    if (second != 0)
+        snprintf(text + length, VW_DURATION_TEXT_BYTES - (size_t)length, " %" PRIu64 " %s", second,
+                 second_name);
+    return text;
+}
+
 char *vw_format_duration(uint64_t seconds, char text[VW_DURATION_TEXT_BYTES])
 {
     uint64_t minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
-    if (minutes == 0)
-        snprintf(text, VW_DURATION_TEXT_BYTES, "%" PRIu64 " s", seconds);
-    else if (hours == 0)
-        snprintf(text, VW_DURATION_TEXT_BYTES, "%" PRIu64 " min", minutes);
-    else if (days == 0)
-        snprintf(text, VW_DURATION_TEXT_BYTES, "%" PRIu64 " h %" PRIu64 " min", hours,
-                 minutes % 60);
-    else
-        snprintf(text, VW_DURATION_TEXT_BYTES, "%" PRIu64 " d %" PRIu64 " h", days, hours % 24);
-    return text;
+    if (days != 0)
+        return two_units(days, "d", hours % 24, "h", text);
+    if (hours != 0)
+        return two_units(hours, "h", minutes % 60, "min", text);
+    if (minutes != 0)
+        return two_units(minutes, "min", minutes < 10 ? seconds % 60 : 0, "s", text);
+    return two_units(seconds, "s", 0, "", text);
 }

@@ -79,6 +79,18 @@ const char *vw__diagnosis_size(vw__diagnosis_draft *draft, uint64_t bytes)
     return keep(draft, vw__format_size(bytes, text));
 }
 
+const char *vw__diagnosis_duration(vw__diagnosis_draft *draft, uint64_t duration_ns)
+{
+    char text[VW__DURATION_TEXT_BYTES];
+    return keep(draft, vw__format_duration(duration_ns, text));
+}
+
+const char *vw__diagnosis_share(vw__diagnosis_draft *draft, double share)
+{
+    char text[VW__SHARE_TEXT_BYTES];
+    return keep(draft, vw__format_share(share, text));
+}
+
 const char *vw__diagnosis_count(vw__diagnosis_draft *draft, uint64_t count, const char *noun)
 {
     return vw__diagnosis_text(draft, "%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");

@@ -132,8 +132,10 @@ __attribute__((format(printf, 2, 3))) const char *vw__diagnosis_text(vw__diagnos
 const char *vw__diagnosis_code(vw__diagnosis_draft *draft, vw__remedy_id id,
                                const vw__remedy_words *words);
 
-/* "1.50 GiB", likewise. */
+/* "1.50 GiB", "12.3 ms", "45 %", likewise, by the rules of base/human_units.h. */
 const char *vw__diagnosis_size(vw__diagnosis_draft *draft, uint64_t bytes);
+const char *vw__diagnosis_duration(vw__diagnosis_draft *draft, uint64_t duration_ns);
+const char *vw__diagnosis_share(vw__diagnosis_draft *draft, double share);
 
 /* "1 step", "12 steps". */
 const char *vw__diagnosis_count(vw__diagnosis_draft *draft, uint64_t count, const char *noun);

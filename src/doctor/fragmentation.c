@@ -167,11 +167,11 @@ static vw__finding_draft *add_finding(vw__case *given, const idle_memory *idle)
     if (!given->failure.has_happened)
         return is_much_idle(given, idle)
                    ? vw__diagnosis_add(given->draft, "fragmentation", idle_bytes,
-                                       "Up to %s were reserved, and never more than %s of it live: "
-                                       "%s lay idle.",
+                                       "When most was reserved, %s of %s lay idle; never were "
+                                       "more than %s live.",
+                                       vw__diagnosis_size(given->draft, idle_bytes),
                                        vw__diagnosis_size(given->draft, layout->reserved_bytes),
-                                       vw__diagnosis_size(given->draft, given->peak_bytes),
-                                       vw__diagnosis_size(given->draft, idle_bytes))
+                                       vw__diagnosis_size(given->draft, given->peak_bytes))
                    : NULL;
     vw__number_verdict judged = vw__numbers_judge(numbers, NULL);
     if (judged.verdict == VW_VERDICT_FRAGMENTATION)

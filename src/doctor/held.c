@@ -407,8 +407,8 @@ static void tell_evaluation(held_search *search)
         vw__diagnosis_add(given->draft, "held-over", gradients + optimizer,
                           "The peak is in an evaluation, and %s of training are alive in it.",
                           vw__format_size(gradients + optimizer, text));
-    vw__finding_part(finding, "optimizer", optimizer);
-    vw__finding_part(finding, "gradients", gradients);
+    vw__finding_part(finding, VW__NAME_OPTIMIZER, optimizer);
+    vw__finding_part(finding, VW__NAME_GRADIENTS, gradients);
     if (gradients != 0)
         vw__finding_remedy(finding, "clear the gradients before the evaluation",
                            vw__saves(gradients), VW_BASIS_MEASURED, "none",

@@ -371,11 +371,13 @@ static void tell(kept_search *search, kept_total *total)
         asked += search->stretches[i].is_kept ? search->stretches[i].asked_bytes : 0;
         kept += search->stretches[i].is_kept ? search->stretches[i].kept_bytes : 0;
     }
-    vw__finding_evidence(finding,
-                         "%.0f %% of the bytes that these passes asked for were still alive when "
-                         "they were over, from %zu different stacks; without a graph a few blocks "
-                         "are.",
-                         asked != 0 ? 100.0 * (double)kept / (double)asked : 0, total->stack_count);
+    vw__finding_evidence(
+        finding,
+        "%s of the bytes that these passes asked for were still alive when "
+        "they were over, from %zu different stacks; without a graph a few blocks "
+        "are.",
+        vw__diagnosis_share(given->draft, asked != 0 ? (double)kept / (double)asked : 0),
+        total->stack_count);
     vw__finding_evidence(finding, search->training_blocks > 0
                                       ? "They were not freed by a backward pass, unlike those of "
                                         "the training steps in the same recording."

@@ -54,10 +54,11 @@ static const char *shares(vw__case *given, const vw__peak *peak, const role_orde
     const char *text = "";
     for (size_t i = 0; i < order->count && i < MOST_ROLES_IN_TITLE; i++) {
         vw__role role = order->roles[i];
-        unsigned percent = percent_of(peak->role_bytes[role], peak->live_bytes);
-        if (percent != 0)
-            text = vw__diagnosis_text(given->draft, "%s%s %s %u %%", text, i == 0 ? ":" : ",",
-                                      vw__role_name(role), percent);
+        const double share = (double)peak->role_bytes[role] / (double)peak->live_bytes;
+        if (share >= 0.01)
+            text =
+                vw__diagnosis_text(given->draft, "%s%s %s %s", text, i == 0 ? ":" : ",",
+                                   vw__role_name(role), vw__diagnosis_share(given->draft, share));
     }
     return text;
 }

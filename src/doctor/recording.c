@@ -209,7 +209,8 @@ static void conclude_healthy(vw__case *given)
                           ? "; but much of what is reserved lies idle"
                           : "";
     vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
-                           "Healthy: at most %s were alive in %s reserved, and nothing grows%s.",
+                           "Healthy: at most %s were alive and at most %s reserved, and nothing "
+                           "grows%s.",
                            vw__diagnosis_size(given->draft, given->peak_bytes),
                            vw__diagnosis_size(given->draft, timeline->peak_reserved_bytes), but);
 }

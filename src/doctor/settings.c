@@ -33,8 +33,6 @@
 enum { WORTH_SHARE = 50, HURTS_SHARE = 20, SLOWER_FACTOR = 2 };
 
 #define LEAST_WORTH_BYTES (UINT64_C(16) << 20)
-#define NS_PER_MS 1e6
-#define FEW_MS 10.0
 
 static bool is_worth_it(const vw__case *given, const vw__tried_settings *tried,
                         const vw__tried_setting *one);
@@ -283,11 +281,9 @@ static const char *action_of(vw__case *given, const vw__tried_settings *tried,
 static const char *driver_time(vw__case *given, const vw__tried_settings *tried,
                                const vw__tried_setting *one)
 {
-    double now_ms = (double)tried->tried[0].device_ns / NS_PER_MS;
-    double then_ms = (double)one->device_ns / NS_PER_MS;
-    int digits = now_ms < FEW_MS && then_ms < FEW_MS ? 1 : 0; /* "1 ms instead of 1" says nothing */
-    return vw__diagnosis_text(given->draft, "%.*f ms in the driver over the run instead of %.*f",
-                              digits, then_ms, digits, now_ms);
+    return vw__diagnosis_text(given->draft, "%s in the driver over the run instead of %s",
+                              vw__diagnosis_duration(given->draft, one->device_ns),
+                              vw__diagnosis_duration(given->draft, tried->tried[0].device_ns));
 }
 
 static const char *cost_of(vw__case *given, const vw__tried_settings *tried,

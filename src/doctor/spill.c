@@ -21,9 +21,6 @@
 #include "doctor/settings.h" /* VW__VRAMWISE_COST */
 #include "settings/trials.h"
 
-#define NS_PER_MS 1e6
-#define NS_PER_S 1000000000
-
 /* ---- trying ---------------------------------------------------------------------------------- */
 
 static uint64_t step_duration_ns(const vw__case *given)
@@ -102,20 +99,18 @@ const char *vw__spill_action(vw__diagnosis_draft *draft, uint64_t spilled_bytes)
 
 const char *vw__spill_cost(vw__diagnosis_draft *draft, const vw__spill_trial *trial)
 {
-    double step_ms = (double)trial->step_cost_ns / NS_PER_MS;
     const char *share = "", *move = "";
     if (trial->step_ns != VW_UNKNOWN && trial->step_ns != 0)
-        share = vw__diagnosis_text(draft, " (%.0f %%)",
-                                   100.0 * (double)trial->step_cost_ns / (double)trial->step_ns);
-    if (trial->move_ns >= NS_PER_S)
-        move = vw__diagnosis_text(draft, "; %.1f s of moving over the run",
-                                  (double)trial->move_ns / NS_PER_S);
-    else if (trial->move_ns != 0)
-        move = vw__diagnosis_text(draft, "; %.0f ms of moving over the run",
-                                  (double)trial->move_ns / NS_PER_MS);
+        share = vw__diagnosis_text(
+            draft, " (%s)",
+            vw__diagnosis_share(draft, (double)trial->step_cost_ns / (double)trial->step_ns));
+    if (trial->move_ns != 0)
+        move = vw__diagnosis_text(draft, "; %s of moving over the run",
+                                  vw__diagnosis_duration(draft, trial->move_ns));
     return vw__diagnosis_text(
-        draft, "about %.*f ms more a step%s%s, if " VW__SPILL_COST_IF "%s; %s",
-        step_ms < 10 ? 1 : 0, step_ms, share, trial->is_with_moves ? ", moving included" : "", move,
+        draft, "about %s more a step%s%s, if " VW__SPILL_COST_IF "%s; %s",
+        vw__diagnosis_duration(draft, trial->step_cost_ns), share,
+        trial->is_with_moves ? ", moving included" : "", move,
         trial->is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST);
 }
 

@@ -188,7 +188,7 @@ static void conclude_fragmentation(const vw__text_case *given, vw_confidence con
                                vw__text_size(given, numbers->allocated_bytes), idle);
 }
 
-/* "of the card's 24.00 GiB only 391.00 MiB were free" */
+/* "of the card's 24.00 GiB only 391 MiB were free" */
 static const char *what_was_left(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;

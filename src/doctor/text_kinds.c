@@ -335,24 +335,14 @@ void vw__text_explain_unknown(const vw__text_case *given)
 
 /* ---- messages that say it themselves --------------------------------------------------------- */
 
-/* "32.0 TiB", and beyond that no digits that mean nothing. */
-static const char *huge_size(const vw__text_case *given, uint64_t size_bytes)
-{
-    const double tib = (double)(UINT64_C(1) << 40);
-    if (size_bytes >= EXBIBYTE)
-        return "more than an exbibyte";
-    if (size_bytes >= UINT64_C(1) << 50)
-        return vw__diagnosis_text(given->draft, "%.0f PiB", (double)size_bytes / tib / 1024.0);
-    return vw__diagnosis_text(given->draft, "%.1f TiB", (double)size_bytes / tib);
-}
-
 bool vw__text_judge_beyond_any_card(const vw__text_case *given)
 {
     uint64_t tried = given->numbers.tried_bytes;
     bool is_said = vw__text_has(given, "more than 1EB");
     if (!is_said && (!vw__text_knows(tried) || tried < BEYOND_ANY_CARD_BYTES))
         return false;
-    const char *size = huge_size(given, is_said ? EXBIBYTE : tried);
+    const char *size =
+        is_said || tried >= EXBIBYTE ? "more than an exbibyte" : vw__text_size(given, tried);
     vw__diagnosis_reason(given->draft,
                          "One request for %s: an absurd size, which no device has, whatever card "
                          "this is.",
@@ -427,9 +417,9 @@ static bool judge_vllm_cache(const vw__text_case *given)
         vw__diagnosis_add(given->draft, "genuine", needed - available,
                           "vLLM's cache lacks %s for the longest request.", missing_text);
     vw__finding_evidence(finding,
-                         "The cache grows evenly with the length: %.0f %% of the longest "
+                         "The cache grows evenly with the length: %s of the longest "
                          "length would fit.",
-                         100.0 * (double)available / (double)needed);
+                         vw__diagnosis_share(given->draft, (double)available / (double)needed));
     vw__finding_remedy(finding, "a shorter longest request", vw__saves(needed - available),
                        VW_BASIS_COMPUTED, "longer ones are refused",
                        vw__diagnosis_text(given->draft,

@@ -31,7 +31,7 @@ static inline bool vw__text_knows(uint64_t size_bytes)
     return size_bytes != VW_UNKNOWN;
 }
 
-/* "512.00 MiB"; the diagnosis' text. */
+/* "512 MiB"; the diagnosis' text. */
 const char *vw__text_size(const vw__text_case *given, uint64_t size_bytes);
 
 /* Are the words in what was kept of the message? In either case. */

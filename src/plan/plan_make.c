@@ -9,6 +9,7 @@
 
 #include "vramwise/plan.h"
 
+#include "analysis/attribution.h" /* VW__NAME_WEIGHTS */
 #include "base/arena.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
@@ -100,7 +101,10 @@ static const char *phase_name(const vw__plan_events *events, const vw__plan_orig
 static vw_status keep_parts(plan_holder *holder, const vw__tape_peak *peak)
 {
     static const char *const names[VW__USE_COUNT] = {
-        "weights", "gradients", "optimizer", "activations", "loss", "backward", "workspace", "data",
+        [VW__USE_WEIGHTS] = VW__NAME_WEIGHTS,     [VW__USE_GRADIENTS] = VW__NAME_GRADIENTS,
+        [VW__USE_OPTIMIZER] = VW__NAME_OPTIMIZER, [VW__USE_ACTIVATIONS] = VW__NAME_ACTIVATIONS,
+        [VW__USE_LOSS] = VW__NAME_LOSS,           [VW__USE_BACKWARD] = VW__NAME_BACKWARD,
+        [VW__USE_WORKSPACE] = VW__NAME_WORKSPACE, [VW__USE_DATA] = VW__NAME_DATA,
     };
     vw_part *parts =
         vw__arena_alloc_array(&holder->arena, VW__USE_COUNT + 1, sizeof *parts, sizeof(uint64_t));

@@ -7,19 +7,43 @@
 #include "pool/oom_report.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
-#include "base/human_units.h"
 #include "pool/cut_text.h"
 
-/* One size as text; every call in one expression needs a place of its own. */
+/* One size as text; every call in one expression needs a place of its own. The longest is
+ * "17179869184.00 GiB". */
 typedef struct size_text {
-    char text[VW__SIZE_TEXT_BYTES];
+    char text[24];
 } size_text;
 
+/* "20.00 MiB", as PyTorch's format_size() has it: two decimals, and each limit still belongs to the
+ * smaller unit ("1024.00 MiB"). We take its double apart instead of printing it, because printf
+ * writes the decimal point of whatever locale the process has set. The units are powers of two, so
+ * the division is exact, and the fraction is a whole number of unit-ths: rounding it, half to even,
+ * in integers gives printf's digits. */
 static size_text in_words(uint64_t size_bytes)
 {
+    static const char *const names[] = {"bytes", "KiB", "MiB", "GiB"};
     size_text size;
-    vw__format_size(size_bytes, size.text);
+    unsigned name = 0;
+    while (name < 3 && size_bytes > UINT64_C(1024) << (10 * name))
+        name++;
+    if (name == 0) {
+        snprintf(size.text, sizeof size.text, "%" PRIu64 " bytes", size_bytes);
+        return size;
+    }
+    /* The cast rounds sizes above 2^53, as PyTorch's does. */
+    const uint64_t unit_bytes = UINT64_C(1) << (10 * name);
+    const double value = (double)size_bytes / (double)unit_bytes;
+    const uint64_t whole = (uint64_t)value;
+    const uint64_t part = (uint64_t)((value - (double)whole) * (double)unit_bytes) * 100;
+    uint64_t hundredths = part / unit_bytes;
+    const uint64_t twice_the_rest = part % unit_bytes * 2;
+    if (twice_the_rest > unit_bytes || (twice_the_rest == unit_bytes && hundredths % 2 != 0))
+        hundredths++;
+    snprintf(size.text, sizeof size.text, "%" PRIu64 ".%02" PRIu64 " %s", whole + hundredths / 100,
+             hundredths % 100, names[name]);
     return size;
 }
 

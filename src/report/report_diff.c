@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "export/json_write.h"
 #include "report/report_frames.h"
 #include "report/report_text.h"
 
@@ -68,12 +66,12 @@ static void say_totals(vw__report *out, const vw_diff_report *report)
               vw__change_text(report->before.live_bytes, report->after.live_bytes).text);
     for (size_t i = 0; i < report->category_count; i++)
         add_category(&table, &report->categories[i]);
-    add_total(&table, "reserved", vw__size_text(report->before_peak_reserved_bytes).text,
+    add_total(&table, "blocks", vw__count_text(report->before.block_count).text,
+              vw__count_text(report->after.block_count).text, "");
+    add_total(&table, "most reserved", vw__size_text(report->before_peak_reserved_bytes).text,
               vw__size_text(report->after_peak_reserved_bytes).text,
               vw__change_text(report->before_peak_reserved_bytes, report->after_peak_reserved_bytes)
                   .text);
-    add_total(&table, "blocks", vw__count_text(report->before.block_count).text,
-              vw__count_text(report->after.block_count).text, "");
     vw__table_end(&table, out);
 }
 
@@ -134,8 +132,9 @@ static void say_side(vw__report *out, const char *label, const char *file, int d
                                           : conf);
 }
 
-static void say_report(vw__report *out, const vw_diff_report *report)
+static void say_report(vw__report *out, const void *content)
 {
+    const vw_diff_report *report = content;
     const bool has_conf = has_other_settings(report);
     say_answer(out, report);
     vw__report_blank(out);
@@ -146,9 +145,7 @@ static void say_report(vw__report *out, const vw_diff_report *report)
              report->before_conf, has_conf);
     say_side(out, "second", out->form.other_file, report->after_device, report->after_event_count,
              report->after_conf, has_conf);
-    if (report->note_count > 0)
-        vw__report_blank(out);
-    vw__report_list(out, VW__STYLE_PLAIN, "note", report->notes, report->note_count);
+    vw__report_remarks(out, NULL, 0, report->notes, report->note_count);
 }
 
 /* ---- for programs ---------------------------------------------------------------------------- */
@@ -182,41 +179,29 @@ static void json_change(vw__json *json, const vw_change *change, bool has_frames
     vw__json_end_object(json);
 }
 
-static void json_report(vw__report *out, const vw_diff_report *report)
+static void json_report(vw__report *out, vw__json *json, const void *content)
 {
-    vw__json json;
-    vw__json_init(&json, &out->buffer);
-    vw__json_begin_object(&json, NULL);
-    vw__json_unsigned(&json, "schema", 1);
-    vw__json_boolean(&json, "same", report->is_same);
-    json_side(&json, "before", out->form.file, report->before_device, report->before_conf,
+    const vw_diff_report *report = content;
+    vw__json_boolean(json, "same", report->is_same);
+    json_side(json, "before", out->form.file, report->before_device, report->before_conf,
               report->before_event_count, &report->before, report->before_peak_reserved_bytes);
-    json_side(&json, "after", out->form.other_file, report->after_device, report->after_conf,
+    json_side(json, "after", out->form.other_file, report->after_device, report->after_conf,
               report->after_event_count, &report->after, report->after_peak_reserved_bytes);
-    vw__json_begin_array(&json, "categories");
+    vw__json_begin_array(json, "categories");
     for (size_t i = 0; i < report->category_count; i++)
-        json_change(&json, &report->categories[i], false);
-    vw__json_end_array(&json);
-    vw__json_unsigned(&json, "change_count", report->change_count);
-    vw__json_begin_array(&json, "changes");
+        json_change(json, &report->categories[i], false);
+    vw__json_end_array(json);
+    vw__json_unsigned(json, "change_count", report->change_count);
+    vw__json_begin_array(json, "changes");
     for (size_t i = 0; i < report->change_count && i < out->form.most_rows; i++)
-        json_change(&json, &report->changes[i], true);
-    vw__json_end_array(&json);
-    vw__json_texts(&json, "notes", report->notes, report->note_count);
-    vw__json_end_object(&json);
-    vw__append_text(&out->buffer, "\n");
+        json_change(json, &report->changes[i], true);
+    vw__json_end_array(json);
+    vw__json_texts(json, "notes", report->notes, report->note_count);
 }
 
 vw_status vw_report_diff(const vw_diff_report *report, const vw_report_form *form,
                          const vw_output *output)
 {
-    vw__report out;
-    if (report == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no comparison to report: it is NULL");
-    vw__report_init(&out, form);
-    if (out.form.is_json)
-        json_report(&out, report);
-    else
-        say_report(&out, report);
-    return vw__report_send(&out, output);
+    static const vw__report_kind kind = {"comparison", say_report, json_report};
+    return vw__report_as(&kind, report, form, output);
 }

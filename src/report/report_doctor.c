@@ -170,7 +170,7 @@ static void say_reasoning(vw__report *report, const vw_diagnosis *diagnosis)
 static vw__text savings_text(const vw_remedy *remedy)
 {
     const uint64_t least_bytes = remedy->saves_bytes, most_bytes = remedy->saves_at_most_bytes;
-    const vw__text least = vw__doctor_size(least_bytes), most = vw__doctor_size(most_bytes);
+    const vw__text least = vw__size_text(least_bytes), most = vw__size_text(most_bytes);
     const char *basis =
         remedy->basis == VW_BASIS_RULE ? "rule of thumb" : vw_basis_name(remedy->basis);
     vw__text result = {""};
@@ -342,25 +342,23 @@ static void say_parts(vw__report *report, const vw_finding *finding)
     vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < finding->part_count; i++) {
         const vw_part *part = &finding->parts[i];
-        char share[16] = "";
+        vw__text share = {""};
         vw__byte_buffer_clear(&bar);
         if (has_shares) {
-            const double percent = (double)part->bytes / (double)finding->bytes * 100;
-            snprintf(share, sizeof share, percent > 0 && percent < 0.5 ? "<1 %%" : "%.0f %%",
-                     percent);
+            share = vw__share_text((double)part->bytes / (double)finding->bytes);
             if (report->form.width_columns >= NARROWEST_WITH_PART_BARS)
                 append_part_bar(&bar, report, part->bytes, finding->bytes);
         }
         if (report->form.width_columns < NARROWEST_WITH_COLUMNS) {
             vw__doctor_say(report, 0, VW__STYLE_PLAIN, "", "%s: %s%s%s",
-                           text_or_nothing(part->name), vw__doctor_size(part->bytes).text,
-                           has_shares ? ", " : "", share);
+                           text_or_nothing(part->name), vw__size_text(part->bytes).text,
+                           has_shares ? ", " : "", share.text);
             continue;
         }
         vw__table_row(&table, VW__STYLE_PLAIN);
         vw__table_cell(&table, part->name);
-        vw__table_cell(&table, vw__doctor_size(part->bytes).text);
-        vw__table_cell(&table, share);
+        vw__table_cell(&table, vw__size_text(part->bytes).text);
+        vw__table_cell(&table, share.text);
         vw__table_cell(&table, vw__byte_buffer_text(&bar));
         if (bar.has_failed)
             table.rows.has_failed = true;
@@ -382,7 +380,7 @@ static void say_fact(vw__report *report, const char *label, const char *text)
 static void say_facts(vw__report *report, const vw_finding *finding)
 {
     if (finding->bytes != VW_UNKNOWN)
-        say_fact(report, "memory", vw__doctor_size(finding->bytes).text);
+        say_fact(report, "memory", vw__size_text(finding->bytes).text);
     say_parts(report, finding);
     for (size_t i = 0; i < finding->where_count; i++)
         say_fact(report, i == 0 ? "where" : "", finding->where[i]);

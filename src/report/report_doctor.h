@@ -19,8 +19,4 @@ __attribute__((format(printf, 5, 6))) void vw__doctor_say(vw__report *report, si
                                                           vw__style style, const char *mark,
                                                           const char *format, ...);
 
-/* As the diagnosis writes sizes in its sentences, so that nobody has to ask whether 11.3 GiB in a
- * table is the 11.35 GiB of the text; unknown: "?". */
-vw__text vw__doctor_size(uint64_t size_bytes);
-
 #endif /* VW_REPORT_REPORT_DOCTOR_H */

@@ -2,11 +2,11 @@
  *
  *     GPU 0, 24.00 GiB, at the failure
  *     |###########################################........................x|
- *       asked for    1.78 GiB  the request that failed
- *     # live        14.80 GiB  in use
- *     . idle         8.70 GiB  held by the allocator, in no use
- *     x outside    440.00 MiB  other processes, CUDA contexts, libraries
- *       free        26.00 MiB  by the driver
+ *       asked for   1.78 GiB  the request that failed
+ *     # live       14.80 GiB  in use
+ *     . idle        8.70 GiB  held by the allocator, in no use
+ *     x outside      440 MiB  other processes, CUDA contexts, libraries
+ *       free        26.0 MiB  by the driver
  *
  * A bar is drawn only of numbers that make one: live <= reserved, and reserved, free and the rest
  * add up to the card. Where a limit is nearer than the end of the card, the bar is the limit's.
@@ -229,13 +229,12 @@ static void say_which(vw__report *report, const vw_diagnosis *diagnosis, const b
                  diagnosis->verdict == VW_VERDICT_HOST ? "Host memory" : "The GPU");
     if (card != NULL && card->is_of_limit && is_known(numbers->total_bytes))
         snprintf(size, sizeof size, ", limited to %s%.20s of %.20s", about,
-                 vw__doctor_size(card->total_bytes).text,
-                 vw__doctor_size(numbers->total_bytes).text);
+                 vw__size_text(card->total_bytes).text, vw__size_text(numbers->total_bytes).text);
     else if (card != NULL && card->is_of_limit)
         snprintf(size, sizeof size, ", limited to %s%.20s", about,
-                 vw__doctor_size(card->total_bytes).text);
+                 vw__size_text(card->total_bytes).text);
     else if (card != NULL)
-        snprintf(size, sizeof size, ", %.20s", vw__doctor_size(card->total_bytes).text);
+        snprintf(size, sizeof size, ", %.20s", vw__size_text(card->total_bytes).text);
     vw__doctor_say(report, 0, VW__STYLE_BOLD, "", "%s%s%s", which, size,
                    words[moment_of(diagnosis)].heading);
 }
@@ -271,13 +270,13 @@ static void add_row(listing *rows, vw__style style, const char *mark, const char
         return;
     snprintf(marked, sizeof marked, "%s%s%s", mark, mark[0] != '\0' ? " " : "", name);
     if (rows->report->form.width_columns < NARROWEST_WITH_ROWS) {
-        vw__doctor_say(rows->report, 0, style, "", "%s %s: %s", marked, vw__doctor_size(bytes).text,
+        vw__doctor_say(rows->report, 0, style, "", "%s %s: %s", marked, vw__size_text(bytes).text,
                        meaning);
         return;
     }
     vw__table_row(&rows->table, style);
     vw__table_cell(&rows->table, marked);
-    vw__table_cell(&rows->table, vw__doctor_size(bytes).text);
+    vw__table_cell(&rows->table, vw__size_text(bytes).text);
     vw__table_cell(&rows->table, meaning);
 }
 

@@ -9,21 +9,12 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/human_units.h"
 #include "report/report_show.h"
 
 enum {
     LONGEST_PROSE_COLUMNS = 100, /* longer lines are tiring, however wide the window */
     HANGING_INDENT = 2,
 };
-
-vw__text vw__doctor_size(uint64_t size_bytes)
-{
-    vw__text result = {"?"};
-    if (size_bytes != VW_UNKNOWN)
-        vw__format_size(size_bytes, result.text);
-    return result;
-}
 
 /* ---- what stays together --------------------------------------------------------------------- */
 

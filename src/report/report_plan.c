@@ -5,8 +5,6 @@
 
 #include "vramwise/report.h"
 
-#include "base/error.h"
-
 /* ---- what was asked -------------------------------------------------------------------------- */
 
 static void add(vw__byte_buffer *text, bool is_said, const char *words)
@@ -138,8 +136,8 @@ void vw__report_reserved(vw__report *out, const uint64_t reserved_bytes[3])
 static void say_error(vw__report *out, const vw_plan *plan)
 {
     const char *basis = plan->error_basis != NULL ? plan->error_basis : "";
-    const vw__text low = vw__percent_text(plan->error_low);
-    const vw__text high = vw__percent_text(plan->error_high);
+    const vw__text low = vw__share_text(plan->error_low);
+    const vw__text high = vw__share_text(plan->error_high);
     bool is_one = strcmp(low.text, high.text) == 0;
     if (plan->has_error_band)
         vw__report_fact(out, "error", "%s%s%s where it was measured%s%s", low.text,
@@ -167,8 +165,9 @@ static void say_layers(vw__report *out, const vw_plan *plan)
     vw__table_end(&table, out);
 }
 
-static void say_plan(vw__report *out, const vw_plan *plan)
+static void say_plan(vw__report *out, const void *content)
 {
+    const vw_plan *plan = content;
     say_verdict(out, plan);
     vw__report_blank(out);
     vw__report_plan_bar(out, plan);
@@ -190,19 +189,8 @@ static void say_plan(vw__report *out, const vw_plan *plan)
 
 vw_status vw_report_plan(const vw_plan *plan, const vw_report_form *form, const vw_output *output)
 {
-    vw__report out;
-    if (plan == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no plan to report: it is NULL");
-    vw__report_init(&out, form);
-    if (out.form.is_json) {
-        vw__json json;
-        vw__json_init(&json, &out.buffer);
-        vw__json_plan(&json, plan);
-        vw__append_text(&out.buffer, "\n");
-    } else {
-        say_plan(&out, plan);
-    }
-    return vw__report_send(&out, output);
+    static const vw__report_kind kind = {"plan", say_plan, vw__json_plan};
+    return vw__report_as(&kind, plan, form, output);
 }
 
 /* ---- what is built in ------------------------------------------------------------------------ */

@@ -18,7 +18,7 @@ void vw__report_reserved(vw__report *out, const uint64_t reserved_bytes[3]);
 
 /* report_plan_json.c; the first: the same. */
 void vw__json_reserved(vw__json *json, const uint64_t reserved_bytes[3]);
-void vw__json_plan(vw__json *json, const vw_plan *plan);
+void vw__json_plan(vw__report *out, vw__json *json, const void *content); /* a vw_plan */
 void vw__json_known_models(vw__json *json);
 
 #endif /* VW_REPORT_REPORT_PLAN_H */

@@ -4,7 +4,8 @@
  * as one on a terminal. */
 #include <string.h>
 
-#include "base/checked_math.h" /* vw__max_u64, vw__min_u64 */
+#include "analysis/attribution.h" /* VW__NAME_WEIGHTS */
+#include "base/checked_math.h"    /* vw__max_u64, vw__min_u64 */
 #include "report/report_plan.h"
 #include "report/report_show.h"
 
@@ -19,19 +20,18 @@ typedef struct bar_look {
 } bar_look;
 
 static const bar_look looks[] = {
-    {"weights", "W", "\033[34m"},
-    {"gradients", "G", "\033[36m"},
-    {"optimizer", "O", "\033[35m"},
-    {"activations", "A", "\033[33m"},
-    {"loss", "L", "\033[31m"},
-    {"backward", "B", "\033[91m"},
-    {"workspace", "K", "\033[90m"},
-    {"data", "D", "\033[32m"},
+    {VW__NAME_WEIGHTS, "W", "\033[34m"},
+    {VW__NAME_GRADIENTS, "G", "\033[36m"},
+    {VW__NAME_OPTIMIZER, "O", "\033[35m"},
+    {VW__NAME_ACTIVATIONS, "A", "\033[33m"},
+    {VW__NAME_LOSS, "L", "\033[31m"},
+    {VW__NAME_BACKWARD, "B", "\033[91m"},
+    {VW__NAME_WORKSPACE, "K", "\033[90m"},
+    {VW__NAME_DATA, "D", "\033[32m"},
     {"rounding", "U", "\033[90m"},
     {"context", "C", "\033[37m"},
     {PAGED, "P", "\033[95m"},
     {"reserve", "R", "\033[94m"},
-    {"key/value cache", "V", "\033[93m"},
 };
 
 static bar_look look_of(const char *name)
@@ -158,7 +158,7 @@ static void say_part(vw__report *out, const char *name, uint64_t bytes, uint64_t
     draw(out, name, 1);
     vw__append_format(&out->buffer, " %-*s", NAME_COLUMNS, name);
     append_to_the_right(&out->buffer, vw__size_text(bytes).text, SIZE_COLUMNS);
-    append_to_the_right(&out->buffer, vw__percent_text(share).text, SHARE_COLUMNS);
+    append_to_the_right(&out->buffer, vw__share_text(share).text, SHARE_COLUMNS);
     vw__append_text(&out->buffer, "\n");
 }
 

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/error.h"
 #include "report/report_frames.h" /* vw__json_texts */
 #include "report/report_plan.h"
 
@@ -67,8 +66,8 @@ static void say_error(vw__report *out, const vw_plan_scaled *scaled)
 {
     if (scaled->checked_steps != 0)
         vw__report_fact(out, "error", "%s to %s for %s of this recording, predicted unseen",
-                        vw__percent_text(scaled->error_low).text,
-                        vw__percent_text(scaled->error_high).text,
+                        vw__share_text(scaled->error_low).text,
+                        vw__share_text(scaled->error_high).text,
                         vw__counted_text(scaled->checked_steps, "other step").text);
     else
         vw__report_fact(out, "error", "not known: no step of another size to predict");
@@ -112,8 +111,9 @@ static void say_choices(vw__report *out, const vw_plan_scaled *scaled)
         say_choice(out, &scaled->choices[i]);
 }
 
-static void say_scaled(vw__report *out, const vw_plan_scaled *scaled)
+static void say_scaled(vw__report *out, const void *content)
 {
+    const vw_plan_scaled *scaled = content;
     say_verdict(out, scaled);
     vw__report_blank(out);
     say_table(out, "at the peak", scaled->parts, scaled->part_count);
@@ -220,11 +220,10 @@ static void json_choices(vw__json *json, const vw_plan_scaled *scaled)
     vw__json_end_array(json);
 }
 
-static void json_scaled(vw__json *json, const vw_plan_scaled *scaled, const char *file)
+static void json_scaled(vw__report *out, vw__json *json, const void *content)
 {
-    vw__json_begin_object(json, NULL);
-    vw__json_unsigned(json, "schema", 1);
-    vw__json_text(json, "file", file);
+    const vw_plan_scaled *scaled = content;
+    vw__json_text(json, "file", out->form.file);
     json_sizes(json, &scaled->scaling);
     vw__json_unsigned(json, "steps", scaled->step_count);
     vw__json_text(json, "step_basis", scaled->step_basis);
@@ -244,23 +243,11 @@ static void json_scaled(vw__json *json, const vw_plan_scaled *scaled, const char
     json_card(json, scaled);
     json_choices(json, scaled);
     vw__json_texts(json, "notes", scaled->notes, scaled->note_count);
-    vw__json_end_object(json);
 }
 
 vw_status vw_report_plan_scaled(const vw_plan_scaled *scaled, const vw_report_form *form,
                                 const vw_output *output)
 {
-    vw__report out;
-    if (scaled == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no plan to report: it is NULL");
-    vw__report_init(&out, form);
-    if (out.form.is_json) {
-        vw__json json;
-        vw__json_init(&json, &out.buffer);
-        json_scaled(&json, scaled, out.form.file);
-        vw__append_text(&out.buffer, "\n");
-    } else {
-        say_scaled(&out, scaled);
-    }
-    return vw__report_send(&out, output);
+    static const vw__report_kind kind = {"plan", say_scaled, json_scaled};
+    return vw__report_as(&kind, scaled, form, output);
 }

@@ -123,10 +123,10 @@ static void json_choices(vw__json *json, const vw_plan *plan)
     vw__json_end_array(json);
 }
 
-void vw__json_plan(vw__json *json, const vw_plan *plan)
+void vw__json_plan(vw__report *out, vw__json *json, const void *content)
 {
-    vw__json_begin_object(json, NULL);
-    vw__json_unsigned(json, "schema", 1);
+    const vw_plan *plan = content;
+    (void)out;
     vw__json_text(json, "model", plan->model);
     vw__json_text(json, "family", plan->family);
     vw__json_unsigned(json, "parameters", plan->parameters);
@@ -149,7 +149,6 @@ void vw__json_plan(vw__json *json, const vw_plan *plan)
     json_card(json, plan);
     json_choices(json, plan);
     vw__json_texts(json, "notes", plan->notes, plan->note_count);
-    vw__json_end_object(json);
 }
 
 /* ---- what is built in ------------------------------------------------------------------------ */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "report/report_frames.h"
 #include "report/report_ranks.h"
 
@@ -411,8 +410,9 @@ static void say_sources(vw__report *out, const vw_ranks_report *report)
     vw__report_list(out, VW__STYLE_PLAIN, "note", report->notes, report->note_count);
 }
 
-static void say_report(vw__report *out, const vw_ranks_report *report)
+static void say_report(vw__report *out, const void *content)
 {
+    const vw_ranks_report *report = content;
     say_answer(out, report);
     say_ranks(out, report);
     say_outliers(out, report);
@@ -425,13 +425,6 @@ static void say_report(vw__report *out, const vw_ranks_report *report)
 vw_status vw_report_ranks(const vw_ranks_report *report, const vw_report_form *form,
                           const vw_output *output)
 {
-    vw__report out;
-    if (report == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no ranks to report: it is NULL");
-    vw__report_init(&out, form);
-    if (out.form.is_json)
-        vw__report_ranks_json(&out, report);
-    else
-        say_report(&out, report);
-    return vw__report_send(&out, output);
+    static const vw__report_kind kind = {"job", say_report, vw__report_ranks_json};
+    return vw__report_as(&kind, report, form, output);
 }

@@ -14,6 +14,7 @@ uint64_t vw__rank_growth_bytes(const vw_rank *rank);
 bool vw__append_rank_view(vw__byte_buffer *buffer, const char *folder, const vw_rank *rank);
 bool vw__append_rank_doctor(vw__byte_buffer *buffer, const char *folder, const vw_rank *rank);
 
-void vw__report_ranks_json(vw__report *out, const vw_ranks_report *report);
+/* `content` is a vw_ranks_report. */
+void vw__report_ranks_json(vw__report *out, vw__json *json, const void *content);
 
 #endif /* VW_REPORT_REPORT_RANKS_H */

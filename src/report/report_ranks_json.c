@@ -227,26 +227,21 @@ static void json_numbers(vw__json *json, const char *key, const uint64_t *number
     vw__json_end_array(json);
 }
 
-void vw__report_ranks_json(vw__report *out, const vw_ranks_report *report)
+void vw__report_ranks_json(vw__report *out, vw__json *json, const void *content)
 {
-    vw__json json;
-    vw__json_init(&json, &out->buffer);
-    vw__json_begin_object(&json, NULL);
-    vw__json_unsigned(&json, "schema", 1);
-    vw__json_text(&json, "folder", out->form.file);
-    vw__json_boolean(&json, "something_to_see", report->is_something_to_see);
-    vw__json_unsigned(&json, "oom_count", report->ran_out_count);
-    json_first(&json, report);
-    json_medians(&json, report);
-    json_ranks(&json, "ranks", out->form.file, report->ranks, report->rank_count);
-    json_ranks(&json, "unassigned", out->form.file, report->unassigned, report->unassigned_count);
-    json_numbers(&json, "missing", report->missing, report->missing_count);
-    json_numbers(&json, "unread", report->unread, report->unread_count);
-    json_outliers(&json, report);
-    json_sites(&json, report, out->form.most_rows);
-    json_settings(&json, report);
-    json_files(&json, report);
-    vw__json_texts(&json, "notes", report->notes, report->note_count);
-    vw__json_end_object(&json);
-    vw__append_text(&out->buffer, "\n");
+    const vw_ranks_report *report = content;
+    vw__json_text(json, "folder", out->form.file);
+    vw__json_boolean(json, "something_to_see", report->is_something_to_see);
+    vw__json_unsigned(json, "oom_count", report->ran_out_count);
+    json_first(json, report);
+    json_medians(json, report);
+    json_ranks(json, "ranks", out->form.file, report->ranks, report->rank_count);
+    json_ranks(json, "unassigned", out->form.file, report->unassigned, report->unassigned_count);
+    json_numbers(json, "missing", report->missing, report->missing_count);
+    json_numbers(json, "unread", report->unread, report->unread_count);
+    json_outliers(json, report);
+    json_sites(json, report, out->form.most_rows);
+    json_settings(json, report);
+    json_files(json, report);
+    vw__json_texts(json, "notes", report->notes, report->note_count);
 }

@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "base/error.h"
-#include "export/json_write.h"
 #include "report/report_frames.h" /* vw__json_texts */
 #include "report/report_runs.h"
 #include "report/report_text.h"
@@ -48,12 +46,12 @@ static void say_answer(vw__report *out, const vw_replay_report *report)
     if (leanest->spills != 0) /* which counts as reserved: it may be more than the card has */
         snprintf(spilled.text, sizeof spilled.text, ", with up to %.20s in host memory",
                  vw__size_text(leanest->peak_spilled_bytes).text);
-    vw__report_say(out, complete_count == report->result_count ? VW__STYLE_GREEN : VW__STYLE_YELLOW,
-                   "%s; %s reserved %s: %s, %s times the %s that were live%s", how_many.text,
-                   vw__byte_buffer_text(&setting), report->result_count > 1 ? "least" : "at most",
-                   vw__size_text(leanest->peak_reserved_bytes).text,
-                   vw__ratio_text(leanest->ratio).text,
-                   vw__size_text(leanest->peak_live_bytes).text, spilled.text);
+    vw__report_say(
+        out, complete_count == report->result_count ? VW__STYLE_GREEN : VW__STYLE_YELLOW,
+        "%s; %s reserved %s: %s, %s times the %s that were live at most%s", how_many.text,
+        vw__byte_buffer_text(&setting), report->result_count > 1 ? "least" : "at most",
+        vw__size_text(leanest->peak_reserved_bytes).text, vw__ratio_text(leanest->ratio).text,
+        vw__size_text(leanest->peak_live_bytes).text, spilled.text);
     vw__byte_buffer_deinit(&setting);
 }
 
@@ -84,8 +82,9 @@ static bool say_moves(vw__report *out, const vw_replay_report *report)
     return is_any;
 }
 
-static void say_report(vw__report *out, const vw_replay_report *report)
+static void say_report(vw__report *out, const void *content)
 {
+    const vw_replay_report *report = content;
     say_answer(out, report);
     vw__report_blank(out);
     vw__report_runs(out, report->results, report->result_count, SIZE_MAX);
@@ -109,42 +108,28 @@ static void say_report(vw__report *out, const vw_replay_report *report)
                         vw__count_text(report->recorded_oom_event).text);
     if (report->step_count > 0)
         vw__report_fact(out, "steps", "%s", vw__count_text(report->step_count).text);
-    if (report->note_count > 0)
-        vw__report_blank(out);
-    vw__report_list(out, VW__STYLE_PLAIN, "note", report->notes, report->note_count);
+    vw__report_remarks(out, NULL, 0, report->notes, report->note_count);
 }
 
-static void json_report(vw__report *out, const vw_replay_report *report)
+static void json_report(vw__report *out, vw__json *json, const void *content)
 {
-    vw__json json;
-    vw__json_init(&json, &out->buffer);
-    vw__json_begin_object(&json, NULL);
-    vw__json_unsigned(&json, "schema", 1);
-    vw__json_text(&json, "file", out->form.file);
-    vw__json_integer(&json, "device", report->device);
-    vw__json_unsigned(&json, "events", report->event_count);
-    vw__json_unsigned(&json, "peak_live_bytes", report->peak_live_bytes);
-    vw__json_known(&json, "peak_live_event", report->peak_live_event);
-    vw__json_known(&json, "recorded_oom_event", report->recorded_oom_event);
-    vw__json_unsigned(&json, "steps", report->step_count);
-    vw__json_known(&json, "spill_bytes",
+    const vw_replay_report *report = content;
+    vw__json_text(json, "file", out->form.file);
+    vw__json_integer(json, "device", report->device);
+    vw__json_unsigned(json, "events", report->event_count);
+    vw__json_unsigned(json, "peak_live_bytes", report->peak_live_bytes);
+    vw__json_known(json, "peak_live_event", report->peak_live_event);
+    vw__json_known(json, "recorded_oom_event", report->recorded_oom_event);
+    vw__json_unsigned(json, "steps", report->step_count);
+    vw__json_known(json, "spill_bytes",
                    report->spill_bytes != 0 ? report->spill_bytes : VW_UNKNOWN);
-    vw__json_runs(&json, "results", report->results, report->result_count);
-    vw__json_texts(&json, "notes", report->notes, report->note_count);
-    vw__json_end_object(&json);
-    vw__append_text(&out->buffer, "\n");
+    vw__json_runs(json, "results", report->results, report->result_count);
+    vw__json_texts(json, "notes", report->notes, report->note_count);
 }
 
 vw_status vw_report_replay(const vw_replay_report *report, const vw_report_form *form,
                            const vw_output *output)
 {
-    vw__report out;
-    if (report == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no replay to report: it is NULL");
-    vw__report_init(&out, form);
-    if (out.form.is_json)
-        json_report(&out, report);
-    else
-        say_report(&out, report);
-    return vw__report_send(&out, output);
+    static const vw__report_kind kind = {"replay", say_report, json_report};
+    return vw__report_as(&kind, report, form, output);
 }

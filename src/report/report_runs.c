@@ -80,8 +80,9 @@ void vw__report_run_moves(vw__report *report, const vw_replay_result *result)
     if (result->copied_bytes != 0)
         copied = vw__size_text(result->copied_bytes);
     if (!isnan(share) && result->spills == 0) /* else it is what was spilled that takes the time */
-        snprintf(settled.text, sizeof settled.text, ", %.12s %% of the time once settled",
-                 vw__ratio_text(100 * share).text);
+        snprintf(settled.text, sizeof settled.text, ", %.12s %s the recorded time once settled",
+                 share > 1 ? vw__ratio_text(share).text : vw__share_text(share).text,
+                 share > 1 ? "times" : "of");
     vw__report_say(report, VW__STYLE_PLAIN,
                    "%s: %s of free memory moved, %s copied; in the driver at most %s at a time%s",
                    result->policy, vw__size_text(result->moved_bytes).text, copied.text,

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "base/error.h"
 #include "report/report_frames.h"
 
 enum { FRAMES_SHOWN = 3 };
@@ -64,9 +63,8 @@ static void say_answer(vw__report *report, const vw_recording_stats *stats)
                        vw__size_text(device->allocated_bytes).text,
                        vw__size_text(device->reserved_bytes).text);
     else
-        vw__report_say(report, VW__STYLE_BOLD,
-                       "%s: at the peak %s were live and %s reserved, in %s", file,
-                       vw__size_text(device->peak.live_bytes).text,
+        vw__report_say(report, VW__STYLE_BOLD, "%s: at most %s live, at most %s reserved, in %s",
+                       file, vw__size_text(device->peak.live_bytes).text,
                        vw__size_text(device->peak_reserved_bytes).text,
                        vw__counted_text(device->event_count, "event").text);
 }
@@ -172,7 +170,7 @@ static void say_events(vw__report *report, const vw_device_stats *device)
             vw__size_text(device->oom_device_free_bytes).text);
 }
 
-/* "0.98 GiB in host memory at most, in 13 moves; 512.00 MiB came back". */
+/* "1.98 GiB in host memory at most, in 13 moves; 512 MiB came back". */
 static void say_spill(vw__report *report, const vw_recorded_spill *spill)
 {
     if (spill->spills + spill->returns == 0)
@@ -327,8 +325,9 @@ static void say_device(vw__report *report, const vw_device_stats *device)
     say_summary(report, device);
 }
 
-static void say_stats(vw__report *report, const vw_recording_stats *stats)
+static void say_stats(vw__report *report, const void *content)
 {
+    const vw_recording_stats *stats = content;
     say_answer(report, stats);
     vw__report_blank(report);
     say_file(report, stats);
@@ -343,13 +342,6 @@ static void say_stats(vw__report *report, const vw_recording_stats *stats)
 vw_status vw_report_stats(const vw_recording_stats *stats, const vw_report_form *form,
                           const vw_output *output)
 {
-    vw__report report;
-    if (stats == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no statistics to report: they are NULL");
-    vw__report_init(&report, form);
-    if (report.form.is_json)
-        vw__stats_json(&report, stats);
-    else
-        say_stats(&report, stats);
-    return vw__report_send(&report, output);
+    static const vw__report_kind kind = {"recording", say_stats, vw__stats_json};
+    return vw__report_as(&kind, stats, form, output);
 }

@@ -6,7 +6,8 @@
 #include "vramwise/analysis.h"
 #include "report/report_text.h"
 
-void vw__stats_json(vw__report *report, const vw_recording_stats *stats);
+/* `content` is a vw_recording_stats. */
+void vw__stats_json(vw__report *report, vw__json *json, const void *content);
 
 /* Is it what PyTorch has when nobody sets it? By the value's text: off, unlimited, or nothing. */
 bool vw__setting_is_default(const vw_setting *setting);

@@ -124,35 +124,30 @@ static void json_device(vw__json *json, const vw_device_stats *device, size_t mo
     vw__json_end_object(json);
 }
 
-void vw__stats_json(vw__report *report, const vw_recording_stats *stats)
+void vw__stats_json(vw__report *report, vw__json *json, const void *content)
 {
-    vw__json json;
-    vw__json_init(&json, &report->buffer);
-    vw__json_begin_object(&json, NULL);
-    vw__json_unsigned(&json, "schema", 1);
-    vw__json_text(&json, "file", report->form.file);
-    vw__json_text(&json, "encoding", stats->encoding);
-    vw__json_text(&json, "compression", stats->compression);
-    vw__json_unsigned(&json, "file_bytes", stats->file_bytes);
-    vw__json_unsigned(&json, "uncompressed_bytes", stats->uncompressed_bytes);
-    vw__json_unsigned(&json, "model_bytes", stats->model_bytes);
-    vw__json_text(&json, "oldest_version", stats->oldest_version);
-    vw__json_text(&json, "newest_version", stats->newest_version);
-    vw__json_text(&json, "conf", stats->conf);
-    vw__json_begin_object(&json, "settings");
+    const vw_recording_stats *stats = content;
+    vw__json_text(json, "file", report->form.file);
+    vw__json_text(json, "encoding", stats->encoding);
+    vw__json_text(json, "compression", stats->compression);
+    vw__json_unsigned(json, "file_bytes", stats->file_bytes);
+    vw__json_unsigned(json, "uncompressed_bytes", stats->uncompressed_bytes);
+    vw__json_unsigned(json, "model_bytes", stats->model_bytes);
+    vw__json_text(json, "oldest_version", stats->oldest_version);
+    vw__json_text(json, "newest_version", stats->newest_version);
+    vw__json_text(json, "conf", stats->conf);
+    vw__json_begin_object(json, "settings");
     for (size_t i = 0; i < stats->setting_count; i++)
-        vw__json_text(&json, stats->settings[i].key, stats->settings[i].value);
-    vw__json_end_object(&json);
-    vw__json_unsigned(&json, "stacks", stats->stack_count);
-    vw__json_unsigned(&json, "frames", stats->frame_count);
-    vw__json_unsigned(&json, "annotations", stats->annotation_count);
-    vw__json_unsigned(&json, "unknown_fields", stats->unknown_field_count);
-    vw__json_text(&json, "first_unknown_field", stats->first_unknown_field);
-    vw__json_begin_array(&json, "devices");
+        vw__json_text(json, stats->settings[i].key, stats->settings[i].value);
+    vw__json_end_object(json);
+    vw__json_unsigned(json, "stacks", stats->stack_count);
+    vw__json_unsigned(json, "frames", stats->frame_count);
+    vw__json_unsigned(json, "annotations", stats->annotation_count);
+    vw__json_unsigned(json, "unknown_fields", stats->unknown_field_count);
+    vw__json_text(json, "first_unknown_field", stats->first_unknown_field);
+    vw__json_begin_array(json, "devices");
     for (size_t i = 0; i < stats->device_count; i++)
-        json_device(&json, &stats->devices[i], report->form.most_rows);
-    vw__json_end_array(&json);
-    vw__json_texts(&json, "warnings", stats->warnings, stats->warning_count);
-    vw__json_end_object(&json);
-    vw__append_text(&report->buffer, "\n");
+        json_device(json, &stats->devices[i], report->form.most_rows);
+    vw__json_end_array(json);
+    vw__json_texts(json, "warnings", stats->warnings, stats->warning_count);
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/output.h"
 #include "report/report_show.h"
 
@@ -42,6 +43,27 @@ vw_status vw__report_send(vw__report *report, const vw_output *output)
     vw__byte_buffer_deinit(&report->said);
     vw__byte_buffer_deinit(&report->shown);
     return status;
+}
+
+vw_status vw__report_as(const vw__report_kind *kind, const void *content,
+                        const vw_report_form *form, const vw_output *output)
+{
+    vw__report report;
+    if (content == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no %s to report: it is NULL", kind->what);
+    vw__report_init(&report, form);
+    if (report.form.is_json) {
+        vw__json json;
+        vw__json_init(&json, &report.buffer);
+        vw__json_begin_object(&json, NULL);
+        vw__json_unsigned(&json, "schema", 1);
+        kind->write(&report, &json, content);
+        vw__json_end_object(&json);
+        vw__append_text(&report.buffer, "\n");
+    } else {
+        kind->say(&report, content);
+    }
+    return vw__report_send(&report, output);
 }
 
 /* ---- what can be shown ----------------------------------------------------------------------- */
@@ -296,4 +318,13 @@ void vw__report_list(vw__report *report, vw__style style, const char *label,
 {
     for (size_t i = 0; i < text_count; i++)
         vw__report_say(report, style, "%s: %s", label, texts[i]);
+}
+
+void vw__report_remarks(vw__report *report, const char *const *warnings, size_t warning_count,
+                        const char *const *notes, size_t note_count)
+{
+    if (warning_count + note_count > 0)
+        vw__report_blank(report);
+    vw__report_list(report, VW__STYLE_YELLOW, "warning", warnings, warning_count);
+    vw__report_list(report, VW__STYLE_PLAIN, "note", notes, note_count);
 }

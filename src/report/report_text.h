@@ -19,6 +19,7 @@
 
 #include "vramwise/report.h"
 #include "base/byte_buffer.h"
+#include "export/json_write.h"
 
 typedef enum vw__style {
     VW__STYLE_PLAIN,
@@ -46,6 +47,19 @@ void vw__report_init(vw__report *report, const vw_report_form *form);
  * VW_ERR_FILE              `write` ended it */
 VW_MUST_CHECK vw_status vw__report_send(vw__report *report, const vw_output *output);
 
+/* What a report is made of: how it reads for people and, as the fields of one JSON object behind
+ * "schema", for programs. */
+typedef struct vw__report_kind {
+    const char *what; /* "replay": what is missing where there is nothing to report */
+    void (*say)(vw__report *report, const void *content);
+    void (*write)(vw__report *report, vw__json *json, const void *content);
+} vw__report_kind;
+
+/* Writes `content` as text, or as JSON where the form says so, and sends it. As vw__report_send();
+ * VW_ERR_INVALID_ARGUMENT also where `content` is NULL. */
+VW_MUST_CHECK vw_status vw__report_as(const vw__report_kind *kind, const void *content,
+                                      const vw_report_form *form, const vw_output *output);
+
 /* ---- paragraphs ------------------------------------------------------------------------------ */
 
 /* A paragraph, wrapped at spaces; lines after the first are indented. */
@@ -67,6 +81,10 @@ void vw__report_blank(vw__report *report);
 /* Each as a paragraph of its own, "label: text". */
 void vw__report_list(vw__report *report, vw__style style, const char *label,
                      const char *const *texts, size_t text_count);
+
+/* The last of a report: a blank line, then the warnings, then the notes. Nothing without any. */
+void vw__report_remarks(vw__report *report, const char *const *warnings, size_t warning_count,
+                        const char *const *notes, size_t note_count);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -110,12 +128,12 @@ typedef struct vw__text {
     char text[64];
 } vw__text;
 
-vw__text vw__size_text(uint64_t size_bytes); /* "13.4 GiB", "512 B"; unknown: "?" */
+vw__text vw__size_text(uint64_t size_bytes); /* "13.40 GiB", "512 B"; unknown: "?" */
 vw__text vw__change_text(uint64_t before_bytes, uint64_t after_bytes); /* "+1.20 GiB", "0 B" */
 vw__text vw__count_text(uint64_t count);                               /* "220,134"; unknown: "?" */
 vw__text vw__duration_text(uint64_t duration_ns);                      /* "12.3 ms" */
 vw__text vw__ratio_text(double ratio);                                 /* "1.04" */
-vw__text vw__percent_text(double ratio);                               /* "-0.8 %" of -0.008 */
+vw__text vw__share_text(double share);                                 /* "-0.8 %" of -0.008 */
 
 /* "1 block", "2,000 blocks" */
 vw__text vw__counted_text(uint64_t count, const char *noun);

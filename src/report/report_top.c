@@ -137,9 +137,9 @@ static void add_rates(vw__table *table, const vw_job_figures *figures)
     if (isfinite(figures->steps_per_second))
         add_clause(line, "%.12s steps/s", vw__ratio_text(figures->steps_per_second).text);
     if (isfinite(figures->input_wait_share))
-        add_clause(line, "input wait %.12s", vw__percent_text(figures->input_wait_share).text);
+        add_clause(line, "input wait %.12s", vw__share_text(figures->input_wait_share).text);
     if (isfinite(figures->driver_share))
-        add_clause(line, "driver %.12s", vw__percent_text(figures->driver_share).text);
+        add_clause(line, "driver %.12s", vw__share_text(figures->driver_share).text);
     add_line(table, line);
 }
 

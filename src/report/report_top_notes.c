@@ -146,7 +146,7 @@ static void note_input(note_list *list, const uint64_t *values, const vw_job_fig
     vw_row_note *note = add(list, VW_NOTE_INPUT_BOUND, false);
     say_word(note, "input-bound");
     say_text(note, "input-bound: %s of a step is waiting%s",
-             vw__percent_text(figures->input_wait_share).text, loader_text(values).text);
+             vw__share_text(figures->input_wait_share).text, loader_text(values).text);
 }
 
 static void note_memory(note_list *list, const uint64_t *values, const vw_job_figures *figures)
@@ -160,9 +160,9 @@ static void note_memory(note_list *list, const uint64_t *values, const vw_job_fi
     if (figures->idle_share > MUCH_IDLE_SHARE && figures->idle_bytes > MUCH_IDLE_BYTES &&
         figures->idle_bytes != VW_LIVE_UNKNOWN) {
         vw_row_note *note = add(list, VW_NOTE_IDLE, false);
-        say_word(note, "idle %.16s", vw__percent_text(figures->idle_share).text);
+        say_word(note, "idle %.16s", vw__share_text(figures->idle_share).text);
         say_text(note, "%s of what it reserves is idle; largest free block: %s",
-                 vw__percent_text(figures->idle_share).text,
+                 vw__share_text(figures->idle_share).text,
                  vw__size_text(values[VW_LIVE_LARGEST_FREE_BYTES]).text);
     }
 }

@@ -1,8 +1,6 @@
 /* report_tune.c - the setting to use on a card, and what was tried to find it. */
 #include "vramwise/report.h"
 
-#include "base/error.h"
-#include "export/json_write.h"
 #include "report/report_frames.h" /* vw__json_texts */
 #include "report/report_runs.h"
 #include "report/report_text.h"
@@ -79,8 +77,9 @@ static void say_vramwise(vw__report *out, const vw_tune_report *report)
     }
 }
 
-static void say_report(vw__report *out, const vw_tune_report *report)
+static void say_report(vw__report *out, const void *content)
 {
+    const vw_tune_report *report = content;
     if (report->fits && report->best != NULL)
         say_that_it_fits(out, report);
     else
@@ -94,44 +93,30 @@ static void say_report(vw__report *out, const vw_tune_report *report)
                     report->device);
     vw__report_fact(out, "peak live", "%s", vw__size_text(report->peak_live_bytes).text);
     say_vramwise(out, report);
-    if (report->warning_count + report->note_count > 0)
-        vw__report_blank(out);
-    vw__report_list(out, VW__STYLE_YELLOW, "warning", report->warnings, report->warning_count);
-    vw__report_list(out, VW__STYLE_PLAIN, "note", report->notes, report->note_count);
+    vw__report_remarks(out, report->warnings, report->warning_count, report->notes,
+                       report->note_count);
 }
 
-static void json_report(vw__report *out, const vw_tune_report *report)
+static void json_report(vw__report *out, vw__json *json, const void *content)
 {
-    vw__json json;
-    vw__json_init(&json, &out->buffer);
-    vw__json_begin_object(&json, NULL);
-    vw__json_unsigned(&json, "schema", 1);
-    vw__json_text(&json, "file", out->form.file);
-    vw__json_integer(&json, "device", report->device);
-    vw__json_unsigned(&json, "events", report->event_count);
-    vw__json_unsigned(&json, "card_bytes", report->card_bytes);
-    vw__json_unsigned(&json, "peak_live_bytes", report->peak_live_bytes);
-    vw__json_boolean(&json, "possible", report->is_possible);
-    vw__json_boolean(&json, "fits", report->fits);
-    vw__json_run(&json, "best", report->best);
-    vw__json_run(&json, "recorded", report->recorded);
-    vw__json_runs(&json, "tried", report->tried, report->tried_count);
-    vw__json_texts(&json, "warnings", report->warnings, report->warning_count);
-    vw__json_texts(&json, "notes", report->notes, report->note_count);
-    vw__json_end_object(&json);
-    vw__append_text(&out->buffer, "\n");
+    const vw_tune_report *report = content;
+    vw__json_text(json, "file", out->form.file);
+    vw__json_integer(json, "device", report->device);
+    vw__json_unsigned(json, "events", report->event_count);
+    vw__json_unsigned(json, "card_bytes", report->card_bytes);
+    vw__json_unsigned(json, "peak_live_bytes", report->peak_live_bytes);
+    vw__json_boolean(json, "possible", report->is_possible);
+    vw__json_boolean(json, "fits", report->fits);
+    vw__json_run(json, "best", report->best);
+    vw__json_run(json, "recorded", report->recorded);
+    vw__json_runs(json, "tried", report->tried, report->tried_count);
+    vw__json_texts(json, "warnings", report->warnings, report->warning_count);
+    vw__json_texts(json, "notes", report->notes, report->note_count);
 }
 
 vw_status vw_report_tune(const vw_tune_report *report, const vw_report_form *form,
                          const vw_output *output)
 {
-    vw__report out;
-    if (report == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no search to report: it is NULL");
-    vw__report_init(&out, form);
-    if (out.form.is_json)
-        json_report(&out, report);
-    else
-        say_report(&out, report);
-    return vw__report_send(&out, output);
+    static const vw__report_kind kind = {"search", say_report, json_report};
+    return vw__report_as(&kind, report, form, output);
 }

@@ -1,8 +1,6 @@
 /* report_verify.c - did the recording come out again, and if not, where it parted. */
 #include "vramwise/report.h"
 
-#include "base/error.h"
-#include "export/json_write.h"
 #include "report/report_frames.h" /* vw__json_texts */
 #include "report/report_text.h"
 
@@ -96,8 +94,9 @@ static void say_limit(vw__report *report, const vw_verify_result *result)
                         vw__size_text(result->limit_at_least_bytes).text);
 }
 
-static void say_result(vw__report *report, const vw_verify_result *result)
+static void say_result(vw__report *report, const void *content)
 {
+    const vw_verify_result *result = content;
     say_answer(report, result);
     vw__report_blank(report);
     if (is_anything_verifiable(result)) {
@@ -141,42 +140,30 @@ static void json_difference(vw__json *json, const vw_difference *difference)
     vw__json_end_object(json);
 }
 
-static void json_result(vw__report *report, const vw_verify_result *result)
+static void json_result(vw__report *report, vw__json *json, const void *content)
 {
-    vw__json json;
-    vw__json_init(&json, &report->buffer);
-    vw__json_begin_object(&json, NULL);
-    vw__json_unsigned(&json, "schema", 1);
-    vw__json_text(&json, "file", report->form.file);
-    vw__json_boolean(&json, "exact", result->is_exact);
-    vw__json_text(&json, "torch", result->torch_version);
-    vw__json_unsigned(&json, "events", result->event_count);
-    json_pair(&json, "segment_events", result->segment_events_recorded,
+    const vw_verify_result *result = content;
+    vw__json_text(json, "file", report->form.file);
+    vw__json_boolean(json, "exact", result->is_exact);
+    vw__json_text(json, "torch", result->torch_version);
+    vw__json_unsigned(json, "events", result->event_count);
+    json_pair(json, "segment_events", result->segment_events_recorded,
               result->segment_events_matched);
-    json_pair(&json, "placements", result->placements_recorded, result->placements_matched);
-    json_pair(&json, "end_segments", result->end_segments_recorded, result->end_segments_matched);
+    json_pair(json, "placements", result->placements_recorded, result->placements_matched);
+    json_pair(json, "end_segments", result->end_segments_recorded, result->end_segments_matched);
     if (result->has_expectation)
-        json_pair(&json, "statistics", result->statistics_recorded, result->statistics_matched);
+        json_pair(json, "statistics", result->statistics_recorded, result->statistics_matched);
     else
-        vw__json_null(&json, "statistics");
-    json_difference(&json, result->first_difference);
-    vw__json_texts(&json, "unverifiable", result->unverifiable, result->unverifiable_count);
-    vw__json_known(&json, "limit_at_least_bytes", result->limit_at_least_bytes);
-    vw__json_known(&json, "limit_below_bytes", result->limit_below_bytes);
-    vw__json_end_object(&json);
-    vw__append_text(&report->buffer, "\n");
+        vw__json_null(json, "statistics");
+    json_difference(json, result->first_difference);
+    vw__json_texts(json, "unverifiable", result->unverifiable, result->unverifiable_count);
+    vw__json_known(json, "limit_at_least_bytes", result->limit_at_least_bytes);
+    vw__json_known(json, "limit_below_bytes", result->limit_below_bytes);
 }
 
 vw_status vw_report_verify(const vw_verify_result *result, const vw_report_form *form,
                            const vw_output *output)
 {
-    vw__report report;
-    if (result == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no result to report: it is NULL");
-    vw__report_init(&report, form);
-    if (report.form.is_json)
-        json_result(&report, result);
-    else
-        say_result(&report, result);
-    return vw__report_send(&report, output);
+    static const vw__report_kind kind = {"result", say_result, json_result};
+    return vw__report_as(&kind, result, form, output);
 }

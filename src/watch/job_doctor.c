@@ -300,9 +300,10 @@ static void add_input_bound(const job_case *judged)
     uint64_t pins = value_of(judged, VW_LIVE_LOADER_PINS);
     if (share <= VW_JOB_INPUT_BOUND_SHARE)
         return;
-    vw__finding_draft *finding = vw__diagnosis_add(
-        judged->draft, "input-bound", VW_UNKNOWN,
-        "Of the time of its steps the job spends %.0f %% waiting for input.", 100 * share);
+    vw__finding_draft *finding =
+        vw__diagnosis_add(judged->draft, "input-bound", VW_UNKNOWN,
+                          "Of the time of its steps the job spends %s waiting for input.",
+                          vw__diagnosis_share(judged->draft, share));
     if (is_known(workers))
         vw__finding_evidence(finding, "Its data loader has %" PRIu64 " worker%s%s.", workers,
                              workers == 1 ? "" : "s",

@@ -26,7 +26,7 @@ GROWTH = 10 << 20
 LEAK = (f"program=train.py reserved_bytes={6 * GIB} device_total_bytes={24 * GIB} "
         f"device_free_bytes={17 * GIB} steps=400:{4 * GIB}:{GROWTH}:{6 * GIB} "
         f"live_bytes={4 * GIB + 399 * GROWTH} until=end ")
-WARNING = (r"vramwise: a leak: process (\d+)(.*): GPU 0's memory grows by 10\.00 MiB per step; "
+WARNING = (r"vramwise: a leak: process (\d+)(.*): GPU 0's memory grows by 10\.0 MiB per step; "
            r"memory runs out at about step 1947, in about \d+ \w+")
 LINE = "vramwise: what grows is allocated at doctor_leaks.py:254 score_of"
 ASKED = "vramwise: the job is asked to end, because of --on-leak=stop"

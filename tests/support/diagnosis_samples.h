@@ -9,7 +9,7 @@
 #define SAMPLE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char *const sample_reasons[] = {
-    "The request was for 1.78 GiB, and the driver had 26.00 MiB free.",
+    "The request was for 1.78 GiB, and the driver had 26.0 MiB free.",
     "PyTorch held 23.50 GiB, of which 14.80 GiB were live: 8.70 GiB were idle.",
     "The idle memory would serve the request 4.9 times over, but its largest piece is 1.73 GiB.",
 };

@@ -87,7 +87,7 @@ class Once(TopCase):
         self.use_gpus((1, job.pid, 9 * GIB), (0, os.getpid(), GIB))
         result = self.top("--once", "--interval", "0.05")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertIn("GPU 1: NVIDIA H200, busy 3 %, 9.06 GiB of 80.0 GiB used\n", result.stdout)
+        self.assertIn("GPU 1: NVIDIA H200, busy 3 %, 9.06 GiB of 80.00 GiB used\n", result.stdout)
         self.assertRegex(result.stdout,
                          rf"(?m)^ *{job.pid} +1 +3 +train.py +9.00 GiB +6.00 GiB +8.00 GiB +-$")
         self.assertRegex(result.stdout, rf"(?m)^ *{os.getpid()} +0 +python3.* +1.00 GiB +- +- +-$")
@@ -278,7 +278,7 @@ class Screen(TopCase):
     def test_rows_are_chosen_sorted_and_turned(self) -> None:
         jobs = self.some_jobs()
         tmux = self.open()
-        tmux.wait(f"{jobs[0].pid}: input-bound: 48.5 % of a step is waiting")
+        tmux.wait(f"{jobs[0].pid}: input-bound: 49 % of a step is waiting")
         tmux.keys("Down")
         tmux.wait(f"{jobs[1].pid}: leak: 10.0 MiB more live each step; full at step 1,325")
         tmux.keys("s")

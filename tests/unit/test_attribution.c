@@ -194,7 +194,7 @@ static void assert_five_blocks(const vw_moment *moment)
     assert_int_equal(moment->usages[1].bytes, 4 * MIB);
     assert_string_equal(moment->usages[1].where->file, "train.py");
 
-    assert_string_equal(moment->usages[2].category, "forward"); /* two captures of one stack */
+    assert_string_equal(moment->usages[2].category, "activations"); /* two captures of one stack */
     assert_int_equal(moment->usages[2].bytes, 3 * MIB);
     assert_int_equal(moment->usages[2].block_count, 2);
     assert_int_equal(moment->usages[2].largest_bytes, 2 * MIB);

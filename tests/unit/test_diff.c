@@ -77,7 +77,7 @@ static void stacks_are_matched_by_their_text_and_sorted_by_difference(void **sta
     assert_int_equal(report->changes[0].before_bytes, 8 * MIB);
     assert_int_equal(report->changes[0].after_bytes, 18 * MIB);
     assert_int_equal(report->changes[0].where->line, 10);
-    assert_string_equal(report->changes[0].category, "forward");
+    assert_string_equal(report->changes[0].category, "activations");
     assert_int_equal(report->changes[1].before_bytes, 4 * MIB);
     assert_int_equal(report->changes[1].after_bytes, 0);
     assert_int_equal(report->changes[1].before_count, 1);
@@ -105,7 +105,7 @@ static void categories_are_all_there_with_what_stayed_the_same_last(void **state
     vw__model *after = model_of(after_lines, 5, "y b.py 2");
     vw_diff_report *report = diff_of(before, after);
     assert_int_equal(report->category_count, 4);
-    assert_string_equal(report->categories[0].category, "forward");
+    assert_string_equal(report->categories[0].category, "activations");
     assert_int_equal(report->categories[0].before_bytes, 12 * MIB);
     assert_int_equal(report->categories[0].after_bytes, 19 * MIB);
     assert_string_equal(report->categories[1].category, "backward");

@@ -410,12 +410,12 @@ static void the_everyday_case_is_genuine_and_every_comparison_is_shown(void **st
 {
     (void)state;
     static const char *const reasons[] = {
-        "One request: 512.00 MiB, no more than the card of 23.69 GiB.",
-        "Idle: reserved 22.10 GiB - allocated 21.34 GiB = 778.24 MiB, enough for the 512.00 MiB "
+        "One request: 512 MiB, no more than the card of 23.69 GiB.",
+        "Idle: reserved 22.10 GiB - allocated 21.34 GiB = 778 MiB, enough for the 512 MiB "
         "asked for, but less than a tenth of what is reserved (2.21 GiB).",
-        "Outside PyTorch: card 23.69 GiB - free 391.00 MiB - reserved 22.10 GiB = 1.21 GiB, of "
-        "which 213.16 MiB are more than a context takes: less than the request.",
-        "Free on the card: 391.00 MiB, less than the 512.00 MiB asked for.",
+        "Outside PyTorch: card 23.69 GiB - free 391 MiB - reserved 22.10 GiB = 1.21 GiB, of "
+        "which 213 MiB are more than a context takes: less than the request.",
+        "Free on the card: 391 MiB, less than the 512 MiB asked for.",
         "So nothing is left but that more was needed than there was.",
     };
     vw__diagnosis_draft draft;

@@ -166,7 +166,7 @@ static void an_absurd_size_is_called_so_and_not_counted_out(void **state)
     }
     summary.first.tried_bytes = UINT64_C(20) << 40;
     vw_diagnosis *got = diagnose(&summary);
-    assert_non_null(strstr(got->sentence, "20.0 TiB"));
+    assert_non_null(strstr(got->sentence, "20.00 TiB"));
     vw_diagnosis_free(got);
 }
 

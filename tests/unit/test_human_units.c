@@ -1,7 +1,12 @@
-/* test_human_units.c - sizes written as PyTorch writes them, and read as people write them. */
+/* test_human_units.c - sizes, durations and shares in words, and sizes read as people write them.
+ */
 #include "base/human_units.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "vramwise/units.h"
 #include "support/cmocka_here.h"
@@ -13,69 +18,73 @@
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void assert_written(uint64_t size_bytes, const char *expected)
+static void assert_case(const char *what, const char *number, const char *expected)
+{
+    char text[VW__DURATION_TEXT_BYTES];
+    if (strcmp(what, "size") == 0)
+        assert_ptr_equal(vw__format_size(strtoull(number, NULL, 10), text), text);
+    else if (strcmp(what, "duration") == 0)
+        assert_ptr_equal(vw__format_duration(strtoull(number, NULL, 10), text), text);
+    else if (strcmp(what, "share") == 0)
+        assert_ptr_equal(vw__format_share(strtod(number, NULL), text), text);
+    else
+        fail_msg("no formatter for \"%s\"", what);
+    if (strcmp(text, expected) != 0)
+        fail_msg("%s %s is \"%s\", not \"%s\"", what, number, text, expected);
+}
+
+static void every_case_of_the_table_is_written_so(void **state)
+{
+    char line[128];
+    size_t case_count = 0;
+    FILE *table = fopen(VW_TEST_DATA "/numbers/cases.tsv", "r");
+    (void)state;
+    assert_non_null(table);
+    while (fgets(line, sizeof line, table) != NULL) {
+        char what[16], number[32], text[32];
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%15[^\t]\t%31[^\t]\t%31[^\n]", what, number, text), 3);
+        assert_case(what, number, text);
+        case_count++;
+    }
+    fclose(table);
+    assert_true(case_count > 50);
+}
+
+/* In GiB, where a message of PyTorch's and ours have the same digits. */
+static void gibibytes_are_rounded_as_printf_rounds_them(void **state)
+{
+    char text[VW__SIZE_TEXT_BYTES], expected[64];
+    (void)state;
+    for (uint64_t size_bytes = GIB; size_bytes < TIB - GIB; size_bytes += size_bytes / 997 + 1) {
+        snprintf(expected, sizeof expected, "%.2f GiB", (double)size_bytes / (double)GIB);
+        assert_string_equal(vw__format_size(size_bytes, text), expected);
+    }
+    for (uint64_t eighths = 9; eighths < 8 * 1023; eighths += 2) { /* half way */
+        snprintf(expected, sizeof expected, "%.2f GiB", (double)eighths / 8);
+        assert_string_equal(vw__format_size(eighths * GIB / 8, text), expected);
+    }
+}
+
+static void there_are_never_1024_of_a_unit(void **state)
 {
     char text[VW__SIZE_TEXT_BYTES];
-    assert_ptr_equal(vw__format_size(size_bytes, text), text);
-    assert_string_equal(text, expected);
-}
-
-static void each_limit_belongs_to_the_smaller_unit(void **state)
-{
     (void)state;
-    assert_written(0, "0 bytes");
-    assert_written(1, "1 bytes");
-    assert_written(KIB, "1024 bytes");
-    assert_written(KIB + 1, "1.00 KiB");
-    assert_written(MIB, "1024.00 KiB");
-    assert_written(MIB + 1, "1.00 MiB");
-    assert_written(GIB, "1024.00 MiB");
-    assert_written(GIB + 1, "1.00 GiB");
-}
-
-static void usual_sizes_read_as_in_an_out_of_memory_message(void **state)
-{
-    (void)state;
-    assert_written(1536, "1.50 KiB");
-    assert_written(20 * MIB, "20.00 MiB");
-    assert_written(UINT64_C(85899345920), "80.00 GiB");
-    assert_written(UINT64_C(150121545728), "139.81 GiB");
-    assert_written(MIB - 1, "1024.00 KiB"); /* rounding carries into the whole part */
-    assert_written(UINT64_MAX, "17179869184.00 GiB");
-}
-
-/* What PyTorch does, in the locale of a test, which is "C". */
-static void assert_written_as_by_printf(uint64_t size_bytes)
-{
-    char expected[64];
-    double size = (double)size_bytes;
-    if (size_bytes <= MIB)
-        snprintf(expected, sizeof expected, "%.2f KiB", size / 1024.0);
-    else if (size_bytes <= GIB)
-        snprintf(expected, sizeof expected, "%.2f MiB", size / 1048576.0);
-    else
-        snprintf(expected, sizeof expected, "%.2f GiB", size / 1073741824.0);
-    assert_written(size_bytes, expected);
-}
-
-static void every_size_is_rounded_as_printf_rounds_it(void **state)
-{
-    (void)state;
-    for (uint64_t size_bytes = KIB + 1; size_bytes < 70 * KIB; size_bytes++)
-        assert_written_as_by_printf(size_bytes);
-    /* Ties: an odd number of eighths is half way between two hundredths. */
-    for (uint64_t eighths = 9; eighths < 8 * 1024; eighths += 2) {
-        assert_written_as_by_printf(eighths * KIB / 8);
-        assert_written_as_by_printf(eighths * MIB / 8);
-        assert_written_as_by_printf(eighths * GIB / 8);
+    for (unsigned shift = 10; shift < 64; shift += 10) {
+        for (uint64_t less = 0; less < 3000; less++) {
+            const uint64_t size_bytes = (UINT64_C(1) << shift) - (less << (shift - 10)) / 2;
+            assert_null(strstr(vw__format_size(size_bytes, text), "1024"));
+        }
     }
-    /* And all magnitudes, beyond the 53 bits of a double too. */
-    for (uint64_t size_bytes = 1025; size_bytes < UINT64_MAX / 2; size_bytes += size_bytes / 97 + 1)
-        assert_written_as_by_printf(size_bytes);
-    for (unsigned shift = 54; shift < 64; shift++) {
-        assert_written_as_by_printf((UINT64_C(1) << shift) - 1);
-        assert_written_as_by_printf((UINT64_C(1) << shift) + (GIB / 8) + 1);
-    }
+}
+
+static void a_share_that_is_no_number_is_a_question_mark(void **state)
+{
+    char text[VW__SHARE_TEXT_BYTES];
+    (void)state;
+    assert_string_equal(vw__format_share((double)NAN, text), "?");
+    assert_string_equal(vw__format_share((double)INFINITY, text), "?");
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -172,6 +181,8 @@ static void durations_have_two_units_at_the_most(void **state)
     assert_string_equal(vw_format_duration(59, text), "59 s");
     assert_string_equal(vw_format_duration(60, text), "1 min");
     assert_string_equal(vw_format_duration(3599, text), "59 min");
+    assert_string_equal(vw_format_duration(599, text), "9 min 59 s");
+    assert_string_equal(vw_format_duration(7200, text), "2 h");
     assert_string_equal(vw_format_duration(7805, text), "2 h 10 min");
     assert_string_equal(vw_format_duration(86400 + 3600 * 3 - 1, text), "1 d 2 h");
     assert_string_equal(vw_format_duration(UINT64_MAX, text), "213503982334601 d 7 h");
@@ -180,9 +191,10 @@ static void durations_have_two_units_at_the_most(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_limit_belongs_to_the_smaller_unit),
-        cmocka_unit_test(usual_sizes_read_as_in_an_out_of_memory_message),
-        cmocka_unit_test(every_size_is_rounded_as_printf_rounds_it),
+        cmocka_unit_test(every_case_of_the_table_is_written_so),
+        cmocka_unit_test(gibibytes_are_rounded_as_printf_rounds_them),
+        cmocka_unit_test(there_are_never_1024_of_a_unit),
+        cmocka_unit_test(a_share_that_is_no_number_is_a_question_mark),
         cmocka_unit_test(plain_numbers_are_bytes),
         cmocka_unit_test(units_are_powers_of_1024_in_every_spelling),
         cmocka_unit_test(fractions_are_exact_and_cut_to_whole_bytes),

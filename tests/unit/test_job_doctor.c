@@ -50,7 +50,7 @@ static void a_leak_is_told_with_its_pace_its_end_and_the_time_until_then(void **
     assert_int_equal(found->verdict, VW_VERDICT_LEAK);
     assert_int_equal(found->confidence, VW_CONFIDENCE_HIGH);
     /* 23 GiB - (4 GiB + 99 * 10 MiB) leave 1846.6 steps of one second each */
-    assert_non_null(strstr(found->sentence, "grows by 10.00 MiB per step up to now"));
+    assert_non_null(strstr(found->sentence, "grows by 10.0 MiB per step up to now"));
     assert_non_null(strstr(found->sentence, "at about step 1947, in about 30 min."));
     assert_string_equal(found->findings[0].kind, "leak");
     assert_true(found->findings[0].remedy_count > 0);

@@ -596,9 +596,51 @@ static void a_thread_hears_of_its_own_failures_only(void **state)
     close_run();
 }
 
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* What PyTorch does, in the locale of a test, which is "C". */
+static void assert_size_as_by_printf(uint64_t size_bytes)
+{
+    const vw_oom_report report = {.is_rejection = true, .requested_bytes = size_bytes};
+    const double size = (double)size_bytes;
+    char expected[64];
+    if (size_bytes <= 1024)
+        snprintf(expected, sizeof expected, "Requested size: %.0f bytes", size);
+    else if (size_bytes <= MIB)
+        snprintf(expected, sizeof expected, "Requested size: %.2f KiB", size / 1024.0);
+    else if (size_bytes <= GIB)
+        snprintf(expected, sizeof expected, "Requested size: %.2f MiB", size / 1048576.0);
+    else
+        snprintf(expected, sizeof expected, "Requested size: %.2f GiB", size / 1073741824.0);
+    assert_string_equal(strstr(text_of("2.11", &report, NULL, 0), "Requested size"), expected);
+}
+
+static void sizes_are_those_of_pytorchs_format_size(void **state)
+{
+    (void)state;
+    for (uint64_t size_bytes = 0; size_bytes < 3 * 1024; size_bytes++)
+        assert_size_as_by_printf(size_bytes);
+    for (uint64_t limit = 1024; limit <= 4 * GIB; limit *= 1024) {
+        assert_size_as_by_printf(limit - 1);
+        assert_size_as_by_printf(limit); /* belongs to the smaller unit */
+        assert_size_as_by_printf(limit + 1);
+    }
+    /* Ties: an odd number of eighths is half way between two hundredths. */
+    for (uint64_t eighths = 9; eighths < 8 * 1024; eighths += 2) {
+        assert_size_as_by_printf(eighths * 1024 / 8);
+        assert_size_as_by_printf(eighths * MIB / 8);
+        assert_size_as_by_printf(eighths * GIB / 8);
+    }
+    /* And all magnitudes, beyond the 53 bits of a double too. */
+    for (uint64_t size_bytes = 1025; size_bytes < UINT64_MAX / 2; size_bytes += size_bytes / 97 + 1)
+        assert_size_as_by_printf(size_bytes);
+    assert_size_as_by_printf(UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_those_of_pytorchs_format_size),
         cmocka_unit_test(before_the_first_failure_there_is_no_report),
         cmocka_unit_test(recorded_failures_read_as_pytorch_printed_them),
         cmocka_unit_test(each_release_through_2_0_has_its_bracketed_wording),

@@ -195,7 +195,7 @@ static void the_parts_of_a_step_have_their_categories(void **state)
     assert_int_equal(bytes_of_category(peak, "optimizer"), 2 * weights);
     assert_int_equal(bytes_of_category(peak, "workspace"), 64 * MIB);
     assert_int_equal(bytes_of_category(peak, "data"), 8 * 1024 * 8);
-    assert_true(bytes_of_category(peak, "forward") > 9000 * MIB);
+    assert_true(bytes_of_category(peak, "activations") > 9000 * MIB);
     assert_true(bytes_of_category(peak, "backward") > 3000 * MIB);
     assert_int_equal(bytes_of_category(end, "backward"), weights); /* the gradients */
     vw_recording_stats_free(stats);
@@ -232,10 +232,10 @@ static void a_checkpointed_plan_lacks_the_activations_of_the_plain_one(void **st
     vw_diff_report *report = NULL;
     size_t gone_count = 0;
     assert_int_equal(vw_recordings_diff(plain, checkpointed, &report), VW_OK);
-    assert_string_equal(report->categories[0].category, "forward");
+    assert_string_equal(report->categories[0].category, "activations");
     assert_true(report->categories[0].after_bytes < report->categories[0].before_bytes / 4);
     for (size_t i = 0; i < report->change_count; i++)
-        if (strcmp(report->changes[i].category, "forward") == 0 &&
+        if (strcmp(report->changes[i].category, "activations") == 0 &&
             report->changes[i].after_bytes == 0 && report->changes[i].where != NULL &&
             strncmp(report->changes[i].where->file, "layer ", 6) == 0)
             gone_count++;

@@ -279,9 +279,9 @@ static void an_optimizers_state_is_advised_as_cold_and_weights_as_hot(void **sta
     for (int i = 0; i < 3; i++)
         run_step(&run, 4 * RUN_MIB);
     (void)run_end(&run);
-    assert_true(is_noted(&run, "12 blocks of an optimizer's state (24.00 MiB) are taken to be "
+    assert_true(is_noted(&run, "12 blocks of an optimizer's state (24.0 MiB) are taken to be "
                                "advised as cold"));
-    assert_true(is_noted(&run, "12 blocks of weights (12.00 MiB) are taken to be advised as hot"));
+    assert_true(is_noted(&run, "12 blocks of weights (12.0 MiB) are taken to be advised as hot"));
     run_dispose(&run, NULL);
 }
 

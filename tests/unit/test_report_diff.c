@@ -17,11 +17,11 @@ static const vw_frame frames[] = {
     {"<module>", "train.py", 200},
 };
 static const vw_change changes[] = {
-    {frames, 4, &frames[1], "forward", GIB, 3 * GIB, 10, 30},
+    {frames, 4, &frames[1], "activations", GIB, 3 * GIB, 10, 30},
     {NULL, 0, NULL, "backward", 512 * MIB, 0, 4, 0},
 };
 static const vw_change categories[] = {
-    {NULL, 0, NULL, "forward", GIB, 3 * GIB, 10, 30},
+    {NULL, 0, NULL, "activations", GIB, 3 * GIB, 10, 30},
     {NULL, 0, NULL, "backward", 512 * MIB, 0, 4, 0},
     {NULL, 0, NULL, "weights", 2 * GIB, 2 * GIB, 8, 8},
 };
@@ -58,17 +58,17 @@ static void what_grew_comes_first_then_each_place(void **state)
         text_of(&sample, &(vw_report_form){.file = "a.pickle", .other_file = "b.pickle"}),
         "grew by 1.50 GiB: 3.50 GiB live at the first peak, 5.00 GiB at the second\n"
         "\n"
-        "at the peak     first    second     change\n"
-        "live         3.50 GiB  5.00 GiB  +1.50 GiB\n"
-        "  forward    1.00 GiB  3.00 GiB  +2.00 GiB\n"
-        "  backward    512 MiB       0 B   -512 MiB\n"
-        "  weights    2.00 GiB  2.00 GiB        0 B\n"
-        "reserved     4.00 GiB         ?          ?\n"
-        "blocks             22        38\n"
+        "at the peak       first    second     change\n"
+        "live           3.50 GiB  5.00 GiB  +1.50 GiB\n"
+        "  activations  1.00 GiB  3.00 GiB  +2.00 GiB\n"
+        "  backward      512 MiB       0 B   -512 MiB\n"
+        "  weights      2.00 GiB  2.00 GiB        0 B\n"
+        "blocks               22        38\n"
+        "most reserved  4.00 GiB         ?          ?\n"
         "\n"
-        "   change     first    second  category  where\n"
-        "+2.00 GiB  1.00 GiB  3.00 GiB  forward   train.py:152 forward > conv.py:543\n"
-        " -512 MiB   512 MiB       0 B  backward  (no stack)\n"
+        "   change     first    second  category     where\n"
+        "+2.00 GiB  1.00 GiB  3.00 GiB  activations  train.py:152 forward > conv.py:543\n"
+        " -512 MiB   512 MiB       0 B  backward     (no stack)\n"
         "\n"
         "first         a.pickle, device 0, 1,000 events\n"
         "              PyTorch's default settings\n"
@@ -120,12 +120,12 @@ static void json_has_the_fields_of_the_manual(void **state)
         "\"peak_blocks\": 22, \"peak_reserved_bytes\": 4294967296}, \"after\": {\"file\": \"b\", "
         "\"device\": 0, \"conf\": \"expandable_segments:True\", \"events\": 2000, \"peak_event\": "
         "200, \"peak_live_bytes\": 5368709120, \"peak_blocks\": 38, \"peak_reserved_bytes\": "
-        "null}, \"categories\": [{\"category\": \"forward\", \"before_bytes\": 1073741824, "
+        "null}, \"categories\": [{\"category\": \"activations\", \"before_bytes\": 1073741824, "
         "\"after_bytes\": 3221225472, \"before_blocks\": 10, \"after_blocks\": 30}, {\"category\": "
         "\"backward\", \"before_bytes\": 536870912, \"after_bytes\": 0, \"before_blocks\": 4, "
         "\"after_blocks\": 0}, {\"category\": \"weights\", \"before_bytes\": 2147483648, "
         "\"after_bytes\": 2147483648, \"before_blocks\": 8, \"after_blocks\": 8}], "
-        "\"change_count\": 2, \"changes\": [{\"category\": \"forward\", \"before_bytes\": "
+        "\"change_count\": 2, \"changes\": [{\"category\": \"activations\", \"before_bytes\": "
         "1073741824, \"after_bytes\": 3221225472, \"before_blocks\": 10, \"after_blocks\": 30, "
         "\"where\": \"train.py:152 forward\", \"frames\": "
         "[\"/venv/lib/python3.12/site-packages/torch/nn/modules/conv.py:543 _conv_forward\", "

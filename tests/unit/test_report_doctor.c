@@ -54,11 +54,11 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
         "\n"
         "GPU 0, 24.00 GiB, at the failure\n"
         "|################################################............................xx|\n"
-        "  asked for    1.78 GiB  the request that failed\n"
-        "# live        14.80 GiB  in use\n"
-        ". idle         8.70 GiB  held by the allocator, in no use\n"
-        "x outside    487.00 MiB  other processes, CUDA contexts, libraries\n"
-        "  free        26.00 MiB  by the driver\n"
+        "  asked for   1.78 GiB  the request that failed\n"
+        "# live       14.80 GiB  in use\n"
+        ". idle        8.70 GiB  held by the allocator, in no use\n"
+        "x outside      487 MiB  other processes, CUDA contexts, libraries\n"
+        "  free        26.0 MiB  by the driver\n"
         "\n"
         "Try first\n"
         "  let segments grow instead of taking new ones\n"
@@ -67,7 +67,7 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
         "    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
         "\n"
         "Why\n"
-        "- The request was for 1.78 GiB, and the driver had 26.00 MiB free.\n"
+        "- The request was for 1.78 GiB, and the driver had 26.0 MiB free.\n"
         "- PyTorch held 23.50 GiB, of which 14.80 GiB were live: 8.70 GiB were idle.\n"
         "- The idle memory would serve the request 4.9 times over, but its largest piece\n"
         "  is 1.73 GiB.\n"
@@ -86,7 +86,7 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
         "  1. let segments grow instead of taking new ones (see above)\n"
         "\n"
         "  2. pad every batch to one of a few lengths, so that freed blocks fit again\n"
-        "     saves 1024.00 MiB to 4.00 GiB (computed)\n"
+        "     saves 1.00 GiB to 4.00 GiB (computed)\n"
         "     cost: time: padded tokens are computed too\n"
         "     length = -(-max(len(row) for row in rows) // 128) * 128\n"
         "     batch = pad_to_length(rows, length)\n"
@@ -97,11 +97,11 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
         "\n"
         "At the peak 14.80 GiB were live, most of it activations.\n"
         "  memory        14.80 GiB\n"
-        "  activations         9.00 GiB  61 %  ###############\n"
-        "  optimizer state     3.00 GiB  20 %  #####\n"
-        "  weights             1.50 GiB  10 %  ##\n"
-        "  gradients        1024.00 MiB   7 %  ##\n"
-        "  temporaries       300.00 MiB   2 %\n"
+        "  activations      9.00 GiB   61 %  ###############\n"
+        "  optimizer state  3.00 GiB   20 %  #####\n"
+        "  weights          1.50 GiB   10 %  ##\n"
+        "  gradients        1.00 GiB  6.8 %  ##\n"
+        "  temporaries       300 MiB  2.0 %\n"
         "\n"
         "Do not\n"
         "! max_split_size_mb:128, which many pages recommend, would make it worse here.\n"
@@ -125,8 +125,8 @@ static void the_first_screen_has_the_verdict_the_numbers_and_what_to_try(void **
         text = strchr(text, '\n') + 1;
     *text = '\0';
     assert_has("Fragmentation: ");
-    assert_has("asked for    1.78 GiB");
-    assert_has("idle         8.70 GiB");
+    assert_has("asked for   1.78 GiB");
+    assert_has("idle        8.70 GiB");
     assert_has("    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
 }
 
@@ -270,8 +270,8 @@ static void what_the_process_holds_tells_its_context_from_others(void **state)
     (void)state;
     diagnosis.numbers.process_bytes = diagnosis.numbers.reserved_bytes + 400 * SAMPLE_MIB;
     text_of(&diagnosis, &(vw_report_form){.width_columns = 70});
-    assert_has("o context    400.00 MiB  this process, outside the allocator\n"
-               "x others      87.00 MiB  other processes\n");
+    assert_has("o context      400 MiB  this process, outside the allocator\n"
+               "x others      87.0 MiB  other processes\n");
     assert_lacks("x outside");
 }
 
@@ -290,8 +290,8 @@ static void a_limit_in_the_way_is_what_the_bar_shows(void **state)
     text_of(&diagnosis, &(vw_report_form){.width_columns = 42});
     assert_has("The GPU, limited to 8.00 GiB of\n  140.00 GiB, at the failure\n"
                "|##############################.....     |\n");
-    assert_has("  left       1024.00 MiB  below the limit\n"
-               "  free        131.00 GiB  by the driver\n");
+    assert_has("  left         1.00 GiB  below the limit\n"
+               "  free       131.00 GiB  by the driver\n");
     diagnosis.numbers.total_bytes = diagnosis.numbers.free_bytes = VW_UNKNOWN;
     text_of(&diagnosis, NULL);
     assert_has("The GPU, limited to 8.00 GiB, at the failure\n|####");
@@ -299,7 +299,7 @@ static void a_limit_in_the_way_is_what_the_bar_shows(void **state)
     diagnosis.numbers.free_bytes = 512 * SAMPLE_MIB; /* the card is nearer */
     text_of(&diagnosis, NULL);
     assert_has("The GPU, 8.00 GiB, at the failure\n");
-    assert_has("  limit         8.00 GiB  set for this process\n");
+    assert_has("  limit      8.00 GiB  set for this process\n");
 }
 
 /* It lies somewhere between what was served and what was not. */
@@ -316,7 +316,7 @@ static void a_limit_concluded_from_a_recording_is_told_as_an_estimate(void **sta
     (void)state;
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, limited to about 8.00 GiB, at the failure\n|####");
-    assert_has("  free        131.00 GiB  by the driver\n");
+    assert_has("  free       131.00 GiB  by the driver\n");
     assert_lacks("below the limit");
     diagnosis.numbers.total_bytes = 140 * SAMPLE_GIB;
     text_of(&diagnosis, NULL);
@@ -335,7 +335,7 @@ static void the_heading_says_of_which_moment_the_numbers_are(void **state)
     (void)state;
     text_of(&diagnosis, NULL); /* a run that did not fail */
     assert_has("GPU 0, 24.00 GiB, at the peak of live memory\n|#");
-    assert_has(". idle       8.70 GiB  held by the allocator then, in no use\n");
+    assert_has(". idle      8.70 GiB  held by the allocator then, in no use\n");
     diagnosis.error_count = 3; /* it failed, but would not on the card that was asked about */
     diagnosis.numbers.free_bytes = VW_UNKNOWN;
     text_of(&diagnosis, NULL);
@@ -353,7 +353,7 @@ static void the_heading_says_of_which_moment_the_numbers_are(void **state)
     diagnosis.error_count = 0; /* only on the card that was asked about */
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, 24.00 GiB, where it would fail\n|#");
-    assert_has("  asked for    1.78 GiB  the request that would fail\n");
+    assert_has("  asked for   1.78 GiB  the request that would fail\n");
     diagnosis = sample_fragmentation;
     diagnosis.source = VW_SOURCE_TEXT;
     text_of(&diagnosis, NULL);
@@ -361,7 +361,7 @@ static void the_heading_says_of_which_moment_the_numbers_are(void **state)
     diagnosis.verdict = VW_VERDICT_HEALTHY; /* on a larger card */
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, 24.00 GiB, on that card\n|#");
-    assert_has("  asked for    1.78 GiB  the request\n");
+    assert_has("  asked for   1.78 GiB  the request\n");
     assert_lacks("failure");
 }
 
@@ -391,7 +391,7 @@ static void numbers_that_make_no_bar_are_listed(void **state)
     assert_lacks("|#");
     diagnosis = with_numbers((vw_memory_numbers){.device = 0}); /* all of them zero */
     text_of(&diagnosis, NULL);
-    assert_has("\ntotal      0 bytes  the card\n");
+    assert_has("\ntotal      0 B  the card\n");
     assert_lacks("\n|");
     diagnosis = with_numbers((vw_memory_numbers)SAMPLE_NO_NUMBERS);
     diagnosis.verdict = VW_VERDICT_HOST;
@@ -445,11 +445,11 @@ static void savings_are_told_as_exactly_as_they_are_known(void **state)
         uint64_t least_bytes, most_bytes;
         const char *told;
     } cases[] = {
-        {SAMPLE_GIB, SAMPLE_GIB, "  saves 1024.00 MiB (measured)\n"},
-        {SAMPLE_GIB, 2 * SAMPLE_GIB, "  saves 1024.00 MiB to 2.00 GiB (measured)\n"},
-        {0, SAMPLE_GIB, "  saves at most 1024.00 MiB (measured)\n"},
-        {VW_UNKNOWN, SAMPLE_GIB, "  saves at most 1024.00 MiB (measured)\n"},
-        {SAMPLE_GIB, VW_UNKNOWN, "  saves at least 1024.00 MiB (measured)\n"},
+        {SAMPLE_GIB, SAMPLE_GIB, "  saves 1.00 GiB (measured)\n"},
+        {SAMPLE_GIB, 2 * SAMPLE_GIB, "  saves 1.00 GiB to 2.00 GiB (measured)\n"},
+        {0, SAMPLE_GIB, "  saves at most 1.00 GiB (measured)\n"},
+        {VW_UNKNOWN, SAMPLE_GIB, "  saves at most 1.00 GiB (measured)\n"},
+        {SAMPLE_GIB, VW_UNKNOWN, "  saves at least 1.00 GiB (measured)\n"},
         {VW_UNKNOWN, VW_UNKNOWN, "\nTry first\n  do it\n\n"},
         {0, 0, "  does not lower the peak of this run (measured)\n"},
     };
@@ -503,9 +503,9 @@ static void a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_p
     assert_has("\n  2. pad every batch to one of a few\n"
                "     lengths, so that freed blocks fit\n"
                "     again\n"
-               "     saves 1024.00 MiB to 4.00 GiB\n"
+               "     saves 1.00 GiB to 4.00 GiB\n"
                "       (computed)\n");
-    assert_has("\n  activations         9.00 GiB  61 %\n");
+    assert_has("\n  activations      9.00 GiB   61 %\n");
 }
 
 static void a_window_narrower_than_that_is_told_in_sentences(void **state)
@@ -582,7 +582,7 @@ static void blocks_are_drawn_where_the_locale_has_them(void **state)
     (void)state;
     text_of(&sample_fragmentation, &(vw_report_form){.has_utf8 = true});
     assert_has("\n\xE2\x94\x82\xE2\x96\x88\xE2\x96\x88");
-    assert_has("\n\xE2\x96\x91 idle         8.70 GiB  held");
+    assert_has("\n\xE2\x96\x91 idle        8.70 GiB  held");
     assert_lacks("#");
 }
 

@@ -5,33 +5,7 @@
 
 #include "support/cmocka_here.h"
 
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
-
-static void sizes_have_three_digits_and_a_unit(void **state)
-{
-    (void)state;
-    assert_string_equal(vw__size_text(0).text, "0 B");
-    assert_string_equal(vw__size_text(512).text, "512 B");
-    assert_string_equal(vw__size_text(1023).text, "1023 B");
-    assert_string_equal(vw__size_text(KIB).text, "1.00 KiB");
-    assert_string_equal(vw__size_text(20 * MIB).text, "20.0 MiB");
-    assert_string_equal(vw__size_text(700 * MIB).text, "700 MiB");
-    assert_string_equal(vw__size_text(GIB * 134 / 10).text, "13.4 GiB");
-    assert_string_equal(vw__size_text(GIB * 178 / 100).text, "1.78 GiB");
-    assert_string_equal(vw__size_text(141 * GIB).text, "141 GiB");
-    assert_string_equal(vw__size_text(1024 * GIB).text, "1.00 TiB");
-    assert_string_equal(vw__size_text(UINT64_MAX - 1).text, "16777216 TiB");
-}
-
-static void rounding_up_carries_over(void **state)
-{
-    (void)state;
-    assert_string_equal(vw__size_text(10 * GIB - 1).text, "10.0 GiB");
-    assert_string_equal(vw__size_text(100 * GIB - 1).text, "100 GiB");
-    assert_string_equal(vw__size_text(GIB - 1).text, "1024 MiB");
-}
 
 static void what_is_not_known_is_a_question_mark(void **state)
 {
@@ -68,9 +42,9 @@ static void counts_have_commas_and_one_is_one(void **state)
 static void durations_and_ratios_read_well(void **state)
 {
     (void)state;
-    assert_string_equal(vw__duration_text(0).text, "0 ns");
+    assert_string_equal(vw__duration_text(0).text, "0 s");
     assert_string_equal(vw__duration_text(12345678).text, "12.3 ms");
-    assert_string_equal(vw__duration_text(UINT64_C(62) * 1000000000).text, "62.0 s");
+    assert_string_equal(vw__duration_text(UINT64_C(62) * 1000000000).text, "1 min 2 s");
     assert_string_equal(vw__ratio_text(1.036).text, "1.04");
     assert_string_equal(vw__ratio_text(5.99).text, "5.99");
     assert_string_equal(vw__ratio_text(0).text, "0.00");
@@ -79,8 +53,6 @@ static void durations_and_ratios_read_well(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_have_three_digits_and_a_unit),
-        cmocka_unit_test(rounding_up_carries_over),
         cmocka_unit_test(what_is_not_known_is_a_question_mark),
         cmocka_unit_test(changes_have_a_sign),
         cmocka_unit_test(counts_have_commas_and_one_is_one),

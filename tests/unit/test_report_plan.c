@@ -98,7 +98,7 @@ static void what_does_not_fit_says_what_is_missing_and_what_helps(void **state)
     (void)state;
     text_of(&sample, NULL);
     assert_true(report_capture_begins_with(
-        &captured, "does not fit: 17.0 GiB on a card of 12.0 GiB, 5.00 GiB are missing\n"));
+        &captured, "does not fit: 17.00 GiB on a card of 12.00 GiB, 5.00 GiB are missing\n"));
     assert_true(report_capture_has(&captured, "in backward, at layer 11 / mlp / act\n"));
     assert_true(report_capture_has(&captured, "-0.8 % to 0.3 % where it was measured: 9 cases"));
     assert_true(report_capture_has(&captured, "5 at most, everything else as it is\n"));
@@ -141,13 +141,13 @@ static void the_bar_is_in_proportion_and_marks_the_card(void **state)
     assert_in_range(columns_of('A'), all * 8 / 17 - 1, all * 8 / 17 + 1);
     assert_int_equal(columns_of('G'), 0);
     assert_int_equal(columns_of('.'), 0);
-    assert_true(report_capture_has(&captured, "the card: 12.0 GiB ^\n"));
+    assert_true(report_capture_has(&captured, "the card: 12.00 GiB ^\n"));
     vw_plan roomy = sample;
     roomy.settings.card_bytes = 34 * GIB;
     roomy.margin_bytes = (int64_t)(17 * GIB);
     roomy.fits = true;
     text_of(&roomy, NULL);
-    assert_true(report_capture_begins_with(&captured, "fits: 17.0 GiB of 34.0 GiB, 17.0 GiB are "
+    assert_true(report_capture_begins_with(&captured, "fits: 17.00 GiB of 34.00 GiB, 17.00 GiB are "
                                                       "left\n"));
     assert_in_range(columns_of('.'), all / 2 - 1, all / 2 + 1);
     assert_false(report_capture_has(&captured, "^"));
@@ -157,7 +157,7 @@ static void parts_add_up_to_what_the_card_sees(void **state)
 {
     (void)state;
     text_of(&sample, NULL);
-    assert_true(report_capture_has(&captured, "W weights        2.00 GiB  11.8 %\n"));
+    assert_true(report_capture_has(&captured, "W weights        2.00 GiB    12 %\n"));
     assert_true(report_capture_has(&captured, "C context         527 MiB   3.0 %\n"));
     assert_true(report_capture_has(&captured, "R reserve         945 MiB   5.4 %\n"));
     assert_false(report_capture_has(&captured, "G gradients"));
@@ -175,8 +175,9 @@ static void without_a_card_or_cases_nothing_is_claimed(void **state)
     plan.layer_part_count = 0;
     plan.reserved_bytes[0] = plan.reserved_bytes[1] = VW_UNKNOWN;
     text_of(&plan, NULL);
-    assert_true(report_capture_begins_with(&captured, "takes 17.0 GiB on the card, 15.6 GiB of it "
-                                                      "allocated\n"));
+    assert_true(report_capture_begins_with(&captured,
+                                           "takes 17.00 GiB on the card, 15.56 GiB of it "
+                                           "allocated\n"));
     assert_true(report_capture_has(&captured, "not known: computed, not measured\n"));
     assert_false(report_capture_has(&captured, "reserved "));
     assert_false(report_capture_has(&captured, "fastest first"));

@@ -34,21 +34,21 @@ static void the_answer_comes_first_and_the_runs_stand_side_by_side(void **state)
     (void)state;
     assert_string_equal(
         text_of(&sample, NULL),
-        "1 of 2 runs completed; expandable reserved least: 21.0 GiB, 1.05 times the 20.0\n"
-        "  GiB that were live\n"
+        "1 of 2 runs completed; expandable reserved least: 21.00 GiB, 1.05 times the\n"
+        "  20.00 GiB that were live at most\n"
         "\n"
-        "setting               result         reserved  ratio  retries   driver     needs\n"
-        "recorded              out of memory  23.0 GiB   1.15        2  12.3 ms\n"
-        "(max_split_size_mb:\n"
-        "128)\n"
-        "expandable            completed      21.0 GiB   1.05        0  1.00 us  21.0 GiB\n"
+        "setting             result          reserved  ratio  retries   driver      needs\n"
+        "recorded            out of memory  23.00 GiB   1.15        2  12.3 ms\n"
+        "(max_split_size_mb\n"
+        ":128)\n"
+        "expandable          completed      21.00 GiB   1.05        0  1.00 us  21.00 GiB\n"
         "\n"
         "recorded (max_split_size_mb:128): out of memory at event 1,200: 700 MiB asked of\n"
-        "  the device, 23.0 GiB reserved, 3.00 GiB of it idle\n"
+        "  the device, 23.00 GiB reserved, 3.00 GiB of it idle\n"
         "\n"
         "events        5,000, on device 0\n"
-        "peak live     20.0 GiB, at event 1,100\n"
-        "card          24.0 GiB\n"
+        "peak live     20.00 GiB, at event 1,100\n"
+        "card          24.00 GiB\n"
         "recorded      ended out of memory, first at event 1,200\n"
         "steps         12\n"
         "\n"
@@ -110,7 +110,7 @@ static void a_card_without_end_is_null_and_not_mentioned(void **state)
     report.recorded_oom_event = VW_UNKNOWN;
     text_of(&report, NULL);
     assert_true(report_capture_begins_with(
-        &captured, "completed; expandable reserved at most: 21.0 GiB, 1.05 times the"));
+        &captured, "completed; expandable reserved at most: 21.00 GiB, 1.05 times the"));
     assert_false(report_capture_has(&captured, "\ncard"));
     assert_false(report_capture_has(&captured, "\nrecorded"));
     text_of(&report, &(vw_report_form){.is_json = true});
@@ -126,8 +126,9 @@ static void a_run_of_our_own_engine_says_what_it_moved_and_what_that_cost(void *
     report.results = results;
     text_of(&report, NULL);
     assert_true(report_capture_has(
-        &captured, "\nvramwise:rescue: 3.00 GiB of free memory moved, 64.0 MiB copied; in the "
-                   "driver\n  at most 2.50 ms at a time, 0.31 % of the time once settled\n\n"));
+        &captured,
+        "\nvramwise:rescue: 3.00 GiB of free memory moved, 64.0 MiB copied; in the "
+        "driver\n  at most 2.50 ms at a time, 0.3 % of the recorded time once settled\n\n"));
     assert_false(report_capture_has(&captured, "\nexpandable: "));
     text_of(&report, &(vw_report_form){.is_json = true});
     assert_true(report_capture_has(

@@ -123,7 +123,7 @@ static void a_recording_is_told_from_its_peak_down(void **state)
     (void)state;
     assert_string_equal(
         text_of(&sample, &(vw_report_form){.file = "run.pickle.xz"}),
-        "run.pickle.xz: at the peak 7.00 GiB were live and 8.00 GiB reserved, in 661,960\n"
+        "run.pickle.xz: at most 7.00 GiB live, at most 8.00 GiB reserved, in 661,960\n"
         "  events\n"
         "\n"
         "file          pickle, 1.00 MiB with xz, 64.0 MiB without\n"

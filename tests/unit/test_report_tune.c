@@ -40,7 +40,7 @@ static void what_fits_is_named_with_the_line_to_set(void **state)
     (void)state;
     text_of(&sample, NULL);
     assert_true(report_capture_begins_with(&captured,
-                                           "fits: 21.0 GiB of 24.0 GiB reserved at most, with "
+                                           "fits: 21.00 GiB of 24.00 GiB reserved at most, with "
                                            "expandable_segments:True\n"
                                            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"));
     assert_true(report_capture_has(&captured, "warning: max_split_size_mb:128 is often"));
@@ -69,10 +69,9 @@ static void when_only_our_own_engine_fits_that_is_said_and_nothing_is_to_be_set(
     report.tried_count = 1;
     text_of(&report, NULL);
     assert_true(report_capture_begins_with(
-        &captured,
-        "fits: 20.2 GiB of 24.0 GiB reserved at most, with vramwise's allocator in place\n"
-        "  of PyTorch's; with no setting of PyTorch's own\n"
-        "vramwise run --allocator vramwise:rescue\n\n"));
+        &captured, "fits: 20.20 GiB of 24.00 GiB reserved at most, with vramwise's allocator in\n"
+                   "  place of PyTorch's; with no setting of PyTorch's own\n"
+                   "vramwise run --allocator vramwise:rescue\n\n"));
     assert_false(report_capture_has(&captured, "PYTORCH_CUDA_ALLOC_CONF"));
     assert_false(report_capture_has(&captured, "\nallocator "));
 }
@@ -88,7 +87,7 @@ static void what_our_own_engine_would_reserve_is_a_fact_beside_the_best(void **s
     text_of(&report, &(vw_report_form){.most_rows = 1});
     assert_true(report_capture_has(
         &captured,
-        "\nallocator     vramwise:rescue would reserve 20.2 GiB, 1.01 times the peak of\n"
+        "\nallocator     vramwise:rescue would reserve 20.20 GiB, 1.01 times the peak of\n"
         "              live bytes\n"));
 }
 
@@ -104,7 +103,7 @@ static void what_does_not_fit_says_whether_anything_could_help(void **state)
     report.card_bytes = 16 * SAMPLE_GIB;
     text_of(&report, NULL);
     assert_true(report_capture_begins_with(
-        &captured, "does not fit: 20.0 GiB are live at the peak, and the card has 16.0 "
+        &captured, "does not fit: 20.00 GiB are live at the peak, and the card has 16.00 "
                    "GiB; no\n  setting can help\n"));
 }
 

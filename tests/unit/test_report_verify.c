@@ -101,8 +101,8 @@ static void a_difference_shows_both_sides_and_what_it_means(void **state)
                                               "recorded      alloc at 0x7f0000000000\n"
                                               "replayed      alloc at 0x7f0000000200\n"
                                               "Another block was the best fit.\n"));
-    assert_true(report_capture_has(&captured, "limit         at least 23.0 GiB and less than "
-                                              "24.0 GiB, by what was refused\n"));
+    assert_true(report_capture_has(&captured, "limit         at least 23.00 GiB and less than "
+                                              "24.00 GiB, by what was refused\n"));
     assert_true(report_capture_has(&captured, "not verified: the ring was cut"));
 }
 

@@ -173,7 +173,7 @@ static void more_live_than_the_card_has_is_said_at_once(void **state)
     assert_int_equal(report->tried_count, 3); /* recorded (the defaults), expandable, vramwise */
     assert_true(says(report->notes, report->note_count, "No setting can help"));
     assert_true(says(report->notes, report->note_count, "(vramwise replay --spill)"));
-    assert_true(says(report->notes, report->note_count, "122.00 MiB are live"));
+    assert_true(says(report->notes, report->note_count, "122 MiB are live"));
     assert_true(report->best->events_done >= report->tried[1].events_done);
     vw_tune_report_free(report);
     record_dispose(&recording);

@@ -28,12 +28,13 @@ static void what_is_no_size_is_refused_by_name_and_changes_nothing(void **state)
     assert_int_equal(size_bytes, 77);
 }
 
-static void a_size_is_written_as_pytorch_writes_it(void **state)
+static void a_size_is_written_by_the_one_rule(void **state)
 {
     char text[VW_SIZE_TEXT_BYTES];
     (void)state;
     assert_string_equal(vw_format_size(UINT64_C(3) << 29, text), "1.50 GiB");
-    assert_string_equal(vw_format_size(UINT64_MAX, text), "17179869184.00 GiB");
+    assert_string_equal(vw_format_size(UINT64_C(1) << 30, text), "1.00 GiB");
+    assert_string_equal(vw_format_size(UINT64_MAX, text), "16.00 EiB");
 }
 
 int main(void)
@@ -41,7 +42,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_size_is_read_with_its_unit),
         cmocka_unit_test(what_is_no_size_is_refused_by_name_and_changes_nothing),
-        cmocka_unit_test(a_size_is_written_as_pytorch_writes_it),
+        cmocka_unit_test(a_size_is_written_by_the_one_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ describe('moving', () => {
       await page.keyboard.press('n');
       await expect.poll(atOf).not.toBe(before);
     }
-    await expect.poll(() => page.locator('.toast').innerText()).toMatch(/700\.00 MiB/);
+    await expect.poll(() => page.locator('.toast').innerText()).toMatch(/700 MiB/);
     const { recorded_oom_event: event } = await report('replay', RUN);
     await expect.poll(async () => (await page.locator('#panel-timeline').innerText()).replaceAll(',', '')).toContain(`event ${event}`);
   });
@@ -132,7 +132,7 @@ describe('blocks', () => {
     const { x, y } = (await column(page)).find(({ text }) => text.includes('take_1'));
     await page.mouse.click(x, y);
     await expect.poll(() => linkOf(page).get('block')).toBe('1');
-    await expect.poll(async () => oneLine(await details(page).innerText())).toMatch(/Block 1 .*load\.py:11 take_1.*12\.00 MiB.*main\.py:5 main/);
+    await expect.poll(async () => oneLine(await details(page).innerText())).toMatch(/Block 1 .*load\.py:11 take_1.*12\.0 MiB.*main\.py:5 main/);
     expect(await pictureOf(page, canvasOf(page))).not.toBe(before); // what is not of its stack is pale
     await page.reload({ waitUntil: 'commit' });
     await ready(page);

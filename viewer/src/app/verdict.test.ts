@@ -19,6 +19,8 @@ describe('the words of the strip', () => {
 
   it('of a chip are the kind, the bytes and the line', () => {
     expect(chipOf(sampleFinding({ where: ['/me/train.py:152 main'] }))).toEqual({ name: 'peak', rest: '2.00 KiB, train.py:152' });
+    expect(chipOf(sampleFinding({ where: ['/me/train.py:152 main'] }), true).name).toBe('live at the failure');
+    expect(chipOf(sampleFinding({ kind: 'leak' }), true).name).toBe('leak');
     expect(chipOf(sampleFinding({ bytes: null }))).toEqual({ name: 'peak', rest: '' });
   });
 

@@ -26,11 +26,13 @@ export function toneOf(verdict: string): Tone {
 }
 
 /** A few words for a chip: "fragmentation 2.73 GiB, train.py:172"; of a warning what it warns of. */
-export function chipOf(finding: Finding): { name: string; rest: string } {
+export function chipOf(finding: Finding, hasFailed = false): { name: string; rest: string } {
   if (finding.kind === 'warning') return { name: 'warning', rest: /^[^\s,.;]+/.exec(finding.title)?.[0].slice(0, 40) ?? '' };
   const place = /([^/\\]+:\d+) /.exec(`${finding.where[0] ?? ''} `)?.[1];
   const size = finding.bytes === null ? null : bytes(finding.bytes);
-  return { name: finding.kind, rest: [size, place].filter((part) => part !== null && part !== undefined).join(', ') };
+  // The peak of a run that failed is what was live then: the strip has the peak of live memory beside it.
+  const name = finding.kind === 'peak' && hasFailed ? 'live at the failure' : finding.kind;
+  return { name, rest: [size, place].filter((part) => part !== null && part !== undefined).join(', ') };
 }
 
 export function statsOf(run: Run, device: Device): StatsDevice | null {
@@ -106,8 +108,8 @@ export function makeVerdictStrip(app: App): VerdictStrip {
       sentenceOf(run),
     );
 
-  const chip = (finding: Finding, index: number): HTMLElement => {
-    const { name, rest } = chipOf(finding);
+  const chip = (finding: Finding, index: number, hasFailed: boolean): HTMLElement => {
+    const { name, rest } = chipOf(finding, hasFailed);
     const go = (): void => {
       const target = targetOf(app.model, app.store.state, app.store.state.run, finding);
       app.store.set(target);
@@ -119,13 +121,14 @@ export function makeVerdictStrip(app: App): VerdictStrip {
 
   const below = (run: Run, device: Device | undefined): HTMLElement => {
     const numbers = device === undefined ? [] : keyNumbers(run, device);
+    const hasFailed = (run.doctor?.numbers.tried_bytes ?? null) !== null;
     return h(
       'div',
       { class: 'below' },
       h('dl', { class: 'numbers' }, ...numbers.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),
       run.doctor === null || run.doctor.findings.length === 0
         ? null
-        : h('div', { class: 'chips', role: 'group', 'aria-label': 'findings' }, ...run.doctor.findings.map(chip)),
+        : h('div', { class: 'chips', role: 'group', 'aria-label': 'findings' }, ...run.doctor.findings.map((finding, index) => chip(finding, index, hasFailed))),
     );
   };
 

@@ -11,7 +11,8 @@ import { paintCanvas, paintSvg } from './paint';
 import { AREA_OPACITY, chartShapes } from './shapes';
 import { isLevelInside, topOf, type ChartSeries, type ChartSpec, type ChartTheme } from './spec';
 import { columnAt } from './thin';
-import { axisBytes, byteTicks } from './ticks';
+import { roundBytes } from '../look/units';
+import { byteTicks } from './ticks';
 
 export interface PlotEvents {
   /** The pointer is over column `index` of xs; null: it left. */
@@ -124,7 +125,7 @@ export class Plot {
           ...axis,
           size: 72,
           splits: (self) => byteTicks(topOf(present()), Math.max(2, Math.min(8, self.height / 45))),
-          values: (_, at) => at.map(axisBytes),
+          values: (_, at) => at.map(roundBytes),
         },
       ],
       hooks: {

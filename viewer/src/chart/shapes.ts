@@ -2,7 +2,8 @@
 // shapes, whether they end up in a canvas or in an SVG.
 
 import { isLevelInside, topOf, type ChartSeries, type ChartSpec, type ChartTheme } from './spec';
-import { axisBytes, byteTicks } from './ticks';
+import { roundBytes } from '../look/units';
+import { byteTicks } from './ticks';
 
 export type Anchor = 'start' | 'middle' | 'end';
 
@@ -74,7 +75,7 @@ function axisShapes(spec: ChartSpec, frame: Frame, theme: ChartTheme): Shape[] {
   for (const tick of byteTicks(topOf(spec), 6)) {
     const y = frame.y(tick);
     out.push({ kind: 'line', points: [frame.left, y, frame.right, y], colour: theme.line, width: 1, dash: [] });
-    out.push({ kind: 'text', x: frame.left - 8, y: y + 4, text: axisBytes(tick), anchor: 'end', colour: theme.muted });
+    out.push({ kind: 'text', x: frame.left - 8, y: y + 4, text: roundBytes(tick), anchor: 'end', colour: theme.muted });
   }
   for (const tick of spec.xTicks.filter((tick) => tick >= spec.from && tick <= spec.to))
     out.push({ kind: 'text', x: frame.x(tick), y: frame.bottom + 18, text: spec.xText(tick), anchor: 'middle', colour: theme.muted });

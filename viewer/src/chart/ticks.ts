@@ -21,20 +21,6 @@ export function countTicks(from: number, to: number, most: number, smallest = 1)
   return ticks;
 }
 
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-
-/** Short: "0", "512 MiB", "1.5 GiB". */
-export function axisBytes(value: number): string {
-  if (value === 0) return '0';
-  let unit = 0, rest = Math.abs(value);
-  while (rest >= 1024 && unit < UNITS.length - 1) {
-    rest /= 1024;
-    unit++;
-  }
-  const digits = rest >= 100 ? 0 : rest >= 10 ? 1 : 2;
-  return `${value < 0 ? '-' : ''}${Number(rest.toFixed(digits))} ${UNITS[unit]}`;
-}
-
 /** Instants behind round numbers of events, which are counted from 0. */
 export function eventTicks(from: number, to: number, most: number): number[] {
   return countTicks(Math.max(0, from - 1), Math.max(0, to - 1), most).map((event) => event + 1);

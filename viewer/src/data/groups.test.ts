@@ -24,7 +24,7 @@ const run = sampleRun({
   stacks: [
     { category: 'weights', frames: [linear, build], where: 1 },
     { category: 'weights', frames: [linear, build, step], where: 1 },
-    { category: 'forward', frames: [step], where: 0 },
+    { category: 'activations', frames: [step], where: 0 },
     { category: 'backward', frames: [loss, step], where: 0 },
   ],
 });
@@ -92,7 +92,7 @@ describe('rows', () => {
     ]);
     expect(rows('category').map((row) => [row.category, row.bytes])).toEqual([
       ['backward', 51200],
-      ['forward', 4608],
+      ['activations', 4608],
       ['weights', 3072],
       ['unknown', 1024],
     ]);
@@ -110,7 +110,7 @@ describe('rows', () => {
     expect(sorted('share', false)).toEqual(['no', 'model.py:10', 'train.py:20', 'train.py:31']);
     expect(sorted('blocks', true)[3]).toBe('train.py:31');
     expect(sorted('largest', false)[0]).toBe('no');
-    expect(sorted('category', false)).toEqual(['train.py:31', 'train.py:20', 'no', 'model.py:10']);
+    expect(sorted('category', false)).toEqual(['train.py:20', 'train.py:31', 'no', 'model.py:10']);
     expect(sorted('where', false)).toEqual(['model.py:10', 'no', 'train.py:20', 'train.py:31']);
     expect(sorted('file', true)).toEqual(['train.py:31', 'train.py:20', 'model.py:10', 'no']);
   });

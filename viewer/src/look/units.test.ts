@@ -1,39 +1,35 @@
 import { describe, expect, it } from 'vitest';
-import { bytes, count, duration } from './units';
+import table from '../../../tests/data/numbers/cases.tsv?raw';
+import { bytes, count, duration, roundBytes, shareText } from './units';
 
-describe('bytes', () => {
-  it('are written as the command line writes them: a limit belongs to the smaller unit', () => {
-    expect(bytes(0)).toBe('0 bytes');
-    expect(bytes(1)).toBe('1 bytes');
-    expect(bytes(1024)).toBe('1024 bytes');
-    expect(bytes(1025)).toBe('1.00 KiB');
-    expect(bytes(1024 ** 2)).toBe('1024.00 KiB');
-    expect(bytes(1024 ** 2 + 1)).toBe('1.00 MiB');
-    expect(bytes(1024 ** 3)).toBe('1024.00 MiB');
-    expect(bytes(1024 ** 3 + 1)).toBe('1.00 GiB');
-    expect(bytes(1.5 * 1024 ** 3)).toBe('1.50 GiB');
-    expect(bytes(2 ** 50)).toBe('1048576.00 GiB');
+const CASES = table
+  .split('\n')
+  .filter((line) => line !== '' && !line.startsWith('#'))
+  .map((line) => line.split('\t') as [what: string, number: string, text: string]);
+
+const WRITTEN: Readonly<Record<string, (value: number) => string>> = {
+  size: bytes,
+  duration: (ns) => duration(ns / 1000),
+  share: shareText,
+};
+
+describe('numbers', () => {
+  it('are written as the command line writes them', () => {
+    expect(CASES.length).toBeGreaterThan(50);
+    for (const [what, number, text] of CASES) expect([what, number, WRITTEN[what]!(Number(number))]).toEqual([what, number, text]);
   });
 
-  it('are rounded half to even', () => {
-    expect(bytes(1024 + 128)).toBe('1.12 KiB');
-    expect(bytes(1024 + 384)).toBe('1.38 KiB');
-    expect(bytes(1024 + 640)).toBe('1.62 KiB');
-    expect(bytes(1024 + 896)).toBe('1.88 KiB');
-    expect(bytes(2 * 1024 ** 2 - 1)).toBe('2.00 MiB');
-  });
-
-  it('may be a difference', () => {
+  it('may be a difference of bytes', () => {
     expect(bytes(-1536)).toBe('-1.50 KiB');
   });
-});
 
-describe('other numbers', () => {
-  it('are grouped by thousands', () => {
-    expect([0, 999, 1000, 662000, 1234567890].map(count)).toEqual(['0', '999', '1,000', '662,000', '1,234,567,890']);
+  it('at an axis are round', () => {
+    expect([0, 512, 1536, 1.125 * 1024 ** 3, 24 * 1024 ** 3, -(1024 ** 2)].map(roundBytes)).toEqual([
+      '0', '512 B', '1.5 KiB', '1.125 GiB', '24 GiB', '-1 MiB',
+    ]);
   });
 
-  it('of microseconds are durations', () => {
-    expect([0, 999, 1000, 12345, 1.5e6, 4.5e7, 6e7, 3.7e9].map(duration)).toEqual(['0 us', '999 us', '1.00 ms', '12.3 ms', '1.50 s', '45.0 s', '1 min 0 s', '61 min 40 s']);
+  it('are grouped by thousands', () => {
+    expect([0, 999, 1000, 662000, 1234567890].map(count)).toEqual(['0', '999', '1,000', '662,000', '1,234,567,890']);
   });
 });

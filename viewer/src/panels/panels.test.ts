@@ -86,7 +86,7 @@ describe('what-if', () => {
     const panel = show(whatIf, sampleApp(withDevice(sampleModel(sample), { whatIf: replays })));
     const rows = all(panel, 'tbody tr').map((row) => row.textContent);
     expect(rows[0]).toContain('recorded4.00 GiB');
-    expect(rows[1]).toContain('3.00 GiB1024.00 MiB less1.0001,2009.00 msto the end');
+    expect(rows[1]).toContain('3.00 GiB1.00 GiB less1.0001,2009.00 msto the end');
     expect(rows[2]).toContain('out of memory at event 4');
     expect(isHarmless(panel)).toBe(true);
     expect(exported(panel).querySelectorAll('path').length).toBeGreaterThan(5);
@@ -131,7 +131,7 @@ describe('leaks', () => {
 
   it('say how fast it grows and how long a card lasts', () => {
     const panel = show(leaks, sampleApp(withDevice(sampleModel(sample), { growth })));
-    expect(panel.element.querySelector('.said')!.textContent).toContain('One stack grows, by 1024.00 MiB a step');
+    expect(panel.element.querySelector('.said')!.textContent).toContain('One stack grows, by 1.00 GiB a step');
     type(panel, '10G');
     expect(panel.element.querySelector('.said')!.textContent).toContain('10.00 GiB (the card) are full in 7 steps');
     expect(isHarmless(panel)).toBe(true);
@@ -187,8 +187,8 @@ describe('diff', () => {
 
   it('shows what grew and shrank, and finds it in the run that has it', async () => {
     const app = sampleApp(two), panel = show(diff, app);
-    expect(panel.element.querySelector('.peaks')!.textContent).toBe('At the peak 1024.00 MiB were live before and 3.00 GiB after: 2.00 GiB more.');
-    expect(all(panel, 'tbody tr').map((row) => row.querySelector('.number')!.textContent)).toEqual(['+2.00 GiB', '-1024.00 MiB']);
+    expect(panel.element.querySelector('.peaks')!.textContent).toBe('At the peak 1.00 GiB were live before and 3.00 GiB after: 2.00 GiB more.');
+    expect(all(panel, 'tbody tr').map((row) => row.querySelector('.number')!.textContent)).toEqual(['+2.00 GiB', '-1.00 GiB']);
     expect(isHarmless(panel)).toBe(true);
     all(panel, 'tbody .link')[0]!.click();
     await settle();
@@ -245,7 +245,7 @@ describe('findings', () => {
     const panel = show(findings, app);
     expect(isHarmless(panel)).toBe(true);
     expect(panel.element.querySelector('pre')!.textContent).toBe(EVIL);
-    expect(panel.element.textContent).toContain('gives back 1024 bytes to 4.00 KiB');
+    expect(panel.element.textContent).toContain('gives back 1.00 KiB to 4.00 KiB');
     all(panel, '.places .link')[0]!.click();
     expect(app.store.state).toMatchObject({ tab: 'segments', stack: 1, cursor: 3 });
   });

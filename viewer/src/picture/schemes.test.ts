@@ -8,7 +8,7 @@ import { largestStacks, makeScheme, namesOf } from './schemes';
 import { GROUND, pixelOf } from './sweep';
 
 const stacks: SampleStack[] = Array.from({ length: 40 }, (_, i) => ({
-  category: i % 2 === 0 ? 'weights' : 'forward',
+  category: i % 2 === 0 ? 'weights' : 'activations',
   frames: [{ functionName: `f${i}`, file: 'model.py', line: i + 1 }],
 }));
 const run = sampleRun({
@@ -62,7 +62,7 @@ describe('colours by stack', () => {
 describe('names of stacks', () => {
   it('tell those apart that share a place', () => {
     const place = { functionName: 'train', file: 'train.py', line: 5 };
-    const inner = (line: number): SampleStack => ({ frames: [{ functionName: 'forward', file: 'lib.py', line }, place], where: 1 });
+    const inner = (line: number): SampleStack => ({ frames: [{ functionName: 'activations', file: 'lib.py', line }, place], where: 1 });
     const { stacks } = sampleRun({ lastInstant: 1, blocks: [], stacks: [inner(7), inner(8), inner(8), { frames: [place] }] });
     expect([...namesOf(stacks, [0, 1]).values()]).toEqual(['train.py:5 train < lib.py:7', 'train.py:5 train < lib.py:8']);
     expect([...namesOf(stacks, [1, 2]).values()]).toEqual(['train.py:5 train < lib.py:8 (stack 1)', 'train.py:5 train < lib.py:8 (stack 2)']);
@@ -76,7 +76,7 @@ describe('colours by other things', () => {
       const scheme = makeScheme(colour, run, device);
       return [0, 1, 2, 3].map((block) => scheme.nameOf(scheme.keyOf(block)));
     };
-    expect(named('category')).toEqual(['forward', 'forward', 'forward', 'unknown']);
+    expect(named('category')).toEqual(['activations', 'activations', 'activations', 'unknown']);
     expect(named('stream')).toEqual(['stream 0x0', 'stream 0x10', 'stream 0x0', 'stream 0x0']);
     expect(named('size')).toEqual(['up to 64 KiB', 'up to 16 MiB', 'up to 64 KiB', 'more than 1 GiB']);
     expect(named('age')).toEqual(['lives to the end', 'lives 1,000 events or less', 'lives 10 events or less', 'lives to the end']);

@@ -5,7 +5,7 @@ import { NONE, type Device, type Run, type Stacks } from '../data/model';
 import { liveAt } from '../data/live';
 import { frameLabel } from '../data/stacks';
 import { categoryColour, DISTINCT, NEUTRAL, ramp } from '../look/palette';
-import { bytes, count } from '../look/units';
+import { count, roundBytes } from '../look/units';
 import { failureInstant } from '../data/events';
 
 export interface Scheme {
@@ -141,17 +141,13 @@ function classOf(limits: readonly number[], value: number): number {
   return place;
 }
 
-function short(size: number): string {
-  return bytes(size).replace(/\.00/, '').replace('1024 MiB', '1 GiB').replace('1024 KiB', '1 MiB');
-}
-
 function bySize(device: Device): Scheme {
   const { size } = device.blocks, last = SIZE_LIMITS.length;
   return {
     title: 'size',
     keyOf: (block) => classOf(SIZE_LIMITS, size[block]!),
     colourOf: (key) => ramp(0.1 + (0.9 * key) / last),
-    nameOf: (key) => (key < last ? `up to ${short(SIZE_LIMITS[key]!)}` : `more than ${short(SIZE_LIMITS[last - 1]!)}`),
+    nameOf: (key) => (key < last ? `up to ${roundBytes(SIZE_LIMITS[key]!)}` : `more than ${roundBytes(SIZE_LIMITS[last - 1]!)}`),
     keys: Array.from({ length: last + 1 }, (_, i) => i),
   };
 }

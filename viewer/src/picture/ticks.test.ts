@@ -7,7 +7,7 @@ describe('ticks of bytes', () => {
   it('are powers of two apart', () => {
     expect(texts(byteTicks(7.5 * 1024 ** 3, 8))).toEqual(['0', '1 GiB', '2 GiB', '3 GiB', '4 GiB', '5 GiB', '6 GiB', '7 GiB']);
     expect(texts(byteTicks(1.8 * 1024 ** 3, 4))).toEqual(['0', '512 MiB', '1 GiB', '1.5 GiB']);
-    expect(texts(byteTicks(1000, 4))).toEqual(['0', '256 bytes', '512 bytes', '768 bytes']);
+    expect(texts(byteTicks(1000, 4))).toEqual(['0', '256 B', '512 B', '768 B']);
   });
 
   it('are never more than asked for, but for 0', () => {
@@ -32,11 +32,13 @@ describe('times', () => {
   it('have the digits that tell ticks apart', () => {
     expect(timeText(586_901, 1)).toBe('586.901 ms');
     expect(timeText(586_940, 40)).toBe('586.94 ms');
-    expect(timeText(586_940, 5000)).toBe('586.9 ms');
+    expect(timeText(586_940, 5000)).toBe('587 ms');
     expect(timeText(12_345_678, 100)).toBe('12.3457 s');
     expect(timeText(640, 0.5)).toBe('640 us');
-    expect(timeText(0, 1)).toBe('0 us');
+    expect(timeText(0, 1)).toBe('0 s');
     expect(timeText(90_000_000, 1)).toBe('1 min 30 s');
+    expect(timeText(1_230_000_000, 1_000_000)).toBe('20 min 30 s');
+    expect(timeText(1_230_000_000, 60_000_000)).toBe('20 min');
   });
 });
 

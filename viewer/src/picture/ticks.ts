@@ -1,6 +1,6 @@
 // Where an axis has its ticks, and what they say.
 
-import { count, duration } from '../look/units';
+import { count, duration, roundBytes } from '../look/units';
 import { spanOf, type Range } from './columns';
 
 export interface Tick {
@@ -8,25 +8,12 @@ export interface Tick {
   readonly text: string;
 }
 
-const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
-
-function byteText(value: number, step: number): string {
-  if (value === 0) return '0';
-  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log2(value) / 10)));
-  const unit = 1024 ** power;
-  // As many digits as the step needs, at most three: 1.5 GiB.
-  let digits = 0;
-  while (digits < 3 && Math.abs((step / unit) * 10 ** digits - Math.round((step / unit) * 10 ** digits)) > 1e-9) digits++;
-  const text = (value / unit).toFixed(digits);
-  return `${digits > 0 ? text.replace(/\.?0+$/, '') : text} ${UNITS[power]}`;
-}
-
 /** From 0 to `highest`, a power of two of bytes apart. */
 export function byteTicks(highest: number, most: number): Tick[] {
   if (!(highest > 0) || most < 1) return [{ value: 0, text: '0' }];
   const step = 2 ** Math.ceil(Math.log2(highest / most));
   const ticks: Tick[] = [];
-  for (let value = 0; value <= highest; value += step) ticks.push({ value, text: byteText(value, step) });
+  for (let value = 0; value <= highest; value += step) ticks.push({ value, text: roundBytes(value) });
   return ticks;
 }
 
@@ -49,6 +36,7 @@ export function instantTicks(range: Range, most: number): Tick[] {
 /** A time as `duration` has it, with as many digits as tell apart what is `step` away. Microseconds. */
 export function timeText(us: number, step: number): string {
   const [unit, name] = us < 1000 ? [1, 'us'] : us < 1e6 ? [1e3, 'ms'] : us < 6e7 ? [1e6, 's'] : [0, ''];
+  if (unit === 0 && step < 6e7 && us < 3.6e9) return `${Math.floor(us / 6e7)} min ${Math.floor((us / 1e6) % 60)} s`;
   if (unit === 0 || us === 0) return duration(us);
   const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(Math.max(step, 1e-6) / unit) - 1e-9)));
   const usual = duration(us);

@@ -18,7 +18,7 @@ const report = sampleRanks(
     first_oom: { rank: 1, lead_us: null, reason: null },
     unassigned: [sampleRank(null, { recording: EVIL, peak_live_bytes: null, peak_reserved_bytes: null })],
     outliers: [{ rank: 2, measure: 'peak_live_bytes', value: 8 * 1024 ** 3, median: 4 * 1024 ** 3 }],
-    sites: [{ rank: 2, where: EVIL, category: 'forward', bytes: 2048, median_bytes: 4096 }],
+    sites: [{ rank: 2, where: EVIL, category: 'activations', bytes: 2048, median_bytes: 4096 }],
     settings: [{ key: EVIL, rank: 2, value: EVIL, usual: '' }],
     files: [{ path: EVIL, kind: 'unreadable', reason: EVIL }],
     missing: [3],

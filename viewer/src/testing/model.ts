@@ -45,7 +45,7 @@ export interface Sample {
   limitBytes?: number;
 }
 
-const CATEGORIES = ['weights', 'optimizer', 'gradients', 'forward', 'backward', 'kv-cache', 'data', 'loaded', 'workspace', 'other', 'unknown'];
+const CATEGORIES = ['weights', 'optimizer', 'gradients', 'activations', 'backward', 'kv-cache', 'data', 'loaded', 'workspace', 'other', 'unknown'];
 
 /** The largest L such that a multiple of 2^L is in [begin, end). */
 export function levelOf(begin: number, end: number): number {

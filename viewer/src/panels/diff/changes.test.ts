@@ -15,10 +15,10 @@ const report: DiffReport = {
   same: false,
   before: side,
   after: side,
-  categories: [{ category: 'forward', before_bytes: 5, after_bytes: 9, before_blocks: 1, after_blocks: 1 }],
+  categories: [{ category: 'activations', before_bytes: 5, after_bytes: 9, before_blocks: 1, after_blocks: 1 }],
   change_count: 4,
   changes: [
-    change(0, 400, ['lib.py:2 g', 'train.py:1 f'], 'forward'),
+    change(0, 400, ['lib.py:2 g', 'train.py:1 f'], 'activations'),
     change(900, 100, ['train.py:1 f']),
     change(30, 20, []),
     change(1, 2, ['gone.py:9 h']),
@@ -33,7 +33,7 @@ const model = sampleModel(
     stacks: [
       { frames: [frame('train.py', 1, 'f')] },
       { frames: [frame('lib.py', 2, 'g'), frame('train.py', 1, 'f')], category: 'weights' },
-      { frames: [frame('lib.py', 2, 'g'), frame('train.py', 1, 'f')], category: 'forward' },
+      { frames: [frame('lib.py', 2, 'g'), frame('train.py', 1, 'f')], category: 'activations' },
     ],
   },
 );
@@ -42,9 +42,9 @@ const rows = stackRows(report, model);
 describe('the rows of a comparison', () => {
   it('know their stack in the run that has more of it', () => {
     expect(rows.map((row) => row.place)).toEqual([{ run: 1, stack: 2 }, { run: 0, stack: 0 }, { run: 0, stack: NONE }, null]);
-    expect(rows[0]).toMatchObject({ label: 'train.py:1 f', detail: 'forward, lib.py:2 g' });
+    expect(rows[0]).toMatchObject({ label: 'train.py:1 f', detail: 'activations, lib.py:2 g' });
     expect(rows[2]!.label).toBe('no Python frame');
-    expect(categoryRows(report)).toMatchObject([{ label: 'forward', before: 5, after: 9, place: null }]);
+    expect(categoryRows(report)).toMatchObject([{ label: 'activations', before: 5, after: 9, place: null }]);
   });
 
   it('sort by the size of the change, or by the change', () => {

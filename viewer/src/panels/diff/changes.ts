@@ -88,7 +88,7 @@ export function isFound(row: DiffRow, search: Search | null, text: string, model
   return matches(search, model.runs[row.place.run]!.stacks, row.place.stack, Math.max(row.before, row.after));
 }
 
-/** "+1.12 GiB", "-34.00 MiB", "0". */
+/** "+1.12 GiB", "-34.0 MiB", "0". */
 export function differenceText(difference: number, bytes: (size: number) => string): string {
   if (difference === 0) return '0';
   return (difference > 0 ? '+' : '-') + bytes(Math.abs(difference));

@@ -13,9 +13,6 @@ import { bytes } from '../../look/units';
 import { bar, nothing } from '../parts';
 import { basisText, numberRows, savesText } from './words';
 
-/** The doctor's names for parts, where a category of the page is the same. */
-const PART_CATEGORY: Readonly<Record<string, string>> = { activations: 'forward', temporaries: 'backward' };
-
 const TAB_TEXT: Readonly<Partial<Record<Tab, string>>> = {
   segments: 'show the segments',
   leaks: 'show the growth',
@@ -60,7 +57,7 @@ export function makeFindings(app: App): Panel {
     const cells = finding.parts.flatMap((part): Child[] => [
       h('span', {}, part.name),
       h('span', { class: 'number' }, bytes(part.bytes)),
-      bar(part.bytes / most, categoryColour(PART_CATEGORY[part.name] ?? part.name)),
+      bar(part.bytes / most, categoryColour(part.name)),
     ]);
     return h('div', { class: 'parts' }, ...cells);
   };

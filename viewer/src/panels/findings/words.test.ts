@@ -21,5 +21,5 @@ it('a basis that is not known keeps its word', () => {
 
 it('numbers that are not known are left out', () => {
   const numbers = { tried_bytes: null, total_bytes: null, free_bytes: 0, allocated_bytes: 2048, reserved_bytes: null, process_bytes: null, allowed_bytes: null, device: 0 };
-  expect(numberRows(numbers)).toEqual([['live', '2.00 KiB'], ['free on the device', '0 bytes']]);
+  expect(numberRows(numbers)).toEqual([['live', '2.00 KiB'], ['free on the device', '0 B']]);
 });

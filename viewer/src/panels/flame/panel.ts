@@ -11,7 +11,7 @@ import { fill, h, type Child } from '../../look/h';
 import { CanvasPen } from '../../look/pen';
 import { makeSegmented } from '../../look/segmented';
 import { makeTooltip } from '../../look/tooltip';
-import { bytes, count } from '../../look/units';
+import { bytes, count, shareText } from '../../look/units';
 import { Kept, makeMomentSwitch, momentKey, momentOf, momentText } from '../shared/moment';
 import { titledPicture } from '../shared/picture';
 import { makeScrolled } from '../shared/scrolled';
@@ -118,7 +118,7 @@ class FlamePanel implements Panel {
     const total = tree.bytes[ROOT]!, all = `${bytes(total)} ${momentText(this.app.device(), momentOf(this.app), state)}`;
     if (this.search === null || total === 0) return all;
     const matched = tree.matched[ROOT]!;
-    return `The search finds ${bytes(matched)}, ${((100 * matched) / total).toFixed(1)}% of ${all}`;
+    return `The search finds ${bytes(matched)}, ${shareText(matched / total)} of ${all}`;
   }
 
   private drawCrumbs(tree: Tree): void {
@@ -176,13 +176,13 @@ class FlamePanel implements Panel {
   private describe(box: Box): string[] {
     const tree = this.tree!, { stacks } = this.app.run(), { node } = box;
     if (box.merged > 0) return [`${count(box.merged)} boxes too narrow to be drawn`, 'a click zooms in'];
-    const frame = tree.frame[node]!, share = (whole: number): string => `${((100 * tree.bytes[node]!) / whole).toFixed(1)}%`;
-    const of = this.zoomed === ROOT ? '' : `, ${share(tree.bytes[this.zoomed]!)} of what is zoomed into`;
+    const frame = tree.frame[node]!, shareOf = (whole: number): string => shareText(tree.bytes[node]! / whole);
+    const of = this.zoomed === ROOT ? '' : `, ${shareOf(tree.bytes[this.zoomed]!)} of what is zoomed into`;
     const category = stacks.categories[tree.category[node]!] ?? 'unknown';
     return [
       frame === ALL_STACKS ? 'everything' : frame === NO_STACK ? 'no stack was recorded' : frameText(stacks.frame(frame)),
       `${bytes(tree.bytes[node]!)} in ${count(tree.blocks[node]!)} ${tree.blocks[node] === 1 ? 'block' : 'blocks'}`,
-      `${share(tree.bytes[ROOT]!)} of all${of}`,
+      `${shareOf(tree.bytes[ROOT]!)} of all${of}`,
       frame === ALL_STACKS ? '' : `${tree.hasOneStack[node] === 1 ? '' : 'mostly '}${category}`,
     ].filter((text) => text !== '');
   }

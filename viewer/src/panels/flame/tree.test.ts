@@ -19,8 +19,8 @@ const run = sampleRun({
   ],
   stacks: [
     { category: 'weights', frames: [{ ...main, functionName: 'a' }, main] },
-    { category: 'forward', frames: [{ ...main, functionName: 'b' }, main] },
-    { category: 'forward', frames: [main] },
+    { category: 'activations', frames: [{ ...main, functionName: 'b' }, main] },
+    { category: 'activations', frames: [main] },
     { category: 'other', frames: [] },
   ],
 });
@@ -69,7 +69,7 @@ describe('a tree of stacks', () => {
     const b = tree.endOf(1)!;
     expect([tree.hasOneStack[b], tree.stack[b]]).toEqual([1, 1]);
     expect(tree.hasOneStack[ROOT]).toBe(0);
-    expect(stacks.categories[tree.category[tree.parent[b]!]!]).toBe('forward');
+    expect(stacks.categories[tree.category[tree.parent[b]!]!]).toBe('activations');
   });
 
   it('has no node with less than its children', () => {

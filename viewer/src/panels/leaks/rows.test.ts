@@ -8,7 +8,7 @@ const run = sampleRun({
   lastInstant: 9,
   blocks: [],
   stacks: [
-    { frames: [{ file: '/lib/linear.py', line: 134, functionName: 'forward' }, { file: 'train.py', line: 5, functionName: 'main' }], where: 1, category: 'forward' },
+    { frames: [{ file: '/lib/linear.py', line: 134, functionName: 'forward' }, { file: 'train.py', line: 5, functionName: 'main' }], where: 1, category: 'activations' },
     { frames: [{ file: 'a.py', line: 1, functionName: 'f' }], where: 0 },
     { frames: [{ file: 'b.py', line: 2, functionName: 'g' }], where: 0 },
   ],
@@ -29,7 +29,7 @@ const rows = leakRows(device, run.stacks);
 describe('the rows of leaks', () => {
   it('have those that grow first, the fastest first', () => {
     expect(rows.map((row) => [row.stack, row.doesGrow, row.perStep])).toEqual([[1, true, 200], [0, true, 10], [2, false, 0]]);
-    expect(rows[1]).toMatchObject({ label: 'train.py:5 main > linear.py:134', category: 'forward', first: 10, last: 30 });
+    expect(rows[1]).toMatchObject({ label: 'train.py:5 main > linear.py:134', category: 'activations', first: 10, last: 30 });
     expect(rows[0]!.label).toBe('a.py:1 f');
     expect(growthPerStep(rows)).toBe(210);
   });

@@ -44,10 +44,10 @@ describe('a drawn address map', () => {
     const words = texts(drawn({}));
     expect(words).toContain('default pool, stream 0x0');
     expect(words).toContain('pool not known, stream 0x0');
-    expect(words).toContain('200.00 MiB reserved in 1 segment, 80.00 MiB live (40.00 MiB waiting), 120.00 MiB idle (largest 100.00 MiB)');
-    expect(words).toContain('40.00 MiB  train.py:7');
-    expect(words).toContain('40.00 MiB waits');
-    expect(words).toContain('100.00 MiB idle');
+    expect(words).toContain('200 MiB reserved in 1 segment, 80.0 MiB live (40.0 MiB waiting), 120 MiB idle (largest 100 MiB)');
+    expect(words).toContain('40.0 MiB  train.py:7');
+    expect(words).toContain('40.0 MiB waits');
+    expect(words).toContain('100 MiB idle');
   });
 
   it('has patterns for what is idle and what waits', () => {

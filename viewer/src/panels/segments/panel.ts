@@ -9,7 +9,7 @@ import { themeColours } from '../../look/colours';
 import { fill, h } from '../../look/h';
 import { CanvasPen } from '../../look/pen';
 import { makeTooltip } from '../../look/tooltip';
-import { bytes, count } from '../../look/units';
+import { bytes, count, shareText } from '../../look/units';
 import { makeScheme, type Scheme } from '../../picture/schemes';
 import { instantText, Kept } from '../shared/moment';
 import { titledPicture } from '../shared/picture';
@@ -124,11 +124,11 @@ class SegmentsPanel implements Panel {
   private showNumbers(layout: Layout, state: State): void {
     const failure = failureOf(this.app.device()), isHere = failure !== null && failure.instant === state.cursor && failure.bytes !== null;
     const waiting = layout.waiting > 0 ? `${bytes(layout.waiting)} of it wait for other streams` : '';
-    const share = layout.reserved > 0 ? `${((100 * layout.idle) / layout.reserved).toFixed(1)}% of reserved` : '';
+    const idleShare = layout.reserved > 0 ? `${shareText(layout.idle / layout.reserved)} of reserved` : '';
     const numbers: [name: string, value: string, note: string][] = [
       ['Reserved', bytes(layout.reserved), layout.segments.length === 1 ? '1 segment' : `${count(layout.segments.length)} segments`],
       ['Live', bytes(layout.live + layout.displaced), layout.displaced > 0 ? `${bytes(layout.displaced)} have no place in the map` : waiting],
-      ['Idle', bytes(layout.idle), share],
+      ['Idle', bytes(layout.idle), idleShare],
       ['Largest idle range', bytes(layout.largestIdle), 'side by side'],
       ['Largest request that fits', bytes(layout.largestRequest), 'at most, without growing'],
     ];

@@ -23,7 +23,7 @@ const words = (range: number): string[] => rangeWords(device, run.stacks, layout
 
 describe('the words', () => {
   it('of a block name its size, place, stack and life', () => {
-    expect(words(0)).toEqual(['1024 bytes at 0x1000', 'train.py:7 step', 'weights, stream 0x0', 'from event 0, lives to the end']);
+    expect(words(0)).toEqual(['1.00 KiB at 0x1000', 'train.py:7 step', 'weights, stream 0x0', 'from event 0, lives to the end']);
     expect(words(2)).toContain('freed at event 2: waits for other streams');
     expect(words(2)).toContain('from event 1, until event 5');
   });
@@ -32,8 +32,8 @@ describe('the words', () => {
     expect(words(1)).toEqual([
       '3.00 KiB at 0x1400: idle',
       '2 blocks with 1.50 KiB keep 6.50 KiB idle: a segment is given back only as a whole.',
-      '1024 bytes  train.py:7 step',
-      '512 bytes  no stack was recorded',
+      '1.00 KiB  train.py:7 step',
+      '512 B  no stack was recorded',
     ]);
   });
 

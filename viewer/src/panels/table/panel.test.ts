@@ -17,7 +17,7 @@ const sample: Sample = {
   ],
   stacks: [
     { category: 'weights', frames: [{ functionName: 'build', file: '/me/model.py', line: 3 }] },
-    { category: 'forward', frames: [{ functionName: EVIL, file: '/me/a.py', line: 9 }] },
+    { category: 'activations', frames: [{ functionName: EVIL, file: '/me/a.py', line: 9 }] },
     { category: 'backward', frames: [{ functionName: 'run', file: '/me/z.py', line: 1 }] },
   ],
 };
@@ -41,7 +41,7 @@ describe('the table', () => {
 
   it('shows who holds the peak, most first, with its total', () => {
     expect(wheres()).toEqual(['z.py:1 run', 'model.py:3 build', `a.py:9 ${EVIL}`]);
-    expect(panel.element.textContent).toContain('14.00 KiB in 4 blocks live at event 0');
+    expect(panel.element.textContent).toContain('14.0 KiB in 4 blocks live at event 0');
     expect(all('[role=columnheader]')[1]!.getAttribute('aria-sort')).toBe('descending');
   });
 
@@ -69,7 +69,7 @@ describe('the table', () => {
     expect(wheres()).toHaveLength(2);
     expect(panel.element.textContent).toContain('6.00 KiB in 3 blocks live at event 3');
     panel.element.querySelector<HTMLInputElement>('input[value=run]')!.click();
-    expect(panel.element.textContent).toContain('14.00 KiB in 4 blocks allocated');
+    expect(panel.element.textContent).toContain('14.0 KiB in 4 blocks allocated');
   });
 
   it('sets and clears the highlighted stack', async () => {
@@ -103,7 +103,7 @@ describe('the table', () => {
     app.store.set({ search: '<2k' });
     await update();
     expect(wheres()).toEqual([`a.py:9 ${EVIL}`]);
-    expect(panel.element.textContent).toContain('2.00 KiB in 2 blocks found, of 14.00 KiB in 4 blocks');
+    expect(panel.element.textContent).toContain('2.00 KiB in 2 blocks found, of 14.0 KiB in 4 blocks');
     app.store.set({ search: 'nowhere' });
     await update();
     expect(panel.element.textContent).toContain('No block of this moment is what you search for.');

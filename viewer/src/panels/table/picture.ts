@@ -5,7 +5,7 @@ import type { Row } from '../../data/groups';
 import { themeColours } from '../../look/colours';
 import { categoryColour } from '../../look/palette';
 import type { Pen } from '../../look/pen';
-import { bytes, count } from '../../look/units';
+import { bytes, count, shareText } from '../../look/units';
 import { titledPicture } from '../shared/picture';
 
 const MOST = 60, LINE = 24, WIDTH = 1200;
@@ -14,7 +14,7 @@ function drawRow(pen: Pen, row: Row, y: number, total: number): void {
   const { text, muted, line } = themeColours(), share = total > 0 ? row.bytes / total : 0;
   pen.text(104, y, bytes(row.bytes), { colour: text, align: 'right' });
   pen.rect(118, y - 5, 100 * share, 10, categoryColour(row.category));
-  pen.text(270, y, `${(100 * share).toFixed(1)}%`, { colour: muted, align: 'right' });
+  pen.text(270, y, shareText(share), { colour: muted, align: 'right' });
   pen.text(350, y, count(row.blocks), { colour: text, align: 'right' });
   pen.text(366, y, row.category, { colour: text, room: 84 });
   pen.text(456, y, row.where, { colour: text, room: 330 });

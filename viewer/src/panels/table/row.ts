@@ -5,7 +5,7 @@ import type { Stacks } from '../../data/model';
 import { frameLabel } from '../../data/stacks';
 import { h } from '../../look/h';
 import { categoryColour } from '../../look/palette';
-import { bytes, count } from '../../look/units';
+import { bytes, count, shareText } from '../../look/units';
 import { detailLines, type Line } from './detail';
 
 const CLOSED = 29; // with its border
@@ -33,7 +33,7 @@ export interface RowParts {
 function shareCell(share: number): HTMLElement {
   const bar = h('i', { 'aria-hidden': 'true' });
   bar.style.width = `${Math.min(100, 100 * share)}%`;
-  return h('span', { role: 'cell', class: 'share' }, bar, h('span', { class: 'number' }, `${(100 * share).toFixed(1)}%`));
+  return h('span', { role: 'cell', class: 'share' }, bar, h('span', { class: 'number' }, shareText(share)));
 }
 
 function categoryCell(category: string): HTMLElement {

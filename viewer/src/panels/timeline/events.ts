@@ -8,7 +8,7 @@ import { markName } from './marks';
 export interface EventText {
   readonly instant: number; // the one after it
   readonly what: string; // "alloc"
-  readonly size: string; // "512.00 KiB", or ''
+  readonly size: string; // "512 KiB", or ''
   readonly where: string; // its stack, or ''
 }
 

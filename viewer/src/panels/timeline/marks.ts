@@ -40,7 +40,7 @@ export function markName(mark: Mark): string {
 export function markText(mark: Mark): string {
   const parts = [markName(mark)];
   if (mark.text !== null && mark.text !== '' && mark.text !== parts[0]) parts.push(mark.text);
-  if (mark.bytes !== null && mark.bytes > 0 && !/\d (bytes|KiB|MiB|GiB)/.test(mark.text ?? '')) parts.push(bytes(mark.bytes));
+  if (mark.bytes !== null && mark.bytes > 0 && !/\d (B|KiB|MiB|GiB|TiB)\b/.test(mark.text ?? '')) parts.push(bytes(mark.bytes));
   return `${parts.join(': ')} (${eventText(mark.instant)})`;
 }
 

@@ -26,7 +26,7 @@ const sample: Sample = {
   ],
   stacks: [
     { category: 'weights', frames: [{ functionName: 'init', file: '/x/model.py', line: 4 }] },
-    { category: 'forward', frames: [{ functionName: '<script>alert(1)</script>', file: '/x/model.py', line: 40 }] },
+    { category: 'activations', frames: [{ functionName: '<script>alert(1)</script>', file: '/x/model.py', line: 40 }] },
   ],
   reserved: [[0, 6 * 1024 ** 2], [950, 14 * 1024 ** 2]],
   marks: [
@@ -81,7 +81,7 @@ describe('the timeline', () => {
     const { canvas } = await shown();
     expect(texts).toContain('4 MiB');
     expect(texts).toContain('event');
-    expect(canvas.getAttribute('aria-label')).toContain('The most that is live is 12.00 MiB, at event 949.');
+    expect(canvas.getAttribute('aria-label')).toContain('The most that is live is 12.0 MiB, at event 949.');
   });
 
   it('moves and zooms by keys, within the run', async () => {
@@ -111,7 +111,7 @@ describe('the timeline', () => {
     press(panel, 'n');
     press(panel, 'b');
     expect(app.store.state.cursor).toBe(300);
-    expect(app.said).toEqual(['annotation: half (event 299)', 'out of memory: 512 bytes (event 954)', 'There is no later mark', 'annotation: half (event 299)']);
+    expect(app.said).toEqual(['annotation: half (event 299)', 'out of memory: 512 B (event 954)', 'There is no later mark', 'annotation: half (event 299)']);
   });
 
   it('pins what is clicked, and unpins on the ground', async () => {

@@ -109,10 +109,10 @@ describe('single events', () => {
     const told = eventsIn(run.devices[0]!, run.stacks, 0, 6).map(({ instant, what, size, where }) => [instant, what, size, where].join('|'));
     expect(told).toEqual([
       '1|reserve|2.00 MiB|',
-      '2|alloc|512 bytes|m.py:3 f',
-      '3|free|512 bytes|m.py:3 f',
-      '4|free requested|1024.00 KiB|no stack was recorded',
-      '5|free|1024.00 KiB|no stack was recorded',
+      '2|alloc|512 B|m.py:3 f',
+      '3|free|512 B|m.py:3 f',
+      '4|free requested|1.00 MiB|no stack was recorded',
+      '5|free|1.00 MiB|no stack was recorded',
       '6|snapshot||',
     ]);
     expect(eventsIn(run.devices[0]!, run.stacks, 3, 4).map(({ instant }) => instant)).toEqual([3, 4]);
@@ -133,7 +133,7 @@ describe('words', () => {
     expect(lifeOf(device, 2)).toBe('from event 29, freed at event 31 (after 2), within step 2');
     expect([0, 1, 2].map((block) => waitOf(device, block) !== null)).toEqual([false, true, false]);
     expect(exactBytes(3 * 1024 ** 2)).toBe('3.00 MiB (3,145,728 bytes)');
-    expect(exactBytes(512)).toBe('512 bytes');
+    expect(exactBytes(512)).toBe('512 B');
   });
 
   it('tell what is seen', () => {

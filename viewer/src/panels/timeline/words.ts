@@ -9,7 +9,7 @@ import { stepOf } from '../../picture/ticks';
 import { eventNumber, eventText } from '../../data/events';
 
 export function exactBytes(size: number): string {
-  return size <= 1024 ? bytes(size) : `${bytes(size)} (${count(size)} bytes)`;
+  return size < 1024 ? bytes(size) : `${bytes(size)} (${count(size)} bytes)`;
 }
 
 export function lifeOf(device: Device, block: number): string {

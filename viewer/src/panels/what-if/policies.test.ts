@@ -41,7 +41,7 @@ describe('the policies of what-if', () => {
   it('are compared with a card in words', () => {
     const policies = policiesOf(device([replay('native'), replay('vramwise', { oom_instant: 3, is_complete: false })]));
     expect(fitText(policies, 2 * GIB)).toMatch(/^Below 2\.00 GiB stay: native \(2\.00 GiB\)\. More is reserved by recorded \(3\.00 GiB\).*already: vramwise\.$/);
-    expect(fitText(policies, GIB)).toMatch(/^None stays below 1024\.00 MiB\./);
+    expect(fitText(policies, GIB)).toMatch(/^None stays below 1\.00 GiB\./);
   });
 
   it('that have no line are named with the reason', () => {
