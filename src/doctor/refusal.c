@@ -14,6 +14,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "doctor/settings.h" /* vw__doctor_enough */
+#include "remedy/remedy.h"
 #include "settings/trials.h"
 
 static void add_request_line(vw__case *given, vw__finding_draft *finding)
@@ -64,13 +65,14 @@ static vw_status add_capped(vw__case *given)
                              "that was refused.",
                              vw__diagnosis_size(given->draft, failure->limit_least_bytes),
                              vw__diagnosis_size(given->draft, failure->limit_most_bytes));
-    vw__finding_remedy(finding, "raise the limit, or do not set one",
-                       vw__saves(numbers->free_bytes), VW_BASIS_MEASURED,
-                       "none, if nobody else needs that memory",
-                       vw__recording_is_of_a_pool(given->model)
-                           ? "vw_pool_set_fraction(pool, 0.95);"
-                           : "torch.cuda.set_per_process_memory_fraction(0.95)\n"
-                             "# or per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF");
+    const vw__remedy *raise = vw__remedy_of(VW__REMEDY_RAISE_LIMIT);
+    if (vw__recording_is_of_a_pool(given->model))
+        vw__finding_remedy(finding, raise->action, vw__saves(numbers->free_bytes),
+                           VW_BASIS_MEASURED, raise->cost, "vw_pool_set_fraction(pool, 0.95);");
+    else
+        vw__finding_known_remedy(finding, VW__REMEDY_RAISE_LIMIT,
+                                 &(vw__remedy_words){.fraction = "0.95"},
+                                 vw__saves(numbers->free_bytes), VW_BASIS_MEASURED);
     vw__finding_enough(finding, enough);
     return VW_OK;
 }

@@ -380,13 +380,14 @@ static bool judge_said_limit(const vw__text_case *given)
         has_size ? vw__text_size(given, given->numbers.tried_bytes) : "the request", limit);
     vw__finding_draft *finding = vw__diagnosis_add(given->draft, "capped", VW_UNKNOWN,
                                                    "A limit was set, and it was reached.");
-    vw__finding_remedy(finding, "raise the limit, or take it away", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "whoever shares the card has less",
-                       is_fraction ? "torch.cuda.set_per_process_memory_fraction(1.0)\n"
-                                     "env | grep ALLOC_CONF  # per_process_memory_fraction"
-                                   : "# with RMM:\n"
-                                     "rmm.reinitialize(pool_allocator=True, "
-                                     "maximum_pool_size=None)");
+    const vw__remedy *raise = vw__remedy_of(VW__REMEDY_RAISE_LIMIT);
+    if (is_fraction)
+        vw__finding_known_remedy(finding, VW__REMEDY_RAISE_LIMIT, NULL, VW__SAVES_UNKNOWN,
+                                 VW_BASIS_RULE);
+    else
+        vw__finding_remedy(finding, raise->action, VW__SAVES_UNKNOWN, VW_BASIS_RULE, raise->cost,
+                           "# with RMM:\n"
+                           "rmm.reinitialize(pool_allocator=True, maximum_pool_size=None)");
     if (is_fraction)
         vw__text_add_smaller_batch(given, finding);
     return true;

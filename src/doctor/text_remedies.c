@@ -342,15 +342,12 @@ static void add_capped(const vw__text_case *given)
     if (!vw__text_knows(held) || !vw__text_knows(numbers->tried_bytes) ||
         !vw__add_u64(held, numbers->tried_bytes, &wanted))
         wanted = VW_UNKNOWN;
-    const char *module = vw__text_device_of(given)->module;
-    const char *how = vw__diagnosis_text(
-        given->draft, "torch.%s.set_per_process_memory_fraction(1.0)  # or drop it", module);
+    vw__remedy_words words = {.module = vw__text_device_of(given)->module};
     if (has_card && vw__text_knows(wanted) && wanted <= total) {
         vw__finding_evidence(finding, "This request needed a limit of %s: a fraction of %.4f.",
                              vw__text_size(given, wanted), (double)wanted / (double)total);
-        how = vw__diagnosis_text(
-            given->draft, "torch.%s.set_per_process_memory_fraction(%.4f)  # was %.4f", module,
-            digits_above((double)wanted / (double)total), (double)limit / (double)total);
+        words.fraction =
+            vw__diagnosis_text(given->draft, "%.4f", digits_above((double)wanted / (double)total));
     }
     vw__savings savings = VW__SAVES_UNKNOWN;
     if (has_card) {
@@ -360,8 +357,7 @@ static void add_capped(const vw__text_case *given)
         uint64_t missing = missing_bytes(given);
         savings = between(vw__text_knows(missing) && missing < room ? missing : room, room);
     }
-    vw__finding_remedy(finding, "raise the limit, or take it away", savings, VW_BASIS_COMPUTED,
-                       "whoever shares the card has less; it was set for a reason", how);
+    vw__finding_known_remedy(finding, VW__REMEDY_RAISE_LIMIT, &words, savings, VW_BASIS_COMPUTED);
     if (vw__text_knows(numbers->free_bytes) && vw__text_knows(numbers->tried_bytes) &&
         numbers->free_bytes >= numbers->tried_bytes)
         vw__finding_enough(finding, VW_ENOUGH_YES); /* nothing but the limit is in the way */

@@ -69,6 +69,7 @@ typedef enum vw__remedy_id {
     VW__REMEDY_ZERO_GRAD,
     VW__REMEDY_DROP_VARIABLES,
     VW__REMEDY_EMPTY_CACHE,
+    VW__REMEDY_RAISE_LIMIT,
     VW__REMEDY_SHARED_GRAPH_POOL,
     VW__REMEDY_EXPANDABLE_SEGMENTS, /* where there is no recording to try settings on */
     VW__REMEDY_REPEATING_SIZES,
@@ -125,6 +126,7 @@ typedef struct vw__remedy_words {
     const char *attention;  /* $attention: as transformers call it, "sdpa" */
     const char *settings;   /* $settings: the variable, "PYTORCH_CUDA_ALLOC_CONF" */
     const char *storage;    /* $storage: of 4-bit weights, "" */
+    const char *fraction;   /* $fraction: of the card, "1.0" */
 } vw__remedy_words;
 
 /* A text with its words put in; the table's own where it has none, else the arena's. NULL: no host

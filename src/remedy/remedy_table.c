@@ -446,6 +446,13 @@ static const vw__remedy table[VW__REMEDY_COUNT] = {
             .code = "# after loading, between training and evaluation; never inside the loop:\n"
                     "torch.$module.empty_cache()",
         },
+    [VW__REMEDY_RAISE_LIMIT] =
+        {
+            .action = "raise the limit, or do not set one",
+            .cost = "none, if nobody else needs that memory",
+            .code = "torch.$module.set_per_process_memory_fraction($fraction)\n"
+                    "# or per_process_memory_fraction in $settings",
+        },
     /* torch.cuda.graph(): "safe to share if they are replayed in the order of capture, and never at
      * the same time". */
     [VW__REMEDY_SHARED_GRAPH_POOL] =

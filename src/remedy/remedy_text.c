@@ -44,6 +44,7 @@ static const char *word_for(const char *name, size_t length, const vw__remedy_wo
         {"attention", word_or(words->attention, "sdpa")},
         {"settings", word_or(words->settings, "PYTORCH_CUDA_ALLOC_CONF")},
         {"storage", word_or(words->storage, "")},
+        {"fraction", word_or(words->fraction, "1.0")},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strlen(known[i].name) == length && memcmp(known[i].name, name, length) == 0)

@@ -18,6 +18,12 @@
     "capacity of 23.69 GiB of which 1.10 GiB is free. Of the allocated memory 12.00 GiB is "       \
     "allocated by PyTorch, and 10.00 GiB is reserved by PyTorch but unallocated.\n"
 
+#define CAPPED                                                                                     \
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "   \
+    "capacity of 40.00 GiB of which 29.00 GiB is free. 10.00 GiB allowed; Of the allocated "       \
+    "memory 9.40 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but "          \
+    "unallocated.\n"
+
 static vw_diagnosis *diagnose_text(const char *text)
 {
     vw_diagnosis *got = NULL;
@@ -117,6 +123,22 @@ static void a_technique_costs_the_same_whoever_advises_it(void **state)
     vw_diagnosis_free(recorded);
 }
 
+static void a_limit_is_raised_in_the_same_words(void **state)
+{
+    (void)state;
+    vw_diagnosis *pasted = diagnose_text(CAPPED);
+    vw_diagnosis *recorded = diagnose_stored("doctor/oom_capped.pickle.xz");
+    const vw_remedy *by_text = remedy_of(pasted, "the limit");
+    const vw_remedy *by_recording = remedy_of(recorded, "the limit");
+    assert_non_null(by_text);
+    assert_non_null(by_recording);
+    assert_string_equal(by_text->action, by_recording->action);
+    assert_string_equal(by_text->cost, by_recording->cost);
+    assert_int_equal(by_text->enough, VW_ENOUGH_YES);
+    vw_diagnosis_free(pasted);
+    vw_diagnosis_free(recorded);
+}
+
 /* The last two lines: what is added up, and what it is divided by. */
 static const char *sum_of(const char *code)
 {
@@ -184,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_technique_costs_the_same_whoever_advises_it),
+        cmocka_unit_test(a_limit_is_raised_in_the_same_words),
         cmocka_unit_test(a_loss_in_chunks_is_the_same_sum_in_both),
         cmocka_unit_test(the_cache_is_emptied_by_one_rule),
         cmocka_unit_test(no_recording_is_advised_to_empty_the_cache_in_its_loop),

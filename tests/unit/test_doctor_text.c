@@ -195,7 +195,7 @@ static void capped_says_which_fraction_would_do(void **state)
         got->sentence, "Capped: PyTorch held 9.50 GiB of the 10.00 GiB it is allowed and asked for "
                        "2.00 GiB more, while the card had 29.00 GiB free.");
     const vw_remedy *raise =
-        remedy_with(&got->findings[0], "set_per_process_memory_fraction(0.2876)  # was 0.2500");
+        remedy_with(&got->findings[0], "set_per_process_memory_fraction(0.2876)");
     assert_non_null(raise); /* 11.5 of 40 */
     assert_int_equal(raise->saves_bytes, gib(1.5));
     assert_int_equal(raise->saves_at_most_bytes, gib(29));
