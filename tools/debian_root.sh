@@ -27,9 +27,10 @@ in_root() {
         mount -t devpts -o newinstance,ptmxmode=0666 devpts "$0/dev/pts"
         ln -sf pts/ptmx "$0/dev/ptmx"
         folder=$0
-        cp -L /etc/resolv.conf "$folder/etc/resolv.conf" 2>/dev/null || true
+        cp --remove-destination -L /etc/resolv.conf "$folder/etc/resolv.conf" 2>/dev/null || true
         exec env -i ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-            ${no_proxy:+no_proxy="$no_proxy"} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+            ${no_proxy:+no_proxy="$no_proxy"} HOME=/root \
+            PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
             LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$folder" "$@"' "$folder" "$@"
 }
 
@@ -40,7 +41,8 @@ bootstrap() {
     rm -rf "$folder.part"
     mkdir -p "$(dirname "$folder")"
     [ -e $keys ] || fail "$keys is missing, without which nothing that comes can be trusted"
-    debootstrap --force-check-gpg --keyring=$keys --variant=minbase "$suite" "$folder.part" "$mirror/debian" >"$folder.log" 2>&1 ||
+    debootstrap --force-check-gpg --keyring=$keys --variant=minbase "$suite" "$folder.part" \
+        "$mirror/debian" >"$folder.log" 2>&1 ||
         { tail -n 20 "$folder.log" >&2; fail "debootstrap $suite failed; all it said is in $folder.log"; }
     printf '%s\n' "deb $mirror/debian $suite main" \
         "deb $mirror/debian-security $suite-security main" >"$folder.part/etc/apt/sources.list"

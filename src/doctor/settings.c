@@ -11,8 +11,8 @@
  * recipe hurts when the run ends sooner with it, or reserves a twentieth more, or when it
  * multiplies the time in the driver and gives nothing back.
  *
- * empty_cache() after every step makes every step wait for the GPU: it is tried only where the run
- * failed, and is a remedy only if it lets the run go through.
+ * empty_cache() after every step makes every step wait for the GPU. It is never a remedy: it is
+ * tried where the run failed, as evidence, and to warn of what it would cost.
  *
  * Garbage collection acts only under a limit: it is tried where there is one, or a card is named on
  * which the program could set one.
