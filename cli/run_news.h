@@ -42,7 +42,7 @@ typedef struct run_process {
     char *recording;         /* --record's file */
     char *snapshot;          /* that was asked for; absolute */
     char *note;              /* what of the history was not kept, and why */
-    bool is_saving; /* its snapshot is not there yet, and will be */
+    bool is_saving;          /* its snapshot is not there yet, and will be */
     bool is_recorded;
     bool is_lost;  /* it could not be recorded */
     bool is_named; /* in the report: see run_report_rest() */

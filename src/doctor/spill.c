@@ -107,11 +107,10 @@ const char *vw__spill_cost(vw__diagnosis_draft *draft, const vw__spill_trial *tr
     if (trial->move_ns != 0)
         move = vw__diagnosis_text(draft, "; %s of moving over the run",
                                   vw__diagnosis_duration(draft, trial->move_ns));
-    return vw__diagnosis_text(
-        draft, "about %s more a step%s%s, if " VW__SPILL_COST_IF "%s; %s",
-        vw__diagnosis_duration(draft, trial->step_cost_ns), share,
-        trial->is_with_moves ? ", moving included" : "", move,
-        trial->is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST);
+    return vw__diagnosis_text(draft, "about %s more a step%s%s, if " VW__SPILL_COST_IF "%s; %s",
+                              vw__diagnosis_duration(draft, trial->step_cost_ns), share,
+                              trial->is_with_moves ? ", moving included" : "", move,
+                              trial->is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST);
 }
 
 const char *vw__spill_how(vw__diagnosis_draft *draft, uint64_t budget_bytes)
