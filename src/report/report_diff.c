@@ -1,13 +1,129 @@
 /* report_diff.c - what grew and what shrank between two recordings, at their peaks. */
 #include "vramwise/report.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "report/report_frames.h"
-#include "report/report_text.h"
+#include "report/report_fields.h"
 
-enum { FRAMES_SHOWN = 3 };
+/* ---- the fields ------------------------------------------------------------------------------ */
+
+/* One of the two recordings. */
+typedef struct side {
+    const char *file, *conf;
+    int device;
+    uint64_t event_count;
+    uint64_t peak_event, peak_live_bytes, peak_block_count, peak_reserved_bytes;
+} side;
+
+static side side_before(const vw__report *out, const vw_diff_report *report)
+{
+    return (side){
+        .file = out->form.file,
+        .conf = report->before_conf,
+        .device = report->before_device,
+        .event_count = report->before_event_count,
+        .peak_event = report->before.event,
+        .peak_live_bytes = report->before.live_bytes,
+        .peak_block_count = report->before.block_count,
+        .peak_reserved_bytes = report->before_peak_reserved_bytes,
+    };
+}
+
+static side side_after(const vw__report *out, const vw_diff_report *report)
+{
+    return (side){
+        .file = out->form.other_file,
+        .conf = report->after_conf,
+        .device = report->after_device,
+        .event_count = report->after_event_count,
+        .peak_event = report->after.event,
+        .peak_live_bytes = report->after.live_bytes,
+        .peak_block_count = report->after.block_count,
+        .peak_reserved_bytes = report->after_peak_reserved_bytes,
+    };
+}
+
+#define SIDE(kind, key, member) VW__REPORT_FIELD(kind, side, key, member)
+static const vw__report_field side_list[] = {
+    {SIDE(TEXT, "file", file)},
+    {SIDE(INTEGER, "device", device)},
+    {SIDE(TEXT, "conf", conf)},
+    {SIDE(COUNT, "events", event_count)},
+    {SIDE(COUNT, "peak_event", peak_event)},
+    {SIDE(BYTES, "peak_live_bytes", peak_live_bytes)},
+    {SIDE(COUNT, "peak_blocks", peak_block_count)},
+    {SIDE(BYTES, "peak_reserved_bytes", peak_reserved_bytes)},
+};
+static const vw__report_fields side_fields = VW__REPORT_FIELDS(side, side_list);
+
+static void json_before(vw__report *out, vw__json *json, const char *key, const void *content)
+{
+    const side before = side_before(out, content);
+    vw__report_json_object(out, json, key, &side_fields, &before);
+}
+
+static void json_after(vw__report *out, vw__json *json, const char *key, const void *content)
+{
+    const side after = side_after(out, content);
+    vw__report_json_object(out, json, key, &side_fields, &after);
+}
+
+static void append_difference(vw__byte_buffer *cell, const void *object)
+{
+    const vw_change *change = object;
+    vw__append_text(cell, vw__change_text(change->before_bytes, change->after_bytes).text);
+}
+
+/* A category is a part of what is live, and shown as one. */
+static void append_category(vw__byte_buffer *cell, const void *object)
+{
+    const vw_change *change = object;
+    vw__append_format(cell, "  %.40s", change->category != NULL ? change->category : "?");
+}
+
+static void append_place(vw__byte_buffer *cell, const void *object)
+{
+    const vw_change *change = object;
+    vw__report_append_place(cell, change->where, change->frames, change->frame_count, "(no stack)");
+}
+
+#define CHANGE(kind, key, member) VW__REPORT_FIELD(kind, vw_change, key, member)
+static const vw__report_field category_list[] = {
+    {CHANGE(TEXT, "category", category), VW__REPORT_COLUMN(1, NAME, "at the peak"),
+     .append = append_category},
+    {CHANGE(BYTES, "before_bytes", before_bytes), VW__REPORT_COLUMN(2, NUMBER, "first")},
+    {CHANGE(BYTES, "after_bytes", after_bytes), VW__REPORT_COLUMN(3, NUMBER, "second")},
+    {CHANGE(COUNT, "before_blocks", before_count)},
+    {CHANGE(COUNT, "after_blocks", after_count)},
+    {VW__REPORT_COLUMN(4, NUMBER, "change"), .append = append_difference},
+};
+static const vw__report_fields category_fields = VW__REPORT_FIELDS(vw_change, category_list);
+
+static const vw__report_field change_list[] = {
+    {VW__REPORT_COLUMN(1, NUMBER, "change"), .append = append_difference},
+    {CHANGE(TEXT, "category", category), VW__REPORT_COLUMN(4, WORD, "category")},
+    {CHANGE(BYTES, "before_bytes", before_bytes), VW__REPORT_COLUMN(2, NUMBER, "first")},
+    {CHANGE(BYTES, "after_bytes", after_bytes), VW__REPORT_COLUMN(3, NUMBER, "second")},
+    {CHANGE(COUNT, "before_blocks", before_count)},
+    {CHANGE(COUNT, "after_blocks", after_count)},
+    {CHANGE(PLACE, "where", where), VW__REPORT_COLUMN(5, PLACE, "where"), .append = append_place},
+    {CHANGE(FRAMES, "frames", frames), VW__REPORT_COUNTED(vw_change, frame_count)},
+};
+static const vw__report_fields change_fields = VW__REPORT_FIELDS(vw_change, change_list);
+
+#define DIFF(kind, key, member) VW__REPORT_FIELD(kind, vw_diff_report, key, member)
+static const vw__report_field diff_list[] = {
+    {DIFF(BOOLEAN, "same", is_same)},
+    {.key = "before", .write = json_before},
+    {.key = "after", .write = json_after},
+    {DIFF(OBJECTS, "categories", categories), VW__REPORT_COUNTED(vw_diff_report, category_count),
+     .fields = &category_fields},
+    {DIFF(COUNT, "change_count", change_count)},
+    {DIFF(FIRST_OBJECTS, "changes", changes), VW__REPORT_COUNTED(vw_diff_report, change_count),
+     .fields = &change_fields},
+    {DIFF(TEXTS, "notes", notes), VW__REPORT_COUNTED(vw_diff_report, note_count)},
+};
+static const vw__report_fields diff_fields = VW__REPORT_FIELDS(vw_diff_report, diff_list);
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
@@ -40,72 +156,39 @@ static void add_total(vw__table *table, const char *what, const char *before, co
     vw__table_cell(table, change);
 }
 
-/* A part of what is live, and shown as one. */
-static void add_category(vw__table *table, const vw_change *category)
+static void add_total_bytes(vw__table *table, const char *what, uint64_t before, uint64_t after)
 {
-    vw__text name;
-    snprintf(name.text, sizeof name.text, "  %.40s",
-             category->category != NULL ? category->category : "?");
-    add_total(table, name.text, vw__size_text(category->before_bytes).text,
-              vw__size_text(category->after_bytes).text,
-              vw__change_text(category->before_bytes, category->after_bytes).text);
+    add_total(table, what, vw__size_text(before).text, vw__size_text(after).text,
+              vw__change_text(before, after).text);
 }
 
 static void say_totals(vw__report *out, const vw_diff_report *report)
 {
-    static const vw__column columns[] = {
-        {"at the peak", VW__COLUMN_NAME},
-        {"first", VW__COLUMN_NUMBER},
-        {"second", VW__COLUMN_NUMBER},
-        {"change", VW__COLUMN_NUMBER},
-    };
     vw__table table;
-    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
-    add_total(&table, "live", vw__size_text(report->before.live_bytes).text,
-              vw__size_text(report->after.live_bytes).text,
-              vw__change_text(report->before.live_bytes, report->after.live_bytes).text);
+    vw__report_fields_table(&table, &category_fields);
+    add_total_bytes(&table, "live", report->before.live_bytes, report->after.live_bytes);
     for (size_t i = 0; i < report->category_count; i++)
-        add_category(&table, &report->categories[i]);
+        vw__report_fields_row(&table, VW__STYLE_PLAIN, &category_fields, &report->categories[i]);
     add_total(&table, "blocks", vw__count_text(report->before.block_count).text,
               vw__count_text(report->after.block_count).text, "");
-    add_total(&table, "most reserved", vw__size_text(report->before_peak_reserved_bytes).text,
-              vw__size_text(report->after_peak_reserved_bytes).text,
-              vw__change_text(report->before_peak_reserved_bytes, report->after_peak_reserved_bytes)
-                  .text);
+    add_total_bytes(&table, "most reserved", report->before_peak_reserved_bytes,
+                    report->after_peak_reserved_bytes);
     vw__table_end(&table, out);
-}
-
-static void add_change(vw__table *table, const vw_change *change, bool has_stacks)
-{
-    vw__byte_buffer place;
-    vw__byte_buffer_init(&place);
-    vw__append_place(&place, change->where, change->frames, change->frame_count, "(no stack)");
-    vw__table_row(table, VW__STYLE_PLAIN);
-    vw__table_cell(table, vw__change_text(change->before_bytes, change->after_bytes).text);
-    vw__table_cell(table, vw__size_text(change->before_bytes).text);
-    vw__table_cell(table, vw__size_text(change->after_bytes).text);
-    vw__table_cell(table, change->category);
-    vw__table_cell(table, vw__byte_buffer_text(&place));
-    if (has_stacks)
-        vw__table_frames(table, change->frames, change->frame_count, FRAMES_SHOWN);
-    if (place.has_failed)
-        table->rows.has_failed = true;
-    vw__byte_buffer_deinit(&place);
 }
 
 static void say_changes(vw__report *out, const vw_diff_report *report)
 {
-    static const vw__column columns[] = {
-        {"change", VW__COLUMN_NUMBER}, {"first", VW__COLUMN_NUMBER}, {"second", VW__COLUMN_NUMBER},
-        {"category", VW__COLUMN_WORD}, {"where", VW__COLUMN_PLACE},
-    };
     vw__table table;
     if (report->change_count == 0)
         return;
     vw__report_blank(out);
-    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
-    for (size_t i = 0; i < report->change_count && i < out->form.most_rows; i++)
-        add_change(&table, &report->changes[i], out->form.has_stacks);
+    vw__report_fields_table(&table, &change_fields);
+    for (size_t i = 0; i < report->change_count && i < out->form.most_rows; i++) {
+        const vw_change *change = &report->changes[i];
+        vw__report_fields_row(&table, VW__STYLE_PLAIN, &change_fields, change);
+        if (out->form.has_stacks)
+            vw__table_frames(&table, change->frames, change->frame_count);
+    }
     vw__table_end(&table, out);
     if (report->change_count > out->form.most_rows)
         vw__report_say(
@@ -120,16 +203,16 @@ static bool has_other_settings(const vw_diff_report *report)
     return strcmp(before, after) != 0;
 }
 
-static void say_side(vw__report *out, const char *label, const char *file, int device,
-                     uint64_t event_count, const char *conf, bool has_conf)
+static void say_side(vw__report *out, const char *label, side of, bool has_conf)
 {
-    vw__report_fact(out, label, "%s%sdevice %d, %s", file != NULL ? file : "",
-                    file != NULL ? ", " : "", device, vw__counted_text(event_count, "event").text);
+    vw__report_fact(out, label, "%s%sdevice %d, %s", of.file != NULL ? of.file : "",
+                    of.file != NULL ? ", " : "", of.device,
+                    vw__counted_text(of.event_count, "event").text);
     if (has_conf)
         vw__report_fact(out, "", "%s",
-                        conf == NULL      ? "settings not recorded"
-                        : conf[0] == '\0' ? "PyTorch's default settings"
-                                          : conf);
+                        of.conf == NULL      ? "settings not recorded"
+                        : of.conf[0] == '\0' ? "PyTorch's default settings"
+                                             : of.conf);
 }
 
 static void say_report(vw__report *out, const void *content)
@@ -141,67 +224,14 @@ static void say_report(vw__report *out, const void *content)
     say_totals(out, report);
     say_changes(out, report);
     vw__report_blank(out);
-    say_side(out, "first", out->form.file, report->before_device, report->before_event_count,
-             report->before_conf, has_conf);
-    say_side(out, "second", out->form.other_file, report->after_device, report->after_event_count,
-             report->after_conf, has_conf);
+    say_side(out, "first", side_before(out, report), has_conf);
+    say_side(out, "second", side_after(out, report), has_conf);
     vw__report_remarks(out, NULL, 0, report->notes, report->note_count);
-}
-
-/* ---- for programs ---------------------------------------------------------------------------- */
-
-static void json_side(vw__json *json, const char *key, const char *file, int device,
-                      const char *conf, uint64_t event_count, const vw_moment *peak,
-                      uint64_t peak_reserved_bytes)
-{
-    vw__json_begin_object(json, key);
-    vw__json_text(json, "file", file);
-    vw__json_integer(json, "device", device);
-    vw__json_text(json, "conf", conf);
-    vw__json_unsigned(json, "events", event_count);
-    vw__json_known(json, "peak_event", peak->event);
-    vw__json_unsigned(json, "peak_live_bytes", peak->live_bytes);
-    vw__json_unsigned(json, "peak_blocks", peak->block_count);
-    vw__json_known(json, "peak_reserved_bytes", peak_reserved_bytes);
-    vw__json_end_object(json);
-}
-
-static void json_change(vw__json *json, const vw_change *change, bool has_frames)
-{
-    vw__json_begin_object(json, NULL);
-    vw__json_text(json, "category", change->category);
-    vw__json_unsigned(json, "before_bytes", change->before_bytes);
-    vw__json_unsigned(json, "after_bytes", change->after_bytes);
-    vw__json_unsigned(json, "before_blocks", change->before_count);
-    vw__json_unsigned(json, "after_blocks", change->after_count);
-    if (has_frames)
-        vw__json_frames(json, change->where, change->frames, change->frame_count);
-    vw__json_end_object(json);
-}
-
-static void json_report(vw__report *out, vw__json *json, const void *content)
-{
-    const vw_diff_report *report = content;
-    vw__json_boolean(json, "same", report->is_same);
-    json_side(json, "before", out->form.file, report->before_device, report->before_conf,
-              report->before_event_count, &report->before, report->before_peak_reserved_bytes);
-    json_side(json, "after", out->form.other_file, report->after_device, report->after_conf,
-              report->after_event_count, &report->after, report->after_peak_reserved_bytes);
-    vw__json_begin_array(json, "categories");
-    for (size_t i = 0; i < report->category_count; i++)
-        json_change(json, &report->categories[i], false);
-    vw__json_end_array(json);
-    vw__json_unsigned(json, "change_count", report->change_count);
-    vw__json_begin_array(json, "changes");
-    for (size_t i = 0; i < report->change_count && i < out->form.most_rows; i++)
-        json_change(json, &report->changes[i], true);
-    vw__json_end_array(json);
-    vw__json_texts(json, "notes", report->notes, report->note_count);
 }
 
 vw_status vw_report_diff(const vw_diff_report *report, const vw_report_form *form,
                          const vw_output *output)
 {
-    static const vw__report_kind kind = {"comparison", say_report, json_report};
+    static const vw__report_kind kind = {"comparison", say_report, &diff_fields};
     return vw__report_as(&kind, report, form, output);
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "report/report_fields.h"
 #include "report/report_show.h"
 
 enum {
@@ -36,6 +37,85 @@ static const char *text_or_nothing(const char *text)
 {
     return text != NULL ? text : "";
 }
+
+/* ---- the fields; vramwise-doctor(1) names them ------------------------------------------------
+ */
+
+static const vw__report_field part_list[] = {
+    {VW__REPORT_FIELD(TEXT, vw_part, "name", name)},
+    {VW__REPORT_FIELD(BYTES, vw_part, "bytes", bytes)},
+};
+static const vw__report_fields part_fields = VW__REPORT_FIELDS(vw_part, part_list);
+
+VW__REPORT_NAME(basis_of, vw_remedy, vw_basis_name, basis)
+
+static void json_enough(vw__report *report, vw__json *json, const char *key, const void *object)
+{
+    const vw_remedy *remedy = object;
+    (void)report;
+    if (remedy->enough == VW_ENOUGH_UNKNOWN)
+        vw__json_null(json, key);
+    else
+        vw__json_boolean(json, key, remedy->enough == VW_ENOUGH_YES);
+}
+
+#define REMEDY(kind, key, member) VW__REPORT_FIELD(kind, vw_remedy, key, member)
+static const vw__report_field remedy_list[] = {
+    {REMEDY(TEXT, "action", action)},
+    {REMEDY(BYTES, "saves_bytes", saves_bytes)},
+    {REMEDY(BYTES, "saves_at_most_bytes", saves_at_most_bytes)},
+    {.key = "basis", .text = basis_of},
+    {.key = "enough", .write = json_enough},
+    {REMEDY(TEXT, "cost", cost)},
+    {REMEDY(TEXT, "how", how)},
+};
+static const vw__report_fields remedy_fields = VW__REPORT_FIELDS(vw_remedy, remedy_list);
+
+#define FINDING(kind, key, member) VW__REPORT_FIELD(kind, vw_finding, key, member)
+static const vw__report_field finding_list[] = {
+    {FINDING(TEXT, "kind", kind)},
+    {FINDING(TEXT, "title", title)},
+    {FINDING(BYTES, "bytes", bytes)},
+    {FINDING(TEXTS, "where", where), VW__REPORT_COUNTED(vw_finding, where_count)},
+    {FINDING(TEXTS, "evidence", evidence), VW__REPORT_COUNTED(vw_finding, evidence_count)},
+    {FINDING(OBJECTS, "parts", parts), VW__REPORT_COUNTED(vw_finding, part_count),
+     .fields = &part_fields},
+    {FINDING(OBJECTS, "remedies", remedies), VW__REPORT_COUNTED(vw_finding, remedy_count),
+     .fields = &remedy_fields},
+};
+static const vw__report_fields finding_fields = VW__REPORT_FIELDS(vw_finding, finding_list);
+
+#define NUMBERS(kind, key, member) VW__REPORT_FIELD(kind, vw_memory_numbers, key, member)
+static const vw__report_field number_list[] = {
+    {NUMBERS(BYTES, "tried_bytes", tried_bytes)},
+    {NUMBERS(BYTES, "total_bytes", total_bytes)},
+    {NUMBERS(BYTES, "free_bytes", free_bytes)},
+    {NUMBERS(BYTES, "allocated_bytes", allocated_bytes)},
+    {NUMBERS(BYTES, "reserved_bytes", reserved_bytes)},
+    {NUMBERS(BYTES, "process_bytes", process_bytes)},
+    {NUMBERS(BYTES, "allowed_bytes", allowed_bytes)},
+    {NUMBERS(NATURAL, "device", device)},
+};
+static const vw__report_fields number_fields = VW__REPORT_FIELDS(vw_memory_numbers, number_list);
+
+VW__REPORT_NAME(verdict_of, vw_diagnosis, vw_verdict_name, verdict)
+VW__REPORT_NAME(confidence_of, vw_diagnosis, vw_confidence_name, confidence)
+VW__REPORT_NAME(source_of, vw_diagnosis, vw_doctor_source_name, source)
+
+#define DIAGNOSIS(kind, key, member) VW__REPORT_FIELD(kind, vw_diagnosis, key, member)
+static const vw__report_field diagnosis_list[] = {
+    {.key = "file", .kind = VW__REPORT_FIELD_FILE},
+    {.key = "verdict", .text = verdict_of},
+    {.key = "confidence", .text = confidence_of},
+    {.key = "source", .text = source_of},
+    {DIAGNOSIS(TEXT, "sentence", sentence)},
+    {DIAGNOSIS(COUNT, "errors", error_count)},
+    {DIAGNOSIS(TEXTS, "reasoning", reasoning), VW__REPORT_COUNTED(vw_diagnosis, reasoning_count)},
+    {DIAGNOSIS(OBJECT, "numbers", numbers), .fields = &number_fields},
+    {DIAGNOSIS(OBJECTS, "findings", findings), VW__REPORT_COUNTED(vw_diagnosis, finding_count),
+     .fields = &finding_fields},
+};
+static const vw__report_fields diagnosis_fields = VW__REPORT_FIELDS(vw_diagnosis, diagnosis_list);
 
 /* ---- further in ------------------------------------------------------------------------------ */
 
@@ -440,8 +520,9 @@ static void say_warnings(vw__report *report, const vw_diagnosis *diagnosis)
     }
 }
 
-static void say_diagnosis(vw__report *report, const vw_diagnosis *diagnosis)
+static void say_diagnosis(vw__report *report, const void *content)
 {
+    const vw_diagnosis *diagnosis = content;
     say_verdict(report, diagnosis);
     vw__doctor_card(report, diagnosis);
     say_first_remedy(report, diagnosis);
@@ -465,14 +546,12 @@ static void allow_narrow_window(vw__report *report, const vw_report_form *form)
 vw_status vw_report_doctor(const vw_diagnosis *diagnosis, const vw_report_form *form,
                            const vw_output *output)
 {
+    static const vw__report_kind kind = {"diagnosis", say_diagnosis, &diagnosis_fields};
     vw__report report;
     if (diagnosis == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no diagnosis to report: it is NULL");
     vw__report_init(&report, form);
     allow_narrow_window(&report, form);
-    if (report.form.is_json)
-        vw__doctor_json(&report, diagnosis);
-    else
-        say_diagnosis(&report, diagnosis);
+    vw__report_fill(&report, &kind, diagnosis);
     return vw__report_send(&report, output);
 }

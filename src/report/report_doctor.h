@@ -1,6 +1,5 @@
-/* report_doctor.h - the parts of vw_report_doctor(): report_doctor.c for people, with what the card
- * held in report_doctor_card.c and the wrapping of prose in report_doctor_prose.c; and
- * report_doctor_json.c for programs. */
+/* report_doctor.h - the parts of vw_report_doctor(): report_doctor.c, with what the card held in
+ * report_doctor_card.c and the wrapping of prose in report_doctor_prose.c. */
 #ifndef VW_REPORT_REPORT_DOCTOR_H
 #define VW_REPORT_REPORT_DOCTOR_H
 
@@ -10,8 +9,6 @@
 /* A blank line, then the numbers as a small table, below a bar of the card (or of the limit, where
  * that is what is in the way) if they make one. Nothing where nothing is known. */
 void vw__doctor_card(vw__report *report, const vw_diagnosis *diagnosis);
-
-void vw__doctor_json(vw__report *report, const vw_diagnosis *diagnosis);
 
 /* A paragraph behind a mark of ASCII ("- ", "12. "), wrapped at spaces but not between a number and
  * its unit. Lines after the first begin below the text; without a mark, two columns further in. */

@@ -1,9 +1,202 @@
-/* report_plan.c - what a run will take: the text for people, and the list of what is built in. */
+/* report_plan.c - what a run will take, what makes it fit, and the list of what is built in. */
 #include "report/report_plan.h"
 
 #include <string.h>
 
 #include "vramwise/report.h"
+#include "report/report_show.h"
+
+enum { CODE_OF = 3, MOST_CODES = 16, CODE_INDENT = 4 };
+
+/* ---- the fields; vramwise-plan(1) names them --------------------------------------------------
+ */
+
+VW__REPORT_NAME(mode_of, vw_plan_settings, vw_plan_mode_name, mode)
+VW__REPORT_NAME(precision_of, vw_plan_settings, vw_precision_name, precision)
+VW__REPORT_NAME(optimizer_of, vw_plan_settings, vw_optimizer_name, optimizer)
+VW__REPORT_NAME(offload_of, vw_plan_settings, vw_offload_name, offload)
+VW__REPORT_NAME(checkpointing_of, vw_plan_settings, vw_checkpointing_name, checkpointing)
+VW__REPORT_NAME(attention_of, vw_plan_settings, vw_attention_name, attention)
+VW__REPORT_NAME(sharding_of, vw_plan_settings, vw_sharding_name, sharding)
+VW__REPORT_CONDITION(has_images, vw_plan_settings, image > 0)
+VW__REPORT_CONDITION(has_tokens, vw_plan_settings, image == 0)
+VW__REPORT_CONDITION(has_interval, vw_plan_settings, checkpointing == VW_CHECKPOINTING_EVERY)
+VW__REPORT_CONDITION(has_card, vw_plan_settings, card_bytes > 0)
+
+static void json_loss(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    const vw_plan_settings *settings = object;
+    (void)out;
+    vw__json_boolean(json, key, !settings->without_loss && settings->generate == 0);
+}
+
+#define SETTING(kind, key, member) VW__REPORT_FIELD(kind, vw_plan_settings, key, member)
+static const vw__report_field setting_list[] = {
+    {.key = "mode", .text = mode_of},
+    {SETTING(COUNT, "batch", batch)},
+    {SETTING(COUNT, "sequence", sequence), .is_known = has_tokens},
+    {SETTING(COUNT, "image", image), .is_known = has_images},
+    {SETTING(COUNT, "accumulation", accumulation)},
+    {SETTING(COUNT, "generate", generate)},
+    {.key = "loss", .write = json_loss},
+    {.key = "precision", .text = precision_of},
+    {SETTING(BOOLEAN, "master_weights", has_master_weights)},
+    {.key = "optimizer", .text = optimizer_of},
+    {.key = "offload", .text = offload_of},
+    {.key = "checkpointing", .text = checkpointing_of},
+    {SETTING(COUNT, "checkpoint_every", checkpoint_every), .is_known = has_interval},
+    {.key = "attention", .text = attention_of},
+    {SETTING(COUNT, "loss_chunks", loss_chunks)},
+    {SETTING(COUNT, "lora_rank", lora_rank)},
+    {SETTING(BOOLEAN, "quantized", is_quantized)},
+    {SETTING(COUNT, "gpus", gpus)},
+    {.key = "sharding", .text = sharding_of},
+    {SETTING(TEXT, "card", card_name)},
+    {SETTING(BYTES, "card_bytes", card_bytes), .is_known = has_card},
+};
+static const vw__report_fields setting_fields = VW__REPORT_FIELDS(vw_plan_settings, setting_list);
+
+static void json_parts(vw__json *json, const vw_part *parts, size_t part_count)
+{
+    for (size_t i = 0; i < part_count; i++)
+        vw__json_unsigned(json, parts[i].name, parts[i].bytes);
+}
+
+static void json_peak_parts(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    const vw_plan *plan = object;
+    (void)out;
+    vw__json_begin_object(json, key);
+    json_parts(json, plan->parts, plan->part_count);
+    vw__json_unsigned(json, "context", plan->context_bytes);
+    vw__json_end_object(json);
+}
+
+static void json_layer_parts(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    const vw_plan *plan = object;
+    (void)out;
+    vw__json_begin_object(json, key);
+    json_parts(json, plan->layer_parts, plan->layer_part_count);
+    vw__json_end_object(json);
+}
+
+/* Of `uint64_t [3]`. */
+#define THIRD(key_, number)                                                                        \
+    {                                                                                              \
+        .key = (key_), .kind = VW__REPORT_FIELD_BYTES, .offset = (number) * sizeof(uint64_t),      \
+        .size_bytes = sizeof(uint64_t)                                                             \
+    }
+static const vw__report_field phase_list[] = {
+    THIRD("forward", 0),
+    THIRD("backward", 1),
+    THIRD("optimizer_step", 2),
+};
+static const vw__report_fields phase_fields = VW__REPORT_FIELDS(uint64_t[3], phase_list);
+static const vw__report_field reserved_list[] = {
+    THIRD("native", 0),
+    THIRD("expandable", 1),
+    THIRD("vramwise", 2),
+};
+const vw__report_fields vw__report_plan_reserved = VW__REPORT_FIELDS(uint64_t[3], reserved_list);
+
+void vw__report_plan_band(vw__json *json, const char *key, double low, double high)
+{
+    vw__json_begin_array(json, key);
+    vw__json_double(json, NULL, low);
+    vw__json_double(json, NULL, high);
+    vw__json_end_array(json);
+}
+
+static void json_band(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    const vw_plan *plan = object;
+    (void)out;
+    vw__report_plan_band(json, key, plan->error_low, plan->error_high);
+}
+
+/* The card of a choice is the plan's. */
+VW__REPORT_CONDITION(choice_has_card, vw_plan_choice, settings.card_bytes > 0)
+VW__REPORT_CONDITION(has_costs, vw_plan_choice, costs != NULL)
+VW__REPORT_CONDITION(has_code, vw_plan_choice, code != NULL)
+VW__REPORT_CONDITION(has_sources, vw_plan_choice, sources != NULL)
+
+static void append_slowdown(vw__byte_buffer *cell, const void *object)
+{
+    const vw_plan_choice *choice = object;
+    vw__append_format(cell, "%sx", vw__ratio_text(choice->slowdown).text);
+}
+
+static void append_fits(vw__byte_buffer *cell, const void *object)
+{
+    const vw_plan_choice *choice = object;
+    if (choice_has_card(choice))
+        vw__append_text(cell, choice->fits ? "yes" : "no");
+}
+
+/* "checkpointing, micro-batch 2 with 4 accumulated" */
+static void append_changes(vw__byte_buffer *cell, const void *object)
+{
+    const vw_plan_choice *choice = object;
+    for (size_t i = 0; i < choice->change_count; i++)
+        vw__append_format(cell, "%s%s", i > 0 ? ", " : "", choice->changes[i]);
+    if (choice->change_count == 0)
+        vw__append_text(cell, "as it is");
+}
+
+#define CHOICE(kind, key, member) VW__REPORT_FIELD(kind, vw_plan_choice, key, member)
+#define CHANGE_COUNTED VW__REPORT_COUNTED(vw_plan_choice, change_count)
+static const vw__report_field choice_list[] = {
+    {CHOICE(TEXTS, "changes", changes), CHANGE_COUNTED, VW__REPORT_COLUMN(5, NAME, "changes"),
+     .append = append_changes},
+    {CHOICE(BYTES, "peak_allocated_bytes", peak_allocated_bytes),
+     VW__REPORT_COLUMN(2, NUMBER, "peak")},
+    {CHOICE(BYTES, "peak_device_bytes", peak_device_bytes), VW__REPORT_COLUMN(3, NUMBER, "card")},
+    {CHOICE(RATIO, "slowdown", slowdown), VW__REPORT_COLUMN(1, NUMBER, "time"),
+     .append = append_slowdown},
+    {CHOICE(BOOLEAN, "fits", fits), VW__REPORT_COLUMN(4, WORD, "fits"), .append = append_fits,
+     .is_known = choice_has_card},
+    {CHOICE(TEXTS, "costs", costs), CHANGE_COUNTED, .is_known = has_costs},
+    {CHOICE(TEXTS, "code", code), CHANGE_COUNTED, .is_known = has_code},
+    {CHOICE(TEXTS, "sources", sources), CHANGE_COUNTED, .is_known = has_sources},
+    {CHOICE(OBJECT, "settings", settings), .fields = &setting_fields},
+};
+static const vw__report_fields choice_fields = VW__REPORT_FIELDS(vw_plan_choice, choice_list);
+
+VW__REPORT_CONDITION(has_error_band, vw_plan, has_error_band)
+VW__REPORT_CONDITION(is_card_known, vw_plan, is_card_known)
+
+#define PLAN(kind, key, member) VW__REPORT_FIELD(kind, vw_plan, key, member)
+static const vw__report_field plan_list[] = {
+    {PLAN(TEXT, "model", model)},
+    {PLAN(TEXT, "family", family)},
+    {PLAN(COUNT, "parameters", parameters)},
+    {PLAN(COUNT, "trained_parameters", trained_parameters)},
+    {PLAN(OBJECT, "settings", settings), .fields = &setting_fields},
+    {PLAN(BYTES, "peak_allocated_bytes", peak_allocated_bytes)},
+    {PLAN(BYTES, "peak_device_bytes", peak_device_bytes)},
+    {PLAN(BYTES, "pageable_bytes", pageable_bytes)},
+    {PLAN(BYTES, "resident_bytes", resident_bytes)},
+    {PLAN(TEXT, "peak_phase", peak_phase)},
+    {PLAN(TEXT, "peak_place", peak_place)},
+    {.key = "parts", .write = json_peak_parts},
+    {.key = "activations_by_layer", .write = json_layer_parts},
+    {PLAN(OBJECT, "phase_peaks", phase_peaks), .fields = &phase_fields},
+    {PLAN(BYTES, "first_step_peak_bytes", first_step_peak_bytes)},
+    {PLAN(BYTES, "after_forward_bytes", after_forward_bytes)},
+    {PLAN(BYTES, "after_backward_bytes", after_backward_bytes)},
+    {PLAN(BYTES, "after_step_bytes", after_step_bytes)},
+    {PLAN(OBJECT, "reserved_bytes", reserved_bytes), .fields = &vw__report_plan_reserved},
+    {.key = "error_band", .write = json_band, .is_known = has_error_band},
+    {PLAN(TEXT, "error_basis", error_basis)},
+    {PLAN(BOOLEAN, "fits", fits), .is_known = is_card_known},
+    {PLAN(INTEGER, "margin_bytes", margin_bytes), .is_known = is_card_known},
+    {PLAN(COUNT, "largest_batch", largest_batch), .is_known = is_card_known},
+    {PLAN(OBJECTS, "options", choices), VW__REPORT_COUNTED(vw_plan, choice_count),
+     .fields = &choice_fields},
+    {PLAN(TEXTS, "notes", notes), VW__REPORT_COUNTED(vw_plan, note_count)},
+};
+static const vw__report_fields plan_fields = VW__REPORT_FIELDS(vw_plan, plan_list);
 
 /* ---- what was asked -------------------------------------------------------------------------- */
 
@@ -83,29 +276,34 @@ static void say_model(vw__report *out, const vw_plan *plan)
 
 /* ---- what it takes --------------------------------------------------------------------------- */
 
-static void say_verdict(vw__report *out, const vw_plan *plan)
+void vw__report_plan_fit(vw__report *out, uint64_t taken_bytes, uint64_t card_bytes,
+                         int64_t margin_bytes, bool fits)
 {
-    const uint64_t card_bytes = plan->settings.card_bytes;
-    const uint64_t margin_bytes =
-        plan->margin_bytes < 0 ? 0 - (uint64_t)plan->margin_bytes : (uint64_t)plan->margin_bytes;
-    if (!plan->is_card_known)
-        vw__report_say(out, VW__STYLE_BOLD, "takes %s on the card, %s of it allocated",
-                       vw__size_text(plan->peak_device_bytes).text,
-                       vw__size_text(plan->peak_allocated_bytes).text);
-    else if (plan->fits)
-        vw__report_say(out, VW__STYLE_GREEN, "fits: %s of %s, %s are left",
-                       vw__size_text(plan->peak_device_bytes).text, vw__size_text(card_bytes).text,
-                       vw__size_text(margin_bytes).text);
-    else if (plan->margin_bytes >= 0)
+    const vw__text taken = vw__size_text(taken_bytes), card = vw__size_text(card_bytes);
+    const vw__text margin =
+        vw__size_text(margin_bytes < 0 ? 0 - (uint64_t)margin_bytes : (uint64_t)margin_bytes);
+    if (fits)
+        vw__report_say(out, VW__STYLE_GREEN, "fits: %s of %s, %s are left", taken.text, card.text,
+                       margin.text);
+    else if (margin_bytes >= 0)
         vw__report_say(out, VW__STYLE_YELLOW,
                        "too close: %s of %s, and the error of the prediction is larger than the "
                        "%s that are left",
-                       vw__size_text(plan->peak_device_bytes).text, vw__size_text(card_bytes).text,
-                       vw__size_text(margin_bytes).text);
+                       taken.text, card.text, margin.text);
     else
         vw__report_say(out, VW__STYLE_RED, "does not fit: %s on a card of %s, %s are missing",
-                       vw__size_text(plan->peak_device_bytes).text, vw__size_text(card_bytes).text,
-                       vw__size_text(margin_bytes).text);
+                       taken.text, card.text, margin.text);
+}
+
+static void say_verdict(vw__report *out, const vw_plan *plan)
+{
+    if (plan->is_card_known)
+        vw__report_plan_fit(out, plan->peak_device_bytes, plan->settings.card_bytes,
+                            plan->margin_bytes, plan->fits);
+    else
+        vw__report_say(out, VW__STYLE_BOLD, "takes %s on the card, %s of it allocated",
+                       vw__size_text(plan->peak_device_bytes).text,
+                       vw__size_text(plan->peak_allocated_bytes).text);
 }
 
 static void say_peak(vw__report *out, const vw_plan *plan)
@@ -148,22 +346,85 @@ static void say_error(vw__report *out, const vw_plan *plan)
                         basis[0] != '\0' ? "; " : "", basis);
 }
 
+static const vw__report_field layer_list[] = {
+    {VW__REPORT_FIELD(TEXT, vw_part, NULL, name), VW__REPORT_COLUMN(1, NAME, "kept for backward")},
+    {VW__REPORT_FIELD(BYTES, vw_part, NULL, bytes), VW__REPORT_COLUMN(2, NUMBER, "bytes")},
+};
+static const vw__report_fields layer_fields = VW__REPORT_FIELDS(vw_part, layer_list);
+
 static void say_layers(vw__report *out, const vw_plan *plan)
 {
-    static const vw__column columns[] = {{"kept for backward", VW__COLUMN_NAME},
-                                         {"bytes", VW__COLUMN_NUMBER}};
-    vw__table table;
     if (plan->layer_part_count == 0 || plan->settings.mode == VW_PLAN_MODE_INFERENCE)
         return; /* what inference has then is its result */
     vw__report_blank(out);
-    vw__table_init(&table, columns, 2);
-    for (size_t i = 0; i < plan->layer_part_count && i < out->form.most_rows; i++) {
-        vw__table_row(&table, VW__STYLE_PLAIN);
-        vw__table_cell(&table, plan->layer_parts[i].name);
-        vw__table_cell(&table, vw__size_text(plan->layer_parts[i].bytes).text);
-    }
-    vw__table_end(&table, out);
+    vw__report_fields_rows(out, &layer_fields, plan->layer_parts,
+                           plan->layer_part_count < out->form.most_rows ? plan->layer_part_count
+                                                                        : out->form.most_rows);
 }
+
+/* ---- what makes it fit: a table, then the code for the first few ------------------------------
+ */
+
+static void say_code_lines(vw__report *out, const char *code)
+{
+    for (const char *line = code; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        vw__append_spaces(&out->buffer, CODE_INDENT);
+        vw__show(out, &out->buffer, line, length);
+        vw__append_text(&out->buffer, "\n");
+        line += length + (line[length] == '\n');
+    }
+}
+
+typedef struct said_codes {
+    const char *texts[MOST_CODES];
+    size_t count;
+} said_codes;
+
+static bool is_said(said_codes *said, const char *code)
+{
+    for (size_t i = 0; i < said->count; i++)
+        if (strcmp(said->texts[i], code) == 0)
+            return true;
+    if (said->count < MOST_CODES)
+        said->texts[said->count++] = code;
+    return false;
+}
+
+static void say_change(vw__report *out, const vw_plan_choice *choice, size_t i, said_codes *said)
+{
+    const char *code = choice->code != NULL ? choice->code[i] : NULL;
+    const char *cost = choice->costs != NULL ? choice->costs[i] : NULL;
+    if (code == NULL || is_said(said, code))
+        return;
+    vw__report_blank(out);
+    if (cost != NULL && cost[0] != '\0')
+        vw__report_say(out, VW__STYLE_BOLD, "%s: %s", choice->changes[i], cost);
+    else
+        vw__report_say(out, VW__STYLE_BOLD, "%s", choice->changes[i]);
+    say_code_lines(out, code);
+}
+
+static void say_choices(vw__report *out, const vw_plan *plan)
+{
+    said_codes said = {.count = 0};
+    size_t shown = plan->choice_count;
+    if (shown > out->form.most_rows)
+        shown = out->form.most_rows;
+    if (shown == 0)
+        return;
+    vw__report_blank(out);
+    vw__report_say(out, VW__STYLE_BOLD,
+                   plan->is_card_known ? "What makes it fit, fastest first:"
+                                       : "What takes less, fastest first:");
+    vw__report_fields_rows(out, &choice_fields, plan->choices, shown);
+    for (size_t i = 0; i < shown && i < CODE_OF; i++)
+        for (size_t j = 0; j < plan->choices[i].change_count; j++)
+            say_change(out, &plan->choices[i], j, &said);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------
+ */
 
 static void say_plan(vw__report *out, const void *content)
 {
@@ -181,7 +442,7 @@ static void say_plan(vw__report *out, const void *content)
         vw__report_fact(out, "batch", "%s at most, everything else as it is",
                         vw__count_text(plan->largest_batch).text);
     say_layers(out, plan);
-    vw__report_plan_choices(out, plan);
+    say_choices(out, plan);
     if (plan->note_count > 0)
         vw__report_blank(out);
     vw__report_list(out, VW__STYLE_PLAIN, "note", plan->notes, plan->note_count);
@@ -189,56 +450,73 @@ static void say_plan(vw__report *out, const void *content)
 
 vw_status vw_report_plan(const vw_plan *plan, const vw_report_form *form, const vw_output *output)
 {
-    static const vw__report_kind kind = {"plan", say_plan, vw__json_plan};
+    static const vw__report_kind kind = {"plan", say_plan, &plan_fields};
     return vw__report_as(&kind, plan, form, output);
 }
 
 /* ---- what is built in ------------------------------------------------------------------------ */
 
-static void say_models(vw__report *out)
+static const vw__report_field model_list[] = {
+    {VW__REPORT_FIELD(TEXT, vw_plan_known_model, "name", name),
+     VW__REPORT_COLUMN(1, NAME, "model")},
+    {VW__REPORT_FIELD(TEXT, vw_plan_known_model, "family", family),
+     VW__REPORT_COLUMN(2, WORD, "family")},
+    {VW__REPORT_FIELD(COUNT, vw_plan_known_model, "parameters", parameters),
+     VW__REPORT_COLUMN(3, NUMBER, "parameters")},
+};
+static const vw__report_fields model_fields = VW__REPORT_FIELDS(vw_plan_known_model, model_list);
+
+static const vw__report_field card_list[] = {
+    {VW__REPORT_FIELD(TEXT, vw_plan_card_info, "name", name), VW__REPORT_COLUMN(1, NAME, "card")},
+    {VW__REPORT_FIELD(BYTES, vw_plan_card_info, "total_bytes", total_bytes),
+     VW__REPORT_COLUMN(2, NUMBER, "for programs")},
+};
+static const vw__report_fields card_fields = VW__REPORT_FIELDS(vw_plan_card_info, card_list);
+
+static void say_known(vw__report *out, const void *content)
 {
-    static const vw__column columns[] = {
-        {"model", VW__COLUMN_NAME}, {"family", VW__COLUMN_WORD}, {"parameters", VW__COLUMN_NUMBER}};
     const vw_plan_known_model *model;
+    const vw_plan_card_info *card;
     vw__table table;
-    vw__table_init(&table, columns, 3);
-    for (size_t i = 0; (model = vw_plan_known(i)) != NULL; i++) {
-        vw__table_row(&table, VW__STYLE_PLAIN);
-        vw__table_cell(&table, model->name);
-        vw__table_cell(&table, model->family);
-        vw__table_cell(&table, vw__count_text(model->parameters).text);
-    }
+    (void)content;
+    vw__report_fields_table(&table, &model_fields);
+    for (size_t i = 0; (model = vw_plan_known(i)) != NULL; i++)
+        vw__report_fields_row(&table, VW__STYLE_PLAIN, &model_fields, model);
+    vw__table_end(&table, out);
+    vw__report_blank(out);
+    vw__report_fields_table(&table, &card_fields);
+    for (size_t i = 0; (card = vw_plan_card_number(i)) != NULL; i++)
+        vw__report_fields_row(&table, VW__STYLE_PLAIN, &card_fields, card);
     vw__table_end(&table, out);
 }
 
-static void say_cards(vw__report *out)
+static void json_models(vw__report *out, vw__json *json, const char *key, const void *object)
 {
-    static const vw__column columns[] = {{"card", VW__COLUMN_NAME},
-                                         {"for programs", VW__COLUMN_NUMBER}};
+    const vw_plan_known_model *model;
+    (void)object;
+    vw__json_begin_array(json, key);
+    for (size_t i = 0; (model = vw_plan_known(i)) != NULL; i++)
+        vw__report_json_object(out, json, NULL, &model_fields, model);
+    vw__json_end_array(json);
+}
+
+static void json_cards(vw__report *out, vw__json *json, const char *key, const void *object)
+{
     const vw_plan_card_info *card;
-    vw__table table;
-    vw__table_init(&table, columns, 2);
-    for (size_t i = 0; (card = vw_plan_card_number(i)) != NULL; i++) {
-        vw__table_row(&table, VW__STYLE_PLAIN);
-        vw__table_cell(&table, card->name);
-        vw__table_cell(&table, vw__size_text(card->total_bytes).text);
-    }
-    vw__table_end(&table, out);
+    (void)object;
+    vw__json_begin_array(json, key);
+    for (size_t i = 0; (card = vw_plan_card_number(i)) != NULL; i++)
+        vw__report_json_object(out, json, NULL, &card_fields, card);
+    vw__json_end_array(json);
 }
 
 vw_status vw_report_plan_known(const vw_report_form *form, const vw_output *output)
 {
-    vw__report out;
-    vw__report_init(&out, form);
-    if (out.form.is_json) {
-        vw__json json;
-        vw__json_init(&json, &out.buffer);
-        vw__json_known_models(&json);
-        vw__append_text(&out.buffer, "\n");
-    } else {
-        say_models(&out);
-        vw__report_blank(&out);
-        say_cards(&out);
-    }
-    return vw__report_send(&out, output);
+    static const vw__report_field list[] = {
+        {.key = "models", .write = json_models},
+        {.key = "cards", .write = json_cards},
+    };
+    static const vw__report_fields fields = {list, sizeof list / sizeof list[0], 0};
+    static const vw__report_kind kind = {"list", say_known, &fields};
+    return vw__report_as(&kind, "", form, output); /* it has no content but what is built in */
 }

@@ -3,33 +3,19 @@
 
 #include <string.h>
 
-#include "report/report_frames.h" /* vw__json_texts */
 #include "report/report_plan.h"
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
 static void say_verdict(vw__report *out, const vw_plan_scaled *scaled)
 {
-    const uint64_t card_bytes = scaled->scaling.card_bytes;
-    const uint64_t margin_bytes = scaled->margin_bytes < 0 ? 0 - (uint64_t)scaled->margin_bytes
-                                                           : (uint64_t)scaled->margin_bytes;
-    vw__text taken = vw__size_text(scaled->peak_device_bytes);
-    if (!scaled->is_card_known)
-        vw__report_say(out, VW__STYLE_BOLD, "takes %s, and %s on the card with CUDA's context",
-                       vw__size_text(scaled->peak_allocated_bytes).text, taken.text);
-    else if (scaled->fits)
-        vw__report_say(out, VW__STYLE_GREEN, "fits: %s of %s, %s are left", taken.text,
-                       vw__size_text(card_bytes).text, vw__size_text(margin_bytes).text);
-    else if (scaled->margin_bytes >= 0)
-        vw__report_say(out, VW__STYLE_YELLOW,
-                       "too close: %s of %s, and the error of the prediction is larger than the "
-                       "%s that are left",
-                       taken.text, vw__size_text(card_bytes).text,
-                       vw__size_text(margin_bytes).text);
+    if (scaled->is_card_known)
+        vw__report_plan_fit(out, scaled->peak_device_bytes, scaled->scaling.card_bytes,
+                            scaled->margin_bytes, scaled->fits);
     else
-        vw__report_say(out, VW__STYLE_RED, "does not fit: %s on a card of %s, %s are missing",
-                       taken.text, vw__size_text(card_bytes).text,
-                       vw__size_text(margin_bytes).text);
+        vw__report_say(out, VW__STYLE_BOLD, "takes %s, and %s on the card with CUDA's context",
+                       vw__size_text(scaled->peak_allocated_bytes).text,
+                       vw__size_text(scaled->peak_device_bytes).text);
 }
 
 static void say_table(vw__report *out, const char *title, const vw_plan_scaled_part *parts,
@@ -137,117 +123,107 @@ static void say_scaled(vw__report *out, const void *content)
     vw__report_list(out, VW__STYLE_PLAIN, "note", scaled->notes, scaled->note_count);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- the fields of the JSON -------------------------------------------------------------------
+ */
 
-static void json_sizes(vw__json *json, const vw_plan_scaling *scaling)
+/* Bytes by name, as in a plan from a model. */
+static void json_parts(vw__report *out, vw__json *json, const char *key, const void *object)
 {
-    bool has_length = scaling->sequence_now != 0;
-    vw__json_unsigned(json, "batch_now", scaling->batch_now);
-    vw__json_unsigned(json, "batch", scaling->batch);
-    vw__json_known(json, "sequence_now", has_length ? scaling->sequence_now : VW_UNKNOWN);
-    vw__json_known(json, "sequence", has_length ? scaling->sequence : VW_UNKNOWN);
-    vw__json_unsigned(json, "step", scaling->step);
-}
-
-/* As of a plan from a model: bytes by name. */
-static void json_parts(vw__json *json, const vw_plan_scaled *scaled)
-{
-    vw__json_begin_object(json, "parts");
+    const vw_plan_scaled *scaled = object;
+    (void)out;
+    vw__json_begin_object(json, key);
     for (size_t i = 0; i < scaled->part_count; i++)
         vw__json_unsigned(json, scaled->parts[i].name, scaled->parts[i].bytes);
     vw__json_end_object(json);
-    vw__json_begin_object(json, "now_parts");
+}
+
+static void json_now_parts(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    const vw_plan_scaled *scaled = object;
+    (void)out;
+    vw__json_begin_object(json, key);
     for (size_t i = 0; i < scaled->part_count; i++)
         vw__json_unsigned(json, scaled->parts[i].name, scaled->parts[i].now_bytes);
     vw__json_end_object(json);
 }
 
-static void json_laws(vw__json *json, const vw_plan_scaled *scaled)
+static const vw__report_field law_list[] = {
+    {VW__REPORT_FIELD(BYTES, vw_plan_scaled_part, "now_bytes", now_bytes)},
+    {VW__REPORT_FIELD(BYTES, vw_plan_scaled_part, "bytes", bytes)},
+};
+static const vw__report_fields law_fields = VW__REPORT_FIELDS(vw_plan_scaled_part, law_list);
+
+static void json_laws(vw__report *out, vw__json *json, const char *key, const void *object)
 {
-    vw__json_begin_object(json, "grows_with");
-    for (size_t i = 0; i < VW_PLAN_LAW_COUNT; i++) {
-        vw__json_begin_object(json, scaled->laws[i].name);
-        vw__json_unsigned(json, "now_bytes", scaled->laws[i].now_bytes);
-        vw__json_unsigned(json, "bytes", scaled->laws[i].bytes);
-        vw__json_end_object(json);
-    }
+    const vw_plan_scaled *scaled = object;
+    vw__json_begin_object(json, key);
+    for (size_t i = 0; i < VW_PLAN_LAW_COUNT; i++)
+        vw__report_json_object(out, json, scaled->laws[i].name, &law_fields, &scaled->laws[i]);
     vw__json_end_object(json);
 }
 
-static void json_error(vw__json *json, const vw_plan_scaled *scaled)
+static void json_band(vw__report *out, vw__json *json, const char *key, const void *object)
 {
-    vw__json_unsigned(json, "checked_steps", scaled->checked_steps);
-    if (scaled->checked_steps == 0) {
-        vw__json_null(json, "error_band");
-        return;
-    }
-    vw__json_begin_array(json, "error_band");
-    vw__json_double(json, NULL, scaled->error_low);
-    vw__json_double(json, NULL, scaled->error_high);
-    vw__json_end_array(json);
+    const vw_plan_scaled *scaled = object;
+    (void)out;
+    vw__report_plan_band(json, key, scaled->error_low, scaled->error_high);
 }
 
-static void json_card(vw__json *json, const vw_plan_scaled *scaled)
-{
-    if (scaled->is_card_known) {
-        vw__json_unsigned(json, "card_bytes", scaled->scaling.card_bytes);
-        vw__json_boolean(json, "fits", scaled->fits);
-        vw__json_integer(json, "margin_bytes", scaled->margin_bytes);
-        vw__json_unsigned(json, "largest_batch", scaled->largest_batch);
-        return;
-    }
-    vw__json_null(json, "card_bytes");
-    vw__json_null(json, "fits");
-    vw__json_null(json, "margin_bytes");
-    vw__json_null(json, "largest_batch");
-}
+#define CHOICE(kind, key, member) VW__REPORT_FIELD(kind, vw_plan_scaled_choice, key, member)
+static const vw__report_field choice_list[] = {
+    {CHOICE(TEXT, "change", action)},
+    {CHOICE(BYTES, "least_peak_bytes", least_peak_bytes)},
+    {CHOICE(BYTES, "most_peak_bytes", most_peak_bytes)},
+    {CHOICE(BOOLEAN, "fits", fits)},
+    {CHOICE(BOOLEAN, "may_fit", may_fit)},
+    {CHOICE(TEXT, "cost", cost)},
+    {CHOICE(TEXT, "code", code)},
+};
+static const vw__report_fields choice_fields =
+    VW__REPORT_FIELDS(vw_plan_scaled_choice, choice_list);
 
-static void json_choices(vw__json *json, const vw_plan_scaled *scaled)
-{
-    vw__json_begin_array(json, "options");
-    for (size_t i = 0; i < scaled->choice_count; i++) {
-        const vw_plan_scaled_choice *choice = &scaled->choices[i];
-        vw__json_begin_object(json, NULL);
-        vw__json_text(json, "change", choice->action);
-        vw__json_unsigned(json, "least_peak_bytes", choice->least_peak_bytes);
-        vw__json_unsigned(json, "most_peak_bytes", choice->most_peak_bytes);
-        vw__json_boolean(json, "fits", choice->fits);
-        vw__json_boolean(json, "may_fit", choice->may_fit);
-        vw__json_text(json, "cost", choice->cost);
-        vw__json_text(json, "code", choice->code);
-        vw__json_end_object(json);
-    }
-    vw__json_end_array(json);
-}
+VW__REPORT_CONDITION(has_length, vw_plan_scaled, scaling.sequence_now != 0)
+VW__REPORT_CONDITION(has_checked_steps, vw_plan_scaled, checked_steps != 0)
+VW__REPORT_CONDITION(is_card_known, vw_plan_scaled, is_card_known)
 
-static void json_scaled(vw__report *out, vw__json *json, const void *content)
-{
-    const vw_plan_scaled *scaled = content;
-    vw__json_text(json, "file", out->form.file);
-    json_sizes(json, &scaled->scaling);
-    vw__json_unsigned(json, "steps", scaled->step_count);
-    vw__json_text(json, "step_basis", scaled->step_basis);
-    vw__json_unsigned(json, "evidence_steps", scaled->evidence_steps);
-    vw__json_unsigned(json, "now_peak_bytes", scaled->now_peak_bytes);
-    vw__json_unsigned(json, "peak_allocated_bytes", scaled->peak_allocated_bytes);
-    vw__json_unsigned(json, "peak_device_bytes", scaled->peak_device_bytes);
-    vw__json_unsigned(json, "context_bytes", scaled->context_bytes);
-    vw__json_text(json, "peak_phase", scaled->peak_phase);
-    vw__json_reserved(json, scaled->reserved_bytes);
-    json_parts(json, scaled);
-    json_laws(json, scaled);
-    vw__json_unsigned(json, "perhaps_square_bytes", scaled->perhaps_square_bytes);
-    vw__json_known(json, "peak_if_square_bytes", scaled->peak_if_square_bytes);
-    vw__json_unsigned(json, "irregular_bytes", scaled->irregular_bytes);
-    json_error(json, scaled);
-    json_card(json, scaled);
-    json_choices(json, scaled);
-    vw__json_texts(json, "notes", scaled->notes, scaled->note_count);
-}
+#define SCALED(kind, key, member) VW__REPORT_FIELD(kind, vw_plan_scaled, key, member)
+static const vw__report_field scaled_list[] = {
+    {.key = "file", .kind = VW__REPORT_FIELD_FILE},
+    {SCALED(COUNT, "batch_now", scaling.batch_now)},
+    {SCALED(COUNT, "batch", scaling.batch)},
+    {SCALED(COUNT, "sequence_now", scaling.sequence_now), .is_known = has_length},
+    {SCALED(COUNT, "sequence", scaling.sequence), .is_known = has_length},
+    {SCALED(COUNT, "step", scaling.step)},
+    {SCALED(COUNT, "steps", step_count)},
+    {SCALED(TEXT, "step_basis", step_basis)},
+    {SCALED(COUNT, "evidence_steps", evidence_steps)},
+    {SCALED(BYTES, "now_peak_bytes", now_peak_bytes)},
+    {SCALED(BYTES, "peak_allocated_bytes", peak_allocated_bytes)},
+    {SCALED(BYTES, "peak_device_bytes", peak_device_bytes)},
+    {SCALED(BYTES, "context_bytes", context_bytes)},
+    {SCALED(TEXT, "peak_phase", peak_phase)},
+    {SCALED(OBJECT, "reserved_bytes", reserved_bytes), .fields = &vw__report_plan_reserved},
+    {.key = "parts", .write = json_parts},
+    {.key = "now_parts", .write = json_now_parts},
+    {.key = "grows_with", .write = json_laws},
+    {SCALED(BYTES, "perhaps_square_bytes", perhaps_square_bytes)},
+    {SCALED(BYTES, "peak_if_square_bytes", peak_if_square_bytes)},
+    {SCALED(BYTES, "irregular_bytes", irregular_bytes)},
+    {SCALED(COUNT, "checked_steps", checked_steps)},
+    {.key = "error_band", .write = json_band, .is_known = has_checked_steps},
+    {SCALED(BYTES, "card_bytes", scaling.card_bytes), .is_known = is_card_known},
+    {SCALED(BOOLEAN, "fits", fits), .is_known = is_card_known},
+    {SCALED(INTEGER, "margin_bytes", margin_bytes), .is_known = is_card_known},
+    {SCALED(COUNT, "largest_batch", largest_batch), .is_known = is_card_known},
+    {SCALED(OBJECTS, "options", choices), VW__REPORT_COUNTED(vw_plan_scaled, choice_count),
+     .fields = &choice_fields},
+    {SCALED(TEXTS, "notes", notes), VW__REPORT_COUNTED(vw_plan_scaled, note_count)},
+};
+static const vw__report_fields scaled_fields = VW__REPORT_FIELDS(vw_plan_scaled, scaled_list);
 
 vw_status vw_report_plan_scaled(const vw_plan_scaled *scaled, const vw_report_form *form,
                                 const vw_output *output)
 {
-    static const vw__report_kind kind = {"plan", say_scaled, json_scaled};
+    static const vw__report_kind kind = {"plan", say_scaled, &scaled_fields};
     return vw__report_as(&kind, scaled, form, output);
 }

@@ -1,15 +1,245 @@
 /* report_ranks.c - a job's ranks for people: who was first, the table, who is out of line, where
  * they differ, and which files it rests on. */
+#include "vramwise/ranks.h"
+
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "report/report_frames.h"
-#include "report/report_ranks.h"
+#include "report/report_fields.h"
 
 #define OUT_OF_LINE_MARK "*"
 
 enum { MOST_NUMBERS = 12 };
+
+static const char *file_of(const vw_rank *rank)
+{
+    return rank->recording != NULL ? rank->recording : rank->text;
+}
+
+/* What a rank's memory grew by, as whole bytes; VW_UNKNOWN: not known. */
+static uint64_t growth_bytes_of(const vw_rank *rank)
+{
+    double growth = rank->growth_bytes_per_step;
+    return isnan(growth) || growth < 0 || growth >= 0x1p63 ? VW_UNKNOWN : (uint64_t)llround(growth);
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static bool append_piece(void *context, const char *bytes, size_t size_bytes)
+{
+    vw__append_bytes(context, bytes, size_bytes);
+    return true;
+}
+
+/* "vramwise view 'FOLDER/FILE'": the command that shows more of a file. The name is quoted where a
+ * shell needs it. false: there is no file. */
+static bool append_command(vw__byte_buffer *buffer, const char *command, const char *folder,
+                           const char *file)
+{
+    vw__byte_buffer path;
+    if (file == NULL)
+        return false;
+    vw__byte_buffer_init(&path);
+    if (folder != NULL) {
+        vw__append_text(&path, folder);
+        if (folder[0] != '\0' && folder[strlen(folder) - 1] != '/')
+            vw__append_text(&path, "/");
+    }
+    vw__append_text(&path, file);
+    vw__append_text(buffer, command);
+    const vw_output output = {buffer, append_piece};
+    (void)vw_write_shell_word(vw__byte_buffer_text(&path), &output); /* the buffer knows */
+    buffer->has_failed |= path.has_failed;
+    vw__byte_buffer_deinit(&path);
+    return true;
+}
+
+static void json_command(vw__report *out, vw__json *json, const char *key, const char *command,
+                         const char *file)
+{
+    vw__byte_buffer text;
+    vw__byte_buffer_init(&text);
+    if (append_command(&text, command, out->form.file, file))
+        vw__json_bytes(json, key, vw__byte_buffer_text(&text), vw__byte_buffer_size(&text));
+    else
+        vw__json_null(json, key);
+    json->buffer->has_failed |= text.has_failed;
+    vw__byte_buffer_deinit(&text);
+}
+
+static void json_view(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    json_command(out, json, key, "vramwise view ", ((const vw_rank *)object)->recording);
+}
+
+static void json_doctor(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    json_command(out, json, key, "vramwise doctor ", file_of(object));
+}
+
+/* ---- the fields; vramwise-report(1) names them ------------------------------------------------
+ */
+
+#define RANK(kind, key, member) VW__REPORT_FIELD(kind, vw_rank, key, member)
+static const vw__report_field oom_list[] = {
+    {RANK(INTEGER, "time_us", time_us)},
+    {RANK(INTEGER, "local_time_us", local_time_us)},
+    {RANK(BYTES, "tried_bytes", tried_bytes)},
+};
+static const vw__report_fields oom_fields = VW__REPORT_FIELDS(vw_rank, oom_list);
+
+static void json_marks(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    const vw_rank *rank = object;
+    (void)out;
+    vw__json_begin_array(json, key);
+    for (int i = 0; i < VW_RANK_MEASURES; i++)
+        if (rank->is_out_of_line[i])
+            vw__json_text(json, NULL, vw_rank_measure_name((vw_rank_measure)i));
+    vw__json_end_array(json);
+}
+
+static void json_growth(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    (void)out;
+    vw__json_known(json, key, growth_bytes_of(object));
+}
+
+static void json_problem(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    const vw_rank *rank = object;
+    (void)out;
+    vw__json_boolean(json, key, rank->ran_out || (rank->has_verdict && rank->is_problem));
+}
+
+VW__REPORT_NAME(basis_of, vw_rank, vw_rank_basis_name, basis)
+VW__REPORT_NAME(verdict_of, vw_rank, vw_verdict_name, verdict)
+VW__REPORT_NAME(confidence_of, vw_rank, vw_confidence_name, confidence)
+VW__REPORT_CONDITION(ran_out, vw_rank, ran_out)
+VW__REPORT_CONDITION(has_verdict, vw_rank, has_verdict)
+
+static const vw__report_field rank_list[] = {
+    {RANK(COUNT, "rank", rank)},
+    {RANK(TEXT, "recording", recording)},
+    {RANK(TEXT, "text", text)},
+    {RANK(COUNT, "files", file_count)},
+    {RANK(NATURAL, "device", device)},
+    {.key = "basis", .text = basis_of},
+    {RANK(BYTES, "peak_live_bytes", peak_live_bytes)},
+    {RANK(BYTES, "peak_reserved_bytes", peak_reserved_bytes)},
+    {RANK(COUNT, "events", event_count)},
+    {.key = "out_of_line", .write = json_marks},
+    {RANK(COUNT, "steps", step_count)},
+    {.key = "growth_bytes_per_step", .write = json_growth},
+    {.key = "oom", .kind = VW__REPORT_FIELD_OBJECT, .fields = &oom_fields, .is_known = ran_out},
+    {.key = "verdict", .text = verdict_of, .is_known = has_verdict},
+    {.key = "confidence", .text = confidence_of, .is_known = has_verdict},
+    {RANK(TEXT, "sentence", sentence), .is_known = has_verdict},
+    {.key = "problem", .write = json_problem},
+    {RANK(TEXT, "conf", conf)},
+    {RANK(BYTES, "card_bytes", card_bytes)},
+    {.key = "view", .write = json_view},
+    {.key = "doctor", .write = json_doctor},
+};
+static const vw__report_fields rank_fields = VW__REPORT_FIELDS(vw_rank, rank_list);
+
+#define JOB(kind, key, member) VW__REPORT_FIELD(kind, vw_ranks_report, key, member)
+#define JOB_COUNTED(member) VW__REPORT_COUNTED(vw_ranks_report, member)
+static const vw__report_field first_list[] = {
+    {JOB(COUNT, "rank", first_rank)},
+    {JOB(COUNT, "lead_us", first_lead_us)},
+    {JOB(TEXT, "reason", first_reason)},
+};
+static const vw__report_fields first_fields = VW__REPORT_FIELDS(vw_ranks_report, first_list);
+
+static void json_medians(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    const vw_ranks_report *report = object;
+    (void)out;
+    vw__json_begin_object(json, key);
+    for (int i = 0; i < VW_RANK_MEASURES; i++)
+        vw__json_known(json, vw_rank_measure_name((vw_rank_measure)i), report->medians[i]);
+    vw__json_end_object(json);
+}
+
+VW__REPORT_NAME(measure_of, vw_rank_outlier, vw_rank_measure_name, measure)
+
+static const vw__report_field outlier_list[] = {
+    {VW__REPORT_FIELD(COUNT, vw_rank_outlier, "rank", rank)},
+    {.key = "measure", .text = measure_of},
+    {VW__REPORT_FIELD(COUNT, vw_rank_outlier, "value", value)},
+    {VW__REPORT_FIELD(COUNT, vw_rank_outlier, "median", median)},
+};
+static const vw__report_fields outlier_fields = VW__REPORT_FIELDS(vw_rank_outlier, outlier_list);
+
+static void append_site_rank(vw__byte_buffer *cell, const void *object)
+{
+    vw__append_format(cell, "%" PRIu64, ((const vw_rank_site *)object)->rank);
+}
+
+static void append_site_difference(vw__byte_buffer *cell, const void *object)
+{
+    const vw_rank_site *site = object;
+    vw__append_text(cell, vw__change_text(site->median_bytes, site->bytes).text);
+}
+
+static void append_site_place(vw__byte_buffer *cell, const void *object)
+{
+    const vw_rank_site *site = object;
+    vw__report_append_place(cell, site->where, site->where, site->where != NULL, "(no stack)");
+}
+
+#define SITE(kind, key, member) VW__REPORT_FIELD(kind, vw_rank_site, key, member)
+static const vw__report_field site_list[] = {
+    {SITE(COUNT, "rank", rank), VW__REPORT_COLUMN(1, NUMBER, "rank"), .append = append_site_rank},
+    {VW__REPORT_COLUMN(2, NUMBER, "differs by"), .append = append_site_difference},
+    {SITE(PLACE, "where", where), VW__REPORT_COLUMN(6, PLACE, "where"),
+     .append = append_site_place},
+    {SITE(TEXT, "category", category), VW__REPORT_COLUMN(5, WORD, "category")},
+    {SITE(BYTES, "bytes", bytes), VW__REPORT_COLUMN(3, NUMBER, "holds")},
+    {SITE(BYTES, "median_bytes", median_bytes), VW__REPORT_COLUMN(4, NUMBER, "median")},
+};
+static const vw__report_fields site_fields = VW__REPORT_FIELDS(vw_rank_site, site_list);
+
+#define SETTING(kind, key, member) VW__REPORT_FIELD(kind, vw_rank_setting, key, member)
+static const vw__report_field setting_list[] = {
+    {SETTING(TEXT, "key", key)},
+    {SETTING(COUNT, "rank", rank)},
+    {SETTING(TEXT, "value", value)},
+    {SETTING(TEXT, "usual", usual)},
+};
+static const vw__report_fields setting_fields = VW__REPORT_FIELDS(vw_rank_setting, setting_list);
+
+VW__REPORT_NAME(file_kind_of, vw_rank_file, vw_rank_file_kind_name, kind)
+
+#define RANK_FILE(kind, key, member) VW__REPORT_FIELD(kind, vw_rank_file, key, member)
+static const vw__report_field file_list[] = {
+    {RANK_FILE(TEXT, "path", path)},     {.key = "kind", .text = file_kind_of},
+    {RANK_FILE(COUNT, "rank", rank)},    {RANK_FILE(COUNT, "ranks", rank_count)},
+    {RANK_FILE(TEXT, "reason", reason)},
+};
+static const vw__report_fields file_fields = VW__REPORT_FIELDS(vw_rank_file, file_list);
+
+static const vw__report_field job_list[] = {
+    {.key = "folder", .kind = VW__REPORT_FIELD_FILE},
+    {JOB(BOOLEAN, "something_to_see", is_something_to_see)},
+    {JOB(COUNT, "oom_count", ran_out_count)},
+    {.key = "first_oom", .kind = VW__REPORT_FIELD_OBJECT, .fields = &first_fields},
+    {.key = "medians", .write = json_medians},
+    {JOB(OBJECTS, "ranks", ranks), JOB_COUNTED(rank_count), .fields = &rank_fields},
+    {JOB(OBJECTS, "unassigned", unassigned), JOB_COUNTED(unassigned_count), .fields = &rank_fields},
+    {JOB(COUNTS, "missing", missing), JOB_COUNTED(missing_count)},
+    {JOB(COUNTS, "unread", unread), JOB_COUNTED(unread_count)},
+    {JOB(OBJECTS, "outliers", outliers), JOB_COUNTED(outlier_count), .fields = &outlier_fields},
+    {JOB(COUNT, "site_count", site_count)},
+    {JOB(FIRST_OBJECTS, "sites", sites), JOB_COUNTED(site_count), .fields = &site_fields},
+    {JOB(OBJECTS, "settings", settings), JOB_COUNTED(setting_count), .fields = &setting_fields},
+    {JOB(OBJECTS, "files", files), JOB_COUNTED(file_count), .fields = &file_fields},
+    {JOB(TEXTS, "notes", notes), JOB_COUNTED(note_count)},
+};
+static const vw__report_fields job_fields = VW__REPORT_FIELDS(vw_ranks_report, job_list);
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
@@ -118,7 +348,7 @@ static vw__text ran_out_text(const vw_rank *rank, const vw_rank *first)
 static vw__text growth_text(const vw_rank *rank)
 {
     vw__text text = {""};
-    uint64_t growth = vw__rank_growth_bytes(rank);
+    uint64_t growth = growth_bytes_of(rank);
     if (growth != VW_UNKNOWN && growth > 0)
         (void)snprintf(text.text, sizeof text.text, "+%.60s", vw__size_text(growth).text);
     return text;
@@ -134,11 +364,6 @@ static bool is_ill(const vw_rank *rank)
 {
     return rank->ran_out || (rank->has_verdict && rank->verdict != VW_VERDICT_HEALTHY &&
                              rank->verdict != VW_VERDICT_NOT_OOM);
-}
-
-static const char *file_of(const vw_rank *rank)
-{
-    return rank->recording != NULL ? rank->recording : rank->text;
 }
 
 static void add_rank(vw__table *table, const vw_rank *rank, const vw_rank *first)
@@ -231,38 +456,15 @@ static void say_outliers(vw__report *out, const vw_ranks_report *report)
     say_rest(out, report->outlier_count);
 }
 
-static void add_site(vw__table *table, const vw_rank_site *site)
-{
-    vw__byte_buffer place;
-    char number[24];
-    vw__byte_buffer_init(&place);
-    vw__append_place(&place, site->where, site->where, site->where != NULL, "(no stack)");
-    (void)snprintf(number, sizeof number, "%" PRIu64, site->rank);
-    vw__table_row(table, VW__STYLE_PLAIN);
-    vw__table_cell(table, number);
-    vw__table_cell(table, vw__change_text(site->median_bytes, site->bytes).text);
-    vw__table_cell(table, vw__size_text(site->bytes).text);
-    vw__table_cell(table, vw__size_text(site->median_bytes).text);
-    vw__table_cell(table, site->category);
-    vw__table_cell(table, vw__byte_buffer_text(&place));
-    table->rows.has_failed |= place.has_failed;
-    vw__byte_buffer_deinit(&place);
-}
-
 static void say_sites(vw__report *out, const vw_ranks_report *report)
 {
-    static const vw__column columns[] = {
-        {"rank", VW__COLUMN_NUMBER},   {"differs by", VW__COLUMN_NUMBER},
-        {"holds", VW__COLUMN_NUMBER},  {"median", VW__COLUMN_NUMBER},
-        {"category", VW__COLUMN_WORD}, {"where", VW__COLUMN_PLACE},
-    };
     vw__table table;
     if (report->site_count == 0)
         return;
     vw__report_blank(out);
-    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_fields_table(&table, &site_fields);
     for (size_t i = 0; i < report->site_count && i < out->form.most_rows; i++)
-        add_site(&table, &report->sites[i]);
+        vw__report_fields_row(&table, VW__STYLE_PLAIN, &site_fields, &report->sites[i]);
     vw__table_end(&table, out);
     say_rest(out, report->site_count);
 }
@@ -340,10 +542,10 @@ static void say_worst(vw__report *out, const vw_ranks_report *report)
     else if (rank->has_verdict)
         vw__report_say(out, VW__STYLE_PLAIN, "%s: %s", file_of(rank), rank->sentence);
     vw__byte_buffer_init(&command);
-    if (vw__append_rank_doctor(&command, out->form.file, rank))
+    if (append_command(&command, "vramwise doctor ", out->form.file, file_of(rank)))
         vw__report_verbatim(out, "", vw__byte_buffer_text(&command));
     vw__byte_buffer_clear(&command);
-    if (vw__append_rank_view(&command, out->form.file, rank))
+    if (append_command(&command, "vramwise view ", out->form.file, rank->recording))
         vw__report_verbatim(out, "", vw__byte_buffer_text(&command));
     out->buffer.has_failed |= command.has_failed;
     vw__byte_buffer_deinit(&command);
@@ -425,6 +627,6 @@ static void say_report(vw__report *out, const void *content)
 vw_status vw_report_ranks(const vw_ranks_report *report, const vw_report_form *form,
                           const vw_output *output)
 {
-    static const vw__report_kind kind = {"job", say_report, vw__report_ranks_json};
+    static const vw__report_kind kind = {"job", say_report, &job_fields};
     return vw__report_as(&kind, report, form, output);
 }

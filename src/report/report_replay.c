@@ -1,11 +1,191 @@
-/* report_replay.c - the same requests under several settings, side by side. */
+/* report_replay.c - replays of a recording: the same requests under several settings (replay), and
+ * the settings to choose for a card (tune). */
 #include "vramwise/report.h"
 
+#include <math.h> /* NAN, isnan */
 #include <stdio.h>
+#include <string.h>
 
-#include "report/report_frames.h" /* vw__json_texts */
-#include "report/report_runs.h"
-#include "report/report_text.h"
+#include "analysis/policies.h"
+#include "report/report_fields.h"
+
+/* ---- the fields of a run --------------------------------------------------------------------- */
+
+/* "native", "recorded", "recorded (max_split_size_mb:128)", or the conf itself. */
+static void append_setting(vw__byte_buffer *buffer, const void *object)
+{
+    const vw_replay_result *result = object;
+    const bool has_conf = result->conf != NULL && result->conf[0] != '\0';
+    if (strcmp(result->policy, "conf") == 0 && has_conf)
+        vw__append_text(buffer, result->conf);
+    else if (strcmp(result->policy, "recorded") == 0 && has_conf)
+        vw__append_format(buffer, "recorded (%s)", result->conf);
+    else
+        vw__append_text(buffer, result->policy);
+}
+
+static void append_outcome(vw__byte_buffer *cell, const void *object)
+{
+    const vw_replay_result *result = object;
+    vw__append_text(cell, result->is_complete ? "completed" : "out of memory");
+}
+
+static void append_smallest_card(vw__byte_buffer *cell, const void *object)
+{
+    const vw_replay_result *result = object;
+    if (result->smallest_card_bytes != VW_UNKNOWN)
+        vw__append_text(cell, vw__size_text(result->smallest_card_bytes).text);
+}
+
+/* The share of the recorded time, after the first quarter of the events, that was spent in the
+ * driver; NAN = not known. */
+static double settled_share(const vw_replay_result *result)
+{
+    if (result->settled_device_ns == VW_UNKNOWN || result->settled_duration_ns == VW_UNKNOWN ||
+        result->settled_duration_ns == 0)
+        return NAN;
+    return (double)result->settled_device_ns / (double)result->settled_duration_ns;
+}
+
+static void json_settled_share(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    (void)out;
+    vw__json_double(json, key, settled_share(object));
+}
+
+VW__REPORT_CONDITION(has_oom, vw_replay_result, has_oom)
+
+#define CALLS(key, member) VW__REPORT_FIELD(COUNT, vw_replay_calls, key, member)
+static const vw__report_field call_list[] = {
+    {CALLS("alloc", alloc)},           {CALLS("free", free)}, {CALLS("create", create)},
+    {CALLS("release", release)},       {CALLS("map", map)},   {CALLS("unmap", unmap)},
+    {CALLS("set_access", set_access)},
+};
+static const vw__report_fields call_fields = VW__REPORT_FIELDS(vw_replay_calls, call_list);
+
+#define RUN(kind, key, member) VW__REPORT_FIELD(kind, vw_replay_result, key, member)
+static const vw__report_field oom_list[] = {
+    {RUN(COUNT, "event", oom_event)},
+    {RUN(BYTES, "tried_bytes", oom_tried_bytes)},
+    {RUN(BYTES, "reserved_bytes", oom_reserved_bytes)},
+    {RUN(BYTES, "allocated_bytes", oom_allocated_bytes)},
+};
+static const vw__report_fields oom_fields = VW__REPORT_FIELDS(vw_replay_result, oom_list);
+
+static const vw__report_field run_list[] = {
+    {VW__REPORT_COLUMN(1, NAME, "setting"), .append = append_setting},
+    {RUN(TEXT, "policy", policy)},
+    {RUN(TEXT, "conf", conf)},
+    {RUN(BYTES, "card_bytes", card_bytes)},
+    {RUN(BOOLEAN, "completed", is_complete), VW__REPORT_COLUMN(2, WORD, "result"),
+     .append = append_outcome},
+    {RUN(COUNT, "events_done", events_done)},
+    {RUN(BYTES, "peak_reserved_bytes", peak_reserved_bytes),
+     VW__REPORT_COLUMN(3, NUMBER, "reserved")},
+    {RUN(BYTES, "peak_live_bytes", peak_live_bytes)},
+    {RUN(BYTES, "peak_allocated_bytes", peak_allocated_bytes)},
+    {RUN(RATIO, "ratio", ratio), VW__REPORT_COLUMN(4, NUMBER, "ratio")},
+    {RUN(COUNT, "retries", retries), VW__REPORT_COLUMN(5, NUMBER, "retries")},
+    {RUN(COUNT, "trims", trims)},
+    {.key = "oom", .kind = VW__REPORT_FIELD_OBJECT, .fields = &oom_fields, .is_known = has_oom},
+    {RUN(BOOLEAN, "past_recorded_oom", is_past_recorded_oom)},
+    {RUN(OBJECT, "device_calls", calls), .fields = &call_fields},
+    {RUN(NANOSECONDS, "device_us", device_ns), VW__REPORT_COLUMN(6, NUMBER, "driver")},
+    {RUN(NANOSECONDS, "longest_stall_us", longest_stall_ns)},
+    {RUN(BYTES, "smallest_card_bytes", smallest_card_bytes), VW__REPORT_COLUMN(7, NUMBER, "needs"),
+     .append = append_smallest_card},
+    {RUN(NANOSECONDS, "settled_device_us", settled_device_ns)},
+    {.key = "settled_share", .write = json_settled_share},
+    {RUN(BYTES, "moved_bytes", moved_bytes)},
+    {RUN(BYTES, "copied_bytes", copied_bytes)},
+    {RUN(BYTES, "spilled_bytes", peak_spilled_bytes)},
+    {RUN(COUNT, "spills", spills)},
+    {RUN(BYTES, "all_spilled_bytes", all_spilled_bytes)},
+    {RUN(COUNT, "returns", returns)},
+    {RUN(BYTES, "returned_bytes", returned_bytes)},
+    {RUN(BYTES, "host_bytes", peak_host_bytes)},
+    {RUN(NANOSECONDS, "spill_wait_us", spill_wait_ns)},
+    {RUN(NANOSECONDS, "step_cost_us", step_cost_ns)},
+    {RUN(BOOLEAN, "step_cost_settled", is_step_cost_settled)},
+};
+static const vw__report_fields run_fields = VW__REPORT_FIELDS(vw_replay_result, run_list);
+
+/* ---- runs, for people ------------------------------------------------------------------------ */
+
+/* A table of the first `most_rows`, and how many more there are. */
+static void say_runs(vw__report *out, const vw_replay_result *results, size_t result_count,
+                     size_t most_rows)
+{
+    vw__table table;
+    vw__report_fields_table(&table, &run_fields);
+    for (size_t i = 0; i < result_count && i < most_rows; i++)
+        vw__report_fields_row(&table, results[i].is_complete ? VW__STYLE_PLAIN : VW__STYLE_RED,
+                              &run_fields, &results[i]);
+    vw__table_end(&table, out);
+    if (result_count > most_rows)
+        vw__report_say(out, VW__STYLE_FAINT, "and %s more",
+                       vw__count_text(result_count - most_rows).text);
+}
+
+static void say_run_oom(vw__report *report, const vw_replay_result *result)
+{
+    vw__byte_buffer setting;
+    vw__byte_buffer_init(&setting);
+    append_setting(&setting, result);
+    if (setting.has_failed)
+        report->buffer.has_failed = true;
+    const uint64_t idle_bytes = result->oom_reserved_bytes >= result->oom_allocated_bytes
+                                    ? result->oom_reserved_bytes - result->oom_allocated_bytes
+                                    : 0;
+    vw__report_say(report, VW__STYLE_PLAIN,
+                   "%s: out of memory at event %s: %s asked of the device, %s reserved, %s of it "
+                   "idle",
+                   vw__byte_buffer_text(&setting), vw__count_text(result->oom_event).text,
+                   vw__size_text(result->oom_tried_bytes).text,
+                   vw__size_text(result->oom_reserved_bytes).text, vw__size_text(idle_bytes).text);
+    vw__byte_buffer_deinit(&setting);
+}
+
+static void say_run_moves(vw__report *report, const vw_replay_result *result)
+{
+    const double share = settled_share(result);
+    vw__text copied = {"nothing"}, settled = {""};
+    if (result->copied_bytes != 0)
+        copied = vw__size_text(result->copied_bytes);
+    if (!isnan(share) && result->spills == 0) /* else it is what was spilled that takes the time */
+        snprintf(settled.text, sizeof settled.text, ", %.12s %s the recorded time once settled",
+                 share > 1 ? vw__ratio_text(share).text : vw__share_text(share).text,
+                 share > 1 ? "times" : "of");
+    vw__report_say(report, VW__STYLE_PLAIN,
+                   "%s: %s of free memory moved, %s copied; in the driver at most %s at a time%s",
+                   result->policy, vw__size_text(result->moved_bytes).text, copied.text,
+                   vw__duration_text(result->longest_stall_ns).text, settled.text);
+}
+
+static void say_run_spills(vw__report *report, const vw_replay_result *result)
+{
+    if (result->spills == 0) {
+        vw__report_say(report, VW__STYLE_PLAIN, "%s: nothing was spilled", result->policy);
+        return;
+    }
+    vw__text step = {"what a step costs is not known"}, came_back = {"nothing came back"};
+    if (result->step_cost_ns != VW_UNKNOWN)
+        snprintf(step.text, sizeof step.text, "about %.20s longer %s",
+                 vw__duration_text(result->step_cost_ns).text,
+                 result->is_step_cost_settled ? "a step" : "in each of the first steps");
+    if (result->returns != 0)
+        snprintf(came_back.text, sizeof came_back.text, "%.20s came back in %.20s",
+                 vw__size_text(result->returned_bytes).text, vw__count_text(result->returns).text);
+    vw__report_say(report, VW__STYLE_PLAIN,
+                   "%s: at most %s spilled to %s of host memory (%s in %s, %s), which took %s; %s",
+                   result->policy, vw__size_text(result->peak_spilled_bytes).text,
+                   vw__size_text(result->peak_host_bytes).text,
+                   vw__size_text(result->all_spilled_bytes).text,
+                   vw__counted_text(result->spills, "time").text, came_back.text,
+                   vw__duration_text(result->spill_wait_ns).text, step.text);
+}
+
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 /* The complete run that reserved least; NULL if none is complete. */
 static const vw_replay_result *leanest_of(const vw_replay_report *report, size_t *complete_count)
@@ -23,7 +203,7 @@ static const vw_replay_result *leanest_of(const vw_replay_report *report, size_t
     return leanest;
 }
 
-static void say_answer(vw__report *out, const vw_replay_report *report)
+static void say_leanest(vw__report *out, const vw_replay_report *report)
 {
     size_t complete_count;
     const vw_replay_result *leanest = leanest_of(report, &complete_count);
@@ -34,7 +214,7 @@ static void say_answer(vw__report *out, const vw_replay_report *report)
     }
     vw__byte_buffer setting;
     vw__byte_buffer_init(&setting);
-    vw__append_setting(&setting, leanest);
+    append_setting(&setting, leanest);
     if (setting.has_failed)
         out->buffer.has_failed = true;
     vw__text how_many = {"completed"};
@@ -56,13 +236,13 @@ static void say_answer(vw__report *out, const vw_replay_report *report)
 }
 
 /* Was there any? */
-static bool say_failures(vw__report *out, const vw_replay_report *report)
+static bool say_all_failures(vw__report *out, const vw_replay_report *report)
 {
     bool is_any = false;
     for (size_t i = 0; i < report->result_count; i++) {
         if (!report->results[i].has_oom)
             continue;
-        vw__report_run_oom(out, &report->results[i]);
+        say_run_oom(out, &report->results[i]);
         is_any = true;
     }
     return is_any;
@@ -72,24 +252,24 @@ static bool say_moves(vw__report *out, const vw_replay_report *report)
 {
     bool is_any = false;
     for (size_t i = 0; i < report->result_count; i++) {
-        if (!vw__run_is_vramwise(&report->results[i]))
+        if (!vw__policy_is_vramwise(report->results[i].policy))
             continue;
-        vw__report_run_moves(out, &report->results[i]);
+        say_run_moves(out, &report->results[i]);
         if (report->spill_bytes != 0)
-            vw__report_run_spills(out, &report->results[i]);
+            say_run_spills(out, &report->results[i]);
         is_any = true;
     }
     return is_any;
 }
 
-static void say_report(vw__report *out, const void *content)
+static void say_replay(vw__report *out, const void *content)
 {
     const vw_replay_report *report = content;
-    say_answer(out, report);
+    say_leanest(out, report);
     vw__report_blank(out);
-    vw__report_runs(out, report->results, report->result_count, SIZE_MAX);
+    say_runs(out, report->results, report->result_count, SIZE_MAX);
     vw__report_blank(out);
-    if (say_failures(out, report))
+    if (say_all_failures(out, report))
         vw__report_blank(out);
     if (say_moves(out, report))
         vw__report_blank(out);
@@ -111,25 +291,146 @@ static void say_report(vw__report *out, const void *content)
     vw__report_remarks(out, NULL, 0, report->notes, report->note_count);
 }
 
-static void json_report(vw__report *out, vw__json *json, const void *content)
-{
-    const vw_replay_report *report = content;
-    vw__json_text(json, "file", out->form.file);
-    vw__json_integer(json, "device", report->device);
-    vw__json_unsigned(json, "events", report->event_count);
-    vw__json_unsigned(json, "peak_live_bytes", report->peak_live_bytes);
-    vw__json_known(json, "peak_live_event", report->peak_live_event);
-    vw__json_known(json, "recorded_oom_event", report->recorded_oom_event);
-    vw__json_unsigned(json, "steps", report->step_count);
-    vw__json_known(json, "spill_bytes",
-                   report->spill_bytes != 0 ? report->spill_bytes : VW_UNKNOWN);
-    vw__json_runs(json, "results", report->results, report->result_count);
-    vw__json_texts(json, "notes", report->notes, report->note_count);
-}
+VW__REPORT_CONDITION(may_spill, vw_replay_report, spill_bytes != 0)
+
+#define REPLAY(kind, key, member) VW__REPORT_FIELD(kind, vw_replay_report, key, member)
+static const vw__report_field replay_list[] = {
+    {.key = "file", .kind = VW__REPORT_FIELD_FILE},
+    {REPLAY(INTEGER, "device", device)},
+    {REPLAY(COUNT, "events", event_count)},
+    {REPLAY(BYTES, "peak_live_bytes", peak_live_bytes)},
+    {REPLAY(COUNT, "peak_live_event", peak_live_event)},
+    {REPLAY(COUNT, "recorded_oom_event", recorded_oom_event)},
+    {REPLAY(COUNT, "steps", step_count)},
+    {REPLAY(BYTES, "spill_bytes", spill_bytes), .is_known = may_spill},
+    {REPLAY(OBJECTS, "results", results), VW__REPORT_COUNTED(vw_replay_report, result_count),
+     .fields = &run_fields},
+    {REPLAY(TEXTS, "notes", notes), VW__REPORT_COUNTED(vw_replay_report, note_count)},
+};
+static const vw__report_fields replay_fields = VW__REPORT_FIELDS(vw_replay_report, replay_list);
 
 vw_status vw_report_replay(const vw_replay_report *report, const vw_report_form *form,
                            const vw_output *output)
 {
-    static const vw__report_kind kind = {"replay", say_report, json_report};
+    static const vw__report_kind kind = {"replay", say_replay, &replay_fields};
+    return vw__report_as(&kind, report, form, output);
+}
+
+/* ---- tune ------------------------------------------------------------------------------------ */
+
+/* Nothing of PyTorch's own does. */
+static void say_that_vramwise_fits(vw__report *out, const vw_tune_report *report)
+{
+    vw__report_say(
+        out, VW__STYLE_GREEN,
+        "fits: %s of %s reserved at most, with vramwise's allocator in place of PyTorch's; "
+        "with no setting of PyTorch's own",
+        vw__size_text(report->best->peak_reserved_bytes).text,
+        vw__size_text(report->card_bytes).text);
+    vw__report_verbatim(out, "vramwise run --allocator ", report->best->policy);
+}
+
+static void say_that_it_fits(vw__report *out, const vw_tune_report *report)
+{
+    const char *conf = report->best->conf != NULL ? report->best->conf : "";
+    if (vw__policy_is_vramwise(report->best->policy)) {
+        say_that_vramwise_fits(out, report);
+        return;
+    }
+    vw__report_say(out, VW__STYLE_GREEN, "fits: %s of %s reserved at most, with %s",
+                   vw__size_text(report->best->peak_reserved_bytes).text,
+                   vw__size_text(report->card_bytes).text,
+                   conf[0] != '\0' ? conf : "PyTorch's defaults");
+    if (conf[0] != '\0')
+        vw__report_verbatim(out, "PYTORCH_CUDA_ALLOC_CONF=", conf);
+    else
+        vw__report_say(out, VW__STYLE_BOLD, "Leave PYTORCH_CUDA_ALLOC_CONF unset.");
+}
+
+static void say_that_it_does_not(vw__report *out, const vw_tune_report *report)
+{
+    if (!report->is_possible) {
+        vw__report_say(out, VW__STYLE_RED,
+                       "does not fit: %s are live at the peak, and the card has %s; no setting "
+                       "can help",
+                       vw__size_text(report->peak_live_bytes).text,
+                       vw__size_text(report->card_bytes).text);
+        return;
+    }
+    vw__report_say(out, VW__STYLE_RED,
+                   "does not fit: none of %s completes on %s, though only %s are live at the peak",
+                   vw__counted_text(report->tried_count, "setting").text,
+                   vw__size_text(report->card_bytes).text,
+                   vw__size_text(report->peak_live_bytes).text);
+}
+
+/* Of the two that matter: the best, where even that failed, and the one that was used. */
+static bool say_failures(vw__report *out, const vw_tune_report *report)
+{
+    const vw_replay_result *best = report->best, *recorded = report->recorded;
+    const bool has_best = best != NULL && best->has_oom;
+    const bool has_recorded = recorded != NULL && recorded->has_oom && recorded != best;
+    if (has_best)
+        say_run_oom(out, best);
+    if (has_recorded)
+        say_run_oom(out, recorded);
+    return has_best || has_recorded;
+}
+
+/* Its place is behind everything of PyTorch's that completes: beyond the rows that are shown. */
+static void say_vramwise(vw__report *out, const vw_tune_report *report)
+{
+    for (size_t i = 0; i < report->tried_count; i++) {
+        const vw_replay_result *result = &report->tried[i];
+        if (result != report->best && result->is_complete && vw__policy_is_vramwise(result->policy))
+            vw__report_fact(out, "allocator",
+                            "%s would reserve %s, %s times the peak of live bytes", result->policy,
+                            vw__size_text(result->peak_reserved_bytes).text,
+                            vw__ratio_text(result->ratio).text);
+    }
+}
+
+static void say_tune(vw__report *out, const void *content)
+{
+    const vw_tune_report *report = content;
+    if (report->fits && report->best != NULL)
+        say_that_it_fits(out, report);
+    else
+        say_that_it_does_not(out, report);
+    vw__report_blank(out);
+    say_runs(out, report->tried, report->tried_count, out->form.most_rows);
+    vw__report_blank(out);
+    if (say_failures(out, report))
+        vw__report_blank(out);
+    vw__report_fact(out, "events", "%s, on device %d", vw__count_text(report->event_count).text,
+                    report->device);
+    vw__report_fact(out, "peak live", "%s", vw__size_text(report->peak_live_bytes).text);
+    say_vramwise(out, report);
+    vw__report_remarks(out, report->warnings, report->warning_count, report->notes,
+                       report->note_count);
+}
+
+#define TUNE(kind, key, member) VW__REPORT_FIELD(kind, vw_tune_report, key, member)
+static const vw__report_field tune_list[] = {
+    {.key = "file", .kind = VW__REPORT_FIELD_FILE},
+    {TUNE(INTEGER, "device", device)},
+    {TUNE(COUNT, "events", event_count)},
+    {TUNE(BYTES, "card_bytes", card_bytes)},
+    {TUNE(BYTES, "peak_live_bytes", peak_live_bytes)},
+    {TUNE(BOOLEAN, "possible", is_possible)},
+    {TUNE(BOOLEAN, "fits", fits)},
+    {TUNE(POINTER, "best", best), .fields = &run_fields},
+    {TUNE(POINTER, "recorded", recorded), .fields = &run_fields},
+    {TUNE(OBJECTS, "tried", tried), VW__REPORT_COUNTED(vw_tune_report, tried_count),
+     .fields = &run_fields},
+    {TUNE(TEXTS, "warnings", warnings), VW__REPORT_COUNTED(vw_tune_report, warning_count)},
+    {TUNE(TEXTS, "notes", notes), VW__REPORT_COUNTED(vw_tune_report, note_count)},
+};
+static const vw__report_fields tune_fields = VW__REPORT_FIELDS(vw_tune_report, tune_list);
+
+vw_status vw_report_tune(const vw_tune_report *report, const vw_report_form *form,
+                         const vw_output *output)
+{
+    static const vw__report_kind kind = {"search", say_tune, &tune_fields};
     return vw__report_as(&kind, report, form, output);
 }

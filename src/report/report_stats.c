@@ -1,13 +1,163 @@
 /* report_stats.c - what is in a recording: the peak first, then where it came from, then each
  * device with its largest users. */
 #include "vramwise/report.h"
-#include "report/report_stats.h"
 
 #include <string.h>
 
-#include "report/report_frames.h"
+#include "report/report_fields.h"
 
-enum { FRAMES_SHOWN = 3 };
+/* ---- the fields; vramwise-stats(1) names them -------------------------------------------------
+ */
+
+static void append_place(vw__byte_buffer *cell, const void *object)
+{
+    const vw_usage *usage = object;
+    vw__report_append_place(cell, usage->where, usage->frames, usage->frame_count,
+                            usage->has_stack ? "(no Python frame)" : "(no stack)");
+}
+
+#define USAGE(kind, key, member) VW__REPORT_FIELD(kind, vw_usage, key, member)
+static const vw__report_field category_list[] = {
+    {USAGE(TEXT, "category", category), VW__REPORT_COLUMN(3, NAME, "at the peak, by category")},
+    {USAGE(BYTES, "bytes", bytes), VW__REPORT_COLUMN(1, NUMBER, "bytes")},
+    {USAGE(COUNT, "blocks", block_count), VW__REPORT_COLUMN(2, NUMBER, "blocks")},
+    {USAGE(BYTES, "largest_bytes", largest_bytes)},
+};
+static const vw__report_fields category_fields = VW__REPORT_FIELDS(vw_usage, category_list);
+
+static const vw__report_field usage_list[] = {
+    {USAGE(TEXT, "category", category), VW__REPORT_COLUMN(3, WORD, "category")},
+    {USAGE(BYTES, "bytes", bytes), VW__REPORT_COLUMN(1, NUMBER, "bytes")},
+    {USAGE(COUNT, "blocks", block_count), VW__REPORT_COLUMN(2, NUMBER, "blocks")},
+    {USAGE(BYTES, "largest_bytes", largest_bytes)},
+    {USAGE(BOOLEAN, "has_stack", has_stack)},
+    {USAGE(PLACE, "where", where), VW__REPORT_COLUMN(4, PLACE, "where"), .append = append_place},
+    {USAGE(FRAMES, "frames", frames), VW__REPORT_COUNTED(vw_usage, frame_count)},
+};
+static const vw__report_fields usage_fields = VW__REPORT_FIELDS(vw_usage, usage_list);
+
+#define MOMENT(kind, key, member) VW__REPORT_FIELD(kind, vw_moment, key, member)
+static const vw__report_field moment_list[] = {
+    {MOMENT(COUNT, "event", event)},
+    {MOMENT(INTEGER, "time_us", time_us)},
+    {MOMENT(BYTES, "live_bytes", live_bytes)},
+    {MOMENT(BYTES, "reserved_bytes", reserved_bytes)},
+    {MOMENT(COUNT, "blocks", block_count)},
+    {MOMENT(OBJECTS, "categories", categories), VW__REPORT_COUNTED(vw_moment, category_count),
+     .fields = &category_fields},
+    {MOMENT(FIRST_OBJECTS, "usages", usages), VW__REPORT_COUNTED(vw_moment, usage_count),
+     .fields = &usage_fields},
+};
+static const vw__report_fields moment_fields = VW__REPORT_FIELDS(vw_moment, moment_list);
+
+#define SPILL(kind, key, member) VW__REPORT_FIELD(kind, vw_recorded_spill, key, member)
+static const vw__report_field spill_list[] = {
+    {SPILL(COUNT, "spills", spills)},
+    {SPILL(BYTES, "all_spilled_bytes", all_spilled_bytes)},
+    {SPILL(BYTES, "peak_spilled_bytes", peak_spilled_bytes)},
+    {SPILL(BYTES, "end_spilled_bytes", end_spilled_bytes)},
+    {SPILL(COUNT, "returns", returns)},
+    {SPILL(BYTES, "returned_bytes", returned_bytes)},
+    {SPILL(COUNT, "wait_us", wait_us)},
+};
+static const vw__report_fields spill_fields = VW__REPORT_FIELDS(vw_recorded_spill, spill_list);
+
+#define DEVICE(kind, key, member) VW__REPORT_FIELD(kind, vw_device_stats, key, member)
+static const vw__report_field oom_list[] = {
+    {DEVICE(COUNT, "event", oom_event)},
+    {DEVICE(BYTES, "tried_bytes", oom_tried_bytes)},
+    {DEVICE(BYTES, "free_bytes", oom_device_free_bytes)},
+};
+static const vw__report_fields oom_fields = VW__REPORT_FIELDS(vw_device_stats, oom_list);
+
+VW__REPORT_CONDITION(has_oom, vw_device_stats, has_oom)
+
+static bool has_spill(const void *object)
+{
+    const vw_recorded_spill *spill = &((const vw_device_stats *)object)->spill;
+    return spill->spills + spill->returns != 0;
+}
+
+static void json_actions(vw__report *report, vw__json *json, const char *key, const void *object)
+{
+    const vw_device_stats *device = object;
+    static const char *const names[] = {
+#define NAME(upper, lower) [VW_ACTION_##upper] = #lower,
+        VW_ACTION_LIST(NAME)
+#undef NAME
+    };
+    (void)report;
+    vw__json_begin_object(json, key);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        vw__json_unsigned(json, names[i], device->action_counts[i]);
+    vw__json_unsigned(json, "other", device->other_event_count);
+    vw__json_end_object(json);
+}
+
+static const vw__report_field device_list[] = {
+    {DEVICE(INTEGER, "device", device)},
+    {DEVICE(COUNT, "events", event_count)},
+    {.key = "actions", .write = json_actions},
+    {DEVICE(INTEGER, "first_time_us", first_time_us)},
+    {DEVICE(INTEGER, "last_time_us", last_time_us)},
+    {DEVICE(COUNT, "streams", stream_count)},
+    {DEVICE(COUNT, "private_pools", private_pool_count)},
+    {DEVICE(COUNT, "steps", step_count)},
+    {DEVICE(BOOLEAN, "truncated", is_truncated)},
+    {DEVICE(BYTES, "initial_live_bytes", initial_live_bytes)},
+    {DEVICE(COUNT, "initial_blocks", initial_block_count)},
+    {DEVICE(COUNT, "stackless_allocs", stackless_count)},
+    {DEVICE(COUNT, "segments", segment_count)},
+    {DEVICE(COUNT, "expandable_segments", expandable_segment_count)},
+    {DEVICE(COUNT, "blocks", block_count)},
+    {DEVICE(BYTES, "reserved_bytes", reserved_bytes)},
+    {DEVICE(BYTES, "allocated_bytes", allocated_bytes)},
+    {DEVICE(BYTES, "active_bytes", active_bytes)},
+    {DEVICE(BYTES, "requested_bytes", requested_bytes)},
+    {DEVICE(BYTES, "largest_free_block_bytes", largest_free_block_bytes)},
+    {DEVICE(BYTES, "peak_reserved_bytes", peak_reserved_bytes)},
+    {DEVICE(COUNT, "peak_reserved_event", peak_reserved_event)},
+    {.key = "oom", .kind = VW__REPORT_FIELD_OBJECT, .fields = &oom_fields, .is_known = has_oom},
+    {DEVICE(OBJECT, "spill", spill), .fields = &spill_fields, .is_known = has_spill},
+    {DEVICE(OBJECT, "peak", peak), .fields = &moment_fields},
+    {DEVICE(OBJECT, "end", end), .fields = &moment_fields},
+    {DEVICE(TEXT, "summary", summary)},
+    {DEVICE(TEXT, "summary_reason", summary_reason)},
+};
+static const vw__report_fields device_fields = VW__REPORT_FIELDS(vw_device_stats, device_list);
+
+static void json_settings(vw__report *report, vw__json *json, const char *key, const void *object)
+{
+    const vw_recording_stats *stats = object;
+    (void)report;
+    vw__json_begin_object(json, key);
+    for (size_t i = 0; i < stats->setting_count; i++)
+        vw__json_text(json, stats->settings[i].key, stats->settings[i].value);
+    vw__json_end_object(json);
+}
+
+#define STATS(kind, key, member) VW__REPORT_FIELD(kind, vw_recording_stats, key, member)
+static const vw__report_field stats_list[] = {
+    {.key = "file", .kind = VW__REPORT_FIELD_FILE},
+    {STATS(TEXT, "encoding", encoding)},
+    {STATS(TEXT, "compression", compression)},
+    {STATS(BYTES, "file_bytes", file_bytes)},
+    {STATS(BYTES, "uncompressed_bytes", uncompressed_bytes)},
+    {STATS(BYTES, "model_bytes", model_bytes)},
+    {STATS(TEXT, "oldest_version", oldest_version)},
+    {STATS(TEXT, "newest_version", newest_version)},
+    {STATS(TEXT, "conf", conf)},
+    {.key = "settings", .write = json_settings},
+    {STATS(COUNT, "stacks", stack_count)},
+    {STATS(COUNT, "frames", frame_count)},
+    {STATS(COUNT, "annotations", annotation_count)},
+    {STATS(COUNT, "unknown_fields", unknown_field_count)},
+    {STATS(TEXT, "first_unknown_field", first_unknown_field)},
+    {STATS(OBJECTS, "devices", devices), VW__REPORT_COUNTED(vw_recording_stats, device_count),
+     .fields = &device_fields},
+    {STATS(TEXTS, "warnings", warnings), VW__REPORT_COUNTED(vw_recording_stats, warning_count)},
+};
+static const vw__report_fields stats_fields = VW__REPORT_FIELDS(vw_recording_stats, stats_list);
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -26,7 +176,8 @@ static bool is_table_of_zeros(const char *value)
     return true;
 }
 
-bool vw__setting_is_default(const vw_setting *setting)
+/* Is it what PyTorch has when nobody sets it? By the value's text: off, unlimited, or nothing. */
+static bool is_default_setting(const vw_setting *setting)
 {
     static const char *const defaults[] = {"",      "0",    "0.0", "False",
                                            "false", "None", "-1",  "18446744073709551615"};
@@ -106,7 +257,7 @@ static void say_settings(vw__report *report, const vw_recording_stats *stats)
     }
     for (size_t i = 0; i < stats->setting_count; i++) {
         const vw_setting *setting = &stats->settings[i];
-        if (strcmp(setting->key, "PYTORCH_CUDA_ALLOC_CONF") == 0 || vw__setting_is_default(setting))
+        if (strcmp(setting->key, "PYTORCH_CUDA_ALLOC_CONF") == 0 || is_default_setting(setting))
             continue;
         vw__report_fact(report, is_default ? "settings" : "", "%s = %s", setting->key,
                         setting->value);
@@ -199,43 +350,21 @@ static void say_end(vw__report *report, const vw_device_stats *device)
                     vw__size_text(device->largest_free_block_bytes).text);
 }
 
-static void add_usage(vw__table *table, const vw_usage *usage, bool has_stacks)
-{
-    vw__byte_buffer place;
-    vw__byte_buffer_init(&place);
-    vw__append_place(&place, usage->where, usage->frames, usage->frame_count,
-                     usage->has_stack ? "(no Python frame)" : "(no stack)");
-    vw__table_row(table, VW__STYLE_PLAIN);
-    vw__table_cell(table, vw__size_text(usage->bytes).text);
-    vw__table_cell(table, vw__count_text(usage->block_count).text);
-    vw__table_cell(table, usage->category);
-    vw__table_cell(table, vw__byte_buffer_text(&place));
-    if (has_stacks)
-        vw__table_frames(table, usage->frames, usage->frame_count, FRAMES_SHOWN);
-    if (place.has_failed)
-        table->rows.has_failed = true;
-    vw__byte_buffer_deinit(&place);
-}
-
 /* What was live, largest first; what is not shown is the last row. */
 static void say_moment(vw__report *report, const char *title, const vw_moment *moment)
 {
-    static const vw__column columns[] = {
-        {"bytes", VW__COLUMN_NUMBER},
-        {"blocks", VW__COLUMN_NUMBER},
-        {"category", VW__COLUMN_WORD},
-        {"where", VW__COLUMN_PLACE},
-    };
     vw__table table;
     uint64_t rest_bytes = moment->live_bytes, rest_count = moment->block_count;
     if (moment->usage_count == 0)
         return;
     vw__report_blank(report);
     vw__report_say(report, VW__STYLE_BOLD, "%s", title);
-    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    vw__report_fields_table(&table, &usage_fields);
     for (size_t i = 0; i < moment->usage_count && i < report->form.most_rows; i++) {
         const vw_usage *usage = &moment->usages[i];
-        add_usage(&table, usage, report->form.has_stacks);
+        vw__report_fields_row(&table, VW__STYLE_PLAIN, &usage_fields, usage);
+        if (report->form.has_stacks)
+            vw__table_frames(&table, usage->frames, usage->frame_count);
         rest_bytes -= usage->bytes < rest_bytes ? usage->bytes : rest_bytes;
         rest_count -= usage->block_count < rest_count ? usage->block_count : rest_count;
     }
@@ -251,23 +380,10 @@ static void say_moment(vw__report *report, const char *title, const vw_moment *m
 
 static void say_categories(vw__report *report, const vw_moment *moment)
 {
-    static const vw__column columns[] = {
-        {"bytes", VW__COLUMN_NUMBER},
-        {"blocks", VW__COLUMN_NUMBER},
-        {"at the peak, by category", VW__COLUMN_NAME},
-    };
-    vw__table table;
     if (moment->category_count == 0)
         return;
     vw__report_blank(report);
-    vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
-    for (size_t i = 0; i < moment->category_count; i++) {
-        vw__table_row(&table, VW__STYLE_PLAIN);
-        vw__table_cell(&table, vw__size_text(moment->categories[i].bytes).text);
-        vw__table_cell(&table, vw__count_text(moment->categories[i].block_count).text);
-        vw__table_cell(&table, moment->categories[i].category);
-    }
-    vw__table_end(&table, report);
+    vw__report_fields_rows(report, &category_fields, moment->categories, moment->category_count);
 }
 
 static size_t longest_line_of(const char *text)
@@ -342,6 +458,6 @@ static void say_stats(vw__report *report, const void *content)
 vw_status vw_report_stats(const vw_recording_stats *stats, const vw_report_form *form,
                           const vw_output *output)
 {
-    static const vw__report_kind kind = {"recording", say_stats, vw__stats_json};
+    static const vw__report_kind kind = {"recording", say_stats, &stats_fields};
     return vw__report_as(&kind, stats, form, output);
 }

@@ -19,9 +19,10 @@ enum {
 
 void vw__table_init(vw__table *table, const vw__column *columns, size_t column_count)
 {
-    *table = (vw__table){.columns = columns, .column_count = column_count};
-    if (table->column_count > VW__TABLE_MOST_COLUMNS)
-        table->column_count = VW__TABLE_MOST_COLUMNS;
+    if (column_count > VW__TABLE_MOST_COLUMNS)
+        column_count = VW__TABLE_MOST_COLUMNS;
+    *table = (vw__table){.column_count = column_count};
+    memcpy(table->columns, columns, column_count * sizeof *columns);
 }
 
 static void begin_row(vw__table *table, char kind, vw__style style)

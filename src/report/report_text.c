@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/output.h"
+#include "report/report_fields.h"
 #include "report/report_show.h"
 
 enum {
@@ -45,6 +46,21 @@ vw_status vw__report_send(vw__report *report, const vw_output *output)
     return status;
 }
 
+void vw__report_fill(vw__report *report, const vw__report_kind *kind, const void *content)
+{
+    vw__json json;
+    if (!report->form.is_json) {
+        kind->say(report, content);
+        return;
+    }
+    vw__json_init(&json, &report->buffer);
+    vw__json_begin_object(&json, NULL);
+    vw__json_unsigned(&json, "schema", 1);
+    vw__report_json_members(report, &json, kind->fields, content);
+    vw__json_end_object(&json);
+    vw__append_text(&report->buffer, "\n");
+}
+
 vw_status vw__report_as(const vw__report_kind *kind, const void *content,
                         const vw_report_form *form, const vw_output *output)
 {
@@ -52,17 +68,7 @@ vw_status vw__report_as(const vw__report_kind *kind, const void *content,
     if (content == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no %s to report: it is NULL", kind->what);
     vw__report_init(&report, form);
-    if (report.form.is_json) {
-        vw__json json;
-        vw__json_init(&json, &report.buffer);
-        vw__json_begin_object(&json, NULL);
-        vw__json_unsigned(&json, "schema", 1);
-        kind->write(&report, &json, content);
-        vw__json_end_object(&json);
-        vw__append_text(&report.buffer, "\n");
-    } else {
-        kind->say(&report, content);
-    }
+    vw__report_fill(&report, kind, content);
     return vw__report_send(&report, output);
 }
 

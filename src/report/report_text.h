@@ -19,7 +19,6 @@
 
 #include "vramwise/report.h"
 #include "base/byte_buffer.h"
-#include "export/json_write.h"
 
 typedef enum vw__style {
     VW__STYLE_PLAIN,
@@ -52,10 +51,13 @@ VW_MUST_CHECK vw_status vw__report_send(vw__report *report, const vw_output *out
 typedef struct vw__report_kind {
     const char *what; /* "replay": what is missing where there is nothing to report */
     void (*say)(vw__report *report, const void *content);
-    void (*write)(vw__report *report, vw__json *json, const void *content);
+    const struct vw__report_fields *fields;
 } vw__report_kind;
 
-/* Writes `content` as text, or as JSON where the form says so, and sends it. As vw__report_send();
+/* Gathers `content` as text, or as JSON where the form says so. */
+void vw__report_fill(vw__report *report, const vw__report_kind *kind, const void *content);
+
+/* The same with a report of its own, which it sends. As vw__report_send();
  * VW_ERR_INVALID_ARGUMENT also where `content` is NULL. */
 VW_MUST_CHECK vw_status vw__report_as(const vw__report_kind *kind, const void *content,
                                       const vw_report_form *form, const vw_output *output);
@@ -103,7 +105,7 @@ typedef struct vw__column {
 } vw__column;
 
 typedef struct vw__table {
-    const vw__column *columns; /* borrowed */
+    vw__column columns[VW__TABLE_MOST_COLUMNS]; /* their titles are borrowed */
     size_t column_count;
     size_t row_count;
     vw__byte_buffer rows; /* of each row: its kind, its style, its cells, each with a zero behind */

@@ -1,5 +1,5 @@
 /* report_top.c - a machine as a table: GPUs, then who is on them, then who is on none. */
-#include "report/report_top.h"
+#include "vramwise/report.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -7,8 +7,15 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "report/report_fields.h"
 
 enum { LINE_BYTES = 128, PROGRAM_COLUMNS = 24 };
+
+/* A machine, and the process that is shown; 0: all. */
+typedef struct machine_view {
+    const vw_machine *before, *now;
+    long process;
+} machine_view;
 
 static const vw__column columns[] = {
     {"PID", VW__COLUMN_NUMBER},      {"GPU", VW__COLUMN_NUMBER},    {"RANK", VW__COLUMN_NUMBER},
@@ -16,17 +23,202 @@ static const vw__column columns[] = {
     {"RESERVED", VW__COLUMN_NUMBER}, {"STEP", VW__COLUMN_NUMBER},
 };
 
-bool vw__top_has_row(const vw__top *top, const vw_machine_row *row)
+static bool has_row(const machine_view *top, const vw_machine_row *row)
 {
     return top->process == 0 || row->process == top->process;
 }
 
-bool vw__top_has_gpu(const vw__top *top, const vw_gpu *gpu)
+static bool has_gpu(const machine_view *top, const vw_gpu *gpu)
 {
     for (size_t i = 0; i < top->now->row_count && top->process != 0; i++)
-        if (top->now->rows[i].gpu == gpu && vw__top_has_row(top, &top->now->rows[i]))
+        if (top->now->rows[i].gpu == gpu && has_row(top, &top->now->rows[i]))
             return true;
     return top->process == 0;
+}
+
+/* ---- the fields; vramwise-top(1) names them ---------------------------------------------------
+ */
+
+#define GPU(kind, key, member) VW__REPORT_FIELD(kind, vw_gpu, key, member)
+static const vw__report_field gpu_list[] = {
+    {GPU(INTEGER, "index", index)},
+    {GPU(WORDS, "name", name)},
+    {GPU(WORDS, "uuid", uuid)},
+    {GPU(WORDS, "pci_bus_id", pci_bus_id)},
+    {GPU(COUNT, "utilisation_percent", utilisation_percent)},
+    {GPU(BYTES, "total_bytes", total_bytes)},
+    {GPU(BYTES, "used_bytes", used_bytes)},
+    {GPU(BYTES, "free_bytes", free_bytes)},
+    {GPU(BYTES, "job_live_bytes", job_live_bytes)},
+    {GPU(BYTES, "job_idle_bytes", job_idle_bytes)},
+    {GPU(BYTES, "other_bytes", other_bytes)},
+};
+static const vw__report_fields gpu_fields = VW__REPORT_FIELDS(vw_gpu, gpu_list);
+
+static const char *state_of(const void *object)
+{
+    static const char *const states[] = {
+        [VW_JOB_RUNNING] = "running",
+        [VW_JOB_OTHER_VERSION] = "other-version",
+        [VW_JOB_BUSY] = "busy",
+    };
+    return states[((const vw_job *)object)->state];
+}
+
+VW__REPORT_CONDITION(has_world_size, vw_job, world_size != 0)
+
+#define JOB(kind, key, member) VW__REPORT_FIELD(kind, vw_job, key, member)
+static const vw__report_field job_list[] = {
+    {.key = "state", .text = state_of},
+    {JOB(WORDS, "program", program)},
+    {JOB(WORDS, "allocator", allocator)},
+    {JOB(WORDS, "job", job)},
+    {JOB(WORDS, "run", run)},
+    {JOB(WORDS, "vramwise_version", vramwise_version)},
+    {JOB(COUNT, "page_version", page_version)},
+    {JOB(NATURAL, "rank", rank)},
+    {JOB(NATURAL, "local_rank", local_rank)},
+    {JOB(INTEGER, "world_size", world_size), .is_known = has_world_size},
+    {JOB(COUNT, "started_us", started_us)},
+};
+static const vw__report_fields job_fields = VW__REPORT_FIELDS(vw_job, job_list);
+
+static const vw__report_field step_list[] = {
+    {VW__REPORT_FIELD(COUNT, vw_job_step, "step", step)},
+    {VW__REPORT_FIELD(BYTES, vw_job_step, "live_bytes", live_bytes)},
+    {VW__REPORT_FIELD(BYTES, vw_job_step, "reserved_bytes", reserved_bytes)},
+};
+static const vw__report_fields step_fields = VW__REPORT_FIELDS(vw_job_step, step_list);
+
+#define DEVICE(kind, key, member) VW__REPORT_FIELD(kind, vw_job_device, key, member)
+static const vw__report_field device_list[] = {
+    {DEVICE(INTEGER, "index", index)},
+    {DEVICE(WORDS, "name", name)},
+};
+static const vw__report_fields device_fields = VW__REPORT_FIELDS(vw_job_device, device_list);
+static const vw__report_field trend_list[] = {
+    {DEVICE(OBJECTS, "trend", steps), VW__REPORT_COUNTED(vw_job_device, step_count),
+     .fields = &step_fields},
+};
+static const vw__report_fields trend_fields = VW__REPORT_FIELDS(vw_job_device, trend_list);
+
+static void json_device(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    const vw_job_device *device = ((const vw_machine_row *)object)->device;
+    vw__json_begin_object(json, key);
+    vw__report_json_members(out, json, &device_fields, device);
+    for (size_t i = 0; i < VW_LIVE_FIELD_COUNT; i++)
+        vw__json_known(json, vw_live_field_name(i), device->values[i]);
+    vw__report_json_members(out, json, &trend_fields, device);
+    vw__json_end_object(json);
+}
+
+static const char *place_of(const void *object)
+{
+    static const char *const places[] = {
+        [VW_ROW_ON_GPU] = "gpu",
+        [VW_ROW_ON_UNKNOWN_GPU] = "unknown-gpu",
+        [VW_ROW_ON_NO_GPU] = "no-gpu",
+    };
+    return places[((const vw_machine_row *)object)->place];
+}
+
+static void json_gpu_index(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    (void)out;
+    vw__json_integer(json, key, ((const vw_machine_row *)object)->gpu->index);
+}
+
+VW__REPORT_CONDITION(has_known_gpu, vw_machine_row, gpu != NULL)
+VW__REPORT_CONDITION(has_device, vw_machine_row, device != NULL)
+
+#define ROW(kind, key, member) VW__REPORT_FIELD(kind, vw_machine_row, key, member)
+static const vw__report_field row_list[] = {
+    {ROW(INTEGER, "process", process)},
+    {ROW(WORDS, "command", command)},
+    {.key = "place", .text = place_of},
+    {.key = "gpu", .write = json_gpu_index, .is_known = has_known_gpu},
+    {ROW(BYTES, "process_bytes", process_bytes)},
+    {ROW(POINTER, "job", job), .fields = &job_fields},
+    {.key = "device", .write = json_device, .is_known = has_device},
+};
+static const vw__report_fields row_fields = VW__REPORT_FIELDS(vw_machine_row, row_list);
+
+#define OUTLOOK(kind, key, member) VW__REPORT_FIELD(kind, vw_job_outlook, key, member)
+static const vw__report_field leak_list[] = {
+    {OUTLOOK(RATIO, "bytes_per_step", bytes_per_step)},
+    {OUTLOOK(COUNT, "last_step", last_step)},
+    {OUTLOOK(BYTES, "room_bytes", room_bytes)},
+    {OUTLOOK(COUNT, "full_at_step", full_at_step)},
+};
+static const vw__report_fields leak_fields = VW__REPORT_FIELDS(vw_job_outlook, leak_list);
+
+static void json_silent(vw__report *out, vw__json *json, const char *key, const void *object)
+{
+    (void)out;
+    vw__json_double(json, key, (double)((const vw_job_figures *)object)->silent_ns / 1e9);
+}
+
+VW__REPORT_CONDITION(is_change_known, vw_job_figures, silent_ns != VW_LIVE_UNKNOWN)
+VW__REPORT_CONDITION(is_leak, vw_job_figures, outlook.is_leak)
+
+#define FIGURE(kind, key, member) VW__REPORT_FIELD(kind, vw_job_figures, key, member)
+static const vw__report_field figure_list[] = {
+    {FIGURE(RATIO, "allocations_per_second", allocations_per_second)},
+    {FIGURE(RATIO, "retries_per_second", retries_per_second)},
+    {FIGURE(RATIO, "driver_share", driver_share)},
+    {FIGURE(RATIO, "steps_per_second", steps_per_second)},
+    {FIGURE(RATIO, "step_seconds", step_seconds)},
+    {FIGURE(RATIO, "input_wait_share", input_wait_share)},
+    {FIGURE(BOOLEAN, "input_bound", is_input_bound)},
+    {FIGURE(BYTES, "idle_bytes", idle_bytes)},
+    {FIGURE(RATIO, "idle_share", idle_share)},
+    {FIGURE(BYTES, "unseen_bytes", unseen_bytes)},
+    {.key = "silent_seconds", .write = json_silent, .is_known = is_change_known},
+    {FIGURE(OBJECT, "leak", outlook), .fields = &leak_fields, .is_known = is_leak},
+};
+static const vw__report_fields figure_fields = VW__REPORT_FIELDS(vw_job_figures, figure_list);
+
+static vw_status json_row(vw__report *out, vw__json *json, const machine_view *top,
+                          const vw_machine_row *row)
+{
+    vw_job_figures figures;
+    vw_row_note notes[VW_NOTE_KIND_COUNT];
+    VW__TRY(vw_job_figures_find(top->before, top->now, row, &figures));
+    size_t note_count = vw_row_notes(row, &figures, notes);
+    vw__json_begin_object(json, NULL);
+    vw__report_json_members(out, json, &row_fields, row);
+    vw__report_json_members(out, json, &figure_fields, &figures);
+    vw__json_begin_array(json, "notes");
+    for (size_t i = 0; i < note_count; i++)
+        vw__json_text(json, NULL, notes[i].text);
+    vw__json_end_array(json);
+    vw__json_end_object(json);
+    return VW_OK;
+}
+
+static vw_status json_machine(vw__report *out, const machine_view *top)
+{
+    vw__json json;
+    vw__json_init(&json, &out->buffer);
+    vw__json_begin_object(&json, NULL);
+    vw__json_unsigned(&json, "schema", 1);
+    vw__json_text(&json, "gpu_trouble", top->now->gpu_trouble);
+    vw__json_begin_array(&json, "gpus");
+    for (size_t i = 0; i < top->now->gpu_count; i++)
+        if (has_gpu(top, &top->now->gpus[i]))
+            vw__report_json_object(out, &json, NULL, &gpu_fields, &top->now->gpus[i]);
+    vw__json_end_array(&json);
+    vw__json_begin_array(&json, "rows");
+    for (size_t i = 0; i < top->now->row_count; i++)
+        if (has_row(top, &top->now->rows[i]))
+            VW__TRY(json_row(out, &json, top, &top->now->rows[i]));
+    vw__json_end_array(&json);
+    vw__json_unsigned(&json, "stale_pages", top->now->jobs->stale_count);
+    vw__json_unsigned(&json, "refused_pages", top->now->jobs->refused_count);
+    vw__json_end_object(&json);
+    vw__append_text(&out->buffer, "\n");
+    return VW_OK;
 }
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
@@ -44,10 +236,10 @@ static void say_gpu(vw__report *out, const vw_gpu *gpu)
                    vw__size_text(gpu->other_bytes).text, vw__size_text(gpu->free_bytes).text);
 }
 
-static void say_gpus(vw__report *out, const vw__top *top)
+static void say_gpus(vw__report *out, const machine_view *top)
 {
     for (size_t i = 0; i < top->now->gpu_count; i++)
-        if (vw__top_has_gpu(top, &top->now->gpus[i]))
+        if (has_gpu(top, &top->now->gpus[i]))
             say_gpu(out, &top->now->gpus[i]);
     if (top->now->gpu_trouble != NULL)
         vw__report_say(out, VW__STYLE_FAINT, "no GPUs: %s", top->now->gpu_trouble);
@@ -176,14 +368,15 @@ static void add_row(vw__table *table, const vw_machine_row *row, const vw_job_fi
 }
 
 /* Those that are on a GPU, or those that are on none. */
-static vw_status say_rows(vw__report *out, const vw__top *top, bool is_on_gpu, const char *title)
+static vw_status say_rows(vw__report *out, const machine_view *top, bool is_on_gpu,
+                          const char *title)
 {
     vw__table table;
     vw__table_init(&table, columns, sizeof columns / sizeof columns[0]);
     for (size_t i = 0; i < top->now->row_count; i++) {
         const vw_machine_row *row = &top->now->rows[i];
         vw_job_figures figures;
-        if ((row->place != VW_ROW_ON_NO_GPU) != is_on_gpu || !vw__top_has_row(top, row))
+        if ((row->place != VW_ROW_ON_NO_GPU) != is_on_gpu || !has_row(top, row))
             continue;
         vw_status status = vw_job_figures_find(top->before, top->now, row, &figures);
         if (status != VW_OK) {
@@ -200,7 +393,7 @@ static vw_status say_rows(vw__report *out, const vw__top *top, bool is_on_gpu, c
     return VW_OK;
 }
 
-static vw_status say_machine(vw__report *out, const vw__top *top)
+static vw_status say_machine(vw__report *out, const machine_view *top)
 {
     say_gpus(out, top);
     VW__TRY(say_rows(out, top, true, NULL));
@@ -215,11 +408,11 @@ vw_status vw_report_top(const vw_machine *before, const vw_machine *now, long pr
                         const vw_report_form *form, const vw_output *output)
 {
     vw__report out;
-    const vw__top top = {before, now, process};
+    const machine_view top = {before, now, process};
     if (now == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no machine to report: it is NULL");
     vw__report_init(&out, form);
-    vw_status status = out.form.is_json ? vw__top_json(&out, &top) : say_machine(&out, &top);
+    vw_status status = out.form.is_json ? json_machine(&out, &top) : say_machine(&out, &top);
     if (status != VW_OK)
         out.buffer.has_failed = true; /* nothing of it is sent */
     return vw__report_send(&out, output);

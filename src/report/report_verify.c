@@ -1,8 +1,54 @@
 /* report_verify.c - did the recording come out again, and if not, where it parted. */
 #include "vramwise/report.h"
 
-#include "report/report_frames.h" /* vw__json_texts */
-#include "report/report_text.h"
+#include "report/report_fields.h"
+
+/* ---- the fields ------------------------------------------------------------------------------ */
+
+/* What was compared: how many there are, and how many came out again. */
+#define PAIR(name)                                                                                 \
+    static const vw__report_field name##_list[] = {                                                \
+        {VW__REPORT_FIELD(COUNT, vw_verify_result, "recorded", name##_recorded)},                  \
+        {VW__REPORT_FIELD(COUNT, vw_verify_result, "matched", name##_matched)},                    \
+    };                                                                                             \
+    static const vw__report_fields name = VW__REPORT_FIELDS(vw_verify_result, name##_list);
+PAIR(segment_events)
+PAIR(placements)
+PAIR(end_segments)
+PAIR(statistics)
+#undef PAIR
+
+VW__REPORT_CONDITION(has_expectation, vw_verify_result, has_expectation)
+
+#define DIFFERENCE(kind, key, member) VW__REPORT_FIELD(kind, vw_difference, key, member)
+static const vw__report_field difference_list[] = {
+    {DIFFERENCE(INTEGER, "device", device)},        {DIFFERENCE(COUNT, "event", event)},
+    {DIFFERENCE(TEXT, "expected", expected)},       {DIFFERENCE(TEXT, "got", got)},
+    {DIFFERENCE(TEXT, "explanation", explanation)},
+};
+static const vw__report_fields difference_fields =
+    VW__REPORT_FIELDS(vw_difference, difference_list);
+
+#define RESULT(kind, key, member) VW__REPORT_FIELD(kind, vw_verify_result, key, member)
+static const vw__report_field result_list[] = {
+    {.key = "file", .kind = VW__REPORT_FIELD_FILE},
+    {RESULT(BOOLEAN, "exact", is_exact)},
+    {RESULT(TEXT, "torch", torch_version)},
+    {RESULT(COUNT, "events", event_count)},
+    {.key = "segment_events", .kind = VW__REPORT_FIELD_OBJECT, .fields = &segment_events},
+    {.key = "placements", .kind = VW__REPORT_FIELD_OBJECT, .fields = &placements},
+    {.key = "end_segments", .kind = VW__REPORT_FIELD_OBJECT, .fields = &end_segments},
+    {.key = "statistics",
+     .kind = VW__REPORT_FIELD_OBJECT,
+     .fields = &statistics,
+     .is_known = has_expectation},
+    {RESULT(POINTER, "first_difference", first_difference), .fields = &difference_fields},
+    {RESULT(TEXTS, "unverifiable", unverifiable),
+     VW__REPORT_COUNTED(vw_verify_result, unverifiable_count)},
+    {RESULT(BYTES, "limit_at_least_bytes", limit_at_least_bytes)},
+    {RESULT(BYTES, "limit_below_bytes", limit_below_bytes)},
+};
+static const vw__report_fields result_fields = VW__REPORT_FIELDS(vw_verify_result, result_list);
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
@@ -115,55 +161,9 @@ static void say_result(vw__report *report, const void *content)
                     result->unverifiable_count);
 }
 
-/* ---- for programs ---------------------------------------------------------------------------- */
-
-static void json_pair(vw__json *json, const char *key, uint64_t recorded, uint64_t matched)
-{
-    vw__json_begin_object(json, key);
-    vw__json_unsigned(json, "recorded", recorded);
-    vw__json_unsigned(json, "matched", matched);
-    vw__json_end_object(json);
-}
-
-static void json_difference(vw__json *json, const vw_difference *difference)
-{
-    if (difference == NULL) {
-        vw__json_null(json, "first_difference");
-        return;
-    }
-    vw__json_begin_object(json, "first_difference");
-    vw__json_integer(json, "device", difference->device);
-    vw__json_known(json, "event", difference->event);
-    vw__json_text(json, "expected", difference->expected);
-    vw__json_text(json, "got", difference->got);
-    vw__json_text(json, "explanation", difference->explanation);
-    vw__json_end_object(json);
-}
-
-static void json_result(vw__report *report, vw__json *json, const void *content)
-{
-    const vw_verify_result *result = content;
-    vw__json_text(json, "file", report->form.file);
-    vw__json_boolean(json, "exact", result->is_exact);
-    vw__json_text(json, "torch", result->torch_version);
-    vw__json_unsigned(json, "events", result->event_count);
-    json_pair(json, "segment_events", result->segment_events_recorded,
-              result->segment_events_matched);
-    json_pair(json, "placements", result->placements_recorded, result->placements_matched);
-    json_pair(json, "end_segments", result->end_segments_recorded, result->end_segments_matched);
-    if (result->has_expectation)
-        json_pair(json, "statistics", result->statistics_recorded, result->statistics_matched);
-    else
-        vw__json_null(json, "statistics");
-    json_difference(json, result->first_difference);
-    vw__json_texts(json, "unverifiable", result->unverifiable, result->unverifiable_count);
-    vw__json_known(json, "limit_at_least_bytes", result->limit_at_least_bytes);
-    vw__json_known(json, "limit_below_bytes", result->limit_below_bytes);
-}
-
 vw_status vw_report_verify(const vw_verify_result *result, const vw_report_form *form,
                            const vw_output *output)
 {
-    static const vw__report_kind kind = {"result", say_result, json_result};
+    static const vw__report_kind kind = {"result", say_result, &result_fields};
     return vw__report_as(&kind, result, form, output);
 }
