@@ -19,7 +19,6 @@
 
 #include "base/error.h"
 #include "report/report_fields.h"
-#include "report/report_show.h"
 
 enum {
     SMALLEST_WIDTH_COLUMNS = 20, /* a phone's, or a narrow pane's */
@@ -151,7 +150,7 @@ static void end_inside(vw__report *report, vw__report *inside, size_t indent)
 static void say_heading(vw__report *report, vw__style style, const char *text)
 {
     vw__report_blank(report);
-    vw__doctor_say(report, 0, style, "", "%s", text);
+    vw__report_prose(report, 0, style, "", "%s", text);
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
@@ -218,9 +217,9 @@ static void say_what_it_is_from(vw__report *report, const vw_diagnosis *diagnosi
         report->buffer.has_failed = true;
     file = vw__byte_buffer_text(&shown);
     if (strlen(line) + 1 + vw__columns_of(file, shown.size_bytes) <= report->form.width_columns) {
-        vw__doctor_say(report, 0, VW__STYLE_FAINT, "", "%s %s", line, file);
+        vw__report_prose(report, 0, VW__STYLE_FAINT, "", "%s %s", line, file);
     } else {
-        vw__doctor_say(report, 0, VW__STYLE_FAINT, "", "%s", line);
+        vw__report_prose(report, 0, VW__STYLE_FAINT, "", "%s", line);
         if (shown.size_bytes > 0)
             say_file(report, file, shown.size_bytes);
     }
@@ -230,8 +229,8 @@ static void say_what_it_is_from(vw__report *report, const vw_diagnosis *diagnosi
 static void say_verdict(vw__report *report, const vw_diagnosis *diagnosis)
 {
     const char *sentence = text_or_nothing(diagnosis->sentence);
-    vw__doctor_say(report, 0, style_of(diagnosis->verdict), "", "%s",
-                   sentence[0] != '\0' ? sentence : vw_verdict_name(diagnosis->verdict));
+    vw__report_prose(report, 0, style_of(diagnosis->verdict), "", "%s",
+                     sentence[0] != '\0' ? sentence : vw_verdict_name(diagnosis->verdict));
     say_what_it_is_from(report, diagnosis);
 }
 
@@ -240,7 +239,7 @@ static void say_reasoning(vw__report *report, const vw_diagnosis *diagnosis)
     if (diagnosis->reasoning_count > 0)
         say_heading(report, VW__STYLE_BOLD, "Why");
     for (size_t i = 0; i < diagnosis->reasoning_count; i++)
-        vw__doctor_say(report, 0, VW__STYLE_PLAIN, "- ", "%s", diagnosis->reasoning[i]);
+        vw__report_prose(report, 0, VW__STYLE_PLAIN, "- ", "%s", diagnosis->reasoning[i]);
 }
 
 /* ---- remedies -------------------------------------------------------------------------------- */
@@ -311,11 +310,11 @@ static void say_remedy(vw__report *report, size_t indent, const char *mark, cons
     const size_t inner_indent = indent + strlen(mark);
     const vw__text savings = savings_text(remedy);
     const char *cost = text_or_nothing(remedy->cost);
-    vw__doctor_say(report, indent, VW__STYLE_BOLD, mark, "%s", text_or_nothing(remedy->action));
+    vw__report_prose(report, indent, VW__STYLE_BOLD, mark, "%s", text_or_nothing(remedy->action));
     if (savings.text[0] != '\0')
-        vw__doctor_say(report, inner_indent, VW__STYLE_PLAIN, "", "%s", savings.text);
+        vw__report_prose(report, inner_indent, VW__STYLE_PLAIN, "", "%s", savings.text);
     if (cost[0] != '\0')
-        vw__doctor_say(report, inner_indent, VW__STYLE_PLAIN, "", "cost: %s", cost);
+        vw__report_prose(report, inner_indent, VW__STYLE_PLAIN, "", "cost: %s", cost);
     say_code(report, inner_indent, text_or_nothing(remedy->how));
 }
 
@@ -430,9 +429,9 @@ static void say_parts(vw__report *report, const vw_finding *finding)
                 append_part_bar(&bar, report, part->bytes, finding->bytes);
         }
         if (report->form.width_columns < NARROWEST_WITH_COLUMNS) {
-            vw__doctor_say(report, 0, VW__STYLE_PLAIN, "", "%s: %s%s%s",
-                           text_or_nothing(part->name), vw__size_text(part->bytes).text,
-                           has_shares ? ", " : "", share.text);
+            vw__report_prose(report, 0, VW__STYLE_PLAIN, "", "%s: %s%s%s",
+                             text_or_nothing(part->name), vw__size_text(part->bytes).text,
+                             has_shares ? ", " : "", share.text);
             continue;
         }
         vw__table_row(&table, VW__STYLE_PLAIN);
@@ -453,7 +452,7 @@ static void say_fact(vw__report *report, const char *label, const char *text)
     const bool is_narrow = report->form.width_columns < NARROWEST_WITH_COLUMNS;
     char mark[FACT_COLUMNS + 1];
     snprintf(mark, sizeof mark, "%-*s", is_narrow ? NARROW_FACT_COLUMNS : FACT_COLUMNS, label);
-    vw__doctor_say(report, 0, VW__STYLE_PLAIN, mark, "%s", text);
+    vw__report_prose(report, 0, VW__STYLE_PLAIN, mark, "%s", text);
 }
 
 /* Its bytes, their parts, places and evidence. */
@@ -465,7 +464,7 @@ static void say_facts(vw__report *report, const vw_finding *finding)
     for (size_t i = 0; i < finding->where_count; i++)
         say_fact(report, i == 0 ? "where" : "", finding->where[i]);
     for (size_t i = 0; i < finding->evidence_count; i++)
-        vw__doctor_say(report, 0, VW__STYLE_PLAIN, "- ", "%s", finding->evidence[i]);
+        vw__report_prose(report, 0, VW__STYLE_PLAIN, "- ", "%s", finding->evidence[i]);
 }
 
 static void say_remedies(vw__report *report, const vw_finding *finding, const vw_remedy *shown)
@@ -476,8 +475,8 @@ static void say_remedies(vw__report *report, const vw_finding *finding, const vw
         snprintf(mark, sizeof mark, "%u. ", (unsigned)(i + 1) % 1000);
         vw__report_blank(report);
         if (remedy == shown)
-            vw__doctor_say(report, 0, VW__STYLE_BOLD, mark, "%s (see above)",
-                           text_or_nothing(remedy->action));
+            vw__report_prose(report, 0, VW__STYLE_BOLD, mark, "%s (see above)",
+                             text_or_nothing(remedy->action));
         else
             say_remedy(report, 0, mark, remedy);
     }
@@ -515,7 +514,7 @@ static void say_warnings(vw__report *report, const vw_diagnosis *diagnosis)
         if (!has_heading)
             say_heading(report, VW__STYLE_YELLOW, "Do not");
         has_heading = true;
-        vw__doctor_say(report, 0, VW__STYLE_YELLOW, "! ", "%s", text_or_nothing(finding->title));
+        vw__report_prose(report, 0, VW__STYLE_YELLOW, "! ", "%s", text_or_nothing(finding->title));
         say_body(report, finding, NULL);
     }
 }

@@ -21,8 +21,6 @@
 
 #include <stdio.h>
 
-#include "report/report_show.h" /* vw__style_code */
-
 enum {
     WIDEST_BAR_COLUMNS = 78, /* between its ends */
     MOST_PIECES = 6,
@@ -235,8 +233,8 @@ static void say_which(vw__report *report, const vw_diagnosis *diagnosis, const b
                  vw__size_text(card->total_bytes).text);
     else if (card != NULL)
         snprintf(size, sizeof size, ", %.20s", vw__size_text(card->total_bytes).text);
-    vw__doctor_say(report, 0, VW__STYLE_BOLD, "", "%s%s%s", which, size,
-                   words[moment_of(diagnosis)].heading);
+    vw__report_prose(report, 0, VW__STYLE_BOLD, "", "%s%s%s", which, size,
+                     words[moment_of(diagnosis)].heading);
 }
 
 static const vw__column number_columns[] = {
@@ -270,8 +268,8 @@ static void add_row(listing *rows, vw__style style, const char *mark, const char
         return;
     snprintf(marked, sizeof marked, "%s%s%s", mark, mark[0] != '\0' ? " " : "", name);
     if (rows->report->form.width_columns < NARROWEST_WITH_ROWS) {
-        vw__doctor_say(rows->report, 0, style, "", "%s %s: %s", marked, vw__size_text(bytes).text,
-                       meaning);
+        vw__report_prose(rows->report, 0, style, "", "%s %s: %s", marked, vw__size_text(bytes).text,
+                         meaning);
         return;
     }
     vw__table_row(&rows->table, style);

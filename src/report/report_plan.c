@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "vramwise/report.h"
-#include "report/report_show.h"
 
 enum { CODE_OF = 3, MOST_CODES = 16, CODE_INDENT = 4 };
 

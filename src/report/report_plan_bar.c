@@ -7,7 +7,6 @@
 #include "analysis/attribution.h" /* VW__NAME_WEIGHTS */
 #include "base/checked_math.h"    /* vw__max_u64, vw__min_u64 */
 #include "report/report_plan.h"
-#include "report/report_show.h"
 
 enum { INDENT = 2, WIDEST_BAR = 98, NAME_COLUMNS = 13, SIZE_COLUMNS = 10, SHARE_COLUMNS = 8 };
 

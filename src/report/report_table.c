@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "report/report_show.h"
-
 enum {
     GAP_COLUMNS = 2,
     SMALLEST_NAME_COLUMNS = 16,

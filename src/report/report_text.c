@@ -1,22 +1,21 @@
-/* report_text.c - gathering, wrapping and showing; tables are in report_table.c, numbers in
- * report_numbers.c. */
+/* report_text.c - a report from beginning to end, what of a text can be shown, and numbers.
+ * Sentences are in report_prose.c, tables in report_table.c. base/human_units.h has the rule for
+ * sizes, durations and shares; no locale has a say in the decimal point. */
 #include "report/report_text.h"
 
-#include <stdarg.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/human_units.h"
 #include "base/output.h"
 #include "report/report_fields.h"
-#include "report/report_show.h"
 
 enum {
     USUAL_WIDTH_COLUMNS = 80,
     SMALLEST_WIDTH_COLUMNS = 40,
-    LONGEST_PROSE_COLUMNS = 100, /* longer lines are tiring, however wide the window */
     USUAL_ROWS = 10,
-    HANGING_INDENT = 2,
-    FACT_INDENT = 14,
 };
 
 void vw__report_init(vw__report *report, const vw_report_form *form)
@@ -191,146 +190,108 @@ void vw__append_spaces(vw__byte_buffer *buffer, size_t count)
     vw__append_bytes(buffer, spaces, count);
 }
 
-/* ---- paragraphs ------------------------------------------------------------------------------ */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
-static size_t prose_width(const vw__report *report)
+vw__text vw__size_text(uint64_t size_bytes)
 {
-    return report->form.width_columns < LONGEST_PROSE_COLUMNS ? report->form.width_columns
-                                                              : LONGEST_PROSE_COLUMNS;
+    vw__text result = {"?"};
+    if (size_bytes != VW_UNKNOWN)
+        vw__format_size(size_bytes, result.text);
+    return result;
 }
 
-/* How much of a word too long for a line goes into it: up to a comma or a slash, if there is one in
- * its second half. */
-static size_t bytes_of_part(const char *word, size_t word_bytes, size_t most_columns)
+vw__text vw__change_text(uint64_t before_bytes, uint64_t after_bytes)
 {
-    size_t within_bytes = vw__bytes_within(word, word_bytes, most_columns);
-    for (size_t i = within_bytes; i > within_bytes / 2; i--)
-        if (word[i - 1] == ',' || word[i - 1] == '/')
-            return i;
-    return within_bytes;
+    vw__text result;
+    if (before_bytes == VW_UNKNOWN || after_bytes == VW_UNKNOWN)
+        return (vw__text){"?"};
+    if (before_bytes == after_bytes)
+        return (vw__text){"0 B"};
+    const bool has_grown = after_bytes > before_bytes;
+    const vw__text size =
+        vw__size_text(has_grown ? after_bytes - before_bytes : before_bytes - after_bytes);
+    snprintf(result.text, sizeof result.text, "%c%.30s", has_grown ? '+' : '-', size.text);
+    return result;
 }
 
-/* Wraps what can be shown at spaces, beginning at `column`; later lines begin at `indent`. A word
- * longer than a line is cut where the line ends. */
-static void wrap(vw__report *report, const char *text, size_t size_bytes, size_t column,
-                 size_t indent)
+vw__text vw__count_text(uint64_t count)
 {
-    const size_t width = prose_width(report);
-    bool is_line_empty = true;
-    size_t at = 0;
-    while (at < size_bytes) {
-        size_t word_bytes = strcspn(text + at, " ");
-        if (word_bytes == 0) {
-            at++;
-            continue;
-        }
-        size_t word_columns = vw__columns_of(text + at, word_bytes);
-        size_t space = is_line_empty ? 0 : 1;
-        if (!is_line_empty && column + space + word_columns > width) {
-            vw__append_bytes(&report->buffer, "\n", 1);
-            vw__append_spaces(&report->buffer, indent);
-            column = indent;
-            is_line_empty = true;
-            continue;
-        }
-        if (column + space + word_columns > width) { /* alone in its line, and too long for it */
-            word_bytes = bytes_of_part(text + at, word_bytes, width - column);
-            vw__append_bytes(&report->buffer, text + at, word_bytes);
-            at += word_bytes;
-            if (text[at] != ' ' && at < size_bytes) {
-                vw__append_bytes(&report->buffer, "\n", 1);
-                vw__append_spaces(&report->buffer, indent);
-                column = indent;
-            }
-            continue;
-        }
-        vw__append_spaces(&report->buffer, space);
-        vw__append_bytes(&report->buffer, text + at, word_bytes);
-        column += space + word_columns;
-        is_line_empty = false;
-        at += word_bytes;
+    vw__text result;
+    char digits[24];
+    if (count == VW_UNKNOWN)
+        return (vw__text){"?"};
+    size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, count);
+    size_t out = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            result.text[out++] = ',';
+        result.text[out++] = digits[i];
     }
+    result.text[out] = '\0';
+    return result;
 }
 
-/* Formats, makes it fit to be shown, wraps. */
-static void say_from(vw__report *report, size_t column, size_t indent, const char *format,
-                     va_list args)
+vw__text vw__counted_text(uint64_t count, const char *noun)
 {
-    vw__byte_buffer_clear(&report->said);
-    vw__append_format_v(&report->said, format, args);
-    if (report->said.has_failed) /* a clear would forget it */
-        report->buffer.has_failed = true;
-    vw__byte_buffer_clear(&report->shown);
-    vw__show(report, &report->shown, vw__byte_buffer_text(&report->said), report->said.size_bytes);
-    if (report->shown.has_failed)
-        report->buffer.has_failed = true;
-    wrap(report, vw__byte_buffer_text(&report->shown), report->shown.size_bytes, column, indent);
+    vw__text result;
+    snprintf(result.text, sizeof result.text, "%.28s %.30s%s", vw__count_text(count).text, noun,
+             count == 1 ? "" : "s");
+    return result;
 }
 
-void vw__report_say(vw__report *report, vw__style style, const char *format, ...)
+vw__text vw__duration_text(uint64_t duration_ns)
 {
-    va_list args;
-    if (style != VW__STYLE_PLAIN)
-        vw__append_text(&report->buffer, vw__style_code(report, style));
-    va_start(args, format);
-    say_from(report, 0, HANGING_INDENT, format, args);
-    va_end(args);
-    if (style != VW__STYLE_PLAIN)
-        vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
-    vw__append_bytes(&report->buffer, "\n", 1);
+    vw__text result;
+    vw__format_duration(duration_ns, result.text);
+    return result;
 }
 
-void vw__report_fact(vw__report *report, const char *label, const char *format, ...)
+vw__text vw__ratio_text(double ratio)
 {
-    va_list args;
-    size_t label_columns = strlen(label);
-    vw__append_text(&report->buffer, label);
-    vw__append_spaces(&report->buffer,
-                      label_columns < FACT_INDENT ? FACT_INDENT - label_columns : 1);
-    va_start(args, format);
-    say_from(report, FACT_INDENT, FACT_INDENT, format, args);
-    va_end(args);
-    vw__append_bytes(&report->buffer, "\n", 1);
+    vw__text result;
+    if (!(ratio >= 0 && ratio < 1e9))
+        return (vw__text){"?"};
+    uint64_t hundredths = (uint64_t)(ratio * 100 + 0.5);
+    snprintf(result.text, sizeof result.text, "%" PRIu64 ".%02" PRIu64, hundredths / 100,
+             hundredths % 100);
+    return result;
 }
 
-void vw__report_line(vw__report *report, const char *text, size_t size_bytes)
+vw__text vw__share_text(double share)
 {
-    vw__byte_buffer_clear(&report->shown);
-    vw__show(report, &report->shown, text, size_bytes);
-    if (report->shown.has_failed)
-        report->buffer.has_failed = true;
-    const char *shown = vw__byte_buffer_text(&report->shown);
-    vw__append_bytes(&report->buffer, shown,
-                     vw__bytes_within(shown, report->shown.size_bytes, report->form.width_columns));
-    vw__append_bytes(&report->buffer, "\n", 1);
+    vw__text result;
+    vw__format_share(share, result.text);
+    return result;
 }
 
-void vw__report_verbatim(vw__report *report, const char *name, const char *value)
+/* ---- a name as a shell takes it -------------------------------------------------------------- */
+
+static bool send(const vw_output *output, const char *bytes, size_t size_bytes)
 {
-    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_BOLD));
-    vw__append_text(&report->buffer, name);
-    vw__show(report, &report->buffer, value, strlen(value));
-    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
-    vw__append_bytes(&report->buffer, "\n", 1);
+    return output->write(output->context, bytes, size_bytes);
 }
 
-void vw__report_blank(vw__report *report)
+/* A quote inside quotes: ended, one of its own, and begun again. */
+static bool send_quoted(const char *word, const vw_output *output)
 {
-    vw__append_bytes(&report->buffer, "\n", 1);
+    static const char escaped[] = "'\\''";
+    bool is_sent = send(output, "'", 1);
+    while (is_sent && *word != '\0') {
+        size_t length = strcspn(word, "'");
+        is_sent = length == 0 || send(output, word, length);
+        word += length;
+        if (is_sent && *word == '\'') {
+            is_sent = send(output, escaped, sizeof escaped - 1);
+            word++;
+        }
+    }
+    return is_sent && send(output, "'", 1);
 }
 
-void vw__report_list(vw__report *report, vw__style style, const char *label,
-                     const char *const *texts, size_t text_count)
+bool vw_write_shell_word(const char *word, const vw_output *output)
 {
-    for (size_t i = 0; i < text_count; i++)
-        vw__report_say(report, style, "%s: %s", label, texts[i]);
-}
-
-void vw__report_remarks(vw__report *report, const char *const *warnings, size_t warning_count,
-                        const char *const *notes, size_t note_count)
-{
-    if (warning_count + note_count > 0)
-        vw__report_blank(report);
-    vw__report_list(report, VW__STYLE_YELLOW, "warning", warnings, warning_count);
-    vw__report_list(report, VW__STYLE_PLAIN, "note", notes, note_count);
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=.,/:@%";
+    bool is_plain = word[0] != '\0' && word[0] != '-' && word[strspn(word, plain)] == '\0';
+    return is_plain ? send(output, word, strlen(word)) : send_quoted(word, output);
 }

@@ -19,6 +19,7 @@
 
 #include "vramwise/report.h"
 #include "base/byte_buffer.h"
+#include "base/utf8.h"
 
 typedef enum vw__style {
     VW__STYLE_PLAIN,
@@ -68,6 +69,12 @@ VW_MUST_CHECK vw_status vw__report_as(const vw__report_kind *kind, const void *c
 __attribute__((format(printf, 3, 4))) void vw__report_say(vw__report *report, vw__style style,
                                                           const char *format, ...);
 
+/* A paragraph behind a mark of ASCII ("- ", "12. "), wrapped at spaces but not between a number and
+ * its unit. Lines after the first begin below the text; without a mark, two columns further in. */
+__attribute__((format(printf, 5, 6))) void vw__report_prose(vw__report *report, size_t indent,
+                                                            vw__style style, const char *mark,
+                                                            const char *format, ...);
+
 /* "label       text": what goes together stands in one column. At most 12 letters of label. */
 __attribute__((format(printf, 3, 4))) void vw__report_fact(vw__report *report, const char *label,
                                                            const char *format, ...);
@@ -87,6 +94,22 @@ void vw__report_list(vw__report *report, vw__style style, const char *label,
 /* The last of a report: a blank line, then the warnings, then the notes. Nothing without any. */
 void vw__report_remarks(vw__report *report, const char *const *warnings, size_t warning_count,
                         const char *const *notes, size_t note_count);
+
+/* ---- characters and their columns --------------------------------------------------------------
+ */
+
+/* What to print to switch to `style`: "" without colour. Static strings. */
+const char *vw__style_code(const vw__report *report, vw__style style);
+
+/* Appends `bytes` to `out`, with '?' for what cannot be shown and a space for a line's end. */
+void vw__show(const vw__report *report, vw__byte_buffer *out, const char *bytes, size_t size_bytes);
+
+/* Columns that shown text takes; and how many of its bytes, whole characters, take no more than
+ * `most_columns`. */
+size_t vw__columns_of(const char *bytes, size_t size_bytes);
+size_t vw__bytes_within(const char *bytes, size_t size_bytes, size_t most_columns);
+
+void vw__append_spaces(vw__byte_buffer *buffer, size_t count);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

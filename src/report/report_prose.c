@@ -1,19 +1,18 @@
-/* report_doctor_prose.c - the doctor's sentences on lines.
+/* report_prose.c - sentences on lines.
  *
- * They are full of numbers, and "3" at the end of a line with "%" below it is read as two things:
- * so a number and its unit stay together. They also stand further in and behind marks, and must
- * still be read in a window of 20 columns, where a place in the program is longer than a line: what
- * is too long is cut behind a comma or a slash, and each line takes one character at least. */
-#include "report/report_doctor.h"
+ * Prose is wrapped at spaces, in a window of any width. What is too long for a line is cut behind a
+ * comma or a slash, and each line takes one character at least. The doctor's sentences are full of
+ * numbers, and "3" at the end of a line with "%" below it is read as two things: there a number and
+ * its unit stay together. */
+#include "report/report_text.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-#include "report/report_show.h"
-
 enum {
     LONGEST_PROSE_COLUMNS = 100, /* longer lines are tiring, however wide the window */
     HANGING_INDENT = 2,
+    FACT_INDENT = 14,
 };
 
 /* ---- what stays together --------------------------------------------------------------------- */
@@ -77,6 +76,7 @@ typedef struct prose {
     vw__style style;
     size_t width_columns;
     size_t hanging;     /* where lines after the first begin */
+    bool keeps_units;   /* with their numbers */
     size_t column;      /* where the line at hand ends */
     bool is_line_empty; /* but for its mark */
 } prose;
@@ -142,7 +142,7 @@ static void append_in_parts(prose *lines, const char *word, size_t word_bytes)
 static void wrap(prose *lines, const char *text)
 {
     while (*(text += strspn(text, " ")) != '\0') {
-        size_t piece_bytes = bytes_together(text);
+        size_t piece_bytes = lines->keeps_units ? bytes_together(text) : strcspn(text, " ");
         if (!lines->is_line_empty && !fits(lines, text, piece_bytes))
             next_line(lines);
         if (!fits(lines, text, piece_bytes)) /* then a number parts with its unit after all */
@@ -152,28 +152,112 @@ static void wrap(prose *lines, const char *text)
     }
 }
 
-void vw__doctor_say(vw__report *report, size_t indent, vw__style style, const char *mark,
-                    const char *format, ...)
+/* The sentence, fit to be shown. */
+static const char *show_sentence(vw__report *report, const char *format, va_list args)
 {
-    va_list arguments;
-    const size_t width = report->form.width_columns;
-    prose lines = {
-        .report = report,
-        .style = style,
-        .width_columns = width < LONGEST_PROSE_COLUMNS ? width : LONGEST_PROSE_COLUMNS,
-        .hanging = indent + (mark[0] != '\0' ? strlen(mark) : HANGING_INDENT),
-    };
     vw__byte_buffer_clear(&report->said);
-    va_start(arguments, format);
-    vw__append_format_v(&report->said, format, arguments);
-    va_end(arguments);
+    vw__append_format_v(&report->said, format, args);
     if (report->said.has_failed) /* a clear would forget it */
         report->buffer.has_failed = true;
     vw__byte_buffer_clear(&report->shown);
     vw__show(report, &report->shown, vw__byte_buffer_text(&report->said), report->said.size_bytes);
     if (report->shown.has_failed)
         report->buffer.has_failed = true;
+    return vw__byte_buffer_text(&report->shown);
+}
+
+static prose begin_prose(vw__report *report, size_t hanging)
+{
+    const size_t width = report->form.width_columns;
+    return (prose){
+        .report = report,
+        .width_columns = width < LONGEST_PROSE_COLUMNS ? width : LONGEST_PROSE_COLUMNS,
+        .hanging = hanging,
+        .is_line_empty = true,
+    };
+}
+
+void vw__report_prose(vw__report *report, size_t indent, vw__style style, const char *mark,
+                      const char *format, ...)
+{
+    va_list args;
+    prose lines = begin_prose(report, indent + (mark[0] != '\0' ? strlen(mark) : HANGING_INDENT));
+    lines.style = style;
+    lines.keeps_units = true;
     begin_line(&lines, indent, mark);
-    wrap(&lines, vw__byte_buffer_text(&report->shown));
+    va_start(args, format);
+    wrap(&lines, show_sentence(report, format, args));
+    va_end(args);
     end_line(&lines);
+}
+
+void vw__report_say(vw__report *report, vw__style style, const char *format, ...)
+{
+    va_list args;
+    prose lines = begin_prose(report, HANGING_INDENT);
+    if (style != VW__STYLE_PLAIN)
+        vw__append_text(&report->buffer, vw__style_code(report, style));
+    va_start(args, format);
+    wrap(&lines, show_sentence(report, format, args));
+    va_end(args);
+    if (style != VW__STYLE_PLAIN)
+        vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+    vw__report_blank(report);
+}
+
+void vw__report_fact(vw__report *report, const char *label, const char *format, ...)
+{
+    va_list args;
+    const size_t label_columns = strlen(label);
+    prose lines = begin_prose(report, FACT_INDENT);
+    vw__append_text(&report->buffer, label);
+    vw__append_spaces(&report->buffer,
+                      label_columns < FACT_INDENT ? FACT_INDENT - label_columns : 1);
+    lines.column = FACT_INDENT;
+    va_start(args, format);
+    wrap(&lines, show_sentence(report, format, args));
+    va_end(args);
+    vw__report_blank(report);
+}
+
+void vw__report_line(vw__report *report, const char *text, size_t size_bytes)
+{
+    vw__byte_buffer_clear(&report->shown);
+    vw__show(report, &report->shown, text, size_bytes);
+    if (report->shown.has_failed)
+        report->buffer.has_failed = true;
+    const char *shown = vw__byte_buffer_text(&report->shown);
+    vw__append_bytes(&report->buffer, shown,
+                     vw__bytes_within(shown, report->shown.size_bytes, report->form.width_columns));
+    vw__append_bytes(&report->buffer, "\n", 1);
+}
+
+void vw__report_verbatim(vw__report *report, const char *name, const char *value)
+{
+    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_BOLD));
+    vw__append_text(&report->buffer, name);
+    vw__show(report, &report->buffer, value, strlen(value));
+    vw__append_text(&report->buffer, vw__style_code(report, VW__STYLE_PLAIN));
+    vw__append_bytes(&report->buffer, "\n", 1);
+}
+
+void vw__report_blank(vw__report *report)
+{
+    vw__append_bytes(&report->buffer, "\n", 1);
+}
+
+void vw__report_list(vw__report *report, vw__style style, const char *label,
+                     const char *const *texts, size_t text_count)
+{
+    for (size_t i = 0; i < text_count; i++)
+        vw__report_say(report, style, "%s: %s", label, texts[i]);
+}
+
+void vw__report_remarks(vw__report *report, const char *const *warnings, size_t warning_count,
+                        const char *const *notes, size_t note_count)
+{
+    if (warning_count + note_count > 0)
+        vw__report_blank(report);
+    vw__report_list(report, VW__STYLE_YELLOW, "warning", warnings, warning_count);
+    vw__report_list(report, VW__STYLE_PLAIN, "note", notes, note_count);
 }
