@@ -62,4 +62,39 @@ static inline bool report_capture_begins_with(const report_capture *capture, con
     return strncmp(capture->text, text, strlen(text)) == 0;
 }
 
+/* Behind `text`, where `piece` ends; NULL: it is not in it. A space of `piece` stands for any
+ * number of spaces and line breaks: wrapping does not count. */
+static inline const char *report_capture_behind(const char *text, const char *piece,
+                                                size_t piece_bytes)
+{
+    for (; *text != '\0'; text++) {
+        const char *at = text;
+        size_t i = 0;
+        for (; i < piece_bytes; i++) {
+            if (piece[i] == ' ' && (strspn(at, " \n") > 0 || (i > 0 && piece[i - 1] == ' ')))
+                at += strspn(at, " \n");
+            else if (*at == piece[i] && *at != '\0')
+                at++;
+            else
+                break;
+        }
+        if (i == piece_bytes)
+            return at;
+    }
+    return NULL;
+}
+
+/* Are all of these in the text, each behind the one before? "1.00 GiB|12|train.py:152". Numbers and
+ * names are in it, and no sentences: those are for golden.h. */
+static inline bool report_capture_shows(const report_capture *capture, const char *pieces)
+{
+    const char *at = capture->text;
+    while (*pieces != '\0' && at != NULL) {
+        const size_t piece_bytes = strcspn(pieces, "|");
+        at = report_capture_behind(at, pieces, piece_bytes);
+        pieces += piece_bytes + (pieces[piece_bytes] == '|');
+    }
+    return at != NULL;
+}
+
 #endif /* VW_TESTS_REPORT_CAPTURE_H */

@@ -8,11 +8,12 @@
 #include "support/cmocka_here.h"
 #include "support/diagnosis_samples.h"
 #include "support/host_memory_sweep.h"
-#include "support/report_capture.h"
+#include "support/report_wording.h"
 
 enum { FIRST_SCREEN_LINES = 24 };
 
-static report_capture captured;
+/* The heading of what is advised first. */
+#define TRY_FIRST "\nTry first\n"
 
 static const char *text_of(const vw_diagnosis *diagnosis, const vw_report_form *form)
 {
@@ -33,10 +34,17 @@ static void assert_lacks(const char *text)
         fail_msg("'%s' is in\n%s", text, captured.text);
 }
 
+/* The verdict and the numbers alone. */
+static vw_diagnosis without_findings(vw_diagnosis diagnosis)
+{
+    diagnosis.reasoning_count = diagnosis.finding_count = 0;
+    return diagnosis;
+}
+
 /* The sample with other numbers. */
 static vw_diagnosis with_numbers(vw_memory_numbers numbers)
 {
-    vw_diagnosis diagnosis = sample_fragmentation;
+    vw_diagnosis diagnosis = without_findings(sample_fragmentation);
     diagnosis.numbers = numbers;
     return diagnosis;
 }
@@ -46,67 +54,26 @@ static vw_diagnosis with_numbers(vw_memory_numbers numbers)
 static void a_diagnosis_is_told_from_the_verdict_down(void **state)
 {
     (void)state;
-    assert_string_equal(
-        text_of(&sample_fragmentation, &(vw_report_form){.file = "run.pickle.xz"}),
-        "Fragmentation: 1.78 GiB were refused while 8.70 GiB lay idle, in pieces of at\n"
-        "  most 1.73 GiB.\n"
-        "Verdict: fragmentation, high confidence, from a recording: run.pickle.xz\n"
-        "\n"
-        "GPU 0, 24.00 GiB, at the failure\n"
-        "|################################################............................xx|\n"
-        "  asked for   1.78 GiB  the request that failed\n"
-        "# live       14.80 GiB  in use\n"
-        ". idle        8.70 GiB  held by the allocator, in no use\n"
-        "x outside      487 MiB  other processes, CUDA contexts, libraries\n"
-        "  free        26.0 MiB  by the driver\n"
-        "\n"
-        "Try first\n"
-        "  let segments grow instead of taking new ones\n"
-        "  saves 3.52 GiB (replayed)\n"
-        "  cost: none known; needs PyTorch 2.1 or newer\n"
-        "    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
-        "\n"
-        "Why\n"
-        "- The request was for 1.78 GiB, and the driver had 26.0 MiB free.\n"
-        "- PyTorch held 23.50 GiB, of which 14.80 GiB were live: 8.70 GiB were idle.\n"
-        "- The idle memory would serve the request 4.9 times over, but its largest piece\n"
-        "  is 1.73 GiB.\n"
-        "\n"
-        "8.70 GiB are reserved and idle, in 260 pieces.\n"
-        "  memory        8.70 GiB\n"
-        "  pinned by train.py:152 main              6.00 GiB  69 %  #################\n"
-        "  pinned by attention_block.py:88 forward  2.00 GiB  23 %  ######\n"
-        "  where         train.py:152 main\n"
-        "                /home/somebody/projects/models/transformer/layers/\n"
-        "                attention_block.py:88 forward\n"
-        "  - 333 segments; 260 of them have idle memory, and a live block that keeps them\n"
-        "    from being given back.\n"
-        "  - The blocks that pin most idle memory come from the two lines above.\n"
-        "\n"
-        "  1. let segments grow instead of taking new ones (see above)\n"
-        "\n"
-        "  2. pad every batch to one of a few lengths, so that freed blocks fit again\n"
-        "     saves 1.00 GiB to 4.00 GiB (computed)\n"
-        "     cost: time: padded tokens are computed too\n"
-        "     length = -(-max(len(row) for row in rows) // 128) * 128\n"
-        "     batch = pad_to_length(rows, length)\n"
-        "\n"
-        "     loss = model(batch.to(device, non_blocking=True), labels=batch.labels).loss\n"
-        "\n"
-        "  3. call empty_cache() between training and evaluation\n"
-        "\n"
-        "At the peak 14.80 GiB were live, most of it activations.\n"
-        "  memory        14.80 GiB\n"
-        "  activations      9.00 GiB   61 %  ###############\n"
-        "  optimizer state  3.00 GiB   20 %  #####\n"
-        "  weights          1.50 GiB   10 %  ##\n"
-        "  gradients        1.00 GiB  6.8 %  ##\n"
-        "  temporaries       300 MiB  2.0 %\n"
-        "\n"
-        "Do not\n"
-        "! max_split_size_mb:128, which many pages recommend, would make it worse here.\n"
-        "  - Replayed, it reserves 31.20 GiB where the settings of the run reserve\n"
-        "    23.50 GiB.\n");
+    text_of(&sample_fragmentation, &(vw_report_form){.file = "run.pickle.xz"});
+    keep_wording("fragmentation, from a recording");
+    assert_true(report_capture_begins_with(&captured, "Fragmentation: 1.78 GiB "));
+    assert_shows("fragmentation|high|recording|run.pickle.xz|GPU 0|24.00 GiB");
+    assert_shows(
+        "|################################################............................xx|");
+    assert_shows("1.78 GiB |# live 14.80 GiB |. idle 8.70 GiB |x outside 487 MiB |free 26.0 MiB ");
+    assert_shows("free 26.0 MiB |let segments grow instead of taking new ones\n|3.52 GiB|replayed"
+                 "|none known; needs PyTorch 2.1 or newer\n"
+                 "|export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+                 "|- The request was for 1.78 GiB|- PyTorch held 23.50 GiB|- The idle memory");
+    assert_shows("8.70 GiB are reserved and idle, in 260 pieces.\n|8.70 GiB\n"
+                 "|pinned by train.py:152 main 6.00 GiB 69 % #################\n"
+                 "|pinned by attention_block.py:88 forward 2.00 GiB 23 % ######\n"
+                 "|train.py:152 main\n|attention_block.py:88 forward\n|- 333 segments"
+                 "|1. let segments grow|2. pad every batch|1.00 GiB|4.00 GiB|computed"
+                 "|padded tokens are computed too\n|length = |3. call empty_cache()");
+    assert_shows("3. call empty_cache()|At the peak 14.80 GiB were live|14.80 GiB\n"
+                 "|activations 9.00 GiB 61 % ###############\n|temporaries 300 MiB 2.0 %\n"
+                 "|! max_split_size_mb:128, which|- Replayed, it reserves 31.20 GiB");
 }
 
 /* Whatever the reasoning and the findings hold, they come after. */
@@ -135,7 +102,7 @@ static void warnings_come_last_wherever_they_were(void **state)
     (void)state;
     assert_string_equal(sample_fragmentation.findings[0].kind, "warning");
     text_of(&sample_fragmentation, NULL);
-    const char *warning = strstr(captured.text, "\nDo not\n! max_split_size_mb");
+    const char *warning = strstr(captured.text, "\n! max_split_size_mb");
     const char *peak = strstr(captured.text, "At the peak");
     assert_non_null(warning);
     assert_true(peak < warning);
@@ -160,9 +127,9 @@ static void a_healthy_run_is_told_what_gives_most_back_first(void **state)
     (void)state;
     text_of(&diagnosis, NULL);
     assert_lacks("asked for");
-    assert_has("\nTry first\n  let segments grow instead of taking new ones\n"
-               "  saves 3.52 GiB (replayed)\n");
-    assert_has("  1. let segments grow instead of taking new ones (see above)\n");
+    keep_wording("a healthy run that could do with less");
+    assert_shows("\n  let segments grow instead of taking new ones\n|3.52 GiB|replayed"
+                 "|\n  1. let segments grow instead of taking new ones (");
 }
 
 /* Of each finding the first that gives something back counts; the peak's and warnings' are left
@@ -194,20 +161,27 @@ static void what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first(voi
     diagnosis.findings = findings;
     diagnosis.finding_count = SAMPLE_COUNT(findings);
     text_of(&diagnosis, NULL);
-    assert_has("\nTry first\n  a little\n");
-    assert_has("  1. a little (see above)\n");
+    assert_shows(TRY_FIRST "  a little\n|  1. a little (");
     diagnosis.finding_count = 3;
     text_of(&diagnosis, NULL);
-    assert_has("\nTry first\n  hope\n");
+    assert_has(TRY_FIRST "  hope\n");
     findings[2].remedy_count = 1;
     text_of(&diagnosis, NULL);
-    assert_lacks("Try first");
-    assert_lacks("see above");
+    assert_lacks(TRY_FIRST);
+    assert_lacks("do nothing (");
     diagnosis.verdict = VW_VERDICT_FRAGMENTATION; /* the order of the finding, but for that */
     diagnosis.findings = &findings[2];
     diagnosis.finding_count = 1;
     text_of(&diagnosis, NULL);
-    assert_has("\nTry first\n  do nothing\n");
+    assert_has(TRY_FIRST "  do nothing\n");
+}
+
+static size_t line_count(void)
+{
+    size_t count = 0;
+    for (const char *at = captured.text; *at != '\0'; at++)
+        count += *at == '\n';
+    return count;
 }
 
 static void a_diagnosis_with_nothing_known_is_two_lines(void **state)
@@ -215,8 +189,11 @@ static void a_diagnosis_with_nothing_known_is_two_lines(void **state)
     const vw_diagnosis diagnosis = {
         .verdict = VW_VERDICT_NOT_OOM, .source = VW_SOURCE_STEPS, .numbers = SAMPLE_NO_NUMBERS};
     (void)state;
-    assert_string_equal(text_of(&diagnosis, NULL),
-                        "not-oom\nVerdict: not-oom, low confidence, from a step log\n");
+    text_of(&diagnosis, NULL);
+    keep_wording("nothing is known");
+    assert_true(report_capture_begins_with(&captured, "not-oom\n"));
+    assert_shows("\n|not-oom|low|\n");
+    assert_int_equal(line_count(), 2);
 }
 
 static void several_failures_are_counted_and_the_file_is_always_named(void **state)
@@ -225,14 +202,14 @@ static void several_failures_are_counted_and_the_file_is_always_named(void **sta
     (void)state;
     diagnosis.error_count = 1200;
     text_of(&diagnosis, &(vw_report_form){.file = "train.log"});
-    assert_has("Verdict: genuine, low confidence, from the first of 1,200 failures in a log:\n"
-               "  train.log\n");
+    keep_wording("the first of several failures");
+    assert_shows("genuine|low|1,200|log:\n|train.log\n");
     text_of(&diagnosis, &(vw_report_form){.file = "train.log", .width_columns = 86});
-    assert_has(" from the first of 1,200 failures in a log: train.log\n");
+    assert_has(": train.log\n");
     text_of(&diagnosis, &(vw_report_form){.file = "train.log", .width_columns = 85});
-    assert_has(" from the first of 1,200 failures in a log:\n  train.log\n");
+    assert_has(":\n  train.log\n");
     text_of(&diagnosis, NULL);
-    assert_has(" from the first of 1,200 failures in a log\n");
+    assert_shows("1,200|log\n");
 }
 
 static void a_path_longer_than_a_line_keeps_its_ends(void **state)
@@ -266,12 +243,12 @@ static void a_path_longer_than_a_line_keeps_its_ends(void **state)
 
 static void what_the_process_holds_tells_its_context_from_others(void **state)
 {
-    vw_diagnosis diagnosis = sample_fragmentation;
+    vw_diagnosis diagnosis = without_findings(sample_fragmentation);
     (void)state;
     diagnosis.numbers.process_bytes = diagnosis.numbers.reserved_bytes + 400 * SAMPLE_MIB;
     text_of(&diagnosis, &(vw_report_form){.width_columns = 70});
-    assert_has("o context      400 MiB  this process, outside the allocator\n"
-               "x others      87.0 MiB  other processes\n");
+    keep_wording("what the process holds is known");
+    assert_shows("o context 400 MiB |x others 87.0 MiB ");
     assert_lacks("x outside");
 }
 
@@ -288,18 +265,21 @@ static void a_limit_in_the_way_is_what_the_bar_shows(void **state)
     (void)state;
     diagnosis.source = VW_SOURCE_TEXT;
     text_of(&diagnosis, &(vw_report_form){.width_columns = 42});
-    assert_has("The GPU, limited to 8.00 GiB of\n  140.00 GiB, at the failure\n"
-               "|##############################.....     |\n");
-    assert_has("  left         1.00 GiB  below the limit\n"
-               "  free       131.00 GiB  by the driver\n");
+    keep_wording("a limit below the card's size");
+    assert_shows("8.00 GiB|140.00 GiB");
+    assert_has("\n|##############################.....     |\n");
+    assert_shows("left 1.00 GiB |free 131.00 GiB ");
     diagnosis.numbers.total_bytes = diagnosis.numbers.free_bytes = VW_UNKNOWN;
     text_of(&diagnosis, NULL);
-    assert_has("The GPU, limited to 8.00 GiB, at the failure\n|####");
+    keep_wording("a limit, on a card of unknown size");
+    assert_has("\n|####");
+    assert_lacks("140.00 GiB");
     diagnosis.numbers.total_bytes = 8 * SAMPLE_GIB;
     diagnosis.numbers.free_bytes = 512 * SAMPLE_MIB; /* the card is nearer */
     text_of(&diagnosis, NULL);
-    assert_has("The GPU, 8.00 GiB, at the failure\n");
-    assert_has("  limit      8.00 GiB  set for this process\n");
+    keep_wording("a card that is smaller than the limit");
+    assert_shows("  limit 8.00 GiB ");
+    assert_lacks("left ");
 }
 
 /* It lies somewhere between what was served and what was not. */
@@ -315,89 +295,86 @@ static void a_limit_concluded_from_a_recording_is_told_as_an_estimate(void **sta
                                                               .device = 0});
     (void)state;
     text_of(&diagnosis, NULL);
-    assert_has("GPU 0, limited to about 8.00 GiB, at the failure\n|####");
-    assert_has("  free       131.00 GiB  by the driver\n");
-    assert_lacks("below the limit");
+    keep_wording("a limit that a recording shows");
+    assert_shows("GPU 0|about 8.00 GiB|free 131.00 GiB ");
+    assert_lacks("left ");
     diagnosis.numbers.total_bytes = 140 * SAMPLE_GIB;
     text_of(&diagnosis, NULL);
-    assert_has("GPU 0, limited to about 8.00 GiB of 140.00 GiB, at the failure\n|####");
-    assert_lacks("below the limit");
+    assert_shows("GPU 0|about 8.00 GiB|140.00 GiB");
+    assert_lacks("left ");
     diagnosis.numbers.allocated_bytes = VW_UNKNOWN; /* no bar */
     text_of(&diagnosis, NULL);
-    assert_has("\nlimit        8.00 GiB  about, concluded from what was served and what was not\n");
-    assert_lacks("set for this process");
+    keep_wording("the same without a bar");
+    assert_shows("\nlimit 8.00 GiB |about");
 }
 
-/* The sentence may speak of another moment than the numbers do. */
+/* The sentence may speak of another moment than the numbers do. The headings are in the golden
+ * file: one for each moment. */
 static void the_heading_says_of_which_moment_the_numbers_are(void **state)
 {
-    vw_diagnosis diagnosis = healthy_sample();
+    vw_diagnosis diagnosis = without_findings(healthy_sample());
     (void)state;
-    text_of(&diagnosis, NULL); /* a run that did not fail */
-    assert_has("GPU 0, 24.00 GiB, at the peak of live memory\n|#");
-    assert_has(". idle      8.70 GiB  held by the allocator then, in no use\n");
-    diagnosis.error_count = 3; /* it failed, but would not on the card that was asked about */
+    text_of(&diagnosis, NULL);
+    keep_wording("numbers of a run that did not fail");
+    diagnosis.error_count = 3;
     diagnosis.numbers.free_bytes = VW_UNKNOWN;
     text_of(&diagnosis, NULL);
-    assert_has("GPU 0, at the peak of live memory\n");
-    assert_has("\nreserved  23.50 GiB  held by the allocator then\n");
+    keep_wording("numbers of a run that failed, but would not on the card that was asked about");
+    assert_shows("\nreserved 23.50 GiB ");
     diagnosis.source = VW_SOURCE_STEPS;
     diagnosis.error_count = 0;
     text_of(&diagnosis, NULL);
-    assert_has("GPU 0, at the peak of live memory\n");
+    keep_wording("numbers of a step log without a failure");
     diagnosis.source = VW_SOURCE_RECORDING;
-    diagnosis.verdict = VW_VERDICT_UNKNOWN; /* no history */
+    diagnosis.verdict = VW_VERDICT_UNKNOWN;
     text_of(&diagnosis, NULL);
-    assert_has("GPU 0, when the snapshot was taken\n");
-    diagnosis = sample_fragmentation;
-    diagnosis.error_count = 0; /* only on the card that was asked about */
+    keep_wording("numbers of a recording without history");
+    diagnosis = without_findings(sample_fragmentation);
+    diagnosis.error_count = 0;
     text_of(&diagnosis, NULL);
-    assert_has("GPU 0, 24.00 GiB, where it would fail\n|#");
-    assert_has("  asked for   1.78 GiB  the request that would fail\n");
-    diagnosis = sample_fragmentation;
+    keep_wording("numbers of a run that fails only on the card that was asked about");
+    assert_shows("24.00 GiB|asked for 1.78 GiB ");
+    diagnosis = without_findings(sample_fragmentation);
     diagnosis.source = VW_SOURCE_TEXT;
     text_of(&diagnosis, NULL);
-    assert_has("GPU 0, 24.00 GiB, at the failure\n|#");
-    diagnosis.verdict = VW_VERDICT_HEALTHY; /* on a larger card */
+    keep_wording("numbers of an error message");
+    diagnosis.verdict = VW_VERDICT_HEALTHY;
     text_of(&diagnosis, NULL);
-    assert_has("GPU 0, 24.00 GiB, on that card\n|#");
-    assert_has("  asked for   1.78 GiB  the request\n");
+    keep_wording("numbers of an error message, on a larger card");
+    assert_shows("24.00 GiB|asked for 1.78 GiB ");
     assert_lacks("failure");
 }
 
 /* Numbers that contradict each other are listed as they were said, and no picture is made up. */
 static void numbers_that_make_no_bar_are_listed(void **state)
 {
-    vw_diagnosis diagnosis = sample_fragmentation;
+    vw_diagnosis diagnosis = without_findings(sample_fragmentation);
     (void)state;
     diagnosis.numbers.free_bytes = 30 * SAMPLE_GIB;
     text_of(&diagnosis, NULL);
-    assert_has("GPU 0, at the failure\n"
-               "asked for   1.78 GiB  the request that failed\n"
-               "live       14.80 GiB  in use\n"
-               "idle        8.70 GiB  held by the allocator, in no use\n"
-               "reserved   23.50 GiB  held by the allocator\n"
-               "free       30.00 GiB  by the driver\n"
-               "total      24.00 GiB  the card\n");
-    diagnosis = sample_fragmentation;
+    keep_wording("numbers that contradict each other");
+    assert_shows("GPU 0|\nasked for 1.78 GiB |\nlive 14.80 GiB |\nidle 8.70 GiB "
+                 "|\nreserved 23.50 GiB |\nfree 30.00 GiB |\ntotal 24.00 GiB ");
+    diagnosis = without_findings(sample_fragmentation);
     diagnosis.numbers.allocated_bytes = 25 * SAMPLE_GIB; /* more than is reserved */
     text_of(&diagnosis, NULL);
     assert_lacks("|#");
     assert_lacks("idle       ");
-    diagnosis = sample_fragmentation;
+    diagnosis = without_findings(sample_fragmentation);
     diagnosis.numbers.allowed_bytes = 25 * SAMPLE_GIB; /* larger than the card ... */
     diagnosis.numbers.free_bytes = 2 * SAMPLE_GIB;     /* ... on which this has no place */
     text_of(&diagnosis, NULL);
     assert_lacks("|#");
     diagnosis = with_numbers((vw_memory_numbers){.device = 0}); /* all of them zero */
     text_of(&diagnosis, NULL);
-    assert_has("\ntotal      0 B  the card\n");
+    assert_shows("\ntotal 0 B ");
     assert_lacks("\n|");
     diagnosis = with_numbers((vw_memory_numbers)SAMPLE_NO_NUMBERS);
     diagnosis.verdict = VW_VERDICT_HOST;
     diagnosis.numbers.tried_bytes = 64 * SAMPLE_GIB;
     text_of(&diagnosis, NULL);
-    assert_has("\nHost memory, at the failure\nasked for  64.00 GiB  the request that failed\n\n");
+    keep_wording("host memory");
+    assert_shows("\nHost memory|\nasked for 64.00 GiB ");
 }
 
 static void a_bar_is_as_long_as_the_window_whatever_is_in_it(void **state)
@@ -439,19 +416,19 @@ static void absurd_numbers_are_survived(void **state)
 
 /* ---- remedies -------------------------------------------------------------------------------- */
 
-static void savings_are_told_as_exactly_as_they_are_known(void **state)
+static void savings_are_shown_as_exactly_as_they_are_known(void **state)
 {
     static const struct {
         uint64_t least_bytes, most_bytes;
-        const char *told;
+        const char *shown;
     } cases[] = {
-        {SAMPLE_GIB, SAMPLE_GIB, "  saves 1.00 GiB (measured)\n"},
-        {SAMPLE_GIB, 2 * SAMPLE_GIB, "  saves 1.00 GiB to 2.00 GiB (measured)\n"},
-        {0, SAMPLE_GIB, "  saves at most 1.00 GiB (measured)\n"},
-        {VW_UNKNOWN, SAMPLE_GIB, "  saves at most 1.00 GiB (measured)\n"},
-        {SAMPLE_GIB, VW_UNKNOWN, "  saves at least 1.00 GiB (measured)\n"},
-        {VW_UNKNOWN, VW_UNKNOWN, "\nTry first\n  do it\n\n"},
-        {0, 0, "  does not lower the peak of this run (measured)\n"},
+        {SAMPLE_GIB, SAMPLE_GIB, "1.00 GiB"},
+        {SAMPLE_GIB, 2 * SAMPLE_GIB, "1.00 GiB|2.00 GiB"},
+        {0, SAMPLE_GIB, "at most 1.00 GiB"},
+        {VW_UNKNOWN, SAMPLE_GIB, "at most 1.00 GiB"},
+        {SAMPLE_GIB, VW_UNKNOWN, "at least 1.00 GiB"},
+        {VW_UNKNOWN, VW_UNKNOWN, "\n  do it\n\n"},
+        {0, 0, "measured"},
     };
     (void)state;
     for (size_t i = 0; i < SAMPLE_COUNT(cases); i++) {
@@ -464,8 +441,11 @@ static void savings_are_told_as_exactly_as_they_are_known(void **state)
                                         .findings = &finding,
                                         .finding_count = 1,
                                         .numbers = SAMPLE_NO_NUMBERS};
+        char heading[64];
+        snprintf(heading, sizeof heading, "savings: %s", i < 6 ? cases[i].shown : "none");
         text_of(&diagnosis, NULL);
-        assert_has(cases[i].told);
+        keep_wording(i != 5 ? heading : "savings: unknown");
+        assert_shows(cases[i].shown);
     }
 }
 
@@ -502,9 +482,8 @@ static void a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_p
     text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 40});
     assert_has("\n  2. pad every batch to one of a few\n"
                "     lengths, so that freed blocks fit\n"
-               "     again\n"
-               "     saves 1.00 GiB to 4.00 GiB\n"
-               "       (computed)\n");
+               "     again\n");
+    keep_wording("a window of 40 columns");
     assert_has("\n  activations      9.00 GiB   61 %\n");
 }
 
@@ -512,8 +491,9 @@ static void a_window_narrower_than_that_is_told_in_sentences(void **state)
 {
     (void)state;
     text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 20});
-    assert_has("\nGPU 0, 24.00 GiB, at\n  the failure\n|###########.......|\n");
-    assert_has("\n. idle 8.70 GiB:\n  held by the\n  allocator, in no\n  use\n");
+    keep_wording("a window of 20 columns");
+    assert_has("\n|###########.......|\n");
+    assert_has("\n. idle 8.70 GiB:\n");
     assert_has("\n  memory  8.70 GiB\n");
     assert_has("\n  optimizer state:\n    3.00 GiB, 20 %\n");
     text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 5});
@@ -582,7 +562,7 @@ static void blocks_are_drawn_where_the_locale_has_them(void **state)
     (void)state;
     text_of(&sample_fragmentation, &(vw_report_form){.has_utf8 = true});
     assert_has("\n\xE2\x94\x82\xE2\x96\x88\xE2\x96\x88");
-    assert_has("\n\xE2\x96\x91 idle        8.70 GiB  held");
+    assert_has("\n\xE2\x96\x91 idle        8.70 GiB  ");
     assert_lacks("#");
 }
 
@@ -608,7 +588,7 @@ static void no_text_can_steer_a_terminal(void **state)
     text_of(&diagnosis, &(vw_report_form){.has_utf8 = true, .file = nasty});
     for (const char *at = captured.text; *at != '\0'; at++)
         assert_true(*at == '\n' || (*at >= 0x20 && *at < 0x7F));
-    assert_has("Verdict: leak, low confidence, from a text: a?[2J?b?z?\n");
+    assert_has(": a?[2J?b?z?\n");      /* the file */
     assert_has("\n    a?[2J?b?z?\n");  /* what to type */
     assert_has("\n  1. a?[2J?b?z?\n"); /* the warning's: the other is above */
 }
@@ -726,6 +706,12 @@ static void what_is_missing_is_refused(void **state)
     assert_int_equal(vw_report_doctor(&sample_fragmentation, NULL, NULL), VW_ERR_INVALID_ARGUMENT);
 }
 
+static void the_wording_is_that_of_the_golden_file(void **state)
+{
+    (void)state;
+    golden_compare(&wording, "doctor");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -744,7 +730,7 @@ int main(void)
         cmocka_unit_test(numbers_that_make_no_bar_are_listed),
         cmocka_unit_test(a_bar_is_as_long_as_the_window_whatever_is_in_it),
         cmocka_unit_test(absurd_numbers_are_survived),
-        cmocka_unit_test(savings_are_told_as_exactly_as_they_are_known),
+        cmocka_unit_test(savings_are_shown_as_exactly_as_they_are_known),
         cmocka_unit_test(only_what_is_to_be_typed_is_wider_than_the_window),
         cmocka_unit_test(a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_parts),
         cmocka_unit_test(a_window_narrower_than_that_is_told_in_sentences),
@@ -758,6 +744,7 @@ int main(void)
         cmocka_unit_test(what_json_does_not_know_is_null_or_empty),
         cmocka_unit_test(every_lack_of_host_memory_is_survived),
         cmocka_unit_test(what_is_missing_is_refused),
+        cmocka_unit_test(the_wording_is_that_of_the_golden_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
