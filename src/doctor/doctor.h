@@ -168,6 +168,11 @@ VW_MUST_CHECK vw_status vw__doctor_recording(const vw_recording *recording,
                                              const vw_doctor_options *options,
                                              vw__diagnosis_draft *draft);
 
+/* The diagnosis of one device, whichever device that of the recording is about. `options` is whole.
+ * VW_ERR_CORRUPT_FILE: there are no events of that device. */
+VW_MUST_CHECK vw_status vw__doctor_device(const vw_recording *recording, int device,
+                                          const vw_doctor_options *options, vw_diagnosis **out);
+
 /* ---- places ---------------------------------------------------------------------------------- */
 
 /* "train.py:152 main" of a stack: its innermost frame outside torch; "" where there is none. The

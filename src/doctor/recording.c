@@ -500,3 +500,18 @@ vw_status vw__doctor_recording(const vw_recording *recording, const vw_doctor_op
                ? look_at_the_others(recording, trace, options, draft)
                : VW_OK;
 }
+
+vw_status vw__doctor_device(const vw_recording *recording, int device,
+                            const vw_doctor_options *options, vw_diagnosis **out)
+{
+    const vw__model_trace *trace = vw__model_trace_of(recording->model, device);
+    if (trace == NULL || trace->event_count == 0)
+        return vw__fail(VW_ERR_CORRUPT_FILE, "there is no trace of device %d", device);
+    vw__diagnosis_draft draft;
+    vw__diagnosis_init(&draft, VW_SOURCE_RECORDING);
+    vw_status status = examine_device(recording, trace, options, &draft);
+    if (status == VW_OK)
+        return vw__diagnosis_finish(&draft, out);
+    vw__diagnosis_deinit(&draft);
+    return status;
+}

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/human_units.h"
 #include "doctor/diagnosis.h"
+#include "doctor/doctor.h"
 #include "view/view_blocks.h"
 #include "view/view_growth.h"
 #include "view/view_lines.h"
@@ -37,18 +38,32 @@ typedef struct device_parts {
 
 /* The doctor examines the busiest device, and the others where that one is healthy. It names the
  * first that is not. */
-static bool is_of_device(const vw__view_device_order *order)
+static bool is_of_device(const vw_diagnosis *diagnosis, int device)
 {
-    const vw_diagnosis *diagnosis = order->diagnosis;
     return diagnosis != NULL && diagnosis->numbers.device >= 0 && /* -1: not said */
-           diagnosis->numbers.device == order->stats->device;
+           diagnosis->numbers.device == device;
+}
+
+/* Asks the doctor about this device, where the verdict on the recording is about another one and
+ * says nothing about this. Whatever fails but for host memory leaves `*out` NULL. */
+static vw_status diagnose_device(const vw__view_device_order *order, const device_parts *parts,
+                                 vw_diagnosis **out)
+{
+    const int device = order->stats->device;
+    const vw_doctor_options options = {.struct_size = sizeof options,
+                                       .torch_version = order->torch_version};
+    if (parts->trace == NULL || device == VW__HOST_DEVICE || order->diagnosis == NULL ||
+        order->diagnosis->verdict == VW_VERDICT_HEALTHY || is_of_device(order->diagnosis, device))
+        return VW_OK;
+    vw_status status = vw__doctor_device(order->recording, device, &options, out);
+    return status == VW_ERR_HOST_MEMORY ? status : VW_OK;
 }
 
 /* Which stacks leak, of that device. */
 static vw__view_leaks find_leaks(const vw__view_device_order *order)
 {
     vw__view_leaks found = {.number_of = order->stacks->number_of};
-    if (is_of_device(order)) {
+    if (is_of_device(order->diagnosis, order->stats->device)) {
         found.growth = *vw__diagnosis_growth(order->diagnosis);
         if (!found.growth.is_known)
             found.reason = "there are too few steps before the end of what the doctor judges";
@@ -122,7 +137,7 @@ static device_limit find_limit(const vw__view_device_order *order, const device_
     const vw_device_stats *stats = order->stats;
     device_limit limit = {.bytes = VW_UNKNOWN};
     uint64_t room_bytes, allowed_bytes = VW_UNKNOWN, total_bytes = VW_UNKNOWN;
-    if (is_of_device(order)) {
+    if (is_of_device(order->diagnosis, stats->device)) {
         allowed_bytes = order->diagnosis->numbers.allowed_bytes;
         total_bytes = order->diagnosis->numbers.total_bytes;
     }
@@ -223,6 +238,21 @@ static vw_status write_parts(const vw__view_device_order *order, device_parts *p
     return VW_OK;
 }
 
+static vw_status make_and_write_parts(const vw__view_device_order *order, device_parts *parts)
+{
+    vw__view_device_order judged = *order;
+    vw_diagnosis *own = NULL;
+    vw_status status = diagnose_device(order, parts, &own);
+    if (own != NULL)
+        judged.diagnosis = own;
+    if (status == VW_OK)
+        status = make_parts(&judged, parts);
+    if (status == VW_OK)
+        status = write_parts(&judged, parts);
+    vw_diagnosis_free(own);
+    return status;
+}
+
 vw_status vw__view_device_write(const vw__view_device_order *order)
 {
     const vw__model *model = order->recording->model;
@@ -235,9 +265,7 @@ vw_status vw__view_device_write(const vw__view_device_order *order)
     };
     const char *reason = why_no_what_if(order, &parts);
     vw__json_begin_object(order->json, NULL);
-    vw_status status = make_parts(order, &parts);
-    if (status == VW_OK)
-        status = write_parts(order, &parts);
+    vw_status status = make_and_write_parts(order, &parts);
     free_parts(&parts);
     if (status == VW_OK)
         status =

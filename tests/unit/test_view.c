@@ -7,6 +7,7 @@
 #include "analysis/recording.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
+#include "support/made_up_run.h"
 #include "support/read_view.h"
 #include "support/small_model.h"
 #include "view/view_what_if.h"
@@ -302,6 +303,49 @@ static void devices_stand_in_the_order_of_stats_the_host_last(void **state)
     vw__model_destroy(recording.model);
 }
 
+/* Steps that keep `kept_bytes` each. */
+static void write_leak(made_up_run *run, int device, unsigned step_count, uint64_t kept_bytes)
+{
+    for (unsigned step = 0; step < step_count; step++) {
+        run_step(run, 2 * MIB);
+        (void)run_alloc(run, kept_bytes, run->keeper);
+    }
+    small_model_end_trace(&run->small, device);
+    run->has_gradients = run->has_state = false;
+}
+
+/* What the stacks of a device leak in a step, together. */
+static uint64_t leaked_on(const made_view *made, const char *column)
+{
+    size_t count;
+    uint64_t sum = 0, *per_step = read_view_column(&made->read, column, &count);
+    for (size_t i = 0; i < count; i++)
+        sum += per_step[i];
+    free(per_step);
+    return sum;
+}
+
+static void each_device_has_leaks_of_its_own_whichever_the_verdict_is_about(void **state)
+{
+    (void)state;
+    made_up_run run;
+    made_view made;
+    run_begin(&run, true);
+    write_leak(&run, 0, 40, 3 * MIB); /* busier: the verdict is about it */
+    write_leak(&run, 1, 20, 5 * MIB);
+    run.recording.model = small_model_finish(&run.small);
+    make(&run.recording, NULL, &made);
+    const json_t *doctor = json_object_get(read_view_run(&made.read, 0), "doctor");
+    assert_string_equal(text_of(doctor, "verdict"), "leak");
+    assert_int_equal(read_view_number(json_object_get(doctor, "numbers"), "device"), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_null(text_of(read_view_device(&made.read, 0, i), "growth_reason"));
+    assert_int_equal(leaked_on(&made, "r0.d0.growth.bytes_per_step"), 3 * MIB);
+    assert_int_equal(leaked_on(&made, "r0.d1.growth.bytes_per_step"), 5 * MIB);
+    dispose(&made);
+    vw__model_destroy(run.recording.model);
+}
+
 static void two_recordings_are_two_runs_and_their_difference(void **state)
 {
     (void)state;
@@ -456,6 +500,7 @@ int main(void)
         cmocka_unit_test(more_streams_than_any_program_has_are_not_replayed),
         cmocka_unit_test(more_segments_than_any_program_holds_are_not_replayed),
         cmocka_unit_test(devices_stand_in_the_order_of_stats_the_host_last),
+        cmocka_unit_test(each_device_has_leaks_of_its_own_whichever_the_verdict_is_about),
         cmocka_unit_test(two_recordings_are_two_runs_and_their_difference),
         cmocka_unit_test(an_empty_recording_has_a_view_without_devices),
         cmocka_unit_test(a_trace_that_cannot_be_replayed_says_so),
