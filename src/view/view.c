@@ -6,7 +6,6 @@
 #include "base/host_memory.h"
 #include "view/view_columns.h"
 #include "view/view_page.h"
-#include "view/view_reports.h"
 #include "view/view_run.h"
 
 struct vw_view {

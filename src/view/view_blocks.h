@@ -1,4 +1,5 @@
-/* view_blocks.h - the blocks of one device, in the order in which a page stacks them. */
+/* view_blocks.h - the blocks of one device, in the order in which a page stacks them, and the
+ * streams and pools they are in. */
 #ifndef VW_VIEW_VIEW_BLOCKS_H
 #define VW_VIEW_VIEW_BLOCKS_H
 
@@ -8,9 +9,34 @@
 
 #include "vramwise/status.h"
 #include "analysis/timeline.h"
+#include "export/json_write.h"
+#include "model/memory_model.h"
 #include "view/view_columns.h"
-#include "view/view_places.h"
 #include "view/view_stacks.h"
+
+/* ---- the streams and pools of a device, numbered as met ----------------------------------------
+ */
+
+#define VW__VIEW_NO_POOL UINT16_MAX /* not known */
+
+typedef struct vw__view_places {
+    const vw__model *model;                  /* borrowed */
+    uint32_t *memory;                        /* owned: what the next four point into */
+    uint32_t *stream_numbers, *pool_numbers; /* by the model's: ours plus 1, or 0 */
+    uint32_t *streams, *pools;               /* the model's, by ours */
+    size_t stream_count, pool_count;
+} vw__view_places;
+
+VW_MUST_CHECK vw_status vw__view_places_init(vw__view_places *places, const vw__model *model);
+void vw__view_places_deinit(vw__view_places *places);
+
+uint16_t vw__view_places_stream(vw__view_places *places, uint16_t stream);
+uint16_t vw__view_places_pool(vw__view_places *places, uint16_t pool);
+
+/* "streams": ["0x0", ...], "pools": ["default", "(0, 1)", ...] */
+void vw__view_places_json(const vw__view_places *places, vw__json *json);
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 typedef struct vw__view_block {
     uint64_t address, size_bytes;

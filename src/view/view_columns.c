@@ -14,9 +14,107 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "export/json_write.h"
+#ifdef VW_HAS_ZLIB
+#include "format/zlib_memory.h"
+#endif
 
 enum { CHUNK_BYTES = 16 << 10 };
 enum { FORMAT_NUMBER = 1, MAGIC_BYTES = 8, LEAD_BYTES = 16, ALIGNMENT_BYTES = 8 };
+
+/* ---- compression: one stream after the other, with the memory of the first ---------------------
+ */
+
+#ifdef VW_HAS_ZLIB
+
+enum { LEVEL = 4 }; /* twice as fast as 6, and a tenth larger */
+
+struct vw__view_deflate {
+    z_stream stream;
+};
+
+static vw_status compressor_begin(vw__view_deflate **deflate)
+{
+    if (*deflate != NULL) {
+        deflateReset(&(*deflate)->stream);
+        return VW_OK;
+    }
+    vw__view_deflate *made = vw__host_alloc_zeroed(1, sizeof *made);
+    if (made == NULL)
+        return vw__fail_host_memory(sizeof *made, "compressing a view");
+    vw__zlib_use_host_memory(&made->stream);
+    if (deflateInit(&made->stream, LEVEL) != Z_OK) {
+        vw__host_free(made);
+        return vw__fail_host_memory(256 << 10, "compressing a view");
+    }
+    *deflate = made;
+    return VW_OK;
+}
+
+static vw_status compress_some(z_stream *stream, const uint8_t *bytes, size_t size_bytes, int flush,
+                               vw__byte_buffer *buffer)
+{
+    uint8_t out[CHUNK_BYTES];
+    stream->next_in = bytes;
+    stream->avail_in = (uInt)size_bytes;
+    do {
+        stream->next_out = out;
+        stream->avail_out = sizeof out;
+        if (deflate(stream, flush) == Z_STREAM_ERROR)
+            return vw__fail(VW_ERR_WRONG_STATE, "zlib refused to compress a column");
+        vw__append_bytes(buffer, out, sizeof out - stream->avail_out);
+    } while (stream->avail_out == 0);
+    return VW_OK;
+}
+
+static vw_status compressor_add(vw__view_deflate *deflate, const uint8_t *bytes, size_t size_bytes,
+                                vw__byte_buffer *out)
+{
+    return compress_some(&deflate->stream, bytes, size_bytes, Z_NO_FLUSH, out);
+}
+
+static vw_status compressor_end(vw__view_deflate *deflate, vw__byte_buffer *out)
+{
+    static const uint8_t nothing;
+    return compress_some(&deflate->stream, &nothing, 0, Z_FINISH, out);
+}
+
+static void compressor_destroy(vw__view_deflate *deflate)
+{
+    if (deflate == NULL)
+        return;
+    deflateEnd(&deflate->stream);
+    vw__host_free(deflate);
+}
+
+#else
+
+static vw_status compressor_begin(vw__view_deflate **deflate)
+{
+    (void)deflate;
+    return vw__fail(VW_ERR_UNSUPPORTED, "this build has no zlib, which the page needs");
+}
+
+static vw_status compressor_add(vw__view_deflate *deflate, const uint8_t *bytes, size_t size_bytes,
+                                vw__byte_buffer *out)
+{
+    (void)bytes, (void)size_bytes, (void)out;
+    return compressor_begin(&deflate);
+}
+
+static vw_status compressor_end(vw__view_deflate *deflate, vw__byte_buffer *out)
+{
+    (void)out;
+    return compressor_begin(&deflate);
+}
+
+static void compressor_destroy(vw__view_deflate *deflate)
+{
+    (void)deflate;
+}
+
+#endif
+
+/* ---- columns --------------------------------------------------------------------------------- */
 
 void vw__view_columns_init(vw__view_columns *columns)
 {
@@ -26,7 +124,7 @@ void vw__view_columns_init(vw__view_columns *columns)
 
 void vw__view_columns_deinit(vw__view_columns *columns)
 {
-    vw__view_deflate_destroy(columns->deflate);
+    compressor_destroy(columns->deflate);
     vw__byte_buffer_deinit(&columns->data);
     vw__host_free(columns->entries);
     vw__view_columns_init(columns);
@@ -98,10 +196,10 @@ static vw_status compress_column(vw__view_columns *columns, const vw__view_colum
         for (size_t from = 0; from < column->count; from += sizeof bytes) {
             size_t size_bytes = (size_t)vw__min_u64(column->count - from, sizeof bytes);
             fill_plane(column, plane, from, bytes, size_bytes);
-            VW__TRY(vw__view_deflate_add(columns->deflate, bytes, size_bytes, &columns->data));
+            VW__TRY(compressor_add(columns->deflate, bytes, size_bytes, &columns->data));
         }
     }
-    return vw__view_deflate_end(columns->deflate, &columns->data);
+    return compressor_end(columns->deflate, &columns->data);
 }
 
 static vw_status new_entry(vw__view_columns *columns, vw__view_entry **out)
@@ -121,7 +219,7 @@ static vw_status new_entry(vw__view_columns *columns, vw__view_entry **out)
 vw_status vw__view_columns_add(vw__view_columns *columns, const char *name, vw__view_column column)
 {
     vw__view_entry *entry;
-    VW__TRY(vw__view_deflate_begin(&columns->deflate));
+    VW__TRY(compressor_begin(&columns->deflate));
     VW__TRY(new_entry(columns, &entry));
     *entry = (vw__view_entry){.width_bytes = column.width_bytes,
                               .count = column.count,

@@ -14,7 +14,9 @@
 
 #include "vramwise/status.h"
 #include "base/byte_buffer.h"
-#include "view/view_deflate.h"
+
+/* zlib's. Without zlib there is no view: VW_ERR_UNSUPPORTED for the first column. */
+typedef struct vw__view_deflate vw__view_deflate;
 
 #define VW__VIEW_NONE UINT32_MAX /* no instant, no stack, no string */
 

@@ -16,7 +16,6 @@
 #include "view/view_lines.h"
 #include "view/view_marks.h"
 #include "view/view_pieces.h"
-#include "view/view_places.h"
 #include "view/view_what_if.h"
 
 /* Everything is empty from the start, and freed whatever becomes of it. */

@@ -8,7 +8,7 @@
 #include "analysis/attribution.h"
 #include "export/json_write.h"
 #include "view/view_columns.h"
-#include "view/view_progress.h"
+#include "view/view_run.h"
 #include "view/view_stacks.h"
 
 typedef struct vw__view_device_order {

@@ -12,7 +12,7 @@
 #include "vramwise/status.h"
 #include "analysis/timeline.h"
 #include "view/view_columns.h"
-#include "view/view_places.h"
+#include "view/view_blocks.h"
 
 typedef struct vw__view_piece {
     uint64_t address, size_bytes;

@@ -1,11 +1,14 @@
 /* view_run.c - one recording: the reports, then its devices, then the stacks they refer to. */
 #include "view/view_run.h"
 
+#include <stdint.h>
+
+#include "vramwise/report.h"
+
 #include "analysis/attribution.h"
 #include "analysis/recording.h"
 #include "base/error.h"
 #include "view/view_device.h"
-#include "view/view_reports.h"
 #include "view/view_stacks.h"
 
 /* Of a moment in the statistics, each with all its frames: the page adds the others up itself. */
@@ -13,6 +16,109 @@ enum { MOST_USAGES = 100 };
 
 /* Shares of the progress: about how long each takes. */
 static const double stats_share = 0.15, doctor_share = 0.2, devices_share = 0.65;
+
+/* ---- what the other commands say, as JSON -------------------------------------------------------
+ */
+
+static bool gather(void *context, const char *bytes, size_t size_bytes)
+{
+    vw__append_bytes(context, bytes, size_bytes);
+    return true;
+}
+
+/* A report that was gathered, without the end of its line. */
+static vw_status put(vw_status status, vw__byte_buffer *gathered, const char *key, vw__json *json)
+{
+    size_t size_bytes = vw__byte_buffer_size(gathered);
+    const char *bytes = vw__byte_buffer_text(gathered);
+    if (status == VW_OK && vw__byte_buffer_has_failed(gathered))
+        status = vw__fail_host_memory(gathered->capacity_bytes, "a report");
+    while (size_bytes > 0 && bytes[size_bytes - 1] == '\n')
+        size_bytes--;
+    if (status == VW_OK)
+        vw__json_ready(json, key, bytes, size_bytes);
+    vw__byte_buffer_deinit(gathered);
+    return status;
+}
+
+static vw_report_form form_of(const char *file, const char *other_file)
+{
+    return (vw_report_form){.struct_size = sizeof(vw_report_form),
+                            .is_json = true,
+                            .most_rows = SIZE_MAX,
+                            .file = file,
+                            .other_file = other_file};
+}
+
+/* A failure that only means that there is nothing to show: null, and why. */
+static vw_status put_reason(vw_status status, const char *key, const char *reason_key,
+                            vw__json *json)
+{
+    if (status == VW_ERR_HOST_MEMORY)
+        return status;
+    vw__json_null(json, key);
+    vw__json_text(json, reason_key, vw_last_error());
+    return VW_OK;
+}
+
+static vw_status write_stats(const vw_recording_stats *stats, const char *file, vw__json *json)
+{
+    vw__byte_buffer gathered;
+    const vw_report_form form = form_of(file, NULL);
+    const vw_output output = {&gathered, gather};
+    vw__byte_buffer_init(&gathered);
+    return put(vw_report_stats(stats, &form, &output), &gathered, "stats", json);
+}
+
+/* `*out`: the diagnosis, the caller's to free, or NULL. Fails only for lack of host memory. */
+static vw_status write_doctor(const vw_recording *recording, const char *file,
+                              const char *torch_version, vw__json *json, vw_diagnosis **out)
+{
+    vw__byte_buffer gathered;
+    const vw_report_form form = form_of(file, NULL);
+    const vw_output output = {&gathered, gather};
+    const vw_doctor_options options = {.struct_size = sizeof options,
+                                       .torch_version = torch_version};
+    *out = NULL;
+    vw_status status = vw_doctor_recording(recording, &options, out);
+    if (status != VW_OK)
+        return put_reason(status, "doctor", "doctor_reason", json);
+    vw__byte_buffer_init(&gathered);
+    status = put(vw_report_doctor(*out, &form, &output), &gathered, "doctor", json);
+    vw__json_null(json, "doctor_reason");
+    return status;
+}
+
+vw_status vw__view_report_diff(const vw_recording *before, const vw_recording *after,
+                               const char *file, const char *other_file, vw__json *json)
+{
+    vw__byte_buffer gathered;
+    const vw_report_form form = form_of(file, other_file);
+    const vw_output output = {&gathered, gather};
+    vw_diff_report *report = NULL;
+    if (after == NULL) {
+        vw__json_null(json, "diff");
+        vw__json_null(json, "diff_reason");
+        return VW_OK;
+    }
+    vw_status status = vw_recordings_diff(before, after, &report);
+    if (status != VW_OK)
+        return put_reason(status, "diff", "diff_reason", json);
+    vw__byte_buffer_init(&gathered);
+    status = put(vw_report_diff(report, &form, &output), &gathered, "diff", json);
+    vw__json_null(json, "diff_reason");
+    vw_diff_report_free(report);
+    return status;
+}
+
+vw_status vw__view_report_ranks(const vw_ranks_report *report, const char *folder, vw__json *json)
+{
+    vw__byte_buffer gathered;
+    const vw_report_form form = form_of(folder, NULL);
+    const vw_output output = {&gathered, gather};
+    vw__byte_buffer_init(&gathered);
+    return put(vw_report_ranks(report, &form, &output), &gathered, "ranks", json);
+}
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
@@ -75,10 +181,10 @@ static vw_status write_run(const vw__view_run_order *order, const vw_recording_s
                            vw_diagnosis **diagnosis)
 {
     vw__json_text(order->json, "file", order->file);
-    VW__TRY(vw__view_report_stats(stats, order->file, order->json));
+    VW__TRY(write_stats(stats, order->file, order->json));
     VW__TRY(vw__view_progress_next(order->progress, order->share * doctor_share));
-    VW__TRY(vw__view_report_doctor(order->recording, order->file, order->torch_version, order->json,
-                                   diagnosis));
+    VW__TRY(
+        write_doctor(order->recording, order->file, order->torch_version, order->json, diagnosis));
     write_categories(order->json);
     VW__TRY(vw__attribution_init(attribution, order->recording->model));
     VW__TRY(vw__view_stacks_init(stacks, attribution));

@@ -7,7 +7,7 @@
 #include "export/json_write.h"
 #include "model/memory_model.h"
 #include "view/view_columns.h"
-#include "view/view_progress.h"
+#include "view/view_run.h"
 
 enum { VW__VIEW_MOST_POINTS = 4096 }; /* of a line */
 

@@ -7,7 +7,7 @@
 
 #include "support/cmocka_here.h"
 #include "support/small_model.h"
-#include "view/view_places.h"
+#include "view/view_blocks.h"
 
 #define A UINT64_C(0x7f0000000000)
 #define MIB (UINT64_C(1) << 20)
