@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "command.h" /* EXIT_WRONG_USAGE */
@@ -242,4 +243,13 @@ bool arguments_read_process(const char *command_name, const char *option, const 
     }
     *process = (long)number;
     return true;
+}
+
+uint64_t arguments_limit_ms(const char *variable, uint64_t usual_seconds)
+{
+    enum { MOST_SECONDS = 86400 };
+    uint64_t seconds;
+    if (!arguments_read_number(getenv(variable), &seconds) || seconds > MOST_SECONDS)
+        seconds = usual_seconds;
+    return seconds * 1000;
 }

@@ -64,4 +64,8 @@ enum { ARGUMENTS_LEAST_SIZE_BYTES = 1024 };
 /* The name nearest to `word`, or NULL if none is near enough to be what was meant. */
 const char *arguments_nearest(const char *word, const char *const *names, size_t name_count);
 
+/* How long to wait, in milliseconds: the environment variable's whole number of seconds, up to a
+ * day; else `usual_seconds`. */
+uint64_t arguments_limit_ms(const char *variable, uint64_t usual_seconds);
+
 #endif /* VRAMWISE_CLI_ARGUMENTS_H */

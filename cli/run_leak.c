@@ -17,7 +17,7 @@
 
 #include "vramwise/live.h"
 
-#include "run_limits.h"
+#include "arguments.h"
 
 enum {
     LOOK_AGAIN_MS = 1000,
@@ -219,7 +219,7 @@ static void tell(run_leak *guard, pid_t job, bool is_over)
     run_report_say("the job is asked to end, because of --on-leak=stop");
     (void)kill(job, SIGTERM);
     guard->kill_ms =
-        run_signals_now_ms() + run_limit_ms("VRAMWISE_RUN_STOP_SECONDS", END_LIMIT_SECONDS);
+        run_signals_now_ms() + arguments_limit_ms("VRAMWISE_RUN_STOP_SECONDS", END_LIMIT_SECONDS);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -283,7 +283,8 @@ static void look_if_due(run_leak *guard, pid_t job, bool is_over)
     if (guard->leaking_count == 0)
         return;
     guard->stage = RUN_LEAK_ASKED;
-    guard->limit_ms = after_ms + run_limit_ms("VRAMWISE_RUN_LEAK_SECONDS", SNAPSHOT_LIMIT_SECONDS);
+    guard->limit_ms =
+        after_ms + arguments_limit_ms("VRAMWISE_RUN_LEAK_SECONDS", SNAPSHOT_LIMIT_SECONDS);
     if (!ask(guard))
         tell(guard, job, is_over);
 }
@@ -296,7 +297,7 @@ static void wait_for_snapshot(run_leak *guard, const run_news *news, const run_s
         guard->has_snapshot = true;
         guard->stage = RUN_LEAK_EXAMINING;
         guard->limit_ms =
-            now_ms + run_limit_ms("VRAMWISE_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
+            now_ms + arguments_limit_ms("VRAMWISE_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
         guard->doctor = run_report_start_place(guard->snapshot, signals, &guard->place_end);
         if (guard->doctor < 0)
             tell(guard, job, is_over);

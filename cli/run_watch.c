@@ -20,7 +20,7 @@
 
 #include "metrics_site.h"
 #include "run_leak.h"
-#include "run_limits.h"
+#include "arguments.h"
 #include "run_news.h"
 #include "run_python.h"
 #include "run_report.h"
@@ -218,7 +218,7 @@ static void call_doctor(job *watched, uint64_t now_ms)
     }
     watched->doctor = run_report_start(first, &watched->signals);
     watched->doctor_limit_ms =
-        now_ms + run_limit_ms("VRAMWISE_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
+        now_ms + arguments_limit_ms("VRAMWISE_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
     watched->stage = DOCTOR_AT_WORK;
     if (watched->doctor < 0) {
         watched->stage = DOCTOR_DONE;
@@ -397,7 +397,8 @@ int run_watch(char **command, const run_watch_options *options)
     }
     run_news_init(&watched.news);
     run_leak_begin(&watched.guard, options->on_leak, options->folder);
-    watched.report_after_ms = run_limit_ms("VRAMWISE_RUN_REPORT_SECONDS", REPORT_AFTER_SECONDS);
+    watched.report_after_ms =
+        arguments_limit_ms("VRAMWISE_RUN_REPORT_SECONDS", REPORT_AFTER_SECONDS);
     int exit_status = follow(&watched, command);
     end_metrics(&watched);
     run_news_deinit(&watched.news);

@@ -12,6 +12,8 @@
 #include "vramwise/plan.h"
 #include "vramwise/status.h"
 
+#include "terminal.h"
+
 #define TECHNIQUES_MODEL "gpt2"
 enum {
     TECHNIQUES_BATCH = 8,
@@ -56,5 +58,17 @@ const vw_plan_change *technique_advice(const technique_result *result);
 VW_MUST_CHECK vw_status techniques_run(technique_result results[TECHNIQUES_COUNT],
                                        size_t point_count);
 void techniques_free(technique_result results[TECHNIQUES_COUNT]);
+
+/* ---- the tour, for people and for programs ------------------------------------------------------
+ */
+
+/* How many points a line has on this output; for JSON, which has no width, as for 80 columns. */
+size_t techniques_report_points(const terminal *output);
+
+/* Either writes to standard output. */
+void techniques_report_print(const technique_result results[TECHNIQUES_COUNT], size_t point_count,
+                             const terminal *output);
+void techniques_report_print_json(const technique_result results[TECHNIQUES_COUNT],
+                                  size_t point_count);
 
 #endif /* VRAMWISE_CLI_TECHNIQUES_H */

@@ -31,6 +31,11 @@ typedef enum terminal_style {
 /* What to print to switch to `style`: "" without colour. Static strings. */
 const char *terminal_style_code(const terminal *output, terminal_style style);
 
+/* Prints a paragraph to standard output, wrapped at spaces; a word longer than a line stands alone
+ * in one. */
+__attribute__((format(printf, 3, 4))) void
+terminal_tell(const terminal *output, terminal_style style, const char *format, ...);
+
 /* Flushes standard output and answers how the program ends: `exit_status`, or EXIT_COULD_NOT with
  * a message on standard error if not everything could be written. A reader that went away
  * (`vramwise help | head -1`) is no failure. Nothing may be written to standard output after. */
