@@ -431,10 +431,10 @@ int command_demo(int argc, char **argv)
         return EXIT_WRONG_USAGE;
     bool is_tour = first_operand < argc && strcmp(argv[first_operand], "techniques") == 0;
     if (first_operand < argc && !is_tour)
-        return arguments_refuse(argv[0], "takes 'techniques' or nothing, but there is '%s'",
+        return arguments_refuse(argv[0], "expected 'techniques' or nothing, not '%s'",
                                 argv[first_operand]);
     if (first_operand + 1 < argc)
-        return arguments_refuse(argv[0], "takes one operand at most, but there is '%s'",
+        return arguments_refuse(argv[0], "expected one operand at most; '%s' is one more",
                                 argv[first_operand + 1]);
     if (has_json && has_summary)
         return arguments_refuse(argv[0], "--json and --summary exclude each other");

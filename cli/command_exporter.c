@@ -24,8 +24,8 @@ static void announce(const char *command_name, const serve_address *address)
         return; /* nobody knows where it is */
     if (address->reach == SERVE_REACH_NETWORK || address->reach == SERVE_REACH_EVERY)
         fprintf(stderr,
-                "vramwise %s: %s is not this machine alone: whoever reaches it sees the names of "
-                "the jobs and their numbers\n",
+                "vramwise %s: %s can be reached from other machines: anyone who connects sees "
+                "the names of the jobs and their numbers\n",
                 command_name, address->text);
     fprintf(stderr, "vramwise %s: serving until Ctrl-C\n", command_name);
 }

@@ -69,10 +69,10 @@ static void refuse_word(const char *command_name, const char *option, const char
                                  names[i]);
     const char *nearest = arguments_nearest(text, names, name_count);
     if (nearest != NULL)
-        arguments_refuse(command_name, "--%s: '%s' is none of %s; did you mean '%s'?", option, text,
-                         known, nearest);
+        arguments_refuse(command_name, "--%s: '%s' is not one of %s; did you mean '%s'?", option,
+                         text, known, nearest);
     else
-        arguments_refuse(command_name, "--%s: '%s' is none of %s", option, text, known);
+        arguments_refuse(command_name, "--%s: '%s' is not one of %s", option, text, known);
 }
 
 /* The place of `text` among the names. */
@@ -190,7 +190,7 @@ static bool read_lengths(const char *command_name, const given *words, vw_plan_s
 {
     if (words->sequence != NULL && words->image != NULL) {
         arguments_refuse(command_name,
-                         "--seq is of models of text, --image of images: expected one");
+                         "--seq is for models of text, --image for models of images: expected one");
         return false;
     }
     return read_count(command_name, "batch", words->batch, &settings->batch) &&
@@ -213,8 +213,7 @@ static bool read_mode(const char *command_name, const given *words, vw_plan_sett
     }
     if (words->optimizer != NULL &&
         (words->is_inference || words->keeps_graph || words->generate != NULL)) {
-        arguments_refuse(command_name,
-                         "--%s has no optimizer: expected it or --optimizer, which is of training",
+        arguments_refuse(command_name, "--%s has no optimizer: expected it or --optimizer",
                          words->keeps_graph    ? "keep-graph"
                          : words->is_inference ? "inference"
                                                : "generate");
@@ -318,7 +317,7 @@ static bool check_scaling(const char *command_name, const given *words)
     const char *other = option_of_models(words);
     if (other != NULL)
         arguments_refuse(command_name,
-                         "--%s is of --model: a recording only changes its batch and its length",
+                         "--%s needs --model: with --from only the batch and the length change",
                          other);
     else if (words->batch_now == NULL)
         arguments_refuse(command_name, "--from needs --batch-now: the batch that was recorded");
@@ -354,7 +353,7 @@ static bool check_no_scaling(const char *command_name, const given *words)
                        : words->step != NULL         ? "step"
                                                      : NULL;
     if (name != NULL)
-        arguments_refuse(command_name, "--%s is of a recording: it needs --from", name);
+        arguments_refuse(command_name, "--%s needs --from: it describes a recording", name);
     return name == NULL;
 }
 
@@ -378,7 +377,7 @@ static int check_subject(const char *command_name, const plan_order *order, int 
                          const char *operand)
 {
     if (operand_count > 0 && order->model == NULL && order->from == NULL && !order->has_list)
-        return arguments_refuse(command_name, "what is '%s'? A model is given with --model",
+        return arguments_refuse(command_name, "unexpected '%s': a model is given with --model",
                                 operand);
     if (operand_count > 0)
         return arguments_refuse(command_name,

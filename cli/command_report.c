@@ -48,8 +48,8 @@ static int check_place(const char *command_name, const char *name, view_place pl
     case VIEW_PLACE_FILE:
     case VIEW_PLACE_RECORDING:
         return fail_to_write(command_name, name,
-                             "is there already, and is no page of vramwise's; -o names another "
-                             "place");
+                             "exists, and is not a page that vramwise wrote; choose another "
+                             "name with -o");
     case VIEW_PLACE_FREE:
     case VIEW_PLACE_PAGE:
     case VIEW_PLACE_STREAM:

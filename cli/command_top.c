@@ -63,7 +63,7 @@ static bool has_process(const vw_machine *machine, long process)
 static int refuse_process(const top_command *order, const vw_machine *machine)
 {
     enum { MOST_NAMED = 8 };
-    fprintf(stderr, "vramwise %s: process %ld has no page of vramwise's and is on no GPU; ",
+    fprintf(stderr, "vramwise %s: process %ld does not run with vramwise and is on no GPU; ",
             order->name, order->process);
     if (machine->row_count == 0)
         fputs("there is none\n", stderr);

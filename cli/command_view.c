@@ -208,8 +208,8 @@ static int refuse_place(const char *command_name, const view_order *order, const
 {
     switch (place) {
     case VIEW_PLACE_RECORDING:
-        return arguments_refuse(command_name,
-                                "the place for the page is the recording: -o names another");
+        return arguments_refuse(
+            command_name, "the page would overwrite the recording; choose another name with -o");
     case VIEW_PLACE_FOLDER:
         return fail_to_write(command_name, name, "expected a file, found a folder");
     case VIEW_PLACE_UNKNOWN:
@@ -218,8 +218,8 @@ static int refuse_place(const char *command_name, const view_order *order, const
     case VIEW_PLACE_STREAM:
         if (order->page_name == NULL)
             return fail_to_write(command_name, name,
-                                 "is there already, and is no page of vramwise's; -o names another "
-                                 "place, or this one to replace it");
+                                 "exists, and is not a page that vramwise wrote; choose another "
+                                 "name with -o, or name this one to replace it");
         break;
     case VIEW_PLACE_FREE:
     case VIEW_PLACE_PAGE:
@@ -310,8 +310,8 @@ static void announce(const char *command_name, const view_order *order, const vi
     fflush(stdout);
     if (reach == SERVE_REACH_NETWORK || reach == SERVE_REACH_EVERY)
         fprintf(stderr,
-                "vramwise %s: %s is not this machine alone: whoever reaches it and has the "
-                "address above sees the recording, and so does whoever listens on the way\n",
+                "vramwise %s: %s can be reached from other machines: anyone with the address "
+                "above can see the recording, and so can anyone who listens on the way\n",
                 command_name, order->address.text);
     fprintf(stderr, "vramwise %s: serving until Ctrl-C\n", command_name);
     if (view_browser_is_wanted())
@@ -371,7 +371,8 @@ static int check_order(const char *command_name, view_order *order)
     if (order->page_name != NULL && order->page_name[0] == '\0')
         return arguments_refuse(command_name, "-o: the name of the page is empty");
     if (order->is_served && order->page_name != NULL)
-        return arguments_refuse(command_name, "-o writes a page, --serve writes none: either");
+        return arguments_refuse(
+            command_name, "expected -o or --serve, not both: -o writes a page, --serve does not");
     if (order->is_served && !serve_address_parse(order->serve_text, &order->address))
         return arguments_refuse(command_name,
                                 "--serve: expected " SERVE_ADDRESS_EXPECTED ", not '%s'",

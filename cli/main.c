@@ -52,43 +52,42 @@ static const command commands[] = {
             "\n"
             "  --json      the numbers, as one JSON object\n"
             "  --stacks    also the innermost frames of each\n"
-            "  --top N     the N largest changes; 10 otherwise, 0 is all\n",
+            "  --top N     the N largest changes; default 10, 0 for all\n",
         .run = command_diff,
     },
     {
         .name = "doctor",
         .summary = "which kind of out-of-memory it is, and what gives the bytes back",
-        .usage = "usage: vramwise doctor [FILE|-|--pid PID] [--card SIZE] [--torch VERSION]\n"
-                 "                       [--json]\n"
-                 "\n"
-                 "Reads an error message, a log with one in it, a log of steps with their memory,\n"
-                 "or a PyTorch memory snapshot; sees for itself which it is; and says why memory\n"
-                 "ran out and what to do, with the bytes that each remedy gives back. FILE is\n"
-                 "standard input if it is '-' or missing: pipe a log into it; or, with '-', paste\n"
-                 "the error and end with Ctrl-D. With --pid it looks at a job that runs, without\n"
-                 "stopping it.\n"
-                 "\n"
-                 "Exits with 1 if there is something to see.\n"
-                 "\n"
-                 "  --card SIZE       judge as if the card had SIZE, such as 24GiB, and no limit\n"
-                 "  --pid PID         of that process, which runs under 'vramwise run' or with\n"
-                 "                    libvramwise, instead of a file\n"
-                 "  --torch VERSION   replay by the rules of that version, such as 2.4\n"
-                 "  --json            the diagnosis, as one JSON object\n",
+        .usage =
+            "usage: vramwise doctor [FILE|-|--pid PID] [--card SIZE] [--torch VERSION]\n"
+            "                       [--json]\n"
+            "\n"
+            "Reads an error message, a log with one in it, a log of steps with their memory,\n"
+            "or a PyTorch memory snapshot, detects which it is, and says why memory ran out\n"
+            "and what to do, with the bytes that each remedy gives back. FILE is standard\n"
+            "input if it is '-' or missing: pipe a log into it; or, with '-', paste the error\n"
+            "and end with Ctrl-D. With --pid it examines a running job without stopping it.\n"
+            "\n"
+            "Exits with 1 if there is a finding.\n"
+            "\n"
+            "  --card SIZE       judge as if the card had SIZE, such as 24GiB, and no limit\n"
+            "  --pid PID         examine a process that runs under 'vramwise run' or with\n"
+            "                    libvramwise, instead of a file\n"
+            "  --torch VERSION   use the rules of that version, such as 2.4\n"
+            "  --json            the diagnosis, as one JSON object\n",
         .run = command_doctor,
     },
     {
         .name = "exporter",
         .summary = "serve the memory of running jobs to Prometheus",
-        .usage =
-            "usage: vramwise exporter [--listen ADDR]\n"
-            "\n"
-            "Serves what the jobs of this user on this machine tell of their GPU memory, as\n"
-            "metrics for Prometheus, at /metrics, until Ctrl-C or SIGTERM. Prints where. Only\n"
-            "this machine can ask unless ADDR is an address of another kind.\n"
-            "\n"
-            "  --listen ADDR     a port, or an address and a port, such as 0.0.0.0:17470;\n"
-            "                    otherwise port 17470 of 127.0.0.1 and ::1; 0 is a free port\n",
+        .usage = "usage: vramwise exporter [--listen ADDR]\n"
+                 "\n"
+                 "Serves the GPU memory of this user's jobs on this machine as metrics for\n"
+                 "Prometheus, at /metrics, until Ctrl-C or SIGTERM. Prints the address. Only this\n"
+                 "machine can connect, unless ADDR is an address that others can reach.\n"
+                 "\n"
+                 "  --listen ADDR     a port, or an address and a port, such as 0.0.0.0:17470; 0\n"
+                 "                    is a free port. Default: port 17470 of 127.0.0.1 and ::1\n",
         .run = command_exporter,
     },
     {
@@ -96,7 +95,7 @@ static const command commands[] = {
         .summary = "how to use a command",
         .usage = "usage: vramwise help [COMMAND]\n"
                  "\n"
-                 "Says how COMMAND is used; without COMMAND, which commands there are.\n",
+                 "Shows how to use COMMAND; without COMMAND, lists the commands.\n",
         .run = command_help,
     },
     {
@@ -107,13 +106,13 @@ static const command commands[] = {
             "       vramwise plan --from FILE --batch-now N [--batch N] [OPTION...]\n"
             "       vramwise plan --list [--json]\n"
             "\n"
-            "Runs one step of a model with sizes in place of numbers, and says what it takes:\n"
-            "the peak, its parts, where it is; and what makes it fit on a card. MODEL is a\n"
-            "config.json, a folder that holds one, '-', or a name of --list. Exits with 1 if\n"
-            "it does not fit on the card.\n"
+            "Runs one step of a model with sizes in place of numbers. Shows the peak, its\n"
+            "parts and its place, and what makes it fit on a card. MODEL is a config.json, a\n"
+            "folder that holds one, '-', or a name of --list. Exits with 1 if it does not fit\n"
+            "on the card.\n"
             "\n"
-            "  --batch N            samples of a micro-batch on one GPU; otherwise 1\n"
-            "  --seq N, --image N   tokens, or pixels of a side; otherwise the model's own\n"
+            "  --batch N            samples of a micro-batch on one GPU; default 1\n"
+            "  --seq N, --image N   tokens, or pixels of a side; default: the model's own\n"
             "  --card SIZE|NAME     24GiB, or rtx4090, a100-80g, h200, ... as in --list\n"
             "  --precision P        fp32, tf32, amp-bf16, amp-fp16, bf16, fp16\n"
             "  --master-weights     float32 copies beside bf16 or fp16 weights\n"
@@ -133,7 +132,7 @@ static const command commands[] = {
             "  --from FILE          a recording in place of a model: its largest step, or\n"
             "                       --step K, of --batch-now N and --seq-now N, at another\n"
             "                       --batch and --seq\n"
-            "  --top N              the N fastest choices; 10 otherwise, 0 is all\n"
+            "  --top N              the N fastest choices; default 10, 0 for all\n"
             "  --json               the plan, as one JSON object\n",
         .run = command_plan,
         .has_sparse_tables = true,
@@ -144,12 +143,12 @@ static const command commands[] = {
         .usage = "usage: vramwise replay FILE [OPTION...]\n"
                  "\n"
                  "Plays the requests of a PyTorch memory snapshot through the allocator again, on\n"
-                 "a simulated card, and says what it would have reserved. Without --policy and\n"
+                 "a simulated card, and shows what it would have reserved. Without --policy and\n"
                  "--conf: the recorded settings, PyTorch's defaults, expandable segments, and\n"
                  "vramwise's own engine. Exits with 1 if a run ends out of memory.\n"
                  "\n"
-                 "  --policy P,...    native, expandable, recorded, vramwise, vramwise:rescue,\n"
-                 "                    vramwise:tight: in a list with commas\n"
+                 "  --policy P,...    a comma-separated list of native, expandable, recorded,\n"
+                 "                    vramwise, vramwise:rescue and vramwise:tight\n"
                  "  --conf STRING     as PYTORCH_CUDA_ALLOC_CONF; may be repeated\n"
                  "  --card SIZE       what the card has for PyTorch, such as 24GiB\n"
                  "  --smallest-card   also find the smallest card on which each run completes\n"
@@ -157,8 +156,8 @@ static const command commands[] = {
                  "                    how much would move, how often, what a step would cost\n"
                  "  --empty-cache W   call empty_cache() at every step, phase, or N-th step; or\n"
                  "                    never: leave out the calls that were recorded\n"
-                 "  --torch VERSION   by the rules of that version, such as 2.4\n"
-                 "  --device N        of that device; otherwise the one with the most events\n"
+                 "  --torch VERSION   use the rules of that version, such as 2.4\n"
+                 "  --device N        which device; default: the one with the most events\n"
                  "  --json            the numbers, as one JSON object\n",
         .run = command_replay,
     },
@@ -168,17 +167,16 @@ static const command commands[] = {
         .usage = "usage: vramwise report DIR [-o PAGE.html] [--json] [--top N] [--torch VERSION]\n"
                  "\n"
                  "Reads what the ranks of one job left in a folder: snapshots, step logs, what\n"
-                 "they printed. Says of each rank what it held and what the doctor finds, and of\n"
-                 "all of them who ran out of memory first, who is out of line, and which lines of\n"
-                 "the program and which settings differ. A file's rank is told by its name\n"
-                 "(rank3), its folder, or the labels of its lines; 'vramwise run', torchrun and\n"
-                 "Slurm write such files.\n"
+                 "they printed. Shows what each rank held and what the doctor finds, and across\n"
+                 "ranks which ran out of memory first, which are out of line, and which lines of\n"
+                 "the program and which settings differ. The rank of a file is taken from its\n"
+                 "name (rank3), its folder, or the labels of its lines; 'vramwise run', torchrun\n"
+                 "and Slurm write such files.\n"
                  "\n"
                  "  --json            the numbers, as one JSON object\n"
-                 "  --output PAGE     also write a page that shows it there (also -o); - is\n"
-                 "                    standard output\n"
-                 "  --top N           so many lines that differ; 10 otherwise, and all with 0\n"
-                 "  --torch VERSION   by the rules of that version, such as 2.4\n",
+                 "  --output PAGE     also write a page to PAGE (also -o); - is standard output\n"
+                 "  --top N           the N lines that differ most; default 10, 0 for all\n"
+                 "  --torch VERSION   use the rules of that version, such as 2.4\n",
         .run = command_report,
     },
     {
@@ -194,13 +192,13 @@ static const command commands[] = {
                  "\n"
                  "  --allocator A     with that allocator: pytorch (its own, as it is), torch,\n"
                  "                    vramwise, vramwise:rescue or vramwise:tight\n"
-                 "  --history N       keep the last N events, with the stacks of all steps; 0 is\n"
-                 "                    none. Otherwise 100000, as far as that costs little time\n"
+                 "  --history N       keep the last N events, with the stacks of all steps; 0 for\n"
+                 "                    none. Default: 100000, as far as that costs little time\n"
                  "  --metrics ADDR    serve metrics of its processes to Prometheus, at a port, or\n"
                  "                    an address and a port; 0 is a free port\n"
                  "  --on-leak DO      if memory grows step after step: warn once, with the line;\n"
                  "                    snapshot: keep one, too; stop: end the job, too\n"
-                 "  --record FILE     save the whole history at the end, in FILE; of rank 3 in\n"
+                 "  --record FILE     save the whole history in FILE at the end; rank 3 writes to\n"
                  "                    FILE with .rank3 before its ending\n"
                  "  --spill SIZE      where a GPU is full, let so much live data go to host\n"
                  "                    memory: slower, but no error. With --allocator vramwise\n",
@@ -220,24 +218,23 @@ static const command commands[] = {
             "  --json            the numbers, as one JSON object\n"
             "  --no-summary      without memory_summary(), which takes a replay to make\n"
             "  --stacks          also the innermost frames of each user\n"
-            "  --top N           the N largest users; 10 otherwise, 0 is all\n"
-            "  --torch VERSION   the rules of that version for the summary, such as 2.4\n",
+            "  --top N           the N largest users; default 10, 0 for all\n"
+            "  --torch VERSION   use the rules of that version for the summary, such as 2.4\n",
         .run = command_stats,
     },
     {
         .name = "top",
         .summary = "GPUs and jobs as they are now: who holds what, and who leaks",
-        .usage =
-            "usage: vramwise top [PID] [--interval SECONDS] [--once] [--json]\n"
-            "\n"
-            "Shows the GPUs of this machine and the processes on them; of those that run with\n"
-            "vramwise also what is live, reserved and idle, the trend, the time of a step,\n"
-            "what waits for input and what leaks. With PID: the details of that process. On\n"
-            "the screen, h is for help and q ends it.\n"
-            "\n"
-            "  --interval SECONDS   look again after so long; otherwise 1\n"
-            "  --once               no screen: one table, as text\n"
-            "  --json               no screen: the numbers, as one JSON object\n",
+        .usage = "usage: vramwise top [PID] [--interval SECONDS] [--once] [--json]\n"
+                 "\n"
+                 "Shows the GPUs of this machine and the processes on them; for those that run\n"
+                 "with vramwise also what is live, reserved and idle, the trend, the time of a\n"
+                 "step, what waits for input and what leaks. With PID: the details of that\n"
+                 "process. On the screen, h shows help and q quits.\n"
+                 "\n"
+                 "  --interval SECONDS   time between two looks; default 1\n"
+                 "  --once               no screen: one table, as text\n"
+                 "  --json               no screen: the numbers, as one JSON object\n",
         .run = command_top,
     },
     {
@@ -252,8 +249,8 @@ static const command commands[] = {
             "not fit either.\n"
             "\n"
             "  --card SIZE       the memory to fit into, such as 24GiB\n"
-            "  --torch VERSION   by the rules of that version, such as 2.4\n"
-            "  --device N        of that device; otherwise the one with the most events\n"
+            "  --torch VERSION   use the rules of that version, such as 2.4\n"
+            "  --device N        which device; default: the one with the most events\n"
             "  --json            the numbers, as one JSON object\n",
         .run = command_tune,
     },
@@ -268,7 +265,7 @@ static const command commands[] = {
             "1 at a difference, and shows the first.\n"
             "\n"
             "  --expect FILE     what PyTorch said at the end, as JSON, to compare as well\n"
-            "  --torch VERSION   by the rules of that version, such as 2.4\n"
+            "  --torch VERSION   use the rules of that version, such as 2.4\n"
             "  --json            the result, as one JSON object\n",
         .run = command_verify,
     },
@@ -280,15 +277,16 @@ static const command commands[] = {
             "                     [--torch VERSION]\n"
             "\n"
             "Writes a page that shows a PyTorch memory snapshot: memory over time, who holds\n"
-            "it, where it lies, and what the doctor and other allocators say to it; with two\n"
-            "files also what changed. The page is one file that needs nothing else, and goes\n"
-            "beside the recording, as FILE.html. It is opened where there is a display.\n"
+            "it, where it lies, what the doctor finds and what other allocators would do.\n"
+            "With two files it also shows what changed. The page is one file that needs\n"
+            "nothing else, and goes beside the recording, as FILE.html. It is opened if there\n"
+            "is a display.\n"
             "\n"
             "  --output PAGE     write it there (also -o); - is standard output\n"
             "  --serve [ADDR]    write nothing, and serve it until Ctrl-C, at 127.0.0.1 and a\n"
             "                    free port, or at ADDR: a port, or an address and a port\n"
             "  --no-what-if      without replays under other allocators, which take a while\n"
-            "  --torch VERSION   by the rules of that version, such as 2.4\n",
+            "  --torch VERSION   use the rules of that version, such as 2.4\n",
         .run = command_view,
     },
 };
@@ -311,7 +309,7 @@ static void print_commands(FILE *to)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
     fputs("\n"
-          "'vramwise help COMMAND' says more, 'vramwise --version' which version this is.\n",
+          "'vramwise help COMMAND' says more; 'vramwise --version' prints the version.\n",
           to);
 }
 

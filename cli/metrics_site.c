@@ -39,7 +39,7 @@ static char *make_metrics(const char *run, size_t *size_bytes)
 /* Prometheus then marks the target as down, and shows the status. */
 static serve_answer unavailable(void)
 {
-    static const char no_memory[] = "There is no memory for it.\n";
+    static const char no_memory[] = "Out of memory.\n";
     serve_answer answer = serve_answer_text(SERVE_UNAVAILABLE, no_memory);
     char *text = NULL;
     int length = asprintf(&text, "The jobs cannot be read: %s\n", vw_last_error());

@@ -116,7 +116,7 @@ static void print_heading(const run_process *process)
     fputs("\nvramwise: ", stderr);
     print_process(process);
     if (process->failure_number == 0)
-        fputs(" had an error about memory that nobody caught.\n\n", stderr);
+        fputs(" had an uncaught error about memory.\n\n", stderr);
     else if (process->device >= 0)
         fprintf(stderr, " ran out of memory on GPU %ld.\n\n", process->device);
     else

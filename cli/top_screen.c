@@ -79,7 +79,7 @@ static bool catch_signals(void)
 static bool refuse(const char *command_name, const char *why)
 {
     fprintf(stderr,
-            "vramwise %s: the screen needs a terminal that can be drawn on, and %s\n"
+            "vramwise %s: the screen needs a terminal: %s\n"
             "'vramwise %s --once' writes one table instead.\n",
             command_name, why, command_name);
     return false;
@@ -91,8 +91,8 @@ bool top_screen_begin(top_screen *screen, const char *command_name)
     const char *kind = getenv("TERM");
     char why[128];
     if (!output.is_terminal || !isatty(STDIN_FILENO))
-        return refuse(command_name,
-                      output.is_terminal ? "standard input is none" : "standard output is none");
+        return refuse(command_name, output.is_terminal ? "standard input is not a terminal"
+                                                       : "standard output is not a terminal");
     if (kind == NULL || kind[0] == '\0' || strcmp(kind, "dumb") == 0)
         return refuse(command_name,
                       kind == NULL || kind[0] == '\0' ? "TERM is not set" : "TERM is 'dumb'");

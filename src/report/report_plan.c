@@ -438,7 +438,7 @@ static void say_plan(vw__report *out, const void *content)
     vw__report_reserved(out, plan->reserved_bytes);
     say_error(out, plan);
     if (plan->is_card_known && plan->largest_batch > 0)
-        vw__report_fact(out, "batch", "%s at most, everything else as it is",
+        vw__report_fact(out, "batch", "at most %s, with everything else unchanged",
                         vw__count_text(plan->largest_batch).text);
     say_layers(out, plan);
     say_choices(out, plan);

@@ -115,7 +115,7 @@ static void say_scaled(vw__report *out, const void *content)
     vw__report_reserved(out, scaled->reserved_bytes);
     say_error(out, scaled);
     if (scaled->is_card_known)
-        vw__report_fact(out, "fitting", "a batch of %s at most, everything else as it is",
+        vw__report_fact(out, "fitting", "a batch of at most %s, with everything else unchanged",
                         vw__count_text(scaled->largest_batch).text);
     say_choices(out, scaled);
     if (scaled->note_count > 0)

@@ -263,13 +263,13 @@ static void say_answer_without_ranks(vw__report *out, const vw_ranks_report *rep
                        "%s, none ran out of memory; no rank is known", files.text);
 }
 
-/* "; 2 files of no known rank did", behind what is said of the ranks. */
+/* "; 2 files of unknown rank did", behind the sentence on the ranks. */
 static vw__text others_text(const vw_ranks_report *report)
 {
     vw__text text = {""};
     size_t count = unassigned_ran_out_count(report);
     if (count != 0)
-        (void)snprintf(text.text, sizeof text.text, "; %.20s of no known rank did%s",
+        (void)snprintf(text.text, sizeof text.text, "; %.20s of unknown rank did%s",
                        vw__counted_text(count, "file").text,
                        report->ran_out_count != 0 ? ", too" : "");
     return text;

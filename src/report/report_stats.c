@@ -411,9 +411,8 @@ static void say_summary(vw__report *report, const vw_device_stats *device)
     const size_t columns = longest_line_of(device->summary);
     if (columns > report->form.width_columns) {
         vw__report_say(report, VW__STYLE_PLAIN,
-                       "memory_summary() is %zu columns wide, and here are %u: see it in a wider "
-                       "window",
-                       columns, report->form.width_columns);
+                       "memory_summary() needs %zu columns, and the window has %u", columns,
+                       report->form.width_columns);
         return;
     }
     for (const char *line = device->summary; *line != '\0';) {

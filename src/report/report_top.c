@@ -399,8 +399,7 @@ static vw_status say_machine(vw__report *out, const machine_view *top)
     VW__TRY(say_rows(out, top, true, NULL));
     VW__TRY(say_rows(out, top, false, "jobs without a GPU"));
     if (top->now->row_count == 0)
-        vw__report_say(out, VW__STYLE_PLAIN,
-                       "no jobs: nothing that runs now has a page of vramwise's");
+        vw__report_say(out, VW__STYLE_PLAIN, "no jobs: no running process publishes its memory");
     return VW_OK;
 }
 

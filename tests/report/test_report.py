@@ -280,7 +280,7 @@ class Pages(ReportCase):
 
     def test_no_other_file_is_overwritten(self):
         before = (self.job / "snap_r0.json").read_bytes()
-        self.assert_could_not(self.report("job", "-o", "job/snap_r0.json"), "is no page of vramwise's")
+        self.assert_could_not(self.report("job", "-o", "job/snap_r0.json"), "is not a page that vramwise wrote")
         self.assertEqual((self.job / "snap_r0.json").read_bytes(), before)
         self.assert_could_not(self.report("job", "-o", "job"), "found a folder")
         self.assert_could_not(self.report("job", "-o", "no/where.html"), "No such file")

@@ -109,7 +109,7 @@ class Watching(RunCase):
                                  "'CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "
                                  "`cublasCreate(handle)`')")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("had an error about memory that nobody caught", result.stderr)
+        self.assertIn("had an uncaught error about memory", result.stderr)
         self.assertIn("Verdict: unknown", result.stderr)
         self.assertEqual(self.files("*"), ["train.py"])
 

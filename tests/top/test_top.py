@@ -144,11 +144,11 @@ class Once(TopCase):
         result = self.top("--once", str(one.pid))
         self.assertEqual((result.returncode, result.stdout), (3, ""))
         self.assertEqual(result.stderr,
-                         f"vramwise top: process {one.pid} has no page of vramwise's and is on no "
+                         f"vramwise top: process {one.pid} does not run with vramwise and is on no "
                          f"GPU; there are: {other.pid} two.py\n")
         self.end(other)
         self.assertEqual(self.top(str(one.pid)).stderr,
-                         f"vramwise top: process {one.pid} has no page of vramwise's and is on no "
+                         f"vramwise top: process {one.pid} does not run with vramwise and is on no "
                          "GPU; there is none\n")
 
     def test_one_that_ends_between_the_readings_is_refused(self) -> None:
@@ -162,7 +162,7 @@ class Once(TopCase):
             self.end(job)
             shown = top.communicate(timeout=LIMIT_SECONDS)
         self.assertEqual((top.returncode, shown[0]), (3, ""))
-        self.assertIn(f"process {job.pid} has no page", shown[1])
+        self.assertIn(f"process {job.pid} does not run with vramwise", shown[1])
         self.assertIn(f"there are: {other.pid} two.py", shown[1])
 
     def test_a_folder_that_is_not_there_is_an_error(self) -> None:
@@ -405,7 +405,7 @@ class Terminals(TopCase):
     def test_without_a_terminal_the_way_out_is_named(self) -> None:
         result = self.top()
         self.assertEqual((result.returncode, result.stdout), (3, ""))
-        self.assertIn("standard output is none\n'vramwise top --once' writes one table", result.stderr)
+        self.assertIn("standard output is not a terminal\n'vramwise top --once' writes one table", result.stderr)
 
     def test_a_terminal_that_cannot_be_drawn_on_is_refused(self) -> None:
         tmux = Tmux(self, 200, 24)

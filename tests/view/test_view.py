@@ -147,7 +147,7 @@ class Pages(ViewCase):
         self.recording()
         page = self.here / "run.pickle.xz.html"
         page.write_bytes(b"<html>my own notes</html>")
-        self.assert_could_not(self.view("run.pickle.xz"), "no page of vramwise's; -o names another")
+        self.assert_could_not(self.view("run.pickle.xz"), "not a page that vramwise wrote; choose another name with -o")
         self.assertEqual(page.read_bytes(), b"<html>my own notes</html>")
         self.assert_done(self.view("run.pickle.xz", "-o", page.name), page.name)
         self.assert_page(page)
@@ -218,7 +218,7 @@ class GoingWrong(ViewCase):
         self.assert_refused("the name of the file is empty", "a.xz", "")
         self.assert_refused("-o: the name of the page is empty", "a.xz", "-o", "")
         self.assert_refused("option '-o' needs a value", "a.xz", "-o")
-        self.assert_refused("-o writes a page, --serve writes none", "a.xz", "-o", "x", "--serve")
+        self.assert_refused("expected -o or --serve, not both", "a.xz", "-o", "x", "--serve")
         self.assert_refused("unknown option '--outptu'; did you mean '--output'", "a.xz", "--outptu")
         self.assert_refused("unknown version|.*9\\.99", "a.xz", "--torch", "9.99")
         for address in "", "65536", "host:80", "127.0.0.1", "::1:80", "[::1]":
@@ -232,9 +232,9 @@ class GoingWrong(ViewCase):
         os.link(path, self.here / "same.xz")
         before = path.read_bytes()
         for name in "run.pickle.xz", "./run.pickle.xz", "link.xz", "same.xz":
-            self.assert_refused(".* is the recording", "run.pickle.xz", "-o", name)
+            self.assert_refused(".* would overwrite the recording", "run.pickle.xz", "-o", name)
         other = self.recording("other.xz", OTHER)
-        self.assert_refused(".* is the recording", "run.pickle.xz", "other.xz", "-o", "other.xz")
+        self.assert_refused(".* would overwrite the recording", "run.pickle.xz", "other.xz", "-o", "other.xz")
         self.assertEqual(path.read_bytes(), before)
         self.assertEqual(other.read_bytes(), OTHER.read_bytes())
 
@@ -243,7 +243,7 @@ class GoingWrong(ViewCase):
         with path.open("rb") as stdin:
             result = self.view("-", "-o", "run.pickle.xz", stdin=stdin)
         self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertIn(b"is the recording", result.stderr)
+        self.assertIn(b"would overwrite the recording", result.stderr)
         self.assertEqual(path.read_bytes(), SMALL.read_bytes())
 
     def test_no_draft_is_left_where_files_may_not_grow(self):
@@ -589,7 +589,7 @@ class Addresses(ViewCase):
         self.assertEqual(server.get("", address="127.0.0.1", host="attacker.example")[0], 403)
         status, said = server.end()
         self.assertEqual(status, 0)
-        self.assertIn("0.0.0.0 is not this machine alone", said)
+        self.assertIn("0.0.0.0 can be reached from other machines", said)
 
 
 class Browsers(ViewCase):
