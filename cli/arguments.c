@@ -14,7 +14,7 @@
 /* getopt_long() answers with this plus the option's index: clear of every letter. */
 #define FIRST_LONG_ANSWER 256
 
-/* Words longer than this are nobody's typing mistake. */
+/* Longer words are not compared: they are not typing mistakes. */
 #define LONGEST_WORD 31
 
 int arguments_refuse(const char *command_name, const char *format, ...)

@@ -2,7 +2,7 @@
  * do.
  *
  * Without FILE it reads standard input, so that a log can be piped into it; but not from a terminal
- * unless told so: a program that waits without a word looks like one that hangs. */
+ * unless asked to: a program that waits silently looks like one that hangs. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -21,7 +21,7 @@ static void announce(const char *command_name, const serve_address *address)
     metrics_site_url(address, url);
     printf("%s\n", url);
     if (fflush(stdout) != 0)
-        return; /* nobody knows where it is */
+        return; /* the address could not be printed */
     if (address->reach == SERVE_REACH_NETWORK || address->reach == SERVE_REACH_EVERY)
         fprintf(stderr,
                 "vramwise %s: %s can be reached from other machines: anyone who connects sees "

@@ -47,7 +47,7 @@ static bool read_number(const char *command_name, const char *option, const char
     return false;
 }
 
-/* As read_number(), and 0 is none. */
+/* As read_number(), but refuses 0. */
 static bool read_count(const char *command_name, const char *option, const char *text,
                        uint64_t *number)
 {

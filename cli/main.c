@@ -344,7 +344,7 @@ static int command_help(int argc, char **argv)
     return EXIT_DONE;
 }
 
-/* Is --help among the command's own arguments? What follows `--` belongs to somebody else. */
+/* Returns whether --help is among the command's arguments, which end at `--`. */
 static bool wants_help(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)

@@ -7,7 +7,7 @@
 
 #include "serve_http.h"
 
-/* Of all jobs, or those of the run with that folder; `run` may be NULL, and must stay. */
+/* Serves all jobs, or those of the run with that folder. `run` may be NULL, and must outlive it. */
 serve_site metrics_site(const char *run);
 
 /* "http://127.0.0.1:17470/metrics" */

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #define PATIENCE_NS UINT64_C(500000000) /* shorter work shows nothing */
-#define PAUSE_NS UINT64_C(100000000)    /* between two writings: nobody reads faster */
+#define PAUSE_NS UINT64_C(100000000)    /* between two writes: faster is not readable */
 
 /* Back to the line's start, and away with what is there. */
 #define CLEAR_LINE "\r\033[K"

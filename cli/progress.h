@@ -1,8 +1,7 @@
 /* progress.h - one line on standard error that says how far long work has come.
  *
- * Only where somebody is looking (standard error is a terminal), and only once the work has taken
- * long enough to be wondered about: what is done in a blink leaves no trace. The line is taken away
- * at the end. */
+ * Only if standard error is a terminal, and only after half a second: short work shows nothing. The
+ * line is removed at the end. */
 #ifndef VRAMWISE_CLI_PROGRESS_H
 #define VRAMWISE_CLI_PROGRESS_H
 
@@ -12,7 +11,7 @@
 
 typedef struct progress {
     const char *what;         /* "reading": borrowed */
-    FILE *to;                 /* NULL: nobody is looking */
+    FILE *to;                 /* NULL: standard error is no terminal */
     uint64_t (*now_ns)(void); /* a clock that never goes back */
     uint64_t began_ns;
     uint64_t shown_ns; /* when the line was last written; 0 = it is not there */

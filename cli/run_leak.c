@@ -1,4 +1,4 @@
-/* run_leak.c - looks at the run's pages, asks for a snapshot, and tells of a leak once.
+/* run_leak.c - looks at the run's pages, asks for a snapshot, and reports a leak once.
  *
  * The pages are read in this process: they are small, and reading never waits for the job. Judging
  * a log of 512 steps takes about a millisecond; with many ranks, looks become rarer, so that they
@@ -48,7 +48,7 @@ static bool is_of_run(const run_leak *guard, const vw_job *job)
     return job->state == VW_JOB_RUNNING && vw_job_is_of_run(job, guard->folder->path);
 }
 
-/* Who dies first comes first; where nobody knows, who grows faster. */
+/* The one that fills first comes first; if unknown, the one that grows faster. */
 static bool is_worse(const vw_job_outlook *one, const vw_job_outlook *other)
 {
     if (one->full_at_step != other->full_at_step)
@@ -125,7 +125,7 @@ static const char *kept_in(void)
     return temporary != NULL && temporary[0] == '/' ? temporary : "/tmp";
 }
 
-/* A name for the snapshot that no other file has. false: there is none. */
+/* A new name for the snapshot. false: all candidates are taken. */
 static bool place_snapshot(run_leak *guard)
 {
     char stem[MOST_STEM_BYTES + 1], rank[32] = "", attempt[32] = "";
@@ -209,7 +209,7 @@ static void tell(run_leak *guard, pid_t job, bool is_over)
         guard->leaking_count = now_leaking;
     read_place(guard, place);
     request_path(guard, "", request, sizeof request);
-    (void)unlink(request); /* that nobody answers any more */
+    (void)unlink(request); /* it will not be answered any more */
     bool is_kept = guard->has_snapshot && guard->mode != RUN_LEAK_WARN;
     run_report_leak(&guard->found, place, guard->leaking_count - 1,
                     is_kept ? guard->snapshot : NULL);
@@ -241,7 +241,7 @@ static bool has_run_in_environment(const run_leak *guard, long process)
     return is_found;
 }
 
-/* A launcher that is killed takes nobody with it: its ranks are killed as well. */
+/* Killing a launcher does not kill its ranks, so they are killed as well. */
 static void kill_ranks(const run_leak *guard)
 {
     vw_jobs *jobs = NULL;

@@ -1,4 +1,4 @@
-/* run_leak.h - the leak guard of `vramwise run`: a leak is told while there is time.
+/* run_leak.h - the leak guard of `vramwise run`: reports a leak while there is time.
  *
  * About once a second the pages of the run's processes are read (watch.h). When the growth of one
  * is firm (vw_job_outlook_find_firm), that process is asked for a snapshot, the doctor looks for
@@ -41,7 +41,7 @@ typedef struct run_leak {
     uint64_t limit_ms; /* of ASKED and EXAMINING */
     uint64_t kill_ms;  /* when a job that was asked to end is killed; 0 = it was not asked */
     run_leak_news found;
-    size_t leaking_count;    /* processes of the run that leak, the one told of included */
+    size_t leaking_count;    /* processes of the run that leak, the reported one included */
     char snapshot[PATH_MAX]; /* where it is wanted */
     bool has_snapshot;
     pid_t doctor;  /* -1 = none */

@@ -76,7 +76,7 @@ static void keep_text(char **kept, const message *given, const char *name)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-/* Room for one more; NULL where there is none. */
+/* Room for one more; NULL without host memory. */
 static void *grow(void *items, size_t count, size_t *capacity, size_t item_bytes)
 {
     if (count < *capacity)

@@ -1,4 +1,4 @@
-/* run_news.h - what the processes of a run have told us.
+/* run_news.h - what the processes of a run have reported.
  *
  * A message is one datagram: its kind, then fields as name=value, with a zero byte between. They
  * come from python/vramwise/_watch.py, which lists what happens when. Whatever does not look like
@@ -10,7 +10,7 @@
  *   writing    path                                     a file that has only begun
  *   file       path, steps                              the snapshot of it, and the step log
  *   unsaved                                             there will be no snapshot of it
- *   error      rank, steps, note, text                  one about memory that nobody caught
+ *   error      rank, steps, note, text                  an uncaught one about memory
  *   recording  path                                     where --record will write
  *   recorded   path                                     it is written
  *   lost                                                it is not; trouble says why

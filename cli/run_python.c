@@ -151,7 +151,7 @@ static bool find_program(const char *name, char *path)
     }
 }
 
-/* Of a script: what the kernel reads of it. */
+/* The interpreter line of a script, as the kernel reads it. */
 static bool read_first_line(const char *program, char *line)
 {
     char path[PATH_MAX];

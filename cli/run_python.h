@@ -19,7 +19,7 @@ typedef struct run_python_look {
 /* Is that the name, or the path, of a Python interpreter: python, python3, python3.12, pypy3? */
 bool run_python_is_python(const char *program);
 
-/* Of a command line, by its words alone. What follows the script, -c or -m is the program's own. */
+/* Judges a command line by its words alone. Words behind the script, -c or -m are the program's. */
 run_python_look run_python_look_at_words(size_t word_count, const char *const *words);
 
 /* Of a command (ended by NULL) that is about to be started: found as execvp() finds it, and

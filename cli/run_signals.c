@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    WITNESS_MS = 40,     /* within which one signal reaches many; nobody notices such a delay */
+    WITNESS_MS = 40,     /* within which one signal reaches all processes; too short to notice */
     MOST_WAIT_MS = 30000 /* for a witness that does not run: then it is passed on all the same */
 };
 
@@ -202,7 +202,7 @@ static bool is_for_us_alone(run_signals *signals, int number, uint64_t now_ms)
     if (signals->witness < 0 || now_ms - signals->came_ms[number] > MOST_WAIT_MS)
         return true;
     bool is_at_rest = is_witness_at_rest(signals->witness, number);
-    hear_witness(signals, now_ms); /* what it told until then */
+    hear_witness(signals, now_ms); /* what it reported until then */
     if (is_at_rest)
         return signals->due_ms[number] != 0;
     if (signals->due_ms[number] != 0)

@@ -49,7 +49,7 @@ typedef struct job {
     run_leak guard;
     doctor_stage stage;
     pid_t doctor;
-    uint64_t failure_ms; /* when the first failure was told; 0 = none */
+    uint64_t failure_ms; /* when the first failure was reported; 0 = none */
     uint64_t report_after_ms;
     uint64_t doctor_limit_ms;
     char *message;         /* room for one */
@@ -299,7 +299,7 @@ static int time_to_wait_ms(job *watched)
 {
     uint64_t now_ms = run_signals_now_ms();
     int wait_ms = -1;
-    if (!watched->is_over) /* its number may be somebody else's by now */
+    if (!watched->is_over) /* its number may belong to another process by now */
         wait_ms = run_signals_pass_on(&watched->signals, watched->process);
     if (watched->look_again_ms != 0)
         wait_ms = sooner(wait_ms, watched->look_again_ms, now_ms);

@@ -2,7 +2,7 @@
  * requests are meant for it.
  *
  * Only this machine's own address unless the user names another: a recording shows paths and names
- * of a program, and that is nobody else's business.
+ * of a program, which is private.
  *
  * A request says in its Host header whom it thinks it talks to. A web page of somebody else's can
  * have a name of its own resolve to 127.0.0.1 and then read what is served there, as if it were its

@@ -2,7 +2,7 @@
  * be changed.
  *
  * A server runs in threads of its own, one for each door, and takes no signal: those are the
- * program's. One who does not read keeps nobody waiting, and is let go after a while. */
+ * program's. A client that does not read delays no other, and is dropped after a while. */
 #ifndef VRAMWISE_CLI_SERVE_HTTP_H
 #define VRAMWISE_CLI_SERVE_HTTP_H
 

@@ -54,7 +54,7 @@ static int open_door(serve_address *address)
     int door = socket(address->is_ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (door < 0)
         return -1;
-    /* What an earlier server's connections left behind is in nobody's way; a listening one is. */
+    /* Old connections of an earlier server do not block the port; a listening server does. */
     bool is_open = setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0;
     if (is_open && address->is_ipv6)
         is_open = setsockopt(door, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes) == 0;

@@ -1,7 +1,7 @@
 /* techniques.h - ways to train with less memory, one after the other on one model.
  *
  * Every technique is a plan (vramwise/plan.h): its step is run tensor by tensor, recorded, and held
- * against the step of the technique it is compared to. Nothing is prepared; what is told is what
+ * against the step of the technique it is compared to. Nothing is prepared: what is shown is what
  * came out. */
 #ifndef VRAMWISE_CLI_TECHNIQUES_H
 #define VRAMWISE_CLI_TECHNIQUES_H

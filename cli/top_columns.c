@@ -280,7 +280,7 @@ void top_trend_text(const top_row *row, bool has_utf8, char text[TOP_CELL_BYTES]
 static int compare_numbers(double one, double other)
 {
     if (isfinite(one) != isfinite(other))
-        return isfinite(one) ? 1 : -1; /* what is not known is the least */
+        return isfinite(one) ? 1 : -1; /* unknown sorts lowest */
     return (one > other) - (one < other);
 }
 

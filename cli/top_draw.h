@@ -33,7 +33,7 @@ typedef struct top_state {
     top_layout layout; /* as last drawn */
 } top_state;
 
-/* The row that keys are about; `rows.count` where there is none. */
+/* The selected row; `rows.count` without rows. */
 size_t top_selected(const top_state *state);
 
 void top_draw(top_screen *screen, top_state *state);

@@ -1,4 +1,4 @@
-/* top_loop.h - the screen of `vramwise top`, until somebody ends it. */
+/* top_loop.h - the screen of `vramwise top`, until the user quits. */
 #ifndef VRAMWISE_CLI_TOP_LOOP_H
 #define VRAMWISE_CLI_TOP_LOOP_H
 

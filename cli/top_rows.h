@@ -38,7 +38,7 @@ typedef struct top_order {
     bool is_falling;
 } top_order;
 
-/* Makes the rows anew from `now`. VW_ERR_HOST_MEMORY; what was there is gone. */
+/* Replaces the rows by those of `now`. VW_ERR_HOST_MEMORY: there are none then. */
 vw_status top_rows_fill(top_rows *rows, const vw_machine *before, const vw_machine *now,
                         const top_history *history);
 void top_rows_free(top_rows *rows);

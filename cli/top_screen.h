@@ -1,4 +1,4 @@
-/* top_screen.h - the terminal as a screen: taken, drawn on, and given back whatever happens.
+/* top_screen.h - the terminal as a screen: taken, drawn on, and always given back.
  *
  * All text passes through vw_show_text(): what comes from pages and command lines cannot steer the
  * terminal. Everything that is drawn is distinguished by letters as well as by colour.

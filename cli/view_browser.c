@@ -1,7 +1,7 @@
 /* view_browser.c - see view_browser.h.
  *
  * The browser is a grandchild in a session of its own: closing the terminal, or Ctrl-C there, does
- * not end it, and nobody has to wait for it. What it says goes nowhere. */
+ * not end it, and it leaves no zombie. Its output is discarded. */
 #include "view_browser.h"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ bool view_browser_is_wanted(void)
     return view_browser_has_viewer(isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1);
 }
 
-/* A list of commands, or a command with words of its own, is xdg-open's to read. */
+/* A list of commands, or a command with arguments, is left to xdg-open. */
 static const char *browser_name(void)
 {
     const char *name = getenv("BROWSER");

@@ -1,10 +1,10 @@
-/* view_browser.h - opens a page in the user's browser, where there is somebody to see it. */
+/* view_browser.h - opens a page in the user's browser, if there is a display. */
 #ifndef VRAMWISE_CLI_VIEW_BROWSER_H
 #define VRAMWISE_CLI_VIEW_BROWSER_H
 
 #include <stdbool.h>
 
-/* Is somebody at a terminal, with a display? Not in a script, in a pipe, or over SSH without one.
+/* Returns whether a user is at a terminal with a display: not in a script, in a pipe, or over SSH.
  */
 bool view_browser_is_wanted(void);
 

@@ -16,7 +16,7 @@ void vw__json_init(vw__json *json, vw__byte_buffer *buffer)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-/* Of a control character, a quotation mark or a backslash. */
+/* The escape of a control character, a quotation mark or a backslash. */
 static void append_escaped(vw__byte_buffer *buffer, unsigned character)
 {
     static const char *const short_forms[] = {
@@ -142,8 +142,8 @@ void vw__json_integer(vw__json *json, const char *key, int64_t number)
     vw__append_format(json->buffer, "%" PRId64, number);
 }
 
-/* printf writes the decimal point of the process's locale, which may be several bytes: whatever is
- * none of a number's own characters is the point. */
+/* printf writes the decimal point of the process's locale, which may be several bytes: every byte
+ * that cannot be part of a number belongs to the point. */
 static void append_with_a_point(vw__byte_buffer *buffer, const char *text)
 {
     while (*text != '\0') {

@@ -9,7 +9,7 @@
  * wrong code. Where it is too wide its indentation gives way first, as far as that of the advice it
  * belongs to, then the window's edge.
  *
- * Texts come from files nobody vouches for; all of them pass through vw__show(). */
+ * Texts may quote untrusted files; all of them pass through vw__show(). */
 #include "vramwise/report.h"
 #include "report/report_doctor.h"
 
@@ -116,9 +116,10 @@ static const vw__report_field diagnosis_list[] = {
 };
 static const vw__report_fields diagnosis_fields = VW__REPORT_FIELDS(vw_diagnosis, diagnosis_list);
 
-/* ---- further in ------------------------------------------------------------------------------ */
+/* ---- indented parts
+ * ------------------------------------------------------------------------------ */
 
-/* A report inside the report, as much narrower as it will be indented. */
+/* A report inside the report, narrower by the indentation. */
 static vw__report begin_inside(const vw__report *report, size_t indent)
 {
     vw__report inside;
@@ -169,8 +170,8 @@ static vw__style style_of(vw_verdict verdict)
     }
 }
 
-/* The file, in a line of its own: its ends, where that is too short for all of it. What a path
- * begins with and what the file is called tell more than the folders between. */
+/* The file on a separate line; if it is too long, its beginning and its end. The first folders and
+ * the file name say more than the folders between. */
 static void say_file(vw__report *report, const char *file, size_t size_bytes)
 {
     const char *dots = report->form.has_utf8 ? "\xE2\x80\xA6" : "...";
@@ -244,8 +245,8 @@ static void say_reasoning(vw__report *report, const vw_diagnosis *diagnosis)
 
 /* ---- remedies -------------------------------------------------------------------------------- */
 
-/* "saves 1.20 GiB to 3.00 GiB (computed)"; "" for what saves nothing by itself, as looking does.
- * What is known to save nothing may be good advice for the next run: it does not say "saves". */
+/* "saves 1.20 GiB to 3.00 GiB (computed)"; "" if the savings are unknown. A remedy that saves
+ * nothing may still be good advice for the next run: then the text does not say "saves". */
 static vw__text savings_text(const vw_remedy *remedy)
 {
     const uint64_t least_bytes = remedy->saves_bytes, most_bytes = remedy->saves_at_most_bytes;
@@ -333,7 +334,7 @@ static uint64_t known_or_nothing(uint64_t bytes)
     return bytes != VW_UNKNOWN ? bytes : 0;
 }
 
-/* By what is certain, then by what is possible. NULL saves nothing. */
+/* Compares the least savings, then the most. NULL saves nothing. */
 static bool saves_more(const vw_remedy *remedy, const vw_remedy *than)
 {
     const uint64_t least_bytes = known_or_nothing(remedy->saves_bytes);
@@ -344,7 +345,7 @@ static bool saves_more(const vw_remedy *remedy, const vw_remedy *than)
                                            : most_bytes > than_most_bytes;
 }
 
-/* The first of a finding's that gives anything back, or NULL. */
+/* The finding's first remedy that saves anything, or NULL. */
 static const vw_remedy *first_that_saves(const vw_finding *finding)
 {
     for (size_t k = 0; k < finding->remedy_count; k++)
@@ -353,8 +354,8 @@ static const vw_remedy *first_that_saves(const vw_finding *finding)
     return NULL;
 }
 
-/* Of a run in which nothing is wrong: of what the findings advise first, that which gives most back
- * of what need not be held. What was alive at the peak was needed. */
+/* For a healthy run: the remedy that saves most, among the first of each finding. Findings about
+ * the peak are left out: what was alive then was needed. */
 static const vw_remedy *largest_remedy(const vw_diagnosis *diagnosis)
 {
     const vw_remedy *largest = NULL;
@@ -368,7 +369,7 @@ static const vw_remedy *largest_remedy(const vw_diagnosis *diagnosis)
     return largest;
 }
 
-/* What stands on the first screen, or NULL: the first that is advised against the cause. */
+/* The remedy on the first screen, or NULL: the first one against the cause. */
 static const vw_remedy *first_remedy(const vw_diagnosis *diagnosis)
 {
     if (diagnosis->verdict == VW_VERDICT_NOT_OOM)
@@ -403,7 +404,7 @@ static void append_part_bar(vw__byte_buffer *bar, const vw__report *report, uint
         vw__append_text(bar, report->form.has_utf8 ? "\xE2\x96\x88" : "#");
 }
 
-/* What the bytes are made of, each with its share where the whole is known. */
+/* The parts of the bytes, each with its share if the whole is known. */
 static void say_parts(vw__report *report, const vw_finding *finding)
 {
     static const vw__column columns[] = {
@@ -482,7 +483,7 @@ static void say_remedies(vw__report *report, const vw_finding *finding, const vw
     }
 }
 
-/* What is below its title. `shown` stands on the first screen already. */
+/* Everything below the title. `shown` is on the first screen already. */
 static void say_body(vw__report *report, const vw_finding *finding, const vw_remedy *shown)
 {
     vw__report inside = begin_inside(report, FINDING_INDENT);
@@ -503,7 +504,7 @@ static void say_findings(vw__report *report, const vw_diagnosis *diagnosis)
     }
 }
 
-/* What is often recommended, and would hurt here. */
+/* Popular advice that would make it worse here. */
 static void say_warnings(vw__report *report, const vw_diagnosis *diagnosis)
 {
     bool has_heading = false;
@@ -530,7 +531,7 @@ static void say_diagnosis(vw__report *report, const void *content)
     say_warnings(report, diagnosis);
 }
 
-/* Other reports are tables, and have no use for a window below that of vw__report_init(). */
+/* vw__report_init() raises narrow windows to what a table needs; prose can be narrower. */
 static void allow_narrow_window(vw__report *report, const vw_report_form *form)
 {
     const size_t needed_bytes =

@@ -13,9 +13,9 @@
  * Other numbers are listed as they were said; what a table says below a bar is what the bar shows,
  * so nothing has to be subtracted in the head.
  *
- * The heading says of which moment the numbers are, for the sentence above may speak of another:
- * the most that was reserved, say, while these are of the instant at which most was live. And a
- * limit that was concluded from a recording is only near the true one: what it leaves is not said.
+ * The heading names the moment of the numbers, because the sentence above may be about another one:
+ * the reserved peak, say, while these are from the peak of live bytes. A limit that was concluded
+ * from a recording is approximate, so the room below it is not shown.
  */
 #include "report/report_doctor.h"
 
@@ -48,14 +48,14 @@ typedef enum moment {
     MOMENT_NOT_SAID,
     MOMENT_FAILURE,
     MOMENT_REPLAYED_FAILURE, /* on another card than the recording's */
-    MOMENT_OTHER_CARD,       /* the failure of a text, on a card on which there is none */
+    MOMENT_OTHER_CARD,       /* a failure from a text, judged on a card that is large enough */
     MOMENT_PEAK,             /* of live bytes */
     MOMENT_SNAPSHOT,         /* the only one that the file has */
     MOMENT_NOW,              /* of a running job */
     MOMENT_COUNT
 } moment;
 
-/* How the heading, what is asked for, what is idle and what is reserved are told of each. */
+/* The words for each moment: heading, request, idle memory, reserved memory. */
 static const struct {
     const char *heading, *request, *idle, *reserved;
 } words[MOMENT_COUNT] = {
@@ -100,7 +100,7 @@ static moment moment_of(const vw_diagnosis *diagnosis)
     }
 }
 
-/* A recording has no line for its limit: it lies between what was served and what was not. */
+/* A recording does not state its limit: it lies between what was served and what was refused. */
 static bool is_limit_estimated(const vw_diagnosis *diagnosis)
 {
     return diagnosis->source == VW_SOURCE_RECORDING;
@@ -144,7 +144,8 @@ static bool is_limit_in_the_way(const vw_memory_numbers *numbers)
            left_bytes < numbers->free_bytes;
 }
 
-/* What is neither the allocator's nor free: in two pieces where it is said what the process has. */
+/* Memory that is neither the allocator's nor free; in two pieces if the process's total is known.
+ */
 static void add_outside(bar *card, const vw_memory_numbers *numbers, uint64_t outside_bytes)
 {
     const uint64_t process_bytes = numbers->process_bytes;
@@ -158,7 +159,7 @@ static void add_outside(bar *card, const vw_memory_numbers *numbers, uint64_t ou
     }
 }
 
-/* false: they make none. */
+/* Returns false if the numbers do not add up to a bar. */
 static bool make_bar(const vw_memory_numbers *numbers, bar *card)
 {
     const uint64_t reserved_bytes = numbers->reserved_bytes;
@@ -185,8 +186,8 @@ static bool make_bar(const vw_memory_numbers *numbers, bar *card)
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-/* Each piece ends where the sum so far does, to the nearest column: so the bar is as long as the
- * card whatever is rounded. */
+/* Each piece ends at the column nearest to the sum so far, so rounding never changes the length of
+ * the bar. */
 static void draw_bar(vw__report *report, const bar *card)
 {
     const unsigned width = report->form.width_columns - 2 < WIDEST_BAR_COLUMNS
@@ -303,7 +304,7 @@ static void say_bar(vw__report *report, const vw_diagnosis *diagnosis, const bar
     end_listing(&rows);
 }
 
-/* As they were said, but for what is idle. */
+/* The numbers as stated, plus the idle bytes. */
 static void say_list(vw__report *report, const vw_diagnosis *diagnosis)
 {
     const vw_memory_numbers *numbers = &diagnosis->numbers;

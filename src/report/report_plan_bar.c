@@ -1,7 +1,7 @@
 /* report_plan_bar.c - the peak as one bar.
  *
- * Without colour each part is drawn with a letter of its own, so that a bar in a log says the same
- * as one on a terminal. */
+ * Without colour each part has its own letter, so that a bar in a log shows the same as one on a
+ * terminal. */
 #include <string.h>
 
 #include "analysis/attribution.h" /* VW__NAME_WEIGHTS */

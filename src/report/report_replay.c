@@ -235,7 +235,7 @@ static void say_leanest(vw__report *out, const vw_replay_report *report)
     vw__byte_buffer_deinit(&setting);
 }
 
-/* Was there any? */
+/* Returns whether any run failed. */
 static bool say_all_failures(vw__report *out, const vw_replay_report *report)
 {
     bool is_any = false;
@@ -364,7 +364,7 @@ static void say_that_it_does_not(vw__report *out, const vw_tune_report *report)
                    vw__size_text(report->peak_live_bytes).text);
 }
 
-/* Of the two that matter: the best, where even that failed, and the one that was used. */
+/* Says where the best run failed, if it did, and the recorded one. Returns whether either did. */
 static bool say_failures(vw__report *out, const vw_tune_report *report)
 {
     const vw_replay_result *best = report->best, *recorded = report->recorded;
@@ -377,7 +377,7 @@ static bool say_failures(vw__report *out, const vw_tune_report *report)
     return has_best || has_recorded;
 }
 
-/* Its place is behind everything of PyTorch's that completes: beyond the rows that are shown. */
+/* vramwise's runs are sorted behind all of PyTorch's that complete, often beyond the rows shown. */
 static void say_vramwise(vw__report *out, const vw_tune_report *report)
 {
     for (size_t i = 0; i < report->tried_count; i++) {

@@ -176,7 +176,7 @@ static bool is_table_of_zeros(const char *value)
     return true;
 }
 
-/* Is it what PyTorch has when nobody sets it? By the value's text: off, unlimited, or nothing. */
+/* Returns whether it has PyTorch's default, by the value's text: off, unlimited, or nothing. */
 static bool is_default_setting(const vw_setting *setting)
 {
     static const char *const defaults[] = {"",      "0",    "0.0", "False",
@@ -189,7 +189,7 @@ static bool is_default_setting(const vw_setting *setting)
     return is_table_of_zeros(setting->value);
 }
 
-/* The device with the most events, or bytes where there are none; NULL without any. */
+/* The device with the most events; by bytes if there are no events; NULL without devices. */
 static const vw_device_stats *busiest_of(const vw_recording_stats *stats)
 {
     const vw_device_stats *busiest = NULL;
@@ -269,7 +269,7 @@ static void say_settings(vw__report *report, const vw_recording_stats *stats)
 
 /* ---- one device ------------------------------------------------------------------------------ */
 
-/* Times come from the file: any two numbers. */
+/* Times come from the file and may be any two numbers. */
 static void say_time(vw__report *report, const vw_device_stats *device)
 {
     if (device->first_time_us == INT64_MIN || device->last_time_us < device->first_time_us)
@@ -350,7 +350,7 @@ static void say_end(vw__report *report, const vw_device_stats *device)
                     vw__size_text(device->largest_free_block_bytes).text);
 }
 
-/* What was live, largest first; what is not shown is the last row. */
+/* What was live, largest first; the last row sums up the rest. */
 static void say_moment(vw__report *report, const char *title, const vw_moment *moment)
 {
     vw__table table;
@@ -398,7 +398,7 @@ static size_t longest_line_of(const char *text)
     return longest;
 }
 
-/* PyTorch's table has one width. Where that is too wide it would be torn to pieces. */
+/* PyTorch's table has a fixed width, and is left out where it would be wrapped. */
 static void say_summary(vw__report *report, const vw_device_stats *device)
 {
     if (device->summary == NULL && device->summary_reason == NULL)

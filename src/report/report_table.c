@@ -1,4 +1,4 @@
-/* report_table.c - rows and columns, or rows told one by one where the columns find no room.
+/* report_table.c - rows and columns, or one paragraph per row where the columns do not fit.
  *
  * A table is gathered first and laid out at the end: only then is it known how wide each column
  * must be. One column may give way (NAME, PLACE). If it would have to shrink below a width at which
@@ -56,7 +56,7 @@ typedef struct row {
     const char *cells[VW__TABLE_MOST_COLUMNS]; /* a detail has one */
 } row;
 
-/* Reads the row at `*at`, up to `end`. Rows that memory failed are cut, and end the table. */
+/* Reads the row at `*at`, up to `end`. A row cut short by a lack of memory ends the table. */
 static bool next_row(const vw__table *table, const char **at, const char *end, row *out)
 {
     if (end - *at < 2)

@@ -1,8 +1,8 @@
 /* report_text.h - text for people: paragraphs, facts, tables, numbers.
  *
- * A report is gathered in a buffer and handed over at the end, so that nobody sees half of one that
- * failed. Nothing is wider than the form says: paragraphs are wrapped, and a table that does not
- * fit is told row by row.
+ * A report is gathered in a buffer and sent at the end, so that a failure sends nothing. Nothing is
+ * wider than the form says: paragraphs are wrapped, and a table that does not fit becomes one
+ * paragraph per row.
  *
  * Strings from a recording may hold anything, escape sequences for the terminal included. All text
  * passes through one place that shows what cannot be shown as '?': control characters, bytes that
@@ -31,7 +31,7 @@ typedef enum vw__style {
 } vw__style;
 
 typedef struct vw__report {
-    vw_report_form form;    /* complete: what the caller's was too short for is filled in */
+    vw_report_form form;    /* complete: defaults fill what the caller's lacks */
     vw__byte_buffer buffer; /* what is to be sent */
     vw__byte_buffer said;   /* the sentence at hand */
     vw__byte_buffer shown;  /* the same, fit to be shown */
@@ -40,7 +40,7 @@ typedef struct vw__report {
 /* `form` may be NULL. Takes no memory yet. */
 void vw__report_init(vw__report *report, const vw_report_form *form);
 
-/* Sends what was gathered and frees everything, whatever becomes of it.
+/* Sends what was gathered. Frees everything, also on failure.
  *
  * VW_ERR_INVALID_ARGUMENT  no output
  * VW_ERR_HOST_MEMORY       there was too little to gather it; nothing was sent
@@ -58,7 +58,7 @@ typedef struct vw__report_kind {
 /* Gathers `content` as text, or as JSON where the form says so. */
 void vw__report_fill(vw__report *report, const vw__report_kind *kind, const void *content);
 
-/* The same with a report of its own, which it sends. As vw__report_send();
+/* Makes a report of `content` and sends it. Fails as vw__report_send() does;
  * VW_ERR_INVALID_ARGUMENT also where `content` is NULL. */
 VW_MUST_CHECK vw_status vw__report_as(const vw__report_kind *kind, const void *content,
                                       const vw_report_form *form, const vw_output *output);
@@ -79,7 +79,7 @@ __attribute__((format(printf, 5, 6))) void vw__report_prose(vw__report *report, 
 __attribute__((format(printf, 3, 4))) void vw__report_fact(vw__report *report, const char *label,
                                                            const char *format, ...);
 
-/* A line as it is, not wrapped; cut at the end where it is too wide. */
+/* A line, not wrapped but cut at the width. */
 void vw__report_line(vw__report *report, const char *text, size_t size_bytes);
 
 /* A line to be copied, in bold: never broken, however wide. */
@@ -87,7 +87,7 @@ void vw__report_verbatim(vw__report *report, const char *name, const char *value
 
 void vw__report_blank(vw__report *report);
 
-/* Each as a paragraph of its own, "label: text". */
+/* One paragraph for each text: "label: text". */
 void vw__report_list(vw__report *report, vw__style style, const char *label,
                      const char *const *texts, size_t text_count);
 
@@ -118,7 +118,7 @@ enum { VW__TABLE_MOST_COLUMNS = 10 };
 typedef enum vw__column_kind {
     VW__COLUMN_NUMBER, /* to the right */
     VW__COLUMN_WORD,
-    VW__COLUMN_NAME,  /* the one that gives way: wrapped. Heads the row where rows are told */
+    VW__COLUMN_NAME,  /* gives way: wrapped. Begins the paragraph where a row becomes one */
     VW__COLUMN_PLACE, /* the same, but its beginning is cut off: the end of a path says more */
 } vw__column_kind;
 

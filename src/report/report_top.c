@@ -335,7 +335,7 @@ static void add_rates(vw__table *table, const vw_job_figures *figures)
     add_line(table, line);
 }
 
-/* What somebody else's process was called with can be long. */
+/* The command of a process without a page can be long. */
 static void program_cell(vw__table *table, const vw_machine_row *row)
 {
     char name[PROGRAM_COLUMNS + 1];
@@ -367,7 +367,7 @@ static void add_row(vw__table *table, const vw_machine_row *row, const vw_job_fi
     add_rates(table, figures);
 }
 
-/* Those that are on a GPU, or those that are on none. */
+/* The rows on a GPU, or those without one. */
 static vw_status say_rows(vw__report *out, const machine_view *top, bool is_on_gpu,
                           const char *title)
 {

@@ -2,7 +2,7 @@
  *
  * The header names the offsets of the columns, which lie behind it, and the length of those numbers
  * is part of its own. So the list of columns is written with a guess of where they begin, and again
- * with what came out, until both agree: numbers only get longer, hence soon. */
+ * with what came out, until both agree. Numbers only get longer, so that ends soon. */
 #include "view/view_columns.h"
 
 #include <stdarg.h>
@@ -163,7 +163,7 @@ static uint64_t value_at(const vw__view_column *column, size_t index)
     }
 }
 
-/* Of a difference that wraps in `width_bits`: small ones of either sign become small. */
+/* Zigzag of a difference modulo 2^`width_bits`: small differences of either sign become small. */
 static uint64_t zigzag(uint64_t difference, unsigned width_bits)
 {
     uint64_t mask = width_bits == 64 ? UINT64_MAX : (UINT64_C(1) << width_bits) - 1;

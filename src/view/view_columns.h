@@ -24,7 +24,7 @@ enum { VW__VIEW_NAME_BYTES = 48 };
 
 /* Numbers, `stride_bytes` apart. */
 typedef struct vw__view_column {
-    const void *first; /* borrowed; NULL where there are none */
+    const void *first; /* borrowed; NULL if `count` is 0 */
     size_t stride_bytes;
     size_t count;
     unsigned width_bytes; /* 1, 2, 4 or 8 */

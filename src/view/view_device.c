@@ -18,7 +18,7 @@
 #include "view/view_pieces.h"
 #include "view/view_what_if.h"
 
-/* Everything is empty from the start, and freed whatever becomes of it. */
+/* All parts start empty and are freed together, also on failure. */
 typedef struct device_parts {
     const vw__model *model;
     const vw__model_trace *trace; /* NULL: no events */
@@ -58,7 +58,7 @@ static vw_status diagnose_device(const vw__view_device_order *order, const devic
     return status == VW_ERR_HOST_MEMORY ? status : VW_OK;
 }
 
-/* Which stacks leak, of that device. */
+/* The stacks that leak on the device. */
 static vw__view_leaks find_leaks(const vw__view_device_order *order)
 {
     vw__view_leaks found = {.number_of = order->stacks->number_of};

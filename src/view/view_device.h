@@ -15,7 +15,7 @@ typedef struct vw__view_device_order {
     const vw_recording *recording;
     const vw_device_stats *stats;
     const vw__attribution *attribution;
-    const vw_diagnosis *diagnosis; /* of whatever device; NULL: there is none */
+    const vw_diagnosis *diagnosis; /* of the recording, about any device; or NULL */
     const char *torch_version;     /* or NULL */
     const char *what_if_reason;    /* why no replay is wanted; NULL: it is */
     vw__view_stacks *stacks;       /* the run's */

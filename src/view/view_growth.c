@@ -1,8 +1,7 @@
 /* view_growth.c - adding blocks up by stack at the ends of steps.
  *
- * Which stacks leak is the doctor's answer, and is only passed on. Shown are these, and whatever
- * else holds more at the last sample than at the first. Whole rows are added up only for the stacks
- * that are chosen. */
+ * The doctor says which stacks leak. These are shown, and all that hold more at the last sample
+ * than at the first. Whole rows are added up only for the stacks that are chosen. */
 #include "view/view_growth.h"
 
 #include <stdlib.h> /* qsort */

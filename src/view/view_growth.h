@@ -31,7 +31,7 @@ typedef struct vw__view_growth {
     uint64_t *bytes_per_step; /* owned; by stack; 0: it does not leak */
     size_t stack_count;
     uint64_t *bytes;    /* owned; [stack][sample] */
-    const char *reason; /* why there is none; NULL. Static */
+    const char *reason; /* why nothing is known, static; or NULL */
 } vw__view_growth;
 
 /* `stack_count`: of the run, so far. */

@@ -14,7 +14,7 @@
     X(OOM, "oom")                 /* a request failed: its bytes, and what the device had free */  \
     X(RETRY, "retry")             /* memory was given back inside a request */                     \
     X(EMPTY_CACHE, "empty-cache") /* given back outside of every request */                        \
-    X(SNAPSHOT, "snapshot")       /* somebody looked */                                            \
+    X(SNAPSHOT, "snapshot")       /* a snapshot was taken */                                       \
     X(USER, "user")               /* a text that the program left */                               \
     X(ANNOTATION, "annotation")   /* a named span of the program begins */
 

@@ -147,7 +147,7 @@ static size_t count_covering(const piece_work *work, size_t at, uint64_t address
     return is_expandable || (is_whole && count == 1) ? count : 0;
 }
 
-/* The part [begin, end) of a piece goes on from `instant`, as a piece of its own. */
+/* The part [begin, end) of a piece continues from `instant` as a new piece. */
 static vw_status keep_rest(piece_work *work, uint32_t of, uint64_t begin, uint64_t end,
                            uint32_t instant, uint32_t *kept, size_t *kept_count)
 {

@@ -28,7 +28,7 @@ typedef struct vw__view_pieces {
     size_t count;
 } vw__view_pieces;
 
-/* None where events contradict each other or the segments at the end: then nobody knows. */
+/* Empty if events contradict each other or the segments at the end. */
 VW_MUST_CHECK vw_status vw__view_pieces_of_trace(const vw__timeline *timeline,
                                                  vw__view_pieces *out);
 

@@ -11,7 +11,7 @@
 #include "view/view_device.h"
 #include "view/view_stacks.h"
 
-/* Of a moment in the statistics, each with all its frames: the page adds the others up itself. */
+/* Usages of a moment, each with all its frames; the page adds up the others itself. */
 enum { MOST_USAGES = 100 };
 
 /* Shares of the progress: about how long each takes. */

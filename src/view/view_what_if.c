@@ -33,7 +33,7 @@ static bool has_too_many_streams(const vw__model_trace *trace)
     return count > MOST_STREAMS;
 }
 
-/* Between the fewest and the most, whatever was held before. */
+/* Clamped between the fewest and the most. */
 static bool holds_too_many(const vw__model_trace *trace)
 {
     int64_t held = 0, fewest = 0;
@@ -90,7 +90,7 @@ static vw_status write_line(const vw__replay_line *line, size_t number, vw__view
 
 typedef struct policy_line {
     vw__replay_line line;                /* where `reason` is empty */
-    char reason[VW__ERROR_DETAIL_BYTES]; /* why there is none */
+    char reason[VW__ERROR_DETAIL_BYTES]; /* why it cannot be replayed */
 } policy_line;
 
 typedef struct what_if_work {
