@@ -19,7 +19,7 @@ bool run_environment_is_disabled(void);
 
 /* Finds the folder with Python's start-up hook: in VRAMWISE_PYTHON, beside the program as it is in
  * a build folder, in ../share/vramwise/python as it is installed, or in the site-packages of the
- * environment in whose bin/ the program is. false: it is in neither. */
+ * environment in whose bin/ the program is. false: it was not found. */
 bool run_environment_find_hook(char *hook, size_t capacity);
 
 /* Stores the absolute path of where --record goes. Returns NULL, or the reason why nothing can be

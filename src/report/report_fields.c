@@ -96,9 +96,12 @@ static int64_t integer_of(const vw__report_field *field, const void *object)
     return *(const int64_t *)member_of(field, object);
 }
 
+/* Whatever it points to. */
 static const void *pointer_of(const vw__report_field *field, const void *object)
 {
-    return *(const void *const *)member_of(field, object);
+    const void *pointer;
+    memcpy(&pointer, member_of(field, object), sizeof pointer);
+    return pointer;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

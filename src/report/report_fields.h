@@ -22,7 +22,7 @@
 typedef enum vw__report_field_kind {
     VW__REPORT_FIELD_NOTHING, /* a function below makes it */
 
-    /* One value. Unsigned numbers may have any width. */
+    /* One value. Unsigned numbers have 32 or 64 bits. */
     VW__REPORT_FIELD_COUNT,       /* unsigned; "220,134" */
     VW__REPORT_FIELD_BYTES,       /* unsigned; "13.40 GiB" */
     VW__REPORT_FIELD_NANOSECONDS, /* unsigned; microseconds in JSON, "12.3 ms" in text */

@@ -271,7 +271,7 @@ static bool send(const vw_output *output, const char *bytes, size_t size_bytes)
     return output->write(output->context, bytes, size_bytes);
 }
 
-/* A quote inside quotes is written as '\\'': end, escaped quote, begin. */
+/* A quote inside quotes: end them, write an escaped quote, begin again. */
 static bool send_quoted(const char *word, const vw_output *output)
 {
     static const char escaped[] = "'\\''";

@@ -50,7 +50,7 @@ VW_MUST_CHECK vw_status vw__report_send(vw__report *report, const vw_output *out
 /* What a report is made of: how it reads for people and, as the fields of one JSON object behind
  * "schema", for programs. */
 typedef struct vw__report_kind {
-    const char *what; /* "replay": what is missing where there is nothing to report */
+    const char *what; /* "replay": named in the error if `content` is NULL */
     void (*say)(vw__report *report, const void *content);
     const struct vw__report_fields *fields;
 } vw__report_kind;

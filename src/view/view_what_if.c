@@ -33,7 +33,7 @@ static bool has_too_many_streams(const vw__model_trace *trace)
     return count > MOST_STREAMS;
 }
 
-/* Clamped between the fewest and the most. */
+/* Compares the most with the fewest held: how many were held before the trace is unknown. */
 static bool holds_too_many(const vw__model_trace *trace)
 {
     int64_t held = 0, fewest = 0;

@@ -1,9 +1,14 @@
-/* test_report_text.c - paragraphs and tables: whole, aligned, and never wider than they may be. */
+/* test_report_text.c - paragraphs, tables, numbers and shell words: whole, aligned, and never wider
+ * than they may be. */
 #include "report/report_text.h"
+
+#include <math.h>
 
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 #include "support/report_capture.h"
+
+#define GIB (UINT64_C(1) << 30)
 
 static report_capture captured;
 
@@ -279,6 +284,99 @@ static void without_host_memory_nothing_is_sent_and_nothing_leaks(void **state)
     vw_test_sweep_host_memory(make_a_report, NULL);
 }
 
+/* ---- numbers, at the edges of their units
+ * -------------------------------------------------------- */
+
+static void unknown_numbers_are_a_question_mark(void **state)
+{
+    (void)state;
+    assert_string_equal(vw__size_text(VW_UNKNOWN).text, "?");
+    assert_string_equal(vw__count_text(VW_UNKNOWN).text, "?");
+    assert_string_equal(vw__change_text(VW_UNKNOWN, 1).text, "?");
+    assert_string_equal(vw__change_text(1, VW_UNKNOWN).text, "?");
+    assert_string_equal(vw__ratio_text(-1).text, "?");
+    assert_string_equal(vw__ratio_text((double)NAN).text, "?");
+}
+
+static void changes_have_a_sign(void **state)
+{
+    (void)state;
+    assert_string_equal(vw__change_text(0, 2 * GIB).text, "+2.00 GiB");
+    assert_string_equal(vw__change_text(2 * GIB, 512).text, "-2.00 GiB");
+    assert_string_equal(vw__change_text(7, 7).text, "0 B");
+}
+
+static void counts_have_commas_and_one_is_one(void **state)
+{
+    (void)state;
+    assert_string_equal(vw__count_text(0).text, "0");
+    assert_string_equal(vw__count_text(999).text, "999");
+    assert_string_equal(vw__count_text(1000).text, "1,000");
+    assert_string_equal(vw__count_text(220134).text, "220,134");
+    assert_string_equal(vw__count_text(UINT64_MAX - 1).text, "18,446,744,073,709,551,614");
+    assert_string_equal(vw__counted_text(1, "block").text, "1 block");
+    assert_string_equal(vw__counted_text(2000, "block").text, "2,000 blocks");
+    assert_string_equal(vw__counted_text(0, "block").text, "0 blocks");
+}
+
+static void durations_and_ratios_read_well(void **state)
+{
+    (void)state;
+    assert_string_equal(vw__duration_text(0).text, "0 s");
+    assert_string_equal(vw__duration_text(12345678).text, "12.3 ms");
+    assert_string_equal(vw__duration_text(UINT64_C(62) * 1000000000).text, "1 min 2 s");
+    assert_string_equal(vw__ratio_text(1.036).text, "1.04");
+    assert_string_equal(vw__ratio_text(5.99).text, "5.99");
+    assert_string_equal(vw__ratio_text(0).text, "0.00");
+}
+
+/* ---- names as a shell takes them ----------------------------------------------------------------
+ */
+
+static void assert_word(const char *word, const char *expected)
+{
+    const vw_output output = report_capture_begin(&captured);
+    assert_true(vw_write_shell_word(word, &output));
+    assert_string_equal(captured.text, expected);
+}
+
+static void plain_names_stay_as_they_are(void **state)
+{
+    (void)state;
+    assert_word("job/run.rank3.pickle", "job/run.rank3.pickle");
+    assert_word("/a-b_c+d=e,f:g@h%i", "/a-b_c+d=e,f:g@h%i");
+}
+
+static void others_are_quoted(void **state)
+{
+    (void)state;
+    assert_word("", "''");
+    assert_word("-o", "'-o'");
+    assert_word("a b", "'a b'");
+    assert_word("$(x);*", "'$(x);*'");
+    assert_word("it's", "'it'\\''s'");
+    assert_word("'", "''\\'''");
+    assert_word("a\nb", "'a\nb'");
+}
+
+static bool refuse_later(void *context, const char *bytes, size_t size_bytes)
+{
+    size_t *left = context;
+    (void)bytes;
+    (void)size_bytes;
+    return (*left)-- > 0;
+}
+
+static void an_output_that_ends_is_reported(void **state)
+{
+    (void)state;
+    for (size_t allowed = 0; allowed <= 5; allowed++) { /* the word goes out in five pieces */
+        size_t left = allowed;
+        const vw_output output = {&left, refuse_later};
+        assert_true(vw_write_shell_word("it's", &output) == (allowed == 5));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +396,13 @@ int main(void)
         cmocka_unit_test(no_line_is_wider_than_the_form_at_any_width),
         cmocka_unit_test(an_output_that_takes_no_more_is_an_error),
         cmocka_unit_test(without_host_memory_nothing_is_sent_and_nothing_leaks),
+        cmocka_unit_test(unknown_numbers_are_a_question_mark),
+        cmocka_unit_test(changes_have_a_sign),
+        cmocka_unit_test(counts_have_commas_and_one_is_one),
+        cmocka_unit_test(durations_and_ratios_read_well),
+        cmocka_unit_test(plain_names_stay_as_they_are),
+        cmocka_unit_test(others_are_quoted),
+        cmocka_unit_test(an_output_that_ends_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
