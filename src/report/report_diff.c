@@ -7,66 +7,24 @@
 
 /* ---- the fields ------------------------------------------------------------------------------ */
 
-/* One of the two recordings. */
-typedef struct side {
-    const char *file, *conf;
-    int device;
-    uint64_t event_count;
-    uint64_t peak_event, peak_live_bytes, peak_block_count, peak_reserved_bytes;
-} side;
+#define DIFF(kind, key, member) VW__REPORT_FIELD(kind, vw_diff_report, key, member)
 
-static side side_before(const vw__report *out, const vw_diff_report *report)
-{
-    return (side){
-        .file = out->form.file,
-        .conf = report->before_conf,
-        .device = report->before_device,
-        .event_count = report->before_event_count,
-        .peak_event = report->before.event,
-        .peak_live_bytes = report->before.live_bytes,
-        .peak_block_count = report->before.block_count,
-        .peak_reserved_bytes = report->before_peak_reserved_bytes,
-    };
-}
-
-static side side_after(const vw__report *out, const vw_diff_report *report)
-{
-    return (side){
-        .file = out->form.other_file,
-        .conf = report->after_conf,
-        .device = report->after_device,
-        .event_count = report->after_event_count,
-        .peak_event = report->after.event,
-        .peak_live_bytes = report->after.live_bytes,
-        .peak_block_count = report->after.block_count,
-        .peak_reserved_bytes = report->after_peak_reserved_bytes,
-    };
-}
-
-#define SIDE(kind, key, member) VW__REPORT_FIELD(kind, side, key, member)
-static const vw__report_field side_list[] = {
-    {SIDE(TEXT, "file", file)},
-    {SIDE(INTEGER, "device", device)},
-    {SIDE(TEXT, "conf", conf)},
-    {SIDE(COUNT, "events", event_count)},
-    {SIDE(COUNT, "peak_event", peak_event)},
-    {SIDE(BYTES, "peak_live_bytes", peak_live_bytes)},
-    {SIDE(COUNT, "peak_blocks", peak_block_count)},
-    {SIDE(BYTES, "peak_reserved_bytes", peak_reserved_bytes)},
-};
-static const vw__report_fields side_fields = VW__REPORT_FIELDS(side, side_list);
-
-static void json_before(vw__report *out, vw__json *json, const char *key, const void *content)
-{
-    const side before = side_before(out, content);
-    vw__report_json_object(out, json, key, &side_fields, &before);
-}
-
-static void json_after(vw__report *out, vw__json *json, const char *key, const void *content)
-{
-    const side after = side_after(out, content);
-    vw__report_json_object(out, json, key, &side_fields, &after);
-}
+/* One of the two recordings: `side` is before or after, `file_kind` its file in the form. */
+#define SIDE(side, file_kind)                                                                      \
+    static const vw__report_field side##_list[] = {                                                \
+        {.key = "file", .kind = VW__REPORT_FIELD_##file_kind},                                     \
+        {DIFF(INTEGER, "device", side##_device)},                                                  \
+        {DIFF(TEXT, "conf", side##_conf)},                                                         \
+        {DIFF(COUNT, "events", side##_event_count)},                                               \
+        {DIFF(COUNT, "peak_event", side.event)},                                                   \
+        {DIFF(BYTES, "peak_live_bytes", side.live_bytes)},                                         \
+        {DIFF(COUNT, "peak_blocks", side.block_count)},                                            \
+        {DIFF(BYTES, "peak_reserved_bytes", side##_peak_reserved_bytes)},                          \
+    };                                                                                             \
+    static const vw__report_fields side##_fields = VW__REPORT_FIELDS(vw_diff_report, side##_list);
+SIDE(before, FILE)
+SIDE(after, OTHER_FILE)
+#undef SIDE
 
 static void append_difference(vw__byte_buffer *cell, const void *object)
 {
@@ -111,11 +69,10 @@ static const vw__report_field change_list[] = {
 };
 static const vw__report_fields change_fields = VW__REPORT_FIELDS(vw_change, change_list);
 
-#define DIFF(kind, key, member) VW__REPORT_FIELD(kind, vw_diff_report, key, member)
 static const vw__report_field diff_list[] = {
     {DIFF(BOOLEAN, "same", is_same)},
-    {.key = "before", .write = json_before},
-    {.key = "after", .write = json_after},
+    {.key = "before", .kind = VW__REPORT_FIELD_OBJECT, .fields = &before_fields},
+    {.key = "after", .kind = VW__REPORT_FIELD_OBJECT, .fields = &after_fields},
     {DIFF(OBJECTS, "categories", categories), VW__REPORT_COUNTED(vw_diff_report, category_count),
      .fields = &category_fields},
     {DIFF(COUNT, "change_count", change_count)},
@@ -203,16 +160,16 @@ static bool has_other_settings(const vw_diff_report *report)
     return strcmp(before, after) != 0;
 }
 
-static void say_side(vw__report *out, const char *label, side of, bool has_conf)
+static void say_side(vw__report *out, const char *label, const char *file, int device,
+                     uint64_t event_count, const char *conf, bool has_conf)
 {
-    vw__report_fact(out, label, "%s%sdevice %d, %s", of.file != NULL ? of.file : "",
-                    of.file != NULL ? ", " : "", of.device,
-                    vw__counted_text(of.event_count, "event").text);
+    vw__report_fact(out, label, "%s%sdevice %d, %s", file != NULL ? file : "",
+                    file != NULL ? ", " : "", device, vw__counted_text(event_count, "event").text);
     if (has_conf)
         vw__report_fact(out, "", "%s",
-                        of.conf == NULL      ? "settings not recorded"
-                        : of.conf[0] == '\0' ? "PyTorch's default settings"
-                                             : of.conf);
+                        conf == NULL      ? "settings not recorded"
+                        : conf[0] == '\0' ? "PyTorch's default settings"
+                                          : conf);
 }
 
 static void say_report(vw__report *out, const void *content)
@@ -224,8 +181,10 @@ static void say_report(vw__report *out, const void *content)
     say_totals(out, report);
     say_changes(out, report);
     vw__report_blank(out);
-    say_side(out, "first", side_before(out, report), has_conf);
-    say_side(out, "second", side_after(out, report), has_conf);
+    say_side(out, "first", out->form.file, report->before_device, report->before_event_count,
+             report->before_conf, has_conf);
+    say_side(out, "second", out->form.other_file, report->after_device, report->after_event_count,
+             report->after_conf, has_conf);
     vw__report_remarks(out, NULL, 0, report->notes, report->note_count);
 }
 

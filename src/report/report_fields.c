@@ -178,6 +178,15 @@ static void json_value(vw__report *report, vw__json *json, const vw__report_fiel
     case VW__REPORT_FIELD_FILE:
         vw__json_text(json, field->key, report->form.file);
         return;
+    case VW__REPORT_FIELD_OTHER_FILE:
+        vw__json_text(json, field->key, report->form.other_file);
+        return;
+    case VW__REPORT_FIELD_RANGE:
+        vw__json_begin_array(json, field->key);
+        vw__json_double(json, NULL, ((const double *)member)[0]);
+        vw__json_double(json, NULL, ((const double *)member)[1]);
+        vw__json_end_array(json);
+        return;
     case VW__REPORT_FIELD_OBJECT:
         vw__report_json_object(report, json, field->key, field->fields, member);
         return;

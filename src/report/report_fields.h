@@ -34,6 +34,8 @@ typedef enum vw__report_field_kind {
     VW__REPORT_FIELD_WORDS, /* char []; "" is null */
     VW__REPORT_FIELD_PLACE, /* const vw_frame *: "file:line function"; NULL is null */
     VW__REPORT_FIELD_FILE,  /* the form's file; no member */
+    VW__REPORT_FIELD_OTHER_FILE,
+    VW__REPORT_FIELD_RANGE, /* double, and the next member: an array of both */
 
     /* Several. Arrays have a VW__REPORT_COUNTED. */
     VW__REPORT_FIELD_OBJECT,  /* a struct with `fields`; without a member: of the same object */

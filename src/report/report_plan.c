@@ -99,21 +99,6 @@ static const vw__report_field reserved_list[] = {
 };
 const vw__report_fields vw__report_plan_reserved = VW__REPORT_FIELDS(uint64_t[3], reserved_list);
 
-void vw__report_plan_band(vw__json *json, const char *key, double low, double high)
-{
-    vw__json_begin_array(json, key);
-    vw__json_double(json, NULL, low);
-    vw__json_double(json, NULL, high);
-    vw__json_end_array(json);
-}
-
-static void json_band(vw__report *out, vw__json *json, const char *key, const void *object)
-{
-    const vw_plan *plan = object;
-    (void)out;
-    vw__report_plan_band(json, key, plan->error_low, plan->error_high);
-}
-
 /* The card of a choice is the plan's. */
 VW__REPORT_CONDITION(choice_has_card, vw_plan_choice, settings.card_bytes > 0)
 VW__REPORT_CONDITION(has_costs, vw_plan_choice, costs != NULL)
@@ -162,6 +147,8 @@ static const vw__report_field choice_list[] = {
 };
 static const vw__report_fields choice_fields = VW__REPORT_FIELDS(vw_plan_choice, choice_list);
 
+_Static_assert(offsetof(vw_plan, error_high) == offsetof(vw_plan, error_low) + sizeof(double),
+               "the error band is a range");
 VW__REPORT_CONDITION(has_error_band, vw_plan, has_error_band)
 VW__REPORT_CONDITION(is_card_known, vw_plan, is_card_known)
 
@@ -186,7 +173,7 @@ static const vw__report_field plan_list[] = {
     {PLAN(BYTES, "after_backward_bytes", after_backward_bytes)},
     {PLAN(BYTES, "after_step_bytes", after_step_bytes)},
     {PLAN(OBJECT, "reserved_bytes", reserved_bytes), .fields = &vw__report_plan_reserved},
-    {.key = "error_band", .write = json_band, .is_known = has_error_band},
+    {PLAN(RANGE, "error_band", error_low), .is_known = has_error_band},
     {PLAN(TEXT, "error_basis", error_basis)},
     {PLAN(BOOLEAN, "fits", fits), .is_known = is_card_known},
     {PLAN(INTEGER, "margin_bytes", margin_bytes), .is_known = is_card_known},

@@ -13,9 +13,6 @@ void vw__report_plan_bar(vw__report *out, const vw_plan *plan);
 void vw__report_reserved(vw__report *out, const uint64_t reserved_bytes[3]);
 extern const vw__report_fields vw__report_plan_reserved;
 
-/* An error band, as JSON. */
-void vw__report_plan_band(vw__json *json, const char *key, double low, double high);
-
 /* "fits: 10.00 GiB of 12.00 GiB, ...": the verdict on a card that is known. */
 void vw__report_plan_fit(vw__report *out, uint64_t taken_bytes, uint64_t card_bytes,
                          int64_t margin_bytes, bool fits);

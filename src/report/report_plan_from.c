@@ -162,13 +162,6 @@ static void json_laws(vw__report *out, vw__json *json, const char *key, const vo
     vw__json_end_object(json);
 }
 
-static void json_band(vw__report *out, vw__json *json, const char *key, const void *object)
-{
-    const vw_plan_scaled *scaled = object;
-    (void)out;
-    vw__report_plan_band(json, key, scaled->error_low, scaled->error_high);
-}
-
 #define CHOICE(kind, key, member) VW__REPORT_FIELD(kind, vw_plan_scaled_choice, key, member)
 static const vw__report_field choice_list[] = {
     {CHOICE(TEXT, "change", action)},
@@ -182,6 +175,9 @@ static const vw__report_field choice_list[] = {
 static const vw__report_fields choice_fields =
     VW__REPORT_FIELDS(vw_plan_scaled_choice, choice_list);
 
+_Static_assert(offsetof(vw_plan_scaled, error_high) ==
+                   offsetof(vw_plan_scaled, error_low) + sizeof(double),
+               "the error band is a range");
 VW__REPORT_CONDITION(has_length, vw_plan_scaled, scaling.sequence_now != 0)
 VW__REPORT_CONDITION(has_checked_steps, vw_plan_scaled, checked_steps != 0)
 VW__REPORT_CONDITION(is_card_known, vw_plan_scaled, is_card_known)
@@ -210,7 +206,7 @@ static const vw__report_field scaled_list[] = {
     {SCALED(BYTES, "peak_if_square_bytes", peak_if_square_bytes)},
     {SCALED(BYTES, "irregular_bytes", irregular_bytes)},
     {SCALED(COUNT, "checked_steps", checked_steps)},
-    {.key = "error_band", .write = json_band, .is_known = has_checked_steps},
+    {SCALED(RANGE, "error_band", error_low), .is_known = has_checked_steps},
     {SCALED(BYTES, "card_bytes", scaling.card_bytes), .is_known = is_card_known},
     {SCALED(BOOLEAN, "fits", fits), .is_known = is_card_known},
     {SCALED(INTEGER, "margin_bytes", margin_bytes), .is_known = is_card_known},
