@@ -51,7 +51,7 @@ static vw_diagnosis with_numbers(vw_memory_numbers numbers)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static void a_diagnosis_is_told_from_the_verdict_down(void **state)
+static void the_verdict_of_a_diagnosis_comes_first(void **state)
 {
     (void)state;
     text_of(&sample_fragmentation, &(vw_report_form){.file = "run.pickle.xz"});
@@ -121,7 +121,7 @@ static vw_diagnosis healthy_sample(void)
 }
 
 /* Nothing is wrong with it, but bytes that lie idle can be had for a line. */
-static void a_healthy_run_is_told_what_gives_most_back_first(void **state)
+static void a_healthy_run_shows_first_what_saves_most(void **state)
 {
     const vw_diagnosis diagnosis = healthy_sample();
     (void)state;
@@ -241,7 +241,7 @@ static void a_path_longer_than_a_line_keeps_its_ends(void **state)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static void what_the_process_holds_tells_its_context_from_others(void **state)
+static void the_total_of_the_process_separates_its_context_from_others(void **state)
 {
     vw_diagnosis diagnosis = without_findings(sample_fragmentation);
     (void)state;
@@ -283,7 +283,7 @@ static void a_limit_in_the_way_is_what_the_bar_shows(void **state)
 }
 
 /* It lies somewhere between what was served and what was not. */
-static void a_limit_concluded_from_a_recording_is_told_as_an_estimate(void **state)
+static void a_limit_concluded_from_a_recording_is_an_estimate(void **state)
 {
     vw_diagnosis diagnosis = with_numbers((vw_memory_numbers){.tried_bytes = 700 * SAMPLE_MIB,
                                                               .total_bytes = VW_UNKNOWN,
@@ -487,7 +487,7 @@ static void a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_p
     assert_has("\n  activations      9.00 GiB   61 %\n");
 }
 
-static void a_window_narrower_than_that_is_told_in_sentences(void **state)
+static void a_narrower_window_gets_sentences(void **state)
 {
     (void)state;
     text_of(&sample_fragmentation, &(vw_report_form){.width_columns = 20});
@@ -698,7 +698,7 @@ static void every_lack_of_host_memory_is_survived(void **state)
     }
 }
 
-static void what_is_missing_is_refused(void **state)
+static void missing_arguments_are_refused(void **state)
 {
     const vw_output output = report_capture_begin(&captured);
     (void)state;
@@ -715,17 +715,17 @@ static void the_wording_is_that_of_the_golden_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_diagnosis_is_told_from_the_verdict_down),
+        cmocka_unit_test(the_verdict_of_a_diagnosis_comes_first),
         cmocka_unit_test(the_first_screen_has_the_verdict_the_numbers_and_what_to_try),
         cmocka_unit_test(warnings_come_last_wherever_they_were),
-        cmocka_unit_test(a_healthy_run_is_told_what_gives_most_back_first),
+        cmocka_unit_test(a_healthy_run_shows_first_what_saves_most),
         cmocka_unit_test(what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first),
         cmocka_unit_test(a_diagnosis_with_nothing_known_is_two_lines),
         cmocka_unit_test(several_failures_are_counted_and_the_file_is_always_named),
         cmocka_unit_test(a_path_longer_than_a_line_keeps_its_ends),
-        cmocka_unit_test(what_the_process_holds_tells_its_context_from_others),
+        cmocka_unit_test(the_total_of_the_process_separates_its_context_from_others),
         cmocka_unit_test(a_limit_in_the_way_is_what_the_bar_shows),
-        cmocka_unit_test(a_limit_concluded_from_a_recording_is_told_as_an_estimate),
+        cmocka_unit_test(a_limit_concluded_from_a_recording_is_an_estimate),
         cmocka_unit_test(the_heading_says_of_which_moment_the_numbers_are),
         cmocka_unit_test(numbers_that_make_no_bar_are_listed),
         cmocka_unit_test(a_bar_is_as_long_as_the_window_whatever_is_in_it),
@@ -733,7 +733,7 @@ int main(void)
         cmocka_unit_test(savings_are_shown_as_exactly_as_they_are_known),
         cmocka_unit_test(only_what_is_to_be_typed_is_wider_than_the_window),
         cmocka_unit_test(a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_parts),
-        cmocka_unit_test(a_window_narrower_than_that_is_told_in_sentences),
+        cmocka_unit_test(a_narrower_window_gets_sentences),
         cmocka_unit_test(the_indentation_of_code_gives_way_before_the_edge),
         cmocka_unit_test(a_number_and_its_unit_stay_together),
         cmocka_unit_test(colour_marks_the_verdict_what_to_type_and_what_not_to_do),
@@ -743,7 +743,7 @@ int main(void)
         cmocka_unit_test(json_has_the_fields_others_rely_on),
         cmocka_unit_test(what_json_does_not_know_is_null_or_empty),
         cmocka_unit_test(every_lack_of_host_memory_is_survived),
-        cmocka_unit_test(what_is_missing_is_refused),
+        cmocka_unit_test(missing_arguments_are_refused),
         cmocka_unit_test(the_wording_is_that_of_the_golden_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -337,7 +337,7 @@ static void inference_keeps_nothing_for_a_backward_pass(void **state)
     assert_false(report_capture_has(&captured, "kept for backward"));
 }
 
-static void nothing_is_no_plan(void **state)
+static void a_null_plan_is_refused(void **state)
 {
     const vw_output output = report_capture_begin(&captured);
     (void)state;
@@ -367,7 +367,7 @@ int main(void)
         cmocka_unit_test(every_refused_allocation_is_a_status),
         cmocka_unit_test(one_measured_case_is_one_figure),
         cmocka_unit_test(inference_keeps_nothing_for_a_backward_pass),
-        cmocka_unit_test(nothing_is_no_plan),
+        cmocka_unit_test(a_null_plan_is_refused),
         cmocka_unit_test(the_wording_is_that_of_the_golden_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

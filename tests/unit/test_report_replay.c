@@ -85,7 +85,7 @@ static void json_has_the_fields_others_rely_on(void **state)
         "\"notes\": [\"3 events before the recording were made up\"]}\n");
 }
 
-static void a_card_without_end_is_null_and_not_mentioned(void **state)
+static void an_unlimited_card_is_null_and_not_mentioned(void **state)
 {
     vw_replay_result endless = sample_results[1];
     vw_replay_report report = sample;
@@ -214,7 +214,7 @@ int main(void)
         cmocka_unit_test(the_answer_comes_first_and_the_runs_stand_side_by_side),
         cmocka_unit_test(when_none_completes_that_is_the_answer),
         cmocka_unit_test(json_has_the_fields_others_rely_on),
-        cmocka_unit_test(a_card_without_end_is_null_and_not_mentioned),
+        cmocka_unit_test(an_unlimited_card_is_null_and_not_mentioned),
         cmocka_unit_test(a_run_of_our_own_engine_says_what_it_moved_and_what_that_cost),
         cmocka_unit_test(a_run_that_may_spill_says_what_left_and_what_a_step_costs),
         cmocka_unit_test(it_fits_any_window),

@@ -115,7 +115,7 @@ static const char *text_of(const vw_recording_stats *stats, const vw_report_form
     return captured.text;
 }
 
-static void a_recording_is_told_from_its_peak_down(void **state)
+static void the_peak_of_a_recording_comes_first(void **state)
 {
     (void)state;
     text_of(&sample, &(vw_report_form){.file = "run.pickle.xz"});
@@ -146,7 +146,7 @@ static void rows_and_stacks_are_as_many_as_the_form_says(void **state)
                    "4.00 GiB   3,988            ("));
 }
 
-static void defaults_and_settings_that_are_not_there_are_told_apart(void **state)
+static void defaults_differ_from_settings_that_were_not_recorded(void **state)
 {
     vw_recording_stats stats = sample;
     (void)state;
@@ -201,7 +201,7 @@ static void a_table_of_divisions_is_default_only_if_all_are_zero(void **state)
     assert_true(is_shown("pinned_num_register_threads", "4"));
 }
 
-static void a_recording_without_a_trace_or_a_device_is_still_told(void **state)
+static void a_recording_without_a_trace_or_a_device_is_still_shown(void **state)
 {
     vw_device_stats device = {.device = -1,
                               .reserved_bytes = GIB,
@@ -305,7 +305,7 @@ static void json_has_the_fields_of_the_manual(void **state)
         "\"warnings\": [\"the ring was full: older events are gone\"]}\n");
 }
 
-static void that_nothing_left_or_came_back_is_said_by_words(void **state)
+static void no_spill_and_no_return_are_said_in_words(void **state)
 {
     (void)state;
     vw_device_stats device = devices[0];
@@ -358,15 +358,15 @@ static void the_wording_is_that_of_the_golden_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recording_is_told_from_its_peak_down),
+        cmocka_unit_test(the_peak_of_a_recording_comes_first),
         cmocka_unit_test(rows_and_stacks_are_as_many_as_the_form_says),
-        cmocka_unit_test(defaults_and_settings_that_are_not_there_are_told_apart),
+        cmocka_unit_test(defaults_differ_from_settings_that_were_not_recorded),
         cmocka_unit_test(a_table_of_divisions_is_default_only_if_all_are_zero),
-        cmocka_unit_test(a_recording_without_a_trace_or_a_device_is_still_told),
+        cmocka_unit_test(a_recording_without_a_trace_or_a_device_is_still_shown),
         cmocka_unit_test(times_that_make_no_sense_are_left_out),
         cmocka_unit_test(the_summary_is_printed_whole_or_not_at_all),
         cmocka_unit_test(json_has_the_fields_of_the_manual),
-        cmocka_unit_test(that_nothing_left_or_came_back_is_said_by_words),
+        cmocka_unit_test(no_spill_and_no_return_are_said_in_words),
         cmocka_unit_test(it_fits_any_window),
         cmocka_unit_test(every_lack_of_host_memory_is_survived),
         cmocka_unit_test(the_wording_is_that_of_the_golden_file),

@@ -45,7 +45,7 @@ static const char *report(const vw_report_form *form, long process)
     return captured.text;
 }
 
-static void text_has_the_gpu_the_job_and_what_is_to_be_said(void **state)
+static void text_has_the_gpu_the_job_and_its_notes(void **state)
 {
     (void)state;
     (void)report(NULL, 0);
@@ -73,7 +73,7 @@ static void text_has_pinned_memory_and_retries_where_there_are_some(void **state
     assert_true(report_capture_width(&captured) <= 80);
 }
 
-static void only_the_process_that_was_asked_for_is_told(void **state)
+static void only_the_process_that_was_asked_for_is_shown(void **state)
 {
     (void)state;
     assert_null(strstr(report(NULL, 18), "train.py"));
@@ -199,7 +199,7 @@ static void every_note_is_made_and_the_urgent_come_first(void **state)
     assert_non_null(strstr(notes[0].text, "60 min"));
 }
 
-static void pages_that_cannot_be_read_are_said_to_be(void **state)
+static void pages_that_cannot_be_read_have_a_note(void **state)
 {
     vw_row_note notes[VW_NOTE_KIND_COUNT];
     (void)state;
@@ -275,16 +275,16 @@ int main(void)
 {
 #define OF_MACHINE(test) cmocka_unit_test_setup(test, make_machine)
     const struct CMUnitTest tests[] = {
-        OF_MACHINE(text_has_the_gpu_the_job_and_what_is_to_be_said),
+        OF_MACHINE(text_has_the_gpu_the_job_and_its_notes),
         OF_MACHINE(text_has_pinned_memory_and_retries_where_there_are_some),
-        OF_MACHINE(only_the_process_that_was_asked_for_is_told),
+        OF_MACHINE(only_the_process_that_was_asked_for_is_shown),
         OF_MACHINE(jobs_without_a_gpu_have_a_heading),
         OF_MACHINE(a_machine_with_nothing_says_so),
         OF_MACHINE(names_cannot_steer_a_terminal),
         OF_MACHINE(json_has_the_fields_of_the_page_and_null_for_what_is_not_known),
         OF_MACHINE(json_of_a_process_without_a_page_has_no_job),
         OF_MACHINE(every_note_is_made_and_the_urgent_come_first),
-        OF_MACHINE(pages_that_cannot_be_read_are_said_to_be),
+        OF_MACHINE(pages_that_cannot_be_read_have_a_note),
         cmocka_unit_test(shown_text_is_cut_at_columns_and_at_the_end_of_its_room),
         OF_MACHINE(a_lack_of_host_memory_sends_nothing),
         cmocka_unit_test(the_wording_is_that_of_the_golden_file),

@@ -58,7 +58,7 @@ static void when_the_defaults_are_best_nothing_is_to_be_set(void **state)
     assert_false(report_capture_has(&captured, "PYTORCH_CUDA_ALLOC_CONF="));
 }
 
-static void when_only_our_own_engine_fits_that_is_said_and_nothing_is_to_be_set(void **state)
+static void if_only_vramwise_fits_nothing_is_to_be_set(void **state)
 {
     vw_tune_report report = sample;
     (void)state;
@@ -183,7 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_fits_is_named_with_the_line_to_set),
         cmocka_unit_test(when_the_defaults_are_best_nothing_is_to_be_set),
-        cmocka_unit_test(when_only_our_own_engine_fits_that_is_said_and_nothing_is_to_be_set),
+        cmocka_unit_test(if_only_vramwise_fits_nothing_is_to_be_set),
         cmocka_unit_test(what_our_own_engine_would_reserve_is_a_fact_beside_the_best),
         cmocka_unit_test(what_does_not_fit_says_whether_anything_could_help),
         cmocka_unit_test(text_shows_as_many_as_the_form_says_and_two_failures_at_most),
