@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "plan/config_families.h"
+#include "plan/config_types.h"
 #include "plan/layers.h"
 
 enum { MOST_KERNEL = 1024, MOST_FIELDS = 8 };
@@ -304,8 +304,8 @@ static vw_status check_output(const vw__config *config, const vw__layer_shape *o
 static void note_attention(const vw__layer_line *lines, size_t line_count, vw_plan_model *model)
 {
     for (size_t i = 0; i < line_count; i++) {
-        if (lines[i].heads > model->shape.heads)
-            model->shape.heads = lines[i].heads;
+        if (lines[i].heads > model->shape.attention.heads)
+            model->shape.attention.heads = lines[i].heads;
         if (lines[i].kind == VW__LAYER_EMBEDDING && lines[i].out > model->shape.hidden)
             model->shape.hidden = lines[i].out;
         note_attention(lines[i].lines, lines[i].line_count, model);

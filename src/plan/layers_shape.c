@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "plan/config_families.h"
+#include "plan/config_types.h"
 
 #define VW__LAYER_NAME(upper, text) [VW__LAYER_##upper] = text,
 const char *const vw__layer_kind_names[VW__LAYER_COUNT] = {VW__LAYER_KIND_LIST(VW__LAYER_NAME)};

@@ -62,9 +62,11 @@ static void build_attention(vw__plan_run *run, layer_module *module)
 
 static void build_norm(vw__plan_run *run, layer_module *module)
 {
-    bool has_bias = module->line->has_bias && module->line->kind != VW__LAYER_RMS_NORM;
+    vw__norm_kind kind = module->line->has_bias ? VW__NORM_LAYER : VW__NORM_LAYER_UNBIASED;
+    if (module->line->kind == VW__LAYER_RMS_NORM)
+        kind = VW__NORM_RMS;
     module->norm = vw__run_alloc(run, 1, sizeof *module->norm);
-    *module->norm = vw__make_norm(run, "norm", module->in.width, has_bias);
+    *module->norm = vw__make_norm(run, "norm", module->in.width, kind);
 }
 
 static void build_rounds(vw__plan_run *run, layer_module *module)
@@ -266,10 +268,8 @@ static vw__tensor run_repeat(vw__plan_run *run, const layer_module *module, vw__
 
 static vw__tensor run_norm(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
-    if (module->line->kind == VW__LAYER_RMS_NORM)
-        return vw__apply_rms_norm(run, x, module->norm);
-    if (module->line->kind == VW__LAYER_LAYER_NORM)
-        return vw__apply_layer_norm(run, x, module->norm);
+    if (module->line->kind != VW__LAYER_GROUP_NORM)
+        return vw__apply_norm(run, x, module->norm);
     uint64_t rows = vw__times(run->tape, run->settings->batch, module->line->groups);
     return vw__layer_norm(run->tape, x, module->norm->weight, module->norm->bias, rows);
 }
@@ -435,25 +435,19 @@ static uint64_t one_row(const vw_plan_model *model)
     return 1;
 }
 
-static const char *const no_types[] = {NULL};
-
 const vw__family vw__family_image_layers = {
     .name = "layers",
-    .model_types = no_types,
     .has_images = true,
     .keeps_logits_type = true,
     .usual_length = usual_height,
-    .read = vw__read_layers,
     .build = build,
     .forward = forward,
 };
 
 const vw__family vw__family_token_layers = {
     .name = "layers",
-    .model_types = no_types,
     .keeps_logits_type = true,
     .usual_length = usual_tokens,
-    .read = vw__read_layers,
     .build = build,
     .forward = forward,
 };
@@ -461,11 +455,9 @@ const vw__family vw__family_token_layers = {
 /* A row has no length: one "token", and no more. */
 const vw__family vw__family_feature_layers = {
     .name = "layers",
-    .model_types = no_types,
     .has_position_table = true,
     .keeps_logits_type = true,
     .usual_length = one_row,
-    .read = vw__read_layers,
     .build = build,
     .forward = forward,
 };
