@@ -3,60 +3,14 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 
-typedef enum key_kind {
-    KEY_NUMBER,     /* must be there, under its name or the other */
-    KEY_NUMBER_IF,  /* may be missing */
-    KEY_FLAG,       /* true or false */
-    KEY_NOT,        /* the opposite of the field */
-    KEY_DROPOUT,    /* a probability; the field: is it above 0? */
-    KEY_CAP,        /* a number or null; the field: is it a number? */
-    KEY_ACTIVATION, /* a function's name */
-    KEY_FALSE,      /* refused if true: not known to the planner */
-    KEY_MULTIPLE,   /* no field: what has been read of `name` is a multiple of `other` */
-    KEY_CALL,
-} key_kind;
-
-struct vw__config_key {
-    const char *name, *other;
-    key_kind kind;
-    size_t field, other_field; /* offsets in vw__transformer */
-    uint64_t most;             /* of a number, from 1 on; of a call: its usual number */
-    double usual;              /* of a call */
-    vw_status (*call)(const vw__config *config, const vw__config_key *key, vw_plan_model *model);
-};
-
-/* clang-format off */
-#define FIELD(member) .field = offsetof(vw__transformer, member)
-#define NUMBER(key, member, limit) {.name = key, FIELD(member), .most = limit}
-#define EITHER(key, alias, member, limit) {.name = key, .other = alias, FIELD(member), .most = limit}
-#define NUMBER_IF(key, member, limit) {.name = key, .kind = KEY_NUMBER_IF, FIELD(member), .most = limit}
-#define FLAG(key, member) {.name = key, .kind = KEY_FLAG, FIELD(member)}
-#define NOT(key, member) {.name = key, .kind = KEY_NOT, FIELD(member)}
-#define DROPOUT(key, member) {.name = key, .kind = KEY_DROPOUT, FIELD(member)}
-#define CAP(key, member) {.name = key, .kind = KEY_CAP, FIELD(member)}
-#define ACTIVATION(key) {.name = key, .kind = KEY_ACTIVATION}
-#define REFUSED(key) {.name = key, .kind = KEY_FALSE}
-#define MULTIPLE(key, member, part, part_member)                                                   \
-    {.name = key, .other = part, .kind = KEY_MULTIPLE, FIELD(member),                              \
-     .other_field = offsetof(vw__transformer, part_member)}
-#define CALL(...) {.kind = KEY_CALL, .call = __VA_ARGS__}
-/* clang-format on */
-
-/* ---- fields of every kind -------------------------------------------------------------------- */
-
-static void *field_at(vw_plan_model *model, size_t field)
+static vw_status read_activation(const vw__config *config, const vw__config_key *key, void *into)
 {
-    return (char *)&model->shape + field;
-}
-
-static vw_status read_activation(const vw__config *config, const char *name, vw__activation *out)
-{
+    vw_plan_model *model = into;
     static const char *const names[] = {
         "gelu", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "silu", "swish", "relu", "quick_gelu",
     };
@@ -67,80 +21,18 @@ static vw_status read_activation(const vw__config *config, const char *name, vw_
     };
     enum { COUNT = sizeof names / sizeof names[0] };
     size_t place = COUNT;
-    VW__TRY(vw__config_choice_if(config, name, names, COUNT, &place));
+    VW__TRY(vw__config_choice_if(config, key->name, names, COUNT, &place));
     if (place < COUNT)
-        *out = meanings[place];
+        model->shape.mlp.activation = meanings[place];
     return VW_OK;
-}
-
-static vw_status read_dropout(const vw__config *config, const char *name, bool *has_it)
-{
-    double probability = *has_it ? 0.1 : 0.0;
-    VW__TRY(vw__config_real_if(config, name, 0, 1, &probability));
-    *has_it = probability > 0;
-    return VW_OK;
-}
-
-static vw_status check_multiple(const vw__config *config, const char *whole_name, uint64_t whole,
-                                const char *part_name, uint64_t part)
-{
-    if (part == 0 || whole % part == 0)
-        return VW_OK;
-    return vw__fail(VW_ERR_UNSUPPORTED,
-                    "%s%s: expected a multiple of %s, which is %" PRIu64 ", found %" PRIu64,
-                    config->place, whole_name, part_name, part, whole);
-}
-
-/* A field's own name, or the other that transformers takes for it as well. */
-static const char *present_name(const vw__config *config, const vw__config_key *key)
-{
-    const bool has_other = key->other != NULL && !vw__config_has(config, key->name) &&
-                           vw__config_has(config, key->other);
-    return has_other ? key->other : key->name;
-}
-
-static vw_status read_key(const vw__config *config, const vw__config_key *key, vw_plan_model *model)
-{
-    void *field = field_at(model, key->field);
-    bool *flag = field;
-    switch (key->kind) {
-    case KEY_NUMBER:
-        return vw__config_number(config, present_name(config, key), 1, key->most, field);
-    case KEY_NUMBER_IF:
-        return vw__config_number_if(config, key->name, 1, key->most, field);
-    case KEY_FLAG:
-        return vw__config_boolean_if(config, key->name, flag);
-    case KEY_NOT: {
-        bool opposite = !*flag;
-        VW__TRY(vw__config_boolean_if(config, key->name, &opposite));
-        *flag = !opposite;
-        return VW_OK;
-    }
-    case KEY_DROPOUT:
-        return read_dropout(config, key->name, flag);
-    case KEY_CAP:
-        *flag =
-            vw__config_has(config, key->name) || (*flag && !vw__config_is_null(config, key->name));
-        return VW_OK;
-    case KEY_ACTIVATION:
-        return read_activation(config, key->name, &model->shape.mlp.activation);
-    case KEY_FALSE:
-        return vw__config_refuse_true(config, key->name);
-    case KEY_MULTIPLE:
-        return check_multiple(config, key->name, *(uint64_t *)field, key->other,
-                              *(uint64_t *)field_at(model, key->other_field));
-    case KEY_CALL:
-        break;
-    }
-    return key->call(config, key, model);
 }
 
 /* ---- heads and rotation ---------------------------------------------------------------------- */
 
 /* Where no type has a default for it, it follows from the hidden width. */
-static vw_status read_head_width(const vw__config *config, const vw__config_key *key,
-                                 vw_plan_model *model)
+static vw_status read_head_width(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     vw__transformer *shape = &model->shape;
     (void)key;
     if (vw__config_has(config, "head_dim"))
@@ -149,8 +41,8 @@ static vw_status read_head_width(const vw__config *config, const vw__config_key 
     if (shape->attention.head_width > 0)
         return VW_OK;
     shape->attention.head_width = shape->hidden / shape->attention.heads;
-    return check_multiple(config, "hidden_size", shape->hidden, "num_attention_heads",
-                          shape->attention.heads);
+    return vw__config_check_multiple(config, "hidden_size", shape->hidden, "num_attention_heads",
+                                     shape->attention.heads);
 }
 
 /* Halves of a head are exchanged, so it has to have two. */
@@ -164,17 +56,17 @@ static vw_status check_even(const vw__config *config, uint64_t width)
                     config->place, width);
 }
 
-static vw_status check_rotary(const vw__config *config, const vw__config_key *key,
-                              vw_plan_model *model)
+static vw_status check_rotary(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     (void)key;
     return check_even(config, model->shape.attention.head_width);
 }
 
 /* The part of a head that is rotated; newer files have it among rope_parameters. */
-static vw_status read_rotary(const vw__config *config, const vw__config_key *key,
-                             vw_plan_model *model)
+static vw_status read_rotary(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     vw__plan_attention *shape = &model->shape.attention;
     vw__config inside;
     double factor = key->usual;
@@ -191,9 +83,9 @@ static vw_status read_rotary(const vw__config *config, const vw__config_key *key
 }
 
 /* GPT-NeoX has neither heads of keys nor a width of its own, whatever the file says. */
-static vw_status forget_heads(const vw__config *config, const vw__config_key *key,
-                              vw_plan_model *model)
+static vw_status forget_heads(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     (void)config;
     (void)key;
     model->shape.attention.key_heads = model->shape.attention.head_width = 0;
@@ -203,18 +95,18 @@ static vw_status forget_heads(const vw__config *config, const vw__config_key *ke
 /* ---- windows --------------------------------------------------------------------------------- */
 
 /* The key's usual number where nothing is said; null: no window. */
-static vw_status read_window(const vw__config *config, const vw__config_key *key,
-                             vw_plan_model *model)
+static vw_status read_window(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     uint64_t *window = &model->shape.attention.window;
     *window = vw__config_is_null(config, "sliding_window") ? 0 : key->most;
     return vw__config_number_if(config, "sliding_window", 1, VW__MOST_POSITIONS, window);
 }
 
 /* Newer files say layer by layer which have the window. */
-static vw_status read_layer_types(const vw__config *config, const vw__config_key *key,
-                                  vw_plan_model *model)
+static vw_status read_layer_types(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     static const char *const names[] = {"full_attention", "sliding_attention"};
     size_t count = (size_t)model->shape.layers; /* within limits */
     (void)key;
@@ -234,17 +126,18 @@ static vw_status read_layer_types(const vw__config *config, const vw__config_key
 
 /* The window has a switch of its own. */
 static vw_status read_switched_window(const vw__config *config, const vw__config_key *key,
-                                      vw_plan_model *model)
+                                      void *into)
 {
+    vw_plan_model *model = into;
     bool has_window = false;
     VW__TRY(vw__config_boolean_if(config, "use_sliding_window", &has_window));
     return has_window ? read_window(config, key, model) : VW_OK;
 }
 
 /* Qwen's first layers have none. */
-static vw_status read_late_window(const vw__config *config, const vw__config_key *key,
-                                  vw_plan_model *model)
+static vw_status read_late_window(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     vw__plan_attention *shape = &model->shape.attention;
     VW__TRY(read_switched_window(config, key, model));
     if (shape->window == 0)
@@ -257,9 +150,9 @@ static vw_status read_late_window(const vw__config *config, const vw__config_key
 
 /* ---- experts --------------------------------------------------------------------------------- */
 
-static vw_status read_experts(const vw__config *config, const vw__config_key *key,
-                              vw_plan_model *model)
+static vw_status read_experts(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     vw__plan_mlp *shape = &model->shape.mlp;
     VW__TRY(vw__config_number(config, key->name, 1, VW__MOST_EXPERTS, &shape->experts));
     shape->experts_per_token = shape->experts < key->most ? shape->experts : key->most;
@@ -269,11 +162,11 @@ static vw_status read_experts(const vw__config *config, const vw__config_key *ke
 
 /* Layers with an MLP of their own among those with experts are another model. */
 static vw_status refuse_plain_layers(const vw__config *config, const vw__config_key *key,
-                                     vw_plan_model *model)
+                                     void *into)
 {
     uint64_t period = 1;
     (void)key;
-    (void)model;
+    (void)into;
     VW__TRY(vw__config_number_if(config, "decoder_sparse_step", 1, 1, &period));
     if (vw__config_count(config, "mlp_only_layers") == 0)
         return VW_OK;
@@ -283,22 +176,22 @@ static vw_status refuse_plain_layers(const vw__config *config, const vw__config_
 
 /* ---- bert, t5, images ------------------------------------------------------------------------ */
 
-static vw_status refuse_other_berts(const vw__config *config, const vw__config_key *key,
-                                    vw_plan_model *model)
+static vw_status refuse_other_berts(const vw__config *config, const vw__config_key *key, void *into)
 {
     static const char *const kinds[] = {"absolute"};
     size_t place = 0;
     uint64_t chunk = 0;
     (void)key;
-    (void)model;
+    (void)into;
     VW__TRY(vw__config_choice_if(config, "position_embedding_type", kinds, 1, &place));
     return vw__config_number_if(config, "chunk_size_feed_forward", 0, 0, &chunk);
 }
 
 /* RoBERTa's positions begin behind the one of the padding. */
 static vw_status read_position_offset(const vw__config *config, const vw__config_key *key,
-                                      vw_plan_model *model)
+                                      void *into)
 {
+    vw_plan_model *model = into;
     vw__plan_embedding *shape = &model->shape.embedding;
     uint64_t padding = 1;
     (void)key;
@@ -312,17 +205,18 @@ static vw_status read_position_offset(const vw__config *config, const vw__config
 }
 
 static vw_status read_decoder_layers(const vw__config *config, const vw__config_key *key,
-                                     vw_plan_model *model)
+                                     void *into)
 {
+    vw_plan_model *model = into;
     (void)key;
     model->shape.decoder_layers = model->shape.layers;
     return vw__config_number_if(config, "num_decoder_layers", 1, VW__MOST_LAYERS,
                                 &model->shape.decoder_layers);
 }
 
-static vw_status read_t5_feed(const vw__config *config, const vw__config_key *key,
-                              vw_plan_model *model)
+static vw_status read_t5_feed(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     static const char *const names[] = {"relu",       "gated-gelu", "gelu",
                                         "gated-silu", "silu",       "gelu_new"};
     static const struct {
@@ -339,9 +233,9 @@ static vw_status read_t5_feed(const vw__config *config, const vw__config_key *ke
 }
 
 /* transformers counts the names of the labels; without any there are two. */
-static vw_status read_labels(const vw__config *config, const vw__config_key *key,
-                             vw_plan_model *model)
+static vw_status read_labels(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     const size_t names = vw__config_count(config, "id2label");
     (void)key;
     model->shape.head.labels = names > 0 ? names : 2;
@@ -371,9 +265,9 @@ static vw_status read_stages(const vw__config *config, const char *name, uint64_
     return VW_OK;
 }
 
-static vw_status read_resnet(const vw__config *config, const vw__config_key *key,
-                             vw_plan_model *model)
+static vw_status read_resnet(const vw__config *config, const vw__config_key *key, void *into)
 {
+    vw_plan_model *model = into;
     static const char *const kinds[] = {"bottleneck", "basic"};
     static const char *const activations[] = {"relu"};
     size_t kind = 0, activation = 0;
@@ -405,7 +299,20 @@ static vw_status read_resnet(const vw__config *config, const vw__config_key *key
 /* ---- the keys of each type ------------------------------------------------------------------- */
 
 /* clang-format off */
-#define END {.kind = KEY_CALL}
+#define FIELD(member) .field = offsetof(vw_plan_model, shape.member)
+#define NUMBER(key, member, limit) {VW__KEY_NUMBER, key, FIELD(member), .most = limit}
+#define EITHER(key, alias, member, limit) {VW__KEY_NUMBER, key, alias, FIELD(member), .most = limit}
+#define NUMBER_IF(key, member, limit) {VW__KEY_NUMBER_IF, key, FIELD(member), .most = limit}
+#define FLAG(key, member) {VW__KEY_FLAG, key, FIELD(member)}
+#define NOT(key, member) {VW__KEY_NOT, key, FIELD(member)}
+#define DROPOUT(key, member) {VW__KEY_DROPOUT, key, FIELD(member)}
+#define CAP(key, member) {VW__KEY_CAP, key, FIELD(member)}
+#define REFUSED(key) {.kind = VW__KEY_FALSE, .name = key}
+#define MULTIPLE(key, member, part, part_member)                                                   \
+    {VW__KEY_MULTIPLE, key, part, FIELD(member),                                                   \
+     .other_field = offsetof(vw_plan_model, shape.part_member)}
+#define CALL(...) {VW__KEY_CALL, .call = __VA_ARGS__}
+#define END {.kind = VW__KEY_END}
 
 #define USUAL_KEYS                                                                                 \
     NUMBER("hidden_size", hidden, VW__MOST_WIDTH),                                                 \
@@ -424,7 +331,7 @@ static vw_status read_resnet(const vw__config *config, const vw__config_key *key
     MULTIPLE("num_attention_heads", attention.heads, "num_key_value_heads", attention.key_heads),  \
     CALL(read_head_width),                                                                         \
     NUMBER_IF("max_position_embeddings", embedding.positions, VW__MOST_POSITIONS),                 \
-    ACTIVATION("hidden_act"),                                                                      \
+    CALL(read_activation, .name = "hidden_act"),                                                   \
     DROPOUT("attention_dropout", attention.has_dropout),                                           \
     TIED
 #define ATTENTION_BIAS                                                                             \
@@ -452,7 +359,7 @@ static const vw__config_key gpt2_keys[] = {
     VOCABULARY,
     NUMBER_IF("n_inner", mlp.inner, VW__MOST_INNER),
     MULTIPLE("n_embd", hidden, "n_head", attention.heads),
-    ACTIVATION("activation_function"),
+    CALL(read_activation, .name = "activation_function"),
     DROPOUT("embd_pdrop", embedding.has_dropout),
     DROPOUT("attn_pdrop", attention.has_dropout),
     DROPOUT("resid_pdrop", has_residual_dropout),
@@ -470,7 +377,7 @@ static const vw__config_key qwen2_keys[] = {
 static const vw__config_key qwen3_keys[] = {
     DECODER_KEYS, CALL(check_rotary), ATTENTION_BIAS, CALL(read_late_window, .most = 4096), END};
 
-#define GEMMA_KEYS DECODER_KEYS, ACTIVATION("hidden_activation"), ATTENTION_BIAS, CALL(check_rotary)
+#define GEMMA_KEYS DECODER_KEYS, CALL(read_activation, .name = "hidden_activation"), ATTENTION_BIAS, CALL(check_rotary)
 static const vw__config_key gemma_keys[] = {GEMMA_KEYS, END};
 static const vw__config_key gemma2_keys[] = {
     GEMMA_KEYS,
@@ -525,9 +432,9 @@ static const vw__config_key qwen3_moe_keys[] = {
     END};
 
 static const vw__config_key bert_keys[] = {
-    BERT_BEGINS, ACTIVATION("hidden_act"), BERT_DROPOUTS, TIED, END};
+    BERT_BEGINS, CALL(read_activation, .name = "hidden_act"), BERT_DROPOUTS, TIED, END};
 static const vw__config_key roberta_keys[] = {
-    BERT_BEGINS, CALL(read_position_offset), ACTIVATION("hidden_act"), BERT_DROPOUTS, TIED, END};
+    BERT_BEGINS, CALL(read_position_offset), CALL(read_activation, .name = "hidden_act"), BERT_DROPOUTS, TIED, END};
 
 static const vw__config_key t5_keys[] = {
     EITHER("d_model", "hidden_size", hidden, VW__MOST_WIDTH),
@@ -553,7 +460,7 @@ static const vw__config_key vit_keys[] = {
     NUMBER_IF("num_channels", embedding.channels, VW__MOST_WIDTH),
     MULTIPLE("image_size", embedding.image, "patch_size", embedding.patch),
     CALL(read_labels),
-    ACTIVATION("hidden_act"),
+    CALL(read_activation, .name = "hidden_act"),
     FLAG("qkv_bias", attention.has_query_bias),
     BERT_DROPOUTS,
     END};
@@ -647,8 +554,7 @@ vw_status vw__config_type_read(const vw__config_type *type, const vw__config *co
 {
     model->family = type->family;
     model->shape = type->defaults;
-    for (const vw__config_key *key = type->keys; key->name != NULL || key->call != NULL; key++)
-        VW__TRY(read_key(config, key, model));
+    VW__TRY(vw__config_read_keys(config, type->keys, model));
     vw__config_complete(&model->shape);
     return VW_OK;
 }

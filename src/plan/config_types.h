@@ -7,7 +7,7 @@
 #define VW_PLAN_CONFIG_TYPES_H
 
 #include "vramwise/status.h"
-#include "plan/config_read.h"
+#include "plan/config_keys.h"
 #include "plan/plan_model.h"
 
 /* Limits beyond which a value is a mistake, and not a model. */
@@ -20,14 +20,12 @@
 #define VW__MOST_EXPERTS UINT64_C(1024)
 #define VW__MOST_PIXELS UINT64_C(65536)
 
-typedef struct vw__config_key vw__config_key; /* config_types.c */
-
 typedef struct vw__config_type {
     const char *name;       /* "model_type" */
     const char *class_name; /* whose forward pass is planned */
     const vw__family *family;
     vw__transformer defaults;   /* of fields that a file may leave out */
-    const vw__config_key *keys; /* in the order of reading; ends with one without a name or call */
+    const vw__config_key *keys; /* into a vw_plan_model */
 } vw__config_type;
 
 extern const vw__config_type vw__config_types[];

@@ -5,7 +5,7 @@
 #include "plan/config_types.h"
 #include "plan/layers.h"
 
-enum { MOST_KERNEL = 1024, MOST_FIELDS = 8 };
+enum { MOST_KERNEL = 1024, MOST_KEYS = 9 };
 
 typedef struct layers_reader {
     vw_plan_model *model;
@@ -18,142 +18,102 @@ static vw_status read_list(layers_reader *reader, const vw__config *config, cons
 
 /* ---- one line -------------------------------------------------------------------------------- */
 
-static vw_status read_window(const vw__config *config, vw__layer_line *line)
+/* PyTorch's default is half for a layer of its own, and none in attention. */
+static vw_status read_dropout(const vw__config *config, const vw__config_key *key, void *into)
 {
-    vw__window *window = &line->window;
-    VW__TRY(vw__config_number(config, "kernel", 1, MOST_KERNEL, &window->kernel));
-    window->stride = line->kind == VW__LAYER_CONV2D ? 1 : window->kernel;
-    VW__TRY(vw__config_number_if(config, "stride", 1, MOST_KERNEL, &window->stride));
-    return vw__config_number_if(config, "padding", 0, MOST_KERNEL, &window->padding);
-}
-
-static vw_status read_dropout(const vw__config *config, const char *field, vw__layer_line *line)
-{
-    double p = line->kind == VW__LAYER_DROPOUT ? 0.5 : 0; /* PyTorch's defaults */
-    VW__TRY(vw__config_real_if(config, field, 0, 1, &p));
+    vw__layer_line *line = into;
+    double p = key->usual;
+    VW__TRY(vw__config_real_if(config, key->name, 0, 1, &p));
     line->has_dropout = p > 0 && p < 1;
     return VW_OK;
 }
 
-static vw_status read_conv(const vw__config *config, vw__layer_line *line)
+static vw_status complete_attention(const vw__config *config, const vw__config_key *key, void *into)
 {
-    VW__TRY(vw__config_number_if(config, "in", 1, VW__MOST_INNER, &line->in));
-    VW__TRY(vw__config_number(config, "out", 1, VW__MOST_INNER, &line->out));
-    VW__TRY(vw__config_number_if(config, "groups", 1, VW__MOST_INNER, &line->groups));
-    VW__TRY(vw__config_boolean_if(config, "bias", &line->has_bias));
-    return read_window(config, line);
-}
-
-static vw_status read_linear(const vw__config *config, vw__layer_line *line)
-{
-    VW__TRY(vw__config_number_if(config, "in", 1, UINT64_MAX, &line->in)); /* held against shapes */
-    VW__TRY(vw__config_number(config, "out", 1, VW__MOST_VOCABULARY, &line->out));
-    return vw__config_boolean_if(config, "bias", &line->has_bias);
-}
-
-static vw_status read_attention(const vw__config *config, vw__layer_line *line)
-{
-    VW__TRY(vw__config_number(config, "heads", 1, VW__MOST_HEADS, &line->heads));
-    line->key_heads = line->heads;
-    VW__TRY(vw__config_number_if(config, "key_heads", 1, VW__MOST_HEADS, &line->key_heads));
-    VW__TRY(vw__config_boolean_if(config, "causal", &line->is_causal));
-    VW__TRY(vw__config_boolean_if(config, "packed", &line->is_packed));
-    VW__TRY(vw__config_boolean_if(config, "bias", &line->has_bias));
+    vw__layer_line *line = into;
+    (void)key;
+    if (line->key_heads == 0)
+        line->key_heads = line->heads;
     if (line->is_packed && line->key_heads != line->heads)
         return vw__config_refuse(config, "key_heads", VW_ERR_UNSUPPORTED,
                                  "as many as heads, since one packed product makes all three");
-    return read_dropout(config, "dropout", line);
-}
-
-static vw_status read_embedding(const vw__config *config, vw__layer_line *line)
-{
-    VW__TRY(vw__config_number(config, "rows", 1, VW__MOST_VOCABULARY, &line->rows));
-    return vw__config_number(config, "width", 1, VW__MOST_INNER, &line->out);
-}
-
-static vw_status read_residual(layers_reader *reader, const vw__config *config,
-                               vw__layer_line *line, uint64_t *unfolded)
-{
-    uint64_t inside = 0, beside = 0;
-    VW__TRY(vw__config_boolean_if(config, "in_place", &line->is_in_place));
-    VW__TRY(read_list(reader, config, "layers", &line->lines, &line->line_count, &inside));
-    if (vw__config_has(config, "shortcut"))
-        VW__TRY(
-            read_list(reader, config, "shortcut", &line->shortcut, &line->shortcut_count, &beside));
-    *unfolded += inside + beside;
     return VW_OK;
 }
 
-static vw_status read_repeat(layers_reader *reader, const vw__config *config, vw__layer_line *line,
-                             uint64_t *unfolded)
+static vw_status complete_window(const vw__config *config, const vw__config_key *key, void *into)
 {
-    uint64_t inside = 0;
-    VW__TRY(vw__config_number(config, "count", 1, VW__LAYERS_MOST, &line->count));
-    VW__TRY(read_list(reader, config, "layers", &line->lines, &line->line_count, &inside));
-    *unfolded += line->count * inside; /* both within VW__LAYERS_MOST */
+    vw__layer_line *line = into;
+    (void)config;
+    (void)key;
+    if (line->window.stride == 0)
+        line->window.stride = line->kind == VW__LAYER_CONV2D ? 1 : line->window.kernel;
     return VW_OK;
 }
 
-/* What a line may say beside its kind and name. */
-static const struct kind_fields {
-    const char *fields[MOST_FIELDS];
-} kind_fields[VW__LAYER_COUNT] = {
-    [VW__LAYER_ATTENTION] = {{"heads", "key_heads", "causal", "packed", "bias", "dropout"}},
-    [VW__LAYER_AVG_POOL] = {{"kernel", "stride", "padding"}},
-    [VW__LAYER_CONV2D] = {{"in", "out", "kernel", "stride", "padding", "groups", "bias"}},
-    [VW__LAYER_DROPOUT] = {{"p"}},
-    [VW__LAYER_EMBEDDING] = {{"rows", "width"}},
-    [VW__LAYER_GROUP_NORM] = {{"groups"}},
-    [VW__LAYER_LAYER_NORM] = {{"bias"}},
-    [VW__LAYER_LINEAR] = {{"in", "out", "bias"}},
-    [VW__LAYER_MAX_POOL] = {{"kernel", "stride", "padding"}},
-    [VW__LAYER_POSITIONS] = {{"rows"}},
-    [VW__LAYER_RELU] = {{"in_place"}},
-    [VW__LAYER_REPEAT] = {{"count", "layers"}},
-    [VW__LAYER_RESIDUAL] = {{"layers", "shortcut", "in_place"}},
+/* clang-format off */
+#define FIELD(member) .field = offsetof(vw__layer_line, member)
+#define NUMBER(key, member, limit) {VW__KEY_NUMBER, key, FIELD(member), .most = limit}
+#define NUMBER_IF(key, member, limit) {VW__KEY_NUMBER_IF, key, FIELD(member), .most = limit}
+#define FLAG(key, member) {VW__KEY_FLAG, key, FIELD(member)}
+#define CALL(...) {VW__KEY_CALL, .call = __VA_ARGS__}
+#define LISTS(key) {.kind = VW__KEY_ELSEWHERE, .name = key} /* layers inside: read_inside() */
+#define WINDOW                                                                                     \
+    NUMBER("kernel", window.kernel, MOST_KERNEL),                                                  \
+    NUMBER_IF("stride", window.stride, MOST_KERNEL),                                               \
+    {VW__KEY_COUNT_IF, "padding", FIELD(window.padding), .most = MOST_KERNEL},                     \
+    CALL(complete_window)
+
+/* What a line may say beside its kind and name; the width of linear's "in" is held against what
+ * comes in. */
+static const vw__config_key kind_keys[VW__LAYER_COUNT][MOST_KEYS] = {
+    [VW__LAYER_ATTENTION] = {NUMBER("heads", heads, VW__MOST_HEADS),
+                             NUMBER_IF("key_heads", key_heads, VW__MOST_HEADS),
+                             FLAG("causal", is_causal), FLAG("packed", is_packed),
+                             FLAG("bias", has_bias), CALL(complete_attention),
+                             CALL(read_dropout, .name = "dropout")},
+    [VW__LAYER_AVG_POOL] = {WINDOW},
+    [VW__LAYER_CONV2D] = {NUMBER_IF("in", in, VW__MOST_INNER), NUMBER("out", out, VW__MOST_INNER),
+                          NUMBER_IF("groups", groups, VW__MOST_INNER), FLAG("bias", has_bias),
+                          WINDOW},
+    [VW__LAYER_DROPOUT] = {CALL(read_dropout, .name = "p", .usual = 0.5)},
+    [VW__LAYER_EMBEDDING] = {NUMBER("rows", rows, VW__MOST_VOCABULARY),
+                             NUMBER("width", out, VW__MOST_INNER)},
+    [VW__LAYER_GROUP_NORM] = {NUMBER("groups", groups, VW__MOST_INNER)},
+    [VW__LAYER_LAYER_NORM] = {FLAG("bias", has_bias)},
+    [VW__LAYER_LINEAR] = {NUMBER_IF("in", in, UINT64_MAX), NUMBER("out", out, VW__MOST_VOCABULARY),
+                          FLAG("bias", has_bias)},
+    [VW__LAYER_MAX_POOL] = {WINDOW},
+    [VW__LAYER_POSITIONS] = {NUMBER("rows", rows, VW__MOST_POSITIONS)},
+    [VW__LAYER_RELU] = {FLAG("in_place", is_in_place)},
+    [VW__LAYER_REPEAT] = {NUMBER("count", count, VW__LAYERS_MOST), LISTS("layers")},
+    [VW__LAYER_RESIDUAL] = {FLAG("in_place", is_in_place), LISTS("layers"), LISTS("shortcut")},
 };
+/* clang-format on */
 
 static vw_status check_fields(const vw__config *config, vw__layer_kind kind)
 {
-    const char *names[MOST_FIELDS + 2] = {"kind", "name"};
+    const char *names[MOST_KEYS + 2] = {"kind", "name"};
     size_t count = 2;
-    for (size_t i = 0; i < MOST_FIELDS && kind_fields[kind].fields[i] != NULL; i++)
-        names[count++] = kind_fields[kind].fields[i];
+    for (const vw__config_key *key = kind_keys[kind]; key->kind != VW__KEY_END; key++)
+        if (key->name != NULL)
+            names[count++] = key->name;
     return vw__config_only(config, names, count);
 }
 
-static vw_status read_kind(layers_reader *reader, const vw__config *config, vw__layer_line *line,
-                           uint64_t *unfolded)
+/* The layers inside of a residual or a repeat. */
+static vw_status read_inside(layers_reader *reader, const vw__config *config, vw__layer_line *line,
+                             uint64_t *unfolded)
 {
-    switch (line->kind) {
-    case VW__LAYER_ATTENTION:
-        return read_attention(config, line);
-    case VW__LAYER_AVG_POOL:
-    case VW__LAYER_MAX_POOL:
-        return read_window(config, line);
-    case VW__LAYER_CONV2D:
-        return read_conv(config, line);
-    case VW__LAYER_DROPOUT:
-        return read_dropout(config, "p", line);
-    case VW__LAYER_EMBEDDING:
-        return read_embedding(config, line);
-    case VW__LAYER_GROUP_NORM:
-        return vw__config_number(config, "groups", 1, VW__MOST_INNER, &line->groups);
-    case VW__LAYER_LAYER_NORM:
-        return vw__config_boolean_if(config, "bias", &line->has_bias);
-    case VW__LAYER_LINEAR:
-        return read_linear(config, line);
-    case VW__LAYER_POSITIONS:
-        return vw__config_number(config, "rows", 1, VW__MOST_POSITIONS, &line->rows);
-    case VW__LAYER_RELU:
-        return vw__config_boolean_if(config, "in_place", &line->is_in_place);
-    case VW__LAYER_REPEAT:
-        return read_repeat(reader, config, line, unfolded);
-    case VW__LAYER_RESIDUAL:
-        return read_residual(reader, config, line, unfolded);
-    default:
+    uint64_t inside = 0, beside = 0;
+    if (line->kind != VW__LAYER_RESIDUAL && line->kind != VW__LAYER_REPEAT)
         return VW_OK;
-    }
+    VW__TRY(read_list(reader, config, "layers", &line->lines, &line->line_count, &inside));
+    if (line->kind == VW__LAYER_RESIDUAL && vw__config_has(config, "shortcut"))
+        VW__TRY(
+            read_list(reader, config, "shortcut", &line->shortcut, &line->shortcut_count, &beside));
+    *unfolded += line->kind == VW__LAYER_REPEAT ? line->count * inside /* within VW__LAYERS_MOST */
+                                                : inside + beside;
+    return VW_OK;
 }
 
 static vw_status copy_text(vw_plan_model *model, const char *text, size_t size_bytes,
@@ -189,7 +149,8 @@ static vw_status read_line(layers_reader *reader, const vw__config *config, uint
     VW__TRY(check_fields(config, line->kind));
     VW__TRY(read_name(reader, config, number, line));
     *unfolded += 1;
-    return read_kind(reader, config, line, unfolded);
+    VW__TRY(vw__config_read_keys(config, kind_keys[line->kind], line));
+    return read_inside(reader, config, line, unfolded);
 }
 
 /* ---- lists of lines -------------------------------------------------------------------------- */
