@@ -1,4 +1,4 @@
-/* op_attention.c - scaled_dot_product_attention() and what eager attention is made of. */
+/* op_attention.c - scaled_dot_product_attention(), and the kernels it chooses from. */
 #include "plan/op.h"
 
 #include "plan/tape_parts.h"
@@ -69,43 +69,12 @@ static vw__tensor fused(vw__tape *tape, const vw__tensor *arguments,
     return made;
 }
 
-vw__tensor vw__softmax(vw__tape *tape, vw__tensor x)
-{
-    vw__tensor argument = vw__autocast_float32(tape, x);
-    bool has_node = vw__node_begin(tape, &argument, 1);
-    vw__tensor made = vw__tensor_new(tape, argument.elements, argument.dtype);
-    if (has_node) {
-        vw__node_save(tape, made);
-        vw__node_take_for(tape, 0, argument.elements, argument.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    vw__drop(tape, &argument);
-    return made;
-}
-
-vw__tensor vw__softmax_float32(vw__tape *tape, vw__tensor x)
-{
-    bool has_node = vw__node_begin(tape, &x, 1);
-    vw__tensor made = vw__tensor_new(tape, x.elements, VW__FLOAT32);
-    if (has_node) {
-        vw__node_save(tape, made);
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    return made;
-}
-
 vw__tensor vw__repeat_heads(vw__tape *tape, vw__tensor x, const vw__attention_shape *shape)
 {
     if (shape->heads == shape->key_heads)
         return vw__hold(tape, x);
-    bool has_node = vw__node_begin(tape, &x, 1);
-    vw__tensor made = vw__tensor_new(tape, x.elements / shape->key_heads * shape->heads, x.dtype);
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    return made;
+    const uint64_t elements = x.elements / shape->key_heads * shape->heads;
+    return vw__op_apply(tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
 }
 
 /* _safe_softmax(): a row that is masked as a whole becomes zeros. */
