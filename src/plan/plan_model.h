@@ -82,8 +82,8 @@ typedef struct vw__transformer {
 enum { VW__MODEL_MOST_NOTES = 8 };
 
 /* Lines of a description; see layers.h. */
-typedef struct vw__layer_line vw__layer_line;
-typedef struct vw__layer_shape vw__layer_shape;
+typedef struct vw__layers_line vw__layers_line;
+typedef struct vw__layers_shape vw__layers_shape;
 
 typedef enum vw__layers_loss {
     VW__LAYERS_CROSS_ENTROPY,
@@ -126,9 +126,9 @@ struct vw_plan_model {
     const char *name;
     vw__transformer shape;
     vw__plan_resnet resnet;
-    const vw__layer_line *lines; /* of a description */
+    const vw__layers_line *lines; /* of a description */
     size_t line_count;
-    const vw__layer_shape *layers_input;
+    const vw__layers_shape *layers_input;
     vw__layers_loss layers_loss;
     const char *notes[VW__MODEL_MOST_NOTES]; /* what of its configuration the plan leaves out */
     size_t note_count;
