@@ -117,21 +117,17 @@ vw__tensor vw__conv2d(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tenso
     vw__image_shape out = vw__window_shape(&shape->window, &shape->in, shape->out_channels);
     needs needed = needs_copies(shape, dtype);
     uint64_t size = copies(tape, shape);
-    bool has_node = vw__node_begin(tape, arguments, 3);
-    if (has_node) {
-        vw__node_save(tape, arguments[0]);
-        vw__node_save(tape, arguments[1]);
-    }
+    vw__node_begin(tape, arguments, 3);
+    vw__node_save(tape, arguments[0]);
+    vw__node_save(tape, arguments[1]);
     vw__tensor made = vw__tensor_new(tape, vw__image_elements(tape, &out), dtype);
     if (needed.image)
         take_workspace(tape, size, dtype);
-    if (has_node) {
-        derive(tape, 0, arguments[0], needed.image ? size : 0);
-        derive(tape, 1, arguments[1], needed.weight ? size : 0);
-        if (vw__is_tensor(bias))
-            derive(tape, 2, arguments[2], 0);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    derive(tape, 0, arguments[0], needed.image ? size : 0);
+    derive(tape, 1, arguments[1], needed.weight ? size : 0);
+    if (vw__is_tensor(bias))
+        derive(tape, 2, arguments[2], 0);
+    vw__node_end(tape, &made, 1);
     for (size_t i = 0; i < 3; i++)
         vw__drop(tape, &arguments[i]);
     return made;
@@ -143,23 +139,20 @@ vw__tensor vw__conv2d(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tenso
 vw__tensor vw__batch_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
                           bool is_training)
 {
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){x, weight, bias}, 3);
-    if (has_node)
-        vw__node_save(tape, x);
+    vw__node_begin(tape, (vw__tensor[]){x, weight, bias}, 3);
+    vw__node_save(tape, x);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
     vw__tensor mean = vw__no_tensor(), deviation = vw__no_tensor();
     if (is_training) {
         mean = vw__tensor_new(tape, weight.elements, VW__FLOAT32);
         deviation = vw__tensor_new(tape, weight.elements, VW__FLOAT32);
     }
-    if (has_node) {
-        vw__node_save(tape, mean);
-        vw__node_save(tape, deviation);
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_take_for(tape, 1, weight.elements, weight.dtype);
-        vw__node_take_for(tape, 2, bias.elements, bias.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_save(tape, mean);
+    vw__node_save(tape, deviation);
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_take_for(tape, 1, weight.elements, weight.dtype);
+    vw__node_take_for(tape, 2, bias.elements, bias.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &deviation);
     vw__drop(tape, &mean);
     return made;

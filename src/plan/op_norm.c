@@ -7,21 +7,18 @@ vw__tensor vw__layer_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__t
                           uint64_t rows)
 {
     vw__tensor argument = vw__autocast_float32(tape, x);
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){argument, weight, bias}, 3);
-    if (has_node)
-        vw__node_save(tape, argument);
+    vw__node_begin(tape, (vw__tensor[]){argument, weight, bias}, 3);
+    vw__node_save(tape, argument);
     vw__tensor made = vw__tensor_new(tape, argument.elements, argument.dtype);
     vw__tensor mean = vw__tensor_new(tape, rows, VW__FLOAT32);
     vw__tensor deviation = vw__tensor_new(tape, rows, VW__FLOAT32);
-    if (has_node) {
-        vw__node_save(tape, mean);
-        vw__node_save(tape, deviation);
-        vw__node_take_for(tape, 0, argument.elements, argument.dtype);
-        vw__node_take_for(tape, 1, weight.elements, weight.dtype);
-        if (vw__is_tensor(bias))
-            vw__node_take_for(tape, 2, bias.elements, bias.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_save(tape, mean);
+    vw__node_save(tape, deviation);
+    vw__node_take_for(tape, 0, argument.elements, argument.dtype);
+    vw__node_take_for(tape, 1, weight.elements, weight.dtype);
+    if (vw__is_tensor(bias))
+        vw__node_take_for(tape, 2, bias.elements, bias.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &deviation);
     vw__drop(tape, &mean);
     vw__drop(tape, &argument);
@@ -108,17 +105,13 @@ vw__tensor vw__softmax_float32(vw__tape *tape, vw__tensor x)
 
 static vw__tensor nll_loss(vw__tape *tape, vw__tensor x, vw__tensor labels)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
-    if (has_node) {
-        vw__node_save(tape, x);
-        vw__node_save(tape, labels);
-    }
+    vw__node_begin(tape, &x, 1);
+    vw__node_save(tape, x);
+    vw__node_save(tape, labels);
     vw__tensor made = vw__tensor_new(tape, 1, x.dtype), total = vw__tensor_new(tape, 1, x.dtype);
-    if (has_node) {
-        vw__node_save(tape, total);
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_save(tape, total);
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &total);
     return made;
 }
@@ -137,18 +130,14 @@ vw__tensor vw__cross_entropy(vw__tape *tape, vw__tensor logits, vw__tensor label
 vw__tensor vw__mse_loss(vw__tape *tape, vw__tensor x, vw__tensor wanted)
 {
     vw__tensor argument = vw__autocast_float32(tape, x);
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){argument, wanted}, 2);
-    if (has_node) {
-        vw__node_save(tape, argument);
-        vw__node_save(tape, wanted);
-    }
+    vw__node_begin(tape, (vw__tensor[]){argument, wanted}, 2);
+    vw__node_save(tape, argument);
+    vw__node_save(tape, wanted);
     vw__tensor made = vw__tensor_new(tape, 1, argument.dtype);
     vw__tensor squares = vw__tensor_new(tape, argument.elements, argument.dtype);
     vw__drop(tape, &squares);
-    if (has_node) {
-        vw__node_take_for(tape, 0, argument.elements, argument.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take_for(tape, 0, argument.elements, argument.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &argument);
     return made;
 }

@@ -9,25 +9,23 @@ static vw__dtype promote(vw__tensor a, vw__tensor b)
 
 vw__tensor vw__op_apply(vw__tape *tape, vw__tensor x, vw__op_unary how)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
-    if (has_node && how.saves_argument)
+    vw__node_begin(tape, &x, 1);
+    if (how.saves_argument)
         vw__node_save(tape, x);
     vw__tensor made = vw__tensor_new(tape, how.elements, how.dtype);
     vw__tensor beside = how.beside_elements > 0
                             ? vw__tensor_new(tape, how.beside_elements, how.beside_dtype)
                             : vw__no_tensor();
-    if (has_node) {
-        if (how.saves_result)
-            vw__node_save(tape, made);
-        vw__node_save(tape, beside);
-        for (unsigned i = 0; i < how.temporaries; i++)
-            vw__node_take(tape, x.elements, how.is_temporary_bool ? VW__BOOL : x.dtype);
-        if (how.is_passed)
-            vw__node_pass(tape, 0, 0);
-        else
-            vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    if (how.saves_result)
+        vw__node_save(tape, made);
+    vw__node_save(tape, beside);
+    for (unsigned i = 0; i < how.temporaries; i++)
+        vw__node_take(tape, x.elements, how.is_temporary_bool ? VW__BOOL : x.dtype);
+    if (how.is_passed)
+        vw__node_pass(tape, 0, 0);
+    else
+        vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &beside);
     return made;
 }
@@ -108,11 +106,10 @@ vw__tensor vw__sum(vw__tape *tape, vw__tensor x, uint64_t elements)
 
 void vw__relu_in_place(vw__tape *tape, vw__tensor *x)
 {
-    if (!vw__node_begin(tape, x, 1))
-        return;
+    vw__node_begin(tape, x, 1);
     vw__node_save(tape, *x);
     vw__node_take_for(tape, 0, x->elements, x->dtype);
-    vw__node_end(tape, (vw__tensor *[]){x}, 1);
+    vw__node_end(tape, x, 1);
 }
 
 /* The gradient of an argument: as it came, summed where the argument was repeated, cast where it is
@@ -129,35 +126,29 @@ static void give_sum(vw__tape *tape, size_t edge, vw__tensor argument, uint64_t 
 vw__tensor vw__add(vw__tape *tape, vw__tensor a, vw__tensor b)
 {
     vw__dtype dtype = promote(a, b);
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
+    vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
     vw__tensor made = vw__tensor_new(tape, a.elements, dtype);
-    if (has_node) {
-        give_sum(tape, 0, a, a.elements, dtype);
-        give_sum(tape, 1, b, a.elements, dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    give_sum(tape, 0, a, a.elements, dtype);
+    give_sum(tape, 1, b, a.elements, dtype);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 
 void vw__add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b)
 {
-    if (!vw__node_begin(tape, (vw__tensor[]){*a, b}, 2))
-        return;
+    vw__node_begin(tape, (vw__tensor[]){*a, b}, 2);
     vw__node_pass(tape, 0, 0);
     give_sum(tape, 1, b, a->elements, a->dtype);
-    vw__node_end(tape, (vw__tensor *[]){a}, 1);
+    vw__node_end(tape, a, 1);
 }
 
 vw__tensor vw__where(vw__tape *tape, vw__tensor condition, vw__tensor x)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
-    if (has_node)
-        vw__node_save(tape, condition);
+    vw__node_begin(tape, &x, 1);
+    vw__node_save(tape, condition);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 
@@ -187,17 +178,15 @@ static void give_product(vw__tape *tape, size_t edge, vw__tensor argument, uint6
 static vw__tensor multiply(vw__tape *tape, vw__tensor a, vw__tensor b, repeats how)
 {
     vw__dtype dtype = promote(a, b);
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
-    if (has_node && vw__wants_gradient(b))
+    vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
+    if (vw__wants_gradient(b))
         vw__node_save(tape, a);
-    if (has_node && vw__wants_gradient(a))
+    if (vw__wants_gradient(a))
         vw__node_save(tape, b);
     vw__tensor made = vw__tensor_new(tape, a.elements, dtype);
-    if (has_node) {
-        give_product(tape, 0, a, a.elements, dtype, REPEATS_IN_ROWS);
-        give_product(tape, 1, b, a.elements, dtype, how);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    give_product(tape, 0, a, a.elements, dtype, REPEATS_IN_ROWS);
+    give_product(tape, 1, b, a.elements, dtype, how);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 

@@ -73,26 +73,22 @@ vw__tensor vw__contiguous(vw__tape *tape, vw__tensor x)
 
 void vw__split(vw__tape *tape, vw__tensor x, size_t count, vw__tensor *parts)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
+    vw__node_begin(tape, &x, 1);
     for (size_t i = 0; i < count; i++) {
         parts[i] = vw__hold(tape, x);
         parts[i].elements = x.elements / count;
     }
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end_all(tape, parts, count);
-    }
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, parts, count);
 }
 
 vw__tensor vw__slice(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
+    vw__node_begin(tape, &x, 1);
     vw__tensor made = vw__hold(tape, x);
     made.elements = elements;
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 
@@ -101,13 +97,11 @@ vw__tensor vw__cat(vw__tape *tape, const vw__tensor *parts, size_t count)
     uint64_t elements = 0;
     for (size_t i = 0; i < count; i++)
         elements += parts[i].elements;
-    bool has_node = vw__node_begin(tape, parts, count);
+    vw__node_begin(tape, parts, count);
     vw__tensor made = vw__tensor_new(tape, elements, parts[0].dtype);
-    if (has_node) {
-        for (size_t i = 0; i < count; i++) /* narrowed views of what came in */
-            vw__node_pass(tape, i, 0);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    for (size_t i = 0; i < count; i++) /* narrowed views of what came in */
+        vw__node_pass(tape, i, 0);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 
@@ -116,14 +110,12 @@ vw__tensor vw__cat(vw__tape *tape, const vw__tensor *parts, size_t count)
 static vw__tensor rotate_half(vw__tape *tape, vw__tensor x)
 {
     vw__tensor negative = vw__tensor_new(tape, x.elements / 2, x.dtype);
-    bool has_node = vw__node_begin(tape, &x, 1);
+    vw__node_begin(tape, &x, 1);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    if (has_node) {
-        vw__node_take(tape, x.elements / 2, x.dtype); /* of the negation */
-        vw__node_take(tape, x.elements, x.dtype);     /* of the other slice */
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take(tape, x.elements / 2, x.dtype); /* of the negation */
+    vw__node_take(tape, x.elements, x.dtype);     /* of the other slice */
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &negative);
     return made;
 }
@@ -157,14 +149,11 @@ vw__tensor vw__rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__
 vw__tensor vw__index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements)
 {
     enum { SORTED_COPIES = 4 };
-    bool has_node = vw__node_begin(tape, &x, 1);
-    if (has_node)
-        vw__node_save(tape, indices);
+    vw__node_begin(tape, &x, 1);
+    vw__node_save(tape, indices);
     vw__tensor made = vw__tensor_new(tape, elements, x.dtype);
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_take(tape, SORTED_COPIES * indices.elements, VW__INT64);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_take(tape, SORTED_COPIES * indices.elements, VW__INT64);
+    vw__node_end(tape, &made, 1);
     return made;
 }

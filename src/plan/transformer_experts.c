@@ -39,17 +39,15 @@ static vw__tensor choose_experts(vw__plan_run *run, const vw__plan_experts *expe
 static vw__tensor grouped(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t elements)
 {
     vw__tensor argument = vw__to(tape, x, weight.dtype);
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){argument, weight}, 2);
-    if (has_node && vw__wants_gradient(weight))
+    vw__node_begin(tape, (vw__tensor[]){argument, weight}, 2);
+    if (vw__wants_gradient(weight))
         vw__node_save(tape, argument);
-    if (has_node && vw__wants_gradient(argument))
+    if (vw__wants_gradient(argument))
         vw__node_save(tape, weight);
     vw__tensor made = vw__tensor_new(tape, elements, weight.dtype);
-    if (has_node) {
-        vw__node_take_for(tape, 0, argument.elements, argument.dtype);
-        vw__node_take_for(tape, 1, weight.elements, weight.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take_for(tape, 0, argument.elements, argument.dtype);
+    vw__node_take_for(tape, 1, weight.elements, weight.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &argument);
     return made;
 }
