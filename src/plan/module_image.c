@@ -1,4 +1,4 @@
-/* module_image.c - what models of images are made of. */
+/* module_image.c - modules of image models. */
 #include "plan/plan_run.h"
 
 vw__tensor vw__make_pixels(vw__plan_run *run, uint64_t channels)

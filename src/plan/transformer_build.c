@@ -104,7 +104,7 @@ static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part pa
     }
 }
 
-static void make_stack(vw__plan_run *run, vw__plan_stack *stack, uint64_t count)
+static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t count)
 {
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_attention *attention = &run->model->shape.attention;

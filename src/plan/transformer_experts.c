@@ -34,8 +34,8 @@ static vw__tensor choose_experts(vw__plan_run *run, const vw__plan_experts *expe
     return shares;
 }
 
-/* A grouped product runs in the weights' type, autocast or not, and is none of those that a
- * selective checkpoint keeps: vw__matmul() differs in both. */
+/* A grouped product runs in the weights' type, autocast or not, and a selective checkpoint does not
+ * keep it: vw__matmul() differs in both. */
 static vw__tensor grouped(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t elements)
 {
     vw__tensor argument = vw__to(tape, x, weight.dtype);
