@@ -314,13 +314,6 @@ vw_status vw__config_text_if(const vw__config *config, const char *name, const c
     return VW_OK;
 }
 
-vw_status vw__config_text(const vw__config *config, const char *name, const char **out)
-{
-    if (!vw__config_has(config, name))
-        return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "a text");
-    return vw__config_text_if(config, name, out);
-}
-
 /* "a, b, c", as much as there is room for. */
 static void join_names(char *text, size_t size_bytes, const char *const *names, size_t name_count)
 {

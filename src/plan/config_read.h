@@ -70,8 +70,6 @@ VW_MUST_CHECK vw_status vw__config_boolean_if(const vw__config *config, const ch
                                               bool *out);
 
 /* Zero-terminated, without a zero inside; valid as long as the file. */
-VW_MUST_CHECK vw_status vw__config_text(const vw__config *config, const char *name,
-                                        const char **out);
 VW_MUST_CHECK vw_status vw__config_text_if(const vw__config *config, const char *name,
                                            const char **out);
 

@@ -118,6 +118,11 @@ vw__tensor vw__linear(vw__tape *tape, vw__tensor x, const vw__linear_weights *mo
 /* a of `a.elements`, b of `b.elements`: a batched product with a result of `elements`. */
 vw__tensor vw__matmul(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements);
 
+/* Products of experts, in their weight's type: neither autocast nor selective checkpoints know
+ * them.
+ */
+vw__tensor vw__op_grouped(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t elements);
+
 vw__tensor vw__embedding(vw__tape *tape, vw__tensor ids, vw__tensor weight, uint64_t width);
 
 /* ---- normalizing (op_norm.c) ----------------------------------------------------------------- */

@@ -114,7 +114,7 @@ static vw__tensor count_positions(vw__plan_run *run)
     return numbers;
 }
 
-/* Looks up `ids` in `table` and adds that to `x`, if there is an x. */
+/* Looks up `ids` in `table` and adds that to `x`. */
 static void add_rows(vw__plan_run *run, held *kept, vw__tensor ids, vw__tensor table, vw__tensor *x)
 {
     vw__tensor rows = hold(kept, vw__embedding(run->tape, ids, table, run->model->shape.hidden));
@@ -149,7 +149,9 @@ static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
 {
     const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
-    vw__tensor patches = vw__apply_conv(run, pixels, &modules->patches, run->settings->image);
+    const uint64_t side = run->settings->image;
+    vw__image_shape shape = {run->settings->batch, modules->patches.in, side, side};
+    vw__tensor patches = vw__apply_conv2d(run, pixels, &modules->patches, &shape);
     vw__tensor first = vw__view(tape, modules->class_token);
     first.elements = run->settings->batch * run->model->shape.hidden; /* expanded: no storage */
     vw__tensor x = vw__cat(tape, (vw__tensor[]){first, hold(kept, patches)}, 2);

@@ -135,8 +135,9 @@ static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
         const uint64_t side = shape->image / shape->patch;
         modules->class_token = vw__make_table(run, 1, hidden);
         modules->positions = vw__make_table(run, side * side + 1, hidden);
-        modules->patches = vw__make_conv(run, "patch_embeddings", shape->channels, hidden,
-                                         shape->patch, shape->patch, true);
+        modules->patches =
+            vw__make_conv2d(run, "patch_embeddings", shape->channels, hidden,
+                            (vw__window){.kernel = shape->patch, .stride = shape->patch}, 1, true);
         return;
     }
     modules->tokens = vw__make_table(run, shape->vocabulary, hidden);
