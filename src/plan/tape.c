@@ -31,23 +31,9 @@ void vw__tape_destroy(vw__tape *tape)
 {
     if (tape == NULL)
         return;
-    vw__host_free(tape->storages.items);
-    vw__host_free(tape->free_storages.items);
-    vw__host_free(tape->nodes.items);
-    vw__host_free(tape->edges.items);
-    vw__host_free(tape->saved.items);
-    vw__host_free(tape->steps.items);
-    vw__host_free(tape->incoming.items);
-    vw__host_free(tape->slots.items);
-    vw__host_free(tape->leaves.items);
-    vw__host_free(tape->places.items);
-    vw__host_free(tape->place_stack.items);
-    vw__host_free(tape->checkpoints.items);
-    vw__host_free(tape->casts.items);
-    vw__host_free(tape->owners.items);
-    vw__host_free(tape->kept.items);
-    vw__host_free(tape->until_graph.items);
-    vw__host_free(tape->hooks.items);
+#define FREE_TABLE(type, name) vw__host_free(tape->name.items);
+    VW__TAPE_TABLES(FREE_TABLE)
+#undef FREE_TABLE
     vw__host_free(tape);
 }
 
