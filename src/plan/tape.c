@@ -295,11 +295,6 @@ vw__dtype vw__tape_parameter_dtype(const vw__tape *tape, size_t parameter)
     return tape->leaves.items[parameter].tensor.dtype;
 }
 
-bool vw__tape_has_gradient(const vw__tape *tape, size_t parameter)
-{
-    return tape->leaves.items[parameter].gradient != VW__NO_STORAGE;
-}
-
 void vw__tape_set_matrix(vw__tape *tape, vw__tensor parameter, uint64_t rows, uint64_t width)
 {
     if (tape->status == VW_OK && parameter.source.is_parameter && vw__wants_gradient(parameter))
