@@ -134,7 +134,7 @@ static uint32_t unused_storage(vw__tape *tape)
     return (uint32_t)tape->storages.count++;
 }
 
-/* Held once, and aside. */
+/* A storage held once, without memory. */
 static uint32_t storage_aside(vw__tape *tape, uint64_t elements, uint64_t element_bytes,
                               vw__use use)
 {

@@ -1,4 +1,4 @@
-/* tape_parts.h - a tape from inside; for tape*.c only. */
+/* tape_parts.h - the inside of a tape; for tape*.c, and for operators that handle autocast. */
 #ifndef VW_PLAN_TAPE_PARTS_H
 #define VW_PLAN_TAPE_PARTS_H
 
