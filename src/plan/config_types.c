@@ -252,6 +252,7 @@ static vw_status begin_resnet(const vw__config *config, const vw__config_key *ke
     VW__TRY(vw__config_choice_if(config, "layer_type", kinds, 2, &kind));
     model->resnet = (vw__plan_resnet){.blocks = {3, 4, 6, 3},
                                       .groups = 1,
+                                      .width = 64,
                                       .is_bottleneck = kind == 0,
                                       .is_transformers = true,
                                       .colors = 3,

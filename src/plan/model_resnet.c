@@ -45,14 +45,10 @@ typedef struct stage_widths {
 
 static stage_widths widths_of(const vw__plan_resnet *resnet, size_t stage)
 {
-    uint64_t width = (uint64_t)FIRST_WIDTH << stage;
-    if (resnet->is_transformers) {
-        uint64_t out = resnet->channels[stage];
-        return (stage_widths){resnet->is_bottleneck ? out / BOTTLENECK : out, out};
-    }
+    const uint64_t out = resnet->channels[stage];
     if (!resnet->is_bottleneck)
-        return (stage_widths){width, width};
-    return (stage_widths){width * resnet->width / FIRST_WIDTH * resnet->groups, BOTTLENECK * width};
+        return (stage_widths){out, out};
+    return (stage_widths){out / BOTTLENECK * resnet->width / FIRST_WIDTH * resnet->groups, out};
 }
 
 static void build_block(vw__plan_run *run, resnet_block *block, const vw__image_shape *in,
@@ -97,11 +93,9 @@ static void build_stage(vw__plan_run *run, size_t stage, vw__image_shape *shape)
 
 static void build(vw__plan_run *run)
 {
-    enum { COLORS = 3 };
     const vw__plan_resnet *resnet = &run->model->resnet;
     uint64_t image = run->settings->image;
-    uint64_t colors = resnet->is_transformers ? resnet->colors : COLORS;
-    uint64_t stem = resnet->is_transformers ? resnet->stem : FIRST_WIDTH;
+    uint64_t colors = resnet->colors, stem = resnet->stem;
     const vw__window window = {.kernel = 7, .stride = 2, .padding = 3};
     resnet_modules *modules = vw__run_alloc(run, 1, sizeof *modules);
     run->modules = modules;

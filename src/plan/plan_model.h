@@ -91,14 +91,14 @@ typedef enum vw__layers_loss {
     VW__LAYERS_MEAN, /* output.mean() */
 } vw__layers_loss;
 
-/* A ResNet of torchvision, or of transformers, which has widths of its own. */
+/* A ResNet of torchvision, or of transformers. */
 typedef struct vw__plan_resnet {
-    uint64_t blocks[4];
-    uint64_t groups, width;     /* of a group: 1 and 64 in a plain one */
-    bool is_bottleneck;         /* resnet50 and larger */
-    bool is_transformers;       /* then the rest counts */
-    uint64_t colors, stem;      /* channels that come in, and behind the stem */
-    uint64_t channels[4];       /* behind each stage */
+    uint64_t blocks[4];     /* of each stage */
+    uint64_t groups, width; /* of a group: 1 and 64 in a plain one */
+    uint64_t colors, stem;  /* channels of the image, and behind the stem */
+    uint64_t channels[4];   /* behind each stage */
+    bool is_bottleneck;     /* resnet50 and larger */
+    bool is_transformers;
     bool halves_first;          /* the first stage too halves the image */
     bool strides_in_first_conv; /* of a bottleneck, in place of the second */
 } vw__plan_resnet;

@@ -36,7 +36,12 @@ typedef struct zoo_entry {
      .resnet = {.blocks = {b1, b2, b3, b4},                                                        \
                 .groups = groups_,                                                                 \
                 .width = width_,                                                                   \
-                .is_bottleneck = is_bottleneck_}},
+                .is_bottleneck = is_bottleneck_,                                                   \
+                .colors = 3,                                                                       \
+                .stem = 64,                                                                        \
+                .channels = {STAGE(0, is_bottleneck_), STAGE(1, is_bottleneck_),                   \
+                             STAGE(2, is_bottleneck_), STAGE(3, is_bottleneck_)}}},
+#define STAGE(number, is_bottleneck_) ((is_bottleneck_) ? 256 << (number) : 64 << (number))
 
 static const zoo_entry zoo[] = {
 #include "plan/zoo.def"
