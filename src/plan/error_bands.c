@@ -1,10 +1,28 @@
-/* error_bands.c - the measured cases that are like a plan.
+/* error_bands.c - finds the measured cases that resemble a plan.
  *
  * Settings are of the same kind if they run the same code: bf16 and fp16 differ in numbers, not in
  * bytes; the variants of AdamW keep the same state, and so on. */
 #include "plan/error_bands.h"
 
 #include <string.h>
+
+#define CASE(name_, family_, mode_, precision_, optimizer_, checkpointing_, attention_, offload_,  \
+             sharding_, ...)                                                                       \
+    {.family = #family_,                                                                           \
+     .mode = VW_PLAN_MODE_##mode_,                                                                 \
+     .precision = VW_PRECISION_##precision_,                                                       \
+     .optimizer = VW_OPTIMIZER_##optimizer_,                                                       \
+     .checkpointing = VW_CHECKPOINTING_##checkpointing_,                                           \
+     .attention = VW_ATTENTION_##attention_,                                                       \
+     .offload = VW_OFFLOAD_##offload_,                                                             \
+     .sharding = VW_SHARDING_##sharding_,                                                          \
+     .error = __VA_ARGS__},
+const vw__measured_case vw__measured_cases[] = {
+#include "plan/measured_cases.def"
+};
+#undef CASE
+
+const size_t vw__measured_case_count = sizeof vw__measured_cases / sizeof vw__measured_cases[0];
 
 static vw_precision precision_kind(vw_precision precision)
 {
@@ -57,7 +75,7 @@ vw__error_band vw__error_band_among(const vw__measured_case *cases, size_t case_
                                     const char *family, const vw_plan_settings *settings)
 {
     vw__error_band band = {.case_count = 0};
-    bool is_one_gpu = settings->gpus <= 1; /* more were never measured */
+    bool is_one_gpu = settings->gpus <= 1; /* several were never measured */
     for (size_t i = 0; is_one_gpu && i < case_count; i++) {
         const vw__measured_case *found = &cases[i];
         if (strcmp(found->family, family) != 0 || !has_same_states(found, settings) ||

@@ -17,12 +17,12 @@ vw__tensor vw__make_ids(vw__plan_run *run, uint64_t rows, uint64_t length)
 static vw__tensor logits_of(vw__plan_run *run, vw__tensor x, const vw__linear_module *head)
 {
     vw__tensor logits = vw__apply_linear(run, x, head);
-    if (run->model->shape.has_capped_logits)
+    if (run->model->shape.head.is_capped)
         vw__cap(run->tape, &logits);
     return logits;
 }
 
-/* `label_rows` of shifted labels are made; 0: the labels are as they came. */
+/* Makes `label_rows` shifted labels; 0: the labels are used as they came. */
 static vw__tensor loss_of(vw__plan_run *run, vw__tensor logits, uint64_t label_rows)
 {
     vw__tape *tape = run->tape;
@@ -82,7 +82,7 @@ static vw__tensor loss_in_chunks(vw__plan_run *run, vw__tensor x, const vw__line
 
 /* ---- in one piece ---------------------------------------------------------------------------- */
 
-/* Only the last token of each sample has a successor to be chosen. */
+/* Generation needs the logits of the last token of each sample only. */
 static vw__tensor next_logits(vw__plan_run *run, vw__tensor x, const vw__linear_module *head)
 {
     vw__tensor last =

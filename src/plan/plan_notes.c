@@ -8,7 +8,7 @@
 
 static bool has_convolutions(const vw_plan_model *model)
 {
-    return model->family->has_images && model->shape.heads == 0;
+    return model->family->has_images && model->shape.attention.heads == 0;
 }
 
 static bool is_8bit(vw_optimizer optimizer)
@@ -27,10 +27,10 @@ size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settin
     if (has_convolutions(model))
         notes[count++] = "cuDNN chooses workspaces by card and version: those of "
                          "torch.backends.cudnn.benchmark are not covered";
-    if (model->shape.experts > 0)
+    if (model->shape.mlp.experts > 0)
         notes[count++] = "how many tokens an expert gets is not known before: planned as if they "
                          "were spread evenly";
-    if (settings->attention == VW_ATTENTION_SDPA && model->shape.heads > 0 && is_training)
+    if (settings->attention == VW_ATTENTION_SDPA && model->shape.attention.heads > 0 && is_training)
         notes[count++] = "batches without padding: with it, a mask is built for every sample, and "
                          "SDPA may take another kernel";
     if (settings->gpus > 1)
@@ -50,7 +50,7 @@ size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settin
     if (is_training && is_8bit(settings->optimizer) && settings->sharding == VW_SHARDING_FSDP)
         notes[count++] = "bitsandbytes' optimizers are reported to fail on weights that FSDP2 "
                          "shares (bitsandbytes#1633)";
-    if (settings->is_quantized && model->shape.experts > 0)
+    if (settings->is_quantized && model->shape.mlp.experts > 0)
         notes[count++] = "bitsandbytes packs linear layers only: the experts, which lie in weights "
                          "of three dimensions, are not in 4 bits";
     if (settings->is_quantized && settings->sharding == VW_SHARDING_FSDP)

@@ -188,7 +188,7 @@ static vw_status check_together(const vw_plan_settings *settings)
 
 static bool has_attention(const vw_plan_model *model)
 {
-    return model->shape.heads > 0;
+    return model->shape.attention.heads > 0;
 }
 
 static vw_status check_abilities(const vw_plan_model *model, const vw_plan_settings *settings)
@@ -201,7 +201,7 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
             "generate: a model of the family %s generates no tokens, or how it does is "
             "not known; those of gpt2, llama, gemma, phi, phi3, gpt_neox, mixtral and t5 do",
             name);
-    if (settings->loss_chunks > 1 && model->shape.vocabulary == 0)
+    if (settings->loss_chunks > 1 && model->shape.embedding.vocabulary == 0)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "loss chunks: a model of the family %s has no vocabulary, its loss is "
                         "small",
@@ -209,7 +209,7 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
     if (settings->attention != VW_ATTENTION_SDPA && !has_attention(model))
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "attention: a model of the family %s has none",
                         name);
-    if (settings->attention == VW_ATTENTION_FLASH && model->shape.buckets > 0)
+    if (settings->attention == VW_ATTENTION_FLASH && model->shape.attention.buckets > 0)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "attention: the family %s adds a bias to its attention, which flash-attn "
                         "does not take; expected sdpa or eager",
@@ -227,7 +227,7 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
 
 static vw_status check_image(const vw_plan_model *model, vw_plan_settings *settings)
 {
-    const uint64_t patch = model->shape.patch;
+    const uint64_t patch = model->shape.embedding.patch;
     if (settings->sequence != 0)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "sequence: a model of the family %s sees images; expected their size, not "
@@ -336,7 +336,7 @@ vw_status vw__settings_check(const vw_plan_model *model, const vw_plan_settings 
 size_t vw__settings_notes(const vw_plan_model *model, const vw_plan_settings *settings,
                           const char *notes[VW__SETTINGS_MOST_NOTES])
 {
-    const vw__transformer *shape = &model->shape;
+    const vw__plan_embedding *shape = &model->shape.embedding;
     size_t count = 0;
     if (!model->family->has_images && shape->positions > 0 &&
         settings->sequence + settings->generate > shape->positions)

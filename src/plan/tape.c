@@ -1,4 +1,4 @@
-/* tape.c - storages, places and parameters: what is held, by how many, and how much that is. */
+/* tape.c - storages, places and parameters: who holds what, and how many bytes that is. */
 #include "plan/tape.h"
 
 #include <string.h>
@@ -31,23 +31,9 @@ void vw__tape_destroy(vw__tape *tape)
 {
     if (tape == NULL)
         return;
-    vw__host_free(tape->storages.items);
-    vw__host_free(tape->free_storages.items);
-    vw__host_free(tape->nodes.items);
-    vw__host_free(tape->edges.items);
-    vw__host_free(tape->saved.items);
-    vw__host_free(tape->steps.items);
-    vw__host_free(tape->incoming.items);
-    vw__host_free(tape->slots.items);
-    vw__host_free(tape->leaves.items);
-    vw__host_free(tape->places.items);
-    vw__host_free(tape->place_stack.items);
-    vw__host_free(tape->checkpoints.items);
-    vw__host_free(tape->casts.items);
-    vw__host_free(tape->owners.items);
-    vw__host_free(tape->kept.items);
-    vw__host_free(tape->until_graph.items);
-    vw__host_free(tape->hooks.items);
+#define FREE_TABLE(type, name) vw__host_free(tape->name.items);
+    VW__TAPE_TABLES(FREE_TABLE)
+#undef FREE_TABLE
     vw__host_free(tape);
 }
 
@@ -109,7 +95,7 @@ static bool rounded_size(uint64_t elements, uint64_t element_bytes, uint64_t *ou
     return true;
 }
 
-/* Memory comes: false (and the tape has failed) if there cannot be as much. */
+/* Counts an allocation; beyond an address space the tape fails, and it returns false. */
 static bool grow(vw__tape *tape, uint64_t size_bytes, vw__use use)
 {
     uint64_t sum;
@@ -148,7 +134,7 @@ static uint32_t unused_storage(vw__tape *tape)
     return (uint32_t)tape->storages.count++;
 }
 
-/* Held once, and aside. */
+/* A storage held once, without memory. */
 static uint32_t storage_aside(vw__tape *tape, uint64_t elements, uint64_t element_bytes,
                               vw__use use)
 {
@@ -262,13 +248,6 @@ void vw__rebind(vw__tape *tape, vw__tensor *tensor, vw__tensor value)
     *tensor = value;
 }
 
-vw__tensor vw__detach(vw__tape *tape, vw__tensor tensor)
-{
-    vw__tensor same = vw__hold(tape, tensor);
-    same.source.node = VW__NO_SOURCE;
-    return same;
-}
-
 uint64_t vw__times(vw__tape *tape, uint64_t a, uint64_t b)
 {
     uint64_t product = 0;
@@ -314,11 +293,6 @@ uint64_t vw__tape_parameter_elements(const vw__tape *tape, size_t parameter)
 vw__dtype vw__tape_parameter_dtype(const vw__tape *tape, size_t parameter)
 {
     return tape->leaves.items[parameter].tensor.dtype;
-}
-
-bool vw__tape_has_gradient(const vw__tape *tape, size_t parameter)
-{
-    return tape->leaves.items[parameter].gradient != VW__NO_STORAGE;
 }
 
 void vw__tape_set_matrix(vw__tape *tape, vw__tensor parameter, uint64_t rows, uint64_t width)

@@ -1,4 +1,4 @@
-/* tape_parts.h - a tape from inside; for tape*.c only. */
+/* tape_parts.h - the inside of a tape; for tape*.c, and for operators that handle autocast. */
 #ifndef VW_PLAN_TAPE_PARTS_H
 #define VW_PLAN_TAPE_PARTS_H
 
@@ -19,7 +19,7 @@ typedef enum vw__step_kind {
     VW__STEP_RETURN, /* the derivative is done; what follows is the engine's */
 } vw__step_kind;
 
-/* One thing a derivative does. */
+/* A step of a derivative. */
 typedef struct vw__step {
     uint64_t size_bytes;
     uint16_t edge, slot;
@@ -58,7 +58,7 @@ typedef struct vw__checkpoint_frame {
     void *context;
     vw__tensor argument; /* held until it has run again */
     uint32_t first_node, node_count;
-    uint32_t nodes_to_run;                      /* of them; with the last the argument is let go */
+    uint32_t nodes_to_run;                      /* the last one drops the argument */
     uint32_t first_owner;                       /* of what they save, in order */
     uint64_t save_count;                        /* by all of them */
     uint32_t first_kept, kept_count, next_kept; /* results that are not made again */
@@ -75,33 +75,36 @@ typedef struct vw__cast {
     vw__tensor made; /* held */
 } vw__cast;
 
-#define VW__TABLE(type)                                                                            \
+/* The tables of a tape: X(type, name). */
+#define VW__TAPE_TABLES(X)                                                                         \
+    X(vw__storage, storages)                                                                       \
+    X(uint32_t, free_storages)                                                                     \
+    X(vw__node, nodes)                                                                             \
+    X(vw__source, edges)                                                                           \
+    X(uint32_t, saved)                                                                             \
+    X(vw__step, steps)                                                                             \
+    X(uint32_t, incoming)                                                                          \
+    X(uint32_t, slots) /* of the node that runs */                                                 \
+    X(vw__leaf, leaves)                                                                            \
+    X(vw__place, places)                                                                           \
+    X(uint32_t, place_stack)                                                                       \
+    X(vw__checkpoint_frame, checkpoints)                                                           \
+    X(uint32_t, owners) /* nodes: who saved what a checkpoint threw away */                        \
+    X(uint32_t, kept)   /* storages, or none */                                                    \
+    X(vw__hook_entry, hooks)                                                                       \
+    X(vw__cast, casts)                                                                             \
+    X(uint32_t, until_graph) /* storages, until the graph is gone */
+#define VW__TAPE_TABLE(type, name)                                                                 \
     struct {                                                                                       \
         type *items; /* owned */                                                                   \
         size_t count, capacity;                                                                    \
-    }
+    } name;
 
 struct vw__tape {
     vw__tape_listener listener;
     vw_status status;
 
-    VW__TABLE(vw__storage) storages;
-    VW__TABLE(uint32_t) free_storages;
-    VW__TABLE(vw__node) nodes;
-    VW__TABLE(vw__source) edges;
-    VW__TABLE(uint32_t) saved;
-    VW__TABLE(vw__step) steps;
-    VW__TABLE(uint32_t) incoming;
-    VW__TABLE(uint32_t) slots; /* of the node that runs */
-    VW__TABLE(vw__leaf) leaves;
-    VW__TABLE(vw__place) places;
-    VW__TABLE(uint32_t) place_stack;
-    VW__TABLE(vw__checkpoint_frame) checkpoints;
-    VW__TABLE(uint32_t) owners; /* nodes: who saved what a checkpoint threw away */
-    VW__TABLE(uint32_t) kept;   /* storages, or none */
-    VW__TABLE(vw__hook_entry) hooks;
-    VW__TABLE(vw__cast) casts;
-    VW__TABLE(uint32_t) until_graph; /* storages, until the graph is gone */
+    VW__TAPE_TABLES(VW__TAPE_TABLE)
 
     uint32_t place; /* now; UINT32_MAX: outermost */
     vw__use use;
@@ -112,8 +115,8 @@ struct vw__tape {
     vw__dtype autocast_dtype;
 
     uint32_t checkpoint; /* in which nodes are made now, or VW__NO_SOURCE */
-    /* While a checkpoint runs again: what is saved goes to whom it belonged in the first run, in
-     * the same order, and with the last of that it stops in the middle. */
+    /* While a checkpoint runs again: saved tensors go to the nodes of the first run, in the same
+     * order. With the last of them it stops, in the middle of an operator if need be. */
     bool is_running_again, has_stopped;
     uint32_t checkpoint_again;
     uint32_t next_owner;
@@ -127,7 +130,7 @@ struct vw__tape {
     vw__tape_peak peak;
 };
 
-/* Makes room for `more` items; false (and the tape has failed) if there is no host memory. */
+/* Makes room for `more` items; without host memory the tape fails, and it returns false. */
 bool vw__table_reserve(vw__tape *tape, void **items, size_t *capacity, size_t count, size_t more,
                        size_t item_bytes);
 #define VW__RESERVE(tape, table, more)                                                             \
@@ -140,7 +143,7 @@ void vw__storage_hold(vw__tape *tape, uint32_t storage);
 void vw__storage_let_go(vw__tape *tape, uint32_t storage);
 void vw__storage_set_use(vw__tape *tape, uint32_t storage, vw__use use);
 
-/* tape_checkpoint.c: what the nodes of the checkpoint saved is there again. */
+/* tape_checkpoint.c: runs the part again, which restores what its nodes saved. */
 void vw__checkpoint_run_again(vw__tape *tape, uint32_t checkpoint);
 void vw__checkpoint_let_go(vw__tape *tape, vw__checkpoint_frame *frame);
 
