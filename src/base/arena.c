@@ -6,7 +6,9 @@
  * chunks are cut to what is still allowed, so that the last bytes can be used. */
 #include "base/arena.h"
 
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h> /* vsnprintf */
 #include <string.h>
 
 #include "base/checked_math.h"
@@ -154,4 +156,19 @@ char *vw__arena_copy(vw__arena *arena, const void *bytes, size_t size_bytes)
         memcpy(copy, bytes, size_bytes);
     copy[size_bytes] = '\0';
     return copy;
+}
+
+const char *vw__arena_format(vw__arena *arena, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = length < 0 ? NULL : vw__arena_alloc(arena, (size_t)length + 1, 1);
+    if (text == NULL)
+        return NULL;
+    va_start(args, format);
+    vsnprintf(text, (size_t)length + 1, format, args);
+    va_end(args);
+    return text;
 }

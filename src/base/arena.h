@@ -51,4 +51,8 @@ void *vw__arena_alloc_array(vw__arena *arena, size_t count, size_t element_bytes
 /* A copy of `size_bytes` bytes with a zero behind them that is not counted. NULL as above. */
 char *vw__arena_copy(vw__arena *arena, const void *bytes, size_t size_bytes);
 
+/* The formatted text, however long. NULL as above. */
+__attribute__((format(printf, 2, 3))) const char *vw__arena_format(vw__arena *arena,
+                                                                   const char *format, ...);
+
 #endif /* VW_BASE_ARENA_H */

@@ -1,6 +1,7 @@
-/* plan_events.c - listens to a tape and writes down what it tells. */
+/* plan_events.c - listens to a tape and lists what it reports. */
 #include "plan/plan_events.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -165,4 +166,17 @@ void vw__plan_events_deinit(vw__plan_events *events)
     vw__host_free(events->origins);
     vw__tape_destroy(events->places);
     memset(events, 0, sizeof *events);
+}
+
+void vw__plan_append_place(vw__byte_buffer *out, const vw__tape *tape, uint32_t place)
+{
+    if (place == UINT32_MAX)
+        return;
+    const vw__place scope = vw__tape_place(tape, place);
+    if (scope.parent == UINT32_MAX)
+        return;
+    vw__plan_append_place(out, tape, scope.parent);
+    vw__append_format(out, "%s%s", vw__byte_buffer_size(out) > 0 ? " / " : "", scope.name);
+    if (scope.number >= 0)
+        vw__append_format(out, " %" PRId64, scope.number);
 }

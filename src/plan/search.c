@@ -1,13 +1,13 @@
 /* search.c - tries other settings, the fastest first.
  *
- * Every change has a few options, the first of which is to leave things as they are. All that goes
- * together is listed and ordered by the expected time of a step; then ways are tried in that order,
- * each at most once, and most of them not at all:
+ * Every change has a few options, the first of which leaves things as they are. A way is one option
+ * of each. All possible ways are listed and ordered by the expected time of a step, then tried in
+ * that order, each at most once, and most of them not at all:
  *
- *   - what holds all the changes of a way that fits already has nothing to add;
+ *   - a way that has all the changes of one that fits adds nothing
  *   - where weights, gradients and the optimizer's state do not fit with the smallest batch and
- * full checkpointing, no other batch and no other checkpointing will help;
- *   - what does not fit with the smallest batch fits with none.
+ * full checkpointing, no other batch and no other checkpointing helps
+ *   - what does not fit with the smallest batch fits with no other
  *
  * A budget of blocks that are run bounds the rest, so that a search takes as long for a model of 80
  * layers as for one of 12. */
@@ -17,9 +17,9 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "plan/plan_device.h"
 #include "plan/plan_model.h"
-#include "plan/search_options.h"
-#include "plan/settings_check.h"
+#include "plan/plan_settings.h"
 
 enum { MOST_BLOCKS = 8000, MOST_TRIALS = 400, LORA_RANK = 16 };
 
@@ -58,21 +58,21 @@ static vw_plan_settings settings_of(const searching *s, const way *w)
     made.batch = value[VW__CHANGE_BATCH];
     if (vw__is_training(&made))
         made.accumulation = s->base->accumulation * (s->base->batch / made.batch);
-    if (value[VW__CHANGE_METHOD] != VW__METHOD_AS_IT_IS && made.lora_rank == 0)
+    if (value[VW__CHANGE_METHOD] != VW__METHOD_ALL_WEIGHTS && made.lora_rank == 0)
         made.lora_rank = LORA_RANK;
-    made.is_quantized = made.is_quantized || value[VW__CHANGE_METHOD] == VW__METHOD_QLORA;
+    made.is_quantized = value[VW__CHANGE_METHOD] == VW__METHOD_QLORA;
     return made;
 }
 
-/* With FSDP the step is PyTorch's own, over each GPU's parts, and it may be the fused one; whether
- * others know such parts is not known. With ZeRO it is DeepSpeed's. */
+/* With FSDP the step is PyTorch's own, over each GPU's parts, and may be the fused one; whether
+ * other optimizers can handle such parts is unknown. With ZeRO the step is DeepSpeed's. */
 static bool goes_with_sharding(vw_optimizer optimizer, vw_sharding sharding)
 {
     return sharding == VW_SHARDING_NONE ||
            (sharding == VW_SHARDING_FSDP && optimizer == VW_OPTIMIZER_ADAMW_FUSED);
 }
 
-/* What settings_check.c does not refuse, and yet nobody should be told. */
+/* Rejects what vw__settings_check() accepts, and yet nobody should be advised. */
 static bool is_sensible(const searching *s, const way *w)
 {
     const uint8_t *option = w->option;
@@ -86,12 +86,12 @@ static bool is_sensible(const searching *s, const way *w)
         return false;
     if (has_method && made.sharding != VW_SHARDING_NONE && !shares_weights)
         return false;
-    /* The step is the CPU's, or the library's that shares it. */
+    /* The step runs on the CPU, or in the library that shares the state. */
     if (has_other_states && (has_offload || !goes_with_sharding(made.optimizer, made.sharding)))
         return false;
     if (has_offload && (made.sharding != VW_SHARDING_NONE || made.gpus > 1))
         return false;
-    /* What is free and better comes with everything else. */
+    /* What is free and better goes with everything else. */
     return option[VW__CHANGE_ATTENTION] > 0 || s->options[VW__CHANGE_ATTENTION].count == 1 ||
            w->change_count == 0;
 }
@@ -176,11 +176,10 @@ static int by_change_count(const void *left, const void *right)
 
 enum { UNKNOWN, HOPELESS, POSSIBLE };
 
-/* By way without its batch: does the smallest one fit? And without checkpointing and the loss as
- * well: does what there is anyway? */
+/* Whether ways fit at their smallest. */
 typedef struct knowledge {
-    uint8_t *of_combination; /* owned */
-    uint8_t *of_states;      /* owned */
+    uint8_t *of_combination; /* owned; by way without its batch: with the smallest batch */
+    uint8_t *of_states;      /* owned; without activations too: with the fewest of them */
 } knowledge;
 
 static bool is_of_activations(vw__change change)
@@ -196,11 +195,6 @@ static size_t key_of(const searching *s, const way *w, bool has_activations)
         if (i != VW__CHANGE_BATCH && (has_activations || !is_of_activations((vw__change)i)))
             key = key * s->options[i].count + w->option[i];
     return key;
-}
-
-static bool has_budget(const searching *s)
-{
-    return s->trials < s->most_trials;
 }
 
 static vw_status try_way(searching *s, const way *w, vw__found *out)
@@ -219,7 +213,7 @@ static vw_status try_way(searching *s, const way *w, vw__found *out)
     return VW_OK;
 }
 
-/* The way with the smallest batch; with the fewest activations as well. */
+/* The way with the smallest batch and, unless `has_activations`, the fewest activations. */
 static way smallest_of(const searching *s, const way *w, bool has_activations)
 {
     way smallest = *w;
@@ -232,13 +226,13 @@ static way smallest_of(const searching *s, const way *w, bool has_activations)
     return smallest;
 }
 
-/* Tries that, once for all ways that share the rest. */
+/* Tries the smallest way, once for all ways that share the rest. */
 static vw_status is_hopeless(searching *s, const way *w, bool has_activations, uint8_t *known,
                              bool *out)
 {
     way smallest = smallest_of(s, w, has_activations);
     if (*known == UNKNOWN && !is_possible(s, &smallest))
-        *known = POSSIBLE; /* nobody can say */
+        *known = POSSIBLE; /* it cannot be tried */
     if (*known == UNKNOWN) {
         vw__found found;
         VW__TRY(try_way(s, &smallest, &found));
@@ -310,7 +304,7 @@ static vw_status try_for_card(searching *s, const way *w, knowledge *known, hits
 static vw_status try_all(searching *s, const way *ways, size_t way_count, knowledge *known, hits *h)
 {
     bool has_card = s->base->card_bytes > 0;
-    for (size_t i = 0; i < way_count && has_budget(s) && h->count < h->capacity; i++) {
+    for (size_t i = 0; i < way_count && s->trials < s->most_trials && h->count < h->capacity; i++) {
         vw__found found;
         if (has_card) {
             VW__TRY(try_for_card(s, &ways[i], known, h));
@@ -337,22 +331,22 @@ static int by_rank(const void *left, const void *right)
                             (a->peak_allocated_bytes < b->peak_allocated_bytes);
 }
 
-/* `a` is not slower, needs no more, and is no farther from what was asked for. */
+/* `a` is not slower, needs no more memory, and is no farther from what was asked for. */
 static bool is_as_good(const vw__found *a, const vw__found *b)
 {
     return a->slowdown <= b->slowdown && a->peak_allocated_bytes <= b->peak_allocated_bytes &&
            a->distance <= b->distance;
 }
 
-/* DeepSpeed's ways to share are not PyTorch's, and a program is written for one of the two. */
+/* A program is written for DeepSpeed's sharding or for PyTorch's. */
 static bool share_by_one_library(const vw_plan_settings *a, const vw_plan_settings *b)
 {
     return a->sharding == VW_SHARDING_NONE || b->sharding == VW_SHARDING_NONE ||
            (a->sharding == VW_SHARDING_FSDP) == (b->sharding == VW_SHARDING_FSDP);
 }
 
-/* With a card, who cannot change one thing looks for another: ways compete with those that change
- * nothing else. */
+/* With a card, a user who cannot change one thing looks for another: a way competes only with those
+ * that change the same things, or more. */
 static bool competes(const searching *s, const vw__found *a, const vw__found *b)
 {
     if (s->base->card_bytes == 0)
@@ -379,7 +373,7 @@ static bool is_dominated(const searching *s, const hits *h, size_t number)
     return false;
 }
 
-/* Without a card, a way has to need a good deal less than the one before it of its kind. */
+/* Without a card, a way must need a good deal less than the one before it of its kind. */
 static bool is_worth_telling(const searching *s, const vw__found *found, uint64_t base_bytes)
 {
     enum { LEAST_SHARE = 20 };
@@ -394,7 +388,7 @@ static bool is_worth_telling(const searching *s, const vw__found *found, uint64_
             least - found->peak_allocated_bytes >= base_bytes / LEAST_SHARE);
 }
 
-/* The front of speed and need, with room for each distance. */
+/* Keeps the Pareto front of speed and need, with room for each distance. */
 static void choose(const searching *s, hits *h, uint64_t base_bytes)
 {
     size_t room[] = {7, 5, 4};
@@ -412,7 +406,7 @@ static void choose(const searching *s, hits *h, uint64_t base_bytes)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* What a trial costs, in blocks. A chunk of the loss takes about as long as a tenth of one. */
+/* What a trial costs, in blocks. A chunk of the loss costs about a tenth of a block. */
 static size_t blocks_of(const vw_plan_model *model, const vw_plan_settings *base)
 {
     enum { CHUNKS_OF_A_BLOCK = 10 };
@@ -434,7 +428,7 @@ static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
     qsort(ways, count, sizeof *ways, s->base->card_bytes > 0 ? by_slowdown : by_change_count);
     VW__TRY(try_all(s, ways, count, known, h));
     if (h->count == 0 && s->smallest.fits)
-        h->found[h->count++] = s->smallest; /* the budget was spent before a better one was met */
+        h->found[h->count++] = s->smallest; /* the budget ran out before a better one */
     choose(s, h, base.peak_allocated_bytes);
     s->result->tried_count = s->trials;
     return VW_OK;

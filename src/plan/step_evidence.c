@@ -13,13 +13,12 @@
  *
  * What we did not do: trust the blocks of the data. Their role is known only where a stack says so,
  * and a batch may be made of many. */
-#include "plan/step_evidence.h"
-
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "plan/recorded_step.h"
 
 enum {
     MOST_PROPOSALS = 64,        /* requests that propose a length */

@@ -1,6 +1,6 @@
 /* step_laws.c - how each block of a recorded step goes with the batch and the length.
  *
- * Where other steps of the recording were of another size, they say (step_evidence.h). Else what a
+ * Where other steps of the recording were of another size, they say (step_evidence.c). Else what a
  * block is for has to do: weights, gradients, state and workspaces stay as they are; so does what a
  * pass makes that is as large as a weight, or half as large, for that is a copy of one in another
  * precision, or its gradient. Everything else of a pass has a row for each token.
@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "plan/step_evidence.h"
+#include "plan/recorded_step.h"
 
 enum {
     NEAREST_FRAMES = 2,       /* innermost ones that may be an attention function */

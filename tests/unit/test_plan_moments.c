@@ -1,5 +1,5 @@
 /* test_plan_moments.c - a short run by hand: which request made the peak, and what a pass left. */
-#include "plan/plan_moments.h"
+#include "plan/plan_events.h"
 
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
