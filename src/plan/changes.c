@@ -49,14 +49,6 @@ bool vw__has_changed(vw__change change, const vw_plan_settings *from, const vw_p
            (change == VW__CHANGE_METHOD && from->lora_rank != to->lora_rank);
 }
 
-size_t vw__change_count(const vw_plan_settings *from, const vw_plan_settings *to)
-{
-    size_t count = 0;
-    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++)
-        count += vw__has_changed(change, from, to);
-    return count;
-}
-
 static bool is_adamw(vw_optimizer optimizer)
 {
     return optimizer == VW_OPTIMIZER_ADAMW || optimizer == VW_OPTIMIZER_ADAMW_FUSED ||
@@ -270,11 +262,11 @@ typedef struct kept_changes {
 static vw_status describe(kept_changes *kept, const vw_plan_model *model,
                           const vw_plan_settings *from, const vw_plan_settings *to)
 {
-    size_t most = vw__change_count(from, to), count = 0;
+    size_t count = 0;
     vw_plan_change *changes =
-        vw__arena_alloc_array(&kept->arena, most, sizeof *changes, sizeof(char *));
+        vw__arena_alloc_array(&kept->arena, VW__CHANGE_COUNT, sizeof *changes, sizeof(char *));
     if (changes == NULL)
-        return vw__fail_host_memory(most * sizeof *changes, "the changes of a plan");
+        return vw__fail_host_memory(sizeof *changes, "the changes of a plan");
     for (vw__change change = 0; change < VW__CHANGE_COUNT; change++) {
         if (!vw__has_changed(change, from, to))
             continue;

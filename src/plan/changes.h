@@ -34,7 +34,6 @@ enum { VW__METHOD_ALL_WEIGHTS, VW__METHOD_LORA, VW__METHOD_QLORA };
 uint64_t vw__plan_change_value(vw__change change, const vw_plan_settings *settings);
 
 bool vw__has_changed(vw__change change, const vw_plan_settings *from, const vw_plan_settings *to);
-size_t vw__change_count(const vw_plan_settings *from, const vw_plan_settings *to);
 
 /* The remedy that a change is; VW__REMEDY_COUNT: it is not made to save memory. */
 vw__remedy_id vw__change_remedy(vw__change change, const vw_plan_settings *to);

@@ -187,39 +187,23 @@ static uint64_t device_bytes_of(const vw_plan_scaled *shown, uint64_t peak_bytes
     return peak_bytes + (uint64_t)((double)peak_bytes * missing) + shown->context_bytes;
 }
 
-static vw_status fits_with(const scaled_work *work, const vw_plan_scaled *shown, uint64_t batch,
-                           bool *fits)
+typedef struct batch_question {
+    const scaled_work *work;
+    const vw_plan_scaled *shown;
+} batch_question;
+
+static vw_status need_of_batch(void *context, uint64_t batch, uint64_t *need_bytes)
 {
+    const batch_question *asked = context;
+    const scaled_work *work = asked->work;
     vw__scaled_peak peak;
     vw_status status = vw__recorded_step_scale(&work->run, work->question.step, &work->laws,
-                                               scale_for(&shown->scaling, batch), &peak);
+                                               scale_for(&asked->shown->scaling, batch), &peak);
     if (status == VW_OK)
-        *fits = device_bytes_of(shown, peak.bytes) <= shown->scaling.card_bytes;
+        *need_bytes = device_bytes_of(asked->shown, peak.bytes);
     else if (status == VW_ERR_UNSUPPORTED)
-        *fits = false;
+        *need_bytes = UINT64_MAX;
     return status == VW_ERR_UNSUPPORTED ? VW_OK : status;
-}
-
-/* Doubles and then halves: a larger batch never takes less. */
-static vw_status find_largest_batch(const scaled_work *work, vw_plan_scaled *shown)
-{
-    uint64_t low = 0, high = 1; /* low fits, or is 0; high does not, at the end */
-    bool fits = true;
-    while (high <= MOST_BATCH) {
-        VW__TRY(fits_with(work, shown, high, &fits));
-        if (!fits)
-            break;
-        low = high;
-        high *= 2;
-    }
-    while (!fits && high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        bool does_middle;
-        VW__TRY(fits_with(work, shown, middle, &does_middle));
-        *(does_middle ? &low : &high) = middle;
-    }
-    shown->largest_batch = low;
-    return VW_OK;
 }
 
 static vw_status judge_card(const scaled_work *work, vw_plan_scaled *shown)
@@ -233,7 +217,8 @@ static vw_status judge_card(const scaled_work *work, vw_plan_scaled *shown)
         return VW_OK;
     shown->fits = device_bytes_of(shown, shown->peak_allocated_bytes) <= shown->scaling.card_bytes;
     shown->margin_bytes = (int64_t)(shown->scaling.card_bytes - shown->peak_device_bytes);
-    return find_largest_batch(work, shown);
+    return vw__plan_largest_that_fits(need_of_batch, &(batch_question){work, shown}, 1, MOST_BATCH,
+                                      shown->scaling.card_bytes, &shown->largest_batch);
 }
 
 /* ---- what would make it fit ------------------------------------------------------------------ */

@@ -137,36 +137,33 @@ vw_status vw__try(const vw_plan_model *model, const vw_plan_settings *settings, 
     return VW_OK;
 }
 
-/* What a step needs never falls as its batch grows, and grows almost in a straight line. So the
- * search doubles until a batch does not fit, then looks where the line between the two ends crosses
- * the card's size, and halves where that does not get it nearer. */
+/* ---- the largest batch ----------------------------------------------------------------------- */
+
+/* What a step needs grows almost in a straight line. So the search doubles until a batch does not
+ * fit, then looks where the line between the two ends crosses the card's size, and halves where
+ * that does not get it nearer. */
 typedef struct bracket {
-    const vw_plan_model *model;
-    vw_plan_settings settings;
+    vw__plan_need need;
+    void *context;
+    uint64_t card_bytes;
     uint64_t low, high; /* fits (0 always does); does not fit (0: none found yet) */
     uint64_t low_bytes, high_bytes;
 } bracket;
 
 static vw_status try_batch(bracket *b, uint64_t batch)
 {
-    vw__trial trial;
-    b->settings.batch = batch;
-    VW__TRY(vw__try(b->model, &b->settings, &trial));
-    if (trial.worst_bytes <= b->settings.card_bytes) {
-        b->low = batch;
-        b->low_bytes = trial.worst_bytes;
-    } else {
-        b->high = batch;
-        b->high_bytes = trial.worst_bytes;
-    }
+    uint64_t bytes;
+    VW__TRY(b->need(b->context, batch, &bytes));
+    bool fits = bytes <= b->card_bytes;
+    *(fits ? &b->low : &b->high) = batch;
+    *(fits ? &b->low_bytes : &b->high_bytes) = bytes;
     return VW_OK;
 }
 
 /* A batch strictly between both ends: where the line between them reaches the card's size. */
 static uint64_t crossing(const bracket *b)
 {
-    double share =
-        (double)(b->settings.card_bytes - b->low_bytes) / (double)(b->high_bytes - b->low_bytes);
+    double share = (double)(b->card_bytes - b->low_bytes) / (double)(b->high_bytes - b->low_bytes);
     uint64_t guess = b->low + (uint64_t)(share * (double)(b->high - b->low));
     if (guess <= b->low)
         return b->low + 1;
@@ -178,30 +175,52 @@ static vw_status close_in(bracket *b)
     bool is_halving = b->low == 0; /* what batch 0 needs is unknown */
     while (b->high - b->low > 1) {
         uint64_t before = b->high - b->low;
-        VW__TRY(try_batch(b, is_halving ? b->low + before / 2 : crossing(b)));
+        uint64_t batch = is_halving ? b->low + before / 2 : crossing(b);
+        VW__TRY(try_batch(b, batch));
         if (b->low == 0 || b->high_bytes == UINT64_MAX) {
             is_halving = true;
             continue;
         }
         /* The crossing is often the answer itself: its neighbour then settles it. */
-        if (!is_halving && b->high - b->low > 1 && b->settings.batch == b->low)
+        if (!is_halving && b->high - b->low > 1 && batch == b->low)
             VW__TRY(try_batch(b, b->low + 1));
         is_halving = b->high - b->low > before / 2;
     }
     return VW_OK;
 }
 
-vw_status vw__largest_batch(const vw_plan_model *model, const vw_plan_settings *settings,
-                            uint64_t *out)
+vw_status vw__plan_largest_that_fits(vw__plan_need need, void *context, uint64_t first,
+                                     uint64_t most, uint64_t card_bytes, uint64_t *out)
 {
-    bracket b = {.model = model, .settings = *settings};
-    VW__TRY(try_batch(&b, settings->batch));
-    while (b.high == 0 && b.low < VW__MOST_BATCH) {
-        uint64_t next = b.low > VW__MOST_BATCH / 2 ? VW__MOST_BATCH : 2 * b.low;
-        VW__TRY(try_batch(&b, next));
-    }
+    bracket b = {.need = need, .context = context, .card_bytes = card_bytes};
+    VW__TRY(try_batch(&b, first));
+    while (b.high == 0 && b.low < most)
+        VW__TRY(try_batch(&b, b.low > most / 2 ? most : 2 * b.low));
     if (b.high != 0)
         VW__TRY(close_in(&b));
     *out = b.low;
     return VW_OK;
+}
+
+typedef struct batch_question {
+    const vw_plan_model *model;
+    vw_plan_settings settings;
+} batch_question;
+
+static vw_status need_of_batch(void *context, uint64_t batch, uint64_t *need_bytes)
+{
+    batch_question *asked = context;
+    vw__trial trial;
+    asked->settings.batch = batch;
+    VW__TRY(vw__try(asked->model, &asked->settings, &trial));
+    *need_bytes = trial.worst_bytes;
+    return VW_OK;
+}
+
+vw_status vw__largest_batch(const vw_plan_model *model, const vw_plan_settings *settings,
+                            uint64_t *out)
+{
+    batch_question asked = {.model = model, .settings = *settings};
+    return vw__plan_largest_that_fits(need_of_batch, &asked, settings->batch, VW__MOST_BATCH,
+                                      settings->card_bytes, out);
 }

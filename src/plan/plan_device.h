@@ -58,6 +58,13 @@ typedef struct vw__trial {
 VW_MUST_CHECK vw_status vw__try(const vw_plan_model *model, const vw_plan_settings *settings,
                                 vw__trial *out);
 
+/* The largest batch, `most` at most, whose need is `card_bytes` or less; 0: none. Needs must not
+ * fall as the batch grows. Tries `first`, then few others. */
+typedef vw_status (*vw__plan_need)(void *context, uint64_t batch, uint64_t *need_bytes);
+VW_MUST_CHECK vw_status vw__plan_largest_that_fits(vw__plan_need need, void *context,
+                                                   uint64_t first, uint64_t most,
+                                                   uint64_t card_bytes, uint64_t *out);
+
 /* The largest batch with which `settings` fit their card, everything else unchanged; 0: none. */
 VW_MUST_CHECK vw_status vw__largest_batch(const vw_plan_model *model,
                                           const vw_plan_settings *settings, uint64_t *out);

@@ -52,40 +52,31 @@ static vw__layer_kind kind_of(const vw__tape *tape, const vw__plan_origin *origi
 typedef struct walk {
     const vw__plan_events *events;
     const vw__plan_step *last; /* step */
-    size_t *made_by;           /* owned; by slot: the request that made what it holds */
-    bool *is_live;             /* owned; by slot */
+    size_t *made_by; /* owned; by slot: the request that made what it holds, plus 1; 0: free */
     uint64_t live_bytes;
 } walk;
-
-static void walk_deinit(walk *w)
-{
-    vw__host_free(w->made_by);
-    vw__host_free(w->is_live);
-}
 
 static vw_status walk_init(walk *w, const vw__plan_events *events)
 {
     size_t slots = events->script.slot_count;
     *w = (walk){.events = events,
                 .last = &events->steps[events->step_count - 1],
-                .made_by = vw__host_alloc_zeroed(slots, sizeof *w->made_by),
-                .is_live = vw__host_alloc_zeroed(slots, sizeof *w->is_live)};
-    if (w->made_by != NULL && w->is_live != NULL)
-        return VW_OK;
-    walk_deinit(w);
-    return vw__fail_host_memory(slots * sizeof *w->made_by, "the moments of a plan");
+                .made_by = vw__host_alloc_zeroed(slots, sizeof *w->made_by)};
+    return w->made_by != NULL
+               ? VW_OK
+               : vw__fail_host_memory(slots * sizeof *w->made_by, "the moments of a plan");
 }
 
 static void step_over(walk *w, size_t number)
 {
-    const vw__script_op *op = &w->events->script.ops[number];
-    bool is_alloc = op->kind == VW__SCRIPT_ALLOC;
-    w->is_live[op->slot] = is_alloc;
-    if (is_alloc) {
-        w->made_by[op->slot] = number;
+    const vw__script_op *ops = w->events->script.ops, *op = &ops[number];
+    size_t *made_by = &w->made_by[op->slot];
+    if (op->kind == VW__SCRIPT_ALLOC) {
+        *made_by = number + 1;
         w->live_bytes += op->size_bytes;
     } else {
-        w->live_bytes -= w->events->script.ops[w->made_by[op->slot]].size_bytes;
+        w->live_bytes -= ops[*made_by - 1].size_bytes;
+        *made_by = 0;
     }
 }
 
@@ -106,12 +97,13 @@ static size_t last_of_forward(const walk *w)
 static void count_kept(const walk *w, uint64_t kept_bytes[VW__LAYER_COUNT])
 {
     for (size_t slot = 0; slot < w->events->script.slot_count; slot++) {
-        const vw__plan_origin *origin = &w->events->origins[w->made_by[slot]];
-        bool is_kept =
-            w->is_live[slot] && (origin->use == VW__USE_ACTIVATIONS || origin->use == VW__USE_LOSS);
-        if (is_kept)
+        if (w->made_by[slot] == 0)
+            continue;
+        size_t request = w->made_by[slot] - 1;
+        const vw__plan_origin *origin = &w->events->origins[request];
+        if (origin->use == VW__USE_ACTIVATIONS || origin->use == VW__USE_LOSS)
             kept_bytes[kind_of(w->events->places, origin)] +=
-                w->events->script.ops[w->made_by[slot]].size_bytes;
+                w->events->script.ops[request].size_bytes;
     }
 }
 
@@ -134,7 +126,7 @@ vw_status vw__plan_moments_find(const vw__plan_events *events, vw__plan_moments 
             is_counted = true;
         }
     }
-    walk_deinit(&w);
+    vw__host_free(w.made_by);
     return VW_OK;
 }
 
@@ -169,10 +161,9 @@ vw_status vw_plan_live_line(const vw_plan_model *model, const vw_plan_settings *
     VW__TRY(vw__settings_check(model, settings, &checked));
     VW__TRY(vw__plan_events_make(model, &checked, VW__PLAN_RECORDED_STEPS, &events));
     vw_status status = walk_init(&w, &events);
-    if (status == VW_OK) {
+    if (status == VW_OK)
         draw(&w, points, point_count);
-        walk_deinit(&w);
-    }
+    vw__host_free(w.made_by);
     vw__plan_events_deinit(&events);
     return status;
 }

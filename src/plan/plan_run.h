@@ -37,6 +37,7 @@ struct vw__plan_run {
     vw__weight *weights; /* in the arena */
     size_t weight_count, weight_capacity;
     size_t block_count;      /* that ran in this forward pass */
+    uint32_t current_block;  /* that runs now, from 1 on; 0: none */
     vw__sharding *sharding;  /* sharding.h; NULL: every weight is here, always */
     vw__key_cache *keys;     /* generate.c; NULL: nothing is generated */
     uint64_t pageable_bytes; /* outside of PyTorch's allocator: on the device while there is room */

@@ -135,10 +135,11 @@ static uint64_t scaled_bytes(const vw__recorded_run *run, const vw__step_laws *l
                              vw__scale scale, size_t place)
 {
     const vw__lifetime *lifetime = &run->timeline.lifetimes[place];
-    vw_plan_law law = laws->is_maybe_square[place] && scale.are_maybes_square
+    const vw__block_law *known = &laws->blocks[place];
+    vw_plan_law law = known->is_maybe_square && scale.are_maybes_square
                           ? VW_PLAN_LAW_BATCH_LENGTH_SQUARE
-                          : (vw_plan_law)laws->laws[place];
-    double factor = vw__law_factor(law, (vw__which_length)laws->lengths[place], scale.multiples);
+                          : (vw_plan_law)known->law;
+    double factor = vw__law_factor(law, (vw__which_length)known->length, scale.multiples);
     double bytes = (double)vw__recorded_request(run, lifetime) * factor + 0.5;
     if (law == VW_PLAN_LAW_CONSTANT)
         return lifetime->size_bytes;
@@ -207,9 +208,9 @@ static void add_up(const vw__recorded_run *run, const vw__step_laws *laws,
         if (!vw__lifetime_is_live(block, out->instant))
             continue;
         out->role_bytes[run->roles.roles[place]] += block->size_bytes;
-        out->law_bytes[laws->laws[place]] += block->size_bytes;
-        out->maybe_square_bytes += laws->is_maybe_square[place] ? block->size_bytes : 0;
-        out->irregular_bytes += laws->is_irregular[place] ? block->size_bytes : 0;
+        out->law_bytes[laws->blocks[place].law] += block->size_bytes;
+        out->maybe_square_bytes += laws->blocks[place].is_maybe_square ? block->size_bytes : 0;
+        out->irregular_bytes += laws->blocks[place].is_irregular ? block->size_bytes : 0;
     }
 }
 

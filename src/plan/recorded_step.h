@@ -72,12 +72,17 @@ typedef struct vw__compared_step {
     vw__multiples multiples; /* by what the sizes say */
 } vw__compared_step;
 
+/* How a block grows. */
+typedef struct vw__block_law {
+    uint8_t law;          /* vw_plan_law */
+    uint8_t length;       /* vw__which_length */
+    bool is_maybe_square; /* it may as well be BATCH_LENGTH_SQUARE */
+    bool is_irregular;    /* no law explains it */
+} vw__block_law;
+
 /* How each block that is alive in a step grows. */
 typedef struct vw__step_laws {
-    uint8_t *laws;         /* owned; by lifetime of the timeline: vw_plan_law */
-    uint8_t *lengths;      /* owned; by lifetime: vw__which_length */
-    bool *is_maybe_square; /* owned; by lifetime: may as well be BATCH_LENGTH_SQUARE */
-    bool *is_irregular;    /* owned; by lifetime: no law explains it */
+    vw__block_law *blocks;                         /* owned; by lifetime of the timeline */
     vw__compared_step compared[VW__MOST_COMPARED]; /* steps of another size */
     uint32_t compared_count;
     bool has_lengths; /* among them is one of another length */
@@ -114,15 +119,13 @@ typedef struct vw__site {
 typedef struct vw__step_evidence {
     vw__site *sites; /* owned; by stack, then by event */
     size_t site_count;
-    vw__compared_step compared[VW__MOST_COMPARED]; /* steps of another size */
-    uint32_t compared_count;
-    bool has_lengths; /* one of them at least was of another length */
 } vw__step_evidence;
 
-/* `guessed`: laws by lifetime, by what blocks are for. VW_ERR_HOST_MEMORY. */
+/* Compares the step with others, which are listed in `laws`. It has the laws that roles suggest.
+ * VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__step_evidence_find(const vw__recorded_run *run,
                                                const vw__step_question *question,
-                                               const uint8_t *guessed, vw__step_evidence *out);
+                                               vw__step_laws *laws, vw__step_evidence *out);
 void vw__step_evidence_deinit(vw__step_evidence *evidence);
 
 /* ---- at another size ------------------------------------------------------------------------- */

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/host_memory.h"
 #include "plan/plan_device.h"
 #include "plan/plan_model.h"
 #include "plan/plan_settings.h"
@@ -178,8 +177,8 @@ enum { UNKNOWN, HOPELESS, POSSIBLE };
 
 /* Whether ways fit at their smallest. */
 typedef struct knowledge {
-    uint8_t *of_combination; /* owned; by way without its batch: with the smallest batch */
-    uint8_t *of_states;      /* owned; without activations too: with the fewest of them */
+    uint8_t *of_combination; /* by way without its batch: with the smallest batch */
+    uint8_t *of_states;      /* without activations too: with the fewest of them */
 } knowledge;
 
 static bool is_of_activations(vw__change change)
@@ -246,9 +245,14 @@ static vw_status is_hopeless(searching *s, const way *w, bool has_activations, u
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
+/* A way that was tried, and is worth a look. */
+typedef struct hit {
+    vw__found found;
+    way way;
+} hit;
+
 typedef struct hits {
-    vw__found *found; /* owned */
-    way *ways;        /* owned; of each */
+    hit *hits; /* the arena's */
     size_t count, capacity;
 } hits;
 
@@ -268,17 +272,15 @@ static bool holds(const way *w, const way *less)
 static bool is_needless(const hits *h, const way *w)
 {
     for (size_t i = 0; i < h->count; i++)
-        if (holds(w, &h->ways[i]))
+        if (holds(w, &h->hits[i].way))
             return true;
     return false;
 }
 
 static void add_hit(hits *h, const way *w, const vw__found *found)
 {
-    if (h->count == h->capacity)
-        return;
-    h->ways[h->count] = *w;
-    h->found[h->count++] = *found;
+    if (h->count < h->capacity)
+        h->hits[h->count++] = (hit){*found, *w};
 }
 
 static vw_status try_for_card(searching *s, const way *w, knowledge *known, hits *h)
@@ -320,7 +322,7 @@ static vw_status try_all(searching *s, const way *ways, size_t way_count, knowle
 
 static int by_rank(const void *left, const void *right)
 {
-    const vw__found *a = left, *b = right;
+    const vw__found *a = &((const hit *)left)->found, *b = &((const hit *)right)->found;
     int order = compare_numbers(a->slowdown, b->slowdown);
     if (order == 0)
         order = (int)a->distance - (int)b->distance;
@@ -362,9 +364,9 @@ static bool competes(const searching *s, const vw__found *a, const vw__found *b)
 
 static bool is_dominated(const searching *s, const hits *h, size_t number)
 {
-    const vw__found *it = &h->found[number];
+    const vw__found *it = &h->hits[number].found;
     for (size_t i = 0; i < h->count; i++) {
-        const vw__found *other = &h->found[i];
+        const vw__found *other = &h->hits[i].found;
         if (i == number || !is_as_good(other, it) || !competes(s, other, it))
             continue;
         if (i < number || !is_as_good(it, other))
@@ -393,9 +395,9 @@ static void choose(const searching *s, hits *h, uint64_t base_bytes)
 {
     size_t room[] = {7, 5, 4};
     vw__search_result *result = s->result;
-    qsort(h->found, h->count, sizeof *h->found, by_rank);
+    qsort(h->hits, h->count, sizeof *h->hits, by_rank);
     for (size_t i = 0; i < h->count && result->found_count < VW__SEARCH_MOST_FOUND; i++) {
-        const vw__found *found = &h->found[i];
+        const vw__found *found = &h->hits[i].found;
         if (found->peak_allocated_bytes >= base_bytes || room[found->distance] == 0 ||
             is_dominated(s, h, i) || !is_worth_telling(s, found, base_bytes))
             continue;
@@ -428,7 +430,7 @@ static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
     qsort(ways, count, sizeof *ways, s->base->card_bytes > 0 ? by_slowdown : by_change_count);
     VW__TRY(try_all(s, ways, count, known, h));
     if (h->count == 0 && s->smallest.fits)
-        h->found[h->count++] = s->smallest; /* the budget ran out before a better one */
+        h->hits[h->count++].found = s->smallest; /* the budget ran out before a better one */
     choose(s, h, base.peak_allocated_bytes);
     s->result->tried_count = s->trials;
     return VW_OK;
@@ -442,22 +444,18 @@ vw_status vw__search(const vw_plan_model *model, const vw_plan_settings *base, d
     vw__search_list_options(model, base, s.options);
     size_t limit = way_limit(&s), budget = MOST_BLOCKS / blocks_of(model, base);
     s.most_trials = budget < 20 ? 20 : budget > MOST_TRIALS ? MOST_TRIALS : budget;
-    way *ways = vw__host_alloc_zeroed(limit, sizeof *ways);
-    knowledge known = {.of_combination = vw__host_alloc_zeroed(limit, 1),
-                       .of_states = vw__host_alloc_zeroed(limit, 1)};
+    vw__arena arena;
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    way *ways = vw__arena_alloc_array(&arena, limit, sizeof *ways, sizeof(double));
+    knowledge known = {.of_combination = vw__arena_alloc_array(&arena, limit, 1, 1),
+                       .of_states = vw__arena_alloc_array(&arena, limit, 1, 1)};
     hits h = {.capacity = s.most_trials,
-              .found = vw__host_alloc_zeroed(s.most_trials, sizeof *h.found),
-              .ways = vw__host_alloc_zeroed(s.most_trials, sizeof *h.ways)};
-    vw_status status = VW_OK;
-    if (ways == NULL || known.of_combination == NULL || known.of_states == NULL ||
-        h.found == NULL || h.ways == NULL)
-        status = vw__fail_host_memory(limit * sizeof *ways, "the search of a plan");
-    else
-        status = run_search(&s, ways, &known, &h);
-    vw__host_free(h.ways);
-    vw__host_free(h.found);
-    vw__host_free(known.of_states);
-    vw__host_free(known.of_combination);
-    vw__host_free(ways);
+              .hits = vw__arena_alloc_array(&arena, s.most_trials, sizeof *h.hits, sizeof(double))};
+    bool has_memory =
+        ways != NULL && known.of_combination != NULL && known.of_states != NULL && h.hits != NULL;
+    vw_status status = has_memory
+                           ? run_search(&s, ways, &known, &h)
+                           : vw__fail_host_memory(limit * sizeof *ways, "the search of a plan");
+    vw__arena_deinit(&arena);
     return status;
 }

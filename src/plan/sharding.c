@@ -155,6 +155,7 @@ static bool is_sharded(const vw__plan_run *run, size_t number)
 
 vw__tensor vw__sharding_enter_block(vw__plan_run *run, size_t number, vw__tensor x)
 {
+    run->current_block = (uint32_t)number;
     if (!is_sharded(run, number))
         return vw__hold(run->tape, x);
     vw__shard_at(run, VW__SHARD_BEFORE_FORWARD, number);
@@ -163,6 +164,7 @@ vw__tensor vw__sharding_enter_block(vw__plan_run *run, size_t number, vw__tensor
 
 vw__tensor vw__sharding_leave_block(vw__plan_run *run, size_t number, vw__tensor x)
 {
+    run->current_block = 0;
     if (!is_sharded(run, number))
         return vw__hold(run->tape, x);
     vw__shard_at(run, VW__SHARD_AFTER_FORWARD, number);
@@ -223,31 +225,9 @@ enum { FEW_TOKENS = 8 };
 static const uint32_t UNSEEN = UINT32_MAX;
 
 typedef struct finder {
-    vw__sharding sharding; /* first: found by its address */
     vw__plan_run *run;
     uint32_t *group_of;
-    uint32_t current;
 } finder;
-
-static finder *finder_of(vw__plan_run *run)
-{
-    return (finder *)(void *)run->sharding;
-}
-
-static void enter(vw__plan_run *run, size_t group)
-{
-    finder_of(run)->current = (uint32_t)group;
-}
-
-static void leave(vw__plan_run *run, size_t group)
-{
-    (void)group;
-    finder_of(run)->current = 0;
-}
-
-static const vw__scheme finding = {
-    .keeps_weights = true,
-    .at = {[VW__SHARD_BEFORE_FORWARD] = enter, [VW__SHARD_AFTER_FORWARD] = leave}};
 
 /* Nothing is freed while weights are made, so their storages are in order. */
 static size_t weight_of(const vw__plan_run *run, uint32_t storage)
@@ -270,10 +250,8 @@ static void note(void *context, uint32_t storage)
     size_t weight = weight_of(of->run, storage);
     if (weight == of->run->weight_count)
         return;
-    if (of->group_of[weight] == UNSEEN)
-        of->group_of[weight] = of->current;
-    else if (of->group_of[weight] != of->current)
-        of->group_of[weight] = 0;
+    uint32_t *group = &of->group_of[weight];
+    *group = *group == UNSEEN || *group == of->run->current_block ? of->run->current_block : 0;
 }
 
 static vw_plan_settings small_settings(const vw_plan_settings *settings)
@@ -313,16 +291,11 @@ vw_status vw__find_groups(const vw_plan_model *model, const vw_plan_settings *se
                           vw__arena *arena, vw__sharding *out)
 {
     vw_plan_settings small = small_settings(settings);
-    vw__shard_group all = {.first_weight = UINT32_MAX};
     vw__plan_run run = {.model = model, .settings = &small, .has_loss = true};
-    finder of = {
-        /* any number of groups: how many blocks there are is known afterwards */
-        .sharding = {.scheme = &finding, .groups = &all, .group_count = SIZE_MAX, .parts = 1},
-        .run = &run};
+    finder of = {.run = &run};
     VW__TRY(vw__tape_create(NULL, &run.tape));
     vw__tape_set_grad(run.tape, false);
     vw__arena_init(&run.arena, VW__ARENA_NO_LIMIT);
-    run.sharding = &of.sharding;
     search(&run, &of, arena);
     vw_status status = vw__tape_status(run.tape);
     out->group_of = of.group_of;

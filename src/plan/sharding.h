@@ -68,7 +68,7 @@ VW_MUST_CHECK vw_status vw__sharding_create(vw__plan_run *run);
 void vw__sharding_make_weight(vw__plan_run *run, uint64_t elements, vw__dtype dtype,
                               bool is_trained, vw__weight *out);
 
-/* These do nothing without run->sharding. */
+/* These do nothing without run->sharding, but note which block runs. */
 vw__tensor vw__sharding_enter_block(vw__plan_run *run, size_t number, vw__tensor x);
 vw__tensor vw__sharding_leave_block(vw__plan_run *run, size_t number, vw__tensor x);
 void vw__sharding_begin_backward(vw__plan_run *run);

@@ -79,7 +79,7 @@ typedef struct factors {
 
 typedef struct comparison {
     const vw__step_question *question;
-    const uint8_t *guessed; /* laws, by lifetime */
+    vw__step_laws *known; /* the laws that roles suggest; gets the steps that were compared */
     pair *pairs;
     size_t pair_count;
     double product, second_product; /* of batch and length; the same where there is one length */
@@ -104,7 +104,7 @@ static pair make_pair(const comparison *compared, const vw__site *site, size_t p
         .size = size,
         .ratio = size > 0 ? (double)other_bytes / size : 1,
         .is_common = size >= LEAST_COMMON_BYTES && other_bytes != 0 &&
-                     compared->guessed[site->lifetime] == VW_PLAN_LAW_BATCH_LENGTH,
+                     compared->known->blocks[site->lifetime].law == VW_PLAN_LAW_BATCH_LENGTH,
     };
 }
 
@@ -337,8 +337,9 @@ static void find_second_length(comparison *compared)
 static void note_matches(vw__step_evidence *evidence, uint32_t step, const comparison *compared)
 {
     vw__multiples multiples = compared->multiples;
-    evidence->compared[evidence->compared_count++] = (vw__compared_step){step, multiples};
-    evidence->has_lengths = evidence->has_lengths || !is_about(multiples.length, 1);
+    vw__step_laws *known = compared->known;
+    known->compared[known->compared_count++] = (vw__compared_step){step, multiples};
+    known->has_lengths = known->has_lengths || !is_about(multiples.length, 1);
     for (size_t i = 0; i < compared->pair_count; i++) {
         const pair *own = &compared->pairs[i];
         vw__site *site = &evidence->sites[own->site];
@@ -390,12 +391,12 @@ static void compare_all(const vw__recorded_run *run, vw__site *others, compariso
 }
 
 vw_status vw__step_evidence_find(const vw__recorded_run *run, const vw__step_question *question,
-                                 const uint8_t *guessed, vw__step_evidence *out)
+                                 vw__step_laws *laws, vw__step_evidence *out)
 {
     size_t room = most_events(run) + 1;
     vw__site *others = vw__host_alloc(room * sizeof *others);
     comparison compared = {.question = question,
-                           .guessed = guessed,
+                           .known = laws,
                            .pairs = vw__host_alloc(room * sizeof *compared.pairs)};
     *out = (vw__step_evidence){.sites = vw__host_alloc(room * sizeof *out->sites)};
     bool has_memory = others != NULL && compared.pairs != NULL && out->sites != NULL;

@@ -534,9 +534,9 @@ static void every_change_has_words_and_a_factor_with_a_source(void **state)
     to.sharding = VW_SHARDING_ZERO_2;
     to.lora_rank = 16;
     to.offload = VW_OFFLOAD_OPTIMIZER;
-    assert_int_equal(vw__change_count(&from, &to), VW__CHANGE_COUNT);
     for (vw__change change = 0; change < VW__CHANGE_COUNT; change++) {
         vw__slowdown slowdown = vw__slowdown_of(change, &from, &to, 0.3);
+        assert_true(vw__has_changed(change, &from, &to));
         assert_true(slowdown.factor > 0);
         assert_true(strcmp(slowdown.source, "not known") != 0);
         vw_plan_change made;
