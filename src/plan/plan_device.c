@@ -118,12 +118,13 @@ vw_status vw__plan_replay_events(const vw__plan_events *events, vw__plan_replaye
 
 /* ---- by running a step ----------------------------------------------------------------------- */
 
-vw_status vw__try(const vw_plan_model *model, const vw_plan_settings *settings, vw__trial *out)
+vw_status vw__plan_try(const vw_plan_model *model, const vw_plan_settings *settings,
+                       vw__plan_trial *out)
 {
     vw__plan_peaks peaks;
     vw_status status = vw__plan_estimate(model, settings, &peaks);
     if (status == VW_ERR_UNSUPPORTED) { /* more than an address space */
-        *out = (vw__trial){UINT64_MAX, UINT64_MAX, UINT64_MAX};
+        *out = (vw__plan_trial){UINT64_MAX, UINT64_MAX, UINT64_MAX};
         return VW_OK;
     }
     if (status != VW_OK)
@@ -210,9 +211,9 @@ typedef struct batch_question {
 static vw_status need_of_batch(void *context, uint64_t batch, uint64_t *need_bytes)
 {
     batch_question *asked = context;
-    vw__trial trial;
+    vw__plan_trial trial;
     asked->settings.batch = batch;
-    VW__TRY(vw__try(asked->model, &asked->settings, &trial));
+    VW__TRY(vw__plan_try(asked->model, &asked->settings, &trial));
     *need_bytes = trial.worst_bytes;
     return VW_OK;
 }

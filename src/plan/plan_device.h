@@ -49,14 +49,14 @@ VW_MUST_CHECK vw_status vw__plan_replay_events(const vw__plan_events *events,
 /* ---- by running a step ----------------------------------------------------------------------- */
 
 /* All UINT64_MAX: no address space has so much. */
-typedef struct vw__trial {
+typedef struct vw__plan_trial {
     uint64_t peak_allocated_bytes;
     uint64_t device_bytes;
     uint64_t worst_bytes; /* with the error counted in: fits if the card has so much */
-} vw__trial;
+} vw__plan_trial;
 
-VW_MUST_CHECK vw_status vw__try(const vw_plan_model *model, const vw_plan_settings *settings,
-                                vw__trial *out);
+VW_MUST_CHECK vw_status vw__plan_try(const vw_plan_model *model, const vw_plan_settings *settings,
+                                     vw__plan_trial *out);
 
 /* The largest batch, `most` at most, whose need is `card_bytes` or less; 0: none. Needs must not
  * fall as the batch grows. Tries `first`, then few others. */

@@ -69,22 +69,23 @@ void vw__plan_append_place(vw__byte_buffer *out, const vw__tape *tape, uint32_t 
 /* ---- plan_moments.c -------------------------------------------------------------------------- */
 
 /* What kind of layer made it. */
-typedef enum vw__layer_kind {
-    VW__LAYER_ATTENTION,
-    VW__LAYER_MLP,
-    VW__LAYER_NORM,
-    VW__LAYER_EMBEDDING,
-    VW__LAYER_CONVOLUTION,
-    VW__LAYER_LOSS,
-    VW__LAYER_OTHER, /* what blocks pass on: sums, checkpoints */
-    VW__LAYER_COUNT
-} vw__layer_kind;
+typedef enum vw__plan_layer_kind {
+    VW__PLAN_LAYER_ATTENTION,
+    VW__PLAN_LAYER_MLP,
+    VW__PLAN_LAYER_NORM,
+    VW__PLAN_LAYER_EMBEDDING,
+    VW__PLAN_LAYER_CONVOLUTION,
+    VW__PLAN_LAYER_LOSS,
+    VW__PLAN_LAYER_OTHER, /* what blocks pass on: sums, checkpoints */
+    VW__PLAN_LAYER_COUNT
+} vw__plan_layer_kind;
 
-const char *vw__layer_kind_name(vw__layer_kind kind);
+const char *vw__plan_layer_kind_name(vw__plan_layer_kind kind);
 
 /* The peak of the last step, and the end of its forward pass. */
 typedef struct vw__plan_moments {
-    uint64_t kept_bytes[VW__LAYER_COUNT]; /* activations and loss, kept for the backward pass */
+    uint64_t
+        kept_bytes[VW__PLAN_LAYER_COUNT]; /* activations and loss, kept for the backward pass */
     vw__plan_origin peak;                 /* the request that made the peak */
 } vw__plan_moments;
 

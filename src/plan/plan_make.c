@@ -89,16 +89,16 @@ static vw_status keep_parts(plan_holder *holder, const vw__tape_peak *peak)
     return VW_OK;
 }
 
-static vw_status keep_layers(plan_holder *holder, const uint64_t kept_bytes[VW__LAYER_COUNT])
+static vw_status keep_layers(plan_holder *holder, const uint64_t kept_bytes[VW__PLAN_LAYER_COUNT])
 {
-    vw_part *parts =
-        vw__arena_alloc_array(&holder->arena, VW__LAYER_COUNT, sizeof *parts, sizeof(uint64_t));
+    vw_part *parts = vw__arena_alloc_array(&holder->arena, VW__PLAN_LAYER_COUNT, sizeof *parts,
+                                           sizeof(uint64_t));
     size_t count = 0;
     if (parts == NULL)
         return no_memory();
-    for (vw__layer_kind kind = 0; kind < VW__LAYER_COUNT; kind++)
+    for (vw__plan_layer_kind kind = 0; kind < VW__PLAN_LAYER_COUNT; kind++)
         if (kept_bytes[kind] > 0)
-            parts[count++] = (vw_part){vw__layer_kind_name(kind), kept_bytes[kind]};
+            parts[count++] = (vw_part){vw__plan_layer_kind_name(kind), kept_bytes[kind]};
     holder->plan.layer_parts = parts;
     holder->plan.layer_part_count = count;
     return VW_OK;
@@ -296,7 +296,7 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
     double share = head_share(model, plan);
     if (plan->is_card_known)
         VW__TRY(vw__largest_batch(model, &plan->settings, &plan->largest_batch));
-    VW__TRY(vw__search(model, &plan->settings, share, &result));
+    VW__TRY(vw__plan_search(model, &plan->settings, share, &result));
     vw_plan_choice *choices = vw__arena_alloc_array(&holder->arena, result.found_count,
                                                     sizeof *choices, sizeof(uint64_t));
     if (choices == NULL)

@@ -10,36 +10,37 @@
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-const char *vw__layer_kind_name(vw__layer_kind kind)
+const char *vw__plan_layer_kind_name(vw__plan_layer_kind kind)
 {
-    static const char *const names[VW__LAYER_COUNT] = {
+    static const char *const names[VW__PLAN_LAYER_COUNT] = {
         "attention", "mlp", "norm", "embedding", "convolution", "loss", "other",
     };
     return names[kind];
 }
 
 /* Scopes have the names of the Python modules, which spell "norm" in many ways. */
-static vw__layer_kind kind_of_scope(const char *name)
+static vw__plan_layer_kind kind_of_scope(const char *name)
 {
     if (strstr(name, "norm") != NULL || strstr(name, "Norm") != NULL ||
         strncmp(name, "ln_", 3) == 0 || strncmp(name, "bn", 2) == 0)
-        return VW__LAYER_NORM;
+        return VW__PLAN_LAYER_NORM;
     if (strstr(name, "attention") != NULL)
-        return VW__LAYER_ATTENTION;
+        return VW__PLAN_LAYER_ATTENTION;
     if (strcmp(name, "mlp") == 0)
-        return VW__LAYER_MLP;
+        return VW__PLAN_LAYER_MLP;
     if (strcmp(name, "embedding") == 0)
-        return VW__LAYER_EMBEDDING;
+        return VW__PLAN_LAYER_EMBEDDING;
     if (strncmp(name, "conv", 4) == 0)
-        return VW__LAYER_CONVOLUTION;
-    return VW__LAYER_OTHER;
+        return VW__PLAN_LAYER_CONVOLUTION;
+    return VW__PLAN_LAYER_OTHER;
 }
 
 /* The innermost scope that has a kind decides. */
-static vw__layer_kind kind_of(const vw__tape *tape, const vw__plan_origin *origin)
+static vw__plan_layer_kind kind_of(const vw__tape *tape, const vw__plan_origin *origin)
 {
-    vw__layer_kind kind = origin->use == VW__USE_LOSS ? VW__LAYER_LOSS : VW__LAYER_OTHER;
-    for (uint32_t place = origin->place; place != UINT32_MAX && kind == VW__LAYER_OTHER;) {
+    vw__plan_layer_kind kind =
+        origin->use == VW__USE_LOSS ? VW__PLAN_LAYER_LOSS : VW__PLAN_LAYER_OTHER;
+    for (uint32_t place = origin->place; place != UINT32_MAX && kind == VW__PLAN_LAYER_OTHER;) {
         vw__place scope = vw__tape_place(tape, place);
         kind = kind_of_scope(scope.name);
         place = scope.parent;
@@ -94,7 +95,7 @@ static size_t last_of_forward(const walk *w)
     return w->last->begin;
 }
 
-static void count_kept(const walk *w, uint64_t kept_bytes[VW__LAYER_COUNT])
+static void count_kept(const walk *w, uint64_t kept_bytes[VW__PLAN_LAYER_COUNT])
 {
     for (size_t slot = 0; slot < w->events->script.slot_count; slot++) {
         if (w->made_by[slot] == 0)

@@ -107,17 +107,17 @@ void vw__step_laws_deinit(vw__step_laws *laws);
  * stack in another, and the ratio of their sizes shows how they grow with batch and length. */
 
 /* A request of the step that is asked about. */
-typedef struct vw__site {
+typedef struct vw__plan_site {
     uint32_t lifetime;
     uint32_t stack; /* model->stacks; stack_count where there is none */
     uint32_t event;
     uint32_t comparisons; /* steps that have the same request, and another size of batch */
     uint32_t matches[VW_PLAN_LAW_COUNT][VW__LENGTH_COUNT]; /* those that each law explains */
     uint64_t size_bytes;                                   /* as requested */
-} vw__site;
+} vw__plan_site;
 
 typedef struct vw__step_evidence {
-    vw__site *sites; /* owned; by stack, then by event */
+    vw__plan_site *sites; /* owned; by stack, then by event */
     size_t site_count;
 } vw__step_evidence;
 

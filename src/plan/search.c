@@ -198,10 +198,10 @@ static size_t key_of(const searching *s, const way *w, bool has_activations)
 
 static vw_status try_way(searching *s, const way *w, vw__found *out)
 {
-    vw__trial trial;
+    vw__plan_trial trial;
     *out = (vw__found){
         .settings = settings_of(s, w), .slowdown = w->slowdown, .change_count = w->change_count};
-    VW__TRY(vw__try(s->model, &out->settings, &trial));
+    VW__TRY(vw__plan_try(s->model, &out->settings, &trial));
     s->trials++;
     out->distance = vw__distance_of(s->base, &out->settings);
     out->peak_allocated_bytes = trial.peak_allocated_bytes;
@@ -422,8 +422,8 @@ static size_t blocks_of(const vw_plan_model *model, const vw_plan_settings *base
 static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
 {
     size_t count = list_ways(s, ways);
-    vw__trial base;
-    VW__TRY(vw__try(s->model, s->base, &base));
+    vw__plan_trial base;
+    VW__TRY(vw__plan_try(s->model, s->base, &base));
     s->result->least_device_bytes = base.device_bytes;
     if (s->base->card_bytes > 0 && base.worst_bytes <= s->base->card_bytes)
         return VW_OK; /* it fits as it is */
@@ -436,8 +436,8 @@ static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
     return VW_OK;
 }
 
-vw_status vw__search(const vw_plan_model *model, const vw_plan_settings *base, double head_share,
-                     vw__search_result *out)
+vw_status vw__plan_search(const vw_plan_model *model, const vw_plan_settings *base,
+                          double head_share, vw__search_result *out)
 {
     searching s = {.model = model, .base = base, .head_share = head_share, .result = out};
     *out = (vw__search_result){.found_count = 0};

@@ -30,8 +30,8 @@ typedef struct vw__search_result {
 
 /* `base` is checked and complete. With a card, finds ways that fit and have no needless change;
  * without one, ways that need less memory. VW_ERR_HOST_MEMORY */
-VW_MUST_CHECK vw_status vw__search(const vw_plan_model *model, const vw_plan_settings *base,
-                                   double head_share, vw__search_result *out);
+VW_MUST_CHECK vw_status vw__plan_search(const vw_plan_model *model, const vw_plan_settings *base,
+                                        double head_share, vw__search_result *out);
 
 /* ---- search_options.c ------------------------------------------------------------------------ */
 

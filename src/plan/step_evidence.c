@@ -34,14 +34,14 @@ static const double whole_tolerance = 0.01;
 
 static int compare_sites(const void *left, const void *right)
 {
-    const vw__site *one = left, *other = right;
+    const vw__plan_site *one = left, *other = right;
     if (one->stack != other->stack)
         return one->stack < other->stack ? -1 : 1;
     return (one->event > other->event) - (one->event < other->event);
 }
 
 /* In `sites`, which has room for all events of the step. */
-static size_t list_sites(const vw__recorded_run *run, uint32_t step, vw__site *sites)
+static size_t list_sites(const vw__recorded_run *run, uint32_t step, vw__plan_site *sites)
 {
     uint32_t begin, end;
     size_t count = 0;
@@ -50,7 +50,7 @@ static size_t list_sites(const vw__recorded_run *run, uint32_t step, vw__site *s
         uint32_t context = run->trace->events[i].context;
         if (run->lifetime_of[i] == UINT32_MAX)
             continue;
-        sites[count++] = (vw__site){
+        sites[count++] = (vw__plan_site){
             .lifetime = run->lifetime_of[i],
             .stack = context != VW__NO_CONTEXT ? run->model->contexts[context]
                                                : (uint32_t)run->model->stack_count,
@@ -87,7 +87,7 @@ typedef struct comparison {
     factors laws;                   /* by them */
 } comparison;
 
-static size_t group_end(const vw__site *sites, size_t count, size_t first)
+static size_t group_end(const vw__plan_site *sites, size_t count, size_t first)
 {
     size_t i = first;
     while (i < count && sites[i].stack == sites[first].stack)
@@ -95,7 +95,7 @@ static size_t group_end(const vw__site *sites, size_t count, size_t first)
     return i;
 }
 
-static pair make_pair(const comparison *compared, const vw__site *site, size_t place,
+static pair make_pair(const comparison *compared, const vw__plan_site *site, size_t place,
                       uint64_t other_bytes)
 {
     double size = (double)site->size_bytes;
@@ -109,13 +109,13 @@ static pair make_pair(const comparison *compared, const vw__site *site, size_t p
 }
 
 /* A stack that asks more often in one step than in the other is left out. */
-static void find_pairs(const vw__step_evidence *evidence, const vw__site *others,
+static void find_pairs(const vw__step_evidence *evidence, const vw__plan_site *others,
                        size_t other_count, comparison *compared)
 {
     size_t i = 0, k = 0;
     compared->pair_count = 0;
     while (i < evidence->site_count && k < other_count) {
-        const vw__site *sites = evidence->sites;
+        const vw__plan_site *sites = evidence->sites;
         if (sites[i].stack != others[k].stack) {
             size_t *behind = sites[i].stack < others[k].stack ? &i : &k;
             *behind += 1;
@@ -342,7 +342,7 @@ static void note_matches(vw__step_evidence *evidence, uint32_t step, const compa
     known->has_lengths = known->has_lengths || !is_about(multiples.length, 1);
     for (size_t i = 0; i < compared->pair_count; i++) {
         const pair *own = &compared->pairs[i];
-        vw__site *site = &evidence->sites[own->site];
+        vw__plan_site *site = &evidence->sites[own->site];
         site->comparisons++;
         for (unsigned law = 0; law < VW_PLAN_LAW_COUNT; law++)
             for (unsigned which = 0; which < VW__LENGTH_COUNT; which++)
@@ -351,7 +351,7 @@ static void note_matches(vw__step_evidence *evidence, uint32_t step, const compa
     }
 }
 
-static void compare_with(const vw__recorded_run *run, uint32_t step, vw__site *others,
+static void compare_with(const vw__recorded_run *run, uint32_t step, vw__plan_site *others,
                          comparison *compared, vw__step_evidence *evidence)
 {
     size_t other_count = list_sites(run, step, others);
@@ -379,7 +379,7 @@ static size_t most_events(const vw__recorded_run *run)
 }
 
 /* Steps are taken evenly from the whole run, the first left out. */
-static void compare_all(const vw__recorded_run *run, vw__site *others, comparison *compared,
+static void compare_all(const vw__recorded_run *run, vw__plan_site *others, comparison *compared,
                         vw__step_evidence *evidence)
 {
     const vw__step_question *question = compared->question;
@@ -394,7 +394,7 @@ vw_status vw__step_evidence_find(const vw__recorded_run *run, const vw__step_que
                                  vw__step_laws *laws, vw__step_evidence *out)
 {
     size_t room = most_events(run) + 1;
-    vw__site *others = vw__host_alloc(room * sizeof *others);
+    vw__plan_site *others = vw__host_alloc(room * sizeof *others);
     comparison compared = {.question = question,
                            .known = laws,
                            .pairs = vw__host_alloc(room * sizeof *compared.pairs)};

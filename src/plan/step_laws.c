@@ -115,7 +115,7 @@ static const vw_plan_law by_likelihood[VW_PLAN_LAW_COUNT] = {
     VW_PLAN_LAW_LENGTH,       VW_PLAN_LAW_LENGTH_SQUARE,       VW_PLAN_LAW_BATCH,
 };
 
-static vw__block_law best_of(const vw__site *site, uint8_t guessed)
+static vw__block_law best_of(const vw__plan_site *site, uint8_t guessed)
 {
     vw__block_law best = {.law = guessed, .length = VW__LENGTH_FIRST};
     for (size_t i = 0; i < VW_PLAN_LAW_COUNT; i++)
@@ -129,7 +129,7 @@ static vw__block_law best_of(const vw__site *site, uint8_t guessed)
 static void judge(const vw__step_evidence *evidence, vw__step_laws *laws)
 {
     for (size_t i = 0; i < evidence->site_count; i++) {
-        const vw__site *site = &evidence->sites[i];
+        const vw__plan_site *site = &evidence->sites[i];
         if (site->comparisons == 0)
             continue;
         vw__block_law *block = &laws->blocks[site->lifetime];
@@ -176,7 +176,7 @@ static bool is_square(uint64_t size_bytes, const vw__step_question *question)
     return size_bytes >= square && size_bytes % square == 0;
 }
 
-static bool is_of_product(const vw__step_laws *laws, const vw__site *site)
+static bool is_of_product(const vw__step_laws *laws, const vw__plan_site *site)
 {
     return laws->blocks[site->lifetime].law == VW_PLAN_LAW_BATCH_LENGTH;
 }
@@ -186,7 +186,7 @@ static void suspect(const vw__recorded_run *run, const vw__step_evidence *eviden
                     const vw__step_question *question, weight_sizes *suspected, vw__step_laws *laws)
 {
     for (size_t i = 0; i < evidence->site_count; i++) {
-        const vw__site *site = &evidence->sites[i];
+        const vw__plan_site *site = &evidence->sites[i];
         if (is_of_product(laws, site) && is_square(site->size_bytes, question) &&
             is_asked_by_attention(run->model, site->stack)) {
             laws->blocks[site->lifetime].is_maybe_square = true;
@@ -195,7 +195,7 @@ static void suspect(const vw__recorded_run *run, const vw__step_evidence *eviden
     }
     qsort(suspected->sizes, suspected->count, sizeof *suspected->sizes, compare_sizes);
     for (size_t i = 0; i < evidence->site_count; i++) {
-        const vw__site *site = &evidence->sites[i];
+        const vw__plan_site *site = &evidence->sites[i];
         uint8_t kind = run->roles.passes[run->roles.pass_of[site->lifetime]].kind;
         if (kind == VW__PASS_BACKWARD && is_of_product(laws, site) &&
             has_size(suspected, site->size_bytes))

@@ -142,11 +142,11 @@ static void no_choice_has_a_change_it_could_do_without(void **state)
     vw_plan *plan = make(model, &settings);
     for (size_t i = 0; i < plan->choice_count; i++) {
         vw_plan_settings less = plan->choices[i].settings;
-        vw__trial trial;
+        vw__plan_trial trial;
         if (less.checkpointing == settings.checkpointing || plan->choices[i].change_count < 2)
             continue;
         less.checkpointing = settings.checkpointing;
-        assert_int_equal(vw__try(model, &less, &trial), VW_OK);
+        assert_int_equal(vw__plan_try(model, &less, &trial), VW_OK);
         assert_true(trial.worst_bytes > settings.card_bytes);
     }
     vw_plan_free(plan);
@@ -229,9 +229,9 @@ static void what_shares_weights_still_has_other_ways(void **state)
 
 static bool fits(const vw_plan_model *model, vw_plan_settings settings, uint64_t batch)
 {
-    vw__trial trial;
+    vw__plan_trial trial;
     settings.batch = batch;
-    assert_int_equal(vw__try(model, &settings, &trial), VW_OK);
+    assert_int_equal(vw__plan_try(model, &settings, &trial), VW_OK);
     return trial.worst_bytes <= settings.card_bytes;
 }
 
