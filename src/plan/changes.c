@@ -163,7 +163,7 @@ static bool is_of_transformers(const vw_plan_model *model)
     return model->shape.heads > 0;
 }
 
-/* A model of transformers' computes its loss itself. */
+/* A model of transformers computes its loss itself. */
 static void name_pass(const vw_plan_model *model, vw__remedy_words *words)
 {
     bool is_known = is_of_transformers(model);
@@ -172,7 +172,7 @@ static void name_pass(const vw_plan_model *model, vw__remedy_words *words)
     words->loss = is_known ? "model(**batch).loss" : "criterion(model(inputs), labels)";
 }
 
-/* What comes before the head, and its last product, as the family's class has them. Causal models
+/* What comes before the head, and the head's product, as in the family's class. Causal models
  * predict the next token: the last row has no label, and the first label no row. */
 static void name_head(const vw_plan_model *model, vw__remedy_words *words)
 {

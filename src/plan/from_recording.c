@@ -24,7 +24,7 @@ typedef struct scaled_draft {
     bool has_failed; /* a text found no host memory */
 } scaled_draft;
 
-/* What it is made from. */
+/* What the result is computed from. */
 typedef struct scaled_work {
     vw__recorded_run run;
     uint64_t *peaks; /* owned; by step */
@@ -345,7 +345,7 @@ static vw_status add_choices(scaled_draft *draft, const scaled_work *work)
 
 /* ---- what the numbers assume ----------------------------------------------------------------- */
 
-/* `text` may be the arena's, and then NULL. */
+/* NULL: the text found no host memory. */
 static void note(scaled_draft *draft, const char *text)
 {
     draft->has_failed = draft->has_failed || text == NULL;

@@ -176,7 +176,7 @@ static vw_status fill_error(plan_holder *holder, const vw_plan_model *model, vw_
     return plan->error_basis == NULL ? no_memory() : VW_OK;
 }
 
-/* What is left of a card, or missing. */
+/* What is left of a card; negative: what is missing. */
 static int64_t margin_of(uint64_t card_bytes, uint64_t used_bytes)
 {
     uint64_t distance = card_bytes > used_bytes ? card_bytes - used_bytes : used_bytes - card_bytes;

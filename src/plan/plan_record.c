@@ -102,7 +102,7 @@ static size_t walk_out(const vw__tape *tape, uint32_t place, uint32_t chain[MOST
     return depth;
 }
 
-/* Outside of any pass, by what it is for. */
+/* The kind of a request outside of any pass, by its use. */
 static const stack_kind *kind_of_preparation(vw__use use)
 {
     switch (use) {
@@ -220,7 +220,7 @@ typedef struct recording {
     vw_device *device;
     vw_pool *pool;
     vw_device_ptr *addresses; /* by slot */
-    vw_status status;         /* of the first failure in a callback */
+    vw_status status;         /* the first failure in a callback */
     size_t block_count;       /* while the end is walked */
 } recording;
 

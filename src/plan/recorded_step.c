@@ -214,7 +214,7 @@ static void add_up(const vw__recorded_run *run, const vw__step_laws *laws,
     }
 }
 
-/* All blocks are one portion, of which everything is left. */
+/* All blocks are one portion, and none of it is taken away. */
 static vw_status find_peak(const vw__scaled_step *scaled, vw__scaled_peak *out)
 {
     vw__what_if_peak peak;

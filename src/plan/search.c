@@ -131,7 +131,7 @@ static size_t way_limit(const searching *s)
     return product;
 }
 
-/* All but the one that changes nothing; `ways` has room for way_limit(). */
+/* Lists all ways but the one that changes nothing; `ways` has room for way_limit(). */
 static size_t list_ways(const searching *s, way *ways)
 {
     way w = {.change_count = 0};

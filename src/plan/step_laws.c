@@ -1,12 +1,12 @@
-/* step_laws.c - how each block of a recorded step goes with the batch and the length.
+/* step_laws.c - how each block of a recorded step grows with the batch and the length.
  *
- * Where other steps of the recording were of another size, they say (step_evidence.c). Else what a
- * block is for has to do: weights, gradients, state and workspaces stay as they are; so does what a
- * pass makes that is as large as a weight, or half as large, for that is a copy of one in another
- * precision, or its gradient. Everything else of a pass has a row for each token.
+ * Steps of another size in the same recording show it (step_evidence.c). Without them, the role of
+ * a block decides: weights, gradients, state and workspaces stay constant. So does what a pass
+ * makes that is as large as a weight, or half as large: it is a copy in another precision, or a
+ * gradient. Everything else that a pass makes has a row for each token.
  *
- * Scores of attention go with the square of the length, and one length alone cannot tell: what an
- * attention function asked for, and is a multiple of that square, may be such. */
+ * Scores of attention grow with the square of the length, which one length alone cannot show: what
+ * an attention function asked for may be scores if its size is a multiple of that square. */
 #include <ctype.h>
 #include <stdlib.h> /* qsort, bsearch */
 #include <string.h>
@@ -16,14 +16,14 @@
 #include "plan/recorded_step.h"
 
 enum {
-    NEAREST_FRAMES = 2,       /* innermost ones that may be an attention function */
-    LEAST_COPY_BYTES = 65536, /* of a weight that copies are recognised of */
-    LEAST_SQUARE = 16,        /* tokens: a smaller square divides too much */
+    NEAREST_FRAMES = 2,       /* the innermost ones may be an attention function */
+    LEAST_COPY_BYTES = 65536, /* copies of smaller weights are not recognised */
+    LEAST_SQUARE = 16,        /* tokens: a smaller square divides too many sizes */
 };
 
 /* ---- what blocks are for --------------------------------------------------------------------- */
 
-/* Sizes that are those of weights. */
+/* Sizes of weights, or of suspected scores. */
 typedef struct weight_sizes {
     uint64_t *sizes; /* owned; sorted */
     size_t count;
@@ -58,7 +58,7 @@ static bool has_size(const weight_sizes *weights, uint64_t size_bytes)
                                           sizeof size_bytes, compare_sizes) != NULL;
 }
 
-/* Of the same precision, or of one with half the bytes. */
+/* In the same precision, or in one with half the bytes. */
 static bool is_copy_of_weight(const weight_sizes *weights, uint64_t size_bytes)
 {
     return has_size(weights, size_bytes) || has_size(weights, 2 * size_bytes);
@@ -107,9 +107,9 @@ static vw_status guess(const vw__recorded_run *run, const vw__step_question *que
     return VW_OK;
 }
 
-/* ---- what other steps say -------------------------------------------------------------------- */
+/* ---- what other steps show ------------------------------------------------------------------- */
 
-/* Of laws that explain as many of the steps, what is true of most blocks. */
+/* Laws by the number of blocks that follow them, for laws that explain equally many steps. */
 static const vw_plan_law by_likelihood[VW_PLAN_LAW_COUNT] = {
     VW_PLAN_LAW_BATCH_LENGTH, VW_PLAN_LAW_BATCH_LENGTH_SQUARE, VW_PLAN_LAW_CONSTANT,
     VW_PLAN_LAW_LENGTH,       VW_PLAN_LAW_LENGTH_SQUARE,       VW_PLAN_LAW_BATCH,
@@ -125,7 +125,7 @@ static vw__block_law best_of(const vw__plan_site *site, uint8_t guessed)
     return best;
 }
 
-/* Three quarters of the steps agree: an odd one may have run something else. */
+/* A law holds if three quarters of the steps agree: an odd step may have run something else. */
 static void judge(const vw__step_evidence *evidence, vw__step_laws *laws)
 {
     for (size_t i = 0; i < evidence->site_count; i++) {
@@ -181,7 +181,7 @@ static bool is_of_product(const vw__step_laws *laws, const vw__plan_site *site)
     return laws->blocks[site->lifetime].law == VW_PLAN_LAW_BATCH_LENGTH;
 }
 
-/* Backward passes have no stacks: there, what is as large as something suspected. */
+/* Backward passes have no stacks: there, blocks as large as a suspected one are suspected. */
 static void suspect(const vw__recorded_run *run, const vw__step_evidence *evidence,
                     const vw__step_question *question, weight_sizes *suspected, vw__step_laws *laws)
 {
