@@ -5,8 +5,7 @@
  * that order, each at most once, and most of them not at all:
  *
  *   - a way that has all the changes of one that fits adds nothing
- *   - where weights, gradients and the optimizer's state do not fit with the smallest batch and
- * full checkpointing, no other batch and no other checkpointing helps
+ *   - states that do not fit with the smallest batch and full checkpointing fit with no other
  *   - what does not fit with the smallest batch fits with no other
  *
  * A budget of blocks that are run bounds the rest, so that a search takes as long for a model of 80
@@ -123,15 +122,7 @@ static void count_changes(way *w)
         w->change_count = (uint8_t)(w->change_count + (w->option[i] > 0));
 }
 
-static size_t way_limit(const searching *s)
-{
-    size_t product = 1;
-    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
-        product *= s->options[i].count;
-    return product;
-}
-
-/* Lists all ways but the one that changes nothing; `ways` has room for way_limit(). */
+/* Lists all ways but the one that changes nothing; `ways` has room for every combination. */
 static size_t list_ways(const searching *s, way *ways)
 {
     way w = {.change_count = 0};
@@ -442,7 +433,9 @@ vw_status vw__plan_search(const vw_plan_model *model, const vw_plan_settings *ba
     searching s = {.model = model, .base = base, .head_share = head_share, .result = out};
     *out = (vw__search_result){.found_count = 0};
     vw__search_list_options(model, base, s.options);
-    size_t limit = way_limit(&s), budget = MOST_BLOCKS / blocks_of(model, base);
+    size_t limit = 1, budget = MOST_BLOCKS / blocks_of(model, base);
+    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
+        limit *= s.options[i].count;
     s.most_trials = budget < 20 ? 20 : budget > MOST_TRIALS ? MOST_TRIALS : budget;
     vw__arena arena;
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
