@@ -83,6 +83,12 @@ static vw_plan *make(const vw_plan_model *model, const vw_plan_settings *setting
     return plan;
 }
 
+static vw_plan *plan_of(const asked *question)
+{
+    const vw_plan_settings settings = settings_of(question);
+    return make(zoo_model(question->model), &settings);
+}
+
 static uint64_t samples(const vw_plan_settings *settings)
 {
     return settings->batch * settings->accumulation;
@@ -120,8 +126,7 @@ static void choices_fit_are_possible_and_the_fastest_comes_first(void **state)
     (void)state;
     for (size_t i = 0; i < QUESTIONS; i++) {
         const vw_plan_model *model = zoo_model(questions[i].model);
-        vw_plan_settings settings = settings_of(&questions[i]);
-        vw_plan *plan = make(model, &settings);
+        vw_plan *plan = plan_of(&questions[i]);
         assert_false(plan->fits);
         assert_true(plan->choice_count > 0 && plan->choice_count <= VW__SEARCH_MOST_FOUND);
         for (size_t k = 0; k < plan->choice_count; k++) {
@@ -155,11 +160,7 @@ static void no_choice_has_a_change_it_could_do_without(void **state)
 static void what_fits_already_needs_no_change(void **state)
 {
     (void)state;
-    const vw_plan_model *model = zoo_model("gpt2");
-    vw_plan_settings settings;
-    vw_plan_settings_init(&settings);
-    settings.card_name = "h200";
-    vw_plan *plan = make(model, &settings);
+    vw_plan *plan = plan_of(&(asked){.model = "gpt2", .batch = 1, .card = "h200"});
     assert_true(plan->fits);
     assert_int_equal(plan->choice_count, 0);
     assert_true(plan->largest_batch > 1);
@@ -169,12 +170,8 @@ static void what_fits_already_needs_no_change(void **state)
 static void a_card_beyond_reason_has_room(void **state)
 {
     (void)state;
-    const vw_plan_model *model = zoo_model("gpt2");
-    vw_plan_settings settings;
-    vw_plan_settings_init(&settings);
-    settings.sequence = 64;
-    settings.card_bytes = UINT64_MAX;
-    vw_plan *plan = make(model, &settings);
+    vw_plan *plan =
+        plan_of(&(asked){.model = "gpt2", .batch = 1, .sequence = 64, .card_bytes = UINT64_MAX});
     assert_true(plan->fits);
     assert_int_equal(plan->margin_bytes, INT64_MAX);
     vw_plan_free(plan);
@@ -183,12 +180,8 @@ static void a_card_beyond_reason_has_room(void **state)
 static void a_card_too_small_for_anything_is_called_that(void **state)
 {
     (void)state;
-    const vw_plan_model *model = zoo_model("llama-3-70b");
-    vw_plan_settings settings;
-    vw_plan_settings_init(&settings);
-    settings.sequence = 512;
-    settings.card_bytes = GIB;
-    vw_plan *plan = make(model, &settings);
+    vw_plan *plan =
+        plan_of(&(asked){.model = "llama-3-70b", .batch = 1, .sequence = 512, .card_bytes = GIB});
     bool is_said = false;
     assert_false(plan->fits);
     assert_int_equal(plan->choice_count, 0);
@@ -203,16 +196,8 @@ static void a_card_too_small_for_anything_is_called_that(void **state)
 static void what_shares_weights_still_has_other_ways(void **state)
 {
     (void)state;
-    const vw_plan_model *model = zoo_model("llama-3-8b");
-    vw_plan_settings settings;
     bool is_fused = false, is_adapted = false;
-    vw_plan_settings_init(&settings);
-    settings.sequence = 2048;
-    settings.precision = VW_PRECISION_BF16;
-    settings.gpus = 2;
-    settings.sharding = VW_SHARDING_FSDP;
-    settings.card_bytes = 40 * GIB;
-    vw_plan *plan = make(model, &settings);
+    vw_plan *plan = plan_of(&questions[5]);
     assert_false(plan->fits);
     for (size_t i = 0; i < plan->choice_count; i++) {
         const vw_plan_settings *to = &plan->choices[i].settings;
@@ -240,8 +225,7 @@ static bool fits(const vw_plan_model *model, vw_plan_settings settings, uint64_t
 /* Choices that shard in that way; NONE counts those that chunk the loss. */
 static size_t count_choices(const asked *question, vw_sharding sharding)
 {
-    const vw_plan_settings settings = settings_of(question);
-    vw_plan *plan = make(zoo_model(question->model), &settings);
+    vw_plan *plan = plan_of(question);
     size_t count = 0;
     for (size_t i = 0; i < plan->choice_count; i++) {
         const vw_plan_settings *to = &plan->choices[i].settings;
@@ -416,11 +400,10 @@ static void the_largest_batch_fits_and_one_more_does_not(void **state)
     const vw_plan_model *model = zoo_model("gpt2");
     for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++)
         for (size_t k = 0; k < sizeof asked_for / sizeof asked_for[0]; k++) {
-            vw_plan_settings settings, checked;
+            const vw_plan_settings settings =
+                settings_of(&(asked){.batch = asked_for[k], .card_bytes = cards[i] * GIB});
+            vw_plan_settings checked;
             uint64_t largest = 77;
-            vw_plan_settings_init(&settings);
-            settings.batch = asked_for[k];
-            settings.card_bytes = cards[i] * GIB;
             assert_int_equal(vw__settings_check(model, &settings, &checked), VW_OK);
             assert_int_equal(vw__largest_batch(model, &checked, &largest), VW_OK);
             assert_true(largest == 0 || fits(model, checked, largest));
@@ -431,11 +414,7 @@ static void the_largest_batch_fits_and_one_more_does_not(void **state)
 static void without_a_card_the_choices_need_less_and_less(void **state)
 {
     (void)state;
-    const vw_plan_model *model = zoo_model("gpt2");
-    vw_plan_settings settings;
-    vw_plan_settings_init(&settings);
-    settings.batch = 8;
-    vw_plan *plan = make(model, &settings);
+    vw_plan *plan = plan_of(&(asked){.model = "gpt2", .batch = 8});
     assert_false(plan->is_card_known);
     assert_true(plan->choice_count > 3);
     for (size_t i = 0; i < plan->choice_count; i++) {
@@ -456,9 +435,7 @@ static bool has_change(const vw_plan_choice *choice, const char *words)
 static void a_card_without_bfloat16_is_offered_none(void **state)
 {
     (void)state;
-    const vw_plan_model *model = zoo_model("gpt2");
-    vw_plan_settings settings = settings_of(&questions[1]);
-    vw_plan *plan = make(model, &settings);
+    vw_plan *plan = plan_of(&questions[1]);
     bool has_fp16 = false;
     for (size_t i = 0; i < plan->choice_count; i++) {
         assert_false(has_change(&plan->choices[i], "bf16"));
@@ -471,9 +448,7 @@ static void a_card_without_bfloat16_is_offered_none(void **state)
 static void another_method_says_that_it_is_one(void **state)
 {
     (void)state;
-    const vw_plan_model *model = zoo_model("llama-3-8b");
-    vw_plan_settings settings = settings_of(&questions[3]);
-    vw_plan *plan = make(model, &settings);
+    vw_plan *plan = plan_of(&questions[3]);
     bool has_method = false;
     for (size_t i = 0; i < plan->choice_count; i++)
         if (plan->choices[i].settings.lora_rank > 0) {
