@@ -31,6 +31,7 @@ typedef struct scaled_work {
     vw__step_question question;
     vw__step_laws laws;
     vw__scaled_peak now, then;
+    vw__scaled_step scaled; /* the step of `then` */
 } scaled_work;
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -288,19 +289,18 @@ static void keep_offers(scaled_draft *draft, const vw__bargain *deal)
     draft->shown.choice_count = count;
 }
 
-static vw_status bargain(scaled_draft *draft, const scaled_work *work,
-                         const vw__scaled_step *scaled, const uint8_t *portions)
+static vw_status bargain(scaled_draft *draft, const scaled_work *work, const uint8_t *portions)
 {
     const vw_plan_scaled *shown = &draft->shown;
     vw__bargain deal = {
         .arena = &draft->arena,
-        .run = {.timeline = &scaled->timeline,
+        .run = {.timeline = &work->scaled.timeline,
                 .portion_of = portions,
-                .last_instant = scaled->last_instant,
+                .last_instant = work->scaled.last_instant,
                 .request_portion = VW__PORTION_REST},
         .uses = vw__program_uses_find(work->run.model, &work->run.roles, UINT32_MAX),
     };
-    describe_peak(scaled, portions, work->then.instant, &deal);
+    describe_peak(&work->scaled, portions, work->then.instant, &deal);
     vw_status status = vw__bargain_begin(&deal);
     if (status == VW_OK) {
         deal.missing_bytes = device_bytes_of(shown, deal.base_bytes) - shown->scaling.card_bytes;
@@ -312,34 +312,22 @@ static vw_status bargain(scaled_draft *draft, const scaled_work *work,
     return status;
 }
 
-/* Replaces the recording's portions by those of the scaled step's blocks. A block's place in the
- * recording is never before its place in the step. */
-static void take_portions(const vw__scaled_step *scaled, uint8_t *portions)
-{
-    for (size_t i = 0; i < scaled->timeline.lifetime_count; i++)
-        portions[i] = portions[scaled->places[i]];
-}
-
 static vw_status add_choices(scaled_draft *draft, const scaled_work *work)
 {
-    const vw_plan_scaled *shown = &draft->shown;
-    vw__scaled_step scaled;
-    if (!shown->is_card_known || shown->fits)
-        return VW_OK;
     size_t room = work->run.timeline.lifetime_count + 1;
-    VW__TRY(vw__scaled_step_init(&scaled, &work->run, work->question.step, &work->laws,
-                                 scale_for(&shown->scaling, shown->scaling.batch)));
+    if (!draft->shown.is_card_known || draft->shown.fits)
+        return VW_OK;
     uint8_t *portions = vw__host_alloc_zeroed(room, sizeof *portions);
-    vw_status status =
-        portions != NULL ? VW_OK : vw__fail_host_memory(room, "the portions of a step");
-    if (status == VW_OK)
-        status = find_portions(work, portions);
+    if (portions == NULL)
+        return vw__fail_host_memory(room, "the portions of a step");
+    vw_status status = find_portions(work, portions);
     if (status == VW_OK) {
-        take_portions(&scaled, portions);
-        status = bargain(draft, work, &scaled, portions);
+        /* Each entry is replaced by a later one, or by itself. */
+        for (size_t i = 0; i < work->scaled.timeline.lifetime_count; i++)
+            portions[i] = portions[work->scaled.places[i]];
+        status = bargain(draft, work, portions);
     }
     vw__host_free(portions);
-    vw__scaled_step_deinit(&scaled);
     return status;
 }
 
@@ -460,17 +448,6 @@ static void add_parts(scaled_draft *draft, const scaled_work *work)
     draft->shown.laws = laws;
 }
 
-static vw_status fill_reserved(const scaled_work *work, vw_plan_scaled *shown)
-{
-    const vw__scale scale = scale_for(&shown->scaling, shown->scaling.batch);
-    vw__scaled_step scaled;
-    VW__TRY(vw__scaled_step_init(&scaled, &work->run, work->question.step, &work->laws, scale));
-    vw_status status =
-        vw__scaled_reserved(&scaled, shown->peak_allocated_bytes, shown->reserved_bytes);
-    vw__scaled_step_deinit(&scaled);
-    return status;
-}
-
 static vw_status fill(scaled_work *work, scaled_draft *draft)
 {
     vw_plan_scaled *shown = &draft->shown;
@@ -484,7 +461,9 @@ static vw_status fill(scaled_work *work, scaled_draft *draft)
     shown->peak_phase = phase_at(&work->run, work->then.instant);
     shown->perhaps_square_bytes = work->now.maybe_square_bytes;
     shown->irregular_bytes = work->now.irregular_bytes;
-    VW__TRY(fill_reserved(work, shown));
+    VW__TRY(vw__scaled_step_init(&work->scaled, &work->run, work->question.step, &work->laws,
+                                 scale_for(&shown->scaling, shown->scaling.batch)));
+    VW__TRY(vw__scaled_reserved(&work->scaled, work->then.bytes, shown->reserved_bytes));
     VW__TRY(judge_card(work, shown));
     VW__TRY(add_choices(draft, work));
     add_parts(draft, work);
@@ -523,6 +502,7 @@ vw_status vw_plan_from_recording(const vw_recording *recording, const vw_plan_sc
     vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);
     draft->shown.scaling = checked;
     vw_status status = make(recording, &work, draft);
+    vw__scaled_step_deinit(&work.scaled);
     vw__step_laws_deinit(&work.laws);
     vw__recorded_run_deinit(&work.run);
     vw__host_free(work.peaks);
