@@ -218,9 +218,6 @@ static const char *code_of(vw__arena *arena, vw__change change, const vw__remedy
 {
     const bool is_fp16 =
         to->precision == VW_PRECISION_FP16 || to->precision == VW_PRECISION_AMP_FP16;
-    const char *code = remedy->transformers_code != NULL && is_of_transformers(model)
-                           ? remedy->transformers_code
-                           : remedy->code;
     vw__remedy_words words = {
         .parts = change == VW__CHANGE_LOSS ? to->loss_chunks : to->accumulation,
         .rank = to->lora_rank,
@@ -235,7 +232,7 @@ static const char *code_of(vw__arena *arena, vw__change change, const vw__remedy
     name_pass(model, &words);
     if (change == VW__CHANGE_LOSS)
         name_head(model, &words);
-    return vw__remedy_text(arena, code, &words);
+    return vw__remedy_text(arena, vw__remedy_code(remedy, is_of_transformers(model)), &words);
 }
 
 bool vw__plan_change_describe(vw__arena *arena, vw__change change, const vw_plan_model *model,

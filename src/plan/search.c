@@ -19,7 +19,7 @@
 #include "plan/plan_model.h"
 #include "plan/plan_settings.h"
 
-enum { MOST_BLOCKS = 8000, MOST_TRIALS = 400, LORA_RANK = 16 };
+enum { MOST_BLOCKS = 8000, MOST_TRIALS = 400 };
 
 typedef struct searching {
     const vw_plan_model *model;
@@ -57,7 +57,7 @@ static vw_plan_settings settings_of(const searching *s, const way *w)
     if (vw__is_training(&made))
         made.accumulation = s->base->accumulation * (s->base->batch / made.batch);
     if (value[VW__CHANGE_METHOD] != VW__METHOD_ALL_WEIGHTS && made.lora_rank == 0)
-        made.lora_rank = LORA_RANK;
+        made.lora_rank = VW__REMEDY_LORA_RANK;
     made.is_quantized = value[VW__CHANGE_METHOD] == VW__METHOD_QLORA;
     return made;
 }

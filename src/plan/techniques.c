@@ -115,9 +115,7 @@ static vw__offer *add_offer(vw__bargain *deal, vw__remedy_id id, unsigned parts)
         .parts = parts,
         .has_step = deal->uses.has_step,
     };
-    const char *code = uses(deal, VW__USES_TRANSFORMERS) && remedy->transformers_code != NULL
-                           ? remedy->transformers_code
-                           : remedy->code;
+    const char *code = vw__remedy_code(remedy, uses(deal, VW__USES_TRANSFORMERS));
     vw__offer *made = &deal->offers[deal->offer_count++];
     *made = (vw__offer){
         .action = text_of(deal, remedy->action, &words),
