@@ -1,7 +1,7 @@
 /* bench_plan.c - the planner against what was measured.
  *
- * bench_plan CASES_C PLAN_MD FILE...: reads measured cases, predicts each, prints both, and writes
- * the table of a plan's error bands (src/plan/measured_cases.c) and the report
+ * bench_plan CASES_DEF PLAN_MD FILE...: reads measured cases, predicts each, prints both, and
+ * writes the table of a plan's error bands (src/plan/measured_cases.c) and the report
  * (bench/results/plan.md). */
 #include <inttypes.h>
 #include <math.h>
@@ -136,39 +136,33 @@ static const char *const modes[] = {VW_PLAN_MODE_LIST(NAME_OF)};
 static void write_case(FILE *file, const vw_test_truth *truth, double error)
 {
     const vw_plan_settings *s = &truth->settings;
-    fprintf(file,
-            "    /* %s */\n    {.family = \"%s\", .mode = VW_PLAN_MODE_%s, .precision = "
-            "VW_PRECISION_%s,\n     .optimizer = VW_OPTIMIZER_%s, .checkpointing = "
-            "VW_CHECKPOINTING_%s,\n     .attention = VW_ATTENTION_%s, .offload = VW_OFFLOAD_%s,\n"
-            "     .sharding = VW_SHARDING_%s,",
-            truth->name, truth->model->family->name, modes[s->mode], precisions[s->precision],
+    fprintf(file, "CASE(\"%s\",\n     %s, %s, %s, %s, %s, %s, %s, %s, %.5f", truth->name,
+            truth->model->family->name, modes[s->mode], precisions[s->precision],
             optimizers[s->optimizer], checkpointings[s->checkpointing], attentions[s->attention],
-            offloads[s->offload], shardings[s->sharding]);
+            offloads[s->offload], shardings[s->sharding], error);
     if (s->has_master_weights)
-        fputs(" .has_master_weights = true,", file);
+        fputs(", .has_master_weights = true", file);
     if (s->loss_chunks > 1)
-        fputs(" .has_chunks = true,", file);
+        fputs(", .has_chunks = true", file);
     if (s->lora_rank > 0)
-        fputs(" .has_lora = true,", file);
+        fputs(", .has_lora = true", file);
     if (s->is_quantized)
-        fputs(" .is_quantized = true,", file);
+        fputs(", .is_quantized = true", file);
     if (s->generate > 0)
-        fputs(" .is_generating = true,", file);
-    fprintf(file, " .error = %.5f},\n", error);
+        fputs(", .is_generating = true", file);
+    fputs(")\n", file);
 }
 
 static void write_cases(FILE *file, const vw_test_truths *truths, const compared *cases)
 {
     enum { PEAK = 3 };
-    fputs("/* measured_cases.c - written by `make bench-plan`; not by hand. */\n"
-          "#include \"plan/error_bands.h\"\n\n/* clang-format off */\n"
-          "const vw__measured_case vw__measured_cases[] = {\n",
+    fputs("/* measured_cases.def - written by `make bench-plan`; not by hand.\n"
+          " * CASE(case, family, mode, precision, optimizer, checkpointing, attention, offload, "
+          "sharding,\n"
+          " *      error of the peak: predicted / measured - 1, and flags that are set) */\n",
           file);
     for (size_t i = 0; i < truths->count; i++)
         write_case(file, &truths->cases[i], cases[i].errors[PEAK]);
-    fputs("};\n/* clang-format on */\n\nconst size_t vw__measured_case_count = "
-          "sizeof vw__measured_cases / sizeof vw__measured_cases[0];\n",
-          file);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -193,7 +187,7 @@ int main(int argc, char **argv)
 {
     vw_test_truths truths = {.count = 0};
     if (argc < 4) {
-        fprintf(stderr, "usage: bench_plan CASES_C PLAN_MD FILE...\n");
+        fprintf(stderr, "usage: bench_plan CASES_DEF PLAN_MD FILE...\n");
         return 2;
     }
     for (int i = 3; i < argc; i++)

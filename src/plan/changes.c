@@ -160,7 +160,7 @@ static const char *name_of(vw__arena *arena, vw__change change, const vw_plan_se
 
 static bool is_of_transformers(const vw_plan_model *model)
 {
-    return model->shape.heads > 0;
+    return model->shape.attention.heads > 0;
 }
 
 /* A model of transformers computes its loss itself. */
@@ -186,10 +186,11 @@ static void name_head(const vw_plan_model *model, vw__remedy_words *words)
             "hidden = model.decoder(model._shift_right(labels), encoder_hidden_states=encoded,\n"
             "                       encoder_attention_mask=batch.get(\"attention_mask\"))\n"
             "hidden, labels = hidden.last_hidden_state.flatten(0, 1), labels.flatten()";
-        words->head = model->shape.is_tied ? "model.lm_head(hidden * model.model_dim**-0.5).float()"
-                                           : "model.lm_head(hidden).float()";
+        words->head = model->shape.head.is_tied
+                          ? "model.lm_head(hidden * model.model_dim**-0.5).float()"
+                          : "model.lm_head(hidden).float()";
     }
-    if (model->family == &vw__family_bert && model->shape.position_offset > 0) {
+    if (model->family == &vw__family_bert && model->shape.embedding.position_offset > 0) {
         words->rows = "labels = batch.pop(\"labels\").flatten()\n"
                       "hidden = model.lm_head.dense(model.roberta(**batch).last_hidden_state)\n"
                       "hidden = model.lm_head.layer_norm(F.gelu(hidden)).flatten(0, 1)";

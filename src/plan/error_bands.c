@@ -6,6 +6,24 @@
 
 #include <string.h>
 
+#define CASE(name_, family_, mode_, precision_, optimizer_, checkpointing_, attention_, offload_,  \
+             sharding_, ...)                                                                       \
+    {.family = #family_,                                                                           \
+     .mode = VW_PLAN_MODE_##mode_,                                                                 \
+     .precision = VW_PRECISION_##precision_,                                                       \
+     .optimizer = VW_OPTIMIZER_##optimizer_,                                                       \
+     .checkpointing = VW_CHECKPOINTING_##checkpointing_,                                           \
+     .attention = VW_ATTENTION_##attention_,                                                       \
+     .offload = VW_OFFLOAD_##offload_,                                                             \
+     .sharding = VW_SHARDING_##sharding_,                                                          \
+     .error = __VA_ARGS__},
+const vw__measured_case vw__measured_cases[] = {
+#include "plan/measured_cases.def"
+};
+#undef CASE
+
+const size_t vw__measured_case_count = sizeof vw__measured_cases / sizeof vw__measured_cases[0];
+
 static vw_precision precision_kind(vw_precision precision)
 {
     switch (precision) {

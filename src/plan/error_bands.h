@@ -1,8 +1,8 @@
 /* error_bands.h - how far predictions were off where somebody measured.
  *
- * The cases are in measured_cases.c, which `make bench-plan` writes from measurements on a GPU. A
- * plan's band is that of the cases of the same family with settings of the same kind; where there
- * are none, there is no band, and the plan says so. */
+ * The cases are in measured_cases.def, which `make bench-plan` writes from measurements on a GPU.
+ * A plan's band is that of the cases of the same family with settings of the same kind; without
+ * such cases there is no band, and the plan says so. */
 #ifndef VW_PLAN_ERROR_BANDS_H
 #define VW_PLAN_ERROR_BANDS_H
 

@@ -24,7 +24,7 @@ enum {
     VW__LAYERS_MOST = 10000, /* with everything unfolded */
 };
 
-#define VW__LAYER_KIND_LIST(X)                                                                     \
+#define VW__LAYERS_KIND_LIST(X)                                                                    \
     X(ATTENTION, "attention")                                                                      \
     X(AVG_POOL, "avg_pool")                                                                        \
     X(BATCH_NORM, "batch_norm")                                                                    \
@@ -49,44 +49,47 @@ enum {
     X(TANH, "tanh")                                                                                \
     X(TOKENS, "tokens")
 
-#define VW__LAYER_ENUM(upper, text) VW__LAYER_##upper,
-typedef enum vw__layer_kind { VW__LAYER_KIND_LIST(VW__LAYER_ENUM) VW__LAYER_COUNT } vw__layer_kind;
-#undef VW__LAYER_ENUM
+#define VW__LAYERS_ENUM(upper, text) VW__LAYERS_##upper,
+typedef enum vw__layers_kind {
+    VW__LAYERS_KIND_LIST(VW__LAYERS_ENUM) VW__LAYERS_KIND_COUNT
+} vw__layers_kind;
+#undef VW__LAYERS_ENUM
 
-extern const char *const vw__layer_kind_names[VW__LAYER_COUNT];
+extern const char *const vw__layers_kind_names[VW__LAYERS_KIND_COUNT];
 
 /* ---- shapes (layers_shape.c) ----------------------------------------------------------------- */
 
-typedef enum vw__layer_flow {
-    VW__FLOW_IMAGE,    /* channels (width), height, and across */
-    VW__FLOW_IDS,      /* length whole numbers */
-    VW__FLOW_TOKENS,   /* length rows of width */
-    VW__FLOW_FEATURES, /* one row of width */
-} vw__layer_flow;
+typedef enum vw__layers_flow {
+    VW__LAYERS_FLOW_IMAGE,    /* channels (width), height, and across */
+    VW__LAYERS_FLOW_IDS,      /* length whole numbers */
+    VW__LAYERS_FLOW_TOKENS,   /* length rows of width */
+    VW__LAYERS_FLOW_FEATURES, /* one row of width */
+} vw__layers_flow;
 
-struct vw__layer_shape {
-    vw__layer_flow flow;
+struct vw__layers_shape {
+    vw__layers_flow flow;
     uint64_t width; /* of a row; of an image: channels */
     uint64_t length;
     uint64_t height, across;
 };
 
 /* One line's work on a shape; VW_ERR_CORRUPT_FILE: it cannot take that, with its place. */
-VW_MUST_CHECK vw_status vw__layer_infer(const vw__layer_line *line, vw__layer_shape *shape);
-VW_MUST_CHECK vw_status vw__layers_infer(const vw__layer_line *lines, size_t line_count,
-                                         vw__layer_shape *shape);
+VW_MUST_CHECK vw_status vw__layers_infer_line(const vw__layers_line *line, vw__layers_shape *shape);
+VW_MUST_CHECK vw_status vw__layers_infer(const vw__layers_line *lines, size_t line_count,
+                                         vw__layers_shape *shape);
 
-uint64_t vw__layer_elements(vw__tape *tape, const vw__layer_shape *shape, uint64_t batch);
+uint64_t vw__layers_elements(vw__tape *tape, const vw__layers_shape *shape, uint64_t batch);
 
-typedef struct vw__layer_words {
+typedef struct vw__layers_words {
     char text[96];
-} vw__layer_words;
-vw__layer_words vw__layer_shape_words(const vw__layer_shape *shape); /* "an image of 3x224x224" */
+} vw__layers_words;
+vw__layers_words
+vw__layers_shape_words(const vw__layers_shape *shape); /* "an image of 3x224x224" */
 
 /* ---- lines (layers_read.c) ------------------------------------------------------------------- */
 
-struct vw__layer_line {
-    vw__layer_kind kind;
+struct vw__layers_line {
+    vw__layers_kind kind;
     const char *name; /* its own, or its kind's */
     const char *place;
     int64_t number;   /* in its list; -1 where it has a name of its own */
@@ -96,7 +99,7 @@ struct vw__layer_line {
     uint64_t count; /* of a repeat */
     vw__window window;
     bool has_bias, has_dropout, is_in_place, is_causal, is_packed;
-    const vw__layer_line *lines, *shortcut; /* of residual and repeat */
+    const vw__layers_line *lines, *shortcut; /* of residual and repeat */
     size_t line_count, shortcut_count;
 };
 

@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "plan/config_families.h"
+#include "plan/config_types.h"
 #include "plan/layers.h"
 
-enum { MOST_KERNEL = 1024, MOST_FIELDS = 8 };
+enum { MOST_KERNEL = 1024, MOST_KEYS = 9 };
 
 typedef struct layers_reader {
     vw_plan_model *model;
@@ -14,146 +14,106 @@ typedef struct layers_reader {
 
 /* Reads a list of layers, and counts what they unfold to. */
 static vw_status read_list(layers_reader *reader, const vw__config *config, const char *field,
-                           const vw__layer_line **lines, size_t *line_count, uint64_t *unfolded);
+                           const vw__layers_line **lines, size_t *line_count, uint64_t *unfolded);
 
 /* ---- one line -------------------------------------------------------------------------------- */
 
-static vw_status read_window(const vw__config *config, vw__layer_line *line)
+/* PyTorch's default is half for a layer of its own, and none in attention. */
+static vw_status read_dropout(const vw__config *config, const vw__config_key *key, void *into)
 {
-    vw__window *window = &line->window;
-    VW__TRY(vw__config_number(config, "kernel", 1, MOST_KERNEL, &window->kernel));
-    window->stride = line->kind == VW__LAYER_CONV2D ? 1 : window->kernel;
-    VW__TRY(vw__config_number_if(config, "stride", 1, MOST_KERNEL, &window->stride));
-    return vw__config_number_if(config, "padding", 0, MOST_KERNEL, &window->padding);
-}
-
-static vw_status read_dropout(const vw__config *config, const char *field, vw__layer_line *line)
-{
-    double p = line->kind == VW__LAYER_DROPOUT ? 0.5 : 0; /* PyTorch's defaults */
-    VW__TRY(vw__config_real_if(config, field, 0, 1, &p));
+    vw__layers_line *line = into;
+    double p = key->usual;
+    VW__TRY(vw__config_real_if(config, key->name, 0, 1, &p));
     line->has_dropout = p > 0 && p < 1;
     return VW_OK;
 }
 
-static vw_status read_conv(const vw__config *config, vw__layer_line *line)
+static vw_status complete_attention(const vw__config *config, const vw__config_key *key, void *into)
 {
-    VW__TRY(vw__config_number_if(config, "in", 1, VW__MOST_INNER, &line->in));
-    VW__TRY(vw__config_number(config, "out", 1, VW__MOST_INNER, &line->out));
-    VW__TRY(vw__config_number_if(config, "groups", 1, VW__MOST_INNER, &line->groups));
-    VW__TRY(vw__config_boolean_if(config, "bias", &line->has_bias));
-    return read_window(config, line);
-}
-
-static vw_status read_linear(const vw__config *config, vw__layer_line *line)
-{
-    VW__TRY(vw__config_number_if(config, "in", 1, UINT64_MAX, &line->in)); /* held against shapes */
-    VW__TRY(vw__config_number(config, "out", 1, VW__MOST_VOCABULARY, &line->out));
-    return vw__config_boolean_if(config, "bias", &line->has_bias);
-}
-
-static vw_status read_attention(const vw__config *config, vw__layer_line *line)
-{
-    VW__TRY(vw__config_number(config, "heads", 1, VW__MOST_HEADS, &line->heads));
-    line->key_heads = line->heads;
-    VW__TRY(vw__config_number_if(config, "key_heads", 1, VW__MOST_HEADS, &line->key_heads));
-    VW__TRY(vw__config_boolean_if(config, "causal", &line->is_causal));
-    VW__TRY(vw__config_boolean_if(config, "packed", &line->is_packed));
-    VW__TRY(vw__config_boolean_if(config, "bias", &line->has_bias));
+    vw__layers_line *line = into;
+    (void)key;
+    if (line->key_heads == 0)
+        line->key_heads = line->heads;
     if (line->is_packed && line->key_heads != line->heads)
         return vw__config_refuse(config, "key_heads", VW_ERR_UNSUPPORTED,
                                  "as many as heads, since one packed product makes all three");
-    return read_dropout(config, "dropout", line);
-}
-
-static vw_status read_embedding(const vw__config *config, vw__layer_line *line)
-{
-    VW__TRY(vw__config_number(config, "rows", 1, VW__MOST_VOCABULARY, &line->rows));
-    return vw__config_number(config, "width", 1, VW__MOST_INNER, &line->out);
-}
-
-static vw_status read_residual(layers_reader *reader, const vw__config *config,
-                               vw__layer_line *line, uint64_t *unfolded)
-{
-    uint64_t inside = 0, beside = 0;
-    VW__TRY(vw__config_boolean_if(config, "in_place", &line->is_in_place));
-    VW__TRY(read_list(reader, config, "layers", &line->lines, &line->line_count, &inside));
-    if (vw__config_has(config, "shortcut"))
-        VW__TRY(
-            read_list(reader, config, "shortcut", &line->shortcut, &line->shortcut_count, &beside));
-    *unfolded += inside + beside;
     return VW_OK;
 }
 
-static vw_status read_repeat(layers_reader *reader, const vw__config *config, vw__layer_line *line,
-                             uint64_t *unfolded)
+static vw_status complete_window(const vw__config *config, const vw__config_key *key, void *into)
 {
-    uint64_t inside = 0;
-    VW__TRY(vw__config_number(config, "count", 1, VW__LAYERS_MOST, &line->count));
-    VW__TRY(read_list(reader, config, "layers", &line->lines, &line->line_count, &inside));
-    *unfolded += line->count * inside; /* both within VW__LAYERS_MOST */
+    vw__layers_line *line = into;
+    (void)config;
+    (void)key;
+    if (line->window.stride == 0)
+        line->window.stride = line->kind == VW__LAYERS_CONV2D ? 1 : line->window.kernel;
     return VW_OK;
 }
 
-/* What a line may say beside its kind and name. */
-static const struct kind_fields {
-    const char *fields[MOST_FIELDS];
-} kind_fields[VW__LAYER_COUNT] = {
-    [VW__LAYER_ATTENTION] = {{"heads", "key_heads", "causal", "packed", "bias", "dropout"}},
-    [VW__LAYER_AVG_POOL] = {{"kernel", "stride", "padding"}},
-    [VW__LAYER_CONV2D] = {{"in", "out", "kernel", "stride", "padding", "groups", "bias"}},
-    [VW__LAYER_DROPOUT] = {{"p"}},
-    [VW__LAYER_EMBEDDING] = {{"rows", "width"}},
-    [VW__LAYER_GROUP_NORM] = {{"groups"}},
-    [VW__LAYER_LAYER_NORM] = {{"bias"}},
-    [VW__LAYER_LINEAR] = {{"in", "out", "bias"}},
-    [VW__LAYER_MAX_POOL] = {{"kernel", "stride", "padding"}},
-    [VW__LAYER_POSITIONS] = {{"rows"}},
-    [VW__LAYER_RELU] = {{"in_place"}},
-    [VW__LAYER_REPEAT] = {{"count", "layers"}},
-    [VW__LAYER_RESIDUAL] = {{"layers", "shortcut", "in_place"}},
+/* clang-format off */
+#define FIELD(member) .field = offsetof(vw__layers_line, member)
+#define NUMBER(key, member, limit) {VW__KEY_NUMBER, key, FIELD(member), .most = limit}
+#define NUMBER_IF(key, member, limit) {VW__KEY_NUMBER_IF, key, FIELD(member), .most = limit}
+#define FLAG(key, member) {VW__KEY_FLAG, key, FIELD(member)}
+#define CALL(...) {VW__KEY_CALL, .call = __VA_ARGS__}
+#define LISTS(key) {.kind = VW__KEY_ELSEWHERE, .name = key} /* layers inside: read_inside() */
+#define WINDOW                                                                                     \
+    NUMBER("kernel", window.kernel, MOST_KERNEL),                                                  \
+    NUMBER_IF("stride", window.stride, MOST_KERNEL),                                               \
+    {VW__KEY_COUNT_IF, "padding", FIELD(window.padding), .most = MOST_KERNEL},                     \
+    CALL(complete_window)
+
+/* What a line may say beside its kind and name; the width of linear's "in" is held against what
+ * comes in. */
+static const vw__config_key kind_keys[VW__LAYERS_KIND_COUNT][MOST_KEYS] = {
+    [VW__LAYERS_ATTENTION] = {NUMBER("heads", heads, VW__MOST_HEADS),
+                             NUMBER_IF("key_heads", key_heads, VW__MOST_HEADS),
+                             FLAG("causal", is_causal), FLAG("packed", is_packed),
+                             FLAG("bias", has_bias), CALL(complete_attention),
+                             CALL(read_dropout, .name = "dropout")},
+    [VW__LAYERS_AVG_POOL] = {WINDOW},
+    [VW__LAYERS_CONV2D] = {NUMBER_IF("in", in, VW__MOST_INNER), NUMBER("out", out, VW__MOST_INNER),
+                          NUMBER_IF("groups", groups, VW__MOST_INNER), FLAG("bias", has_bias),
+                          WINDOW},
+    [VW__LAYERS_DROPOUT] = {CALL(read_dropout, .name = "p", .usual = 0.5)},
+    [VW__LAYERS_EMBEDDING] = {NUMBER("rows", rows, VW__MOST_VOCABULARY),
+                             NUMBER("width", out, VW__MOST_INNER)},
+    [VW__LAYERS_GROUP_NORM] = {NUMBER("groups", groups, VW__MOST_INNER)},
+    [VW__LAYERS_LAYER_NORM] = {FLAG("bias", has_bias)},
+    [VW__LAYERS_LINEAR] = {NUMBER_IF("in", in, UINT64_MAX), NUMBER("out", out, VW__MOST_VOCABULARY),
+                          FLAG("bias", has_bias)},
+    [VW__LAYERS_MAX_POOL] = {WINDOW},
+    [VW__LAYERS_POSITIONS] = {NUMBER("rows", rows, VW__MOST_POSITIONS)},
+    [VW__LAYERS_RELU] = {FLAG("in_place", is_in_place)},
+    [VW__LAYERS_REPEAT] = {NUMBER("count", count, VW__LAYERS_MOST), LISTS("layers")},
+    [VW__LAYERS_RESIDUAL] = {FLAG("in_place", is_in_place), LISTS("layers"), LISTS("shortcut")},
 };
+/* clang-format on */
 
-static vw_status check_fields(const vw__config *config, vw__layer_kind kind)
+static vw_status check_fields(const vw__config *config, vw__layers_kind kind)
 {
-    const char *names[MOST_FIELDS + 2] = {"kind", "name"};
+    const char *names[MOST_KEYS + 2] = {"kind", "name"};
     size_t count = 2;
-    for (size_t i = 0; i < MOST_FIELDS && kind_fields[kind].fields[i] != NULL; i++)
-        names[count++] = kind_fields[kind].fields[i];
+    for (const vw__config_key *key = kind_keys[kind]; key->kind != VW__KEY_END; key++)
+        if (key->name != NULL)
+            names[count++] = key->name;
     return vw__config_only(config, names, count);
 }
 
-static vw_status read_kind(layers_reader *reader, const vw__config *config, vw__layer_line *line,
-                           uint64_t *unfolded)
+/* The layers inside of a residual or a repeat. */
+static vw_status read_inside(layers_reader *reader, const vw__config *config, vw__layers_line *line,
+                             uint64_t *unfolded)
 {
-    switch (line->kind) {
-    case VW__LAYER_ATTENTION:
-        return read_attention(config, line);
-    case VW__LAYER_AVG_POOL:
-    case VW__LAYER_MAX_POOL:
-        return read_window(config, line);
-    case VW__LAYER_CONV2D:
-        return read_conv(config, line);
-    case VW__LAYER_DROPOUT:
-        return read_dropout(config, "p", line);
-    case VW__LAYER_EMBEDDING:
-        return read_embedding(config, line);
-    case VW__LAYER_GROUP_NORM:
-        return vw__config_number(config, "groups", 1, VW__MOST_INNER, &line->groups);
-    case VW__LAYER_LAYER_NORM:
-        return vw__config_boolean_if(config, "bias", &line->has_bias);
-    case VW__LAYER_LINEAR:
-        return read_linear(config, line);
-    case VW__LAYER_POSITIONS:
-        return vw__config_number(config, "rows", 1, VW__MOST_POSITIONS, &line->rows);
-    case VW__LAYER_RELU:
-        return vw__config_boolean_if(config, "in_place", &line->is_in_place);
-    case VW__LAYER_REPEAT:
-        return read_repeat(reader, config, line, unfolded);
-    case VW__LAYER_RESIDUAL:
-        return read_residual(reader, config, line, unfolded);
-    default:
+    uint64_t inside = 0, beside = 0;
+    if (line->kind != VW__LAYERS_RESIDUAL && line->kind != VW__LAYERS_REPEAT)
         return VW_OK;
-    }
+    VW__TRY(read_list(reader, config, "layers", &line->lines, &line->line_count, &inside));
+    if (line->kind == VW__LAYERS_RESIDUAL && vw__config_has(config, "shortcut"))
+        VW__TRY(
+            read_list(reader, config, "shortcut", &line->shortcut, &line->shortcut_count, &beside));
+    *unfolded += line->kind == VW__LAYERS_REPEAT ? line->count * inside /* within VW__LAYERS_MOST */
+                                                 : inside + beside;
+    return VW_OK;
 }
 
 static vw_status copy_text(vw_plan_model *model, const char *text, size_t size_bytes,
@@ -166,12 +126,12 @@ static vw_status copy_text(vw_plan_model *model, const char *text, size_t size_b
 
 /* Its own name, or its kind's with its number. */
 static vw_status read_name(layers_reader *reader, const vw__config *config, uint64_t number,
-                           vw__layer_line *line)
+                           vw__layers_line *line)
 {
     const char *name = NULL;
     size_t length = strlen(config->place);
     VW__TRY(vw__config_text_if(config, "name", &name));
-    line->name = vw__layer_kind_names[line->kind];
+    line->name = vw__layers_kind_names[line->kind];
     line->number = (int64_t)number;
     if (name != NULL) {
         VW__TRY(copy_text(reader->model, name, strlen(name), &line->name));
@@ -181,15 +141,16 @@ static vw_status read_name(layers_reader *reader, const vw__config *config, uint
 }
 
 static vw_status read_line(layers_reader *reader, const vw__config *config, uint64_t number,
-                           vw__layer_line *line, uint64_t *unfolded)
+                           vw__layers_line *line, uint64_t *unfolded)
 {
     size_t kind = 0;
-    VW__TRY(vw__config_choice(config, "kind", vw__layer_kind_names, VW__LAYER_COUNT, &kind));
-    *line = (vw__layer_line){.kind = (vw__layer_kind)kind, .has_bias = true, .groups = 1};
+    VW__TRY(vw__config_choice(config, "kind", vw__layers_kind_names, VW__LAYERS_KIND_COUNT, &kind));
+    *line = (vw__layers_line){.kind = (vw__layers_kind)kind, .has_bias = true, .groups = 1};
     VW__TRY(check_fields(config, line->kind));
     VW__TRY(read_name(reader, config, number, line));
     *unfolded += 1;
-    return read_kind(reader, config, line, unfolded);
+    VW__TRY(vw__config_read_keys(config, kind_keys[line->kind], line));
+    return read_inside(reader, config, line, unfolded);
 }
 
 /* ---- lists of lines -------------------------------------------------------------------------- */
@@ -205,7 +166,7 @@ static vw_status check_unfolded(const vw__config *config, const char *field, uin
 }
 
 static vw_status read_lines(layers_reader *reader, const vw__config *config, const char *field,
-                            vw__layer_line *lines, uint64_t *unfolded)
+                            vw__layers_line *lines, uint64_t *unfolded)
 {
     bool is_there = true;
     for (uint64_t cursor = 0, number = 0; is_there; number++) {
@@ -220,7 +181,7 @@ static vw_status read_lines(layers_reader *reader, const vw__config *config, con
 }
 
 static vw_status read_list(layers_reader *reader, const vw__config *config, const char *field,
-                           const vw__layer_line **lines, size_t *line_count, uint64_t *unfolded)
+                           const vw__layers_line **lines, size_t *line_count, uint64_t *unfolded)
 {
     size_t count = 0;
     VW__TRY(vw__config_list(config, field, VW__LAYERS_MOST, &count));
@@ -229,7 +190,7 @@ static vw_status read_list(layers_reader *reader, const vw__config *config, cons
     if (reader->depth == VW__LAYERS_DEEPEST)
         return vw__fail(VW_ERR_UNSUPPORTED, "%s%s: expected lists of layers at most %d deep",
                         config->place, field, VW__LAYERS_DEEPEST);
-    vw__layer_line *made =
+    vw__layers_line *made =
         vw__arena_alloc_array(&reader->model->arena, count, sizeof *made, sizeof(uint64_t));
     if (made == NULL)
         return vw__fail_host_memory(count * sizeof *made, "a description's layers");
@@ -244,7 +205,7 @@ static vw_status read_list(layers_reader *reader, const vw__config *config, cons
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* [3, 224, 224] is an image, [784] a row; {"tokens": 128} are ids, with a width rows already. */
-static vw_status read_list_input(const vw__config *config, vw__layer_shape *shape)
+static vw_status read_list_input(const vw__config *config, vw__layers_shape *shape)
 {
     enum { ROW = 1, IMAGE = 3 };
     uint64_t numbers[IMAGE] = {0};
@@ -253,17 +214,18 @@ static vw_status read_list_input(const vw__config *config, vw__layer_shape *shap
     if (count != ROW && count != IMAGE)
         return vw__config_refuse(config, "input", VW_ERR_CORRUPT_FILE,
                                  "[channels, height, width] or [width]");
-    *shape = (vw__layer_shape){.flow = count == ROW ? VW__FLOW_FEATURES : VW__FLOW_IMAGE,
-                               .width = numbers[0],
-                               .height = numbers[1],
-                               .across = numbers[2]};
+    *shape =
+        (vw__layers_shape){.flow = count == ROW ? VW__LAYERS_FLOW_FEATURES : VW__LAYERS_FLOW_IMAGE,
+                           .width = numbers[0],
+                           .height = numbers[1],
+                           .across = numbers[2]};
     if (numbers[1] > VW__MOST_PIXELS || numbers[2] > VW__MOST_PIXELS)
         return vw__config_refuse(config, "input", VW_ERR_UNSUPPORTED,
                                  "an image of at most 65536 pixels a side");
     return VW_OK;
 }
 
-static vw_status read_input(const vw__config *config, vw__layer_shape *shape)
+static vw_status read_input(const vw__config *config, vw__layers_shape *shape)
 {
     static const char *const fields[] = {"tokens", "width"};
     vw__config input;
@@ -274,24 +236,24 @@ static vw_status read_input(const vw__config *config, vw__layer_shape *shape)
                                  "[channels, height, width], [width] or {\"tokens\": length}");
     VW__TRY(vw__config_object(config, "input", &input));
     VW__TRY(vw__config_only(&input, fields, 2));
-    *shape = (vw__layer_shape){.flow = VW__FLOW_IDS};
+    *shape = (vw__layers_shape){.flow = VW__LAYERS_FLOW_IDS};
     VW__TRY(vw__config_number(&input, "tokens", 1, VW__MOST_POSITIONS, &shape->length));
     VW__TRY(vw__config_number_if(&input, "width", 1, VW__MOST_INNER, &shape->width));
     if (shape->width > 0)
-        shape->flow = VW__FLOW_TOKENS;
+        shape->flow = VW__LAYERS_FLOW_TOKENS;
     return VW_OK;
 }
 
-static vw_status check_output(const vw__config *config, const vw__layer_shape *out,
+static vw_status check_output(const vw__config *config, const vw__layers_shape *out,
                               const vw_plan_model *model)
 {
     uint64_t classes = out->width;
-    if (out->flow == VW__FLOW_IDS)
+    if (out->flow == VW__LAYERS_FLOW_IDS)
         return vw__fail(VW_ERR_CORRUPT_FILE, "layers: nothing in them has a gradient");
-    if (model->layers_loss == VW__LAYERS_CROSS_ENTROPY && out->flow == VW__FLOW_IMAGE)
+    if (model->layers_loss == VW__LAYERS_CROSS_ENTROPY && out->flow == VW__LAYERS_FLOW_IMAGE)
         return vw__fail(VW_ERR_UNSUPPORTED,
                         "loss: cross_entropy takes tokens or features, and gets %s",
-                        vw__layer_shape_words(out).text);
+                        vw__layers_shape_words(out).text);
     VW__TRY(vw__config_number_if(config, "classes", 1, VW__MOST_VOCABULARY, &classes));
     if (classes == out->width)
         return VW_OK;
@@ -301,33 +263,33 @@ static vw_status check_output(const vw__config *config, const vw__layer_shape *o
 }
 
 /* The largest of its kind, for those who ask whether there is any. */
-static void note_attention(const vw__layer_line *lines, size_t line_count, vw_plan_model *model)
+static void note_attention(const vw__layers_line *lines, size_t line_count, vw_plan_model *model)
 {
     for (size_t i = 0; i < line_count; i++) {
-        if (lines[i].heads > model->shape.heads)
-            model->shape.heads = lines[i].heads;
-        if (lines[i].kind == VW__LAYER_EMBEDDING && lines[i].out > model->shape.hidden)
+        if (lines[i].heads > model->shape.attention.heads)
+            model->shape.attention.heads = lines[i].heads;
+        if (lines[i].kind == VW__LAYERS_EMBEDDING && lines[i].out > model->shape.hidden)
             model->shape.hidden = lines[i].out;
         note_attention(lines[i].lines, lines[i].line_count, model);
         note_attention(lines[i].shortcut, lines[i].shortcut_count, model);
     }
 }
 
-static const vw__family *family_of(vw__layer_flow flow)
+static const vw__family *family_of(vw__layers_flow flow)
 {
     switch (flow) {
-    case VW__FLOW_IMAGE:
+    case VW__LAYERS_FLOW_IMAGE:
         return &vw__family_image_layers;
-    case VW__FLOW_FEATURES:
+    case VW__LAYERS_FLOW_FEATURES:
         return &vw__family_feature_layers;
-    case VW__FLOW_IDS:
-    case VW__FLOW_TOKENS:
+    case VW__LAYERS_FLOW_IDS:
+    case VW__LAYERS_FLOW_TOKENS:
         break;
     }
     return &vw__family_token_layers;
 }
 
-static vw_status read_head(const vw__config *config, vw_plan_model *model, vw__layer_shape *input)
+static vw_status read_head(const vw__config *config, vw_plan_model *model, vw__layers_shape *input)
 {
     static const char *const fields[] = {"name", "input", "layers", "loss", "classes"};
     static const char *const losses[] = {"cross_entropy", "mse", "mean"};
@@ -345,14 +307,14 @@ static vw_status read_head(const vw__config *config, vw_plan_model *model, vw__l
 vw_status vw__read_layers(const vw__config *config, vw_plan_model *model)
 {
     layers_reader reader = {.model = model};
-    vw__layer_shape *input =
+    vw__layers_shape *input =
         vw__arena_alloc_array(&model->arena, 1, sizeof *input, sizeof(uint64_t));
     uint64_t unfolded = 0;
     if (input == NULL)
         return vw__fail_host_memory(sizeof *input, "a description");
     VW__TRY(read_head(config, model, input));
     VW__TRY(read_list(&reader, config, "layers", &model->lines, &model->line_count, &unfolded));
-    vw__layer_shape shape = *input;
+    vw__layers_shape shape = *input;
     VW__TRY(vw__layers_infer(model->lines, model->line_count, &shape));
     VW__TRY(check_output(config, &shape, model));
     note_attention(model->lines, model->line_count, model);

@@ -17,36 +17,39 @@ typedef struct layer_row {
     size_t count;
 } layer_row;
 
-/* A line with its parameters: those of its kind, the others NULL. */
+/* A line with the parameters of its kind. */
 struct layer_module {
-    const vw__layer_line *line;
-    vw__layer_shape in, out;
-    vw__linear_module *linears; /* one, or ATTENTION_PARTS */
-    vw__conv_module *conv;
-    vw__batch_norm_module *batch_norm;
-    vw__norm_module *norm;
-    vw__tensor table;
-    layer_row *rounds; /* of a repeat: line->count; of a residual: the layers, and the shortcut */
+    const vw__layers_line *line;
+    vw__layers_shape in, out;
+    union {
+        vw__linear_module *heads; /* ATTENTION_PARTS */
+        vw__linear_module linear;
+        vw__conv_module conv;
+        vw__batch_norm_module batch_norm;
+        vw__norm_module norm;
+        vw__tensor table;
+        layer_row *rounds; /* of a repeat: line->count; of a residual: layers, and shortcut */
+    };
 };
 
 typedef struct layers_modules {
     layer_row row;
-    vw__layer_shape input;
+    vw__layers_shape input;
 } layers_modules;
 
 enum { INSIDE, SHORTCUT, RESIDUAL_ROWS };
 
 /* ---- making it ------------------------------------------------------------------------------- */
 
-static layer_row build_row(vw__plan_run *run, const vw__layer_line *lines, size_t count,
-                           vw__layer_shape *shape);
+static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size_t count,
+                           vw__layers_shape *shape);
 
 static void build_attention(vw__plan_run *run, layer_module *module)
 {
-    const vw__layer_line *line = module->line;
+    const vw__layers_line *line = module->line;
     uint64_t width = module->in.width, keys = width / line->heads * line->key_heads;
     vw__linear_module *parts = vw__run_alloc(run, ATTENTION_PARTS, sizeof *parts);
-    module->linears = parts;
+    module->heads = parts;
     if (line->is_packed) {
         parts[QUERY] =
             vw__make_linear(run, "qkv", width, 3 * width, line->has_bias, VW__LINEAR_ADAPTED);
@@ -62,15 +65,16 @@ static void build_attention(vw__plan_run *run, layer_module *module)
 
 static void build_norm(vw__plan_run *run, layer_module *module)
 {
-    bool has_bias = module->line->has_bias && module->line->kind != VW__LAYER_RMS_NORM;
-    module->norm = vw__run_alloc(run, 1, sizeof *module->norm);
-    *module->norm = vw__make_norm(run, "norm", module->in.width, has_bias);
+    vw__norm_kind kind = module->line->has_bias ? VW__NORM_LAYER : VW__NORM_LAYER_UNBIASED;
+    if (module->line->kind == VW__LAYERS_RMS_NORM)
+        kind = VW__NORM_RMS;
+    module->norm = vw__make_norm(run, "norm", module->in.width, kind);
 }
 
 static void build_rounds(vw__plan_run *run, layer_module *module)
 {
-    const vw__layer_line *line = module->line;
-    vw__layer_shape shape = module->in;
+    const vw__layers_line *line = module->line;
+    vw__layers_shape shape = module->in;
     module->rounds = vw__run_alloc(run, line->count, sizeof *module->rounds);
     for (uint64_t i = 0; i < line->count && vw__tape_status(run->tape) == VW_OK; i++)
         module->rounds[i] = build_row(run, line->lines, line->line_count, &shape);
@@ -78,8 +82,8 @@ static void build_rounds(vw__plan_run *run, layer_module *module)
 
 static void build_residual(vw__plan_run *run, layer_module *module)
 {
-    const vw__layer_line *line = module->line;
-    vw__layer_shape shape = module->in, beside = module->in;
+    const vw__layers_line *line = module->line;
+    vw__layers_shape shape = module->in, beside = module->in;
     module->rounds = vw__run_alloc(run, RESIDUAL_ROWS, sizeof *module->rounds);
     module->rounds[INSIDE] = build_row(run, line->lines, line->line_count, &shape);
     module->rounds[SHORTCUT] = build_row(run, line->shortcut, line->shortcut_count, &beside);
@@ -87,38 +91,35 @@ static void build_residual(vw__plan_run *run, layer_module *module)
 
 static void build_module(vw__plan_run *run, layer_module *module)
 {
-    const vw__layer_line *line = module->line;
+    const vw__layers_line *line = module->line;
     switch (line->kind) {
-    case VW__LAYER_ATTENTION:
+    case VW__LAYERS_ATTENTION:
         build_attention(run, module);
         break;
-    case VW__LAYER_BATCH_NORM:
-        module->batch_norm = vw__run_alloc(run, 1, sizeof *module->batch_norm);
-        *module->batch_norm = vw__make_batch_norm(run, "norm", module->in.width);
+    case VW__LAYERS_BATCH_NORM:
+        module->batch_norm = vw__make_batch_norm(run, "norm", module->in.width);
         break;
-    case VW__LAYER_CONV2D:
-        module->conv = vw__run_alloc(run, 1, sizeof *module->conv);
-        *module->conv = vw__make_conv2d(run, "conv", module->in.width, line->out, line->window,
-                                        line->groups, line->has_bias);
+    case VW__LAYERS_CONV2D:
+        module->conv = vw__make_conv2d(run, "conv", module->in.width, line->out, line->window,
+                                       line->groups, line->has_bias);
         break;
-    case VW__LAYER_EMBEDDING:
-    case VW__LAYER_POSITIONS:
+    case VW__LAYERS_EMBEDDING:
+    case VW__LAYERS_POSITIONS:
         module->table = vw__make_table(run, line->rows, module->out.width);
         break;
-    case VW__LAYER_GROUP_NORM:
-    case VW__LAYER_LAYER_NORM:
-    case VW__LAYER_RMS_NORM:
+    case VW__LAYERS_GROUP_NORM:
+    case VW__LAYERS_LAYER_NORM:
+    case VW__LAYERS_RMS_NORM:
         build_norm(run, module);
         break;
-    case VW__LAYER_LINEAR:
-        module->linears = vw__run_alloc(run, 1, sizeof *module->linears);
-        *module->linears = vw__make_linear(run, "linear", module->in.width, line->out,
-                                           line->has_bias, VW__LINEAR_PLAIN);
+    case VW__LAYERS_LINEAR:
+        module->linear = vw__make_linear(run, "linear", module->in.width, line->out, line->has_bias,
+                                         VW__LINEAR_PLAIN);
         break;
-    case VW__LAYER_REPEAT:
+    case VW__LAYERS_REPEAT:
         build_rounds(run, module);
         break;
-    case VW__LAYER_RESIDUAL:
+    case VW__LAYERS_RESIDUAL:
         build_residual(run, module);
         break;
     default: /* no parameters */
@@ -127,8 +128,8 @@ static void build_module(vw__plan_run *run, layer_module *module)
 }
 
 /* The shapes have been checked: what is left to go wrong is the tape's. */
-static layer_row build_row(vw__plan_run *run, const vw__layer_line *lines, size_t count,
-                           vw__layer_shape *shape)
+static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size_t count,
+                           vw__layers_shape *shape)
 {
     layer_row row = {.modules = NULL};
     if (count == 0)
@@ -138,7 +139,7 @@ static layer_row build_row(vw__plan_run *run, const vw__layer_line *lines, size_
         layer_module *module = &row.modules[i];
         module->line = &lines[i];
         module->in = *shape;
-        vw_status status = vw__layer_infer(&lines[i], shape);
+        vw_status status = vw__layers_infer_line(&lines[i], shape);
         if (status != VW_OK)
             vw__tape_fail(run->tape, status);
         module->out = *shape;
@@ -150,12 +151,12 @@ static layer_row build_row(vw__plan_run *run, const vw__layer_line *lines, size_
 }
 
 /* The description's own size, unless the settings have another. */
-static vw__layer_shape input_shape(const vw__plan_run *run)
+static vw__layers_shape input_shape(const vw__plan_run *run)
 {
-    vw__layer_shape shape = *run->model->layers_input;
-    if (shape.flow == VW__FLOW_IMAGE && run->settings->image != shape.height)
+    vw__layers_shape shape = *run->model->layers_input;
+    if (shape.flow == VW__LAYERS_FLOW_IMAGE && run->settings->image != shape.height)
         shape.height = shape.across = run->settings->image;
-    if (shape.flow == VW__FLOW_IDS || shape.flow == VW__FLOW_TOKENS)
+    if (shape.flow == VW__LAYERS_FLOW_IDS || shape.flow == VW__LAYERS_FLOW_TOKENS)
         shape.length = run->settings->sequence;
     return shape;
 }
@@ -163,7 +164,7 @@ static vw__layer_shape input_shape(const vw__plan_run *run)
 static bool has_blocks(const vw_plan_model *model)
 {
     for (size_t i = 0; i < model->line_count; i++)
-        if (model->lines[i].kind == VW__LAYER_REPEAT)
+        if (model->lines[i].kind == VW__LAYERS_REPEAT)
             return true;
     return false;
 }
@@ -174,7 +175,7 @@ static void build(vw__plan_run *run)
     layers_modules *modules = vw__run_alloc(run, 1, sizeof *modules);
     run->modules = modules;
     modules->input = input_shape(run);
-    vw__layer_shape shape = modules->input;
+    vw__layers_shape shape = modules->input;
     if (run->settings->checkpointing != VW_CHECKPOINTING_NONE && !has_blocks(model))
         vw__tape_fail(run->tape,
                       vw__fail(VW_ERR_INVALID_ARGUMENT,
@@ -189,8 +190,8 @@ static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x,
 
 static vw__tensor attend(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
-    const vw__layer_line *line = module->line;
-    const vw__linear_module *linears = module->linears;
+    const vw__layers_line *line = module->line;
+    const vw__linear_module *linears = module->heads;
     const vw__attention_shape attention = {.batch = run->settings->batch,
                                            .heads = line->heads,
                                            .key_heads = line->key_heads,
@@ -266,12 +267,10 @@ static vw__tensor run_repeat(vw__plan_run *run, const layer_module *module, vw__
 
 static vw__tensor run_norm(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
-    if (module->line->kind == VW__LAYER_RMS_NORM)
-        return vw__apply_rms_norm(run, x, module->norm);
-    if (module->line->kind == VW__LAYER_LAYER_NORM)
-        return vw__apply_layer_norm(run, x, module->norm);
+    if (module->line->kind != VW__LAYERS_GROUP_NORM)
+        return vw__apply_norm(run, x, &module->norm);
     uint64_t rows = vw__times(run->tape, run->settings->batch, module->line->groups);
-    return vw__layer_norm(run->tape, x, module->norm->weight, module->norm->bias, rows);
+    return vw__layer_norm(run->tape, x, module->norm.weight, module->norm.bias, rows);
 }
 
 static vw__tensor rectify(vw__plan_run *run, const layer_module *module, vw__tensor x)
@@ -287,35 +286,35 @@ static vw__tensor run_conv(vw__plan_run *run, const layer_module *module, vw__te
 {
     vw__image_shape shape = {run->settings->batch, module->in.width, module->in.height,
                              module->in.across};
-    return vw__apply_conv2d(run, x, module->conv, &shape);
+    return vw__apply_conv2d(run, x, &module->conv, &shape);
 }
 
 /* Layers without parameters. */
 static vw__tensor run_plain(vw__plan_run *run, const layer_module *module, vw__tensor x)
 {
     vw__tape *tape = run->tape;
-    uint64_t elements = vw__layer_elements(tape, &module->out, run->settings->batch);
+    uint64_t elements = vw__layers_elements(tape, &module->out, run->settings->batch);
     switch (module->line->kind) {
-    case VW__LAYER_AVG_POOL:
+    case VW__LAYERS_AVG_POOL:
         return vw__avg_pool(tape, x, elements);
-    case VW__LAYER_DROPOUT:
+    case VW__LAYERS_DROPOUT:
         return vw__apply_dropout(run, x, module->line->has_dropout);
-    case VW__LAYER_FIRST_TOKEN:
+    case VW__LAYERS_FIRST_TOKEN:
         return vw__slice(tape, x, elements);
-    case VW__LAYER_GELU:
+    case VW__LAYERS_GELU:
         return vw__gelu(tape, x);
-    case VW__LAYER_MAX_POOL:
+    case VW__LAYERS_MAX_POOL:
         return vw__max_pool(tape, x, elements);
-    case VW__LAYER_MEAN_POOL:
+    case VW__LAYERS_MEAN_POOL:
         return vw__mean(tape, x, elements);
-    case VW__LAYER_RELU:
+    case VW__LAYERS_RELU:
         return rectify(run, module, x);
-    case VW__LAYER_SILU:
+    case VW__LAYERS_SILU:
         return vw__silu(tape, x);
-    case VW__LAYER_SIGMOID:
-    case VW__LAYER_TANH: /* both save their result */
+    case VW__LAYERS_SIGMOID:
+    case VW__LAYERS_TANH: /* both save their result */
         return vw__tanh(tape, x);
-    case VW__LAYER_TOKENS: /* transposed, and copied by whoever comes next */
+    case VW__LAYERS_TOKENS: /* transposed, and copied by whoever comes next */
         return vw__contiguous(tape, x);
     default: /* flatten: a view */
         return vw__view(tape, x);
@@ -326,25 +325,25 @@ static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__
                              bool is_outermost)
 {
     switch (module->line->kind) {
-    case VW__LAYER_ATTENTION:
+    case VW__LAYERS_ATTENTION:
         return attend(run, module, x);
-    case VW__LAYER_BATCH_NORM:
-        return vw__apply_batch_norm(run, x, module->batch_norm);
-    case VW__LAYER_CONV2D:
+    case VW__LAYERS_BATCH_NORM:
+        return vw__apply_batch_norm(run, x, &module->batch_norm);
+    case VW__LAYERS_CONV2D:
         return run_conv(run, module, x);
-    case VW__LAYER_EMBEDDING:
+    case VW__LAYERS_EMBEDDING:
         return vw__embedding(run->tape, x, module->table, module->out.width);
-    case VW__LAYER_GROUP_NORM:
-    case VW__LAYER_LAYER_NORM:
-    case VW__LAYER_RMS_NORM:
+    case VW__LAYERS_GROUP_NORM:
+    case VW__LAYERS_LAYER_NORM:
+    case VW__LAYERS_RMS_NORM:
         return run_norm(run, module, x);
-    case VW__LAYER_LINEAR:
-        return vw__apply_linear(run, x, module->linears);
-    case VW__LAYER_POSITIONS:
+    case VW__LAYERS_LINEAR:
+        return vw__apply_linear(run, x, &module->linear);
+    case VW__LAYERS_POSITIONS:
         return add_positions(run, module, x);
-    case VW__LAYER_REPEAT:
+    case VW__LAYERS_REPEAT:
         return run_repeat(run, module, x, is_outermost);
-    case VW__LAYER_RESIDUAL:
+    case VW__LAYERS_RESIDUAL:
         return run_residual(run, module, x);
     default:
         return run_plain(run, module, x);
@@ -356,7 +355,7 @@ static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x,
 {
     vw__tensor made = vw__hold(run->tape, x);
     for (size_t i = 0; i < row->count && vw__tape_status(run->tape) == VW_OK; i++) {
-        const vw__layer_line *line = row->modules[i].line;
+        const vw__layers_line *line = row->modules[i].line;
         vw__enter(run->tape, line->name, line->number);
         vw__rebind(run->tape, &made, run_module(run, &row->modules[i], made, is_outermost));
         vw__leave(run->tape);
@@ -369,22 +368,22 @@ static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x,
 static vw__tensor make_input(vw__plan_run *run, const layers_modules *modules)
 {
     vw__use before = vw__tape_set_use(run->tape, VW__USE_DATA);
-    const vw__layer_shape *shape = &modules->input;
-    uint64_t elements = vw__layer_elements(run->tape, shape, run->settings->batch);
-    vw__tensor made =
-        vw__tensor_new(run->tape, elements, shape->flow == VW__FLOW_IDS ? VW__INT64 : run->dtype);
+    const vw__layers_shape *shape = &modules->input;
+    uint64_t elements = vw__layers_elements(run->tape, shape, run->settings->batch);
+    vw__tensor made = vw__tensor_new(run->tape, elements,
+                                     shape->flow == VW__LAYERS_FLOW_IDS ? VW__INT64 : run->dtype);
     vw__tape_set_use(run->tape, before);
     return made;
 }
 
-static uint64_t rows_of(const vw__plan_run *run, const vw__layer_shape *shape)
+static uint64_t rows_of(const vw__plan_run *run, const vw__layers_shape *shape)
 {
-    return shape->flow == VW__FLOW_TOKENS
+    return shape->flow == VW__LAYERS_FLOW_TOKENS
                ? vw__times(run->tape, run->settings->batch, shape->length)
                : run->settings->batch;
 }
 
-static vw__tensor make_loss(vw__plan_run *run, const vw__layer_shape *shape, vw__tensor x)
+static vw__tensor make_loss(vw__plan_run *run, const vw__layers_shape *shape, vw__tensor x)
 {
     vw__tape *tape = run->tape;
     if (run->model->layers_loss == VW__LAYERS_MEAN)
@@ -419,53 +418,20 @@ static vw__tensor forward(vw__plan_run *run)
     return loss;
 }
 
-static uint64_t usual_height(const vw_plan_model *model)
+static uint64_t usual_length(const vw_plan_model *model)
 {
-    return model->layers_input->height;
+    const vw__layers_shape *input = model->layers_input;
+    if (input->flow == VW__LAYERS_FLOW_FEATURES)
+        return 1;
+    return input->flow == VW__LAYERS_FLOW_IMAGE ? input->height : input->length;
 }
 
-static uint64_t usual_tokens(const vw_plan_model *model)
-{
-    return model->layers_input->length;
-}
+#define LAYERS_FAMILY                                                                              \
+    .name = "layers", .keeps_logits_type = true, .usual_length = usual_length, .build = build,     \
+    .forward = forward
 
-static uint64_t one_row(const vw_plan_model *model)
-{
-    (void)model;
-    return 1;
-}
-
-static const char *const no_types[] = {NULL};
-
-const vw__family vw__family_image_layers = {
-    .name = "layers",
-    .model_types = no_types,
-    .has_images = true,
-    .keeps_logits_type = true,
-    .usual_length = usual_height,
-    .read = vw__read_layers,
-    .build = build,
-    .forward = forward,
-};
-
-const vw__family vw__family_token_layers = {
-    .name = "layers",
-    .model_types = no_types,
-    .keeps_logits_type = true,
-    .usual_length = usual_tokens,
-    .read = vw__read_layers,
-    .build = build,
-    .forward = forward,
-};
+const vw__family vw__family_image_layers = {LAYERS_FAMILY, .has_images = true};
+const vw__family vw__family_token_layers = {LAYERS_FAMILY};
 
 /* A row has no length: one "token", and no more. */
-const vw__family vw__family_feature_layers = {
-    .name = "layers",
-    .model_types = no_types,
-    .has_position_table = true,
-    .keeps_logits_type = true,
-    .usual_length = one_row,
-    .read = vw__read_layers,
-    .build = build,
-    .forward = forward,
-};
+const vw__family vw__family_feature_layers = {LAYERS_FAMILY, .has_position_table = true};

@@ -16,20 +16,12 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/nearest_name.h"
-#include "plan/config_families.h"
+#include "plan/config_types.h"
 #include "plan/config_read.h"
 #include "plan/layers.h"
 #include "plan/plan_model.h"
 
 #define MOST_ARENA_BYTES ((size_t)64 << 20)
-
-static const vw__family *const families[] = {
-    &vw__family_gpt2, &vw__family_llama,   &vw__family_gemma,    &vw__family_phi,
-    &vw__family_phi3, &vw__family_mixtral, &vw__family_bert,     &vw__family_t5,
-    &vw__family_vit,  &vw__family_resnet,  &vw__family_gpt_neox,
-};
-
-enum { FAMILY_COUNT = sizeof families / sizeof families[0], MOST_TYPES = 64 };
 
 /* ---- making and closing ---------------------------------------------------------------------- */
 
@@ -74,24 +66,6 @@ vw_status vw__plan_model_note(vw_plan_model *model, const char *format, ...)
 
 /* ---- what the file is of --------------------------------------------------------------------- */
 
-static size_t list_types(const char *types[MOST_TYPES])
-{
-    size_t count = 0;
-    for (size_t i = 0; i < FAMILY_COUNT; i++)
-        for (size_t j = 0; families[i]->model_types[j] != NULL && count < MOST_TYPES; j++)
-            types[count++] = families[i]->model_types[j];
-    return count;
-}
-
-static const vw__family *find_family(const char *type)
-{
-    for (size_t i = 0; i < FAMILY_COUNT; i++)
-        for (size_t j = 0; families[i]->model_types[j] != NULL; j++)
-            if (strcmp(families[i]->model_types[j], type) == 0)
-                return families[i];
-    return NULL;
-}
-
 /* Fields by which the neighbours of config.json are known, and what to say of each. */
 static const struct neighbour {
     const char *field, *what;
@@ -130,19 +104,18 @@ static const char *known_text_part(const vw__config *config)
         vw__config_object(config, "text_config", &part) != VW_OK ||
         vw__config_text_if(&part, "model_type", &type) != VW_OK)
         return NULL;
-    return type != NULL && find_family(type) != NULL ? type : NULL;
+    return type != NULL && vw__config_type_find(type) != NULL ? type : NULL;
 }
 
 /* A name that resembles a known one is still another architecture: none is proposed. */
 static vw_status refuse_type(const vw__config *config)
 {
     char known[400] = "";
-    const char *types[MOST_TYPES];
     const char *part = known_text_part(config);
-    size_t used = 0, count = list_types(types);
-    for (size_t i = 0; i < count && used < sizeof known; i++)
+    size_t used = 0;
+    for (size_t i = 0; i < vw__config_type_count && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 types[i]);
+                                 vw__config_types[i].name);
     if (part != NULL)
         return vw__config_refuse(config, "model_type", VW_ERR_UNSUPPORTED,
                                  "a model of one part (text_config is a %s, which can be planned "
@@ -156,49 +129,13 @@ static vw_status refuse_type(const vw__config *config)
 
 /* ---- what is planned, and what the file asks for beside it ----------------------------------- */
 
-/* The class whose forward pass is planned. */
-static const struct planned_class {
-    const char *model_type, *name;
-} planned_classes[] = {
-    {"gpt2", "GPT2LMHeadModel"},
-    {"llama", "LlamaForCausalLM"},
-    {"mistral", "MistralForCausalLM"},
-    {"qwen2", "Qwen2ForCausalLM"},
-    {"qwen3", "Qwen3ForCausalLM"},
-    {"gemma", "GemmaForCausalLM"},
-    {"gemma2", "Gemma2ForCausalLM"},
-    {"gemma3_text", "Gemma3ForCausalLM"},
-    {"phi", "PhiForCausalLM"},
-    {"phi3", "Phi3ForCausalLM"},
-    {"gpt_neox", "GPTNeoXForCausalLM"},
-    {"mixtral", "MixtralForCausalLM"},
-    {"qwen3_moe", "Qwen3MoeForCausalLM"},
-    {"bert", "BertForMaskedLM"},
-    {"roberta", "RobertaForMaskedLM"},
-    {"t5", "T5ForConditionalGeneration"},
-    {"vit", "ViTForImageClassification"},
-    {"resnet", "ResNetForImageClassification"},
-};
-
-static vw_status note_class(const vw__config *config, const char *type, vw_plan_model *model)
-{
-    const char *asked = vw__config_first_text(config, "architectures");
-    for (size_t i = 0; i < sizeof planned_classes / sizeof planned_classes[0]; i++) {
-        const char *planned = planned_classes[i].name;
-        if (strcmp(planned_classes[i].model_type, type) != 0)
-            continue;
-        if (asked == NULL || strcmp(asked, planned) == 0)
-            return VW_OK;
-        return vw__plan_model_note(model, "planned as %s; the configuration names %.80s", planned,
-                                   asked);
-    }
-    return VW_OK;
-}
-
-static vw_status note_what_is_left_out(const vw__config *config, const char *type,
+static vw_status note_what_is_left_out(const vw__config *config, const vw__config_type *type,
                                        vw_plan_model *model)
 {
-    VW__TRY(note_class(config, type, model));
+    const char *asked = vw__config_first_text(config, "architectures");
+    if (asked != NULL && strcmp(asked, type->class_name) != 0)
+        VW__TRY(vw__plan_model_note(model, "planned as %s; the configuration names %.80s",
+                                    type->class_name, asked));
     if (vw__config_has(config, "quantization_config"))
         VW__TRY(vw__plan_model_note(model,
                                     "quantization_config is passed over: weights are planned in "
@@ -210,16 +147,16 @@ static vw_status note_what_is_left_out(const vw__config *config, const char *typ
 
 static vw_status read_model(const vw__config *config, vw_plan_model *model)
 {
-    const char *type = NULL;
-    VW__TRY(vw__config_text_if(config, "model_type", &type));
-    if (type == NULL && vw__config_has_list(config, "layers"))
+    const char *name = NULL;
+    VW__TRY(vw__config_text_if(config, "model_type", &name));
+    if (name == NULL && vw__config_has_list(config, "layers"))
         return vw__read_layers(config, model);
-    if (type == NULL)
+    if (name == NULL)
         return refuse_without_type(config);
-    model->family = find_family(type);
-    if (model->family == NULL)
+    const vw__config_type *type = vw__config_type_find(name);
+    if (type == NULL)
         return refuse_type(config);
-    VW__TRY(model->family->read(config, model));
+    VW__TRY(vw__config_type_read(type, config, model));
     return note_what_is_left_out(config, type, model);
 }
 

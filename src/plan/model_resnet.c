@@ -1,7 +1,6 @@
 /* model_resnet.c - ResNet, after torchvision's resnet.py; and transformers' modeling_resnet.py,
  * whose activation functions are not in place, and whose model holds what the stem made to the end.
  */
-#include "plan/config_families.h"
 #include "plan/plan_run.h"
 
 enum { STAGES = 4, MOST_CONVS = 3, FIRST_WIDTH = 64, BOTTLENECK = 4 };
@@ -44,29 +43,28 @@ typedef struct stage_widths {
     uint64_t inner, out;
 } stage_widths;
 
-static stage_widths widths_of(const vw_plan_model *model, size_t stage)
+static stage_widths widths_of(const vw__plan_resnet *resnet, size_t stage)
 {
     uint64_t width = (uint64_t)FIRST_WIDTH << stage;
-    if (model->stages != NULL) {
-        uint64_t out = model->stages->channels[stage];
-        return (stage_widths){model->is_bottleneck ? out / BOTTLENECK : out, out};
+    if (resnet->is_transformers) {
+        uint64_t out = resnet->channels[stage];
+        return (stage_widths){resnet->is_bottleneck ? out / BOTTLENECK : out, out};
     }
-    if (!model->is_bottleneck)
+    if (!resnet->is_bottleneck)
         return (stage_widths){width, width};
-    return (stage_widths){width * model->resnet_width / FIRST_WIDTH * model->resnet_groups,
-                          BOTTLENECK * width};
+    return (stage_widths){width * resnet->width / FIRST_WIDTH * resnet->groups, BOTTLENECK * width};
 }
 
 static void build_block(vw__plan_run *run, resnet_block *block, const vw__image_shape *in,
                         stage_widths widths, uint64_t stride)
 {
-    const vw_plan_model *model = run->model;
+    const vw__plan_resnet *resnet = &run->model->resnet;
     const uint64_t inner = widths.inner, out = widths.out;
-    bool is_early = model->stages != NULL && model->stages->strides_in_first_conv;
+    const bool is_early = resnet->strides_in_first_conv;
     block->in = *in;
-    if (model->is_bottleneck) {
+    if (resnet->is_bottleneck) {
         add_conv(run, block, in->channels, inner, 1, is_early ? stride : 1, 1);
-        add_conv(run, block, inner, inner, 3, is_early ? 1 : stride, model->resnet_groups);
+        add_conv(run, block, inner, inner, 3, is_early ? 1 : stride, resnet->groups);
         add_conv(run, block, inner, out, 1, 1, 1);
     } else {
         add_conv(run, block, in->channels, out, 3, stride, 1);
@@ -85,12 +83,12 @@ static void build_block(vw__plan_run *run, resnet_block *block, const vw__image_
 static void build_stage(vw__plan_run *run, size_t stage, vw__image_shape *shape)
 {
     resnet_modules *modules = run->modules;
-    uint64_t count = run->model->resnet_blocks[stage];
+    uint64_t count = run->model->resnet.blocks[stage];
     resnet_block *blocks = vw__run_alloc(run, count, sizeof *blocks);
     modules->stages[stage] = blocks;
-    bool is_halved = stage > 0 || (run->model->stages != NULL && run->model->stages->halves_first);
+    bool is_halved = stage > 0 || run->model->resnet.halves_first;
     for (uint64_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
-        build_block(run, &blocks[i], shape, widths_of(run->model, stage),
+        build_block(run, &blocks[i], shape, widths_of(&run->model->resnet, stage),
                     i == 0 && is_halved ? 2 : 1);
         *shape = blocks[i].out;
     }
@@ -99,10 +97,10 @@ static void build_stage(vw__plan_run *run, size_t stage, vw__image_shape *shape)
 static void build(vw__plan_run *run)
 {
     enum { COLORS = 3 };
-    const vw__resnet_stages *stages = run->model->stages;
+    const vw__plan_resnet *resnet = &run->model->resnet;
     uint64_t image = run->settings->image;
-    uint64_t colors = stages != NULL ? stages->colors : COLORS;
-    uint64_t stem = stages != NULL ? stages->stem : FIRST_WIDTH;
+    uint64_t colors = resnet->is_transformers ? resnet->colors : COLORS;
+    uint64_t stem = resnet->is_transformers ? resnet->stem : FIRST_WIDTH;
     const vw__window window = {.kernel = 7, .stride = 2, .padding = 3};
     resnet_modules *modules = vw__run_alloc(run, 1, sizeof *modules);
     run->modules = modules;
@@ -113,8 +111,8 @@ static void build(vw__plan_run *run)
     shape = vw__window_shape(&pool, &shape, stem);
     for (size_t i = 0; i < STAGES; i++)
         build_stage(run, i, &shape);
-    modules->classifier =
-        vw__make_linear(run, "fc", shape.channels, run->model->classes, true, VW__LINEAR_HEAD);
+    modules->classifier = vw__make_linear(run, "fc", shape.channels, run->model->shape.head.labels,
+                                          true, VW__LINEAR_HEAD);
 }
 
 /* ---- running it ------------------------------------------------------------------------------ */
@@ -122,7 +120,7 @@ static void build(vw__plan_run *run)
 static void rectify(vw__plan_run *run, vw__tensor *x)
 {
     vw__enter(run->tape, "relu", -1);
-    if (run->model->stages != NULL)
+    if (run->model->resnet.is_transformers)
         vw__rebind(run->tape, x, vw__relu(run->tape, *x));
     else
         vw__relu_in_place(run->tape, x);
@@ -178,7 +176,7 @@ static void run_stage(vw__plan_run *run, size_t stage, vw__tensor *x)
     vw__enter(run->tape, "stage", (int64_t)stage + 1);
     vw__tensor made =
         vw__run_blocks(run, run_block, modules->stages[stage], sizeof *modules->stages[stage],
-                       run->model->resnet_blocks[stage], vw__hold(run->tape, *x));
+                       run->model->resnet.blocks[stage], vw__hold(run->tape, *x));
     vw__rebind(run->tape, x, made);
     vw__leave(run->tape);
 }
@@ -189,7 +187,7 @@ static vw__tensor forward(vw__plan_run *run)
     vw__tape *tape = run->tape;
     vw__tensor pixels = vw__make_pixels(run, modules->pixels.channels);
     vw__tensor x = run_stem(run, modules, pixels);
-    vw__tensor embedded = run->model->stages != NULL ? vw__hold(tape, x) : vw__no_tensor();
+    vw__tensor embedded = run->model->resnet.is_transformers ? vw__hold(tape, x) : vw__no_tensor();
     for (size_t i = 0; i < STAGES; i++)
         run_stage(run, i, &x);
     vw__enter(tape, "avgpool", -1);
@@ -209,11 +207,9 @@ static uint64_t usual_length(const vw_plan_model *model)
 
 const vw__family vw__family_resnet = {
     .name = "resnet",
-    .model_types = (const char *const[]){"resnet", NULL},
     .has_images = true,
     .keeps_logits_type = true,
     .usual_length = usual_length,
-    .read = vw__read_resnet,
     .build = build,
     .forward = forward,
 };

@@ -52,11 +52,6 @@ static bool is_trained(const vw_plan_settings *settings)
     return settings->mode != VW_PLAN_MODE_INFERENCE && settings->lora_rank == 0;
 }
 
-uint64_t vw__usual_positions(const vw_plan_model *model)
-{
-    return model->shape.positions;
-}
-
 vw__tensor vw__make_weight(vw__plan_run *run, uint64_t elements)
 {
     return vw__make_weight_of(run, elements, (vw__matrix){.rows = 0}, run->dtype,
@@ -108,40 +103,37 @@ vw__tensor vw__apply_linear(vw__plan_run *run, vw__tensor x, const vw__linear_mo
     return made;
 }
 
-vw__norm_module vw__make_norm(vw__plan_run *run, const char *name, uint64_t width, bool has_bias)
+vw__norm_module vw__make_norm(vw__plan_run *run, const char *name, uint64_t width,
+                              vw__norm_kind kind)
 {
-    vw__norm_module made = {.name = name, .width = width, .bias = vw__no_tensor()};
+    vw__norm_module made = {.name = name, .width = width, .kind = kind, .bias = vw__no_tensor()};
     made.weight = vw__make_weight(run, width);
-    if (has_bias)
+    if (kind == VW__NORM_LAYER)
         made.bias = vw__make_weight(run, width);
     return made;
 }
 
-vw__tensor vw__apply_layer_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module)
+static vw__tensor normalize(vw__tape *tape, vw__tensor x, const vw__norm_module *module)
 {
-    uint64_t rows = module->width == 0 ? 0 : x.elements / module->width;
-    vw__enter(run->tape, module->name, -1);
-    vw__tensor made = vw__layer_norm(run->tape, x, module->weight, module->bias, rows);
-    vw__leave(run->tape);
-    return made;
+    const uint64_t rows = module->width == 0 ? 0 : x.elements / module->width;
+    switch (module->kind) {
+    case VW__NORM_RMS:
+        return vw__rms_norm(tape, x, module->weight, rows);
+    case VW__NORM_GEMMA:
+        return vw__gemma_norm(tape, x, module->weight, rows);
+    case VW__NORM_T5:
+        return vw__t5_norm(tape, x, module->weight, rows);
+    case VW__NORM_LAYER:
+    case VW__NORM_LAYER_UNBIASED:
+        break;
+    }
+    return vw__layer_norm(tape, x, module->weight, module->bias, rows);
 }
 
-vw__tensor vw__apply_rms_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module)
+vw__tensor vw__apply_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module)
 {
-    uint64_t rows = module->width == 0 ? 0 : x.elements / module->width;
     vw__enter(run->tape, module->name, -1);
-    vw__tensor made = run->model->shape.has_fp32_norm_weights
-                          ? vw__gemma_norm(run->tape, x, module->weight, rows)
-                          : vw__rms_norm(run->tape, x, module->weight, rows);
-    vw__leave(run->tape);
-    return made;
-}
-
-vw__tensor vw__apply_t5_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module)
-{
-    uint64_t rows = module->width == 0 ? 0 : x.elements / module->width;
-    vw__enter(run->tape, module->name, -1);
-    vw__tensor made = vw__t5_norm(run->tape, x, module->weight, rows);
+    vw__tensor made = normalize(run->tape, x, module);
     vw__leave(run->tape);
     return made;
 }
@@ -151,7 +143,7 @@ vw__tensor vw__apply_activation(vw__plan_run *run, vw__tensor x)
     vw__tape *tape = run->tape;
     vw__tensor made = vw__no_tensor();
     vw__enter(tape, "act", -1);
-    switch (run->model->shape.activation) {
+    switch (run->model->shape.mlp.activation) {
     case VW__ACTIVATION_GELU:
         made = vw__gelu(tape, x);
         break;
@@ -180,19 +172,6 @@ vw__tensor vw__apply_dropout(vw__plan_run *run, vw__tensor x, bool has_dropout)
     vw__tensor made = vw__dropout(run->tape, x);
     vw__leave(run->tape);
     return made;
-}
-
-vw__tensor vw__apply_mlp(vw__plan_run *run, vw__tensor x, const vw__linear_module *inner,
-                         const vw__linear_module *outer, bool has_dropout)
-{
-    vw__tape *tape = run->tape;
-    vw__enter(tape, "mlp", -1);
-    vw__tensor fed = vw__apply_linear(run, x, inner);
-    vw__rebind(tape, &fed, vw__apply_activation(run, fed));
-    vw__rebind(tape, &fed, vw__apply_linear(run, fed, outer));
-    vw__rebind(tape, &fed, vw__apply_dropout(run, fed, has_dropout));
-    vw__leave(tape);
-    return fed;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */

@@ -100,15 +100,15 @@ static vw__tensor attend_to_cache(vw__plan_run *run, vw__tensor query, vw__tenso
 
 vw__attention_shape vw__self_attention(const vw__plan_run *run, uint64_t length)
 {
-    const vw__transformer *shape = &run->model->shape;
+    const vw__plan_attention *shape = &run->model->shape.attention;
     return (vw__attention_shape){
         .batch = run->settings->batch,
         .heads = shape->heads,
         .key_heads = shape->key_heads > 0 ? shape->key_heads : shape->heads,
         .length = length,
         .key_length = length,
-        .width = shape->head_width > 0 ? shape->head_width : shape->hidden / shape->heads,
-        .has_dropout = run->is_training && shape->has_attention_dropout};
+        .width = shape->head_width > 0 ? shape->head_width : run->model->shape.hidden / shape->heads,
+        .has_dropout = run->is_training && shape->has_dropout};
 }
 
 vw__tensor vw__apply_attention(vw__plan_run *run, vw__tensor query, vw__tensor key,

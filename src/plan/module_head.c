@@ -17,7 +17,7 @@ vw__tensor vw__make_ids(vw__plan_run *run, uint64_t rows, uint64_t length)
 static vw__tensor logits_of(vw__plan_run *run, vw__tensor x, const vw__linear_module *head)
 {
     vw__tensor logits = vw__apply_linear(run, x, head);
-    if (run->model->shape.has_capped_logits)
+    if (run->model->shape.head.is_capped)
         vw__cap(run->tape, &logits);
     return logits;
 }

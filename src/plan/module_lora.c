@@ -106,17 +106,15 @@ static vw__tensor packed_product(vw__tape *tape, vw__tensor x, const vw__linear_
 {
     uint64_t elements = vw__times(tape, weights->in, weights->out);
     uint64_t rows = weights->in == 0 ? 0 : x.elements / weights->in;
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){x, weights->weight}, 2);
+    vw__node_begin(tape, (vw__tensor[]){x, weights->weight}, 2);
     vw__tensor scales = vw__tensor_new(tape, divide_up(elements, BLOCK_VALUES), VW__FLOAT32);
     vw__tensor unpacked = vw__tensor_new(tape, elements, x.dtype);
     vw__drop(tape, &scales);
     vw__tensor made = vw__result_new(tape, vw__times(tape, rows, weights->out), x.dtype);
     vw__drop(tape, &unpacked);
-    if (has_node) {
-        take_unpacked(tape, elements, x.dtype);
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    take_unpacked(tape, elements, x.dtype);
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 

@@ -9,7 +9,40 @@
 
 #include "plan/tape.h"
 
-/* ---- types (op_cast.c) ----------------------------------------------------------------------- */
+/* ---- one argument (op_pointwise.c) ----------------------------------------------------------- */
+
+/* What an operator of one argument makes and keeps. */
+typedef struct vw__op_unary {
+    uint64_t elements; /* of its result */
+    vw__dtype dtype;
+    bool saves_argument, saves_result;
+    uint64_t beside_elements; /* of what is made beside the result and saved; 0: nothing */
+    vw__dtype beside_dtype;
+    unsigned temporaries;   /* of its derivative, each of the argument's size */
+    bool is_temporary_bool; /* they are, and not of the argument's type */
+    bool is_passed;         /* the gradient is passed on as it came */
+} vw__op_unary;
+
+vw__tensor vw__op_apply(vw__tape *tape, vw__tensor x, vw__op_unary how);
+
+/* A result of the argument's size and type. */
+static inline vw__op_unary vw__op_like(vw__tensor x)
+{
+    return (vw__op_unary){.elements = x.elements, .dtype = x.dtype};
+}
+
+static inline vw__op_unary vw__op_saving_argument(vw__tensor x)
+{
+    return (vw__op_unary){.elements = x.elements, .dtype = x.dtype, .saves_argument = true};
+}
+
+static inline vw__op_unary vw__op_saving_result(vw__tensor x)
+{
+    return (vw__op_unary){.elements = x.elements, .dtype = x.dtype, .saves_result = true};
+}
+
+/* ---- types (op_shape.c) -----------------------------------------------------------------------
+ */
 
 /* x.to(dtype): the same tensor where it has it already. */
 vw__tensor vw__to(vw__tape *tape, vw__tensor x, vw__dtype dtype);
@@ -43,7 +76,7 @@ vw__tensor vw__clamp(vw__tape *tape, vw__tensor x);      /* saves its argument *
 vw__tensor vw__quick_gelu(vw__tape *tape, vw__tensor x); /* x * sigmoid(1.702 * x), in Python */
 vw__tensor vw__gelu_new(vw__tape *tape, vw__tensor x);   /* transformers' own, in Python */
 
-/* ---- sums (op_reduce.c) ---------------------------------------------------------------------- */
+/* ---- sums (op_matrix.c) ---------------------------------------------------------------------- */
 
 /* For derivatives: the sum of `rows` rows, given to the edge, and what computing it needs. */
 void vw__node_sum_rows_for(vw__tape *tape, size_t edge, uint64_t rows, uint64_t columns,
@@ -134,11 +167,12 @@ vw__tensor vw__flash_attention(vw__tape *tape, vw__tensor query, vw__tensor key,
 /* Heads of keys or values, repeated to the number of query heads: a copy where there are fewer. */
 vw__tensor vw__repeat_heads(vw__tape *tape, vw__tensor x, const vw__attention_shape *shape);
 
+/* ---- softmax and losses (op_norm.c) -----------------------------------------------------------
+ */
+
 /* softmax(x, dim=-1), in float32 under autocast. */
 vw__tensor vw__softmax(vw__tape *tape, vw__tensor x);
 vw__tensor vw__softmax_float32(vw__tape *tape, vw__tensor x); /* softmax(x, dtype=torch.float32) */
-
-/* ---- losses (op_loss.c) ---------------------------------------------------------------------- */
 
 /* F.cross_entropy(logits, labels), mean. */
 vw__tensor vw__cross_entropy(vw__tape *tape, vw__tensor logits, vw__tensor labels);

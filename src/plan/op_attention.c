@@ -1,4 +1,4 @@
-/* op_attention.c - scaled_dot_product_attention() and what eager attention is made of. */
+/* op_attention.c - scaled_dot_product_attention(), and the kernels it chooses from. */
 #include "plan/op.h"
 
 #include "plan/tape_parts.h"
@@ -53,45 +53,17 @@ static vw__tensor fused(vw__tape *tape, const vw__tensor *arguments,
                         const vw__attention_shape *shape, vw__attention_kernel kernel)
 {
     uint64_t rows = shape->batch * shape->heads;
-    bool has_node = vw__node_begin(tape, arguments, 4);
-    for (size_t i = 0; has_node && i < 4; i++)
+    vw__node_begin(tape, arguments, 4);
+    for (size_t i = 0; i < 4; i++)
         vw__node_save(tape, arguments[i]);
     vw__tensor made = vw__result_new(tape, arguments[0].elements, arguments[0].dtype);
     uint64_t length = kernel == VW__ATTENTION_FLASH ? shape->length : up_to(shape->length, 32);
     vw__tensor sums = vw__result_new(tape, rows * length, VW__FLOAT32);
-    if (has_node) {
-        vw__node_save(tape, made);
-        vw__node_save(tape, sums);
-        add_fused_derivative(tape, arguments, shape, kernel);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_save(tape, made);
+    vw__node_save(tape, sums);
+    add_fused_derivative(tape, arguments, shape, kernel);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &sums);
-    return made;
-}
-
-vw__tensor vw__softmax(vw__tape *tape, vw__tensor x)
-{
-    vw__tensor argument = vw__autocast_float32(tape, x);
-    bool has_node = vw__node_begin(tape, &argument, 1);
-    vw__tensor made = vw__tensor_new(tape, argument.elements, argument.dtype);
-    if (has_node) {
-        vw__node_save(tape, made);
-        vw__node_take_for(tape, 0, argument.elements, argument.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    vw__drop(tape, &argument);
-    return made;
-}
-
-vw__tensor vw__softmax_float32(vw__tape *tape, vw__tensor x)
-{
-    bool has_node = vw__node_begin(tape, &x, 1);
-    vw__tensor made = vw__tensor_new(tape, x.elements, VW__FLOAT32);
-    if (has_node) {
-        vw__node_save(tape, made);
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
     return made;
 }
 
@@ -99,28 +71,21 @@ vw__tensor vw__repeat_heads(vw__tape *tape, vw__tensor x, const vw__attention_sh
 {
     if (shape->heads == shape->key_heads)
         return vw__hold(tape, x);
-    bool has_node = vw__node_begin(tape, &x, 1);
-    vw__tensor made = vw__tensor_new(tape, x.elements / shape->key_heads * shape->heads, x.dtype);
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    return made;
+    const uint64_t elements = x.elements / shape->key_heads * shape->heads;
+    return vw__op_apply(tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
 }
 
 /* _safe_softmax(): a row that is masked as a whole becomes zeros. */
 static vw__tensor safe_softmax(vw__tape *tape, vw__tensor x)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
+    vw__node_begin(tape, &x, 1);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
     vw__tensor is_masked = vw__tensor_new(tape, x.elements, VW__BOOL);
     vw__rebind(tape, &made, vw__tensor_new(tape, x.elements, x.dtype)); /* where() */
     vw__drop(tape, &is_masked);
-    if (has_node) {
-        vw__node_save(tape, made);
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_save(tape, made);
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 

@@ -1,25 +1,24 @@
-/* op_norm.c - normalizing. */
+/* op_norm.c - norms, softmax, and losses: where the largest tensors of a language model are. */
 #include "plan/op.h"
+
+/* ---- norms ----------------------------------------------------------------------------------- */
 
 vw__tensor vw__layer_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
                           uint64_t rows)
 {
     vw__tensor argument = vw__autocast_float32(tape, x);
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){argument, weight, bias}, 3);
-    if (has_node)
-        vw__node_save(tape, argument);
+    vw__node_begin(tape, (vw__tensor[]){argument, weight, bias}, 3);
+    vw__node_save(tape, argument);
     vw__tensor made = vw__tensor_new(tape, argument.elements, argument.dtype);
     vw__tensor mean = vw__tensor_new(tape, rows, VW__FLOAT32);
     vw__tensor deviation = vw__tensor_new(tape, rows, VW__FLOAT32);
-    if (has_node) {
-        vw__node_save(tape, mean);
-        vw__node_save(tape, deviation);
-        vw__node_take_for(tape, 0, argument.elements, argument.dtype);
-        vw__node_take_for(tape, 1, weight.elements, weight.dtype);
-        if (vw__is_tensor(bias))
-            vw__node_take_for(tape, 2, bias.elements, bias.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_save(tape, mean);
+    vw__node_save(tape, deviation);
+    vw__node_take_for(tape, 0, argument.elements, argument.dtype);
+    vw__node_take_for(tape, 1, weight.elements, weight.dtype);
+    if (vw__is_tensor(bias))
+        vw__node_take_for(tape, 2, bias.elements, bias.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &deviation);
     vw__drop(tape, &mean);
     vw__drop(tape, &argument);
@@ -85,4 +84,60 @@ vw__tensor vw__gemma_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, uint6
     vw__drop(tape, &scale);
     vw__rebind(tape, &normal, vw__to(tape, normal, x.dtype));
     return normal;
+}
+
+/* ---- softmax and losses ---------------------------------------------------------------------- */
+
+vw__tensor vw__softmax(vw__tape *tape, vw__tensor x)
+{
+    vw__tensor argument = vw__autocast_float32(tape, x);
+    vw__tensor made = vw__op_apply(tape, argument, vw__op_saving_result(argument));
+    vw__drop(tape, &argument);
+    return made;
+}
+
+vw__tensor vw__softmax_float32(vw__tape *tape, vw__tensor x)
+{
+    vw__op_unary how = vw__op_saving_result(x);
+    how.dtype = VW__FLOAT32;
+    return vw__op_apply(tape, x, how);
+}
+
+static vw__tensor nll_loss(vw__tape *tape, vw__tensor x, vw__tensor labels)
+{
+    vw__node_begin(tape, &x, 1);
+    vw__node_save(tape, x);
+    vw__node_save(tape, labels);
+    vw__tensor made = vw__tensor_new(tape, 1, x.dtype), total = vw__tensor_new(tape, 1, x.dtype);
+    vw__node_save(tape, total);
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
+    vw__drop(tape, &total);
+    return made;
+}
+
+vw__tensor vw__cross_entropy(vw__tape *tape, vw__tensor logits, vw__tensor labels)
+{
+    vw__tensor chances = vw__op_apply(tape, logits, vw__op_saving_result(logits)); /* log_softmax */
+    vw__tensor argument = vw__autocast_float32(tape, chances);
+    vw__tensor loss = nll_loss(tape, argument, labels);
+    vw__drop(tape, &argument);
+    vw__drop(tape, &chances);
+    return loss;
+}
+
+/* The squares are made one by one before their mean is taken. */
+vw__tensor vw__mse_loss(vw__tape *tape, vw__tensor x, vw__tensor wanted)
+{
+    vw__tensor argument = vw__autocast_float32(tape, x);
+    vw__node_begin(tape, (vw__tensor[]){argument, wanted}, 2);
+    vw__node_save(tape, argument);
+    vw__node_save(tape, wanted);
+    vw__tensor made = vw__tensor_new(tape, 1, argument.dtype);
+    vw__tensor squares = vw__tensor_new(tape, argument.elements, argument.dtype);
+    vw__drop(tape, &squares);
+    vw__node_take_for(tape, 0, argument.elements, argument.dtype);
+    vw__node_end(tape, &made, 1);
+    vw__drop(tape, &argument);
+    return made;
 }

@@ -1,4 +1,4 @@
-/* op_pointwise.c - operators that work on each element by itself. */
+/* op_pointwise.c - operators that work on each element by itself, and means and sums. */
 #include "plan/op.h"
 
 /* The result of an operator on two types. */
@@ -7,34 +7,37 @@ static vw__dtype promote(vw__tensor a, vw__tensor b)
     return a.dtype == b.dtype ? a.dtype : VW__FLOAT32;
 }
 
-/* What an operator of one argument saves. */
-typedef enum saves { SAVES_NOTHING, SAVES_ARGUMENT, SAVES_RESULT } saves;
-
-static vw__tensor apply(vw__tape *tape, vw__tensor x, saves what, unsigned temporary_count)
+vw__tensor vw__op_apply(vw__tape *tape, vw__tensor x, vw__op_unary how)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
-    if (has_node && what == SAVES_ARGUMENT)
+    vw__node_begin(tape, &x, 1);
+    if (how.saves_argument)
         vw__node_save(tape, x);
-    vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    if (!has_node)
-        return made;
-    if (what == SAVES_RESULT)
+    vw__tensor made = vw__tensor_new(tape, how.elements, how.dtype);
+    vw__tensor beside = how.beside_elements > 0
+                            ? vw__tensor_new(tape, how.beside_elements, how.beside_dtype)
+                            : vw__no_tensor();
+    if (how.saves_result)
         vw__node_save(tape, made);
-    for (unsigned i = 0; i < temporary_count; i++)
-        vw__node_take(tape, x.elements, x.dtype);
-    vw__node_take_for(tape, 0, x.elements, x.dtype);
-    vw__node_end(tape, (vw__tensor *[]){&made}, 1);
+    vw__node_save(tape, beside);
+    for (unsigned i = 0; i < how.temporaries; i++)
+        vw__node_take(tape, x.elements, how.is_temporary_bool ? VW__BOOL : x.dtype);
+    if (how.is_passed)
+        vw__node_pass(tape, 0, 0);
+    else
+        vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
+    vw__drop(tape, &beside);
     return made;
 }
 
 vw__tensor vw__mul_scalar(vw__tape *tape, vw__tensor x)
 {
-    return apply(tape, x, SAVES_NOTHING, 0);
+    return vw__op_apply(tape, x, vw__op_like(x));
 }
 
 vw__tensor vw__tanh(vw__tape *tape, vw__tensor x)
 {
-    return apply(tape, x, SAVES_RESULT, 0);
+    return vw__op_apply(tape, x, vw__op_saving_result(x));
 }
 
 void vw__cap(vw__tape *tape, vw__tensor *x)
@@ -46,24 +49,26 @@ void vw__cap(vw__tape *tape, vw__tensor *x)
 
 vw__tensor vw__gelu(vw__tape *tape, vw__tensor x)
 {
-    return apply(tape, x, SAVES_ARGUMENT, 0);
+    return vw__op_apply(tape, x, vw__op_saving_argument(x));
 }
 
 vw__tensor vw__silu(vw__tape *tape, vw__tensor x)
 {
-    return apply(tape, x, SAVES_ARGUMENT, 0);
+    return vw__op_apply(tape, x, vw__op_saving_argument(x));
 }
 
 vw__tensor vw__relu(vw__tape *tape, vw__tensor x)
 {
-    return apply(tape, x, SAVES_RESULT, 0);
+    return vw__op_apply(tape, x, vw__op_saving_result(x));
 }
 
 /* grad * (n * x.pow(n - 1)) */
 vw__tensor vw__pow(vw__tape *tape, vw__tensor x)
 {
     vw__tensor argument = vw__autocast_float32(tape, x);
-    vw__tensor made = apply(tape, argument, SAVES_ARGUMENT, 2);
+    vw__op_unary how = vw__op_saving_argument(argument);
+    how.temporaries = 2;
+    vw__tensor made = vw__op_apply(tape, argument, how);
     vw__drop(tape, &argument);
     return made;
 }
@@ -76,7 +81,9 @@ vw__tensor vw__square(vw__tape *tape, vw__tensor x)
 vw__tensor vw__rsqrt(vw__tape *tape, vw__tensor x)
 {
     vw__tensor argument = vw__autocast_float32(tape, x);
-    vw__tensor made = apply(tape, argument, SAVES_RESULT, 2);
+    vw__op_unary how = vw__op_saving_result(argument);
+    how.temporaries = 2;
+    vw__tensor made = vw__op_apply(tape, argument, how);
     vw__drop(tape, &argument);
     return made;
 }
@@ -88,33 +95,21 @@ vw__tensor vw__add_scalar(vw__tape *tape, vw__tensor x)
 
 vw__tensor vw__mean(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
-    vw__tensor made = vw__tensor_new(tape, elements, x.dtype);
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    return made;
+    return vw__op_apply(tape, x, (vw__op_unary){.elements = elements, .dtype = x.dtype});
 }
 
 vw__tensor vw__sum(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
-    vw__tensor made = vw__tensor_new(tape, elements, x.dtype);
-    if (has_node) {
-        vw__node_pass(tape, 0, 0);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    return made;
+    return vw__op_apply(tape, x,
+                        (vw__op_unary){.elements = elements, .dtype = x.dtype, .is_passed = true});
 }
 
 void vw__relu_in_place(vw__tape *tape, vw__tensor *x)
 {
-    if (!vw__node_begin(tape, x, 1))
-        return;
+    vw__node_begin(tape, x, 1);
     vw__node_save(tape, *x);
     vw__node_take_for(tape, 0, x->elements, x->dtype);
-    vw__node_end(tape, (vw__tensor *[]){x}, 1);
+    vw__node_end(tape, x, 1);
 }
 
 /* The gradient of an argument: as it came, summed where the argument was repeated, cast where it is
@@ -131,35 +126,29 @@ static void give_sum(vw__tape *tape, size_t edge, vw__tensor argument, uint64_t 
 vw__tensor vw__add(vw__tape *tape, vw__tensor a, vw__tensor b)
 {
     vw__dtype dtype = promote(a, b);
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
+    vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
     vw__tensor made = vw__tensor_new(tape, a.elements, dtype);
-    if (has_node) {
-        give_sum(tape, 0, a, a.elements, dtype);
-        give_sum(tape, 1, b, a.elements, dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    give_sum(tape, 0, a, a.elements, dtype);
+    give_sum(tape, 1, b, a.elements, dtype);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 
 void vw__add_in_place(vw__tape *tape, vw__tensor *a, vw__tensor b)
 {
-    if (!vw__node_begin(tape, (vw__tensor[]){*a, b}, 2))
-        return;
+    vw__node_begin(tape, (vw__tensor[]){*a, b}, 2);
     vw__node_pass(tape, 0, 0);
     give_sum(tape, 1, b, a->elements, a->dtype);
-    vw__node_end(tape, (vw__tensor *[]){a}, 1);
+    vw__node_end(tape, a, 1);
 }
 
 vw__tensor vw__where(vw__tape *tape, vw__tensor condition, vw__tensor x)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
-    if (has_node)
-        vw__node_save(tape, condition);
+    vw__node_begin(tape, &x, 1);
+    vw__node_save(tape, condition);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 
@@ -189,17 +178,15 @@ static void give_product(vw__tape *tape, size_t edge, vw__tensor argument, uint6
 static vw__tensor multiply(vw__tape *tape, vw__tensor a, vw__tensor b, repeats how)
 {
     vw__dtype dtype = promote(a, b);
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
-    if (has_node && vw__wants_gradient(b))
+    vw__node_begin(tape, (vw__tensor[]){a, b}, 2);
+    if (vw__wants_gradient(b))
         vw__node_save(tape, a);
-    if (has_node && vw__wants_gradient(a))
+    if (vw__wants_gradient(a))
         vw__node_save(tape, b);
     vw__tensor made = vw__tensor_new(tape, a.elements, dtype);
-    if (has_node) {
-        give_product(tape, 0, a, a.elements, dtype, REPEATS_IN_ROWS);
-        give_product(tape, 1, b, a.elements, dtype, how);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    give_product(tape, 0, a, a.elements, dtype, REPEATS_IN_ROWS);
+    give_product(tape, 1, b, a.elements, dtype, how);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 
@@ -215,33 +202,19 @@ vw__tensor vw__mul_rows(vw__tape *tape, vw__tensor x, vw__tensor weight)
 
 vw__tensor vw__dropout(vw__tape *tape, vw__tensor x)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
-    vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    vw__tensor mask = vw__tensor_new(tape, x.elements, VW__BOOL);
-    if (has_node) {
-        vw__node_save(tape, mask);
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    vw__drop(tape, &mask);
-    return made;
+    vw__op_unary how = vw__op_like(x);
+    how.beside_elements = x.elements;
+    how.beside_dtype = VW__BOOL;
+    return vw__op_apply(tape, x, how);
 }
 
-/* Its derivative asks of every element whether it was inside. */
+/* Its derivative asks of every element whether it was above, below, and both. */
 vw__tensor vw__clamp(vw__tape *tape, vw__tensor x)
 {
-    enum { QUESTIONS = 3 }; /* above, below, and both */
-    bool has_node = vw__node_begin(tape, &x, 1);
-    if (has_node)
-        vw__node_save(tape, x);
-    vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    if (has_node) {
-        for (unsigned i = 0; i < QUESTIONS; i++)
-            vw__node_take(tape, x.elements, VW__BOOL);
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    return made;
+    vw__op_unary how = vw__op_saving_argument(x);
+    how.temporaries = 3;
+    how.is_temporary_bool = true;
+    return vw__op_apply(tape, x, how);
 }
 
 /* 0.5 * x * (1 + tanh(c * (x + d * x**3))) */
@@ -263,7 +236,7 @@ vw__tensor vw__gelu_new(vw__tape *tape, vw__tensor x)
 vw__tensor vw__quick_gelu(vw__tape *tape, vw__tensor x)
 {
     vw__tensor share = vw__mul_scalar(tape, x);
-    vw__rebind(tape, &share, apply(tape, share, SAVES_RESULT, 0));
+    vw__rebind(tape, &share, vw__op_apply(tape, share, vw__op_saving_result(share)));
     vw__tensor made = vw__mul(tape, x, share);
     vw__drop(tape, &share);
     return made;

@@ -1,39 +1,94 @@
-/* op_shape.c - parts of tensors, and tensors put together. */
+/* op_shape.c - types and what autocast does to them; parts of tensors, and tensors put together. */
 #include "plan/op.h"
+#include "plan/tape_parts.h"
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+vw__tensor vw__to(vw__tape *tape, vw__tensor x, vw__dtype dtype)
+{
+    if (!vw__is_tensor(x) || x.dtype == dtype)
+        return vw__hold(tape, x);
+    return vw__op_apply(tape, x, (vw__op_unary){.elements = x.elements, .dtype = dtype});
+}
+
+void vw__autocast_enter(vw__tape *tape, vw__dtype dtype)
+{
+    tape->is_autocast = true;
+    tape->autocast_dtype = dtype;
+}
+
+void vw__autocast_leave(vw__tape *tape)
+{
+    for (size_t i = 0; i < tape->casts.count; i++)
+        vw__drop(tape, &tape->casts.items[i].made);
+    tape->casts.count = 0;
+    tape->is_autocast = false;
+}
+
+static bool is_floating(vw__dtype dtype)
+{
+    return dtype == VW__FLOAT32 || dtype == VW__BFLOAT16 || dtype == VW__FLOAT16;
+}
+
+static vw__cast *find_cast(const vw__tape *tape, uint32_t storage)
+{
+    for (size_t i = 0; i < tape->casts.count; i++)
+        if (tape->casts.items[i].parameter_storage == storage)
+            return &tape->casts.items[i];
+    return NULL;
+}
+
+/* Only trained float32 weights are remembered, while gradients are on. */
+vw__tensor vw__autocast_lower(vw__tape *tape, vw__tensor x)
+{
+    if (!tape->is_autocast || !vw__is_tensor(x) || !is_floating(x.dtype) ||
+        x.dtype == tape->autocast_dtype)
+        return vw__hold(tape, x);
+    bool is_remembered = x.dtype == VW__FLOAT32 && x.source.is_parameter && vw__wants_gradient(x);
+    vw__cast *known = is_remembered ? find_cast(tape, x.storage) : NULL;
+    if (known != NULL)
+        return vw__hold(tape, known->made);
+    vw__tensor made = vw__to(tape, x, tape->autocast_dtype);
+    if (is_remembered && vw__is_tensor(made) && VW__RESERVE(tape, tape->casts, 1))
+        tape->casts.items[tape->casts.count++] =
+            (vw__cast){.parameter_storage = x.storage, .made = vw__hold(tape, made)};
+    return made;
+}
+
+vw__tensor vw__autocast_float32(vw__tape *tape, vw__tensor x)
+{
+    return tape->is_autocast && vw__is_tensor(x) && is_floating(x.dtype)
+               ? vw__to(tape, x, VW__FLOAT32)
+               : vw__hold(tape, x);
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 vw__tensor vw__contiguous(vw__tape *tape, vw__tensor x)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
-    vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    if (has_node) {
-        vw__node_pass(tape, 0, 0);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
-    return made;
+    vw__op_unary how = vw__op_like(x);
+    how.is_passed = true;
+    return vw__op_apply(tape, x, how);
 }
 
 void vw__split(vw__tape *tape, vw__tensor x, size_t count, vw__tensor *parts)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
+    vw__node_begin(tape, &x, 1);
     for (size_t i = 0; i < count; i++) {
         parts[i] = vw__hold(tape, x);
         parts[i].elements = x.elements / count;
     }
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end_all(tape, parts, count);
-    }
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, parts, count);
 }
 
 vw__tensor vw__slice(vw__tape *tape, vw__tensor x, uint64_t elements)
 {
-    bool has_node = vw__node_begin(tape, &x, 1);
+    vw__node_begin(tape, &x, 1);
     vw__tensor made = vw__hold(tape, x);
     made.elements = elements;
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 
@@ -42,13 +97,11 @@ vw__tensor vw__cat(vw__tape *tape, const vw__tensor *parts, size_t count)
     uint64_t elements = 0;
     for (size_t i = 0; i < count; i++)
         elements += parts[i].elements;
-    bool has_node = vw__node_begin(tape, parts, count);
+    vw__node_begin(tape, parts, count);
     vw__tensor made = vw__tensor_new(tape, elements, parts[0].dtype);
-    if (has_node) {
-        for (size_t i = 0; i < count; i++) /* narrowed views of what came in */
-            vw__node_pass(tape, i, 0);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    for (size_t i = 0; i < count; i++) /* narrowed views of what came in */
+        vw__node_pass(tape, i, 0);
+    vw__node_end(tape, &made, 1);
     return made;
 }
 
@@ -57,14 +110,12 @@ vw__tensor vw__cat(vw__tape *tape, const vw__tensor *parts, size_t count)
 static vw__tensor rotate_half(vw__tape *tape, vw__tensor x)
 {
     vw__tensor negative = vw__tensor_new(tape, x.elements / 2, x.dtype);
-    bool has_node = vw__node_begin(tape, &x, 1);
+    vw__node_begin(tape, &x, 1);
     vw__tensor made = vw__tensor_new(tape, x.elements, x.dtype);
-    if (has_node) {
-        vw__node_take(tape, x.elements / 2, x.dtype); /* of the negation */
-        vw__node_take(tape, x.elements, x.dtype);     /* of the other slice */
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take(tape, x.elements / 2, x.dtype); /* of the negation */
+    vw__node_take(tape, x.elements, x.dtype);     /* of the other slice */
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &negative);
     return made;
 }
@@ -98,14 +149,11 @@ vw__tensor vw__rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__
 vw__tensor vw__index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements)
 {
     enum { SORTED_COPIES = 4 };
-    bool has_node = vw__node_begin(tape, &x, 1);
-    if (has_node)
-        vw__node_save(tape, indices);
+    vw__node_begin(tape, &x, 1);
+    vw__node_save(tape, indices);
     vw__tensor made = vw__tensor_new(tape, elements, x.dtype);
-    if (has_node) {
-        vw__node_take_for(tape, 0, x.elements, x.dtype);
-        vw__node_take(tape, SORTED_COPIES * indices.elements, VW__INT64);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take_for(tape, 0, x.elements, x.dtype);
+    vw__node_take(tape, SORTED_COPIES * indices.elements, VW__INT64);
+    vw__node_end(tape, &made, 1);
     return made;
 }

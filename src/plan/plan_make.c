@@ -235,7 +235,7 @@ static vw_status keep_notes(plan_holder *holder, const vw_plan_model *model)
 /* The head's share of all products. */
 static double head_share(const vw_plan_model *model, const vw_plan *plan)
 {
-    double head = (double)model->shape.vocabulary * (double)model->shape.hidden;
+    double head = (double)model->shape.embedding.vocabulary * (double)model->shape.hidden;
     return plan->parameters == 0 || head > (double)plan->parameters
                ? 1
                : head / (double)plan->parameters;

@@ -17,10 +17,10 @@ size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settin
         bool applies;
         const char *text;
     } rows[] = {
-        {!has_images && shape->positions > 0 &&
-             settings->sequence + settings->generate > shape->positions,
+        {!has_images && shape->embedding.positions > 0 &&
+             settings->sequence + settings->generate > shape->embedding.positions,
          "the sequence is longer than those the model was made for"},
-        {shape->patch > 0 && settings->image != shape->image,
+        {shape->embedding.patch > 0 && settings->image != shape->embedding.image,
          "images of another size than the model's: it then interpolates its positions, which the "
          "plan leaves out"},
         {is_training && settings->precision == VW_PRECISION_FP16 && !settings->has_master_weights,
@@ -30,12 +30,13 @@ size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settin
          "FSDP on one GPU shares nothing: what is planned is its own cost"},
         {true, "planned as PyTorch runs it: torch.compile, CUDA graphs and kernels of other "
                "libraries keep other tensors"},
-        {has_images && shape->heads == 0,
+        {has_images && shape->attention.heads == 0,
          "cuDNN chooses workspaces by card and version: those of torch.backends.cudnn.benchmark "
          "are not covered"},
-        {shape->experts > 0, "how many tokens an expert gets is not known before: planned as if "
-                             "they were spread evenly"},
-        {settings->attention == VW_ATTENTION_SDPA && shape->heads > 0 && is_training,
+        {shape->mlp.experts > 0,
+         "how many tokens an expert gets is not known before: planned as if "
+         "they were spread evenly"},
+        {settings->attention == VW_ATTENTION_SDPA && shape->attention.heads > 0 && is_training,
          "batches without padding: with it, a mask is built for every sample, and SDPA may take "
          "another kernel"},
         {settings->gpus > 1, "NCCL's buffers are counted with 1.45 GiB, outside of PyTorch; they "
@@ -51,7 +52,7 @@ size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settin
          "which may take more than LoRA in bf16 does; amp-bf16 is usual"},
         {is_8bit && is_fsdp, "bitsandbytes' optimizers are reported to fail on weights that FSDP2 "
                              "shares (bitsandbytes#1633)"},
-        {settings->is_quantized && shape->experts > 0,
+        {settings->is_quantized && shape->mlp.experts > 0,
          "bitsandbytes packs linear layers only: the experts, which lie in weights of three "
          "dimensions, are not in 4 bits"},
         {settings->is_quantized && is_fsdp,

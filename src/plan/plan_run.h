@@ -70,18 +70,24 @@ vw__linear_module vw__make_linear(vw__plan_run *run, const char *name, uint64_t 
 vw__linear_module vw__tied_head(vw__plan_run *run, vw__tensor table, uint64_t in, uint64_t out);
 vw__tensor vw__apply_linear(vw__plan_run *run, vw__tensor x, const vw__linear_module *module);
 
-/* A weight and a bias, or only a weight. */
+typedef enum vw__norm_kind {
+    VW__NORM_LAYER,
+    VW__NORM_LAYER_UNBIASED, /* only a weight, as those below */
+    VW__NORM_RMS,
+    VW__NORM_GEMMA, /* in float32 with its weight, 1 + weight */
+    VW__NORM_T5,    /* scales the argument itself */
+} vw__norm_kind;
+
 typedef struct vw__norm_module {
     vw__tensor weight, bias;
     uint64_t width;
+    vw__norm_kind kind;
     const char *name;
 } vw__norm_module;
 
-vw__norm_module vw__make_norm(vw__plan_run *run, const char *name, uint64_t width, bool has_bias);
-vw__tensor vw__apply_layer_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module);
-/* As the model has it: Llama's, or Gemma's. */
-vw__tensor vw__apply_rms_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module);
-vw__tensor vw__apply_t5_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module);
+vw__norm_module vw__make_norm(vw__plan_run *run, const char *name, uint64_t width,
+                              vw__norm_kind kind);
+vw__tensor vw__apply_norm(vw__plan_run *run, vw__tensor x, const vw__norm_module *module);
 
 vw__tensor vw__make_table(vw__plan_run *run, uint64_t rows, uint64_t width); /* a matrix */
 vw__tensor vw__make_tables(vw__plan_run *run, uint64_t count, uint64_t rows,
@@ -99,11 +105,6 @@ vw__tensor vw__apply_activation(vw__plan_run *run, vw__tensor x);
 
 /* dropout in training, if the model has it there; else the same tensor, held. */
 vw__tensor vw__apply_dropout(vw__plan_run *run, vw__tensor x, bool has_dropout);
-
-/* Without a gate: dropout(outer(activation(inner(x)))), in the scope "mlp". The caller holds x all
- * the while. */
-vw__tensor vw__apply_mlp(vw__plan_run *run, vw__tensor x, const vw__linear_module *inner,
-                         const vw__linear_module *outer, bool has_dropout);
 
 /* Runs `count` blocks one after the other, in scopes "layer 0", "layer 1" ..., with checkpoints as
  * the settings say. `x` is taken over. `layers` is an array of `layer_bytes` each. */

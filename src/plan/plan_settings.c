@@ -180,7 +180,7 @@ static vw_status check_together(const vw_plan_settings *settings)
 
 static vw_status check_abilities(const vw_plan_model *model, const vw_plan_settings *settings)
 {
-    const bool has_attention = model->shape.heads > 0;
+    const bool has_attention = model->shape.attention.heads > 0;
     const struct {
         bool is_refused;
         const char *before, *after; /* the family's name */
@@ -189,11 +189,11 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
          "generate: a model of the family ",
          " generates no tokens, or how it does is not known; those of gpt2, llama, gemma, phi, "
          "phi3, gpt_neox, mixtral and t5 do"},
-        {settings->loss_chunks > 1 && model->shape.vocabulary == 0,
+        {settings->loss_chunks > 1 && model->shape.embedding.vocabulary == 0,
          "loss chunks: a model of the family ", " has no vocabulary, its loss is small"},
         {settings->attention != VW_ATTENTION_SDPA && !has_attention,
          "attention: a model of the family ", " has none"},
-        {settings->attention == VW_ATTENTION_FLASH && model->shape.buckets > 0,
+        {settings->attention == VW_ATTENTION_FLASH && model->shape.attention.buckets > 0,
          "attention: the family ",
          " adds a bias to its attention, which flash-attn does not take; expected sdpa or eager"},
         {settings->lora_rank > 0 && !has_attention, "LoRA: which layers of the family ",
@@ -213,7 +213,7 @@ static vw_status check_abilities(const vw_plan_model *model, const vw_plan_setti
 
 static vw_status check_image(const vw_plan_model *model, vw_plan_settings *settings)
 {
-    const uint64_t patch = model->shape.patch;
+    const uint64_t patch = model->shape.embedding.patch;
     if (settings->sequence != 0)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "sequence: a model of the family %s sees images; expected their size, not "

@@ -404,8 +404,8 @@ static size_t blocks_of(const vw_plan_model *model, const vw_plan_settings *base
 {
     enum { CHUNKS_OF_A_BLOCK = 10 };
     size_t blocks = (size_t)(model->shape.layers + model->shape.decoder_layers) + model->line_count;
-    for (size_t i = 0; i < sizeof model->resnet_blocks / sizeof model->resnet_blocks[0]; i++)
-        blocks += (size_t)model->resnet_blocks[i];
+    for (size_t i = 0; i < sizeof model->resnet.blocks / sizeof model->resnet.blocks[0]; i++)
+        blocks += (size_t)model->resnet.blocks[i];
     blocks += (size_t)base->loss_chunks / CHUNKS_OF_A_BLOCK;
     return blocks == 0 ? 1 : blocks;
 }

@@ -86,7 +86,7 @@ static void offer_checkpointing(const vw_plan_model *model, const vw_plan_settin
 {
     if (!vw__is_training(base) || base->checkpointing == VW_CHECKPOINTING_FULL)
         return;
-    if (base->checkpointing == VW_CHECKPOINTING_NONE && model->shape.heads > 0)
+    if (base->checkpointing == VW_CHECKPOINTING_NONE && model->shape.attention.heads > 0)
         offer(list, VW_CHECKPOINTING_SELECTIVE);
     offer(list, VW_CHECKPOINTING_FULL);
 }
@@ -106,7 +106,7 @@ static void offer_sharding(const vw_plan_settings *base, vw__search_options *lis
 static void offer_methods(const vw_plan_model *model, const vw_plan_settings *base,
                           vw__search_options *list)
 {
-    if (!vw__is_training(base) || model->shape.heads == 0 || base->is_quantized)
+    if (!vw__is_training(base) || model->shape.attention.heads == 0 || base->is_quantized)
         return;
     if (base->lora_rank == 0)
         offer(list, VW__METHOD_LORA);
@@ -131,7 +131,7 @@ void vw__search_list_options(const vw_plan_model *model, const vw_plan_settings 
         offer(&lists[change], vw__plan_change_value(change, base));
     if (base->attention == VW_ATTENTION_EAGER)
         offer(&lists[VW__CHANGE_ATTENTION], VW_ATTENTION_SDPA);
-    if (vw__is_training(base) && model->shape.vocabulary > 0 && base->loss_chunks <= 1)
+    if (vw__is_training(base) && model->shape.embedding.vocabulary > 0 && base->loss_chunks <= 1)
         offer(&lists[VW__CHANGE_LOSS], VW__REMEDY_LOSS_CHUNKS);
     offer_precisions(base, &lists[VW__CHANGE_PRECISION]);
     offer_optimizers(base, &lists[VW__CHANGE_OPTIMIZER]);

@@ -262,13 +262,6 @@ void vw__rebind(vw__tape *tape, vw__tensor *tensor, vw__tensor value)
     *tensor = value;
 }
 
-vw__tensor vw__detach(vw__tape *tape, vw__tensor tensor)
-{
-    vw__tensor same = vw__hold(tape, tensor);
-    same.source.node = VW__NO_SOURCE;
-    return same;
-}
-
 uint64_t vw__times(vw__tape *tape, uint64_t a, uint64_t b)
 {
     uint64_t product = 0;

@@ -154,9 +154,6 @@ bool vw__is_aside(const vw__tape *tape, vw__tensor tensor);
 /* a * b; the tape fails where that is too much. */
 uint64_t vw__times(vw__tape *tape, uint64_t a, uint64_t b);
 
-/* Without a source: detach(). Holds the same storage. */
-vw__tensor vw__detach(vw__tape *tape, vw__tensor tensor);
-
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 /* A leaf. Its number is tensor.source.node where it trains; a frozen one has no source. */
@@ -187,8 +184,8 @@ void vw__tape_drop_gradients(vw__tape *tape);
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* Begins the node of an operator with these arguments (tensors without storage are passed over) if
- * gradients are on and one of them wants one. False: there is none, and the calls below are not to
- * be made. Its edges are the arguments, by their place. */
+ * gradients are on and one of them wants one. Its edges are the arguments, by their place. False:
+ * there is no node, and the calls below, up to vw__node_end(), do nothing. Nodes do not nest. */
 bool vw__node_begin(vw__tape *tape, const vw__tensor *arguments, size_t argument_count);
 
 /* The derivative needs it. Same storage twice is held once. */
@@ -212,11 +209,8 @@ void vw__node_pass(vw__tape *tape, size_t edge, size_t output); /* the incoming 
 void vw__node_take_for(vw__tape *tape, size_t edge, uint64_t elements, vw__dtype dtype);
 bool vw__node_wants(const vw__tape *tape, size_t edge);
 
-/* Ends it; `outputs` then come from it. */
-void vw__node_end(vw__tape *tape, vw__tensor *const *outputs, size_t output_count);
-
-/* The same for outputs that lie beside each other. */
-void vw__node_end_all(vw__tape *tape, vw__tensor *outputs, size_t output_count);
+/* Ends it; `outputs`, which lie beside each other, then come from it. */
+void vw__node_end(vw__tape *tape, vw__tensor *outputs, size_t output_count);
 
 /* x, as it is; in the backward pass `call` is called when x's gradient has come. */
 typedef void (*vw__hook_call)(void *context, size_t number);

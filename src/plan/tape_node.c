@@ -40,15 +40,16 @@ static vw__node *add_node(vw__tape *tape)
     return node;
 }
 
+/* While a checkpoint runs again the node is there already; it lacks what it saved. */
 bool vw__node_begin(vw__tape *tape, const vw__tensor *arguments, size_t argument_count)
 {
     tell_watcher(tape, arguments, argument_count);
-    if (tape->status != VW_OK || tape->has_stopped || !tape->is_grad_on ||
-        !has_wish(arguments, argument_count))
-        return false;
-    if (tape->is_running_again)
-        return true; /* the node is there already; it lacks what it saved */
+    tape->is_node_open = tape->status == VW_OK && !tape->has_stopped && tape->is_grad_on &&
+                         has_wish(arguments, argument_count);
+    if (!tape->is_node_open || tape->is_running_again)
+        return tape->is_node_open;
     vw__node *node = VW__RESERVE(tape, tape->edges, argument_count) ? add_node(tape) : NULL;
+    tape->is_node_open = node != NULL;
     if (node == NULL)
         return false;
     node->edge_count = (uint32_t)argument_count;
@@ -92,7 +93,7 @@ static void count_save(vw__tape *tape)
 
 void vw__node_save(vw__tape *tape, vw__tensor tensor)
 {
-    if (tape->status != VW_OK || tape->has_stopped || !vw__is_tensor(tensor))
+    if (!tape->is_node_open || tape->status != VW_OK || tape->has_stopped || !vw__is_tensor(tensor))
         return;
     if (tape->is_running_again) {
         save_again(tape, tensor.storage);
@@ -105,7 +106,8 @@ void vw__node_save(vw__tape *tape, vw__tensor tensor)
 
 static vw__step *add_step(vw__tape *tape, vw__step_kind kind)
 {
-    if (tape->status != VW_OK || tape->is_running_again || !VW__RESERVE(tape, tape->steps, 1))
+    if (!tape->is_node_open || tape->status != VW_OK || tape->is_running_again ||
+        !VW__RESERVE(tape, tape->steps, 1))
         return NULL;
     vw__step *step = &tape->steps.items[tape->steps.count++];
     *step = (vw__step){.kind = (uint8_t)kind};
@@ -137,7 +139,7 @@ void vw__node_return(vw__tape *tape)
 
 bool vw__node_wants(const vw__tape *tape, size_t edge)
 {
-    if (tape->status != VW_OK || tape->is_running_again)
+    if (!tape->is_node_open || tape->status != VW_OK || tape->is_running_again)
         return false;
     const vw__node *node = &tape->nodes.items[tape->nodes.count - 1];
     return tape->edges.items[node->first_edge + edge].node != VW__NO_SOURCE;
@@ -170,37 +172,20 @@ void vw__node_take_for(vw__tape *tape, size_t edge, uint64_t elements, vw__dtype
 }
 
 /* While a checkpoint runs again only whether there is a source counts. */
-static void name_output(const vw__tape *tape, vw__tensor *output, size_t i)
+void vw__node_end(vw__tape *tape, vw__tensor *outputs, size_t output_count)
 {
-    uint32_t number = (uint32_t)tape->nodes.count - 1;
-    output->source = (vw__source){.node = number, .output = (uint16_t)i};
-}
-
-static void end_with(vw__tape *tape, size_t output_count)
-{
+    const bool was_open = tape->is_node_open && tape->status == VW_OK;
+    tape->is_node_open = false;
+    if (!was_open)
+        return;
+    for (size_t i = 0; i < output_count; i++)
+        outputs[i].source =
+            (vw__source){.node = (uint32_t)tape->nodes.count - 1, .output = (uint16_t)i};
     if (tape->is_running_again || !VW__RESERVE(tape, tape->incoming, output_count))
         return;
     for (size_t i = 0; i < output_count; i++)
         tape->incoming.items[tape->incoming.count++] = VW__NO_STORAGE;
     open_node(tape)->incoming_count = (uint32_t)output_count;
-}
-
-void vw__node_end(vw__tape *tape, vw__tensor *const *outputs, size_t output_count)
-{
-    if (tape->status != VW_OK)
-        return;
-    for (size_t i = 0; i < output_count; i++)
-        name_output(tape, outputs[i], i);
-    end_with(tape, output_count);
-}
-
-void vw__node_end_all(vw__tape *tape, vw__tensor *outputs, size_t output_count)
-{
-    if (tape->status != VW_OK)
-        return;
-    for (size_t i = 0; i < output_count; i++)
-        name_output(tape, &outputs[i], i);
-    end_with(tape, output_count);
 }
 
 vw__tensor vw__hook(vw__tape *tape, vw__tensor x, vw__hook_call call, void *context, size_t number)
@@ -212,7 +197,7 @@ vw__tensor vw__hook(vw__tape *tape, vw__tensor x, vw__hook_call call, void *cont
     open_node(tape)->hook = (uint32_t)tape->hooks.count;
     tape->hooks.items[tape->hooks.count++] = (vw__hook_entry){call, context, number};
     vw__node_pass(tape, 0, 0);
-    vw__node_end(tape, (vw__tensor *[]){&same}, 1);
+    vw__node_end(tape, &same, 1);
     return same;
 }
 
@@ -222,6 +207,7 @@ vw__tensor vw__require_gradient(vw__tape *tape, vw__tensor x)
     if (tape->status != VW_OK || !tape->is_grad_on || tape->is_running_again ||
         vw__wants_gradient(x) || add_node(tape) == NULL)
         return same;
-    vw__node_end(tape, (vw__tensor *[]){&same}, 1);
+    tape->is_node_open = true;
+    vw__node_end(tape, &same, 1);
     return same;
 }

@@ -25,7 +25,7 @@ static bool is_small(const vw_plan_model *model)
 {
     const vw__transformer *shape = &model->shape;
     return shape->layers <= MOST_LAYERS && shape->decoder_layers <= MOST_LAYERS &&
-           shape->experts <= MOST_EXPERTS;
+           shape->mlp.experts <= MOST_EXPERTS;
 }
 
 static void check_peaks(const vw__plan_peaks *peaks)

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "plan/config_families.h"
-#include "plan/model_llama.h" /* vw__has_window */
+#include "plan/config_types.h"
+#include "plan/transformer.h" /* vw__plan_has_window */
 #include "plan/plan_model.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -270,7 +270,8 @@ static void a_window_is_that_of_the_layers_that_have_one(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         vw_plan_model *model = opened(cases[i].json);
         for (uint64_t layer = 0; layer < 4; layer++)
-            assert_int_equal(vw__has_window(&model->shape, layer), cases[i].has_window[layer]);
+            assert_int_equal(vw__plan_has_window(&model->shape.attention, layer),
+                             cases[i].has_window[layer]);
         vw_plan_model_close(model);
     }
 }

@@ -202,16 +202,13 @@ static void chunks_leave_nothing_of_the_logits(void **state)
 static void chunks_that_share_a_cast_weight_leave_nothing_behind(void **state)
 {
     (void)state;
-    const vw_plan_model model = {.family = &vw__family_bert,
-                                 .shape = {.hidden = 512,
-                                           .layers = 1,
-                                           .heads = 8,
-                                           .key_heads = 8,
-                                           .head_width = 64,
-                                           .inner = 1024,
-                                           .vocabulary = 1000,
-                                           .positions = 512,
-                                           .token_types = 2}};
+    const vw_plan_model model = {
+        .family = &vw__family_bert,
+        .shape = {.hidden = 512,
+                  .layers = 1,
+                  .attention = {.heads = 8, .key_heads = 8, .head_width = 64},
+                  .mlp = {.inner = 1024},
+                  .embedding = {.vocabulary = 1000, .positions = 512, .token_types = 2}}};
     vw_plan_settings settings = made_up_settings();
     settings.precision = VW_PRECISION_AMP_BF16;
     vw__plan_peaks whole, chunked;
@@ -239,14 +236,13 @@ static void more_chunks_than_rows_are_as_many_as_rows(void **state)
 
 static uint64_t kept_by_four_blocks(vw_checkpointing checkpointing, uint64_t every)
 {
-    const vw_plan_model model = {.family = &vw__family_gpt2,
-                                 .shape = {.hidden = 512,
-                                           .layers = 4,
-                                           .heads = 8,
-                                           .inner = 2048,
-                                           .vocabulary = 1024,
-                                           .positions = 1024,
-                                           .activation = VW__ACTIVATION_GELU}};
+    const vw_plan_model model = {
+        .family = &vw__family_gpt2,
+        .shape = {.hidden = 512,
+                  .layers = 4,
+                  .attention = {.heads = 8, .key_heads = 8, .head_width = 64},
+                  .mlp = {.inner = 2048, .activation = VW__ACTIVATION_GELU},
+                  .embedding = {.vocabulary = 1024, .positions = 1024}}};
     vw_plan_settings settings = made_up_settings();
     settings.checkpointing = checkpointing;
     settings.checkpoint_every = every;
@@ -273,15 +269,13 @@ static void every_kth_block_is_checkpointed_from_the_first_on(void **state)
 static void a_checkpointed_llama_makes_the_same_again(void **state)
 {
     (void)state;
-    const vw_plan_model model = {.family = &vw__family_llama,
-                                 .shape = {.hidden = 512,
-                                           .layers = 3,
-                                           .heads = 8,
-                                           .key_heads = 2,
-                                           .head_width = 64,
-                                           .inner = 1024,
-                                           .vocabulary = 1024,
-                                           .activation = VW__ACTIVATION_SILU}};
+    const vw_plan_model model = {
+        .family = &vw__family_llama,
+        .shape = {.hidden = 512,
+                  .layers = 3,
+                  .attention = {.heads = 8, .key_heads = 2, .head_width = 64},
+                  .mlp = {.inner = 1024, .activation = VW__ACTIVATION_SILU, .is_gated = true},
+                  .embedding = {.vocabulary = 1024}}};
     vw_plan_settings settings = made_up_settings();
     settings.precision = VW_PRECISION_BF16;
     vw__plan_peaks none, full;
@@ -391,15 +385,14 @@ static void without_a_loss_the_logits_are_the_result(void **state)
                      MADE_UP_WORKSPACES + WEIGHTS + (2 + 4 + 4) * MIB + 2 * SCALAR);
 }
 
-static const vw_plan_model small_gpt2 = {.family = &vw__family_gpt2,
-                                         .name = "small",
-                                         .shape = {.hidden = 512,
-                                                   .layers = 2,
-                                                   .heads = 8,
-                                                   .inner = 2048,
-                                                   .vocabulary = 1024,
-                                                   .positions = 1024,
-                                                   .activation = VW__ACTIVATION_GELU}};
+static const vw_plan_model small_gpt2 = {
+    .family = &vw__family_gpt2,
+    .name = "small",
+    .shape = {.hidden = 512,
+              .layers = 2,
+              .attention = {.heads = 8, .key_heads = 8, .head_width = 64},
+              .mlp = {.inner = 2048, .activation = VW__ACTIVATION_GELU},
+              .embedding = {.vocabulary = 1024, .positions = 1024}}};
 
 static vw__plan_peaks generated(uint64_t prompt, uint64_t tokens)
 {
@@ -434,19 +427,16 @@ static void a_long_prompt_is_higher_than_few_tokens(void **state)
     assert_int_equal(peaks.peak.live_bytes, generated(1024, 1).peak.live_bytes);
 }
 
-static const vw_plan_model small_t5 = {.family = &vw__family_t5,
-                                       .name = "small",
-                                       .shape = {.hidden = 512,
-                                                 .layers = 3,
-                                                 .decoder_layers = 2,
-                                                 .heads = 8,
-                                                 .key_heads = 8,
-                                                 .head_width = 64,
-                                                 .inner = 2048,
-                                                 .vocabulary = 1024,
-                                                 .buckets = 32,
-                                                 .is_tied = true,
-                                                 .activation = VW__ACTIVATION_RELU}};
+static const vw_plan_model small_t5 = {
+    .family = &vw__family_t5,
+    .name = "small",
+    .shape = {.hidden = 512,
+              .layers = 3,
+              .decoder_layers = 2,
+              .attention = {.heads = 8, .key_heads = 8, .head_width = 64, .buckets = 32},
+              .mlp = {.inner = 2048, .activation = VW__ACTIVATION_RELU},
+              .embedding = {.vocabulary = 1024},
+              .head = {.is_tied = true}}};
 
 static vw__plan_peaks answered(vw_plan_settings settings, uint64_t prompt, uint64_t tokens)
 {
@@ -502,19 +492,14 @@ static void a_generating_decoder_finds_its_own_weights_however_they_are_kept(voi
 static void only_the_layers_with_a_window_forget(void **state)
 {
     (void)state;
-    vw_plan_model model = {.family = &vw__family_llama,
-                           .name = "small",
-                           .shape = {.hidden = 512,
-                                     .layers = 4,
-                                     .heads = 8,
-                                     .key_heads = 8,
-                                     .head_width = 64,
-                                     .inner = 1024,
-                                     .vocabulary = 1024,
-                                     .positions = 1024,
-                                     .window = 64,
-                                     .is_gated = true,
-                                     .activation = VW__ACTIVATION_SILU}};
+    vw_plan_model model = {
+        .family = &vw__family_llama,
+        .name = "small",
+        .shape = {.hidden = 512,
+                  .layers = 4,
+                  .attention = {.heads = 8, .key_heads = 8, .head_width = 64, .window = 64},
+                  .mlp = {.inner = 1024, .is_gated = true, .activation = VW__ACTIVATION_SILU},
+                  .embedding = {.vocabulary = 1024, .positions = 1024}}};
     vw_plan_settings settings = made_up_settings();
     settings.mode = VW_PLAN_MODE_INFERENCE;
     settings.precision = VW_PRECISION_BF16;
@@ -523,7 +508,7 @@ static void only_the_layers_with_a_window_forget(void **state)
     const uint64_t token = UINT64_C(512) * 2, tokens = 100000;
     for (uint64_t full = 0; full <= 4; full += 2) { /* the first ones */
         uint64_t peaks[2];
-        model.shape.window_from = full;
+        model.shape.attention.window_from = full;
         for (size_t i = 0; i < 2; i++) {
             vw__plan_peaks made;
             settings.generate = 1000 + i * tokens;

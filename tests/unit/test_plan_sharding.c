@@ -52,15 +52,14 @@ static void weights_belong_to_the_block_that_uses_them(void **state)
 static void a_tied_head_is_the_roots(void **state)
 {
     (void)state;
-    const vw_plan_model model = {.family = &vw__family_gpt2,
-                                 .shape = {.hidden = 64,
-                                           .layers = 3,
-                                           .heads = 4,
-                                           .inner = 256,
-                                           .vocabulary = 1000,
-                                           .positions = 128,
-                                           .activation = VW__ACTIVATION_GELU_NEW,
-                                           .is_tied = true}};
+    const vw_plan_model model = {
+        .family = &vw__family_gpt2,
+        .shape = {.hidden = 64,
+                  .layers = 3,
+                  .attention = {.heads = 4, .key_heads = 4, .head_width = 16},
+                  .mlp = {.inner = 256, .activation = VW__ACTIVATION_GELU_NEW},
+                  .embedding = {.vocabulary = 1000, .positions = 128},
+                  .head = {.is_tied = true}}};
     vw__arena arena;
     vw__sharding found;
     vw_plan_settings settings = settings_of(VW_SHARDING_FSDP, 2);

@@ -1,24 +1,23 @@
-/* model_mixtral.c - Mixtral and Qwen3-MoE: Llama's kind of decoder with experts in place of the
- * MLP, after transformers' modeling_mixtral.py, modeling_qwen3_moe.py and integrations/moe.py.
+/* transformer_experts.c - experts in place of the MLP (Mixtral, Qwen3-MoE), after transformers'
+ * modeling_mixtral.py, modeling_qwen3_moe.py and integrations/moe.py.
  *
  * The experts' weights are two tensors of three dimensions. By default every token's row is copied
  * once for each expert that gets it, sorted by expert, and all experts run in one grouped product;
  * how tokens are spread over experts does not matter for memory. */
-#include "plan/config_families.h"
-#include "plan/model_llama.h"
+#include "plan/transformer.h"
 
-vw__experts vw__make_experts(vw__plan_run *run)
+vw__plan_experts vw__plan_make_experts(vw__plan_run *run)
 {
     const vw__transformer *shape = &run->model->shape;
-    return (vw__experts){
+    return (vw__plan_experts){
         .router =
-            vw__make_linear(run, "gate", shape->hidden, shape->experts, false, VW__LINEAR_HEAD),
-        .gate_up = vw__make_tables(run, shape->experts, 2 * shape->inner, shape->hidden),
-        .down = vw__make_tables(run, shape->experts, shape->hidden, shape->inner)};
+            vw__make_linear(run, "gate", shape->hidden, shape->mlp.experts, false, VW__LINEAR_HEAD),
+        .gate_up = vw__make_tables(run, shape->mlp.experts, 2 * shape->mlp.inner, shape->hidden),
+        .down = vw__make_tables(run, shape->mlp.experts, shape->hidden, shape->mlp.inner)};
 }
 
 /* softmax(router(x).float()), the highest of it, and their shares. */
-static vw__tensor choose_experts(vw__plan_run *run, const vw__experts *experts, vw__tensor x)
+static vw__tensor choose_experts(vw__plan_run *run, const vw__plan_experts *experts, vw__tensor x)
 {
     const vw__transformer *shape = &run->model->shape;
     vw__tape *tape = run->tape;
@@ -27,7 +26,7 @@ static vw__tensor choose_experts(vw__plan_run *run, const vw__experts *experts, 
     vw__tensor chances = vw__softmax(tape, floats);
     vw__drop(tape, &floats);
     vw__drop(tape, &logits);
-    uint64_t chosen = chances.elements / shape->experts * shape->experts_per_token;
+    uint64_t chosen = chances.elements / shape->mlp.experts * shape->mlp.experts_per_token;
     vw__tensor highest = vw__slice(tape, chances, chosen);
     vw__tensor shares = vw__contiguous(tape, highest);
     vw__drop(tape, &highest);
@@ -40,23 +39,21 @@ static vw__tensor choose_experts(vw__plan_run *run, const vw__experts *experts, 
 static vw__tensor grouped(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t elements)
 {
     vw__tensor argument = vw__to(tape, x, weight.dtype);
-    bool has_node = vw__node_begin(tape, (vw__tensor[]){argument, weight}, 2);
-    if (has_node && vw__wants_gradient(weight))
+    vw__node_begin(tape, (vw__tensor[]){argument, weight}, 2);
+    if (vw__wants_gradient(weight))
         vw__node_save(tape, argument);
-    if (has_node && vw__wants_gradient(argument))
+    if (vw__wants_gradient(argument))
         vw__node_save(tape, weight);
     vw__tensor made = vw__tensor_new(tape, elements, weight.dtype);
-    if (has_node) {
-        vw__node_take_for(tape, 0, argument.elements, argument.dtype);
-        vw__node_take_for(tape, 1, weight.elements, weight.dtype);
-        vw__node_end(tape, (vw__tensor *[]){&made}, 1);
-    }
+    vw__node_take_for(tape, 0, argument.elements, argument.dtype);
+    vw__node_take_for(tape, 1, weight.elements, weight.dtype);
+    vw__node_end(tape, &made, 1);
     vw__drop(tape, &argument);
     return made;
 }
 
 /* down(act(gate(x)) * up(x)) of sorted rows */
-static vw__tensor feed(vw__plan_run *run, const vw__experts *experts, vw__tensor sorted)
+static vw__tensor feed(vw__plan_run *run, const vw__plan_experts *experts, vw__tensor sorted)
 {
     const vw__transformer *shape = &run->model->shape;
     vw__tape *tape = run->tape;
@@ -64,7 +61,7 @@ static vw__tensor feed(vw__plan_run *run, const vw__experts *experts, vw__tensor
     uint64_t rows = sorted.elements / shape->hidden;
     vw__enter(tape, "gate_up_proj", -1);
     vw__tensor both =
-        grouped(tape, sorted, experts->gate_up, vw__times(tape, rows, 2 * shape->inner));
+        grouped(tape, sorted, experts->gate_up, vw__times(tape, rows, 2 * shape->mlp.inner));
     vw__leave(tape);
     vw__split(tape, both, 2, halves);
     vw__tensor active = vw__apply_activation(run, halves[0]);
@@ -79,10 +76,10 @@ static vw__tensor feed(vw__plan_run *run, const vw__experts *experts, vw__tensor
     return product;
 }
 
-vw__tensor vw__apply_experts(vw__plan_run *run, const vw__experts *experts, vw__tensor x)
+vw__tensor vw__plan_apply_experts(vw__plan_run *run, const vw__plan_experts *experts, vw__tensor x)
 {
     vw__tape *tape = run->tape;
-    uint64_t copies = vw__times(tape, x.elements, run->model->shape.experts_per_token);
+    uint64_t copies = vw__times(tape, x.elements, run->model->shape.mlp.experts_per_token);
     vw__tensor shares = choose_experts(run, experts, x);
     vw__tensor order = vw__tensor_new(tape, shares.elements, VW__INT64);
     vw__tensor back = vw__tensor_new(tape, shares.elements, VW__INT64);
@@ -102,13 +99,3 @@ vw__tensor vw__apply_experts(vw__plan_run *run, const vw__experts *experts, vw__
     vw__drop(tape, &shares);
     return made;
 }
-
-const vw__family vw__family_mixtral = {
-    .name = "mixtral",
-    .model_types = (const char *const[]){"mixtral", "qwen3_moe", NULL},
-    .usual_length = vw__usual_positions,
-    .read = vw__read_mixtral,
-    .build = vw__llama_build,
-    .forward = vw__llama_forward,
-    .generate = vw__generate,
-};

@@ -1,0 +1,45 @@
+/* config_types.h - the model types of config.json: what each is planned as, and which fields it
+ * has.
+ *
+ * What decides the size of a weight has to be there; what has a default in transformers' own class
+ * has the same here. */
+#ifndef VW_PLAN_CONFIG_TYPES_H
+#define VW_PLAN_CONFIG_TYPES_H
+
+#include "vramwise/status.h"
+#include "plan/config_keys.h"
+#include "plan/plan_model.h"
+
+/* Limits beyond which a value is a mistake, and not a model. */
+#define VW__MOST_LAYERS UINT64_C(4096)
+#define VW__MOST_HEADS UINT64_C(65536)
+#define VW__MOST_WIDTH (UINT64_C(1) << 20)
+#define VW__MOST_INNER (UINT64_C(1) << 24)
+#define VW__MOST_VOCABULARY (UINT64_C(1) << 27)
+#define VW__MOST_POSITIONS (UINT64_C(1) << 30)
+#define VW__MOST_EXPERTS UINT64_C(1024)
+#define VW__MOST_PIXELS UINT64_C(65536)
+
+typedef struct vw__config_type {
+    const char *name;       /* "model_type" */
+    const char *class_name; /* whose forward pass is planned */
+    const vw__family *family;
+    vw__transformer defaults;   /* of fields that a file may leave out */
+    const vw__config_key *keys; /* into a vw_plan_model */
+} vw__config_type;
+
+extern const vw__config_type vw__config_types[];
+extern const size_t vw__config_type_count;
+
+/* NULL: not known. */
+const vw__config_type *vw__config_type_find(const char *name);
+
+/* Reads a configuration of that type into a new model: family and numbers. */
+VW_MUST_CHECK vw_status vw__config_type_read(const vw__config_type *type, const vw__config *config,
+                                             vw_plan_model *model);
+
+/* Fills in what follows from the other numbers, where it was not given: as many key heads as heads,
+ * heads that fill the hidden width, an MLP four times as wide. */
+void vw__config_complete(vw__transformer *shape);
+
+#endif /* VW_PLAN_CONFIG_TYPES_H */

@@ -1,0 +1,303 @@
+/* transformer.c - a forward pass of a transformer: embedding, layers, head.
+ *
+ * An encoder-decoder (T5) has an encoder and a decoder, each of settings->sequence tokens. In
+ * generation the encoder reads those once, and the decoder begins with one token: what it keeps of
+ * the encoder stays as it is, its own keys grow.
+ *
+ * T5's attention adds a bias that is learned for each distance. It is looked up as [length, length,
+ * heads] and turned to [heads, length, length] without a copy, so that its last dimension is not
+ * the innermost one: SDPA's fused kernels refuse such a mask, and self-attention falls back to
+ * matrix products with all probabilities. Attention from the decoder to the encoder has a bias of
+ * zeros, made once and in order: the memory-efficient kernel takes that. */
+#include "plan/transformer.h"
+
+/* ---- what every layer is given --------------------------------------------------------------- */
+
+/* Rotation and masks of text. */
+static void make_text_tables(vw__plan_run *run, vw__plan_stack *stack)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const vw__plan_attention *shape = &run->model->shape.attention;
+    const uint64_t width = shape->rotary_width > 0 ? shape->rotary_width : shape->head_width;
+    const uint64_t elements = vw__times(run->tape, stack->queries, width);
+    bool has_full = false, has_window = false;
+    for (uint64_t i = 0; i < stack->count; i++) {
+        has_window |= stack->layers[i].has_window;
+        has_full |= !stack->layers[i].has_window;
+    }
+    if (style->makes_mask_first)
+        stack->mask = vw__make_causal_mask(run, stack->queries);
+    if (style->rotary != VW__PLAN_NOT_ROTATED) {
+        stack->cosine = vw__tensor_new(run->tape, elements, run->dtype);
+        stack->sine = vw__tensor_new(run->tape, elements, run->dtype);
+    }
+    if (!style->makes_mask_first && has_full)
+        stack->mask = vw__make_causal_mask(run, stack->queries);
+    if (has_window)
+        stack->window_mask = vw__make_window_mask(run, stack->queries, shape->window);
+}
+
+/* The bucket of each pair of positions, and its biases; what a decoder adds to its attention: what
+ * is to come is hidden, and nothing of what was encoded. */
+static void make_bias_tables(vw__plan_run *run, vw__plan_stack *stack)
+{
+    const vw__plan_transformer *modules = run->modules;
+    const uint64_t heads = run->model->shape.attention.heads;
+    const uint64_t pair_count = vw__times(run->tape, stack->queries, stack->keys);
+    vw__enter(run->tape, "relative_attention_bias", -1);
+    vw__tensor pairs = vw__tensor_new(run->tape, pair_count, VW__INT64);
+    stack->bias = vw__embedding(run->tape, pairs, stack->buckets, heads);
+    vw__drop(run->tape, &pairs);
+    vw__leave(run->tape);
+    if (!stack->is_causal)
+        return;
+    const uint64_t scores = vw__times(run->tape, stack->queries, modules->main.keys);
+    stack->zeros = vw__tensor_new(run->tape, vw__times(run->tape, scores, heads), run->dtype);
+    if (run->settings->attention == VW_ATTENTION_EAGER)
+        stack->mask = vw__tensor_new(run->tape, pair_count, run->dtype);
+}
+
+static void make_tables(vw__plan_run *run, vw__plan_stack *stack)
+{
+    stack->mask = vw__no_tensor();
+    if (run->model->shape.attention.buckets > 0)
+        make_bias_tables(run, stack);
+    else if (stack->is_causal)
+        make_text_tables(run, stack);
+}
+
+/* What was made first goes last. */
+static void drop_tables(vw__plan_run *run, const vw__plan_stack *stack)
+{
+    const bool is_mask_last = !run->model->family->style->makes_mask_first;
+    vw__drop_with_graph(run->tape, stack->window_mask);
+    if (is_mask_last)
+        vw__drop_with_graph(run->tape, stack->mask);
+    vw__drop_with_graph(run->tape, stack->sine);
+    vw__drop_with_graph(run->tape, stack->cosine);
+    if (!is_mask_last)
+        vw__drop_with_graph(run->tape, stack->mask);
+    vw__drop_with_graph(run->tape, stack->zeros);
+    vw__drop_with_graph(run->tape, stack->bias);
+}
+
+/* ---- embedding ------------------------------------------------------------------------------- */
+
+/* What is held while the layers run, in the order of its making. */
+typedef struct held {
+    vw__tensor tensors[5];
+    size_t count;
+} held;
+
+static vw__tensor hold(held *kept, vw__tensor tensor)
+{
+    kept->tensors[kept->count++] = tensor;
+    return tensor;
+}
+
+static void drop_held(vw__plan_run *run, held *kept)
+{
+    while (kept->count > 0)
+        vw__drop(run->tape, &kept->tensors[--kept->count]);
+}
+
+/* Most have them in a buffer. RoBERTa counts them for every sample: a mask of what is no padding,
+ * its running sum, and that as int64, from the offset on. */
+static vw__tensor count_positions(vw__plan_run *run)
+{
+    const uint64_t batch = run->settings->batch, length = run->settings->sequence;
+    if (run->model->shape.embedding.position_offset == 0)
+        return vw__make_ids(run, 1, length);
+    vw__tensor sums = vw__make_ids(run, batch, length);
+    vw__tensor numbers = vw__make_ids(run, batch, length);
+    vw__drop(run->tape, &sums);
+    return numbers;
+}
+
+/* Looks up `ids` in `table` and adds that to `x`, if there is an x. */
+static void add_rows(vw__plan_run *run, held *kept, vw__tensor ids, vw__tensor table, vw__tensor *x)
+{
+    vw__tensor rows = hold(kept, vw__embedding(run->tape, ids, table, run->model->shape.hidden));
+    vw__rebind(run->tape, x, vw__add(run->tape, *x, rows));
+}
+
+static vw__tensor embed_text(vw__plan_run *run, vw__plan_stack *stack, vw__tensor ids, held *kept)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const vw__plan_transformer *modules = run->modules;
+    vw__tape *tape = run->tape;
+    vw__tensor x = vw__embedding(tape, ids, modules->tokens, run->model->shape.hidden);
+    if (style->is_embedding_scaled)
+        vw__rebind(tape, &x, vw__mul_scalar(tape, x));
+    hold(kept, vw__hold(tape, x));
+    if (run->model->shape.embedding.token_types > 0) {
+        vw__tensor kinds = vw__make_ids(run, run->settings->batch, stack->queries);
+        add_rows(run, kept, hold(kept, kinds), modules->types, &x);
+    }
+    if (style->has_positions)
+        add_rows(run, kept, hold(kept, count_positions(run)), modules->positions, &x);
+    if (style->makes_tables_first)
+        make_tables(run, stack);
+    if (style->embedding_norm != NULL)
+        vw__rebind(tape, &x, vw__apply_norm(run, x, &modules->embedding_norm));
+    return x;
+}
+
+/* Patches, a class token in front of them, and positions. */
+static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
+{
+    const vw__plan_transformer *modules = run->modules;
+    vw__tape *tape = run->tape;
+    vw__tensor patches = vw__apply_conv(run, pixels, &modules->patches, run->settings->image);
+    vw__tensor first = vw__view(tape, modules->class_token);
+    first.elements = run->settings->batch * run->model->shape.hidden; /* expanded: no storage */
+    vw__tensor x = vw__cat(tape, (vw__tensor[]){first, hold(kept, patches)}, 2);
+    vw__drop(tape, &first);
+    vw__rebind(tape, &x, vw__add(tape, x, modules->positions));
+    return x;
+}
+
+/* `kept` is what the caller holds until the layers have run. */
+static vw__tensor embed(vw__plan_run *run, vw__plan_stack *stack, vw__tensor input, held *kept)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const vw__plan_embedding *shape = &run->model->shape.embedding;
+    if (style->has_embedding_scope)
+        vw__enter(run->tape, "embedding", -1);
+    vw__tensor x =
+        shape->patch > 0 ? embed_image(run, input, kept) : embed_text(run, stack, input, kept);
+    vw__rebind(run->tape, &x, vw__apply_dropout(run, x, shape->has_dropout));
+    if (style->embedding_holds != VW__PLAN_HOLDS_ROWS)
+        drop_held(run, kept);
+    if (style->embedding_holds == VW__PLAN_HOLDS_RESULT)
+        hold(kept, vw__hold(run->tape, x));
+    if (style->has_embedding_scope)
+        vw__leave(run->tape);
+    return x;
+}
+
+/* ---- a stack --------------------------------------------------------------------------------- */
+
+/* From ids or pixels to what the last norm makes. */
+static vw__tensor run_stack(vw__plan_run *run, vw__plan_stack *stack, vw__tensor input)
+{
+    const vw__plan_style *style = run->model->family->style;
+    vw__tape *tape = run->tape;
+    held kept = {.count = 0};
+    if (stack->name != NULL)
+        vw__enter(tape, stack->name, -1);
+    vw__tensor x = embed(run, stack, input, &kept);
+    if (!style->makes_tables_first)
+        make_tables(run, stack);
+    x = vw__run_blocks(run, vw__plan_transformer_block, stack->layers, sizeof *stack->layers,
+                       stack->count, x);
+    if (style->last_norm != NULL)
+        vw__rebind(tape, &x, vw__apply_norm(run, x, &stack->last_norm));
+    if (style->has_last_dropout)
+        vw__rebind(tape, &x, vw__apply_dropout(run, x, run->model->shape.has_residual_dropout));
+    drop_tables(run, stack);
+    drop_held(run, &kept);
+    if (stack->name != NULL)
+        vw__leave(tape);
+    return x;
+}
+
+/* ---- one stack ------------------------------------------------------------------------------- */
+
+/* The head of a masked language model: transform, norm, and then every token's logits. */
+static vw__tensor apply_transform(vw__plan_run *run, vw__tensor x)
+{
+    const vw__plan_transformer *modules = run->modules;
+    vw__enter(run->tape, "head", -1);
+    vw__tensor hidden = vw__apply_linear(run, x, &modules->transform);
+    vw__rebind(run->tape, &hidden, vw__apply_activation(run, hidden));
+    vw__rebind(run->tape, &hidden, vw__apply_norm(run, hidden, &modules->head_norm));
+    vw__leave(run->tape);
+    return hidden;
+}
+
+vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
+{
+    const vw__plan_embedding *shape = &run->model->shape.embedding;
+    vw__plan_transformer *modules = run->modules;
+    vw__plan_stack *stack = &modules->main;
+    const bool is_image = shape->patch > 0;
+    const uint64_t side = is_image ? run->settings->image / shape->patch : 0;
+    stack->queries = stack->keys = is_image ? side * side + 1 : run->settings->sequence;
+    vw__tensor input = is_image ? vw__make_pixels(run, shape->channels)
+                                : vw__make_ids(run, run->settings->batch, stack->queries);
+    vw__tensor x = run_stack(run, stack, input), below = vw__no_tensor();
+    if (run->model->family->style->transform != NULL) {
+        below = x;
+        x = apply_transform(run, below);
+    }
+    vw__tensor result =
+        is_image ? vw__apply_classifier(run, x, &modules->head, stack->queries)
+                 : vw__apply_head(run, x, &modules->head, input.elements, stack->is_causal);
+    vw__drop(run->tape, &below);
+    vw__drop(run->tape, &input);
+    return result;
+}
+
+/* ---- an encoder and a decoder ---------------------------------------------------------------- */
+
+/* In generation once, with the prompt: what it made is held until the last token. */
+static void encode(vw__plan_run *run)
+{
+    vw__plan_transformer *modules = run->modules;
+    if (vw__is_generating(run) && vw__is_tensor(modules->encoded)) {
+        run->block_count += modules->main.count; /* as if they had run: blocks keep their numbers */
+        return;
+    }
+    modules->main.queries = modules->main.keys = run->settings->sequence;
+    modules->ids = vw__make_ids(run, run->settings->batch, run->settings->sequence);
+    modules->encoded = run_stack(run, &modules->main, modules->ids);
+}
+
+static vw__tensor decode(vw__plan_run *run)
+{
+    vw__plan_transformer *modules = run->modules;
+    vw__plan_stack *decoder = &modules->decoder;
+    vw__tape *tape = run->tape;
+    decoder->queries = vw__is_generating(run) ? 1 : run->settings->sequence;
+    decoder->keys = decoder->queries + vw__tokens_before(run);
+    modules->next_known = 0;
+    vw__tensor shifted = vw__make_ids(run, run->settings->batch, decoder->queries);
+    vw__tensor decoded = run_stack(run, decoder, shifted);
+    vw__tensor x = run->model->shape.head.is_tied
+                       ? vw__mul_scalar(tape, decoded) /* hidden ** -0.5 */
+                       : vw__hold(tape, decoded);
+    vw__tensor result = vw__apply_head(run, x, &modules->head, shifted.elements, false);
+    vw__drop(tape, &decoded);
+    vw__drop(tape, &shifted);
+    return result;
+}
+
+vw__tensor vw__plan_encoder_decoder_forward(vw__plan_run *run)
+{
+    vw__plan_transformer *modules = run->modules;
+    encode(run);
+    vw__tensor result = decode(run);
+    if (vw__is_generating(run))
+        return result;
+    vw__drop_with_graph(run->tape, modules->encoded);
+    vw__drop(run->tape, &modules->ids);
+    return result;
+}
+
+void vw__plan_encoder_decoder_generate(vw__plan_run *run)
+{
+    vw__plan_transformer *modules = run->modules;
+    const size_t count = 2 * (size_t)modules->decoder.count;
+    modules->ids = modules->encoded = vw__no_tensor();
+    modules->known = vw__run_alloc(run, count, sizeof *modules->known);
+    if (vw__tape_status(run->tape) != VW_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        modules->known[i] = vw__no_tensor();
+    vw__generate(run);
+    for (size_t i = 0; i < count; i++)
+        vw__drop(run->tape, &modules->known[i]);
+    vw__drop(run->tape, &modules->encoded);
+    vw__drop(run->tape, &modules->ids);
+}

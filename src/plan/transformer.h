@@ -1,0 +1,170 @@
+/* transformer.h - the one transformer that all families of that kind are: its style, its modules.
+ *
+ * A decoder (causal) and an encoder are the same stack of layers; an encoder-decoder has one of
+ * each. Which parts a layer has, in which order they are made, when the Python code lets go of a
+ * tensor: all of that is data, the style of a family (families.c). Numbers and what may differ from
+ * one model of a family to the next are in vw__transformer. */
+#ifndef VW_PLAN_TRANSFORMER_H
+#define VW_PLAN_TRANSFORMER_H
+
+#include "plan/plan_run.h"
+
+/* The modules of a layer in the order of their making, which is that of their parameters. */
+typedef enum vw__plan_part {
+    VW__PLAN_NO_PART, /* ends the list */
+    VW__PLAN_ATTENTION,
+    VW__PLAN_NORM_1, /* of attention */
+    VW__PLAN_AFTER_ATTENTION,
+    VW__PLAN_CROSS, /* a decoder's attention to the encoder, with a norm of its own */
+    VW__PLAN_MLP,
+    VW__PLAN_NORM_2, /* of the MLP */
+    VW__PLAN_AFTER_MLP,
+} vw__plan_part;
+
+/* Moments in a block, and in each of its parts (attention, MLP), in their order. */
+typedef enum vw__plan_moment {
+    VW__PLAN_OUTPUT_BEGINS, /* the part's last product */
+    VW__PLAN_OUTPUT_ENDS,
+    VW__PLAN_DROPPED, /* dropout is done */
+    VW__PLAN_ADDED,   /* to the residual */
+    VW__PLAN_NORMED,  /* by the next norm, behind the sum or before the next part */
+    VW__PLAN_BLOCK_ENDS,
+} vw__plan_moment;
+
+/* Until when the Python code holds a tensor. */
+typedef struct vw__plan_holds {
+    vw__plan_moment heads;            /* queries, keys, values */
+    vw__plan_moment context;          /* what a part's last product reads */
+    vw__plan_moment input, mlp_input; /* what a part reads */
+    vw__plan_moment undropped;        /* before dropout */
+    vw__plan_moment part;             /* what is added */
+    vw__plan_moment residual;         /* between two parts */
+} vw__plan_holds;
+
+/* What a part's scope ("attention", "mlp") has in it. */
+typedef enum vw__plan_scope {
+    VW__PLAN_SCOPE_CORE,    /* its products */
+    VW__PLAN_SCOPE_DROPOUT, /* and dropout */
+    VW__PLAN_SCOPE_ALL,     /* norm and sum as well */
+} vw__plan_scope;
+
+typedef enum vw__plan_topology {
+    VW__PLAN_PRE_NORM,  /* x + part(norm(x)) */
+    VW__PLAN_POST_NORM, /* norm(x + part(x)) */
+    VW__PLAN_PARALLEL,  /* x + attention(norm(x)) + mlp(norm(x)) */
+} vw__plan_topology;
+
+typedef enum vw__plan_packing {
+    VW__PLAN_SEPARATE, /* a product each for queries, keys and values */
+    VW__PLAN_SPLIT,    /* one product, split in three */
+    VW__PLAN_SLICED,   /* one product, sliced; gate and up share one too */
+} vw__plan_packing;
+
+typedef enum vw__plan_rotary {
+    VW__PLAN_NOT_ROTATED,
+    VW__PLAN_ROTATED,
+    VW__PLAN_ROTATED_IN_PART, /* sliced and put together, even where all of a head is rotated */
+} vw__plan_rotary;
+
+/* What the embedding's function holds while the layers run. */
+typedef enum vw__plan_embedding_holds {
+    VW__PLAN_HOLDS_NOTHING,
+    VW__PLAN_HOLDS_ROWS,   /* what it looked up */
+    VW__PLAN_HOLDS_RESULT, /* what it made of that */
+} vw__plan_embedding_holds;
+
+struct vw__plan_style {
+    /* Names of modules as in Python; NULL: there is no such module. */
+    const char *query, *key, *value, *packed, *output;
+    const char *gate, *inner, *ungated_inner, *outer, *packed_gate;
+    const char *norm_1, *norm_2, *norm_2_of_outer, *after_attention, *after_mlp, *last_norm;
+    const char *embedding_norm, *transform, *head_norm, *head;
+    uint8_t order[8]; /* vw__plan_part */
+
+    vw__norm_kind norm;
+    vw__plan_topology topology;
+    vw__plan_scope scope;
+    vw__plan_holds holds;
+    vw__plan_packing packing;
+    vw__plan_rotary rotary;
+    vw__plan_embedding_holds embedding_holds;
+
+    bool is_causal;
+    bool has_query_bias, has_output_bias, has_mlp_bias, has_head_bias; /* in every model */
+    bool rotates_in_turn;     /* lets go of queries before it rotates keys */
+    bool is_query_joined;     /* by cat(), which leaves heads before tokens */
+    bool has_inner_dropout;   /* before the MLP's last product */
+    bool has_last_dropout;    /* behind the last norm */
+    bool is_clamped;          /* in float16, behind every part */
+    bool has_embedding_scope; /* "embedding" */
+    bool is_embedding_scaled; /* times hidden ** 0.5 */
+    bool has_positions;       /* a table of them */
+    bool makes_tables_first;  /* for rotation and masks: before the embedding's dropout */
+    bool makes_mask_first;    /* and then the tables for rotation */
+};
+
+/* ---- modules ----------------------------------------------------------------------------------
+ * What a model does not have is zeros. */
+
+typedef struct vw__plan_stack vw__plan_stack;
+
+typedef struct vw__plan_attention_module {
+    vw__linear_module query, key, value, packed, output;
+    vw__norm_module query_norm, key_norm;
+} vw__plan_attention_module;
+
+/* All experts' weights in two tensors, and a router. */
+typedef struct vw__plan_experts {
+    vw__linear_module router;
+    vw__tensor gate_up, down;
+} vw__plan_experts;
+
+typedef struct vw__plan_layer {
+    vw__plan_stack *stack;
+    vw__plan_attention_module self, cross;
+    vw__linear_module gate, inner, outer, packed_gate;
+    vw__plan_experts experts;
+    vw__norm_module norm_1, norm_2, cross_norm, after_attention, after_mlp;
+    bool has_window;
+} vw__plan_layer;
+
+struct vw__plan_stack {
+    vw__plan_layer *layers;
+    uint64_t count;
+    const char *name;   /* of its scope; NULL: none */
+    vw__tensor buckets; /* the learned biases (t5) */
+    vw__norm_module last_norm;
+    bool is_causal, has_cross;
+    uint64_t queries, keys; /* tokens that are read now, and all that they see */
+    /* During a forward pass; zeros: the mask of attention to the encoder. */
+    vw__tensor cosine, sine, mask, window_mask, bias, zeros;
+};
+
+typedef struct vw__plan_transformer {
+    vw__tensor tokens, types, positions, class_token;
+    vw__conv_module patches;
+    vw__norm_module embedding_norm, head_norm;
+    vw__plan_stack main, decoder; /* decoder: of an encoder-decoder */
+    vw__linear_module transform, head;
+    vw__tensor ids, encoded; /* of an encoder-decoder: what the encoder reads and makes */
+    vw__tensor *known;       /* in generation: keys and values of that, of each decoder's layer */
+    size_t next_known;       /* in this forward pass */
+} vw__plan_transformer;
+
+/* transformer_build.c: the parameters, as run->modules. */
+void vw__plan_transformer_build(vw__plan_run *run);
+bool vw__plan_has_window(const vw__plan_attention *attention, uint64_t layer);
+
+/* transformer_block.c: one layer, a vw__block. */
+vw__tensor vw__plan_transformer_block(vw__plan_run *run, const void *layer, vw__tensor x);
+
+/* transformer_experts.c: in place of a layer's MLP. */
+vw__plan_experts vw__plan_make_experts(vw__plan_run *run);
+vw__tensor vw__plan_apply_experts(vw__plan_run *run, const vw__plan_experts *experts, vw__tensor x);
+
+/* transformer.c */
+vw__tensor vw__plan_transformer_forward(vw__plan_run *run);
+vw__tensor vw__plan_encoder_decoder_forward(vw__plan_run *run);
+void vw__plan_encoder_decoder_generate(vw__plan_run *run);
+
+#endif /* VW_PLAN_TRANSFORMER_H */

@@ -1,0 +1,189 @@
+/* transformer_build.c - the parameters of a transformer, in the order in which Python makes them:
+ * optimizers, shards and the allocator see them in that order. */
+#include "plan/transformer.h"
+
+bool vw__plan_has_window(const vw__plan_attention *attention, uint64_t layer)
+{
+    if (attention->window == 0 || layer < attention->window_from)
+        return false;
+    if (attention->windows != NULL)
+        return attention->windows[layer];
+    return attention->window_period == 0 || (layer + 1) % attention->window_period != 0;
+}
+
+static vw__norm_module make_norm(vw__plan_run *run, const char *name)
+{
+    return vw__make_norm(run, name, run->model->shape.hidden, run->model->family->style->norm);
+}
+
+static vw__plan_attention_module make_attention(vw__plan_run *run)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const vw__plan_attention *shape = &run->model->shape.attention;
+    const uint64_t hidden = run->model->shape.hidden, wide = shape->heads * shape->head_width;
+    const uint64_t narrow = shape->key_heads * shape->head_width;
+    const bool has_bias = style->has_query_bias || shape->has_query_bias;
+    vw__plan_attention_module made = {.query = {.name = NULL}};
+    if (style->packing != VW__PLAN_SEPARATE) {
+        made.packed = vw__make_linear(run, style->packed, hidden, wide + 2 * narrow, has_bias,
+                                      VW__LINEAR_ADAPTED);
+    } else {
+        made.query = vw__make_linear(run, style->query, hidden, wide, has_bias, VW__LINEAR_ADAPTED);
+        made.key = vw__make_linear(run, style->key, hidden, narrow, has_bias, VW__LINEAR_PLAIN);
+        made.value =
+            vw__make_linear(run, style->value, hidden, narrow, has_bias, VW__LINEAR_ADAPTED);
+    }
+    made.output =
+        vw__make_linear(run, style->output, wide, hidden,
+                        style->has_output_bias || shape->has_output_bias, VW__LINEAR_PLAIN);
+    if (shape->has_query_norm) {
+        made.query_norm = vw__make_norm(run, "q_norm", shape->head_width, style->norm);
+        made.key_norm = vw__make_norm(run, "k_norm", shape->head_width, style->norm);
+    }
+    return made;
+}
+
+static void make_mlp(vw__plan_run *run, vw__plan_layer *layer)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const vw__plan_mlp *shape = &run->model->shape.mlp;
+    const uint64_t hidden = run->model->shape.hidden, inner = shape->inner;
+    const bool has_bias = style->has_mlp_bias || shape->has_bias;
+    const char *name = style->inner;
+    if (shape->experts > 0) {
+        layer->experts = vw__plan_make_experts(run);
+        return;
+    }
+    if (shape->is_gated && style->packed_gate != NULL) {
+        layer->packed_gate =
+            vw__make_linear(run, style->packed_gate, hidden, 2 * inner, has_bias, VW__LINEAR_PLAIN);
+    } else {
+        if (shape->is_gated)
+            layer->gate =
+                vw__make_linear(run, style->gate, hidden, inner, has_bias, VW__LINEAR_PLAIN);
+        if (!shape->is_gated && style->ungated_inner != NULL)
+            name = style->ungated_inner;
+        layer->inner = vw__make_linear(run, name, hidden, inner, has_bias, VW__LINEAR_PLAIN);
+    }
+    layer->outer = vw__make_linear(run, style->outer, inner, hidden, has_bias, VW__LINEAR_PLAIN);
+}
+
+static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part part)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const bool has_outer = run->model->shape.norm.has_outer;
+    switch (part) {
+    case VW__PLAN_ATTENTION:
+        layer->self = make_attention(run);
+        break;
+    case VW__PLAN_NORM_1:
+        layer->norm_1 = make_norm(run, style->norm_1);
+        break;
+    case VW__PLAN_AFTER_ATTENTION:
+        if (has_outer)
+            layer->after_attention = make_norm(run, style->after_attention);
+        break;
+    case VW__PLAN_CROSS:
+        if (layer->stack->has_cross) {
+            layer->cross_norm = make_norm(run, style->norm_1);
+            layer->cross = make_attention(run);
+        }
+        break;
+    case VW__PLAN_MLP:
+        make_mlp(run, layer);
+        break;
+    case VW__PLAN_NORM_2:
+        layer->norm_2 = make_norm(run, has_outer ? style->norm_2_of_outer : style->norm_2);
+        break;
+    case VW__PLAN_AFTER_MLP:
+        if (has_outer)
+            layer->after_mlp = make_norm(run, style->after_mlp);
+        break;
+    case VW__PLAN_NO_PART:
+        break;
+    }
+}
+
+static void make_stack(vw__plan_run *run, vw__plan_stack *stack, uint64_t count)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const vw__plan_attention *attention = &run->model->shape.attention;
+    stack->cosine = stack->sine = stack->mask = stack->window_mask = vw__no_tensor();
+    stack->bias = stack->zeros = vw__no_tensor();
+    stack->count = count;
+    stack->layers = vw__run_alloc(run, count, sizeof *stack->layers);
+    for (uint64_t i = 0; i < count && vw__tape_status(run->tape) == VW_OK; i++) {
+        vw__plan_layer *layer = &stack->layers[i];
+        layer->stack = stack;
+        layer->has_window = vw__plan_has_window(attention, i);
+        for (size_t j = 0; style->order[j] != VW__PLAN_NO_PART; j++)
+            make_part(run, layer, (vw__plan_part)style->order[j]);
+    }
+    if (attention->buckets > 0)
+        stack->buckets = vw__make_table(run, attention->buckets, attention->heads);
+    if (style->last_norm != NULL)
+        stack->last_norm = make_norm(run, style->last_norm);
+}
+
+/* Tokens, positions and types; or a class token, positions and patches. */
+static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const vw__plan_embedding *shape = &run->model->shape.embedding;
+    const uint64_t hidden = run->model->shape.hidden;
+    if (shape->patch > 0) {
+        const uint64_t side = shape->image / shape->patch;
+        modules->class_token = vw__make_table(run, 1, hidden);
+        modules->positions = vw__make_table(run, side * side + 1, hidden);
+        modules->patches = vw__make_conv(run, "patch_embeddings", shape->channels, hidden,
+                                         shape->patch, shape->patch, true);
+        return;
+    }
+    modules->tokens = vw__make_table(run, shape->vocabulary, hidden);
+    if (style->has_positions)
+        modules->positions = vw__make_table(run, shape->positions, hidden);
+    if (shape->token_types > 0)
+        modules->types = vw__make_table(run, shape->token_types, hidden);
+    if (style->embedding_norm != NULL)
+        modules->embedding_norm = make_norm(run, style->embedding_norm);
+}
+
+static void make_head(vw__plan_run *run, vw__plan_transformer *modules)
+{
+    const vw__plan_style *style = run->model->family->style;
+    const vw__transformer *shape = &run->model->shape;
+    const uint64_t out =
+        shape->embedding.patch > 0 ? shape->head.labels : shape->embedding.vocabulary;
+    if (style->transform != NULL) {
+        modules->transform = vw__make_linear(run, style->transform, shape->hidden, shape->hidden,
+                                             true, VW__LINEAR_HEAD);
+        modules->head_norm = make_norm(run, style->head_norm);
+    }
+    if (!shape->head.is_tied) {
+        modules->head = vw__make_linear(run, style->head, shape->hidden, out, style->has_head_bias,
+                                        VW__LINEAR_HEAD);
+        return;
+    }
+    modules->head = vw__tied_head(run, modules->tokens, shape->hidden, out);
+    if (style->has_head_bias)
+        modules->head.weights.bias = vw__make_weight(run, out);
+}
+
+void vw__plan_transformer_build(vw__plan_run *run)
+{
+    const vw__transformer *shape = &run->model->shape;
+    vw__plan_transformer *modules = vw__run_alloc(run, 1, sizeof *modules);
+    run->modules = modules;
+    modules->ids = modules->encoded = vw__no_tensor();
+    make_embedding(run, modules);
+    modules->main.is_causal = run->model->family->style->is_causal;
+    if (shape->decoder_layers > 0) {
+        modules->main.name = "encoder";
+        modules->decoder.name = "decoder";
+        modules->decoder.is_causal = modules->decoder.has_cross = true;
+    }
+    make_stack(run, &modules->main, shape->layers);
+    if (shape->decoder_layers > 0)
+        make_stack(run, &modules->decoder, shape->decoder_layers);
+    make_head(run, modules);
+}
