@@ -10,6 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Names that others write too: those for which a plan says what is reserved. */
+#define VW__POLICY_NATIVE "native"
+#define VW__POLICY_EXPANDABLE "expandable"
+#define VW__POLICY_VRAMWISE "vramwise"
+
 /* What one run is made with. Strings are borrowed. */
 typedef struct vw__replay_setting {
     const char *engine;   /* vw_pool_options.engine; NULL = "torch" */

@@ -65,11 +65,6 @@ uint64_t vw__device_bytes_at_worst(uint64_t peak_allocated_bytes, const vw_plan_
 
 /* ---- by replay ------------------------------------------------------------------------------- */
 
-const char *vw__plan_policy_name(size_t policy)
-{
-    return vw__setting_row_for(VW__FOR_PLAN, policy)->policy;
-}
-
 /* Plays everything; peaks of live bytes are those of the last step. */
 static vw_status play(vw__player *player, const vw__plan_events *events, vw_pool_stats *stats)
 {

@@ -32,7 +32,6 @@ uint64_t vw__device_bytes_at_worst(uint64_t peak_allocated_bytes, const vw_plan_
 
 /* native, expandable, vramwise: the rows of settings/setting_table.h that are for the planner. */
 enum { VW__PLAN_POLICIES = 3 };
-const char *vw__plan_policy_name(size_t policy);
 
 typedef struct vw__plan_replayed {
     uint64_t reserved_bytes[VW__PLAN_POLICIES]; /* peak; VW_UNKNOWN: more than any card has */

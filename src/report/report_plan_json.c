@@ -1,5 +1,5 @@
 /* report_plan_json.c - a plan as JSON; vramwise-plan(1) names the fields. */
-#include "plan/plan_device.h"
+#include "analysis/policies.h"
 #include "report/report_frames.h" /* vw__json_texts */
 #include "report/report_plan.h"
 
@@ -56,9 +56,11 @@ static void json_peaks(vw__json *json, const vw_plan *plan)
 
 void vw__json_reserved(vw__json *json, const uint64_t reserved_bytes[3])
 {
+    static const char *const policies[] = {VW__POLICY_NATIVE, VW__POLICY_EXPANDABLE,
+                                           VW__POLICY_VRAMWISE};
     vw__json_begin_object(json, "reserved_bytes");
-    for (size_t i = 0; i < VW__PLAN_POLICIES; i++)
-        vw__json_known(json, vw__plan_policy_name(i), reserved_bytes[i]);
+    for (size_t i = 0; i < 3; i++)
+        vw__json_known(json, policies[i], reserved_bytes[i]);
     vw__json_end_object(json);
 }
 

@@ -117,6 +117,17 @@ static void a_copy_ends_in_a_zero(void **state)
     vw__arena_deinit(&arena);
 }
 
+static void a_formatted_text_has_any_length(void **state)
+{
+    (void)state;
+    vw__arena arena;
+    vw__arena_init(&arena, 1 << 20);
+    assert_string_equal(vw__arena_format(&arena, "%s %d", "layer", 7), "layer 7");
+    assert_int_equal(strlen(vw__arena_format(&arena, "%100000d", 7)), 100000);
+    assert_null(vw__arena_format(&arena, "%2000000d", 7)); /* over the limit */
+    vw__arena_deinit(&arena);
+}
+
 /* ---- the limit ------------------------------------------------------------------------------- */
 
 static void no_more_than_the_limit_is_ever_held(void **state)
@@ -235,6 +246,7 @@ int main(void)
         cmocka_unit_test(nothing_asked_for_is_still_a_piece_of_its_own),
         cmocka_unit_test(arrays_are_zero_and_overflow_is_refused),
         cmocka_unit_test(a_copy_ends_in_a_zero),
+        cmocka_unit_test(a_formatted_text_has_any_length),
         cmocka_unit_test(no_more_than_the_limit_is_ever_held),
         cmocka_unit_test(a_piece_that_is_refused_changes_nothing),
         cmocka_unit_test(a_host_without_memory_is_not_mistaken_for_the_limit),
