@@ -44,31 +44,31 @@ static vw_status read_key(const vw__config *config, const vw__config_key *key, v
     void *field = (char *)into + key->field;
     bool *flag = field;
     switch (key->kind) {
-    case VW__KEY_NUMBER:
+    case VW__CONFIG_KEY_NUMBER:
         return vw__config_number(config, present_name(config, key), 1, key->most, field);
-    case VW__KEY_NUMBER_IF:
+    case VW__CONFIG_KEY_NUMBER_IF:
         return vw__config_number_if(config, key->name, 1, key->most, field);
-    case VW__KEY_COUNT_IF:
+    case VW__CONFIG_KEY_COUNT_IF:
         return vw__config_number_if(config, key->name, 0, key->most, field);
-    case VW__KEY_FLAG:
+    case VW__CONFIG_KEY_FLAG:
         return vw__config_boolean_if(config, key->name, flag);
-    case VW__KEY_NOT:
+    case VW__CONFIG_KEY_NOT:
         return read_opposite(config, key->name, flag);
-    case VW__KEY_DROPOUT:
+    case VW__CONFIG_KEY_DROPOUT:
         return read_dropout(config, key->name, flag);
-    case VW__KEY_CAP:
+    case VW__CONFIG_KEY_CAP:
         *flag =
             vw__config_has(config, key->name) || (*flag && !vw__config_is_null(config, key->name));
         return VW_OK;
-    case VW__KEY_FALSE:
+    case VW__CONFIG_KEY_FALSE:
         return vw__config_refuse_true(config, key->name);
-    case VW__KEY_MULTIPLE:
+    case VW__CONFIG_KEY_MULTIPLE:
         return vw__config_check_multiple(config, key->name, *(uint64_t *)field, key->other,
                                          *(uint64_t *)(void *)((char *)into + key->other_field));
-    case VW__KEY_CALL:
+    case VW__CONFIG_KEY_CALL:
         return key->call(config, key, into);
-    case VW__KEY_ELSEWHERE:
-    case VW__KEY_END:
+    case VW__CONFIG_KEY_ELSEWHERE:
+    case VW__CONFIG_KEY_END:
         break;
     }
     return VW_OK;
@@ -76,7 +76,7 @@ static vw_status read_key(const vw__config *config, const vw__config_key *key, v
 
 vw_status vw__config_read_keys(const vw__config *config, const vw__config_key *keys, void *into)
 {
-    for (const vw__config_key *key = keys; key->kind != VW__KEY_END; key++)
+    for (const vw__config_key *key = keys; key->kind != VW__CONFIG_KEY_END; key++)
         VW__TRY(read_key(config, key, into));
     return VW_OK;
 }

@@ -7,18 +7,19 @@
 #include "plan/config_read.h"
 
 typedef enum vw__config_key_kind {
-    VW__KEY_END,       /* of a table */
-    VW__KEY_NUMBER,    /* from 1 on; must be there, under its name or the other */
-    VW__KEY_NUMBER_IF, /* from 1 on; may be missing, as all below */
-    VW__KEY_COUNT_IF,  /* from 0 on */
-    VW__KEY_FLAG,      /* true or false */
-    VW__KEY_NOT,       /* the opposite of the field */
-    VW__KEY_DROPOUT,   /* a probability; the field: is it above 0? */
-    VW__KEY_CAP,       /* a number or null; the field: is it a number? */
-    VW__KEY_FALSE,     /* refused if true: not known to the planner */
-    VW__KEY_MULTIPLE, /* reads nothing: the field of `name` must be a multiple of that of `other` */
-    VW__KEY_CALL,     /* reads it in its own way */
-    VW__KEY_ELSEWHERE, /* read by other code */
+    VW__CONFIG_KEY_END,       /* of a table */
+    VW__CONFIG_KEY_NUMBER,    /* from 1 on; must be there, under its name or the other */
+    VW__CONFIG_KEY_NUMBER_IF, /* from 1 on; may be missing, as all below */
+    VW__CONFIG_KEY_COUNT_IF,  /* from 0 on */
+    VW__CONFIG_KEY_FLAG,      /* true or false */
+    VW__CONFIG_KEY_NOT,       /* the opposite of the field */
+    VW__CONFIG_KEY_DROPOUT,   /* a probability; the field: is it above 0? */
+    VW__CONFIG_KEY_CAP,       /* a number or null; the field: is it a number? */
+    VW__CONFIG_KEY_FALSE,     /* refused if true: not known to the planner */
+    VW__CONFIG_KEY_MULTIPLE,  /* reads nothing: the field of `name` must be a multiple of that of
+                                 `other` */
+    VW__CONFIG_KEY_CALL,      /* reads it in its own way */
+    VW__CONFIG_KEY_ELSEWHERE, /* read by other code */
 } vw__config_key_kind;
 
 /* Fields that are missing in the file are left as they are. */
@@ -32,7 +33,7 @@ struct vw__config_key {
     vw_status (*call)(const vw__config *config, const vw__config_key *key, void *into);
 };
 
-/* Reads the fields of a table, which ends with VW__KEY_END, in its order; stops at the first
+/* Reads the fields of a table, which ends with VW__CONFIG_KEY_END, in its order; stops at the first
  * failure. `into` is what the offsets count from. */
 VW_MUST_CHECK vw_status vw__config_read_keys(const vw__config *config, const vw__config_key *keys,
                                              void *into);

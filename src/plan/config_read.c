@@ -91,7 +91,7 @@ vw__config vw__config_root(const vw__config_file *file)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* Where a name comes twice the last one counts, as in Python. */
+/* A repeated name counts with its last value, as in Python. */
 static bool find_any(const vw__config *config, const char *name, vw__value *out)
 {
     size_t pair_count = 0, length = strlen(name);
@@ -110,7 +110,7 @@ static bool find_any(const vw__config *config, const char *name, vw__value *out)
     return is_found;
 }
 
-/* false: missing, or null. */
+/* False if the field is missing or null. */
 static bool find(const vw__config *config, const char *name, vw__value *out)
 {
     return find_any(config, name, out) && vw__value_get_kind(*out) != VW__VALUE_NONE;
@@ -150,7 +150,7 @@ typedef struct value_words {
     char text[64];
 } value_words;
 
-/* The beginning of a string, without what steers a terminal. */
+/* The beginning of a string; control characters are shown as "?". */
 static value_words words_of_string(const vw__document *document, vw__value value)
 {
     enum { SHOWN = 40 };
@@ -215,7 +215,7 @@ vw_status vw__config_refuse_true(const vw__config *config, const char *name)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* A whole number, perhaps written 8.0; negative ones and what is beyond 64 bits are none. */
+/* True if it is a whole number from 0 that fits in 64 bits; 8.0 is one too. */
 static bool get_whole(const vw__document *document, vw__value value, uint64_t *out)
 {
     double real;
@@ -312,13 +312,6 @@ vw_status vw__config_text_if(const vw__config *config, const char *name, const c
         return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "a text without zero bytes");
     *out = text;
     return VW_OK;
-}
-
-vw_status vw__config_text(const vw__config *config, const char *name, const char **out)
-{
-    if (!vw__config_has(config, name))
-        return vw__config_refuse(config, name, VW_ERR_CORRUPT_FILE, "a text");
-    return vw__config_text_if(config, name, out);
 }
 
 /* "a, b, c", as much as there is room for. */

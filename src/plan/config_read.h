@@ -1,15 +1,14 @@
 /* config_read.h - the fields of a model's configuration, asked for by name.
  *
- * A config.json was written by somebody else, by hand as often as not. So every field is asked for
- * with what it has to be, and a field that is something else is refused with its name, what was
- * expected and what was found:
+ * A config.json is untrusted input, often written by hand. The caller states what each field has to
+ * be, and any other value is refused with the field's name, what was expected and what was found:
  *
  *   num_hidden_layers: expected a whole number from 1 to 10000, found "twelve"
  *
- * A field that is null is not there. The statuses are everywhere the same:
+ * A null field counts as missing. All functions return the same statuses:
  *
- * VW_ERR_CORRUPT_FILE  a field that is needed is missing, or is of another kind
- * VW_ERR_UNSUPPORTED   a number beyond the limits that were given, a word that is not known
+ * VW_ERR_CORRUPT_FILE  a needed field is missing, or a field has the wrong type
+ * VW_ERR_UNSUPPORTED   a number is out of range, or a word is unknown
  *
  * On failure `*out` is untouched. No locks: one thread at a time. */
 #ifndef VW_PLAN_CONFIG_READ_H
@@ -24,8 +23,8 @@
 
 #define VW__CONFIG_PLACE_BYTES 64
 
-/* An object of the file: the outermost, or one inside. A value: copied as it pleases, good as long
- * as the file it is from. */
+/* An object of the file: the outermost, or a nested one. May be copied freely; valid as long as the
+ * file. */
 typedef struct vw__config {
     const vw__document *document;
     vw__value value;                    /* a dict */
@@ -48,36 +47,33 @@ vw__config vw__config_root(const vw__config_file *file);
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-/* Is it there, and not null? */
+/* True if the field is there and not null. */
 bool vw__config_has(const vw__config *config, const char *name);
-/* Is it there, and null? Then it was said, and not forgotten. */
+/* True if the field is there and null: set on purpose, not forgotten. */
 bool vw__config_is_null(const vw__config *config, const char *name);
-/* As vw__config_has(), and a list; an object. */
+/* True if the field is a list; an object. */
 bool vw__config_has_list(const vw__config *config, const char *name);
 bool vw__config_has_object(const vw__config *config, const char *name);
 
-/* A whole number from `least` to `most`; 8.0 is one too. The second is for fields that may be
- * missing: `*out` is then left as it is. */
+/* A whole number from `least` to `most`; 8.0 is one too. The functions that end with _if accept a
+ * missing field and then leave `*out` unchanged. */
 VW_MUST_CHECK vw_status vw__config_number(const vw__config *config, const char *name,
                                           uint64_t least, uint64_t most, uint64_t *out);
 VW_MUST_CHECK vw_status vw__config_number_if(const vw__config *config, const char *name,
                                              uint64_t least, uint64_t most, uint64_t *out);
 
-/* Any number; not below `least`, not above `most`. Missing: `*out` is left as it is. */
+/* A number from `least` to `most`. */
 VW_MUST_CHECK vw_status vw__config_real_if(const vw__config *config, const char *name, double least,
                                            double most, double *out);
 
-/* true or false. Missing: `*out` is left as it is. */
 VW_MUST_CHECK vw_status vw__config_boolean_if(const vw__config *config, const char *name,
                                               bool *out);
 
-/* Zero-terminated, without a zero inside, good as long as the file. */
-VW_MUST_CHECK vw_status vw__config_text(const vw__config *config, const char *name,
-                                        const char **out);
+/* Zero-terminated, without a zero inside; valid as long as the file. */
 VW_MUST_CHECK vw_status vw__config_text_if(const vw__config *config, const char *name,
                                            const char **out);
 
-/* One of `names`, by its place among them; the nearest is named where it is none. */
+/* The index of the value in `names`. The refusal of an unknown word names the nearest. */
 VW_MUST_CHECK vw_status vw__config_choice(const vw__config *config, const char *name,
                                           const char *const *names, size_t name_count, size_t *out);
 VW_MUST_CHECK vw_status vw__config_choice_if(const vw__config *config, const char *name,
@@ -86,15 +82,14 @@ VW_MUST_CHECK vw_status vw__config_choice_if(const vw__config *config, const cha
 
 /* ---- lists and objects inside ---------------------------------------------------------------- */
 
-/* Pairs of an object, items of a list. Missing, or neither: 0. */
+/* The number of pairs of an object or items of a list; 0 for anything else. */
 size_t vw__config_count(const vw__config *config, const char *name);
 
 VW_MUST_CHECK vw_status vw__config_object(const vw__config *config, const char *name,
                                           vw__config *out);
 
-/* A list of at most `most` items: how many, then each. Walking a list from its beginning to its end
- * takes time in proportion to its length with vw__config_next_object(); `*cursor` begins as 0, and
- * `*is_there` tells the end. */
+/* Counts a list of at most `most` items, and walks it. `*cursor` begins as 0; `*is_there` is false
+ * behind the last item. A walk takes time in proportion to the list's length. */
 VW_MUST_CHECK vw_status vw__config_list(const vw__config *config, const char *name, size_t most,
                                         size_t *count);
 VW_MUST_CHECK vw_status vw__config_next_object(const vw__config *config, const char *name,
@@ -105,25 +100,25 @@ VW_MUST_CHECK vw_status vw__config_numbers(const vw__config *config, const char 
                                            uint64_t least, uint64_t most, size_t most_items,
                                            uint64_t *numbers, size_t *count);
 
-/* A list of as many words as `count`, each one of `names`: its place among them. */
+/* A list of exactly `count` words: the index of each in `names`. */
 VW_MUST_CHECK vw_status vw__config_choices(const vw__config *config, const char *name,
                                            const char *const *names, size_t name_count,
                                            size_t count, uint8_t *places);
 
-/* The first item of a list, where that is a text; NULL otherwise. */
+/* The first item of a list if it is a text, else NULL. */
 const char *vw__config_first_text(const vw__config *config, const char *name);
 
-/* Refuses a field that is none of these: what nobody reads was meant to be read. */
+/* Refuses fields other than `names`: an unknown field is a spelling mistake. */
 VW_MUST_CHECK vw_status vw__config_only(const vw__config *config, const char *const *names,
                                         size_t name_count);
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* A refusal of the field's value in words of one's own: "field: expected ..., found VALUE". */
+/* Refuses the field's value: "field: expected ..., found VALUE". */
 __attribute__((format(printf, 4, 5))) VW_MUST_CHECK vw_status vw__config_refuse(
     const vw__config *config, const char *name, vw_status status, const char *expected, ...);
 
-/* Fails with a field that is set and must not be: what would be planned is not what it asks for. */
+/* Refuses true: the planner does not know what the field switches on. */
 VW_MUST_CHECK vw_status vw__config_refuse_true(const vw__config *config, const char *name);
 
 #endif /* VW_PLAN_CONFIG_READ_H */

@@ -300,19 +300,21 @@ static vw_status read_resnet(const vw__config *config, const vw__config_key *key
 
 /* clang-format off */
 #define FIELD(member) .field = offsetof(vw_plan_model, shape.member)
-#define NUMBER(key, member, limit) {VW__KEY_NUMBER, key, FIELD(member), .most = limit}
-#define EITHER(key, alias, member, limit) {VW__KEY_NUMBER, key, alias, FIELD(member), .most = limit}
-#define NUMBER_IF(key, member, limit) {VW__KEY_NUMBER_IF, key, FIELD(member), .most = limit}
-#define FLAG(key, member) {VW__KEY_FLAG, key, FIELD(member)}
-#define NOT(key, member) {VW__KEY_NOT, key, FIELD(member)}
-#define DROPOUT(key, member) {VW__KEY_DROPOUT, key, FIELD(member)}
-#define CAP(key, member) {VW__KEY_CAP, key, FIELD(member)}
-#define REFUSED(key) {.kind = VW__KEY_FALSE, .name = key}
+#define NUMBER(key, member, limit) {VW__CONFIG_KEY_NUMBER, key, FIELD(member), .most = limit}
+#define EITHER(key, alias, member, limit)                                                          \
+    {VW__CONFIG_KEY_NUMBER, key, alias, FIELD(member), .most = limit}
+#define NUMBER_IF(key, member, limit) {VW__CONFIG_KEY_NUMBER_IF, key, FIELD(member), .most = limit}
+#define FLAG(key, member) {VW__CONFIG_KEY_FLAG, key, FIELD(member)}
+#define NOT(key, member) {VW__CONFIG_KEY_NOT, key, FIELD(member)}
+#define DROPOUT(key, member) {VW__CONFIG_KEY_DROPOUT, key, FIELD(member)}
+#define CAP(key, member) {VW__CONFIG_KEY_CAP, key, FIELD(member)}
+#define REFUSED(key) {.kind = VW__CONFIG_KEY_FALSE, .name = key}
 #define MULTIPLE(key, member, part, part_member)                                                   \
-    {VW__KEY_MULTIPLE, key, part, FIELD(member),                                                   \
+    {VW__CONFIG_KEY_MULTIPLE, key, part, FIELD(member),                                            \
      .other_field = offsetof(vw_plan_model, shape.part_member)}
-#define CALL(...) {VW__KEY_CALL, .call = __VA_ARGS__}
-#define END {.kind = VW__KEY_END}
+#define ACTIVATION(key) {VW__CONFIG_KEY_CALL, key, .call = read_activation}
+#define CALL(...) {VW__CONFIG_KEY_CALL, .call = __VA_ARGS__}
+#define END {.kind = VW__CONFIG_KEY_END}
 
 #define USUAL_KEYS                                                                                 \
     NUMBER("hidden_size", hidden, VW__MOST_WIDTH),                                                 \
@@ -331,7 +333,7 @@ static vw_status read_resnet(const vw__config *config, const vw__config_key *key
     MULTIPLE("num_attention_heads", attention.heads, "num_key_value_heads", attention.key_heads),  \
     CALL(read_head_width),                                                                         \
     NUMBER_IF("max_position_embeddings", embedding.positions, VW__MOST_POSITIONS),                 \
-    CALL(read_activation, .name = "hidden_act"),                                                   \
+    ACTIVATION("hidden_act"),                                                                      \
     DROPOUT("attention_dropout", attention.has_dropout),                                           \
     TIED
 #define ATTENTION_BIAS                                                                             \
@@ -359,7 +361,7 @@ static const vw__config_key gpt2_keys[] = {
     VOCABULARY,
     NUMBER_IF("n_inner", mlp.inner, VW__MOST_INNER),
     MULTIPLE("n_embd", hidden, "n_head", attention.heads),
-    CALL(read_activation, .name = "activation_function"),
+    ACTIVATION("activation_function"),
     DROPOUT("embd_pdrop", embedding.has_dropout),
     DROPOUT("attn_pdrop", attention.has_dropout),
     DROPOUT("resid_pdrop", has_residual_dropout),
@@ -377,7 +379,8 @@ static const vw__config_key qwen2_keys[] = {
 static const vw__config_key qwen3_keys[] = {
     DECODER_KEYS, CALL(check_rotary), ATTENTION_BIAS, CALL(read_late_window, .most = 4096), END};
 
-#define GEMMA_KEYS DECODER_KEYS, CALL(read_activation, .name = "hidden_activation"), ATTENTION_BIAS, CALL(check_rotary)
+#define GEMMA_KEYS                                                                                 \
+    DECODER_KEYS, ACTIVATION("hidden_activation"), ATTENTION_BIAS, CALL(check_rotary)
 static const vw__config_key gemma_keys[] = {GEMMA_KEYS, END};
 static const vw__config_key gemma2_keys[] = {
     GEMMA_KEYS,
@@ -432,9 +435,9 @@ static const vw__config_key qwen3_moe_keys[] = {
     END};
 
 static const vw__config_key bert_keys[] = {
-    BERT_BEGINS, CALL(read_activation, .name = "hidden_act"), BERT_DROPOUTS, TIED, END};
+    BERT_BEGINS, ACTIVATION("hidden_act"), BERT_DROPOUTS, TIED, END};
 static const vw__config_key roberta_keys[] = {
-    BERT_BEGINS, CALL(read_position_offset), CALL(read_activation, .name = "hidden_act"), BERT_DROPOUTS, TIED, END};
+    BERT_BEGINS, CALL(read_position_offset), ACTIVATION("hidden_act"), BERT_DROPOUTS, TIED, END};
 
 static const vw__config_key t5_keys[] = {
     EITHER("d_model", "hidden_size", hidden, VW__MOST_WIDTH),
@@ -460,7 +463,7 @@ static const vw__config_key vit_keys[] = {
     NUMBER_IF("num_channels", embedding.channels, VW__MOST_WIDTH),
     MULTIPLE("image_size", embedding.image, "patch_size", embedding.patch),
     CALL(read_labels),
-    CALL(read_activation, .name = "hidden_act"),
+    ACTIVATION("hidden_act"),
     FLAG("qkv_bias", attention.has_query_bias),
     BERT_DROPOUTS,
     END};

@@ -1,8 +1,8 @@
 /* config_types.h - the model types of config.json: what each is planned as, and which fields it
  * has.
  *
- * What decides the size of a weight has to be there; what has a default in transformers' own class
- * has the same here. */
+ * Fields that decide the size of a weight are required; the others have the defaults of
+ * transformers' own classes. */
 #ifndef VW_PLAN_CONFIG_TYPES_H
 #define VW_PLAN_CONFIG_TYPES_H
 

@@ -1,12 +1,12 @@
 /* layers.h - a model described by its layers, in JSON (docs/reference/plan-layers.md).
  *
- *   line        one layer of the description, as it was read
- *   shape       what flows between layers, of one sample
- *   place       where a line stands, for messages: "layers[3].layers[1]"
+ *   line        one layer of the description, as read
+ *   shape       the data of one sample between two layers
+ *   place       the position of a line, for messages: "layers[3].layers[1]"
  *
- * A description is untrusted: every number has limits, lists nest to a limited depth, and what
- * `repeat` unfolds is counted before anything of that size is made. Shapes are worked out layer by
- * layer, once when it is read and again for the sizes that a plan asks for. */
+ * A description is untrusted: numbers have limits, lists nest to a limited depth, and repeats are
+ * counted before anything of their size is allocated. Shapes are inferred layer by layer, when the
+ * description is read and again for the sizes of a plan. */
 #ifndef VW_PLAN_LAYERS_H
 #define VW_PLAN_LAYERS_H
 
@@ -73,7 +73,8 @@ struct vw__layers_shape {
     uint64_t height, across;
 };
 
-/* One line's work on a shape; VW_ERR_CORRUPT_FILE: it cannot take that, with its place. */
+/* Turns the shape that comes in into the one that goes out. VW_ERR_CORRUPT_FILE: the line cannot
+ * take that shape. */
 VW_MUST_CHECK vw_status vw__layers_infer_line(const vw__layers_line *line, vw__layers_shape *shape);
 VW_MUST_CHECK vw_status vw__layers_infer(const vw__layers_line *lines, size_t line_count,
                                          vw__layers_shape *shape);

@@ -12,13 +12,13 @@ typedef struct layers_reader {
     size_t depth;
 } layers_reader;
 
-/* Reads a list of layers, and counts what they unfold to. */
+/* Reads a list of layers; adds the number of layers with all repeats to `*unfolded`. */
 static vw_status read_list(layers_reader *reader, const vw__config *config, const char *field,
                            const vw__layers_line **lines, size_t *line_count, uint64_t *unfolded);
 
 /* ---- one line -------------------------------------------------------------------------------- */
 
-/* PyTorch's default is half for a layer of its own, and none in attention. */
+/* PyTorch's defaults: 0.5 in a layer of its own, 0 in attention. */
 static vw_status read_dropout(const vw__config *config, const vw__config_key *key, void *into)
 {
     vw__layers_line *line = into;
@@ -52,19 +52,18 @@ static vw_status complete_window(const vw__config *config, const vw__config_key 
 
 /* clang-format off */
 #define FIELD(member) .field = offsetof(vw__layers_line, member)
-#define NUMBER(key, member, limit) {VW__KEY_NUMBER, key, FIELD(member), .most = limit}
-#define NUMBER_IF(key, member, limit) {VW__KEY_NUMBER_IF, key, FIELD(member), .most = limit}
-#define FLAG(key, member) {VW__KEY_FLAG, key, FIELD(member)}
-#define CALL(...) {VW__KEY_CALL, .call = __VA_ARGS__}
-#define LISTS(key) {.kind = VW__KEY_ELSEWHERE, .name = key} /* layers inside: read_inside() */
+#define NUMBER(key, member, limit) {VW__CONFIG_KEY_NUMBER, key, FIELD(member), .most = limit}
+#define NUMBER_IF(key, member, limit) {VW__CONFIG_KEY_NUMBER_IF, key, FIELD(member), .most = limit}
+#define FLAG(key, member) {VW__CONFIG_KEY_FLAG, key, FIELD(member)}
+#define CALL(...) {VW__CONFIG_KEY_CALL, .call = __VA_ARGS__}
+#define LISTS(key) {.kind = VW__CONFIG_KEY_ELSEWHERE, .name = key} /* read_inside() */
 #define WINDOW                                                                                     \
     NUMBER("kernel", window.kernel, MOST_KERNEL),                                                  \
     NUMBER_IF("stride", window.stride, MOST_KERNEL),                                               \
-    {VW__KEY_COUNT_IF, "padding", FIELD(window.padding), .most = MOST_KERNEL},                     \
+    {VW__CONFIG_KEY_COUNT_IF, "padding", FIELD(window.padding), .most = MOST_KERNEL},              \
     CALL(complete_window)
 
-/* What a line may say beside its kind and name; the width of linear's "in" is held against what
- * comes in. */
+/* The fields of each kind, beside "kind" and "name". The shape inference checks linear's "in". */
 static const vw__config_key kind_keys[VW__LAYERS_KIND_COUNT][MOST_KEYS] = {
     [VW__LAYERS_ATTENTION] = {NUMBER("heads", heads, VW__MOST_HEADS),
                              NUMBER_IF("key_heads", key_heads, VW__MOST_HEADS),
@@ -94,7 +93,7 @@ static vw_status check_fields(const vw__config *config, vw__layers_kind kind)
 {
     const char *names[MOST_KEYS + 2] = {"kind", "name"};
     size_t count = 2;
-    for (const vw__config_key *key = kind_keys[kind]; key->kind != VW__KEY_END; key++)
+    for (const vw__config_key *key = kind_keys[kind]; key->kind != VW__CONFIG_KEY_END; key++)
         if (key->name != NULL)
             names[count++] = key->name;
     return vw__config_only(config, names, count);
@@ -124,7 +123,7 @@ static vw_status copy_text(vw_plan_model *model, const char *text, size_t size_b
     return *out == NULL ? vw__fail_host_memory(size_bytes, "a description's names") : VW_OK;
 }
 
-/* Its own name, or its kind's with its number. */
+/* A line without a name has its kind's name and its number. */
 static vw_status read_name(layers_reader *reader, const vw__config *config, uint64_t number,
                            vw__layers_line *line)
 {
@@ -262,7 +261,7 @@ static vw_status check_output(const vw__config *config, const vw__layers_shape *
                              (unsigned long long)out->width);
 }
 
-/* The largest of its kind, for those who ask whether there is any. */
+/* The most heads and the widest embedding, for checks of the settings. */
 static void note_attention(const vw__layers_line *lines, size_t line_count, vw_plan_model *model)
 {
     for (size_t i = 0; i < line_count; i++) {

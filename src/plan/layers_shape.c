@@ -1,4 +1,4 @@
-/* layers_shape.c - what flows between the layers of a description, worked out and checked. */
+/* layers_shape.c - infers and checks the shapes between the layers of a description. */
 #include "plan/layers.h"
 
 #include <inttypes.h>

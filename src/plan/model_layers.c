@@ -1,7 +1,7 @@
-/* model_layers.c - runs a model that was described by its layers, as torch.nn.Sequential would.
+/* model_layers.c - runs a model that is described by its layers, as torch.nn.Sequential would.
  *
- * Each layer's result takes the place of what came in, which a residual holds until it is added
- * again. The blocks that checkpoints run again are the rounds of the outermost `repeat`s. */
+ * Each layer's result replaces its input, which a residual holds until the sum. Checkpoints run the
+ * rounds of the outermost `repeat`s again. */
 #include "plan/layers.h"
 
 #include "base/error.h"
@@ -127,7 +127,7 @@ static void build_module(vw__plan_run *run, layer_module *module)
     }
 }
 
-/* The shapes have been checked: what is left to go wrong is the tape's. */
+/* The shapes were checked when the description was read; only the tape can fail. */
 static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size_t count,
                            vw__layers_shape *shape)
 {
@@ -150,7 +150,7 @@ static layer_row build_row(vw__plan_run *run, const vw__layers_line *lines, size
     return row;
 }
 
-/* The description's own size, unless the settings have another. */
+/* The description's own size, or that of the settings. */
 static vw__layers_shape input_shape(const vw__plan_run *run)
 {
     vw__layers_shape shape = *run->model->layers_input;

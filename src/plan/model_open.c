@@ -1,9 +1,9 @@
 /* model_open.c - from what was asked for to a model: a built-in name, a file, a folder.
  *
- * A name comes first, so that `gpt2` means the same wherever one stands; a folder of that name is
- * ./gpt2. A file is JSON with a "model_type", or a list of "layers". What is no model's
- * configuration is told by its fields, since the neighbours of config.json are given by mistake
- * again and again. */
+ * Built-in names come first, so that `gpt2` means the same in every folder; a folder of that name
+ * is
+ * ./gpt2. A file is JSON with a "model_type" or a list of "layers". Other JSON files beside a
+ * config.json are often given by mistake: they are recognized by their fields, and named. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ vw_status vw__plan_model_note(vw_plan_model *model, const char *format, ...)
 
 /* ---- what the file is of --------------------------------------------------------------------- */
 
-/* Fields by which the neighbours of config.json are known, and what to say of each. */
+/* Files that lie beside config.json, by a field that only they have. */
 static const struct neighbour {
     const char *field, *what;
 } neighbours[] = {
@@ -95,7 +95,7 @@ static vw_status refuse_without_type(const vw__config *config)
                     "transformers has");
 }
 
-/* Of a model of several parts, the one that reads text may be known by itself. */
+/* The model type of the text part of a multimodal model, if that is known; else NULL. */
 static const char *known_text_part(const vw__config *config)
 {
     vw__config part;
@@ -107,7 +107,7 @@ static const char *known_text_part(const vw__config *config)
     return type != NULL && vw__config_type_find(type) != NULL ? type : NULL;
 }
 
-/* A name that resembles a known one is still another architecture: none is proposed. */
+/* Proposes no similar name: that would be another architecture. */
 static vw_status refuse_type(const vw__config *config)
 {
     char known[400] = "";
@@ -160,7 +160,7 @@ static vw_status read_model(const vw__config *config, vw_plan_model *model)
     return note_what_is_left_out(config, type, model);
 }
 
-/* Takes the file over. */
+/* Closes the file. */
 static vw_status open_config(vw__config_file *file, const char *name, vw_plan_model **out)
 {
     vw_plan_model *model = NULL;

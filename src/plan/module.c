@@ -1,4 +1,4 @@
-/* module.c - the modules that model code is made of: parameters with a forward(). */
+/* module.c - modules: parameters with a forward(). */
 #include <stddef.h>
 #include <string.h>
 
@@ -204,7 +204,7 @@ static vw__tensor run_block(vw__plan_run *run, block_call *call, size_t layer, v
                                                  : call->block(run, call->layer, x);
 }
 
-/* With frozen embeddings nothing that enters a checkpoint would have a gradient: PEFT makes it so
+/* With frozen embeddings no input of a checkpoint has a gradient: PEFT gives it one
  * (enable_input_require_grads()). */
 static bool needs_gradient(const vw_plan_settings *settings)
 {

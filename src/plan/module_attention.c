@@ -19,7 +19,7 @@ static vw__tensor product(vw__plan_run *run, vw__tensor a, vw__tensor b, uint64_
     return made;
 }
 
-/* GPT-2 leaves the type of the softmax to autocast; later models ask for float32. */
+/* GPT-2 and BERT leave the type of the softmax to autocast; later models ask for float32. */
 static vw__tensor chances_of(vw__plan_run *run, vw__tensor scores, vw__dtype dtype)
 {
     vw__tensor made = run->model->family->has_plain_softmax
@@ -83,7 +83,7 @@ static vw__tensor attend(vw__plan_run *run, vw__tensor query, vw__tensor key, vw
     }
 }
 
-/* With what was said before: keys and values from the cache, and the new ones. */
+/* Attends to the cached keys and values, and the new ones. */
 static vw__tensor attend_to_cache(vw__plan_run *run, vw__tensor query, vw__tensor key,
                                   vw__tensor value, vw__tensor mask,
                                   const vw__attention_shape *shape)
@@ -107,7 +107,8 @@ vw__attention_shape vw__self_attention(const vw__plan_run *run, uint64_t length)
         .key_heads = shape->key_heads > 0 ? shape->key_heads : shape->heads,
         .length = length,
         .key_length = length,
-        .width = shape->head_width > 0 ? shape->head_width : run->model->shape.hidden / shape->heads,
+        .width =
+            shape->head_width > 0 ? shape->head_width : run->model->shape.hidden / shape->heads,
         .has_dropout = run->is_training && shape->has_dropout};
 }
 
@@ -119,7 +120,7 @@ vw__tensor vw__apply_attention(vw__plan_run *run, vw__tensor query, vw__tensor k
                : attend(run, query, key, value, mask, shape);
 }
 
-/* Only the eager code is given one: SDPA is told that it is causal. */
+/* Only eager attention takes a mask; SDPA has a causal flag. */
 vw__tensor vw__make_causal_mask(vw__plan_run *run, uint64_t length)
 {
     if (run->settings->attention != VW_ATTENTION_EAGER)
@@ -127,8 +128,8 @@ vw__tensor vw__make_causal_mask(vw__plan_run *run, uint64_t length)
     return vw__tensor_new(run->tape, vw__times(run->tape, length, length), run->dtype);
 }
 
-/* SDPA is given one only where the window is not longer than the text: bool, one for all samples,
- * of which each call makes one to add for every sample. */
+/* SDPA takes a mask only where the text is at least as long as the window: bool, one for all
+ * samples. Each call makes one to add from it, for every sample. */
 vw__tensor vw__make_window_mask(vw__plan_run *run, uint64_t length, uint64_t window)
 {
     if (window == 0 || run->settings->attention == VW_ATTENTION_EAGER)

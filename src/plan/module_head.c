@@ -22,7 +22,7 @@ static vw__tensor logits_of(vw__plan_run *run, vw__tensor x, const vw__linear_mo
     return logits;
 }
 
-/* `label_rows` of shifted labels are made; 0: the labels are as they came. */
+/* Makes `label_rows` shifted labels; 0: the labels are used as they came. */
 static vw__tensor loss_of(vw__plan_run *run, vw__tensor logits, uint64_t label_rows)
 {
     vw__tape *tape = run->tape;

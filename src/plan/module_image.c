@@ -1,4 +1,4 @@
-/* module_image.c - what models of images are made of. */
+/* module_image.c - modules of image models. */
 #include "plan/plan_run.h"
 
 vw__tensor vw__make_pixels(vw__plan_run *run, uint64_t channels)
@@ -26,14 +26,6 @@ vw__conv_module vw__make_conv2d(vw__plan_run *run, const char *name, uint64_t in
     return made;
 }
 
-vw__conv_module vw__make_conv(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
-                              uint64_t kernel, uint64_t stride, bool has_bias)
-{
-    vw__window window = {.kernel = kernel, .stride = stride};
-    window.padding = kernel == stride ? 0 : kernel / 2;
-    return vw__make_conv2d(run, name, in, out, window, 1, has_bias);
-}
-
 vw__tensor vw__apply_conv2d(vw__plan_run *run, vw__tensor x, const vw__conv_module *module,
                             vw__image_shape *shape)
 {
@@ -46,13 +38,6 @@ vw__tensor vw__apply_conv2d(vw__plan_run *run, vw__tensor x, const vw__conv_modu
     vw__leave(run->tape);
     *shape = vw__window_shape(&module->window, shape, module->out);
     return made;
-}
-
-vw__tensor vw__apply_conv(vw__plan_run *run, vw__tensor x, const vw__conv_module *module,
-                          uint64_t image)
-{
-    vw__image_shape shape = {run->settings->batch, module->in, image, image};
-    return vw__apply_conv2d(run, x, module, &shape);
 }
 
 /* A buffer: neither trained nor counted as a parameter. */

@@ -1,9 +1,8 @@
-/* op.h - operators: what each makes, what its derivative saves and what that makes.
+/* op.h - operators: the tensors that each makes, saves for its derivative, and makes there.
  *
- * One function for each operator of PyTorch, named as there. What an operator saves and allocates
- * is PyTorch's own (derivatives.yaml, the CUDA kernels' wrappers); docs/design/009-the-planner.md
- * has the table. Inside an autocast region operators cast their arguments as autocast's lists say.
- */
+ * One function for each operator of PyTorch, with PyTorch's name. They save and allocate what
+ * PyTorch does (derivatives.yaml, the wrappers of CUDA kernels); docs/design/009-the-planner.md has
+ * the table. In an autocast region operators cast their arguments by autocast's lists. */
 #ifndef VW_PLAN_OP_H
 #define VW_PLAN_OP_H
 
@@ -44,10 +43,10 @@ static inline vw__op_unary vw__op_saving_result(vw__tensor x)
 /* ---- types (op_shape.c) -----------------------------------------------------------------------
  */
 
-/* x.to(dtype): the same tensor where it has it already. */
+/* x.to(dtype): x itself, held once more, if it has that type. */
 vw__tensor vw__to(vw__tape *tape, vw__tensor x, vw__dtype dtype);
 
-/* As an operator of autocast's lower-precision list takes its argument; of its float32 list. */
+/* The argument of an operator on autocast's lower-precision list; on its float32 list. */
 vw__tensor vw__autocast_lower(vw__tape *tape, vw__tensor x);
 vw__tensor vw__autocast_float32(vw__tape *tape, vw__tensor x);
 
@@ -78,7 +77,7 @@ vw__tensor vw__gelu_new(vw__tape *tape, vw__tensor x);   /* transformers' own, i
 
 /* ---- sums (op_matrix.c) ---------------------------------------------------------------------- */
 
-/* For derivatives: the sum of `rows` rows, given to the edge, and what computing it needs. */
+/* In a node: sums `rows` rows for the edge, with the buffer that PyTorch's kernel takes. */
 void vw__node_sum_rows_for(vw__tape *tape, size_t edge, uint64_t rows, uint64_t columns,
                            vw__dtype dtype);
 
@@ -99,7 +98,7 @@ vw__tensor vw__rotate(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tenso
 /* The same of the first `width` of every head's `head_width`: sliced, rotated and put together. */
 vw__tensor vw__rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__tensor sine,
                            uint64_t width, uint64_t head_width);
-/* A part of x: a view, whose gradient is filled up with zeros. */
+/* A part of x: a view, whose gradient is padded with zeros. */
 vw__tensor vw__slice(vw__tape *tape, vw__tensor x, uint64_t elements);
 vw__tensor vw__cat(vw__tape *tape, const vw__tensor *parts, size_t count);
 /* x[indices]: rows, some of them more than once. */
@@ -107,7 +106,7 @@ vw__tensor vw__index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t 
 
 /* ---- products (op_matrix.c) ------------------------------------------------------------------ */
 
-/* A module's tensors; `bias` may be none. `weight` has in * out elements. */
+/* `weight` has in * out elements; `bias` may be no tensor. */
 typedef struct vw__linear_weights {
     vw__tensor weight, bias;
     uint64_t in, out;
@@ -118,6 +117,11 @@ vw__tensor vw__linear(vw__tape *tape, vw__tensor x, const vw__linear_weights *mo
 
 /* a of `a.elements`, b of `b.elements`: a batched product with a result of `elements`. */
 vw__tensor vw__matmul(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements);
+
+/* Products of experts, in their weight's type: neither autocast nor selective checkpoints know
+ * them.
+ */
+vw__tensor vw__op_grouped(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t elements);
 
 vw__tensor vw__embedding(vw__tape *tape, vw__tensor ids, vw__tensor weight, uint64_t width);
 
@@ -154,7 +158,7 @@ typedef struct vw__attention_shape {
 } vw__attention_shape;
 
 /* scaled_dot_product_attention(): the kernel is chosen as PyTorch does, by the types and `shape`.
- * `mask` may be none, or bool, of which each call makes one to add. The result is laid out as
+ * `mask` may be no tensor, or bool: then each call makes one to add. The result is laid out as
  * [batch, length, heads, width]. */
 vw__tensor vw__attention(vw__tape *tape, vw__tensor query, vw__tensor key, vw__tensor value,
                          vw__tensor mask, const vw__attention_shape *shape);

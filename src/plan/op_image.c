@@ -11,10 +11,10 @@
  * - float32, where every plane has an even number of pixels: there are kernels for the usual
  * layout;
  * - 16 bits, 1x1 convolutions that are plain matrix products, again of even planes; the gradient of
- *   their weight is none of these;
+ *   their weight is not one of these;
  * - one filter for each channel: PyTorch's own kernels.
  *
- * What splitting long sums adds on top is some per cent of that, and left out. */
+ * Splitting long sums adds a few per cent, which are left out. */
 #include "plan/op.h"
 #include "plan/op_image.h"
 
@@ -62,7 +62,7 @@ static bool is_plain_product(const vw__window *window)
     return window->kernel == 1 && window->stride == 1 && window->padding == 0;
 }
 
-/* What is copied for: the image's side (the result, and the image's gradient), the weight's. */
+/* Which convolutions copy: those that make the result and the image's gradient; the weight's. */
 typedef struct needs {
     bool image, weight;
 } needs;

@@ -10,20 +10,20 @@ typedef struct vw__window {
     uint64_t kernel, stride, padding;
 } vw__window;
 
-/* How many steps it takes along a side; 0: it does not fit in. */
+/* The number of steps along a side; 0 if the window does not fit. */
 uint64_t vw__window_steps(const vw__window *window, uint64_t side);
 
 typedef struct vw__image_shape {
     uint64_t batch, channels, height, width;
 } vw__image_shape;
 
-/* The shape of what the window makes, with that many channels. */
+/* The shape of the result, with that many channels. */
 vw__image_shape vw__window_shape(const vw__window *window, const vw__image_shape *shape,
                                  uint64_t channels);
 uint64_t vw__image_elements(vw__tape *tape, const vw__image_shape *shape);
 
-/* conv2d() of an image of that shape to `out_channels`; `bias` may be none. Its derivative saves
- * both operands. */
+/* conv2d() of an image of that shape to `out_channels`; `bias` may be no tensor. Its derivative
+ * saves both operands. */
 typedef struct vw__conv_shape {
     vw__image_shape in;
     vw__window window;

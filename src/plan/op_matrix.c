@@ -78,31 +78,34 @@ void vw__node_sum_rows_for(vw__tape *tape, size_t edge, uint64_t rows, uint64_t 
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* addmm, or mm without a bias: an argument is saved only if the other wants a gradient. */
-static vw__tensor product(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
-                          uint64_t in, uint64_t out)
+/* addmm, mm or bmm: an argument is saved only if the other wants a gradient. `bias` may be no
+ * tensor. Selective checkpoints keep the result if `is_kept`. */
+static vw__tensor product(vw__tape *tape, vw__tensor a, vw__tensor b, vw__tensor bias,
+                          uint64_t elements, bool is_kept)
 {
-    uint64_t rows = in == 0 ? 0 : x.elements / in;
-    vw__node_begin(tape, (vw__tensor[]){x, weight, bias}, 3);
-    if (vw__wants_gradient(weight))
-        vw__node_save(tape, x);
-    if (vw__wants_gradient(x))
-        vw__node_save(tape, weight);
-    vw__tensor made = vw__result_new(tape, vw__times(tape, rows, out), x.dtype);
-    vw__node_take_for(tape, 0, x.elements, x.dtype);
-    vw__node_take_for(tape, 1, weight.elements, weight.dtype);
-    if (vw__is_tensor(bias))
-        vw__node_sum_rows_for(tape, 2, rows, bias.elements, bias.dtype);
+    vw__node_begin(tape, (vw__tensor[]){a, b, bias}, 3);
+    if (vw__wants_gradient(b))
+        vw__node_save(tape, a);
+    if (vw__wants_gradient(a))
+        vw__node_save(tape, b);
+    vw__tensor made =
+        is_kept ? vw__result_new(tape, elements, a.dtype) : vw__tensor_new(tape, elements, a.dtype);
+    vw__node_take_for(tape, 0, a.elements, a.dtype);
+    vw__node_take_for(tape, 1, b.elements, b.dtype);
+    if (vw__is_tensor(bias) && bias.elements > 0)
+        vw__node_sum_rows_for(tape, 2, elements / bias.elements, bias.elements, bias.dtype);
     vw__node_end(tape, &made, 1);
     return made;
 }
 
 vw__tensor vw__linear(vw__tape *tape, vw__tensor x, const vw__linear_weights *module)
 {
+    const uint64_t rows = module->in == 0 ? 0 : x.elements / module->in;
     vw__tensor argument = vw__autocast_lower(tape, x);
     vw__tensor weight = vw__autocast_lower(tape, module->weight);
     vw__tensor bias = vw__autocast_lower(tape, module->bias);
-    vw__tensor made = product(tape, argument, weight, bias, module->in, module->out);
+    vw__tensor made =
+        product(tape, argument, weight, bias, vw__times(tape, rows, module->out), true);
     vw__drop(tape, &bias);
     vw__drop(tape, &weight);
     vw__drop(tape, &argument);
@@ -112,17 +115,17 @@ vw__tensor vw__linear(vw__tape *tape, vw__tensor x, const vw__linear_weights *mo
 vw__tensor vw__matmul(vw__tape *tape, vw__tensor a, vw__tensor b, uint64_t elements)
 {
     vw__tensor left = vw__autocast_lower(tape, a), right = vw__autocast_lower(tape, b);
-    vw__node_begin(tape, (vw__tensor[]){left, right}, 2);
-    if (vw__wants_gradient(right))
-        vw__node_save(tape, left);
-    if (vw__wants_gradient(left))
-        vw__node_save(tape, right);
-    vw__tensor made = vw__result_new(tape, elements, left.dtype);
-    vw__node_take_for(tape, 0, left.elements, left.dtype);
-    vw__node_take_for(tape, 1, right.elements, right.dtype);
-    vw__node_end(tape, &made, 1);
+    vw__tensor made = product(tape, left, right, vw__no_tensor(), elements, true);
     vw__drop(tape, &right);
     vw__drop(tape, &left);
+    return made;
+}
+
+vw__tensor vw__op_grouped(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t elements)
+{
+    vw__tensor argument = vw__to(tape, x, weight.dtype);
+    vw__tensor made = product(tape, argument, weight, vw__no_tensor(), elements, false);
+    vw__drop(tape, &argument);
     return made;
 }
 

@@ -111,12 +111,12 @@ typedef struct vw__family {
     bool has_plain_softmax;      /* eager attention does not ask for float32 */
     const vw__plan_style *style; /* of a transformer; else NULL */
     uint64_t (*usual_length)(const vw_plan_model *model); /* tokens, or pixels of a side */
-    /* Makes the parameters; what the family needs to find them again goes to run->modules. */
+    /* Makes the parameters, and run->modules to find them again. */
     void (*build)(vw__plan_run *run);
-    /* One forward pass on a batch that it makes itself, to the loss; without one (INFERENCE) to
-     * what the caller would get. */
+    /* Makes a batch and runs one forward pass. Returns the loss, or without one (INFERENCE) the
+     * result that the caller would get. */
     vw__tensor (*forward)(vw__plan_run *run);
-    /* Tokens after the prompt, with a key/value cache: vw__generate(). NULL: cannot be done. */
+    /* Tokens after the prompt, with a key/value cache: vw__generate(). NULL: not possible. */
     void (*generate)(vw__plan_run *run);
 } vw__family;
 
@@ -130,19 +130,19 @@ struct vw_plan_model {
     size_t line_count;
     const vw__layers_shape *layers_input;
     vw__layers_loss layers_loss;
-    const char *notes[VW__MODEL_MOST_NOTES]; /* what of its configuration the plan leaves out */
+    const char *notes[VW__MODEL_MOST_NOTES]; /* on what the plan leaves out */
     size_t note_count;
 };
 
-/* model_open.c: a note in the model's arena; one too many is left out. */
+/* model_open.c: adds a note; more than VW__MODEL_MOST_NOTES are left out. */
 __attribute__((format(printf, 2, 3))) VW_MUST_CHECK vw_status
 vw__plan_model_note(vw_plan_model *model, const char *format, ...);
 
-/* As vw_plan_model_open(), of what a file would hold. */
+/* As vw_plan_model_open(), with the content of a file. */
 VW_MUST_CHECK vw_status vw__plan_model_open_memory(const void *bytes, size_t size_bytes,
                                                    vw_plan_model **out);
 
-/* zoo.c: a built-in model's numbers; false: there is none of that name. */
+/* zoo.c: fills in family and numbers of a built-in model; false if the name is unknown. */
 bool vw__zoo_find(const char *name, vw_plan_model *model);
 
 extern const vw__family vw__family_gpt2;
@@ -157,7 +157,7 @@ extern const vw__family vw__family_gpt_neox;
 extern const vw__family vw__family_mixtral;
 extern const vw__family vw__family_resnet;
 
-/* Described by its layers: what comes in is an image, tokens, or one row. */
+/* Described by layers: the input is an image, tokens, or one row. */
 extern const vw__family vw__family_image_layers;
 extern const vw__family vw__family_token_layers;
 extern const vw__family vw__family_feature_layers;

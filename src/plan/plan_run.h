@@ -143,16 +143,10 @@ typedef struct vw__conv_module {
 
 vw__tensor vw__make_pixels(vw__plan_run *run, uint64_t channels);
 
-/* Padded to keep an image's size, unless stride and kernel are the same; or with a window as given.
- */
-vw__conv_module vw__make_conv(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
-                              uint64_t kernel, uint64_t stride, bool has_bias);
 vw__conv_module vw__make_conv2d(vw__plan_run *run, const char *name, uint64_t in, uint64_t out,
                                 vw__window window, uint64_t groups, bool has_bias);
 
-/* Of a square image; of an image of any shape, which becomes that of the result. */
-vw__tensor vw__apply_conv(vw__plan_run *run, vw__tensor x, const vw__conv_module *module,
-                          uint64_t image);
+/* `*shape` of the image becomes that of the result. */
 vw__tensor vw__apply_conv2d(vw__plan_run *run, vw__tensor x, const vw__conv_module *module,
                             vw__image_shape *shape);
 

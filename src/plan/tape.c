@@ -1,4 +1,4 @@
-/* tape.c - storages, places and parameters: what is held, by how many, and how much that is. */
+/* tape.c - storages, places and parameters: who holds what, and how many bytes that is. */
 #include "plan/tape.h"
 
 #include <string.h>
@@ -109,7 +109,7 @@ static bool rounded_size(uint64_t elements, uint64_t element_bytes, uint64_t *ou
     return true;
 }
 
-/* Memory comes: false (and the tape has failed) if there cannot be as much. */
+/* Counts an allocation; beyond an address space the tape fails, and it returns false. */
 static bool grow(vw__tape *tape, uint64_t size_bytes, vw__use use)
 {
     uint64_t sum;

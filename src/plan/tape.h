@@ -1,7 +1,7 @@
 /* tape.h - a training step as PyTorch's autograd makes it, with sizes in place of numbers.
  *
- * What a step needs is not a formula but an order of events: which tensor is made when, who holds
- * it and when the last holder lets go. So the planner runs the step: model code (model_*.c) calls
+ * The memory of a step follows from an order of events: which tensor is made when, who holds it and
+ * when the last holder lets go. So the planner runs the step: model code (transformer*.c) calls
  * operators (op_*.c) as the Python code does, each operator makes its result and, where a gradient
  * will be wanted, a *node* with the tensors its derivative needs; the tape's engine then walks the
  * nodes backwards as PyTorch's does. Every storage that comes and goes is an event, and live bytes
@@ -12,7 +12,7 @@
  * arguments. Nodes hold what they saved until they have run.
  *
  * Errors stick: after the first (no host memory, sizes beyond an address space) operators do
- * nothing, and vw__tape_status() tells at the end.
+ * nothing, and vw__tape_status() returns the first error.
  *
  * No locks: one thread at a time. */
 #ifndef VW_PLAN_TAPE_H
@@ -39,7 +39,7 @@ static inline uint64_t vw__dtype_bytes(vw__dtype dtype)
     return bytes[dtype];
 }
 
-/* What a storage is for, at the time. */
+/* The current purpose of a storage. */
 typedef enum vw__use {
     VW__USE_WEIGHTS,
     VW__USE_GRADIENTS, /* kept for the optimizer */
@@ -65,7 +65,7 @@ typedef struct vw__source {
 /* A value: a storage, or a part of one, and where it came from. */
 typedef struct vw__tensor {
     uint64_t elements;
-    uint32_t storage; /* VW__NO_STORAGE: none, as of None in Python */
+    uint32_t storage; /* VW__NO_STORAGE: no tensor, Python's None */
     vw__source source;
     vw__dtype dtype;
 } vw__tensor;
@@ -83,7 +83,7 @@ typedef enum vw__tape_mark {
     VW__MARK_AGAIN_END,
 } vw__tape_mark;
 
-/* What a tape tells, in order. `place` is a scope (vw__tape_place()). */
+/* Called for each event, in order. `place` is a scope (vw__tape_place()). */
 typedef struct vw__tape_listener {
     void *context;
     void (*alloc)(void *context, uint32_t storage, uint64_t size_bytes, uint32_t place,
@@ -95,13 +95,13 @@ typedef struct vw__tape_listener {
 VW_MUST_CHECK vw_status vw__tape_create(const vw__tape_listener *listener, vw__tape **out);
 void vw__tape_destroy(vw__tape *tape); /* NULL does nothing */
 vw_status vw__tape_status(const vw__tape *tape);
-void vw__tape_fail(vw__tape *tape, vw_status status);   /* only the first counts */
-void vw__tape_tell(vw__tape *tape, vw__tape_mark mark); /* the listener */
+void vw__tape_fail(vw__tape *tape, vw_status status);   /* keeps the first */
+void vw__tape_tell(vw__tape *tape, vw__tape_mark mark); /* calls the listener */
 
 /* ---- where we are ---------------------------------------------------------------------------- */
 
-/* Scopes nest: "layer 7", "attention", "q_proj". `number` < 0: none. `name` must outlive the tape.
- */
+/* Scopes nest: "layer 7", "attention", "q_proj". A negative `number` is not shown. `name` must
+ * outlive the tape. */
 void vw__enter(vw__tape *tape, const char *name, int64_t number);
 void vw__leave(vw__tape *tape);
 
@@ -114,11 +114,11 @@ typedef struct vw__place {
 size_t vw__tape_place_count(const vw__tape *tape);
 vw__place vw__tape_place(const vw__tape *tape, uint32_t place);
 
-/* What is made from now on is for that; the former answer comes back. In backward it is that of the
- * node's forward, but for activations, whose gradients are BACKWARD. */
+/* Sets the use of new storages, and returns the former. In the backward pass a node's storages have
+ * the use of its forward pass; for activations that is BACKWARD. */
 vw__use vw__tape_set_use(vw__tape *tape, vw__use use);
 
-/* torch.no_grad() and its opposite; the former answer comes back. */
+/* torch.no_grad() and its opposite; returns the former setting. */
 bool vw__tape_set_grad(vw__tape *tape, bool is_on);
 
 /* ---- storages -------------------------------------------------------------------------------- */
@@ -126,11 +126,11 @@ bool vw__tape_set_grad(vw__tape *tape, bool is_on);
 /* A new tensor that needs no gradient, in a storage of its own. */
 vw__tensor vw__tensor_new(vw__tape *tape, uint64_t elements, vw__dtype dtype);
 
-/* Another holder of the same; lets go. vw__drop() leaves no tensor in `*tensor`. */
+/* Adds a holder; removes one, and leaves no tensor in `*tensor`. */
 vw__tensor vw__hold(vw__tape *tape, vw__tensor tensor);
 void vw__drop(vw__tape *tape, vw__tensor *tensor);
 
-/* x = y: lets go of what was there. */
+/* x = y: drops the former tensor. */
 void vw__rebind(vw__tape *tape, vw__tensor *tensor, vw__tensor value);
 
 vw__tensor vw__no_tensor(void);
@@ -145,37 +145,37 @@ static inline bool vw__wants_gradient(vw__tensor tensor)
     return tensor.source.node != VW__NO_SOURCE;
 }
 
-/* The tensor stays, its memory goes (untyped_storage().resize_(0)), and comes again: weights that
- * are kept somewhere else until they are needed. Twice the same is once. */
+/* Frees the memory of a tensor that stays (untyped_storage().resize_(0)), and allocates it again:
+ * for weights that are kept elsewhere until they are needed. Idempotent. */
 void vw__set_aside(vw__tape *tape, vw__tensor tensor);
 void vw__bring_back(vw__tape *tape, vw__tensor tensor);
 bool vw__is_aside(const vw__tape *tape, vw__tensor tensor);
 
-/* a * b; the tape fails where that is too much. */
+/* a * b; the tape fails if that overflows. */
 uint64_t vw__times(vw__tape *tape, uint64_t a, uint64_t b);
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* A leaf. Its number is tensor.source.node where it trains; a frozen one has no source. */
+/* A leaf. The number of a trained one is tensor.source.node; a frozen one has no source. */
 vw__tensor vw__parameter(vw__tape *tape, uint64_t elements, vw__dtype dtype, bool is_trained);
-/* The same, set aside from the beginning. */
+/* The same without memory: set aside. */
 vw__tensor vw__parameter_aside(vw__tape *tape, uint64_t elements, vw__dtype dtype, bool is_trained);
 size_t vw__tape_parameter_count(const vw__tape *tape); /* trained ones */
 uint64_t vw__tape_parameter_elements(const vw__tape *tape, size_t parameter);
 vw__dtype vw__tape_parameter_dtype(const vw__tape *tape, size_t parameter);
 bool vw__tape_has_gradient(const vw__tape *tape, size_t parameter);
 
-/* Its two last dimensions; 0 and 0 of a vector. */
+/* The two last dimensions of a parameter; 0 and 0 for a vector. */
 typedef struct vw__matrix {
     uint64_t rows, width;
 } vw__matrix;
 void vw__tape_set_matrix(vw__tape *tape, vw__tensor parameter, uint64_t rows, uint64_t width);
 vw__matrix vw__tape_parameter_matrix(const vw__tape *tape, size_t parameter);
 
-/* p.grad = None, of one parameter; the gradient is handed over. */
+/* p.grad = None; the caller takes over the gradient. */
 vw__tensor vw__tape_take_gradient(vw__tape *tape, vw__tensor parameter);
 
-/* As if an earlier batch had left a gradient with every parameter. */
+/* Gives every parameter a gradient, as an earlier batch would. */
 void vw__tape_make_gradients(vw__tape *tape);
 
 /* optimizer.zero_grad(set_to_none=True) */
@@ -188,19 +188,17 @@ void vw__tape_drop_gradients(vw__tape *tape);
  * there is no node, and the calls below, up to vw__node_end(), do nothing. Nodes do not nest. */
 bool vw__node_begin(vw__tape *tape, const vw__tensor *arguments, size_t argument_count);
 
-/* The derivative needs it. Same storage twice is held once. */
+/* Holds a tensor for the derivative. */
 void vw__node_save(vw__tape *tape, vw__tensor tensor);
 
-/* What the derivative does, in order. A slot is a storage of the derivative's own, let go at its
- * end unless given to an edge (which may be done for several). Slots for edges that want no
- * gradient are VW__NO_SLOT: taking none. */
+/* The steps of the derivative, in order. A slot is a storage that the derivative allocates; it is
+ * freed at its end unless it is given to an edge, or several. VW__NO_SLOT: no storage was taken. */
 #define VW__NO_SLOT UINT16_MAX
 uint16_t vw__node_take(vw__tape *tape, uint64_t elements, vw__dtype dtype);
 void vw__node_let_go(vw__tape *tape, uint16_t slot);
 
-/* The derivative has been computed; what it takes from here on is the engine's, which sums
- * gradients to the shape of their argument. A node in a checkpoint has let go of what it saved by
- * then: nobody but the derivative held what was made again. */
+/* The derivative is computed; the engine then sums gradients to the shape of their argument. A node
+ * in a checkpoint lets go of what it saved here: only the derivative held what was made again. */
 void vw__node_return(vw__tape *tape);
 void vw__node_give(vw__tape *tape, size_t edge, uint16_t slot);
 void vw__node_pass(vw__tape *tape, size_t edge, size_t output); /* the incoming one, uncopied */
@@ -212,14 +210,14 @@ bool vw__node_wants(const vw__tape *tape, size_t edge);
 /* Ends it; `outputs`, which lie beside each other, then come from it. */
 void vw__node_end(vw__tape *tape, vw__tensor *outputs, size_t output_count);
 
-/* x, as it is; in the backward pass `call` is called when x's gradient has come. */
+/* Returns x; the backward pass calls `call` when x's gradient is complete. */
 typedef void (*vw__hook_call)(void *context, size_t number);
 vw__tensor vw__hook(vw__tape *tape, vw__tensor x, vw__hook_call call, void *context, size_t number);
 
-/* x.requires_grad_(), of a tensor that nothing with a gradient was made of. Holds the same. */
+/* x.requires_grad_(), for a tensor without a source. Holds the same storage. */
 vw__tensor vw__require_gradient(vw__tape *tape, vw__tensor x);
 
-/* Is told every tensor that an operator takes; NULL: nobody is. */
+/* Called for every tensor that an operator takes; NULL: no call. */
 typedef void (*vw__watch_call)(void *context, uint32_t storage);
 void vw__tape_watch(vw__tape *tape, vw__watch_call call, void *context);
 
@@ -230,8 +228,8 @@ void vw__tape_watch(vw__tape *tape, vw__watch_call call, void *context);
 typedef vw__tensor (*vw__forward)(vw__tape *tape, void *context, vw__tensor argument);
 vw__tensor vw__checkpoint(vw__tape *tape, vw__forward forward, void *context, vw__tensor argument);
 
-/* Lets go of it as Python does of what was also given to a checkpointed part: when the graph is
- * gone. `tensor` stays what it is: the part will be given it again. */
+/* Drops a tensor that a checkpointed part also reads: Python keeps it until the graph is gone.
+ * `tensor` stays valid for the part that runs again. */
 void vw__drop_with_graph(vw__tape *tape, vw__tensor tensor);
 
 /* The same, with a policy for each operator (create_selective_checkpoint_contexts()): the results
@@ -239,13 +237,13 @@ void vw__drop_with_graph(vw__tape *tape, vw__tensor tensor);
 vw__tensor vw__checkpoint_selectively(vw__tape *tape, vw__forward forward, void *context,
                                       vw__tensor argument);
 
-/* As vw__tensor_new(), for a result that such a policy keeps. */
+/* As vw__tensor_new(), for a result that a selective checkpoint keeps. */
 vw__tensor vw__result_new(vw__tape *tape, uint64_t elements, vw__dtype dtype);
 
 /* ---- autocast -------------------------------------------------------------------------------- */
 
 /* A region in which matrix products are made in `dtype`. Trained weights are cast once each, and
- * what was cast is held until the region is left (op_cast.c). Regions do not nest. */
+ * the casts are held until the region is left (op_shape.c). Regions do not nest. */
 void vw__autocast_enter(vw__tape *tape, vw__dtype dtype);
 void vw__autocast_leave(vw__tape *tape);
 
@@ -254,7 +252,7 @@ void vw__autocast_leave(vw__tape *tape);
 /* loss.backward(). The graph is gone afterwards. */
 void vw__backward(vw__tape *tape, vw__tensor loss);
 
-/* The last holder of the graph lets go of it without a backward pass. */
+/* Frees the graph without a backward pass. */
 void vw__tape_drop_graph(vw__tape *tape);
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -262,7 +260,7 @@ void vw__tape_drop_graph(vw__tape *tape);
 typedef struct vw__tape_peak {
     uint64_t live_bytes;
     uint64_t parts[VW__USE_COUNT];
-    uint32_t place; /* of the request that made it so */
+    uint32_t place; /* of the allocation that reached it */
 } vw__tape_peak;
 
 uint64_t vw__tape_live_bytes(const vw__tape *tape);

@@ -2,14 +2,13 @@
  *
  * Nodes run in the reverse order of their making, which is PyTorch's order too; gradients of
  * parameters are put away as soon as all of them have come. A node's incoming gradients and what it
- * saved are held until it has run (in a checkpoint: until its derivative is computed), then let go
- * before what it made is handed on. A gradient that
- * comes second to a place is added in place if nobody else holds the first, else into a new
- * tensor. */
+ * saved are held until it has run (in a checkpoint: until its derivative is computed), and dropped
+ * before its results are handed on. A second gradient for the same place is added in place if
+ * nobody else holds the first, else into a new tensor. */
 #include "plan/tape.h"
 #include "plan/tape_parts.h"
 
-/* Takes over `gradient`, one hold on it. Answers what the place holds then. */
+/* Adds `gradient`, which it takes over, to `present`. Returns what the place holds then. */
 static uint32_t accumulate(vw__tape *tape, uint32_t present, uint32_t gradient)
 {
     if (present == VW__NO_STORAGE)

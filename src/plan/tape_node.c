@@ -1,4 +1,4 @@
-/* tape_node.c - nodes: what an operator leaves behind for its derivative. */
+/* tape_node.c - nodes: what an operator saves for its derivative, and the steps of that. */
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "plan/tape.h"
@@ -73,7 +73,7 @@ static void keep_saved(vw__tape *tape, vw__node *node, uint32_t storage)
     vw__storage_hold(tape, storage);
 }
 
-/* What a node saves comes in one piece. */
+/* The tensors of one node are saved one after the other. */
 static void save_again(vw__tape *tape, uint32_t storage)
 {
     vw__node *owner = &tape->nodes.items[tape->owners.items[tape->next_owner++]];

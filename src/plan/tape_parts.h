@@ -19,7 +19,7 @@ typedef enum vw__step_kind {
     VW__STEP_RETURN, /* the derivative is done; what follows is the engine's */
 } vw__step_kind;
 
-/* One thing a derivative does. */
+/* A step of a derivative. */
 typedef struct vw__step {
     uint64_t size_bytes;
     uint16_t edge, slot;
@@ -58,7 +58,7 @@ typedef struct vw__checkpoint_frame {
     void *context;
     vw__tensor argument; /* held until it has run again */
     uint32_t first_node, node_count;
-    uint32_t nodes_to_run;                      /* of them; with the last the argument is let go */
+    uint32_t nodes_to_run;                      /* the last one drops the argument */
     uint32_t first_owner;                       /* of what they save, in order */
     uint64_t save_count;                        /* by all of them */
     uint32_t first_kept, kept_count, next_kept; /* results that are not made again */
@@ -112,8 +112,8 @@ struct vw__tape {
     vw__dtype autocast_dtype;
 
     uint32_t checkpoint; /* in which nodes are made now, or VW__NO_SOURCE */
-    /* While a checkpoint runs again: what is saved goes to whom it belonged in the first run, in
-     * the same order, and with the last of that it stops in the middle. */
+    /* While a checkpoint runs again: saved tensors go to the nodes of the first run, in the same
+     * order. With the last of them it stops, in the middle of an operator if need be. */
     bool is_running_again, has_stopped;
     uint32_t checkpoint_again;
     uint32_t next_owner;
@@ -127,7 +127,7 @@ struct vw__tape {
     vw__tape_peak peak;
 };
 
-/* Makes room for `more` items; false (and the tape has failed) if there is no host memory. */
+/* Makes room for `more` items; without host memory the tape fails, and it returns false. */
 bool vw__table_reserve(vw__tape *tape, void **items, size_t *capacity, size_t count, size_t more,
                        size_t item_bytes);
 #define VW__RESERVE(tape, table, more)                                                             \
@@ -140,7 +140,7 @@ void vw__storage_hold(vw__tape *tape, uint32_t storage);
 void vw__storage_let_go(vw__tape *tape, uint32_t storage);
 void vw__storage_set_use(vw__tape *tape, uint32_t storage, vw__use use);
 
-/* tape_checkpoint.c: what the nodes of the checkpoint saved is there again. */
+/* tape_checkpoint.c: runs the part again, which restores what its nodes saved. */
 void vw__checkpoint_run_again(vw__tape *tape, uint32_t checkpoint);
 void vw__checkpoint_let_go(vw__tape *tape, vw__checkpoint_frame *frame);
 

@@ -14,7 +14,7 @@
 /* ---- what every layer is given --------------------------------------------------------------- */
 
 /* Rotation and masks of text. */
-static void make_text_tables(vw__plan_run *run, vw__plan_stack *stack)
+static void make_text_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
 {
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_attention *shape = &run->model->shape.attention;
@@ -39,7 +39,7 @@ static void make_text_tables(vw__plan_run *run, vw__plan_stack *stack)
 
 /* The bucket of each pair of positions, and its biases; what a decoder adds to its attention: what
  * is to come is hidden, and nothing of what was encoded. */
-static void make_bias_tables(vw__plan_run *run, vw__plan_stack *stack)
+static void make_bias_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
 {
     const vw__plan_transformer *modules = run->modules;
     const uint64_t heads = run->model->shape.attention.heads;
@@ -57,7 +57,7 @@ static void make_bias_tables(vw__plan_run *run, vw__plan_stack *stack)
         stack->mask = vw__tensor_new(run->tape, pair_count, run->dtype);
 }
 
-static void make_tables(vw__plan_run *run, vw__plan_stack *stack)
+static void make_tables(vw__plan_run *run, vw__plan_layer_stack *stack)
 {
     stack->mask = vw__no_tensor();
     if (run->model->shape.attention.buckets > 0)
@@ -67,7 +67,7 @@ static void make_tables(vw__plan_run *run, vw__plan_stack *stack)
 }
 
 /* What was made first goes last. */
-static void drop_tables(vw__plan_run *run, const vw__plan_stack *stack)
+static void drop_tables(vw__plan_run *run, const vw__plan_layer_stack *stack)
 {
     const bool is_mask_last = !run->model->family->style->makes_mask_first;
     vw__drop_with_graph(run->tape, stack->window_mask);
@@ -114,14 +114,15 @@ static vw__tensor count_positions(vw__plan_run *run)
     return numbers;
 }
 
-/* Looks up `ids` in `table` and adds that to `x`, if there is an x. */
+/* Looks up `ids` in `table` and adds that to `x`. */
 static void add_rows(vw__plan_run *run, held *kept, vw__tensor ids, vw__tensor table, vw__tensor *x)
 {
     vw__tensor rows = hold(kept, vw__embedding(run->tape, ids, table, run->model->shape.hidden));
     vw__rebind(run->tape, x, vw__add(run->tape, *x, rows));
 }
 
-static vw__tensor embed_text(vw__plan_run *run, vw__plan_stack *stack, vw__tensor ids, held *kept)
+static vw__tensor embed_text(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tensor ids,
+                             held *kept)
 {
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_transformer *modules = run->modules;
@@ -148,7 +149,9 @@ static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
 {
     const vw__plan_transformer *modules = run->modules;
     vw__tape *tape = run->tape;
-    vw__tensor patches = vw__apply_conv(run, pixels, &modules->patches, run->settings->image);
+    const uint64_t side = run->settings->image;
+    vw__image_shape shape = {run->settings->batch, modules->patches.in, side, side};
+    vw__tensor patches = vw__apply_conv2d(run, pixels, &modules->patches, &shape);
     vw__tensor first = vw__view(tape, modules->class_token);
     first.elements = run->settings->batch * run->model->shape.hidden; /* expanded: no storage */
     vw__tensor x = vw__cat(tape, (vw__tensor[]){first, hold(kept, patches)}, 2);
@@ -158,7 +161,8 @@ static vw__tensor embed_image(vw__plan_run *run, vw__tensor pixels, held *kept)
 }
 
 /* `kept` is what the caller holds until the layers have run. */
-static vw__tensor embed(vw__plan_run *run, vw__plan_stack *stack, vw__tensor input, held *kept)
+static vw__tensor embed(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tensor input,
+                        held *kept)
 {
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_embedding *shape = &run->model->shape.embedding;
@@ -179,7 +183,7 @@ static vw__tensor embed(vw__plan_run *run, vw__plan_stack *stack, vw__tensor inp
 /* ---- a stack --------------------------------------------------------------------------------- */
 
 /* From ids or pixels to what the last norm makes. */
-static vw__tensor run_stack(vw__plan_run *run, vw__plan_stack *stack, vw__tensor input)
+static vw__tensor run_stack(vw__plan_run *run, vw__plan_layer_stack *stack, vw__tensor input)
 {
     const vw__plan_style *style = run->model->family->style;
     vw__tape *tape = run->tape;
@@ -220,7 +224,7 @@ vw__tensor vw__plan_transformer_forward(vw__plan_run *run)
 {
     const vw__plan_embedding *shape = &run->model->shape.embedding;
     vw__plan_transformer *modules = run->modules;
-    vw__plan_stack *stack = &modules->main;
+    vw__plan_layer_stack *stack = &modules->main;
     const bool is_image = shape->patch > 0;
     const uint64_t side = is_image ? run->settings->image / shape->patch : 0;
     stack->queries = stack->keys = is_image ? side * side + 1 : run->settings->sequence;
@@ -257,7 +261,7 @@ static void encode(vw__plan_run *run)
 static vw__tensor decode(vw__plan_run *run)
 {
     vw__plan_transformer *modules = run->modules;
-    vw__plan_stack *decoder = &modules->decoder;
+    vw__plan_layer_stack *decoder = &modules->decoder;
     vw__tape *tape = run->tape;
     decoder->queries = vw__is_generating(run) ? 1 : run->settings->sequence;
     decoder->keys = decoder->queries + vw__tokens_before(run);

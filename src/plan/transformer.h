@@ -41,7 +41,7 @@ typedef struct vw__plan_holds {
     vw__plan_moment residual;         /* between two parts */
 } vw__plan_holds;
 
-/* What a part's scope ("attention", "mlp") has in it. */
+/* What runs inside a part's scope ("attention", "mlp"). */
 typedef enum vw__plan_scope {
     VW__PLAN_SCOPE_CORE,    /* its products */
     VW__PLAN_SCOPE_DROPOUT, /* and dropout */
@@ -104,9 +104,9 @@ struct vw__plan_style {
 };
 
 /* ---- modules ----------------------------------------------------------------------------------
- * What a model does not have is zeros. */
+ * Modules that a model does not have are zeros. */
 
-typedef struct vw__plan_stack vw__plan_stack;
+typedef struct vw__plan_layer_stack vw__plan_layer_stack;
 
 typedef struct vw__plan_attention_module {
     vw__linear_module query, key, value, packed, output;
@@ -120,7 +120,7 @@ typedef struct vw__plan_experts {
 } vw__plan_experts;
 
 typedef struct vw__plan_layer {
-    vw__plan_stack *stack;
+    vw__plan_layer_stack *stack;
     vw__plan_attention_module self, cross;
     vw__linear_module gate, inner, outer, packed_gate;
     vw__plan_experts experts;
@@ -128,7 +128,7 @@ typedef struct vw__plan_layer {
     bool has_window;
 } vw__plan_layer;
 
-struct vw__plan_stack {
+struct vw__plan_layer_stack {
     vw__plan_layer *layers;
     uint64_t count;
     const char *name;   /* of its scope; NULL: none */
@@ -144,7 +144,7 @@ typedef struct vw__plan_transformer {
     vw__tensor tokens, types, positions, class_token;
     vw__conv_module patches;
     vw__norm_module embedding_norm, head_norm;
-    vw__plan_stack main, decoder; /* decoder: of an encoder-decoder */
+    vw__plan_layer_stack main, decoder; /* decoder: of an encoder-decoder */
     vw__linear_module transform, head;
     vw__tensor ids, encoded; /* of an encoder-decoder: what the encoder reads and makes */
     vw__tensor *known;       /* in generation: keys and values of that, of each decoder's layer */

@@ -96,7 +96,7 @@ static void project(block *b, const vw__plan_attention_module *module, vw__tenso
 static vw__tensor rotate_one(block *b, vw__tensor x)
 {
     const vw__plan_attention *shape = &b->shape->attention;
-    const vw__plan_stack *stack = b->layer->stack;
+    const vw__plan_layer_stack *stack = b->layer->stack;
     if (b->style->rotary == VW__PLAN_ROTATED)
         return vw__rotate(b->tape, x, stack->cosine, stack->sine);
     return vw__rotate_part(b->tape, x, stack->cosine, stack->sine,
@@ -118,7 +118,7 @@ static void rotate(block *b, vw__tensor *query, vw__tensor *key)
  * to come. */
 static vw__tensor layer_mask(block *b, bool is_cross)
 {
-    const vw__plan_stack *stack = b->layer->stack;
+    const vw__plan_layer_stack *stack = b->layer->stack;
     if (is_cross)
         return vw__hold(b->tape, stack->zeros);
     if (!vw__is_tensor(stack->bias))
@@ -136,7 +136,7 @@ static vw__tensor layer_mask(block *b, bool is_cross)
 
 static vw__attention_shape attention_shape(const block *b, bool is_cross)
 {
-    const vw__plan_stack *stack = b->layer->stack;
+    const vw__plan_layer_stack *stack = b->layer->stack;
     const vw__plan_transformer *modules = b->run->modules;
     vw__attention_shape made = vw__self_attention(b->run, stack->queries);
     made.key_length = is_cross ? modules->main.keys : stack->keys;

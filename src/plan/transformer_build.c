@@ -104,7 +104,7 @@ static void make_part(vw__plan_run *run, vw__plan_layer *layer, vw__plan_part pa
     }
 }
 
-static void make_stack(vw__plan_run *run, vw__plan_stack *stack, uint64_t count)
+static void make_stack(vw__plan_run *run, vw__plan_layer_stack *stack, uint64_t count)
 {
     const vw__plan_style *style = run->model->family->style;
     const vw__plan_attention *attention = &run->model->shape.attention;
@@ -135,8 +135,9 @@ static void make_embedding(vw__plan_run *run, vw__plan_transformer *modules)
         const uint64_t side = shape->image / shape->patch;
         modules->class_token = vw__make_table(run, 1, hidden);
         modules->positions = vw__make_table(run, side * side + 1, hidden);
-        modules->patches = vw__make_conv(run, "patch_embeddings", shape->channels, hidden,
-                                         shape->patch, shape->patch, true);
+        modules->patches =
+            vw__make_conv2d(run, "patch_embeddings", shape->channels, hidden,
+                            (vw__window){.kernel = shape->patch, .stride = shape->patch}, 1, true);
         return;
     }
     modules->tokens = vw__make_table(run, shape->vocabulary, hidden);

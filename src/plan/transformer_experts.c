@@ -34,24 +34,6 @@ static vw__tensor choose_experts(vw__plan_run *run, const vw__plan_experts *expe
     return shares;
 }
 
-/* A grouped product runs in the weights' type, autocast or not, and is none of those that a
- * selective checkpoint keeps: vw__matmul() differs in both. */
-static vw__tensor grouped(vw__tape *tape, vw__tensor x, vw__tensor weight, uint64_t elements)
-{
-    vw__tensor argument = vw__to(tape, x, weight.dtype);
-    vw__node_begin(tape, (vw__tensor[]){argument, weight}, 2);
-    if (vw__wants_gradient(weight))
-        vw__node_save(tape, argument);
-    if (vw__wants_gradient(argument))
-        vw__node_save(tape, weight);
-    vw__tensor made = vw__tensor_new(tape, elements, weight.dtype);
-    vw__node_take_for(tape, 0, argument.elements, argument.dtype);
-    vw__node_take_for(tape, 1, weight.elements, weight.dtype);
-    vw__node_end(tape, &made, 1);
-    vw__drop(tape, &argument);
-    return made;
-}
-
 /* down(act(gate(x)) * up(x)) of sorted rows */
 static vw__tensor feed(vw__plan_run *run, const vw__plan_experts *experts, vw__tensor sorted)
 {
@@ -61,7 +43,7 @@ static vw__tensor feed(vw__plan_run *run, const vw__plan_experts *experts, vw__t
     uint64_t rows = sorted.elements / shape->hidden;
     vw__enter(tape, "gate_up_proj", -1);
     vw__tensor both =
-        grouped(tape, sorted, experts->gate_up, vw__times(tape, rows, 2 * shape->mlp.inner));
+        vw__op_grouped(tape, sorted, experts->gate_up, vw__times(tape, rows, 2 * shape->mlp.inner));
     vw__leave(tape);
     vw__split(tape, both, 2, halves);
     vw__tensor active = vw__apply_activation(run, halves[0]);
@@ -71,7 +53,7 @@ static vw__tensor feed(vw__plan_run *run, const vw__plan_experts *experts, vw__t
     vw__drop(tape, &halves[0]);
     vw__drop(tape, &both);
     vw__enter(tape, "down_proj", -1);
-    vw__rebind(tape, &product, grouped(tape, product, experts->down, sorted.elements));
+    vw__rebind(tape, &product, vw__op_grouped(tape, product, experts->down, sorted.elements));
     vw__leave(tape);
     return product;
 }
