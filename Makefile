@@ -122,6 +122,7 @@ release-program:
 
 checks:
 	@tools/check_layers.py
+	@tools/check_struct_size.py
 	@tools/check_links.py
 	@tools/check_headers.sh
 	@tools/check_symbols.sh build
