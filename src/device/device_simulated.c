@@ -24,6 +24,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "device/device_common.h"
 
 /* Medians measured on an H200 (driver 580, PyTorch 2.11), in microseconds, and the line laid
@@ -215,13 +216,7 @@ static const vw__backing simulated_backing = {
 static vw_status read_options(const vw_simulated_options *given, vw_simulated_options *out)
 {
     memset(out, 0, sizeof *out);
-    if (given != NULL) {
-        if (given->struct_size < sizeof given->struct_size)
-            return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                            "vw_simulated_device_create: struct_size is %zu, expected %zu",
-                            given->struct_size, sizeof *given);
-        memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
-    }
+    VW__TRY(VW__STRUCT_IN(vw_simulated_options, given, out));
     if (out->capacity_bytes == 0)
         out->capacity_bytes = VW__SIMULATED_CAPACITY_BYTES;
     if (out->total_bytes == 0)

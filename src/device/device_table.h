@@ -7,14 +7,23 @@
 #define VW_DEVICE_DEVICE_TABLE_H
 
 #include <stdbool.h>
-#include <stddef.h> /* offsetof */
 
 #include "vramwise/device.h"
+#include "base/struct_size.h"
 
 /* Is `field` part of the table, and set? */
 #define VW__DEVICE_TABLE_HAS(table_, field_)                                                       \
-    ((table_)->struct_size >= offsetof(vw_device_table, field_) + sizeof((table_)->field_) &&      \
-     (table_)->field_ != NULL)
+    (VW__STRUCT_HAS(vw_device_table, table_, field_) && (table_)->field_ != NULL)
+
+/* VW_ERR_INVALID_ARGUMENT for a device whose table ends before the functions that every device has:
+ * those up to memory_info(). */
+static inline vw_status vw__device_check(const vw_device *device)
+{
+    if (device->table != NULL && VW__STRUCT_HAS(vw_device_table, device->table, memory_info))
+        return VW_OK;
+    return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                    "expected a device whose table has all functions up to memory_info");
+}
 
 /* May create_shareable() and export_handle() be called? The property alone does not say: in an
  * vw_device from before, its place was padding. */

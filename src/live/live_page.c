@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/fork_guard.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "vramwise/version.h"
 
 /* ---- all pages of the process ---------------------------------------------------------------- */
@@ -264,19 +265,20 @@ static void change_number(vw__page_word *word, int number, int none)
 vw_status vw_live_page_identify(vw_live_page *page, const vw_live_identity *identity)
 {
     VW__TRY(enter(page));
-    if (identity == NULL || identity->struct_size < sizeof *identity)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected an identity of %zu bytes",
-                        sizeof *identity);
+    vw_live_identity who = {.struct_size = sizeof who, .rank = -1, .local_rank = -1};
+    if (identity == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected an identity, found NULL");
+    VW__TRY(VW__STRUCT_IN(vw_live_identity, identity, &who));
     vw__page_header *header = page->header;
     vw__mutex_lock(&page->lock);
     vw__page_begin_write(&header->sequence);
-    change_number(&header->rank, identity->rank, -1);
-    change_number(&header->local_rank, identity->local_rank, -1);
-    change_number(&header->world_size, identity->world_size, 0);
-    change_text(header->program, identity->program);
-    change_text(header->allocator, identity->allocator);
-    change_text(header->job, identity->job);
-    change_text(header->run, identity->run);
+    change_number(&header->rank, who.rank, -1);
+    change_number(&header->local_rank, who.local_rank, -1);
+    change_number(&header->world_size, who.world_size, 0);
+    change_text(header->program, who.program);
+    change_text(header->allocator, who.allocator);
+    change_text(header->job, who.job);
+    change_text(header->run, who.run);
     vw__page_end_write(&header->sequence);
     vw__mutex_unlock(&page->lock);
     return VW_OK;

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "record/snapshot_take.h"
 
 /* ---- captures -------------------------------------------------------------------------------- */
@@ -215,9 +216,6 @@ void vw_recorder_note_spill(void *context, const vw_spill_report *report)
 
 static vw_status check_options(const vw_recorder_options *options)
 {
-    if (options->struct_size < sizeof *options)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "options of %zu bytes, expected at least %zu",
-                        options->struct_size, sizeof *options);
     if ((unsigned)options->stacks > VW_STACKS_CALLER)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "unknown kind of stacks: %u",
                         (unsigned)options->stacks);
@@ -234,29 +232,28 @@ static uint64_t or_default(uint64_t value, uint64_t default_value)
 
 vw_status vw_recorder_create(const vw_recorder_options *options, vw_recorder **out)
 {
-    static const vw_recorder_options defaults = {.struct_size = sizeof defaults};
-    if (options == NULL)
-        options = &defaults;
+    vw_recorder_options used = {.struct_size = sizeof used};
     if (out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no place for the recorder");
-    VW__TRY(check_options(options));
-    if (options->stacks == VW_STACKS_BACKTRACE && !vw__call_stack_prepare())
+    VW__TRY(VW__STRUCT_IN(vw_recorder_options, options, &used));
+    VW__TRY(check_options(&used));
+    if (used.stacks == VW_STACKS_BACKTRACE && !vw__call_stack_prepare())
         return vw__fail(VW_ERR_UNSUPPORTED, "backtrace() finds no frames on this machine");
     vw_recorder *recorder = vw__host_alloc_zeroed(1, sizeof *recorder);
     if (recorder == NULL)
         return vw__fail_host_memory(sizeof *recorder, "a recorder");
-    recorder->stacks = options->stacks;
-    recorder->most_frames = (uint32_t)or_default(options->most_frames, VW_RECORDER_DEFAULT_FRAMES);
+    recorder->stacks = used.stacks;
+    recorder->most_frames = (uint32_t)or_default(used.most_frames, VW_RECORDER_DEFAULT_FRAMES);
     vw__address_map_init(&recorder->live);
     vw__address_map_init(&recorder->made);
     atomic_init(&recorder->next_number, 1);
     vw__mutex_init(&recorder->lock, VW__LOCK_RECORDER);
     vw__mutex_init(&recorder->stack_lock, VW__LOCK_RECORDER);
-    uint64_t entries = or_default(options->max_entries, VW_RECORDER_DEFAULT_ENTRIES);
+    uint64_t entries = or_default(used.max_entries, VW_RECORDER_DEFAULT_ENTRIES);
     size_t bound = (size_t)vw__min_u64(entries, SIZE_MAX);
     vw__ring_buffer_init(&recorder->events, sizeof(vw__recorded_event), bound);
     vw__ring_buffer_init(&recorder->moves, sizeof(vw__recorded_move), bound);
-    uint64_t stack_bytes = or_default(options->stack_limit_bytes, VW_RECORDER_DEFAULT_STACK_BYTES);
+    uint64_t stack_bytes = or_default(used.stack_limit_bytes, VW_RECORDER_DEFAULT_STACK_BYTES);
     vw__stack_table_init(&recorder->stack_table, (size_t)vw__min_u64(stack_bytes, SIZE_MAX));
     *out = recorder;
     return VW_OK;
@@ -361,11 +358,11 @@ vw_status vw_recorder_clear(vw_recorder *recorder)
 
 vw_status vw_recorder_get_counts(const vw_recorder *recorder, vw_recorder_counts *counts)
 {
-    if (recorder == NULL || counts == NULL || counts->struct_size < sizeof counts->struct_size)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected a recorder, and counts with their struct_size set");
+    if (recorder == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a recorder, found NULL");
+    VW__TRY(VW__STRUCT_CHECK_OUT(vw_recorder_counts, counts));
     vw_recorder *open = (vw_recorder *)(uintptr_t)recorder; /* for its locks */
-    vw_recorder_counts all = {.struct_size = counts->struct_size};
+    vw_recorder_counts all = {0};
     vw__mutex_lock(&open->stack_lock);
     all.stack_count = recorder->stack_table.count;
     all.held_bytes = sizeof *recorder + recorder->stack_table.arena.held_bytes;
@@ -380,7 +377,7 @@ vw_status vw_recorder_get_counts(const vw_recorder *recorder, vw_recorder_counts
                       recorder->moves.capacity * recorder->moves.record_bytes + recorder->map_bytes;
     all.is_complete = recorder->began_empty && all.overwritten_count == 0 && all.lost_count == 0;
     vw__mutex_unlock(&open->lock);
-    memcpy(counts, &all, (size_t)vw__min_u64(counts->struct_size, sizeof all));
+    VW__STRUCT_OUT(vw_recorder_counts, &all, counts);
     return VW_OK;
 }
 
