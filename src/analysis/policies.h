@@ -10,11 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Names that others write too: those for which a plan says what is reserved. */
-#define VW__POLICY_NATIVE "native"
-#define VW__POLICY_EXPANDABLE "expandable"
-#define VW__POLICY_VRAMWISE "vramwise"
-
 /* What one run is made with. Strings are borrowed. */
 typedef struct vw__replay_setting {
     const char *engine;   /* vw_pool_options.engine; NULL = "torch" */
@@ -27,6 +22,11 @@ typedef struct vw__policy {
     const char *engine; /* NULL = "torch" */
     const char *conf;   /* NULL: the recording's ("recorded"), or the caller's ("conf") */
 } vw__policy;
+
+/* Names that others write too: those for which a plan says what is reserved. */
+#define VW__POLICY_NATIVE "native"
+#define VW__POLICY_EXPANDABLE "expandable"
+#define VW__POLICY_VRAMWISE "vramwise"
 
 /* For messages: all of them. */
 #define VW__POLICY_NAMES                                                                           \

@@ -27,9 +27,9 @@
     }
 
 static const vw__setting_row rows[] = {
-    {.policy = VW__POLICY_NATIVE, .kind = VW__SETTING_DEFAULTS, .users = EVERYONE},
-    {.policy = VW__POLICY_EXPANDABLE, .kind = VW__SETTING_EXPANDABLE, .users = EVERYONE},
-    {.policy = VW__POLICY_VRAMWISE, .kind = VW__SETTING_VRAMWISE, .users = EVERYONE},
+    {.policy = "native", .kind = VW__SETTING_DEFAULTS, .users = EVERYONE},
+    {.policy = "expandable", .kind = VW__SETTING_EXPANDABLE, .users = EVERYONE},
+    {.policy = "vramwise", .kind = VW__SETTING_VRAMWISE, .users = EVERYONE},
     {.policy = "vramwise:rescue", .kind = VW__SETTING_RESCUE, .users = VW__FOR_TUNE},
     MAX_SPLIT(32, VW__FOR_TUNE, false),
     MAX_SPLIT(64, VW__FOR_TUNE, false),
