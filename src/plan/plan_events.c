@@ -148,10 +148,12 @@ vw_status vw__plan_events_make(const vw_plan_model *model, const vw_plan_setting
 {
     listening l = {.events = out};
     const vw__tape_listener listener = {&l, hear_alloc, hear_free, hear_mark};
-    VW_ASSERT(steps >= 1 && steps <= VW__PLAN_MOST_STEPS);
+    VW_ASSERT(steps <= VW__PLAN_MOST_STEPS);
     vw__plan_events_init(out);
     vw_status status =
-        vw__plan_simulate_steps(model, settings, steps, &listener, &out->peaks, &out->places);
+        steps == 0
+            ? vw__plan_simulate(model, settings, &listener, &out->peaks, &out->places)
+            : vw__plan_simulate_steps(model, settings, steps, &listener, &out->peaks, &out->places);
     vw__host_free(l.sizes);
     if (status == VW_OK)
         status = l.status;

@@ -53,8 +53,8 @@ typedef struct vw__plan_events {
 /* Empty, with one stream and no private pool. */
 void vw__plan_events_init(vw__plan_events *events);
 
-/* Runs `steps` steps, VW__PLAN_MOST_STEPS at most. The settings must have been checked. `out` must
- * not be moved: it points into itself.
+/* Runs `steps` steps, VW__PLAN_MOST_STEPS at most; 0: as many as vw__plan_simulate(). The settings
+ * must have been checked. `out` must not be moved: it points into itself.
  *
  * VW_ERR_UNSUPPORTED  more requests than such a list may have
  * VW_ERR_HOST_MEMORY, and the errors of vw__plan_simulate() */

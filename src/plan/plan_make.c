@@ -329,10 +329,9 @@ static vw_status run_and_fill(plan_holder *holder, const vw_plan_model *model, b
 {
     vw__plan_events events;
     vw_plan_settings few = holder->plan.settings;
-    unsigned steps = few.mode == VW_PLAN_MODE_TRAIN ? 2 : 1;
     if (few.accumulation > PLAYED_ACCUMULATION)
         few.accumulation = PLAYED_ACCUMULATION;
-    VW__TRY(vw__plan_events_make(model, &few, steps, &events));
+    VW__TRY(vw__plan_events_make(model, &few, 0, &events));
     vw_status status = fill_from_events(holder, model, &events, without_replay);
     vw__plan_events_deinit(&events);
     return status;
