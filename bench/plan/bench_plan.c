@@ -1,7 +1,7 @@
 /* bench_plan.c - the planner against what was measured.
  *
  * bench_plan CASES_DEF PLAN_MD FILE...: reads measured cases, predicts each, prints both, and
- * writes the table of a plan's error bands (src/plan/measured_cases.c) and the report
+ * writes the table of a plan's error bands (src/plan/measured_cases.def) and the report
  * (bench/results/plan.md). */
 #include <inttypes.h>
 #include <math.h>

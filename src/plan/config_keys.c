@@ -39,9 +39,28 @@ static vw_status read_opposite(const vw__config *config, const char *name, bool 
     return VW_OK;
 }
 
+static vw_status read_number_or(const vw__config *config, const vw__config_key *key,
+                                uint64_t *field, uint64_t otherwise)
+{
+    *field = otherwise;
+    return vw__config_number_if(config, key->name, 1, key->most, field);
+}
+
+static vw_status check_exactly(const vw__config *config, const vw__config_key *key)
+{
+    uint64_t number;
+    return vw__config_number_if(config, key->name, key->most, key->most, &number);
+}
+
+static vw_status check_word(const vw__config *config, const vw__config_key *key)
+{
+    size_t place;
+    return vw__config_choice_if(config, key->name, &key->other, 1, &place);
+}
+
 static vw_status read_key(const vw__config *config, const vw__config_key *key, void *into)
 {
-    void *field = (char *)into + key->field;
+    void *field = (char *)into + key->field, *other_field = (char *)into + key->other_field;
     bool *flag = field;
     switch (key->kind) {
     case VW__CONFIG_KEY_NUMBER:
@@ -50,6 +69,12 @@ static vw_status read_key(const vw__config *config, const vw__config_key *key, v
         return vw__config_number_if(config, key->name, 1, key->most, field);
     case VW__CONFIG_KEY_COUNT_IF:
         return vw__config_number_if(config, key->name, 0, key->most, field);
+    case VW__CONFIG_KEY_NUMBER_OR:
+        return read_number_or(config, key, field, *(uint64_t *)other_field);
+    case VW__CONFIG_KEY_EXACTLY:
+        return check_exactly(config, key);
+    case VW__CONFIG_KEY_WORD:
+        return check_word(config, key);
     case VW__CONFIG_KEY_FLAG:
         return vw__config_boolean_if(config, key->name, flag);
     case VW__CONFIG_KEY_NOT:
@@ -64,7 +89,7 @@ static vw_status read_key(const vw__config *config, const vw__config_key *key, v
         return vw__config_refuse_true(config, key->name);
     case VW__CONFIG_KEY_MULTIPLE:
         return vw__config_check_multiple(config, key->name, *(uint64_t *)field, key->other,
-                                         *(uint64_t *)(void *)((char *)into + key->other_field));
+                                         *(uint64_t *)other_field);
     case VW__CONFIG_KEY_CALL:
         return key->call(config, key, into);
     case VW__CONFIG_KEY_ELSEWHERE:

@@ -11,6 +11,9 @@ typedef enum vw__config_key_kind {
     VW__CONFIG_KEY_NUMBER,    /* from 1 on; must be there, under its name or the other */
     VW__CONFIG_KEY_NUMBER_IF, /* from 1 on; may be missing, as all below */
     VW__CONFIG_KEY_COUNT_IF,  /* from 0 on */
+    VW__CONFIG_KEY_NUMBER_OR, /* from 1 on; missing: the field of `other_field` */
+    VW__CONFIG_KEY_EXACTLY,   /* reads nothing: must be `most` if it is there */
+    VW__CONFIG_KEY_WORD,      /* reads nothing: must be the word `other` if it is there */
     VW__CONFIG_KEY_FLAG,      /* true or false */
     VW__CONFIG_KEY_NOT,       /* the opposite of the field */
     VW__CONFIG_KEY_DROPOUT,   /* a probability; the field: is it above 0? */

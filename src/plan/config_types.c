@@ -164,10 +164,8 @@ static vw_status read_experts(const vw__config *config, const vw__config_key *ke
 static vw_status refuse_plain_layers(const vw__config *config, const vw__config_key *key,
                                      void *into)
 {
-    uint64_t period = 1;
     (void)key;
     (void)into;
-    VW__TRY(vw__config_number_if(config, "decoder_sparse_step", 1, 1, &period));
     if (vw__config_count(config, "mlp_only_layers") == 0)
         return VW_OK;
     return vw__config_refuse(config, "mlp_only_layers", VW_ERR_UNSUPPORTED,
@@ -175,17 +173,6 @@ static vw_status refuse_plain_layers(const vw__config *config, const vw__config_
 }
 
 /* ---- bert, t5, images ------------------------------------------------------------------------ */
-
-static vw_status refuse_other_berts(const vw__config *config, const vw__config_key *key, void *into)
-{
-    static const char *const kinds[] = {"absolute"};
-    size_t place = 0;
-    uint64_t chunk = 0;
-    (void)key;
-    (void)into;
-    VW__TRY(vw__config_choice_if(config, "position_embedding_type", kinds, 1, &place));
-    return vw__config_number_if(config, "chunk_size_feed_forward", 0, 0, &chunk);
-}
 
 /* RoBERTa's positions begin behind the one of the padding. */
 static vw_status read_position_offset(const vw__config *config, const vw__config_key *key,
@@ -202,16 +189,6 @@ static vw_status read_position_offset(const vw__config *config, const vw__config
     return vw__config_refuse(config, "pad_token_id", VW_ERR_UNSUPPORTED,
                              "less than max_position_embeddings (%" PRIu64 ") by 2",
                              shape->positions);
-}
-
-static vw_status read_decoder_layers(const vw__config *config, const vw__config_key *key,
-                                     void *into)
-{
-    vw_plan_model *model = into;
-    (void)key;
-    model->shape.decoder_layers = model->shape.layers;
-    return vw__config_number_if(config, "num_decoder_layers", 1, VW__MOST_LAYERS,
-                                &model->shape.decoder_layers);
 }
 
 static vw_status read_t5_feed(const vw__config *config, const vw__config_key *key, void *into)
@@ -265,35 +242,39 @@ static vw_status read_stages(const vw__config *config, const char *name, uint64_
     return VW_OK;
 }
 
-static vw_status read_resnet(const vw__config *config, const vw__config_key *key, void *into)
+/* Before the keys: the defaults. */
+static vw_status begin_resnet(const vw__config *config, const vw__config_key *key, void *into)
 {
-    vw_plan_model *model = into;
     static const char *const kinds[] = {"bottleneck", "basic"};
-    static const char *const activations[] = {"relu"};
-    size_t kind = 0, activation = 0;
-    vw__plan_resnet *resnet = &model->resnet;
-    *resnet = (vw__plan_resnet){.blocks = {3, 4, 6, 3},
-                                .groups = 1,
-                                .is_transformers = true,
-                                .colors = 3,
-                                .stem = 64,
-                                .channels = {256, 512, 1024, 2048}};
+    vw_plan_model *model = into;
+    size_t kind = 0;
+    (void)key;
     VW__TRY(vw__config_choice_if(config, "layer_type", kinds, 2, &kind));
-    VW__TRY(vw__config_choice_if(config, "hidden_act", activations, 1, &activation));
-    resnet->is_bottleneck = kind == 0;
-    VW__TRY(vw__config_number_if(config, "num_channels", 1, VW__MOST_WIDTH, &resnet->colors));
-    VW__TRY(vw__config_number_if(config, "embedding_size", 1, VW__MOST_WIDTH, &resnet->stem));
-    VW__TRY(read_stages(config, "hidden_sizes", VW__MOST_WIDTH, resnet->channels));
+    model->resnet = (vw__plan_resnet){.blocks = {3, 4, 6, 3},
+                                      .groups = 1,
+                                      .is_bottleneck = kind == 0,
+                                      .is_transformers = true,
+                                      .colors = 3,
+                                      .stem = 64,
+                                      .channels = {256, 512, 1024, 2048}};
+    return VW_OK;
+}
+
+static vw_status read_widths(const vw__config *config, const vw__config_key *key, void *into)
+{
+    vw__plan_resnet *resnet = &((vw_plan_model *)into)->resnet;
+    VW__TRY(read_stages(config, key->name, VW__MOST_WIDTH, resnet->channels));
     for (size_t i = 0; i < STAGES && resnet->is_bottleneck; i++)
         if (resnet->channels[i] % REDUCTION != 0)
-            return vw__config_refuse(config, "hidden_sizes", VW_ERR_UNSUPPORTED,
+            return vw__config_refuse(config, key->name, VW_ERR_UNSUPPORTED,
                                      "multiples of %d, by which a bottleneck is narrower",
                                      REDUCTION);
-    VW__TRY(vw__config_boolean_if(config, "downsample_in_first_stage", &resnet->halves_first));
-    VW__TRY(
-        vw__config_boolean_if(config, "downsample_in_bottleneck", &resnet->strides_in_first_conv));
-    VW__TRY(read_stages(config, "depths", VW__MOST_LAYERS, resnet->blocks));
-    return read_labels(config, key, model);
+    return VW_OK;
+}
+
+static vw_status read_depths(const vw__config *config, const vw__config_key *key, void *into)
+{
+    return read_stages(config, key->name, VW__MOST_LAYERS, ((vw_plan_model *)into)->resnet.blocks);
 }
 
 /* ---- the keys of each type ------------------------------------------------------------------- */
@@ -304,6 +285,8 @@ static vw_status read_resnet(const vw__config *config, const vw__config_key *key
 #define EITHER(key, alias, member, limit)                                                          \
     {VW__CONFIG_KEY_NUMBER, key, alias, FIELD(member), .most = limit}
 #define NUMBER_IF(key, member, limit) {VW__CONFIG_KEY_NUMBER_IF, key, FIELD(member), .most = limit}
+#define EXACTLY(key, number) {VW__CONFIG_KEY_EXACTLY, key, .most = number}
+#define WORD(key, word) {VW__CONFIG_KEY_WORD, key, .other = word}
 #define FLAG(key, member) {VW__CONFIG_KEY_FLAG, key, FIELD(member)}
 #define NOT(key, member) {VW__CONFIG_KEY_NOT, key, FIELD(member)}
 #define DROPOUT(key, member) {VW__CONFIG_KEY_DROPOUT, key, FIELD(member)}
@@ -344,7 +327,8 @@ static vw_status read_resnet(const vw__config *config, const vw__config_key *key
     DROPOUT("hidden_dropout_prob", embedding.has_dropout),                                         \
     DROPOUT("attention_probs_dropout_prob", attention.has_dropout)
 #define BERT_BEGINS                                                                                \
-    CALL(refuse_other_berts),                                                                      \
+    WORD("position_embedding_type", "absolute"),                                                   \
+    EXACTLY("chunk_size_feed_forward", 0),                                                         \
     REFUSED("add_cross_attention"),                                                                \
     REFUSED("is_decoder"),                                                                         \
     USUAL_KEYS,                                                                                    \
@@ -427,6 +411,7 @@ static const vw__config_key qwen3_moe_keys[] = {
     DECODER_KEYS,
     CALL(check_rotary),
     REFUSED("output_router_logits"),
+    EXACTLY("decoder_sparse_step", 1),
     CALL(refuse_plain_layers),
     NUMBER("moe_intermediate_size", mlp.inner, VW__MOST_INNER),
     CALL(read_experts, .name = "num_experts", .most = 8),
@@ -445,7 +430,8 @@ static const vw__config_key t5_keys[] = {
     NUMBER("d_kv", attention.head_width, VW__MOST_WIDTH),
     NUMBER("d_ff", mlp.inner, VW__MOST_INNER),
     EITHER("num_layers", "num_hidden_layers", layers, VW__MOST_LAYERS),
-    CALL(read_decoder_layers),
+    {VW__CONFIG_KEY_NUMBER_OR, "num_decoder_layers", FIELD(decoder_layers), .most = VW__MOST_LAYERS,
+     .other_field = offsetof(vw_plan_model, shape.layers)},
     VOCABULARY,
     NUMBER_IF("relative_attention_num_buckets", attention.buckets, VW__MOST_WIDTH),
     CALL(read_t5_feed, .name = "feed_forward_proj"),
@@ -468,7 +454,18 @@ static const vw__config_key vit_keys[] = {
     BERT_DROPOUTS,
     END};
 
-static const vw__config_key resnet_keys[] = {CALL(read_resnet), END};
+#define OF_RESNET(member) .field = offsetof(vw_plan_model, resnet.member)
+static const vw__config_key resnet_keys[] = {
+    CALL(begin_resnet),
+    WORD("hidden_act", "relu"),
+    {VW__CONFIG_KEY_NUMBER_IF, "num_channels", OF_RESNET(colors), .most = VW__MOST_WIDTH},
+    {VW__CONFIG_KEY_NUMBER_IF, "embedding_size", OF_RESNET(stem), .most = VW__MOST_WIDTH},
+    CALL(read_widths, .name = "hidden_sizes"),
+    {VW__CONFIG_KEY_FLAG, "downsample_in_first_stage", OF_RESNET(halves_first)},
+    {VW__CONFIG_KEY_FLAG, "downsample_in_bottleneck", OF_RESNET(strides_in_first_conv)},
+    CALL(read_depths, .name = "depths"),
+    CALL(read_labels),
+    END};
 
 /* ---- types ----------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* error_bands.c - the measured cases that are like a plan.
+/* error_bands.c - finds the measured cases that resemble a plan.
  *
  * Settings are of the same kind if they run the same code: bf16 and fp16 differ in numbers, not in
  * bytes; the variants of AdamW keep the same state, and so on. */
@@ -75,7 +75,7 @@ vw__error_band vw__error_band_among(const vw__measured_case *cases, size_t case_
                                     const char *family, const vw_plan_settings *settings)
 {
     vw__error_band band = {.case_count = 0};
-    bool is_one_gpu = settings->gpus <= 1; /* more were never measured */
+    bool is_one_gpu = settings->gpus <= 1; /* several were never measured */
     for (size_t i = 0; is_one_gpu && i < case_count; i++) {
         const vw__measured_case *found = &cases[i];
         if (strcmp(found->family, family) != 0 || !has_same_states(found, settings) ||

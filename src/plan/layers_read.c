@@ -118,7 +118,7 @@ static vw_status read_inside(layers_reader *reader, const vw__config *config, vw
 static vw_status copy_text(vw_plan_model *model, const char *text, size_t size_bytes,
                            const char **out)
 {
-    enum { LONGEST = 120 }; /* of a name that is shown in a path of names */
+    enum { LONGEST = 120 }; /* names are shown in paths */
     *out = vw__arena_copy(&model->arena, text, size_bytes < LONGEST ? size_bytes : LONGEST);
     return *out == NULL ? vw__fail_host_memory(size_bytes, "a description's names") : VW_OK;
 }
@@ -203,7 +203,7 @@ static vw_status read_list(layers_reader *reader, const vw__config *config, cons
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* [3, 224, 224] is an image, [784] a row; {"tokens": 128} are ids, with a width rows already. */
+/* [3, 224, 224] is an image, [784] a row; {"tokens": 128} are ids, or rows if it has a width. */
 static vw_status read_list_input(const vw__config *config, vw__layers_shape *shape)
 {
     enum { ROW = 1, IMAGE = 3 };

@@ -314,7 +314,7 @@ static vw__tensor run_plain(vw__plan_run *run, const layer_module *module, vw__t
     case VW__LAYERS_SIGMOID:
     case VW__LAYERS_TANH: /* both save their result */
         return vw__tanh(tape, x);
-    case VW__LAYERS_TOKENS: /* transposed, and copied by whoever comes next */
+    case VW__LAYERS_TOKENS: /* a transpose, which the next layer copies */
         return vw__contiguous(tape, x);
     default: /* flatten: a view */
         return vw__view(tape, x);
@@ -350,7 +350,7 @@ static vw__tensor run_module(vw__plan_run *run, const layer_module *module, vw__
     }
 }
 
-/* input = module(input); `x` itself stays its caller's. */
+/* input = module(input) for each; borrows `x`. */
 static vw__tensor run_row(vw__plan_run *run, const layer_row *row, vw__tensor x, bool is_outermost)
 {
     vw__tensor made = vw__hold(run->tape, x);

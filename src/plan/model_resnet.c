@@ -38,7 +38,7 @@ static void add_conv(vw__plan_run *run, resnet_block *block, uint64_t in, uint64
     block->norms[place] = vw__make_batch_norm(run, norm_names[place], out);
 }
 
-/* The channels inside of a stage's blocks, and behind them. */
+/* The channels inside a stage's blocks, and of its result. */
 typedef struct stage_widths {
     uint64_t inner, out;
 } stage_widths;
@@ -79,7 +79,8 @@ static void build_block(vw__plan_run *run, resnet_block *block, const vw__image_
     block->out = vw__window_shape(&window, in, out);
 }
 
-/* The first block of each stage but the first halves the image. `*shape` becomes the last's. */
+/* The first block of each stage but the first halves the image. `*shape` becomes that of the
+ * stage's result. */
 static void build_stage(vw__plan_run *run, size_t stage, vw__image_shape *shape)
 {
     resnet_modules *modules = run->modules;
@@ -169,7 +170,7 @@ static vw__tensor run_stem(vw__plan_run *run, const resnet_modules *modules, vw_
     return x;
 }
 
-/* x = self.layer1(x): what went in is held until the whole stage is through. */
+/* x = self.layer1(x): the input is held until the stage ends. */
 static void run_stage(vw__plan_run *run, size_t stage, vw__tensor *x)
 {
     const resnet_modules *modules = run->modules;

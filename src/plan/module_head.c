@@ -82,7 +82,7 @@ static vw__tensor loss_in_chunks(vw__plan_run *run, vw__tensor x, const vw__line
 
 /* ---- in one piece ---------------------------------------------------------------------------- */
 
-/* Only the last token of each sample has a successor to be chosen. */
+/* Generation needs the logits of the last token of each sample only. */
 static vw__tensor next_logits(vw__plan_run *run, vw__tensor x, const vw__linear_module *head)
 {
     vw__tensor last =

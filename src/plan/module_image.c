@@ -68,7 +68,6 @@ vw__tensor vw__apply_batch_norm(vw__plan_run *run, vw__tensor x,
     return made;
 }
 
-/* Without labels: the logits. */
 vw__tensor vw__classify(vw__plan_run *run, vw__tensor x, const vw__linear_module *classifier)
 {
     vw__tape *tape = run->tape;

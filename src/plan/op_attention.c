@@ -19,8 +19,8 @@ static vw__attention_kernel choose(vw__tensor query, vw__tensor mask,
     return shape->heads == shape->key_heads ? VW__ATTENTION_EFFICIENT : VW__ATTENTION_MATH;
 }
 
-/* The derivative of the kernels that keep no probabilities: they make them again, and add up the
- * query's gradient in float32. */
+/* Kernels that keep no probabilities compute them again in the derivative, and sum the query's
+ * gradient in float32. */
 static void add_fused_derivative(vw__tape *tape, const vw__tensor *arguments,
                                  const vw__attention_shape *shape, vw__attention_kernel kernel)
 {
@@ -131,7 +131,7 @@ static vw__tensor by_products(vw__tape *tape, const vw__tensor *arguments,
     return made;
 }
 
-/* Every call makes a mask to add of a bool one, of the full size. */
+/* Each call turns a bool mask into one to add, of the full size. */
 static vw__tensor mask_to_add(vw__tape *tape, vw__tensor mask, vw__dtype dtype)
 {
     if (!vw__is_tensor(mask) || mask.dtype != VW__BOOL)
@@ -149,12 +149,13 @@ vw__tensor vw__attention(vw__tape *tape, vw__tensor query, vw__tensor key, vw__t
                                vw__autocast_lower(tape, value), vw__no_tensor()};
     arguments[3] = mask_to_add(tape, mask, arguments[0].dtype);
     vw__attention_kernel kernel = choose(arguments[0], mask, shape);
-    bool is_autocast = tape->is_autocast; /* an operator on its list is whole: off inside */
+    bool is_autocast = tape->is_autocast; /* off inside an operator that is on its list */
     tape->is_autocast = false;
     vw__tensor made = kernel == VW__ATTENTION_MATH ? by_products(tape, arguments, shape)
                                                    : fused(tape, arguments, shape, kernel);
     tape->is_autocast = is_autocast;
-    if (kernel == VW__ATTENTION_FLASH && shape->is_query_joined) /* its result is laid out alike */
+    if (kernel == VW__ATTENTION_FLASH &&
+        shape->is_query_joined) /* its result has the layout of the query */
         vw__rebind(tape, &made, vw__contiguous(tape, made));
     for (size_t i = 0; i < 4; i++)
         vw__drop(tape, &arguments[i]);

@@ -1,7 +1,5 @@
 /* op_image.c - convolutions, batch norm and pools.
  *
- * Convolutions: what cuDNN's need beside their result.
- *
  * cuDNN has no formula for its workspaces. What it took on Hopper in 30 steps of a ResNet-50, 24 of
  * a U-Net and 6 of a ViT (recorded allocations, cuDNN 9) has one reason nearly everywhere: its fast
  * kernels want channels last. A convolution of tensors in PyTorch's usual layout then copies its
@@ -77,7 +75,7 @@ static needs needs_copies(const vw__conv_shape *shape, vw__dtype dtype)
     return (needs){!is_even || !is_plain_product(&shape->window), true};
 }
 
-/* In elements: the three tensors with their channels last. */
+/* Elements of the three tensors with their channels last. */
 static uint64_t copies(vw__tape *tape, const vw__conv_shape *shape)
 {
     vw__image_shape in = shape->in;
@@ -98,7 +96,7 @@ static void take_workspace(vw__tape *tape, uint64_t elements, vw__dtype dtype)
     vw__tape_set_use(tape, before);
 }
 
-/* One operand's gradient: with a workspace, which is gone before the next one's. */
+/* The gradient of one operand, with a workspace that is freed before the next one's. */
 static void derive(vw__tape *tape, size_t edge, vw__tensor operand, uint64_t workspace_elements)
 {
     if (!vw__node_wants(tape, edge))
@@ -135,7 +133,7 @@ vw__tensor vw__conv2d(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tenso
 
 /* ---- batch norm and pools -------------------------------------------------------------------- */
 
-/* Neither of autocast's lists has it: it takes what comes, and its weights as they are. */
+/* On neither of autocast's lists: takes its arguments and weights as they are. */
 vw__tensor vw__batch_norm(vw__tape *tape, vw__tensor x, vw__tensor weight, vw__tensor bias,
                           bool is_training)
 {

@@ -2,8 +2,8 @@
  * weights that scale.
  *
  * PyTorch's kernel for such sums gives each column's rows to several blocks of threads where there
- * are many, and their shares meet in a buffer. That is larger than one would think: as large as two
- * of the tensors that are summed. The rules are those of setReduceConfig() in ATen's Reduce.cuh;
+ * are many, and their shares meet in a buffer, which can be as large as two of the
+ * tensors that are summed. The rules are those of setReduceConfig() in ATen's Reduce.cuh;
  * the card's numbers are an H200's. */
 #include "plan/op.h"
 

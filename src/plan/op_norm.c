@@ -126,7 +126,7 @@ vw__tensor vw__cross_entropy(vw__tape *tape, vw__tensor logits, vw__tensor label
     return loss;
 }
 
-/* The squares are made one by one before their mean is taken. */
+/* Makes all squares before their mean. */
 vw__tensor vw__mse_loss(vw__tape *tape, vw__tensor x, vw__tensor wanted)
 {
     vw__tensor argument = vw__autocast_float32(tape, x);

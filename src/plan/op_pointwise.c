@@ -112,8 +112,8 @@ void vw__relu_in_place(vw__tape *tape, vw__tensor *x)
     vw__node_end(tape, x, 1);
 }
 
-/* The gradient of an argument: as it came, summed where the argument was repeated, cast where it is
- * of another type. */
+/* The gradient of an argument: passed on, or summed if the argument was repeated, or cast to its
+ * type. */
 static void give_sum(vw__tape *tape, size_t edge, vw__tensor argument, uint64_t elements,
                      vw__dtype dtype)
 {
@@ -208,7 +208,7 @@ vw__tensor vw__dropout(vw__tape *tape, vw__tensor x)
     return vw__op_apply(tape, x, how);
 }
 
-/* Its derivative asks of every element whether it was above, below, and both. */
+/* Its derivative compares every element with both limits, and combines the answers. */
 vw__tensor vw__clamp(vw__tape *tape, vw__tensor x)
 {
     vw__op_unary how = vw__op_saving_argument(x);

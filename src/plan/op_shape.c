@@ -38,7 +38,7 @@ static vw__cast *find_cast(const vw__tape *tape, uint32_t storage)
     return NULL;
 }
 
-/* Only trained float32 weights are remembered, while gradients are on. */
+/* Remembers the casts of trained float32 weights, while gradients are on. */
 vw__tensor vw__autocast_lower(vw__tape *tape, vw__tensor x)
 {
     if (!tape->is_autocast || !vw__is_tensor(x) || !is_floating(x.dtype) ||
@@ -99,14 +99,13 @@ vw__tensor vw__cat(vw__tape *tape, const vw__tensor *parts, size_t count)
         elements += parts[i].elements;
     vw__node_begin(tape, parts, count);
     vw__tensor made = vw__tensor_new(tape, elements, parts[0].dtype);
-    for (size_t i = 0; i < count; i++) /* narrowed views of what came in */
+    for (size_t i = 0; i < count; i++) /* narrow views of the incoming gradient */
         vw__node_pass(tape, i, 0);
     vw__node_end(tape, &made, 1);
     return made;
 }
 
-/* cat((-x[half:], x[:half])): what comes back are narrow views, added up in a tensor of x's size.
- */
+/* cat((-x[half:], x[:half])): the gradients are narrow views, summed in a tensor of x's size. */
 static vw__tensor rotate_half(vw__tape *tape, vw__tensor x)
 {
     vw__tensor negative = vw__tensor_new(tape, x.elements / 2, x.dtype);
@@ -145,7 +144,7 @@ vw__tensor vw__rotate_part(vw__tape *tape, vw__tensor x, vw__tensor cosine, vw__
     return made;
 }
 
-/* Its derivative adds up rows in the order of their numbers, which it sorts. */
+/* Its derivative sorts the indices, and sums rows in that order. */
 vw__tensor vw__index(vw__tape *tape, vw__tensor x, vw__tensor indices, uint64_t elements)
 {
     enum { SORTED_COPIES = 4 };

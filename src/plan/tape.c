@@ -31,23 +31,9 @@ void vw__tape_destroy(vw__tape *tape)
 {
     if (tape == NULL)
         return;
-    vw__host_free(tape->storages.items);
-    vw__host_free(tape->free_storages.items);
-    vw__host_free(tape->nodes.items);
-    vw__host_free(tape->edges.items);
-    vw__host_free(tape->saved.items);
-    vw__host_free(tape->steps.items);
-    vw__host_free(tape->incoming.items);
-    vw__host_free(tape->slots.items);
-    vw__host_free(tape->leaves.items);
-    vw__host_free(tape->places.items);
-    vw__host_free(tape->place_stack.items);
-    vw__host_free(tape->checkpoints.items);
-    vw__host_free(tape->casts.items);
-    vw__host_free(tape->owners.items);
-    vw__host_free(tape->kept.items);
-    vw__host_free(tape->until_graph.items);
-    vw__host_free(tape->hooks.items);
+#define FREE_TABLE(type, name) vw__host_free(tape->name.items);
+    VW__TAPE_TABLES(FREE_TABLE)
+#undef FREE_TABLE
     vw__host_free(tape);
 }
 
@@ -148,7 +134,7 @@ static uint32_t unused_storage(vw__tape *tape)
     return (uint32_t)tape->storages.count++;
 }
 
-/* Held once, and aside. */
+/* A storage held once, without memory. */
 static uint32_t storage_aside(vw__tape *tape, uint64_t elements, uint64_t element_bytes,
                               vw__use use)
 {
@@ -307,11 +293,6 @@ uint64_t vw__tape_parameter_elements(const vw__tape *tape, size_t parameter)
 vw__dtype vw__tape_parameter_dtype(const vw__tape *tape, size_t parameter)
 {
     return tape->leaves.items[parameter].tensor.dtype;
-}
-
-bool vw__tape_has_gradient(const vw__tape *tape, size_t parameter)
-{
-    return tape->leaves.items[parameter].gradient != VW__NO_STORAGE;
 }
 
 void vw__tape_set_matrix(vw__tape *tape, vw__tensor parameter, uint64_t rows, uint64_t width)

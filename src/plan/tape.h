@@ -163,7 +163,6 @@ vw__tensor vw__parameter_aside(vw__tape *tape, uint64_t elements, vw__dtype dtyp
 size_t vw__tape_parameter_count(const vw__tape *tape); /* trained ones */
 uint64_t vw__tape_parameter_elements(const vw__tape *tape, size_t parameter);
 vw__dtype vw__tape_parameter_dtype(const vw__tape *tape, size_t parameter);
-bool vw__tape_has_gradient(const vw__tape *tape, size_t parameter);
 
 /* The two last dimensions of a parameter; 0 and 0 for a vector. */
 typedef struct vw__matrix {

@@ -28,7 +28,8 @@ static uint32_t accumulate(vw__tape *tape, uint32_t present, uint32_t gradient)
     return sum;
 }
 
-/* AccumulateGrad: stolen if nobody else holds it, else copied; added to what is there already. */
+/* AccumulateGrad: takes the gradient over if nobody else holds it, else copies it; adds it to an
+ * earlier one. */
 static void put_away(vw__tape *tape, vw__leaf *leaf)
 {
     uint32_t arrived = leaf->arriving;
@@ -48,7 +49,7 @@ static void put_away(vw__tape *tape, vw__leaf *leaf)
         vw__storage_set_use(tape, arrived, VW__USE_GRADIENTS);
 }
 
-/* Takes over one hold on `gradient`. */
+/* Takes over one hold of `gradient`. */
 static void hand_on(vw__tape *tape, vw__source source, uint32_t gradient)
 {
     if (!source.is_parameter) {
@@ -180,7 +181,7 @@ void vw__tape_drop_graph(vw__tape *tape)
     tape->until_graph.count = 0;
 }
 
-/* Edges of nodes that no gradient reaches bring nothing: whom they lead to must not wait. */
+/* Edges of a node without a gradient bring nothing: parameters behind them must not wait. */
 static void forget_edges(vw__tape *tape, const vw__node *node)
 {
     for (uint32_t i = 0; i < node->edge_count; i++) {

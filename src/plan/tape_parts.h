@@ -1,4 +1,4 @@
-/* tape_parts.h - a tape from inside; for tape*.c only. */
+/* tape_parts.h - the inside of a tape; for tape*.c, and for operators that handle autocast. */
 #ifndef VW_PLAN_TAPE_PARTS_H
 #define VW_PLAN_TAPE_PARTS_H
 
@@ -75,33 +75,36 @@ typedef struct vw__cast {
     vw__tensor made; /* held */
 } vw__cast;
 
-#define VW__TABLE(type)                                                                            \
+/* The tables of a tape: X(type, name). */
+#define VW__TAPE_TABLES(X)                                                                         \
+    X(vw__storage, storages)                                                                       \
+    X(uint32_t, free_storages)                                                                     \
+    X(vw__node, nodes)                                                                             \
+    X(vw__source, edges)                                                                           \
+    X(uint32_t, saved)                                                                             \
+    X(vw__step, steps)                                                                             \
+    X(uint32_t, incoming)                                                                          \
+    X(uint32_t, slots) /* of the node that runs */                                                 \
+    X(vw__leaf, leaves)                                                                            \
+    X(vw__place, places)                                                                           \
+    X(uint32_t, place_stack)                                                                       \
+    X(vw__checkpoint_frame, checkpoints)                                                           \
+    X(uint32_t, owners) /* nodes: who saved what a checkpoint threw away */                        \
+    X(uint32_t, kept)   /* storages, or none */                                                    \
+    X(vw__hook_entry, hooks)                                                                       \
+    X(vw__cast, casts)                                                                             \
+    X(uint32_t, until_graph) /* storages, until the graph is gone */
+#define VW__TAPE_TABLE(type, name)                                                                 \
     struct {                                                                                       \
         type *items; /* owned */                                                                   \
         size_t count, capacity;                                                                    \
-    }
+    } name;
 
 struct vw__tape {
     vw__tape_listener listener;
     vw_status status;
 
-    VW__TABLE(vw__storage) storages;
-    VW__TABLE(uint32_t) free_storages;
-    VW__TABLE(vw__node) nodes;
-    VW__TABLE(vw__source) edges;
-    VW__TABLE(uint32_t) saved;
-    VW__TABLE(vw__step) steps;
-    VW__TABLE(uint32_t) incoming;
-    VW__TABLE(uint32_t) slots; /* of the node that runs */
-    VW__TABLE(vw__leaf) leaves;
-    VW__TABLE(vw__place) places;
-    VW__TABLE(uint32_t) place_stack;
-    VW__TABLE(vw__checkpoint_frame) checkpoints;
-    VW__TABLE(uint32_t) owners; /* nodes: who saved what a checkpoint threw away */
-    VW__TABLE(uint32_t) kept;   /* storages, or none */
-    VW__TABLE(vw__hook_entry) hooks;
-    VW__TABLE(vw__cast) casts;
-    VW__TABLE(uint32_t) until_graph; /* storages, until the graph is gone */
+    VW__TAPE_TABLES(VW__TAPE_TABLE)
 
     uint32_t place; /* now; UINT32_MAX: outermost */
     vw__use use;

@@ -227,7 +227,7 @@ static void absurd_values_are_refused_by_name(void **state)
         assert_refused(&refusals[i]);
 }
 
-static void what_is_no_model_is_told_what_it_is(void **state)
+static void files_that_are_not_a_model_are_recognized(void **state)
 {
     static const refusal refusals[] = {
         {"[1, 2]", VW_ERR_CORRUPT_FILE, "expected an object, as config.json is, found a list"},
@@ -251,7 +251,7 @@ static void what_is_no_model_is_told_what_it_is(void **state)
 }
 
 /* Qwen's first layers see everything, whatever the window; newer files say it layer by layer. */
-static void a_window_is_that_of_the_layers_that_have_one(void **state)
+static void only_some_layers_have_a_window(void **state)
 {
     (void)state;
     static const struct {
@@ -319,7 +319,7 @@ static void every_family_needs_its_fields(void **state)
     }
 }
 
-static void what_the_plan_leaves_out_is_noted(void **state)
+static void notes_say_what_the_plan_leaves_out(void **state)
 {
     (void)state;
     vw_plan_model *model =
@@ -358,7 +358,7 @@ static void a_file_and_its_folder_are_the_same_model(void **state)
     rmdir(folder);
 }
 
-static void a_name_that_is_not_known_brings_the_nearest(void **state)
+static void an_unknown_name_is_refused_with_the_nearest(void **state)
 {
     vw_plan_model *model = NULL;
     (void)state;
@@ -394,13 +394,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_published_configuration_comes_to_the_built_in_shape),
         cmocka_unit_test(absurd_values_are_refused_by_name),
-        cmocka_unit_test(what_is_no_model_is_told_what_it_is),
-        cmocka_unit_test(a_window_is_that_of_the_layers_that_have_one),
+        cmocka_unit_test(files_that_are_not_a_model_are_recognized),
+        cmocka_unit_test(only_some_layers_have_a_window),
         cmocka_unit_test(a_resnet_of_transformers_has_the_weights_of_torchvisions),
         cmocka_unit_test(every_family_needs_its_fields),
-        cmocka_unit_test(what_the_plan_leaves_out_is_noted),
+        cmocka_unit_test(notes_say_what_the_plan_leaves_out),
         cmocka_unit_test(a_file_and_its_folder_are_the_same_model),
-        cmocka_unit_test(a_name_that_is_not_known_brings_the_nearest),
+        cmocka_unit_test(an_unknown_name_is_refused_with_the_nearest),
         cmocka_unit_test(every_refused_allocation_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

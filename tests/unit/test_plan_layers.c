@@ -120,7 +120,7 @@ static void each_round_of_a_repeat_has_its_own_parameters(void **state)
 }
 
 /* 64 rows of 1024 floats are 256 KiB: what a linear and an activation keep is one row each. */
-static void what_is_kept_is_what_pytorch_keeps(void **state)
+static void layers_keep_what_pytorch_keeps(void **state)
 {
     (void)state;
     enum { ROW = 64 * 1024 * 4 };
@@ -226,7 +226,7 @@ static void every_mode_and_precision_runs(void **state)
     vw_plan_model_close(model);
 }
 
-static void rounds_are_what_checkpoints_run_again(void **state)
+static void checkpoints_run_the_rounds_of_a_repeat_again(void **state)
 {
     (void)state;
     vw__plan_peaks plain, again;
@@ -246,7 +246,7 @@ static void rounds_are_what_checkpoints_run_again(void **state)
 }
 
 /* Settings may ask for another size than the description's: what fits no more is refused. */
-static void another_size_is_worked_out_again(void **state)
+static void another_input_size_gives_other_shapes(void **state)
 {
     (void)state;
     vw__plan_peaks small, large;
@@ -467,11 +467,11 @@ int main(void)
         cmocka_unit_test(parameters_are_counted),
         cmocka_unit_test(attention_may_be_packed_and_share_keys),
         cmocka_unit_test(each_round_of_a_repeat_has_its_own_parameters),
-        cmocka_unit_test(what_is_kept_is_what_pytorch_keeps),
+        cmocka_unit_test(layers_keep_what_pytorch_keeps),
         cmocka_unit_test(a_resnet18_by_its_layers_is_the_built_in_one),
         cmocka_unit_test(every_mode_and_precision_runs),
-        cmocka_unit_test(rounds_are_what_checkpoints_run_again),
-        cmocka_unit_test(another_size_is_worked_out_again),
+        cmocka_unit_test(checkpoints_run_the_rounds_of_a_repeat_again),
+        cmocka_unit_test(another_input_size_gives_other_shapes),
         cmocka_unit_test(losses_are_as_written),
         cmocka_unit_test(layers_that_do_not_fit_are_named),
         cmocka_unit_test(fields_are_checked),
