@@ -1,7 +1,7 @@
-/* pinned_budget.c - one limit for all who lock memory of the host.
+/* pinned_budget.c - one limit for all page-locked host memory.
  *
- * Drawing is a compare-and-exchange loop, so that two who draw the last bytes at once do not both
- * get them. Relaxed order is enough: the numbers guard no other memory. */
+ * Drawing is a compare-and-exchange loop, so that two callers cannot both get the last bytes.
+ * Relaxed order is enough: the numbers guard no other memory. */
 #include "base/pinned_budget.h"
 
 #include <stdatomic.h>

@@ -7,6 +7,7 @@
  *           defaults. Fields that we do not know are ignored.
  *   output  VW__STRUCT_OUT() fills the fields that the caller has room for. Fields that we do not
  *           know are left alone.
+ *   hot     VW__STRUCT_VIEW() copies an input only if it is shorter than ours.
  *   table   VW__STRUCT_HAS() tells whether a field is there before it is read in place.
  *
  * A new field must begin at or after the old sizeof, never in what was padding: callers do not
@@ -24,6 +25,11 @@
  * VW_ERR_INVALID_ARGUMENT for a struct_size that cannot be one; `*out` is then untouched. */
 #define VW__STRUCT_IN(type, given, out)                                                            \
     vw__struct_in((const type *){(given)}, (type *){(out)}, sizeof(type), #type)
+
+/* `given` itself if it is as long as ours, else `room`, a copy of it with zeros for the missing
+ * fields. NULL, with a message, for a struct_size that cannot be one. */
+#define VW__STRUCT_VIEW(type, given, room)                                                         \
+    ((const type *)vw__struct_view((const type *){(given)}, (type *){(room)}, sizeof(type), #type))
 
 /* Checks what VW__STRUCT_OUT() will be given, before the work is done: VW_ERR_INVALID_ARGUMENT for
  * NULL, and as above. */
@@ -68,6 +74,15 @@ static inline vw_status vw__struct_in(const void *given, void *out, size_t our_b
     VW__TRY(vw__struct_check(given, type));
     vw__struct_copy(given, out, our_bytes);
     return VW_OK;
+}
+
+static inline const void *vw__struct_view(const void *given, void *room, size_t our_bytes,
+                                          const char *type)
+{
+    if (__builtin_expect(*(const size_t *)given >= our_bytes, 1))
+        return given;
+    memset(room, 0, our_bytes);
+    return vw__struct_in(given, room, our_bytes, type) == VW_OK ? room : NULL;
 }
 
 static inline void vw__struct_out(const void *made, void *out, size_t our_bytes)

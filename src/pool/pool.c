@@ -193,15 +193,17 @@ VW__NAMED_CALL vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_request *re
                                        vw_device_ptr *out)
 {
     VW__TRY(vw__pool_enter(pool));
-    vw_alloc_request asked = {0};
+    vw_alloc_request room;
     if (out == NULL || request == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a place for the address and a request");
-    VW__TRY(VW__STRUCT_IN(vw_alloc_request, request, &asked));
-    if (is_odd_size(asked.size_bytes))
-        return serve_odd_size(asked.size_bytes, out);
-    const vw__request inner = {asked.size_bytes, asked.stream, asked.tag};
+    request = VW__STRUCT_VIEW(vw_alloc_request, request, &room);
+    if (request == NULL)
+        return VW_ERR_INVALID_ARGUMENT;
+    if (is_odd_size(request->size_bytes))
+        return serve_odd_size(request->size_bytes, out);
+    const vw__request inner = {request->size_bytes, request->stream, request->tag};
     const void *caller = __builtin_return_address(0);
-    if (asked.at != VW_NULL)
-        return serve_at(pool, &inner, asked.at, caller, out, asked.served_bytes);
-    return serve(pool, &inner, caller, out, asked.served_bytes);
+    if (request->at != VW_NULL)
+        return serve_at(pool, &inner, request->at, caller, out, request->served_bytes);
+    return serve(pool, &inner, caller, out, request->served_bytes);
 }

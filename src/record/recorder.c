@@ -2,16 +2,17 @@
  *
  * The listener runs under the pool's lock, on the path of every allocation. It takes host memory
  * only to grow: the ring up to its bound, the stacks up to their limit, the two maps with the
- * number of live blocks and segments. Where there is none, something is left out and counted;
- * nothing is ever reported back to the pool.
+ * number of live blocks and segments. Without host memory it leaves something out and counts that;
+ * it never reports anything back to the pool.
  *
- * All events of a request share one capture: that of its tag, or one made from its number. Other
- * requests may come in between; then the stack is looked at again, and it is the same.
+ * All events of a request share one capture: that of its tag, or one made from its number. If other
+ * requests come in between, the stack is walked again, with the same result.
  *
- * Frees show the capture of their allocation, as PyTorch's do (context="alloc"), and a release
+ * A free shows the capture of its allocation, as in PyTorch (context="alloc"), and a release
  * outside of requests that of the request which made the segment. With VW_STACKS_CALLER the pool
- * keeps the tag with the block; with VW_STACKS_NONE there is none. With VW_STACKS_BACKTRACE we keep
- * captures of blocks by address here, and a release shows who asked for it (context="all"). */
+ * keeps the tag with the block; with VW_STACKS_NONE there is none. With VW_STACKS_BACKTRACE the
+ * recorder keeps the captures of blocks by address, and a release shows its own caller
+ * (context="all"). */
 #include "record/recorder.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/struct_size.h"
-#include "record/snapshot_take.h"
+#include "record/picture.h"
 
 /* ---- captures -------------------------------------------------------------------------------- */
 
@@ -31,7 +32,7 @@ static uint64_t new_capture(vw_recorder *recorder, uint32_t stack)
     return vw__capture_make(2 * number, stack);
 }
 
-/* The id of a stack; that of the empty one where it does not fit. */
+/* The id of a stack, or of the empty one if it does not fit. */
 static uint32_t store_stack(vw_recorder *recorder, const uint64_t *words, uint32_t word_count)
 {
     uint32_t id = 0;
@@ -46,7 +47,7 @@ static uint32_t store_stack(vw_recorder *recorder, const uint64_t *words, uint32
     return id;
 }
 
-/* The id of the stack that led to an event, if we are to look at it. */
+/* The id of the stack that led to an event, with VW_STACKS_BACKTRACE; else of the empty one. */
 static uint32_t look_at_stack(vw_recorder *recorder, const vw_memory_event *event)
 {
     if (recorder->stacks != VW_STACKS_BACKTRACE)
@@ -55,7 +56,7 @@ static uint32_t look_at_stack(vw_recorder *recorder, const vw_memory_event *even
     return store_stack(recorder, recorder->stack.frames, recorder->stack.frame_count);
 }
 
-/* The capture behind a tag of ours; none for a number that we did not give out. */
+/* The capture behind a tag, or none if the recorder did not give it out. */
 static uint64_t capture_of_tag(const vw_recorder *recorder, uint64_t tag)
 {
     uint64_t serial = tag >> VW__CAPTURE_STACK_BITS;
@@ -64,7 +65,7 @@ static uint64_t capture_of_tag(const vw_recorder *recorder, uint64_t tag)
     return is_ours ? tag : VW__NO_CAPTURE;
 }
 
-/* What is known by address. A capture goes into a map of pointers as the number it is. */
+/* Captures by address. They are stored in a map of pointers as plain numbers. */
 _Static_assert(sizeof(uintptr_t) >= sizeof(uint64_t), "captures have 64 bits");
 
 static uint64_t recall(const vw__address_map *map, uint64_t address)
@@ -104,7 +105,7 @@ uint64_t vw__recorder_segment_capture(const vw_recorder *recorder, const vw_segm
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Of an event inside a request. */
+/* The capture of an event inside a request. */
 static uint64_t capture_of_request(vw_recorder *recorder, const vw_memory_event *event)
 {
     uint64_t capture = capture_of_tag(recorder, event->tag);
@@ -120,7 +121,7 @@ static uint64_t capture_of_request(vw_recorder *recorder, const vw_memory_event 
     return recorder->last_capture;
 }
 
-/* Of memory that is given back, inside of a request or not. */
+/* The capture of memory that is given back, inside a request or not. */
 static uint64_t capture_of_release(vw_recorder *recorder, const vw_memory_event *event)
 {
     if (event->request != 0)
@@ -202,7 +203,7 @@ static void notice(void *context, const vw_memory_event *event)
     vw__mutex_unlock(&recorder->lock);
 }
 
-/* Without the pool's lock. Where there is no host memory the pool's statistics know of it. */
+/* Called without the pool's lock. Without host memory the move is only in the pool's statistics. */
 void vw_recorder_note_spill(void *context, const vw_spill_report *report)
 {
     vw_recorder *recorder = context;
@@ -282,8 +283,8 @@ static void forget_events(vw_recorder *recorder)
     recorder->lost_count = 0;
 }
 
-/* Takes the place of the pool in the recorder; the rest is done without the lock, since the pool's
- * comes first. */
+/* Notes the pool in the recorder. The rest is done without the lock, since the pool's comes first.
+ */
 static vw_status claim(vw_recorder *recorder, vw_pool *pool, bool is_empty)
 {
     vw__mutex_lock(&recorder->lock);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/output.h"
+#include "base/byte_buffer.h"
 #include "base/struct_size.h"
 #include "report/report_show.h"
 
@@ -36,7 +36,7 @@ void vw__report_init(vw__report *report, const vw_report_form *form)
 vw_status vw__report_send(vw__report *report, const vw_output *output)
 {
     report->buffer.has_failed |= report->said.has_failed || report->shown.has_failed;
-    vw_status status = vw__output_send(&report->buffer, output, "a report");
+    vw_status status = vw__byte_buffer_send(&report->buffer, output, "a report");
     vw__byte_buffer_deinit(&report->buffer);
     vw__byte_buffer_deinit(&report->said);
     vw__byte_buffer_deinit(&report->shown);
