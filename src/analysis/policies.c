@@ -6,9 +6,9 @@
 
 static const vw__policy policies[] = {
     {.name = "recorded"},
-    {.name = "native", .conf = ""},
-    {.name = "expandable", .conf = "expandable_segments:True"},
-    {.name = "vramwise", .engine = "vramwise", .conf = ""},
+    {.name = VW__POLICY_NATIVE, .conf = ""},
+    {.name = VW__POLICY_EXPANDABLE, .conf = "expandable_segments:True"},
+    {.name = VW__POLICY_VRAMWISE, .engine = "vramwise", .conf = ""},
     {.name = "vramwise:rescue", .engine = "vramwise:rescue", .conf = ""},
     {.name = "vramwise:tight", .engine = "vramwise:tight", .conf = ""},
     {.name = "conf"},

@@ -23,6 +23,11 @@ typedef struct vw__policy {
     const char *conf;   /* NULL: the recording's ("recorded"), or the caller's ("conf") */
 } vw__policy;
 
+/* Names that others write too: those for which a plan says what is reserved. */
+#define VW__POLICY_NATIVE "native"
+#define VW__POLICY_EXPANDABLE "expandable"
+#define VW__POLICY_VRAMWISE "vramwise"
+
 /* For messages: all of them. */
 #define VW__POLICY_NAMES                                                                           \
     "native, expandable, recorded, vramwise, vramwise:rescue, vramwise:tight, or conf with an "    \

@@ -1,18 +1,19 @@
 /* changes.h - what differs between two ways to run a model, and what each difference costs.
  *
- * The search (search.c) tries settings; people are told changes. A change is one line of advice: a
- * name, a factor on the time of a step with its source, a sentence on what it costs, and code. */
+ * The search (search.c) tries settings; users read changes. A change is one line of advice: a name,
+ * a factor on the time of a step with its source, a sentence on what it costs, and code. */
 #ifndef VW_PLAN_CHANGES_H
 #define VW_PLAN_CHANGES_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "vramwise/plan.h"
 #include "base/arena.h"
 #include "remedy/remedy.h"
 
-/* In the order in which they are told. */
+/* In the order in which they are listed. */
 typedef enum vw__change {
     VW__CHANGE_ATTENTION,
     VW__CHANGE_LOSS,
@@ -26,19 +27,29 @@ typedef enum vw__change {
     VW__CHANGE_COUNT
 } vw__change;
 
-bool vw__has_changed(vw__change change, const vw_plan_settings *from, const vw_plan_settings *to);
-size_t vw__change_count(const vw_plan_settings *from, const vw_plan_settings *to);
+/* Values of VW__CHANGE_METHOD. */
+enum { VW__METHOD_ALL_WEIGHTS, VW__METHOD_LORA, VW__METHOD_QLORA };
 
-/* The remedy that a change is; VW__REMEDY_COUNT: a change for the sake of something else. */
+/* The value of the setting that a change is about. */
+uint64_t vw__plan_change_value(vw__change change, const vw_plan_settings *settings);
+
+bool vw__has_changed(vw__change change, const vw_plan_settings *from, const vw_plan_settings *to);
+
+/* The remedy that a change is; VW__REMEDY_COUNT: it is not made to save memory. */
 vw__remedy_id vw__change_remedy(vw__change change, const vw_plan_settings *to);
 
-/* How far from what was asked for? */
+/* How far settings are from those that were asked for. */
 typedef enum vw__distance {
     VW__DISTANCE_NONE,    /* the same numbers, up to rounding */
     VW__DISTANCE_NUMBERS, /* another precision or optimizer */
     VW__DISTANCE_METHOD,  /* something else is trained */
 } vw__distance;
 vw__distance vw__distance_of(const vw_plan_settings *from, const vw_plan_settings *to);
+
+/* The words for a change. Cost and code are "" for a change that is no remedy. False: no host
+ * memory. */
+bool vw__plan_change_describe(vw__arena *arena, vw__change change, const vw_plan_model *model,
+                              const vw_plan_settings *to, vw_plan_change *out);
 
 /* ---- slowdowns.c ----------------------------------------------------------------------------- */
 
@@ -47,29 +58,18 @@ typedef struct vw__slowdown {
     const char *source;
 } vw__slowdown;
 
-/* Of a change that there is. `head_share`: the head's part of the weights, for the loss in chunks.
- */
+/* The slowdown by one change between the two; `head_share` is the head's share of the weights. */
 vw__slowdown vw__slowdown_of(vw__change change, const vw_plan_settings *from,
                              const vw_plan_settings *to, double head_share);
 
-/* Of all of them. */
+/* By all changes together. */
 double vw__slowdown_together(const vw_plan_settings *from, const vw_plan_settings *to,
                              double head_share);
 
-/* That the optimizer keeps for each weight; 0: next to nothing. */
+/* What the optimizer keeps for each weight; 0: next to nothing. */
 double vw__state_bytes_per_weight(const vw_plan_settings *settings);
 
-/* Does the card compute in bfloat16? Unknown cards do. */
+/* Whether the card computes in bfloat16. Unknown cards do. */
 bool vw__card_has_bf16(const char *card_name);
-
-/* ---- advice.c -------------------------------------------------------------------------------- */
-
-/* NULL: no host memory. */
-const char *vw__change_name(vw__arena *arena, vw__change change, const vw_plan_settings *to);
-
-/* Of a change that is a remedy. The cost is static. */
-const char *vw__change_cost(vw__change change, const vw_plan_settings *to);
-const char *vw__change_code(vw__arena *arena, vw__change change, const vw_plan_model *model,
-                            const vw_plan_settings *to);
 
 #endif /* VW_PLAN_CHANGES_H */

@@ -1,20 +1,39 @@
 /* from_recording.c - a recorded run at another batch and another length.
  *
- * A plan from a model knows every tensor and has measured none; one from a recording is the other
- * way round. It needs no model: what the program asked for in one step is there, to the byte and in
- * order, and only has to grow. How well that went is not left to belief: steps of the same
- * recording that are of another size are predicted as well, unseen, and held against what they
- * took. */
-#include "plan/from_recording.h"
-
+ * A plan from a recording needs no model: the requests of one step are there, to the byte and in
+ * order, and only have to grow. The prediction is checked: steps of the same recording that have
+ * another size are predicted as well, unseen, and compared with what they took. */
 #include <string.h>
 
+#include "analysis/portions.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/human_units.h"
+#include "base/struct_size.h"
 #include "plan/plan_device.h"
+#include "plan/recorded_step.h"
+#include "plan/techniques.h"
 
-enum { MOST_CHECKED = 8, MOST_BATCH = 1 << 24, MOST_LENGTH = 1 << 26 };
+enum { MOST_CHECKED = 8, MOST_BATCH = 1 << 24, MOST_LENGTH = 1 << 26, MOST_NOTES = 16 };
+
+/* The result. */
+typedef struct scaled_draft {
+    vw_plan_scaled shown; /* first: the caller has a pointer to it */
+    vw__arena arena;
+    const char *notes[MOST_NOTES];
+    bool has_failed; /* a text found no host memory */
+} scaled_draft;
+
+/* What the result is computed from. */
+typedef struct scaled_work {
+    vw__recorded_run run;
+    uint64_t *peaks; /* owned; by step */
+    vw__step_question question;
+    vw__step_laws laws;
+    vw__scaled_peak now, then;
+    vw__scaled_step scaled; /* the step of `then` */
+} scaled_work;
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
@@ -45,23 +64,18 @@ static vw_status check_count(const char *name, uint64_t value, uint64_t most)
 static vw_status check_scaling(const vw_plan_scaling *given, vw_plan_scaling *out)
 {
     vw_plan_scaling_init(out);
-    if (given->struct_size < sizeof given->struct_size)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "struct_size: expected sizeof(vw_plan_scaling), found %zu",
-                        given->struct_size);
-    memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
-    out->struct_size = sizeof *out;
+    VW__TRY(VW__STRUCT_IN(vw_plan_scaling, given, out));
     VW__TRY(check_count("the recorded batch", out->batch_now, MOST_BATCH));
     VW__TRY(check_count("the batch", out->batch, MOST_BATCH));
     if (out->sequence_now == 0 && out->sequence == 0)
         return VW_OK;
     if (out->sequence == 0)
-        out->sequence = out->sequence_now; /* known, and stays as it is */
+        out->sequence = out->sequence_now; /* unchanged */
     VW__TRY(check_count("the recorded length", out->sequence_now, MOST_LENGTH));
     return check_count("the length", out->sequence, MOST_LENGTH);
 }
 
-static vw_status choose_step(const vw__scaled_work *work, vw_plan_scaling *scaling)
+static vw_status choose_step(const scaled_work *work, vw_plan_scaling *scaling)
 {
     size_t step_count = work->run.steps.end_count;
     if (step_count == 0)
@@ -79,7 +93,8 @@ static vw_status choose_step(const vw__scaled_work *work, vw_plan_scaling *scali
 
 /* ---- its peak -------------------------------------------------------------------------------- */
 
-vw__scale vw__scaled_scale(const vw_plan_scaling *scaling, uint64_t batch)
+/* The step that is asked about, at that batch. */
+static vw__scale scale_for(const vw_plan_scaling *scaling, uint64_t batch)
 {
     double length =
         scaling->sequence_now == 0 ? 1 : (double)scaling->sequence / (double)scaling->sequence_now;
@@ -88,11 +103,11 @@ vw__scale vw__scaled_scale(const vw_plan_scaling *scaling, uint64_t batch)
                                      .second_length = length}};
 }
 
-static vw_status scale_all(vw__scaled_work *work, const vw_plan_scaling *scaling,
+static vw_status scale_all(scaled_work *work, const vw_plan_scaling *scaling,
                            uint64_t *peak_if_square)
 {
     const vw__scale same = {.multiples = {.batch = 1, .length = 1, .second_length = 1}};
-    vw__scale asked = vw__scaled_scale(scaling, scaling->batch);
+    vw__scale asked = scale_for(scaling, scaling->batch);
     vw__scaled_peak square;
     uint32_t step = work->question.step;
     VW__TRY(vw__recorded_step_scale(&work->run, step, &work->laws, same, &work->now));
@@ -122,10 +137,10 @@ static const char *phase_at(const vw__recorded_run *run, uint32_t instant)
     }
 }
 
-/* ---- how well it went ------------------------------------------------------------------------ */
+/* ---- how wrong it is on known steps
+ * ------------------------------------------------------------------------ */
 
-static vw_status check_one(const vw__scaled_work *work, const vw__compared_step *other,
-                           double *error)
+static vw_status check_one(const scaled_work *work, const vw__compared_step *other, double *error)
 {
     vw__step_question question = work->question;
     vw__step_laws laws;
@@ -140,8 +155,8 @@ static vw_status check_one(const vw__scaled_work *work, const vw__compared_step 
     return status;
 }
 
-/* Some of the steps, taken evenly. */
-static vw_status check_steps(const vw__scaled_work *work, vw_plan_scaled *shown)
+/* Checks some of the steps, evenly spaced. */
+static vw_status check_steps(const scaled_work *work, vw_plan_scaled *shown)
 {
     uint32_t count = work->laws.compared_count;
     uint32_t stride = count / MOST_CHECKED + 1;
@@ -149,7 +164,7 @@ static vw_status check_steps(const vw__scaled_work *work, vw_plan_scaled *shown)
         double error;
         vw_status status = check_one(work, &work->laws.compared[i], &error);
         if (status == VW_ERR_UNSUPPORTED)
-            continue; /* sizes that no step has */
+            continue; /* impossible sizes */
         VW__TRY(status);
         bool is_first = shown->checked_steps++ == 0;
         shown->error_low = is_first || error < shown->error_low ? error : shown->error_low;
@@ -160,8 +175,8 @@ static vw_status check_steps(const vw__scaled_work *work, vw_plan_scaled *shown)
 
 /* ---- the card -------------------------------------------------------------------------------- */
 
-/* With what the check found to be missing counted in. */
-uint64_t vw__scaled_device_bytes(const vw_plan_scaled *shown, uint64_t peak_bytes)
+/* What a peak takes of a card at worst: with the error that the check found. */
+static uint64_t device_bytes_of(const vw_plan_scaled *shown, uint64_t peak_bytes)
 {
     double missing = shown->checked_steps != 0 && shown->error_low < 0 && shown->error_low > -1
                          ? -shown->error_low / (1 + shown->error_low)
@@ -169,42 +184,26 @@ uint64_t vw__scaled_device_bytes(const vw_plan_scaled *shown, uint64_t peak_byte
     return peak_bytes + (uint64_t)((double)peak_bytes * missing) + shown->context_bytes;
 }
 
-static vw_status fits_with(const vw__scaled_work *work, const vw_plan_scaled *shown, uint64_t batch,
-                           bool *fits)
+typedef struct batch_question {
+    const scaled_work *work;
+    const vw_plan_scaled *shown;
+} batch_question;
+
+static vw_status need_of_batch(void *context, uint64_t batch, uint64_t *need_bytes)
 {
+    const batch_question *asked = context;
+    const scaled_work *work = asked->work;
     vw__scaled_peak peak;
     vw_status status = vw__recorded_step_scale(&work->run, work->question.step, &work->laws,
-                                               vw__scaled_scale(&shown->scaling, batch), &peak);
+                                               scale_for(&asked->shown->scaling, batch), &peak);
     if (status == VW_OK)
-        *fits = vw__scaled_device_bytes(shown, peak.bytes) <= shown->scaling.card_bytes;
+        *need_bytes = device_bytes_of(asked->shown, peak.bytes);
     else if (status == VW_ERR_UNSUPPORTED)
-        *fits = false;
+        *need_bytes = UINT64_MAX;
     return status == VW_ERR_UNSUPPORTED ? VW_OK : status;
 }
 
-/* A larger batch never takes less: halving finds it. */
-static vw_status find_largest_batch(const vw__scaled_work *work, vw_plan_scaled *shown)
-{
-    uint64_t low = 0, high = 1; /* low fits, or is 0; high does not, in the end */
-    bool fits = true;
-    while (high <= MOST_BATCH) {
-        VW__TRY(fits_with(work, shown, high, &fits));
-        if (!fits)
-            break;
-        low = high;
-        high *= 2;
-    }
-    while (!fits && high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        bool does_middle;
-        VW__TRY(fits_with(work, shown, middle, &does_middle));
-        *(does_middle ? &low : &high) = middle;
-    }
-    shown->largest_batch = low;
-    return VW_OK;
-}
-
-static vw_status judge_card(const vw__scaled_work *work, vw_plan_scaled *shown)
+static vw_status judge_card(const scaled_work *work, vw_plan_scaled *shown)
 {
     vw_plan_settings settings;
     vw_plan_settings_init(&settings);
@@ -213,15 +212,214 @@ static vw_status judge_card(const vw__scaled_work *work, vw_plan_scaled *shown)
     shown->is_card_known = shown->scaling.card_bytes != 0;
     if (!shown->is_card_known)
         return VW_OK;
-    shown->fits =
-        vw__scaled_device_bytes(shown, shown->peak_allocated_bytes) <= shown->scaling.card_bytes;
+    shown->fits = device_bytes_of(shown, shown->peak_allocated_bytes) <= shown->scaling.card_bytes;
     shown->margin_bytes = (int64_t)(shown->scaling.card_bytes - shown->peak_device_bytes);
-    return find_largest_batch(work, shown);
+    return vw__plan_largest_that_fits(need_of_batch, &(batch_question){work, shown}, 1, MOST_BATCH,
+                                      shown->scaling.card_bytes, &shown->largest_batch);
+}
+
+/* ---- what would make it fit ------------------------------------------------------------------ */
+
+/* Techniques are weighed as the doctor does for a recorded step (techniques.h). Blocks get the
+ * portions that they have in the recording, since a loss is recognised by its sizes. */
+
+/* Fills `portions`, by lifetime of the recording. */
+static vw_status find_portions(const scaled_work *work, uint8_t *portions)
+{
+    const vw__recorded_run *run = &work->run;
+    bool is_request_of_it;
+    const vw__loss_question question = {
+        .model = run->model,
+        .timeline = &run->timeline,
+        .roles = &run->roles,
+        .instant = work->now.instant,
+        .live_bytes = work->now.bytes,
+        .request_context = VW__NO_CONTEXT,
+        .request_portion = VW__PORTION_REST,
+    };
+    for (size_t i = 0; i < run->timeline.lifetime_count; i++)
+        portions[i] = (uint8_t)vw__portion_of_role((vw__role)run->roles.roles[i],
+                                                   run->roles.passes[run->roles.pass_of[i]].kind);
+    return vw__portions_part_loss(&question, portions, &is_request_of_it);
+}
+
+static void describe_peak(const vw__scaled_step *scaled, const uint8_t *portions, uint32_t instant,
+                          vw__bargain *deal)
+{
+    for (size_t i = 0; i < scaled->timeline.lifetime_count; i++) {
+        const vw__lifetime *block = &scaled->timeline.lifetimes[i];
+        if (!vw__lifetime_is_live(block, instant))
+            continue;
+        uint64_t *largest = &deal->largest_bytes[portions[i]];
+        *largest = vw__max_u64(*largest, block->size_bytes);
+        deal->portion_bytes[portions[i]] += block->size_bytes;
+    }
+}
+
+/* A batch can be split only into parts that divide it. */
+static bool can_be_done(const vw__offer *offer, const vw_plan_scaling *scaling)
+{
+    return offer->batch_parts == 0 || scaling->batch % offer->batch_parts == 0;
+}
+
+static void keep_offers(scaled_draft *draft, const vw__bargain *deal)
+{
+    vw_plan_scaled_choice *choices =
+        vw__arena_alloc_array(&draft->arena, deal->offer_count, sizeof *choices, sizeof(uint64_t));
+    size_t count = 0;
+    draft->has_failed = draft->has_failed || choices == NULL;
+    for (size_t i = 0; choices != NULL && i < deal->offer_count; i++) {
+        const vw__offer *offer = &deal->offers[i];
+        if (can_be_done(offer, &draft->shown.scaling))
+            choices[count++] = (vw_plan_scaled_choice){
+                .action = offer->action,
+                .cost = offer->cost,
+                .code = offer->how,
+                .least_peak_bytes = deal->base_bytes - offer->at_most_bytes,
+                .most_peak_bytes = deal->base_bytes - offer->at_least_bytes,
+                .fits = offer->is_enough,
+                .may_fit = offer->at_most_bytes >= deal->missing_bytes,
+            };
+    }
+    draft->shown.choices = choices;
+    draft->shown.choice_count = count;
+}
+
+static vw_status bargain(scaled_draft *draft, const scaled_work *work, const uint8_t *portions)
+{
+    const vw_plan_scaled *shown = &draft->shown;
+    vw__bargain deal = {
+        .arena = &draft->arena,
+        .run = {.timeline = &work->scaled.timeline,
+                .portion_of = portions,
+                .last_instant = work->scaled.last_instant,
+                .request_portion = VW__PORTION_REST},
+        .uses = vw__program_uses_find(work->run.model, &work->run.roles, UINT32_MAX),
+    };
+    describe_peak(&work->scaled, portions, work->then.instant, &deal);
+    vw_status status = vw__bargain_begin(&deal);
+    if (status == VW_OK) {
+        deal.missing_bytes = device_bytes_of(shown, deal.base_bytes) - shown->scaling.card_bytes;
+        status = vw__bargain_strike(&deal);
+    }
+    if (status == VW_OK)
+        keep_offers(draft, &deal);
+    vw__bargain_end(&deal);
+    return status;
+}
+
+static vw_status add_choices(scaled_draft *draft, const scaled_work *work)
+{
+    size_t room = work->run.timeline.lifetime_count + 1;
+    if (!draft->shown.is_card_known || draft->shown.fits)
+        return VW_OK;
+    uint8_t *portions = vw__host_alloc_zeroed(room, sizeof *portions);
+    if (portions == NULL)
+        return vw__fail_host_memory(room, "the portions of a step");
+    vw_status status = find_portions(work, portions);
+    if (status == VW_OK) {
+        /* Each entry is replaced by a later one, or by itself. */
+        for (size_t i = 0; i < work->scaled.timeline.lifetime_count; i++)
+            portions[i] = portions[work->scaled.places[i]];
+        status = bargain(draft, work, portions);
+    }
+    vw__host_free(portions);
+    return status;
+}
+
+/* ---- what the numbers assume ----------------------------------------------------------------- */
+
+/* NULL: the text found no host memory. */
+static void note(scaled_draft *draft, const char *text)
+{
+    draft->has_failed = draft->has_failed || text == NULL;
+    if (text != NULL && draft->shown.note_count < MOST_NOTES)
+        draft->notes[draft->shown.note_count++] = text;
+}
+
+static void note_the_step(scaled_draft *draft, const scaled_work *work)
+{
+    if (work->question.step == 0)
+        note(draft, "the first step of a run makes the optimizer's state: its peak may be lower "
+                    "than that of the next");
+    if (work->run.timeline.is_truncated)
+        note(draft, "the recording begins after the program did: what was alive before, and of "
+                    "which it shows nothing, is not counted");
+}
+
+static void note_the_evidence(scaled_draft *draft, const scaled_work *work)
+{
+    const vw_plan_scaling *scaling = &draft->shown.scaling;
+    bool is_longer = scaling->sequence != scaling->sequence_now;
+    if (work->laws.compared_count == 0)
+        note(draft, "all steps of the recording are of the same size: what grows is told by what "
+                    "blocks are for, and was not seen to grow");
+    else if (is_longer && !work->laws.has_lengths)
+        note(draft, "no step of the recording is known to have another length: what grows with it "
+                    "was not seen to");
+}
+
+/* Doubts the batch if no data of the step is a multiple of it. */
+static void note_the_batch(scaled_draft *draft, const scaled_work *work)
+{
+    const vw__recorded_run *run = &work->run;
+    uint64_t batch = draft->shown.scaling.batch_now;
+    uint32_t begin, end;
+    size_t count = 0, fitting = 0;
+    vw__recorded_step_range(run, work->question.step, &begin, &end);
+    for (uint32_t i = begin; i < end; i++) {
+        uint32_t place = run->lifetime_of[i];
+        if (place == UINT32_MAX || run->roles.roles[place] != VW__ROLE_DATA)
+            continue;
+        count++;
+        fitting += run->trace->events[i].size_bytes % batch == 0;
+    }
+    if (count != 0 && fitting == 0)
+        note(draft, vw__arena_format(
+                        &draft->arena,
+                        "nothing of the step's data is a multiple of %llu bytes: is it a batch of "
+                        "%llu?",
+                        (unsigned long long)batch, (unsigned long long)batch));
+}
+
+static void note_doubts(scaled_draft *draft)
+{
+    enum { LEAST_PART = 20 }; /* of the peak: less is not worth a sentence */
+    const vw_plan_scaled *shown = &draft->shown;
+    char size[VW__SIZE_TEXT_BYTES], peak[VW__SIZE_TEXT_BYTES];
+    if (shown->irregular_bytes > shown->now_peak_bytes / LEAST_PART)
+        note(draft,
+             vw__arena_format(
+                 &draft->arena,
+                 "%s of the recorded peak went by no rule from step to step, and are taken to grow "
+                 "with batch and length; are batch and length those of step %llu?",
+                 vw__format_size(shown->irregular_bytes, size),
+                 (unsigned long long)shown->scaling.step));
+    if (shown->peak_if_square_bytes != VW_UNKNOWN)
+        note(draft, vw__arena_format(
+                        &draft->arena,
+                        "%s asked for by attention may be scores, and grow with the square of the "
+                        "length: the peak is then %s",
+                        vw__format_size(shown->perhaps_square_bytes, size),
+                        vw__format_size(shown->peak_if_square_bytes, peak)));
+}
+
+static void add_notes(scaled_draft *draft, const scaled_work *work)
+{
+    note_the_step(draft, work);
+    note_the_evidence(draft, work);
+    note_the_batch(draft, work);
+    note_doubts(draft);
+    if (draft->shown.reserved_bytes[0] != VW_UNKNOWN)
+        note(draft,
+             "reserved is that of the scaled step by itself: what earlier steps leave in the "
+             "cache comes on top. Whether it fits is decided by what is allocated, since "
+             "PyTorch gives back what it does not use");
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-static vw_plan_scaled_part *new_parts(vw__scaled_draft *draft, size_t count)
+static vw_plan_scaled_part *new_parts(scaled_draft *draft, size_t count)
 {
     vw_plan_scaled_part *parts =
         vw__arena_alloc_array(&draft->arena, count, sizeof *parts, sizeof(uint64_t));
@@ -229,7 +427,7 @@ static vw_plan_scaled_part *new_parts(vw__scaled_draft *draft, size_t count)
     return parts;
 }
 
-static void add_parts(vw__scaled_draft *draft, const vw__scaled_work *work)
+static void add_parts(scaled_draft *draft, const scaled_work *work)
 {
     vw_plan_scaled_part *parts = new_parts(draft, VW__ROLE_COUNT);
     vw_plan_scaled_part *laws = new_parts(draft, VW_PLAN_LAW_COUNT);
@@ -246,18 +444,7 @@ static void add_parts(vw__scaled_draft *draft, const vw__scaled_work *work)
     draft->shown.laws = laws;
 }
 
-static vw_status fill_reserved(const vw__scaled_work *work, vw_plan_scaled *shown)
-{
-    const vw__scale scale = vw__scaled_scale(&shown->scaling, shown->scaling.batch);
-    vw__scaled_step scaled;
-    VW__TRY(vw__scaled_step_init(&scaled, &work->run, work->question.step, &work->laws, scale));
-    vw_status status =
-        vw__scaled_reserved(&scaled, shown->peak_allocated_bytes, shown->reserved_bytes);
-    vw__scaled_step_deinit(&scaled);
-    return status;
-}
-
-static vw_status fill(vw__scaled_work *work, vw__scaled_draft *draft)
+static vw_status fill(scaled_work *work, scaled_draft *draft)
 {
     vw_plan_scaled *shown = &draft->shown;
     VW__TRY(scale_all(work, &shown->scaling, &shown->peak_if_square_bytes));
@@ -270,16 +457,18 @@ static vw_status fill(vw__scaled_work *work, vw__scaled_draft *draft)
     shown->peak_phase = phase_at(&work->run, work->then.instant);
     shown->perhaps_square_bytes = work->now.maybe_square_bytes;
     shown->irregular_bytes = work->now.irregular_bytes;
-    VW__TRY(fill_reserved(work, shown));
+    VW__TRY(vw__scaled_step_init(&work->scaled, &work->run, work->question.step, &work->laws,
+                                 scale_for(&shown->scaling, shown->scaling.batch)));
+    VW__TRY(vw__scaled_reserved(&work->scaled, work->then.bytes, shown->reserved_bytes));
     VW__TRY(judge_card(work, shown));
-    VW__TRY(vw__scaled_add_choices(draft, work));
+    VW__TRY(add_choices(draft, work));
     add_parts(draft, work);
-    vw__scaled_add_notes(draft, work);
+    add_notes(draft, work);
     shown->notes = draft->notes;
     return draft->has_failed ? vw__fail_host_memory(sizeof *draft, "a plan") : VW_OK;
 }
 
-static vw_status make(const vw_recording *recording, vw__scaled_work *work, vw__scaled_draft *draft)
+static vw_status make(const vw_recording *recording, scaled_work *work, scaled_draft *draft)
 {
     vw_plan_scaling *scaling = &draft->shown.scaling;
     VW__TRY(vw__recorded_run_init(&work->run, recording, scaling->device));
@@ -300,15 +489,16 @@ static vw_status make(const vw_recording *recording, vw__scaled_work *work, vw__
 vw_status vw_plan_from_recording(const vw_recording *recording, const vw_plan_scaling *scaling,
                                  vw_plan_scaled **out)
 {
-    vw__scaled_work work = {.peaks = NULL};
+    scaled_work work = {.peaks = NULL};
     vw_plan_scaling checked;
     VW__TRY(check_scaling(scaling, &checked));
-    vw__scaled_draft *draft = vw__host_alloc_zeroed(1, sizeof *draft);
+    scaled_draft *draft = vw__host_alloc_zeroed(1, sizeof *draft);
     if (draft == NULL)
         return vw__fail_host_memory(sizeof *draft, "a plan");
     vw__arena_init(&draft->arena, VW__ARENA_NO_LIMIT);
     draft->shown.scaling = checked;
     vw_status status = make(recording, &work, draft);
+    vw__scaled_step_deinit(&work.scaled);
     vw__step_laws_deinit(&work.laws);
     vw__recorded_run_deinit(&work.run);
     vw__host_free(work.peaks);
@@ -321,7 +511,7 @@ vw_status vw_plan_from_recording(const vw_recording *recording, const vw_plan_sc
 
 void vw_plan_scaled_free(vw_plan_scaled *scaled)
 {
-    vw__scaled_draft *draft = (vw__scaled_draft *)scaled;
+    scaled_draft *draft = (scaled_draft *)scaled;
     if (draft == NULL)
         return;
     vw__arena_deinit(&draft->arena);

@@ -1,9 +1,9 @@
-/* generate.c - tokens after a prompt, after transformers' generate() with its DynamicCache.
+/* generate.c - tokens after a prompt, modelled on transformers' generate() with its DynamicCache.
  *
- * Each layer's cache grows by torch.cat(): old and new are there at once, one layer at a time. So
- * memory rises from token to token, and the last is the highest, or the prompt is. Both are run,
- * and the first token; what lies between is passed over in one stride, so that a million tokens
- * cost what ten do. */
+ * Each layer's cache grows by torch.cat(): old and new exist at once, one layer at a time. Memory
+ * rises from token to token, so the peak is in the prompt or at the last token. The run makes the
+ * prompt, the first token and the last; the cache grows over the others in one stride, so that a
+ * million tokens cost no more than ten. */
 #include "plan/plan_run.h"
 
 typedef struct cached_tensor {
@@ -15,7 +15,7 @@ struct vw__key_cache {
     cached_tensor *tensors; /* keys and values of each layer, in turn */
     size_t count, capacity;
     size_t next;     /* in this forward pass */
-    uint64_t tokens; /* that were read in passes before it; of an encoder-decoder, by the decoder */
+    uint64_t tokens; /* read in earlier passes; of an encoder-decoder, by the decoder */
 };
 
 bool vw__is_generating(const vw__plan_run *run)
@@ -58,7 +58,7 @@ vw__tensor vw__cache_keys(vw__plan_run *run, vw__tensor keys, const vw__attentio
     return vw__hold(run->tape, place->tensor);
 }
 
-/* As if `more` tokens had come. */
+/* Grows it by `more` tokens at once. */
 static void grow_cache(vw__plan_run *run, uint64_t more)
 {
     vw__key_cache *cache = run->keys;
@@ -76,7 +76,7 @@ static void grow_cache(vw__plan_run *run, uint64_t more)
     cache->tokens += more;
 }
 
-/* One forward pass of `tokens`; of its logits a float32 copy is made, and one more token chosen. */
+/* One forward pass of `tokens`. A float32 copy of the logits chooses the next token. */
 static void run_once(vw__plan_run *run, uint64_t tokens)
 {
     run->keys->next = 0;
@@ -101,7 +101,7 @@ static void run_tokens(vw__plan_run *run, uint64_t count)
     run->settings = settings;
 }
 
-/* An encoder-decoder's prompt is the encoder's: the decoder begins with one token. */
+/* In an encoder-decoder the encoder reads the prompt, and the decoder begins with one token. */
 static uint64_t first_tokens(const vw__plan_run *run)
 {
     return run->model->shape.decoder_layers > 0 ? 1 : run->settings->sequence;

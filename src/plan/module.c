@@ -39,7 +39,7 @@ vw__tensor vw__make_weight_of(vw__plan_run *run, uint64_t elements, vw__matrix m
     run->parameters += elements;
     run->trained_parameters += is_trained ? elements : 0;
     if (run->sharding != NULL)
-        vw__sharding_make_weight(run, elements, matrix, dtype, is_trained, &made);
+        vw__sharding_make_weight(run, elements, dtype, is_trained, &made);
     else
         made.full = vw__parameter(run->tape, elements, dtype, is_trained);
     vw__tape_set_matrix(run->tape, made.full, matrix.rows, matrix.width);

@@ -1,7 +1,8 @@
-/* optimizer.c - what an optimizer changes, and what its step takes for a moment.
+/* optimizer.c - what an optimizer changes, what it keeps from step to step, and what a step takes
+ * for a moment.
  *
- * A step of PyTorch's optimizers is a loop over tensors, or over lists of all tensors (foreach):
- * what such a loop holds by the names of its variables is held until they are bound again. */
+ * A step of PyTorch's optimizers loops over tensors, or over lists of all tensors (foreach). What a
+ * variable of that loop holds lives until the variable is bound again. */
 #include "plan/plan_run.h"
 #include "plan/sharding.h"
 
@@ -36,12 +37,105 @@ void vw__optimizer_create(vw__plan_run *run, vw__optimizer *optimizer)
     *optimizer = (vw__optimizer){.is_elsewhere = vw__is_offloaded(run->settings)};
     vw__use before = vw__tape_set_use(run->tape, VW__USE_OPTIMIZER);
     if (run->sharding != NULL) {
-        vw__sharding_create_optimizer(run, optimizer);
+        run->sharding->scheme->create_optimizer(run, optimizer);
     } else {
         step_on_parameters(run, optimizer, has_copies(run));
         for (size_t i = 0; i < optimizer->count && has_copies(run) && !optimizer->is_elsewhere; i++)
             (void)like(run, &optimizer->items[i]); /* the float32 copy, until the run ends */
     }
+    vw__tape_set_use(run->tape, before);
+}
+
+/* ---- what it keeps --------------------------------------------------------------------------- */
+
+/* With spill the state stays on the device while there is room, and moves to the host before
+ * anything fails: it is pageable, like that of paged optimizers. */
+static void keep(vw__plan_run *run, uint64_t elements, vw__dtype dtype)
+{
+    if (run->settings->offload == VW_OFFLOAD_SPILL)
+        run->pageable_bytes += elements * vw__dtype_bytes(dtype);
+    else
+        (void)vw__tensor_new(run->tape, elements, dtype); /* until the run ends */
+}
+
+static void keep_like(vw__plan_run *run, const vw__stepped *item, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        keep(run, item->elements, item->dtype);
+}
+
+/* torch.optim.Adafactor: a row and a column for each matrix (its last two dimensions). */
+static void keep_factors(vw__plan_run *run, const vw__stepped *item)
+{
+    if (item->matrix.rows == 0 || item->matrix.width == 0) {
+        keep_like(run, item, 1);
+        return;
+    }
+    keep(run, item->elements / item->matrix.width, item->dtype);
+    keep(run, item->elements / item->matrix.rows, item->dtype);
+}
+
+/* bitsandbytes: two states of one byte for each element, with a float32 scale for each block; small
+ * tensors in float32. Paged state is unified memory, which PyTorch's allocator does not see. */
+static void keep_8bit(vw__plan_run *run, const vw__stepped *item, bool is_paged)
+{
+    enum { LEAST_8BIT_ELEMENTS = 4096, LEAST_PAGED_ELEMENTS = 100000, BLOCK_ELEMENTS = 256 };
+    bool is_small = item->elements < LEAST_8BIT_ELEMENTS;
+    uint64_t blocks = (item->elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS;
+    for (unsigned i = 0; i < 2; i++) {
+        if (is_paged && item->elements >= LEAST_PAGED_ELEMENTS)
+            run->pageable_bytes += item->elements;
+        else
+            keep(run, item->elements, is_small ? VW__FLOAT32 : VW__BYTE);
+        if (!is_small)
+            keep(run, blocks, VW__FLOAT32);
+    }
+}
+
+static void keep_item(vw__plan_run *run, const vw__stepped *item)
+{
+    vw_optimizer kind = run->settings->optimizer;
+    switch (kind) {
+    case VW_OPTIMIZER_SGD_MOMENTUM:
+        keep_like(run, item, 1);
+        break;
+    case VW_OPTIMIZER_ADAMW_FUSED:
+        keep(run, 1, VW__FLOAT32); /* the step's number, on the GPU */
+        keep_like(run, item, 2);
+        break;
+    case VW_OPTIMIZER_ADAMW:
+    case VW_OPTIMIZER_ADAMW_LOOP:
+        keep_like(run, item, 2);
+        break;
+    case VW_OPTIMIZER_ADAFACTOR:
+        keep_factors(run, item);
+        break;
+    case VW_OPTIMIZER_ADAM_8BIT:
+    case VW_OPTIMIZER_PAGED_ADAM_8BIT:
+        keep_8bit(run, item, kind == VW_OPTIMIZER_PAGED_ADAM_8BIT);
+        break;
+    case VW_OPTIMIZER_SGD:
+    case VW_OPTIMIZER_COUNT:
+        break;
+    }
+}
+
+static void make_state(vw__plan_run *run, const vw__optimizer *optimizer)
+{
+    vw_optimizer kind = run->settings->optimizer;
+    bool is_8bit = kind == VW_OPTIMIZER_ADAM_8BIT || kind == VW_OPTIMIZER_PAGED_ADAM_8BIT;
+    for (size_t i = 0; is_8bit && i < 2; i++)
+        keep(run, 256, VW__FLOAT32); /* the values that bytes stand for, once for all tensors */
+    for (size_t i = 0; i < optimizer->count && vw__tape_status(run->tape) == VW_OK; i++)
+        keep_item(run, &optimizer->items[i]);
+}
+
+void vw__optimizer_settle(vw__plan_run *run, vw__optimizer *optimizer)
+{
+    vw__use before = vw__tape_set_use(run->tape, VW__USE_OPTIMIZER);
+    if (!optimizer->has_state && !optimizer->is_elsewhere)
+        make_state(run, optimizer);
+    optimizer->has_state = true;
     vw__tape_set_use(run->tape, before);
 }
 
@@ -74,7 +168,7 @@ static void take_roots(vw__plan_run *run, const vw__optimizer *optimizer)
     }
 }
 
-/* AdamW, tensor by tensor: denom = sqrt(...) / ...; the last one's is held until then. */
+/* AdamW, tensor by tensor: denom = sqrt(...) / ... is held until the next one is made. */
 static void take_root_by_root(vw__plan_run *run, const vw__optimizer *optimizer)
 {
     vw__tensor denominator = vw__no_tensor();
@@ -87,8 +181,8 @@ static void take_root_by_root(vw__plan_run *run, const vw__optimizer *optimizer)
     vw__drop(run->tape, &denominator);
 }
 
-/* Adafactor, tensor by tensor (its default): an estimate of the variance, which becomes the update
- * and is held until the next one is; of a vector, its square beside it. */
+/* Adafactor, tensor by tensor (its default): an estimate of the variance becomes the update, which
+ * is held until the next one is made; a vector has its square beside it. */
 static void take_updates(vw__plan_run *run, const vw__optimizer *optimizer)
 {
     vw__tensor update = vw__no_tensor(), square = vw__no_tensor();
@@ -121,22 +215,18 @@ static void take_temporaries(vw__plan_run *run, const vw__optimizer *optimizer)
 
 void vw__optimizer_step(vw__plan_run *run, vw__optimizer *optimizer)
 {
+    if (optimizer->is_elsewhere)
+        return;
     vw__use before = vw__tape_set_use(run->tape, VW__USE_OPTIMIZER);
     bool has_float_gradients = has_copies(run) && run->sharding == NULL;
     vw__tensor *gradients = NULL;
-    if (!optimizer->is_elsewhere) {
-        if (run->sharding != NULL)
-            vw__sharding_begin_step(run);
-        if (has_float_gradients)
-            gradients = take_list(run, optimizer);
-        if (!optimizer->has_state)
-            vw__make_optimizer_state(run, optimizer);
-        optimizer->has_state = true;
-        take_temporaries(run, optimizer);
-        if (has_float_gradients)
-            drop_list(run, optimizer, gradients);
-        if (run->sharding != NULL)
-            vw__sharding_end_step(run);
-    }
+    vw__shard_at(run, VW__SHARD_BEGIN_STEP, 0);
+    if (has_float_gradients)
+        gradients = take_list(run, optimizer);
+    vw__optimizer_settle(run, optimizer);
+    take_temporaries(run, optimizer);
+    if (has_float_gradients)
+        drop_list(run, optimizer, gradients);
+    vw__shard_at(run, VW__SHARD_END_STEP, 0);
     vw__tape_set_use(run->tape, before);
 }

@@ -1,6 +1,7 @@
-/* plan_events.c - listens to a tape and writes down what it tells. */
+/* plan_events.c - listens to a tape and lists what it reports. */
 #include "plan/plan_events.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -147,10 +148,12 @@ vw_status vw__plan_events_make(const vw_plan_model *model, const vw_plan_setting
 {
     listening l = {.events = out};
     const vw__tape_listener listener = {&l, hear_alloc, hear_free, hear_mark};
-    VW_ASSERT(steps >= 1 && steps <= VW__PLAN_MOST_STEPS);
+    VW_ASSERT(steps <= VW__PLAN_MOST_STEPS);
     vw__plan_events_init(out);
     vw_status status =
-        vw__plan_simulate_steps(model, settings, steps, &listener, &out->peaks, &out->places);
+        steps == 0
+            ? vw__plan_simulate(model, settings, &listener, &out->peaks, &out->places)
+            : vw__plan_simulate_steps(model, settings, steps, &listener, &out->peaks, &out->places);
     vw__host_free(l.sizes);
     if (status == VW_OK)
         status = l.status;
@@ -165,4 +168,17 @@ void vw__plan_events_deinit(vw__plan_events *events)
     vw__host_free(events->origins);
     vw__tape_destroy(events->places);
     memset(events, 0, sizeof *events);
+}
+
+void vw__plan_append_place(vw__byte_buffer *out, const vw__tape *tape, uint32_t place)
+{
+    if (place == UINT32_MAX)
+        return;
+    const vw__place scope = vw__tape_place(tape, place);
+    if (scope.parent == UINT32_MAX)
+        return;
+    vw__plan_append_place(out, tape, scope.parent);
+    vw__append_format(out, "%s%s", vw__byte_buffer_size(out) > 0 ? " / " : "", scope.name);
+    if (scope.number >= 0)
+        vw__append_format(out, " %" PRId64, scope.number);
 }

@@ -1,34 +1,31 @@
-/* plan_make.c - what a run on the tape came to, as a plan that its caller keeps.
+/* plan_make.c - the result of a run on the tape, as a plan that its caller keeps.
  *
- * One run is written down (plan_events.h) and asked for everything: the peak and where it was, what
- * the forward pass leaves, what allocators make of it. Then others are tried (search.h). */
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
+ * One run is listed (plan_events.h) and answers everything: the peak and its place, what the
+ * forward pass leaves, what allocators make of it. Then other settings are tried (search.h). */
 #include <string.h>
 
 #include "vramwise/plan.h"
-
 #include "analysis/attribution.h" /* VW__NAME_WEIGHTS */
 #include "base/arena.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
+#include "base/struct_size.h"
 #include "plan/error_bands.h"
-#include "plan/plan_choices.h"
 #include "plan/plan_device.h"
 #include "plan/plan_events.h"
-#include "plan/plan_moments.h"
-#include "plan/plan_notes.h"
-#include "plan/plan_reserved.h"
+#include "plan/plan_model.h"
+#include "plan/plan_settings.h"
 #include "plan/search.h"
-#include "plan/settings_check.h"
+
+/* Accumulated batches that are played: later ones are like the last of these. */
+enum { PLAYED_ACCUMULATION = 3 };
 
 typedef struct plan_holder {
-    vw_plan plan; /* first: what the caller has is a pointer to it */
+    vw_plan plan; /* first: the caller has a pointer to it */
     vw__arena arena;
-    vw_part *rounding; /* the last of its parts */
+    vw_part *rounding; /* the last of the plan's parts */
 } plan_holder;
 
 void vw_plan_free(vw_plan *plan)
@@ -45,45 +42,6 @@ static vw_status no_memory(void)
     return vw__fail_host_memory(sizeof(plan_holder), "a plan");
 }
 
-/* ---- texts ----------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 3, 4))) static vw_status
-keep_text(plan_holder *holder, const char **out, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    size_t kept = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-    *out = vw__arena_copy(&holder->arena, text, kept);
-    return *out == NULL ? no_memory() : VW_OK;
-}
-
-/* "layer 11 / mlp / act", without the outermost, which is the phase. */
-static vw_status keep_place(plan_holder *holder, const vw__tape *tape, uint32_t place)
-{
-    enum { DEEPEST = 16 };
-    uint32_t path[DEEPEST];
-    size_t depth = 0;
-    vw__byte_buffer text;
-    for (; place != UINT32_MAX && depth < DEEPEST; place = vw__tape_place(tape, place).parent)
-        path[depth++] = place;
-    vw__byte_buffer_init(&text);
-    for (size_t i = depth > 0 ? depth - 1 : 0; i > 0; i--) {
-        const vw__place scope = vw__tape_place(tape, path[i - 1]);
-        vw__append_format(&text, "%s%s", vw__byte_buffer_size(&text) > 0 ? " / " : "", scope.name);
-        if (scope.number >= 0)
-            vw__append_format(&text, " %" PRId64, scope.number);
-    }
-    vw_status status =
-        vw__byte_buffer_has_failed(&text)
-            ? no_memory()
-            : keep_text(holder, &holder->plan.peak_place, "%s", vw__byte_buffer_text(&text));
-    vw__byte_buffer_deinit(&text);
-    return status;
-}
-
 /* ---- the run --------------------------------------------------------------------------------- */
 
 static const char *phase_name(const vw__plan_events *events, const vw__plan_origin *peak)
@@ -96,6 +54,19 @@ static const char *phase_name(const vw__plan_events *events, const vw__plan_orig
     if (peak->use == VW__USE_LOSS || vw__plan_is_inside(events->places, peak->place, "loss"))
         return "loss";
     return phases[events->peaks.phase];
+}
+
+static vw_status keep_place(plan_holder *holder, const vw__tape *tape, uint32_t place)
+{
+    vw__byte_buffer text;
+    vw__byte_buffer_init(&text);
+    vw__plan_append_place(&text, tape, place);
+    holder->plan.peak_place = vw__byte_buffer_has_failed(&text)
+                                  ? NULL
+                                  : vw__arena_copy(&holder->arena, vw__byte_buffer_text(&text),
+                                                   vw__byte_buffer_size(&text));
+    vw__byte_buffer_deinit(&text);
+    return holder->plan.peak_place == NULL ? no_memory() : VW_OK;
 }
 
 static vw_status keep_parts(plan_holder *holder, const vw__tape_peak *peak)
@@ -119,16 +90,16 @@ static vw_status keep_parts(plan_holder *holder, const vw__tape_peak *peak)
     return VW_OK;
 }
 
-static vw_status keep_layers(plan_holder *holder, const uint64_t kept_bytes[VW__LAYER_COUNT])
+static vw_status keep_layers(plan_holder *holder, const uint64_t kept_bytes[VW__PLAN_LAYER_COUNT])
 {
-    vw_part *parts =
-        vw__arena_alloc_array(&holder->arena, VW__LAYER_COUNT, sizeof *parts, sizeof(uint64_t));
+    vw_part *parts = vw__arena_alloc_array(&holder->arena, VW__PLAN_LAYER_COUNT, sizeof *parts,
+                                           sizeof(uint64_t));
     size_t count = 0;
     if (parts == NULL)
         return no_memory();
-    for (vw__layer_kind kind = 0; kind < VW__LAYER_COUNT; kind++)
+    for (vw__plan_layer_kind kind = 0; kind < VW__PLAN_LAYER_COUNT; kind++)
         if (kept_bytes[kind] > 0)
-            parts[count++] = (vw_part){vw__layer_kind_name(kind), kept_bytes[kind]};
+            parts[count++] = (vw_part){vw__plan_layer_kind_name(kind), kept_bytes[kind]};
     holder->plan.layer_parts = parts;
     holder->plan.layer_part_count = count;
     return VW_OK;
@@ -162,8 +133,8 @@ static vw_status fill_run(plan_holder *holder, const vw__plan_events *events)
 
 /* ---- the card -------------------------------------------------------------------------------- */
 
-/* PyTorch does not split a block for an end of 1 MiB or less, and counts it whole: how many bytes
- * that makes is known only by playing the run. */
+/* PyTorch does not split a block to save 1 MiB or less, and counts it whole. Only a replay shows
+ * how many bytes that makes. */
 static void add_rounding(plan_holder *holder, const vw__plan_events *events, uint64_t peak_bytes)
 {
     vw_plan *plan = &holder->plan;
@@ -195,16 +166,18 @@ static vw_status fill_error(plan_holder *holder, const vw_plan_model *model, vw_
     plan->has_error_band = band.case_count > 0;
     plan->error_low = band.low;
     plan->error_high = band.high;
-    if (plan->has_error_band)
-        return keep_text(holder, &plan->error_basis,
-                         "%zu case%s of the family %s with settings of this kind", band.case_count,
-                         band.case_count == 1 ? "" : "s", model->family->name);
-    return keep_text(holder, &plan->error_basis,
-                     "no case of the family %s with settings of this kind was measured",
-                     model->family->name);
+    plan->error_basis =
+        plan->has_error_band
+            ? vw__arena_format(
+                  &holder->arena, "%zu case%s of the family %s with settings of this kind",
+                  band.case_count, band.case_count == 1 ? "" : "s", model->family->name)
+            : vw__arena_format(&holder->arena,
+                               "no case of the family %s with settings of this kind was measured",
+                               model->family->name);
+    return plan->error_basis == NULL ? no_memory() : VW_OK;
 }
 
-/* What is left of a card, or missing. */
+/* What is left of a card; negative: what is missing. */
 static int64_t margin_of(uint64_t card_bytes, uint64_t used_bytes)
 {
     uint64_t distance = card_bytes > used_bytes ? card_bytes - used_bytes : used_bytes - card_bytes;
@@ -212,8 +185,8 @@ static int64_t margin_of(uint64_t card_bytes, uint64_t used_bytes)
     return card_bytes > used_bytes ? margin : -margin;
 }
 
-/* PyTorch holds more than it uses as long as there is room, and gives that back when there is not:
- * what fits is decided by what it uses. */
+/* PyTorch holds more than it uses while there is room, and gives that back when there is not: what
+ * it uses decides what fits. */
 static void judge(vw_plan *plan, vw__error_band band)
 {
     const uint64_t card_bytes = plan->settings.card_bytes;
@@ -236,38 +209,31 @@ static void judge(vw_plan *plan, vw__error_band band)
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-enum { MOST_NOTES = VW__SETTINGS_MOST_NOTES + VW__PLAN_MOST_NOTES + VW__MODEL_MOST_NOTES + 1 };
-
-static vw_status make_room_for_notes(plan_holder *holder)
-{
-    const char **room =
-        vw__arena_alloc_array(&holder->arena, MOST_NOTES, sizeof *room, sizeof(char *));
-    holder->plan.notes = room;
-    return room == NULL ? no_memory() : VW_OK;
-}
-
+/* Keeps a text of the arena, or a static one. */
 static vw_status add_note(plan_holder *holder, const char *text)
 {
-    const char **notes = (const char **)holder->plan.notes; /* made above, not yet handed out */
-    return keep_text(holder, &notes[holder->plan.note_count++], "%s", text);
+    const char **notes = (const char **)holder->plan.notes; /* ours until the plan is handed out */
+    notes[holder->plan.note_count++] = text;
+    return text == NULL ? no_memory() : VW_OK;
 }
 
 static vw_status keep_notes(plan_holder *holder, const vw_plan_model *model)
 {
-    const char *notes[VW__SETTINGS_MOST_NOTES + VW__PLAN_MOST_NOTES];
-    VW__TRY(make_room_for_notes(holder));
-    size_t count = vw__settings_notes(model, &holder->plan.settings, notes);
-    count += vw__plan_notes(model, &holder->plan.settings, notes + count);
-    for (size_t i = 0; i < count; i++)
-        VW__TRY(add_note(holder, notes[i]));
-    for (size_t i = 0; i < model->note_count; i++)
-        VW__TRY(add_note(holder, model->notes[i]));
+    enum { MOST_NOTES = VW__PLAN_MOST_NOTES + VW__MODEL_MOST_NOTES + 1 };
+    const char **notes =
+        vw__arena_alloc_array(&holder->arena, MOST_NOTES, sizeof *notes, sizeof(char *));
+    if (notes == NULL)
+        return no_memory();
+    holder->plan.notes = notes;
+    holder->plan.note_count = vw__plan_notes(model, &holder->plan.settings, notes);
+    for (size_t i = 0; i < model->note_count; i++) /* the model may be closed before the plan */
+        VW__TRY(add_note(holder, vw__arena_format(&holder->arena, "%s", model->notes[i])));
     return VW_OK;
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-/* The head's products, as a part of all. */
+/* The head's share of all products. */
 static double head_share(const vw_plan_model *model, const vw_plan *plan)
 {
     double head = (double)model->shape.embedding.vocabulary * (double)model->shape.hidden;
@@ -278,14 +244,50 @@ static double head_share(const vw_plan_model *model, const vw_plan *plan)
 
 static vw_status note_hopeless(plan_holder *holder, const vw__search_result *result)
 {
-    char text[256], size[VW__SIZE_TEXT_BYTES];
+    char size[VW__SIZE_TEXT_BYTES];
     if (result->tried_count == 0)
         return add_note(holder, "it does not fit this card, and there is no other setting to try");
-    snprintf(text, sizeof text,
-             "no change that goes with these settings makes it fit this card: the least that was "
-             "found takes %s",
-             vw__format_size(result->least_device_bytes, size));
-    return add_note(holder, text);
+    return add_note(
+        holder, vw__arena_format(&holder->arena,
+                                 "no change that goes with these settings makes it fit this card: "
+                                 "the least that was found takes %s",
+                                 vw__format_size(result->least_device_bytes, size)));
+}
+
+/* Puts settings that were found into words. */
+static vw_status fill_choice(plan_holder *holder, const vw_plan_model *model, double share,
+                             const vw__found *found, vw_plan_choice *out)
+{
+    enum { LISTS = 4 };
+    const vw_plan_settings *base = &holder->plan.settings, *to = &found->settings;
+    const size_t most = found->change_count;
+    const char **texts =
+        vw__arena_alloc_array(&holder->arena, LISTS * most, sizeof *texts, sizeof(char *));
+    size_t count = 0;
+    if (texts == NULL)
+        return no_memory();
+    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++) {
+        vw_plan_change words;
+        if (!vw__has_changed(change, base, to))
+            continue;
+        if (!vw__plan_change_describe(&holder->arena, change, model, to, &words))
+            return no_memory();
+        texts[count] = words.name;
+        texts[most + count] = words.cost;
+        texts[2 * most + count] = words.code;
+        texts[3 * most + count++] = vw__slowdown_of(change, base, to, share).source;
+    }
+    *out = (vw_plan_choice){.changes = texts,
+                            .costs = texts + most,
+                            .code = texts + 2 * most,
+                            .sources = texts + 3 * most,
+                            .change_count = count,
+                            .settings = *to,
+                            .peak_allocated_bytes = found->peak_allocated_bytes,
+                            .peak_device_bytes = found->device_bytes,
+                            .slowdown = found->slowdown,
+                            .fits = found->fits};
+    return VW_OK;
 }
 
 static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
@@ -295,10 +297,14 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
     double share = head_share(model, plan);
     if (plan->is_card_known)
         VW__TRY(vw__largest_batch(model, &plan->settings, &plan->largest_batch));
-    VW__TRY(vw__search(model, &plan->settings, share, &result));
-    plan->choices = vw__plan_choices_make(&holder->arena, model, &plan->settings, share, &result);
-    if (plan->choices == NULL)
+    VW__TRY(vw__plan_search(model, &plan->settings, share, &result));
+    vw_plan_choice *choices = vw__arena_alloc_array(&holder->arena, result.found_count,
+                                                    sizeof *choices, sizeof(uint64_t));
+    if (choices == NULL)
         return no_memory();
+    for (size_t i = 0; i < result.found_count; i++)
+        VW__TRY(fill_choice(holder, model, share, &result.found[i], &choices[i]));
+    plan->choices = choices;
     plan->choice_count = result.found_count;
     return plan->is_card_known && !plan->fits && result.found_count == 0
                ? note_hopeless(holder, &result)
@@ -306,15 +312,6 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
-
-static vw_plan_options read_options(const vw_plan_options *options)
-{
-    vw_plan_options read = {.struct_size = sizeof read};
-    if (options != NULL)
-        memcpy(&read, options,
-               options->struct_size < sizeof read ? options->struct_size : sizeof read);
-    return read;
-}
 
 static vw_status fill_from_events(plan_holder *holder, const vw_plan_model *model,
                                   const vw__plan_events *events, bool without_replay)
@@ -332,10 +329,9 @@ static vw_status run_and_fill(plan_holder *holder, const vw_plan_model *model, b
 {
     vw__plan_events events;
     vw_plan_settings few = holder->plan.settings;
-    unsigned steps = few.mode == VW_PLAN_MODE_TRAIN ? 2 : 1;
-    if (few.accumulation > VW__PLAN_PLAYED_ACCUMULATION)
-        few.accumulation = VW__PLAN_PLAYED_ACCUMULATION;
-    VW__TRY(vw__plan_events_make(model, &few, steps, &events));
+    if (few.accumulation > PLAYED_ACCUMULATION)
+        few.accumulation = PLAYED_ACCUMULATION;
+    VW__TRY(vw__plan_events_make(model, &few, 0, &events));
     vw_status status = fill_from_events(holder, model, &events, without_replay);
     vw__plan_events_deinit(&events);
     return status;
@@ -356,10 +352,11 @@ static vw_status fill_plan(plan_holder *holder, const vw_plan_model *model,
 vw_status vw_plan_make(const vw_plan_model *model, const vw_plan_settings *settings,
                        const vw_plan_options *options, vw_plan **out)
 {
-    const vw_plan_options read = read_options(options);
+    vw_plan_options read = {.struct_size = sizeof read};
     vw_plan_settings checked;
     if (model == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a model, and a place for the plan");
+    VW__TRY(VW__STRUCT_IN(vw_plan_options, options, &read));
     VW__TRY(vw__settings_check(model, settings, &checked));
     plan_holder *holder = vw__host_alloc_zeroed(1, sizeof *holder);
     if (holder == NULL)

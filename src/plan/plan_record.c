@@ -1,27 +1,214 @@
-/* plan_record.c - the planned steps, played through PyTorch's rules and written down.
+/* plan_record.c - planned steps as a recording, opened or in a file.
  *
- * The requests of the tape go to the real pool, on a simulated device without an end; what the pool
- * tells its listener are the events, and what it holds at last are the segments and blocks. So a
- * planned recording is a recording: addresses, splits and cached blocks are as the allocator has
- * them, and `vramwise verify` finds it exact.
+ * The requests of the tape go to the real pool, on a simulated device without a limit. The pool
+ * reports events to its listener, and holds segments and blocks at the end. So a planned recording
+ * has the addresses, splits and cached blocks that the allocator would give, and `vramwise verify`
+ * finds it exact.
  *
  * Nothing in it depends on the clock or the machine. Times are made up, EVENT_US from one event to
- * the next, and an annotation says so; others mark the steps, as torch.profiler does. */
-#include "plan/plan_record.h"
-
+ * the next, and an annotation says so. Others mark the steps, as torch.profiler does.
+ *
+ * Stacks read like those of a program. A place of the tape ("layer 7", "attention", "q_proj")
+ * becomes frames, the innermost first:
+ *
+ *   layer 7 / attention / q_proj   forward
+ *   layer 7 / attention            forward
+ *   layer 7                        forward
+ *   torch/nn/modules/module.py     _call_impl
+ *   plan                           train
+ *
+ * The frames of torch are those that a recording would have there: everything that reads stacks
+ * (analysis/attribution.h) tells weights, forward, backward and optimizer apart by them, and needs
+ * to know nothing of plans. */
 #include <stdio.h> /* snprintf */
 #include <string.h>
 
 #include "vramwise/device.h"
+#include "vramwise/plan.h"
 #include "vramwise/vramwise.h"
+#include "analysis/recording.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/whole_file.h"
+#include "export/torch_snapshot_write.h"
 #include "model/model_build.h"
 #include "model/model_torch.h"
 #include "plan/plan_events.h"
-#include "plan/plan_stacks.h"
+#include "plan/plan_settings.h"
 
-enum { STEPS = 3, VERSION = 211, EVENT_US = 100 };
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+enum { PASSES = 3, MOST_DEPTH = 24, MOST_OUTER = 4 };
+
+/* A stack that was made already, and for which use. */
+typedef struct known_stack {
+    uint32_t id;
+    uint8_t use;
+    bool is_known;
+} known_stack;
+
+typedef struct stack_table {
+    const vw__plan_events *events; /* borrowed */
+    vw__model_builder *builder;    /* borrowed */
+    const char *program;           /* function of the outermost frame: "train", "evaluate" */
+    known_stack *known;            /* owned; by place and pass */
+    vw__byte_buffer path;
+} stack_table;
+
+typedef struct outer_frame {
+    const char *file, *function;
+} outer_frame;
+
+/* What a request is part of: its word, the name of a place that has none, and the frames around
+ * it. */
+typedef struct stack_kind {
+    const char *word;
+    const char *nameless;
+    outer_frame outer[MOST_OUTER];
+} stack_kind;
+
+static const stack_kind weights_kind = {
+    "weights", "model", {{"torch/nn/modules/module.py", "_apply"}}};
+static const stack_kind forward_kind = {
+    "forward", "model", {{"torch/nn/modules/module.py", "_call_impl"}}};
+static const stack_kind backward_kind = {
+    "backward",
+    "model",
+    {{"torch/autograd/graph.py", "_engine_run_backward"}, {"torch/_tensor.py", "backward"}}};
+static const stack_kind again_kind = {"recompute",
+                                      "model",
+                                      {{"torch/nn/modules/module.py", "_call_impl"},
+                                       {"torch/utils/checkpoint.py", "recompute_fn"},
+                                       {"torch/autograd/graph.py", "_engine_run_backward"},
+                                       {"torch/_tensor.py", "backward"}}};
+static const stack_kind optimizer_kind = {
+    "step", "optimizer", {{"torch/optim/optimizer.py", "step"}}};
+static const stack_kind gradients_kind = {
+    "gradients", "model", {{"torch/nn/parallel/distributed.py", "_ddp_init_helper"}}};
+static const stack_kind cache_kind = {
+    "update",
+    "cache",
+    {{"transformers/cache_utils.py", "update"}, {"torch/nn/modules/module.py", "_call_impl"}}};
+static const stack_kind data_kind = {"send_to_device", "batch", {{NULL, NULL}}};
+static const stack_kind workspace_kind = {
+    "workspace", "cuBLAS", {{"libcublas.so", "cublasSetWorkspace"}}};
+
+/* Fills `chain` with the places from the innermost to the outermost, MOST_DEPTH at most. */
+static size_t walk_out(const vw__tape *tape, uint32_t place, uint32_t chain[MOST_DEPTH])
+{
+    size_t depth = 0;
+    for (; place != UINT32_MAX && depth < MOST_DEPTH; place = vw__tape_place(tape, place).parent)
+        chain[depth++] = place;
+    return depth;
+}
+
+/* The kind of a request outside of any pass, by its use. */
+static const stack_kind *kind_of_preparation(vw__use use)
+{
+    switch (use) {
+    case VW__USE_GRADIENTS:
+        return &gradients_kind;
+    case VW__USE_OPTIMIZER:
+        return &optimizer_kind;
+    default:
+        return &weights_kind;
+    }
+}
+
+static const stack_kind *kind_of(const vw__plan_origin *origin, const vw__tape *tape,
+                                 const uint32_t *chain, size_t depth)
+{
+    const char *root = depth > 0 ? vw__tape_place(tape, chain[depth - 1]).name : "";
+    if (origin->use == VW__USE_WORKSPACE)
+        return &workspace_kind;
+    if (origin->pass == VW__PLAN_PASS_AGAIN)
+        return &again_kind;
+    if (origin->pass == VW__PLAN_PASS_BACKWARD || strcmp(root, "backward") == 0)
+        return &backward_kind;
+    if (strcmp(root, "optimizer step") == 0)
+        return &optimizer_kind;
+    if (depth == 0 || strcmp(root, "model") == 0)
+        return kind_of_preparation((vw__use)origin->use);
+    if (strcmp(vw__tape_place(tape, chain[0]).name, "cache") == 0)
+        return &cache_kind;
+    return origin->use == VW__USE_DATA && depth == 1 ? &data_kind : &forward_kind;
+}
+
+static vw_status add_frame(stack_table *stacks, const char *file, const char *function,
+                           uint32_t *id)
+{
+    vw__model_frame frame = {.line = 0};
+    VW__TRY(vw__model_add_string(stacks->builder, function, strlen(function), &frame.name));
+    VW__TRY(vw__model_add_string(stacks->builder, file, strlen(file), &frame.filename));
+    return vw__model_add_frame(stacks->builder, &frame, id);
+}
+
+/* One frame for each place inside of the outermost, which is the pass itself. */
+static vw_status add_places(stack_table *stacks, const uint32_t *chain, size_t count,
+                            const stack_kind *kind, uint32_t *frame_ids, size_t *frame_count)
+{
+    if (count == 0)
+        return add_frame(stacks, kind->nameless, kind->word, &frame_ids[(*frame_count)++]);
+    for (size_t i = 0; i < count; i++) {
+        vw__byte_buffer_clear(&stacks->path);
+        vw__plan_append_place(&stacks->path, stacks->events->places, chain[i]);
+        if (vw__byte_buffer_has_failed(&stacks->path))
+            return vw__fail_host_memory(64, "the name of a place");
+        VW__TRY(add_frame(stacks, vw__byte_buffer_text(&stacks->path), kind->word,
+                          &frame_ids[(*frame_count)++]));
+    }
+    return VW_OK;
+}
+
+static vw_status make_stack(stack_table *stacks, const vw__plan_origin *origin, uint32_t *id)
+{
+    const vw__tape *places = stacks->events->places;
+    uint32_t chain[MOST_DEPTH], frame_ids[MOST_DEPTH + MOST_OUTER + 1];
+    size_t frame_count = 0;
+    size_t depth = walk_out(places, origin->place, chain);
+    const stack_kind *kind = kind_of(origin, places, chain, depth);
+    VW__TRY(add_places(stacks, chain, depth > 0 ? depth - 1 : 0, kind, frame_ids, &frame_count));
+    for (size_t i = 0; i < MOST_OUTER && kind->outer[i].file != NULL; i++)
+        VW__TRY(add_frame(stacks, kind->outer[i].file, kind->outer[i].function,
+                          &frame_ids[frame_count++]));
+    VW__TRY(add_frame(stacks, "plan", stacks->program, &frame_ids[frame_count++]));
+    return vw__model_add_stack(stacks->builder, frame_ids, frame_count, id);
+}
+
+static vw_status stacks_init(stack_table *stacks, const vw__plan_events *events,
+                             const char *program, vw__model_builder *builder)
+{
+    size_t count = (vw__tape_place_count(events->places) + 1) * PASSES; /* 0: outside of any */
+    *stacks = (stack_table){.events = events, .builder = builder, .program = program};
+    vw__byte_buffer_init(&stacks->path);
+    stacks->known = vw__host_alloc_zeroed(count, sizeof *stacks->known);
+    return stacks->known != NULL
+               ? VW_OK
+               : vw__fail_host_memory(count * sizeof *stacks->known, "the stacks of a plan");
+}
+
+static void stacks_deinit(stack_table *stacks)
+{
+    vw__host_free(stacks->known);
+    vw__byte_buffer_deinit(&stacks->path);
+}
+
+static vw_status stack_of(stack_table *stacks, const vw__plan_origin *origin, uint32_t *id)
+{
+    size_t place = origin->place == UINT32_MAX ? 0 : (size_t)origin->place + 1;
+    known_stack *known = &stacks->known[place * PASSES + origin->pass];
+    if (!known->is_known || known->use != origin->use) {
+        VW__TRY(make_stack(stacks, origin, &known->id));
+        known->use = origin->use;
+        known->is_known = true;
+    }
+    *id = known->id;
+    return VW_OK;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+enum { VERSION = 211, EVENT_US = 100 };
 #define VERSION_TEXT "2.11"
 #define DEVICE_BYTES (UINT64_C(1) << 45)
 #define MADE_UP "planned by vramwise: nothing was measured, times are made up"
@@ -29,17 +216,15 @@ enum { STEPS = 3, VERSION = 211, EVENT_US = 100 };
 typedef struct recording {
     const vw__plan_events *events;
     vw__model_builder *builder;
-    vw__plan_stacks stacks;
+    stack_table stacks;
     vw_device *device;
     vw_pool *pool;
     vw_device_ptr *addresses; /* by slot */
-    vw_status status;         /* of the first failure in a callback */
+    vw_status status;         /* the first failure in a callback */
     size_t block_count;       /* while the end is walked */
 } recording;
 
-/* ---- events ---------------------------------------------------------------------------------- */
-
-/* A tag is a context, and one. */
+/* A tag is a context plus one. */
 static uint32_t context_of(uint64_t tag)
 {
     return tag == 0 ? VW__NO_CONTEXT : (uint32_t)(tag - 1);
@@ -79,7 +264,7 @@ static vw_status play_alloc(recording *r, size_t op)
 {
     const vw__script_op *request = &r->events->script.ops[op];
     uint32_t stack, context;
-    VW__TRY(vw__plan_stack_of(&r->stacks, &r->events->origins[op], &stack));
+    VW__TRY(stack_of(&r->stacks, &r->events->origins[op], &stack));
     VW__TRY(vw__model_begin_context(r->builder, stack, &context));
     const vw_alloc_request order = {.struct_size = sizeof order,
                                     .size_bytes = request->size_bytes,
@@ -203,7 +388,7 @@ static vw_status start(recording *r, const char *program)
     const vw_event_sink sink = {r, notice};
     size_t slot_count = r->events->script.slot_count;
     VW__TRY(vw__model_builder_create(SIZE_MAX, &r->builder));
-    VW__TRY(vw__plan_stacks_init(&r->stacks, r->events, program, r->builder));
+    VW__TRY(stacks_init(&r->stacks, r->events, program, r->builder));
     r->addresses = vw__host_alloc_zeroed(slot_count, sizeof *r->addresses);
     if (r->addresses == NULL)
         return vw__fail_host_memory(slot_count * sizeof *r->addresses, "the blocks of a plan");
@@ -234,18 +419,61 @@ static vw_status record(const vw__plan_events *events, bool is_training, vw__mod
     vw_pool_destroy(r.pool);
     vw_device_destroy(r.device);
     vw__host_free(r.addresses);
-    vw__plan_stacks_deinit(&r.stacks);
+    stacks_deinit(&r.stacks);
     if (status == VW_ERR_OUT_OF_MEMORY || status == VW_ERR_TOO_LARGE)
         status = vw__fail(VW_ERR_UNSUPPORTED, "the plan needs more than a device could have");
     return status;
 }
 
-vw_status vw__plan_record_model(const vw_plan_model *model, const vw_plan_settings *settings,
-                                vw__model **out)
+static vw_status make_model(const vw_plan_model *model, const vw_plan_settings *settings,
+                            vw__model **out)
 {
+    vw_plan_settings checked;
     vw__plan_events events;
-    VW__TRY(vw__plan_events_make(model, settings, STEPS, &events));
-    vw_status status = record(&events, settings->mode == VW_PLAN_MODE_TRAIN, out);
+    if (model == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no model for the plan");
+    VW__TRY(vw__settings_check(model, settings, &checked));
+    VW__TRY(vw__plan_events_make(model, &checked, VW__PLAN_RECORDED_STEPS, &events));
+    vw_status status = record(&events, checked.mode == VW_PLAN_MODE_TRAIN, out);
     vw__plan_events_deinit(&events);
+    return status;
+}
+
+vw_status vw_plan_record(const vw_plan_model *model, const vw_plan_settings *settings,
+                         vw_recording **out)
+{
+    vw__model *made;
+    if (out == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no place for the recording");
+    VW__TRY(make_model(model, settings, &made));
+    vw_recording *opened = vw__host_alloc_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        vw__model_destroy(made);
+        return vw__fail_host_memory(sizeof *opened, "a recording");
+    }
+    opened->model = made;
+    *out = opened;
+    return VW_OK;
+}
+
+static vw_status write_model(void *context, int file_descriptor)
+{
+    vw__open_file file = {file_descriptor, 0};
+    vw_status status =
+        vw__torch_snapshot_write(context, &(vw__pickle_sink){&file, vw__open_file_write});
+    if (file.error != 0)
+        return vw__fail(VW_ERR_FILE, "cannot write the planned step: %s", strerror(file.error));
+    return status;
+}
+
+vw_status vw_plan_write_recording(const vw_plan_model *model, const vw_plan_settings *settings,
+                                  const char *path)
+{
+    vw__model *made;
+    if (path == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "no path for the planned step");
+    VW__TRY(make_model(model, settings, &made));
+    vw_status status = vw__whole_file_write(path, write_model, made);
+    vw__model_destroy(made);
     return status;
 }

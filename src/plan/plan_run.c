@@ -1,20 +1,21 @@
-/* plan_run.c - runs a model for some steps and notes how high memory rose, and when. */
+/* plan_run.c - runs a model for some steps and notes how high memory rises, and when. */
 #include "plan/plan_run.h"
 
 #include <string.h>
 
+#include "base/error.h"
 #include "plan/sharding.h"
 
-enum { WORKSPACES = 2 };
-
-/* cuBLAS takes one for each thread that computes: the program's, and autograd's. */
-static void take_workspaces(vw__plan_run *run, vw__tensor *workspaces)
+/* cuBLAS takes one for each thread that computes: the program's, and autograd's. They live until
+ * the run ends. */
+static void take_workspaces(vw__plan_run *run)
 {
+    enum { WORKSPACES = 2 };
     const vw_plan_card_info *card = vw_plan_card(run->settings->card_name);
     uint64_t size_bytes = card == NULL || card->has_large_workspace ? 32 << 20 : 8519680;
     vw__use before = vw__tape_set_use(run->tape, VW__USE_WORKSPACE);
     for (size_t i = 0; i < WORKSPACES; i++)
-        workspaces[i] = vw__tensor_new(run->tape, size_bytes, VW__BYTE);
+        (void)vw__tensor_new(run->tape, size_bytes, VW__BYTE);
     vw__tape_set_use(run->tape, before);
 }
 
@@ -50,18 +51,18 @@ vw__tensor vw__run_forward(vw__plan_run *run)
     bool has_autocast = vw__is_autocast(run->settings, &dtype);
     vw__enter(run->tape, "forward", -1);
     run->block_count = 0;
-    vw__sharding_begin_forward(run);
+    vw__shard_at(run, VW__SHARD_BEFORE_FORWARD, 0);
     if (has_autocast)
         vw__autocast_enter(run->tape, dtype);
     vw__tensor result = run->model->family->forward(run);
     if (has_autocast)
         vw__autocast_leave(run->tape);
-    vw__sharding_end_forward(run);
+    vw__shard_at(run, VW__SHARD_AFTER_FORWARD, 0);
     vw__leave(run->tape);
     return result;
 }
 
-/* Ends a phase: its peak, and back to what is live. */
+/* Keeps the peak of a phase, and starts the next at what is live. */
 static void end_phase(const vw__plan_run *run, vw__phase phase, vw__plan_peaks *peaks)
 {
     vw__tape_peak peak = vw__tape_get_peak(run->tape);
@@ -74,7 +75,7 @@ static void train_step(vw__plan_run *run, vw__optimizer *optimizer, vw__plan_pea
 {
     vw__tape *tape = run->tape;
     vw__tape_drop_gradients(tape);
-    vw__sharding_drop_gradients(run);
+    vw__shard_at(run, VW__SHARD_DROP_GRADIENTS, 0);
     if (run->has_gradients)
         vw__tape_make_gradients(tape);
     vw__tape_reset_peak(tape);
@@ -108,23 +109,13 @@ static void find_highest(vw__plan_peaks *peaks)
         }
 }
 
-/* As if a step had been made before. */
-static void settle(vw__plan_run *run, vw__optimizer *optimizer)
-{
-    vw__use before = vw__tape_set_use(run->tape, VW__USE_OPTIMIZER);
-    if (!optimizer->is_elsewhere)
-        vw__make_optimizer_state(run, optimizer);
-    optimizer->has_state = true;
-    vw__tape_set_use(run->tape, before);
-}
-
 static void train(vw__plan_run *run, unsigned steps, vw__plan_peaks *peaks)
 {
     vw__optimizer optimizer;
     uint64_t first_step_bytes = 0;
     vw__optimizer_create(run, &optimizer);
     if (run->is_settled)
-        settle(run, &optimizer);
+        vw__optimizer_settle(run, &optimizer);
     for (unsigned step = 0; step < steps; step++) {
         *peaks = (vw__plan_peaks){.phase = VW__PHASE_FORWARD};
         vw__tape_tell(run->tape, VW__MARK_STEP);
@@ -157,7 +148,7 @@ static void evaluate(vw__plan_run *run, vw__plan_peaks *peaks)
     peaks->first_step_bytes = peaks->peak.live_bytes;
 }
 
-static bool is_inside(const vw__tape *tape, uint32_t place, const char *name)
+bool vw__plan_is_inside(const vw__tape *tape, uint32_t place, const char *name)
 {
     while (place < vw__tape_place_count(tape)) {
         vw__place here = vw__tape_place(tape, place);
@@ -185,14 +176,13 @@ static vw__plan_run settings_to_run(const vw_plan_model *model, const vw_plan_se
 
 static void simulate(vw__plan_run *run, unsigned steps, vw__plan_peaks *out)
 {
-    vw__tensor workspaces[WORKSPACES];
     vw__enter(run->tape, "model", -1);
     run->model->family->build(run);
-    vw__sharding_begin(run);
+    vw__shard_at(run, VW__SHARD_BUILT, 0);
     vw__leave(run->tape);
     uint64_t weights_bytes = vw__tape_live_of(run->tape, VW__USE_WEIGHTS);
     vw__begin_data_parallel(run);
-    take_workspaces(run, workspaces);
+    take_workspaces(run);
     if (vw__tape_status(run->tape) != VW_OK)
         return; /* where building failed there are no modules to run */
     if (run->settings->mode == VW_PLAN_MODE_TRAIN)
@@ -204,18 +194,16 @@ static void simulate(vw__plan_run *run, unsigned steps, vw__plan_peaks *out)
     out->parameters = run->parameters;
     out->trained_parameters = run->trained_parameters;
     out->pageable_bytes = run->pageable_bytes;
-    out->is_generation = is_inside(run->tape, out->peak.place, "generation");
+    out->is_generation = vw__plan_is_inside(run->tape, out->peak.place, "generation");
 }
 
 static vw_status run_steps(vw__plan_run *run, unsigned steps, const vw__tape_listener *listener,
                            vw__plan_peaks *out, vw__tape **places)
 {
     *out = (vw__plan_peaks){.phase = VW__PHASE_FORWARD};
-    vw_status status = vw__tape_create(listener, &run->tape);
-    if (status != VW_OK)
-        return status;
+    VW__TRY(vw__tape_create(listener, &run->tape));
     vw__arena_init(&run->arena, VW__ARENA_NO_LIMIT);
-    status = vw__sharding_create(run);
+    vw_status status = vw__sharding_create(run);
     if (status == VW_OK) {
         simulate(run, steps, out);
         status = vw__tape_status(run->tape);
@@ -244,8 +232,8 @@ vw_status vw__plan_simulate(const vw_plan_model *model, const vw_plan_settings *
     return vw__plan_simulate_steps(model, settings, steps, listener, out, places);
 }
 
-/* The second of several accumulated batches is the highest: gradients are there from the beginning,
- * and the others are like it. Where gradients are split over GPUs, it takes the first to get there.
+/* Of several accumulated batches the second is the highest, and later ones are like it: gradients
+ * are there from its beginning. Where gradients are split over GPUs, the first batch must run too.
  */
 vw_status vw__plan_estimate(const vw_plan_model *model, const vw_plan_settings *settings,
                             vw__plan_peaks *out)

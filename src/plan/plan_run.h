@@ -37,6 +37,7 @@ struct vw__plan_run {
     vw__weight *weights; /* in the arena */
     size_t weight_count, weight_capacity;
     size_t block_count;      /* that ran in this forward pass */
+    uint32_t current_block;  /* that runs now, from 1 on; 0: none */
     vw__sharding *sharding;  /* sharding.h; NULL: every weight is here, always */
     vw__key_cache *keys;     /* generate.c; NULL: nothing is generated */
     uint64_t pageable_bytes; /* outside of PyTorch's allocator: on the device while there is room */
@@ -189,11 +190,11 @@ typedef enum vw__phase {
     VW__PHASE_COUNT
 } vw__phase;
 
-/* What a run of steps came to. */
+/* How high memory rose in a run of steps. */
 typedef struct vw__plan_peaks {
     vw__tape_peak peak; /* of the last step */
     vw__phase phase;
-    vw__tape_peak phase_peaks[VW__PHASE_COUNT]; /* live_bytes 0: none */
+    vw__tape_peak phase_peaks[VW__PHASE_COUNT]; /* live_bytes 0: there was no such phase */
     uint64_t first_step_bytes;
     uint64_t after_forward_bytes, after_backward_bytes, after_step_bytes;
     uint64_t weights_bytes;
@@ -202,29 +203,32 @@ typedef struct vw__plan_peaks {
     bool is_generation;      /* the peak is in the making of tokens after the prompt */
 } vw__plan_peaks;
 
-/* Two steps (the second has what the first left behind), or one forward pass, or one generation.
- * The settings must have been checked (settings_check.c). `listener` may be NULL. With `places`,
- * the tape is handed over and not destroyed: the listener's places are in it. */
+/* True if one of the place's scopes has that name. */
+bool vw__plan_is_inside(const vw__tape *tape, uint32_t place, const char *name);
+
+/* Runs two steps (the second has what the first left behind), or one forward pass, or one
+ * generation. The settings must have been checked (plan_settings.h). `listener` may be NULL. With
+ * `places`, the caller gets the tape, which has the places that the listener saw. */
 VW_MUST_CHECK vw_status vw__plan_simulate(const vw_plan_model *model,
                                           const vw_plan_settings *settings,
                                           const vw__tape_listener *listener, vw__plan_peaks *out,
                                           vw__tape **places);
 
-/* The same with `steps` of them, or forward passes; at least 1. */
+/* The same with `steps` steps, or forward passes; at least 1. */
 VW_MUST_CHECK vw_status vw__plan_simulate_steps(const vw_plan_model *model,
                                                 const vw_plan_settings *settings, unsigned steps,
                                                 const vw__tape_listener *listener,
                                                 vw__plan_peaks *out, vw__tape **places);
 
-/* Is the optimizer's step not the GPU's, or do weights come and go? What is spilled stays where it
- * is, for the program. */
+/* True if the optimizer steps on the CPU, or weights come and go. Spilled state does not count: the
+ * program still finds it at its address. */
 static inline bool vw__is_offloaded(const vw_plan_settings *settings)
 {
     return settings->offload == VW_OFFLOAD_OPTIMIZER || settings->offload == VW_OFFLOAD_WEIGHTS;
 }
 
-/* The last step alone, in half the time: the optimizer's state is there before it begins. What is
- * known of the first step (first_step_bytes) is then that of this one. */
+/* Runs the last step alone, in half the time: the optimizer's state exists before it begins.
+ * first_step_bytes is that of this step. */
 VW_MUST_CHECK vw_status vw__plan_estimate(const vw_plan_model *model,
                                           const vw_plan_settings *settings, vw__plan_peaks *out);
 
@@ -245,13 +249,12 @@ typedef struct vw__optimizer {
     bool is_one_by_one; /* items are stepped one after the other, not as a list */
 } vw__optimizer;
 
-/* Before the first step: what it changes, and copies in float32 where the settings want them. */
+/* Lists what it changes, and makes copies in float32 where the settings want them. */
 void vw__optimizer_create(vw__plan_run *run, vw__optimizer *optimizer);
-/* Makes the state in the first call, and takes what one step needs in each. */
+/* Takes what one step needs; the first one makes the state. */
 void vw__optimizer_step(vw__plan_run *run, vw__optimizer *optimizer);
-
-/* optimizer_state.c: what stays. */
-void vw__make_optimizer_state(vw__plan_run *run, const vw__optimizer *optimizer);
+/* Makes the state, as a step would. Idempotent. */
+void vw__optimizer_settle(vw__plan_run *run, vw__optimizer *optimizer);
 
 /* One forward pass, under autocast where the settings say so (plan_run.c). */
 vw__tensor vw__run_forward(vw__plan_run *run);

@@ -1,11 +1,11 @@
-/* recorded_step.c - a step's blocks at other sizes, and their peak.
+/* recorded_step.c - a step's blocks at other sizes, their peak, and what allocators reserve.
  *
  * The scaled step is a timeline of its own: the blocks that are alive at some instant of the step,
- * each at its new size, with what came before and what comes after cut off. It goes to what_if.h,
- * which finds the peak, and where it is: with larger activations that may be another instant than
- * the recorded one. */
+ * each at its new size, with what came before and after cut off. what_if.h finds its peak: with
+ * larger activations that may be another instant than the recorded one. */
 #include "plan/recorded_step.h"
 
+#include <stdlib.h> /* qsort */
 #include <string.h>
 
 #include "analysis/live_bytes.h"
@@ -135,10 +135,11 @@ static uint64_t scaled_bytes(const vw__recorded_run *run, const vw__step_laws *l
                              vw__scale scale, size_t place)
 {
     const vw__lifetime *lifetime = &run->timeline.lifetimes[place];
-    vw_plan_law law = laws->is_maybe_square[place] && scale.are_maybes_square
+    const vw__block_law *known = &laws->blocks[place];
+    vw_plan_law law = known->is_maybe_square && scale.are_maybes_square
                           ? VW_PLAN_LAW_BATCH_LENGTH_SQUARE
-                          : (vw_plan_law)laws->laws[place];
-    double factor = vw__law_factor(law, (vw__which_length)laws->lengths[place], scale.multiples);
+                          : (vw_plan_law)known->law;
+    double factor = vw__law_factor(law, (vw__which_length)known->length, scale.multiples);
     double bytes = (double)vw__recorded_request(run, lifetime) * factor + 0.5;
     if (law == VW_PLAN_LAW_CONSTANT)
         return lifetime->size_bytes;
@@ -207,13 +208,13 @@ static void add_up(const vw__recorded_run *run, const vw__step_laws *laws,
         if (!vw__lifetime_is_live(block, out->instant))
             continue;
         out->role_bytes[run->roles.roles[place]] += block->size_bytes;
-        out->law_bytes[laws->laws[place]] += block->size_bytes;
-        out->maybe_square_bytes += laws->is_maybe_square[place] ? block->size_bytes : 0;
-        out->irregular_bytes += laws->is_irregular[place] ? block->size_bytes : 0;
+        out->law_bytes[laws->blocks[place].law] += block->size_bytes;
+        out->maybe_square_bytes += laws->blocks[place].is_maybe_square ? block->size_bytes : 0;
+        out->irregular_bytes += laws->blocks[place].is_irregular ? block->size_bytes : 0;
     }
 }
 
-/* All blocks are one portion, of which everything is left. */
+/* All blocks are one portion, and none of it is taken away. */
 static vw_status find_peak(const vw__scaled_step *scaled, vw__scaled_peak *out)
 {
     vw__what_if_peak peak;
@@ -244,5 +245,81 @@ vw_status vw__recorded_step_scale(const vw__recorded_run *run, uint32_t step,
     if (status == VW_OK)
         add_up(run, laws, &scaled, out);
     vw__scaled_step_deinit(&scaled);
+    return status;
+}
+
+/* ---- what is reserved ------------------------------------------------------------------------ */
+
+/* What is alive when the step begins is requested first, then comes the step itself, in the order
+ * of the recording. Streams, private pools and what earlier steps left in the cache are left out:
+ * the result is what a run of such steps alone would reserve. */
+typedef struct edge {
+    uint32_t instant;
+    uint32_t slot;
+    bool is_alloc;
+} edge;
+
+/* By time; frees come before requests of the same instant. */
+static int by_instant(const void *left, const void *right)
+{
+    const edge *a = left, *b = right;
+    int order = (a->instant > b->instant) - (a->instant < b->instant);
+    if (order == 0)
+        order = (int)a->is_alloc - (int)b->is_alloc;
+    return order != 0 ? order : (a->slot > b->slot) - (a->slot < b->slot);
+}
+
+static size_t list_edges(const vw__scaled_step *scaled, edge *edges)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < scaled->timeline.lifetime_count; i++) {
+        const vw__lifetime *block = &scaled->timeline.lifetimes[i];
+        edges[count++] = (edge){block->begin, (uint32_t)i, true};
+        if (block->end <= scaled->last_instant)
+            edges[count++] = (edge){block->end, (uint32_t)i, false};
+    }
+    qsort(edges, count, sizeof *edges, by_instant);
+    return count;
+}
+
+static void write_ops(const vw__scaled_step *scaled, const edge *edges, size_t count,
+                      vw__plan_events *events)
+{
+    vw__script *script = &events->script;
+    for (size_t i = 0; i < count; i++) {
+        const vw__lifetime *block = &scaled->timeline.lifetimes[edges[i].slot];
+        script->ops[i] = (vw__script_op){
+            .size_bytes = edges[i].is_alloc ? block->size_bytes : 0,
+            .slot = edges[i].slot,
+            .kind = (uint8_t)(edges[i].is_alloc ? VW__SCRIPT_ALLOC : VW__SCRIPT_FREE)};
+    }
+    script->op_count = count;
+    script->slot_count = scaled->timeline.lifetime_count;
+    events->steps[0] = (vw__plan_step){.begin = 0, .end = count};
+    events->step_count = 1;
+}
+
+vw_status vw__scaled_reserved(const vw__scaled_step *scaled, uint64_t peak_bytes,
+                              uint64_t reserved_bytes[VW__PLAN_POLICIES])
+{
+    vw__plan_events events;
+    vw__plan_replayed replayed = {{VW_UNKNOWN, VW_UNKNOWN, VW_UNKNOWN}, VW_UNKNOWN};
+    size_t room = 2 * scaled->timeline.lifetime_count + 1;
+    vw_status status = VW_OK;
+    if (peak_bytes <= VW__MOST_REPLAYED_BYTES && scaled->timeline.lifetime_count <= UINT32_MAX) {
+        vw__plan_events_init(&events);
+        events.script.ops = vw__host_alloc_zeroed(room, sizeof *events.script.ops);
+        edge *edges = vw__host_alloc_zeroed(room, sizeof *edges);
+        if (events.script.ops == NULL || edges == NULL) {
+            status = vw__fail_host_memory(room * sizeof *edges, "the requests of a step");
+        } else {
+            write_ops(scaled, edges, list_edges(scaled, edges), &events);
+            events.script.peak_live_bytes = peak_bytes;
+            status = vw__plan_replay_events(&events, &replayed);
+        }
+        vw__host_free(edges);
+        vw__plan_events_deinit(&events);
+    }
+    memcpy(reserved_bytes, replayed.reserved_bytes, sizeof replayed.reserved_bytes);
     return status;
 }

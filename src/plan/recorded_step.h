@@ -1,8 +1,8 @@
 /* recorded_step.h - one step of a recording, and the same step at another batch and length.
  *
- * The rules how sizes grow are laws (vw_plan_law); finding one for each block of the step is
- * step_laws.c, adding up the blocks at their new sizes recorded_step.c. What the peak of the scaled
- * step is, what_if.h says, as it does for the doctor. */
+ * How sizes grow is a law (vw_plan_law). step_laws.c finds one for each block of the step,
+ * recorded_step.c adds up the blocks at their new sizes. analysis/what_if.h finds the peak of the
+ * scaled step, as it does for the doctor. */
 #ifndef VW_PLAN_RECORDED_STEP_H
 #define VW_PLAN_RECORDED_STEP_H
 
@@ -15,11 +15,12 @@
 #include "analysis/roles.h"
 #include "analysis/steps.h"
 #include "analysis/timeline.h"
+#include "plan/plan_device.h"
 
 #define VW__NO_STEP UINT32_MAX
 #define VW__MOST_COMPARED 32
 
-/* A recording that was looked at. */
+/* A recording, and what its blocks are for. */
 typedef struct vw__recorded_run {
     const vw__model *model;       /* borrowed */
     const vw__model_trace *trace; /* borrowed */
@@ -30,7 +31,7 @@ typedef struct vw__recorded_run {
     uint32_t *lifetime_of; /* owned; by event: the lifetime it began, or UINT32_MAX */
 } vw__recorded_run;
 
-/* Errors as of vw_plan_from_recording(). Without steps it succeeds, and steps.end_count is 0. */
+/* Errors as of vw_plan_from_recording(). Succeeds without steps: steps.end_count is then 0. */
 VW_MUST_CHECK vw_status vw__recorded_run_init(vw__recorded_run *run, const vw_recording *recording,
                                               int device);
 void vw__recorded_run_deinit(vw__recorded_run *run);
@@ -39,23 +40,23 @@ void vw__recorded_run_deinit(vw__recorded_run *run);
 void vw__recorded_step_range(const vw__recorded_run *run, uint32_t step, uint32_t *begin,
                              uint32_t *end);
 
-/* What was asked for, to the byte; of a block from before the recording, its rounded size. */
+/* The requested size; for a block from before the recording, the rounded one. */
 uint64_t vw__recorded_request(const vw__recorded_run *run, const vw__lifetime *lifetime);
 
 /* The most that is live in each step. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__recorded_step_peaks(const vw__recorded_run *run, uint64_t *peaks);
 
-/* The whole step with most alive: any but the first, which makes the model and the optimizer's
- * state, unless there is no other. */
+/* The step with the highest peak. Not the first, which makes the model and the optimizer's state,
+ * unless there is no other. */
 uint32_t vw__recorded_step_choose(const vw__recorded_run *run, const uint64_t *peaks);
 
 /* A step as multiples of another. Samples may have two lengths, as those of an encoder and a
- * decoder do: the first is the one that more requests go by. */
+ * decoder do; more requests depend on the first. */
 typedef struct vw__multiples {
     double batch, length, second_length;
 } vw__multiples;
 
-/* Which length a law is about; of squares: both of them, in BOTH. */
+/* Which length a law is about; BOTH: a square is the product of the two. */
 typedef enum vw__which_length {
     VW__LENGTH_FIRST,
     VW__LENGTH_SECOND,
@@ -71,12 +72,17 @@ typedef struct vw__compared_step {
     vw__multiples multiples; /* by what the sizes say */
 } vw__compared_step;
 
+/* How a block grows. */
+typedef struct vw__block_law {
+    uint8_t law;          /* vw_plan_law */
+    uint8_t length;       /* vw__which_length */
+    bool is_maybe_square; /* it may as well be BATCH_LENGTH_SQUARE */
+    bool is_irregular;    /* no law explains it */
+} vw__block_law;
+
 /* How each block that is alive in a step grows. */
 typedef struct vw__step_laws {
-    uint8_t *laws;         /* owned; by lifetime of the timeline: vw_plan_law */
-    uint8_t *lengths;      /* owned; by lifetime: vw__which_length */
-    bool *is_maybe_square; /* owned; by lifetime: nothing speaks against BATCH_LENGTH_SQUARE */
-    bool *is_irregular;    /* owned; by lifetime: no law explains it */
+    vw__block_law *blocks;                         /* owned; by lifetime of the timeline */
     vw__compared_step compared[VW__MOST_COMPARED]; /* steps of another size */
     uint32_t compared_count;
     bool has_lengths; /* among them is one of another length */
@@ -85,14 +91,44 @@ typedef struct vw__step_laws {
 typedef struct vw__step_question {
     uint32_t step;
     uint64_t batch_now, sequence_now; /* 0: not known */
-    uint32_t unseen_step;             /* is not compared with; VW__NO_STEP = all are */
-    bool without_evidence;            /* no other step is */
+    uint32_t unseen_step;             /* not compared with; VW__NO_STEP: all are */
+    bool without_evidence;            /* compare with no other step */
 } vw__step_question;
 
 /* VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__step_laws_find(const vw__recorded_run *run,
                                            const vw__step_question *question, vw__step_laws *out);
 void vw__step_laws_deinit(vw__step_laws *laws);
+
+/* ---- step_evidence.c ------------------------------------------------------------------------- */
+
+/* What the other steps of a recording show about the blocks of one. Steps of one program ask for
+ * the same things in the same order: the third request of a stack in one step is the third of that
+ * stack in another, and the ratio of their sizes shows how they grow with batch and length. */
+
+/* A request of the step that is asked about. */
+typedef struct vw__plan_site {
+    uint32_t lifetime;
+    uint32_t stack; /* model->stacks; stack_count where there is none */
+    uint32_t event;
+    uint32_t comparisons; /* steps that have the same request, and another size of batch */
+    uint32_t matches[VW_PLAN_LAW_COUNT][VW__LENGTH_COUNT]; /* those that each law explains */
+    uint64_t size_bytes;                                   /* as requested */
+} vw__plan_site;
+
+typedef struct vw__step_evidence {
+    vw__plan_site *sites; /* owned; by stack, then by event */
+    size_t site_count;
+} vw__step_evidence;
+
+/* Compares the step with others, which are listed in `laws`. It has the laws that roles suggest.
+ * VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__step_evidence_find(const vw__recorded_run *run,
+                                               const vw__step_question *question,
+                                               vw__step_laws *laws, vw__step_evidence *out);
+void vw__step_evidence_deinit(vw__step_evidence *evidence);
+
+/* ---- at another size ------------------------------------------------------------------------- */
 
 typedef struct vw__scale {
     vw__multiples multiples; /* of the recorded step */
@@ -101,9 +137,9 @@ typedef struct vw__scale {
 
 /* The blocks of a step at other sizes. */
 typedef struct vw__scaled_step {
-    vw__timeline
-        timeline;   /* of those alive in the step, from its beginning on; lifetimes is owned */
-    size_t *places; /* owned; by its lifetimes: the recording's */
+    /* Of the blocks alive in the step, from its beginning on; lifetimes is owned. */
+    vw__timeline timeline;
+    size_t *places;        /* owned; by its lifetimes: the recording's */
     uint32_t last_instant; /* the step's end */
 } vw__scaled_step;
 
@@ -126,5 +162,10 @@ typedef struct vw__scaled_peak {
 VW_MUST_CHECK vw_status vw__recorded_step_scale(const vw__recorded_run *run, uint32_t step,
                                                 const vw__step_laws *laws, vw__scale scale,
                                                 vw__scaled_peak *out);
+
+/* What the allocators would reserve for such a step; VW_UNKNOWN: beyond any card.
+ * VW_ERR_HOST_MEMORY. */
+VW_MUST_CHECK vw_status vw__scaled_reserved(const vw__scaled_step *scaled, uint64_t peak_bytes,
+                                            uint64_t reserved_bytes[VW__PLAN_POLICIES]);
 
 #endif /* VW_PLAN_RECORDED_STEP_H */

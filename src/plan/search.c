@@ -1,27 +1,26 @@
 /* search.c - tries other settings, the fastest first.
  *
- * Every change has a few options, the first of which is to leave things as they are. All that goes
- * together is listed and ordered by the expected time of a step; then ways are tried in that order,
- * each at most once, and most of them not at all:
+ * Every change has a few options, the first of which is to change nothing. The possible
+ * combinations are ordered by the expected time of a step, and tried in that order, each at most
+ * once. Most are skipped:
  *
- *   - what holds all the changes of a way that fits already has nothing to add;
- *   - where weights, gradients and the optimizer's state do not fit with the smallest batch and
- * full checkpointing, no other batch and no other checkpointing will help;
- *   - what does not fit with the smallest batch fits with none.
+ *   - a combination that contains all changes of one that fits adds nothing;
+ *   - if weights, gradients and optimizer state do not fit with the smallest batch and full
+ *     checkpointing, no other batch and no other checkpointing helps;
+ *   - what does not fit with the smallest batch fits with no other.
  *
- * A budget of blocks that are run bounds the rest, so that a search takes as long for a model of 80
- * layers as for one of 12. */
+ * A budget of blocks to run bounds the rest, so that a search for a model of 80 layers takes as
+ * long as for one of 12. */
 #include "plan/search.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/host_memory.h"
+#include "plan/plan_device.h"
 #include "plan/plan_model.h"
-#include "plan/search_options.h"
-#include "plan/settings_check.h"
+#include "plan/plan_settings.h"
 
-enum { MOST_BLOCKS = 8000, MOST_TRIALS = 400, LORA_RANK = 16 };
+enum { MOST_BLOCKS = 8000, MOST_TRIALS = 400 };
 
 typedef struct searching {
     const vw_plan_model *model;
@@ -35,6 +34,7 @@ typedef struct searching {
 
 /* ---- ways ------------------------------------------------------------------------------------ */
 
+/* One option of each change. */
 typedef struct way {
     uint8_t option[VW__CHANGE_COUNT]; /* numbers in the lists of options */
     uint8_t change_count;
@@ -58,21 +58,21 @@ static vw_plan_settings settings_of(const searching *s, const way *w)
     made.batch = value[VW__CHANGE_BATCH];
     if (vw__is_training(&made))
         made.accumulation = s->base->accumulation * (s->base->batch / made.batch);
-    if (value[VW__CHANGE_METHOD] != VW__METHOD_AS_IT_IS && made.lora_rank == 0)
-        made.lora_rank = LORA_RANK;
-    made.is_quantized = made.is_quantized || value[VW__CHANGE_METHOD] == VW__METHOD_QLORA;
+    if (value[VW__CHANGE_METHOD] != VW__METHOD_ALL_WEIGHTS && made.lora_rank == 0)
+        made.lora_rank = VW__REMEDY_LORA_RANK;
+    made.is_quantized = value[VW__CHANGE_METHOD] == VW__METHOD_QLORA;
     return made;
 }
 
-/* With FSDP the step is PyTorch's own, over each GPU's parts, and it may be the fused one; whether
- * others know such parts is not known. With ZeRO it is DeepSpeed's. */
+/* With FSDP the step is PyTorch's own, over each GPU's parts, and may be the fused one; whether
+ * other optimizers can handle such parts is unknown. With ZeRO the step is DeepSpeed's. */
 static bool goes_with_sharding(vw_optimizer optimizer, vw_sharding sharding)
 {
     return sharding == VW_SHARDING_NONE ||
            (sharding == VW_SHARDING_FSDP && optimizer == VW_OPTIMIZER_ADAMW_FUSED);
 }
 
-/* What settings_check.c does not refuse, and yet nobody should be told. */
+/* Rejects what vw__settings_check() accepts, and yet nobody should be advised. */
 static bool is_sensible(const searching *s, const way *w)
 {
     const uint8_t *option = w->option;
@@ -86,12 +86,12 @@ static bool is_sensible(const searching *s, const way *w)
         return false;
     if (has_method && made.sharding != VW_SHARDING_NONE && !shares_weights)
         return false;
-    /* The step is the CPU's, or the library's that shares it. */
+    /* The step runs on the CPU, or in the library that shares the state. */
     if (has_other_states && (has_offload || !goes_with_sharding(made.optimizer, made.sharding)))
         return false;
     if (has_offload && (made.sharding != VW_SHARDING_NONE || made.gpus > 1))
         return false;
-    /* What is free and better comes with everything else. */
+    /* What is free and better goes with everything else. */
     return option[VW__CHANGE_ATTENTION] > 0 || s->options[VW__CHANGE_ATTENTION].count == 1 ||
            w->change_count == 0;
 }
@@ -124,15 +124,7 @@ static void count_changes(way *w)
         w->change_count = (uint8_t)(w->change_count + (w->option[i] > 0));
 }
 
-static size_t way_limit(const searching *s)
-{
-    size_t product = 1;
-    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
-        product *= s->options[i].count;
-    return product;
-}
-
-/* All but the one that changes nothing; `ways` has room for way_limit(). */
+/* Lists all ways but the one that changes nothing; `ways` has room for every combination. */
 static size_t list_ways(const searching *s, way *ways)
 {
     way w = {.change_count = 0};
@@ -176,11 +168,10 @@ static int by_change_count(const void *left, const void *right)
 
 enum { UNKNOWN, HOPELESS, POSSIBLE };
 
-/* By way without its batch: does the smallest one fit? And without checkpointing and the loss as
- * well: does what there is anyway? */
+/* Whether ways fit at their smallest. */
 typedef struct knowledge {
-    uint8_t *of_combination; /* owned */
-    uint8_t *of_states;      /* owned */
+    uint8_t *of_combination; /* by way without its batch: with the smallest batch */
+    uint8_t *of_states;      /* without activations too: with the fewest of them */
 } knowledge;
 
 static bool is_of_activations(vw__change change)
@@ -198,17 +189,12 @@ static size_t key_of(const searching *s, const way *w, bool has_activations)
     return key;
 }
 
-static bool has_budget(const searching *s)
-{
-    return s->trials < s->most_trials;
-}
-
 static vw_status try_way(searching *s, const way *w, vw__found *out)
 {
-    vw__trial trial;
+    vw__plan_trial trial;
     *out = (vw__found){
         .settings = settings_of(s, w), .slowdown = w->slowdown, .change_count = w->change_count};
-    VW__TRY(vw__try(s->model, &out->settings, &trial));
+    VW__TRY(vw__plan_try(s->model, &out->settings, &trial));
     s->trials++;
     out->distance = vw__distance_of(s->base, &out->settings);
     out->peak_allocated_bytes = trial.peak_allocated_bytes;
@@ -219,7 +205,7 @@ static vw_status try_way(searching *s, const way *w, vw__found *out)
     return VW_OK;
 }
 
-/* The way with the smallest batch; with the fewest activations as well. */
+/* The way with the smallest batch and, unless `has_activations`, the fewest activations. */
 static way smallest_of(const searching *s, const way *w, bool has_activations)
 {
     way smallest = *w;
@@ -232,13 +218,13 @@ static way smallest_of(const searching *s, const way *w, bool has_activations)
     return smallest;
 }
 
-/* Tries that, once for all ways that share the rest. */
+/* Tries the smallest way, once for all ways that share the rest. */
 static vw_status is_hopeless(searching *s, const way *w, bool has_activations, uint8_t *known,
                              bool *out)
 {
     way smallest = smallest_of(s, w, has_activations);
     if (*known == UNKNOWN && !is_possible(s, &smallest))
-        *known = POSSIBLE; /* nobody can say */
+        *known = POSSIBLE; /* it cannot be tried */
     if (*known == UNKNOWN) {
         vw__found found;
         VW__TRY(try_way(s, &smallest, &found));
@@ -252,9 +238,14 @@ static vw_status is_hopeless(searching *s, const way *w, bool has_activations, u
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
+/* A way that was tried, and is worth a look. */
+typedef struct hit {
+    vw__found found;
+    way way;
+} hit;
+
 typedef struct hits {
-    vw__found *found; /* owned */
-    way *ways;        /* owned; of each */
+    hit *hits; /* the arena's */
     size_t count, capacity;
 } hits;
 
@@ -274,17 +265,15 @@ static bool holds(const way *w, const way *less)
 static bool is_needless(const hits *h, const way *w)
 {
     for (size_t i = 0; i < h->count; i++)
-        if (holds(w, &h->ways[i]))
+        if (holds(w, &h->hits[i].way))
             return true;
     return false;
 }
 
 static void add_hit(hits *h, const way *w, const vw__found *found)
 {
-    if (h->count == h->capacity)
-        return;
-    h->ways[h->count] = *w;
-    h->found[h->count++] = *found;
+    if (h->count < h->capacity)
+        h->hits[h->count++] = (hit){*found, *w};
 }
 
 static vw_status try_for_card(searching *s, const way *w, knowledge *known, hits *h)
@@ -310,7 +299,7 @@ static vw_status try_for_card(searching *s, const way *w, knowledge *known, hits
 static vw_status try_all(searching *s, const way *ways, size_t way_count, knowledge *known, hits *h)
 {
     bool has_card = s->base->card_bytes > 0;
-    for (size_t i = 0; i < way_count && has_budget(s) && h->count < h->capacity; i++) {
+    for (size_t i = 0; i < way_count && s->trials < s->most_trials && h->count < h->capacity; i++) {
         vw__found found;
         if (has_card) {
             VW__TRY(try_for_card(s, &ways[i], known, h));
@@ -326,7 +315,7 @@ static vw_status try_all(searching *s, const way *ways, size_t way_count, knowle
 
 static int by_rank(const void *left, const void *right)
 {
-    const vw__found *a = left, *b = right;
+    const vw__found *a = &((const hit *)left)->found, *b = &((const hit *)right)->found;
     int order = compare_numbers(a->slowdown, b->slowdown);
     if (order == 0)
         order = (int)a->distance - (int)b->distance;
@@ -337,22 +326,22 @@ static int by_rank(const void *left, const void *right)
                             (a->peak_allocated_bytes < b->peak_allocated_bytes);
 }
 
-/* `a` is not slower, needs no more, and is no farther from what was asked for. */
+/* `a` is not slower, needs no more memory, and is no farther from what was asked for. */
 static bool is_as_good(const vw__found *a, const vw__found *b)
 {
     return a->slowdown <= b->slowdown && a->peak_allocated_bytes <= b->peak_allocated_bytes &&
            a->distance <= b->distance;
 }
 
-/* DeepSpeed's ways to share are not PyTorch's, and a program is written for one of the two. */
+/* A program is written for DeepSpeed's sharding or for PyTorch's. */
 static bool share_by_one_library(const vw_plan_settings *a, const vw_plan_settings *b)
 {
     return a->sharding == VW_SHARDING_NONE || b->sharding == VW_SHARDING_NONE ||
            (a->sharding == VW_SHARDING_FSDP) == (b->sharding == VW_SHARDING_FSDP);
 }
 
-/* With a card, who cannot change one thing looks for another: ways compete with those that change
- * nothing else. */
+/* With a card, a user who cannot change one thing looks for another: a way competes only with those
+ * that change the same things, or more. */
 static bool competes(const searching *s, const vw__found *a, const vw__found *b)
 {
     if (s->base->card_bytes == 0)
@@ -368,9 +357,9 @@ static bool competes(const searching *s, const vw__found *a, const vw__found *b)
 
 static bool is_dominated(const searching *s, const hits *h, size_t number)
 {
-    const vw__found *it = &h->found[number];
+    const vw__found *it = &h->hits[number].found;
     for (size_t i = 0; i < h->count; i++) {
-        const vw__found *other = &h->found[i];
+        const vw__found *other = &h->hits[i].found;
         if (i == number || !is_as_good(other, it) || !competes(s, other, it))
             continue;
         if (i < number || !is_as_good(it, other))
@@ -379,7 +368,7 @@ static bool is_dominated(const searching *s, const hits *h, size_t number)
     return false;
 }
 
-/* Without a card, a way has to need a good deal less than the one before it of its kind. */
+/* Without a card, a way must need a good deal less than the one before it of its kind. */
 static bool is_worth_telling(const searching *s, const vw__found *found, uint64_t base_bytes)
 {
     enum { LEAST_SHARE = 20 };
@@ -394,14 +383,14 @@ static bool is_worth_telling(const searching *s, const vw__found *found, uint64_
             least - found->peak_allocated_bytes >= base_bytes / LEAST_SHARE);
 }
 
-/* The front of speed and need, with room for each distance. */
+/* Keeps the Pareto front of speed and need, with room for each distance. */
 static void choose(const searching *s, hits *h, uint64_t base_bytes)
 {
     size_t room[] = {7, 5, 4};
     vw__search_result *result = s->result;
-    qsort(h->found, h->count, sizeof *h->found, by_rank);
+    qsort(h->hits, h->count, sizeof *h->hits, by_rank);
     for (size_t i = 0; i < h->count && result->found_count < VW__SEARCH_MOST_FOUND; i++) {
-        const vw__found *found = &h->found[i];
+        const vw__found *found = &h->hits[i].found;
         if (found->peak_allocated_bytes >= base_bytes || room[found->distance] == 0 ||
             is_dominated(s, h, i) || !is_worth_telling(s, found, base_bytes))
             continue;
@@ -412,7 +401,7 @@ static void choose(const searching *s, hits *h, uint64_t base_bytes)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* What a trial costs, in blocks. A chunk of the loss takes about as long as a tenth of one. */
+/* What a trial costs, in blocks. A chunk of the loss costs about a tenth of a block. */
 static size_t blocks_of(const vw_plan_model *model, const vw_plan_settings *base)
 {
     enum { CHUNKS_OF_A_BLOCK = 10 };
@@ -426,44 +415,42 @@ static size_t blocks_of(const vw_plan_model *model, const vw_plan_settings *base
 static vw_status run_search(searching *s, way *ways, knowledge *known, hits *h)
 {
     size_t count = list_ways(s, ways);
-    vw__trial base;
-    VW__TRY(vw__try(s->model, s->base, &base));
+    vw__plan_trial base;
+    VW__TRY(vw__plan_try(s->model, s->base, &base));
     s->result->least_device_bytes = base.device_bytes;
     if (s->base->card_bytes > 0 && base.worst_bytes <= s->base->card_bytes)
         return VW_OK; /* it fits as it is */
     qsort(ways, count, sizeof *ways, s->base->card_bytes > 0 ? by_slowdown : by_change_count);
     VW__TRY(try_all(s, ways, count, known, h));
     if (h->count == 0 && s->smallest.fits)
-        h->found[h->count++] = s->smallest; /* the budget was spent before a better one was met */
+        h->hits[h->count++].found = s->smallest; /* the budget ran out before a better one */
     choose(s, h, base.peak_allocated_bytes);
     s->result->tried_count = s->trials;
     return VW_OK;
 }
 
-vw_status vw__search(const vw_plan_model *model, const vw_plan_settings *base, double head_share,
-                     vw__search_result *out)
+vw_status vw__plan_search(const vw_plan_model *model, const vw_plan_settings *base,
+                          double head_share, vw__search_result *out)
 {
     searching s = {.model = model, .base = base, .head_share = head_share, .result = out};
     *out = (vw__search_result){.found_count = 0};
     vw__search_list_options(model, base, s.options);
-    size_t limit = way_limit(&s), budget = MOST_BLOCKS / blocks_of(model, base);
+    size_t limit = 1, budget = MOST_BLOCKS / blocks_of(model, base);
+    for (size_t i = 0; i < VW__CHANGE_COUNT; i++)
+        limit *= s.options[i].count;
     s.most_trials = budget < 20 ? 20 : budget > MOST_TRIALS ? MOST_TRIALS : budget;
-    way *ways = vw__host_alloc_zeroed(limit, sizeof *ways);
-    knowledge known = {.of_combination = vw__host_alloc_zeroed(limit, 1),
-                       .of_states = vw__host_alloc_zeroed(limit, 1)};
+    vw__arena arena;
+    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
+    way *ways = vw__arena_alloc_array(&arena, limit, sizeof *ways, sizeof(double));
+    knowledge known = {.of_combination = vw__arena_alloc_array(&arena, limit, 1, 1),
+                       .of_states = vw__arena_alloc_array(&arena, limit, 1, 1)};
     hits h = {.capacity = s.most_trials,
-              .found = vw__host_alloc_zeroed(s.most_trials, sizeof *h.found),
-              .ways = vw__host_alloc_zeroed(s.most_trials, sizeof *h.ways)};
-    vw_status status = VW_OK;
-    if (ways == NULL || known.of_combination == NULL || known.of_states == NULL ||
-        h.found == NULL || h.ways == NULL)
-        status = vw__fail_host_memory(limit * sizeof *ways, "the search of a plan");
-    else
-        status = run_search(&s, ways, &known, &h);
-    vw__host_free(h.ways);
-    vw__host_free(h.found);
-    vw__host_free(known.of_states);
-    vw__host_free(known.of_combination);
-    vw__host_free(ways);
+              .hits = vw__arena_alloc_array(&arena, s.most_trials, sizeof *h.hits, sizeof(double))};
+    bool has_memory =
+        ways != NULL && known.of_combination != NULL && known.of_states != NULL && h.hits != NULL;
+    vw_status status = has_memory
+                           ? run_search(&s, ways, &known, &h)
+                           : vw__fail_host_memory(limit * sizeof *ways, "the search of a plan");
+    vw__arena_deinit(&arena);
     return status;
 }

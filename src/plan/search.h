@@ -14,7 +14,7 @@ enum { VW__SEARCH_MOST_FOUND = 12 };
 typedef struct vw__found {
     vw_plan_settings settings;
     uint64_t peak_allocated_bytes;
-    uint64_t device_bytes; /* beside what a card has for others; without the error */
+    uint64_t device_bytes; /* without the error of the prediction */
     double slowdown;
     size_t change_count;
     vw__distance distance;
@@ -24,27 +24,27 @@ typedef struct vw__found {
 typedef struct vw__search_result {
     vw__found found[VW__SEARCH_MOST_FOUND]; /* the fastest first */
     size_t found_count;
-    uint64_t least_device_bytes; /* of all that were tried */
+    uint64_t least_device_bytes; /* among all that were tried */
     size_t tried_count;
 } vw__search_result;
 
-/* `base` is checked and complete. With a card: ways that fit, none of which has a change it could
- * do without. Without one: ways that need less. VW_ERR_HOST_MEMORY */
-VW_MUST_CHECK vw_status vw__search(const vw_plan_model *model, const vw_plan_settings *base,
-                                   double head_share, vw__search_result *out);
+/* `base` is checked and complete. With a card, finds ways that fit and have no needless change;
+ * without one, ways that need less memory. VW_ERR_HOST_MEMORY */
+VW_MUST_CHECK vw_status vw__plan_search(const vw_plan_model *model, const vw_plan_settings *base,
+                                        double head_share, vw__search_result *out);
 
-/* The largest batch with which `settings` fit their card, everything else as it is; 0: none does.
- * largest_batch.c */
-VW_MUST_CHECK vw_status vw__largest_batch(const vw_plan_model *model,
-                                          const vw_plan_settings *settings, uint64_t *out);
+/* ---- search_options.c ------------------------------------------------------------------------ */
 
-/* One way, tried: largest_batch.c. A way that no address space holds has UINT64_MAX. */
-typedef struct vw__trial {
-    uint64_t peak_allocated_bytes;
-    uint64_t device_bytes;
-    uint64_t worst_bytes; /* with the error counted in: fits if the card has so much */
-} vw__trial;
-VW_MUST_CHECK vw_status vw__try(const vw_plan_model *model, const vw_plan_settings *settings,
-                                vw__trial *out);
+enum { VW__MOST_OPTIONS = 8 };
+
+/* What one change can be made to. The first value is the present one. */
+typedef struct vw__search_options {
+    uint64_t values[VW__MOST_OPTIONS];
+    size_t count;
+} vw__search_options;
+
+/* `lists` come zeroed. Not every combination of what is listed is possible. */
+void vw__search_list_options(const vw_plan_model *model, const vw_plan_settings *base,
+                             vw__search_options lists[VW__CHANGE_COUNT]);
 
 #endif /* VW_PLAN_SEARCH_H */

@@ -1,12 +1,9 @@
-/* search_options.c - what each change can be made to, for a model and the way it is run now. */
-#include "plan/search_options.h"
-
+/* search_options.c - what each change can be made to, for a model and its present settings. */
 #include <math.h>
 
 #include "plan/plan_model.h"
-#include "plan/settings_check.h"
-
-enum { CHUNKS = 8 };
+#include "plan/plan_settings.h"
+#include "plan/search.h"
 
 static void offer(vw__search_options *list, uint64_t value)
 {
@@ -28,8 +25,8 @@ static uint64_t smallest_divisor(uint64_t number, uint64_t at_least)
     return at_least;
 }
 
-/* Smaller ones that divide it, so that a step has as many samples as before, or that many passes
- * do: halves, or from a large batch to the smallest in steps of the same ratio. */
+/* Smaller batches that divide it, so that a step has as many samples as before: halves, or from a
+ * large batch to the smallest in steps of the same ratio. */
 static void offer_batches(const vw_plan_settings *base, vw__search_options *list)
 {
     uint64_t samples = base->batch * base->accumulation; /* both within limits */
@@ -70,9 +67,7 @@ static void offer_optimizers(const vw_plan_settings *base, vw__search_options *l
     case VW_OPTIMIZER_ADAMW:
     case VW_OPTIMIZER_ADAMW_LOOP:
         offer(list, VW_OPTIMIZER_ADAMW_FUSED);
-        offer(list, VW_OPTIMIZER_ADAM_8BIT);
-        offer(list, VW_OPTIMIZER_ADAFACTOR);
-        break;
+        /* fall through */
     case VW_OPTIMIZER_ADAMW_FUSED:
         offer(list, VW_OPTIMIZER_ADAM_8BIT);
         offer(list, VW_OPTIMIZER_ADAFACTOR);
@@ -85,7 +80,7 @@ static void offer_optimizers(const vw_plan_settings *base, vw__search_options *l
     }
 }
 
-/* What is cheap to make again is known of transformers' blocks. */
+/* Only for transformers' blocks is it known what is cheap to make again. */
 static void offer_checkpointing(const vw_plan_model *model, const vw_plan_settings *base,
                                 vw__search_options *list)
 {
@@ -129,32 +124,20 @@ static void offer_offload(const vw_plan_settings *base, vw__search_options *list
     offer(list, VW_OFFLOAD_WEIGHTS);
 }
 
-static bool has_long_loss(const vw_plan_model *model, const vw_plan_settings *base)
-{
-    return vw__is_training(base) && model->shape.embedding.vocabulary > 0 && base->loss_chunks <= 1;
-}
-
 void vw__search_list_options(const vw_plan_model *model, const vw_plan_settings *base,
                              vw__search_options lists[VW__CHANGE_COUNT])
 {
-    offer(&lists[VW__CHANGE_ATTENTION], base->attention);
+    for (vw__change change = 0; change < VW__CHANGE_COUNT; change++)
+        offer(&lists[change], vw__plan_change_value(change, base));
     if (base->attention == VW_ATTENTION_EAGER)
         offer(&lists[VW__CHANGE_ATTENTION], VW_ATTENTION_SDPA);
-    offer(&lists[VW__CHANGE_LOSS], base->loss_chunks);
-    if (has_long_loss(model, base))
-        offer(&lists[VW__CHANGE_LOSS], CHUNKS);
-    offer(&lists[VW__CHANGE_PRECISION], base->precision);
+    if (vw__is_training(base) && model->shape.embedding.vocabulary > 0 && base->loss_chunks <= 1)
+        offer(&lists[VW__CHANGE_LOSS], VW__REMEDY_LOSS_CHUNKS);
     offer_precisions(base, &lists[VW__CHANGE_PRECISION]);
-    offer(&lists[VW__CHANGE_OPTIMIZER], base->optimizer);
     offer_optimizers(base, &lists[VW__CHANGE_OPTIMIZER]);
-    offer(&lists[VW__CHANGE_BATCH], base->batch);
     offer_batches(base, &lists[VW__CHANGE_BATCH]);
-    offer(&lists[VW__CHANGE_CHECKPOINTING], base->checkpointing);
     offer_checkpointing(model, base, &lists[VW__CHANGE_CHECKPOINTING]);
-    offer(&lists[VW__CHANGE_SHARDING], base->sharding);
     offer_sharding(base, &lists[VW__CHANGE_SHARDING]);
-    offer(&lists[VW__CHANGE_METHOD], VW__METHOD_AS_IT_IS);
     offer_methods(model, base, &lists[VW__CHANGE_METHOD]);
-    offer(&lists[VW__CHANGE_OFFLOAD], base->offload);
     offer_offload(base, &lists[VW__CHANGE_OFFLOAD]);
 }

@@ -1,4 +1,4 @@
-/* sharding.c - groups of weights and the schemes that move them; see sharding.h. */
+/* sharding.c - groups of weights, which weight is in which group, and when schemes act on them. */
 #include "plan/sharding.h"
 
 #include "base/error.h"
@@ -62,7 +62,7 @@ static const vw__scheme *scheme_of(const vw_plan_settings *settings)
     }
 }
 
-/* FSDP's policy takes weights, gradients and states to the host together. */
+/* FSDP's policy moves weights, gradients and states to the host together. */
 static bool is_offloaded(const vw_plan_settings *settings)
 {
     return settings->offload == VW_OFFLOAD_WEIGHTS ||
@@ -76,12 +76,8 @@ vw_status vw__sharding_create(vw__plan_run *run)
     if (scheme == NULL)
         return VW_OK;
     vw__sharding *sharding = vw__run_alloc(run, 1, sizeof *sharding);
-    vw_status status = vw__tape_status(run->tape);
-    if (status != VW_OK)
-        return status;
-    status = vw__find_groups(run->model, settings, &run->arena, sharding);
-    if (status != VW_OK)
-        return status;
+    VW__TRY(vw__tape_status(run->tape));
+    VW__TRY(vw__find_groups(run->model, settings, &run->arena, sharding));
     sharding->scheme = scheme;
     sharding->parts =
         settings->sharding == VW_SHARDING_NONE || settings->gpus == 0 ? 1 : settings->gpus;
@@ -108,10 +104,9 @@ static vw__tensor make_shard(vw__plan_run *run, uint64_t elements, vw__dtype dty
                         VW__USE_WEIGHTS);
 }
 
-void vw__sharding_make_weight(vw__plan_run *run, uint64_t elements, vw__matrix matrix,
-                              vw__dtype dtype, bool is_trained, vw__weight *out)
+void vw__sharding_make_weight(vw__plan_run *run, uint64_t elements, vw__dtype dtype,
+                              bool is_trained, vw__weight *out)
 {
-    (void)matrix;
     vw__sharding *sharding = run->sharding;
     size_t number = run->weight_count;
     out->group = number < sharding->weight_count ? sharding->group_of[number] : 0;
@@ -120,7 +115,6 @@ void vw__sharding_make_weight(vw__plan_run *run, uint64_t elements, vw__matrix m
     group->first_weight = (uint32_t)number;
     group->elements += elements;
     group->bytes += vw__times(run->tape, elements, vw__dtype_bytes(dtype));
-    sharding->elements += elements;
     if (is_trained) {
         group->trained_elements += elements;
         sharding->trained_elements += elements;
@@ -134,69 +128,57 @@ void vw__sharding_make_weight(vw__plan_run *run, uint64_t elements, vw__matrix m
     out->shard = make_shard(run, elements, dtype, is_trained);
 }
 
-/* ---- at which moment ------------------------------------------------------------------------- */
+/* ---- when schemes act ------------------------------------------------------------------------ */
+
+void vw__shard_at(vw__plan_run *run, vw__shard_moment moment, size_t group)
+{
+    if (run->sharding != NULL && run->sharding->scheme->at[moment] != NULL)
+        run->sharding->scheme->at[moment](run, group);
+}
 
 static void before_backward(void *context, size_t group)
 {
-    vw__plan_run *run = context;
-    if (run->sharding->scheme->before_backward != NULL)
-        run->sharding->scheme->before_backward(run, group);
+    vw__shard_at(context, VW__SHARD_BEFORE_BACKWARD, group);
 }
 
 static void after_backward(void *context, size_t group)
 {
     vw__plan_run *run = context;
-    if (run->sharding->scheme->after_backward != NULL)
-        run->sharding->scheme->after_backward(run, group);
+    vw__shard_at(run, VW__SHARD_AFTER_BACKWARD, group);
     run->sharding->groups[group].is_reduced = true;
+}
+
+static bool is_sharded(const vw__plan_run *run, size_t number)
+{
+    return run->sharding != NULL && number < run->sharding->group_count;
 }
 
 vw__tensor vw__sharding_enter_block(vw__plan_run *run, size_t number, vw__tensor x)
 {
-    if (run->sharding == NULL || number >= run->sharding->group_count)
+    run->current_block = (uint32_t)number;
+    if (!is_sharded(run, number))
         return vw__hold(run->tape, x);
-    if (run->sharding->scheme->before_forward != NULL)
-        run->sharding->scheme->before_forward(run, number);
+    vw__shard_at(run, VW__SHARD_BEFORE_FORWARD, number);
     return vw__hook(run->tape, x, after_backward, run, number);
 }
 
 vw__tensor vw__sharding_leave_block(vw__plan_run *run, size_t number, vw__tensor x)
 {
-    if (run->sharding == NULL || number >= run->sharding->group_count)
+    run->current_block = 0;
+    if (!is_sharded(run, number))
         return vw__hold(run->tape, x);
-    if (run->sharding->scheme->after_forward != NULL)
-        run->sharding->scheme->after_forward(run, number);
+    vw__shard_at(run, VW__SHARD_AFTER_FORWARD, number);
     return vw__hook(run->tape, x, before_backward, run, number);
-}
-
-void vw__sharding_begin(vw__plan_run *run)
-{
-    if (run->sharding != NULL && run->sharding->scheme->begin != NULL)
-        run->sharding->scheme->begin(run);
-}
-
-void vw__sharding_begin_forward(vw__plan_run *run)
-{
-    if (run->sharding != NULL && run->sharding->scheme->before_forward != NULL)
-        run->sharding->scheme->before_forward(run, 0);
-}
-
-void vw__sharding_end_forward(vw__plan_run *run)
-{
-    if (run->sharding != NULL && run->sharding->scheme->after_forward != NULL)
-        run->sharding->scheme->after_forward(run, 0);
 }
 
 void vw__sharding_begin_backward(vw__plan_run *run)
 {
-    if (run->sharding == NULL)
-        return;
-    for (size_t i = 0; i < run->sharding->group_count; i++)
+    for (size_t i = 0; is_sharded(run, i); i++)
         run->sharding->groups[i].is_reduced = false;
-    before_backward(run, 0);
+    vw__shard_at(run, VW__SHARD_BEFORE_BACKWARD, 0);
 }
 
-/* A block whose argument wants no gradient has no hook there: its turn is now, as the root's. */
+/* A block whose argument wants no gradient has no hook there: its turn is now, with the root's. */
 void vw__sharding_end_backward(vw__plan_run *run)
 {
     if (run->sharding == NULL)
@@ -204,30 +186,128 @@ void vw__sharding_end_backward(vw__plan_run *run)
     for (size_t i = run->sharding->group_count; i-- > 0;)
         if (!run->sharding->groups[i].is_reduced)
             after_backward(run, i);
-    if (run->sharding->scheme->end_backward != NULL)
-        run->sharding->scheme->end_backward(run);
+    vw__shard_at(run, VW__SHARD_END_BACKWARD, 0);
 }
 
-void vw__sharding_drop_gradients(vw__plan_run *run)
+/* ---- DistributedDataParallel ----------------------------------------------------------------- */
+
+/* Gradients are copied to buckets, which are reduced as they fill. Without
+ * gradient_as_bucket_view=True the buckets exist beside the gradients, from the beginning. */
+static void make_buckets(vw__plan_run *run)
 {
-    if (run->sharding != NULL && run->sharding->scheme->drop_gradients != NULL)
-        run->sharding->scheme->drop_gradients(run);
+    enum { FIRST_BUCKET_BYTES = 1 << 20, BUCKET_BYTES = 25 << 20 };
+    uint64_t limit = FIRST_BUCKET_BYTES, filled = 0;
+    for (size_t i = vw__tape_parameter_count(run->tape); i-- > 0;) {
+        filled += vw__times(run->tape, vw__tape_parameter_elements(run->tape, i),
+                            vw__dtype_bytes(vw__tape_parameter_dtype(run->tape, i)));
+        if (filled < limit && i > 0)
+            continue;
+        (void)vw__take_for(run, filled, VW__BYTE, VW__USE_GRADIENTS); /* until the run ends */
+        filled = 0;
+        limit = BUCKET_BYTES;
+    }
 }
 
-void vw__sharding_create_optimizer(vw__plan_run *run, vw__optimizer *optimizer)
+void vw__begin_data_parallel(vw__plan_run *run)
 {
-    if (run->sharding != NULL && run->sharding->scheme->create_optimizer != NULL)
-        run->sharding->scheme->create_optimizer(run, optimizer);
+    const vw_plan_settings *settings = run->settings;
+    if (settings->gpus > 1 && settings->sharding == VW_SHARDING_NONE &&
+        settings->mode == VW_PLAN_MODE_TRAIN)
+        make_buckets(run);
 }
 
-void vw__sharding_begin_step(vw__plan_run *run)
+/* ---- which weight is in which group ---------------------------------------------------------- */
+
+/* Model code does not say. A small forward pass (one sample of a few tokens) runs on a tape of its
+ * own, and a watcher notes in which block an operator takes each weight. A weight that several
+ * blocks take, or none, is the root's. */
+enum { FEW_TOKENS = 8 };
+static const uint32_t UNSEEN = UINT32_MAX;
+
+typedef struct finder {
+    vw__plan_run *run;
+    uint32_t *group_of;
+} finder;
+
+/* Nothing is freed while weights are made, so their storages are in order. */
+static size_t weight_of(const vw__plan_run *run, uint32_t storage)
 {
-    if (run->sharding != NULL && run->sharding->scheme->begin_step != NULL)
-        run->sharding->scheme->begin_step(run);
+    size_t low = 0, high = run->weight_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (run->weights[middle].full.storage < storage)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < run->weight_count && run->weights[low].full.storage == storage ? low
+                                                                                : run->weight_count;
 }
 
-void vw__sharding_end_step(vw__plan_run *run)
+static void note(void *context, uint32_t storage)
 {
-    if (run->sharding != NULL && run->sharding->scheme->end_step != NULL)
-        run->sharding->scheme->end_step(run);
+    finder *of = context;
+    size_t weight = weight_of(of->run, storage);
+    if (weight == of->run->weight_count)
+        return;
+    uint32_t *group = &of->group_of[weight];
+    *group = *group == UNSEEN || *group == of->run->current_block ? of->run->current_block : 0;
+}
+
+static vw_plan_settings small_settings(const vw_plan_settings *settings)
+{
+    vw_plan_settings small = *settings;
+    small.mode = VW_PLAN_MODE_INFERENCE;
+    small.batch = 1;
+    small.sequence = settings->sequence < FEW_TOKENS ? settings->sequence : FEW_TOKENS;
+    small.precision = VW_PRECISION_FP32;
+    small.checkpointing = VW_CHECKPOINTING_NONE;
+    small.attention = VW_ATTENTION_SDPA;
+    small.loss_chunks = small.generate = 0;
+    return small;
+}
+
+static void search(vw__plan_run *run, finder *of, vw__arena *arena)
+{
+    run->model->family->build(run);
+    of->group_of =
+        vw__arena_alloc_array(arena, run->weight_count + 1, sizeof *of->group_of, sizeof(uint32_t));
+    if (of->group_of == NULL) {
+        vw__tape_fail(run->tape, vw__fail_host_memory(run->weight_count * sizeof *of->group_of,
+                                                      "the blocks of a plan"));
+        return;
+    }
+    for (size_t i = 0; i < run->weight_count; i++)
+        of->group_of[i] = UNSEEN;
+    vw__tape_watch(run->tape, note, of);
+    vw__tensor result = run->model->family->forward(run);
+    vw__drop(run->tape, &result);
+    for (size_t i = 0; i < run->weight_count; i++)
+        if (of->group_of[i] == UNSEEN)
+            of->group_of[i] = 0;
+}
+
+vw_status vw__find_groups(const vw_plan_model *model, const vw_plan_settings *settings,
+                          vw__arena *arena, vw__sharding *out)
+{
+    vw_plan_settings small = small_settings(settings);
+    vw__plan_run run = {.model = model, .settings = &small, .has_loss = true};
+    finder of = {.run = &run};
+    VW__TRY(vw__tape_create(NULL, &run.tape));
+    vw__tape_set_grad(run.tape, false);
+    vw__arena_init(&run.arena, VW__ARENA_NO_LIMIT);
+    search(&run, &of, arena);
+    vw_status status = vw__tape_status(run.tape);
+    out->group_of = of.group_of;
+    out->weight_count = run.weight_count;
+    out->group_count = run.block_count + 1;
+    out->groups = status != VW_OK ? NULL
+                                  : vw__arena_alloc_array(arena, out->group_count,
+                                                          sizeof *out->groups, sizeof(void *));
+    if (status == VW_OK && out->groups == NULL)
+        status =
+            vw__fail_host_memory(out->group_count * sizeof *out->groups, "the blocks of a plan");
+    vw__arena_deinit(&run.arena);
+    vw__tape_destroy(run.tape);
+    return status;
 }

@@ -1,8 +1,8 @@
-/* sharding.h - weights that are not all here, or not always: split over GPUs, or kept on the host.
+/* sharding.h - weights that are split over GPUs, or kept on the host until they are needed.
  *
- * Weights are taken in groups: the root's (number 0: embeddings, the last norm, the head) and one
- * for each block (from 1). A scheme says what happens around a group in each direction. Hooks on a
- * block's argument and result bring it to the tape at the moment it has in PyTorch. */
+ * Weights form groups: group 0 is the root's (embeddings, the last norm, the head), and each block
+ * has one, from 1 on. A scheme lists what happens to a group at each moment of a step. Hooks on the
+ * argument and the result of a block call it at the moment at which PyTorch would. */
 #ifndef VW_PLAN_SHARDING_H
 #define VW_PLAN_SHARDING_H
 
@@ -10,38 +10,43 @@
 
 typedef struct vw__shard_group {
     uint32_t first_weight;     /* of the run, or UINT32_MAX */
-    uint64_t bytes;            /* of its weights, whole */
-    uint64_t elements;         /* likewise */
-    uint64_t trained_elements; /* of them */
-    vw__tensor gathered;       /* a buffer with all parts, not yet copied out */
-    vw__tensor gradient;       /* this GPU's part of all its gradients, in one piece */
-    bool is_here;
-    bool is_reduced; /* in this backward pass */
+    uint64_t bytes, elements;  /* of its whole weights */
+    uint64_t trained_elements; /* those of them that are trained */
+    vw__tensor gathered;       /* a buffer with all parts, not yet copied to the weights */
+    vw__tensor gradient;       /* this GPU's part of the group's gradients, in one piece */
+    bool is_here;              /* the whole weights are in memory */
+    bool is_reduced;           /* in this backward pass */
 } vw__shard_group;
 
+typedef enum vw__shard_moment {
+    VW__SHARD_BUILT, /* the weights were made */
+    VW__SHARD_BEFORE_FORWARD,
+    VW__SHARD_AFTER_FORWARD,
+    VW__SHARD_BEFORE_BACKWARD,
+    VW__SHARD_AFTER_BACKWARD, /* of one group */
+    VW__SHARD_END_BACKWARD,   /* of all groups */
+    VW__SHARD_DROP_GRADIENTS,
+    VW__SHARD_BEGIN_STEP,
+    VW__SHARD_END_STEP,
+    VW__SHARD_MOMENTS
+} vw__shard_moment;
+
 typedef struct vw__scheme {
-    bool keeps_weights;               /* they are whole on every GPU, always */
-    void (*begin)(vw__plan_run *run); /* weights are made; may be NULL, as all of these */
-    void (*before_forward)(vw__plan_run *run, size_t group);
-    void (*after_forward)(vw__plan_run *run, size_t group);
-    void (*before_backward)(vw__plan_run *run, size_t group);
-    void (*after_backward)(vw__plan_run *run, size_t group); /* of a block */
-    void (*end_backward)(vw__plan_run *run);
-    void (*drop_gradients)(vw__plan_run *run);
+    bool keeps_weights; /* they are whole on every GPU, always */
+    /* NULL: nothing happens then. `group` is 0 at moments that concern all groups. */
+    void (*at[VW__SHARD_MOMENTS])(vw__plan_run *run, size_t group);
     void (*create_optimizer)(vw__plan_run *run, vw__optimizer *optimizer);
-    void (*begin_step)(vw__plan_run *run);
-    void (*end_step)(vw__plan_run *run);
 } vw__scheme;
 
 struct vw__sharding {
     const vw__scheme *scheme;
-    const uint32_t *group_of; /* each weight, by the order of making */
+    const uint32_t *group_of; /* by weight, in the order of making */
     size_t weight_count;
     vw__shard_group *groups;
     size_t group_count;
-    uint64_t parts;    /* GPUs */
-    bool is_offloaded; /* this GPU's part is the host's */
-    uint64_t elements, trained_elements;
+    uint64_t parts;    /* number of GPUs */
+    bool is_offloaded; /* this GPU's part is in host memory */
+    uint64_t trained_elements;
     vw__dtype trained_dtype;   /* of gradients */
     vw__tensor last_gathered;  /* FSDP: freed when the next group is here */
     vw__tensor reduce_input;   /* FSDP: freed when the next group is reduced */
@@ -55,43 +60,37 @@ struct vw__sharding {
 extern const vw__scheme vw__scheme_fsdp;   /* sharding_fsdp.c */
 extern const vw__scheme vw__scheme_zero_1; /* sharding_zero.c */
 extern const vw__scheme vw__scheme_zero_2;
-extern const vw__scheme vw__scheme_zero_3; /* sharding_zero3.c */
+extern const vw__scheme vw__scheme_zero_3;
 
-/* Sets run->sharding where the settings want one, before anything is made. */
+/* Sets run->sharding where the settings want it, before anything is made. */
 VW_MUST_CHECK vw_status vw__sharding_create(vw__plan_run *run);
-void vw__sharding_begin(vw__plan_run *run);
 
-void vw__sharding_make_weight(vw__plan_run *run, uint64_t elements, vw__matrix matrix,
-                              vw__dtype dtype, bool is_trained, vw__weight *out);
+void vw__sharding_make_weight(vw__plan_run *run, uint64_t elements, vw__dtype dtype,
+                              bool is_trained, vw__weight *out);
 
-/* All of these do nothing without run->sharding. */
+/* These do nothing without run->sharding, but note which block runs. */
 vw__tensor vw__sharding_enter_block(vw__plan_run *run, size_t number, vw__tensor x);
 vw__tensor vw__sharding_leave_block(vw__plan_run *run, size_t number, vw__tensor x);
-void vw__sharding_begin_forward(vw__plan_run *run);
-void vw__sharding_end_forward(vw__plan_run *run);
 void vw__sharding_begin_backward(vw__plan_run *run);
 void vw__sharding_end_backward(vw__plan_run *run);
-void vw__sharding_drop_gradients(vw__plan_run *run);
-void vw__sharding_create_optimizer(vw__plan_run *run, vw__optimizer *optimizer);
-void vw__sharding_begin_step(vw__plan_run *run);
-void vw__sharding_end_step(vw__plan_run *run);
+void vw__shard_at(vw__plan_run *run, vw__shard_moment moment, size_t group);
 
-/* For schemes: a part of `elements`, padded so that all parts are of one size. */
+/* DistributedDataParallel's buckets, where the settings have several GPUs and no sharding. */
+void vw__begin_data_parallel(vw__plan_run *run);
+
+/* ---- for schemes ----------------------------------------------------------------------------- */
+
+/* One GPU's part of `elements`, padded so that all parts have the same size. */
 uint64_t vw__part_of(const vw__sharding *sharding, uint64_t elements);
-void vw__bring_group(vw__plan_run *run, size_t group);     /* its whole weights are here */
-void vw__set_group_aside(vw__plan_run *run, size_t group); /* and no more */
-/* Its gradients, whole: let go, or handed over in an array of the run's arena. */
+void vw__bring_group(vw__plan_run *run, size_t group);     /* makes its whole weights */
+void vw__set_group_aside(vw__plan_run *run, size_t group); /* frees them */
 void vw__drop_group_gradients(vw__plan_run *run, size_t group);
-/* Something that belongs to `use`. */
 vw__tensor vw__take_for(vw__plan_run *run, uint64_t elements, vw__dtype dtype, vw__use use);
 
-/* sharding_groups.c: which weights are used by which block, by running a small forward pass. The
- * answer is in `arena`. */
+/* Finds which block uses which weight, by running a small forward pass. Fills group_of,
+ * weight_count, groups (uninitialized) and group_count, in `arena`. */
 VW_MUST_CHECK vw_status vw__find_groups(const vw_plan_model *model,
                                         const vw_plan_settings *settings, vw__arena *arena,
                                         vw__sharding *out);
-
-/* sharding_ddp.c: DistributedDataParallel's buckets; and what NCCL takes beside PyTorch. */
-void vw__begin_data_parallel(vw__plan_run *run);
 
 #endif /* VW_PLAN_SHARDING_H */

@@ -1,11 +1,11 @@
 /* sharding_fsdp.c - FSDP2: fully_shard() on every block and on the model.
  *
- * A group's parts are gathered into one buffer and copied out to its weights. In the forward pass
- * that buffer is kept until the next group is here (so that copying and gathering overlap); in the
- * backward pass it goes at once, and the group before is gathered ahead of its time. Gradients are
- * copied to one buffer, which is kept until the next group's. With one GPU there is nothing to
- * gather, but weights and gradients are copied all the same. With the host as the place of the
- * parts (CPUOffloadPolicy) they come from there, and gradients go there.
+ * The parts of a group are gathered into one buffer and copied to its weights. The forward pass
+ * keeps that buffer until the next group is here, so that copying and gathering overlap. The
+ * backward pass frees it at once, and gathers the next group early. Gradients are copied to one
+ * buffer, which lives until the next group's. One GPU gathers nothing, but copies weights and
+ * gradients all the same. With CPUOffloadPolicy the parts come from the host, and gradients go
+ * there.
  *
  * After torch/distributed/fsdp/_fully_shard. */
 #include "plan/sharding.h"
@@ -92,21 +92,23 @@ static void after_backward(vw__plan_run *run, size_t number)
         reduce(run, number);
 }
 
-static void end_backward(vw__plan_run *run)
+static void end_backward(vw__plan_run *run, size_t number)
 {
+    (void)number;
     vw__sharding *sharding = run->sharding;
     vw__drop(run->tape, &sharding->reduce_input);
     for (size_t i = 0; i < sharding->group_count; i++)
         vw__drop(run->tape, &sharding->groups[i].gathered);
 }
 
-static void drop_gradients(vw__plan_run *run)
+static void drop_gradients(vw__plan_run *run, size_t number)
 {
+    (void)number;
     for (size_t i = 0; i < run->sharding->group_count; i++)
         vw__drop(run->tape, &run->sharding->groups[i].gradient);
 }
 
-/* Parts of parameters, each by itself. */
+/* Steps on this GPU's part of each parameter. */
 static void create_optimizer(vw__plan_run *run, vw__optimizer *optimizer)
 {
     const vw__sharding *sharding = run->sharding;
@@ -127,11 +129,11 @@ static void create_optimizer(vw__plan_run *run, vw__optimizer *optimizer)
 }
 
 const vw__scheme vw__scheme_fsdp = {
-    .before_forward = before_forward,
-    .after_forward = after_forward,
-    .before_backward = before_backward,
-    .after_backward = after_backward,
-    .end_backward = end_backward,
-    .drop_gradients = drop_gradients,
+    .at = {[VW__SHARD_BEFORE_FORWARD] = before_forward,
+           [VW__SHARD_AFTER_FORWARD] = after_forward,
+           [VW__SHARD_BEFORE_BACKWARD] = before_backward,
+           [VW__SHARD_AFTER_BACKWARD] = after_backward,
+           [VW__SHARD_END_BACKWARD] = end_backward,
+           [VW__SHARD_DROP_GRADIENTS] = drop_gradients},
     .create_optimizer = create_optimizer,
 };

@@ -1,12 +1,13 @@
-/* slowdowns.c - what each change does to the time of a step, and who says so.
+/* slowdowns.c - what each change does to the time of a step, and the source of that number.
  *
- * For ranking. Factors are the remedy's (remedy/remedy_table.c); here are those that follow from
- * the settings: how often a batch is halved, what the head takes, what goes over the bus. Effects
- * multiply only roughly. */
+ * For ranking: effects multiply only roughly. Factors are the remedy's (remedy/remedy_table.c);
+ * here are those that follow from the settings: how often a batch is halved, what the head takes,
+ * what goes over the bus. */
 #include <math.h>
 #include <string.h>
 
 #include "plan/changes.h"
+#include "plan/plan_settings.h"
 
 /* ---- by name of the card --------------------------------------------------------------------- */
 
@@ -50,7 +51,7 @@ static vw__slowdown of_precision(const vw_plan_settings *from, const vw_plan_set
 
 /* ---- computed -------------------------------------------------------------------------------- */
 
-/* For as many samples. */
+/* For the same number of samples. */
 static vw__slowdown of_batch(const vw_plan_settings *from, const vw_plan_settings *to)
 {
     if (to->generate > 0)
@@ -60,13 +61,6 @@ static vw__slowdown of_batch(const vw_plan_settings *from, const vw_plan_setting
     vw__slowdown halving = of_remedy(VW__CHANGE_BATCH, to);
     return (vw__slowdown){pow(halving.factor, log2((double)from->batch / (double)to->batch)),
                           halving.source};
-}
-
-/* The head's products are made once more: one third of what the head takes in a step. */
-static vw__slowdown of_chunks(double head_share)
-{
-    return (vw__slowdown){1 + head_share / 3,
-                          "computed: the head runs once more in the backward pass"};
 }
 
 /* ---- offload --------------------------------------------------------------------------------- */
@@ -79,11 +73,6 @@ static vw__slowdown of_chunks(double head_share)
 #define CARD_BYTES_PER_S 1.5e12
 #define HOST_BYTES_PER_WEIGHT 28.0 /* AdamW in float32: reads 4 numbers, writes 3 */
 
-static bool is_float32(vw_precision precision)
-{
-    return precision == VW_PRECISION_FP32;
-}
-
 static double tokens_of_step(const vw_plan_settings *settings)
 {
     enum { PIXELS_PER_TOKEN = 256 }; /* patches of 16 by 16; a ResNet computes about as much */
@@ -92,28 +81,28 @@ static double tokens_of_step(const vw_plan_settings *settings)
     return (double)settings->batch * (double)settings->accumulation * (tokens < 1 ? 1 : tokens);
 }
 
-/* Every token reads all weights: from the card's memory, or through the slot. */
-static vw__slowdown of_offload_in_generation(void)
+/* The time that products take, for one weight. A training step makes three times as many. */
+static double products_of_step(const vw_plan_settings *settings)
 {
-    return (vw__slowdown){CARD_BYTES_PER_S / SLOT_BYTES_PER_S,
-                          "computed: each token waits for all weights over PCIe 4 at 25 GB/s, in "
-                          "place of 1.5 TB/s"};
+    return (vw__is_training(settings) ? 6 : 2) * tokens_of_step(settings) /
+           (settings->precision == VW_PRECISION_FP32 ? FLOPS_32_BIT : FLOPS_16_BIT);
 }
 
-/* All for one weight: both the computing and the moving grow with their number. */
+/* For one weight: both computing and moving grow with their number. */
 static vw__slowdown of_offload(const vw_plan_settings *to)
 {
-    bool is_training = to->mode == VW_PLAN_MODE_TRAIN;
-    bool has_half = to->precision == VW_PRECISION_BF16 || to->precision == VW_PRECISION_FP16;
-    double weight_bytes = has_half ? 2 : 4;
-    double products = (is_training ? 6 : 2) * tokens_of_step(to) /
-                      (is_float32(to->precision) ? FLOPS_32_BIT : FLOPS_16_BIT);
+    bool is_training = vw__is_training(to);
+    double weight_bytes = vw__plan_is_half(to->precision) ? 2 : 4;
     double moved = is_training ? 2 * weight_bytes : weight_bytes;
+    if (to->generate > 0) /* every token reads all weights */
+        return (vw__slowdown){CARD_BYTES_PER_S / SLOT_BYTES_PER_S,
+                              "computed: each token waits for all weights over PCIe 4 at 25 GB/s, "
+                              "in place of 1.5 TB/s"};
     if (is_training && to->offload == VW_OFFLOAD_WEIGHTS)
         moved += 2 * weight_bytes * (double)to->accumulation - weight_bytes;
     double host = is_training ? HOST_BYTES_PER_WEIGHT / HOST_BYTES_PER_S : 0;
     return (vw__slowdown){
-        1 + (moved / SLOT_BYTES_PER_S + host) / products,
+        1 + (moved / SLOT_BYTES_PER_S + host) / products_of_step(to),
         "computed: weights and gradients over PCIe 4 at 25 GB/s, AdamW at 50 GB/s "
         "of the host's memory, nothing hidden; 0.5 s became 7 s in DeepSpeed's "
         "ZenFlow article"};
@@ -121,9 +110,8 @@ static vw__slowdown of_offload(const vw_plan_settings *to)
 
 double vw__state_bytes_per_weight(const vw_plan_settings *settings)
 {
-    bool has_half =
-        settings->precision == VW_PRECISION_BF16 || settings->precision == VW_PRECISION_FP16;
-    double number_bytes = has_half && !settings->has_master_weights ? 2 : 4;
+    bool is_half = vw__plan_is_half(settings->precision) && !settings->has_master_weights;
+    double number_bytes = is_half ? 2 : 4;
     switch (settings->optimizer) {
     case VW_OPTIMIZER_ADAMW:
     case VW_OPTIMIZER_ADAMW_FUSED:
@@ -133,21 +121,19 @@ double vw__state_bytes_per_weight(const vw_plan_settings *settings)
         return number_bytes;
     case VW_OPTIMIZER_ADAM_8BIT:
         return 2;
-    default: /* none, one for a row, or pageable already */
+    default: /* no state, one number a row, or pageable already */
         return 0;
     }
 }
 
-/* As if all of the state were on the host. It is read and written at the same time: on an H200 that
- * took 24.2 ms for 949 MiB where one way goes at 49 GiB/s (analysis/spill_cost.c), 1.2 times as
- * long as one way; so it is taken to be through this slot. */
+/* Assumes that all of the state is on the host. It is read and written at the same time, which
+ * takes 1.2 times as long as one way: on an H200, 24.2 ms for 949 MiB where one way goes at 49
+ * GiB/s (analysis/spill_cost.c). */
 static vw__slowdown of_spill(const vw_plan_settings *to)
 {
     const double both_ways = 1.2;
-    double products =
-        6 * tokens_of_step(to) / (is_float32(to->precision) ? FLOPS_32_BIT : FLOPS_16_BIT);
     return (vw__slowdown){
-        1 + both_ways * vw__state_bytes_per_weight(to) / SLOT_BYTES_PER_S / products,
+        1 + both_ways * vw__state_bytes_per_weight(to) / SLOT_BYTES_PER_S / products_of_step(to),
         "computed: all of the state read and written once a step over PCIe 4 at 25 GB/s, both ways "
         "in 1.2 times the time of one as measured on an H200"};
 }
@@ -163,11 +149,10 @@ vw__slowdown vw__slowdown_of(vw__change change, const vw_plan_settings *from,
     case VW__CHANGE_BATCH:
         return of_batch(from, to);
     case VW__CHANGE_LOSS:
-        return of_chunks(head_share);
+        return (vw__slowdown){1 + head_share / 3, /* of the three passes, one is run again */
+                              "computed: the head runs once more in the backward pass"};
     case VW__CHANGE_OFFLOAD:
-        if (to->offload == VW_OFFLOAD_SPILL)
-            return of_spill(to);
-        return to->generate > 0 ? of_offload_in_generation() : of_offload(to);
+        return to->offload == VW_OFFLOAD_SPILL ? of_spill(to) : of_offload(to);
     default:
         return of_remedy(change, to);
     }

@@ -1,31 +1,30 @@
-/* step_evidence.c - comparing the requests of two steps.
+/* step_evidence.c - compares the requests of two steps.
  *
- * A recording says neither batch nor length of a step; the sizes do. Most requests of a step go
- * with the product of both (one row for each token), so the ratio that most sizes have in common is
- * that of the products. The length alone is told by those few requests that go with it otherwise: a
- * table of positions, a mask, the scores of an attention that keeps them. Each of them proposes
- * lengths; what is proposed must leave whole numbers of samples and tokens, if those of the asked
- * step are known, and the proposal that explains most of the requests is taken. Where none explains
- * any, lengths are taken to be the same.
+ * A recording states neither batch nor length of a step; the sizes show them. Most requests of a
+ * step grow with the product of both (one row for each token), so the ratio that most sizes have in
+ * common is the ratio of the products. The length alone shows in the few requests that depend on it
+ * otherwise: a table of positions, a mask, the scores of an attention that keeps them. Each of them
+ * proposes lengths. A proposal must leave whole numbers of samples and tokens, if those of the
+ * asked step are known; the one that explains most requests wins. Where none explains any, lengths
+ * are assumed equal.
  *
  * Samples may have two lengths. Where one leaves much unexplained, a second is tried: the ratio
  * that most of the unexplained requests have in common is that of its product with the batch.
  *
- * What we did not do: trust the blocks of the data. Their role is known only where a stack says so,
- * and a batch may be made of many. */
-#include "plan/step_evidence.h"
-
+ * What we did not do: trust the blocks of the data. Their role is known only where a stack shows
+ * it, and a batch may consist of many. */
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "plan/recorded_step.h"
 
 enum {
     MOST_PROPOSALS = 64,        /* requests that propose a length */
-    LEAST_COMMON_BYTES = 65536, /* of a request whose ratio is looked at: small ones are rounded */
+    LEAST_COMMON_BYTES = 65536, /* of a request whose ratio counts: small ones are rounded */
     TOLERANCE_BYTES = 64,
-    LEAST_SECOND_PART = 20, /* of the requests, unexplained: less is no second length */
+    LEAST_SECOND_PART = 20, /* one in so many requests is unexplained: fewer are no second length */
 };
 
 static const double tolerance = 0.004; /* of a size: rows that are padded, a token less */
@@ -35,14 +34,14 @@ static const double whole_tolerance = 0.01;
 
 static int compare_sites(const void *left, const void *right)
 {
-    const vw__site *one = left, *other = right;
+    const vw__plan_site *one = left, *other = right;
     if (one->stack != other->stack)
         return one->stack < other->stack ? -1 : 1;
     return (one->event > other->event) - (one->event < other->event);
 }
 
-/* In `sites`, which has room for all events of the step. */
-static size_t list_sites(const vw__recorded_run *run, uint32_t step, vw__site *sites)
+/* Fills `sites`, which has room for all events of the step. */
+static size_t list_sites(const vw__recorded_run *run, uint32_t step, vw__plan_site *sites)
 {
     uint32_t begin, end;
     size_t count = 0;
@@ -51,7 +50,7 @@ static size_t list_sites(const vw__recorded_run *run, uint32_t step, vw__site *s
         uint32_t context = run->trace->events[i].context;
         if (run->lifetime_of[i] == UINT32_MAX)
             continue;
-        sites[count++] = (vw__site){
+        sites[count++] = (vw__plan_site){
             .lifetime = run->lifetime_of[i],
             .stack = context != VW__NO_CONTEXT ? run->model->contexts[context]
                                                : (uint32_t)run->model->stack_count,
@@ -69,10 +68,10 @@ static size_t list_sites(const vw__recorded_run *run, uint32_t step, vw__site *s
 typedef struct pair {
     size_t site; /* of the asked step */
     double size, ratio;
-    bool is_common; /* large, and guessed to go with the product of batch and length */
+    bool is_common; /* large, and its role suggests that it grows with batch x length */
 } pair;
 
-/* What the laws come to. */
+/* The factors of all laws. */
 typedef struct factors {
     double values[VW_PLAN_LAW_COUNT * VW__LENGTH_COUNT];
     size_t count;
@@ -80,7 +79,7 @@ typedef struct factors {
 
 typedef struct comparison {
     const vw__step_question *question;
-    const uint8_t *guessed; /* laws, by lifetime */
+    vw__step_laws *known; /* the laws that roles suggest; gets the steps that were compared */
     pair *pairs;
     size_t pair_count;
     double product, second_product; /* of batch and length; the same where there is one length */
@@ -88,7 +87,7 @@ typedef struct comparison {
     factors laws;                   /* by them */
 } comparison;
 
-static size_t group_end(const vw__site *sites, size_t count, size_t first)
+static size_t group_end(const vw__plan_site *sites, size_t count, size_t first)
 {
     size_t i = first;
     while (i < count && sites[i].stack == sites[first].stack)
@@ -96,7 +95,7 @@ static size_t group_end(const vw__site *sites, size_t count, size_t first)
     return i;
 }
 
-static pair make_pair(const comparison *compared, const vw__site *site, size_t place,
+static pair make_pair(const comparison *compared, const vw__plan_site *site, size_t place,
                       uint64_t other_bytes)
 {
     double size = (double)site->size_bytes;
@@ -105,18 +104,18 @@ static pair make_pair(const comparison *compared, const vw__site *site, size_t p
         .size = size,
         .ratio = size > 0 ? (double)other_bytes / size : 1,
         .is_common = size >= LEAST_COMMON_BYTES && other_bytes != 0 &&
-                     compared->guessed[site->lifetime] == VW_PLAN_LAW_BATCH_LENGTH,
+                     compared->known->blocks[site->lifetime].law == VW_PLAN_LAW_BATCH_LENGTH,
     };
 }
 
-/* A stack that asks more often in one step than in the other is left out. */
-static void find_pairs(const vw__step_evidence *evidence, const vw__site *others,
+/* Leaves out stacks that ask more often in one step than in the other. */
+static void find_pairs(const vw__step_evidence *evidence, const vw__plan_site *others,
                        size_t other_count, comparison *compared)
 {
     size_t i = 0, k = 0;
     compared->pair_count = 0;
     while (i < evidence->site_count && k < other_count) {
-        const vw__site *sites = evidence->sites;
+        const vw__plan_site *sites = evidence->sites;
         if (sites[i].stack != others[k].stack) {
             size_t *behind = sites[i].stack < others[k].stack ? &i : &k;
             *behind += 1;
@@ -150,8 +149,8 @@ static int compare_ratios(const void *left, const void *right)
     return (one->ratio > other->ratio) - (one->ratio < other->ratio);
 }
 
-/* The ratio that most of those `wanted` have in common, and how many they are. Pairs are in order
- * of their ratios. 1 where there are none. */
+/* The ratio that most of the `wanted` pairs have in common, and their number; 1 if there are none.
+ * Pairs must be sorted by ratio. */
 static double find_mode(const comparison *compared,
                         bool (*wanted)(const comparison *, const pair *), size_t *most)
 {
@@ -180,8 +179,8 @@ static bool is_changed(const comparison *compared, const pair *own)
     return own->is_common && !is_about(own->ratio, 1);
 }
 
-/* The ratio that most of the large requests have in common. 1 has to be that of more than any
- * other: some of what is taken to grow may be constant. */
+/* The ratio that most of the large requests have in common. It is 1 only if more requests have that
+ * than any other: some that are expected to grow may be constant. */
 static double common_ratio(const comparison *compared)
 {
     size_t most, unchanged = 0;
@@ -237,7 +236,7 @@ static bool is_explained_by(const pair *own, const factors *laws)
     return false;
 }
 
-/* Neither constant nor by a product. */
+/* Neither constant nor explained by a product. */
 static bool is_odd(const comparison *compared, const pair *own)
 {
     return own->size > TOLERANCE_BYTES && !explains(own, 1) && !explains(own, compared->product) &&
@@ -272,7 +271,7 @@ typedef struct proposal {
     size_t explained;
 } proposal;
 
-/* Of two that explain as much, the nearer one. */
+/* Takes the batch if it explains more than the best, or as much and is nearer. */
 static void try_batch(const comparison *compared, double batch, proposal *best)
 {
     if (!is_possible(compared, batch))
@@ -284,8 +283,8 @@ static void try_batch(const comparison *compared, double batch, proposal *best)
         *best = (proposal){batch, count};
 }
 
-/* The same length, or the same batch, is what most programs have. Other batches are proposed by odd
- * requests: what the batch would be if one went with batch or length alone, or with a square. */
+/* Most programs keep the length or the batch. Odd requests propose other batches: what the batch
+ * would be if the request grew with batch or length alone, or with a square. */
 static void find_multiples(comparison *compared)
 {
     double one = compared->product, other = compared->second_product;
@@ -338,11 +337,12 @@ static void find_second_length(comparison *compared)
 static void note_matches(vw__step_evidence *evidence, uint32_t step, const comparison *compared)
 {
     vw__multiples multiples = compared->multiples;
-    evidence->compared[evidence->compared_count++] = (vw__compared_step){step, multiples};
-    evidence->has_lengths = evidence->has_lengths || !is_about(multiples.length, 1);
+    vw__step_laws *known = compared->known;
+    known->compared[known->compared_count++] = (vw__compared_step){step, multiples};
+    known->has_lengths = known->has_lengths || !is_about(multiples.length, 1);
     for (size_t i = 0; i < compared->pair_count; i++) {
         const pair *own = &compared->pairs[i];
-        vw__site *site = &evidence->sites[own->site];
+        vw__plan_site *site = &evidence->sites[own->site];
         site->comparisons++;
         for (unsigned law = 0; law < VW_PLAN_LAW_COUNT; law++)
             for (unsigned which = 0; which < VW__LENGTH_COUNT; which++)
@@ -351,7 +351,7 @@ static void note_matches(vw__step_evidence *evidence, uint32_t step, const compa
     }
 }
 
-static void compare_with(const vw__recorded_run *run, uint32_t step, vw__site *others,
+static void compare_with(const vw__recorded_run *run, uint32_t step, vw__plan_site *others,
                          comparison *compared, vw__step_evidence *evidence)
 {
     size_t other_count = list_sites(run, step, others);
@@ -363,7 +363,7 @@ static void compare_with(const vw__recorded_run *run, uint32_t step, vw__site *o
     find_second_length(compared);
     if (is_about(compared->product, 1) && is_about(compared->multiples.batch, 1) &&
         is_about(compared->second_product, 1))
-        return; /* of the same size: it says nothing */
+        return; /* a step of the same size shows nothing */
     note_matches(evidence, step, compared);
 }
 
@@ -378,8 +378,8 @@ static size_t most_events(const vw__recorded_run *run)
     return most;
 }
 
-/* Steps are taken evenly from the whole run, the first left out. */
-static void compare_all(const vw__recorded_run *run, vw__site *others, comparison *compared,
+/* Compares with steps spread evenly over the run, without the first. */
+static void compare_all(const vw__recorded_run *run, vw__plan_site *others, comparison *compared,
                         vw__step_evidence *evidence)
 {
     const vw__step_question *question = compared->question;
@@ -391,12 +391,12 @@ static void compare_all(const vw__recorded_run *run, vw__site *others, compariso
 }
 
 vw_status vw__step_evidence_find(const vw__recorded_run *run, const vw__step_question *question,
-                                 const uint8_t *guessed, vw__step_evidence *out)
+                                 vw__step_laws *laws, vw__step_evidence *out)
 {
     size_t room = most_events(run) + 1;
-    vw__site *others = vw__host_alloc(room * sizeof *others);
+    vw__plan_site *others = vw__host_alloc(room * sizeof *others);
     comparison compared = {.question = question,
-                           .guessed = guessed,
+                           .known = laws,
                            .pairs = vw__host_alloc(room * sizeof *compared.pairs)};
     *out = (vw__step_evidence){.sites = vw__host_alloc(room * sizeof *out->sites)};
     bool has_memory = others != NULL && compared.pairs != NULL && out->sites != NULL;

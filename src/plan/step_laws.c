@@ -1,29 +1,29 @@
-/* step_laws.c - how each block of a recorded step goes with the batch and the length.
+/* step_laws.c - how each block of a recorded step grows with the batch and the length.
  *
- * Where other steps of the recording were of another size, they say (step_evidence.h). Else what a
- * block is for has to do: weights, gradients, state and workspaces stay as they are; so does what a
- * pass makes that is as large as a weight, or half as large, for that is a copy of one in another
- * precision, or its gradient. Everything else of a pass has a row for each token.
+ * Steps of another size in the same recording show it (step_evidence.c). Without them, the role of
+ * a block decides: weights, gradients, state and workspaces stay constant. So does what a pass
+ * makes that is as large as a weight, or half as large: it is a copy in another precision, or a
+ * gradient. Everything else that a pass makes has a row for each token.
  *
- * Scores of attention go with the square of the length, and one length alone cannot tell: what an
- * attention function asked for, and is a multiple of that square, may be such. */
+ * Scores of attention grow with the square of the length, which one length alone cannot show: what
+ * an attention function asked for may be scores if its size is a multiple of that square. */
 #include <ctype.h>
 #include <stdlib.h> /* qsort, bsearch */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "plan/step_evidence.h"
+#include "plan/recorded_step.h"
 
 enum {
-    NEAREST_FRAMES = 2,       /* innermost ones that may be an attention function */
-    LEAST_COPY_BYTES = 65536, /* of a weight that copies are recognised of */
-    LEAST_SQUARE = 16,        /* tokens: a smaller square divides too much */
+    NEAREST_FRAMES = 2,       /* the innermost ones may be an attention function */
+    LEAST_COPY_BYTES = 65536, /* copies of smaller weights are not recognised */
+    LEAST_SQUARE = 16,        /* tokens: a smaller square divides too many sizes */
 };
 
 /* ---- what blocks are for --------------------------------------------------------------------- */
 
-/* Sizes that are those of weights. */
+/* Sizes of weights, or of suspected scores. */
 typedef struct weight_sizes {
     uint64_t *sizes; /* owned; sorted */
     size_t count;
@@ -58,7 +58,7 @@ static bool has_size(const weight_sizes *weights, uint64_t size_bytes)
                                           sizeof size_bytes, compare_sizes) != NULL;
 }
 
-/* Of the same precision, or of one with half the bytes. */
+/* In the same precision, or in one with half the bytes. */
 static bool is_copy_of_weight(const weight_sizes *weights, uint64_t size_bytes)
 {
     return has_size(weights, size_bytes) || has_size(weights, 2 * size_bytes);
@@ -102,49 +102,42 @@ static vw_status guess(const vw__recorded_run *run, const vw__step_question *que
     VW__TRY(list_weights(run, &weights));
     vw__recorded_step_range(run, question->step, &begin, &end);
     for (size_t i = 0; i < run->timeline.lifetime_count; i++)
-        laws->laws[i] = (uint8_t)law_by_role(run, &weights, i, begin);
+        laws->blocks[i].law = (uint8_t)law_by_role(run, &weights, i, begin);
     vw__host_free(weights.sizes);
     return VW_OK;
 }
 
-/* ---- what other steps say -------------------------------------------------------------------- */
+/* ---- what other steps show ------------------------------------------------------------------- */
 
-/* Of laws that explain as many of the steps, what is true of most blocks. */
+/* Laws by the number of blocks that follow them, for laws that explain equally many steps. */
 static const vw_plan_law by_likelihood[VW_PLAN_LAW_COUNT] = {
     VW_PLAN_LAW_BATCH_LENGTH, VW_PLAN_LAW_BATCH_LENGTH_SQUARE, VW_PLAN_LAW_CONSTANT,
     VW_PLAN_LAW_LENGTH,       VW_PLAN_LAW_LENGTH_SQUARE,       VW_PLAN_LAW_BATCH,
 };
 
-/* A law, and the length that it is about. */
-typedef struct finding {
-    vw_plan_law law;
-    vw__which_length which;
-} finding;
-
-static finding best_of(const vw__site *site, vw_plan_law guessed)
+static vw__block_law best_of(const vw__plan_site *site, uint8_t guessed)
 {
-    finding best = {guessed, VW__LENGTH_FIRST};
+    vw__block_law best = {.law = guessed, .length = VW__LENGTH_FIRST};
     for (size_t i = 0; i < VW_PLAN_LAW_COUNT; i++)
-        for (unsigned which = 0; which < VW__LENGTH_COUNT; which++)
-            if (site->matches[by_likelihood[i]][which] > site->matches[best.law][best.which])
-                best = (finding){by_likelihood[i], (vw__which_length)which};
+        for (uint8_t length = 0; length < VW__LENGTH_COUNT; length++)
+            if (site->matches[by_likelihood[i]][length] > site->matches[best.law][best.length])
+                best = (vw__block_law){.law = (uint8_t)by_likelihood[i], .length = length};
     return best;
 }
 
-/* Three quarters of the steps agree: an odd one may have run something else. */
+/* A law holds if three quarters of the steps agree: an odd step may have run something else. */
 static void judge(const vw__step_evidence *evidence, vw__step_laws *laws)
 {
     for (size_t i = 0; i < evidence->site_count; i++) {
-        const vw__site *site = &evidence->sites[i];
+        const vw__plan_site *site = &evidence->sites[i];
         if (site->comparisons == 0)
             continue;
-        finding best = best_of(site, (vw_plan_law)laws->laws[site->lifetime]);
-        if (site->matches[best.law][best.which] * 4 < site->comparisons * 3) {
-            laws->is_irregular[site->lifetime] = true;
-            continue;
-        }
-        laws->laws[site->lifetime] = (uint8_t)best.law;
-        laws->lengths[site->lifetime] = (uint8_t)best.which;
+        vw__block_law *block = &laws->blocks[site->lifetime];
+        vw__block_law best = best_of(site, block->law);
+        if (site->matches[best.law][best.length] * 4 < site->comparisons * 3)
+            block->is_irregular = true;
+        else
+            *block = best;
     }
 }
 
@@ -183,37 +176,37 @@ static bool is_square(uint64_t size_bytes, const vw__step_question *question)
     return size_bytes >= square && size_bytes % square == 0;
 }
 
-static bool is_of_product(const vw__step_laws *laws, const vw__site *site)
+static bool is_of_product(const vw__step_laws *laws, const vw__plan_site *site)
 {
-    return laws->laws[site->lifetime] == VW_PLAN_LAW_BATCH_LENGTH;
+    return laws->blocks[site->lifetime].law == VW_PLAN_LAW_BATCH_LENGTH;
 }
 
-/* Backward passes have no stacks: there, what is as large as something suspected. */
+/* Backward passes have no stacks: there, blocks as large as a suspected one are suspected. */
 static void suspect(const vw__recorded_run *run, const vw__step_evidence *evidence,
                     const vw__step_question *question, weight_sizes *suspected, vw__step_laws *laws)
 {
     for (size_t i = 0; i < evidence->site_count; i++) {
-        const vw__site *site = &evidence->sites[i];
+        const vw__plan_site *site = &evidence->sites[i];
         if (is_of_product(laws, site) && is_square(site->size_bytes, question) &&
             is_asked_by_attention(run->model, site->stack)) {
-            laws->is_maybe_square[site->lifetime] = true;
+            laws->blocks[site->lifetime].is_maybe_square = true;
             suspected->sizes[suspected->count++] = site->size_bytes;
         }
     }
     qsort(suspected->sizes, suspected->count, sizeof *suspected->sizes, compare_sizes);
     for (size_t i = 0; i < evidence->site_count; i++) {
-        const vw__site *site = &evidence->sites[i];
+        const vw__plan_site *site = &evidence->sites[i];
         uint8_t kind = run->roles.passes[run->roles.pass_of[site->lifetime]].kind;
         if (kind == VW__PASS_BACKWARD && is_of_product(laws, site) &&
             has_size(suspected, site->size_bytes))
-            laws->is_maybe_square[site->lifetime] = true;
+            laws->blocks[site->lifetime].is_maybe_square = true;
     }
 }
 
 static vw_status find_squares(const vw__recorded_run *run, const vw__step_evidence *evidence,
                               const vw__step_question *question, vw__step_laws *laws)
 {
-    if (evidence->has_lengths || question->sequence_now < LEAST_SQUARE ||
+    if (laws->has_lengths || question->sequence_now < LEAST_SQUARE ||
         question->sequence_now > UINT32_MAX || question->batch_now == 0 ||
         question->batch_now > UINT32_MAX / question->sequence_now)
         return VW_OK;
@@ -234,11 +227,8 @@ static vw_status find(const vw__recorded_run *run, const vw__step_question *ques
 {
     vw__step_evidence evidence;
     VW__TRY(guess(run, question, laws));
-    VW__TRY(vw__step_evidence_find(run, question, laws->laws, &evidence));
+    VW__TRY(vw__step_evidence_find(run, question, laws, &evidence));
     judge(&evidence, laws);
-    memcpy(laws->compared, evidence.compared, sizeof laws->compared);
-    laws->compared_count = evidence.compared_count;
-    laws->has_lengths = evidence.has_lengths;
     vw_status status = find_squares(run, &evidence, question, laws);
     vw__step_evidence_deinit(&evidence);
     return status;
@@ -248,16 +238,10 @@ vw_status vw__step_laws_find(const vw__recorded_run *run, const vw__step_questio
                              vw__step_laws *out)
 {
     size_t room = run->timeline.lifetime_count + 1;
-    vw__step_laws made = {.laws = vw__host_alloc_zeroed(room, sizeof *made.laws),
-                          .lengths = vw__host_alloc_zeroed(room, sizeof *made.lengths),
-                          .is_maybe_square = vw__host_alloc_zeroed(room, sizeof(bool)),
-                          .is_irregular = vw__host_alloc_zeroed(room, sizeof(bool))};
-    vw_status status = VW_OK;
-    if (made.laws == NULL || made.lengths == NULL || made.is_maybe_square == NULL ||
-        made.is_irregular == NULL)
-        status = vw__fail_host_memory(4 * room, "the laws of a step's blocks");
-    if (status == VW_OK)
-        status = find(run, question, &made);
+    vw__step_laws made = {.blocks = vw__host_alloc_zeroed(room, sizeof *made.blocks)};
+    vw_status status = made.blocks == NULL ? vw__fail_host_memory(room * sizeof *made.blocks,
+                                                                  "the laws of a step's blocks")
+                                           : find(run, question, &made);
     if (status == VW_OK)
         *out = made;
     else
@@ -267,9 +251,6 @@ vw_status vw__step_laws_find(const vw__recorded_run *run, const vw__step_questio
 
 void vw__step_laws_deinit(vw__step_laws *laws)
 {
-    vw__host_free(laws->laws);
-    vw__host_free(laws->lengths);
-    vw__host_free(laws->is_maybe_square);
-    vw__host_free(laws->is_irregular);
+    vw__host_free(laws->blocks);
     memset(laws, 0, sizeof *laws);
 }

@@ -78,8 +78,8 @@ typedef enum vw__remedy_id {
     VW__REMEDY_COUNT
 } vw__remedy_id;
 
-/* Chunks of a loss that is computed in chunks, where nobody asks for another number. */
-enum { VW__REMEDY_LOSS_CHUNKS = 8 };
+/* Chunks of a loss and rank of adapters, where nobody asks for another number. */
+enum { VW__REMEDY_LOSS_CHUNKS = 8, VW__REMEDY_LORA_RANK = 16 };
 
 /* What vramwise's allocator needs, to take the place of PyTorch's. */
 #define VW__REMEDY_ALLOCATOR_NEEDS "PyTorch 2.11 and a C++ compiler"
@@ -108,6 +108,13 @@ typedef struct vw__remedy {
 } vw__remedy;
 
 const vw__remedy *vw__remedy_of(vw__remedy_id id);
+
+/* The code for a model of transformers, or for any other. */
+static inline const char *vw__remedy_code(const vw__remedy *remedy, bool is_of_transformers)
+{
+    return is_of_transformers && remedy->transformers_code != NULL ? remedy->transformers_code
+                                                                   : remedy->code;
+}
 
 /* ---- remedy_text.c --------------------------------------------------------------------------- */
 

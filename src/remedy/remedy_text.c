@@ -5,7 +5,7 @@
 
 #include "remedy/remedy.h"
 
-enum { MOST_TEXT_BYTES = 2048, DIGITS_BYTES = 24, USUAL_RANK = 16, USUAL_BATCH_PARTS = 2 };
+enum { MOST_TEXT_BYTES = 2048, DIGITS_BYTES = 24, USUAL_BATCH_PARTS = 2 };
 
 typedef struct text_draft {
     char bytes[MOST_TEXT_BYTES];
@@ -54,7 +54,7 @@ static const char *word_for(const char *name, size_t length, const vw__remedy_wo
     if (!is_parts && !is_rank)
         return NULL;
     uint64_t number = is_parts ? words->parts : words->rank;
-    uint64_t usual = is_parts ? USUAL_BATCH_PARTS : USUAL_RANK;
+    uint64_t usual = is_parts ? USUAL_BATCH_PARTS : VW__REMEDY_LORA_RANK;
     (void)snprintf(digits, DIGITS_BYTES, "%" PRIu64, number != 0 ? number : usual);
     return digits;
 }

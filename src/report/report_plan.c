@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "analysis/policies.h" /* VW__POLICY_NATIVE ... */
 #include "vramwise/report.h"
 
 enum { CODE_OF = 3, MOST_CODES = 16, CODE_INDENT = 4 };
@@ -93,9 +94,9 @@ static const vw__report_field phase_list[] = {
 };
 static const vw__report_fields phase_fields = VW__REPORT_FIELDS(uint64_t[3], phase_list);
 static const vw__report_field reserved_list[] = {
-    THIRD("native", 0),
-    THIRD("expandable", 1),
-    THIRD("vramwise", 2),
+    THIRD(VW__POLICY_NATIVE, 0),
+    THIRD(VW__POLICY_EXPANDABLE, 1),
+    THIRD(VW__POLICY_VRAMWISE, 2),
 };
 const vw__report_fields vw__report_plan_reserved = VW__REPORT_FIELDS(uint64_t[3], reserved_list);
 

@@ -558,13 +558,14 @@ vw_status vw_doctor_job(const vw_job *job, const vw_doctor_options *options, vw_
 {
     if (job == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a job and a place for the diagnosis");
-    VW__TRY(vw__doctor_check_options(&options));
+    vw_doctor_options used;
+    VW__TRY(vw__doctor_read_options(options, &used));
     VW__TRY(check_state(job));
     vw__diagnosis_draft draft;
     vw__diagnosis_init(&draft, VW_SOURCE_STEPS);
     draft.is_running = true;
     job_case judged = {.job = job,
-                       .options = options,
+                       .options = &used,
                        .draft = &draft,
                        .growth = {.grown_bytes = VW_UNKNOWN, .clause = ""},
                        .blank = {.kind = VW__ERROR_TORCH_CUDA}};

@@ -11,7 +11,7 @@
 
 #include "base/host_memory.h"
 #include "plan/plan_run.h"
-#include "plan/settings_check.h"
+#include "plan/plan_settings.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

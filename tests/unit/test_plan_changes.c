@@ -4,16 +4,16 @@
 #include "vramwise/plan.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
+#include "support/zoo_models.h"
 
 typedef struct question {
-    vw_plan_model *model;
+    const vw_plan_model *model;
     vw_plan_settings from, to;
 } question;
 
 static question ask_of(const char *name)
 {
-    question made;
-    assert_int_equal(vw_plan_model_open(name, &made.model), VW_OK);
+    question made = {.model = zoo_model(name)};
     vw_plan_settings_init(&made.from);
     made.from.batch = 8;
     made.from.sequence = 256;
@@ -36,7 +36,6 @@ static void each_change_has_its_name_cost_and_code(void **state)
     assert_string_equal(changes->changes[1].name, "full checkpointing");
     assert_non_null(strstr(changes->changes[1].cost, "about 30 % more time"));
     vw_plan_changes_free(changes);
-    vw_plan_model_close(asked.model);
 }
 
 static void settings_that_are_the_same_have_none(void **state)
@@ -48,7 +47,6 @@ static void settings_that_are_the_same_have_none(void **state)
     assert_int_equal(changes->count, 0);
     vw_plan_changes_free(changes);
     vw_plan_changes_free(NULL);
-    vw_plan_model_close(asked.model);
 }
 
 static void a_change_that_saves_nothing_is_refused_by_name(void **state)
@@ -62,7 +60,6 @@ static void a_change_that_saves_nothing_is_refused_by_name(void **state)
                      VW_ERR_UNSUPPORTED);
     assert_non_null(strstr(vw_last_error(), "precision fp32"));
     assert_null(changes);
-    vw_plan_model_close(asked.model);
 }
 
 static bool make_changes(void *context)
@@ -80,7 +77,6 @@ static void host_memory_may_run_out_at_any_moment(void **state)
     question asked = ask_of("gpt2");
     asked.to.loss_chunks = 8;
     vw_test_sweep_host_memory(make_changes, &asked);
-    vw_plan_model_close(asked.model);
 }
 
 int main(void)
@@ -91,5 +87,5 @@ int main(void)
         cmocka_unit_test(a_change_that_saves_nothing_is_refused_by_name),
         cmocka_unit_test(host_memory_may_run_out_at_any_moment),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, close_zoo_models);
 }

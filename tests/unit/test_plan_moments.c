@@ -1,5 +1,5 @@
 /* test_plan_moments.c - a short run by hand: which request made the peak, and what a pass left. */
-#include "plan/plan_moments.h"
+#include "plan/plan_events.h"
 
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -88,10 +88,11 @@ static void what_a_pass_leaves_is_counted_when_its_locals_are_gone(void **state)
     vw__plan_moments moments;
     make_run(&made);
     assert_int_equal(vw__plan_moments_find(&made.events, &moments), VW_OK);
-    assert_int_equal(moments.kept_bytes[VW__LAYER_ATTENTION], 100);
-    assert_int_equal(moments.kept_bytes[VW__LAYER_NORM], 30); /* the innermost scope that says so */
-    assert_int_equal(moments.kept_bytes[VW__LAYER_LOSS], 7);
-    assert_int_equal(moments.kept_bytes[VW__LAYER_OTHER], 0); /* weights are no activations */
+    assert_int_equal(moments.kept_bytes[VW__PLAN_LAYER_ATTENTION], 100);
+    assert_int_equal(moments.kept_bytes[VW__PLAN_LAYER_NORM],
+                     30); /* the innermost scope that says so */
+    assert_int_equal(moments.kept_bytes[VW__PLAN_LAYER_LOSS], 7);
+    assert_int_equal(moments.kept_bytes[VW__PLAN_LAYER_OTHER], 0); /* weights are no activations */
     vw__tape_destroy(made.events.places);
 }
 

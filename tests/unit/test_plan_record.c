@@ -8,10 +8,11 @@
 #include "analysis/recording.h"
 #include "analysis/steps.h"
 #include "plan/plan_events.h"
-#include "plan/plan_reserved.h"
-#include "plan/settings_check.h"
+#include "plan/plan_device.h"
+#include "plan/plan_settings.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
+#include "support/zoo_models.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -22,20 +23,11 @@ static const char tiny_config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"
                                   "\"n_head\": 2, \"n_positions\": 128, "
                                   "\"vocab_size\": 1000}";
 
-static vw_plan_model *open_tiny(void)
-{
-    vw_plan_model *model = NULL;
-    assert_int_equal(vw__plan_model_open_memory(tiny_config, sizeof tiny_config - 1, &model),
-                     VW_OK);
-    return model;
-}
+static vw_plan_model *tiny;
 
-static vw_plan_model *open_gpt2(void)
-{
-    vw_plan_model *model = NULL;
-    assert_int_equal(vw_plan_model_open("gpt2", &model), VW_OK);
-    return model;
-}
+/* GPT-2 with a batch of 8. */
+static vw_recording *gpt2_recording;
+static vw_recording_stats *gpt2_stats;
 
 static vw_plan_settings settings_of(uint64_t batch)
 {
@@ -58,6 +50,23 @@ static vw_recording_stats *stats_of(const vw_recording *recording)
     assert_int_equal(vw_recording_stats_make(recording, NULL, &stats), VW_OK);
     assert_int_equal(stats->device_count, 1);
     return stats;
+}
+
+static int open_all(void **state)
+{
+    (void)state;
+    vw_plan_settings settings = settings_of(8);
+    gpt2_recording = record(zoo_model("gpt2"), &settings);
+    gpt2_stats = stats_of(gpt2_recording);
+    return vw__plan_model_open_memory(tiny_config, sizeof tiny_config - 1, &tiny) != VW_OK;
+}
+
+static int close_all(void **state)
+{
+    vw_recording_stats_free(gpt2_stats);
+    vw_recording_close(gpt2_recording);
+    vw_plan_model_close(tiny);
+    return close_zoo_models(state);
 }
 
 static uint64_t tape_peak(const vw_plan_model *model, const vw_plan_settings *settings)
@@ -105,9 +114,9 @@ static uint64_t bytes_at(const vw_moment *moment, const char *file, const char *
 
 /* ---- the recording --------------------------------------------------------------------------- */
 
-static void check_variant(const vw_plan_model *model, const vw_plan_settings *settings,
-                          uint64_t step_count)
+static void check_variant(const vw_plan_model *model, const vw_plan_settings *settings)
 {
+    const size_t step_count = settings->mode == VW_PLAN_MODE_TRAIN ? 3 : 0;
     vw_recording *recording = record(model, settings);
     vw_recording_stats *stats = stats_of(recording);
     assert_exact(recording);
@@ -124,49 +133,51 @@ static void check_variant(const vw_plan_model *model, const vw_plan_settings *se
 static void every_variant_is_exact_and_as_high_as_the_tape(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_gpt2();
-    vw_plan_settings settings = settings_of(2);
-    check_variant(model, &settings, 3);
-    settings.checkpointing = VW_CHECKPOINTING_FULL;
-    check_variant(model, &settings, 3);
-    settings.precision = VW_PRECISION_AMP_BF16;
-    settings.accumulation = 2;
-    check_variant(model, &settings, 3);
-    settings = settings_of(2);
-    settings.optimizer = VW_OPTIMIZER_SGD; /* whose step asks for nothing */
-    check_variant(model, &settings, 3);
-    settings.mode = VW_PLAN_MODE_INFERENCE;
-    check_variant(model, &settings, 0);
-    settings.mode = VW_PLAN_MODE_KEEP_GRAPH;
-    check_variant(model, &settings, 0);
-    vw_plan_model_close(model);
-}
-
-static void what_is_split_adapted_or_generated_is_a_recording_too(void **state)
-{
-    (void)state;
-    vw_plan_model *model = open_gpt2();
-    vw_plan_settings settings = settings_of(1);
-    settings.lora_rank = 8;
-    check_variant(model, &settings, 3);
-    settings.lora_rank = 0;
-    settings.gpus = 2;
-    check_variant(model, &settings, 3);
-    settings.sharding = VW_SHARDING_FSDP;
-    check_variant(model, &settings, 3);
-    settings.sharding = VW_SHARDING_ZERO_2;
-    check_variant(model, &settings, 3);
-    settings = settings_of(1);
-    settings.precision = VW_PRECISION_BF16;
-    settings.has_master_weights = true;
-    check_variant(model, &settings, 3);
-    vw_plan_model_close(model);
+    static const struct {
+        vw_plan_mode mode;
+        vw_precision precision;
+        bool has_master_weights;
+        vw_optimizer optimizer;
+        vw_checkpointing checkpointing;
+        uint64_t lora_rank, extra_batches, extra_gpus;
+        vw_sharding sharding;
+    } variants[] = {
+        {.optimizer = VW_OPTIMIZER_ADAMW},
+        {.optimizer = VW_OPTIMIZER_ADAMW, .checkpointing = VW_CHECKPOINTING_FULL},
+        {.optimizer = VW_OPTIMIZER_ADAMW,
+         .checkpointing = VW_CHECKPOINTING_FULL,
+         .precision = VW_PRECISION_AMP_BF16,
+         .extra_batches = 1},
+        {.optimizer = VW_OPTIMIZER_SGD}, /* whose step asks for nothing */
+        {.optimizer = VW_OPTIMIZER_SGD, .mode = VW_PLAN_MODE_INFERENCE},
+        {.optimizer = VW_OPTIMIZER_SGD, .mode = VW_PLAN_MODE_KEEP_GRAPH},
+        {.optimizer = VW_OPTIMIZER_ADAMW, .lora_rank = 8},
+        {.optimizer = VW_OPTIMIZER_ADAMW, .extra_gpus = 1},
+        {.optimizer = VW_OPTIMIZER_ADAMW, .extra_gpus = 1, .sharding = VW_SHARDING_FSDP},
+        {.optimizer = VW_OPTIMIZER_ADAMW, .extra_gpus = 1, .sharding = VW_SHARDING_ZERO_2},
+        {.optimizer = VW_OPTIMIZER_ADAMW,
+         .precision = VW_PRECISION_BF16,
+         .has_master_weights = true},
+    };
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        vw_plan_settings settings = settings_of(2);
+        settings.mode = variants[i].mode;
+        settings.accumulation += variants[i].extra_batches;
+        settings.precision = variants[i].precision;
+        settings.has_master_weights = variants[i].has_master_weights;
+        settings.optimizer = variants[i].optimizer;
+        settings.checkpointing = variants[i].checkpointing;
+        settings.lora_rank = variants[i].lora_rank;
+        settings.gpus += variants[i].extra_gpus;
+        settings.sharding = variants[i].sharding;
+        check_variant(zoo_model("gpt2"), &settings);
+    }
 }
 
 static void keys_and_values_that_are_kept_are_a_cache(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_gpt2();
+    const vw_plan_model *model = zoo_model("gpt2");
     vw_plan_settings settings = settings_of(4);
     settings.mode = VW_PLAN_MODE_INFERENCE;
     settings.sequence = 512;
@@ -179,17 +190,12 @@ static void keys_and_values_that_are_kept_are_a_cache(void **state)
     assert_exact(recording);
     vw_recording_stats_free(stats);
     vw_recording_close(recording);
-    vw_plan_model_close(model);
 }
 
 static void the_parts_of_a_step_have_their_categories(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_gpt2();
-    vw_plan_settings settings = settings_of(8);
-    vw_recording *recording = record(model, &settings);
-    vw_recording_stats *stats = stats_of(recording);
-    const vw_moment *peak = &stats->devices[0].peak, *end = &stats->devices[0].end;
+    const vw_moment *peak = &gpt2_stats->devices[0].peak, *end = &gpt2_stats->devices[0].end;
     const uint64_t weights = UINT64_C(497759232); /* 124,439,808 in float32, and rounding */
     assert_int_equal(bytes_of_category(peak, "weights"), weights);
     assert_int_equal(bytes_of_category(peak, "optimizer"), 2 * weights);
@@ -198,40 +204,28 @@ static void the_parts_of_a_step_have_their_categories(void **state)
     assert_true(bytes_of_category(peak, "activations") > 9000 * MIB);
     assert_true(bytes_of_category(peak, "backward") > 3000 * MIB);
     assert_int_equal(bytes_of_category(end, "backward"), weights); /* the gradients */
-    vw_recording_stats_free(stats);
-    vw_recording_close(recording);
-    vw_plan_model_close(model);
 }
 
 static void places_read_as_the_model_does(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_gpt2();
-    vw_plan_settings settings = settings_of(8);
-    vw_recording *recording = record(model, &settings);
-    vw_recording_stats *stats = stats_of(recording);
-    const vw_moment *peak = &stats->devices[0].peak, *end = &stats->devices[0].end;
+    const vw_moment *peak = &gpt2_stats->devices[0].peak, *end = &gpt2_stats->devices[0].end;
     assert_int_equal(bytes_at(peak, "layer 7 / attention / c_attn", "forward"), 72 * MIB);
     assert_int_equal(bytes_at(peak, "layer 7 / mlp / act", "forward"), 384 * MIB);
     assert_true(bytes_at(peak, "loss", "backward") > 3000 * MIB);
     assert_true(bytes_at(end, "layer 7 / attention / c_attn", "backward") > 6 * MIB);
     assert_true(bytes_at(end, "optimizer", "step") > 900 * MIB);
-    vw_recording_stats_free(stats);
-    vw_recording_close(recording);
-    vw_plan_model_close(model);
 }
 
 static void a_checkpointed_plan_lacks_the_activations_of_the_plain_one(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_gpt2();
     vw_plan_settings settings = settings_of(8);
-    vw_recording *plain = record(model, &settings);
     settings.checkpointing = VW_CHECKPOINTING_FULL;
-    vw_recording *checkpointed = record(model, &settings);
+    vw_recording *checkpointed = record(zoo_model("gpt2"), &settings);
     vw_diff_report *report = NULL;
     size_t gone_count = 0;
-    assert_int_equal(vw_recordings_diff(plain, checkpointed, &report), VW_OK);
+    assert_int_equal(vw_recordings_diff(gpt2_recording, checkpointed, &report), VW_OK);
     assert_string_equal(report->categories[0].category, "activations");
     assert_true(report->categories[0].after_bytes < report->categories[0].before_bytes / 4);
     for (size_t i = 0; i < report->change_count; i++)
@@ -242,17 +236,14 @@ static void a_checkpointed_plan_lacks_the_activations_of_the_plain_one(void **st
     assert_true(gone_count >= 12 * 5);
     vw_diff_report_free(report);
     vw_recording_close(checkpointed);
-    vw_recording_close(plain);
-    vw_plan_model_close(model);
 }
 
 static void what_a_checkpoint_makes_again_is_backward_work(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_tiny();
     vw_plan_settings settings = settings_of(1);
     settings.checkpointing = VW_CHECKPOINTING_FULL;
-    vw_recording *recording = record(model, &settings);
+    vw_recording *recording = record(tiny, &settings);
     const vw__model *made = recording->model;
     vw__attribution attribution;
     size_t again_count = 0;
@@ -270,35 +261,27 @@ static void what_a_checkpoint_makes_again_is_backward_work(void **state)
     assert_true(again_count > 0);
     vw__attribution_deinit(&attribution);
     vw_recording_close(recording);
-    vw_plan_model_close(model);
 }
 
 static void times_rise_and_are_said_to_be_made_up(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_tiny();
     vw_plan_settings settings = settings_of(1);
-    vw_recording *recording = record(model, &settings);
+    vw_recording *recording = record(tiny, &settings);
     const vw__model *made = recording->model;
     for (size_t i = 1; i < made->event_count; i++)
         assert_true(made->events[i].time_us > made->events[i - 1].time_us);
     assert_non_null(strstr(vw__model_string(made, made->annotations[0].name), "times are made up"));
     vw_recording_close(recording);
-    vw_plan_model_close(model);
 }
 
 static void a_doctor_finds_it_healthy(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_gpt2();
-    vw_plan_settings settings = settings_of(8);
-    vw_recording *recording = record(model, &settings);
     vw_diagnosis *diagnosis = NULL;
-    assert_int_equal(vw_doctor_recording(recording, NULL, &diagnosis), VW_OK);
+    assert_int_equal(vw_doctor_recording(gpt2_recording, NULL, &diagnosis), VW_OK);
     assert_int_equal(diagnosis->verdict, VW_VERDICT_HEALTHY);
     vw_diagnosis_free(diagnosis);
-    vw_recording_close(recording);
-    vw_plan_model_close(model);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -307,14 +290,13 @@ static void a_file_of_it_reads_back_the_same(void **state)
 {
     (void)state;
     char path[] = "/tmp/vramwise-plan-XXXXXX";
-    vw_plan_model *model = open_tiny();
     vw_plan_settings settings = settings_of(1);
-    vw_recording *planned = record(model, &settings), *read = NULL;
+    vw_recording *planned = record(tiny, &settings), *read = NULL;
     vw_diff_report *report = NULL;
     int descriptor = mkstemp(path);
     assert_true(descriptor >= 0);
     close(descriptor);
-    assert_int_equal(vw_plan_write_recording(model, &settings, path), VW_OK);
+    assert_int_equal(vw_plan_write_recording(tiny, &settings, path), VW_OK);
     assert_int_equal(vw_recording_open(path, NULL, &read), VW_OK);
     unlink(path);
     assert_exact(read);
@@ -325,97 +307,78 @@ static void a_file_of_it_reads_back_the_same(void **state)
     vw_diff_report_free(report);
     vw_recording_close(read);
     vw_recording_close(planned);
-    vw_plan_model_close(model);
 }
 
 static void a_file_that_cannot_be_made_says_why(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_tiny();
     vw_plan_settings settings = settings_of(1);
-    assert_int_equal(vw_plan_write_recording(model, &settings, "/nowhere/at/all.pickle"),
+    assert_int_equal(vw_plan_write_recording(tiny, &settings, "/nowhere/at/all.pickle"),
                      VW_ERR_FILE);
     assert_non_null(strstr(vw_last_error(), "/nowhere/at/all.pickle"));
-    assert_int_equal(vw_plan_write_recording(model, &settings, NULL), VW_ERR_INVALID_ARGUMENT);
-    assert_int_equal(vw_plan_write_recording(model, &settings, "/dev/full"), VW_ERR_FILE);
-    vw_plan_model_close(model);
+    assert_int_equal(vw_plan_write_recording(tiny, &settings, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_write_recording(tiny, &settings, "/dev/full"), VW_ERR_FILE);
 }
 
 /* ---- reserved memory, and the line ----------------------------------------------------------- */
 
-static vw__plan_replayed replay(const vw_plan_model *model, const vw_plan_settings *settings)
+static vw_plan *plan_of(const vw_plan_model *model, const vw_plan_settings *settings)
 {
-    vw_plan_settings checked;
-    vw__plan_replayed replayed;
-    assert_int_equal(vw__settings_check(model, settings, &checked), VW_OK);
-    assert_int_equal(vw__plan_replay(model, &checked, &replayed), VW_OK);
-    return replayed;
+    const vw_plan_options options = {.struct_size = sizeof options, .without_choices = true};
+    vw_plan *plan = NULL;
+    assert_int_equal(vw_plan_make(model, settings, &options, &plan), VW_OK);
+    return plan;
 }
 
-/* The recording has one step more: nothing new is reserved in it. */
-static void reserved_memory_is_that_of_the_recording(void **state)
-{
-    (void)state;
-    vw_plan_model *model = open_gpt2();
-    vw_plan_settings settings = settings_of(8);
-    vw__plan_replayed replayed = replay(model, &settings);
-    vw_recording *recording = record(model, &settings);
-    vw_recording_stats *stats = stats_of(recording);
-    assert_int_equal(replayed.reserved_bytes[0], stats->devices[0].peak_reserved_bytes);
-    for (size_t i = 0; i < VW__PLAN_POLICIES; i++)
-        assert_true(replayed.reserved_bytes[i] >= stats->devices[0].peak.live_bytes);
-    assert_true(replayed.reserved_bytes[1] < replayed.reserved_bytes[0]);
-    vw_recording_stats_free(stats);
-    vw_recording_close(recording);
-    vw_plan_model_close(model);
-}
-
-/* Measured on an H200 with PyTorch 2.11: max_memory_allocated() and memory_reserved(). */
-static void reserved_memory_is_near_what_was_measured(void **state)
+/* The recording has one step more, in which nothing new is reserved. The peak and what is reserved
+ * were measured on an H200 with PyTorch 2.11: max_memory_allocated() and memory_reserved(). */
+static void reserved_memory_is_that_of_the_recording_and_near_what_was_measured(void **state)
 {
     (void)state;
     const double measured_peak = 15172465664.0, measured_reserved = 15915286528.0;
-    vw_plan_model *model = open_gpt2();
     vw_plan_settings settings = settings_of(8);
-    vw__plan_replayed replayed = replay(model, &settings);
-    double peak = (double)replayed.peak_allocated_bytes / measured_peak;
-    double reserved = (double)replayed.reserved_bytes[0] / measured_reserved;
+    vw_plan *plan = plan_of(zoo_model("gpt2"), &settings);
+    double peak = (double)plan->peak_allocated_bytes / measured_peak;
+    double reserved = (double)plan->reserved_bytes[0] / measured_reserved;
+    assert_int_equal(plan->reserved_bytes[0], gpt2_stats->devices[0].peak_reserved_bytes);
+    for (size_t i = 0; i < VW__PLAN_POLICIES; i++)
+        assert_true(plan->reserved_bytes[i] >= gpt2_stats->devices[0].peak.live_bytes);
+    assert_true(plan->reserved_bytes[1] < plan->reserved_bytes[0]);
     assert_true(peak > 0.999 && peak < 1.001);
     assert_true(reserved > 0.99 && reserved < 1.01);
-    vw_plan_model_close(model);
+    vw_plan_free(plan);
 }
 
 static void many_accumulated_batches_reserve_what_a_few_do(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_tiny();
     vw_plan_settings settings = settings_of(1);
     settings.accumulation = 3;
-    vw__plan_replayed few = replay(model, &settings);
+    vw_plan *few = plan_of(tiny, &settings);
     settings.accumulation = 100000;
-    vw__plan_replayed many = replay(model, &settings);
-    assert_memory_equal(few.reserved_bytes, many.reserved_bytes, sizeof few.reserved_bytes);
-    vw_plan_model_close(model);
+    vw_plan *many = plan_of(tiny, &settings);
+    assert_memory_equal(few->reserved_bytes, many->reserved_bytes, sizeof few->reserved_bytes);
+    vw_plan_free(few);
+    vw_plan_free(many);
 }
 
 static void more_than_a_card_could_have_is_unknown_and_no_recording(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_gpt2();
+    const vw_plan_model *model = zoo_model("gpt2");
     vw_plan_settings settings = settings_of(1000000);
     vw_recording *recording = NULL;
-    vw__plan_replayed replayed = replay(model, &settings);
-    assert_true(replayed.reserved_bytes[1] == VW_UNKNOWN);
-    assert_true(replayed.peak_allocated_bytes == VW_UNKNOWN);
+    vw_plan *plan = plan_of(model, &settings);
+    assert_true(plan->reserved_bytes[1] == VW_UNKNOWN);
+    vw_plan_free(plan);
     assert_int_equal(vw_plan_record(model, &settings, &recording), VW_ERR_UNSUPPORTED);
     assert_null(recording);
-    vw_plan_model_close(model);
 }
 
 static void the_line_has_the_peak_and_no_more(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_gpt2();
+    const vw_plan_model *model = zoo_model("gpt2");
     vw_plan_settings settings = settings_of(8);
     uint64_t points[40], most = 0;
     assert_int_equal(vw_plan_live_line(model, &settings, points, 40), VW_OK);
@@ -427,20 +390,17 @@ static void the_line_has_the_peak_and_no_more(void **state)
     assert_int_equal(points[0], most);
     assert_int_equal(vw_plan_live_line(model, &settings, points, 0), VW_ERR_INVALID_ARGUMENT);
     assert_int_equal(vw_plan_live_line(NULL, &settings, points, 1), VW_ERR_INVALID_ARGUMENT);
-    vw_plan_model_close(model);
 }
 
 static void what_is_missing_is_named(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_tiny();
     vw_plan_settings settings = settings_of(0);
     vw_recording *recording = NULL;
     assert_int_equal(vw_plan_record(NULL, &settings, &recording), VW_ERR_INVALID_ARGUMENT);
-    assert_int_equal(vw_plan_record(model, &settings, NULL), VW_ERR_INVALID_ARGUMENT);
-    assert_int_equal(vw_plan_record(model, &settings, &recording), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_record(tiny, &settings, NULL), VW_ERR_INVALID_ARGUMENT);
+    assert_int_equal(vw_plan_record(tiny, &settings, &recording), VW_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(vw_last_error(), "batch"));
-    vw_plan_model_close(model);
 }
 
 /* ---- no host memory -------------------------------------------------------------------------- */
@@ -455,31 +415,25 @@ static bool record_and_close(void *context)
     return is_done;
 }
 
-static bool replay_and_draw(void *context)
+static bool draw_line(void *context)
 {
-    vw_plan_settings settings = settings_of(1), checked;
-    vw__plan_replayed replayed;
+    vw_plan_settings settings = settings_of(1);
     uint64_t points[3];
     settings.sequence = 16;
-    return vw__settings_check(context, &settings, &checked) == VW_OK &&
-           vw__plan_replay(context, &checked, &replayed) == VW_OK &&
-           vw_plan_live_line(context, &settings, points, 3) == VW_OK;
+    return vw_plan_live_line(context, &settings, points, 3) == VW_OK;
 }
 
 static void every_failure_of_host_memory_is_survived(void **state)
 {
     (void)state;
-    vw_plan_model *model = open_tiny();
-    vw_test_sweep_host_memory(record_and_close, model);
-    vw_test_sweep_host_memory(replay_and_draw, model);
-    vw_plan_model_close(model);
+    vw_test_sweep_host_memory(record_and_close, tiny);
+    vw_test_sweep_host_memory(draw_line, tiny);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_variant_is_exact_and_as_high_as_the_tape),
-        cmocka_unit_test(what_is_split_adapted_or_generated_is_a_recording_too),
         cmocka_unit_test(keys_and_values_that_are_kept_are_a_cache),
         cmocka_unit_test(the_parts_of_a_step_have_their_categories),
         cmocka_unit_test(places_read_as_the_model_does),
@@ -489,13 +443,12 @@ int main(void)
         cmocka_unit_test(a_doctor_finds_it_healthy),
         cmocka_unit_test(a_file_of_it_reads_back_the_same),
         cmocka_unit_test(a_file_that_cannot_be_made_says_why),
-        cmocka_unit_test(reserved_memory_is_that_of_the_recording),
-        cmocka_unit_test(reserved_memory_is_near_what_was_measured),
+        cmocka_unit_test(reserved_memory_is_that_of_the_recording_and_near_what_was_measured),
         cmocka_unit_test(many_accumulated_batches_reserve_what_a_few_do),
         cmocka_unit_test(more_than_a_card_could_have_is_unknown_and_no_recording),
         cmocka_unit_test(the_line_has_the_peak_and_no_more),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(every_failure_of_host_memory_is_survived),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_all, close_all);
 }

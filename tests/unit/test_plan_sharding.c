@@ -2,7 +2,7 @@
  * keeps it, counted by hand. */
 #include "plan/sharding.h"
 
-#include "plan/settings_check.h"
+#include "plan/plan_settings.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 #include "support/made_up_model.h"

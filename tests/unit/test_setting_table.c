@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analysis/replay.h"
-#include "plan/plan_reserved.h"
+#include "plan/plan_device.h"
 #include "support/cmocka_here.h"
 
 static void every_row_is_a_policy_with_an_option_string(void **state)

@@ -1,30 +1,22 @@
 /* test_settings_check.c - what has no sense is refused with words, and the rest is made complete.
  */
-#include "plan/settings_check.h"
+#include "plan/plan_settings.h"
 
 #include <string.h>
 
 #include "plan/plan_model.h"
 #include "support/cmocka_here.h"
+#include "support/zoo_models.h"
 
-static vw_plan_model *gpt2, *llama, *vit, *t5;
+static const vw_plan_model *gpt2, *llama, *vit, *t5;
 
 static int open_models(void **state)
 {
     (void)state;
-    return vw_plan_model_open("gpt2", &gpt2) != VW_OK ||
-           vw_plan_model_open("llama-3-8b", &llama) != VW_OK ||
-           vw_plan_model_open("vit-base", &vit) != VW_OK ||
-           vw_plan_model_open("t5-small", &t5) != VW_OK;
-}
-
-static int close_models(void **state)
-{
-    (void)state;
-    vw_plan_model_close(gpt2);
-    vw_plan_model_close(llama);
-    vw_plan_model_close(vit);
-    vw_plan_model_close(t5);
+    gpt2 = zoo_model("gpt2");
+    llama = zoo_model("llama-3-8b");
+    vit = zoo_model("vit-base");
+    t5 = zoo_model("t5-small");
     return 0;
 }
 
@@ -170,21 +162,22 @@ static void what_goes_together_is_accepted(void **state)
     assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
 }
 
-static void what_a_plan_takes_for_granted_is_noted(void **state)
+static void what_a_plan_assumes_is_noted_first(void **state)
 {
-    const char *notes[VW__SETTINGS_MOST_NOTES];
+    const char *notes[VW__PLAN_MOST_NOTES];
     vw_plan_settings settings = usual(), made;
     (void)state;
     assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
-    assert_int_equal(vw__settings_notes(llama, &made, notes), 0);
+    size_t count = vw__plan_notes(llama, &made, notes);
     settings.sequence = 8193;
     assert_int_equal(vw__settings_check(llama, &settings, &made), VW_OK);
-    assert_int_equal(vw__settings_notes(llama, &made, notes), 1);
+    assert_int_equal(vw__plan_notes(llama, &made, notes), count + 1);
     assert_non_null(strstr(notes[0], "longer than those the model was made for"));
     settings = usual();
     settings.image = 448;
     assert_int_equal(vw__settings_check(vit, &settings, &made), VW_OK);
-    assert_int_equal(vw__settings_notes(vit, &made, notes), 1);
+    assert_true(vw__plan_notes(vit, &made, notes) > 0);
+    assert_non_null(strstr(notes[0], "images of another size"));
 }
 
 static void names_are_those_of_the_command_line(void **state)
@@ -209,8 +202,8 @@ int main(void)
         cmocka_unit_test(what_does_not_go_together_is_refused),
         cmocka_unit_test(what_has_no_sense_for_the_model_is_refused),
         cmocka_unit_test(what_goes_together_is_accepted),
-        cmocka_unit_test(what_a_plan_takes_for_granted_is_noted),
+        cmocka_unit_test(what_a_plan_assumes_is_noted_first),
         cmocka_unit_test(names_are_those_of_the_command_line),
     };
-    return cmocka_run_group_tests(tests, open_models, close_models);
+    return cmocka_run_group_tests(tests, open_models, close_zoo_models);
 }

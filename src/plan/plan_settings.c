@@ -1,0 +1,304 @@
+/* plan_settings.c - names, defaults and checks of settings.
+ *
+ * Three kinds of rules, in this order: each setting has its range; some exclude each other, which
+ * are facts about PyTorch and its neighbours; some make no sense for this model. */
+#include "plan/plan_settings.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/struct_size.h"
+#include "plan/plan_model.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+#define MOST_SEQUENCE UINT64_C(100000000)
+#define MOST_IMAGE UINT64_C(65536)
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+#define NAME(upper, text) text,
+#define DEFINE_NAMES(function, type, list, count)                                                  \
+    const char *function(type value)                                                               \
+    {                                                                                              \
+        static const char *const names[] = {list(NAME)};                                           \
+        return (int)value >= 0 && (int)value < (count) ? names[value] : "unknown";                 \
+    }
+
+DEFINE_NAMES(vw_precision_name, vw_precision, VW_PRECISION_LIST, VW_PRECISION_COUNT)
+DEFINE_NAMES(vw_optimizer_name, vw_optimizer, VW_OPTIMIZER_LIST, VW_OPTIMIZER_COUNT)
+DEFINE_NAMES(vw_checkpointing_name, vw_checkpointing, VW_CHECKPOINTING_LIST, VW_CHECKPOINTING_COUNT)
+DEFINE_NAMES(vw_attention_name, vw_attention, VW_ATTENTION_LIST, VW_ATTENTION_COUNT)
+DEFINE_NAMES(vw_offload_name, vw_offload, VW_OFFLOAD_LIST, VW_OFFLOAD_COUNT)
+DEFINE_NAMES(vw_sharding_name, vw_sharding, VW_SHARDING_LIST, VW_SHARDING_COUNT)
+DEFINE_NAMES(vw_plan_mode_name, vw_plan_mode, VW_PLAN_MODE_LIST, VW_PLAN_MODE_COUNT)
+
+void vw_plan_settings_init(vw_plan_settings *settings)
+{
+    *settings = (vw_plan_settings){
+        .struct_size = sizeof *settings,
+        .mode = VW_PLAN_MODE_TRAIN,
+        .batch = 1,
+        .accumulation = 1,
+        .precision = VW_PRECISION_FP32,
+        .optimizer = VW_OPTIMIZER_ADAMW,
+        .attention = VW_ATTENTION_SDPA,
+        .gpus = 1,
+    };
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static vw_status check_range(const char *name, uint64_t number, uint64_t most)
+{
+    if (number >= 1 && number <= most)
+        return VW_OK;
+    return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                    "%s: expected a number from 1 to %" PRIu64 ", found %" PRIu64, name, most,
+                    number);
+}
+
+static vw_status check_enumerator(const char *name, int number, int count)
+{
+    if (number >= 0 && number < count)
+        return VW_OK;
+    return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s: %d is none of its %d values", name, number,
+                    count);
+}
+
+static vw_status check_each(const vw_plan_settings *settings)
+{
+    const struct {
+        const char *name;
+        int number, count;
+    } enumerators[] = {
+        {"mode", (int)settings->mode, VW_PLAN_MODE_COUNT},
+        {"precision", (int)settings->precision, VW_PRECISION_COUNT},
+        {"optimizer", (int)settings->optimizer, VW_OPTIMIZER_COUNT},
+        {"offload", (int)settings->offload, VW_OFFLOAD_COUNT},
+        {"checkpointing", (int)settings->checkpointing, VW_CHECKPOINTING_COUNT},
+        {"attention", (int)settings->attention, VW_ATTENTION_COUNT},
+        {"sharding", (int)settings->sharding, VW_SHARDING_COUNT},
+    };
+    const struct {
+        const char *name;
+        uint64_t number, most;
+        bool may_be_0; /* not said */
+    } ranges[] = {
+        {"batch", settings->batch, VW__MOST_BATCH, false},
+        {"sequence", settings->sequence, MOST_SEQUENCE, true},
+        {"image", settings->image, MOST_IMAGE, true},
+        {"accumulation", settings->accumulation, VW__MOST_ACCUMULATION, false},
+        {"generate", settings->generate, MOST_SEQUENCE, true},
+        {"loss chunks", settings->loss_chunks, 65536, true},
+        {"LoRA's rank", settings->lora_rank, 65536, true},
+        {"GPUs", settings->gpus, 100000, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(enumerators); i++)
+        VW__TRY(check_enumerator(enumerators[i].name, enumerators[i].number, enumerators[i].count));
+    for (size_t i = 0; i < COUNT_OF(ranges); i++)
+        if (ranges[i].number != 0 || !ranges[i].may_be_0)
+            VW__TRY(check_range(ranges[i].name, ranges[i].number, ranges[i].most));
+    return settings->checkpointing == VW_CHECKPOINTING_EVERY
+               ? check_range("checkpoint every", settings->checkpoint_every, VW__MOST_BATCH)
+               : VW_OK;
+}
+
+/* ---- what does not go together --------------------------------------------------------------- */
+
+static vw_status check_together(const vw_plan_settings *settings)
+{
+    const bool is_training = vw__is_training(settings);
+    const bool is_half = vw__plan_is_half(settings->precision);
+    const bool is_float32 =
+        settings->precision == VW_PRECISION_FP32 || settings->precision == VW_PRECISION_TF32;
+    const bool is_shared = settings->sharding != VW_SHARDING_NONE;
+    const bool is_zero =
+        settings->sharding >= VW_SHARDING_ZERO_1 && settings->sharding <= VW_SHARDING_ZERO_3;
+    const bool is_8bit = is_training && vw__plan_is_8bit(settings->optimizer);
+    const bool has_tokens = settings->generate > 0;
+    const vw_offload offload = settings->offload;
+    const struct {
+        bool is_refused;
+        const char *words;
+    } rules[] = {
+        {settings->without_loss && settings->mode != VW_PLAN_MODE_INFERENCE,
+         "without loss: only inference does without one"},
+        {settings->loss_chunks > 1 && (settings->without_loss || has_tokens),
+         "loss chunks: generation has no loss to compute in pieces, nor has a pass without labels"},
+        {is_training && has_tokens, "generate: tokens are generated in inference, not in training"},
+
+        /* Outside of training there is no step, and no second pass over the layers. */
+        {settings->mode == VW_PLAN_MODE_KEEP_GRAPH && has_tokens,
+         "generate: generation keeps no graph; it goes with inference"},
+        {!is_training && settings->checkpointing != VW_CHECKPOINTING_NONE,
+         "checkpointing: only training computes layers again; without it, it does nothing"},
+        {!is_training && settings->accumulation > 1,
+         "accumulation: gradients are accumulated in training only"},
+        {!is_training && (offload == VW_OFFLOAD_OPTIMIZER || offload == VW_OFFLOAD_SPILL),
+         "offload: there is an optimizer in training only"},
+        {!is_training && settings->has_master_weights,
+         "master weights: the optimizer keeps them, and there is one in training only"},
+        {!is_training && is_zero && settings->sharding != VW_SHARDING_ZERO_3,
+         "ZeRO 1 and 2 share an optimizer's state and gradients, and there are none without "
+         "training"},
+
+        /* Precision. */
+        {settings->has_master_weights && !is_half,
+         "master weights: float32 copies are kept beside bf16 or fp16 weights; with this precision "
+         "the weights are float32 already"},
+        {settings->attention == VW_ATTENTION_FLASH && is_float32,
+         "attention: flash-attn computes in bf16 or fp16 only; expected such a precision, or sdpa"},
+        {settings->is_quantized && settings->lora_rank == 0,
+         "QLoRA: weights in 4 bits are not trained; expected a rank for LoRA"},
+
+        /* Several GPUs, and the host. */
+        {is_zero && settings->gpus < 2, "ZeRO shares among GPUs; expected at least 2 of them"},
+        {is_shared && offload == VW_OFFLOAD_WEIGHTS,
+         "offload: weights that are shared among GPUs are not streamed from the CPU as well"},
+        {is_shared && offload == VW_OFFLOAD_SPILL,
+         "offload: spill is planned for state that is not shared among GPUs"},
+        {settings->sharding == VW_SHARDING_FSDP && offload == VW_OFFLOAD_OPTIMIZER,
+         "offload: FSDP2 moves weights, gradients and state together or not at all; that is not "
+         "planned"},
+        {is_zero && settings->is_quantized,
+         "QLoRA: DeepSpeed does not share weights in 4 bits; expected FSDP, or no sharding"},
+        {is_8bit && offload == VW_OFFLOAD_OPTIMIZER,
+         "offload: bitsandbytes' optimizers run on the GPU; paged-adam8bit is their way to the "
+         "CPU's memory"},
+        {is_8bit && is_zero,
+         "optimizer: DeepSpeed does not share the state of bitsandbytes' optimizers"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rules); i++)
+        if (rules[i].is_refused)
+            return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s", rules[i].words);
+    return VW_OK;
+}
+
+/* ---- for this model -------------------------------------------------------------------------- */
+
+static vw_status check_abilities(const vw_plan_model *model, const vw_plan_settings *settings)
+{
+    const bool has_attention = model->shape.attention.heads > 0;
+    const struct {
+        bool is_refused;
+        const char *before, *after; /* the family's name */
+    } rules[] = {
+        {settings->generate > 0 && model->family->generate == NULL,
+         "generate: a model of the family ",
+         " generates no tokens, or how it does is not known; those of gpt2, llama, gemma, phi, "
+         "phi3, gpt_neox, mixtral and t5 do"},
+        {settings->loss_chunks > 1 && model->shape.embedding.vocabulary == 0,
+         "loss chunks: a model of the family ", " has no vocabulary, its loss is small"},
+        {settings->attention != VW_ATTENTION_SDPA && !has_attention,
+         "attention: a model of the family ", " has none"},
+        {settings->attention == VW_ATTENTION_FLASH && model->shape.attention.buckets > 0,
+         "attention: the family ",
+         " adds a bias to its attention, which flash-attn does not take; expected sdpa or eager"},
+        {settings->lora_rank > 0 && !has_attention, "LoRA: which layers of the family ",
+         " it would adapt is not known"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rules); i++)
+        if (rules[i].is_refused)
+            return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s%s%s", rules[i].before, model->family->name,
+                            rules[i].after);
+    if (settings->lora_rank > model->shape.hidden && has_attention)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "LoRA's rank: expected at most the width of the model, %" PRIu64
+                        ", found %" PRIu64,
+                        model->shape.hidden, settings->lora_rank);
+    return VW_OK;
+}
+
+static vw_status check_image(const vw_plan_model *model, vw_plan_settings *settings)
+{
+    const uint64_t patch = model->shape.embedding.patch;
+    if (settings->sequence != 0)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "sequence: a model of the family %s sees images; expected their size, not "
+                        "a length of %" PRIu64,
+                        model->family->name, settings->sequence);
+    if (settings->image == 0)
+        settings->image = model->family->usual_length(model);
+    VW__TRY(check_range("image", settings->image, MOST_IMAGE));
+    if (patch != 0 && settings->image % patch != 0)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "image: expected a multiple of the patch's %" PRIu64
+                        " pixels, found %" PRIu64,
+                        patch, settings->image);
+    return VW_OK;
+}
+
+static vw_status check_sequence(const vw_plan_model *model, vw_plan_settings *settings)
+{
+    const uint64_t usual = model->family->usual_length(model);
+    const bool has_decoder = model->shape.decoder_layers > 0;
+    if (settings->image != 0)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "image: a model of the family %s reads text; expected a length, not a size "
+                        "of %" PRIu64 " pixels",
+                        model->family->name, settings->image);
+    if (settings->sequence == 0)
+        settings->sequence = has_decoder                  ? usual /* the prompt is the encoder's */
+                             : settings->generate < usual ? usual - settings->generate
+                                                          : 1;
+    VW__TRY(check_range("sequence", settings->sequence, MOST_SEQUENCE));
+    const uint64_t all = settings->sequence + settings->generate; /* both within limits */
+    if (model->family->has_position_table && all > usual && settings->generate > 0)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "sequence: the model has positions for %" PRIu64
+                        " tokens and no more, found %" PRIu64 " and %" PRIu64 " generated",
+                        usual, settings->sequence, settings->generate);
+    if (model->family->has_position_table && all > usual)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "sequence: the model has positions for %" PRIu64
+                        " tokens and no more, found %" PRIu64,
+                        usual, all);
+    return VW_OK;
+}
+
+/* ---- the card -------------------------------------------------------------------------------- */
+
+static vw_status refuse_card(const char *name)
+{
+    const char *names[64];
+    size_t count = 0;
+    for (const vw_plan_card_info *card; count < 64 && (card = vw_plan_card_number(count)) != NULL;)
+        names[count++] = card->name;
+    const char *nearest = vw__nearest_name(name, names, count);
+    return vw__fail(VW_ERR_INVALID_ARGUMENT, "card: '%s' is not known%s%s%s", name,
+                    nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                    nearest != NULL ? "'?" : "");
+}
+
+static vw_status find_card(vw_plan_settings *settings)
+{
+    if (settings->card_name == NULL)
+        return VW_OK;
+    const vw_plan_card_info *card = vw_plan_card(settings->card_name);
+    if (card == NULL)
+        return refuse_card(settings->card_name);
+    settings->card_name = card->name;
+    if (settings->card_bytes == 0)
+        settings->card_bytes = card->total_bytes;
+    return VW_OK;
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+vw_status vw__settings_check(const vw_plan_model *model, const vw_plan_settings *settings,
+                             vw_plan_settings *out)
+{
+    vw_plan_settings made;
+    vw_plan_settings_init(&made);
+    VW__TRY(VW__STRUCT_IN(vw_plan_settings, settings, &made));
+    VW__TRY(check_each(&made));
+    VW__TRY(check_together(&made));
+    VW__TRY(model->family->has_images ? check_image(model, &made) : check_sequence(model, &made));
+    VW__TRY(check_abilities(model, &made));
+    VW__TRY(find_card(&made));
+    *out = made;
+    return VW_OK;
+}

@@ -1,0 +1,51 @@
+/* plan_settings.h - settings that make sense, together and for a model; and what a plan with them
+ * leaves open.
+ *
+ * Every plan checks its settings here first. The result is complete (lengths and the card are
+ * filled in) and within limits that keep a run finite. */
+#ifndef VW_PLAN_PLAN_SETTINGS_H
+#define VW_PLAN_PLAN_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vramwise/plan.h"
+#include "vramwise/status.h"
+
+#define VW__MOST_BATCH UINT64_C(1000000)
+#define VW__MOST_ACCUMULATION UINT64_C(100000)
+
+/* `*out` is `*settings` with what it leaves open filled in: the model's own length, the bytes of a
+ * card that is known by name. Fields that an older caller's struct does not have are as after
+ * vw_plan_settings_init(). `settings` may be NULL: all of them.
+ *
+ * VW_ERR_INVALID_ARGUMENT  which setting, what was expected, what was found */
+VW_MUST_CHECK vw_status vw__settings_check(const vw_plan_model *model,
+                                           const vw_plan_settings *settings, vw_plan_settings *out);
+
+static inline bool vw__is_training(const vw_plan_settings *settings)
+{
+    return settings->mode == VW_PLAN_MODE_TRAIN;
+}
+
+static inline bool vw__plan_is_8bit(vw_optimizer optimizer)
+{
+    return optimizer == VW_OPTIMIZER_ADAM_8BIT || optimizer == VW_OPTIMIZER_PAGED_ADAM_8BIT;
+}
+
+/* Weights in 16 bits. */
+static inline bool vw__plan_is_half(vw_precision precision)
+{
+    return precision == VW_PRECISION_BF16 || precision == VW_PRECISION_FP16;
+}
+
+/* ---- plan_notes.c ---------------------------------------------------------------------------- */
+
+enum { VW__PLAN_MOST_NOTES = 20 };
+
+/* What a plan with these (checked) settings assumes or does not cover; static strings. */
+size_t vw__plan_notes(const vw_plan_model *model, const vw_plan_settings *settings,
+                      const char *notes[VW__PLAN_MOST_NOTES]);
+
+#endif /* VW_PLAN_PLAN_SETTINGS_H */
