@@ -16,10 +16,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "format/error_text_letters.h"
-#include "format/error_text_parts.h"
-#include "format/error_text_repeats.h"
-#include "format/error_text_tally.h"
+#include "format/error_text_internal.h"
 
 enum {
     BUFFER_BYTES = VW__LETTERS_BYTES,
@@ -144,9 +141,9 @@ static size_t line_end_behind(const vw__region *region, size_t end)
     size_t limit =
         region->letter_count - end > MOST_BEHIND ? end + MOST_BEHIND : region->letter_count;
     size_t next;
-    if (vw__region_has(region, VW__WORD_TRIED_TO_ALLOCATE, end, limit, &next)) {
+    if (vw__region_has(region, "triedtoallocate", end, limit, &next)) {
         limit = next;
-        if (vw__region_has(region, VW__WORD_OUT_OF_MEMORY, end, limit, &next))
+        if (vw__region_has(region, "outofmemory", end, limit, &next))
             limit = next;
     }
     while (end < limit &&
@@ -364,7 +361,7 @@ static bool is_inside_sentence(const vw__error_scan *scan, size_t at)
     while (at > 0 && scan->raw[at - 1] == ' ')
         at--;
     size_t back = at < MOST_COLOUR ? at : MOST_COLOUR;
-    return at > 0 && scan->raw[at - 1] >= 'a' && scan->raw[at - 1] <= 'z' &&
+    return at > 0 && vw__ascii_is_lower(scan->raw[at - 1]) &&
            memrchr(scan->raw + at - back, '\033', back) == NULL;
 }
 

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "format/step_log_lines.h"
@@ -75,16 +76,6 @@ static bool passes_object(void *context)
 
 /* ---- a line, closely ------------------------------------------------------------------------- */
 
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
-
-static bool is_blank(char byte)
-{
-    return byte == ' ' || byte == '\t';
-}
-
 /* A report of running out has figures, and is no step. */
 static bool is_failure_report(const char *line, size_t size)
 {
@@ -115,7 +106,7 @@ static size_t find_object(const char *line, size_t size)
     const char *end = line + size;
     for (const char *at = line; (at = memchr(at, '{', (size_t)(end - at))) != NULL; at++) {
         const char *next = at + 1;
-        while (next < end && is_blank(*next))
+        while (next < end && vw__ascii_is_blank(*next))
             next++;
         if (next == end || *next == '"' || *next == '\'' || *next == '{')
             return (size_t)(at - line);
@@ -127,7 +118,7 @@ static size_t find_object(const char *line, size_t size)
 static bool begins_as_json(const char *line, size_t size)
 {
     size_t next = 1;
-    while (next < size && is_blank(line[next]))
+    while (next < size && vw__ascii_is_blank(line[next]))
         next++;
     if (line[0] == '{')
         return next == size || line[next] == '"' || line[next] == '\'';
@@ -138,7 +129,7 @@ static bool goes_on_as_json(const char *line, size_t size)
 {
     if (line[0] == '[')
         return begins_as_json(line, size);
-    return memchr("\"'{}],", line[0], 6) != NULL || is_digit(line[0]) || line[0] == '-';
+    return memchr("\"'{}],", line[0], 6) != NULL || vw__ascii_is_digit(line[0]) || line[0] == '-';
 }
 
 /* An object that was left open takes this line, or is given up. */
@@ -214,12 +205,12 @@ static void read_part(vw__step_log_scan *scan, const char *line, size_t size, bo
 {
     vw__sighting sighting;
     bool is_at_margin = is_first;
-    while (size != 0 && is_blank(line[0])) {
+    while (size != 0 && vw__ascii_is_blank(line[0])) {
         is_at_margin = false;
         line++;
         size--;
     }
-    while (size != 0 && is_blank(line[size - 1]))
+    while (size != 0 && vw__ascii_is_blank(line[size - 1]))
         size--;
     scan->line_weight = 1;
     scan->lines.blank_count += size == 0 && is_first;

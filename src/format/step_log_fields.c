@@ -11,6 +11,8 @@
 #include <stdlib.h> /* bsearch */
 #include <string.h>
 
+#include "base/ascii.h"
+
 #define KIB 1024.0
 #define MIB (1024.0 * KIB)
 #define GIB (1024.0 * MIB)
@@ -235,25 +237,10 @@ static word_meaning meaning_of_word(const char *word, size_t size)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static bool is_letter(char byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
-static bool is_upper(char byte)
-{
-    return byte >= 'A' && byte <= 'Z';
-}
-
-static char lower(char byte)
-{
-    return is_upper(byte) ? (char)(byte + ('a' - 'A')) : byte;
-}
-
 /* Does another word begin at `at`, in the middle of letters? memUsed is two, MiB is one. */
 static bool is_hump(const char *name, size_t at)
 {
-    return is_upper(name[at]) && !is_upper(name[at - 1]) &&
+    return vw__ascii_is_upper(name[at]) && !vw__ascii_is_upper(name[at - 1]) &&
            !(name[at] == 'B' && name[at - 1] == 'i');
 }
 
@@ -276,7 +263,7 @@ static void note_word(name_words *said, const char *name, size_t begin, size_t e
         return;
     }
     for (size_t i = 0; i < size; i++)
-        word[i] = lower(name[begin + i]);
+        word[i] = vw__ascii_to_lower(name[begin + i]);
     word[size] = '\0';
     word_meaning meaning = meaning_of_word(word, size);
     if (meaning.flags == 0) {
@@ -313,12 +300,12 @@ static name_words words_of(const char *name, size_t size_bytes)
     for (size_t at = 0; at < size_bytes;) {
         if (name[at] == '%')
             said.flags |= ELSEWHERE;
-        if (!is_letter(name[at])) {
+        if (!vw__ascii_is_letter(name[at])) {
             at++;
             continue;
         }
         size_t begin = at++;
-        while (at < size_bytes && is_letter(name[at]) && !is_hump(name, at))
+        while (at < size_bytes && vw__ascii_is_letter(name[at]) && !is_hump(name, at))
             at++;
         int before = said.flags;
         note_word(&said, name, begin, at);
@@ -431,7 +418,7 @@ vw__talk vw__talk_of(const char *text, size_t size_bytes)
     vw__talk talk = VW__TALK_OF_STEPS;
     for (size_t at = 0; at < size_bytes;) {
         size_t begin = at;
-        while (at < size_bytes && is_letter(text[at]) && (at == begin || !is_hump(text, at)))
+        while (at < size_bytes && vw__ascii_is_letter(text[at]) && (at == begin || !is_hump(text, at)))
             at++;
         if (at == begin) {
             at++;

@@ -7,16 +7,7 @@
 
 #include <string.h>
 
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
-
-static bool is_letter(char byte)
-{
-    char folded = (char)(byte | 0x20);
-    return folded >= 'a' && folded <= 'z';
-}
+#include "base/ascii.h"
 
 /* Whether bytes from `at` are `word`, in either case. */
 static bool has_word(const char *line, size_t size, size_t at, const char *word)
@@ -30,14 +21,14 @@ static bool has_word(const char *line, size_t size, size_t at, const char *word)
 static bool begins_hint(const char *line, size_t size, size_t at)
 {
     char before = at != 0 ? line[at - 1] : ' ';
-    bool is_unit_place = !is_letter(before);
+    bool is_unit_place = !vw__ascii_is_letter(before);
     switch (line[at] | 0x20) {
     case 'm':
-        return has_word(line, size, at, "mem") || is_digit(before) ||
+        return has_word(line, size, at, "mem") || vw__ascii_is_digit(before) ||
                (is_unit_place &&
                 (has_word(line, size, at, "mb") || has_word(line, size, at, "mib")));
     case 'g':
-        return has_word(line, size, at, "gpu") || is_digit(before) ||
+        return has_word(line, size, at, "gpu") || vw__ascii_is_digit(before) ||
                (is_unit_place &&
                 (has_word(line, size, at, "gb") || has_word(line, size, at, "gib")));
     case 'v':
@@ -49,7 +40,7 @@ static bool begins_hint(const char *line, size_t size, size_t at)
         return is_unit_place && (has_word(line, size, at, "kb") || has_word(line, size, at, "kib"));
     case 'r':
         return is_unit_place && has_word(line, size, at, "rss") &&
-               (at + 3 >= size || !is_letter(line[at + 3]));
+               (at + 3 >= size || !vw__ascii_is_letter(line[at + 3]));
     case 'c':
         return at >= 4 && has_word(line, size, at - 4, "alloc");
     default:

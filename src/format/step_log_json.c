@@ -9,15 +9,7 @@
 
 #include <string.h>
 
-static bool is_letter(char byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
+#include "base/ascii.h"
 
 void vw__step_json_reset(vw__step_json *json)
 {
@@ -97,7 +89,7 @@ static void offer(vw__step_json *json, const vw__written_number *number)
 /* "3.21 GB" as a string. */
 static void offer_text(vw__step_json *json, const char *text, size_t size)
 {
-    if (size == 0 || !is_digit(text[0]))
+    if (size == 0 || !vw__ascii_is_digit(text[0]))
         return;
     vw__written_number number = vw__read_number(text, size, true);
     if (number.size_bytes == size)
@@ -170,10 +162,10 @@ void vw__step_json_walk(vw__step_json *json, const char *text, size_t size_bytes
             at = pass_over(json, text, size_bytes, at);
         } else if (byte == '"' || byte == '\'') {
             at = walk_string(json, text, size_bytes, at);
-        } else if (is_digit(byte)) {
+        } else if (vw__ascii_is_digit(byte)) {
             at = walk_number(json, text, size_bytes, at);
-        } else if (is_letter(byte)) { /* true, None, tensor(...): with its digits */
-            while (at < size_bytes && (is_letter(text[at]) || is_digit(text[at])))
+        } else if (vw__ascii_is_letter(byte)) { /* true, None, tensor(...): with its digits */
+            while (at < size_bytes && (vw__ascii_is_letter(text[at]) || vw__ascii_is_digit(text[at])))
                 at++;
         } else {
             if (byte == '{' || byte == '[')

@@ -8,37 +8,19 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/ascii.h"
+
 #define KIB 1024.0
 #define MIB (1024.0 * KIB)
 #define GIB (1024.0 * MIB)
 #define TIB (1024.0 * GIB)
 
-static bool is_letter(char byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
-
-static bool is_upper(char byte)
-{
-    return byte >= 'A' && byte <= 'Z';
-}
-
-static char lower(char byte)
-{
-    return is_upper(byte) ? (char)(byte + ('a' - 'A')) : byte;
-}
-
 /* A comma and three digits, and no fourth. */
 static bool is_group(const char *text, size_t size_bytes, size_t at)
 {
-    return at + 3 < size_bytes && text[at] == ',' && is_digit(text[at + 1]) &&
-           is_digit(text[at + 2]) && is_digit(text[at + 3]) &&
-           (at + 4 >= size_bytes || !is_digit(text[at + 4]));
+    return at + 3 < size_bytes && text[at] == ',' && vw__ascii_is_digit(text[at + 1]) &&
+           vw__ascii_is_digit(text[at + 2]) && vw__ascii_is_digit(text[at + 3]) &&
+           (at + 4 >= size_bytes || !vw__ascii_is_digit(text[at + 4]));
 }
 
 typedef struct digits {
@@ -59,14 +41,14 @@ static size_t read_exponent(const char *text, size_t size_bytes, size_t at, int 
 {
     size_t next = at + 1;
     bool is_negative = false;
-    if (at >= size_bytes || lower(text[at]) != 'e')
+    if (at >= size_bytes || vw__ascii_to_lower(text[at]) != 'e')
         return at;
     if (next < size_bytes && (text[next] == '-' || text[next] == '+'))
         is_negative = text[next++] == '-';
-    if (next >= size_bytes || !is_digit(text[next]))
+    if (next >= size_bytes || !vw__ascii_is_digit(text[next]))
         return at;
     int value = 0;
-    for (; next < size_bytes && is_digit(text[next]); next++)
+    for (; next < size_bytes && vw__ascii_is_digit(text[next]); next++)
         value = value < 1000 ? value * 10 + (text[next] - '0') : value;
     *exponent += is_negative ? -value : value;
     return next;
@@ -82,15 +64,15 @@ static double read_unit(const char *text, size_t size_bytes, size_t *end, bool *
         at++;
     bool is_attached = at == *end;
     size_t begin = at;
-    while (at < size_bytes && is_letter(text[at]))
+    while (at < size_bytes && vw__ascii_is_letter(text[at]))
         at++;
     size_t size = at - begin;
     *is_letter_alone = false;
-    if (size == 0 || size > 5 || (at < size_bytes && (is_digit(text[at]) || text[at] == '_')))
+    if (size == 0 || size > 5 || (at < size_bytes && (vw__ascii_is_digit(text[at]) || text[at] == '_')))
         return 0;
     char unit[8] = {0};
     for (size_t i = 0; i < size; i++)
-        unit[i] = lower(text[begin + i]);
+        unit[i] = vw__ascii_to_lower(text[begin + i]);
     if (strcmp(unit, "bytes") == 0 || strcmp(unit, "byte") == 0 ||
         (size == 1 && text[begin] == 'B')) {
         *end = at;
@@ -100,7 +82,7 @@ static double read_unit(const char *text, size_t size_bytes, size_t *end, bool *
     if (known == NULL)
         return 0;
     bool is_alone = size == 1;
-    if (is_alone ? !(is_attached && is_upper(text[begin]))
+    if (is_alone ? !(is_attached && vw__ascii_is_upper(text[begin]))
                  : strcmp(unit + 1, "b") != 0 && strcmp(unit + 1, "ib") != 0)
         return 0;
     *is_letter_alone = is_alone;
@@ -114,14 +96,14 @@ static bool goes_on(const char *text, size_t size_bytes, size_t at, bool has_uni
     if (at >= size_bytes)
         return false;
     if (text[at] == '/')
-        return at + 1 < size_bytes && is_letter(text[at + 1]);
+        return at + 1 < size_bytes && vw__ascii_is_letter(text[at + 1]);
     if (has_unit)
-        return is_letter(text[at]) || is_digit(text[at]);
+        return vw__ascii_is_letter(text[at]) || vw__ascii_is_digit(text[at]);
     if (text[at] == ':' || text[at] == '-') /* 12:31, 2024-05 */
-        return at + 1 < size_bytes && is_digit(text[at + 1]);
+        return at + 1 < size_bytes && vw__ascii_is_digit(text[at + 1]);
     if (text[at] == '.') /* 1.2.3, an address */
-        return at + 1 < size_bytes && is_digit(text[at + 1]);
-    return text[at] == '%' || is_letter(text[at]) || text[at] == '_' ||
+        return at + 1 < size_bytes && vw__ascii_is_digit(text[at + 1]);
+    return text[at] == '%' || vw__ascii_is_letter(text[at]) || text[at] == '_' ||
            (text[at] == ' ' && at + 1 < size_bytes && text[at + 1] == '%');
 }
 
@@ -144,7 +126,7 @@ vw__written_number vw__read_number(const char *text, size_t size_bytes, bool has
     digits read = {0};
     int exponent = 0;
     size_t at = 0;
-    for (; at < size_bytes && is_digit(text[at]); at++)
+    for (; at < size_bytes && vw__ascii_is_digit(text[at]); at++)
         add_digit(&read, text[at]);
     if (has_groups && at >= 1 && at <= 3 && text[0] != '0')
         while (is_group(text, size_bytes, at)) {
@@ -152,9 +134,9 @@ vw__written_number vw__read_number(const char *text, size_t size_bytes, bool has
                 add_digit(&read, text[at + i]);
             at += 4;
         }
-    if (at + 1 < size_bytes && text[at] == '.' && is_digit(text[at + 1])) {
+    if (at + 1 < size_bytes && text[at] == '.' && vw__ascii_is_digit(text[at + 1])) {
         number.is_whole = false;
-        for (at++; at < size_bytes && is_digit(text[at]); at++) {
+        for (at++; at < size_bytes && vw__ascii_is_digit(text[at]); at++) {
             int dropped = read.dropped;
             add_digit(&read, text[at]);
             exponent -= read.dropped == dropped;

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
+
 enum {
     MOST_MISSES = 64,         /* lines between two rows */
     MOST_STEPLESS_MISSES = 2, /* the same in a table without steps */
@@ -21,11 +23,6 @@ typedef struct cell {
 static bool is_space(char byte)
 {
     return byte == ' ' || byte == '\t' || byte == '\r';
-}
-
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
 }
 
 static cell trimmed(const char *text, size_t size)
@@ -69,7 +66,7 @@ static bool next_cell(const char *line, size_t size, char separator, size_t *at,
 
 static bool is_name(cell name)
 {
-    if (name.size > MOST_CELL_BYTES || (name.size != 0 && is_digit(name.text[0])))
+    if (name.size > MOST_CELL_BYTES || (name.size != 0 && vw__ascii_is_digit(name.text[0])))
         return false;
     return memchr(name.text, ':', name.size) == NULL && memchr(name.text, '=', name.size) == NULL;
 }
@@ -121,7 +118,7 @@ bool vw__step_table_read_header(vw__step_table *table, const char *line, size_t 
 /* A cell that is nothing but a number; of n/m the first. */
 static bool read_cell(cell text, vw__written_number *out)
 {
-    if (text.size == 0 || !is_digit(text.text[0]))
+    if (text.size == 0 || !vw__ascii_is_digit(text.text[0]))
         return false;
     *out = vw__read_number(text.text, text.size, true);
     return out->size_bytes == text.size || text.text[out->size_bytes] == '/';

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
+
 enum {
     MOST_LINE_BYTES = 4096,
     MOST_NAME_BYTES = 96,          /* of the words before a number, the last of them */
@@ -33,16 +35,6 @@ typedef struct text_reader {
     bool is_awaited;       /* `memory at the end of step 3:`, and its figure comes next */
     size_t step_begin;     /* of the first number that may be a step; SIZE_MAX */
 } text_reader;
-
-static bool is_letter(char byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
 
 /* A unit alone is a name in a table, and not in a sentence. */
 static bool is_memory(const vw__field *field)
@@ -89,10 +81,10 @@ typedef struct fraction {
 static bool is_clock(const text_reader *reader, size_t at)
 {
     size_t digits = at;
-    while (digits < reader->size && is_digit(reader->line[digits]))
+    while (digits < reader->size && vw__ascii_is_digit(reader->line[digits]))
         digits++;
     return digits > at && digits <= at + 2 && byte_at(reader, digits) == ':' &&
-           is_digit(byte_at(reader, digits + 1));
+           vw__ascii_is_digit(byte_at(reader, digits + 1));
 }
 
 static fraction read_fraction(const text_reader *reader)
@@ -103,13 +95,13 @@ static fraction read_fraction(const text_reader *reader)
     read.end = reader->at + read.first.size_bytes;
     size_t slash = skip_spaces(reader, read.end);
     size_t second = skip_spaces(reader, slash + 1);
-    if (byte_at(reader, slash) != '/' || !is_digit(byte_at(reader, second)))
+    if (byte_at(reader, slash) != '/' || !vw__ascii_is_digit(byte_at(reader, second)))
         return read;
     read.second = vw__read_number(line + second, reader->size - second, true);
     read.is_fraction = true;
     read.end = second + read.second.size_bytes;
     size_t behind = skip_spaces(reader, read.end);
-    read.is_date = (byte_at(reader, read.end) == '/' && is_digit(byte_at(reader, read.end + 1))) ||
+    read.is_date = (byte_at(reader, read.end) == '/' && vw__ascii_is_digit(byte_at(reader, read.end + 1))) ||
                    is_clock(reader, behind);
     return read;
 }
@@ -135,12 +127,12 @@ static words_behind read_behind(const text_reader *reader, size_t at)
 {
     size_t begin = at;
     while (at < reader->size && at - begin < MOST_NAME_BYTES &&
-           (is_letter(reader->line[at]) || memchr(" \t_-", reader->line[at], 4) != NULL))
+           (vw__ascii_is_letter(reader->line[at]) || memchr(" \t_-", reader->line[at], 4) != NULL))
         at++;
     char next = byte_at(reader, at);
     words_behind words = {.field = vw__field_of_name(reader->line + begin, at - begin), .end = at};
     words.is_named = next == ':' || next == '=';
-    words.are_next_name = words.is_named || is_digit(next) || next == '(' || next == '[';
+    words.are_next_name = words.is_named || vw__ascii_is_digit(next) || next == '(' || next == '[';
     return words;
 }
 
@@ -148,10 +140,10 @@ static words_behind read_behind(const text_reader *reader, size_t at)
 static bool is_count_of_steps(const text_reader *reader, size_t at)
 {
     size_t begin = skip_spaces(reader, at), end = begin;
-    while (is_letter(byte_at(reader, end)))
+    while (vw__ascii_is_letter(byte_at(reader, end)))
         end++;
     char next = byte_at(reader, skip_spaces(reader, end));
-    return end > begin && next != '/' && next != ':' && next != '=' && !is_digit(next) &&
+    return end > begin && next != '/' && next != ':' && next != '=' && !vw__ascii_is_digit(next) &&
            vw__field_of_name(reader->line + begin, end - begin).kind == VW__FIELD_STEP;
 }
 
@@ -209,7 +201,7 @@ static bool is_reference(const text_reader *reader)
         char byte = reader->line[begin - 1];
         if (byte == '.' && component == end)
             component = begin;
-        if (!is_letter(byte) && !is_digit(byte) && byte != '_' && byte != '.')
+        if (!vw__ascii_is_letter(byte) && !vw__ascii_is_digit(byte) && byte != '_' && byte != '.')
             break;
     }
     if (end - begin > 3 && memcmp(reader->line + begin, "on_", 3) == 0)
@@ -224,10 +216,10 @@ static bool take_step_of_memory(text_reader *reader, const vw__field *field,
                                 const vw__written_number *number, size_t begin)
 {
     size_t end = begin;
-    while (end > reader->name_begin && !is_letter(reader->line[end - 1]))
+    while (end > reader->name_begin && !vw__ascii_is_letter(reader->line[end - 1]))
         end--;
     size_t word = end;
-    while (word > reader->name_begin && is_letter(reader->line[word - 1]))
+    while (word > reader->name_begin && vw__ascii_is_letter(reader->line[word - 1]))
         word--;
     if (!number->is_whole || number->unit_bytes != 0 || word == reader->name_begin ||
         reader->line[word - 1] != ' ' || end - word == 0)
@@ -256,7 +248,7 @@ static void take_number(text_reader *reader)
         number.is_other = number.is_other || read.second.is_other;
     }
     if (begin != 0 && reader->line[begin - 1] == '-' &&
-        (begin == 1 || !(is_letter(reader->line[begin - 2]) || is_digit(reader->line[begin - 2]))))
+        (begin == 1 || !(vw__ascii_is_letter(reader->line[begin - 2]) || vw__ascii_is_digit(reader->line[begin - 2]))))
         number.is_other = true; /* negative */
     vw__field field = {.device = -1};
     if (!read.is_date && (!number.is_other || number.is_percent))
@@ -306,15 +298,15 @@ static void take_number(text_reader *reader)
 static void take_word(text_reader *reader)
 {
     size_t begin = reader->at;
-    while (is_letter(byte_at(reader, reader->at)))
+    while (vw__ascii_is_letter(byte_at(reader, reader->at)))
         reader->at++;
-    if (!is_digit(byte_at(reader, reader->at)))
+    if (!vw__ascii_is_digit(byte_at(reader, reader->at)))
         return;
     vw__field field = vw__field_of_name(reader->line + begin, reader->at - begin);
     if (field.kind == VW__FIELD_STEP || field.kind == VW__FIELD_EPOCH ||
         field.kind == VW__FIELD_RANK || field.may_be_rank)
         return;
-    while (is_letter(byte_at(reader, reader->at)) || is_digit(byte_at(reader, reader->at)))
+    while (vw__ascii_is_letter(byte_at(reader, reader->at)) || vw__ascii_is_digit(byte_at(reader, reader->at)))
         reader->at++;
 }
 
@@ -339,7 +331,7 @@ static bool is_separator(const text_reader *reader)
 /* A line that is a size and nothing else, as nvidia-smi prints it. */
 static bool read_bare(const char *line, size_t size, vw__sighting *out)
 {
-    if (size == 0 || !is_digit(line[0]))
+    if (size == 0 || !vw__ascii_is_digit(line[0]))
         return false;
     vw__written_number number = vw__read_number(line, size, false);
     if (number.size_bytes != size || number.unit_bytes <= 1 || number.has_letter_unit)
@@ -387,9 +379,9 @@ bool vw__step_text_read(const char *line, size_t size_bytes, bool is_asked, vw__
         return true;
     while (reader.at < reader.size) {
         char byte = line[reader.at];
-        if (is_digit(byte)) {
+        if (vw__ascii_is_digit(byte)) {
             take_number(&reader);
-        } else if (is_letter(byte)) {
+        } else if (vw__ascii_is_letter(byte)) {
             take_word(&reader);
         } else {
             if (is_separator(&reader))

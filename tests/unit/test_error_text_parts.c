@@ -1,5 +1,5 @@
 /* test_error_text_parts.c - words, prefixes and numbers, each on its own. */
-#include "format/error_text_parts.h"
+#include "format/error_text_internal.h"
 
 #include <string.h>
 
@@ -31,29 +31,45 @@ static bool is_found(const vw__word_search *search, const char *letters, size_t 
     return false;
 }
 
-static void every_word_for_the_whole_text_is_found_wherever_it_is(void **state)
+static void assert_is_squeezed(const char *text)
+{
+    for (; *text != '\0'; text++) /* or nobody would ever find it */
+        assert_int_equal(vw__squeezed[(unsigned char)*text], (unsigned char)*text);
+}
+
+static void the_search_finds_every_word_wherever_it_is(void **state)
 {
     (void)state;
     static vw__word_search search;
     char letters[256];
-    size_t scan_count = 0;
     vw__word_search_init(&search);
     for (int word = 0; word < VW__WORD_COUNT; word++) {
         const char *text = vw__word_text((vw__word)word);
         size_t length = strlen(text);
-        scan_count += search.size_bytes[word] != 0;
         for (size_t before = 0; before < 20; before++) {
             memset(letters, 'o', sizeof letters); /* as many words begin */
             memcpy(letters + before, text, length);
-            bool is_scan = search.size_bytes[word] != 0;
-            assert_int_equal(is_found(&search, letters, before + length, (vw__word)word, before),
-                             is_scan);
+            assert_true(is_found(&search, letters, before + length, (vw__word)word, before));
             assert_false(is_found(&search, letters, before + length - 1, (vw__word)word, before));
         }
-        for (size_t i = 0; i < length; i++) /* or nobody would ever find it */
-            assert_int_equal(vw__squeezed[(unsigned char)text[i]], (unsigned char)text[i]);
+        assert_is_squeezed(text);
     }
-    assert_true(scan_count > 100);
+}
+
+static void every_word_has_a_rule_and_rules_have_squeezed_words(void **state)
+{
+    (void)state;
+    bool has_rule[VW__WORD_COUNT] = {[VW__WORD_SETTING_EXPANDABLE] = true};
+    for (size_t i = 0; i < vw__host_rule_count + vw__gpu_rule_count; i++) {
+        const vw__error_rule *rule =
+            i < vw__host_rule_count ? &vw__host_rules[i] : &vw__gpu_rules[i - vw__host_rule_count];
+        has_rule[rule->word] = true;
+        if (rule->beside != NULL)
+            assert_is_squeezed(rule->beside);
+    }
+    for (int word = 0; word < VW__WORD_COUNT; word++)
+        if (!has_rule[word])
+            fail_msg("no rule for \"%s\"", vw__word_text((vw__word)word));
 }
 
 static void squeezing_leaves_letters_digits_and_few_marks(void **state)
@@ -167,19 +183,20 @@ static void numbers_are_read_as_they_are_written(void **state)
 static void a_terminals_command_ends_with_its_line(void **state)
 {
     (void)state;
-    assert_int_equal(vw__terminal_command("\033[31mred", 8), 5);
-    assert_int_equal(vw__terminal_command("\033[31", 4), 4);
-    assert_int_equal(vw__terminal_command("\033[3\n1m", 6), 3);
-    assert_int_equal(vw__terminal_command("\033]0;title\ax", 11), 10);
-    assert_int_equal(vw__terminal_command("\033]0;title\nx", 11), 9);
-    assert_int_equal(vw__terminal_command("\033\n", 2), 1);
-    assert_int_equal(vw__terminal_command("\033", 1), 1);
+    assert_int_equal(vw__line_terminal_command("\033[31mred", 8), 5);
+    assert_int_equal(vw__line_terminal_command("\033[31", 4), 4);
+    assert_int_equal(vw__line_terminal_command("\033[3\n1m", 6), 3);
+    assert_int_equal(vw__line_terminal_command("\033]0;title\ax", 11), 10);
+    assert_int_equal(vw__line_terminal_command("\033]0;title\nx", 11), 9);
+    assert_int_equal(vw__line_terminal_command("\033\n", 2), 1);
+    assert_int_equal(vw__line_terminal_command("\033", 1), 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_word_for_the_whole_text_is_found_wherever_it_is),
+        cmocka_unit_test(the_search_finds_every_word_wherever_it_is),
+        cmocka_unit_test(every_word_has_a_rule_and_rules_have_squeezed_words),
         cmocka_unit_test(squeezing_leaves_letters_digits_and_few_marks),
         cmocka_unit_test(prefixes_end_where_the_message_begins),
         cmocka_unit_test(what_three_lines_begin_with_is_a_prefix_that_nobody_knew),

@@ -1,5 +1,5 @@
 /* test_error_text_repeats.c - lines that are alike but for their digits, and those that are not. */
-#include "format/error_text_repeats.h"
+#include "format/error_text_internal.h"
 
 #include <string.h>
 
