@@ -18,7 +18,7 @@ bool vw__line_mentions_any(vw__line line, size_t first, size_t end, const char *
     return false;
 }
 
-int vw__line_number(vw__line line, size_t *at, unsigned most_digits)
+int vw__line_digits(vw__line line, size_t *at, unsigned most_digits)
 {
     int value = 0;
     size_t first = *at;
@@ -43,6 +43,131 @@ const vw__line_unit *vw__line_unit_named(const char *name, size_t size_bytes)
             strncasecmp(name, vw__line_units[i].name, size_bytes) == 0)
             return &vw__line_units[i];
     return NULL;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* With a unit behind them (3.21 GB, 3287MiB, 3.2G), with commas between their thousands, with an
+ * exponent. What only looks like such a number is recognised by what follows it: a percentage, a
+ * rate (GB/s), a time (12:31), a version (1.2.3), a count of something (640px). */
+
+/* A comma and three digits, and no fourth. */
+static bool is_group(vw__line line, size_t at)
+{
+    return vw__line_at(line, at) == ',' && vw__line_skip_digits(line, at + 1) == at + 4;
+}
+
+typedef struct digits {
+    uint64_t value;
+    int dropped; /* places that did not fit */
+} digits;
+
+static void add_digit(digits *to, char digit)
+{
+    if (to->value <= (UINT64_MAX - 9) / 10)
+        to->value = to->value * 10 + (uint64_t)(digit - '0');
+    else
+        to->dropped++;
+}
+
+/* Returns where the exponent ends, or `at` where there is none. */
+static size_t read_exponent(vw__line line, size_t at, int *exponent)
+{
+    size_t next = at + 1;
+    bool is_negative = vw__line_at(line, next) == '-';
+    if (vw__ascii_to_lower(vw__line_at(line, at)) != 'e')
+        return at;
+    next += is_negative || vw__line_at(line, next) == '+';
+    if (!vw__line_is_digit(line, next))
+        return at;
+    int value = 0;
+    for (; vw__line_is_digit(line, next); next++)
+        value = value < 1000 ? value * 10 + (line.text[next] - '0') : value;
+    *exponent += is_negative ? -value : value;
+    return next;
+}
+
+/* The unit behind a number: its bytes, or 0. `*end` moves behind it. */
+static double read_unit(vw__line line, size_t *end, bool *is_letter_alone)
+{
+    enum { MOST_SPACES = 2, LARGEST_LOG2 = 40 };
+    size_t begin = *end;
+    while (vw__line_at(line, begin) == ' ' && begin < *end + MOST_SPACES)
+        begin++;
+    size_t behind = vw__line_skip_letters(line, begin);
+    bool is_attached = begin == *end, is_alone = behind == begin + 1;
+    *is_letter_alone = false;
+    if (behind == begin || vw__ascii_is_name(vw__line_at(line, behind)))
+        return 0;
+    const vw__line_unit *unit = vw__line_unit_named(line.text + begin, behind - begin);
+    if (unit == NULL || unit->log2 > LARGEST_LOG2 ||
+        (is_alone && !vw__ascii_is_upper(line.text[begin])) ||
+        (is_alone && unit->log2 != 0 && !is_attached))
+        return 0;
+    *is_letter_alone = is_alone && unit->log2 != 0;
+    *end = behind;
+    return (double)(UINT64_C(1) << unit->log2);
+}
+
+/* Behind the number and its unit: does it go on as a rate, a percentage, a time, a name? */
+static bool goes_on(vw__line line, size_t at, bool has_unit)
+{
+    char byte = vw__line_at(line, at);
+    if (byte == '/')
+        return vw__line_is_letter(line, at + 1);
+    if (has_unit)
+        return vw__ascii_is_letter(byte) || vw__ascii_is_digit(byte);
+    if (byte == ':' || byte == '-' || byte == '.') /* 12:31, 2024-05, 1.2.3, an address */
+        return vw__line_is_digit(line, at + 1);
+    return byte == '%' || vw__ascii_is_letter(byte) || byte == '_' ||
+           (byte == ' ' && vw__line_at(line, at + 1) == '%');
+}
+
+/* Correctly rounded for what people write: 15 digits, 22 places. */
+static double scaled(uint64_t value, int exponent)
+{
+    enum { MOST_PLACES = 400 }; /* beyond any double */
+    double power = 1;
+    int places = exponent < 0 ? -exponent : exponent;
+    for (int i = 0; i < places && i < MOST_PLACES; i++)
+        power *= 10;
+    if (value == 0)
+        return 0;
+    return exponent < 0 ? (double)value / power : (double)value * power;
+}
+
+vw__line_number vw__line_number_read(vw__line line, size_t at, bool has_groups)
+{
+    vw__line_number number = {.is_whole = true};
+    digits read = {0};
+    int exponent = 0;
+    size_t begin = at;
+    for (; vw__line_is_digit(line, at); at++)
+        add_digit(&read, line.text[at]);
+    if (has_groups && at - begin >= 1 && at - begin <= 3 && line.text[begin] != '0')
+        while (is_group(line, at)) {
+            for (size_t i = 1; i <= 3; i++)
+                add_digit(&read, line.text[at + i]);
+            at += 4;
+        }
+    if (vw__line_at(line, at) == '.' && vw__line_is_digit(line, at + 1)) {
+        number.is_whole = false;
+        for (at++; vw__line_is_digit(line, at); at++) {
+            int dropped = read.dropped;
+            add_digit(&read, line.text[at]);
+            exponent -= read.dropped == dropped;
+            read.dropped = dropped; /* places behind the point that do not fit mean nothing */
+        }
+    }
+    exponent += read.dropped;
+    number.end = read_exponent(line, at, &exponent);
+    number.is_whole = number.is_whole && number.end == at;
+    number.value = scaled(read.value, exponent);
+    number.unit_bytes = read_unit(line, &number.end, &number.has_letter_unit);
+    number.is_other = goes_on(line, number.end, number.unit_bytes != 0) || !(number.value <= 1e18);
+    size_t behind = number.end + (vw__line_at(line, number.end) == ' ');
+    number.is_percent = number.unit_bytes == 0 && vw__line_at(line, behind) == '%';
+    return number;
 }
 
 /* ---- terminals ------------------------------------------------------------------------------- */
@@ -97,7 +222,7 @@ static bool read_rank(line_start *start, size_t *at)
         while (byte_at(start, here) == ' ' || byte_at(start, here) == ':' ||
                byte_at(start, here) == '=' || byte_at(start, here) == '-')
             here++;
-        int rank = vw__line_number(start->line, &here, MOST_RANK_DIGITS);
+        int rank = vw__line_digits(start->line, &here, MOST_RANK_DIGITS);
         if (rank < 0)
             return false;
         start->rank = (vw__line_rank){rank, false};
@@ -144,10 +269,10 @@ static bool take_bracket(line_start *start)
     size_t comma = start->at + 1, node = start->at + 1;
     end++;
     if (vw__line_begins(start->line, end, "<std")) { /* mpirun: [job,rank]<stderr>: */
-        if (vw__line_number(start->line, &node, MOST_RANK_DIGITS) >= 0 &&
+        if (vw__line_digits(start->line, &node, MOST_RANK_DIGITS) >= 0 &&
             byte_at(start, node) == ',') {
             comma = node + 1;
-            int rank = vw__line_number(start->line, &comma, MOST_RANK_DIGITS);
+            int rank = vw__line_digits(start->line, &comma, MOST_RANK_DIGITS);
             if (rank >= 0)
                 start->rank = (vw__line_rank){rank, false};
         }
@@ -192,7 +317,7 @@ static bool take_rank(line_start *start)
     size_t at = start->at;
     vw__line_rank old_rank = start->rank;
     if (vw__line_is_digit(start->line, at)) {
-        int rank = vw__line_number(start->line, &at, MOST_RANK_DIGITS);
+        int rank = vw__line_digits(start->line, &at, MOST_RANK_DIGITS);
         if (rank < 0 || byte_at(start, at) != ':' || byte_at(start, at + 1) != ' ' ||
             !start->is_first)
             return false;

@@ -100,7 +100,7 @@ bool vw__line_mentions_any(vw__line line, size_t first, size_t end, const char *
 
 /* The number of at most `most_digits` digits at `*at`, which moves behind it; -1 where there is
  * none or it is longer. */
-int vw__line_number(vw__line line, size_t *at, unsigned most_digits);
+int vw__line_digits(vw__line line, size_t *at, unsigned most_digits);
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
@@ -116,6 +116,23 @@ extern const size_t vw__line_unit_count;
 
 /* The unit with that name, in either case of letters; NULL where there is none. */
 const vw__line_unit *vw__line_unit_named(const char *name, size_t size_bytes);
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* How a number was written. */
+typedef struct vw__line_number {
+    double value;
+    double unit_bytes;    /* 0 = none */
+    bool is_whole;        /* no point, no exponent */
+    bool has_letter_unit; /* G or M alone, which stand for other things, too */
+    bool is_percent;      /* and is_other */
+    bool is_other;        /* a percentage, a rate, a time, a count with a unit of its own */
+    size_t end;           /* behind its last byte, the unit included */
+} vw__line_number;
+
+/* Reads the number at `at`, which is a digit. Groups of three digits with commas are read where
+ * `has_groups`. */
+vw__line_number vw__line_number_read(vw__line line, size_t at, bool has_groups);
 
 /* ---- what is not the message's --------------------------------------------------------------- */
 

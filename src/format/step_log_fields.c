@@ -1,21 +1,19 @@
-/* step_log_fields.c - the words in the names of fields.
+/* step_log_fields.c - what a name and a number of a log mean together.
  *
  * There is no list of names: every project invents its own. There is a list of words that names are
  * made of (mem, alloc, peak, reserved, gpu; step, iter; free, total, time ...), and rules for what
  * they mean together. A word that turns the meaning ("free memory", "step time", "memory_fraction")
  * makes the field another thing, whatever else the name says: a figure missed costs a point, and a
  * figure mistaken costs the verdict. */
-#include "format/step_log_fields.h"
+#include "format/step_log_internal.h"
 
-#include <stdint.h>
 #include <stdlib.h> /* bsearch */
 #include <string.h>
-
-#include "base/ascii.h"
 
 #define KIB 1024.0
 #define MIB (1024.0 * KIB)
 #define GIB (1024.0 * MIB)
+#define TIB (1024.0 * GIB)
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -244,6 +242,15 @@ static bool is_hump(const char *name, size_t at)
            !(name[at] == 'B' && name[at - 1] == 'i');
 }
 
+/* Behind the word at `at`; `at` itself where no letter is there. */
+static size_t word_end(vw__line line, size_t at)
+{
+    size_t begin = at;
+    while (vw__line_is_letter(line, at) && (at == begin || !is_hump(line.text, at)))
+        at++;
+    return at;
+}
+
 /* Everything that the words of a name say, without order. */
 typedef struct name_words {
     int flags;
@@ -282,35 +289,30 @@ static void note_word(name_words *said, const char *name, size_t begin, size_t e
 }
 
 /* Digits right behind a word for the card, or behind one mark between. */
-static int device_behind(const char *name, size_t size_bytes, size_t at)
+static int device_behind(vw__line name, size_t at)
 {
     enum { MOST_DIGITS = 4 };
-    int device = 0;
-    if (at < size_bytes && memchr("._/:", name[at], 4) != NULL)
-        at++;
-    size_t begin = at;
-    for (; at < size_bytes && name[at] >= '0' && name[at] <= '9' && at - begin <= MOST_DIGITS; at++)
-        device = 10 * device + (name[at] - '0');
-    return at > begin && at - begin <= MOST_DIGITS ? device : -1;
+    char mark = vw__line_at(name, at);
+    at += mark != '\0' && strchr("._/:", mark) != NULL;
+    return vw__line_digits(name, &at, MOST_DIGITS);
 }
 
-static name_words words_of(const char *name, size_t size_bytes)
+static name_words words_of(vw__line name)
 {
     name_words said = {.device = -1};
-    for (size_t at = 0; at < size_bytes;) {
-        if (name[at] == '%')
+    for (size_t at = 0; at < name.size_bytes;) {
+        if (name.text[at] == '%')
             said.flags |= ELSEWHERE;
-        if (!vw__ascii_is_letter(name[at])) {
+        size_t begin = at;
+        at = word_end(name, at);
+        if (at == begin) {
             at++;
             continue;
         }
-        size_t begin = at++;
-        while (at < size_bytes && vw__ascii_is_letter(name[at]) && !is_hump(name, at))
-            at++;
         int before = said.flags;
-        note_word(&said, name, begin, at);
+        note_word(&said, name.text, begin, at);
         if ((said.flags & GPU) != 0 && (before & GPU) == 0)
-            said.device = device_behind(name, size_bytes, at);
+            said.device = device_behind(name, at);
     }
     if ((said.flags & GPU) != 0)
         said.flags &= ~HOST; /* GPU RAM, system.gpu */
@@ -380,12 +382,16 @@ static void weigh_apart(const name_words *said, vw__field *field)
     field->needs_unit = (said->flags & MEASURED) == 0;
 }
 
-vw__field vw__field_of_name(const char *name, size_t size_bytes)
+vw__field vw__field_nameless(vw__field_kind kind, int weight)
 {
-    name_words said = words_of(name, size_bytes);
+    return (vw__field){.kind = kind, .weight = weight, .device = -1, .name = {"", 0}};
+}
+
+vw__field vw__field_of_name(vw__line name)
+{
+    name_words said = words_of(name);
     vw__field field = {
-        .name = name + said.first,
-        .name_bytes = said.end - said.first,
+        .name = {name.text + said.first, said.end - said.first},
         .has_more = said.has_unknown,
         .device = said.device,
     };
@@ -409,25 +415,24 @@ vw__field vw__field_of_name(const char *name, size_t size_bytes)
     return field;
 }
 
-vw__talk vw__talk_of(const char *text, size_t size_bytes)
+vw__talk vw__talk_of(vw__line text)
 {
     enum {
         OF_STEPS = STEP | EPOCH | BATCH | RANK | GLOBAL | UNIT | METRIC,
         OF_MEMORY = SHOWN | SHORT
     };
     vw__talk talk = VW__TALK_OF_STEPS;
-    for (size_t at = 0; at < size_bytes;) {
+    for (size_t at = 0; at < text.size_bytes;) {
         size_t begin = at;
-        while (at < size_bytes && vw__ascii_is_letter(text[at]) && (at == begin || !is_hump(text, at)))
-            at++;
+        at = word_end(text, at);
         if (at == begin) {
             at++;
             continue;
         }
-        if (begin != 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9')
+        if (begin != 0 && vw__ascii_is_digit(text.text[begin - 1]))
             continue;
         name_words said = {0};
-        note_word(&said, text, begin, at);
+        note_word(&said, text.text, begin, at);
         vw__talk word = (said.flags & FILES) != 0       ? VW__TALK_OF_FILES
                         : (said.flags & OF_MEMORY) != 0 ? VW__TALK_OF_MEMORY
                         : (said.flags & OF_STEPS) != 0  ? VW__TALK_OF_STEPS
@@ -435,4 +440,168 @@ vw__talk vw__talk_of(const char *text, size_t size_bytes)
         talk = word > talk ? word : talk;
     }
     return talk;
+}
+
+/* ---- sightings ------------------------------------------------------------------------------- */
+
+/* A line may name its memory three times (allocated, peak, in use), for several devices, and for
+ * the host besides; and its step twice, within the epoch and of the whole run. Fields are offered
+ * one by one, in whatever order the line has them. For each thing that a sighting can hold the
+ * heavier name stays, and one with a unit before one without. */
+
+enum { MOST_RANKS = 1 << 20 };
+
+void vw__sighting_init(vw__sighting *sighting)
+{
+    *sighting = (vw__sighting){.rank = -1, .device = -1};
+    sighting->memory[VW__STEP_OF_CARD].device = -1;
+}
+
+bool vw__sighting_has_memory(const vw__sighting *sighting)
+{
+    for (size_t i = 0; i < VW__STEP_MEMORIES; i++)
+        if (sighting->memory[i].weight != 0)
+            return true;
+    return false;
+}
+
+/* What a field and its number say together; weight 0 where they say nothing: bytes beyond any
+ * machine are not memory. */
+static vw__reading reading_of(const vw__field *field, const vw__line_number *number)
+{
+    vw__reading reading = {
+        .value = number->value,
+        .unit_bytes = number->unit_bytes != 0 ? number->unit_bytes : field->unit_bytes,
+        .device = field->device,
+        .is_peak = field->is_peak,
+    };
+    double bytes = reading.value * (reading.unit_bytes != 0 ? reading.unit_bytes : 1);
+    bool has_unit = reading.unit_bytes != 0;
+    if ((!field->needs_unit || has_unit) && reading.value >= 0 && bytes <= 1024 * TIB)
+        reading.weight = 2 * field->weight + has_unit;
+    size_t most = sizeof reading.name - 1;
+    memcpy(reading.name, field->name.text,
+           field->name.size_bytes < most ? field->name.size_bytes : most);
+    return reading;
+}
+
+static void keep_heavier(vw__reading *kept, const vw__reading *reading)
+{
+    if (reading->weight > kept->weight)
+        *kept = *reading;
+}
+
+/* What another device than the first has allocated. The heavier name is believed here, too. */
+static void offer_device(vw__sighting *sighting, const vw__reading *reading)
+{
+    size_t at = 0;
+    while (at < sighting->device_count && sighting->devices[at].device != reading->device)
+        at++;
+    if (at == VW__SIGHTING_MOST_DEVICES)
+        return;
+    if (at == sighting->device_count)
+        sighting->devices[sighting->device_count++] = *reading;
+    else
+        keep_heavier(&sighting->devices[at], reading);
+}
+
+/* Is it of another device than what is known already? */
+static bool is_of_other_device(const vw__reading *known, const vw__reading *reading)
+{
+    return known->weight != 0 && reading->weight != 0 && known->device >= 0 &&
+           reading->device >= 0 && known->device != reading->device;
+}
+
+static void offer_allocated(vw__sighting *sighting, const vw__field *field,
+                            const vw__line_number *number)
+{
+    vw__reading *known = &sighting->memory[VW__STEP_OF_CARD];
+    vw__reading reading = reading_of(field, number);
+    if (reading.device < 0)
+        reading.device = sighting->device;
+    if (is_of_other_device(known, &reading)) {
+        offer_device(sighting, &reading);
+    } else if (reading.weight > known->weight) {
+        *known = reading;
+        if (sighting->rank < 0)
+            sighting->rank = reading.device;
+    }
+}
+
+static void offer_rank(vw__sighting *sighting, const vw__line_number *number)
+{
+    if (number->is_whole && number->unit_bytes == 0 && number->value < MOST_RANKS &&
+        sighting->rank < 0)
+        sighting->rank = (int)number->value;
+}
+
+static void offer_reading(vw__sighting *sighting, vw__step_memory kind, const vw__field *field,
+                          const vw__line_number *number)
+{
+    vw__reading reading = reading_of(field, number);
+    keep_heavier(&sighting->memory[kind], &reading);
+}
+
+static void offer_step(vw__sighting *sighting, double step, int weight, bool is_epoch)
+{
+    if (weight <= sighting->step_weight)
+        return;
+    sighting->step = step;
+    sighting->step_weight = weight;
+    sighting->is_epoch = is_epoch;
+}
+
+void vw__sighting_offer(vw__sighting *sighting, const vw__field *field,
+                        const vw__line_number *number)
+{
+    if (number->is_other) {
+        /* A percentage of the card's memory; of a GPU alone it would be how busy it is. */
+        if (number->is_percent && number->value <= 100 && field->kind == VW__FIELD_ALLOCATED &&
+            !field->needs_unit && field->unit_bytes == 0)
+            offer_reading(sighting, VW__STEP_OF_SHARE, field, number);
+        return;
+    }
+    switch (field->kind) {
+    case VW__FIELD_STEP:
+    case VW__FIELD_EPOCH:
+        if (number->unit_bytes == 0)
+            offer_step(sighting, number->value, field->weight, field->kind == VW__FIELD_EPOCH);
+        break;
+    case VW__FIELD_RANK:
+        offer_rank(sighting, number);
+        break;
+    case VW__FIELD_ALLOCATED:
+        if (field->may_be_rank && number->is_whole && number->unit_bytes == 0) {
+            offer_rank(sighting, number);
+            sighting->device = number->value < MOST_RANKS ? (int)number->value : -1;
+        }
+        offer_allocated(sighting, field, number);
+        break;
+    case VW__FIELD_RESERVED:
+        offer_reading(sighting, VW__STEP_OF_RESERVED, field, number);
+        break;
+    case VW__FIELD_HOST:
+        offer_reading(sighting, VW__STEP_OF_HOST, field, number);
+        break;
+    case VW__FIELD_FREE:
+        offer_reading(sighting, VW__STEP_OF_FREE, field, number);
+        break;
+    case VW__FIELD_NONE:
+    case VW__FIELD_UNKNOWN:
+    case VW__FIELD_OTHER:
+        break;
+    }
+}
+
+void vw__sighting_merge(vw__sighting *sighting, const vw__sighting *other)
+{
+    if (is_of_other_device(&sighting->memory[VW__STEP_OF_CARD], &other->memory[VW__STEP_OF_CARD]))
+        offer_device(sighting, &other->memory[VW__STEP_OF_CARD]);
+    for (size_t i = 0; i < other->device_count; i++)
+        offer_device(sighting, &other->devices[i]);
+    for (size_t i = 0; i < VW__STEP_MEMORIES; i++)
+        keep_heavier(&sighting->memory[i], &other->memory[i]);
+    offer_step(sighting, other->step, other->step_weight, other->is_epoch);
+    if (sighting->rank < 0)
+        sighting->rank = other->rank;
 }

@@ -3,7 +3,7 @@
  * A series holds a bounded number of points. When it is full every second one is dropped, and from
  * then on only every second, fourth, eighth sighting is kept: what remains is spread evenly. Units
  * are guessed at the end, from all the numbers of a series together. */
-#include "format/step_log_series.h"
+#include "format/step_log_internal.h"
 
 #include <string.h>
 
@@ -29,22 +29,31 @@ struct vw__raw_point {
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-static bool is_same(const vw__step_series *known, vw__step_form form, vw__step_memory kind,
-                    const vw__sighting *sighting, bool has_unit)
+/* A sighting as a series sees it: one kind of memory of it. */
+typedef struct seen {
+    vw__step_form form;
+    vw__step_memory kind;
+    int rank;
+    const vw__sighting *sighting;
+    vw__reading memory;
+    double reserved, reserved_unit_bytes; /* reserved < 0: not said */
+    uint64_t line_weight;
+} seen;
+
+static bool is_same(const vw__step_series *known, const seen *point)
 {
-    return known->form == form && known->kind == kind && known->rank == sighting->rank &&
-           known->is_epoch == sighting->is_epoch && known->has_unit == has_unit &&
-           known->has_step == (sighting->step_weight != 0) &&
-           strcmp(known->name, sighting->name) == 0;
+    return known->form == point->form && known->kind == point->kind && known->rank == point->rank &&
+           known->is_epoch == point->sighting->is_epoch &&
+           known->has_unit == (point->memory.unit_bytes != 0) &&
+           known->has_step == (point->sighting->step_weight != 0) &&
+           strcmp(known->name, point->memory.name) == 0;
 }
 
-static vw__step_series *find_series(vw__step_series_set *set, vw__step_form form,
-                                    vw__step_memory kind, const vw__sighting *sighting,
-                                    bool has_unit)
+static vw__step_series *find_series(vw__step_series_set *set, const seen *point)
 {
     vw__step_series *fewest = &set->all[0];
     for (size_t i = 0; i < set->count; i++) {
-        if (is_same(&set->all[i], form, kind, sighting, has_unit))
+        if (is_same(&set->all[i], point))
             return &set->all[i];
         if (set->all[i].count < fewest->count)
             fewest = &set->all[i];
@@ -53,16 +62,16 @@ static vw__step_series *find_series(vw__step_series_set *set, vw__step_form form
     vw__host_free(made->points);
     *made = (vw__step_series){
         .stride = 1,
-        .form = form,
-        .kind = kind,
+        .form = point->form,
+        .kind = point->kind,
         .is_plain = true,
         .is_bare = true,
-        .rank = sighting->rank,
-        .has_step = sighting->step_weight != 0,
-        .has_unit = has_unit,
-        .is_epoch = sighting->is_epoch,
+        .rank = point->rank,
+        .has_step = point->sighting->step_weight != 0,
+        .has_unit = point->memory.unit_bytes != 0,
+        .is_epoch = point->sighting->is_epoch,
     };
-    memcpy(made->name, sighting->name, sizeof made->name);
+    memcpy(made->name, point->memory.name, sizeof made->name);
     return made;
 }
 
@@ -91,35 +100,14 @@ _Static_assert(VW__STEP_LOG_MOST % FIRST_POINTS == 0 &&
                    (VW__STEP_LOG_MOST & (VW__STEP_LOG_MOST - 1)) == 0,
                "doubling arrives at the most there may be");
 
-/* Whatever memory the line names is the one that counts; a unit that is said for one figure is the
- * other one's, too. */
-static vw__sighting settled(const vw__sighting *sighting)
+static void note_one(vw__step_series_set *set, const seen *point)
 {
-    vw__sighting seen = *sighting;
-    if (seen.allocated_weight == 0) {
-        seen.allocated = seen.reserved;
-        seen.allocated_unit_bytes = seen.reserved_unit_bytes;
-        seen.allocated_weight = seen.reserved_weight;
-        seen.reserved_weight = 0;
-    } else if (seen.reserved_weight != 0) {
-        if (seen.allocated_unit_bytes == 0)
-            seen.allocated_unit_bytes = seen.reserved_unit_bytes;
-        if (seen.reserved_unit_bytes == 0)
-            seen.reserved_unit_bytes = seen.allocated_unit_bytes;
-    }
-    return seen;
-}
-
-static void note_one(vw__step_series_set *set, vw__step_form form, vw__step_memory kind,
-                     const vw__sighting *sighting, uint64_t line_weight)
-{
-    vw__sighting seen = settled(sighting);
-    bool has_unit = seen.allocated_unit_bytes != 0;
-    vw__step_series *to = find_series(set, form, kind, &seen, has_unit);
-    to->is_plain = to->is_plain && seen.is_plain;
-    to->is_bare = to->is_bare && seen.is_bare;
+    const vw__reading *memory = &point->memory;
+    vw__step_series *to = find_series(set, point);
+    to->is_plain = to->is_plain && point->sighting->is_plain;
+    to->is_bare = to->is_bare && point->sighting->is_bare;
     set->sighted_count++;
-    to->found_count += line_weight;
+    to->found_count += point->line_weight;
     if (to->found_count <= to->next_kept)
         return;
     if (!make_room(to)) {
@@ -129,64 +117,76 @@ static void note_one(vw__step_series_set *set, vw__step_form form, vw__step_memo
     if (set->most_stride < to->stride)
         set->most_stride = to->stride;
     to->next_kept += to->stride;
-    double whole = (double)(uint64_t)seen.allocated;
-    to->weight = seen.allocated_weight;
-    to->is_peak = seen.is_peak;
-    to->has_fraction = to->has_fraction || whole < seen.allocated;
-    to->largest = seen.allocated > to->largest ? seen.allocated : to->largest;
+    double whole = (double)(uint64_t)memory->value;
+    to->weight = memory->weight;
+    to->is_peak = memory->is_peak;
+    to->has_fraction = to->has_fraction || whole < memory->value;
+    to->largest = memory->value > to->largest ? memory->value : to->largest;
     to->points[to->count] = (vw__raw_point){
-        .step = to->has_step ? seen.step : (double)(to->count * to->stride),
-        .allocated = seen.allocated * (has_unit ? seen.allocated_unit_bytes : 1),
-        .reserved = seen.reserved_weight != 0
-                        ? seen.reserved * (has_unit ? seen.reserved_unit_bytes : 1)
+        .step = to->has_step ? point->sighting->step : (double)(to->count * to->stride),
+        .allocated = memory->value * (to->has_unit ? memory->unit_bytes : 1),
+        .reserved = point->reserved >= 0
+                        ? point->reserved * (to->has_unit ? point->reserved_unit_bytes : 1)
                         : -1,
     };
     to->count++;
 }
 
-static void note_reading(vw__step_series_set *set, vw__step_form form, vw__step_memory kind,
-                         const vw__sighting *sighting, const vw__reading *reading,
-                         uint64_t line_weight)
+/* What is reserved counts as the card's memory where nothing else does; a unit that is said for one
+ * figure is the other one's, too. Every other device that the line names is a rank of its own,
+ * unless ranks are something else. */
+static void note_card(vw__step_series_set *set, seen point)
 {
-    vw__sighting seen = *sighting;
-    seen.allocated = reading->value;
-    seen.allocated_unit_bytes = reading->unit_bytes;
-    seen.allocated_weight = reading->weight;
-    seen.reserved_weight = 0;
-    seen.is_peak = reading->is_peak;
-    memcpy(seen.name, reading->name, sizeof seen.name);
-    note_one(set, form, kind, &seen, line_weight);
-}
-
-/* Every other device that the line names is a rank of its own, unless ranks are something else. */
-static void note_devices(vw__step_series_set *set, vw__step_form form, const vw__sighting *sighting,
-                         uint64_t line_weight)
-{
-    if (sighting->rank != sighting->memory_device)
+    const vw__sighting *sighting = point.sighting;
+    const vw__reading *reserved = &sighting->memory[VW__STEP_OF_RESERVED];
+    if (point.memory.weight == 0) {
+        point.memory = *reserved;
+    } else if (reserved->weight != 0) {
+        if (point.memory.unit_bytes == 0)
+            point.memory.unit_bytes = reserved->unit_bytes;
+        point.reserved = reserved->value;
+        point.reserved_unit_bytes =
+            reserved->unit_bytes != 0 ? reserved->unit_bytes : point.memory.unit_bytes;
+    }
+    note_one(set, &point);
+    if (sighting->rank != sighting->memory[VW__STEP_OF_CARD].device)
         return;
+    point.reserved = -1;
     for (size_t i = 0; i < sighting->device_count; i++) {
-        vw__sighting seen = *sighting;
-        seen.rank = sighting->devices[i].device;
-        seen.allocated = sighting->devices[i].value;
-        seen.allocated_unit_bytes = sighting->devices[i].unit_bytes;
-        seen.reserved_weight = 0;
-        note_one(set, form, VW__STEP_OF_CARD, &seen, line_weight);
+        point.rank = sighting->devices[i].device;
+        point.memory.value = sighting->devices[i].value;
+        point.memory.unit_bytes = sighting->devices[i].unit_bytes;
+        note_one(set, &point);
     }
 }
 
 void vw__step_series_note(vw__step_series_set *set, vw__step_form form,
                           const vw__sighting *sighting, uint64_t line_weight)
 {
-    if (sighting->allocated_weight != 0 || sighting->reserved_weight != 0) {
-        note_one(set, form, VW__STEP_OF_CARD, sighting, line_weight);
-        note_devices(set, form, sighting, line_weight);
-    } else if (sighting->free.weight != 0) {
-        note_reading(set, form, VW__STEP_OF_FREE, sighting, &sighting->free, line_weight);
-    } else if (sighting->share.weight != 0) {
-        note_reading(set, form, VW__STEP_OF_SHARE, sighting, &sighting->share, line_weight);
+    static const vw__step_memory apart[] = {VW__STEP_OF_FREE, VW__STEP_OF_SHARE};
+    const vw__reading *memory = sighting->memory;
+    seen point = {.form = form,
+                  .rank = sighting->rank,
+                  .sighting = sighting,
+                  .memory = memory[VW__STEP_OF_CARD],
+                  .reserved = -1,
+                  .line_weight = line_weight};
+    bool has_card =
+        memory[VW__STEP_OF_CARD].weight != 0 || memory[VW__STEP_OF_RESERVED].weight != 0;
+    if (has_card)
+        note_card(set, point);
+    for (size_t i = 0; i < sizeof apart / sizeof *apart && !has_card; i++)
+        if (memory[apart[i]].weight != 0) {
+            point.kind = apart[i];
+            point.memory = memory[apart[i]];
+            note_one(set, &point);
+            break;
+        }
+    if (memory[VW__STEP_OF_HOST].weight != 0) {
+        point.kind = VW__STEP_OF_HOST;
+        point.memory = memory[VW__STEP_OF_HOST];
+        note_one(set, &point);
     }
-    if (sighting->host.weight != 0)
-        note_reading(set, form, VW__STEP_OF_HOST, sighting, &sighting->host, line_weight);
 }
 
 vw_status vw__step_series_status(const vw__step_series_set *set)
