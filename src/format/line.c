@@ -38,8 +38,9 @@ const size_t vw__line_unit_count = sizeof vw__line_units / sizeof *vw__line_unit
 
 const vw__line_unit *vw__line_unit_named(const char *name, size_t size_bytes)
 {
+    char first = vw__ascii_to_lower(vw__line_at((vw__line){name, size_bytes}, 0));
     for (size_t i = 0; i < vw__line_unit_count; i++)
-        if (strlen(vw__line_units[i].name) == size_bytes &&
+        if (vw__line_units[i].name[0] == first && strlen(vw__line_units[i].name) == size_bytes &&
             strncasecmp(name, vw__line_units[i].name, size_bytes) == 0)
             return &vw__line_units[i];
     return NULL;

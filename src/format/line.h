@@ -76,12 +76,15 @@ static inline size_t vw__line_name_start(vw__line line, size_t end)
     return end;
 }
 
-/* Whether the line has `word` at `at`: exactly, or with letters in either case. */
+/* Whether the line has `word`, which is not empty, at `at`: exactly, or with letters in either
+ * case.
+ */
 static inline bool vw__line_has(vw__line line, size_t at, const char *word)
 {
+    if (at >= line.size_bytes || line.text[at] != word[0])
+        return false;
     size_t length = strlen(word);
-    return at <= line.size_bytes && length <= line.size_bytes - at &&
-           memcmp(line.text + at, word, length) == 0;
+    return length <= line.size_bytes - at && memcmp(line.text + at, word, length) == 0;
 }
 
 static inline bool vw__line_begins(vw__line line, size_t at, const char *word)
