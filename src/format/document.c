@@ -6,7 +6,7 @@
  *   arena.held_bytes + beside_bytes <= limit_bytes
  *
  * which is kept by lowering the arena's limit by what is held beside it. */
-#include "format/document_private.h"
+#include "format/document_internal.h"
 
 #include <string.h>
 
@@ -264,4 +264,17 @@ const char *vw__value_kind_name(vw__value_kind kind)
         [VW__VALUE_DICT] = "a dict",         [VW__VALUE_FOLDED] = "a record",
     };
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "nothing known";
+}
+
+void vw__document_append_utf8(vw__byte_buffer *out, uint32_t code)
+{
+    if (code < 0x80) {
+        vw__append_u8(out, (uint8_t)code);
+        return;
+    }
+    unsigned following = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
+    vw__append_u8(out, (uint8_t)(first[following] | code >> (6 * following)));
+    while (following-- > 0)
+        vw__append_u8(out, (uint8_t)(0x80 | (code >> (6 * following) & 0x3f)));
 }

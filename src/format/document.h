@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "vramwise/status.h"
+#include "base/byte_buffer.h"
 
 typedef uint64_t vw__value; /* opaque: use the functions below */
 
@@ -274,5 +275,8 @@ static inline vw_status vw__document_integer(vw__document *document, int64_t num
     *out = vw__value_make(VW__VALUE_INTEGER, (uint64_t)number & (VW__INTEGER_IS_STORED - 1));
     return VW_OK;
 }
+
+/* Appends the UTF-8 form of a code point that a file spells out; surrogates become three bytes. */
+void vw__document_append_utf8(vw__byte_buffer *text, uint32_t code);
 
 #endif /* VW_FORMAT_DOCUMENT_H */

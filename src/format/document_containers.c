@@ -13,7 +13,7 @@
  *
  * Height, not depth, is what is counted: a container is one higher than the highest it holds, known
  * when that one is put in, whichever order a file builds them in. */
-#include "format/document_private.h"
+#include "format/document_internal.h"
 
 #include <stdalign.h>
 #include <string.h>

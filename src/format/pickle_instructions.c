@@ -1,11 +1,9 @@
 /* pickle_instructions.c - what each instruction does that works on stack and memo alone, and the
  * refusal of those that run code. */
-#include "format/pickle_machine.h"
+#include "format/pickle_internal.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "format/pickle_text.h"
 
 enum {
     NEWEST_PROTOCOL = 5,

@@ -24,7 +24,7 @@
 
 #include "base/checked_math.h" /* vw__min_u64 */
 
-#include "format/pickle_machine.h"
+#include "format/pickle_internal.h"
 
 enum {
     LOOKAHEAD_BYTES = VW__PICKLE_LOOKAHEAD_BYTES,

@@ -1,11 +1,13 @@
 /* pickle_scalars.c - instructions that make numbers, strings and bytes. */
-#include "format/pickle_machine.h"
+#include "format/pickle_internal.h"
 
+#include <locale.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/byte_buffer.h"
 #include "base/checked_math.h" /* vw__min_u64 */
-
-#include "format/pickle_text.h"
 
 enum {
     QUOTED_BYTES = 64,     /* of a line, in a message */
@@ -52,6 +54,160 @@ vw_status vw__pickle_refuse_line(const vw__pickle_machine *machine, const char *
     char quoted[QUOTED_BYTES];
     vw__pickle_quote(line, size_bytes, quoted, sizeof quoted);
     return vw__pickle_fail(machine, "expected %s, found \"%s\"", expected, quoted);
+}
+
+/* ---- the text forms of protocol 0 ------------------------------------------------------------ */
+
+/* Byte for byte as Python reads them. Each takes a line without its newline, and returns false
+ * where the line is not what it should be; the results are then left alone. Memory that runs out
+ * shows in the buffer. */
+
+bool vw__pickle_parse_integer(const char *line, size_t size_bytes, vw__pickle_number *out)
+{
+    vw__pickle_number number = {0};
+    if (size_bytes > 0 && (*line == '-' || *line == '+')) {
+        number.is_negative = *line == '-';
+        line++;
+        size_bytes--;
+    }
+    if (size_bytes == 0)
+        return false;
+    for (size_t i = 0; i < size_bytes; i++) {
+        if (!vw__ascii_is_digit(line[i]))
+            return false;
+        if (!number.is_huge && (__builtin_mul_overflow(number.magnitude, 10, &number.magnitude) ||
+                                __builtin_add_overflow(number.magnitude, (uint64_t)(line[i] - '0'),
+                                                       &number.magnitude)))
+            number.is_huge = true;
+    }
+    if (number.is_huge)
+        number.magnitude = 0;
+    *out = number;
+    return true;
+}
+
+/* As Python's repr() writes a float; "inf" and "nan" too. The locale does not matter. */
+static bool parse_float(const char *line, size_t size_bytes, double *out)
+{
+    char text[128]; /* repr() needs 24 */
+    if (size_bytes == 0 || size_bytes >= sizeof text)
+        return false;
+    memcpy(text, line, size_bytes);
+    text[size_bytes] = '\0';
+    /* strtod() knows blanks, hexadecimal and nan(...) as well: these letters cannot spell them. */
+    if (strspn(text, "+-.0123456789eEinfatyINFATY") != size_bytes)
+        return false;
+    char *end;
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (c_locale == (locale_t)0)
+        return false;
+    double number = strtod_l(text, &end, c_locale);
+    freelocale(c_locale);
+    if (*end != '\0')
+        return false;
+    *out = number;
+    return true;
+}
+
+static bool parse_hex(const char *digits, size_t count, uint32_t *out)
+{
+    uint32_t number = 0;
+    for (size_t i = 0; i < count; i++) {
+        int digit = vw__ascii_hex_value(digits[i]);
+        if (digit < 0)
+            return false;
+        number = number << 4 | (uint32_t)digit;
+    }
+    *out = number;
+    return true;
+}
+
+/* The escape behind a backslash, of which there is at least one byte. Returns the number of bytes
+ * it takes, 0 where it is wrong. */
+static size_t unescape(const char *escape, size_t size_bytes, vw__byte_buffer *out)
+{
+    static const char letters[] = "\\'\"abfnrtv";
+    static const char meanings[] = "\\'\"\a\b\f\n\r\t\v";
+    const char *letter = *escape != '\0' ? strchr(letters, *escape) : NULL;
+    if (letter != NULL) {
+        vw__append_u8(out, (uint8_t)meanings[letter - letters]);
+        return 1;
+    }
+    if (*escape == 'x') {
+        uint32_t number;
+        if (size_bytes < 3 || !parse_hex(escape + 1, 2, &number))
+            return 0;
+        vw__append_u8(out, (uint8_t)number);
+        return 3;
+    }
+    if (*escape >= '0' && *escape <= '7') {
+        unsigned number = 0;
+        size_t used = 0;
+        while (used < 3 && used < size_bytes && escape[used] >= '0' && escape[used] <= '7')
+            number = number * 8 + (unsigned)(escape[used++] - '0');
+        vw__append_u8(out, (uint8_t)number);
+        return used;
+    }
+    vw__append_u8(out, '\\'); /* not an escape: Python keeps both */
+    vw__append_u8(out, (uint8_t)*escape);
+    return 1;
+}
+
+/* Appends what a string in quotes, with backslash escapes, stands for. */
+static bool unquote(const char *line, size_t size_bytes, vw__byte_buffer *out)
+{
+    if (size_bytes < 2 || (*line != '\'' && *line != '"') || line[size_bytes - 1] != *line)
+        return false;
+    const char *end = line + size_bytes - 1;
+    line++;
+    while (line < end) {
+        const char *backslash = memchr(line, '\\', (size_t)(end - line));
+        const char *plain_end = backslash != NULL ? backslash : end;
+        vw__append_bytes(out, line, (size_t)(plain_end - line));
+        line = plain_end;
+        if (backslash == NULL)
+            break;
+        if (++line == end)
+            return false;
+        size_t used = unescape(line, (size_t)(end - line), out);
+        if (used == 0)
+            return false;
+        line += used;
+    }
+    return true;
+}
+
+/* Appends, as UTF-8, what Python's raw-unicode-escape stands for: Latin-1 with \uXXXX and
+ * \UXXXXXXXX. A backslash behind an even number of them begins an escape. Halves of surrogate pairs
+ * become three bytes each, as they do in Python's own pickles. */
+static bool decode_raw_unicode(const char *line, size_t size_bytes, vw__byte_buffer *out)
+{
+    for (size_t i = 0; i < size_bytes;) {
+        uint32_t code = (uint8_t)line[i];
+        size_t digit_count = 0;
+        if (code == '\\' && i + 1 < size_bytes) {
+            if (line[i + 1] == 'u')
+                digit_count = 4;
+            else if (line[i + 1] == 'U')
+                digit_count = 8;
+            else if (line[i + 1] == '\\') { /* both stay, and the second begins nothing */
+                vw__append_text(out, "\\\\");
+                i += 2;
+                continue;
+            }
+        }
+        if (digit_count == 0) {
+            vw__document_append_utf8(out, code);
+            i++;
+            continue;
+        }
+        if (size_bytes - i - 2 < digit_count || !parse_hex(line + i + 2, digit_count, &code) ||
+            code > 0x10ffff)
+            return false;
+        vw__document_append_utf8(out, code);
+        i += 2 + digit_count;
+    }
+    return true;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -154,7 +310,7 @@ static vw_status step_text_float(vw__pickle_machine *machine)
     size_t size_bytes;
     double number;
     VW__TRY(vw__pickle_take_line(machine, &line, &size_bytes));
-    if (!vw__pickle_parse_float(line, size_bytes, &number))
+    if (!parse_float(line, size_bytes, &number))
         return vw__pickle_refuse_line(machine, line, size_bytes, "a float");
     VW__TRY(push_float(machine, number));
     vw__pickle_skip_line(machine, size_bytes);
@@ -207,8 +363,8 @@ static vw_status step_text_string(vw__pickle_machine *machine)
     vw__byte_buffer_init(&text);
     vw__value value = vw__value_none();
     vw_status status;
-    if (!(is_unicode ? vw__pickle_decode_raw_unicode(line, size_bytes, &text)
-                     : vw__pickle_unquote(line, size_bytes, &text)))
+    if (!(is_unicode ? decode_raw_unicode(line, size_bytes, &text)
+                     : unquote(line, size_bytes, &text)))
         status = vw__pickle_refuse_line(
             machine, line, size_bytes, is_unicode ? "text with \\u escapes" : "a string in quotes");
     else if (vw__byte_buffer_has_failed(&text))

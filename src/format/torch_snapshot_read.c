@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "format/json_read.h"
 #include "format/pickle_read.h"
-#include "format/torch_snapshot_root.h"
+#include "format/torch_snapshot_internal.h"
 
 /* Over a hundred million events. */
 #define DEFAULT_LIMIT_BYTES ((size_t)16 << 30)

@@ -2,7 +2,7 @@
  *
  * Fields came and went with PyTorch's releases (2.1 gave blocks an address, 2.2 entries a time);
  * what is missing is unknown, and what 1.13 and 2.0 kept in a block's `history` is found there. */
-#include "format/torch_snapshot_fold.h"
+#include "format/torch_snapshot_internal.h"
 
 /* Until the segment is known: 1.x and 2.0 give blocks no address. */
 #define NO_ADDRESS UINT64_MAX

@@ -1,11 +1,11 @@
-/* pickle_machine.h - the registers of the pickle machine, for the files that move them.
+/* pickle_internal.h - the registers of the pickle machine, for the files that move them.
  *
  *   pickle_read.c          runs it: bytes, frames, and the few instructions that files are made of
  *   pickle_instructions.c  knows all instructions, and does those that work on stack and memo
  *   pickle_containers.c    does those that make containers and fill them
  *   pickle_scalars.c       does those that make numbers, strings and bytes */
-#ifndef VW_FORMAT_PICKLE_MACHINE_H
-#define VW_FORMAT_PICKLE_MACHINE_H
+#ifndef VW_FORMAT_PICKLE_INTERNAL_H
+#define VW_FORMAT_PICKLE_INTERNAL_H
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -16,7 +16,56 @@
 
 #include "format/byte_source.h"
 #include "format/document.h"
-#include "format/pickle_opcodes.h"
+
+/* ---- instructions ---------------------------------------------------------------------------- */
+
+/* Every instruction of protocols 0 to 5: name, code, and the bytes of argument that always follow.
+ * Names and codes are those of Python's pickletools. */
+/* clang-format off */
+#define VW__PICKLE_OPCODES(X)                                                                      \
+    X(MARK,             '(',  0) X(STOP,             '.',  0)                                      \
+    X(POP,              '0',  0) X(POP_MARK,         '1',  0)                                      \
+    X(DUP,              '2',  0) X(FLOAT,            'F',  0)                                      \
+    X(INT,              'I',  0) X(BININT,           'J',  4)                                      \
+    X(BININT1,          'K',  1) X(LONG,             'L',  0)                                      \
+    X(BININT2,          'M',  2) X(NONE,             'N',  0)                                      \
+    X(PERSID,           'P',  0) X(BINPERSID,        'Q',  0)                                      \
+    X(REDUCE,           'R',  0) X(STRING,           'S',  0)                                      \
+    X(BINSTRING,        'T',  4) X(SHORT_BINSTRING,  'U',  1)                                      \
+    X(UNICODE,          'V',  0) X(BINUNICODE,       'X',  4)                                      \
+    X(APPEND,           'a',  0) X(BUILD,            'b',  0)                                      \
+    X(GLOBAL,           'c',  0) X(DICT,             'd',  0)                                      \
+    X(EMPTY_DICT,       '}',  0) X(APPENDS,          'e',  0)                                      \
+    X(GET,              'g',  0) X(BINGET,           'h',  1)                                      \
+    X(INST,             'i',  0) X(LONG_BINGET,      'j',  4)                                      \
+    X(LIST,             'l',  0) X(EMPTY_LIST,       ']',  0)                                      \
+    X(OBJ,              'o',  0) X(PUT,              'p',  0)                                      \
+    X(BINPUT,           'q',  1) X(LONG_BINPUT,      'r',  4)                                      \
+    X(SETITEM,          's',  0) X(TUPLE,            't',  0)                                      \
+    X(EMPTY_TUPLE,      ')',  0) X(SETITEMS,         'u',  0)                                      \
+    X(BINFLOAT,         'G',  8) X(PROTO,            0x80, 1)                                      \
+    X(NEWOBJ,           0x81, 0) X(EXT1,             0x82, 1)                                      \
+    X(EXT2,             0x83, 2) X(EXT4,             0x84, 4)                                      \
+    X(TUPLE1,           0x85, 0) X(TUPLE2,           0x86, 0)                                      \
+    X(TUPLE3,           0x87, 0) X(NEWTRUE,          0x88, 0)                                      \
+    X(NEWFALSE,         0x89, 0) X(LONG1,            0x8a, 1)                                      \
+    X(LONG4,            0x8b, 4) X(BINBYTES,         'B',  4)                                      \
+    X(SHORT_BINBYTES,   'C',  1) X(SHORT_BINUNICODE, 0x8c, 1)                                      \
+    X(BINUNICODE8,      0x8d, 8) X(BINBYTES8,        0x8e, 8)                                      \
+    X(EMPTY_SET,        0x8f, 0) X(ADDITEMS,         0x90, 0)                                      \
+    X(FROZENSET,        0x91, 0) X(NEWOBJ_EX,        0x92, 0)                                      \
+    X(STACK_GLOBAL,     0x93, 0) X(MEMOIZE,          0x94, 0)                                      \
+    X(FRAME,            0x95, 8) X(BYTEARRAY8,       0x96, 8)                                      \
+    X(NEXT_BUFFER,      0x97, 0) X(READONLY_BUFFER,  0x98, 0)
+/* clang-format on */
+
+enum {
+#define VW__OPCODE_CODE(name, code, argument_bytes) VW__OPCODE_##name = (code),
+    VW__PICKLE_OPCODES(VW__OPCODE_CODE)
+#undef VW__OPCODE_CODE
+};
+
+/* ---- values of the machine's own ------------------------------------------------------------- */
 
 enum { VW__PICKLE_LOOKAHEAD_BYTES = 16 }; /* the longest instruction of a fixed length has 9 */
 
@@ -63,8 +112,7 @@ static inline size_t vw__pickle_promise_memo_place(vw__value promise)
     return (uint32_t)promise;
 }
 
-/* ---- the machine -------------------------------------------------------------------------------
- */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
 extern const uint8_t vw__pickle_argument_bytes[256];
 extern const char *const vw__pickle_names[256]; /* NULL: no instruction */
@@ -172,6 +220,15 @@ VW_MUST_CHECK vw_status vw__pickle_refuse_line(const vw__pickle_machine *machine
 /* Bytes of the file for a message, cut and zero-terminated: nothing that a terminal would obey. */
 void vw__pickle_quote(const void *bytes, size_t size_bytes, char *text, size_t text_bytes);
 
+typedef struct vw__pickle_number {
+    bool is_negative;
+    bool is_huge; /* more than 64 bits; no magnitude then */
+    uint64_t magnitude;
+} vw__pickle_number;
+
+/* Reads decimal digits, perhaps with a sign. */
+bool vw__pickle_parse_integer(const char *line, size_t size_bytes, vw__pickle_number *out);
+
 /* Does the instruction at hand if it makes a number, a string or bytes, and moves behind it.
  * Otherwise `*is_known` becomes false, and nothing else happens. */
 VW_MUST_CHECK vw_status vw__pickle_step_scalar(vw__pickle_machine *machine, bool *is_known);
@@ -186,4 +243,4 @@ VW_MUST_CHECK vw_status vw__pickle_step_append_items(vw__pickle_machine *machine
 /* Does the instruction at hand, whichever it is, and moves behind it. */
 VW_MUST_CHECK vw_status vw__pickle_step(vw__pickle_machine *machine);
 
-#endif /* VW_FORMAT_PICKLE_MACHINE_H */
+#endif /* VW_FORMAT_PICKLE_INTERNAL_H */

@@ -1,9 +1,9 @@
-/* document_private.h - what a document is made of, for the two files that make it.
+/* document_internal.h - what a document is made of, for the two files that make it.
  *
  *   document.c             its memory and its limits, numbers and strings
  *   document_containers.c  lists, tuples, sets and dicts, and the folding */
-#ifndef VW_FORMAT_DOCUMENT_PRIVATE_H
-#define VW_FORMAT_DOCUMENT_PRIVATE_H
+#ifndef VW_FORMAT_DOCUMENT_INTERNAL_H
+#define VW_FORMAT_DOCUMENT_INTERNAL_H
 
 #include "format/document.h"
 
@@ -55,4 +55,4 @@ VW_MUST_CHECK vw_status vw__document_grow_array(vw__document *document, void *ar
                                                 size_t element_bytes, const char *what_for,
                                                 size_t *capacity, void **out);
 
-#endif /* VW_FORMAT_DOCUMENT_PRIVATE_H */
+#endif /* VW_FORMAT_DOCUMENT_INTERNAL_H */
