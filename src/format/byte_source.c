@@ -44,7 +44,7 @@ struct vw__byte_source {
     bool is_input_over; /* nothing comes after `input` */
 
     vw__compression compression;
-    vw__decompressor *decompressor; /* NULL: plain */
+    vw__decompress_stream *decompressor; /* NULL: plain */
 
     uint8_t *buffer; /* the window lies here; NULL for plain memory */
     size_t capacity_bytes;
@@ -220,10 +220,10 @@ vw_status vw__byte_source_peek(vw__byte_source *source, size_t wanted_bytes, con
 {
     if (source->failure != VW_OK)
         return vw__fail(source->failure, "%s: reading failed before", source->name);
-    if (wanted_bytes > VW__SOURCE_LARGEST_PEEK_BYTES)
-        return vw__fail(VW_ERR_CORRUPT_FILE,
-                        "%s: %zu bytes in one piece at byte %" PRIu64 ", the most is %zu",
-                        source->name, wanted_bytes, source->offset, VW__SOURCE_LARGEST_PEEK_BYTES);
+    if (wanted_bytes > VW__BYTE_SOURCE_LARGEST_PEEK_BYTES)
+        return vw__fail(
+            VW_ERR_CORRUPT_FILE, "%s: %zu bytes in one piece at byte %" PRIu64 ", the most is %zu",
+            source->name, wanted_bytes, source->offset, VW__BYTE_SOURCE_LARGEST_PEEK_BYTES);
     if (wanted_bytes == 0)
         wanted_bytes = 1;
     if (source->window_bytes < wanted_bytes && !source->is_over) {
@@ -319,7 +319,7 @@ static vw_status new_source(const char *name, const vw__byte_source_options *opt
         source->options = *options;
     source->limit_bytes = source->options.output_limit_bytes != 0
                               ? source->options.output_limit_bytes
-                              : VW__SOURCE_DEFAULT_LIMIT_BYTES;
+                              : VW__BYTE_SOURCE_DEFAULT_LIMIT_BYTES;
     *out = source;
     return VW_OK;
 }

@@ -25,7 +25,7 @@ typedef enum vw__compression {
 } vw__compression;
 
 typedef struct vw__byte_source_options {
-    uint64_t output_limit_bytes; /* after decompression; 0 = VW__SOURCE_DEFAULT_LIMIT_BYTES */
+    uint64_t output_limit_bytes; /* after decompression; 0 = VW__BYTE_SOURCE_DEFAULT_LIMIT_BYTES */
 
     /* Called now and then with the bytes of the file read so far, and its size (0 = not known).
      * Returns false to end the reading, which then fails with VW_ERR_WRONG_STATE. Or NULL. */
@@ -33,7 +33,7 @@ typedef struct vw__byte_source_options {
     void *progress_context;
 } vw__byte_source_options;
 
-#define VW__SOURCE_DEFAULT_LIMIT_BYTES (UINT64_C(64) << 30)
+#define VW__BYTE_SOURCE_DEFAULT_LIMIT_BYTES (UINT64_C(64) << 30)
 
 /* "-" is standard input. VW_ERR_FILE: it cannot be opened or read (with the system's words), is a
  * directory. `options` may be NULL. Waits for the first few bytes, to see what they are. */
@@ -56,17 +56,17 @@ uint64_t vw__byte_source_file_bytes(const vw__byte_source *source); /* read of t
 
 /* Makes at least `wanted_bytes` of what comes next visible in one piece, or all that is left if
  * that is less, and takes none of it: `*bytes` and `*size_bytes` are the window, valid until the
- * next call. 0 bytes: the end. `wanted_bytes` up to VW__SOURCE_LARGEST_PEEK_BYTES grows the window;
- * VW_ERR_CORRUPT_FILE beyond that, for damaged compressed data (what, where), a compressed file
- * that ends too early, and the output limit; VW_ERR_UNSUPPORTED for compressed data that wants too
- * much memory; VW_ERR_FILE, VW_ERR_HOST_MEMORY, VW_ERR_WRONG_STATE. A source that has failed to get
- * more goes on failing. */
+ * next call. 0 bytes: the end. `wanted_bytes` up to VW__BYTE_SOURCE_LARGEST_PEEK_BYTES grows the
+ * window; VW_ERR_CORRUPT_FILE beyond that, for damaged compressed data (what, where), a compressed
+ * file that ends too early, and the output limit; VW_ERR_UNSUPPORTED for compressed data that wants
+ * too much memory; VW_ERR_FILE, VW_ERR_HOST_MEMORY, VW_ERR_WRONG_STATE. A source that has failed to
+ * get more goes on failing. */
 VW_MUST_CHECK vw_status vw__byte_source_peek(vw__byte_source *source, size_t wanted_bytes,
                                              const uint8_t **bytes, size_t *size_bytes);
 
 /* Takes bytes of the last window. */
 void vw__byte_source_take(vw__byte_source *source, size_t size_bytes);
 
-#define VW__SOURCE_LARGEST_PEEK_BYTES ((size_t)256 << 20)
+#define VW__BYTE_SOURCE_LARGEST_PEEK_BYTES ((size_t)256 << 20)
 
 #endif /* VW_FORMAT_BYTE_SOURCE_H */

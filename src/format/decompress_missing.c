@@ -4,7 +4,7 @@
 #include "base/error.h"
 
 #ifndef VW_HAS_ZLIB
-vw_status vw__decompress_gzip_create(vw__decompressor **out)
+vw_status vw__decompress_gzip_create(vw__decompress_stream **out)
 {
     *out = NULL;
     return vw__fail(VW_ERR_UNSUPPORTED, "it is compressed with gzip, and this build has no zlib");
@@ -12,7 +12,7 @@ vw_status vw__decompress_gzip_create(vw__decompressor **out)
 #endif
 
 #ifndef VW_HAS_LZMA
-vw_status vw__decompress_xz_create(vw__decompressor **out)
+vw_status vw__decompress_xz_create(vw__decompress_stream **out)
 {
     *out = NULL;
     return vw__fail(VW_ERR_UNSUPPORTED, "it is compressed with xz, and this build has no liblzma");
@@ -20,7 +20,7 @@ vw_status vw__decompress_xz_create(vw__decompressor **out)
 #endif
 
 #ifndef VW_HAS_ZSTD
-vw_status vw__decompress_zstd_create(vw__decompressor **out)
+vw_status vw__decompress_zstd_create(vw__decompress_stream **out)
 {
     *out = NULL;
     return vw__fail(VW_ERR_UNSUPPORTED,

@@ -54,7 +54,7 @@ typedef struct vw__document vw__document;
 
 /* Strings that the listener knows get their place in `names` as id; any other string a larger one.
  * Equal strings have equal ids. */
-typedef struct vw__fold {
+typedef struct vw__document_listener {
     void *context;
     const char *const *names;
     uint32_t name_count;
@@ -70,7 +70,7 @@ typedef struct vw__fold {
      * looks again when the list reaches him inside a dict. */
     vw_status (*list)(void *context, vw__document *document, const vw__value *items,
                       size_t item_count, vw__value *folded);
-} vw__fold;
+} vw__document_listener;
 
 /* 0 is the default: for depth the constant below, for the others no limit. */
 typedef struct vw__document_limits {
@@ -83,8 +83,8 @@ typedef struct vw__document_limits {
 
 /* `limits` may be NULL: the defaults. `fold` may be NULL: everything is kept. It is copied; names
  * (each only once) and context are borrowed. */
-VW_MUST_CHECK vw_status vw__document_create(const vw__document_limits *limits, const vw__fold *fold,
-                                            vw__document **out);
+VW_MUST_CHECK vw_status vw__document_create(const vw__document_limits *limits,
+                                            const vw__document_listener *fold, vw__document **out);
 void vw__document_destroy(vw__document *document); /* NULL does nothing */
 
 /* Host memory held now. */
@@ -97,9 +97,9 @@ size_t vw__document_memory_bytes(const vw__document *document);
 
 /* Of an integer: is its payload a place in the document's numbers, and are those 64 bits unsigned?
  * Otherwise the payload is the number, signed, in the 55 bits that remain. */
-#define VW__INTEGER_IS_STORED (UINT64_C(1) << 55)
-#define VW__INTEGER_IS_UNSIGNED (UINT64_C(1) << 54)
-#define VW__INTEGER_INLINE_LIMIT (INT64_C(1) << 54)
+#define VW__VALUE_INTEGER_IS_STORED (UINT64_C(1) << 55)
+#define VW__VALUE_INTEGER_IS_UNSIGNED (UINT64_C(1) << 54)
+#define VW__VALUE_INTEGER_INLINE_LIMIT (INT64_C(1) << 54)
 
 static inline vw__value vw__value_make(vw__value_kind kind, uint64_t payload)
 {
@@ -114,7 +114,7 @@ static inline vw__value_kind vw__value_get_kind(vw__value value)
 }
 
 /* The lowest value that is a container: only those need vw__document_resolve(). */
-#define VW__FIRST_CONTAINER ((uint64_t)VW__VALUE_LIST << VW__VALUE_KIND_SHIFT)
+#define VW__VALUE_FIRST_CONTAINER ((uint64_t)VW__VALUE_LIST << VW__VALUE_KIND_SHIFT)
 
 const char *vw__value_kind_name(vw__value_kind kind); /* "a list", for messages */
 
@@ -145,7 +145,7 @@ bool vw__value_next_item(const vw__document *document, vw__value value, uint64_t
 bool vw__value_next_items(const vw__document *document, vw__value value, uint64_t *cursor,
                           const vw__value **items, size_t *item_count);
 
-/* Of a dict that was kept: its pairs as in vw__fold. */
+/* Of a dict that was kept: its pairs as in vw__document_listener. */
 const vw__value *vw__value_pairs(const vw__document *document, vw__value value, size_t *pair_count);
 
 /* A folded value, as a listener makes it: `kind` and `id` are the listener's own. */
@@ -270,9 +270,9 @@ static inline bool vw__value_get_u64(const vw__document *document, vw__value val
 
 static inline vw_status vw__document_integer(vw__document *document, int64_t number, vw__value *out)
 {
-    if (number < -VW__INTEGER_INLINE_LIMIT || number >= VW__INTEGER_INLINE_LIMIT)
+    if (number < -VW__VALUE_INTEGER_INLINE_LIMIT || number >= VW__VALUE_INTEGER_INLINE_LIMIT)
         return vw__document_store_integer(document, number, out);
-    *out = vw__value_make(VW__VALUE_INTEGER, (uint64_t)number & (VW__INTEGER_IS_STORED - 1));
+    *out = vw__value_make(VW__VALUE_INTEGER, (uint64_t)number & (VW__VALUE_INTEGER_IS_STORED - 1));
     return VW_OK;
 }
 

@@ -66,7 +66,7 @@ static unsigned chunk_class_for(size_t count)
 
 static vw_status take_chunk(vw__document *document, unsigned chunk_class, void **out)
 {
-    VW_ASSERT(chunk_class < VW__CHUNK_CLASS_COUNT);
+    VW_ASSERT(chunk_class < VW__DOCUMENT_CHUNK_CLASS_COUNT);
     void *chunk = document->free_chunks[chunk_class];
     if (chunk != NULL) {
         memcpy(&document->free_chunks[chunk_class], chunk, sizeof chunk);
@@ -108,7 +108,7 @@ static vw_status enlarge_chunk(vw__document *document, uint8_t *chunk_class, siz
 
 static bool is_container(vw__value value)
 {
-    return value >= VW__FIRST_CONTAINER;
+    return value >= VW__VALUE_FIRST_CONTAINER;
 }
 
 /* Bit 3 of a kind: it is a container, or was one before it was folded. Of two values at once, too,

@@ -12,16 +12,16 @@
 
 /* The last short strings, found without hashing all of them: the writer of a million events
  * repeats "N/A" a million times. */
-typedef struct vw__short_string {
+typedef struct vw__document_short_string {
     uint64_t word; /* its bytes, zeros behind */
     uint32_t size_bytes;
     uint32_t id;
-} vw__short_string;
+} vw__document_short_string;
 
 enum {
-    VW__SHORT_STRING_SLOTS_LOG2 = 6,
-    VW__SHORT_STRING_SLOTS = 1 << VW__SHORT_STRING_SLOTS_LOG2,
-    VW__CHUNK_CLASS_COUNT = 64,
+    VW__DOCUMENT_SHORT_STRING_SLOTS_LOG2 = 6,
+    VW__DOCUMENT_SHORT_STRING_SLOTS = 1 << VW__DOCUMENT_SHORT_STRING_SLOTS_LOG2,
+    VW__DOCUMENT_CHUNK_CLASS_COUNT = 64,
 };
 
 typedef struct vw__document_node vw__document_node; /* a container */
@@ -32,10 +32,10 @@ struct vw__document {
     size_t node_capacity;
     size_t height_limit;
     size_t values_left; /* until the limit */
-    vw__fold fold;
-    void *free_chunks[VW__CHUNK_CLASS_COUNT]; /* each holds the address of the next */
+    vw__document_listener fold;
+    void *free_chunks[VW__DOCUMENT_CHUNK_CLASS_COUNT]; /* each holds the address of the next */
 
-    vw__short_string short_strings[VW__SHORT_STRING_SLOTS];
+    vw__document_short_string short_strings[VW__DOCUMENT_SHORT_STRING_SLOTS];
     uint64_t *numbers; /* integers of 64 bits, and floats */
     size_t number_count;
     size_t number_capacity;

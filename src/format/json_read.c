@@ -191,9 +191,9 @@ static vw_status read_string(json_reader *reader, vw__value *out)
         } else {
             return wrong(reader, "the closing quote of a string", byte);
         }
-        if (vw__byte_buffer_size(&reader->text) > VW__JSON_MOST_STRING_BYTES)
+        if (vw__byte_buffer_size(&reader->text) > VW__DOCUMENT_JSON_STRING_BYTES)
             return vw__fail(VW_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": a string of over %d bytes",
-                            reader->line, VW__JSON_MOST_STRING_BYTES);
+                            reader->line, VW__DOCUMENT_JSON_STRING_BYTES);
     }
     take(reader);
     end_half(reader);
@@ -386,9 +386,9 @@ static vw_status read_value(json_reader *reader, unsigned depth, vw__value *out)
 {
     int byte;
     VW__TRY(skip_white_space(reader, &byte));
-    if ((byte == '{' || byte == '[') && depth == VW__JSON_DEEPEST)
+    if ((byte == '{' || byte == '[') && depth == VW__DOCUMENT_JSON_DEEPEST)
         return vw__fail(VW_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": nested more than %d deep",
-                        reader->line, VW__JSON_DEEPEST);
+                        reader->line, VW__DOCUMENT_JSON_DEEPEST);
     switch (byte) {
     case '{':
         return read_object(reader, depth + 1, out);

@@ -22,7 +22,7 @@
 /* Every instruction of protocols 0 to 5: name, code, and the bytes of argument that always follow.
  * Names and codes are those of Python's pickletools. */
 /* clang-format off */
-#define VW__PICKLE_OPCODES(X)                                                                      \
+#define VW__UNPICKLE_OPCODES(X)                                                                      \
     X(MARK,             '(',  0) X(STOP,             '.',  0)                                      \
     X(POP,              '0',  0) X(POP_MARK,         '1',  0)                                      \
     X(DUP,              '2',  0) X(FLOAT,            'F',  0)                                      \
@@ -60,21 +60,21 @@
 /* clang-format on */
 
 enum {
-#define VW__OPCODE_CODE(name, code, argument_bytes) VW__OPCODE_##name = (code),
-    VW__PICKLE_OPCODES(VW__OPCODE_CODE)
-#undef VW__OPCODE_CODE
+#define VW__UNPICKLE_CODE(name, code, argument_bytes) VW__UNPICKLE_##name = (code),
+    VW__UNPICKLE_OPCODES(VW__UNPICKLE_CODE)
+#undef VW__UNPICKLE_CODE
 };
 
 /* ---- values of the machine's own ------------------------------------------------------------- */
 
-enum { VW__PICKLE_LOOKAHEAD_BYTES = 16 }; /* the longest instruction of a fixed length has 9 */
+enum { VW__UNPICKLE_LOOKAHEAD_BYTES = 16 }; /* the longest instruction of a fixed length has 9 */
 
-#define VW__PICKLE_NO_FRAME UINT64_MAX
-#define VW__PICKLE_NOTHING UINT64_MAX /* no value is that: a memo place not stored yet */
+#define VW__UNPICKLE_NO_FRAME UINT64_MAX
+#define VW__UNPICKLE_NOTHING UINT64_MAX /* no value is that: a memo place not stored yet */
 
 /* A value of the memo below this one is what it is. Others are nothing, a promise, or a container
  * that may have been folded since. */
-#define VW__PICKLE_FIRST_UNSETTLED VW__FIRST_CONTAINER
+#define VW__UNPICKLE_FIRST_UNSETTLED VW__VALUE_FIRST_CONTAINER
 
 /* ---- containers that are not there yet ---------------------------------------------------------
  *
@@ -83,45 +83,45 @@ enum { VW__PICKLE_LOOKAHEAD_BYTES = 16 }; /* the longest instruction of a fixed 
  * three instructions make no container but a *promise* of one, a value that only this machine
  * knows. It lies in two places, which it names itself: on the stack, right below the mark, and in
  * the memo. Nothing can reach it there but taking the mark away, GET, and storing over the memo
- * place; each of those first keeps the promise (vw__pickle_keep), unless the listener takes what
+ * place; each of those first keeps the promise (vw__unpickle_keep), unless the listener takes what
  * was to go into the container and makes it unnecessary. */
 
-enum { VW__PICKLE_LIST_PROMISE = 0x40, VW__PICKLE_DICT_PROMISE = 0x41 }; /* kinds of values */
+enum { VW__UNPICKLE_LIST_PROMISE = 0x40, VW__UNPICKLE_DICT_PROMISE = 0x41 }; /* kinds of values */
 
-#define VW__PICKLE_PROMISE_PLACES ((size_t)1 << 24) /* of the stack: no promises above them */
+#define VW__UNPICKLE_PROMISE_PLACES ((size_t)1 << 24) /* of the stack: no promises above them */
 
-static inline vw__value vw__pickle_promise(bool is_dict, size_t stack_place, uint32_t memo_place)
+static inline vw__value vw__unpickle_promise(bool is_dict, size_t stack_place, uint32_t memo_place)
 {
-    uint64_t kind = is_dict ? VW__PICKLE_DICT_PROMISE : VW__PICKLE_LIST_PROMISE;
+    uint64_t kind = is_dict ? VW__UNPICKLE_DICT_PROMISE : VW__UNPICKLE_LIST_PROMISE;
     return kind << VW__VALUE_KIND_SHIFT | (uint64_t)stack_place << 32 | memo_place;
 }
 
-static inline bool vw__pickle_is_promise(vw__value value)
+static inline bool vw__unpickle_is_promise(vw__value value)
 {
-    return value >> VW__VALUE_KIND_SHIFT == VW__PICKLE_LIST_PROMISE ||
-           value >> VW__VALUE_KIND_SHIFT == VW__PICKLE_DICT_PROMISE;
+    return value >> VW__VALUE_KIND_SHIFT == VW__UNPICKLE_LIST_PROMISE ||
+           value >> VW__VALUE_KIND_SHIFT == VW__UNPICKLE_DICT_PROMISE;
 }
 
-static inline size_t vw__pickle_promise_stack_place(vw__value promise)
+static inline size_t vw__unpickle_promise_stack_place(vw__value promise)
 {
-    return (size_t)(promise >> 32) & (VW__PICKLE_PROMISE_PLACES - 1);
+    return (size_t)(promise >> 32) & (VW__UNPICKLE_PROMISE_PLACES - 1);
 }
 
-static inline size_t vw__pickle_promise_memo_place(vw__value promise)
+static inline size_t vw__unpickle_promise_memo_place(vw__value promise)
 {
     return (uint32_t)promise;
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-extern const uint8_t vw__pickle_argument_bytes[256];
-extern const char *const vw__pickle_names[256]; /* NULL: no instruction */
+extern const uint8_t vw__unpickle_argument_bytes[256];
+extern const char *const vw__unpickle_names[256]; /* NULL: no instruction */
 
 /* stack <= fence <= top <= stack_end: values below the fence are behind the last MARK.
  *
  * Before an instruction runs, it is there with its fixed argument, and top < stack_end. Where
- * next < stop, as many bytes as VW__PICKLE_LOOKAHEAD_BYTES are there. */
-typedef struct vw__pickle_machine {
+ * next < stop, as many bytes as VW__UNPICKLE_LOOKAHEAD_BYTES are there. */
+typedef struct vw__unpickle_machine {
     vw__byte_source *source;
     vw__document *document;
 
@@ -130,7 +130,7 @@ typedef struct vw__pickle_machine {
     const uint8_t *end;  /* of the window, or of the frame inside it */
     const uint8_t *stop; /* instructions that begin before it need no look at bytes or stack */
     uint64_t window_offset;
-    uint64_t frame_end; /* as an offset, or VW__PICKLE_NO_FRAME */
+    uint64_t frame_end; /* as an offset, or VW__UNPICKLE_NO_FRAME */
 
     vw__value *stack;
     vw__value *fence;
@@ -145,36 +145,37 @@ typedef struct vw__pickle_machine {
     size_t memo_end;   /* behind the last place stored; those before it may hold NOTHING */
     size_t memo_count; /* of places stored; where MEMOIZE stores next */
     bool has_stopped;
-} vw__pickle_machine;
+} vw__unpickle_machine;
 
 /* Bytes from the instruction at hand to the end of the window or frame. */
-static inline size_t vw__pickle_at_hand(const vw__pickle_machine *machine)
+static inline size_t vw__unpickle_at_hand(const vw__unpickle_machine *machine)
 {
     return (size_t)(machine->end - machine->next);
 }
 
 /* Where the instruction at hand lies, counted from the beginning of the pickle. */
-static inline uint64_t vw__pickle_place(const vw__pickle_machine *machine)
+static inline uint64_t vw__unpickle_place(const vw__unpickle_machine *machine)
 {
     return machine->window_offset + (uint64_t)(machine->next - machine->window);
 }
 
-#define vw__pickle_fail(machine, format, ...)                                                      \
+#define vw__unpickle_fail(machine, format, ...)                                                    \
     vw__fail(VW_ERR_CORRUPT_FILE, "byte %" PRIu64 " of the pickle, %s: " format,                   \
-             vw__pickle_place(machine), vw__pickle_names[*(machine)->next], __VA_ARGS__)
+             vw__unpickle_place(machine), vw__unpickle_names[*(machine)->next], __VA_ARGS__)
 
 /* Adds the place to what the document, or its listener, said. */
-VW_MUST_CHECK vw_status vw__pickle_say_where(const vw__pickle_machine *machine, vw_status status);
+VW_MUST_CHECK vw_status vw__unpickle_say_where(const vw__unpickle_machine *machine,
+                                               vw_status status);
 
-#define VW__PICKLE_TRY(machine, expression)                                                        \
+#define VW__UNPICKLE_TRY(machine, expression)                                                      \
     do {                                                                                           \
         vw_status vw__try_status = (expression);                                                   \
         if (__builtin_expect(vw__try_status != VW_OK, 0))                                          \
-            return vw__pickle_say_where(machine, vw__try_status);                                  \
+            return vw__unpickle_say_where(machine, vw__try_status);                                \
     } while (0)
 
 /* `width` bytes, the least significant first. */
-static inline uint64_t vw__pickle_read_le(const uint8_t *bytes, unsigned width)
+static inline uint64_t vw__unpickle_read_le(const uint8_t *bytes, unsigned width)
 {
     uint64_t number = 0;
     for (unsigned i = 0; i < width; i++)
@@ -182,65 +183,67 @@ static inline uint64_t vw__pickle_read_le(const uint8_t *bytes, unsigned width)
     return number;
 }
 
-static inline void vw__pickle_push(vw__pickle_machine *machine, vw__value value)
+static inline void vw__unpickle_push(vw__unpickle_machine *machine, vw__value value)
 {
     *machine->top++ = value;
 }
 
 /* Makes a new window that begins at the instruction at hand, with `wanted_bytes` or what is left.
  */
-VW_MUST_CHECK vw_status vw__pickle_look_further(vw__pickle_machine *machine, size_t wanted_bytes);
+VW_MUST_CHECK vw_status vw__unpickle_look_further(vw__unpickle_machine *machine,
+                                                  size_t wanted_bytes);
 
 /* Brings the whole instruction at hand, `size_bytes` of it, into the window. Pointers into it are
  * invalid after. */
-VW_MUST_CHECK vw_status vw__pickle_need(vw__pickle_machine *machine, uint64_t size_bytes);
+VW_MUST_CHECK vw_status vw__unpickle_need(vw__unpickle_machine *machine, uint64_t size_bytes);
 
 /* Are there `count` values above the last mark? */
-VW_MUST_CHECK vw_status vw__pickle_need_values(const vw__pickle_machine *machine, size_t count);
+VW_MUST_CHECK vw_status vw__unpickle_need_values(const vw__unpickle_machine *machine, size_t count);
 
 /* Takes the last mark away; `*first` is the lowest value above it. */
-VW_MUST_CHECK vw_status vw__pickle_pop_mark(vw__pickle_machine *machine, vw__value **first);
+VW_MUST_CHECK vw_status vw__unpickle_pop_mark(vw__unpickle_machine *machine, vw__value **first);
 
 /* If `*place`, on the stack or in the memo, holds a promise: makes the container. */
-VW_MUST_CHECK vw_status vw__pickle_keep(vw__pickle_machine *machine, const vw__value *place);
+VW_MUST_CHECK vw_status vw__unpickle_keep(vw__unpickle_machine *machine, const vw__value *place);
 
 /* The text behind the instruction, up to a newline, which is not counted. */
-VW_MUST_CHECK vw_status vw__pickle_take_line(vw__pickle_machine *machine, const char **line,
-                                             size_t *size_bytes);
+VW_MUST_CHECK vw_status vw__unpickle_take_line(vw__unpickle_machine *machine, const char **line,
+                                               size_t *size_bytes);
 
 /* Moves behind the instruction and that text. */
-static inline void vw__pickle_skip_line(vw__pickle_machine *machine, size_t line_bytes)
+static inline void vw__unpickle_skip_line(vw__unpickle_machine *machine, size_t line_bytes)
 {
     machine->next += line_bytes + 2;
 }
 
-VW_MUST_CHECK vw_status vw__pickle_refuse_line(const vw__pickle_machine *machine, const char *line,
-                                               size_t size_bytes, const char *expected);
+VW_MUST_CHECK vw_status vw__unpickle_refuse_line(const vw__unpickle_machine *machine,
+                                                 const char *line, size_t size_bytes,
+                                                 const char *expected);
 
 /* Bytes of the file for a message, cut and zero-terminated: nothing that a terminal would obey. */
-void vw__pickle_quote(const void *bytes, size_t size_bytes, char *text, size_t text_bytes);
+void vw__unpickle_quote(const void *bytes, size_t size_bytes, char *text, size_t text_bytes);
 
-typedef struct vw__pickle_number {
+typedef struct vw__unpickle_number {
     bool is_negative;
     bool is_huge; /* more than 64 bits; no magnitude then */
     uint64_t magnitude;
-} vw__pickle_number;
+} vw__unpickle_number;
 
 /* Reads decimal digits, perhaps with a sign. */
-bool vw__pickle_parse_integer(const char *line, size_t size_bytes, vw__pickle_number *out);
+bool vw__unpickle_parse_integer(const char *line, size_t size_bytes, vw__unpickle_number *out);
 
 /* Does the instruction at hand if it makes a number, a string or bytes, and moves behind it.
  * Otherwise `*is_known` becomes false, and nothing else happens. */
-VW_MUST_CHECK vw_status vw__pickle_step_scalar(vw__pickle_machine *machine, bool *is_known);
+VW_MUST_CHECK vw_status vw__unpickle_step_scalar(vw__unpickle_machine *machine, bool *is_known);
 
 /* The same for one that makes or fills a container. */
-VW_MUST_CHECK vw_status vw__pickle_step_container(vw__pickle_machine *machine, bool *is_known);
+VW_MUST_CHECK vw_status vw__unpickle_step_container(vw__unpickle_machine *machine, bool *is_known);
 
 /* SETITEMS and APPENDS, of which files are full; they move behind themselves. */
-VW_MUST_CHECK vw_status vw__pickle_step_set_items(vw__pickle_machine *machine);
-VW_MUST_CHECK vw_status vw__pickle_step_append_items(vw__pickle_machine *machine);
+VW_MUST_CHECK vw_status vw__unpickle_step_set_items(vw__unpickle_machine *machine);
+VW_MUST_CHECK vw_status vw__unpickle_step_append_items(vw__unpickle_machine *machine);
 
 /* Does the instruction at hand, whichever it is, and moves behind it. */
-VW_MUST_CHECK vw_status vw__pickle_step(vw__pickle_machine *machine);
+VW_MUST_CHECK vw_status vw__unpickle_step(vw__unpickle_machine *machine);
 
 #endif /* VW_FORMAT_PICKLE_INTERNAL_H */

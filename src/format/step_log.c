@@ -36,12 +36,12 @@ typedef struct sampler {
 } sampler;
 
 struct vw__step_log_scan {
-    vw__step_series_set series;
-    vw__step_json json;
-    vw__step_table table;
+    vw__step_log_series_set series;
+    vw__step_log_json json;
+    vw__step_log_table table;
     size_t open_lines;       /* since an object was opened or a point found */
     uint64_t sighted_before; /* the last object of a list */
-    vw__step_lines lines;
+    vw__step_log_lines lines;
     uint64_t line_weight; /* how many lines this one stands for */
     sampler sampler;
     uint64_t header_shape; /* of the last table */
@@ -231,20 +231,21 @@ static size_t dull_bytes(const char *bytes, size_t size, uint64_t *line_count)
 /* ---- points ---------------------------------------------------------------------------------- */
 
 /* Where only every so many sightings are kept, lines are read twice as often as that, no more. */
-static void note_point(vw__step_log_scan *scan, vw__step_form form, const vw__sighting *sighting)
+static void note_point(vw__step_log_scan *scan, vw__step_log_form form,
+                       const vw__step_log_sighting *sighting)
 {
-    vw__step_series_note(&scan->series, form, sighting, scan->line_weight);
+    vw__step_log_series_note(&scan->series, form, sighting, scan->line_weight);
     if (scan->sampler.sampling < scan->series.most_stride / 2)
         scan->sampler.sampling = scan->series.most_stride / 2;
 }
 
-static void note_json(void *context, const vw__sighting *sighting)
+static void note_json(void *context, const vw__step_log_sighting *sighting)
 {
     vw__step_log_scan *scan = context;
-    vw__sighting seen = *sighting;
+    vw__step_log_sighting seen = *sighting;
     scan->open_lines = 0;
     seen.is_plain = seen.step_weight != 0;
-    note_point(scan, VW__STEP_FORM_JSON, &seen);
+    note_point(scan, VW__STEP_LOG_FORM_JSON, &seen);
 }
 
 /* An object in a list: is it left out? */
@@ -325,10 +326,10 @@ static bool continue_json(vw__step_log_scan *scan, vw__line line)
     if (scan->json.depth == 0)
         return false;
     if (goes_on_as_json(line) && scan->open_lines++ < MOST_OPEN_LINES) {
-        vw__step_json_walk(&scan->json, line);
+        vw__step_log_json_walk(&scan->json, line);
         return true;
     }
-    vw__step_json_reset(&scan->json);
+    vw__step_log_json_reset(&scan->json);
     return false;
 }
 
@@ -340,17 +341,17 @@ static bool read_json(vw__step_log_scan *scan, vw__line line)
     if (object.size_bytes == 0)
         return false;
     scan->open_lines = 0;
-    vw__step_json_reset(&scan->json);
-    vw__step_json_walk(&scan->json, object);
+    vw__step_log_json_reset(&scan->json);
+    vw__step_log_json_walk(&scan->json, object);
     if (!is_whole_line)
-        vw__step_json_reset(&scan->json);
+        vw__step_log_json_reset(&scan->json);
     return scan->series.sighted_count != before || scan->json.depth != 0;
 }
 
 /* A header that had no rows was none: one that comes again need not be read. */
 static bool read_header(vw__step_log_scan *scan, vw__line line, uint64_t shape)
 {
-    if (!vw__step_table_read_header(&scan->table, line))
+    if (!vw__step_log_table_read_header(&scan->table, line))
         return false;
     if (scan->table_rows == 0) {
         remember_shape(&scan->sampler, scan->header_shape);
@@ -364,7 +365,7 @@ static bool read_header(vw__step_log_scan *scan, vw__line line, uint64_t shape)
 /* Reads a line with a hint in it, and returns whether it said something. */
 static bool read_closely(vw__step_log_scan *scan, vw__line line, uint64_t shape)
 {
-    vw__sighting sighting;
+    vw__step_log_sighting sighting;
     bool is_asked = scan->series.sighted_count < VW__STEP_LOG_FEWEST;
     if (is_failure_report(line))
         return false;
@@ -372,9 +373,9 @@ static bool read_closely(vw__step_log_scan *scan, vw__line line, uint64_t shape)
         line = without_colours(line, scan->clean);
     if (line.size_bytes != 0 && read_json(scan, line))
         return true;
-    if (!vw__step_text_read(line, is_asked, &sighting))
+    if (!vw__step_log_text_read(line, is_asked, &sighting))
         return line.size_bytes != 0 && read_header(scan, line, shape);
-    note_point(scan, VW__STEP_FORM_TEXT, &sighting);
+    note_point(scan, VW__STEP_LOG_FORM_TEXT, &sighting);
     return true;
 }
 
@@ -388,7 +389,7 @@ static bool opens_json(vw__line line, bool is_at_margin)
 
 static void read_part(vw__step_log_scan *scan, vw__line line, bool is_first)
 {
-    vw__sighting sighting;
+    vw__step_log_sighting sighting;
     size_t margin = vw__line_skip_blanks(line, 0);
     line = (vw__line){line.text + margin, line.size_bytes - margin};
     while (line.size_bytes != 0 && vw__ascii_is_blank(line.text[line.size_bytes - 1]))
@@ -405,10 +406,10 @@ static void read_part(vw__step_log_scan *scan, vw__line line, bool is_first)
     if ((!is_hint && !scan->table.is_open) || is_passed_over(&scan->sampler))
         return;
     scan->line_weight = scan->sampler.sampling;
-    if (vw__step_table_read_row(&scan->table, line, &sighting)) {
+    if (vw__step_log_table_read_row(&scan->table, line, &sighting)) {
         sighting.is_plain = sighting.step_weight != 0;
         scan->table_rows++;
-        note_point(scan, VW__STEP_FORM_TABLE, &sighting);
+        note_point(scan, VW__STEP_LOG_FORM_TABLE, &sighting);
     } else if (is_hint && !read_closely(scan, line, shape)) {
         remember_shape(&scan->sampler, shape);
         note_vain_line(&scan->sampler);
@@ -479,7 +480,7 @@ static bool is_idle(const vw__step_log_scan *scan)
 vw_status vw__step_log_scan_feed(vw__step_log_scan *scan, const char *bytes, size_t size_bytes)
 {
     if (size_bytes == 0)
-        return vw__step_series_status(&scan->series);
+        return vw__step_log_series_status(&scan->series);
     const char *end = bytes + size_bytes, *line_end;
     while (bytes != end) {
         if (scan->lines.count >= VW__STEP_LOG_FEW_LINES && is_idle(scan))
@@ -498,7 +499,7 @@ vw_status vw__step_log_scan_feed(vw__step_log_scan *scan, const char *bytes, siz
         bytes = line_end + 1;
     }
     carry(scan, bytes, (size_t)(end - bytes));
-    return vw__step_series_status(&scan->series);
+    return vw__step_log_series_status(&scan->series);
 }
 
 vw_status vw__step_log_scan_finish(vw__step_log_scan *scan, vw__step_log *out)
@@ -507,7 +508,7 @@ vw_status vw__step_log_scan_finish(vw__step_log_scan *scan, vw__step_log *out)
         scan->lines.count++;
         end_carried_line(scan);
     }
-    return vw__step_series_finish(&scan->series, &scan->lines, out);
+    return vw__step_log_series_finish(&scan->series, &scan->lines, out);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -529,6 +530,6 @@ void vw__step_log_scan_destroy(vw__step_log_scan *scan)
 {
     if (scan == NULL)
         return;
-    vw__step_series_deinit(&scan->series);
+    vw__step_log_series_deinit(&scan->series);
     vw__host_free(scan);
 }

@@ -319,26 +319,26 @@ static name_words words_of(vw__line name)
     return said;
 }
 
-static void set_kind(vw__field *field, vw__field_kind kind, int weight)
+static void set_kind(vw__step_log_field *field, vw__step_log_field_kind kind, int weight)
 {
     field->kind = kind;
     field->weight = weight;
 }
 
-static void weigh_step(const name_words *said, vw__field *field)
+static void weigh_step(const name_words *said, vw__step_log_field *field)
 {
     enum { MEMORY_WORDS = MEMORY | ALLOCATED | RESERVED | USED | CACHE | UNIT };
     if ((said->flags & (PEAK | MEMORY_WORDS)) != 0)
-        field->kind = VW__FIELD_OTHER; /* max_steps, steps_mb */
+        field->kind = VW__STEP_LOG_FIELD_OTHER; /* max_steps, steps_mb */
     else if ((said->flags & STEP) != 0)
-        set_kind(field, VW__FIELD_STEP, (said->flags & GLOBAL) != 0 ? 7 : 6);
+        set_kind(field, VW__STEP_LOG_FIELD_STEP, (said->flags & GLOBAL) != 0 ? 7 : 6);
     else if ((said->flags & EPOCH) != 0)
-        set_kind(field, VW__FIELD_EPOCH, 1);
+        set_kind(field, VW__STEP_LOG_FIELD_EPOCH, 1);
     else
-        set_kind(field, VW__FIELD_STEP, 2);
+        set_kind(field, VW__STEP_LOG_FIELD_STEP, 2);
 }
 
-static void weigh_memory(const name_words *said, vw__field *field)
+static void weigh_memory(const name_words *said, vw__step_log_field *field)
 {
     bool is_memory = (said->flags & (MEMORY | ALLOCATED | RESERVED)) != 0;
     bool is_bare = (said->flags & SHORT) != 0 && (said->flags & MEMORY) == 0;
@@ -351,13 +351,13 @@ static void weigh_memory(const name_words *said, vw__field *field)
         bool is_only_unit = !has_word && said->unit_bytes >= MIB && !said->has_unknown;
         if (!(has_word || is_only_unit) || (said->flags & CACHE) != 0)
             return;
-        set_kind(field, VW__FIELD_ALLOCATED, field->is_peak ? 2 : 3);
+        set_kind(field, VW__STEP_LOG_FIELD_ALLOCATED, field->is_peak ? 2 : 3);
         field->needs_unit = said->unit_bytes == 0;
         field->may_be_rank = said->flags == GPU;
         return;
     }
     field->needs_unit = is_bare && said->unit_bytes == 0;
-    field->kind = is_reserved ? VW__FIELD_RESERVED : VW__FIELD_ALLOCATED;
+    field->kind = is_reserved ? VW__STEP_LOG_FIELD_RESERVED : VW__STEP_LOG_FIELD_ALLOCATED;
     field->weight = (said->flags & ALLOCATED) != 0 || is_reserved ? 8 : 6;
     if (field->is_peak)
         field->weight -= 3;
@@ -365,32 +365,32 @@ static void weigh_memory(const name_words *said, vw__field *field)
 
 /* Memory of the host, or what is free on the card. Of the host's, what is free or cached means
  * little: the system keeps files there. */
-static void weigh_apart(const name_words *said, vw__field *field)
+static void weigh_apart(const name_words *said, vw__step_log_field *field)
 {
     bool is_host = (said->flags & HOST) != 0, is_free = (said->flags & FREE) != 0;
     enum { MEASURED = MEMORY | ALLOCATED | UNIT };
     field->unit_bytes = said->unit_bytes;
     field->is_peak = (said->flags & PEAK) != 0;
     if ((is_host && is_free) || (said->flags & (CACHE | RESERVED)) != 0)
-        set_kind(field, VW__FIELD_OTHER, 0);
+        set_kind(field, VW__STEP_LOG_FIELD_OTHER, 0);
     else if (is_host)
-        set_kind(field, VW__FIELD_HOST, field->is_peak ? 5 : 6);
+        set_kind(field, VW__STEP_LOG_FIELD_HOST, field->is_peak ? 5 : 6);
     else if ((said->flags & (MEASURED | GPU)) != 0)
-        set_kind(field, VW__FIELD_FREE, 6);
+        set_kind(field, VW__STEP_LOG_FIELD_FREE, 6);
     else
-        set_kind(field, VW__FIELD_OTHER, 0);
+        set_kind(field, VW__STEP_LOG_FIELD_OTHER, 0);
     field->needs_unit = (said->flags & MEASURED) == 0;
 }
 
-vw__field vw__field_nameless(vw__field_kind kind, int weight)
+vw__step_log_field vw__step_log_field_nameless(vw__step_log_field_kind kind, int weight)
 {
-    return (vw__field){.kind = kind, .weight = weight, .device = -1, .name = {"", 0}};
+    return (vw__step_log_field){.kind = kind, .weight = weight, .device = -1, .name = {"", 0}};
 }
 
-vw__field vw__field_of_name(vw__line name)
+vw__step_log_field vw__step_log_field_of_name(vw__line name)
 {
     name_words said = words_of(name);
-    vw__field field = {
+    vw__step_log_field field = {
         .name = {name.text + said.first, said.end - said.first},
         .has_more = said.has_unknown,
         .device = said.device,
@@ -398,7 +398,7 @@ vw__field vw__field_of_name(vw__line name)
     if ((said.flags & (TOTAL | DONE)) == TOTAL)
         said.flags |= ELSEWHERE;
     if ((said.flags & ELSEWHERE) != 0 || said.allocated_count > 1) { /* two: a running total */
-        field.kind = VW__FIELD_OTHER;
+        field.kind = VW__STEP_LOG_FIELD_OTHER;
         return field;
     }
     if ((said.flags & (STEP | EPOCH | BATCH)) != 0 &&
@@ -407,21 +407,21 @@ vw__field vw__field_of_name(vw__line name)
     else if ((said.flags & (HOST | FREE)) != 0)
         weigh_apart(&said, &field);
     else if (said.flags == RANK || said.flags == (RANK | GPU))
-        field.kind = VW__FIELD_RANK;
+        field.kind = VW__STEP_LOG_FIELD_RANK;
     else
         weigh_memory(&said, &field);
-    if (field.kind == VW__FIELD_NONE && (said.has_unknown || said.flags != 0))
-        field.kind = VW__FIELD_UNKNOWN;
+    if (field.kind == VW__STEP_LOG_FIELD_NONE && (said.has_unknown || said.flags != 0))
+        field.kind = VW__STEP_LOG_FIELD_UNKNOWN;
     return field;
 }
 
-vw__talk vw__talk_of(vw__line text)
+vw__step_log_talk vw__step_log_talk_of(vw__line text)
 {
     enum {
         OF_STEPS = STEP | EPOCH | BATCH | RANK | GLOBAL | UNIT | METRIC,
         OF_MEMORY = SHOWN | SHORT
     };
-    vw__talk talk = VW__TALK_OF_STEPS;
+    vw__step_log_talk talk = VW__STEP_LOG_TALK_OF_STEPS;
     for (size_t at = 0; at < text.size_bytes;) {
         size_t begin = at;
         at = word_end(text, at);
@@ -433,10 +433,10 @@ vw__talk vw__talk_of(vw__line text)
             continue;
         name_words said = {0};
         note_word(&said, text.text, begin, at);
-        vw__talk word = (said.flags & FILES) != 0       ? VW__TALK_OF_FILES
-                        : (said.flags & OF_MEMORY) != 0 ? VW__TALK_OF_MEMORY
-                        : (said.flags & OF_STEPS) != 0  ? VW__TALK_OF_STEPS
-                                                        : VW__TALK_OF_ELSE;
+        vw__step_log_talk word = (said.flags & FILES) != 0       ? VW__STEP_LOG_TALK_OF_FILES
+                                 : (said.flags & OF_MEMORY) != 0 ? VW__STEP_LOG_TALK_OF_MEMORY
+                                 : (said.flags & OF_STEPS) != 0  ? VW__STEP_LOG_TALK_OF_STEPS
+                                                                 : VW__STEP_LOG_TALK_OF_ELSE;
         talk = word > talk ? word : talk;
     }
     return talk;
@@ -451,15 +451,15 @@ vw__talk vw__talk_of(vw__line text)
 
 enum { MOST_RANKS = 1 << 20 };
 
-void vw__sighting_init(vw__sighting *sighting)
+void vw__step_log_sighting_init(vw__step_log_sighting *sighting)
 {
-    *sighting = (vw__sighting){.rank = -1, .device = -1};
-    sighting->memory[VW__STEP_OF_CARD].device = -1;
+    *sighting = (vw__step_log_sighting){.rank = -1, .device = -1};
+    sighting->memory[VW__STEP_LOG_OF_CARD].device = -1;
 }
 
-bool vw__sighting_has_memory(const vw__sighting *sighting)
+bool vw__step_log_sighting_has_memory(const vw__step_log_sighting *sighting)
 {
-    for (size_t i = 0; i < VW__STEP_MEMORIES; i++)
+    for (size_t i = 0; i < VW__STEP_LOG_MEMORIES; i++)
         if (sighting->memory[i].weight != 0)
             return true;
     return false;
@@ -467,9 +467,10 @@ bool vw__sighting_has_memory(const vw__sighting *sighting)
 
 /* What a field and its number say together; weight 0 where they say nothing: bytes beyond any
  * machine are not memory. */
-static vw__reading reading_of(const vw__field *field, const vw__line_number *number)
+static vw__step_log_reading reading_of(const vw__step_log_field *field,
+                                       const vw__line_number *number)
 {
-    vw__reading reading = {
+    vw__step_log_reading reading = {
         .value = number->value,
         .unit_bytes = number->unit_bytes != 0 ? number->unit_bytes : field->unit_bytes,
         .device = field->device,
@@ -485,19 +486,19 @@ static vw__reading reading_of(const vw__field *field, const vw__line_number *num
     return reading;
 }
 
-static void keep_heavier(vw__reading *kept, const vw__reading *reading)
+static void keep_heavier(vw__step_log_reading *kept, const vw__step_log_reading *reading)
 {
     if (reading->weight > kept->weight)
         *kept = *reading;
 }
 
 /* What another device than the first has allocated. The heavier name is believed here, too. */
-static void offer_device(vw__sighting *sighting, const vw__reading *reading)
+static void offer_device(vw__step_log_sighting *sighting, const vw__step_log_reading *reading)
 {
     size_t at = 0;
     while (at < sighting->device_count && sighting->devices[at].device != reading->device)
         at++;
-    if (at == VW__SIGHTING_MOST_DEVICES)
+    if (at == VW__STEP_LOG_SIGHTING_MOST_DEVICES)
         return;
     if (at == sighting->device_count)
         sighting->devices[sighting->device_count++] = *reading;
@@ -506,17 +507,18 @@ static void offer_device(vw__sighting *sighting, const vw__reading *reading)
 }
 
 /* Is it of another device than what is known already? */
-static bool is_of_other_device(const vw__reading *known, const vw__reading *reading)
+static bool is_of_other_device(const vw__step_log_reading *known,
+                               const vw__step_log_reading *reading)
 {
     return known->weight != 0 && reading->weight != 0 && known->device >= 0 &&
            reading->device >= 0 && known->device != reading->device;
 }
 
-static void offer_allocated(vw__sighting *sighting, const vw__field *field,
+static void offer_allocated(vw__step_log_sighting *sighting, const vw__step_log_field *field,
                             const vw__line_number *number)
 {
-    vw__reading *known = &sighting->memory[VW__STEP_OF_CARD];
-    vw__reading reading = reading_of(field, number);
+    vw__step_log_reading *known = &sighting->memory[VW__STEP_LOG_OF_CARD];
+    vw__step_log_reading reading = reading_of(field, number);
     if (reading.device < 0)
         reading.device = sighting->device;
     if (is_of_other_device(known, &reading)) {
@@ -528,21 +530,21 @@ static void offer_allocated(vw__sighting *sighting, const vw__field *field,
     }
 }
 
-static void offer_rank(vw__sighting *sighting, const vw__line_number *number)
+static void offer_rank(vw__step_log_sighting *sighting, const vw__line_number *number)
 {
     if (number->is_whole && number->unit_bytes == 0 && number->value < MOST_RANKS &&
         sighting->rank < 0)
         sighting->rank = (int)number->value;
 }
 
-static void offer_reading(vw__sighting *sighting, vw__step_memory kind, const vw__field *field,
-                          const vw__line_number *number)
+static void offer_reading(vw__step_log_sighting *sighting, vw__step_log_memory kind,
+                          const vw__step_log_field *field, const vw__line_number *number)
 {
-    vw__reading reading = reading_of(field, number);
+    vw__step_log_reading reading = reading_of(field, number);
     keep_heavier(&sighting->memory[kind], &reading);
 }
 
-static void offer_step(vw__sighting *sighting, double step, int weight, bool is_epoch)
+static void offer_step(vw__step_log_sighting *sighting, double step, int weight, bool is_epoch)
 {
     if (weight <= sighting->step_weight)
         return;
@@ -551,55 +553,59 @@ static void offer_step(vw__sighting *sighting, double step, int weight, bool is_
     sighting->is_epoch = is_epoch;
 }
 
-void vw__sighting_offer(vw__sighting *sighting, const vw__field *field,
-                        const vw__line_number *number)
+void vw__step_log_sighting_offer(vw__step_log_sighting *sighting, const vw__step_log_field *field,
+                                 const vw__line_number *number)
 {
     if (number->is_other) {
         /* A percentage of the card's memory; of a GPU alone it would be how busy it is. */
-        if (number->is_percent && number->value <= 100 && field->kind == VW__FIELD_ALLOCATED &&
-            !field->needs_unit && field->unit_bytes == 0)
-            offer_reading(sighting, VW__STEP_OF_SHARE, field, number);
+        if (number->is_percent && number->value <= 100 &&
+            field->kind == VW__STEP_LOG_FIELD_ALLOCATED && !field->needs_unit &&
+            field->unit_bytes == 0)
+            offer_reading(sighting, VW__STEP_LOG_OF_SHARE, field, number);
         return;
     }
     switch (field->kind) {
-    case VW__FIELD_STEP:
-    case VW__FIELD_EPOCH:
+    case VW__STEP_LOG_FIELD_STEP:
+    case VW__STEP_LOG_FIELD_EPOCH:
         if (number->unit_bytes == 0)
-            offer_step(sighting, number->value, field->weight, field->kind == VW__FIELD_EPOCH);
+            offer_step(sighting, number->value, field->weight,
+                       field->kind == VW__STEP_LOG_FIELD_EPOCH);
         break;
-    case VW__FIELD_RANK:
+    case VW__STEP_LOG_FIELD_RANK:
         offer_rank(sighting, number);
         break;
-    case VW__FIELD_ALLOCATED:
+    case VW__STEP_LOG_FIELD_ALLOCATED:
         if (field->may_be_rank && number->is_whole && number->unit_bytes == 0) {
             offer_rank(sighting, number);
             sighting->device = number->value < MOST_RANKS ? (int)number->value : -1;
         }
         offer_allocated(sighting, field, number);
         break;
-    case VW__FIELD_RESERVED:
-        offer_reading(sighting, VW__STEP_OF_RESERVED, field, number);
+    case VW__STEP_LOG_FIELD_RESERVED:
+        offer_reading(sighting, VW__STEP_LOG_OF_RESERVED, field, number);
         break;
-    case VW__FIELD_HOST:
-        offer_reading(sighting, VW__STEP_OF_HOST, field, number);
+    case VW__STEP_LOG_FIELD_HOST:
+        offer_reading(sighting, VW__STEP_LOG_OF_HOST, field, number);
         break;
-    case VW__FIELD_FREE:
-        offer_reading(sighting, VW__STEP_OF_FREE, field, number);
+    case VW__STEP_LOG_FIELD_FREE:
+        offer_reading(sighting, VW__STEP_LOG_OF_FREE, field, number);
         break;
-    case VW__FIELD_NONE:
-    case VW__FIELD_UNKNOWN:
-    case VW__FIELD_OTHER:
+    case VW__STEP_LOG_FIELD_NONE:
+    case VW__STEP_LOG_FIELD_UNKNOWN:
+    case VW__STEP_LOG_FIELD_OTHER:
         break;
     }
 }
 
-void vw__sighting_merge(vw__sighting *sighting, const vw__sighting *other)
+void vw__step_log_sighting_merge(vw__step_log_sighting *sighting,
+                                 const vw__step_log_sighting *other)
 {
-    if (is_of_other_device(&sighting->memory[VW__STEP_OF_CARD], &other->memory[VW__STEP_OF_CARD]))
-        offer_device(sighting, &other->memory[VW__STEP_OF_CARD]);
+    if (is_of_other_device(&sighting->memory[VW__STEP_LOG_OF_CARD],
+                           &other->memory[VW__STEP_LOG_OF_CARD]))
+        offer_device(sighting, &other->memory[VW__STEP_LOG_OF_CARD]);
     for (size_t i = 0; i < other->device_count; i++)
         offer_device(sighting, &other->devices[i]);
-    for (size_t i = 0; i < VW__STEP_MEMORIES; i++)
+    for (size_t i = 0; i < VW__STEP_LOG_MEMORIES; i++)
         keep_heavier(&sighting->memory[i], &other->memory[i]);
     offer_step(sighting, other->step, other->step_weight, other->is_epoch);
     if (sighting->rank < 0)

@@ -11,73 +11,74 @@
  * and names keeps, for every open object, what was sighted in it. An object without a step of its
  * own hands what it has to the one around it ({"step": 5, "memory": {"allocated": ...}}). */
 
-void vw__step_json_reset(vw__step_json *json)
+void vw__step_log_json_reset(vw__step_log_json *json)
 {
     json->depth = json->passed_depth = 0;
     json->key.size_bytes = 0;
 }
 
 /* The innermost open one; NULL outside, and too deep. */
-static vw__step_json_frame *innermost(vw__step_json *json)
+static vw__step_log_json_frame *innermost(vw__step_log_json *json)
 {
-    return json->depth != 0 && json->depth <= VW__STEP_JSON_MOST_DEPTH
+    return json->depth != 0 && json->depth <= VW__STEP_LOG_JSON_MOST_DEPTH
                ? &json->frames[json->depth - 1]
                : NULL;
 }
 
-static void open_bracket(vw__step_json *json, bool is_list)
+static void open_bracket(vw__step_log_json *json, bool is_list)
 {
-    const vw__step_json_frame *around = innermost(json);
+    const vw__step_log_json_frame *around = innermost(json);
     json->depth++;
     if (!is_list && around != NULL && around->is_list && json->filter(json->sink_context)) {
         json->passed_depth = json->depth;
         return;
     }
-    vw__step_json_frame *frame = innermost(json);
+    vw__step_log_json_frame *frame = innermost(json);
     if (frame != NULL) {
-        vw__sighting_init(&frame->sighting);
+        vw__step_log_sighting_init(&frame->sighting);
         frame->key = json->key;
         frame->is_list = is_list;
     }
     json->key.size_bytes = 0;
 }
 
-static void close_bracket(vw__step_json *json)
+static void close_bracket(vw__step_log_json *json)
 {
-    vw__step_json_frame *closed = innermost(json);
+    vw__step_log_json_frame *closed = innermost(json);
     if (json->depth == 0)
         return;
     json->depth--;
     json->key.size_bytes = 0;
     if (closed == NULL || closed->is_list)
         return;
-    vw__step_json_frame *around = innermost(json);
-    bool has_memory = vw__sighting_has_memory(&closed->sighting);
+    vw__step_log_json_frame *around = innermost(json);
+    bool has_memory = vw__step_log_sighting_has_memory(&closed->sighting);
     bool is_alone = around == NULL || around->is_list;
     if (has_memory && (closed->sighting.step_weight != 0 || is_alone))
         json->sink(json->sink_context, &closed->sighting);
     else if (!is_alone)
-        vw__sighting_merge(&around->sighting, &closed->sighting);
+        vw__step_log_sighting_merge(&around->sighting, &closed->sighting);
 }
 
-static void offer(vw__step_json *json, const vw__line_number *number)
+static void offer(vw__step_log_json *json, const vw__line_number *number)
 {
-    vw__step_json_frame *frame = innermost(json);
+    vw__step_log_json_frame *frame = innermost(json);
     if (frame != NULL && !frame->is_list && json->key.size_bytes != 0) {
-        char name[2 * VW__STEP_JSON_KEY_BYTES + 1];
+        char name[2 * VW__STEP_LOG_JSON_KEY_BYTES + 1];
         size_t size = frame->key.size_bytes;
         memcpy(name, frame->key.text, size);
         if (size != 0)
             name[size++] = '/';
         memcpy(name + size, json->key.text, json->key.size_bytes);
-        vw__field field = vw__field_of_name((vw__line){name, size + json->key.size_bytes});
-        vw__sighting_offer(&frame->sighting, &field, number);
+        vw__step_log_field field =
+            vw__step_log_field_of_name((vw__line){name, size + json->key.size_bytes});
+        vw__step_log_sighting_offer(&frame->sighting, &field, number);
     }
     json->key.size_bytes = 0;
 }
 
 /* "3.21 GB" as a string. */
-static void offer_text(vw__step_json *json, vw__line text)
+static void offer_text(vw__step_log_json *json, vw__line text)
 {
     if (!vw__line_is_digit(text, 0))
         return;
@@ -87,7 +88,7 @@ static void offer_text(vw__step_json *json, vw__line text)
 }
 
 /* At a quote. Returns where the string ends. */
-static size_t walk_string(vw__step_json *json, vw__line text, size_t at)
+static size_t walk_string(vw__step_log_json *json, vw__line text, size_t at)
 {
     char quote = text.text[at];
     size_t begin = ++at;
@@ -98,7 +99,7 @@ static size_t walk_string(vw__step_json *json, vw__line text, size_t at)
     size_t colon = vw__line_skip_blanks(text, at);
     if (vw__line_at(text, colon) == ':') {
         size_t length =
-            end - begin < VW__STEP_JSON_KEY_BYTES ? end - begin : VW__STEP_JSON_KEY_BYTES;
+            end - begin < VW__STEP_LOG_JSON_KEY_BYTES ? end - begin : VW__STEP_LOG_JSON_KEY_BYTES;
         memcpy(json->key.text, text.text + begin, length);
         json->key.size_bytes = length;
         return colon + 1;
@@ -108,7 +109,7 @@ static size_t walk_string(vw__step_json *json, vw__line text, size_t at)
     return at;
 }
 
-static size_t walk_number(vw__step_json *json, vw__line text, size_t at)
+static size_t walk_number(vw__step_log_json *json, vw__line text, size_t at)
 {
     vw__line_number number = vw__line_number_read(text, at, false);
     if (at != 0 && text.text[at - 1] == '-')
@@ -118,7 +119,7 @@ static size_t walk_number(vw__step_json *json, vw__line text, size_t at)
 }
 
 /* Within an object that is left out, only brackets and strings count. */
-static size_t pass_over(vw__step_json *json, vw__line text, size_t at)
+static size_t pass_over(vw__step_log_json *json, vw__line text, size_t at)
 {
     static const bool counts[256] = {
         ['{'] = true, ['['] = true, ['}'] = true, [']'] = true, ['"'] = true, ['\''] = true};
@@ -142,7 +143,7 @@ static size_t pass_over(vw__step_json *json, vw__line text, size_t at)
     return text.size_bytes;
 }
 
-void vw__step_json_walk(vw__step_json *json, vw__line text)
+void vw__step_log_json_walk(vw__step_log_json *json, vw__line text)
 {
     for (size_t at = 0; at < text.size_bytes;) {
         char byte = text.text[at];
@@ -233,21 +234,24 @@ static bool is_name(vw__line cell)
            !holds(cell, '=');
 }
 
-static bool read_columns(vw__step_table *table, size_t header_bytes, char separator)
+static bool read_columns(vw__step_log_table *table, size_t header_bytes, char separator)
 {
     bool has_memory = false, has_step = false;
     size_t at = 0, count = 0;
     vw__line name;
     const vw__line header = {table->header, header_bytes};
     while (next_cell(header, separator, &at, &name)) {
-        if (count == VW__STEP_TABLE_MOST_COLUMNS || !is_name(name))
+        if (count == VW__STEP_LOG_TABLE_MOST_COLUMNS || !is_name(name))
             return false;
-        vw__field field = vw__field_of_name(name);
+        vw__step_log_field field = vw__step_log_field_of_name(name);
         field.may_be_rank = false;
         has_memory =
-            has_memory || field.kind == VW__FIELD_ALLOCATED || field.kind == VW__FIELD_RESERVED ||
-            ((field.kind == VW__FIELD_HOST || field.kind == VW__FIELD_FREE) && !field.needs_unit);
-        has_step = has_step || field.kind == VW__FIELD_STEP || field.kind == VW__FIELD_EPOCH;
+            has_memory || field.kind == VW__STEP_LOG_FIELD_ALLOCATED ||
+            field.kind == VW__STEP_LOG_FIELD_RESERVED ||
+            ((field.kind == VW__STEP_LOG_FIELD_HOST || field.kind == VW__STEP_LOG_FIELD_FREE) &&
+             !field.needs_unit);
+        has_step = has_step || field.kind == VW__STEP_LOG_FIELD_STEP ||
+                   field.kind == VW__STEP_LOG_FIELD_EPOCH;
         table->columns[count++] = field;
     }
     table->separator = separator;
@@ -262,7 +266,7 @@ static bool read_columns(vw__step_table *table, size_t header_bytes, char separa
     return has_memory && count > 1;
 }
 
-bool vw__step_table_read_header(vw__step_table *table, vw__line line)
+bool vw__step_log_table_read_header(vw__step_log_table *table, vw__line line)
 {
     static const char separators[] = "\t,;| "; /* and last: none */
     if (line.size_bytes >= sizeof table->header || holds(line, ':') || holds(line, '='))
@@ -284,24 +288,25 @@ static bool read_cell(vw__line cell, vw__line_number *out)
     return out->end == cell.size_bytes || cell.text[out->end] == '/';
 }
 
-static bool read_row(const vw__step_table *table, vw__line line, vw__sighting *out)
+static bool read_row(const vw__step_log_table *table, vw__line line, vw__step_log_sighting *out)
 {
     size_t at = 0, count = 0;
     vw__line cell;
-    vw__sighting_init(out);
+    vw__step_log_sighting_init(out);
     while (next_cell(line, table->separator, &at, &cell)) {
         if (count == table->column_count)
             return false;
-        const vw__field *field = &table->columns[count++];
+        const vw__step_log_field *field = &table->columns[count++];
         vw__line_number number;
-        if (field->kind > VW__FIELD_OTHER && read_cell(cell, &number))
-            vw__sighting_offer(out, field, &number);
+        if (field->kind > VW__STEP_LOG_FIELD_OTHER && read_cell(cell, &number))
+            vw__step_log_sighting_offer(out, field, &number);
     }
-    return count == table->column_count && vw__sighting_has_memory(out) &&
+    return count == table->column_count && vw__step_log_sighting_has_memory(out) &&
            (out->step_weight != 0 || !table->has_step);
 }
 
-bool vw__step_table_read_row(vw__step_table *table, vw__line line, vw__sighting *out)
+bool vw__step_log_table_read_row(vw__step_log_table *table, vw__line line,
+                                 vw__step_log_sighting *out)
 {
     if (!table->is_open)
         return false;

@@ -23,7 +23,7 @@ enum {
 static const char *const form_names[] = {"JSON lines", "CSV", "text"};
 
 /* Numbers as they were written; NAN-free. reserved < 0: not said. */
-struct vw__raw_point {
+struct vw__step_log_raw_point {
     double step, allocated, reserved;
 };
 
@@ -31,16 +31,16 @@ struct vw__raw_point {
 
 /* A sighting as a series sees it: one kind of memory of it. */
 typedef struct seen {
-    vw__step_form form;
-    vw__step_memory kind;
+    vw__step_log_form form;
+    vw__step_log_memory kind;
     int rank;
-    const vw__sighting *sighting;
-    vw__reading memory;
+    const vw__step_log_sighting *sighting;
+    vw__step_log_reading memory;
     double reserved, reserved_unit_bytes; /* reserved < 0: not said */
     uint64_t line_weight;
 } seen;
 
-static bool is_same(const vw__step_series *known, const seen *point)
+static bool is_same(const vw__step_log_series *known, const seen *point)
 {
     return known->form == point->form && known->kind == point->kind && known->rank == point->rank &&
            known->is_epoch == point->sighting->is_epoch &&
@@ -49,18 +49,19 @@ static bool is_same(const vw__step_series *known, const seen *point)
            strcmp(known->name, point->memory.name) == 0;
 }
 
-static vw__step_series *find_series(vw__step_series_set *set, const seen *point)
+static vw__step_log_series *find_series(vw__step_log_series_set *set, const seen *point)
 {
-    vw__step_series *fewest = &set->all[0];
+    vw__step_log_series *fewest = &set->all[0];
     for (size_t i = 0; i < set->count; i++) {
         if (is_same(&set->all[i], point))
             return &set->all[i];
         if (set->all[i].count < fewest->count)
             fewest = &set->all[i];
     }
-    vw__step_series *made = set->count < VW__STEP_MOST_SERIES ? &set->all[set->count++] : fewest;
+    vw__step_log_series *made =
+        set->count < VW__STEP_LOG_MOST_SERIES ? &set->all[set->count++] : fewest;
     vw__host_free(made->points);
-    *made = (vw__step_series){
+    *made = (vw__step_log_series){
         .stride = 1,
         .form = point->form,
         .kind = point->kind,
@@ -75,7 +76,7 @@ static vw__step_series *find_series(vw__step_series_set *set, const seen *point)
     return made;
 }
 
-static bool make_room(vw__step_series *to)
+static bool make_room(vw__step_log_series *to)
 {
     if (to->count < to->capacity)
         return true;
@@ -88,7 +89,7 @@ static bool make_room(vw__step_series *to)
         return true;
     }
     size_t capacity = to->capacity != 0 ? 2 * to->capacity : FIRST_POINTS;
-    vw__raw_point *grown = vw__host_realloc(to->points, capacity * sizeof *grown);
+    vw__step_log_raw_point *grown = vw__host_realloc(to->points, capacity * sizeof *grown);
     if (grown == NULL)
         return false;
     to->points = grown;
@@ -100,10 +101,10 @@ _Static_assert(VW__STEP_LOG_MOST % FIRST_POINTS == 0 &&
                    (VW__STEP_LOG_MOST & (VW__STEP_LOG_MOST - 1)) == 0,
                "doubling arrives at the most there may be");
 
-static void note_one(vw__step_series_set *set, const seen *point)
+static void note_one(vw__step_log_series_set *set, const seen *point)
 {
-    const vw__reading *memory = &point->memory;
-    vw__step_series *to = find_series(set, point);
+    const vw__step_log_reading *memory = &point->memory;
+    vw__step_log_series *to = find_series(set, point);
     to->is_plain = to->is_plain && point->sighting->is_plain;
     to->is_bare = to->is_bare && point->sighting->is_bare;
     set->sighted_count++;
@@ -122,7 +123,7 @@ static void note_one(vw__step_series_set *set, const seen *point)
     to->is_peak = memory->is_peak;
     to->has_fraction = to->has_fraction || whole < memory->value;
     to->largest = memory->value > to->largest ? memory->value : to->largest;
-    to->points[to->count] = (vw__raw_point){
+    to->points[to->count] = (vw__step_log_raw_point){
         .step = to->has_step ? point->sighting->step : (double)(to->count * to->stride),
         .allocated = memory->value * (to->has_unit ? memory->unit_bytes : 1),
         .reserved = point->reserved >= 0
@@ -135,10 +136,10 @@ static void note_one(vw__step_series_set *set, const seen *point)
 /* What is reserved counts as the card's memory where nothing else does; a unit that is said for one
  * figure is the other one's, too. Every other device that the line names is a rank of its own,
  * unless ranks are something else. */
-static void note_card(vw__step_series_set *set, seen point)
+static void note_card(vw__step_log_series_set *set, seen point)
 {
-    const vw__sighting *sighting = point.sighting;
-    const vw__reading *reserved = &sighting->memory[VW__STEP_OF_RESERVED];
+    const vw__step_log_sighting *sighting = point.sighting;
+    const vw__step_log_reading *reserved = &sighting->memory[VW__STEP_LOG_OF_RESERVED];
     if (point.memory.weight == 0) {
         point.memory = *reserved;
     } else if (reserved->weight != 0) {
@@ -149,7 +150,7 @@ static void note_card(vw__step_series_set *set, seen point)
             reserved->unit_bytes != 0 ? reserved->unit_bytes : point.memory.unit_bytes;
     }
     note_one(set, &point);
-    if (sighting->rank != sighting->memory[VW__STEP_OF_CARD].device)
+    if (sighting->rank != sighting->memory[VW__STEP_LOG_OF_CARD].device)
         return;
     point.reserved = -1;
     for (size_t i = 0; i < sighting->device_count; i++) {
@@ -160,19 +161,19 @@ static void note_card(vw__step_series_set *set, seen point)
     }
 }
 
-void vw__step_series_note(vw__step_series_set *set, vw__step_form form,
-                          const vw__sighting *sighting, uint64_t line_weight)
+void vw__step_log_series_note(vw__step_log_series_set *set, vw__step_log_form form,
+                              const vw__step_log_sighting *sighting, uint64_t line_weight)
 {
-    static const vw__step_memory apart[] = {VW__STEP_OF_FREE, VW__STEP_OF_SHARE};
-    const vw__reading *memory = sighting->memory;
+    static const vw__step_log_memory apart[] = {VW__STEP_LOG_OF_FREE, VW__STEP_LOG_OF_SHARE};
+    const vw__step_log_reading *memory = sighting->memory;
     seen point = {.form = form,
                   .rank = sighting->rank,
                   .sighting = sighting,
-                  .memory = memory[VW__STEP_OF_CARD],
+                  .memory = memory[VW__STEP_LOG_OF_CARD],
                   .reserved = -1,
                   .line_weight = line_weight};
     bool has_card =
-        memory[VW__STEP_OF_CARD].weight != 0 || memory[VW__STEP_OF_RESERVED].weight != 0;
+        memory[VW__STEP_LOG_OF_CARD].weight != 0 || memory[VW__STEP_LOG_OF_RESERVED].weight != 0;
     if (has_card)
         note_card(set, point);
     for (size_t i = 0; i < sizeof apart / sizeof *apart && !has_card; i++)
@@ -182,18 +183,19 @@ void vw__step_series_note(vw__step_series_set *set, vw__step_form form,
             note_one(set, &point);
             break;
         }
-    if (memory[VW__STEP_OF_HOST].weight != 0) {
-        point.kind = VW__STEP_OF_HOST;
-        point.memory = memory[VW__STEP_OF_HOST];
+    if (memory[VW__STEP_LOG_OF_HOST].weight != 0) {
+        point.kind = VW__STEP_LOG_OF_HOST;
+        point.memory = memory[VW__STEP_LOG_OF_HOST];
         note_one(set, &point);
     }
 }
 
-vw_status vw__step_series_status(const vw__step_series_set *set)
+vw_status vw__step_log_series_status(const vw__step_log_series_set *set)
 {
-    return set->has_failed ? vw__fail_host_memory(VW__STEP_LOG_MOST * sizeof(vw__raw_point),
-                                                  "the points of a step log")
-                           : VW_OK;
+    return set->has_failed
+               ? vw__fail_host_memory(VW__STEP_LOG_MOST * sizeof(vw__step_log_raw_point),
+                                      "the points of a step log")
+               : VW_OK;
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -201,12 +203,12 @@ vw_status vw__step_series_status(const vw__step_series_set *set)
 /* A few lines that look like one, in a long text that does not, are no step log; those without a
  * step are taken for one even less. One or two that cannot be anything else are, where there is
  * nothing else but perhaps a header. */
-static bool is_log(const vw__step_lines *lines, const vw__step_series *found)
+static bool is_log(const vw__step_log_lines *lines, const vw__step_log_series *found)
 {
     uint64_t share = found->is_bare ? LEAST_SHARE_BARE : LEAST_SHARE;
     bool is_much_of_it = found->found_count * share >= lines->count;
     bool is_many = found->has_step && found->found_count >= MANY_POINTS;
-    uint64_t blank_count = lines->blank_count + (found->form == VW__STEP_FORM_TABLE);
+    uint64_t blank_count = lines->blank_count + (found->form == VW__STEP_LOG_FORM_TABLE);
     bool is_all =
         lines->count < VW__STEP_LOG_FEW_LINES && found->found_count + blank_count >= lines->count;
     if (found->found_count < VW__STEP_LOG_FEWEST)
@@ -214,10 +216,10 @@ static bool is_log(const vw__step_lines *lines, const vw__step_series *found)
     return is_many || is_much_of_it;
 }
 
-static bool is_better(const vw__step_series *one, const vw__step_series *other)
+static bool is_better(const vw__step_log_series *one, const vw__step_log_series *other)
 {
-    if ((one->kind == VW__STEP_OF_HOST) != (other->kind == VW__STEP_OF_HOST))
-        return other->kind == VW__STEP_OF_HOST;
+    if ((one->kind == VW__STEP_LOG_OF_HOST) != (other->kind == VW__STEP_LOG_OF_HOST))
+        return other->kind == VW__STEP_LOG_OF_HOST;
     if (one->has_step != other->has_step)
         return one->has_step;
     if (one->found_count != other->found_count)
@@ -227,7 +229,7 @@ static bool is_better(const vw__step_series *one, const vw__step_series *other)
 
 /* Where no unit was said. No card has 2^20 MB, and none that was ever sold 400 GB; whole numbers
  * below that are MB, since nobody watches memory in whole GB. */
-static double guessed_unit_bytes(const vw__step_series *from)
+static double guessed_unit_bytes(const vw__step_log_series *from)
 {
     enum { LARGEST_CARD_GIB = 400 };
     if (from->has_unit || from->largest >= MIB)
@@ -242,7 +244,7 @@ static uint64_t to_bytes(double bytes)
 }
 
 /* Fractions of epochs count nothing that a person knows: the lines are counted instead. */
-static bool has_fractions_of_epochs(const vw__step_series *from)
+static bool has_fractions_of_epochs(const vw__step_log_series *from)
 {
     bool has_fraction = false;
     for (size_t i = 0; i < from->count && from->is_epoch && !has_fraction; i++)
@@ -251,13 +253,14 @@ static bool has_fractions_of_epochs(const vw__step_series *from)
 }
 
 /* `points` has room for all of them. */
-static vw__step_log log_of(const vw__step_series *from, vw__step_point *points, uint64_t line_count)
+static vw__step_log log_of(const vw__step_log_series *from, vw__step_point *points,
+                           uint64_t line_count)
 {
-    double unit_bytes =
-        from->kind == VW__STEP_OF_SHARE ? VW__STEP_SHARE_OF_ALL / 100.0 : guessed_unit_bytes(from);
+    double unit_bytes = from->kind == VW__STEP_LOG_OF_SHARE ? VW__STEP_SHARE_OF_ALL / 100.0
+                                                            : guessed_unit_bytes(from);
     bool counts_lines = has_fractions_of_epochs(from);
     for (size_t i = 0; i < from->count; i++) {
-        const vw__raw_point *point = &from->points[i];
+        const vw__step_log_raw_point *point = &from->points[i];
         points[i] = (vw__step_point){
             .step = counts_lines ? (double)(i * from->stride) : point->step,
             .allocated_bytes = to_bytes(point->allocated * unit_bytes),
@@ -277,21 +280,21 @@ static vw__step_log log_of(const vw__step_series *from, vw__step_point *points, 
                                        : "step",
         .rank = from->rank,
         .is_peak = from->is_peak,
-        .is_host = from->kind == VW__STEP_OF_HOST,
-        .is_free = from->kind == VW__STEP_OF_FREE,
-        .is_share = from->kind == VW__STEP_OF_SHARE,
+        .is_host = from->kind == VW__STEP_LOG_OF_HOST,
+        .is_free = from->kind == VW__STEP_LOG_OF_FREE,
+        .is_share = from->kind == VW__STEP_LOG_OF_SHARE,
     };
     memcpy(log.memory_name, from->name, sizeof log.memory_name);
     return log;
 }
 
 /* The same on another rank, or the memory of the host. */
-static bool goes_with(const vw__step_lines *lines, const vw__step_series *best,
-                      const vw__step_series *other)
+static bool goes_with(const vw__step_log_lines *lines, const vw__step_log_series *best,
+                      const vw__step_log_series *other)
 {
     if (other == best || other->found_count < VW__STEP_LOG_FEWEST)
         return false;
-    if (other->kind == VW__STEP_OF_HOST && best->kind != VW__STEP_OF_HOST)
+    if (other->kind == VW__STEP_LOG_OF_HOST && best->kind != VW__STEP_LOG_OF_HOST)
         return is_log(lines, other) && other->has_step == best->has_step;
     return other->kind == best->kind && other->form == best->form &&
            other->has_step == best->has_step && other->has_unit == best->has_unit &&
@@ -299,8 +302,8 @@ static bool goes_with(const vw__step_lines *lines, const vw__step_series *best,
            strcmp(other->name, best->name) == 0;
 }
 
-static vw_status give_logs(vw__step_series_set *set, const vw__step_lines *lines,
-                           const vw__step_series *best, vw__step_log *out)
+static vw_status give_logs(vw__step_log_series_set *set, const vw__step_log_lines *lines,
+                           const vw__step_log_series *best, vw__step_log *out)
 {
     size_t count = 0, used = best->count, other_count = 0;
     for (size_t i = 0; i < set->count; i++)
@@ -320,11 +323,11 @@ static vw_status give_logs(vw__step_series_set *set, const vw__step_lines *lines
     return VW_OK;
 }
 
-vw_status vw__step_series_finish(vw__step_series_set *set, const vw__step_lines *lines,
-                                 vw__step_log *out)
+vw_status vw__step_log_series_finish(vw__step_log_series_set *set, const vw__step_log_lines *lines,
+                                     vw__step_log *out)
 {
-    VW__TRY(vw__step_series_status(set));
-    const vw__step_series *best = NULL;
+    VW__TRY(vw__step_log_series_status(set));
+    const vw__step_log_series *best = NULL;
     for (size_t i = 0; i < set->count; i++)
         if (is_log(lines, &set->all[i]) && (best == NULL || is_better(&set->all[i], best)))
             best = &set->all[i];
@@ -337,7 +340,7 @@ vw_status vw__step_series_finish(vw__step_series_set *set, const vw__step_lines 
     return VW_OK;
 }
 
-void vw__step_series_deinit(vw__step_series_set *set)
+void vw__step_log_series_deinit(vw__step_log_series_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
         vw__host_free(set->all[i].points);

@@ -26,17 +26,17 @@ typedef struct text_reader {
     vw__line line;
     size_t at;
     size_t name_begin;
-    vw__sighting *sighting;
-    vw__field last_field;  /* of the last number */
-    bool last_lacked_unit; /* memory, and no unit: a number with one may follow */
-    bool is_awaited;       /* `memory at the end of step 3:`, and its figure comes next */
-    size_t step_begin;     /* of the first number that may be a step; SIZE_MAX */
+    vw__step_log_sighting *sighting;
+    vw__step_log_field last_field; /* of the last number */
+    bool last_lacked_unit;         /* memory, and no unit: a number with one may follow */
+    bool is_awaited;               /* `memory at the end of step 3:`, and its figure comes next */
+    size_t step_begin;             /* of the first number that may be a step; SIZE_MAX */
 } text_reader;
 
 /* Memory that is a series of its own. */
-static bool is_apart(const vw__field *field)
+static bool is_apart(const vw__step_log_field *field)
 {
-    return field->kind == VW__FIELD_HOST || field->kind == VW__FIELD_FREE;
+    return field->kind == VW__STEP_LOG_FIELD_HOST || field->kind == VW__STEP_LOG_FIELD_FREE;
 }
 
 static char byte_at(const text_reader *reader, size_t at)
@@ -49,12 +49,12 @@ static size_t skip_blanks(const text_reader *reader, size_t at)
     return vw__line_skip_blanks(reader->line, at);
 }
 
-static vw__field field_between(const text_reader *reader, size_t begin, size_t end)
+static vw__step_log_field field_between(const text_reader *reader, size_t begin, size_t end)
 {
-    return vw__field_of_name((vw__line){reader->line.text + begin, end - begin});
+    return vw__step_log_field_of_name((vw__line){reader->line.text + begin, end - begin});
 }
 
-static vw__field field_before(const text_reader *reader)
+static vw__step_log_field field_before(const text_reader *reader)
 {
     size_t begin = reader->name_begin;
     if (reader->at - begin > MOST_NAME_BYTES)
@@ -107,7 +107,7 @@ static bool is_step_fraction(const fraction *read)
 /* ---- names behind the number ----------------------------------------------------------------- */
 
 typedef struct words_behind {
-    vw__field field;
+    vw__step_log_field field;
     size_t end;
     bool are_next_name; /* a colon or a number follows: perhaps they name that */
     bool is_named;      /* a colon does: certainly */
@@ -133,50 +133,51 @@ static bool is_count_of_steps(const text_reader *reader, size_t at)
     size_t begin = skip_blanks(reader, at), end = vw__line_skip_letters(reader->line, begin);
     char next = byte_at(reader, skip_blanks(reader, end));
     return end > begin && next != '/' && next != ':' && next != '=' && !vw__ascii_is_digit(next) &&
-           field_between(reader, begin, end).kind == VW__FIELD_STEP;
+           field_between(reader, begin, end).kind == VW__STEP_LOG_FIELD_STEP;
 }
 
 /* ---- a number -------------------------------------------------------------------------------- */
 
 static void offer_step(text_reader *reader, const vw__line_number *number, int weight)
 {
-    vw__field field = vw__field_nameless(VW__FIELD_STEP, weight);
-    vw__sighting_offer(reader->sighting, &field, number);
+    vw__step_log_field field = vw__step_log_field_nameless(VW__STEP_LOG_FIELD_STEP, weight);
+    vw__step_log_sighting_offer(reader->sighting, &field, number);
 }
 
 /* A number without a name of memory before it, but with a unit of bytes. */
 static void take_nameless(text_reader *reader, const fraction *read, const vw__line_number *number,
-                          vw__field_kind before)
+                          vw__step_log_field_kind before)
 {
     words_behind words = read_behind(reader, read->end);
-    if (reader->last_lacked_unit && before == VW__FIELD_NONE) { /* `memory [0]: 3.21 GB` */
-        vw__sighting_offer(reader->sighting, &reader->last_field, number);
+    if (reader->last_lacked_unit && before == VW__STEP_LOG_FIELD_NONE) { /* `memory [0]: 3.21 GB` */
+        vw__step_log_sighting_offer(reader->sighting, &reader->last_field, number);
         return;
     }
-    if (!words.is_named && (vw__field_is_memory(&words.field) || is_apart(&words.field))) {
-        vw__sighting_offer(reader->sighting, &words.field, number);
+    if (!words.is_named && (vw__step_log_field_is_memory(&words.field) || is_apart(&words.field))) {
+        vw__step_log_sighting_offer(reader->sighting, &words.field, number);
         reader->at = words.end; /* they are not the next number's */
         return;
     }
-    bool is_something_else = words.field.kind == VW__FIELD_OTHER && !words.are_next_name;
+    bool is_something_else = words.field.kind == VW__STEP_LOG_FIELD_OTHER && !words.are_next_name;
     bool is_ambiguous = number->has_letter_unit && number->unit_bytes != 1024.0 * 1024.0 * 1024.0;
-    if (before != VW__FIELD_NONE || read->is_fraction || is_something_else || is_ambiguous)
+    if (before != VW__STEP_LOG_FIELD_NONE || read->is_fraction || is_something_else || is_ambiguous)
         return;
-    vw__field field = vw__field_nameless(VW__FIELD_ALLOCATED, UNIT_WEIGHT);
-    vw__sighting_offer(reader->sighting, &field, number);
+    vw__step_log_field field =
+        vw__step_log_field_nameless(VW__STEP_LOG_FIELD_ALLOCATED, UNIT_WEIGHT);
+    vw__step_log_sighting_offer(reader->sighting, &field, number);
 }
 
-static void take_named(text_reader *reader, const fraction *read, const vw__field *field,
+static void take_named(text_reader *reader, const fraction *read, const vw__step_log_field *field,
                        const vw__line_number *number)
 {
-    if (vw__field_is_memory(field) || is_apart(field)) {
+    if (vw__step_log_field_is_memory(field) || is_apart(field)) {
         words_behind words = read_behind(reader, read->end);
-        if (words.field.kind == VW__FIELD_OTHER && !words.are_next_name)
+        if (words.field.kind == VW__STEP_LOG_FIELD_OTHER && !words.are_next_name)
             return; /* `GPU memory: 3.2 GB free` */
         reader->last_lacked_unit = number->unit_bytes == 0 && field->unit_bytes == 0;
         reader->last_field = *field;
     }
-    vw__sighting_offer(reader->sighting, field, number);
+    vw__step_log_sighting_offer(reader->sighting, field, number);
 }
 
 /* `[trainer.on_step_end:125]`, `(train.py:31)`: the line of a program, whatever the name. */
@@ -199,7 +200,7 @@ static bool is_reference(const text_reader *reader)
 
 /* The last word before the number is a step, whatever the name begins with: `GPU memory at the end
  * of step 3: 3102`. What it begins with is then the next number's name. */
-static bool take_step_of_memory(text_reader *reader, const vw__field *field,
+static bool take_step_of_memory(text_reader *reader, const vw__step_log_field *field,
                                 const vw__line_number *number, size_t begin)
 {
     size_t end = begin;
@@ -211,10 +212,10 @@ static bool take_step_of_memory(text_reader *reader, const vw__field *field,
     if (!number->is_whole || number->unit_bytes != 0 || word == reader->name_begin ||
         reader->line.text[word - 1] != ' ' || end - word == 0)
         return false;
-    vw__field step = field_between(reader, word, end);
-    if (step.kind != VW__FIELD_STEP && step.kind != VW__FIELD_EPOCH)
+    vw__step_log_field step = field_between(reader, word, end);
+    if (step.kind != VW__STEP_LOG_FIELD_STEP && step.kind != VW__STEP_LOG_FIELD_EPOCH)
         return false;
-    vw__sighting_offer(reader->sighting, &step, number);
+    vw__step_log_sighting_offer(reader->sighting, &step, number);
     reader->last_field = *field;
     reader->is_awaited = true;
     return true;
@@ -238,7 +239,7 @@ static void take_number(text_reader *reader)
         (begin == 1 || !(vw__ascii_is_letter(reader->line.text[begin - 2]) ||
                          vw__ascii_is_digit(reader->line.text[begin - 2]))))
         number.is_other = true; /* negative */
-    vw__field field = {.device = -1};
+    vw__step_log_field field = {.device = -1};
     if (!read.is_date && (!number.is_other || number.is_percent))
         field = field_before(reader);
     bool points_at_line = !read.is_date && is_reference(reader);
@@ -246,26 +247,27 @@ static void take_number(text_reader *reader)
     if (points_at_line) {
         reader->at = read.first.end;
     } else if (number.is_percent && !read.is_fraction) {
-        vw__sighting_offer(reader->sighting, &field, &number);
+        vw__step_log_sighting_offer(reader->sighting, &field, &number);
         reader->at = read.first.end;
     } else if (read.is_date || number.is_other) {
         if (!read.is_date && !read.is_fraction)
             reader->at = read.first.end;
-    } else if (field.kind == VW__FIELD_ALLOCATED && field.name.size_bytes == 0) {
+    } else if (field.kind == VW__STEP_LOG_FIELD_ALLOCATED && field.name.size_bytes == 0) {
         /* `3 * GB, 4`: the unit belongs to what came before */
-    } else if (was_awaited && field.kind == VW__FIELD_NONE && !read.is_fraction) {
-        vw__sighting_offer(reader->sighting, &reader->last_field, &number);
-    } else if (vw__field_is_memory(&field) && take_step_of_memory(reader, &field, &number, begin)) {
+    } else if (was_awaited && field.kind == VW__STEP_LOG_FIELD_NONE && !read.is_fraction) {
+        vw__step_log_sighting_offer(reader->sighting, &reader->last_field, &number);
+    } else if (vw__step_log_field_is_memory(&field) &&
+               take_step_of_memory(reader, &field, &number, begin)) {
         /* its figure comes next */
-    } else if (field.kind == VW__FIELD_NONE || field.kind == VW__FIELD_UNKNOWN) {
+    } else if (field.kind == VW__STEP_LOG_FIELD_NONE || field.kind == VW__STEP_LOG_FIELD_UNKNOWN) {
         bool is_bar =
             byte_at(reader, skip_blanks(reader, read.end)) == '[' ||
             memchr(reader->line.text + reader->name_begin, '|', begin - reader->name_begin) != NULL;
         if (is_step_fraction(&read))
             offer_step(reader, &number,
-                       field.kind == VW__FIELD_UNKNOWN ? WORDS_WEIGHT
-                       : is_bar                        ? BAR_WEIGHT
-                                                       : FRACTION_WEIGHT);
+                       field.kind == VW__STEP_LOG_FIELD_UNKNOWN ? WORDS_WEIGHT
+                       : is_bar                                 ? BAR_WEIGHT
+                                                                : FRACTION_WEIGHT);
         else if (number.unit_bytes != 0)
             take_nameless(reader, &read, &number, field.kind);
         else if (number.is_whole && is_count_of_steps(reader, read.end))
@@ -289,9 +291,9 @@ static void take_word(text_reader *reader)
     reader->at = vw__line_skip_letters(reader->line, begin);
     if (!vw__line_is_digit(reader->line, reader->at))
         return;
-    vw__field field = field_between(reader, begin, reader->at);
-    if (field.kind == VW__FIELD_STEP || field.kind == VW__FIELD_EPOCH ||
-        field.kind == VW__FIELD_RANK || field.may_be_rank)
+    vw__step_log_field field = field_between(reader, begin, reader->at);
+    if (field.kind == VW__STEP_LOG_FIELD_STEP || field.kind == VW__STEP_LOG_FIELD_EPOCH ||
+        field.kind == VW__STEP_LOG_FIELD_RANK || field.may_be_rank)
         return;
     while (vw__line_is_letter(reader->line, reader->at) ||
            vw__line_is_digit(reader->line, reader->at))
@@ -312,72 +314,78 @@ static bool is_separator(const text_reader *reader)
         return next == ' ' && reader->at != 0 && reader->line.text[reader->at - 1] == ' ';
     if (byte != '|')
         return false;
-    vw__field field = field_before(reader);
-    return field.kind != VW__FIELD_NONE && !(vw__field_is_memory(&field) && field.unit_bytes != 0);
+    vw__step_log_field field = field_before(reader);
+    return field.kind != VW__STEP_LOG_FIELD_NONE &&
+           !(vw__step_log_field_is_memory(&field) && field.unit_bytes != 0);
 }
 
 /* A line that is a size and nothing else, as nvidia-smi prints it. */
-static bool read_bare(vw__line line, vw__sighting *out)
+static bool read_bare(vw__line line, vw__step_log_sighting *out)
 {
     if (!vw__line_is_digit(line, 0))
         return false;
     vw__line_number number = vw__line_number_read(line, 0, false);
     if (number.end != line.size_bytes || number.unit_bytes <= 1 || number.has_letter_unit)
         return false;
-    vw__field field = vw__field_nameless(VW__FIELD_ALLOCATED, UNIT_WEIGHT);
-    vw__sighting_offer(out, &field, &number);
-    out->is_bare = out->memory[VW__STEP_OF_CARD].weight != 0;
+    vw__step_log_field field =
+        vw__step_log_field_nameless(VW__STEP_LOG_FIELD_ALLOCATED, UNIT_WEIGHT);
+    vw__step_log_sighting_offer(out, &field, &number);
+    out->is_bare = out->memory[VW__STEP_LOG_OF_CARD].weight != 0;
     return out->is_bare;
 }
 
-static bool is_only_unit(const vw__sighting *sighting)
+static bool is_only_unit(const vw__step_log_sighting *sighting)
 {
-    return sighting->memory[VW__STEP_OF_CARD].weight <= 2 * UNIT_WEIGHT + 1 &&
-           sighting->memory[VW__STEP_OF_RESERVED].weight == 0;
+    return sighting->memory[VW__STEP_LOG_OF_CARD].weight <= 2 * UNIT_WEIGHT + 1 &&
+           sighting->memory[VW__STEP_LOG_OF_RESERVED].weight == 0;
 }
 
-static bool has_unit(const vw__sighting *sighting, vw__step_memory kind)
+static bool has_unit(const vw__step_log_sighting *sighting, vw__step_log_memory kind)
 {
     return sighting->memory[kind].unit_bytes != 0;
 }
 
 /* What the words around the step leave of a size that has no name. */
-static void weigh_talk(const text_reader *reader, bool is_asked, vw__sighting *out)
+static void weigh_talk(const text_reader *reader, bool is_asked, vw__step_log_sighting *out)
 {
     enum { NAMED_STEP_WEIGHT = 6 };
-    vw__reading *card = &out->memory[VW__STEP_OF_CARD];
+    vw__step_log_reading *card = &out->memory[VW__STEP_LOG_OF_CARD];
     bool is_nameless = card->weight != 0 && is_only_unit(out);
     if (out->step_weight == 0 || !(is_nameless || is_asked))
         return;
     vw__line line = reader->line;
     size_t begin = reader->step_begin;
-    vw__talk before = vw__talk_of((vw__line){line.text, begin});
-    vw__talk behind = vw__talk_of((vw__line){line.text + begin, line.size_bytes - begin});
-    if (is_nameless && (before == VW__TALK_OF_FILES || behind > VW__TALK_OF_STEPS))
+    vw__step_log_talk before = vw__step_log_talk_of((vw__line){line.text, begin});
+    vw__step_log_talk behind =
+        vw__step_log_talk_of((vw__line){line.text + begin, line.size_bytes - begin});
+    if (is_nameless &&
+        (before == VW__STEP_LOG_TALK_OF_FILES || behind > VW__STEP_LOG_TALK_OF_STEPS))
         card->weight = 0;
-    out->is_plain = out->step_weight >= NAMED_STEP_WEIGHT &&
-                    (has_unit(out, VW__STEP_OF_CARD) || has_unit(out, VW__STEP_OF_RESERVED) ||
-                     has_unit(out, VW__STEP_OF_HOST)) &&
-                    before <= VW__TALK_OF_MEMORY && behind <= VW__TALK_OF_MEMORY;
+    out->is_plain =
+        out->step_weight >= NAMED_STEP_WEIGHT &&
+        (has_unit(out, VW__STEP_LOG_OF_CARD) || has_unit(out, VW__STEP_LOG_OF_RESERVED) ||
+         has_unit(out, VW__STEP_LOG_OF_HOST)) &&
+        before <= VW__STEP_LOG_TALK_OF_MEMORY && behind <= VW__STEP_LOG_TALK_OF_MEMORY;
 }
 
 /* Without a step only what is said to be bytes counts: prose has memory and numbers, too. */
-static void weigh_stepless(vw__sighting *out)
+static void weigh_stepless(vw__step_log_sighting *out)
 {
-    vw__reading *card = &out->memory[VW__STEP_OF_CARD], *host = &out->memory[VW__STEP_OF_HOST];
-    bool is_bytes = has_unit(out, VW__STEP_OF_CARD) || has_unit(out, VW__STEP_OF_RESERVED) ||
-                    card->value >= LEAST_COUNT_OF_BYTES;
+    vw__step_log_reading *card = &out->memory[VW__STEP_LOG_OF_CARD],
+                         *host = &out->memory[VW__STEP_LOG_OF_HOST];
+    bool is_bytes = has_unit(out, VW__STEP_LOG_OF_CARD) ||
+                    has_unit(out, VW__STEP_LOG_OF_RESERVED) || card->value >= LEAST_COUNT_OF_BYTES;
     if (is_only_unit(out) || !is_bytes)
-        card->weight = out->memory[VW__STEP_OF_RESERVED].weight = 0;
+        card->weight = out->memory[VW__STEP_LOG_OF_RESERVED].weight = 0;
     if (host->unit_bytes == 0 && host->value < LEAST_COUNT_OF_BYTES)
         host->weight = 0;
-    out->memory[VW__STEP_OF_FREE].weight = out->memory[VW__STEP_OF_SHARE].weight = 0;
+    out->memory[VW__STEP_LOG_OF_FREE].weight = out->memory[VW__STEP_LOG_OF_SHARE].weight = 0;
 }
 
-bool vw__step_text_read(vw__line line, bool is_asked, vw__sighting *out)
+bool vw__step_log_text_read(vw__line line, bool is_asked, vw__step_log_sighting *out)
 {
     text_reader reader = {.line = line, .sighting = out, .step_begin = SIZE_MAX};
-    vw__sighting_init(out);
+    vw__step_log_sighting_init(out);
     if (read_bare(line, out))
         return true;
     if (line.size_bytes > MOST_LINE_BYTES)
@@ -396,5 +404,5 @@ bool vw__step_text_read(vw__line line, bool is_asked, vw__sighting *out)
     weigh_talk(&reader, is_asked, out);
     if (out->step_weight == 0)
         weigh_stepless(out);
-    return vw__sighting_has_memory(out);
+    return vw__step_log_sighting_has_memory(out);
 }

@@ -16,7 +16,7 @@
 /* A document gives every string that is named here its place in the list as id, so that a field is
  * known by comparing numbers, and a dict's fields are a bit set and an array. Keys come first and
  * there are fewer than 64 of them; behind them come words that are values. */
-#define VW__SNAPSHOT_KEY_LIST(X)                                                                   \
+#define VW__SNAPSHOT_KEYS(X)                                                                       \
     X(ACTION, "action") /* of a trace entry; most frequent first */                                \
     X(ADDR, "addr")                                                                                \
     X(SIZE, "size")                                                                                \
@@ -67,7 +67,7 @@
     X(LIMIT_BYTES, VW__LIMIT_BYTES_KEY)
 
 /* The actions stand in the order of vw_action, and of VW__ACTION_ANNOTATE behind it. */
-#define VW__SNAPSHOT_WORD_LIST(X)                                                                  \
+#define VW__SNAPSHOT_WORDS(X)                                                                      \
     X(ALLOC, "alloc")                                                                              \
     X(FREE_REQUESTED, "free_requested")                                                            \
     X(FREE_COMPLETED, "free_completed")                                                            \
@@ -90,18 +90,18 @@
     X(NOTHING, "")
 
 typedef enum vw__snapshot_name {
-#define VW__KEY_ENUM(upper, text) VW__KEY_##upper,
-    VW__SNAPSHOT_KEY_LIST(VW__KEY_ENUM)
-#undef VW__KEY_ENUM
-        VW__KEY_COUNT,
-    VW__BEFORE_FIRST_WORD = VW__KEY_COUNT - 1,
-#define VW__WORD_ENUM(upper, text) VW__WORD_##upper,
-    VW__SNAPSHOT_WORD_LIST(VW__WORD_ENUM)
-#undef VW__WORD_ENUM
+#define VW__SNAPSHOT_KEY_ENUM(upper, text) VW__SNAPSHOT_KEY_##upper,
+    VW__SNAPSHOT_KEYS(VW__SNAPSHOT_KEY_ENUM)
+#undef VW__SNAPSHOT_KEY_ENUM
+        VW__SNAPSHOT_KEY_COUNT,
+    VW__SNAPSHOT_BEFORE_FIRST_WORD = VW__SNAPSHOT_KEY_COUNT - 1,
+#define VW__SNAPSHOT_WORD_ENUM(upper, text) VW__SNAPSHOT_WORD_##upper,
+    VW__SNAPSHOT_WORDS(VW__SNAPSHOT_WORD_ENUM)
+#undef VW__SNAPSHOT_WORD_ENUM
         VW__SNAPSHOT_NAME_COUNT
 } vw__snapshot_name;
 
-_Static_assert(VW__KEY_COUNT <= 64, "a set of keys is 64 bits");
+_Static_assert(VW__SNAPSHOT_KEY_COUNT <= 64, "a set of keys is 64 bits");
 
 extern const char *const vw__snapshot_names[VW__SNAPSHOT_NAME_COUNT];
 
@@ -112,30 +112,30 @@ typedef struct vw__snapshot_fields {
     size_t number;      /* of the record in the file; SIZE_MAX where there is but one */
     uint64_t present;   /* bit k: key k is there, and not None */
     uint32_t unknown_count;
-    vw__value values[VW__KEY_COUNT]; /* meaningful where present */
+    vw__value values[VW__SNAPSHOT_KEY_COUNT]; /* meaningful where present */
 } vw__snapshot_fields;
 
-#define VW__KEY_BIT(key) (UINT64_C(1) << (key))
+#define VW__SNAPSHOT_KEY_BIT(key) (UINT64_C(1) << (key))
 
-static inline bool vw__has_field(const vw__snapshot_fields *fields, vw__snapshot_name key)
+static inline bool vw__snapshot_has_field(const vw__snapshot_fields *fields, vw__snapshot_name key)
 {
-    return (fields->present & VW__KEY_BIT(key)) != 0;
+    return (fields->present & VW__SNAPSHOT_KEY_BIT(key)) != 0;
 }
 
 /* Sorts the pairs of a dict into `*fields`; of a key that is there twice, the last one counts. */
-static inline void vw__collect_fields(vw__snapshot_fields *fields, const vw__value *pairs,
-                                      size_t pair_count)
+static inline void vw__snapshot_collect_fields(vw__snapshot_fields *fields, const vw__value *pairs,
+                                               size_t pair_count)
 {
     uint64_t present = 0;
     uint32_t unknown_count = 0;
     for (size_t i = 0; i < pair_count; i++) {
         vw__value key = pairs[2 * i], value = pairs[2 * i + 1];
         uint32_t id = vw__value_string_id(key);
-        if (vw__value_get_kind(key) != VW__VALUE_STRING || id >= VW__KEY_COUNT) {
+        if (vw__value_get_kind(key) != VW__VALUE_STRING || id >= VW__SNAPSHOT_KEY_COUNT) {
             unknown_count++;
             continue;
         }
-        uint64_t bit = VW__KEY_BIT(id);
+        uint64_t bit = VW__SNAPSHOT_KEY_BIT(id);
         fields->values[id] = value;
         present = vw__value_get_kind(value) != VW__VALUE_NONE ? present | bit : present & ~bit;
     }
@@ -145,63 +145,66 @@ static inline void vw__collect_fields(vw__snapshot_fields *fields, const vw__val
 
 /* ---- reading one field -----------------------------------------------------------------------
  *
- * Each leaves `*out` alone where the field is missing; vw__need_field() says that it must be there.
- * VW_ERR_CORRUPT_FILE: which field of which record, what was expected, what was found. */
+ * Each leaves `*out` alone where the field is missing; vw__snapshot_need_field() says that it must
+ * be there. VW_ERR_CORRUPT_FILE: which field of which record, what was expected, what was found. */
 
-VW_MUST_CHECK vw_status vw__need_field(const vw__snapshot_fields *fields, vw__snapshot_name key);
+VW_MUST_CHECK vw_status vw__snapshot_need_field(const vw__snapshot_fields *fields,
+                                                vw__snapshot_name key);
 
 /* "segment 3: total_size: expected an integer, found a string". */
-__attribute__((cold)) vw_status vw__wrong_field(const vw__snapshot_fields *fields,
-                                                vw__snapshot_name key, const char *expected,
-                                                vw__value found);
+__attribute__((cold)) vw_status vw__snapshot_wrong_field(const vw__snapshot_fields *fields,
+                                                         vw__snapshot_name key,
+                                                         const char *expected, vw__value found);
 
 /* Of a string: the string itself, cut; else the kind of value. */
-__attribute__((cold)) void vw__describe_value(const vw__document *document, vw__value value,
-                                              char *text, size_t text_bytes);
+__attribute__((cold)) void vw__snapshot_describe_value(const vw__document *document,
+                                                       vw__value value, char *text,
+                                                       size_t text_bytes);
 
 /* A number of bytes. */
-static inline vw_status vw__get_size(const vw__snapshot_fields *fields, vw__snapshot_name key,
-                                     uint64_t *out)
+static inline vw_status vw__snapshot_get_size(const vw__snapshot_fields *fields,
+                                              vw__snapshot_name key, uint64_t *out)
 {
-    if (!vw__has_field(fields, key) ||
+    if (!vw__snapshot_has_field(fields, key) ||
         vw__value_get_u64(fields->document, fields->values[key], out))
         return VW_OK;
-    return vw__wrong_field(fields, key, "an integer that is not negative", fields->values[key]);
+    return vw__snapshot_wrong_field(fields, key, "an integer that is not negative",
+                                    fields->values[key]);
 }
 
 /* An address or a handle. PyTorch writes some of them as signed numbers, so a negative one stands
  * for the upper half of the addresses. */
-static inline vw_status vw__get_address(const vw__snapshot_fields *fields, vw__snapshot_name key,
-                                        uint64_t *out)
+static inline vw_status vw__snapshot_get_address(const vw__snapshot_fields *fields,
+                                                 vw__snapshot_name key, uint64_t *out)
 {
     int64_t number;
-    if (!vw__has_field(fields, key) ||
+    if (!vw__snapshot_has_field(fields, key) ||
         vw__value_get_u64(fields->document, fields->values[key], out))
         return VW_OK;
     if (!vw__value_get_i64(fields->document, fields->values[key], &number))
-        return vw__wrong_field(fields, key, "an integer", fields->values[key]);
+        return vw__snapshot_wrong_field(fields, key, "an integer", fields->values[key]);
     *out = (uint64_t)number;
     return VW_OK;
 }
 
-static inline vw_status vw__get_signed(const vw__snapshot_fields *fields, vw__snapshot_name key,
-                                       int64_t *out)
+static inline vw_status vw__snapshot_get_signed(const vw__snapshot_fields *fields,
+                                                vw__snapshot_name key, int64_t *out)
 {
-    if (!vw__has_field(fields, key) ||
+    if (!vw__snapshot_has_field(fields, key) ||
         vw__value_get_i64(fields->document, fields->values[key], out))
         return VW_OK;
-    return vw__wrong_field(fields, key, "an integer", fields->values[key]);
+    return vw__snapshot_wrong_field(fields, key, "an integer", fields->values[key]);
 }
 
 /* A number of an annotation, whose values PyTorch writes as text. */
-VW_MUST_CHECK vw_status vw__get_count(const vw__snapshot_fields *fields, vw__snapshot_name key,
-                                      uint64_t *out);
+VW_MUST_CHECK vw_status vw__snapshot_get_count(const vw__snapshot_fields *fields,
+                                               vw__snapshot_name key, uint64_t *out);
 
-VW_MUST_CHECK vw_status vw__get_number(const vw__snapshot_fields *fields, vw__snapshot_name key,
-                                       double *out);
-VW_MUST_CHECK vw_status vw__get_boolean(const vw__snapshot_fields *fields, vw__snapshot_name key,
-                                        bool *out);
-VW_MUST_CHECK vw_status vw__get_device(const vw__snapshot_fields *fields, int *out);
+VW_MUST_CHECK vw_status vw__snapshot_get_number(const vw__snapshot_fields *fields,
+                                                vw__snapshot_name key, double *out);
+VW_MUST_CHECK vw_status vw__snapshot_get_boolean(const vw__snapshot_fields *fields,
+                                                 vw__snapshot_name key, bool *out);
+VW_MUST_CHECK vw_status vw__snapshot_get_device(const vw__snapshot_fields *fields, int *out);
 
 /* ---- folding --------------------------------------------------------------------------------- */
 
@@ -213,55 +216,55 @@ VW_MUST_CHECK vw_status vw__get_device(const vw__snapshot_fields *fields, int *o
  * settings, and lists of numbers. */
 
 /* What a folded value stands for. */
-typedef enum vw__folded_kind {
-    VW__FOLDED_ENTRY = 1,     /* the builder's events */
-    VW__FOLDED_FRAME,         /* the builder's frames */
-    VW__FOLDED_CONTEXT,       /* a list of frames: the builder's contexts */
-    VW__FOLDED_FORWARD_STACK, /* a list of strings: the builder's stacks */
-    VW__FOLDED_SEGMENT,       /* `segments` below */
-    VW__FOLDED_BLOCK,         /* the builder's blocks */
-    VW__FOLDED_USED_BLOCKS,   /* a list of blocks that has its segment */
-    VW__FOLDED_PAST,          /* an entry of a block's `history`: `pasts` below */
-    VW__FOLDED_ANNOTATION,    /* `annotations` below */
-    VW__FOLDED_POOL,          /* two integers: the builder's pools */
-} vw__folded_kind;
+typedef enum vw__snapshot_folded_kind {
+    VW__SNAPSHOT_FOLDED_ENTRY = 1,     /* the builder's events */
+    VW__SNAPSHOT_FOLDED_FRAME,         /* the builder's frames */
+    VW__SNAPSHOT_FOLDED_CONTEXT,       /* a list of frames: the builder's contexts */
+    VW__SNAPSHOT_FOLDED_FORWARD_STACK, /* a list of strings: the builder's stacks */
+    VW__SNAPSHOT_FOLDED_SEGMENT,       /* `segments` below */
+    VW__SNAPSHOT_FOLDED_BLOCK,         /* the builder's blocks */
+    VW__SNAPSHOT_FOLDED_USED_BLOCKS,   /* a list of blocks that has its segment */
+    VW__SNAPSHOT_FOLDED_PAST,          /* an entry of a block's `history`: `pasts` below */
+    VW__SNAPSHOT_FOLDED_ANNOTATION,    /* `annotations` below */
+    VW__SNAPSHOT_FOLDED_POOL,          /* two integers: the builder's pools */
+} vw__snapshot_folded_kind;
 
-const char *vw__folded_kind_name(unsigned kind); /* "a trace entry", for messages */
+const char *vw__snapshot_folded_kind_name(unsigned kind); /* "a trace entry", for messages */
 
-typedef struct vw__folded_list {
+typedef struct vw__snapshot_folded_list {
     void *items; /* the document's memory, owned */
     size_t count;
     size_t capacity;
     size_t item_bytes;
-} vw__folded_list;
+} vw__snapshot_folded_list;
 
-typedef struct vw__past {
+typedef struct vw__snapshot_past {
     uint64_t real_bytes;
     uint32_t context;
-} vw__past;
+} vw__snapshot_past;
 
 /* What trace entries usually look like: the keys of the last one, and where its values are. An
  * entry with the same keys in the same order is read without sorting its fields; one whose values
  * are not the usual kinds goes the long way. */
-enum { VW__USUAL_PAIRS = 16 };
+enum { VW__SNAPSHOT_USUAL_PAIRS = 16 };
 
-typedef struct vw__usual_entry {
+typedef struct vw__snapshot_usual_entry {
     size_t pair_count; /* 0: none yet */
-    vw__value keys[VW__USUAL_PAIRS];
-    uint64_t present;              /* as in vw__snapshot_fields */
-    uint8_t places[VW__KEY_COUNT]; /* of values among the pairs, where present */
-} vw__usual_entry;
+    vw__value keys[VW__SNAPSHOT_USUAL_PAIRS];
+    uint64_t present;                       /* as in vw__snapshot_fields */
+    uint8_t places[VW__SNAPSHOT_KEY_COUNT]; /* of values among the pairs, where present */
+} vw__snapshot_usual_entry;
 
 typedef struct vw__snapshot_fold {
     vw__model_builder *builder; /* borrowed */
     vw__document *document;     /* borrowed; set by the first dict */
     vw__snapshot_fields fields; /* of the dict at hand */
-    vw__usual_entry usual;
+    vw__snapshot_usual_entry usual;
 
-    vw__folded_list segments;    /* vw__model_segment */
-    vw__folded_list annotations; /* vw__model_annotation */
-    vw__folded_list pasts;       /* vw__past */
-    vw__folded_list frame_ids;   /* of the list at hand */
+    vw__snapshot_folded_list segments;    /* vw__model_segment */
+    vw__snapshot_folded_list annotations; /* vw__model_annotation */
+    vw__snapshot_folded_list pasts;       /* vw__snapshot_past */
+    vw__snapshot_folded_list frame_ids;   /* of the list at hand */
 
     size_t frame_count;
     size_t block_count;
@@ -280,11 +283,11 @@ void vw__snapshot_fold_init(vw__snapshot_fold *fold, vw__model_builder *builder)
 /* Before the document is destroyed. */
 void vw__snapshot_fold_deinit(vw__snapshot_fold *fold);
 
-/* vw__fold's `dict`, with the fold as its context. */
+/* vw__document_listener's `dict`, with the fold as its context. */
 vw_status vw__snapshot_fold_dict(void *context, vw__document *document, const vw__value *pairs,
                                  size_t pair_count, vw__value *folded);
 
-/* vw__fold's `list`: a list of frames is a context, wherever it stands. */
+/* vw__document_listener's `list`: a list of frames is a context, wherever it stands. */
 vw_status vw__snapshot_fold_list(void *context, vw__document *document, const vw__value *items,
                                  size_t item_count, vw__value *folded);
 
@@ -296,41 +299,46 @@ void vw__snapshot_ignore_unknown(vw__snapshot_fold *fold, const vw__value *pairs
                                  size_t pair_count);
 
 /* Adds a copy of an item to a list and stores its place. */
-VW_MUST_CHECK vw_status vw__folded_list_add(vw__snapshot_fold *fold, vw__folded_list *list,
-                                            const void *item, uint32_t *place);
+VW_MUST_CHECK vw_status vw__snapshot_folded_list_add(vw__snapshot_fold *fold,
+                                                     vw__snapshot_folded_list *list,
+                                                     const void *item, uint32_t *place);
 
 /* ---- one kind of dict each; the fields are in `fold->fields` ----------------------------------*/
 
-vw_status vw__fold_entry(vw__snapshot_fold *fold, vw__value *folded);
+vw_status vw__snapshot_fold_entry(vw__snapshot_fold *fold, vw__value *folded);
 
 /* From the pairs themselves. `*folded` is left alone where the entry is not a usual one. */
-VW_MUST_CHECK vw_status vw__fold_usual_entry(vw__snapshot_fold *fold, const vw__value *pairs,
-                                             size_t pair_count, vw__value *folded);
+VW_MUST_CHECK vw_status vw__snapshot_fold_usual_entry(vw__snapshot_fold *fold,
+                                                      const vw__value *pairs, size_t pair_count,
+                                                      vw__value *folded);
 
 /* Remembers an entry that went the long way, for the next ones. */
-void vw__learn_usual_entry(vw__snapshot_fold *fold, const vw__value *pairs, size_t pair_count);
+void vw__snapshot_learn_usual_entry(vw__snapshot_fold *fold, const vw__value *pairs,
+                                    size_t pair_count);
 
-vw_status vw__fold_segment(vw__snapshot_fold *fold, vw__value *folded);
-vw_status vw__fold_block(vw__snapshot_fold *fold, vw__value *folded);
-vw_status vw__fold_past(vw__snapshot_fold *fold, vw__value *folded);
+vw_status vw__snapshot_fold_segment(vw__snapshot_fold *fold, vw__value *folded);
+vw_status vw__snapshot_fold_block(vw__snapshot_fold *fold, vw__value *folded);
+vw_status vw__snapshot_fold_past(vw__snapshot_fold *fold, vw__value *folded);
 
 /* ---- fields that several kinds have -----------------------------------------------------------*/
 
 /* `frames`: VW__NO_CONTEXT where there are none. */
-VW_MUST_CHECK vw_status vw__get_context(vw__snapshot_fold *fold, uint32_t *context);
+VW_MUST_CHECK vw_status vw__snapshot_get_context(vw__snapshot_fold *fold, uint32_t *context);
 
 /* `forward_frames`: the empty stack where there are none. */
-VW_MUST_CHECK vw_status vw__get_forward_stack(vw__snapshot_fold *fold, uint32_t *stack);
+VW_MUST_CHECK vw_status vw__snapshot_get_forward_stack(vw__snapshot_fold *fold, uint32_t *stack);
 
-VW_MUST_CHECK vw_status vw__get_stream(vw__snapshot_fold *fold, uint16_t *stream);
-VW_MUST_CHECK vw_status vw__fold_stream(vw__snapshot_fold *fold, uint64_t handle, uint16_t *stream);
+VW_MUST_CHECK vw_status vw__snapshot_get_stream(vw__snapshot_fold *fold, uint16_t *stream);
+VW_MUST_CHECK vw_status vw__snapshot_fold_stream(vw__snapshot_fold *fold, uint64_t handle,
+                                                 uint16_t *stream);
 
 /* Two integers; `*pool` is left alone where there are none. */
-VW_MUST_CHECK vw_status vw__get_pool(vw__snapshot_fold *fold, vw__snapshot_name key,
-                                     uint16_t *pool);
+VW_MUST_CHECK vw_status vw__snapshot_get_pool(vw__snapshot_fold *fold, vw__snapshot_name key,
+                                              uint16_t *pool);
 
 /* The model's id of a string, which may be anything a file can hold. */
-VW_MUST_CHECK vw_status vw__fold_string(vw__snapshot_fold *fold, vw__value value, uint32_t *id);
+VW_MUST_CHECK vw_status vw__snapshot_fold_string(vw__snapshot_fold *fold, vw__value value,
+                                                 uint32_t *id);
 
 /* ---- the outermost value --------------------------------------------------------------------- */
 

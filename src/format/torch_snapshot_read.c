@@ -97,7 +97,7 @@ static vw_status read_document(vw__byte_source *source, vw__snapshot_encoding en
 {
     vw__snapshot_fold fold;
     vw__snapshot_fold_init(&fold, builder);
-    const vw__fold listener = {
+    const vw__document_listener listener = {
         .context = &fold,
         .names = vw__snapshot_names,
         .name_count = VW__SNAPSHOT_NAME_COUNT,
@@ -108,7 +108,7 @@ static vw_status read_document(vw__byte_source *source, vw__snapshot_encoding en
     vw__document *document;
     vw__value root;
     VW__TRY(vw__document_create(&limits, &listener, &document));
-    vw_status status = encoding == VW__ENCODING_PICKLE ? vw__pickle_read(source, document, &root)
+    vw_status status = encoding == VW__ENCODING_PICKLE ? vw__unpickle_read(source, document, &root)
                                                        : vw__json_read(source, document, &root);
     if (status == VW_OK)
         status = vw__snapshot_read_root(&fold, document, root);

@@ -241,9 +241,9 @@ static void a_window_is_as_large_as_asked_for(void **state)
         assert_memory_equal(window, plain.data + 10, 4000000);
         assert_int_equal(vw__byte_source_peek(source, 100000000, &window, &size_bytes), VW_OK);
         assert_int_equal(size_bytes, 5000000 - 10);
-        assert_int_equal(
-            vw__byte_source_peek(source, VW__SOURCE_LARGEST_PEEK_BYTES + 1, &window, &size_bytes),
-            VW_ERR_CORRUPT_FILE);
+        assert_int_equal(vw__byte_source_peek(source, VW__BYTE_SOURCE_LARGEST_PEEK_BYTES + 1,
+                                              &window, &size_bytes),
+                         VW_ERR_CORRUPT_FILE);
         assert_says("in one piece at byte 10");
         vw__byte_source_close(source);
         free(packed.data);
@@ -260,7 +260,8 @@ static void a_wish_for_more_than_there_is_costs_little(void **state)
     vw__byte_source *source = open_bytes(packed);
     uint64_t before = vw__host_memory_get_use().in_use_bytes;
     assert_int_equal(
-        vw__byte_source_peek(source, VW__SOURCE_LARGEST_PEEK_BYTES, &window, &size_bytes), VW_OK);
+        vw__byte_source_peek(source, VW__BYTE_SOURCE_LARGEST_PEEK_BYTES, &window, &size_bytes),
+        VW_OK);
     assert_int_equal(size_bytes, 1000);
     assert_true(vw__host_memory_get_use().in_use_bytes - before < 2 << 20);
     vw__byte_source_close(source);

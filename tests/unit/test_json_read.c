@@ -240,16 +240,16 @@ static void nesting_beyond_the_limit_is_refused_and_up_to_it_read(void **state)
     static char text[2 * MOST];
     memset(text, '[', MOST);
     assert_refused(text, MOST, VW_ERR_UNSUPPORTED, "nested more than 500 deep");
-    memset(text + VW__JSON_DEEPEST, ']', VW__JSON_DEEPEST);
+    memset(text + VW__DOCUMENT_JSON_DEEPEST, ']', VW__DOCUMENT_JSON_DEEPEST);
     parsed result;
-    assert_int_equal(parse(text, 2 * VW__JSON_DEEPEST, &result), VW_OK);
+    assert_int_equal(parse(text, 2 * VW__DOCUMENT_JSON_DEEPEST, &result), VW_OK);
     vw__document_destroy(result.document);
 }
 
 static void a_string_beyond_the_limit_is_refused(void **state)
 {
     (void)state;
-    size_t size_bytes = VW__JSON_MOST_STRING_BYTES + 100;
+    size_t size_bytes = VW__DOCUMENT_JSON_STRING_BYTES + 100;
     char *text = malloc(size_bytes);
     assert_non_null(text);
     memset(text, 'x', size_bytes);
