@@ -1,9 +1,9 @@
 /* byte_source.h - the bytes of a file, whatever it is compressed with.
  *
- * gzip, xz and zstd are told by their first bytes and taken apart on the way; anything else is
+ * gzip, xz and zstd are detected by their first bytes and unpacked on the way; anything else is
  * passed through. The reader sees one window after the other and never the whole, so a file that
- * grows a thousandfold costs time in proportion to what is read of it, and no memory. How much may
- * come out is limited all the same.
+ * grows a thousandfold costs time in proportion to what is read of it, and no memory. The unpacked
+ * size has a limit as well.
  *
  * No locks: one thread at a time. */
 #ifndef VW_FORMAT_BYTE_SOURCE_H
@@ -50,7 +50,7 @@ void vw__byte_source_close(vw__byte_source *source); /* NULL does nothing */
 vw__compression vw__byte_source_compression(const vw__byte_source *source);
 const char *vw__compression_name(vw__compression compression); /* "plain", "gzip", ... */
 
-/* Where the next byte that take() gives lies, counted after decompression. */
+/* The offset of the window in the unpacked data. */
 uint64_t vw__byte_source_offset(const vw__byte_source *source);
 uint64_t vw__byte_source_file_bytes(const vw__byte_source *source); /* read of the file so far */
 
@@ -64,7 +64,7 @@ uint64_t vw__byte_source_file_bytes(const vw__byte_source *source); /* read of t
 VW_MUST_CHECK vw_status vw__byte_source_peek(vw__byte_source *source, size_t wanted_bytes,
                                              const uint8_t **bytes, size_t *size_bytes);
 
-/* Takes bytes of the last window. */
+/* Moves on by bytes of the last window. */
 void vw__byte_source_take(vw__byte_source *source, size_t size_bytes);
 
 #define VW__BYTE_SOURCE_LARGEST_PEEK_BYTES ((size_t)256 << 20)

@@ -11,7 +11,7 @@
 
 #include "vramwise/status.h"
 
-/* Pointers and numbers move on as bytes are used and made. */
+/* Pointers and sizes advance as bytes are used and made. */
 typedef struct vw__decompress_span {
     const uint8_t *input;
     size_t input_bytes;

@@ -1,4 +1,4 @@
-/* decompress_missing.c - what a build without a library says of the files that need it. */
+/* decompress_missing.c - the error of a build that lacks a library. */
 #include "format/decompress.h"
 
 #include "base/error.h"

@@ -46,7 +46,7 @@ struct vw__document {
     size_t limit_bytes;
 };
 
-/* The status, with words, for a piece that the arena refused. */
+/* Sets the error for a piece that the arena refused, and returns its status. */
 VW_MUST_CHECK vw_status vw__document_explain_arena(const vw__document *document, size_t size_bytes,
                                                    const char *what_for);
 

@@ -277,7 +277,7 @@ static bool is_same_request(uint64_t bytes, uint64_t exact_bytes)
     return difference <= exact_bytes / 100;
 }
 
-/* Was it taken, or is it what is known already? */
+/* Stores the number; returns whether the field has it now. */
 static bool set_field(reading *message, size_t field, const vw__error_number *number)
 {
     bool may_be_absurd = field == FIELD(tried_bytes) || field == FIELD(free_bytes);
@@ -338,7 +338,7 @@ static bool is_desired(const reading *message, const vw__error_number *number)
     return vw__region_precedes(region, at, "utilization(");
 }
 
-/* Between two parts of a message there are few letters; behind a gap something else goes on. */
+/* The parts of a message are close to each other: a number behind a long gap is not part of it. */
 static void read_numbers(reading *message, size_t at, const clause *table, size_t count)
 {
     enum { MOST_GAP = 260 };
@@ -415,7 +415,7 @@ static bool is_device_at(const vw__region *region, size_t at, size_t behind)
     return at > 0 && region->letters[at - 1] == '('; /* PyTorch: "(GPU 0;", whatever it is called */
 }
 
-/* "gpu1: ", "gpu-a-3": machines are called so. A device has a blank or a mark before its number. */
+/* "gpu1: ", "gpu-a-3" are names of machines. A device has a blank or a mark before its number. */
 static bool is_host_name(const vw__region *region, size_t digit)
 {
     size_t clean = region->clean_of[digit];
@@ -462,7 +462,7 @@ static int find_device(const reading *message, size_t start, size_t at)
         if (device >= 0 && vw__region_continues(region, behind, "]"))
             return device;
     }
-    /* What the message says itself; else what its line says in front of it. */
+    /* The message itself comes first, then the line in front of it. */
     int device = device_between(region, start, message->end);
     size_t first = first_of_line(region, message->first, start);
     return device >= 0 ? device : device_between(region, first, start);
@@ -497,7 +497,7 @@ static size_t longest_message(vw__error_kind kind)
     case VW__ERROR_HOST_KILLED:
     case VW__ERROR_HOST_WORKER:
     case VW__ERROR_HOST_SHARED:
-        return 0; /* what they say in numbers is not about the request */
+        return 0; /* their numbers are not about the request */
     default:
         return 320;
     }

@@ -51,7 +51,7 @@ size_t vw__region_raw_end(const vw__region *region, size_t letter_count);
 bool vw__region_has(const vw__region *region, const char *text, size_t first, size_t last,
                     size_t *at);
 
-/* Do the letters go on with `text`? Or end with it, before `at`? */
+/* Whether `text` stands at letter `at`; or right before it. */
 bool vw__region_continues(const vw__region *region, size_t at, const char *text);
 bool vw__region_precedes(const vw__region *region, size_t at, const char *text);
 bool vw__region_continues_any(const vw__region *region, size_t at, const char *const *texts,
@@ -84,7 +84,7 @@ typedef struct vw__error_number {
 bool vw__error_number_next(const vw__region *region, size_t at, size_t end,
                            vw__error_number *number);
 
-/* Its bytes, had it the unit 2^log2. */
+/* Its bytes if its unit were 2^log2. */
 uint64_t vw__error_number_in(const vw__error_number *number, unsigned log2);
 
 /* ---- whose message it is -------------------------------------------------------------------- */
@@ -102,7 +102,8 @@ enum {
     VW__RULE_ANY_DEVICE = 1 << 9    /* PyTorch's words for any accelerator */
 };
 
-/* At a word, beside another: such a kind. The rules of a word are tried in their order. */
+/* A word, perhaps with another one near it, means this kind. The rules of a word are tried in
+ * order. */
 typedef struct vw__error_rule {
     vw__word word;
     const char *beside;   /* squeezed; NULL: nothing more is asked */
@@ -134,16 +135,17 @@ const vw__error_rule *vw__error_rule_find(const vw__region *region, vw__word wor
  * latest; SIZE_MAX where it does not. */
 size_t vw__error_next_head(const vw__region *region, size_t at, size_t last);
 
-/* The rule's kind, or the one that it means here. */
+/* The kind of the rule, corrected by what stands around. */
 vw__error_kind vw__error_rule_kind(const vw__region *region, const vw__error_rule *rule,
                                    const vw__error_place *place);
 
 /* Is this a mention of an error of another kind: advice, code, documentation? */
 bool vw__error_is_mention(const vw__region *region, size_t first, size_t at);
 
-/* What a report without numbers looks like. */
+/* How much a report without numbers looks like one. */
 typedef enum vw__error_shape {
-    VW__SHAPE_NOTHING, /* source code, a comment, prose, a counter at zero, or it was got over */
+    VW__SHAPE_NOTHING, /* source code, a comment, prose, a counter at zero, or the program went on
+                        */
     VW__SHAPE_BARE,    /* the words and no more: they may be a report */
     VW__SHAPE_ERROR
 } vw__error_shape;
@@ -151,7 +153,7 @@ typedef enum vw__error_shape {
 vw__error_shape vw__error_shape_of(const vw__region *region, const vw__error_rule *rule,
                                    const vw__error_place *place);
 
-/* Does the place stand in a comment, or inside the text of a program? */
+/* Is the place inside a comment or a statement of source code? */
 bool vw__error_is_in_code(const vw__region *region, size_t at);
 
 /* ---- what it says ---------------------------------------------------------------------------- */
@@ -172,7 +174,7 @@ size_t vw__error_read_clauses(const vw__region *region, const vw__error_rule *ru
  * different reports one may count twice. */
 enum { VW__TALLY_SLOTS = 1 << 13, VW__TALLY_MOST_RANKS = 1 << 16 };
 
-/* All zero is not yet a tally. */
+/* vw__tally_init() makes one. */
 typedef struct vw__error_tally {
     vw__error_report certain, ambiguous, warning, other; /* the first of each; NONE = none */
     bool other_is_vague; /* it says little more than that there was an error */
@@ -184,9 +186,9 @@ typedef struct vw__error_tally {
 
 void vw__tally_init(vw__error_tally *tally);
 
-/* The report of the tally that this one is to become, NULL where it is a later one. Where that is
- * taken already, this one says in full what it says without numbers: notebooks print the name of an
- * error above its traceback. */
+/* The place in the tally where this report goes; NULL where an earlier one stays. A report with
+ * numbers replaces the same one without: notebooks print the name of an error above its traceback.
+ */
 vw__error_report *vw__tally_place(vw__error_tally *tally, const vw__error_report *report);
 
 /* The same for an error that is not about memory. */
@@ -195,20 +197,20 @@ vw__error_report *vw__tally_place_other(vw__error_tally *tally, bool is_vague);
 /* Counts it. `is_part`: it belongs to one that was counted. */
 void vw__tally_count(vw__error_tally *tally, const vw__error_report *report, bool is_part);
 
-/* Counts a certain report that was not read, by what its line says (never 0). Lines that were read
- * are remembered first. */
+/* The second counts a certain report that was not read again, by the hash of its line (never 0);
+ * the first notes lines that were read. */
 void vw__tally_remember(vw__error_tally *tally, uint64_t line_hash);
 void vw__tally_count_again(vw__error_tally *tally, uint64_t line_hash, int rank, bool is_host);
 
-/* `first` and the counts; the rest is left alone. */
+/* Sets `first` and the counts. */
 void vw__tally_finish(const vw__error_tally *tally, vw__error_summary *summary);
 
 /* ---- lines that repeat ----------------------------------------------------------------------- */
 
 /* Logs repeat: one line per step, or an error that is printed until the disk is full. What a line
  * came to is remembered by its text without digits; once enough lines of a kind came to the same,
- * the next are no longer read. Ranks are told apart. The table has a fixed size: a line that was
- * pushed out of it is read again. */
+ * the next are no longer read. Ranks have patterns of their own. The table has a fixed size: a line
+ * that was pushed out of it is read again. */
 typedef enum vw__line_outcome {
     VW__LINE_NOTHING, /* no report */
     VW__LINE_WORDS,   /* a report that says nothing new */
@@ -240,13 +242,13 @@ typedef struct vw__line_key {
 vw__line_key vw__line_key_of(const char *text, size_t size_bytes, size_t at, vw__word word,
                              bool is_line_start);
 
-/* Its pattern in the table: known if it has the key's hash. */
+/* The slot of its pattern: known if it has the key's hash. */
 vw__line_pattern *vw__line_pattern_of(vw__line_repeats *repeats, const vw__line_key *key);
 
-/* Need it not be read any more? */
+/* Have enough lines of the pattern been read? */
 bool vw__line_is_settled(const vw__line_pattern *pattern, const vw__line_key *key);
 
-/* It was read, and came to this. */
+/* Notes the outcome of a line that was read. */
 void vw__line_came_to(vw__line_pattern *pattern, const vw__line_key *key, vw__line_outcome outcome,
                       bool is_host);
 

@@ -1,4 +1,4 @@
-/* error_text_mentions.c - what only reads like a report.
+/* error_text_mentions.c - mentions of errors that are not reports.
  *
  * Advice, source code, comments, changelogs and documentation use the words of errors. "If you
  * encounter CUDA out of memory, try ..." reports nothing. A message with numbers is believed

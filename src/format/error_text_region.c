@@ -10,8 +10,8 @@
 
 /* ---- one line -------------------------------------------------------------------------------- */
 
-/* What stands for one character: `*clean` becomes it ('\0' = nothing is left). Returns the bytes it
- * takes; 0 where it stands for itself. */
+/* Decodes an escape: `*clean` becomes the character ('\0' = it is dropped). Returns how many bytes
+ * the escape takes; 0 where the byte stands for itself. */
 static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
 {
     static const struct {
@@ -54,7 +54,7 @@ static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
     return 0;
 }
 
-/* Nearly all bytes, seen at a glance. */
+/* True for nearly all bytes. */
 static inline bool stands_for_itself(unsigned char byte)
 {
     return byte >= ' ' && byte < 0x80 && byte != '\\' && byte != '&' && byte != '<';
@@ -126,8 +126,8 @@ static bool ends_prefix(char c)
     return c == ':' || c == '|' || c == '>' || c == ']' || c == ')' || c == '}';
 }
 
-/* What a line and the next have in common at their beginning, any two digits taken for equal, up to
- * a mark that ends a prefix. 0 where there is no such mark. */
+/* Length of the beginning that a line and the next share, up to a mark that ends a prefix; any two
+ * digits count as equal. 0 where there is no such mark. */
 static size_t common_prefix(const vw__region *region, size_t line)
 {
     enum { MOST_COMMON = 64, LEAST_COMMON = 3 };
@@ -145,8 +145,8 @@ static size_t common_prefix(const vw__region *region, size_t line)
     return common >= LEAST_COMMON ? common : 0;
 }
 
-/* Does it say something of the message itself? Then it is no prefix: the same error was printed on
- * several lines. */
+/* Does it contain words of an error? Then it is not a prefix: the same error was printed on several
+ * lines. */
 static bool is_telling(const char *text, size_t size_bytes)
 {
     static const char *const words[] = {"rror", "emory", "lloc", "uda",
@@ -277,7 +277,7 @@ bool vw__region_precedes_any(const vw__region *region, size_t at, const char *co
     return false;
 }
 
-/* Its number; line_count where there is none. */
+/* The index of its line; line_count where it has none. */
 static size_t line_of(const vw__region *region, size_t letter)
 {
     size_t clean = letter < region->letter_count ? region->clean_of[letter] : region->clean_bytes;

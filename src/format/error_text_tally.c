@@ -147,8 +147,8 @@ void vw__tally_finish(const vw__error_tally *tally, vw__error_summary *summary)
 
 /* ---- lines that repeat ----------------------------------------------------------------------- */
 
-/* Readings that must agree: what a line comes to may depend on the lines around it, and numbers are
- * told apart more exactly by reading them. */
+/* Readings that must agree: an outcome may depend on the lines around, and reading distinguishes
+ * numbers more exactly. */
 enum { ENOUGH_READINGS = 48, ENOUGH_NUMBERS = 1024 };
 
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size_bytes)
@@ -165,7 +165,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size_bytes)
     return mix(hash, part);
 }
 
-/* Digits are squeezed out without a branch, which nothing could foretell. */
+/* Digits are dropped without a branch, which no processor could predict. */
 static uint64_t hash_without_digits(uint64_t hash, const char *text, size_t size_bytes)
 {
     unsigned char kept[VW__LINE_MOST_BYTES + sizeof(uint64_t)];

@@ -40,7 +40,7 @@ static vw_status refill(json_reader *reader)
     return VW_OK;
 }
 
-/* The next byte, or NO_MORE; it is not taken. */
+/* Peeks at the next byte, or NO_MORE. */
 static inline vw_status look(json_reader *reader, int *byte)
 {
     if (reader->at == reader->window_bytes && !reader->is_over)
@@ -117,7 +117,7 @@ static bool is_low_half(uint32_t code)
 }
 
 /* A character beyond 16 bits is written as two halves, each an escape. One that stands alone
- * (Python writes them for file names that are not UTF-8) is no character. */
+ * (Python writes them for file names that are not UTF-8) becomes U+FFFD. */
 static void end_half(json_reader *reader)
 {
     if (reader->high_half != 0)

@@ -396,7 +396,7 @@ static bool take_level(line_start *start)
     return true;
 }
 
-/* Behind a time: "engine.py:157]", "name -", "name |". A path stays: it tells whose message it is.
+/* Behind a time: "engine.py:157]", "name -", "name |". A path stays: it shows whose message it is.
  */
 static bool take_place(line_start *start)
 {

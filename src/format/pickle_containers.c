@@ -3,8 +3,8 @@
  * Most dicts of a snapshot are records: made, filled at once, taken by the listener, and never
  * looked at again. Those are never made (pickle_internal.h: a promise): SETITEMS and APPENDS look
  * whether the next instruction leaves the container as it is, and show the listener what lies on
- * the stack. If he does not want it, or if the next instruction might add more, the container is
- * made then, and filled as in Python. */
+ * the stack. If it declines, or if the next instruction might add more, the container is made
+ * then, and filled as in Python. */
 #include "format/pickle_internal.h"
 
 /* ---- promises -------------------------------------------------------------------------------- */

@@ -289,7 +289,7 @@ vw_status vw__unpickle_step(vw__unpickle_machine *machine)
         status = get_memo(machine, vw__unpickle_read_le(argument, 4));
         break;
 
-    /* These move behind themselves. */
+    /* These advance past themselves. */
     case VW__UNPICKLE_FRAME:
         return step_frame(machine);
     case VW__UNPICKLE_GET:

@@ -80,7 +80,7 @@ enum { VW__UNPICKLE_LOOKAHEAD_BYTES = 16 }; /* the longest instruction of a fixe
  *
  * Writers make a container with EMPTY_DICT or EMPTY_LIST, MEMOIZE, MARK, and fill it with the next
  * SETITEMS or APPENDS; most are folded right then, and nobody had looked at them before. So these
- * three instructions make no container but a *promise* of one, a value that only this machine
+ * three instructions make a *promise* of a container, a value that only this machine
  * knows. It lies in two places, which it names itself: on the stack, right below the mark, and in
  * the memo. Nothing can reach it there but taking the mark away, GET, and storing over the memo
  * place; each of those first keeps the promise (vw__unpickle_keep), unless the listener takes what

@@ -8,13 +8,13 @@
  * Bytes are looked at in the source's window. At the top of the loop there is one check: whether
  * LOOKAHEAD_BYTES and a free place on the stack are there. If so, no instruction needs to check for
  * its fixed argument; if not, prepare() gets more. Where there is no more (a frame ends), single
- * instructions are done the long way, and it is told exactly what is missing.
+ * instructions are done the long way, and the error says exactly what is missing.
  *
  * Frames (protocol 4 and later) cut the pickle into pieces for buffering. An instruction that
  * reaches over the end of its frame is an error, and so is a frame inside another; Python's readers
  * look a little less closely, but no writer makes such a file. The length of a frame is not
  * otherwise believed: nothing is reserved for it, and one that claims more than the file has is
- * found out only if the file ends before STOP.
+ * noticed only if the file ends before STOP.
  *
  * The memo is an array. Writers count its places up from 0, so a place far beyond what was stored
  * so far is refused instead of making room for it. */

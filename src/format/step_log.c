@@ -83,8 +83,8 @@ static uint64_t without_digits(uint64_t bytes)
     return (bytes & ~digits) | (zeros & digits);
 }
 
-/* What a line says, but for its digits; their number counts. Never 0. It is made of every line that
- * is looked at, and so takes eight bytes at a time. */
+/* A hash of the line with every digit made a 0. Never 0. It is made of every line that is looked
+ * at, and so takes eight bytes at a time. */
 static uint64_t shape_of(const char *line, size_t size)
 {
     uint64_t shape = size, bytes;
@@ -263,7 +263,7 @@ static bool passes_object(void *context)
 
 /* ---- a line, closely ------------------------------------------------------------------------- */
 
-/* A report of running out has figures, and is no step. */
+/* A report of running out of memory has figures, but is not a step. */
 static bool is_failure_report(vw__line line)
 {
     static const char *const words[] = {"out of memory", "OutOfMemory", "Tried to allocate"};
@@ -348,7 +348,7 @@ static bool read_json(vw__step_log_scan *scan, vw__line line)
     return scan->series.sighted_count != before || scan->json.depth != 0;
 }
 
-/* A header that had no rows was none: one that comes again need not be read. */
+/* A header without rows is not a header: its shape need not be read again. */
 static bool read_header(vw__step_log_scan *scan, vw__line line, uint64_t shape)
 {
     if (!vw__step_log_table_read_header(&scan->table, line))
@@ -470,7 +470,7 @@ static void end_carried_line(vw__step_log_scan *scan)
     scan->carried = 0;
 }
 
-/* Is a line of interest for its own sake only, and not for what came before it? */
+/* Does nothing before this line matter for reading it? */
 static bool is_idle(const vw__step_log_scan *scan)
 {
     return scan->carried == 0 && !scan->is_skipping && scan->json.depth == 0 &&

@@ -39,9 +39,9 @@ enum {
     CACHE = 1 << 14,  /* of memory: what is reserved */
     HOST = 1 << 15,   /* of the host, unless a GPU is named, too */
     FREE = 1 << 16,   /* of memory: what is not used */
-    FILES = 1 << 17,  /* what a size in a line is of that has such a word */
-    METRIC = 1 << 18, /* what every line of training has, and no size is of */
-    TOTAL = 1 << 19,  /* of steps: how many there will be, and no step */
+    FILES = 1 << 17,  /* a size in a line with such a word is of a file */
+    METRIC = 1 << 18, /* every training line has these, and no size is of them */
+    TOTAL = 1 << 19,  /* of steps: how many there will be, not which one it is */
     DONE = 1 << 20,   /* but of these, how many there were: num_updates */
 
     SHOWN = MEMORY | ALLOCATED | RESERVED | PEAK | USED | GPU | CACHE | HOST | FREE /* in names */
@@ -465,8 +465,8 @@ bool vw__step_log_sighting_has_memory(const vw__step_log_sighting *sighting)
     return false;
 }
 
-/* What a field and its number say together; weight 0 where they say nothing: bytes beyond any
- * machine are not memory. */
+/* A field and its number as a reading; weight 0 where they are not memory, such as more bytes than
+ * any machine has. */
 static vw__step_log_reading reading_of(const vw__step_log_field *field,
                                        const vw__line_number *number)
 {
@@ -492,7 +492,7 @@ static void keep_heavier(vw__step_log_reading *kept, const vw__step_log_reading 
         *kept = *reading;
 }
 
-/* What another device than the first has allocated. The heavier name is believed here, too. */
+/* Adds memory of another device than the first. The heavier name is believed here, too. */
 static void offer_device(vw__step_log_sighting *sighting, const vw__step_log_reading *reading)
 {
     size_t at = 0;

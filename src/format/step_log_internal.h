@@ -228,7 +228,7 @@ typedef struct vw__step_log_lines {
 void vw__step_log_series_note(vw__step_log_series_set *set, vw__step_log_form form,
                               const vw__step_log_sighting *sighting, uint64_t line_weight);
 
-/* VW_ERR_HOST_MEMORY: there was none for a point. */
+/* VW_ERR_HOST_MEMORY if a point could not be kept. */
 VW_MUST_CHECK vw_status vw__step_log_series_status(const vw__step_log_series_set *set);
 
 /* As vw__step_log_scan_finish(). */

@@ -133,8 +133,8 @@ static void note_one(vw__step_log_series_set *set, const seen *point)
     to->count++;
 }
 
-/* What is reserved counts as the card's memory where nothing else does; a unit that is said for one
- * figure is the other one's, too. Every other device that the line names is a rank of its own,
+/* Reserved memory counts as the card's where nothing else does; a unit that is given for one figure
+ * holds for the other, too. Every other device that the line names is a rank of its own,
  * unless ranks are something else. */
 static void note_card(vw__step_log_series_set *set, seen point)
 {
@@ -243,7 +243,7 @@ static uint64_t to_bytes(double bytes)
     return (uint64_t)(bytes < most ? bytes + 0.5 : most);
 }
 
-/* Fractions of epochs count nothing that a person knows: the lines are counted instead. */
+/* Fractions of epochs mean little to people: the lines are counted instead. */
 static bool has_fractions_of_epochs(const vw__step_log_series *from)
 {
     bool has_fraction = false;

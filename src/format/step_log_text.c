@@ -345,7 +345,7 @@ static bool has_unit(const vw__step_log_sighting *sighting, vw__step_log_memory 
     return sighting->memory[kind].unit_bytes != 0;
 }
 
-/* What the words around the step leave of a size that has no name. */
+/* Drops a size without a name if the words around the step are about something else. */
 static void weigh_talk(const text_reader *reader, bool is_asked, vw__step_log_sighting *out)
 {
     enum { NAMED_STEP_WEIGHT = 6 };

@@ -291,7 +291,7 @@ static vw_status reserve_frame_ids(vw__snapshot_fold *fold, size_t more)
     return VW_OK;
 }
 
-/* Which of `items` is no frame: there is one. */
+/* The index of the item that is not a frame: there is one. */
 static vw_status find_wrong_frame(vw__snapshot_fold *fold, const vw__value *items)
 {
     size_t i = 0;
@@ -354,7 +354,7 @@ vw_status vw__snapshot_fold_list(void *context, vw__document *document, const vw
     bool are_frames;
     uint32_t id;
     fold->document = document;
-    if ((items[0] ^ a_frame) >> 32 != 0) /* most lists that are none show it at once */
+    if ((items[0] ^ a_frame) >> 32 != 0) /* most lists of other things end here */
         return VW_OK;
     fold->frame_ids.count = 0;
     VW__TRY(add_frames(fold, items, item_count, &are_frames));

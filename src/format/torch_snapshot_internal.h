@@ -105,11 +105,11 @@ _Static_assert(VW__SNAPSHOT_KEY_COUNT <= 64, "a set of keys is 64 bits");
 
 extern const char *const vw__snapshot_names[VW__SNAPSHOT_NAME_COUNT];
 
-/* What a dict holds, and where it is, for messages. */
+/* The fields of a dict, and which record it is, for messages. */
 typedef struct vw__snapshot_fields {
     const vw__document *document;
     const char *record; /* "trace entry" */
-    size_t number;      /* of the record in the file; SIZE_MAX where there is but one */
+    size_t number;      /* of the record in the file; SIZE_MAX where there is only one */
     uint64_t present;   /* bit k: key k is there, and not None */
     uint32_t unknown_count;
     vw__value values[VW__SNAPSHOT_KEY_COUNT]; /* meaningful where present */
@@ -156,7 +156,7 @@ __attribute__((cold)) vw_status vw__snapshot_wrong_field(const vw__snapshot_fiel
                                                          vw__snapshot_name key,
                                                          const char *expected, vw__value found);
 
-/* Of a string: the string itself, cut; else the kind of value. */
+/* Writes a string itself, cut, and the kind of any other value. */
 __attribute__((cold)) void vw__snapshot_describe_value(const vw__document *document,
                                                        vw__value value, char *text,
                                                        size_t text_bytes);
@@ -215,7 +215,7 @@ VW_MUST_CHECK vw_status vw__snapshot_get_device(const vw__snapshot_fields *field
  * each list object, as their identity is information. What stays are the outermost dict, the
  * settings, and lists of numbers. */
 
-/* What a folded value stands for. */
+/* Which record a folded value stands for. */
 typedef enum vw__snapshot_folded_kind {
     VW__SNAPSHOT_FOLDED_ENTRY = 1,     /* the builder's events */
     VW__SNAPSHOT_FOLDED_FRAME,         /* the builder's frames */
@@ -243,9 +243,9 @@ typedef struct vw__snapshot_past {
     uint32_t context;
 } vw__snapshot_past;
 
-/* What trace entries usually look like: the keys of the last one, and where its values are. An
- * entry with the same keys in the same order is read without sorting its fields; one whose values
- * are not the usual kinds goes the long way. */
+/* The layout of the last trace entry: its keys, and where its values are. An entry with the same
+ * keys in the same order is read without sorting its fields; one whose values are not of the usual
+ * kinds goes the long way. */
 enum { VW__SNAPSHOT_USUAL_PAIRS = 16 };
 
 typedef struct vw__snapshot_usual_entry {

@@ -1,4 +1,4 @@
-/* torch_snapshot_read.c - what a file is, and the way from its bytes to a model.
+/* torch_snapshot_read.c - detects the encoding of a snapshot and reads it into a model.
  *
  *   bytes -> pickle_read or json_read -> document -> torch_snapshot_fold (records, on the way)
  *                                                 -> torch_snapshot_root (the rest, at the end)
@@ -29,7 +29,7 @@ static bool begins_with(const uint8_t *bytes, size_t size_bytes, const char *beg
     return size_bytes >= length && memcmp(bytes, beginning, length) == 0;
 }
 
-/* Is it text, as far as it can be seen? */
+/* Are all of these bytes text? */
 static bool is_text(const uint8_t *bytes, size_t size_bytes)
 {
     for (size_t i = 0; i < size_bytes; i++)
@@ -63,8 +63,8 @@ static vw_status refuse(const uint8_t *bytes, size_t size_bytes)
                     bytes[0] == '<' ? "this is HTML or XML" : "this is text", shown, expected);
 }
 
-/* The first byte that is no white space tells. A pickle of protocol 2 and later begins with 0x80;
- * older ones of a dict or a list with a mark or an empty one. */
+/* Detects the encoding by the first byte that is not white space. A pickle of protocol 2 and later
+ * begins with 0x80; an older one of a dict or a list with a mark or an empty container. */
 static vw_status tell_encoding(vw__byte_source *source, vw__snapshot_encoding *encoding)
 {
     enum { LOOKED_AT = 4096 };

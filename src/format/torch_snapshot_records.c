@@ -56,8 +56,8 @@ static vw_status get_action(const vw__snapshot_fields *fields, uint8_t *action)
     return VW_OK;
 }
 
-/* Which memory an entry is about. Only of actions that we do not know, and of `snapshot`, may a
- * number be missing. */
+/* Which memory an entry is about. A number may be missing only for unknown actions and `snapshot`.
+ */
 static vw_status get_place(const vw__snapshot_fields *fields, vw__model_event *event)
 {
     if (event->action < VW_ACTION_SNAPSHOT || event->action == VW_ACTION_OOM) {

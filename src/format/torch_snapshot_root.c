@@ -1,4 +1,4 @@
-/* torch_snapshot_root.c - which entries are whose, and what the outermost dict says. */
+/* torch_snapshot_root.c - builds the traces, segments and settings of the outermost dict. */
 #include "format/torch_snapshot_internal.h"
 
 #include <stdio.h>
@@ -157,8 +157,8 @@ static vw_status add_traces(vw__snapshot_fold *fold, vw__value lists, const char
     return VW_OK;
 }
 
-/* Of pinned host memory: a list of lists like the devices', or the entries themselves. They become
- * one trace. */
+/* The trace of pinned host memory: a list of lists like the devices', or the entries themselves.
+ * They become one trace. */
 static vw_status add_host_trace(vw__snapshot_fold *fold, vw__value lists, const char *name,
                                 size_t *first_free_event)
 {
@@ -196,7 +196,8 @@ static vw_status add_annotations(vw__snapshot_fold *fold, vw__value list)
     return VW_OK;
 }
 
-/* What the records had; the outermost dict's own keys are noted where they are read. */
+/* Notes which fields the records had; the keys of the outermost dict are noted where they are read.
+ */
 static void note_features(vw__snapshot_fold *fold)
 {
     vw__model_features *features = vw__model_builder_features(fold->builder);
