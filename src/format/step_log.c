@@ -36,6 +36,7 @@ typedef struct sampler {
 } sampler;
 
 struct vw__step_log_scan {
+    vw__step_log_words words;
     vw__step_log_series_set series;
     vw__step_log_json json;
     vw__step_log_table table;
@@ -351,7 +352,7 @@ static bool read_json(vw__step_log_scan *scan, vw__line line)
 /* A header without rows is not a header: its shape need not be read again. */
 static bool read_header(vw__step_log_scan *scan, vw__line line, uint64_t shape)
 {
-    if (!vw__step_log_table_read_header(&scan->table, line))
+    if (!vw__step_log_table_read_header(&scan->table, &scan->words, line))
         return false;
     if (scan->table_rows == 0) {
         remember_shape(&scan->sampler, scan->header_shape);
@@ -373,7 +374,7 @@ static bool read_closely(vw__step_log_scan *scan, vw__line line, uint64_t shape)
         line = without_colours(line, scan->clean);
     if (line.size_bytes != 0 && read_json(scan, line))
         return true;
-    if (!vw__step_log_text_read(line, is_asked, &sighting))
+    if (!vw__step_log_text_read(&scan->words, line, is_asked, &sighting))
         return line.size_bytes != 0 && read_header(scan, line, shape);
     note_point(scan, VW__STEP_LOG_FORM_TEXT, &sighting);
     return true;
@@ -519,6 +520,8 @@ vw_status vw__step_log_scan_create(vw__step_log_scan **out)
     if (scan == NULL)
         return vw__fail_host_memory(sizeof *scan, "the scan of a step log");
     scan->sampler.sampling = 1;
+    vw__step_log_words_init(&scan->words);
+    scan->json.words = &scan->words;
     scan->json.sink = note_json;
     scan->json.filter = passes_object;
     scan->json.sink_context = scan;

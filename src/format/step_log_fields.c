@@ -7,7 +7,6 @@
  * figure mistaken costs the verdict. */
 #include "format/step_log_internal.h"
 
-#include <stdlib.h> /* bsearch */
 #include <string.h>
 
 #define KIB 1024.0
@@ -47,157 +46,81 @@ enum {
     SHOWN = MEMORY | ALLOCATED | RESERVED | PEAK | USED | GPU | CACHE | HOST | FREE /* in names */
 };
 
-typedef struct word_meaning {
-    const char *word;
+/* Words that mean the same. */
+typedef struct meaning {
     int flags;
     double unit_bytes;
-} word_meaning;
+    const char *words;
+} meaning;
 
-/* By word, as bsearch() wants it. */
-static const word_meaning words[] = {
-    {"acc", ELSEWHERE | METRIC, 0},
-    {"accuracy", ELSEWHERE | METRIC, 0},
-    {"active", USED, 0},
-    {"alloc", ALLOCATED, 0},
-    {"allocated", ALLOCATED, 0},
-    {"allocation", ALLOCATED | SHORT, 0},
-    {"allowed", ELSEWHERE, 0},
-    {"avail", ELSEWHERE, 0},
-    {"available", ELSEWHERE, 0},
-    {"bandwidth", ELSEWHERE, 0},
-    {"batch", BATCH, 0},
-    {"bus", ELSEWHERE, 0},
-    {"bw", ELSEWHERE, 0},
-    {"byte", UNIT, 1},
-    {"bytes", UNIT, 1},
-    {"ca", RESERVED | SHORT, 0}, /* DeepSpeed: cached */
-    {"cache", CACHE, 0},
-    {"cached", CACHE, 0},
-    {"capacity", ELSEWHERE, 0},
-    {"checkpoint", ELSEWHERE | FILES, 0},
-    {"checkpoints", ELSEWHERE | FILES, 0},
-    {"ckpt", ELSEWHERE | FILES, 0},
-    {"clock", ELSEWHERE, 0},
-    {"count", ELSEWHERE, 0},
-    {"cpu", HOST, 0},
-    {"cuda", GPU, 0},
-    {"dataset", ELSEWHERE | FILES, 0},
-    {"delta", ELSEWHERE, 0},
-    {"device", GPU, 0},
-    {"diff", ELSEWHERE, 0},
-    {"disk", ELSEWHERE | FILES, 0},
-    {"download", ELSEWHERE | FILES, 0},
-    {"downloaded", ELSEWHERE | FILES, 0},
-    {"downloading", ELSEWHERE | FILES, 0},
-    {"efficient", ELSEWHERE, 0},
-    {"ep", EPOCH, 0},
-    {"epoch", EPOCH, 0},
-    {"eta", ELSEWHERE | METRIC, 0},
-    {"file", ELSEWHERE | FILES, 0},
-    {"files", ELSEWHERE | FILES, 0},
-    {"flops", ELSEWHERE, 0},
-    {"frac", ELSEWHERE, 0},
-    {"fraction", ELSEWHERE, 0},
-    {"fragmentation", ELSEWHERE, 0},
-    {"free", FREE, 0},
-    {"freed", ELSEWHERE, 0},
-    {"gb", UNIT, GIB},
-    {"gib", UNIT, GIB},
-    {"global", GLOBAL, 0},
-    {"gpu", GPU, 0},
-    {"host", HOST, 0},
-    {"inactive", ELSEWHERE, 0},
-    {"it", STEP, 0},
-    {"iter", STEP, 0},
-    {"iteration", STEP, 0},
-    {"iterations", STEP, 0},
-    {"iters", STEP, 0},
-    {"itr", STEP, 0},
-    {"kb", UNIT, KIB},
-    {"kib", UNIT, KIB},
-    {"kv", ELSEWHERE, 0},
-    {"left", ELSEWHERE, 0},
-    {"limit", ELSEWHERE, 0},
-    {"loss", ELSEWHERE | METRIC, 0},
-    {"lr", ELSEWHERE | METRIC, 0},
-    {"ma", ALLOCATED | SHORT, 0}, /* DeepSpeed: memory allocated */
-    {"max", PEAK, 0},
-    {"maximum", PEAK, 0},
-    {"mb", UNIT, MIB},
-    {"mib", UNIT, MIB},
-    {"min", ELSEWHERE | METRIC, 0},
-    {"mins", ELSEWHERE | METRIC, 0},
-    {"minutes", ELSEWHERE | METRIC, 0},
-    {"model", ELSEWHERE, 0},
-    {"ms", ELSEWHERE | METRIC, 0},
-    {"num", TOTAL, 0},
-    {"oom", ELSEWHERE, 0},
-    {"ooms", ELSEWHERE, 0},
-    {"param", ELSEWHERE, 0},
-    {"parameters", ELSEWHERE, 0},
-    {"params", ELSEWHERE, 0},
-    {"pct", ELSEWHERE, 0},
-    {"peak", PEAK, 0},
-    {"peaked", PEAK, 0},
-    {"per", ELSEWHERE, 0},
-    {"percent", ELSEWHERE, 0},
-    {"percentage", ELSEWHERE, 0},
-    {"pinned", ELSEWHERE, 0},
-    {"power", ELSEWHERE, 0},
-    {"ram", MEMORY | HOST, 0},
-    {"rank", RANK, 0},
-    {"rate", ELSEWHERE, 0},
-    {"ratio", ELSEWHERE, 0},
-    {"remaining", ELSEWHERE, 0},
-    {"res", RESERVED | SHORT, 0},
-    {"reserved", RESERVED, 0},
-    {"retries", ELSEWHERE, 0},
-    {"rss", MEMORY | HOST, 0},
-    {"s", ELSEWHERE | METRIC, 0},
-    {"save", ELSEWHERE | FILES, 0},
-    {"saved", ELSEWHERE | FILES, 0},
-    {"saves", ELSEWHERE | FILES, 0},
-    {"saving", ELSEWHERE | FILES, 0},
-    {"sec", ELSEWHERE | METRIC, 0},
-    {"seconds", ELSEWHERE | METRIC, 0},
-    {"secs", ELSEWHERE | METRIC, 0},
-    {"shm", ELSEWHERE, 0},
-    {"size", ELSEWHERE, 0},
-    {"step", STEP, 0},
-    {"steps", STEP, 0},
-    {"swap", ELSEWHERE, 0},
-    {"sys", HOST, 0},
-    {"system", HOST, 0},
-    {"temp", ELSEWHERE, 0},
-    {"temperature", ELSEWHERE, 0},
-    {"threshold", ELSEWHERE, 0},
-    {"throughput", ELSEWHERE, 0},
-    {"time", ELSEWHERE | METRIC, 0},
-    {"timestep", STEP, 0},
-    {"timesteps", STEP, 0},
-    {"tokens", ELSEWHERE, 0},
-    {"total", ELSEWHERE, 0},
-    {"tried", ELSEWHERE, 0},
-    {"update", STEP, 0},
-    {"updates", STEP | DONE, 0},
-    {"upload", ELSEWHERE | FILES, 0},
-    {"uploaded", ELSEWHERE | FILES, 0},
-    {"usage", USED, 0},
-    {"use", USED, 0},
-    {"used", USED, 0},
-    {"util", ELSEWHERE, 0},
-    {"utilisation", ELSEWHERE, 0},
-    {"utilization", ELSEWHERE, 0},
-    {"vram", MEMORY | GPU, 0},
-    {"write", ELSEWHERE | FILES, 0},
-    {"writing", ELSEWHERE | FILES, 0},
-    {"written", ELSEWHERE | FILES, 0},
-    {"wrote", ELSEWHERE | FILES, 0},
+static const meaning meanings[] = {
+    {STEP, 0,
+     "it iter iteration iterations iters itr step steps timestep timesteps "
+     "update"},
+    {STEP | DONE, 0, "updates"},
+    {EPOCH, 0, "ep epoch"},
+    {BATCH, 0, "batch"},
+    {GLOBAL, 0, "global"},
+    {TOTAL, 0, "num"},
+    {RANK, 0, "rank"},
+    {MEMORY | GPU, 0, "vram"},
+    {MEMORY | HOST, 0, "ram rss"},
+    {ALLOCATED, 0, "alloc allocated"},
+    {ALLOCATED | SHORT, 0, "allocation ma"}, /* ma is DeepSpeed's: memory allocated */
+    {RESERVED, 0, "reserved"},
+    {RESERVED | SHORT, 0, "ca res"}, /* ca is what DeepSpeed calls it: cached */
+    {CACHE, 0, "cache cached"},
+    {USED, 0, "active usage use used"},
+    {FREE, 0, "free"},
+    {PEAK, 0, "max maximum peak peaked"},
+    {GPU, 0, "cuda device gpu"},
+    {HOST, 0, "cpu host sys system"},
+    {UNIT, 1, "byte bytes"},
+    {UNIT, GIB, "gb gib"},
+    {UNIT, KIB, "kb kib"},
+    {UNIT, MIB, "mb mib"},
+    {ELSEWHERE | METRIC, 0, "acc accuracy eta loss lr min mins minutes ms s sec seconds secs time"},
+    {ELSEWHERE | FILES, 0,
+     "checkpoint checkpoints ckpt dataset disk download downloaded "
+     "downloading file files save saved saves saving upload uploaded write "
+     "writing written wrote"},
+    {ELSEWHERE, 0,
+     "allowed avail available bandwidth bus bw capacity clock count delta "
+     "diff efficient flops frac fraction fragmentation freed inactive kv "
+     "left limit model oom ooms param parameters params pct per percent "
+     "percentage pinned power rate ratio remaining retries shm size swap "
+     "temp temperature threshold throughput tokens total tried util "
+     "utilisation utilization"},
 };
 
-static int compare_words(const void *key, const void *element)
+static size_t slot_of(const char *word, size_t size)
 {
-    return strcmp(key, ((const word_meaning *)element)->word);
+    uint32_t hash = 2166136261; /* FNV-1a */
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)word[i]) * 16777619;
+    return hash % VW__STEP_LOG_WORD_SLOTS;
+}
+
+/* The slot of a word, or the empty one where it belongs. */
+static size_t find_slot(const vw__step_log_words *words, const char *word, size_t size)
+{
+    size_t slot = slot_of(word, size);
+    while (words->slots[slot].text != NULL && (words->slots[slot].size_bytes != size ||
+                                               memcmp(words->slots[slot].text, word, size) != 0))
+        slot = (slot + 1) % VW__STEP_LOG_WORD_SLOTS;
+    return slot;
+}
+
+void vw__step_log_words_init(vw__step_log_words *words)
+{
+    memset(words, 0, sizeof *words);
+    for (size_t i = 0; i < COUNT_OF(meanings); i++)
+        for (const char *word = meanings[i].words; *word != '\0';) {
+            size_t size = strcspn(word, " ");
+            words->slots[find_slot(words, word, size)] =
+                (vw__step_log_word){word, (uint8_t)size, (uint8_t)i};
+            word += size + (word[size] == ' ');
+        }
 }
 
 static bool ends_with(const char *word, size_t size, const char *ending)
@@ -209,10 +132,14 @@ static bool ends_with(const char *word, size_t size, const char *ending)
 /* mem, memory, maxmem, gpumemory, memused, memalloc; not member, memcpy or remembered. */
 static int memory_flags(const char *word, size_t size)
 {
-    static const word_meaning parts[] = {
-        {"", 0, 0},         {"alloc", ALLOCATED, 0}, {"gb", UNIT, GIB}, {"gpu", GPU, 0},
-        {"max", PEAK, 0},   {"mb", UNIT, MIB},       {"peak", PEAK, 0}, {"reserved", RESERVED, 0},
-        {"usage", USED, 0}, {"used", USED, 0},       {"use", USED, 0},
+    static const struct {
+        const char *word;
+        int flags;
+    } parts[] = {
+        {"", 0},        {"alloc", ALLOCATED},   {"gb", 0},
+        {"gpu", GPU},   {"max", PEAK},          {"mb", 0},
+        {"peak", PEAK}, {"reserved", RESERVED}, {"usage", USED},
+        {"used", USED}, {"use", USED},
     };
     if (ends_with(word, size, "mem") || ends_with(word, size, "memory"))
         return MEMORY | (strncmp(word, "max", 3) == 0 || strncmp(word, "peak", 4) == 0 ? PEAK : 0);
@@ -221,16 +148,8 @@ static int memory_flags(const char *word, size_t size)
     const char *rest = word + (strncmp(word, "memory", 6) == 0 ? 6 : 3);
     for (size_t i = 0; i < COUNT_OF(parts); i++)
         if (strcmp(rest, parts[i].word) == 0)
-            return MEMORY | (parts[i].flags & ~UNIT);
+            return MEMORY | parts[i].flags;
     return 0;
-}
-
-static word_meaning meaning_of_word(const char *word, size_t size)
-{
-    const word_meaning *known = bsearch(word, words, COUNT_OF(words), sizeof *words, compare_words);
-    if (known != NULL)
-        return *known;
-    return (word_meaning){word, memory_flags(word, size), 0};
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -261,7 +180,8 @@ typedef struct name_words {
     bool has_unknown;  /* words that mean nothing here */
 } name_words;
 
-static void note_word(name_words *said, const char *name, size_t begin, size_t end)
+static void note_word(const vw__step_log_words *words, name_words *said, const char *name,
+                      size_t begin, size_t end)
 {
     char word[MOST_WORD_BYTES];
     size_t size = end - begin;
@@ -272,20 +192,25 @@ static void note_word(name_words *said, const char *name, size_t begin, size_t e
     for (size_t i = 0; i < size; i++)
         word[i] = vw__ascii_to_lower(name[begin + i]);
     word[size] = '\0';
-    word_meaning meaning = meaning_of_word(word, size);
-    if (meaning.flags == 0) {
+    const vw__step_log_word *found = &words->slots[find_slot(words, word, size)];
+    meaning known = {.flags = 0};
+    if (found->text != NULL)
+        known = meanings[found->meaning];
+    else
+        known.flags = memory_flags(word, size);
+    if (known.flags == 0) {
         said->has_unknown = true;
         return;
     }
-    if ((meaning.flags & SHOWN) != 0) {
+    if ((known.flags & SHOWN) != 0) {
         if (said->end == 0)
             said->first = begin;
         said->end = end;
     }
-    said->flags |= meaning.flags;
-    said->allocated_count += (meaning.flags & ALLOCATED) != 0;
-    if (meaning.unit_bytes != 0)
-        said->unit_bytes = meaning.unit_bytes;
+    said->flags |= known.flags;
+    said->allocated_count += (known.flags & ALLOCATED) != 0;
+    if (known.unit_bytes != 0)
+        said->unit_bytes = known.unit_bytes;
 }
 
 /* Digits right behind a word for the card, or behind one mark between. */
@@ -297,7 +222,7 @@ static int device_behind(vw__line name, size_t at)
     return vw__line_digits(name, &at, MOST_DIGITS);
 }
 
-static name_words words_of(vw__line name)
+static name_words words_of(const vw__step_log_words *words, vw__line name)
 {
     name_words said = {.device = -1};
     for (size_t at = 0; at < name.size_bytes;) {
@@ -310,7 +235,7 @@ static name_words words_of(vw__line name)
             continue;
         }
         int before = said.flags;
-        note_word(&said, name.text, begin, at);
+        note_word(words, &said, name.text, begin, at);
         if ((said.flags & GPU) != 0 && (before & GPU) == 0)
             said.device = device_behind(name, at);
     }
@@ -387,9 +312,9 @@ vw__step_log_field vw__step_log_field_nameless(vw__step_log_field_kind kind, int
     return (vw__step_log_field){.kind = kind, .weight = weight, .device = -1, .name = {"", 0}};
 }
 
-vw__step_log_field vw__step_log_field_of_name(vw__line name)
+vw__step_log_field vw__step_log_field_of_name(const vw__step_log_words *words, vw__line name)
 {
-    name_words said = words_of(name);
+    name_words said = words_of(words, name);
     vw__step_log_field field = {
         .name = {name.text + said.first, said.end - said.first},
         .has_more = said.has_unknown,
@@ -415,7 +340,7 @@ vw__step_log_field vw__step_log_field_of_name(vw__line name)
     return field;
 }
 
-vw__step_log_talk vw__step_log_talk_of(vw__line text)
+vw__step_log_talk vw__step_log_talk_of(const vw__step_log_words *words, vw__line text)
 {
     enum {
         OF_STEPS = STEP | EPOCH | BATCH | RANK | GLOBAL | UNIT | METRIC,
@@ -432,7 +357,7 @@ vw__step_log_talk vw__step_log_talk_of(vw__line text)
         if (begin != 0 && vw__ascii_is_digit(text.text[begin - 1]))
             continue;
         name_words said = {0};
-        note_word(&said, text.text, begin, at);
+        note_word(words, &said, text.text, begin, at);
         vw__step_log_talk word = (said.flags & FILES) != 0       ? VW__STEP_LOG_TALK_OF_FILES
                                  : (said.flags & OF_MEMORY) != 0 ? VW__STEP_LOG_TALK_OF_MEMORY
                                  : (said.flags & OF_STEPS) != 0  ? VW__STEP_LOG_TALK_OF_STEPS

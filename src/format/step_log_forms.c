@@ -71,7 +71,7 @@ static void offer(vw__step_log_json *json, const vw__line_number *number)
             name[size++] = '/';
         memcpy(name + size, json->key.text, json->key.size_bytes);
         vw__step_log_field field =
-            vw__step_log_field_of_name((vw__line){name, size + json->key.size_bytes});
+            vw__step_log_field_of_name(json->words, (vw__line){name, size + json->key.size_bytes});
         vw__step_log_sighting_offer(&frame->sighting, &field, number);
     }
     json->key.size_bytes = 0;
@@ -234,7 +234,8 @@ static bool is_name(vw__line cell)
            !holds(cell, '=');
 }
 
-static bool read_columns(vw__step_log_table *table, size_t header_bytes, char separator)
+static bool read_columns(vw__step_log_table *table, const vw__step_log_words *words,
+                         size_t header_bytes, char separator)
 {
     bool has_memory = false, has_step = false;
     size_t at = 0, count = 0;
@@ -243,7 +244,7 @@ static bool read_columns(vw__step_log_table *table, size_t header_bytes, char se
     while (next_cell(header, separator, &at, &name)) {
         if (count == VW__STEP_LOG_TABLE_MOST_COLUMNS || !is_name(name))
             return false;
-        vw__step_log_field field = vw__step_log_field_of_name(name);
+        vw__step_log_field field = vw__step_log_field_of_name(words, name);
         field.may_be_rank = false;
         has_memory =
             has_memory || field.kind == VW__STEP_LOG_FIELD_ALLOCATED ||
@@ -266,7 +267,8 @@ static bool read_columns(vw__step_log_table *table, size_t header_bytes, char se
     return has_memory && count > 1;
 }
 
-bool vw__step_log_table_read_header(vw__step_log_table *table, vw__line line)
+bool vw__step_log_table_read_header(vw__step_log_table *table, const vw__step_log_words *words,
+                                    vw__line line)
 {
     static const char separators[] = "\t,;| "; /* and last: none */
     if (line.size_bytes >= sizeof table->header || holds(line, ':') || holds(line, '='))
@@ -275,7 +277,7 @@ bool vw__step_log_table_read_header(vw__step_log_table *table, vw__line line)
     table->is_open = false;
     for (size_t i = 0; i < sizeof separators && !table->is_open; i++)
         if (separators[i] == '\0' || holds(line, separators[i]))
-            table->is_open = read_columns(table, line.size_bytes, separators[i]);
+            table->is_open = read_columns(table, words, line.size_bytes, separators[i]);
     return table->is_open;
 }
 

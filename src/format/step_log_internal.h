@@ -78,8 +78,22 @@ typedef struct vw__step_log_sighting {
     bool is_bare;  /* a size and nothing else */
 } vw__step_log_sighting;
 
+/* The words that names are made of, found by their hash. */
+typedef struct vw__step_log_word {
+    const char *text; /* static; NULL: an empty slot */
+    uint8_t size_bytes, meaning;
+} vw__step_log_word;
+
+enum { VW__STEP_LOG_WORD_SLOTS = 512 };
+
+typedef struct vw__step_log_words {
+    vw__step_log_word slots[VW__STEP_LOG_WORD_SLOTS];
+} vw__step_log_words;
+
+void vw__step_log_words_init(vw__step_log_words *words);
+
 /* What the words of a name say. */
-vw__step_log_field vw__step_log_field_of_name(vw__line name);
+vw__step_log_field vw__step_log_field_of_name(const vw__step_log_words *words, vw__line name);
 
 /* A field that no word names. */
 vw__step_log_field vw__step_log_field_nameless(vw__step_log_field_kind kind, int weight);
@@ -102,7 +116,7 @@ typedef enum vw__step_log_talk {
     VW__STEP_LOG_TALK_OF_FILES   /* checkpoints, downloads, disks */
 } vw__step_log_talk;
 
-vw__step_log_talk vw__step_log_talk_of(vw__line text);
+vw__step_log_talk vw__step_log_talk_of(const vw__step_log_words *words, vw__line text);
 
 void vw__step_log_sighting_init(vw__step_log_sighting *sighting);
 void vw__step_log_sighting_offer(vw__step_log_sighting *sighting, const vw__step_log_field *field,
@@ -118,7 +132,8 @@ bool vw__step_log_sighting_has_memory(const vw__step_log_sighting *sighting);
 
 /* Reads a sentence, and returns whether it says something about memory. Only the first few thousand
  * bytes of a line are looked at. Whether it is plain is found where `is_asked`. */
-bool vw__step_log_text_read(vw__line line, bool is_asked, vw__step_log_sighting *out);
+bool vw__step_log_text_read(const vw__step_log_words *words, vw__line line, bool is_asked,
+                            vw__step_log_sighting *out);
 
 /* Called for every object that names memory. */
 typedef void (*vw__step_log_sighting_sink)(void *context, const vw__step_log_sighting *sighting);
@@ -145,6 +160,7 @@ typedef struct vw__step_log_json {
     size_t depth;              /* open brackets; those beyond the frames are only counted */
     size_t passed_depth;       /* of the object that is left out; 0 = none */
     vw__step_log_json_key key; /* whose value comes next */
+    const vw__step_log_words *words;
     vw__step_log_sighting_sink sink;
     vw__step_log_object_filter filter;
     void *sink_context;
@@ -166,7 +182,8 @@ typedef struct vw__step_log_table {
 } vw__step_log_table;
 
 /* Opens the table if this line is a header with memory among its columns. */
-bool vw__step_log_table_read_header(vw__step_log_table *table, vw__line line);
+bool vw__step_log_table_read_header(vw__step_log_table *table, const vw__step_log_words *words,
+                                    vw__line line);
 
 /* Is this line a row of the open table? Too many that are not close it. */
 bool vw__step_log_table_read_row(vw__step_log_table *table, vw__line line,

@@ -23,6 +23,7 @@ enum {
 };
 
 typedef struct text_reader {
+    const vw__step_log_words *words;
     vw__line line;
     size_t at;
     size_t name_begin;
@@ -51,7 +52,8 @@ static size_t skip_blanks(const text_reader *reader, size_t at)
 
 static vw__step_log_field field_between(const text_reader *reader, size_t begin, size_t end)
 {
-    return vw__step_log_field_of_name((vw__line){reader->line.text + begin, end - begin});
+    return vw__step_log_field_of_name(reader->words,
+                                      (vw__line){reader->line.text + begin, end - begin});
 }
 
 static vw__step_log_field field_before(const text_reader *reader)
@@ -355,9 +357,9 @@ static void weigh_talk(const text_reader *reader, bool is_asked, vw__step_log_si
         return;
     vw__line line = reader->line;
     size_t begin = reader->step_begin;
-    vw__step_log_talk before = vw__step_log_talk_of((vw__line){line.text, begin});
+    vw__step_log_talk before = vw__step_log_talk_of(reader->words, (vw__line){line.text, begin});
     vw__step_log_talk behind =
-        vw__step_log_talk_of((vw__line){line.text + begin, line.size_bytes - begin});
+        vw__step_log_talk_of(reader->words, (vw__line){line.text + begin, line.size_bytes - begin});
     if (is_nameless &&
         (before == VW__STEP_LOG_TALK_OF_FILES || behind > VW__STEP_LOG_TALK_OF_STEPS))
         card->weight = 0;
@@ -382,9 +384,10 @@ static void weigh_stepless(vw__step_log_sighting *out)
     out->memory[VW__STEP_LOG_OF_FREE].weight = out->memory[VW__STEP_LOG_OF_SHARE].weight = 0;
 }
 
-bool vw__step_log_text_read(vw__line line, bool is_asked, vw__step_log_sighting *out)
+bool vw__step_log_text_read(const vw__step_log_words *words, vw__line line, bool is_asked,
+                            vw__step_log_sighting *out)
 {
-    text_reader reader = {.line = line, .sighting = out, .step_begin = SIZE_MAX};
+    text_reader reader = {.words = words, .line = line, .sighting = out, .step_begin = SIZE_MAX};
     vw__step_log_sighting_init(out);
     if (read_bare(line, out))
         return true;
