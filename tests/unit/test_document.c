@@ -132,7 +132,7 @@ static void unsigned_integers_come_back(void **state)
     }
 }
 
-static void floats_come_back_and_are_no_integers(void **state)
+static void floats_come_back_and_are_not_integers(void **state)
 {
     (void)state;
     static const double numbers[] = {0.0, 0.5, -DBL_MAX, DBL_MIN, INFINITY};
@@ -149,7 +149,7 @@ static void floats_come_back_and_are_no_integers(void **state)
     }
 }
 
-static void what_is_no_number_gives_none(void **state)
+static void other_values_are_not_numbers(void **state)
 {
     (void)state;
     vw__value values[] = {vw__value_none(),
@@ -285,7 +285,7 @@ static void tuples_and_sets_have_items(void **state)
     assert_int_equal(vw__document_append(document, tuple, items, 1), VW_ERR_CORRUPT_FILE);
 }
 
-static void what_is_part_of_another_cannot_be_filled(void **state)
+static void a_container_inside_another_cannot_be_filled(void **state)
 {
     (void)state;
     vw__value inner = new_list(), outer = new_list(), item = integer(1);
@@ -523,14 +523,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         document_test(integers_of_64_bits_come_back),
         document_test(unsigned_integers_come_back),
-        document_test(floats_come_back_and_are_no_integers),
-        document_test(what_is_no_number_gives_none),
+        document_test(floats_come_back_and_are_not_integers),
+        document_test(other_values_are_not_numbers),
         document_test(strings_are_equal_exactly_if_their_ids_are),
 
         document_test(lists_of_every_length_keep_their_items),
         document_test(dicts_of_every_length_keep_their_pairs),
         document_test(tuples_and_sets_have_items),
-        document_test(what_is_part_of_another_cannot_be_filled),
+        document_test(a_container_inside_another_cannot_be_filled),
 
         document_test(a_dict_is_shown_once_when_it_is_complete),
         document_test(a_dict_that_is_not_taken_stays),

@@ -1,4 +1,4 @@
-/* test_error_text_parts.c - words, prefixes and numbers, each on its own. */
+/* test_error_text_parts.c - words, regions, numbers and patterns of the error scanner. */
 #include "format/error_text_internal.h"
 
 #include <string.h>
@@ -80,51 +80,9 @@ static void squeezing_leaves_letters_digits_and_few_marks(void **state)
     assert_memory_equal(region.letters, "cudaerroroutofmemory:x3.5gib", region.letter_count);
 }
 
-/* ---- prefixes -------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
-static void prefixes_end_where_the_message_begins(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *prefix, *rest;
-        int rank;
-    } lines[] = {
-        {"[rank3]: ", "message", 3},
-        {"rank12: ", "message", 12},
-        {"[Rank 7] ", "message", 7},
-        {"[default5]:", "message", 5},
-        {"[1,2]<stderr>:", "message", 2},
-        {"4: ", "message", 4},
-        {"(EngineCore_DP0 pid=77) ERROR 10-25 13:08:43 [core.py:708] ", "message", -1},
-        {"(RayTrainWorker pid=77, ip=10.0.0.1) ", "message", -1},
-        {"2026-01-31 10:00:00,123 - trainer - ERROR - ", "message", -1},
-        {"2026-01-31T10:00:00.123456Z stderr F ", "message", -1},
-        {"2026-01-31 10:00:00 | WARNING | trainer | ", "message", -1},
-        {"[2026-01-31 10:00:00,123 E 11 12] ", "message", -1},
-        {"ERROR 10-11 12:27:29 engine.py:157] ", "message", -1},
-        {"E0131 10:00:00.123456 ", "message", -1},
-        {"10:00:00 [rank3]: ", "message", 3},
-        {"> > ", "message", -1},
-        {"", "message", -1},
-        {"", "[enforce fail at CPUAllocator.cpp:64] . DefaultCPUAllocator", -1},
-        {"", "19.77/22.05 GiB) on startup", -1},
-        {"", "12.34 GiB free", -1},
-        {"", "RuntimeError: message", -1},
-        {"", "rank and file", -1},
-        {"", "", -1},
-    };
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        char line[256];
-        vw__line_rank rank;
-        snprintf(line, sizeof line, "%s%s", lines[i].prefix, lines[i].rest);
-        size_t length = vw__line_prefix(line, strlen(line), &rank);
-        if (length != strlen(lines[i].prefix))
-            fail_msg("the prefix of \"%s\" is not %zu bytes long", line, length);
-        assert_int_equal(rank.rank, lines[i].rank);
-    }
-}
-
-static void what_three_lines_begin_with_is_a_prefix_that_nobody_knew(void **state)
+static void a_beginning_shared_by_three_lines_is_cut_as_a_prefix(void **state)
 {
     (void)state;
     fill("node-a/7 | one tw\nnode-a/8 | o thr\nnode-a/9 | ee\n");
@@ -178,18 +136,45 @@ static void numbers_are_read_as_they_are_written(void **state)
     assert_false(vw__error_number_next(&region, 0, region.letter_count, &number));
 }
 
-/* ---- escapes --------------------------------------------------------------------------------- */
+/* ---- lines that repeat ----------------------------------------------------------------------- */
 
-static void a_terminals_command_ends_with_its_line(void **state)
+static vw__line_key key_of(const char *line, const char *word_text)
+{
+    const char *found = strstr(line, word_text);
+    assert_non_null(found);
+    return vw__line_key_of(line, strlen(line), (size_t)(found - line), VW__WORD_OUT_OF_MEMORY,
+                           true);
+}
+
+static void lines_that_differ_in_digits_only_have_one_pattern(void **state)
 {
     (void)state;
-    assert_int_equal(vw__line_terminal_command("\033[31mred", 8), 5);
-    assert_int_equal(vw__line_terminal_command("\033[31", 4), 4);
-    assert_int_equal(vw__line_terminal_command("\033[3\n1m", 6), 3);
-    assert_int_equal(vw__line_terminal_command("\033]0;title\ax", 11), 10);
-    assert_int_equal(vw__line_terminal_command("\033]0;title\nx", 11), 9);
-    assert_int_equal(vw__line_terminal_command("\033\n", 2), 1);
-    assert_int_equal(vw__line_terminal_command("\033", 1), 1);
+    vw__line_key a = key_of("step 9: out of memory, 12 MiB", "out of");
+    vw__line_key b = key_of("step 1234: out of memory, 7 MiB", "out of");
+    vw__line_key again = key_of("step 77: out of memory, 12 MiB", "out of");
+    assert_int_equal(a.pattern, b.pattern);
+    assert_int_not_equal(a.said, b.said);
+    assert_int_equal(a.said, again.said);
+    assert_int_not_equal(a.pattern, key_of("stop 9: out of memory, 12 MiB", "out of").pattern);
+    vw__line_key rank_3 = key_of("[rank3]: out of memory", "out of");
+    vw__line_key rank_4 = key_of("[rank4]: out of memory", "out of");
+    assert_int_equal(rank_3.rank, 3);
+    assert_int_not_equal(rank_3.pattern, rank_4.pattern);
+}
+
+static void a_line_is_settled_once_enough_readings_agreed(void **state)
+{
+    (void)state;
+    static vw__line_repeats repeats;
+    vw__line_key key = key_of("step 9: out of memory", "out of");
+    vw__line_pattern *pattern = vw__line_pattern_of(&repeats, &key);
+    int readings = 0;
+    for (; !vw__line_is_settled(pattern, &key) && readings < 10000; readings++)
+        vw__line_came_to(pattern, &key, VW__LINE_NOTHING, false);
+    assert_in_range(readings, 2, 9999);
+    vw__line_came_to(pattern, &key, VW__LINE_NUMBERS, true); /* it can be a report after all */
+    assert_false(vw__line_is_settled(pattern, &key));
+    assert_true(pattern->is_host);
 }
 
 int main(void)
@@ -198,10 +183,10 @@ int main(void)
         cmocka_unit_test(the_search_finds_every_word_wherever_it_is),
         cmocka_unit_test(every_word_has_a_rule_and_rules_have_squeezed_words),
         cmocka_unit_test(squeezing_leaves_letters_digits_and_few_marks),
-        cmocka_unit_test(prefixes_end_where_the_message_begins),
-        cmocka_unit_test(what_three_lines_begin_with_is_a_prefix_that_nobody_knew),
+        cmocka_unit_test(a_beginning_shared_by_three_lines_is_cut_as_a_prefix),
         cmocka_unit_test(numbers_are_read_as_they_are_written),
-        cmocka_unit_test(a_terminals_command_ends_with_its_line),
+        cmocka_unit_test(lines_that_differ_in_digits_only_have_one_pattern),
+        cmocka_unit_test(a_line_is_settled_once_enough_readings_agreed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -359,7 +359,7 @@ static void every_prefix_is_refused_with_words(void **state)
     }
 }
 
-static void code_is_refused_by_name(void **state)
+static void instructions_that_run_code_are_refused_by_name(void **state)
 {
     (void)state;
     assert_refused("cos\nsystem\n(S'true'\ntR.", "GLOBAL: it names code, os.system");
@@ -382,7 +382,7 @@ static void code_is_refused_by_name(void **state)
     assert_refused("N\230.", "READONLY_BUFFER");
 }
 
-static void what_is_no_pickle_is_refused(void **state)
+static void other_files_are_refused(void **state)
 {
     (void)state;
     assert_refused("{\"segments\": []}", "not a pickle: it begins with byte 0x7b");
@@ -677,8 +677,8 @@ int main(void)
         read_test(a_listener_that_fails_ends_the_reading),
 
         read_test(every_prefix_is_refused_with_words),
-        read_test(code_is_refused_by_name),
-        read_test(what_is_no_pickle_is_refused),
+        read_test(instructions_that_run_code_are_refused_by_name),
+        read_test(other_files_are_refused),
         read_test(stack_and_memo_mistakes_are_refused),
         read_test(keys_that_python_could_not_hash_are_refused),
         read_test(wrong_text_is_refused),
