@@ -105,7 +105,7 @@ enum {
 /* A word, perhaps with another one near it, means this kind. The rules of a word are tried in
  * order. */
 typedef struct vw__error_rule {
-    vw__word word;
+    const char *word;     /* squeezed */
     const char *beside;   /* squeezed; NULL: nothing more is asked */
     uint16_t back, ahead; /* letters from the word's place to where `beside` may begin */
     vw__error_kind kind;
@@ -118,6 +118,9 @@ extern const size_t vw__gpu_rule_count;
 extern const vw__error_rule vw__host_rules[]; /* asked before the others */
 extern const size_t vw__host_rule_count;
 
+/* Adds the words of all rules to a search. */
+void vw__error_rule_words(vw__word_search *search);
+
 /* Where a message was recognised. */
 typedef struct vw__error_place {
     size_t first; /* letters before it belong to an earlier message */
@@ -128,7 +131,7 @@ typedef struct vw__error_place {
 
 /* The rule that fits `word` at place->at; NULL where none does. May move place->at on to the words
  * that say more, and sets place->start and place->end. */
-const vw__error_rule *vw__error_rule_find(const vw__region *region, vw__word word,
+const vw__error_rule *vw__error_rule_find(const vw__region *region, const char *word,
                                           vw__error_place *place);
 
 /* Where PyTorch's message begins on a later line than the letter before `at`, at `last` at the

@@ -255,10 +255,33 @@ static bool is_constant(const near_line *near)
 }
 
 /* Words that people use, too. */
-static bool is_plain(vw__word word)
+static bool is_plain(const char *word)
 {
-    return word <= VW__WORD_MEMORY_SHORT_CHINESE && word != VW__WORD_RESOURCE_EXHAUSTED &&
-           word != VW__WORD_OOM_WHEN_ALLOCATING && word != VW__WORD_FAILED_WITH_OOM;
+    static const char *const words[] = {"outofmemory",
+                                        "outofgpumemory",
+                                        "outofcudamemory",
+                                        "outofdevicememory",
+                                        "outofvideomemory",
+                                        "outofvram",
+                                        "outofram",
+                                        "outofhostmemory",
+                                        "notenoughmemory",
+                                        "notenoughgpumemory",
+                                        "notenoughgpuvideomemory",
+                                        "notenoughvram",
+                                        "insufficientmemory",
+                                        "insufficientgpumemory",
+                                        "memoryexhausted",
+                                        "oomerror",
+                                        "cudaoom",
+                                        "gpuoom",
+                                        "gotanoom",
+                                        "\xe6\x98\xbe\xe5\xad\x98\xe4\xb8\x8d\xe8\xb6\xb3",
+                                        "\xe5\x86\x85\xe5\xad\x98\xe4\xb8\x8d\xe8\xb6\xb3"};
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (strcmp(word, words[i]) == 0)
+            return true;
+    return false;
 }
 
 /* Are the words the whole of what the line says, or the beginning or the end of it? */
@@ -331,11 +354,11 @@ bool vw__error_is_mention(const vw__region *region, size_t first, size_t at)
 vw__error_shape vw__error_shape_of(const vw__region *region, const vw__error_rule *rule,
                                    const vw__error_place *place)
 {
-    size_t word_end = place->at + strlen(vw__word_text(rule->word));
+    size_t word_end = place->at + strlen(rule->word);
     if (word_end > region->letter_count)
         word_end = region->letter_count;
     near_line near = line_of(region, place->at, word_end);
-    if (rule->word == VW__WORD_NO_GPU_BLOCKS) /* "# GPU blocks: 0": the zero is the error */
+    if (strcmp(rule->word, "gpublocks:0,") == 0) /* "# GPU blocks: 0": the zero is the error */
         return VW__SHAPE_ERROR;
     if (is_comment(&near) || is_statement(&near) || ends_like_code(&near) || is_argument(&near) ||
         is_in_name(&near) || is_zero_counter(&near) || is_changelog(&near) ||

@@ -7,18 +7,8 @@
 
 #include <string.h>
 
+#include "base/error.h" /* VW_ASSERT */
 #include "format/line.h"
-
-static const char *const word_texts[VW__WORD_COUNT] = {
-#define WORD_TEXT(upper, text) text,
-    VW__WORD_LIST(WORD_TEXT)
-#undef WORD_TEXT
-};
-
-#define WORD_CHECK(upper, text)                                                                    \
-    _Static_assert(sizeof text > VW__WORD_SHORTEST, "too short to be looked for everywhere");
-VW__WORD_LIST(WORD_CHECK)
-#undef WORD_CHECK
 
 /* Dropped: control characters, blanks, and " ' * - > \ ^ _ ` | ~ which quote, stress or draw;
  * and both bytes of the blank that does not break a line, U+00A0. */
@@ -44,18 +34,26 @@ static inline size_t hash_of(unsigned char before, unsigned char last)
     return ((size_t)before << 5 ^ last) & (VW__WORD_HASHES - 1);
 }
 
-const char *vw__word_text(vw__word word)
-{
-    return word_texts[word];
-}
-
 void vw__word_search_init(vw__word_search *search)
 {
     memset(search, 0, sizeof *search);
     memset(search->shift, VW__WORD_SHORTEST - 1, sizeof search->shift);
-    for (size_t word = VW__WORD_COUNT; word-- > 0;) { /* so that the first is tried first */
-        const unsigned char *text = (const unsigned char *)word_texts[word];
-        search->size_bytes[word] = (uint16_t)strlen(word_texts[word]);
+}
+
+void vw__word_search_add(vw__word_search *search, const char *text)
+{
+    for (size_t i = 0; i < search->count; i++)
+        if (strcmp(search->texts[i], text) == 0)
+            return;
+    VW_ASSERT(search->count < VW__WORD_MOST && strlen(text) >= VW__WORD_SHORTEST);
+    search->size_bytes[search->count] = (uint16_t)strlen(text);
+    search->texts[search->count++] = text;
+}
+
+void vw__word_search_finish(vw__word_search *search)
+{
+    for (size_t word = search->count; word-- > 0;) { /* so that the first is tried first */
+        const unsigned char *text = (const unsigned char *)search->texts[word];
         for (size_t end = 1; end < VW__WORD_SHORTEST; end++) {
             size_t hash = hash_of(text[end - 1], text[end]);
             uint8_t shift = (uint8_t)(VW__WORD_SHORTEST - 1 - end);
@@ -96,8 +94,8 @@ bool vw__word_search_next(const vw__word_search *search, const char *letters, si
             size_t word = cursor->candidate - 1u, length = search->size_bytes[word];
             cursor->candidate = search->next[word];
             bool is_match = length <= size_bytes - cursor->at &&
-                            letters[cursor->at] == word_texts[word][0] &&
-                            memcmp(letters + cursor->at, word_texts[word], length) == 0;
+                            letters[cursor->at] == search->texts[word][0] &&
+                            memcmp(letters + cursor->at, search->texts[word], length) == 0;
             *match = (vw__word_match){(vw__word)word, cursor->at};
             if (cursor->candidate == 0)
                 cursor->at++;

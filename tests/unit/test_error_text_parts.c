@@ -14,21 +14,57 @@ static void fill(const char *text)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static bool is_found(const vw__word_search *search, const char *letters, size_t size_bytes,
-                     vw__word word, size_t at)
+static vw__word_search search;
+
+static int init_search(void **state)
+{
+    (void)state;
+    vw__word_search_init(&search);
+    vw__error_rule_words(&search);
+    vw__word_search_finish(&search);
+    return 0;
+}
+
+static bool is_found(const char *letters, size_t size_bytes, vw__word word, size_t at)
 {
     vw__word_cursor cursor = {0};
     vw__word_match match;
     size_t last = 0;
-    while (vw__word_search_next(search, letters, size_bytes, &cursor, &match)) {
+    while (vw__word_search_next(&search, letters, size_bytes, &cursor, &match)) {
         assert_true(match.at >= last && match.at < size_bytes);
-        assert_memory_equal(letters + match.at, vw__word_text(match.word),
-                            strlen(vw__word_text(match.word)));
+        assert_memory_equal(letters + match.at, search.texts[match.word],
+                            strlen(search.texts[match.word]));
         last = match.at;
         if (match.word == word && match.at == at)
             return true;
     }
     return false;
+}
+
+static void the_search_finds_every_word_wherever_it_is(void **state)
+{
+    (void)state;
+    char letters[256];
+    assert_in_range(search.count, 100, VW__WORD_MOST - 1);
+    for (vw__word word = 0; word < search.count; word++) {
+        const char *text = search.texts[word];
+        size_t length = strlen(text);
+        assert_true(length >= VW__WORD_SHORTEST);
+        for (size_t before = 0; before < 20; before++) {
+            memset(letters, 'o', sizeof letters); /* as many words begin */
+            memcpy(letters + before, text, length);
+            assert_true(is_found(letters, before + length, word, before));
+            assert_false(is_found(letters, before + length - 1, word, before));
+        }
+    }
+}
+
+static void a_word_is_added_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < search.count; i++)
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(search.texts[i], search.texts[j]);
 }
 
 static void assert_is_squeezed(const char *text)
@@ -37,39 +73,16 @@ static void assert_is_squeezed(const char *text)
         assert_int_equal(vw__squeezed[(unsigned char)*text], (unsigned char)*text);
 }
 
-static void the_search_finds_every_word_wherever_it_is(void **state)
+static void the_words_of_rules_are_squeezed(void **state)
 {
     (void)state;
-    static vw__word_search search;
-    char letters[256];
-    vw__word_search_init(&search);
-    for (int word = 0; word < VW__WORD_COUNT; word++) {
-        const char *text = vw__word_text((vw__word)word);
-        size_t length = strlen(text);
-        for (size_t before = 0; before < 20; before++) {
-            memset(letters, 'o', sizeof letters); /* as many words begin */
-            memcpy(letters + before, text, length);
-            assert_true(is_found(&search, letters, before + length, (vw__word)word, before));
-            assert_false(is_found(&search, letters, before + length - 1, (vw__word)word, before));
-        }
-        assert_is_squeezed(text);
-    }
-}
-
-static void every_word_has_a_rule_and_rules_have_squeezed_words(void **state)
-{
-    (void)state;
-    bool has_rule[VW__WORD_COUNT] = {[VW__WORD_SETTING_EXPANDABLE] = true};
     for (size_t i = 0; i < vw__host_rule_count + vw__gpu_rule_count; i++) {
         const vw__error_rule *rule =
             i < vw__host_rule_count ? &vw__host_rules[i] : &vw__gpu_rules[i - vw__host_rule_count];
-        has_rule[rule->word] = true;
+        assert_is_squeezed(rule->word);
         if (rule->beside != NULL)
             assert_is_squeezed(rule->beside);
     }
-    for (int word = 0; word < VW__WORD_COUNT; word++)
-        if (!has_rule[word])
-            fail_msg("no rule for \"%s\"", vw__word_text((vw__word)word));
 }
 
 static void squeezing_leaves_letters_digits_and_few_marks(void **state)
@@ -142,8 +155,7 @@ static vw__line_key key_of(const char *line, const char *word_text)
 {
     const char *found = strstr(line, word_text);
     assert_non_null(found);
-    return vw__line_key_of(line, strlen(line), (size_t)(found - line), VW__WORD_OUT_OF_MEMORY,
-                           true);
+    return vw__line_key_of(line, strlen(line), (size_t)(found - line), 0, true);
 }
 
 static void lines_that_differ_in_digits_only_have_one_pattern(void **state)
@@ -181,12 +193,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_search_finds_every_word_wherever_it_is),
-        cmocka_unit_test(every_word_has_a_rule_and_rules_have_squeezed_words),
+        cmocka_unit_test(a_word_is_added_once),
+        cmocka_unit_test(the_words_of_rules_are_squeezed),
         cmocka_unit_test(squeezing_leaves_letters_digits_and_few_marks),
         cmocka_unit_test(a_beginning_shared_by_three_lines_is_cut_as_a_prefix),
         cmocka_unit_test(numbers_are_read_as_they_are_written),
         cmocka_unit_test(lines_that_differ_in_digits_only_have_one_pattern),
         cmocka_unit_test(a_line_is_settled_once_enough_readings_agreed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, init_search, NULL);
 }
