@@ -570,7 +570,7 @@ static const vw__error_rule *find_in(const vw__error_rule *rules, size_t count,
     for (size_t i = 0; i < count; i++) {
         const vw__error_rule *rule = &rules[i];
         size_t beside = place->at;
-        if (strcmp(rule->word, word) != 0)
+        if (rule->word[0] != word[0] || strcmp(rule->word, word) != 0)
             continue;
         size_t first = place->at >= rule->back ? place->at - rule->back : 0;
         if (first < place->first)

@@ -43,7 +43,7 @@ void vw__word_search_init(vw__word_search *search)
 void vw__word_search_add(vw__word_search *search, const char *text)
 {
     for (size_t i = 0; i < search->count; i++)
-        if (strcmp(search->texts[i], text) == 0)
+        if (search->texts[i][0] == text[0] && strcmp(search->texts[i], text) == 0)
             return;
     VW_ASSERT(search->count < VW__WORD_MOST && strlen(text) >= VW__WORD_SHORTEST);
     search->size_bytes[search->count] = (uint16_t)strlen(text);

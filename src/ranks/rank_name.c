@@ -36,7 +36,8 @@ static bool read_number(span name, size_t at, size_t *end, uint64_t *number)
 {
     uint64_t value = 0;
     size_t here = at;
-    while (here < name.size_bytes && vw__ascii_is_digit(name.text[here]) && here - at <= MOST_DIGITS)
+    while (here < name.size_bytes && vw__ascii_is_digit(name.text[here]) &&
+           here - at <= MOST_DIGITS)
         value = value * 10 + (uint64_t)(name.text[here++] - '0');
     if (here == at || here - at > MOST_DIGITS)
         return false;

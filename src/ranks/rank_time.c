@@ -51,7 +51,8 @@ static bool read_seconds(const char *text, int64_t *seconds)
 static int64_t read_fraction(const char *text, size_t size_bytes, size_t *at)
 {
     int64_t unit = US_PER_SECOND, fraction = 0;
-    if (*at + 1 >= size_bytes || (text[*at] != '.' && text[*at] != ',') || !vw__ascii_is_digit(text[*at + 1]))
+    if (*at + 1 >= size_bytes || (text[*at] != '.' && text[*at] != ',') ||
+        !vw__ascii_is_digit(text[*at + 1]))
         return 0;
     for (++*at; *at < size_bytes && vw__ascii_is_digit(text[*at]); ++*at) {
         unit /= 10;
