@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "format/byte_source.h"
-#include "format/error_text_region.h" /* vw__line_prefix */
+#include "format/line.h" /* vw__line_prefix */
 
 enum {
     MOST_LINE_BYTES = 64 << 10, /* a longer line is cut in pieces of so many */
