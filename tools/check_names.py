@@ -27,8 +27,12 @@ MODULES = {
                  "add", "sub", "mul", "min", "max", "align", "ceil", "floor", "is_power_of_two",
                  "narrow"],
     "src/device": ["books", "cuda", "library", "nvml", "simulated", "stand_in", "streams"],
+    "src/engine": ["driver", "lane", "private", "scope", "segment", "spill"],
+    "src/export": ["json"],
     "src/live": ["page"],
-    "src/record": ["capture", "picture"],
+    "src/pool": ["pinned"],
+    "src/record": ["capture"],
+    "src/settings": ["setting"],
 }
 
 NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
