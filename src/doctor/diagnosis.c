@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 enum { MOST_TEXT_BYTES = 2048 }; /* a longer one is cut */
 
@@ -73,10 +72,17 @@ const char *vw__diagnosis_text(vw__diagnosis_draft *draft, const char *format, .
     return text;
 }
 
+vw__doctor_size_text vw__doctor_size(uint64_t bytes)
+{
+    vw__doctor_size_text size = {.text = "an unknown amount"};
+    if (bytes != VW_UNKNOWN)
+        vw__format_size(bytes, size.text);
+    return size;
+}
+
 const char *vw__diagnosis_size(vw__diagnosis_draft *draft, uint64_t bytes)
 {
-    char text[VW__SIZE_TEXT_BYTES];
-    return keep(draft, vw__format_size(bytes, text));
+    return keep(draft, VW__DOCTOR_SIZE(bytes));
 }
 
 const char *vw__diagnosis_duration(vw__diagnosis_draft *draft, uint64_t duration_ns)
@@ -195,6 +201,12 @@ void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savi
         .cost = keep(finding->draft, cost),
         .how = keep(finding->draft, how),
     };
+}
+
+void vw__finding_advice(vw__finding_draft *finding, const char *action, const char *cost,
+                        const char *how)
+{
+    vw__finding_remedy(finding, action, VW__SAVES_UNKNOWN, VW_BASIS_RULE, cost, how);
 }
 
 static const char *words_in(vw__diagnosis_draft *draft, const char *text,

@@ -18,6 +18,7 @@
 #include "vramwise/doctor.h"
 #include "vramwise/status.h"
 #include "base/arena.h"
+#include "base/human_units.h"
 #include "remedy/remedy.h"
 
 /* More are dropped. */
@@ -113,7 +114,11 @@ __attribute__((format(printf, 2, 3))) void vw__finding_evidence(vw__finding_draf
                                                                 const char *sentence, ...);
 void vw__finding_part(vw__finding_draft *finding, const char *name, uint64_t bytes);
 
-/* `action`, `cost` and `how` are copied as they are. */
+/* Adds a rule of thumb, with unknown savings. `action`, `cost` and `how` are copied as they are. */
+void vw__finding_advice(vw__finding_draft *finding, const char *action, const char *cost,
+                        const char *how);
+
+/* The same with savings, and how they are known. */
 void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savings savings,
                         vw_basis basis, const char *cost, const char *how);
 
@@ -132,7 +137,27 @@ __attribute__((format(printf, 2, 3))) const char *vw__diagnosis_text(vw__diagnos
 const char *vw__diagnosis_code(vw__diagnosis_draft *draft, vw__remedy_id id,
                                const vw__remedy_words *words);
 
-/* "1.50 GiB", "12.3 ms", "45 %", likewise, by the rules of base/human_units.h. */
+/* "1.50 GiB"; "an unknown amount" for VW_UNKNOWN. The text lives until the end of the statement:
+ * for the arguments of the functions above. */
+typedef struct vw__doctor_size_text {
+    char text[VW__SIZE_TEXT_BYTES];
+} vw__doctor_size_text;
+
+vw__doctor_size_text vw__doctor_size(uint64_t bytes);
+#define VW__DOCTOR_SIZE(bytes) (vw__doctor_size(bytes).text)
+
+static inline bool vw__doctor_knows(uint64_t size_bytes)
+{
+    return size_bytes != VW_UNKNOWN;
+}
+
+/* a - b, and nothing below zero. */
+static inline uint64_t vw__doctor_less(uint64_t a_bytes, uint64_t b_bytes)
+{
+    return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
+}
+
+/* The same as texts that live as long as the diagnosis: "1.50 GiB", "12.3 ms", "45 %". */
 const char *vw__diagnosis_size(vw__diagnosis_draft *draft, uint64_t bytes);
 const char *vw__diagnosis_duration(vw__diagnosis_draft *draft, uint64_t duration_ns);
 const char *vw__diagnosis_share(vw__diagnosis_draft *draft, double share);

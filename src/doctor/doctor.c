@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 #include "format/byte_source.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* doctor.h - what the files of this folder share.
  *
- * doctor.c looks at what it was given (a running job has a door of its own, watch/job_doctor.c) and
+ * doctor.c looks at what it was given (running jobs come in by running_job.h) and
  * calls one of three: text.c (an error in a text),
  * step_log.c (a log of steps), recording.c. The last collects what every cause needs in one *case*,
  * asks the causes one after the other (failure, kept_graph, leak, stranded, fragmentation, held,

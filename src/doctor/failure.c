@@ -31,7 +31,6 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 #include "engine/torch/torch_rounding.h"
 #include "settings/trials.h"
 
@@ -168,27 +167,25 @@ static vw_status read_failure(const vw__case *given, refusals *all, uint32_t eve
 static void explain_limit(vw__case *given, const refusals *all)
 {
     const vw_memory_numbers *numbers = &given->failure.numbers;
-    char granted[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES];
     if (given->model->settings.limit_bytes != 0) {
         vw__diagnosis_reason(given->draft, "The recording says that its pool was limited to %s.",
-                             vw__format_size(numbers->allowed_bytes, granted));
+                             VW__DOCTOR_SIZE(numbers->allowed_bytes));
         return;
     }
     if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN)
         return;
-    (void)vw__format_size(all->evidence.at_least_bytes, granted);
     if (numbers->allowed_bytes != VW_UNKNOWN)
         vw__diagnosis_reason(
             given->draft,
             "The device had enough free and the request was refused: a limit was set, and all "
             "requests agree with one between %s, the most that was granted, and %s, the least that "
             "was refused.",
-            granted, vw__format_size(all->limit_below_bytes, refused));
+            VW__DOCTOR_SIZE(all->evidence.at_least_bytes), VW__DOCTOR_SIZE(all->limit_below_bytes));
     else if (all->has_evidence)
         vw__diagnosis_reason(given->draft,
                              "The device had enough free and the request was refused, but no limit "
                              "explains it: up to %s were granted at another time.",
-                             granted);
+                             VW__DOCTOR_SIZE(all->evidence.at_least_bytes));
 }
 
 /* Says so where the last of several failures is of another kind than the first. */
@@ -217,7 +214,6 @@ static vw_status compare_with_last(vw__case *given, refusals *all)
 static vw_status find_recorded(vw__case *given, refusals *all)
 {
     vw__failure *failure = &given->failure;
-    char tried[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
     *failure = (vw__failure){.numbers = unknown_numbers(given->trace->device),
                              .failure_count = all->count};
     if (all->count == 0)
@@ -233,8 +229,8 @@ static vw_status find_recorded(vw__case *given, refusals *all)
                          "Event %" PRIu32 " of %zu: a request for %s failed, with %s free on the "
                          "device.",
                          all->first, given->trace->event_count,
-                         vw__format_size(failure->numbers.tried_bytes, tried),
-                         vw__format_size(failure->numbers.free_bytes, left));
+                         VW__DOCTOR_SIZE(failure->numbers.tried_bytes),
+                         VW__DOCTOR_SIZE(failure->numbers.free_bytes));
     explain_limit(given, all);
     return compare_with_last(given, all);
 }
@@ -263,9 +259,6 @@ static vw_status find_close_calls(vw__case *given, refusals *all)
     if (evidence->below_bytes == UINT64_MAX || evidence->needs_search ||
         evidence->has_conf_fraction)
         return VW_OK;
-    char granted[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES];
-    (void)vw__format_size(evidence->at_least_bytes, granted);
-    (void)vw__format_size(evidence->below_bytes, refused);
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "near-limit", evidence->at_least_bytes,
         "The run is close to its limit: requests were refused at first, and served after PyTorch "
@@ -273,12 +266,12 @@ static vw_status find_close_calls(vw__case *given, refusals *all)
     vw__finding_evidence(finding,
                          "What it can have lies between %s, the most that was granted, "
                          "and %s, the least that was refused.",
-                         granted, refused);
+                         VW__DOCTOR_SIZE(evidence->at_least_bytes),
+                         VW__DOCTOR_SIZE(evidence->below_bytes));
     vw__finding_evidence(finding, "Each time PyTorch waits for the whole device, and takes what "
                                   "it gave back from the driver again: slow, and the next step "
                                   "to running out.");
-    vw__finding_remedy(finding, "see which setting makes it fit with room to spare",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
+    vw__finding_advice(finding, "see which setting makes it fit with room to spare", "none",
                        vw__diagnosis_text(given->draft, "vramwise tune FILE --card %" PRIu64 "MiB",
                                           evidence->at_least_bytes >> 20));
     return VW_OK;
@@ -338,7 +331,6 @@ static vw_status keep_what_only_just_fits(vw__case *given, refusals *all)
     vw__failure *failure = &given->failure;
     vw_memory_numbers numbers = unknown_numbers(given->trace->device);
     uint64_t card_bytes = given->options->card_bytes, wanted_bytes, twice_bytes;
-    char tried[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
     if (all->count == 0)
         return VW_OK;
     numbers.tried_bytes = tried_bytes(all, given->trace->events[all->first].size_bytes);
@@ -357,34 +349,33 @@ static vw_status keep_what_only_just_fits(vw__case *given, refusals *all)
         given->draft,
         "The request of %s that failed in the recording is served there, but leaves only %s: the "
         "next one like it fails.",
-        vw__format_size(numbers.tried_bytes, tried),
-        vw__format_size(card_bytes > wanted_bytes ? card_bytes - wanted_bytes : 0, left));
+        VW__DOCTOR_SIZE(numbers.tried_bytes),
+        VW__DOCTOR_SIZE(vw__doctor_less(card_bytes, wanted_bytes)));
     return VW_OK;
 }
 
 static vw_status find_replayed(vw__case *given, refusals *all)
 {
     vw_replay_report *report = NULL;
-    char card[VW__SIZE_TEXT_BYTES], size[VW__SIZE_TEXT_BYTES];
     given->failure = (vw__failure){.numbers = unknown_numbers(given->trace->device),
                                    .failure_count = all->count};
     VW__TRY(replay_on_card(given, &report));
     const vw_replay_result result = report->results[0];
     vw_replay_report_free(report);
-    (void)vw__format_size(given->options->card_bytes, card);
     if (result.has_oom) {
         keep_replayed(given, &result);
         vw__diagnosis_reason(given->draft,
                              "Replayed on a card of %s without a limit, event %" PRIu32
                              " of %zu fails: %s are asked for.",
-                             card, given->failure.event, given->trace->event_count,
-                             vw__format_size(result.oom_tried_bytes, size));
+                             VW__DOCTOR_SIZE(given->options->card_bytes), given->failure.event,
+                             given->trace->event_count, VW__DOCTOR_SIZE(result.oom_tried_bytes));
         return VW_OK;
     }
     vw__diagnosis_reason(given->draft,
                          "Replayed on a card of %s without a limit, nothing fails: at most %s are "
                          "reserved.",
-                         card, vw__format_size(result.peak_reserved_bytes, size));
+                         VW__DOCTOR_SIZE(given->options->card_bytes),
+                         VW__DOCTOR_SIZE(result.peak_reserved_bytes));
     return keep_what_only_just_fits(given, all);
 }
 

@@ -169,26 +169,25 @@ static vw__finding_draft *add_finding(vw__case *given, const idle_memory *idle)
                    ? vw__diagnosis_add(given->draft, "fragmentation", idle_bytes,
                                        "When most was reserved, %s of %s lay idle; never were "
                                        "more than %s live.",
-                                       vw__diagnosis_size(given->draft, idle_bytes),
-                                       vw__diagnosis_size(given->draft, layout->reserved_bytes),
-                                       vw__diagnosis_size(given->draft, given->peak_bytes))
+                                       VW__DOCTOR_SIZE(idle_bytes),
+                                       VW__DOCTOR_SIZE(layout->reserved_bytes),
+                                       VW__DOCTOR_SIZE(given->peak_bytes))
                    : NULL;
     vw__number_verdict judged = vw__numbers_judge(numbers, NULL);
     if (judged.verdict == VW_VERDICT_FRAGMENTATION)
         return vw__diagnosis_add(given->draft, "fragmentation", judged.idle_bytes,
                                  "%s were idle when %s were refused: in pieces, of which the "
                                  "largest had %s.",
-                                 vw__diagnosis_size(given->draft, judged.idle_bytes),
-                                 vw__diagnosis_size(given->draft, numbers->tried_bytes),
-                                 vw__diagnosis_size(given->draft, layout->largest_idle_bytes));
+                                 VW__DOCTOR_SIZE(judged.idle_bytes),
+                                 VW__DOCTOR_SIZE(numbers->tried_bytes),
+                                 VW__DOCTOR_SIZE(layout->largest_idle_bytes));
     if (judged.is_small_fragmentation)
-        return vw__diagnosis_add(
-            given->draft, "fragmentation", judged.idle_bytes,
-            "%s would have fit in the %s that were idle, had they been in one "
-            "piece; %s would have remained.",
-            vw__diagnosis_size(given->draft, numbers->tried_bytes),
-            vw__diagnosis_size(given->draft, judged.idle_bytes),
-            vw__diagnosis_size(given->draft, judged.idle_bytes - numbers->tried_bytes));
+        return vw__diagnosis_add(given->draft, "fragmentation", judged.idle_bytes,
+                                 "%s would have fit in the %s that were idle, had they been in one "
+                                 "piece; %s would have remained.",
+                                 VW__DOCTOR_SIZE(numbers->tried_bytes),
+                                 VW__DOCTOR_SIZE(judged.idle_bytes),
+                                 VW__DOCTOR_SIZE(judged.idle_bytes - numbers->tried_bytes));
     return NULL;
 }
 
@@ -201,19 +200,18 @@ static void add_evidence(vw__case *given, const idle_memory *idle, vw__finding_d
                              "%s.",
                              idle->partly_used_count,
                              vw__diagnosis_count(given->draft, layout->segment_count, "segment"),
-                             vw__diagnosis_size(given->draft, idle->partly_used_bytes),
-                             vw__diagnosis_size(given->draft, layout->largest_idle_bytes));
+                             VW__DOCTOR_SIZE(idle->partly_used_bytes),
+                             VW__DOCTOR_SIZE(layout->largest_idle_bytes));
     if (idle->single_count > 1)
         vw__finding_evidence(finding,
                              "Single blocks, of %s together, keep %zu of them, %s, from going "
                              "back.",
-                             vw__diagnosis_size(given->draft, idle->single_used_bytes),
-                             idle->single_count,
-                             vw__diagnosis_size(given->draft, idle->single_idle_bytes));
+                             VW__DOCTOR_SIZE(idle->single_used_bytes), idle->single_count,
+                             VW__DOCTOR_SIZE(idle->single_idle_bytes));
     if (idle->unused_count != 0)
         vw__finding_evidence(finding, "Wholly idle, kept for reuse: %s of %s.",
                              vw__diagnosis_count(given->draft, idle->unused_count, "segment"),
-                             vw__diagnosis_size(given->draft, idle->unused_bytes));
+                             VW__DOCTOR_SIZE(idle->unused_bytes));
     if (finding->where_count != 0)
         vw__finding_evidence(finding, "The lines: whose blocks lie around most of the idle bytes, "
                                       "and for whom the segments were taken that are wholly idle.");
@@ -236,7 +234,7 @@ static void add_move(vw__case *given, const idle_memory *idle, vw__finding_draft
         return;
     vw__finding_evidence(finding, "At most half used: %s, by %s that stay.",
                          vw__diagnosis_count(given->draft, idle->sparse_count, "segment"),
-                         vw__diagnosis_size(given->draft, idle->sparse_used_bytes));
+                         VW__DOCTOR_SIZE(idle->sparse_used_bytes));
     vw__finding_remedy(finding, "move what stays to the host and back, once: it then lies together",
                        vw__saves(idle->sparse_idle_bytes), VW_BASIS_COMPUTED,
                        "a copy in each direction",

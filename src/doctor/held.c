@@ -20,7 +20,6 @@
 #include "doctor/doctor.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 #define LEAST_HELD_BYTES (UINT64_C(1) << 20)
 enum {
@@ -251,18 +250,16 @@ static void tell_gradients(held_search *search)
 
     uint64_t peak = given->peak_bytes, without = highest(search);
     uint64_t saved = peak > without ? peak - without : 0;
-    char bytes[VW__SIZE_TEXT_BYTES], saved_text[VW__SIZE_TEXT_BYTES];
-    vw__format_size(most, bytes);
-    vw__format_size(saved, saved_text);
-    vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "gradients-held", most,
-        "Gradients of the step before (%s) are alive through the forward pass.", bytes);
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "gradients-held", most,
+                          "Gradients of the step before (%s) are alive through the forward pass.",
+                          VW__DOCTOR_SIZE(most));
     vw__finding_where(finding, "%s", vw__doctor_place(given, vw__doctor_backward_context(given)));
     vw__finding_evidence(finding, "So in %zu of %zu steps, measured where forward work ends.",
                          held_steps, steps);
     if (saved != 0)
         vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
-                             saved_text);
+                             VW__DOCTOR_SIZE(saved));
     else
         vw__finding_evidence(finding, "The peak of this run is elsewhere: clearing them lowers "
                                       "the forward pass, not the peak.");
@@ -313,17 +310,16 @@ static void tell_held_over(held_search *search, vw__weighed_stack *stacks, uint6
             stacks[count++] = (vw__weighed_stack){(uint32_t)i, stacks[i].bytes};
     uint64_t peak = given->peak_bytes, without = highest(search);
     uint64_t saved = peak > without ? peak - without : 0;
-    char text[VW__SIZE_TEXT_BYTES];
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "held-over", bytes,
         "%s of the step before are still alive while the next one runs its forward pass.",
-        vw__format_size(bytes, text));
+        VW__DOCTOR_SIZE(bytes));
     vw__doctor_lines(given, stacks, count, finding);
     vw__finding_evidence(finding, "They are given back within that step: variables of the loop, "
                                   "which live until they are assigned again.");
     if (saved != 0)
         vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
-                             vw__format_size(saved, text));
+                             VW__DOCTOR_SIZE(saved));
     else
         vw__finding_evidence(finding, "The peak of this run is elsewhere: letting them go lowers "
                                       "the forward pass, not the peak.");
@@ -402,11 +398,10 @@ static void tell_evaluation(held_search *search)
     }
     if (!is_worth_telling(search, gradients + optimizer))
         return;
-    char text[VW__SIZE_TEXT_BYTES];
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "held-over", gradients + optimizer,
                           "The peak is in an evaluation, and %s of training are alive in it.",
-                          vw__format_size(gradients + optimizer, text));
+                          VW__DOCTOR_SIZE(gradients + optimizer));
     vw__finding_part(finding, VW__NAME_OPTIMIZER, optimizer);
     vw__finding_part(finding, VW__NAME_GRADIENTS, gradients);
     if (gradients != 0)

@@ -29,7 +29,6 @@
 #include "doctor/doctor.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 enum {
     FEWEST_KEPT_BLOCKS = 8, /* of a stretch, and of a burst */
@@ -360,11 +359,10 @@ static vw_status add_up(kept_search *search, kept_total *out)
 static void tell(kept_search *search, kept_total *total)
 {
     vw__case *given = search->given;
-    char bytes[VW__SIZE_TEXT_BYTES];
-    vw__format_size(total->most_bytes, bytes);
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "kept-graph", total->most_bytes,
-        "Forward passes keep %s of activations for a backward pass that never comes.", bytes);
+        "Forward passes keep %s of activations for a backward pass that never comes.",
+        VW__DOCTOR_SIZE(total->most_bytes));
     vw__doctor_calls(given, total->stacks, total->stack_count, finding);
     uint64_t asked = 0, kept = 0;
     for (size_t i = 0; i < search->stretch_count; i++) {

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 enum {
     GRAPH_STACKS = 4,   /* that many lines of a forward pass are a graph, not a list */
@@ -93,9 +92,6 @@ static uint64_t bytes_per_step(const vw__leak_search *search, size_t index)
 static const char *title_of(const vw__leak_search *search, const leak *found)
 {
     vw__diagnosis_draft *draft = search->given->draft;
-    char total[VW__SIZE_TEXT_BYTES], rate[VW__SIZE_TEXT_BYTES];
-    vw__format_size(found->bytes, total);
-    vw__format_size(found->bytes_per_step, rate);
     const char *what = found->pattern == PATTERN_GRAPH
                            ? "A graph is kept, and activations of many steps are alive at once"
                        : found->pattern == PATTERN_GROWING ? "One tensor becomes longer every step"
@@ -103,8 +99,10 @@ static const char *title_of(const vw__leak_search *search, const leak *found)
                            ? "An optimizer's state is made again and again"
                            : "Blocks of one line are kept, step after step";
     if (search->has_steps)
-        return vw__diagnosis_text(draft, "%s: %s so far, %s more each step.", what, total, rate);
-    return vw__diagnosis_text(draft, "%s: %s so far.", what, total);
+        return vw__diagnosis_text(draft, "%s: %s so far, %s more each step.", what,
+                                  VW__DOCTOR_SIZE(found->bytes),
+                                  VW__DOCTOR_SIZE(found->bytes_per_step));
+    return vw__diagnosis_text(draft, "%s: %s so far.", what, VW__DOCTOR_SIZE(found->bytes));
 }
 
 static void add_remedies(vw__finding_draft *finding, const leak *found)

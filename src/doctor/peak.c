@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 enum {
     MOST_LINES = 5,         /* as where */
@@ -110,24 +109,21 @@ static line_sum *take_largest(line_sum *lines, size_t count)
 
 static void tell_line(vw__finding_draft *finding, const line_sum *line, const char *place)
 {
-    char bytes[VW__SIZE_TEXT_BYTES], largest[VW__SIZE_TEXT_BYTES];
     role_order order = order_roles(line->role_bytes);
     const char *mostly = order.count == 1 ? "" : "mostly ";
-    vw__format_size(line->bytes, bytes);
     if (line->block_count == 1)
-        vw__finding_evidence(finding, "%s: %s in one block (%s).", place, bytes,
-                             vw__role_name(order.roles[0]));
+        vw__finding_evidence(finding, "%s: %s in one block (%s).", place,
+                             VW__DOCTOR_SIZE(line->bytes), vw__role_name(order.roles[0]));
     else
-        vw__finding_evidence(finding, "%s: %s in %llu blocks, the largest %s (%s%s).", place, bytes,
-                             (unsigned long long)line->block_count,
-                             vw__format_size(line->largest_bytes, largest), mostly,
+        vw__finding_evidence(finding, "%s: %s in %llu blocks, the largest %s (%s%s).", place,
+                             VW__DOCTOR_SIZE(line->bytes), (unsigned long long)line->block_count,
+                             VW__DOCTOR_SIZE(line->largest_bytes), mostly,
                              vw__role_name(order.roles[0]));
 }
 
 static vw_status tell_lines(vw__case *given, const vw__peak *peak, vw__finding_draft *finding)
 {
     size_t frame_count = given->model->frame_count;
-    char bytes[VW__SIZE_TEXT_BYTES];
     line_sum *lines = vw__host_alloc_zeroed(frame_count + 1, sizeof *lines);
     if (lines == NULL)
         return vw__fail_host_memory((frame_count + 1) * sizeof *lines, "live bytes by line");
@@ -146,7 +142,7 @@ static vw_status tell_lines(vw__case *given, const vw__peak *peak, vw__finding_d
     if (percent_of(rest->bytes, peak->live_bytes) >= 5)
         vw__finding_evidence(finding,
                              "%s have no line of the program: autograd's threads, or no stack.",
-                             vw__format_size(rest->bytes, bytes));
+                             VW__DOCTOR_SIZE(rest->bytes));
     vw__host_free(lines);
     return VW_OK;
 }
@@ -204,11 +200,10 @@ static void tell_when(vw__case *given, const vw__peak *peak, vw__finding_draft *
 /* Only where less was missing than all of it is that more than the failure itself says. */
 static void tell_missing(const vw__peak *peak, vw__finding_draft *finding)
 {
-    char request[VW__SIZE_TEXT_BYTES], missing[VW__SIZE_TEXT_BYTES];
     if (peak->missing_bytes != 0 && peak->missing_bytes < peak->request_bytes)
         vw__finding_evidence(finding, "Of the %s asked for, %s were missing.",
-                             vw__format_size(peak->request_bytes, request),
-                             vw__format_size(peak->missing_bytes, missing));
+                             VW__DOCTOR_SIZE(peak->request_bytes),
+                             VW__DOCTOR_SIZE(peak->missing_bytes));
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
@@ -222,11 +217,10 @@ static const char *heading(const vw__case *given)
 
 static vw_status tell(vw__case *given, const vw__peak *peak)
 {
-    char live[VW__SIZE_TEXT_BYTES];
     role_order order = order_roles(peak->role_bytes);
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "peak", peak->live_bytes, "%s %s were alive%s.", heading(given),
-        vw__format_size(peak->live_bytes, live), shares(given, peak, &order));
+        VW__DOCTOR_SIZE(peak->live_bytes), shares(given, peak, &order));
     for (size_t i = 0; i < order.count; i++)
         vw__finding_part(finding, vw__role_name(order.roles[i]), peak->role_bytes[order.roles[i]]);
     tell_when(given, peak, finding);

@@ -14,7 +14,6 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "base/human_units.h"
 #include "doctor/settings.h" /* vw__doctor_enough */
 #include "doctor/spill.h"
 #include "plan/techniques.h"
@@ -86,15 +85,13 @@ static const char *action_with_promise(const remedies *own, const vw__offer *mad
 {
     vw__diagnosis_draft *draft = own->given->draft;
     const char *what = own->peak->has_broken_off ? "the failed request" : "the whole run";
-    char short_of[VW__SIZE_TEXT_BYTES];
     vw_enough enough = enough_of(own, made);
     if (enough == VW_ENOUGH_YES)
         return vw__diagnosis_text(draft, "%s: enough by itself for %s", made->action, what);
     if (enough == VW_ENOUGH_UNKNOWN)
         return vw__diagnosis_text(draft, "%s: may serve %s by itself", made->action, what);
-    return vw__diagnosis_text(
-        draft, "%s: by itself still %s short", made->action,
-        vw__format_size(own->deal.missing_bytes - made->at_most_bytes, short_of));
+    return vw__diagnosis_text(draft, "%s: by itself still %s short", made->action,
+                              VW__DOCTOR_SIZE(own->deal.missing_bytes - made->at_most_bytes));
 }
 
 /* Where roles are not known there is nothing to compute with, and still something to try. */

@@ -19,7 +19,6 @@
 #include "doctor/numbers.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 enum { KEPT_GRAPH_SHARE = 5 }; /* of what was live, to be the verdict: a fifth */
 
@@ -130,9 +129,9 @@ static const char *failure_clause(vw__case *given)
     const char *limit = "";
     if (numbers->allowed_bytes != VW_UNKNOWN)
         limit = vw__diagnosis_text(given->draft, " under a limit of about %s",
-                                   vw__diagnosis_size(given->draft, numbers->allowed_bytes));
+                                   VW__DOCTOR_SIZE(numbers->allowed_bytes));
     return vw__diagnosis_text(given->draft, "; %s then did not fit%s",
-                              vw__diagnosis_size(given->draft, numbers->tried_bytes), limit);
+                              VW__DOCTOR_SIZE(numbers->tried_bytes), limit);
 }
 
 static void conclude_leak(vw__case *given)
@@ -141,18 +140,17 @@ static void conclude_leak(vw__case *given)
     vw__diagnosis_reason(given->draft,
                          "%s were alive that earlier steps asked for and never gave back; more "
                          "is added all the time: a leak.",
-                         vw__diagnosis_size(given->draft, given->leaked_bytes));
+                         VW__DOCTOR_SIZE(given->leaked_bytes));
     if (given->failure.numbers.allowed_bytes != VW_UNKNOWN)
         vw__diagnosis_reason(
             given->draft,
             "The limit that was set, about %s, is what it grew up to; a higher one "
             "puts the end off.",
-            vw__diagnosis_size(given->draft, given->failure.numbers.allowed_bytes));
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_LEAK,
-                           has_steps ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM,
-                           "Leak: %s pile up step after step and are never let go%s%s.",
-                           vw__diagnosis_size(given->draft, given->leaked_bytes),
-                           at_line(given, "leak"), failure_clause(given));
+            VW__DOCTOR_SIZE(given->failure.numbers.allowed_bytes));
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_LEAK, has_steps ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM,
+        "Leak: %s pile up step after step and are never let go%s%s.",
+        VW__DOCTOR_SIZE(given->leaked_bytes), at_line(given, "leak"), failure_clause(given));
 }
 
 static void conclude_kept_graph(vw__case *given)
@@ -160,13 +158,13 @@ static void conclude_kept_graph(vw__case *given)
     vw__diagnosis_reason(given->draft,
                          "%s of the %s at the peak are activations of forward passes that no "
                          "backward pass followed: a kept graph.",
-                         vw__diagnosis_size(given->draft, given->kept_graph_bytes),
-                         vw__diagnosis_size(given->draft, given->peak_bytes));
+                         VW__DOCTOR_SIZE(given->kept_graph_bytes),
+                         VW__DOCTOR_SIZE(given->peak_bytes));
     vw__diagnosis_conclude(given->draft, VW_VERDICT_KEPT_GRAPH, VW_CONFIDENCE_HIGH,
                            "Kept graph: forward passes without a backward pass hold %s of "
                            "activations%s%s.",
-                           vw__diagnosis_size(given->draft, given->kept_graph_bytes),
-                           at_line(given, "kept-graph"), failure_clause(given));
+                           VW__DOCTOR_SIZE(given->kept_graph_bytes), at_line(given, "kept-graph"),
+                           failure_clause(given));
 }
 
 static void conclude_stranded(vw__case *given)
@@ -174,12 +172,11 @@ static void conclude_stranded(vw__case *given)
     vw__diagnosis_reason(given->draft,
                          "%s are idle, or wait, on other streams or in private pools, where the "
                          "rest of the program cannot use them: stranded.",
-                         vw__diagnosis_size(given->draft, given->stranded_bytes));
+                         VW__DOCTOR_SIZE(given->stranded_bytes));
     vw__diagnosis_conclude(given->draft, VW_VERDICT_STRANDED, VW_CONFIDENCE_HIGH,
                            "Stranded: %s are held for other streams or private pools and cannot "
                            "be used%s.",
-                           vw__diagnosis_size(given->draft, given->stranded_bytes),
-                           failure_clause(given));
+                           VW__DOCTOR_SIZE(given->stranded_bytes), failure_clause(given));
 }
 
 static void conclude_healthy(vw__case *given)
@@ -200,7 +197,7 @@ static void conclude_healthy(vw__case *given)
     if (!timeline->is_reserved_known) {
         vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
                                "Healthy: at most %s were alive, and nothing grows.",
-                               vw__diagnosis_size(given->draft, given->peak_bytes));
+                               VW__DOCTOR_SIZE(given->peak_bytes));
         return;
     }
     const char *but = vw__diagnosis_find(draft, "near-limit") != NULL
@@ -211,8 +208,8 @@ static void conclude_healthy(vw__case *given)
     vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
                            "Healthy: at most %s were alive and at most %s reserved, and nothing "
                            "grows%s.",
-                           vw__diagnosis_size(given->draft, given->peak_bytes),
-                           vw__diagnosis_size(given->draft, timeline->peak_reserved_bytes), but);
+                           VW__DOCTOR_SIZE(given->peak_bytes),
+                           VW__DOCTOR_SIZE(timeline->peak_reserved_bytes), but);
 }
 
 /* ", at train.py:12 main": who asked for what failed. */
@@ -238,7 +235,7 @@ static vw__number_verdict judge_numbers(vw__case *given)
                              "How large the card is, and who else held memory on it, a recording "
                              "does not say (nvidia-smi does): judged by the %s that PyTorch held "
                              "or could have had.",
-                             vw__diagnosis_size(given->draft, numbers.total_bytes));
+                             VW__DOCTOR_SIZE(numbers.total_bytes));
     }
     vw__number_verdict judged = vw__numbers_judge(&numbers, given->draft);
     if (judged.verdict == VW_VERDICT_TOO_LARGE && given->failure.limit_most_bytes != 0) {
@@ -257,7 +254,7 @@ static vw__number_verdict judge_numbers(vw__case *given)
         vw__diagnosis_reason(given->draft,
                              "That holds if the card has no more than these %s. If it has, others "
                              "hold the rest of it, and they are the cause.",
-                             vw__diagnosis_size(given->draft, numbers.total_bytes));
+                             VW__DOCTOR_SIZE(numbers.total_bytes));
     }
     return judged;
 }
@@ -275,14 +272,14 @@ static vw_status conclude_by_numbers(vw__case *given)
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Fragmentation: %s were refused while %s that PyTorch holds lay "
                                "idle, in pieces too small.",
-                               tried, vw__diagnosis_size(given->draft, judged.idle_bytes));
+                               tried, VW__DOCTOR_SIZE(judged.idle_bytes));
         break;
     case VW_VERDICT_CAPPED:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Capped: %s were refused by a limit of about %s, not by the card, "
                                "which had %s free; %s were alive.",
-                               tried, vw__diagnosis_size(given->draft, numbers->allowed_bytes),
-                               vw__diagnosis_size(given->draft, numbers->free_bytes), allocated);
+                               tried, VW__DOCTOR_SIZE(numbers->allowed_bytes),
+                               VW__DOCTOR_SIZE(numbers->free_bytes), allocated);
         break;
     case VW_VERDICT_TOO_LARGE:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
@@ -293,13 +290,13 @@ static vw_status conclude_by_numbers(vw__case *given)
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Outside: %s of the card are held by others than PyTorch; %s did "
                                "not fit beside them.",
-                               vw__diagnosis_size(given->draft, judged.outside_bytes), tried);
+                               VW__DOCTOR_SIZE(judged.outside_bytes), tried);
         break;
     case VW_VERDICT_REFUSED:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Refused: %s were asked for, %s were free on the device, and it "
                                "refused all the same.",
-                               tried, vw__diagnosis_size(given->draft, numbers->free_bytes));
+                               tried, VW__DOCTOR_SIZE(numbers->free_bytes));
         break;
     case VW_VERDICT_GENUINE:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
@@ -398,9 +395,6 @@ static vw_status examine_segments(const vw__model *model, vw__diagnosis_draft *d
             reserved += model->segments[i].total_bytes;
             allocated += model->segments[i].allocated_bytes;
         }
-    char held[VW__SIZE_TEXT_BYTES], live[VW__SIZE_TEXT_BYTES];
-    vw__format_size(reserved, held);
-    vw__format_size(allocated, live);
     draft->numbers.reserved_bytes = reserved;
     draft->numbers.allocated_bytes = allocated;
     vw__diagnosis_reason(draft, "The file has segments but no history of what happened: it shows "
@@ -408,14 +402,13 @@ static vw_status examine_segments(const vw__model *model, vw__diagnosis_draft *d
     vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
                            "Unknown: %s are alive in %s reserved at that instant; without a "
                            "history nothing more can be told.",
-                           live, held);
+                           VW__DOCTOR_SIZE(allocated), VW__DOCTOR_SIZE(reserved));
     vw__finding_draft *finding =
         vw__diagnosis_add(draft, "unknown", VW_UNKNOWN, "A recording with its history would tell.");
-    vw__finding_remedy(finding, "record from the beginning of the program", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "about a microsecond an allocation",
+    vw__finding_advice(finding, "record from the beginning of the program",
+                       "about a microsecond an allocation",
                        "vramwise run --record run.pickle -- python train.py");
-    vw__finding_remedy(finding, "then ask again", VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
-                       "vramwise doctor run.pickle");
+    vw__finding_advice(finding, "then ask again", "none", "vramwise doctor run.pickle");
     return VW_OK;
 }
 

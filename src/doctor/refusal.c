@@ -54,17 +54,16 @@ static vw_status add_capped(vw__case *given)
     VW__TRY(try_without_limit(given, &enough));
     const vw__failure *failure = &given->failure;
     const vw_memory_numbers *numbers = &failure->numbers;
-    vw__finding_draft *finding =
-        vw__diagnosis_add(given->draft, "capped", numbers->free_bytes,
-                          "A limit was set, while the device had %s free.",
-                          vw__diagnosis_size(given->draft, numbers->free_bytes));
+    vw__finding_draft *finding = vw__diagnosis_add(given->draft, "capped", numbers->free_bytes,
+                                                   "A limit was set, while the device had %s free.",
+                                                   VW__DOCTOR_SIZE(numbers->free_bytes));
     add_request_line(given, finding);
     if (failure->limit_most_bytes != 0)
         vw__finding_evidence(finding,
                              "It lies between %s, the most that was granted, and %s, the least "
                              "that was refused.",
-                             vw__diagnosis_size(given->draft, failure->limit_least_bytes),
-                             vw__diagnosis_size(given->draft, failure->limit_most_bytes));
+                             VW__DOCTOR_SIZE(failure->limit_least_bytes),
+                             VW__DOCTOR_SIZE(failure->limit_most_bytes));
     const vw__remedy *raise = vw__remedy_of(VW__REMEDY_RAISE_LIMIT);
     if (vw__recording_is_of_a_pool(given->model))
         vw__finding_remedy(finding, raise->action, vw__saves(numbers->free_bytes),
@@ -87,13 +86,13 @@ static bool is_limit_in_the_way(const vw_memory_numbers *numbers)
 static void add_too_large(vw__case *given)
 {
     uint64_t tried = given->failure.numbers.tried_bytes;
-    vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "too-large", tried,
-        "One request asks for %s: as %llu million numbers of 4 bytes.",
-        vw__diagnosis_size(given->draft, tried), (unsigned long long)(tried / 4 / 1000000));
+    vw__finding_draft *finding =
+        vw__diagnosis_add(given->draft, "too-large", tried,
+                          "One request asks for %s: as %llu million numbers of 4 bytes.",
+                          VW__DOCTOR_SIZE(tried), (unsigned long long)(tried / 4 / 1000000));
     add_request_line(given, finding);
-    vw__finding_remedy(finding, "look at the shape that is asked for: is it the one you meant?",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
+    vw__finding_advice(finding, "look at the shape that is asked for: is it the one you meant?",
+                       "none",
                        "print(x.shape, y.shape)     # before that line; a broadcast of (n, 1) and\n"
                        "                            # (1, n) makes n * n numbers");
     vw__finding_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL,
@@ -105,15 +104,14 @@ static void add_refused(vw__case *given)
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "refused", given->failure.numbers.tried_bytes,
                           "The device had %s free and refused %s.",
-                          vw__diagnosis_size(given->draft, given->failure.numbers.free_bytes),
-                          vw__diagnosis_size(given->draft, given->failure.numbers.tried_bytes));
+                          VW__DOCTOR_SIZE(given->failure.numbers.free_bytes),
+                          VW__DOCTOR_SIZE(given->failure.numbers.tried_bytes));
     add_request_line(given, finding);
     vw__finding_evidence(finding, "No limit explains it: more was granted at another time.");
-    vw__finding_remedy(finding,
-                       "see what the machine refuses: host memory, commit or address limits",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
-                       "ulimit -v; free -g; cat /proc/sys/vm/overcommit_memory\n"
-                       "nvidia-smi                  # MIG slices, other processes");
+    vw__finding_advice(
+        finding, "see what the machine refuses: host memory, commit or address limits", "none",
+        "ulimit -v; free -g; cat /proc/sys/vm/overcommit_memory\n"
+        "nvidia-smi                  # MIG slices, other processes");
 }
 
 vw_status vw__doctor_refusal(vw__case *given, vw_verdict verdict)

@@ -447,7 +447,7 @@ static const char *how_replayed(vw__case *given, const vw__tried_settings *tried
         return "Replayed without a limit";
     return vw__diagnosis_text(given->draft, "Replayed %s %s",
                               tried->is_limited ? "under a limit of" : "on a card of",
-                              vw__diagnosis_size(given->draft, tried->card_bytes));
+                              VW__DOCTOR_SIZE(tried->card_bytes));
 }
 
 static void say_what_was_tried(vw__case *given, const vw__tried_settings *tried,
@@ -558,8 +558,8 @@ static void warn_of_max_split(vw__case *given, const vw__tried_settings *tried)
             : vw__diagnosis_add(
                   given->draft, "warning", one->peak_reserved_bytes - recorded_bytes,
                   "%s, which many pages recommend, would make this run reserve %s instead of %s.",
-                  one->conf, vw__diagnosis_size(given->draft, one->peak_reserved_bytes),
-                  vw__diagnosis_size(given->draft, recorded_bytes));
+                  one->conf, VW__DOCTOR_SIZE(one->peak_reserved_bytes),
+                  VW__DOCTOR_SIZE(recorded_bytes));
     vw__finding_evidence(finding, "%s: the whole run, with that setting.",
                          how_replayed(given, tried));
 }
@@ -578,9 +578,8 @@ static void warn_of_trims(vw__case *given, const vw__tried_settings *tried)
     vw__finding_evidence(finding,
                          "Replayed: %s are reserved at most with it, %s without. The wait for the "
                          "GPU at each of the %" PRIu64 " calls comes on top.",
-                         vw__diagnosis_size(given->draft, one->peak_reserved_bytes),
-                         vw__diagnosis_size(given->draft, recorded->peak_reserved_bytes),
-                         one->trims);
+                         VW__DOCTOR_SIZE(one->peak_reserved_bytes),
+                         VW__DOCTOR_SIZE(recorded->peak_reserved_bytes), one->trims);
 }
 
 void vw__doctor_add_setting_warnings(vw__case *given, const vw__tried_settings *tried)

@@ -94,7 +94,7 @@ vw_status vw__doctor_try_spill(vw__case *given, vw__spill_trial *out)
 const char *vw__spill_action(vw__diagnosis_draft *draft, uint64_t spilled_bytes)
 {
     return vw__diagnosis_text(draft, "let %s go to host memory, with vramwise's allocator (spill)",
-                              vw__diagnosis_size(draft, spilled_bytes));
+                              VW__DOCTOR_SIZE(spilled_bytes));
 }
 
 const char *vw__spill_cost(vw__diagnosis_draft *draft, const vw__spill_trial *trial)

@@ -21,7 +21,6 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 #include "trend/trend.h"
 
 #define GIB 1073741824.0
@@ -56,12 +55,11 @@ static bool is_percent(const steps_case *judged)
 
 static const char *size_of(steps_case *judged, double bytes)
 {
-    char text[VW__SIZE_TEXT_BYTES];
     if (is_percent(judged))
         return vw__diagnosis_text(judged->draft, "%.*f %%",
                                   bytes < VW__STEP_SHARE_OF_ALL / 100 ? 3 : 1,
                                   100 * bytes / VW__STEP_SHARE_OF_ALL);
-    return vw__diagnosis_text(judged->draft, "%s", vw__format_size(whole_bytes(bytes), text));
+    return vw__diagnosis_size(judged->draft, whole_bytes(bytes));
 }
 
 /* A count that may be a fraction: "0.4", "12", "48000". Beyond a million millions: "1e+13". */
@@ -163,49 +161,48 @@ static const char *end_of_the_run(steps_case *judged)
 
 static void add_leak_remedies(vw__finding_draft *finding)
 {
-    vw__finding_remedy(
-        finding, "keep numbers of the loss and the metrics, not tensors with their graph",
-        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a line; .item() waits for the GPU, so not every step",
-        "running_loss += loss.item()          # not: running_loss += loss\n"
-        "history.append(loss.detach().cpu())  # not: history.append(loss)");
-    vw__finding_remedy(finding,
+    vw__finding_advice(finding,
+                       "keep numbers of the loss and the metrics, not tensors with their graph",
+                       "a line; .item() waits for the GPU, so not every step",
+                       "running_loss += loss.item()          # not: running_loss += loss\n"
+                       "history.append(loss.detach().cpu())  # not: history.append(loss)");
+    vw__finding_advice(finding,
                        "look for lists, dicts and attributes that get a tensor per step: outputs, "
                        "features, replay buffers, logs",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE,
                        "a line each; copying to the host costs time",
                        "outputs.append(out.detach().cpu())\n"
                        "outputs.clear()  # once they are used");
-    vw__finding_remedy(finding, "run evaluation and logging without a graph", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, vw__remedy_of(VW__REMEDY_INFERENCE_MODE)->cost,
+    vw__finding_advice(finding, "run evaluation and logging without a graph",
+                       vw__remedy_of(VW__REMEDY_INFERENCE_MODE)->cost,
                        "with torch.inference_mode():\n"
                        "    evaluate(model)");
-    vw__finding_remedy(finding, "remove hooks that keep what they see, or are registered each step",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a line",
+    vw__finding_advice(finding, "remove hooks that keep what they see, or are registered each step",
+                       "a line",
                        "handle = module.register_forward_hook(hook)\n"
                        "...\n"
                        "handle.remove()");
-    vw__finding_remedy(
+    vw__finding_advice(
         finding, "find the line: record a few dozen steps and give the recording to the doctor",
-        VW__SAVES_UNKNOWN, VW_BASIS_RULE, "one short run, a few percent slower",
+        "one short run, a few percent slower",
         "vramwise run --record run.pickle -- python train.py\n"
         "vramwise doctor run.pickle");
 }
 
 static void add_host_remedies(vw__finding_draft *finding)
 {
-    vw__finding_remedy(finding,
+    vw__finding_advice(finding,
                        "look for what is kept on the host per step: outputs and losses in lists, "
                        "logs, caches of the dataset",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a line each",
+                       "a line each",
                        "history.append(loss.item())  # not: history.append(loss)\n"
                        "outputs.clear()  # once they are used");
-    vw__finding_remedy(finding,
+    vw__finding_advice(finding,
                        "keep samples in arrays, not in lists of Python objects: workers copy every "
                        "page of those that they look at",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "some lines of the dataset",
+                       "some lines of the dataset",
                        "self.samples = numpy.array(samples)  # not: list(samples)");
-    vw__finding_remedy(finding, "find the line: compare what Python holds some steps apart",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "one short run, slower",
+    vw__finding_advice(finding, "find the line: compare what Python holds some steps apart",
+                       "one short run, slower",
                        "import tracemalloc; tracemalloc.start()\n"
                        "...  # some steps\n"
                        "print(tracemalloc.take_snapshot().statistics(\"lineno\")[:10])");

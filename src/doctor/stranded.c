@@ -388,9 +388,8 @@ static void add_lanes(vw__case *given, stranding *found, vw__finding_draft *find
         bool is_own = one->stream == own.stream && one->pool == own.pool;
         if (i < MOST_LANES_SHOWN)
             vw__finding_evidence(finding, "On %s: %s live, %s idle, %s waiting.", name,
-                                 vw__diagnosis_size(given->draft, one->live_bytes),
-                                 vw__diagnosis_size(given->draft, one->idle_bytes),
-                                 vw__diagnosis_size(given->draft, one->pending_bytes));
+                                 VW__DOCTOR_SIZE(one->live_bytes), VW__DOCTOR_SIZE(one->idle_bytes),
+                                 VW__DOCTOR_SIZE(one->pending_bytes));
         if (given->failure.has_happened && !is_own && kept_bytes != 0)
             vw__finding_part(finding, name, kept_bytes);
     }
@@ -502,21 +501,20 @@ static vw_status add_finding(vw__case *given, stranding *found)
 {
     vw__finding_draft *finding =
         given->failure.has_happened
-            ? vw__diagnosis_add(
-                  given->draft, "stranded", given->stranded_bytes,
-                  "%s were kept for other streams or private pools when %s were "
-                  "refused.",
-                  vw__diagnosis_size(given->draft, given->stranded_bytes),
-                  vw__diagnosis_size(given->draft, given->failure.numbers.tried_bytes))
+            ? vw__diagnosis_add(given->draft, "stranded", given->stranded_bytes,
+                                "%s were kept for other streams or private pools when %s were "
+                                "refused.",
+                                VW__DOCTOR_SIZE(given->stranded_bytes),
+                                VW__DOCTOR_SIZE(given->failure.numbers.tried_bytes))
             : vw__diagnosis_add(given->draft, "stranded", given->stranded_bytes,
                                 "%s of the %s reserved serve only to keep streams apart.",
-                                vw__diagnosis_size(given->draft, given->stranded_bytes),
-                                vw__diagnosis_size(given->draft, found->recorded_bytes));
+                                VW__DOCTOR_SIZE(given->stranded_bytes),
+                                VW__DOCTOR_SIZE(found->recorded_bytes));
     VW__TRY(add_places(given, found, finding));
     vw__finding_evidence(finding,
                          "Replayed: %s %s; with one stream %s, with frees that need not wait %s, "
                          "with both %s.",
-                         vw__diagnosis_size(given->draft, found->recorded_bytes),
+                         VW__DOCTOR_SIZE(found->recorded_bytes),
                          given->failure.has_happened ? "were wanted when it failed"
                                                      : "are reserved at most as it is",
                          outcome_of(given, &found->one_stream),
@@ -524,7 +522,7 @@ static vw_status add_finding(vw__case *given, stranding *found)
                          outcome_of(given, &found->together));
     if (found->private_bytes != 0)
         vw__finding_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
-                             vw__diagnosis_size(given->draft, found->private_bytes));
+                             VW__DOCTOR_SIZE(found->private_bytes));
     add_remedies(given, found, finding);
     add_lanes(given, found, finding);
     return VW_OK;

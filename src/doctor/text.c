@@ -13,19 +13,10 @@
 
 #include "doctor/text_parts.h"
 #include "base/checked_math.h" /* vw__add_u64 */
-#include "base/human_units.h"
 
 enum { MOST_QUOTE_BYTES = 140 };
 
 /* ---- helpers of all files -------------------------------------------------------------------- */
-
-const char *vw__text_size(const vw__text_case *given, uint64_t size_bytes)
-{
-    char text[VW__SIZE_TEXT_BYTES];
-    if (!vw__text_knows(size_bytes))
-        return "an unknown amount";
-    return vw__diagnosis_text(given->draft, "%s", vw__format_size(size_bytes, text));
-}
 
 bool vw__text_has(const vw__text_case *given, const char *words)
 {
@@ -37,7 +28,7 @@ bool vw__text_is_cut(const vw__text_case *given)
 {
     const vw__error_report *report = given->report;
     return report->is_truncated &&
-           (report->kind != VW__ERROR_TORCH_MPS || !vw__text_knows(report->allowed_bytes));
+           (report->kind != VW__ERROR_TORCH_MPS || !vw__doctor_knows(report->allowed_bytes));
 }
 
 vw_confidence vw__text_confidence(const vw__text_case *given, vw_confidence confidence)
@@ -144,18 +135,13 @@ static vw_memory_numbers numbers_of(const vw__error_report *report)
         .allowed_bytes = something(report->allowed_bytes),
         .device = report->device,
     };
-    if (!vw__text_knows(said.free_bytes) && report->kind != VW__ERROR_VLLM)
+    if (!vw__doctor_knows(said.free_bytes) && report->kind != VW__ERROR_VLLM)
         said.free_bytes = report->available_bytes; /* "but only 3 GiB available" */
-    if (!vw__text_knows(said.reserved_bytes) && vw__text_knows(said.allocated_bytes) &&
-        vw__text_knows(report->unallocated_bytes) &&
+    if (!vw__doctor_knows(said.reserved_bytes) && vw__doctor_knows(said.allocated_bytes) &&
+        vw__doctor_knows(report->unallocated_bytes) &&
         !vw__add_u64(said.allocated_bytes, report->unallocated_bytes, &said.reserved_bytes))
         said.reserved_bytes = VW_UNKNOWN;
     return said;
-}
-
-static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
-{
-    return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
 }
 
 /* ---- sentences ------------------------------------------------------------------------------- */
@@ -165,27 +151,26 @@ static const char *on_card(const vw__text_case *given)
 {
     if (given->card_bytes == 0)
         return "";
-    return vw__diagnosis_text(given->draft, " on a card of %s",
-                              vw__text_size(given, given->card_bytes));
+    return vw__diagnosis_text(given->draft, " on a card of %s", VW__DOCTOR_SIZE(given->card_bytes));
 }
 
 static void conclude_fragmentation(const vw__text_case *given, vw_confidence confidence)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    const char *idle = vw__text_size(given, given->judged.idle_bytes);
+    const char *idle = vw__diagnosis_size(given->draft, given->judged.idle_bytes);
     bool is_asked = given->card_bytes != 0;
-    if (vw__text_knows(numbers->tried_bytes))
+    if (vw__doctor_knows(numbers->tried_bytes))
         vw__diagnosis_conclude(given->draft, VW_VERDICT_FRAGMENTATION, confidence,
                                "Fragmentation%s: %s %s refused while %s that PyTorch holds %s "
                                "idle, in pieces too small.",
-                               on_card(given), vw__text_size(given, numbers->tried_bytes),
+                               on_card(given), VW__DOCTOR_SIZE(numbers->tried_bytes),
                                is_asked ? "would be" : "were", idle, is_asked ? "lie" : "lay");
     else
         vw__diagnosis_conclude(given->draft, VW_VERDICT_FRAGMENTATION, confidence,
                                "Fragmentation: PyTorch holds %s and uses %s of it; the other %s "
                                "lie idle, in pieces too small for what was asked.",
-                               vw__text_size(given, numbers->reserved_bytes),
-                               vw__text_size(given, numbers->allocated_bytes), idle);
+                               VW__DOCTOR_SIZE(numbers->reserved_bytes),
+                               VW__DOCTOR_SIZE(numbers->allocated_bytes), idle);
 }
 
 /* "of the card's 24.00 GiB only 391 MiB were free" */
@@ -193,39 +178,39 @@ static const char *what_was_left(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     vw__diagnosis_draft *draft = given->draft;
-    const char *free_text = vw__text_size(given, numbers->free_bytes);
-    bool is_asked = given->card_bytes != 0, knows_free = vw__text_knows(numbers->free_bytes);
-    if (knows_free && vw__text_knows(numbers->tried_bytes) &&
+    const char *free_text = vw__diagnosis_size(given->draft, numbers->free_bytes);
+    bool is_asked = given->card_bytes != 0, knows_free = vw__doctor_knows(numbers->free_bytes);
+    if (knows_free && vw__doctor_knows(numbers->tried_bytes) &&
         numbers->free_bytes >= numbers->tried_bytes)
         return vw__diagnosis_text(draft,
                                   "%s of the card's %s %s free, which is too close: a driver keeps "
                                   "some back",
-                                  free_text, vw__text_size(given, numbers->total_bytes),
+                                  free_text, VW__DOCTOR_SIZE(numbers->total_bytes),
                                   is_asked ? "would be" : "were");
-    if (!vw__text_knows(numbers->total_bytes))
+    if (!vw__doctor_knows(numbers->total_bytes))
         return knows_free ? vw__diagnosis_text(draft, "only %s were free", free_text)
                           : "how much was free is not said";
     if (!knows_free)
         return vw__diagnosis_text(draft, "the card has %s, and how much of it %s free is not said",
-                                  vw__text_size(given, numbers->total_bytes),
+                                  VW__DOCTOR_SIZE(numbers->total_bytes),
                                   is_asked ? "would be" : "was");
     const char *left = numbers->free_bytes == 0 ? is_asked ? "nothing would be" : "nothing was"
                        : is_asked ? vw__diagnosis_text(draft, "only %s would be", free_text)
                                   : vw__diagnosis_text(draft, "only %s were", free_text);
     return vw__diagnosis_text(draft, "of the card's %s %s free",
-                              vw__text_size(given, numbers->total_bytes), left);
+                              VW__DOCTOR_SIZE(numbers->total_bytes), left);
 }
 
 static void conclude_genuine(const vw__text_case *given, vw_confidence confidence)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    const char *in_use = vw__text_knows(numbers->allocated_bytes)
+    const char *in_use = vw__doctor_knows(numbers->allocated_bytes)
                              ? vw__diagnosis_text(given->draft, "with %s in use, ",
-                                                  vw__text_size(given, numbers->allocated_bytes))
+                                                  VW__DOCTOR_SIZE(numbers->allocated_bytes))
                              : "";
     vw__diagnosis_conclude(given->draft, VW_VERDICT_GENUINE, confidence,
                            "Genuine%s: %s%s more %s needed; %s.", on_card(given), in_use,
-                           vw__text_size(given, numbers->tried_bytes),
+                           VW__DOCTOR_SIZE(numbers->tried_bytes),
                            given->card_bytes != 0 ? "are" : "were", what_was_left(given));
 }
 
@@ -233,78 +218,76 @@ static void conclude_outside(const vw__text_case *given, vw_confidence confidenc
 {
     const vw_memory_numbers *numbers = &given->numbers;
     bool is_asked = given->card_bytes != 0;
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_OUTSIDE, confidence,
-                           is_asked ? "Outside: %s of the card's %s would be held outside PyTorch, "
-                                      "which itself would hold %s and needs %s more."
-                                    : "Outside: %s of the card's %s are held outside PyTorch, "
-                                      "which itself held %s when it asked for %s more.",
-                           vw__text_size(given, given->judged.outside_bytes),
-                           vw__text_size(given, numbers->total_bytes),
-                           vw__text_size(given, numbers->reserved_bytes),
-                           vw__text_size(given, numbers->tried_bytes));
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_OUTSIDE, confidence,
+        is_asked ? "Outside: %s of the card's %s would be held outside PyTorch, "
+                   "which itself would hold %s and needs %s more."
+                 : "Outside: %s of the card's %s are held outside PyTorch, "
+                   "which itself held %s when it asked for %s more.",
+        VW__DOCTOR_SIZE(given->judged.outside_bytes), VW__DOCTOR_SIZE(numbers->total_bytes),
+        VW__DOCTOR_SIZE(numbers->reserved_bytes), VW__DOCTOR_SIZE(numbers->tried_bytes));
 }
 
 static void conclude_capped(const vw__text_case *given, vw_confidence confidence)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    uint64_t held = vw__text_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
-                                                            : numbers->allocated_bytes;
-    if (!vw__text_knows(held)) {
+    uint64_t held = vw__doctor_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
+                                                              : numbers->allocated_bytes;
+    if (!vw__doctor_knows(held)) {
         vw__diagnosis_conclude(given->draft, VW_VERDICT_CAPPED, confidence,
                                "Capped, most likely: a limit of %s is set, and %s were asked for "
                                "and not given while the card had %s free.",
-                               vw__text_size(given, numbers->allowed_bytes),
-                               vw__text_size(given, numbers->tried_bytes),
-                               vw__text_size(given, numbers->free_bytes));
+                               VW__DOCTOR_SIZE(numbers->allowed_bytes),
+                               VW__DOCTOR_SIZE(numbers->tried_bytes),
+                               VW__DOCTOR_SIZE(numbers->free_bytes));
         return;
     }
     vw__diagnosis_conclude(given->draft, VW_VERDICT_CAPPED, confidence,
                            "Capped: PyTorch held %s of the %s it is allowed and asked for %s more, "
                            "while the card had %s free.",
-                           vw__text_size(given, held), vw__text_size(given, numbers->allowed_bytes),
-                           vw__text_size(given, numbers->tried_bytes),
-                           vw__text_size(given, numbers->free_bytes));
+                           VW__DOCTOR_SIZE(held), VW__DOCTOR_SIZE(numbers->allowed_bytes),
+                           VW__DOCTOR_SIZE(numbers->tried_bytes),
+                           VW__DOCTOR_SIZE(numbers->free_bytes));
 }
 
 static void conclude_refused(const vw__text_case *given, vw_confidence confidence)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    bool is_at_limit = vw__text_knows(numbers->allowed_bytes) &&
-                       vw__text_knows(numbers->reserved_bytes) &&
-                       less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
+    bool is_at_limit =
+        vw__doctor_knows(numbers->allowed_bytes) && vw__doctor_knows(numbers->reserved_bytes) &&
+        vw__doctor_less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
     if (given->card_bytes != 0)
         vw__diagnosis_conclude(given->draft, VW_VERDICT_REFUSED, confidence,
                                "Refused: %s were not given although the card had room for them; "
                                "that one of %s would have %s free need not help.",
-                               vw__text_size(given, numbers->tried_bytes),
-                               vw__text_size(given, given->card_bytes),
-                               vw__text_size(given, numbers->free_bytes));
+                               VW__DOCTOR_SIZE(numbers->tried_bytes),
+                               VW__DOCTOR_SIZE(given->card_bytes),
+                               VW__DOCTOR_SIZE(numbers->free_bytes));
     else if (is_at_limit)
-        vw__diagnosis_conclude(given->draft, VW_VERDICT_REFUSED, confidence,
-                               "Refused: the card had %s free, but PyTorch, at %s of the %s it is "
-                               "allowed, did not get %s more.",
-                               vw__text_size(given, numbers->free_bytes),
-                               vw__text_size(given, numbers->reserved_bytes),
-                               vw__text_size(given, numbers->allowed_bytes),
-                               vw__text_size(given, numbers->tried_bytes));
+        vw__diagnosis_conclude(
+            given->draft, VW_VERDICT_REFUSED, confidence,
+            "Refused: the card had %s free, but PyTorch, at %s of the %s it is "
+            "allowed, did not get %s more.",
+            VW__DOCTOR_SIZE(numbers->free_bytes), VW__DOCTOR_SIZE(numbers->reserved_bytes),
+            VW__DOCTOR_SIZE(numbers->allowed_bytes), VW__DOCTOR_SIZE(numbers->tried_bytes));
     else
         vw__diagnosis_conclude(given->draft, VW_VERDICT_REFUSED, confidence,
                                "Refused: %s were asked for and not given although the card had %s "
                                "free: something other than its memory ran out.",
-                               vw__text_size(given, numbers->tried_bytes),
-                               vw__text_size(given, numbers->free_bytes));
+                               VW__DOCTOR_SIZE(numbers->tried_bytes),
+                               VW__DOCTOR_SIZE(numbers->free_bytes));
 }
 
 static void conclude_too_large(const vw__text_case *given, vw_confidence confidence)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     bool is_limit =
-        vw__text_knows(numbers->allowed_bytes) && numbers->tried_bytes > numbers->allowed_bytes;
+        vw__doctor_knows(numbers->allowed_bytes) && numbers->tried_bytes > numbers->allowed_bytes;
     vw__diagnosis_conclude(
         given->draft, VW_VERDICT_TOO_LARGE, confidence,
         "Too large: one request of %s, where %s %s in all; nothing that is freed can serve it.",
-        vw__text_size(given, numbers->tried_bytes), is_limit ? "the limit is" : "the card has",
-        vw__text_size(given, is_limit ? numbers->allowed_bytes : numbers->total_bytes));
+        VW__DOCTOR_SIZE(numbers->tried_bytes), is_limit ? "the limit is" : "the card has",
+        VW__DOCTOR_SIZE(is_limit ? numbers->allowed_bytes : numbers->total_bytes));
 }
 
 /* "genuine, fragmentation or outside" */
@@ -337,7 +320,7 @@ static void conclude_unknown(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     vw__diagnosis_draft *draft = given->draft;
-    const char *tried = vw__text_size(given, numbers->tried_bytes);
+    const char *tried = vw__diagnosis_size(given->draft, numbers->tried_bytes);
     const char *device = vw__text_device_of(given)->name;
     const vw_confidence low = VW_CONFIDENCE_LOW;
     if (given->report->is_warning)
@@ -345,18 +328,18 @@ static void conclude_unknown(const vw__text_case *given)
                                "Unknown: %s did not get %s of %s memory and went on without: a "
                                "warning, not a failure.",
                                vw__error_kind_name(given->report->kind),
-                               vw__text_knows(numbers->tried_bytes) ? tried : "all it wanted",
+                               vw__doctor_knows(numbers->tried_bytes) ? tried : "all it wanted",
                                device);
     else if (given->judged.is_oversubscribed)
         vw__diagnosis_conclude(
             draft, VW_VERDICT_UNKNOWN, low,
             "Unknown: PyTorch holds %s on a card of %s, so the driver has moved "
             "memory to the host, and its numbers no longer tell.",
-            vw__text_size(given, vw__text_knows(numbers->reserved_bytes) &&
-                                         numbers->reserved_bytes > numbers->total_bytes
-                                     ? numbers->reserved_bytes
-                                     : numbers->allocated_bytes),
-            vw__text_size(given, numbers->total_bytes));
+            VW__DOCTOR_SIZE(vw__doctor_knows(numbers->reserved_bytes) &&
+                                    numbers->reserved_bytes > numbers->total_bytes
+                                ? numbers->reserved_bytes
+                                : numbers->allocated_bytes),
+            VW__DOCTOR_SIZE(numbers->total_bytes));
     else if (given->judged.is_contradiction)
         vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, low,
                                "Unknown: the %s ran out of memory, but the numbers in the message "
@@ -367,19 +350,18 @@ static void conclude_unknown(const vw__text_case *given)
                                "Unknown: %s could not get %s of its own on the GPU, outside "
                                "PyTorch's pool; who held the card is not said.",
                                vw__error_kind_name(given->report->kind),
-                               vw__text_knows(numbers->tried_bytes) ? tried : "memory");
+                               vw__doctor_knows(numbers->tried_bytes) ? tried : "memory");
     else if (given->report->kind == VW__ERROR_VLLM)
         vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, low,
                                "Unknown: vLLM's share of the card leaves too little for its cache; "
                                "by how many bytes is not said.");
-    else if (vw__text_knows(numbers->tried_bytes) && vw__text_knows(numbers->free_bytes))
+    else if (vw__doctor_knows(numbers->tried_bytes) && vw__doctor_knows(numbers->free_bytes))
         vw__diagnosis_conclude(
             draft, VW_VERDICT_UNKNOWN, low,
             "Unknown%s: %s were asked for with %s free; who held the rest is not "
             "said, so it can be %s.",
-            on_card(given), tried, vw__text_size(given, numbers->free_bytes),
-            candidates_text(given));
-    else if (vw__text_knows(numbers->tried_bytes))
+            on_card(given), tried, VW__DOCTOR_SIZE(numbers->free_bytes), candidates_text(given));
+    else if (vw__doctor_knows(numbers->tried_bytes))
         vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, low,
                                "Unknown: %s of %s memory were asked for and not given (%s); how "
                                "much was free, and who held the rest, is not said.",
@@ -446,7 +428,7 @@ static void say_what_was_found(const vw__text_case *given)
                                  "about the GPU's.",
                                  summary->host_count, summary->host_count == 1 ? "is" : "are");
     }
-    if (!vw__text_knows(report->process_bytes) && report->other_process_count != 0)
+    if (!vw__doctor_knows(report->process_bytes) && report->other_process_count != 0)
         vw__diagnosis_reason(draft, "None of the processes listed is marked as this one (in a "
                                     "container their numbers differ), so one of them may be.");
 }
@@ -456,25 +438,25 @@ static bool is_stranded(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     uint64_t pools = given->report->private_pool_bytes;
-    return given->judged.verdict == VW_VERDICT_GENUINE && vw__text_knows(pools) &&
-           vw__text_knows(numbers->reserved_bytes) && pools <= numbers->reserved_bytes &&
+    return given->judged.verdict == VW_VERDICT_GENUINE && vw__doctor_knows(pools) &&
+           vw__doctor_knows(numbers->reserved_bytes) && pools <= numbers->reserved_bytes &&
            pools >= numbers->tried_bytes && pools >= numbers->reserved_bytes / 10;
 }
 
 static void conclude_stranded(const vw__text_case *given)
 {
-    const char *pools = vw__text_size(given, given->report->private_pool_bytes);
+    const char *pools = vw__diagnosis_size(given->draft, given->report->private_pool_bytes);
     vw__diagnosis_reason(
         given->draft,
         "Of the %s that the message calls allocated, %s are free blocks of private "
         "pools: at least the %s asked for, and a tenth of what is reserved.",
-        vw__text_size(given, given->numbers.allocated_bytes), pools,
-        vw__text_size(given, given->numbers.tried_bytes));
+        VW__DOCTOR_SIZE(given->numbers.allocated_bytes), pools,
+        VW__DOCTOR_SIZE(given->numbers.tried_bytes));
     vw__diagnosis_conclude(given->draft, VW_VERDICT_STRANDED,
                            vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
                            "Stranded: %s were refused while %s lie idle in private pools, which "
                            "serve nothing but the CUDA graphs they belong to.",
-                           vw__text_size(given, given->numbers.tried_bytes), pools);
+                           VW__DOCTOR_SIZE(given->numbers.tried_bytes), pools);
     vw__text_add_findings(given, VW_VERDICT_STRANDED);
 }
 
@@ -510,7 +492,7 @@ vw_status vw__doctor_text(const vw__error_summary *summary, const vw_doctor_opti
         .draft = draft,
         .said = numbers_of(&summary->first),
         .card_bytes =
-            options != NULL && vw__text_knows(options->card_bytes) ? options->card_bytes : 0,
+            options != NULL && vw__doctor_knows(options->card_bytes) ? options->card_bytes : 0,
         .others_bytes = VW_UNKNOWN,
     };
     given.numbers = given.said;

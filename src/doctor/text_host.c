@@ -6,49 +6,46 @@
 
 static void add_less_memory(vw__finding_draft *finding)
 {
-    vw__finding_remedy(finding, "fewer loader processes: each has its own copy of the dataset",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "loading is slower",
+    vw__finding_advice(finding, "fewer loader processes: each has its own copy of the dataset",
+                       "loading is slower",
                        "DataLoader(dataset, num_workers=2, prefetch_factor=2)");
-    vw__finding_remedy(finding, "read the data piece by piece, instead of holding it",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "a change of the dataset",
+    vw__finding_advice(finding, "read the data piece by piece, instead of holding it",
+                       "a change of the dataset",
                        "numpy.load(path, mmap_mode=\"r\")\n"
                        "datasets.load_dataset(name, streaming=True)");
-    vw__finding_remedy(finding, "load weights without a second copy in the host's memory",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none",
+    vw__finding_advice(finding, "load weights without a second copy in the host's memory", "none",
                        "torch.load(path, map_location=\"cuda\", mmap=True)\n"
                        "AutoModel.from_pretrained(name, low_cpu_mem_usage=True)");
 }
 
 static void add_look(vw__finding_draft *finding)
 {
-    vw__finding_remedy(finding, "see what the machine has, and who was killed", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "none",
+    vw__finding_advice(finding, "see what the machine has, and who was killed", "none",
                        "free -g\nsudo dmesg -T | grep -i -E \"killed process|out of memory\"");
 }
 
 static void judge_allocator(const vw__text_case *given)
 {
     uint64_t tried = given->numbers.tried_bytes;
-    bool is_known = vw__text_knows(tried);
+    bool is_known = vw__doctor_knows(tried);
     vw__diagnosis_reason(given->draft,
                          "An allocation in the host's memory failed%s%s; the GPU is "
                          "not involved.",
-                         is_known ? ": " : "", is_known ? vw__text_size(given, tried) : "");
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
-                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-                           "Host memory: the machine's RAM, not the GPU's, could not give %s%s.",
-                           is_known ? vw__text_size(given, tried) : "what was asked for",
-                           is_known ? " in one piece" : "");
+                         is_known ? ": " : "", is_known ? VW__DOCTOR_SIZE(tried) : "");
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_HOST, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
+        "Host memory: the machine's RAM, not the GPU's, could not give %s%s.",
+        is_known ? VW__DOCTOR_SIZE(tried) : "what was asked for", is_known ? " in one piece" : "");
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "host", tried, "An allocation of %s in the host's memory failed.",
-        is_known ? vw__text_size(given, tried) : "unknown size");
+        is_known ? VW__DOCTOR_SIZE(tried) : "unknown size");
     vw__finding_evidence(finding, "It fails when RAM and swap are promised away, or at a limit of "
                                   "the container or shell.");
-    vw__finding_remedy(finding, "look at the line that asked: is that size meant?",
-                       VW__SAVES_UNKNOWN, VW_BASIS_RULE, "none", "print(array.shape, array.dtype)");
+    vw__finding_advice(finding, "look at the line that asked: is that size meant?", "none",
+                       "print(array.shape, array.dtype)");
     add_less_memory(finding);
-    vw__finding_remedy(finding, "lift the limits of shell and container", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "none, where the machine has the memory",
+    vw__finding_advice(finding, "lift the limits of shell and container",
+                       "none, where the machine has the memory",
                        "free -g; ulimit -v unlimited\ndocker run --memory=64g ...");
 }
 
@@ -83,8 +80,7 @@ static void judge_killed(const vw__text_case *given)
                           is_worker ? "A DataLoader worker" : "The process");
     add_look(finding);
     add_less_memory(finding);
-    vw__finding_remedy(finding, "more memory for the job", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "a longer queue, a larger machine",
+    vw__finding_advice(finding, "more memory for the job", "a longer queue, a larger machine",
                        "sbatch --mem=64G ...\ndocker run --memory=64g ...\n"
                        "resources: {limits: {memory: 64Gi}}  # Kubernetes");
 }
@@ -100,36 +96,33 @@ static void judge_shared(const vw__text_case *given)
                            "small; the GPU's memory is not meant.");
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "host", VW_UNKNOWN, "Shared memory (/dev/shm) ran out.");
-    vw__finding_remedy(finding, "a larger /dev/shm", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "a restart of the container",
+    vw__finding_advice(finding, "a larger /dev/shm", "a restart of the container",
                        "df -h /dev/shm\ndocker run --shm-size=8g ...  # or --ipc=host\n"
                        "sudo mount -o remount,size=8G /dev/shm");
-    vw__finding_remedy(finding, "fewer workers, fewer batches in advance", VW__SAVES_UNKNOWN,
-                       VW_BASIS_RULE, "loading is slower",
+    vw__finding_advice(finding, "fewer workers, fewer batches in advance", "loading is slower",
                        "DataLoader(dataset, num_workers=2, prefetch_factor=1)");
-    vw__finding_remedy(finding, "share through files instead", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "slower", "torch.multiprocessing.set_sharing_strategy(\"file_system\")");
+    vw__finding_advice(finding, "share through files instead", "slower",
+                       "torch.multiprocessing.set_sharing_strategy(\"file_system\")");
 }
 
 static void judge_pinned(const vw__text_case *given)
 {
     uint64_t tried = given->numbers.tried_bytes;
-    bool is_known = vw__text_knows(tried);
+    bool is_known = vw__doctor_knows(tried);
     vw__diagnosis_reason(given->draft, "Pinned memory is host memory that the driver locks in "
                                        "place; the error has CUDA's name for all that.");
     vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
                            vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                            "Host memory: %s of pinned memory could not be had; that is the "
                            "machine's RAM, not the GPU's.",
-                           is_known ? vw__text_size(given, tried) : "a piece");
+                           is_known ? VW__DOCTOR_SIZE(tried) : "a piece");
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "host", tried, "%s of pinned host memory could not be had.",
-                          is_known ? vw__text_size(given, tried) : "A piece");
-    vw__finding_remedy(finding, "do not pin, or pin less", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
-                       "slower copies to the GPU",
+                          is_known ? VW__DOCTOR_SIZE(tried) : "A piece");
+    vw__finding_advice(finding, "do not pin, or pin less", "slower copies to the GPU",
                        "DataLoader(dataset, pin_memory=False)\n"
                        "\"pin_memory\": false  # DeepSpeed's offload");
-    vw__finding_remedy(finding, "lift the limit on locked memory", VW__SAVES_UNKNOWN, VW_BASIS_RULE,
+    vw__finding_advice(finding, "lift the limit on locked memory",
                        "none, where the machine has the memory",
                        "ulimit -l unlimited\ndocker run --ulimit memlock=-1 ...\n"
                        "# WSL: memory= in .wslconfig; half of it can be pinned");

@@ -26,14 +26,6 @@ typedef struct vw__text_case {
     vw__number_verdict judged;
 } vw__text_case;
 
-static inline bool vw__text_knows(uint64_t size_bytes)
-{
-    return size_bytes != VW_UNKNOWN;
-}
-
-/* "512 MiB"; the diagnosis' text. */
-const char *vw__text_size(const vw__text_case *given, uint64_t size_bytes);
-
 /* Are the words in what was kept of the message? In either case. */
 bool vw__text_has(const vw__text_case *given, const char *words);
 
