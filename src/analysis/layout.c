@@ -17,7 +17,7 @@
 
 #include "analysis/layout_follow.h"
 #include "analysis/live_bytes.h"
-#include "analysis/script_parts.h" /* vw__script_segments_of */
+#include "analysis/script_events.h" /* vw__script_segments_of */
 #include "base/error.h"
 #include "base/host_memory.h"
 

@@ -19,7 +19,7 @@
 
 #include "analysis/live_bytes.h"
 #include "analysis/recorded_settings.h"
-#include "analysis/script_parts.h" /* vw__is_release, vw__script_segments_of */
+#include "analysis/script_events.h" /* vw__is_release, vw__script_segments_of */
 #include "base/address_map.h"
 #include "base/checked_math.h"
 #include "base/error.h"

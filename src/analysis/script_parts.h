@@ -1,8 +1,8 @@
 /* script_parts.h - what script.c concludes before it makes operations of a trace.
  *
  * Each part answers one question about all events at once: which releases were an empty_cache()'s
- * (script_releases.c), which private pool a request belonged to (script_pools.c), what was there
- * before the first event (script_start.c). For the files of script.c only. */
+ * (script_events.h), which private pool a request belonged to (script_pools.c), what was there
+ * before the first event (script_start.c). */
 #ifndef VW_ANALYSIS_SCRIPT_PARTS_H
 #define VW_ANALYSIS_SCRIPT_PARTS_H
 
@@ -12,34 +12,10 @@
 
 #include "base/address_map.h"
 #include "analysis/script.h"
+#include "analysis/script_events.h"
 
-/* ---- kinds of event -------------------------------------------------------------------------- */
-
-static inline bool vw__is_release(unsigned action)
-{
-    return action == VW_ACTION_SEGMENT_FREE || action == VW_ACTION_SEGMENT_UNMAP;
-}
-
-static inline bool vw__is_growth(unsigned action)
-{
-    return action == VW_ACTION_SEGMENT_ALLOC || action == VW_ACTION_SEGMENT_MAP;
-}
-
-/* Neither the program's nor the allocator's doing: can be anywhere. */
-static inline bool vw__is_remark(unsigned action)
-{
-    return action > VW_ACTION_OOM;
-}
-
-/* ---- releases -------------------------------------------------------------------------------- */
-
-/* Is `event` one of those to be read the other way (vw__script_make_guided)? */
+/* Returns whether the guide says to read `event` the other way (vw__script_make_guided). */
 bool vw__script_is_flipped(const vw__script_guide *guide, size_t event);
-
-/* Stores in `is_trim`, for each event, whether it is a release outside every request.
- * `*has_guesses` if that had to be decided without stacks. */
-void vw__script_find_trims(const vw__model *model, const vw__model_trace *trace,
-                           const vw__script_guide *guide, bool *is_trim, bool *has_guesses);
 
 /* ---- private pools --------------------------------------------------------------------------- */
 
@@ -109,12 +85,5 @@ typedef struct vw__script_start {
  * VW_ERR_CORRUPT_FILE: an alloc on a live block. */
 VW_MUST_CHECK vw_status vw__script_find_start(const vw__model *model, const vw__model_trace *trace,
                                               vw__script_blocks *blocks, vw__script_start *out);
-
-/* The segments of a device: [*first, *end) of the model's. */
-void vw__script_segments_of(const vw__model *model, int device, size_t *first, size_t *end);
-
-/* The segment of the end state that holds `address`, or NULL. */
-const vw__model_segment *vw__script_segment_at(const vw__model *model, int device,
-                                               uint64_t address);
 
 #endif /* VW_ANALYSIS_SCRIPT_PARTS_H */

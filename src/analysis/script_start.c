@@ -8,7 +8,6 @@
 #include "analysis/script_parts.h"
 
 #include <inttypes.h>
-#include <limits.h>
 
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -22,51 +21,6 @@ static uint64_t end_of(uint64_t address, uint64_t size_bytes)
 {
     uint64_t end;
     return vw__add_u64(address, size_bytes, &end) ? end : UINT64_MAX;
-}
-
-/* ---- segments at the end --------------------------------------------------------------------- */
-
-/* Devices rise, the host's comes last. */
-static unsigned rank_of(int device)
-{
-    return device < 0 ? UINT_MAX : (unsigned)device;
-}
-
-static size_t count_below(const vw__model *model, unsigned rank)
-{
-    size_t low = 0, high = model->segment_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rank_of(model->segments[middle].device) < rank)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-void vw__script_segments_of(const vw__model *model, int device, size_t *first, size_t *end)
-{
-    unsigned rank = rank_of(device);
-    *first = count_below(model, rank);
-    *end = rank == UINT_MAX ? model->segment_count : count_below(model, rank + 1);
-}
-
-const vw__model_segment *vw__script_segment_at(const vw__model *model, int device, uint64_t address)
-{
-    size_t first, end;
-    vw__script_segments_of(model, device, &first, &end);
-    while (first < end) {
-        size_t middle = first + (end - first) / 2;
-        const vw__model_segment *segment = &model->segments[middle];
-        if (address < segment->address)
-            end = middle;
-        else if (address - segment->address >= segment->total_bytes)
-            first = middle + 1;
-        else
-            return segment;
-    }
-    return NULL;
 }
 
 /* ---- blocks by address ----------------------------------------------------------------------- */

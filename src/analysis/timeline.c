@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "analysis/live_bytes.h"
-#include "analysis/script_parts.h" /* vw__script_segment_at */
+#include "analysis/script_events.h" /* vw__script_segment_at */
 #include "base/address_map.h"
 #include "base/checked_math.h"
 #include "base/error.h"

@@ -25,7 +25,7 @@
 #include "base/host_memory.h"
 #include "analysis/recording.h"
 #include "analysis/regions.h"
-#include "analysis/script_parts.h"
+#include "analysis/script_events.h"
 #include "analysis/verify_parts.h"
 
 enum { MOST_NOTES = 32, MOST_LIMIT_TRIALS = 64, MOST_ROUNDS = 256, NOTE_BYTES = 400 };

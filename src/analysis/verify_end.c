@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
-#include "analysis/script_parts.h" /* vw__script_segments_of */
+#include "analysis/script_events.h" /* vw__script_segments_of */
 
 enum { LINE_SHOWN_BYTES = 90, SUMMARY_BYTES = 8192 };
 

@@ -13,6 +13,7 @@
 
 #include "vramwise/analysis.h"
 #include "analysis/expectation.h"
+#include "analysis/limit_evidence.h"
 #include "analysis/player.h"
 #include "analysis/script.h"
 
@@ -20,13 +21,6 @@
 #define VW__VERIFY_DEFAULT_TOTAL_BYTES UINT64_C(150109880320)
 
 enum { VW__WORDS_BYTES = 200, VW__EXPLANATION_BYTES = 640 };
-
-/* A request that the driver refused at first: while operation `op` is played, the device holds at
- * most `capacity_bytes`. */
-typedef struct vw__driver_refusal {
-    size_t op;
-    uint64_t capacity_bytes;
-} vw__driver_refusal;
 
 typedef struct vw__assumption {
     uint64_t total_bytes; /* of the card */
@@ -156,32 +150,6 @@ VW_MUST_CHECK vw_status vw__verify_end(const vw__trial *trial, vw_pool *pool,
 /* A text without what NVML said about processes. To be freed with vw__host_free(); NULL: no
  * memory. */
 char *vw__without_processes(const char *text);
-
-/* ---- verify_limit.c -------------------------------------------------------------------------- */
-
-/* What a trace proves about the limit it ran under. */
-typedef struct vw__limit_evidence {
-    uint64_t at_least_bytes;      /* the most that was ever granted */
-    uint64_t below_bytes;         /* the least that was ever refused; UINT64_MAX = nothing was */
-    bool has_conf_fraction;       /* the settings themselves set a limit */
-    bool is_simple;               /* no garbage collection, and every block may be split */
-    bool needs_search;            /* garbage collection: below_bytes is a bound, no proof */
-    vw__driver_refusal *refusals; /* owned; by the driver: granted amounts contradict a limit */
-    size_t refusal_count;
-} vw__limit_evidence;
-
-/* The fraction that limits a card of `total_bytes` to just `limit_bytes`, whether PyTorch cuts or
- * rounds the product. */
-double vw__fraction_for_limit(uint64_t limit_bytes, uint64_t total_bytes);
-
-/* `total_bytes`: of the card; no limit exceeds it. */
-VW_MUST_CHECK vw_status vw__limit_evidence_find(const vw__script *script, const char *torch_version,
-                                                const char *conf, uint64_t total_bytes,
-                                                vw__limit_evidence *out);
-void vw__limit_evidence_deinit(vw__limit_evidence *evidence);
-
-/* A total memory under which the reservations of a trace have room, beside each other. */
-VW_MUST_CHECK vw_status vw__total_memory_guess(const vw__script *script, uint64_t *out);
 
 /* ---- verify_cut.c ---------------------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@
 #include "base/host_memory.h"
 #include "base/human_units.h"
 #include "analysis/regions.h"
-#include "analysis/script_parts.h" /* vw__is_release and its kind */
+#include "analysis/script_events.h" /* vw__is_release and its kind */
 
 enum { FIRST_SEEN = 64, OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__WORDS_BYTES };
 

@@ -21,7 +21,7 @@
 #include "analysis/verify_parts.h"
 
 #include "analysis/regions.h"
-#include "analysis/script_parts.h"
+#include "analysis/script_events.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 

@@ -4,7 +4,7 @@
  * operation that differed, and is tried once (docs/design/003). */
 #include "analysis/verify_parts.h"
 
-#include "analysis/script_parts.h"
+#include "analysis/script_events.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 

@@ -9,7 +9,7 @@
  * do not. If the device had the bytes free and they were refused all the same, a limit explains it,
  * provided that it explains everything else: nothing may have been granted that such a limit
  * forbids. Then it lies between the most that was granted and the least that was refused
- * (verify_limit.c), and is taken to be half way. Else none is concluded.
+ * (limit_evidence.c), and is taken to be half way. Else none is concluded.
  *
  * A run that did not fail may have come close: a request that is refused makes PyTorch give its
  * cache back and try again, which the trace shows. That is told as a finding.
@@ -25,8 +25,8 @@
 #include "doctor/doctor.h"
 #include "doctor/numbers.h"
 #include "analysis/recorded_settings.h"
-#include "analysis/script_parts.h" /* vw__is_growth */
-#include "analysis/verify_parts.h" /* vw__limit_evidence_find */
+#include "analysis/script_events.h" /* vw__is_growth */
+#include "analysis/limit_evidence.h" /* vw__limit_evidence_find */
 #include "base/byte_buffer.h"
 #include "base/checked_math.h"
 #include "base/error.h"

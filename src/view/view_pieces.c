@@ -18,7 +18,7 @@
 
 #include "analysis/layout_follow.h" /* vw__end_of */
 #include "analysis/regions.h"
-#include "analysis/script_parts.h" /* vw__is_growth, vw__is_release, vw__script_segment_at */
+#include "analysis/script_events.h" /* vw__is_growth, vw__is_release, vw__script_segment_at */
 #include "base/error.h"
 #include "base/host_memory.h"
 

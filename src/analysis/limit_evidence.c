@@ -1,4 +1,4 @@
-/* verify_limit.c - the memory limit and the card's size, as far as a trace shows them.
+/* limit_evidence.c - the memory limit and the card's size, as far as a trace shows them.
  *
  * A snapshot holds neither, but events are evidence. A request that took memory from the device
  * proves that the limit is at least what was held then plus what was asked for; one that failed, or
@@ -13,13 +13,13 @@
  *
  * The card's size matters because an expandable segment reserves nine eighths of it. Any size will
  * do under which every reservation holds what was mapped in it and none reaches the next. */
-#include "analysis/verify_parts.h"
+#include "analysis/limit_evidence.h"
 
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "analysis/regions.h"
-#include "analysis/script_parts.h"
+#include "analysis/script_events.h"
 #include "engine/torch/torch_rounding.h"
 #include "engine/torch/torch_versions.h"
 
