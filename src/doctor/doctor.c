@@ -1,127 +1,20 @@
-/* doctor.c - what was I given? and the door to the doctor.
+/* doctor.c - the entry points of the doctor.
  *
- * People hand over whatever they have, and often by a pipe, where nothing can be read twice. So the
- * first bytes decide: a pickle, or JSON with the fields of a snapshot near its beginning, is a
- * recording, and what is wrong with it then is an error to report. So is an archive, or anything
- * else that can be read once it has been unpacked. Everything else is text, in which two scanners
- * look at the same time, in one pass: for errors, and for steps with their memory. An error wins,
- * since a log of a run that died usually has steps in it as well; but where those grow by enough to
- * explain it, what the error came of is a leak. */
+ * format/file_kind.h says whether the input is a recording or text. Two scanners read a text at the
+ * same time, in one pass: one for errors, one for steps with their memory. An error wins, since the
+ * log of a run that died usually has steps as well; but where the steps grow by enough to explain
+ * the error, the verdict is a leak. */
 #include "doctor/doctor.h"
-
-#include <string.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "format/byte_source.h"
+#include "format/file_kind.h"
 
 enum {
     PIECE_BYTES = 256 << 10,
-    PICKLE_MARK = 0x80,
-    NEWEST_PICKLE_PROTOCOL = 5,
     LOG_LINES = 64, /* more are a log, not something pasted */
 };
-
-/* ---- what it is ------------------------------------------------------------------------------ */
-
-static bool contains(const uint8_t *bytes, size_t size_bytes, const char *word)
-{
-    return memmem(bytes, size_bytes, word, strlen(word)) != NULL;
-}
-
-/* A pickle of the first protocols is text; a dict or a list begins so. */
-static bool is_old_pickle(const uint8_t *bytes, size_t size_bytes)
-{
-    static const char *const beginnings[] = {"(dp", "(lp", "}q", "]q"};
-    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
-        size_t length = strlen(beginnings[i]);
-        if (size_bytes > length && memcmp(bytes, beginnings[i], length) == 0 &&
-            (bytes[0] != '(' || (bytes[length] >= '0' && bytes[length] <= '9')))
-            return true;
-    }
-    return false;
-}
-
-static bool is_snapshot_json(const uint8_t *bytes, size_t size_bytes)
-{
-    size_t first = 0;
-    while (first < size_bytes && strchr(" \t\r\n", bytes[first]) != NULL && bytes[first] != '\0')
-        first++;
-    if (first == size_bytes || (bytes[first] != '{' && bytes[first] != '['))
-        return false;
-    bool has_segment =
-        contains(bytes, size_bytes, "\"total_size\"") && contains(bytes, size_bytes, "\"blocks\"");
-    bool has_event =
-        contains(bytes, size_bytes, "\"action\"") && contains(bytes, size_bytes, "\"addr\"");
-    return contains(bytes, size_bytes, "\"device_traces\"") || has_segment || has_event ||
-           contains(bytes, size_bytes, "\"segments\"");
-}
-
-static bool is_recording(const uint8_t *bytes, size_t size_bytes)
-{
-    if (size_bytes >= 2 && bytes[0] == PICKLE_MARK && bytes[1] <= NEWEST_PICKLE_PROTOCOL)
-        return true;
-    return is_old_pickle(bytes, size_bytes) || is_snapshot_json(bytes, size_bytes);
-}
-
-typedef struct file_form {
-    size_t offset_bytes;
-    const char *mark;
-    size_t mark_bytes;
-    const char *what;
-} file_form;
-
-#define MARK(text) text, sizeof(text) - 1
-
-/* What people hand over that no reader of ours takes apart. */
-static const file_form unreadable_forms[] = {
-    {0, MARK("PK\x03\x04"), "a zip file: unpack it first"},
-    {0, MARK("PK\x05\x06"), "a zip file, and empty"},
-    {4, MARK("1AY&SY"), "compressed with bzip2: unpack it first (bunzip2)"},
-    {0, MARK("7z\xBC\xAF\x27\x1C"), "a 7z archive: unpack it first"},
-    {0, MARK("Rar!\x1A\x07"), "a rar archive: unpack it first"},
-    {0, MARK("\x04\x22\x4D\x18"), "compressed with lz4: unpack it first (unlz4)"},
-    {0, MARK("\x1F\x9D"), "compressed with compress: unpack it first (uncompress)"},
-    {0, MARK("\x1F\x8B\x08"), "compressed twice (gzip inside): unpack it once first"},
-    {0,
-     MARK("\xFD"
-          "7zXZ"),
-     "compressed twice (xz inside): unpack it once first"},
-    {0, MARK("\x28\xB5\x2F\xFD"), "compressed twice (zstd inside): unpack it once first"},
-    {0, MARK("\x89PNG\r\n"), "an image: copy the text of the error instead"},
-    {0, MARK("\xFF\xD8\xFF"), "an image: copy the text of the error instead"},
-    {0, MARK("%PDF-"), "a PDF: copy the text of the error instead"},
-};
-
-/* torch.save() writes a zip file, too. */
-static bool is_checkpoint(const uint8_t *bytes, size_t size_bytes)
-{
-    return size_bytes > 4 && memcmp(bytes, "PK\x03\x04", 4) == 0 &&
-           contains(bytes, size_bytes, "/data.pkl");
-}
-
-static vw_status refuse_unreadable(const uint8_t *bytes, size_t size_bytes)
-{
-    if (is_checkpoint(bytes, size_bytes))
-        return vw__fail(VW_ERR_CORRUPT_FILE,
-                        "this is a checkpoint (torch.save, a zip file): it holds tensors, and "
-                        "neither an error nor a record of the memory; expected an error message, "
-                        "a log, or a memory snapshot (_dump_snapshot)");
-    for (size_t i = 0; i < sizeof unreadable_forms / sizeof *unreadable_forms; i++) {
-        const file_form *form = &unreadable_forms[i];
-        if (size_bytes >= form->offset_bytes + form->mark_bytes &&
-            memcmp(bytes + form->offset_bytes, form->mark, form->mark_bytes) == 0)
-            return vw__fail(VW_ERR_CORRUPT_FILE, "this is %s", form->what);
-    }
-    return VW_OK;
-}
-
-vw_status vw__doctor_look(const uint8_t *bytes, size_t size_bytes, bool *is_one)
-{
-    VW__TRY(refuse_unreadable(bytes, size_bytes));
-    *is_one = is_recording(bytes, size_bytes);
-    return VW_OK;
-}
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -232,10 +125,10 @@ static vw_status diagnose(vw__byte_source *source, bool may_be_recording,
 {
     const uint8_t *bytes;
     size_t size_bytes;
-    bool is_one;
-    VW__TRY(vw__byte_source_peek(source, VW__DOCTOR_LOOK_BYTES, &bytes, &size_bytes));
-    VW__TRY(vw__doctor_look(bytes, size_bytes, &is_one));
-    if (may_be_recording && is_one)
+    bool is_recording;
+    VW__TRY(vw__byte_source_peek(source, VW__FILE_KIND_BYTES, &bytes, &size_bytes));
+    VW__TRY(vw__file_kind_detect(bytes, size_bytes, &is_recording));
+    if (may_be_recording && is_recording)
         return diagnose_recording(source, options, draft);
     return diagnose_text(source, options, draft);
 }

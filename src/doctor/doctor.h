@@ -86,12 +86,6 @@ VW_MUST_CHECK vw_status vw__text_scan_diagnose(vw__text_scan *scan,
                                                const vw_doctor_options *options,
                                                vw__text_facts *facts, vw_diagnosis **out);
 
-/* By its first bytes: is it a recording? VW_ERR_CORRUPT_FILE, with words for what it is, where it
- * is a form that no reader takes apart (an archive, an image). */
-VW_MUST_CHECK vw_status vw__doctor_look(const uint8_t *bytes, size_t size_bytes,
-                                        bool *is_recording);
-#define VW__DOCTOR_LOOK_BYTES ((size_t)64 << 10) /* that it wants to see */
-
 /* ---- recordings ------------------------------------------------------------------------------ */
 
 /* The request that failed: of the recording, or of its replay on the card of the options. */

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "format/byte_source.h"
+#include "format/file_kind.h"
 #include "ranks/rank_files.h"
 #include "ranks/rank_parts.h"
 
@@ -237,8 +238,8 @@ static vw_status examine_source(job *at, size_t place, vw__byte_source *source)
     size_t size_bytes;
     bool is_recording;
     bool is_log = vw__is_log_name(at->files.paths[place].path);
-    VW__TRY(vw__byte_source_peek(source, VW__DOCTOR_LOOK_BYTES, &bytes, &size_bytes));
-    vw_status status = vw__doctor_look(bytes, size_bytes, &is_recording);
+    VW__TRY(vw__byte_source_peek(source, VW__FILE_KIND_BYTES, &bytes, &size_bytes));
+    vw_status status = vw__file_kind_detect(bytes, size_bytes, &is_recording);
     if (status == VW_OK && is_recording)
         return examine_recording(at, place, source);
     if (!is_log) {
