@@ -36,7 +36,9 @@ typedef struct vw__leak_group {
 } vw__leak_group;
 
 typedef struct vw__leak_search {
-    vw__case *given;
+    const vw__doctor_input *input;
+    const vw__doctor_facts *facts;
+    vw__doctor_result *result;
     uint32_t horizon; /* what is judged ends here: the case's horizon, or its peak */
     uint32_t *ends;   /* owned; instants at which steps (or slices) end, the horizon last */
     size_t end_count;

@@ -48,7 +48,7 @@ static role_order order_roles(const uint64_t role_bytes[VW__ROLE_COUNT])
 }
 
 /* ": activations 62 %, weights 12 %", or nothing. */
-static const char *shares(vw__case *given, const vw__peak *peak, const role_order *order)
+static const char *shares(vw__doctor_result *result, const vw__peak *peak, const role_order *order)
 {
     const char *text = "";
     for (size_t i = 0; i < order->count && i < MOST_ROLES_IN_TITLE; i++) {
@@ -56,8 +56,8 @@ static const char *shares(vw__case *given, const vw__peak *peak, const role_orde
         const double share = (double)peak->role_bytes[role] / (double)peak->live_bytes;
         if (share >= 0.01)
             text =
-                vw__diagnosis_text(given->draft, "%s%s %s %s", text, i == 0 ? ":" : ",",
-                                   vw__role_name(role), vw__diagnosis_share(given->draft, share));
+                vw__diagnosis_text(result->draft, "%s%s %s %s", text, i == 0 ? ":" : ",",
+                                   vw__role_name(role), vw__diagnosis_share(result->draft, share));
     }
     return text;
 }
@@ -72,22 +72,22 @@ typedef struct line_sum {
 } line_sum;
 
 /* The frame of the program's own in a stack, or the count of frames where there is none. */
-static size_t frame_of(const vw__case *given, uint32_t context)
+static size_t frame_of(const vw__doctor_facts *facts, uint32_t context)
 {
-    vw__model_stack stack = vw__model_stack_of(given->model, context);
-    size_t where = vw__attribution_where(&given->attribution, stack);
-    return where != VW__NO_FRAME ? given->model->frame_ids[stack.first + where]
-                                 : given->model->frame_count;
+    vw__model_stack stack = vw__model_stack_of(facts->model, context);
+    size_t where = vw__attribution_where(&facts->attribution, stack);
+    return where != VW__NO_FRAME ? facts->model->frame_ids[stack.first + where]
+                                 : facts->model->frame_count;
 }
 
 /* By frame, and one more for blocks without a line. */
-static void add_up_lines(const vw__case *given, const vw__peak *peak, line_sum *lines)
+static void add_up_lines(const vw__doctor_facts *facts, const vw__peak *peak, line_sum *lines)
 {
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
         if (!vw__lifetime_is_live(lifetime, peak->instant))
             continue;
-        line_sum *line = &lines[frame_of(given, lifetime->context)];
+        line_sum *line = &lines[frame_of(facts, lifetime->context)];
         line->bytes += lifetime->size_bytes;
         line->role_bytes[peak->roles[i]] += lifetime->size_bytes;
         line->block_count++;
@@ -121,18 +121,19 @@ static void tell_line(vw__finding_draft *finding, const line_sum *line, const ch
                              vw__role_name(order.roles[0]));
 }
 
-static vw_status tell_lines(vw__case *given, const vw__peak *peak, vw__finding_draft *finding)
+static vw_status tell_lines(const vw__doctor_facts *facts, vw__doctor_result *result,
+                            const vw__peak *peak, vw__finding_draft *finding)
 {
-    size_t frame_count = given->model->frame_count;
+    size_t frame_count = facts->model->frame_count;
     line_sum *lines = vw__host_alloc_zeroed(frame_count + 1, sizeof *lines);
     if (lines == NULL)
         return vw__fail_host_memory((frame_count + 1) * sizeof *lines, "live bytes by line");
-    add_up_lines(given, peak, lines);
+    add_up_lines(facts, peak, lines);
     for (size_t i = 0; i < MOST_LINES; i++) {
         line_sum *line = take_largest(lines, frame_count);
         if (line == NULL)
             break;
-        const char *place = vw__doctor_place(given, line->context);
+        const char *place = vw__doctor_place(facts, result->draft, line->context);
         vw__finding_where(finding, "%s", place);
         if (i < MOST_LINES_TOLD)
             tell_line(finding, line, place);
@@ -153,16 +154,16 @@ enum { PASS_NOT_KNOWN = VW__PASS_OPTIMIZER + 1 };
 
 /* What ran at the event: by its own stack, or by the pass that it lies in. A history may have
  * stacks in some steps and none in others: they cost time. */
-static uint8_t kind_at(const vw__case *given, uint32_t event)
+static uint8_t kind_at(const vw__doctor_facts *facts, uint32_t event)
 {
-    uint8_t kind = given->roles.passes[vw__roles_pass_at(&given->roles, event)].kind;
-    if (event < given->trace->event_count) {
-        uint32_t context = given->trace->events[event].context;
+    uint8_t kind = facts->roles.passes[vw__roles_pass_at(&facts->roles, event)].kind;
+    if (event < facts->trace->event_count) {
+        uint32_t context = facts->trace->events[event].context;
         if (context == VW__NO_CONTEXT && kind == VW__PASS_OTHER)
             return PASS_NOT_KNOWN;
-        if (vw__attribution_is_in_optimizer(&given->attribution, context))
+        if (vw__attribution_is_in_optimizer(&facts->attribution, context))
             return VW__PASS_OPTIMIZER;
-        switch (vw__attribution_category(&given->attribution, context)) {
+        switch (vw__attribution_category(&facts->attribution, context)) {
         case VW__CATEGORY_FORWARD:
             return VW__PASS_FORWARD;
         case VW__CATEGORY_BACKWARD:
@@ -174,7 +175,8 @@ static uint8_t kind_at(const vw__case *given, uint32_t event)
     return kind;
 }
 
-static void tell_when(vw__case *given, const vw__peak *peak, vw__finding_draft *finding)
+static void tell_when(const vw__doctor_facts *facts, const vw__peak *peak,
+                      vw__finding_draft *finding)
 {
     static const char *const passes[] = {
         [VW__PASS_OTHER] = "outside of forward, backward and optimizer",
@@ -183,16 +185,16 @@ static void tell_when(vw__case *given, const vw__peak *peak, vw__finding_draft *
         [VW__PASS_OPTIMIZER] = "in the optimizer's step",
         [PASS_NOT_KNOWN] = "in a pass that no stack tells of",
     };
-    bool has_failed = given->failure.has_happened;
+    bool has_failed = facts->failure.has_happened;
     uint32_t event =
-        has_failed ? given->failure.event : (peak->instant != 0 ? peak->instant - 1 : 0);
-    const char *pass = passes[kind_at(given, event)];
+        has_failed ? facts->failure.event : (peak->instant != 0 ? peak->instant - 1 : 0);
+    const char *pass = passes[kind_at(facts, event)];
     const char *what = !has_failed                  ? "The peak was"
-                       : given->failure.is_replayed ? "It would have failed"
+                       : facts->failure.is_replayed ? "It would have failed"
                                                     : "It failed";
-    if (given->steps.end_count != 0)
+    if (facts->steps.end_count != 0)
         vw__finding_evidence(finding, "%s %s, in step %u (event %u).", what, pass,
-                             vw__step_of_instant(&given->steps, event) + 1, event);
+                             vw__step_of_instant(&facts->steps, event) + 1, event);
     else
         vw__finding_evidence(finding, "%s %s (event %u).", what, pass, event);
 }
@@ -208,35 +210,37 @@ static void tell_missing(const vw__peak *peak, vw__finding_draft *finding)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static const char *heading(const vw__case *given)
+static const char *heading(const vw__doctor_facts *facts)
 {
-    if (!given->failure.has_happened)
+    if (!facts->failure.has_happened)
         return "At its peak";
-    return given->failure.is_replayed ? "When it would have failed" : "When it failed";
+    return facts->failure.is_replayed ? "When it would have failed" : "When it failed";
 }
 
-static vw_status tell(vw__case *given, const vw__peak *peak)
+static vw_status tell(const vw__doctor_input *input, vw__doctor_facts *facts,
+                      vw__doctor_result *result, const vw__peak *peak)
 {
     role_order order = order_roles(peak->role_bytes);
     vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "peak", peak->live_bytes, "%s %s were alive%s.", heading(given),
-        VW__DOCTOR_SIZE(peak->live_bytes), shares(given, peak, &order));
+        result->draft, "peak", peak->live_bytes, "%s %s were alive%s.", heading(facts),
+        VW__DOCTOR_SIZE(peak->live_bytes), shares(result, peak, &order));
     for (size_t i = 0; i < order.count; i++)
         vw__finding_part(finding, vw__role_name(order.roles[i]), peak->role_bytes[order.roles[i]]);
-    tell_when(given, peak, finding);
+    tell_when(facts, peak, finding);
     tell_missing(peak, finding);
-    VW__TRY(tell_lines(given, peak, finding));
-    if (!given->model->features.has_contexts)
+    VW__TRY(tell_lines(facts, result, peak, finding));
+    if (!facts->model->features.has_contexts)
         vw__finding_evidence(finding, "What it was for is not known: no stacks were recorded "
                                       "(torch.cuda.memory._record_memory_history() does).");
-    return vw__peak_remedies(given, peak, finding);
+    return vw__peak_remedies(input, facts, result, peak, finding);
 }
 
-vw_status vw__doctor_peak(vw__case *given)
+vw_status vw__doctor_peak(const vw__doctor_input *input, vw__doctor_facts *facts,
+                          vw__doctor_result *result)
 {
     vw__peak peak;
-    VW__TRY(vw__peak_find(given, &peak));
-    vw_status status = peak.live_bytes != 0 ? tell(given, &peak) : VW_OK;
+    VW__TRY(vw__peak_find(facts, &peak));
+    vw_status status = peak.live_bytes != 0 ? tell(input, facts, result, &peak) : VW_OK;
     vw__peak_deinit(&peak);
     return status;
 }

@@ -30,12 +30,13 @@ typedef struct vw__peak {
 } vw__peak;
 
 /* VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__peak_find(const vw__case *given, vw__peak *out);
+VW_MUST_CHECK vw_status vw__peak_find(const vw__doctor_facts *facts, vw__peak *out);
 void vw__peak_deinit(vw__peak *peak);
 
 /* Adds to the finding what would make the peak smaller, in the order in which to try it.
  * VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__peak_remedies(vw__case *given, const vw__peak *peak,
+VW_MUST_CHECK vw_status vw__peak_remedies(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                          vw__doctor_result *result, const vw__peak *peak,
                                           vw__finding_draft *finding);
 
 #endif /* VW_DOCTOR_PEAK_PARTS_H */

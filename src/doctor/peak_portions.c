@@ -28,12 +28,13 @@ typedef struct precedent {
     uint32_t oldest_temporary; /* in events */
 } precedent;
 
-static void find_precedents(const vw__case *given, uint32_t last_pass, precedent *precedents)
+static void find_precedents(const vw__doctor_facts *facts, uint32_t last_pass,
+                            precedent *precedents)
 {
-    const vw__roles *roles = &given->roles;
+    const vw__roles *roles = &facts->roles;
     for (size_t i = 0; i < roles->lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
-        precedent *own = &precedents[stack_of(given->model, lifetime->context)];
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
+        precedent *own = &precedents[stack_of(facts->model, lifetime->context)];
         if (roles->pass_of[i] >= last_pass)
             continue;
         own->has_activations = own->has_activations || roles->roles[i] == VW__ROLE_ACTIVATIONS;
@@ -53,22 +54,22 @@ static bool was_to_stay(const precedent *own, uint32_t age, bool has_broken_off)
     return !own->has_temporaries || age > own->oldest_temporary;
 }
 
-static vw_status correct_roles(const vw__case *given, vw__peak *peak)
+static vw_status correct_roles(const vw__doctor_facts *facts, vw__peak *peak)
 {
-    const vw__roles *roles = &given->roles;
+    const vw__roles *roles = &facts->roles;
     bool has_broken_off = peak->has_broken_off;
-    uint32_t last_pass = has_broken_off ? vw__roles_pass_at(roles, given->failure.event)
+    uint32_t last_pass = has_broken_off ? vw__roles_pass_at(roles, facts->failure.event)
                                         : (uint32_t)(roles->pass_count - 1);
     if (roles->passes[last_pass].kind != VW__PASS_FORWARD)
         return VW_OK;
-    size_t count = given->model->stack_count + 1;
+    size_t count = facts->model->stack_count + 1;
     precedent *precedents = vw__host_alloc_zeroed(count, sizeof *precedents);
     if (precedents == NULL)
         return vw__fail_host_memory(count * sizeof *precedents, "the roles of a forward pass");
-    find_precedents(given, last_pass, precedents);
+    find_precedents(facts, last_pass, precedents);
     for (size_t i = 0; i < roles->lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
-        const precedent *own = &precedents[stack_of(given->model, lifetime->context)];
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
+        const precedent *own = &precedents[stack_of(facts->model, lifetime->context)];
         uint32_t seen_until = has_broken_off ? peak->instant : lifetime->end;
         if (roles->pass_of[i] == last_pass && peak->roles[i] == VW__ROLE_TEMPORARIES &&
             (!has_broken_off || vw__lifetime_is_live(lifetime, peak->instant)) &&
@@ -81,22 +82,22 @@ static vw_status correct_roles(const vw__case *given, vw__peak *peak)
 
 /* ---- portions -------------------------------------------------------------------------------- */
 
-static void part(const vw__case *given, vw__peak *peak)
+static void part(const vw__doctor_facts *facts, vw__peak *peak)
 {
-    const vw__roles *roles = &given->roles;
+    const vw__roles *roles = &facts->roles;
     for (size_t i = 0; i < roles->lifetime_count; i++)
         peak->portions[i] = (uint8_t)vw__portion_of_role((vw__role)peak->roles[i],
                                                          roles->passes[roles->pass_of[i]].kind);
 }
 
-static void add_up(const vw__case *given, vw__peak *peak)
+static void add_up(const vw__doctor_facts *facts, vw__peak *peak)
 {
     memset(peak->portion_bytes, 0, sizeof peak->portion_bytes);
     memset(peak->largest_bytes, 0, sizeof peak->largest_bytes);
     memset(peak->role_bytes, 0, sizeof peak->role_bytes);
     peak->live_bytes = 0;
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
         if (!vw__lifetime_is_live(lifetime, peak->instant))
             continue;
         uint64_t *largest = &peak->largest_bytes[peak->portions[i]];
@@ -136,28 +137,28 @@ static vw__portion portion_of_category(vw__category category)
 }
 
 /* Of the failed request. */
-static uint32_t request_context(const vw__case *given)
+static uint32_t request_context(const vw__doctor_facts *facts)
 {
-    uint32_t event = given->failure.event;
-    return event < given->trace->event_count ? given->trace->events[event].context : VW__NO_CONTEXT;
+    uint32_t event = facts->failure.event;
+    return event < facts->trace->event_count ? facts->trace->events[event].context : VW__NO_CONTEXT;
 }
 
 /* A request that failed on another card only was served in the recording. Of others: what the same
  * stack asked for before, the last one, of the same size if there is one. */
-static vw__portion portion_of_request(const vw__case *given, const vw__peak *peak)
+static vw__portion portion_of_request(const vw__doctor_facts *facts, const vw__peak *peak)
 {
-    const vw__failure *failure = &given->failure;
-    uint32_t context = request_context(given);
-    size_t stack = stack_of(given->model, context);
+    const vw__failure *failure = &facts->failure;
+    uint32_t context = request_context(facts);
+    size_t stack = stack_of(facts->model, context);
     const vw__lifetime *best = NULL;
     vw__portion portion =
-        portion_of_category(vw__attribution_category(&given->attribution, context));
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const vw__lifetime *lifetime = &given->timeline.lifetimes[i];
+        portion_of_category(vw__attribution_category(&facts->attribution, context));
+    for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
+        const vw__lifetime *lifetime = &facts->timeline.lifetimes[i];
         if (!peak->has_broken_off && lifetime->begin == failure->event + 1)
             return (vw__portion)peak->portions[i];
-        if (stack == given->model->stack_count || lifetime->begin > peak->instant ||
-            stack_of(given->model, lifetime->context) != stack)
+        if (stack == facts->model->stack_count || lifetime->begin > peak->instant ||
+            stack_of(facts->model, lifetime->context) != stack)
             continue;
         bool is_alike = vw__is_about_size(lifetime->size_bytes, peak->request_bytes);
         bool is_best_alike =
@@ -194,31 +195,31 @@ static uint64_t missing_bytes(const vw_memory_numbers *numbers)
     return numbers->tried_bytes;
 }
 
-static void look_at_the_request(const vw__case *given, vw__peak *peak)
+static void look_at_the_request(const vw__doctor_facts *facts, vw__peak *peak)
 {
-    const vw_memory_numbers *numbers = &given->failure.numbers;
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
     peak->missing_bytes = VW_UNKNOWN;
     if (numbers->tried_bytes == VW_UNKNOWN)
         return;
     peak->request_bytes = numbers->tried_bytes;
-    peak->request_portion = portion_of_request(given, peak);
+    peak->request_portion = portion_of_request(facts, peak);
     peak->missing_bytes = missing_bytes(numbers);
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static vw_status find_the_loss(const vw__case *given, vw__peak *peak)
+static vw_status find_the_loss(const vw__doctor_facts *facts, vw__peak *peak)
 {
     bool is_request_of_it;
     const vw__loss_question question = {
-        .model = given->model,
-        .timeline = &given->timeline,
-        .roles = &given->roles,
+        .model = facts->model,
+        .timeline = &facts->timeline,
+        .roles = &facts->roles,
         .instant = peak->instant,
         .live_bytes = peak->live_bytes,
         .request_bytes = peak->request_bytes,
-        .request_event = given->failure.event,
-        .request_context = peak->request_bytes != 0 ? request_context(given) : VW__NO_CONTEXT,
+        .request_event = facts->failure.event,
+        .request_context = peak->request_bytes != 0 ? request_context(facts) : VW__NO_CONTEXT,
         .request_portion = peak->request_portion,
     };
     VW__TRY(vw__portions_part_loss(&question, peak->portions, &is_request_of_it));
@@ -227,33 +228,33 @@ static vw_status find_the_loss(const vw__case *given, vw__peak *peak)
     return VW_OK;
 }
 
-static vw_status fill(const vw__case *given, vw__peak *peak)
+static vw_status fill(const vw__doctor_facts *facts, vw__peak *peak)
 {
-    memcpy(peak->roles, given->roles.roles, given->roles.lifetime_count);
-    VW__TRY(correct_roles(given, peak));
-    part(given, peak);
-    add_up(given, peak);
-    if (given->failure.has_happened)
-        look_at_the_request(given, peak);
-    VW__TRY(find_the_loss(given, peak));
-    add_up(given, peak);
+    memcpy(peak->roles, facts->roles.roles, facts->roles.lifetime_count);
+    VW__TRY(correct_roles(facts, peak));
+    part(facts, peak);
+    add_up(facts, peak);
+    if (facts->failure.has_happened)
+        look_at_the_request(facts, peak);
+    VW__TRY(find_the_loss(facts, peak));
+    add_up(facts, peak);
     return VW_OK;
 }
 
-static bool has_broken_off(const vw__case *given)
+static bool has_broken_off(const vw__doctor_facts *facts)
 {
-    uint32_t event = given->failure.event;
+    uint32_t event = facts->failure.event;
     bool was_served =
-        event < given->trace->event_count && given->trace->events[event].action == VW_ACTION_ALLOC;
-    return given->failure.has_happened && !was_served;
+        event < facts->trace->event_count && facts->trace->events[event].action == VW_ACTION_ALLOC;
+    return facts->failure.has_happened && !was_served;
 }
 
-vw_status vw__peak_find(const vw__case *given, vw__peak *out)
+vw_status vw__peak_find(const vw__doctor_facts *facts, vw__peak *out)
 {
-    size_t count = given->roles.lifetime_count;
+    size_t count = facts->roles.lifetime_count;
     vw__peak peak = {
-        .instant = given->failure.has_happened ? given->failure.instant : given->peak_instant,
-        .has_broken_off = has_broken_off(given),
+        .instant = facts->failure.has_happened ? facts->failure.instant : facts->peak_instant,
+        .has_broken_off = has_broken_off(facts),
         .roles = vw__host_alloc(count),
         .portions = vw__host_alloc(count),
         .request_portion = VW__PORTION_REST,
@@ -262,7 +263,7 @@ vw_status vw__peak_find(const vw__case *given, vw__peak *out)
     if (peak.roles == NULL || peak.portions == NULL)
         status = vw__fail_host_memory(2 * count, "what the blocks of a peak were for");
     if (status == VW_OK)
-        status = fill(given, &peak);
+        status = fill(facts, &peak);
     if (status == VW_OK)
         *out = peak;
     else

@@ -82,122 +82,125 @@ static vw_status find_peak(const vw__timeline *timeline, uint32_t last, uint32_t
     return VW_OK;
 }
 
-static vw_status open_case(vw__case *given)
+static vw_status open_case(const vw__doctor_input *input, vw__doctor_facts *facts,
+                           vw__doctor_result *result)
 {
-    VW__TRY(vw__timeline_make(given->model, given->trace, &given->timeline));
-    VW__TRY(vw__attribution_init(&given->attribution, given->model));
-    VW__TRY(vw__steps_find_in(&given->timeline, &given->attribution, &given->steps));
-    VW__TRY(vw__roles_find(&given->timeline, &given->attribution, &given->steps, &given->roles));
-    size_t room = given->timeline.lifetime_count + 1;
-    given->is_kept_graph = vw__host_alloc_zeroed(room, sizeof *given->is_kept_graph);
-    if (given->is_kept_graph == NULL)
+    VW__TRY(vw__timeline_make(facts->model, facts->trace, &facts->timeline));
+    VW__TRY(vw__attribution_init(&facts->attribution, facts->model));
+    VW__TRY(vw__steps_find_in(&facts->timeline, &facts->attribution, &facts->steps));
+    VW__TRY(vw__roles_find(&facts->timeline, &facts->attribution, &facts->steps, &facts->roles));
+    size_t room = facts->timeline.lifetime_count + 1;
+    result->is_kept_graph = vw__host_alloc_zeroed(room, sizeof *result->is_kept_graph);
+    if (result->is_kept_graph == NULL)
         return vw__fail_host_memory(room, "a diagnosis");
 
-    VW__TRY(vw__doctor_find_failure(given));
-    given->horizon_instant =
-        given->failure.has_happened ? given->failure.instant : last_request(given->trace);
-    return find_peak(&given->timeline, given->horizon_instant, &given->peak_instant,
-                     &given->peak_bytes);
+    VW__TRY(vw__doctor_find_failure(input, facts, result));
+    facts->horizon_instant =
+        facts->failure.has_happened ? facts->failure.instant : last_request(facts->trace);
+    return find_peak(&facts->timeline, facts->horizon_instant, &facts->peak_instant,
+                     &facts->peak_bytes);
 }
 
-static void close_case(vw__case *given)
+static void close_case(vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    vw__doctor_close_trials(given);
-    vw__host_free(given->is_kept_graph);
-    vw__roles_deinit(&given->roles);
-    vw__steps_deinit(&given->steps);
-    vw__attribution_deinit(&given->attribution);
-    vw__timeline_deinit(&given->timeline);
+    vw__doctor_close_trials(facts);
+    vw__host_free(result->is_kept_graph);
+    vw__roles_deinit(&facts->roles);
+    vw__steps_deinit(&facts->steps);
+    vw__attribution_deinit(&facts->attribution);
+    vw__timeline_deinit(&facts->timeline);
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-static const char *at_line(vw__case *given, const char *kind)
+static const char *at_line(vw__doctor_result *result, const char *kind)
 {
-    const vw__finding_draft *finding = vw__diagnosis_find(given->draft, kind);
+    const vw__finding_draft *finding = vw__diagnosis_find(result->draft, kind);
     if (finding == NULL || finding->where_count == 0)
         return "";
-    return vw__diagnosis_text(given->draft, ", at %s", finding->where[0]);
+    return vw__diagnosis_text(result->draft, ", at %s", finding->where[0]);
 }
 
 /* "Leak: " and what else is known of the failure. */
-static const char *failure_clause(vw__case *given)
+static const char *failure_clause(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    if (!given->failure.has_happened)
+    if (!facts->failure.has_happened)
         return "";
-    const vw_memory_numbers *numbers = &given->failure.numbers;
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
     const char *limit = "";
     if (numbers->allowed_bytes != VW_UNKNOWN)
-        limit = vw__diagnosis_text(given->draft, " under a limit of about %s",
+        limit = vw__diagnosis_text(result->draft, " under a limit of about %s",
                                    VW__DOCTOR_SIZE(numbers->allowed_bytes));
-    return vw__diagnosis_text(given->draft, "; %s then did not fit%s",
+    return vw__diagnosis_text(result->draft, "; %s then did not fit%s",
                               VW__DOCTOR_SIZE(numbers->tried_bytes), limit);
 }
 
-static void conclude_leak(vw__case *given)
+static void conclude_leak(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    bool has_steps = given->steps.end_count != 0;
-    vw__diagnosis_reason(given->draft,
+    bool has_steps = facts->steps.end_count != 0;
+    vw__diagnosis_reason(result->draft,
                          "%s were alive that earlier steps asked for and never gave back; more "
                          "is added all the time: a leak.",
-                         VW__DOCTOR_SIZE(given->leaked_bytes));
-    if (given->failure.numbers.allowed_bytes != VW_UNKNOWN)
+                         VW__DOCTOR_SIZE(result->leaked_bytes));
+    if (facts->failure.numbers.allowed_bytes != VW_UNKNOWN)
         vw__diagnosis_reason(
-            given->draft,
+            result->draft,
             "The limit that was set, about %s, is what it grew up to; a higher one "
             "puts the end off.",
-            VW__DOCTOR_SIZE(given->failure.numbers.allowed_bytes));
-    vw__diagnosis_conclude(
-        given->draft, VW_VERDICT_LEAK, has_steps ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM,
-        "Leak: %s pile up step after step and are never let go%s%s.",
-        VW__DOCTOR_SIZE(given->leaked_bytes), at_line(given, "leak"), failure_clause(given));
+            VW__DOCTOR_SIZE(facts->failure.numbers.allowed_bytes));
+    vw__diagnosis_conclude(result->draft, VW_VERDICT_LEAK,
+                           has_steps ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM,
+                           "Leak: %s pile up step after step and are never let go%s%s.",
+                           VW__DOCTOR_SIZE(result->leaked_bytes), at_line(result, "leak"),
+                           failure_clause(facts, result));
 }
 
-static void conclude_kept_graph(vw__case *given)
+static void conclude_kept_graph(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    vw__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(result->draft,
                          "%s of the %s at the peak are activations of forward passes that no "
                          "backward pass followed: a kept graph.",
-                         VW__DOCTOR_SIZE(given->kept_graph_bytes),
-                         VW__DOCTOR_SIZE(given->peak_bytes));
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_KEPT_GRAPH, VW_CONFIDENCE_HIGH,
+                         VW__DOCTOR_SIZE(result->kept_graph_bytes),
+                         VW__DOCTOR_SIZE(facts->peak_bytes));
+    vw__diagnosis_conclude(result->draft, VW_VERDICT_KEPT_GRAPH, VW_CONFIDENCE_HIGH,
                            "Kept graph: forward passes without a backward pass hold %s of "
                            "activations%s%s.",
-                           VW__DOCTOR_SIZE(given->kept_graph_bytes), at_line(given, "kept-graph"),
-                           failure_clause(given));
+                           VW__DOCTOR_SIZE(result->kept_graph_bytes), at_line(result, "kept-graph"),
+                           failure_clause(facts, result));
 }
 
-static void conclude_stranded(vw__case *given)
+static void conclude_stranded(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    vw__diagnosis_reason(given->draft,
+    vw__diagnosis_reason(result->draft,
                          "%s are idle, or wait, on other streams or in private pools, where the "
                          "rest of the program cannot use them: stranded.",
-                         VW__DOCTOR_SIZE(given->stranded_bytes));
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_STRANDED, VW_CONFIDENCE_HIGH,
+                         VW__DOCTOR_SIZE(result->stranded_bytes));
+    vw__diagnosis_conclude(result->draft, VW_VERDICT_STRANDED, VW_CONFIDENCE_HIGH,
                            "Stranded: %s are held for other streams or private pools and cannot "
                            "be used%s.",
-                           VW__DOCTOR_SIZE(given->stranded_bytes), failure_clause(given));
+                           VW__DOCTOR_SIZE(result->stranded_bytes), failure_clause(facts, result));
 }
 
-static void conclude_healthy(vw__case *given)
+static void conclude_healthy(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                             vw__doctor_result *result)
 {
-    const vw__timeline *timeline = &given->timeline;
-    vw__diagnosis_draft *draft = given->draft;
+    const vw__timeline *timeline = &facts->timeline;
+    vw__diagnosis_draft *draft = result->draft;
     vw__diagnosis_reason(draft, "Nothing ran out of memory%s.",
-                         given->options->card_bytes != 0 ? " on that card" : "");
-    if (given->steps.end_count != 0)
+                         input->options->card_bytes != 0 ? " on that card" : "");
+    if (facts->steps.end_count != 0)
         vw__diagnosis_reason(draft, "Found (by %s): %s; none of what is asked for piles up.",
-                             given->steps.basis,
-                             vw__diagnosis_count(draft, given->steps.end_count, "step"));
+                             facts->steps.basis,
+                             vw__diagnosis_count(draft, facts->steps.end_count, "step"));
     else
         vw__diagnosis_reason(draft, "No steps were found; no line's memory grows over the run.");
-    vw_confidence confidence = timeline->is_truncated || given->steps.end_count == 0
+    vw_confidence confidence = timeline->is_truncated || facts->steps.end_count == 0
                                    ? VW_CONFIDENCE_MEDIUM
                                    : VW_CONFIDENCE_HIGH;
     if (!timeline->is_reserved_known) {
         vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
                                "Healthy: at most %s were alive, and nothing grows.",
-                               VW__DOCTOR_SIZE(given->peak_bytes));
+                               VW__DOCTOR_SIZE(facts->peak_bytes));
         return;
     }
     const char *but = vw__diagnosis_find(draft, "near-limit") != NULL
@@ -208,50 +211,51 @@ static void conclude_healthy(vw__case *given)
     vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
                            "Healthy: at most %s were alive and at most %s reserved, and nothing "
                            "grows%s.",
-                           VW__DOCTOR_SIZE(given->peak_bytes),
+                           VW__DOCTOR_SIZE(facts->peak_bytes),
                            VW__DOCTOR_SIZE(timeline->peak_reserved_bytes), but);
 }
 
 /* ", at train.py:12 main": who asked for what failed. */
-static const char *at_request(vw__case *given)
+static const char *at_request(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    if (given->failure.event >= given->trace->event_count)
+    if (facts->failure.event >= facts->trace->event_count)
         return "";
-    const char *place = vw__doctor_place(given, given->trace->events[given->failure.event].context);
-    return place[0] != '\0' ? vw__diagnosis_text(given->draft, ", at %s", place) : "";
+    const char *place =
+        vw__doctor_place(facts, result->draft, facts->trace->events[facts->failure.event].context);
+    return place[0] != '\0' ? vw__diagnosis_text(result->draft, ", at %s", place) : "";
 }
 
 /* The rule wants the card. A recording does not name it, but says what there was for PyTorch: what
  * it held, and what was free. Who else held how much is not known then. */
-static vw__number_verdict judge_numbers(vw__case *given)
+static vw__number_verdict judge_numbers(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
-    vw_memory_numbers numbers = given->failure.numbers;
+    vw_memory_numbers numbers = facts->failure.numbers;
     bool is_card_known = numbers.total_bytes != VW_UNKNOWN;
     if (!is_card_known && numbers.free_bytes != VW_UNKNOWN &&
         numbers.reserved_bytes != VW_UNKNOWN && numbers.allowed_bytes == VW_UNKNOWN &&
         numbers.free_bytes < numbers.tried_bytes) {
         numbers.total_bytes = numbers.reserved_bytes + numbers.free_bytes;
-        vw__diagnosis_reason(given->draft,
+        vw__diagnosis_reason(result->draft,
                              "How large the card is, and who else held memory on it, a recording "
                              "does not say (nvidia-smi does): judged by the %s that PyTorch held "
                              "or could have had.",
                              VW__DOCTOR_SIZE(numbers.total_bytes));
     }
-    vw__number_verdict judged = vw__numbers_judge(&numbers, given->draft);
-    if (judged.verdict == VW_VERDICT_TOO_LARGE && given->failure.limit_most_bytes != 0) {
+    vw__number_verdict judged = vw__numbers_judge(&numbers, result->draft);
+    if (judged.verdict == VW_VERDICT_TOO_LARGE && facts->failure.limit_most_bytes != 0) {
         judged.confidence = VW_CONFIDENCE_LOW;
         vw__diagnosis_reason(
-            given->draft, "The limit is an estimate, half way between what was granted and what "
-                          "was refused; were it near the upper end, the verdict would be capped.");
+            result->draft, "The limit is an estimate, half way between what was granted and what "
+                           "was refused; were it near the upper end, the verdict would be capped.");
     }
     if (!is_card_known && judged.confidence == VW_CONFIDENCE_HIGH &&
         judged.verdict == VW_VERDICT_GENUINE)
         judged.confidence = VW_CONFIDENCE_MEDIUM;
     /* The rest of the card may be others', and the request none too large for it. */
-    if (numbers.total_bytes != given->failure.numbers.total_bytes &&
+    if (numbers.total_bytes != facts->failure.numbers.total_bytes &&
         judged.verdict == VW_VERDICT_TOO_LARGE) {
         judged.confidence = VW_CONFIDENCE_LOW;
-        vw__diagnosis_reason(given->draft,
+        vw__diagnosis_reason(result->draft,
                              "That holds if the card has no more than these %s. If it has, others "
                              "hold the rest of it, and they are the cause.",
                              VW__DOCTOR_SIZE(numbers.total_bytes));
@@ -259,14 +263,15 @@ static vw__number_verdict judge_numbers(vw__case *given)
     return judged;
 }
 
-static vw_status conclude_by_numbers(vw__case *given)
+static vw_status conclude_by_numbers(const vw__doctor_input *input, vw__doctor_facts *facts,
+                                     vw__doctor_result *result)
 {
-    const vw_memory_numbers *numbers = &given->failure.numbers;
-    vw__diagnosis_draft *draft = given->draft;
-    vw__number_verdict judged = judge_numbers(given);
-    const char *tried = vw__diagnosis_size(given->draft, numbers->tried_bytes);
-    const char *allocated = vw__diagnosis_size(given->draft, numbers->allocated_bytes);
-    VW__TRY(vw__doctor_refusal(given, judged.verdict));
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
+    vw__diagnosis_draft *draft = result->draft;
+    vw__number_verdict judged = judge_numbers(facts, result);
+    const char *tried = vw__diagnosis_size(result->draft, numbers->tried_bytes);
+    const char *allocated = vw__diagnosis_size(result->draft, numbers->allocated_bytes);
+    VW__TRY(vw__doctor_refusal(input, facts, result, judged.verdict));
     switch (judged.verdict) {
     case VW_VERDICT_FRAGMENTATION:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
@@ -284,7 +289,7 @@ static vw_status conclude_by_numbers(vw__case *given)
     case VW_VERDICT_TOO_LARGE:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Too large: one request for %s%s, more than there is altogether.",
-                               tried, at_request(given));
+                               tried, at_request(facts, result));
         break;
     case VW_VERDICT_OUTSIDE:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
@@ -313,77 +318,81 @@ static vw_status conclude_by_numbers(vw__case *given)
     return VW_OK;
 }
 
-static bool explains_failure(const vw__case *given, uint64_t bytes)
+static bool explains_failure(const vw__doctor_facts *facts, uint64_t bytes)
 {
-    const vw_memory_numbers *numbers = &given->failure.numbers;
+    const vw_memory_numbers *numbers = &facts->failure.numbers;
     uint64_t idle =
         numbers->reserved_bytes != VW_UNKNOWN && numbers->reserved_bytes > numbers->allocated_bytes
             ? numbers->reserved_bytes - numbers->allocated_bytes
             : 0;
-    return vw__doctor_explains_failure(bytes, idle, numbers->tried_bytes, given->peak_bytes);
+    return vw__doctor_explains_failure(bytes, idle, numbers->tried_bytes, facts->peak_bytes);
 }
 
-static bool is_kept_graph_the_cause(const vw__case *given)
+static bool is_kept_graph_the_cause(const vw__doctor_facts *facts, const vw__doctor_result *result)
 {
-    return given->kept_graph_bytes != 0 &&
-           given->kept_graph_bytes >= given->peak_bytes / KEPT_GRAPH_SHARE &&
-           (!given->failure.has_happened || explains_failure(given, given->kept_graph_bytes));
+    return result->kept_graph_bytes != 0 &&
+           result->kept_graph_bytes >= facts->peak_bytes / KEPT_GRAPH_SHARE &&
+           (!facts->failure.has_happened || explains_failure(facts, result->kept_graph_bytes));
 }
 
-static bool is_leak_the_cause(const vw__case *given)
+static bool is_leak_the_cause(const vw__doctor_facts *facts, const vw__doctor_result *result)
 {
-    return given->leaked_bytes != 0 &&
-           (!given->failure.has_happened || explains_failure(given, given->leaked_bytes));
+    return result->leaked_bytes != 0 &&
+           (!facts->failure.has_happened || explains_failure(facts, result->leaked_bytes));
 }
 
 /* What the numbers say: at the failure, or where most was alive. */
-static void keep_numbers(vw__case *given)
+static void keep_numbers(const vw__doctor_input *input, const vw__doctor_facts *facts,
+                         vw__doctor_result *result)
 {
-    vw_memory_numbers *numbers = &given->draft->numbers;
-    *numbers = given->failure.numbers;
-    given->draft->error_count = given->failure.is_replayed ? 0 : given->failure.failure_count;
-    if (given->failure.has_happened)
+    vw_memory_numbers *numbers = &result->draft->numbers;
+    *numbers = facts->failure.numbers;
+    result->draft->error_count = facts->failure.is_replayed ? 0 : facts->failure.failure_count;
+    if (facts->failure.has_happened)
         return;
-    uint64_t reserved = vw__timeline_reserved_at(&given->timeline, given->peak_instant);
-    numbers->device = given->trace->device;
-    numbers->allocated_bytes = given->peak_bytes;
-    if (given->timeline.is_reserved_known && reserved >= given->peak_bytes)
+    uint64_t reserved = vw__timeline_reserved_at(&facts->timeline, facts->peak_instant);
+    numbers->device = facts->trace->device;
+    numbers->allocated_bytes = facts->peak_bytes;
+    if (facts->timeline.is_reserved_known && reserved >= facts->peak_bytes)
         numbers->reserved_bytes = reserved;
-    if (given->options->card_bytes != 0)
-        numbers->total_bytes = given->options->card_bytes;
+    if (input->options->card_bytes != 0)
+        numbers->total_bytes = input->options->card_bytes;
 }
 
-static vw_status conclude(vw__case *given)
+static vw_status conclude(const vw__doctor_input *input, vw__doctor_facts *facts,
+                          vw__doctor_result *result)
 {
-    keep_numbers(given);
-    if (is_kept_graph_the_cause(given))
-        conclude_kept_graph(given);
-    else if (is_leak_the_cause(given))
-        conclude_leak(given);
-    else if (given->is_stranded)
-        conclude_stranded(given);
-    else if (given->failure.has_happened)
-        return conclude_by_numbers(given);
+    keep_numbers(input, facts, result);
+    if (is_kept_graph_the_cause(facts, result))
+        conclude_kept_graph(facts, result);
+    else if (is_leak_the_cause(facts, result))
+        conclude_leak(facts, result);
+    else if (result->is_stranded)
+        conclude_stranded(facts, result);
+    else if (facts->failure.has_happened)
+        return conclude_by_numbers(input, facts, result);
     else
-        conclude_healthy(given);
-    return given->is_stranded && !given->is_explained && given->failure.has_happened
-               ? vw__doctor_refusal(given, VW_VERDICT_STRANDED)
+        conclude_healthy(input, facts, result);
+    return result->is_stranded && !result->is_explained && facts->failure.has_happened
+               ? vw__doctor_refusal(input, facts, result, VW_VERDICT_STRANDED)
                : VW_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static vw_status examine(vw__case *given)
+static vw_status examine(const vw__doctor_input *input, vw__doctor_facts *facts,
+                         vw__doctor_result *result)
 {
-    VW__TRY(open_case(given));
-    VW__TRY(vw__doctor_kept_graph(given));
-    VW__TRY(vw__doctor_leak(given));
-    given->is_explained = is_kept_graph_the_cause(given) || is_leak_the_cause(given);
-    VW__TRY(vw__doctor_stranded(given));
-    VW__TRY(vw__doctor_fragmentation(given));
-    VW__TRY(vw__doctor_held(given));
-    VW__TRY(vw__doctor_peak(given));
-    return conclude(given);
+    VW__TRY(open_case(input, facts, result));
+    VW__TRY(vw__doctor_kept_graph(facts, result));
+    VW__TRY(vw__doctor_leak(input, facts, result));
+    result->is_explained =
+        is_kept_graph_the_cause(facts, result) || is_leak_the_cause(facts, result);
+    VW__TRY(vw__doctor_stranded(input, facts, result));
+    VW__TRY(vw__doctor_fragmentation(input, facts, result));
+    VW__TRY(vw__doctor_held(facts, result));
+    VW__TRY(vw__doctor_peak(input, facts, result));
+    return conclude(input, facts, result);
 }
 
 /* A snapshot without history: only what is held at the end. */
@@ -418,17 +427,11 @@ static vw_status examine_trace(const vw_recording *recording, const vw__model *m
 {
     vw_recording as_judged = *recording;
     as_judged.model = (vw__model *)(uintptr_t)model; /* read only, as the recording is */
-    vw__case *given = vw__host_alloc_zeroed(1, sizeof *given);
-    if (given == NULL)
-        return vw__fail_host_memory(sizeof *given, "a diagnosis");
-    given->recording = &as_judged;
-    given->options = options;
-    given->draft = draft;
-    given->model = model;
-    given->trace = trace;
-    vw_status status = examine(given);
-    close_case(given);
-    vw__host_free(given);
+    const vw__doctor_input input = {&as_judged, options};
+    vw__doctor_facts facts = {.model = model, .trace = trace};
+    vw__doctor_result result = {.draft = draft};
+    vw_status status = examine(&input, &facts, &result);
+    close_case(&facts, &result);
     return status;
 }
 

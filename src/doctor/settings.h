@@ -60,26 +60,28 @@ typedef enum vw__settings_wanted {
 } vw__settings_wanted;
 
 /* VW_ERR_HOST_MEMORY; what cannot be replayed is no failure. Nothing needs to be given back. */
-VW_MUST_CHECK vw_status vw__doctor_try_settings(vw__case *given, vw__settings_wanted wanted,
+VW_MUST_CHECK vw_status vw__doctor_try_settings(const vw__doctor_input *input,
+                                                vw__doctor_facts *facts, vw__settings_wanted wanted,
                                                 vw__tried_settings *out);
 
 /* Did a replay get past the request that failed? */
-bool vw__doctor_is_served(const vw__case *given, const vw_replay_result *result);
+bool vw__doctor_is_served(const vw__doctor_facts *facts, const vw_replay_result *result);
 
 /* Is a replay on the card that it failed on, which completes or not, an answer to "enough?"? */
-vw_enough vw__doctor_enough(const vw__case *given, bool is_complete);
+vw_enough vw__doctor_enough(const vw__doctor_facts *facts, bool is_complete);
 
 /* The best of each kind that gives bytes back, or, at a failure, serves the request that failed:
  * those that complete first, then by bytes; behind them our own engine, if it does clearly better
  * than the first of them. Says in the evidence what the best of each kind came to. */
-void vw__doctor_add_setting_remedies(vw__case *given, const vw__tried_settings *tried,
-                                     vw__finding_draft *finding);
+void vw__doctor_add_setting_remedies(const vw__doctor_facts *facts, vw__doctor_result *result,
+                                     const vw__tried_settings *tried, vw__finding_draft *finding);
 
 /* What the first of those remedies gives back, our own engine left out: 0 where there is none,
  * UINT64_MAX where it serves the request that failed. */
-uint64_t vw__doctor_best_saving(const vw__case *given, const vw__tried_settings *tried);
+uint64_t vw__doctor_best_saving(const vw__doctor_facts *facts, const vw__tried_settings *tried);
 
 /* Findings of kind "warning": recipes that many pages recommend and that hurt this run. */
-void vw__doctor_add_setting_warnings(vw__case *given, const vw__tried_settings *tried);
+void vw__doctor_add_setting_warnings(const vw__doctor_facts *facts, vw__doctor_result *result,
+                                     const vw__tried_settings *tried);
 
 #endif /* VW_DOCTOR_SETTINGS_H */

@@ -156,19 +156,18 @@ typedef struct examined {
     const vw_finding *finding; /* NULL: none */
 } examined;
 
-static vw_status make_case(const examined *patient, vw__case *given)
+static vw_status find_facts(const examined *patient, vw__doctor_facts *facts)
 {
-    given->failure = patient->failure;
-    given->kept_graph_bytes = patient->kept_graph_bytes;
-    vw_status status = vw__timeline_make(given->model, given->trace, &given->timeline);
+    facts->failure = patient->failure;
+    vw_status status = vw__timeline_make(facts->model, facts->trace, &facts->timeline);
     if (status == VW_OK)
-        status = vw__attribution_init(&given->attribution, given->model);
+        status = vw__attribution_init(&facts->attribution, facts->model);
     if (status == VW_OK)
-        status = vw__steps_find_in(&given->timeline, &given->attribution, &given->steps);
+        status = vw__steps_find_in(&facts->timeline, &facts->attribution, &facts->steps);
     if (status == VW_OK)
         status =
-            vw__roles_find(&given->timeline, &given->attribution, &given->steps, &given->roles);
-    given->peak_instant = given->timeline.peak_instant;
+            vw__roles_find(&facts->timeline, &facts->attribution, &facts->steps, &facts->roles);
+    facts->peak_instant = facts->timeline.peak_instant;
     return status;
 }
 
@@ -176,23 +175,23 @@ static vw_status examine(examined *patient)
 {
     static const vw_doctor_options options = {.struct_size = sizeof options};
     vw__diagnosis_draft draft;
-    vw__case given = {.model = patient->model,
-                      .trace = vw__model_trace_of(patient->model, 0),
-                      .options = &options,
-                      .draft = &draft};
+    const vw__doctor_input input = {.options = &options};
+    vw__doctor_facts facts = {.model = patient->model,
+                              .trace = vw__model_trace_of(patient->model, 0)};
+    vw__doctor_result result = {.draft = &draft, .kept_graph_bytes = patient->kept_graph_bytes};
     vw__diagnosis_init(&draft, VW_SOURCE_RECORDING);
-    vw_status status = make_case(patient, &given);
+    vw_status status = find_facts(patient, &facts);
     if (status == VW_OK)
-        status = vw__doctor_peak(&given);
+        status = vw__doctor_peak(&input, &facts, &result);
     if (status == VW_OK)
         status = vw__diagnosis_finish(&draft, &patient->diagnosis);
     else
         vw__diagnosis_deinit(&draft);
-    vw__roles_deinit(&given.roles);
-    vw__doctor_close_trials(&given);
-    vw__steps_deinit(&given.steps);
-    vw__attribution_deinit(&given.attribution);
-    vw__timeline_deinit(&given.timeline);
+    vw__roles_deinit(&facts.roles);
+    vw__doctor_close_trials(&facts);
+    vw__steps_deinit(&facts.steps);
+    vw__attribution_deinit(&facts.attribution);
+    vw__timeline_deinit(&facts.timeline);
     return status;
 }
 
