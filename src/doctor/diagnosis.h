@@ -26,7 +26,7 @@
 #define VW__MOST_FINDINGS 16
 #define VW__MOST_REMEDIES 12 /* of one finding */
 #define VW__MOST_WHERE 8
-#define VW__MOST_EVIDENCE 8
+#define VW__MOST_EVIDENCE 10
 #define VW__MOST_PARTS 16
 
 typedef struct vw__finding_draft {

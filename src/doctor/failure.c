@@ -137,7 +137,8 @@ static vw_status find_limit(const vw__doctor_input *input, const vw__doctor_fact
         numbers->allowed_bytes = facts->model->settings.limit_bytes;
         return VW_OK;
     }
-    if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN)
+    if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN ||
+        facts->model->settings.device_bytes != 0) /* our own recording: it would name a limit */
         return VW_OK;
     vw_status status = find_evidence(input, facts, all);
     if (status == VW_ERR_CORRUPT_FILE || status == VW_ERR_UNSUPPORTED)

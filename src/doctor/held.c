@@ -406,8 +406,8 @@ static void tell_evaluation(held_search *search)
         vw__diagnosis_add(result->draft, "held-over", gradients + optimizer,
                           "The peak is in an evaluation, and %s of training are alive in it.",
                           VW__DOCTOR_SIZE(gradients + optimizer));
-    vw__finding_part(finding, VW__NAME_OPTIMIZER, optimizer);
-    vw__finding_part(finding, VW__NAME_GRADIENTS, gradients);
+    vw__finding_part(finding, "state of the optimizer", optimizer);
+    vw__finding_part(finding, "gradients left by training", gradients);
     if (gradients != 0)
         vw__finding_remedy(finding, "clear the gradients before the evaluation",
                            vw__saves(gradients), VW_BASIS_MEASURED, "none",

@@ -1,9 +1,10 @@
-/* peak.c - what was alive at the peak, or when it failed: by role, and by line.
+/* peak.c - what was alive at the peak, or at the failure: by category, and by line.
  *
- * This is told of every recording. Of a run that did well it is information, of one that needed
- * more than there was it is the answer: what the bytes were, who asked for them, and what would
- * make them fewer. Roles and portions are found in peak_portions.c, remedies in
- * peak_remedies.c.
+ * Every recording gets this finding. For a run that did well it is information. For one that needed
+ * more than there was it is the answer: what the bytes were for, who asked for them, and what would
+ * make them fewer. Categories are those of `stats` and the page, by the stack of the request, so
+ * that one word has one number in every command; what lifetimes tell besides is a sentence of its
+ * own. Portions are found in peak_portions.c, remedies in peak_remedies.c.
  *
  * Lines are the innermost of the program's own (attribution.h). Several stacks that pass one line
  * are one place: someone who calls a library's model sees the call, which is what can be changed.
@@ -16,9 +17,9 @@
 #include "base/host_memory.h"
 
 enum {
-    MOST_LINES = 5,         /* as where */
-    MOST_LINES_TOLD = 3,    /* as sentences */
-    MOST_ROLES_IN_TITLE = 4 /* of those that are a hundredth or more */
+    MOST_LINES = 5,      /* as where */
+    MOST_LINES_TOLD = 3, /* as sentences */
+    MOST_IN_TITLE = 4    /* of those that are a hundredth or more */
 };
 
 static unsigned percent_of(uint64_t bytes, uint64_t all_bytes)
@@ -26,40 +27,72 @@ static unsigned percent_of(uint64_t bytes, uint64_t all_bytes)
     return all_bytes != 0 ? (unsigned)(100.0 * (double)bytes / (double)all_bytes + 0.5) : 0;
 }
 
-/* ---- by role --------------------------------------------------------------------------------- */
+/* ---- by category ----------------------------------------------------------------------------- */
 
-typedef struct role_order {
-    vw__role roles[VW__ROLE_COUNT]; /* most bytes first */
-    size_t count;                   /* that have any */
-} role_order;
+typedef struct category_order {
+    vw__category categories[VW__CATEGORY_COUNT]; /* most bytes first */
+    size_t count;                                /* that have any */
+} category_order;
 
-static role_order order_roles(const uint64_t role_bytes[VW__ROLE_COUNT])
+static category_order order_categories(const uint64_t bytes[VW__CATEGORY_COUNT])
 {
-    role_order order = {.count = 0};
-    for (int role = 0; role < VW__ROLE_COUNT; role++) {
-        if (role_bytes[role] == 0)
+    category_order order = {.count = 0};
+    for (int category = 0; category < VW__CATEGORY_COUNT; category++) {
+        if (bytes[category] == 0)
             continue;
         size_t place = order.count++;
-        for (; place > 0 && role_bytes[order.roles[place - 1]] < role_bytes[role]; place--)
-            order.roles[place] = order.roles[place - 1];
-        order.roles[place] = (vw__role)role;
+        for (; place > 0 && bytes[order.categories[place - 1]] < bytes[category]; place--)
+            order.categories[place] = order.categories[place - 1];
+        order.categories[place] = (vw__category)category;
     }
     return order;
 }
 
 /* ": activations 62 %, weights 12 %", or nothing. */
-static const char *shares(vw__doctor_result *result, const vw__peak *peak, const role_order *order)
+static const char *shares(vw__diagnosis_draft *draft, const vw__peak *peak,
+                          const category_order *order)
 {
     const char *text = "";
-    for (size_t i = 0; i < order->count && i < MOST_ROLES_IN_TITLE; i++) {
-        vw__role role = order->roles[i];
-        const double share = (double)peak->role_bytes[role] / (double)peak->live_bytes;
+    for (size_t i = 0; i < order->count && i < MOST_IN_TITLE; i++) {
+        vw__category category = order->categories[i];
+        const double share = (double)peak->category_bytes[category] / (double)peak->live_bytes;
         if (share >= 0.01)
             text =
-                vw__diagnosis_text(result->draft, "%s%s %s %s", text, i == 0 ? ":" : ",",
-                                   vw__role_name(role), vw__diagnosis_share(result->draft, share));
+                vw__diagnosis_text(draft, "%s%s %s %s", text, i == 0 ? ":" : ",",
+                                   vw__category_name(category), vw__diagnosis_share(draft, share));
     }
     return text;
+}
+
+/* "1.00 GiB of backward, 27.7 MiB of activations": a role, by the categories that have any. */
+static const char *by_category(const vw__peak *peak, vw__role role, vw__diagnosis_draft *draft)
+{
+    const char *text = "";
+    for (int i = 0; i < VW__CATEGORY_COUNT; i++)
+        if (peak->role_bytes[i][role] != 0)
+            text = vw__diagnosis_text(draft, "%s%s%s of %s", text, text[0] == '\0' ? "" : ", ",
+                                      VW__DOCTOR_SIZE(peak->role_bytes[i][role]),
+                                      vw__category_name((vw__category)i));
+    return text;
+}
+
+/* What lifetimes tell, and a stack alone cannot. */
+static void tell_lifetimes(const vw__peak *peak, vw__finding_draft *finding)
+{
+    const uint64_t *other = peak->role_bytes[VW__CATEGORY_OTHER];
+    const char *short_lived = by_category(peak, VW__ROLE_TEMPORARIES, finding->draft);
+    if (short_lived[0] != '\0')
+        vw__finding_evidence(finding, "Short-lived, freed before their own pass ends: %s.",
+                             short_lived);
+    if (peak->role_bytes[VW__CATEGORY_BACKWARD][VW__ROLE_GRADIENTS] != 0)
+        vw__finding_evidence(
+            finding, "Of backward, %s outlive the pass: gradients for the optimizer.",
+            VW__DOCTOR_SIZE(peak->role_bytes[VW__CATEGORY_BACKWARD][VW__ROLE_GRADIENTS]));
+    if (other[VW__ROLE_WEIGHTS] != 0)
+        vw__finding_evidence(finding,
+                             "Of other, %s were there before the first forward pass and stay: "
+                             "probably the model's.",
+                             VW__DOCTOR_SIZE(other[VW__ROLE_WEIGHTS]));
 }
 
 /* ---- by line --------------------------------------------------------------------------------- */
@@ -67,7 +100,7 @@ static const char *shares(vw__doctor_result *result, const vw__peak *peak, const
 /* The live blocks of one line. */
 typedef struct line_sum {
     uint64_t bytes, block_count, largest_bytes;
-    uint64_t role_bytes[VW__ROLE_COUNT];
+    uint64_t category_bytes[VW__CATEGORY_COUNT];
     uint32_t context; /* one of those that pass it */
 } line_sum;
 
@@ -89,7 +122,8 @@ static void add_up_lines(const vw__doctor_facts *facts, const vw__peak *peak, li
             continue;
         line_sum *line = &lines[frame_of(facts, lifetime->context)];
         line->bytes += lifetime->size_bytes;
-        line->role_bytes[peak->roles[i]] += lifetime->size_bytes;
+        line->category_bytes[vw__attribution_category(&facts->attribution, lifetime->context)] +=
+            lifetime->size_bytes;
         line->block_count++;
         line->context = lifetime->context;
         if (lifetime->size_bytes > line->largest_bytes)
@@ -109,16 +143,16 @@ static line_sum *take_largest(line_sum *lines, size_t count)
 
 static void tell_line(vw__finding_draft *finding, const line_sum *line, const char *place)
 {
-    role_order order = order_roles(line->role_bytes);
+    category_order order = order_categories(line->category_bytes);
     const char *mostly = order.count == 1 ? "" : "mostly ";
     if (line->block_count == 1)
         vw__finding_evidence(finding, "%s: %s in one block (%s).", place,
-                             VW__DOCTOR_SIZE(line->bytes), vw__role_name(order.roles[0]));
+                             VW__DOCTOR_SIZE(line->bytes), vw__category_name(order.categories[0]));
     else
         vw__finding_evidence(finding, "%s: %s in %llu blocks, the largest %s (%s%s).", place,
                              VW__DOCTOR_SIZE(line->bytes), (unsigned long long)line->block_count,
                              VW__DOCTOR_SIZE(line->largest_bytes), mostly,
-                             vw__role_name(order.roles[0]));
+                             vw__category_name(order.categories[0]));
 }
 
 static vw_status tell_lines(const vw__doctor_facts *facts, vw__doctor_result *result,
@@ -220,14 +254,16 @@ static const char *heading(const vw__doctor_facts *facts)
 static vw_status tell(const vw__doctor_input *input, vw__doctor_facts *facts,
                       vw__doctor_result *result, const vw__peak *peak)
 {
-    role_order order = order_roles(peak->role_bytes);
+    category_order order = order_categories(peak->category_bytes);
     vw__finding_draft *finding = vw__diagnosis_add(
         result->draft, "peak", peak->live_bytes, "%s %s were alive%s.", heading(facts),
-        VW__DOCTOR_SIZE(peak->live_bytes), shares(result, peak, &order));
+        VW__DOCTOR_SIZE(peak->live_bytes), shares(result->draft, peak, &order));
     for (size_t i = 0; i < order.count; i++)
-        vw__finding_part(finding, vw__role_name(order.roles[i]), peak->role_bytes[order.roles[i]]);
+        vw__finding_part(finding, vw__category_name(order.categories[i]),
+                         peak->category_bytes[order.categories[i]]);
     tell_when(facts, peak, finding);
     tell_missing(peak, finding);
+    tell_lifetimes(peak, finding);
     VW__TRY(tell_lines(facts, result, peak, finding));
     if (!facts->model->features.has_contexts)
         vw__finding_evidence(finding, "What it was for is not known: no stacks were recorded "

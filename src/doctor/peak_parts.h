@@ -12,11 +12,12 @@
 typedef struct vw__peak {
     uint32_t instant; /* of the failure; without one, of the peak */
     uint64_t live_bytes;
-    uint64_t role_bytes[VW__ROLE_COUNT];       /* sum: live_bytes */
-    uint64_t portion_bytes[VW__PORTION_COUNT]; /* sum: live_bytes */
-    uint64_t largest_bytes[VW__PORTION_COUNT]; /* of one block */
+    uint64_t category_bytes[VW__CATEGORY_COUNT];             /* sum: live_bytes; as in stats */
+    uint64_t role_bytes[VW__CATEGORY_COUNT][VW__ROLE_COUNT]; /* the same, further by role */
+    uint64_t portion_bytes[VW__PORTION_COUNT];               /* sum: live_bytes */
+    uint64_t largest_bytes[VW__PORTION_COUNT];               /* of one block */
 
-    uint8_t *roles;    /* owned; by lifetime: vw__role, as it is to be read at the instant */
+    uint8_t *roles;    /* owned; by lifetime: vw__role, corrected for the instant */
     uint8_t *portions; /* owned; by lifetime: vw__portion */
 
     bool has_broken_off; /* the recorded run failed there: what comes after is no work of it; false

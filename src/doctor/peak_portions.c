@@ -94,6 +94,7 @@ static void add_up(const vw__doctor_facts *facts, vw__peak *peak)
 {
     memset(peak->portion_bytes, 0, sizeof peak->portion_bytes);
     memset(peak->largest_bytes, 0, sizeof peak->largest_bytes);
+    memset(peak->category_bytes, 0, sizeof peak->category_bytes);
     memset(peak->role_bytes, 0, sizeof peak->role_bytes);
     peak->live_bytes = 0;
     for (size_t i = 0; i < facts->timeline.lifetime_count; i++) {
@@ -103,7 +104,9 @@ static void add_up(const vw__doctor_facts *facts, vw__peak *peak)
         uint64_t *largest = &peak->largest_bytes[peak->portions[i]];
         *largest = vw__max_u64(*largest, lifetime->size_bytes);
         peak->live_bytes += lifetime->size_bytes; /* the timeline keeps sums below 2^62 */
-        peak->role_bytes[peak->roles[i]] += lifetime->size_bytes;
+        vw__category category = vw__attribution_category(&facts->attribution, lifetime->context);
+        peak->category_bytes[category] += lifetime->size_bytes;
+        peak->role_bytes[category][peak->roles[i]] += lifetime->size_bytes;
         peak->portion_bytes[peak->portions[i]] += lifetime->size_bytes;
     }
 }

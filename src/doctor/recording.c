@@ -121,6 +121,14 @@ static const char *at_line(vw__doctor_result *result, const char *kind)
     return vw__diagnosis_text(result->draft, ", at %s", finding->where[0]);
 }
 
+/* "7.73 GiB", or "about 7.73 GiB" for a limit that was concluded from the trace. */
+static const char *limit_text(const vw__doctor_facts *facts, vw__diagnosis_draft *draft)
+{
+    return vw__diagnosis_text(draft, "%s%s",
+                              facts->model->settings.limit_bytes != 0 ? "" : "about ",
+                              VW__DOCTOR_SIZE(facts->failure.numbers.allowed_bytes));
+}
+
 /* "Leak: " and what else is known of the failure. */
 static const char *failure_clause(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
@@ -129,8 +137,8 @@ static const char *failure_clause(const vw__doctor_facts *facts, vw__doctor_resu
     const vw_memory_numbers *numbers = &facts->failure.numbers;
     const char *limit = "";
     if (numbers->allowed_bytes != VW_UNKNOWN)
-        limit = vw__diagnosis_text(result->draft, " under a limit of about %s",
-                                   VW__DOCTOR_SIZE(numbers->allowed_bytes));
+        limit = vw__diagnosis_text(result->draft, " under a limit of %s",
+                                   limit_text(facts, result->draft));
     return vw__diagnosis_text(result->draft, "; %s then did not fit%s",
                               VW__DOCTOR_SIZE(numbers->tried_bytes), limit);
 }
@@ -143,11 +151,10 @@ static void conclude_leak(const vw__doctor_facts *facts, vw__doctor_result *resu
                          "is added all the time: a leak.",
                          VW__DOCTOR_SIZE(result->leaked_bytes));
     if (facts->failure.numbers.allowed_bytes != VW_UNKNOWN)
-        vw__diagnosis_reason(
-            result->draft,
-            "The limit that was set, about %s, is what it grew up to; a higher one "
-            "puts the end off.",
-            VW__DOCTOR_SIZE(facts->failure.numbers.allowed_bytes));
+        vw__diagnosis_reason(result->draft,
+                             "The limit that was set, %s, is what it grew up to; a higher one "
+                             "puts the end off.",
+                             limit_text(facts, result->draft));
     vw__diagnosis_conclude(result->draft, VW_VERDICT_LEAK,
                            has_steps ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM,
                            "Leak: %s pile up step after step and are never let go%s%s.",
@@ -281,9 +288,9 @@ static vw_status conclude_by_numbers(const vw__doctor_input *input, vw__doctor_f
         break;
     case VW_VERDICT_CAPPED:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Capped: %s were refused by a limit of about %s, not by the card, "
+                               "Capped: %s were refused by a limit of %s, not by the card, "
                                "which had %s free; %s were alive.",
-                               tried, VW__DOCTOR_SIZE(numbers->allowed_bytes),
+                               tried, limit_text(facts, draft),
                                VW__DOCTOR_SIZE(numbers->free_bytes), allocated);
         break;
     case VW_VERDICT_TOO_LARGE:

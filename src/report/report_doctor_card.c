@@ -14,8 +14,9 @@
  * so nothing has to be subtracted in the head.
  *
  * The heading says of which moment the numbers are, for the sentence above may speak of another:
- * the most that was reserved, say, while these are of the instant at which most was live. And a
- * limit that was concluded from a recording is only near the true one: what it leaves is not said.
+ * the most that was reserved, say, while these are of the instant at which most was live. A limit
+ * that was concluded from a recording is only near the true one, so what it leaves is not said; one
+ * that the recording names is exact.
  */
 #include "report/report_doctor.h"
 
@@ -102,10 +103,11 @@ static moment moment_of(const vw_diagnosis *diagnosis)
     }
 }
 
-/* A recording has no line for its limit: it lies between what was served and what was not. */
+/* PyTorch's recordings have no line for the limit: it lies between what was served and what was
+ * not. vramwise's own say both the limit and the size of the card. */
 static bool is_limit_estimated(const vw_diagnosis *diagnosis)
 {
-    return diagnosis->source == VW_SOURCE_RECORDING;
+    return diagnosis->source == VW_SOURCE_RECORDING && !is_known(diagnosis->numbers.total_bytes);
 }
 
 static const char *limit_meaning(const vw_diagnosis *diagnosis)

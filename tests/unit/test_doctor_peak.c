@@ -277,7 +277,7 @@ static void assert_saves(const vw_remedy *remedy, uint64_t at_least, uint64_t at
 
 /* ---- what was alive -------------------------------------------------------------------------- */
 
-static void at_the_peak_roles_lines_pass_and_step_are_told(void **state)
+static void the_peak_is_told_by_category_line_pass_and_step(void **state)
 {
     (void)state;
     program made;
@@ -291,13 +291,14 @@ static void at_the_peak_roles_lines_pass_and_step_are_told(void **state)
     const vw_finding *finding = patient.finding;
     assert_int_equal(finding->bytes, (100 + 10 + 800 + 1 + 100 + 200) * MIB); /* gradients made */
     assert_string_equal(finding->title, "At its peak 1.18 GiB were alive: activations 66 %, "
-                                        "optimizer 17 %, weights 8.3 %, gradients 8.3 %.");
+                                        "optimizer 17 %, weights 8.3 %, backward 8.3 %.");
     assert_string_equal(finding->parts[0].name, "activations");
     assert_int_equal(part_of(finding, "activations"), 801);
     assert_int_equal(part_of(finding, "optimizer"), 200);
     assert_int_equal(part_of(finding, "weights"), 100);
-    assert_int_equal(part_of(finding, "gradients"), 100);
-    assert_int_equal(part_of(finding, "data"), 10);
+    assert_int_equal(part_of(finding, "backward"), 100);
+    assert_true(has_evidence(finding, "Of backward, 100 MiB outlive the pass"));
+    assert_int_equal(part_of(finding, "other"), 10);
     for (size_t i = 1; i < finding->part_count; i++)
         assert_true(finding->parts[i - 1].bytes >= finding->parts[i].bytes);
 
@@ -334,11 +335,11 @@ static void in_a_forward_pass_that_failed_activations_are_known_by_earlier_ones(
 
     const vw_finding *finding = patient.finding;
     assert_int_equal(finding->bytes, 960 * MIB);
-    assert_int_equal(strncmp(finding->title, "When it failed 960 MiB were alive: activations 63 %",
-                             strlen("When it failed 960 MiB were alive: activations 63 %")),
+    assert_int_equal(strncmp(finding->title, "When it failed 960 MiB were alive: activations 68 %",
+                             strlen("When it failed 960 MiB were alive: activations 68 %")),
                      0);
-    assert_int_equal(part_of(finding, "activations"), 600);
-    assert_int_equal(part_of(finding, "temporaries"), 50);
+    assert_int_equal(part_of(finding, "activations"), 650);
+    assert_true(has_evidence(finding, "before their own pass ends: 50.0 MiB of activations."));
     assert_true(has_evidence(finding, "It failed in a forward pass, in step 3"));
     assert_true(has_evidence(finding, "Of the 200 MiB asked for, 140 MiB were missing"));
     discharge(&patient);
@@ -727,7 +728,7 @@ static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_the_peak_roles_lines_pass_and_step_are_told),
+        cmocka_unit_test(the_peak_is_told_by_category_line_pass_and_step),
         cmocka_unit_test(in_a_forward_pass_that_failed_activations_are_known_by_earlier_ones),
         cmocka_unit_test(without_stacks_nothing_is_claimed),
         cmocka_unit_test(where_nothing_was_alive_nothing_is_said),

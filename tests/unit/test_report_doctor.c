@@ -318,14 +318,17 @@ static void a_limit_concluded_from_a_recording_is_told_as_an_estimate(void **sta
     assert_has("GPU 0, limited to about 8.00 GiB, at the failure\n|####");
     assert_has("  free       131.00 GiB  by the driver\n");
     assert_lacks("below the limit");
-    diagnosis.numbers.total_bytes = 140 * SAMPLE_GIB;
-    text_of(&diagnosis, NULL);
-    assert_has("GPU 0, limited to about 8.00 GiB of 140.00 GiB, at the failure\n|####");
-    assert_lacks("below the limit");
+    const uint64_t live_bytes = diagnosis.numbers.allocated_bytes;
     diagnosis.numbers.allocated_bytes = VW_UNKNOWN; /* no bar */
     text_of(&diagnosis, NULL);
     assert_has("\nlimit        8.00 GiB  about, concluded from what was served and what was not\n");
     assert_lacks("set for this process");
+    /* A recording of vramwise's own names the card, and its limit exactly. */
+    diagnosis.numbers.allocated_bytes = live_bytes;
+    diagnosis.numbers.total_bytes = 140 * SAMPLE_GIB;
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, limited to 8.00 GiB of 140.00 GiB, at the failure\n|####");
+    assert_has("below the limit");
 }
 
 /* The sentence may speak of another moment than the numbers do. */
