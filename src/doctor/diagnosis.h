@@ -4,7 +4,9 @@
  * remedies are then each one line where they are made. Failure sticks: without host memory a call
  * does nothing, and vw__diagnosis_finish() says so, once.
  *
- * Texts are formatted into the diagnosis' arena: whatever is passed may be gone afterwards.
+ * Texts are formatted into the diagnosis' arena: whatever is passed may be gone afterwards. A text
+ * may name numbers: "$tried were refused" becomes "1.50 GiB were refused" once "tried" is known
+ * (vw__diagnosis_name). Arguments of a format are never searched for such names.
  *
  * Order. Findings come out as they were added, but for the one that the verdict names, which comes
  * first, and findings of kind "warning", which come last. Remedies come out as they were added. */
@@ -28,6 +30,14 @@
 #define VW__MOST_WHERE 8
 #define VW__MOST_EVIDENCE 10
 #define VW__MOST_PARTS 16
+#define VW__MOST_WORDS 16
+
+/* What sentences name: a text, or a size where that is NULL. */
+typedef struct vw__doctor_word {
+    const char *name; /* static */
+    const char *text; /* lives as long as it is used */
+    uint64_t bytes;
+} vw__doctor_word;
 
 typedef struct vw__finding_draft {
     const char *kind; /* static */
@@ -66,7 +76,9 @@ typedef struct vw__diagnosis_draft {
     const char *sentence;
     uint64_t error_count;
     vw_memory_numbers numbers; /* all unknown */
-    vw__found_growth growth;   /* unknown */
+    vw__doctor_word words[VW__MOST_WORDS];
+    size_t word_count;
+    vw__found_growth growth; /* unknown */
     const char *reasons[VW__MOST_REASONS];
     size_t reason_count;
     vw__finding_draft *findings[VW__MOST_FINDINGS]; /* in the arena */
@@ -89,6 +101,14 @@ static inline vw__savings vw__saves(uint64_t bytes)
 
 void vw__diagnosis_init(vw__diagnosis_draft *draft, vw_doctor_source source);
 void vw__diagnosis_deinit(vw__diagnosis_draft *draft); /* not after a finish that succeeded */
+
+/* From here on "$name" in a sentence is that size, or that text. `name` is static, and `text` must
+ * live as long as it is used. */
+void vw__diagnosis_name(vw__diagnosis_draft *draft, const char *name, uint64_t bytes);
+void vw__diagnosis_name_text(vw__diagnosis_draft *draft, const char *name, const char *text);
+
+/* The same for $tried, $total, $free, $in_use, $reserved and $allowed. */
+void vw__diagnosis_name_numbers(vw__diagnosis_draft *draft, const vw_memory_numbers *numbers);
 
 /* Throws `draft` away and puts `other` in its place, which is then gone. */
 void vw__diagnosis_replace(vw__diagnosis_draft *draft, const vw__diagnosis_draft *other);
@@ -132,6 +152,9 @@ void vw__finding_enough(vw__finding_draft *finding, vw_enough enough);
 /* Formatted text that lives as long as the diagnosis; "" without host memory. */
 __attribute__((format(printf, 2, 3))) const char *vw__diagnosis_text(vw__diagnosis_draft *draft,
                                                                      const char *format, ...);
+
+/* A sentence of a table, with its "$name"s filled in and no "%" formats, likewise. */
+const char *vw__diagnosis_fill(vw__diagnosis_draft *draft, const char *sentence);
 
 /* What to write for a remedy of the table, likewise; `words` may be NULL. */
 const char *vw__diagnosis_code(vw__diagnosis_draft *draft, vw__remedy_id id,

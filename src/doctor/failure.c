@@ -438,6 +438,7 @@ vw_status vw__doctor_find_failure(const vw__doctor_input *input, vw__doctor_fact
     VW__TRY(vw__recorded_settings_read(facts->model, version, &all.settings));
     vw_status status = is_on_card ? find_replayed(input, facts, result, &all)
                                   : find_recorded(input, facts, result, &all);
+    vw__diagnosis_name_numbers(result->draft, &facts->failure.numbers);
     if (status == VW_OK && !is_on_card)
         status = find_close_calls(input, facts, result, &all);
     vw__limit_evidence_deinit(&all.evidence);

@@ -152,29 +152,26 @@ static vw__finding_draft *add_finding(const vw__doctor_facts *facts, vw__doctor_
     const vw__layout *layout = &idle->layout;
     const vw_memory_numbers *numbers = &facts->failure.numbers;
     uint64_t idle_bytes = layout->idle_bytes;
+    vw__diagnosis_name(result->draft, "peak", facts->peak_bytes);
     if (!facts->failure.has_happened)
         return is_much_idle(facts, result, idle)
                    ? vw__diagnosis_add(result->draft, "fragmentation", idle_bytes,
-                                       "When most was reserved, %s of %s lay idle; never were "
-                                       "more than %s live.",
+                                       "When most was reserved, %s of %s lay idle; never were more "
+                                       "than $peak live.",
                                        VW__DOCTOR_SIZE(idle_bytes),
-                                       VW__DOCTOR_SIZE(layout->reserved_bytes),
-                                       VW__DOCTOR_SIZE(facts->peak_bytes))
+                                       VW__DOCTOR_SIZE(layout->reserved_bytes))
                    : NULL;
     vw__number_verdict judged = vw__numbers_judge(numbers, NULL);
+    vw__diagnosis_name(result->draft, "idle", judged.idle_bytes);
     if (judged.verdict == VW_VERDICT_FRAGMENTATION)
-        return vw__diagnosis_add(result->draft, "fragmentation", judged.idle_bytes,
-                                 "%s were idle when %s were refused: in pieces, of which the "
-                                 "largest had %s.",
-                                 VW__DOCTOR_SIZE(judged.idle_bytes),
-                                 VW__DOCTOR_SIZE(numbers->tried_bytes),
-                                 VW__DOCTOR_SIZE(layout->largest_idle_bytes));
+        return vw__diagnosis_add(
+            result->draft, "fragmentation", judged.idle_bytes,
+            "$idle were idle when $tried were refused: in pieces, of which the largest had %s.",
+            VW__DOCTOR_SIZE(layout->largest_idle_bytes));
     if (judged.is_small_fragmentation)
         return vw__diagnosis_add(result->draft, "fragmentation", judged.idle_bytes,
-                                 "%s would have fit in the %s that were idle, had they been in one "
-                                 "piece; %s would have remained.",
-                                 VW__DOCTOR_SIZE(numbers->tried_bytes),
-                                 VW__DOCTOR_SIZE(judged.idle_bytes),
+                                 "$tried would have fit in the $idle that were idle, had they been "
+                                 "in one piece; %s would have remained.",
                                  VW__DOCTOR_SIZE(judged.idle_bytes - numbers->tried_bytes));
     return NULL;
 }

@@ -218,8 +218,7 @@ static bool is_contradiction(inquiry *given)
 {
     const vw_memory_numbers *said = given->numbers;
     if (exceeds(given, said->free_bytes, said->total_bytes)) {
-        SAY(given, "The card is said to have %s free of %s in all, which cannot be%s.",
-            VW__DOCTOR_SIZE(said->free_bytes), VW__DOCTOR_SIZE(said->total_bytes),
+        SAY(given, "The card is said to have $free free of $total in all, which cannot be%s.",
             is_absurd(said->free_bytes) ? ": the driver's counter ran below zero" : "");
         return true;
     }
@@ -228,16 +227,15 @@ static bool is_contradiction(inquiry *given)
         bool is_reserved = exceeds(given, said->reserved_bytes, said->total_bytes);
         given->result.is_oversubscribed = true;
         SAY(given,
-            "PyTorch has %s %s on a card of %s: the driver has moved memory to the host (shared "
-            "GPU memory, on Windows), and what it says of the card no longer tells anything.",
+            "PyTorch has %s %s on a card of $total: the driver has moved memory to the host "
+            "(shared GPU memory, on Windows), and what it says of the card no longer tells "
+            "anything.",
             is_reserved ? "reserved" : "allocated",
-            VW__DOCTOR_SIZE(is_reserved ? said->reserved_bytes : said->allocated_bytes),
-            VW__DOCTOR_SIZE(said->total_bytes));
+            VW__DOCTOR_SIZE(is_reserved ? said->reserved_bytes : said->allocated_bytes));
         return true;
     }
     if (exceeds(given, said->allocated_bytes, said->reserved_bytes)) {
-        SAY(given, "%s are said to be allocated of %s reserved, which cannot be.",
-            VW__DOCTOR_SIZE(said->allocated_bytes), VW__DOCTOR_SIZE(said->reserved_bytes));
+        SAY(given, "$in_use are said to be allocated of $reserved reserved, which cannot be.");
         return true;
     }
     if (is_absurd(said->total_bytes) || is_absurd(said->free_bytes) ||
@@ -268,7 +266,7 @@ static answer is_too_large(inquiry *given)
     uint64_t bound = is_of_limit ? said->allowed_bytes : said->total_bytes;
     answer result = either(above_card, above_limit);
     if (vw__doctor_knows(said->tried_bytes) && vw__doctor_knows(bound))
-        SAY(given, "One request: %s, %s %s of %s%s.", VW__DOCTOR_SIZE(said->tried_bytes),
+        SAY(given, "One request: $tried, %s %s of %s%s.",
             result.truth == YES ? "more than" : "no more than",
             is_of_limit ? "the limit" : "the card", VW__DOCTOR_SIZE(bound),
             result.truth == YES ? ", so nothing that is freed could serve it" : "");
@@ -312,8 +310,7 @@ static answer is_capped(inquiry *given)
             : idle_is_short.truth == NO ? ", but what PyTorch had idle would have done"
                                         : ", while the card itself had room");
     else if (vw__doctor_knows(said->allocated_bytes) && vw__doctor_knows(said->tried_bytes))
-        SAY(given, "The limit: allocated %s + request %s = %s, and %s are allowed: %s.",
-            VW__DOCTOR_SIZE(said->allocated_bytes), VW__DOCTOR_SIZE(said->tried_bytes),
+        SAY(given, "The limit: allocated $in_use + request $tried = %s, and %s are allowed: %s.",
             VW__DOCTOR_SIZE(wanted.low), VW__DOCTOR_SIZE(limit),
             wanted.low > limit ? "over it, whatever is reserved besides"
                                : "within it; what is reserved besides is not said");
@@ -345,14 +342,14 @@ static answer is_fragmentation(inquiry *given)
     given->result.is_small_fragmentation = would_do.truth == YES && is_much.truth == NO;
     vw__doctor_size_text tenth = vw__doctor_size(said->reserved_bytes / 10);
     if (would_do.truth == MAYBE)
-        SAY(given, "Reserved %s - allocated %s = %s idle, %s a tenth of what is reserved (%s).",
-            VW__DOCTOR_SIZE(said->reserved_bytes), VW__DOCTOR_SIZE(said->allocated_bytes),
+        SAY(given,
+            "Reserved $reserved - allocated $in_use = %s idle, %s a tenth of what is reserved "
+            "(%s).",
             VW__DOCTOR_SIZE(idle), is_much.truth == YES ? "more than" : "less than", tenth.text);
     else
-        SAY(given, "Idle: reserved %s - allocated %s = %s, %s the %s asked for%s%s%s.",
-            VW__DOCTOR_SIZE(said->reserved_bytes), VW__DOCTOR_SIZE(said->allocated_bytes),
+        SAY(given,
+            "Idle: reserved $reserved - allocated $in_use = %s, %s the $tried asked for%s%s%s.",
             VW__DOCTOR_SIZE(idle), would_do.truth == YES ? "enough for" : "less than",
-            VW__DOCTOR_SIZE(said->tried_bytes),
             would_do.truth == NO   ? ""
             : is_much.truth == YES ? ", and at least a tenth of what is reserved ("
                                    : ", but less than a tenth of what is reserved (",
@@ -375,15 +372,13 @@ static answer is_outside(inquiry *given)
     if (!vw__doctor_knows(held))
         return result;
     if (held == 0) {
-        SAY(given, "Outside PyTorch: card %s - free %s - reserved %s leave nothing for others.",
-            VW__DOCTOR_SIZE(said->total_bytes), VW__DOCTOR_SIZE(said->free_bytes),
-            VW__DOCTOR_SIZE(said->reserved_bytes));
+        SAY(given, "Outside PyTorch: card $total - free $free - reserved $reserved leave nothing "
+                   "for others.");
         return result;
     }
     uint64_t beyond = difference(held, VW__CONTEXT_BYTES);
-    SAY(given, "Outside PyTorch: card %s - free %s - reserved %s = %s%s%s%s.",
-        VW__DOCTOR_SIZE(said->total_bytes), VW__DOCTOR_SIZE(said->free_bytes),
-        VW__DOCTOR_SIZE(said->reserved_bytes), VW__DOCTOR_SIZE(held),
+    SAY(given, "Outside PyTorch: card $total - free $free - reserved $reserved = %s%s%s%s.",
+        VW__DOCTOR_SIZE(held),
         beyond == 0 ? ", no more than the 1 GiB that a context may take" : ", of which ",
         beyond == 0 ? "" : VW__DOCTOR_SIZE(beyond),
         beyond == 0            ? ""
@@ -573,6 +568,8 @@ static vw__number_verdict judge(const vw_memory_numbers *numbers, vw__diagnosis_
                    .idle_bytes = VW_UNKNOWN,
                    .outside_bytes = VW_UNKNOWN},
     };
+    if (draft != NULL)
+        vw__diagnosis_name_numbers(draft, numbers);
     if (is_contradiction(&given)) {
         given.result.is_contradiction = true;
         return given.result;

@@ -124,9 +124,8 @@ static const char *at_line(vw__doctor_result *result, const char *kind)
 /* "7.73 GiB", or "about 7.73 GiB" for a limit that was concluded from the trace. */
 static const char *limit_text(const vw__doctor_facts *facts, vw__diagnosis_draft *draft)
 {
-    return vw__diagnosis_text(draft, "%s%s",
-                              facts->model->settings.limit_bytes != 0 ? "" : "about ",
-                              VW__DOCTOR_SIZE(facts->failure.numbers.allowed_bytes));
+    return vw__diagnosis_text(draft, "%s$allowed",
+                              facts->model->settings.limit_bytes != 0 ? "" : "about ");
 }
 
 /* "Leak: " and what else is known of the failure. */
@@ -139,17 +138,14 @@ static const char *failure_clause(const vw__doctor_facts *facts, vw__doctor_resu
     if (numbers->allowed_bytes != VW_UNKNOWN)
         limit = vw__diagnosis_text(result->draft, " under a limit of %s",
                                    limit_text(facts, result->draft));
-    return vw__diagnosis_text(result->draft, "; %s then did not fit%s",
-                              VW__DOCTOR_SIZE(numbers->tried_bytes), limit);
+    return vw__diagnosis_text(result->draft, "; $tried then did not fit%s", limit);
 }
 
 static void conclude_leak(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
     bool has_steps = facts->steps.end_count != 0;
-    vw__diagnosis_reason(result->draft,
-                         "%s were alive that earlier steps asked for and never gave back; more "
-                         "is added all the time: a leak.",
-                         VW__DOCTOR_SIZE(result->leaked_bytes));
+    vw__diagnosis_reason(result->draft, "$leaked were alive that earlier steps asked for and never "
+                                        "gave back; more is added all the time: a leak.");
     if (facts->failure.numbers.allowed_bytes != VW_UNKNOWN)
         vw__diagnosis_reason(result->draft,
                              "The limit that was set, %s, is what it grew up to; a higher one "
@@ -157,35 +153,30 @@ static void conclude_leak(const vw__doctor_facts *facts, vw__doctor_result *resu
                              limit_text(facts, result->draft));
     vw__diagnosis_conclude(result->draft, VW_VERDICT_LEAK,
                            has_steps ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM,
-                           "Leak: %s pile up step after step and are never let go%s%s.",
-                           VW__DOCTOR_SIZE(result->leaked_bytes), at_line(result, "leak"),
-                           failure_clause(facts, result));
+                           "Leak: $leaked pile up step after step and are never let go%s%s.",
+                           at_line(result, "leak"), failure_clause(facts, result));
 }
 
 static void conclude_kept_graph(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
     vw__diagnosis_reason(result->draft,
-                         "%s of the %s at the peak are activations of forward passes that no "
-                         "backward pass followed: a kept graph.",
-                         VW__DOCTOR_SIZE(result->kept_graph_bytes),
-                         VW__DOCTOR_SIZE(facts->peak_bytes));
-    vw__diagnosis_conclude(result->draft, VW_VERDICT_KEPT_GRAPH, VW_CONFIDENCE_HIGH,
-                           "Kept graph: forward passes without a backward pass hold %s of "
-                           "activations%s%s.",
-                           VW__DOCTOR_SIZE(result->kept_graph_bytes), at_line(result, "kept-graph"),
-                           failure_clause(facts, result));
+                         "$kept_graph of the $peak at the peak are activations of forward passes "
+                         "that no backward pass followed: a kept graph.");
+    vw__diagnosis_conclude(
+        result->draft, VW_VERDICT_KEPT_GRAPH, VW_CONFIDENCE_HIGH,
+        "Kept graph: forward passes without a backward pass hold $kept_graph of activations%s%s.",
+        at_line(result, "kept-graph"), failure_clause(facts, result));
 }
 
 static void conclude_stranded(const vw__doctor_facts *facts, vw__doctor_result *result)
 {
     vw__diagnosis_reason(result->draft,
-                         "%s are idle, or wait, on other streams or in private pools, where the "
-                         "rest of the program cannot use them: stranded.",
-                         VW__DOCTOR_SIZE(result->stranded_bytes));
-    vw__diagnosis_conclude(result->draft, VW_VERDICT_STRANDED, VW_CONFIDENCE_HIGH,
-                           "Stranded: %s are held for other streams or private pools and cannot "
-                           "be used%s.",
-                           VW__DOCTOR_SIZE(result->stranded_bytes), failure_clause(facts, result));
+                         "$stranded are idle, or wait, on other streams or in private pools, where "
+                         "the rest of the program cannot use them: stranded.");
+    vw__diagnosis_conclude(
+        result->draft, VW_VERDICT_STRANDED, VW_CONFIDENCE_HIGH,
+        "Stranded: $stranded are held for other streams or private pools and cannot be used%s.",
+        failure_clause(facts, result));
 }
 
 static void conclude_healthy(const vw__doctor_input *input, const vw__doctor_facts *facts,
@@ -206,8 +197,7 @@ static void conclude_healthy(const vw__doctor_input *input, const vw__doctor_fac
                                    : VW_CONFIDENCE_HIGH;
     if (!timeline->is_reserved_known) {
         vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
-                               "Healthy: at most %s were alive, and nothing grows.",
-                               VW__DOCTOR_SIZE(facts->peak_bytes));
+                               "Healthy: at most $peak were alive, and nothing grows.");
         return;
     }
     const char *but = vw__diagnosis_find(draft, "near-limit") != NULL
@@ -215,11 +205,10 @@ static void conclude_healthy(const vw__doctor_input *input, const vw__doctor_fac
                       : vw__diagnosis_find(draft, "fragmentation") != NULL
                           ? "; but much of what is reserved lies idle"
                           : "";
-    vw__diagnosis_conclude(draft, VW_VERDICT_HEALTHY, confidence,
-                           "Healthy: at most %s were alive and at most %s reserved, and nothing "
-                           "grows%s.",
-                           VW__DOCTOR_SIZE(facts->peak_bytes),
-                           VW__DOCTOR_SIZE(timeline->peak_reserved_bytes), but);
+    vw__diagnosis_conclude(
+        draft, VW_VERDICT_HEALTHY, confidence,
+        "Healthy: at most $peak were alive and at most %s reserved, and nothing grows%s.",
+        VW__DOCTOR_SIZE(timeline->peak_reserved_bytes), but);
 }
 
 /* ", at train.py:12 main": who asked for what failed. */
@@ -242,11 +231,11 @@ static vw__number_verdict judge_numbers(const vw__doctor_facts *facts, vw__docto
         numbers.reserved_bytes != VW_UNKNOWN && numbers.allowed_bytes == VW_UNKNOWN &&
         numbers.free_bytes < numbers.tried_bytes) {
         numbers.total_bytes = numbers.reserved_bytes + numbers.free_bytes;
-        vw__diagnosis_reason(result->draft,
-                             "How large the card is, and who else held memory on it, a recording "
-                             "does not say (nvidia-smi does): judged by the %s that PyTorch held "
-                             "or could have had.",
-                             VW__DOCTOR_SIZE(numbers.total_bytes));
+        vw__diagnosis_name_numbers(result->draft, &numbers);
+        vw__diagnosis_reason(
+            result->draft,
+            "How large the card is, and who else held memory on it, a recording does not say "
+            "(nvidia-smi does): judged by the $total that PyTorch held or could have had.");
     }
     vw__number_verdict judged = vw__numbers_judge(&numbers, result->draft);
     if (judged.verdict == VW_VERDICT_TOO_LARGE && facts->failure.limit_most_bytes != 0) {
@@ -263,9 +252,8 @@ static vw__number_verdict judge_numbers(const vw__doctor_facts *facts, vw__docto
         judged.verdict == VW_VERDICT_TOO_LARGE) {
         judged.confidence = VW_CONFIDENCE_LOW;
         vw__diagnosis_reason(result->draft,
-                             "That holds if the card has no more than these %s. If it has, others "
-                             "hold the rest of it, and they are the cause.",
-                             VW__DOCTOR_SIZE(numbers.total_bytes));
+                             "That holds if the card has no more than these $total. If it has, "
+                             "others hold the rest of it, and they are the cause.");
     }
     return judged;
 }
@@ -273,53 +261,47 @@ static vw__number_verdict judge_numbers(const vw__doctor_facts *facts, vw__docto
 static vw_status conclude_by_numbers(const vw__doctor_input *input, vw__doctor_facts *facts,
                                      vw__doctor_result *result)
 {
-    const vw_memory_numbers *numbers = &facts->failure.numbers;
     vw__diagnosis_draft *draft = result->draft;
     vw__number_verdict judged = judge_numbers(facts, result);
-    const char *tried = vw__diagnosis_size(result->draft, numbers->tried_bytes);
-    const char *allocated = vw__diagnosis_size(result->draft, numbers->allocated_bytes);
+    vw__diagnosis_name(draft, "idle", judged.idle_bytes);
+    vw__diagnosis_name(draft, "outside", judged.outside_bytes);
     VW__TRY(vw__doctor_refusal(input, facts, result, judged.verdict));
     switch (judged.verdict) {
     case VW_VERDICT_FRAGMENTATION:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Fragmentation: %s were refused while %s that PyTorch holds lay "
-                               "idle, in pieces too small.",
-                               tried, VW__DOCTOR_SIZE(judged.idle_bytes));
+                               "Fragmentation: $tried were refused while $idle that PyTorch holds "
+                               "lay idle, in pieces too small.");
         break;
     case VW_VERDICT_CAPPED:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Capped: %s were refused by a limit of %s, not by the card, "
-                               "which had %s free; %s were alive.",
-                               tried, limit_text(facts, draft),
-                               VW__DOCTOR_SIZE(numbers->free_bytes), allocated);
+                               "Capped: $tried were refused by a limit of %s, not by the card, "
+                               "which had $free free; $in_use were alive.",
+                               limit_text(facts, draft));
         break;
     case VW_VERDICT_TOO_LARGE:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Too large: one request for %s%s, more than there is altogether.",
-                               tried, at_request(facts, result));
+        vw__diagnosis_conclude(
+            draft, judged.verdict, judged.confidence,
+            "Too large: one request for $tried%s, more than there is altogether.",
+            at_request(facts, result));
         break;
     case VW_VERDICT_OUTSIDE:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Outside: %s of the card are held by others than PyTorch; %s did "
-                               "not fit beside them.",
-                               VW__DOCTOR_SIZE(judged.outside_bytes), tried);
+                               "Outside: $outside of the card are held by others than PyTorch; "
+                               "$tried did not fit beside them.");
         break;
     case VW_VERDICT_REFUSED:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Refused: %s were asked for, %s were free on the device, and it "
-                               "refused all the same.",
-                               tried, VW__DOCTOR_SIZE(numbers->free_bytes));
+                               "Refused: $tried were asked for, $free were free on the device, and "
+                               "it refused all the same.");
         break;
     case VW_VERDICT_GENUINE:
         vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Genuine: %s are alive, and there is no room for %s more.",
-                               allocated, tried);
+                               "Genuine: $in_use are alive, and there is no room for $tried more.");
         break;
     default:
         vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
-                               "Out of memory: %s did not fit, and the recording does not say "
-                               "enough to tell why.",
-                               tried);
+                               "Out of memory: $tried did not fit, and the recording does not say "
+                               "enough to tell why.");
         break;
     }
     return VW_OK;
@@ -370,6 +352,10 @@ static vw_status conclude(const vw__doctor_input *input, vw__doctor_facts *facts
                           vw__doctor_result *result)
 {
     keep_numbers(input, facts, result);
+    vw__diagnosis_name(result->draft, "peak", facts->peak_bytes);
+    vw__diagnosis_name(result->draft, "leaked", result->leaked_bytes);
+    vw__diagnosis_name(result->draft, "kept_graph", result->kept_graph_bytes);
+    vw__diagnosis_name(result->draft, "stranded", result->stranded_bytes);
     if (is_kept_graph_the_cause(facts, result))
         conclude_kept_graph(facts, result);
     else if (is_leak_the_cause(facts, result))

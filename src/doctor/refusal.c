@@ -57,9 +57,9 @@ static vw_status add_capped(const vw__doctor_input *input, vw__doctor_facts *fac
     VW__TRY(try_without_limit(input, facts, &enough));
     const vw__failure *failure = &facts->failure;
     const vw_memory_numbers *numbers = &failure->numbers;
-    vw__finding_draft *finding = vw__diagnosis_add(result->draft, "capped", numbers->free_bytes,
-                                                   "A limit was set, while the device had %s free.",
-                                                   VW__DOCTOR_SIZE(numbers->free_bytes));
+    vw__finding_draft *finding =
+        vw__diagnosis_add(result->draft, "capped", numbers->free_bytes,
+                          "A limit was set, while the device had $free free.");
     add_request_line(facts, result, finding);
     if (failure->limit_most_bytes != 0)
         vw__finding_evidence(finding,
@@ -106,9 +106,7 @@ static void add_refused(const vw__doctor_facts *facts, vw__doctor_result *result
 {
     vw__finding_draft *finding =
         vw__diagnosis_add(result->draft, "refused", facts->failure.numbers.tried_bytes,
-                          "The device had %s free and refused %s.",
-                          VW__DOCTOR_SIZE(facts->failure.numbers.free_bytes),
-                          VW__DOCTOR_SIZE(facts->failure.numbers.tried_bytes));
+                          "The device had $free free and refused $tried.");
     add_request_line(facts, result, finding);
     vw__finding_evidence(finding, "No limit explains it: more was granted at another time.");
     vw__finding_advice(

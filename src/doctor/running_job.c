@@ -202,8 +202,7 @@ static void add_fragmentation(const job_case *judged)
     vw__finding_draft *finding = vw__diagnosis_find(judged->draft, "fragmentation");
     if (finding == NULL)
         return;
-    vw__finding_evidence(finding, "%s were live at the most, so far.",
-                         VW__DOCTOR_SIZE(peak_of(judged)));
+    vw__finding_evidence(finding, "$peak were live at the most, so far.");
     if (vw__doctor_knows(largest))
         vw__finding_evidence(finding, "The largest request that idle memory could serve is %s.",
                              VW__DOCTOR_SIZE(largest));
@@ -365,16 +364,13 @@ static void conclude_too_small(const job_case *judged)
 {
     const vw__text_case given = text_case_of(judged);
     vw__finding_draft *finding = vw__diagnosis_add(
-        judged->draft, "genuine", missing_on_card(judged), "%s would be missing on a card of %s.",
-        VW__DOCTOR_SIZE(missing_on_card(judged)), VW__DOCTOR_SIZE(judged->options->card_bytes));
-    vw__finding_evidence(finding, "%s were live at the most, so far.",
-                         VW__DOCTOR_SIZE(peak_of(judged)));
+        judged->draft, "genuine", missing_on_card(judged),
+        "%s would be missing on a card of $card.", VW__DOCTOR_SIZE(missing_on_card(judged)));
+    vw__finding_evidence(finding, "$peak were live at the most, so far.");
     vw__text_add_diet(&given, finding);
     vw__text_add_recording(&given, finding);
     vw__diagnosis_conclude(judged->draft, VW_VERDICT_GENUINE, VW_CONFIDENCE_HIGH,
-                           "Too much for a card of %s: %s were live at the most so far.",
-                           VW__DOCTOR_SIZE(judged->options->card_bytes),
-                           VW__DOCTOR_SIZE(peak_of(judged)));
+                           "Too much for a card of $card: $peak were live at the most so far.");
 }
 
 static void conclude_tight(const job_case *judged, vw_verdict verdict)
@@ -388,18 +384,17 @@ static void conclude_tight(const job_case *judged, vw_verdict verdict)
     if (verdict == VW_VERDICT_FRAGMENTATION)
         vw__diagnosis_conclude(
             judged->draft, verdict, VW_CONFIDENCE_MEDIUM,
-            "Fragmentation ahead: %s are reserved, %s were live at the most, and %s.",
-            VW__DOCTOR_SIZE(numbers->reserved_bytes), VW__DOCTOR_SIZE(peak_of(judged)), room);
+            "Fragmentation ahead: $reserved are reserved, $peak were live at the most, and %s.",
+            room);
     else if (verdict == VW_VERDICT_CAPPED)
-        vw__diagnosis_conclude(judged->draft, verdict, VW_CONFIDENCE_MEDIUM,
-                               "At its limit: %s are reserved of the %s that are allowed, and %s.",
-                               VW__DOCTOR_SIZE(numbers->reserved_bytes),
-                               VW__DOCTOR_SIZE(numbers->allowed_bytes), room);
+        vw__diagnosis_conclude(
+            judged->draft, verdict, VW_CONFIDENCE_MEDIUM,
+            "At its limit: $reserved are reserved of the $allowed that are allowed, and %s.", room);
     else
         vw__diagnosis_conclude(
             judged->draft, verdict, VW_CONFIDENCE_MEDIUM,
-            "Others hold %s of the card's %s, outside this job's allocator, and %s.",
-            VW__DOCTOR_SIZE(judged->outside_bytes), VW__DOCTOR_SIZE(numbers->total_bytes), room);
+            "Others hold $outside of the card's $total, outside this job's allocator, and %s.",
+            room);
 }
 
 /* What a healthy job has been through. */
@@ -488,6 +483,10 @@ static vw_status judge(job_case *judged)
     }
     name_other_devices(judged);
     note_numbers(judged);
+    vw__diagnosis_name(judged->draft, "peak", peak_of(judged));
+    vw__diagnosis_name(judged->draft, "outside", judged->outside_bytes);
+    vw__diagnosis_name(judged->draft, "card", judged->options->card_bytes);
+    vw__diagnosis_name_numbers(judged->draft, &judged->numbers);
     if (judged->device->step_count == 0 && !vw__doctor_knows(judged->numbers.allocated_bytes) &&
         !vw__doctor_knows(judged->numbers.reserved_bytes)) {
         vw__diagnosis_conclude(judged->draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,

@@ -502,16 +502,14 @@ static const char *outcome_of(const vw__doctor_facts *facts, vw__doctor_result *
 static vw_status add_finding(const vw__doctor_facts *facts, vw__doctor_result *result,
                              stranding *found)
 {
+    vw__diagnosis_name(result->draft, "stranded", result->stranded_bytes);
     vw__finding_draft *finding =
         facts->failure.has_happened
             ? vw__diagnosis_add(result->draft, "stranded", result->stranded_bytes,
-                                "%s were kept for other streams or private pools when %s were "
-                                "refused.",
-                                VW__DOCTOR_SIZE(result->stranded_bytes),
-                                VW__DOCTOR_SIZE(facts->failure.numbers.tried_bytes))
+                                "$stranded were kept for other streams or private pools when "
+                                "$tried were refused.")
             : vw__diagnosis_add(result->draft, "stranded", result->stranded_bytes,
-                                "%s of the %s reserved serve only to keep streams apart.",
-                                VW__DOCTOR_SIZE(result->stranded_bytes),
+                                "$stranded of the %s reserved serve only to keep streams apart.",
                                 VW__DOCTOR_SIZE(found->recorded_bytes));
     VW__TRY(add_places(facts, found, finding));
     vw__finding_evidence(finding,

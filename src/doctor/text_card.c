@@ -42,9 +42,9 @@ static void say_what_is_replaced(const vw__text_case *given)
                                                         : "nothing")
             : "";
     vw__diagnosis_reason(draft,
-                         "Judged on a card of %s%s%s: what is in use, and what others hold, is "
+                         "Judged on a card of $card%s%s: what is in use, and what others hold, is "
                          "taken to be the same%s%s.",
-                         VW__DOCTOR_SIZE(given->card_bytes), instead, limit, idle, free_text);
+                         instead, limit, idle, free_text);
 }
 
 /* On another card everything that was held is still held. Where that is more than the card, what
@@ -76,6 +76,7 @@ static void move_to_card(vw__text_case *given)
     } else if (knows_held) {
         moved->free_bytes = vw__doctor_less(card, held);
     }
+    vw__text_name_numbers(given);
     say_what_is_replaced(given);
 }
 
@@ -107,15 +108,12 @@ static bool would_be_served_on_card(const vw__text_case *given)
 
 static void conclude_served(const vw__text_case *given)
 {
-    vw__diagnosis_reason(given->draft,
-                         "The request of %s would fit in what is free there; what the program "
-                         "would ask for next is not known.",
-                         VW__DOCTOR_SIZE(given->numbers.tried_bytes));
+    vw__diagnosis_reason(given->draft, "The request of $tried would fit in what is free there; "
+                                       "what the program would ask for next is not known.");
     vw__diagnosis_conclude(
         given->draft, VW_VERDICT_HEALTHY, vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
-        "Healthy on a card of %s: the %s that were refused would be served, "
-        "with %s to spare.",
-        VW__DOCTOR_SIZE(given->card_bytes), VW__DOCTOR_SIZE(given->numbers.tried_bytes),
+        "Healthy on a card of $card: the $tried that were refused would be served, with %s to "
+        "spare.",
         VW__DOCTOR_SIZE(vw__doctor_less(given->numbers.free_bytes, given->numbers.tried_bytes)));
 }
 
@@ -136,8 +134,8 @@ static void conclude_too_much_for_card(vw__text_case *given)
                                      : "");
     vw__diagnosis_conclude(
         given->draft, VW_VERDICT_GENUINE, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-        "Genuine: %s in use%s do not fit on a card of %s, before the request is even made.",
-        VW__DOCTOR_SIZE(in_use), beside, VW__DOCTOR_SIZE(given->card_bytes));
+        "Genuine: %s in use%s do not fit on a card of $card, before the request is even made.",
+        VW__DOCTOR_SIZE(in_use), beside);
     vw__text_add_findings(given, VW_VERDICT_GENUINE);
 }
 

@@ -323,8 +323,7 @@ void vw__text_explain_unknown(const vw__text_case *given)
         vw__text_add_process_list(given, finding);
     if (has_recordings)
         vw__text_add_recording(given, finding);
-    else if (kind == VW__ERROR_CUBLAS || kind == VW__ERROR_CUDNN || kind == VW__ERROR_CUSOLVER ||
-             kind == VW__ERROR_NCCL)
+    else if (vw__text_is_of_library(given))
         vw__finding_advice(finding, "see what PyTorch holds at that moment",
                            "one line, in the process, where it fails",
                            "print(torch.cuda.memory_summary())");
@@ -503,18 +502,17 @@ static bool judge_mps(vw__text_case *given)
     const char *own = vw__diagnosis_size(given->draft, said->allocated_bytes);
     const char *others = vw__diagnosis_size(given->draft, other);
     const char *allowed = vw__diagnosis_size(given->draft, said->allowed_bytes);
-    vw__diagnosis_reason(
-        given->draft,
-        "PyTorch %s + other allocations %s + request %s, and %s are allowed of the "
-        "machine's memory.",
-        own, others, tried, allowed);
+    vw__diagnosis_reason(given->draft,
+                         "PyTorch $in_use + other allocations %s + request $tried, and $allowed "
+                         "are allowed of the machine's memory.",
+                         others);
     if (is_outside)
         vw__diagnosis_reason(given->draft, "The others hold more than the request, and a fifth of "
                                            "what is allowed.");
     if (judged.verdict == VW_VERDICT_TOO_LARGE)
         vw__diagnosis_conclude(
             given->draft, VW_VERDICT_TOO_LARGE, vw__text_confidence(given, judged.confidence),
-            "Too large: one request of %s, where %s are allowed in all.", tried, allowed);
+            "Too large: one request of $tried, where $allowed are allowed in all.");
     else
         vw__diagnosis_conclude(
             given->draft, judged.verdict,
@@ -527,7 +525,7 @@ static bool judge_mps(vw__text_case *given)
     given->judged = judged;
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, vw_verdict_name(judged.verdict), held,
-        "%s of the machine's memory may be used, and %s are.", allowed, VW__DOCTOR_SIZE(held));
+        "$allowed of the machine's memory may be used, and %s are.", VW__DOCTOR_SIZE(held));
     vw_part parts[] = {{"PyTorch", said->allocated_bytes},
                        {"other allocations of this process", other}};
     vw__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
@@ -543,17 +541,13 @@ static bool judge_cupy_limit(const vw__text_case *given)
         !vw__doctor_knows(said->allocated_bytes) ||
         said->allocated_bytes <= said->allowed_bytes - said->tried_bytes)
         return false;
-    vw__diagnosis_reason(given->draft,
-                         "CuPy's pool has %s, and %s more would be beyond its limit "
-                         "of %s.",
-                         VW__DOCTOR_SIZE(said->allocated_bytes), VW__DOCTOR_SIZE(said->tried_bytes),
-                         VW__DOCTOR_SIZE(said->allowed_bytes));
-    vw__diagnosis_conclude(
-        given->draft, VW_VERDICT_CAPPED, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-        "Capped: CuPy's pool, at %s of the %s it is allowed, was asked for %s "
-        "more.",
-        VW__DOCTOR_SIZE(said->allocated_bytes), VW__DOCTOR_SIZE(said->allowed_bytes),
-        VW__DOCTOR_SIZE(said->tried_bytes));
+    vw__diagnosis_reason(
+        given->draft,
+        "CuPy's pool has $in_use, and $tried more would be beyond its limit of $allowed.");
+    vw__diagnosis_conclude(given->draft, VW_VERDICT_CAPPED,
+                           vw__text_confidence(given, VW_CONFIDENCE_HIGH),
+                           "Capped: CuPy's pool, at $in_use of the $allowed it is allowed, was "
+                           "asked for $tried more.");
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "capped", VW_UNKNOWN, "CuPy's pool has a limit.");
     vw__finding_advice(finding, "raise the limit", "others on the card have less",
@@ -576,19 +570,13 @@ static bool judge_async_limit(const vw__text_case *given)
         !vw__doctor_knows(said->total_bytes) || said->free_bytes > said->total_bytes ||
         said->allocated_bytes > said->total_bytes)
         return false;
-    const char *in_use = vw__diagnosis_size(given->draft, said->allocated_bytes);
-    const char *tried = vw__diagnosis_size(given->draft, said->tried_bytes);
-    const char *allowed = vw__diagnosis_size(given->draft, said->allowed_bytes);
-    const char *free_text = vw__diagnosis_size(given->draft, said->free_bytes);
     vw__diagnosis_reason(given->draft,
-                         "The limit: in use %s + request %s, and %s are allowed: over it, while "
-                         "the card itself had %s free.",
-                         in_use, tried, allowed, free_text);
+                         "The limit: in use $in_use + request $tried, and $allowed are allowed: "
+                         "over it, while the card itself had $free free.");
     vw__diagnosis_conclude(given->draft, VW_VERDICT_CAPPED,
                            vw__text_confidence(given, VW_CONFIDENCE_HIGH),
-                           "Capped: PyTorch uses %s of the %s it is allowed and asked for %s more, "
-                           "while the card had %s free.",
-                           in_use, allowed, tried, free_text);
+                           "Capped: PyTorch uses $in_use of the $allowed it is allowed and asked "
+                           "for $tried more, while the card had $free free.");
     vw__text_add_findings(given, VW_VERDICT_CAPPED);
     return true;
 }

@@ -35,6 +35,20 @@ bool vw__text_is_cut(const vw__text_case *given);
 /* Less where the message breaks off or could be something else. */
 vw_confidence vw__text_confidence(const vw__text_case *given, vw_confidence confidence);
 
+/* Lets sentences name the numbers that are judged: $tried, $total, $free, $in_use, $reserved,
+ * $allowed; what they come to: $idle, $outside; and $card, that of the options. To be called again
+ * when they change. */
+void vw__text_name_numbers(const vw__text_case *given);
+
+/* By PyTorch: what it has reserved, or what of that is in use. */
+uint64_t vw__text_held_bytes(const vw__text_case *given);
+
+/* Would the request have gone beyond the limit? */
+bool vw__text_is_at_limit(const vw__text_case *given);
+
+/* A library that takes memory beside the framework that calls it. */
+bool vw__text_is_of_library(const vw__text_case *given);
+
 /* The kinds that print PyTorch's numbers. */
 bool vw__text_is_torch(vw__error_kind kind);
 

@@ -61,14 +61,6 @@ static uint64_t too_much_bytes(const vw__text_case *given)
     return vw__doctor_less(numbers->allocated_bytes, vw__doctor_less(given->card_bytes, others));
 }
 
-/* By PyTorch: what it has reserved, or what of that is in use. */
-static uint64_t held_bytes(const vw__text_case *given)
-{
-    const vw_memory_numbers *numbers = &given->numbers;
-    return vw__doctor_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
-                                                     : numbers->allocated_bytes;
-}
-
 /* What the request lacked; the card or the limit. */
 static uint64_t missing_bytes(const vw__text_case *given)
 {
@@ -82,7 +74,7 @@ static uint64_t missing_bytes(const vw__text_case *given)
     if (!vw__doctor_knows(numbers->tried_bytes))
         return VW_UNKNOWN;
     uint64_t room = vw__doctor_knows(numbers->free_bytes) ? numbers->free_bytes : 0;
-    uint64_t held = held_bytes(given);
+    uint64_t held = vw__text_held_bytes(given);
     if (vw__doctor_knows(numbers->allowed_bytes) && vw__doctor_knows(held) &&
         vw__doctor_less(numbers->allowed_bytes, held) < room)
         room = vw__doctor_less(numbers->allowed_bytes, held);
@@ -201,12 +193,10 @@ static void warn_of_max_split_size(const vw__text_case *given)
 
 static void add_fragmentation(const vw__text_case *given)
 {
-    const vw_memory_numbers *numbers = &given->numbers;
     uint64_t idle = given->judged.idle_bytes;
     vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "fragmentation", idle, "PyTorch holds %s and uses %s; %s of it lie idle.",
-        VW__DOCTOR_SIZE(numbers->reserved_bytes), VW__DOCTOR_SIZE(numbers->allocated_bytes),
-        VW__DOCTOR_SIZE(idle));
+        given->draft, "fragmentation", idle,
+        "PyTorch holds $reserved and uses $in_use; %s of it lie idle.", VW__DOCTOR_SIZE(idle));
     vw__finding_evidence(finding, "A request needs one piece: idle bytes serve it only where they "
                                   "lie side by side, in one segment.");
     if (given->report->says_expandable)
@@ -223,9 +213,9 @@ static void add_small_fragmentation(const vw__text_case *given)
     uint64_t idle = given->judged.idle_bytes;
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "fragmentation", idle,
-        "This request of %s would have fit in the %s that lay idle, but only %s would then remain.",
-        VW__DOCTOR_SIZE(numbers->tried_bytes), VW__DOCTOR_SIZE(idle),
-        VW__DOCTOR_SIZE(vw__doctor_less(idle, numbers->tried_bytes)));
+        "This request of $tried would have fit in the %s that lay idle, but only %s would then "
+        "remain.",
+        VW__DOCTOR_SIZE(idle), VW__DOCTOR_SIZE(vw__doctor_less(idle, numbers->tried_bytes)));
     vw__finding_evidence(finding, "Idle bytes are less than a tenth of what is reserved: with no "
                                   "fragmentation at all the run fails a little later.");
     if (!given->report->says_expandable)
@@ -332,7 +322,7 @@ static void add_capped(const vw__text_case *given)
     if (has_card && total != 0)
         vw__finding_evidence(finding, "That is a fraction of %.4f of the card.",
                              (double)limit / (double)total);
-    uint64_t held = held_bytes(given), wanted;
+    uint64_t held = vw__text_held_bytes(given), wanted;
     if (!vw__doctor_knows(held) || !vw__doctor_knows(numbers->tried_bytes) ||
         !vw__add_u64(held, numbers->tried_bytes, &wanted))
         wanted = VW_UNKNOWN;
@@ -363,21 +353,13 @@ static void add_capped(const vw__text_case *given)
 
 /* ---- refused --------------------------------------------------------------------------------- */
 
-static bool is_at_limit(const vw__text_case *given)
-{
-    const vw_memory_numbers *numbers = &given->numbers;
-    return vw__doctor_knows(numbers->allowed_bytes) && vw__doctor_knows(numbers->reserved_bytes) &&
-           vw__doctor_less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
-}
-
 static void add_refused(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "refused", numbers->tried_bytes,
-        "%s were refused with %s free: the card's memory was not what was short.",
-        VW__DOCTOR_SIZE(numbers->tried_bytes), VW__DOCTOR_SIZE(numbers->free_bytes));
-    if (is_at_limit(given))
+        "$tried were refused with $free free: the card's memory was not what was short.");
+    if (vw__text_is_at_limit(given))
         vw__finding_evidence(finding,
                              "PyTorch was at its limit, so it may not have asked the driver "
                              "at all: see the limit first.");
@@ -470,21 +452,19 @@ static vw__finding_draft *begin_genuine(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     bool knows_tried = vw__doctor_knows(numbers->tried_bytes);
-    const char *in_use = vw__diagnosis_size(given->draft, numbers->allocated_bytes);
     const char *tried = vw__diagnosis_size(given->draft, numbers->tried_bytes);
     if (has_whole_card(given) && knows_tried) {
-        vw__finding_draft *finding =
-            vw__diagnosis_add(given->draft, "genuine", numbers->total_bytes,
-                              "Of the card's %s, %s are in use, and %s more are needed.",
-                              VW__DOCTOR_SIZE(numbers->total_bytes), in_use, tried);
+        vw__finding_draft *finding = vw__diagnosis_add(
+            given->draft, "genuine", numbers->total_bytes,
+            "Of the card's $total, $in_use are in use, and $tried more are needed.");
         add_card_parts(given, finding);
         return finding;
     }
     if (!vw__doctor_knows(numbers->allocated_bytes))
         return vw__diagnosis_add(given->draft, "genuine", numbers->tried_bytes,
-                                 "More is needed than there is: %s were asked for.", tried);
+                                 "More is needed than there is: $tried were asked for.");
     return vw__diagnosis_add(given->draft, "genuine", numbers->allocated_bytes,
-                             "More is needed than there is: %s in use%s%s%s.", in_use,
+                             "More is needed than there is: $in_use in use%s%s%s.",
                              knows_tried ? ", and " : "", knows_tried ? tried : "",
                              knows_tried ? " more" : "");
 }
@@ -533,8 +513,8 @@ static void add_stranded(const vw__text_case *given)
 {
     uint64_t pools = given->report->private_pool_bytes;
     vw__finding_draft *finding = vw__diagnosis_add(
-        given->draft, "stranded", pools, "%s lie idle in private pools, of %s reserved.",
-        VW__DOCTOR_SIZE(pools), VW__DOCTOR_SIZE(given->numbers.reserved_bytes));
+        given->draft, "stranded", pools, "%s lie idle in private pools, of $reserved reserved.",
+        VW__DOCTOR_SIZE(pools));
     vw__finding_evidence(finding, "PyTorch counts free blocks of private pools as allocated. They "
                                   "serve only the graph, or MemPool, that they were made for.");
     vw__finding_known_remedy(finding, VW__REMEDY_SHARED_GRAPH_POOL, NULL, between(0, pools),
@@ -559,6 +539,7 @@ static bool is_outside_worth_telling(const vw__text_case *given)
 
 void vw__text_add_findings(const vw__text_case *given, vw_verdict verdict)
 {
+    vw__text_name_numbers(given);
     switch (verdict) {
     case VW_VERDICT_FRAGMENTATION:
         add_fragmentation(given);
@@ -584,7 +565,7 @@ void vw__text_add_findings(const vw__text_case *given, vw_verdict verdict)
     default:
         break;
     }
-    if (verdict == VW_VERDICT_REFUSED && is_at_limit(given))
+    if (verdict == VW_VERDICT_REFUSED && vw__text_is_at_limit(given))
         add_capped(given);
     if (verdict != VW_VERDICT_OUTSIDE && verdict != VW_VERDICT_TOO_LARGE &&
         is_outside_worth_telling(given))
