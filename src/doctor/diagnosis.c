@@ -292,6 +292,15 @@ void vw__finding_advice(vw__finding_draft *finding, const char *action, const ch
     vw__finding_remedy(finding, action, VW__SAVES_UNKNOWN, VW_BASIS_RULE, cost, how);
 }
 
+void vw__finding_advise(vw__finding_draft *finding, const vw__doctor_advice *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        vw__finding_advice(finding, rows[i].action,
+                           rows[i].cost != NULL ? rows[i].cost
+                                                : vw__remedy_of(VW__REMEDY_INFERENCE_MODE)->cost,
+                           rows[i].how);
+}
+
 static const char *words_in(vw__diagnosis_draft *draft, const char *text,
                             const vw__remedy_words *words)
 {

@@ -30,7 +30,7 @@
 #define VW__MOST_WHERE 8
 #define VW__MOST_EVIDENCE 10
 #define VW__MOST_PARTS 16
-#define VW__MOST_WORDS 16
+#define VW__MOST_WORDS 32
 
 /* What sentences name: a text, or a size where that is NULL. */
 typedef struct vw__doctor_word {
@@ -137,6 +137,15 @@ void vw__finding_part(vw__finding_draft *finding, const char *name, uint64_t byt
 /* Adds a rule of thumb, with unknown savings. `action`, `cost` and `how` are copied as they are. */
 void vw__finding_advice(vw__finding_draft *finding, const char *action, const char *cost,
                         const char *how);
+
+/* The same for all rows of a table. A cost of NULL is that of inference_mode(). */
+typedef struct vw__doctor_advice {
+    const char *action, *cost, *how;
+} vw__doctor_advice;
+
+void vw__finding_advise(vw__finding_draft *finding, const vw__doctor_advice *rows, size_t count);
+#define VW__DOCTOR_ADVISE(finding, rows)                                                           \
+    vw__finding_advise((finding), (rows), sizeof(rows) / sizeof *(rows))
 
 /* The same with savings, and how they are known. */
 void vw__finding_remedy(vw__finding_draft *finding, const char *action, vw__savings savings,

@@ -13,7 +13,6 @@
 #include "base/host_memory.h"
 #include "device/nvml_load.h"
 #include "watch/machine_join.h"
-#include "watch/process_read.h"
 
 enum {
     MOST_GPUS = 64,
