@@ -180,12 +180,12 @@ static void explain_limit(const vw__doctor_facts *facts, vw__doctor_result *resu
     if (numbers->free_bytes < numbers->tried_bytes || numbers->reserved_bytes == VW_UNKNOWN)
         return;
     if (numbers->allowed_bytes != VW_UNKNOWN)
-        vw__diagnosis_reason(
-            result->draft,
-            "The device had enough free and the request was refused: a limit was set, and all "
-            "requests agree with one between %s, the most that was granted, and %s, the least that "
-            "was refused.",
-            VW__DOCTOR_SIZE(all->evidence.at_least_bytes), VW__DOCTOR_SIZE(all->limit_below_bytes));
+        vw__diagnosis_reason(result->draft,
+                             "The device had enough free and the request was refused: a limit was "
+                             "set, and all requests agree with one between %s, the most that was "
+                             "granted, and %s, the least that was refused.",
+                             VW__DOCTOR_SIZE(all->evidence.at_least_bytes),
+                             VW__DOCTOR_SIZE(all->limit_below_bytes));
     else if (all->has_evidence)
         vw__diagnosis_reason(result->draft,
                              "The device had enough free and the request was refused, but no limit "
@@ -206,14 +206,14 @@ static vw_status compare_with_last(const vw__doctor_input *input, const vw__doct
     if (first_verdict == last_verdict)
         vw__diagnosis_reason(result->draft,
                              "%" PRIu64 " requests failed, the program going on after each; the "
-                             "first is judged, and the last is of the same kind.",
+                                        "first is judged, and the last is of the same kind.",
                              all->count);
     else
-        vw__diagnosis_reason(result->draft,
-                             "%" PRIu64 " requests failed, the program going on after each; the "
-                             "first is judged. By its own numbers the last, at event %" PRIu32
-                             ", is another case: %s.",
-                             all->count, all->last, vw_verdict_name(last_verdict));
+        vw__diagnosis_reason(
+            result->draft,
+            "%" PRIu64 " requests failed, the program going on after each; the first is judged. By "
+                       "its own numbers the last, at event %" PRIu32 ", is another case: %s.",
+            all->count, all->last, vw_verdict_name(last_verdict));
     return VW_OK;
 }
 
@@ -232,12 +232,11 @@ static vw_status find_recorded(const vw__doctor_input *input, vw__doctor_facts *
         failure->limit_least_bytes = all->evidence.at_least_bytes;
         failure->limit_most_bytes = all->limit_below_bytes;
     }
-    vw__diagnosis_reason(result->draft,
-                         "Event %" PRIu32 " of %zu: a request for %s failed, with %s free on the "
-                         "device.",
-                         all->first, facts->trace->event_count,
-                         VW__DOCTOR_SIZE(failure->numbers.tried_bytes),
-                         VW__DOCTOR_SIZE(failure->numbers.free_bytes));
+    vw__diagnosis_reason(
+        result->draft,
+        "Event %" PRIu32 " of %zu: a request for %s failed, with %s free on the device.",
+        all->first, facts->trace->event_count, VW__DOCTOR_SIZE(failure->numbers.tried_bytes),
+        VW__DOCTOR_SIZE(failure->numbers.free_bytes));
     explain_limit(facts, result, all);
     return compare_with_last(input, facts, result, all);
 }
@@ -267,18 +266,17 @@ static vw_status find_close_calls(const vw__doctor_input *input, const vw__docto
     if (evidence->below_bytes == UINT64_MAX || evidence->needs_search ||
         evidence->has_conf_fraction)
         return VW_OK;
-    vw__finding_draft *finding = vw__diagnosis_add(
-        result->draft, "near-limit", evidence->at_least_bytes,
-        "The run is close to its limit: requests were refused at first, and served after PyTorch "
-        "had given its cache back.");
+    vw__finding_draft *finding =
+        vw__diagnosis_add(result->draft, "near-limit", evidence->at_least_bytes,
+                          "The run is close to its limit: requests were refused at first, and "
+                          "served after PyTorch had given its cache back.");
+    vw__finding_evidence(
+        finding,
+        "Its limit lies between %s, the most that was granted, and %s, the least that was refused.",
+        VW__DOCTOR_SIZE(evidence->at_least_bytes), VW__DOCTOR_SIZE(evidence->below_bytes));
     vw__finding_evidence(finding,
-                         "What it can have lies between %s, the most that was granted, "
-                         "and %s, the least that was refused.",
-                         VW__DOCTOR_SIZE(evidence->at_least_bytes),
-                         VW__DOCTOR_SIZE(evidence->below_bytes));
-    vw__finding_evidence(finding, "Each time PyTorch waits for the whole device, and takes what "
-                                  "it gave back from the driver again: slow, and the next step "
-                                  "to running out.");
+                         "Each time PyTorch waits for the whole device, and takes what it gave "
+                         "back from the driver again: slow, and the next step to running out.");
     vw__finding_advice(finding, "see which setting makes it fit with room to spare", "none",
                        vw__diagnosis_text(result->draft, "vramwise tune FILE --card %" PRIu64 "MiB",
                                           evidence->at_least_bytes >> 20));
@@ -356,12 +354,11 @@ static vw_status keep_what_only_just_fits(const vw__doctor_input *input, vw__doc
     failure->has_happened = failure->is_replayed = true;
     failure->event = failure->instant = all->first;
     failure->numbers = numbers;
-    vw__diagnosis_reason(
-        result->draft,
-        "The request of %s that failed in the recording is served there, but leaves only %s: the "
-        "next one like it fails.",
-        VW__DOCTOR_SIZE(numbers.tried_bytes),
-        VW__DOCTOR_SIZE(vw__doctor_less(card_bytes, wanted_bytes)));
+    vw__diagnosis_reason(result->draft,
+                         "The request of %s that failed in the recording is served there, but "
+                         "leaves only %s: the next one like it fails.",
+                         VW__DOCTOR_SIZE(numbers.tried_bytes),
+                         VW__DOCTOR_SIZE(vw__doctor_less(card_bytes, wanted_bytes)));
     return VW_OK;
 }
 
@@ -383,11 +380,10 @@ static vw_status find_replayed(const vw__doctor_input *input, vw__doctor_facts *
                              facts->trace->event_count, VW__DOCTOR_SIZE(replayed.oom_tried_bytes));
         return VW_OK;
     }
-    vw__diagnosis_reason(result->draft,
-                         "Replayed on a card of %s without a limit, nothing fails: at most %s are "
-                         "reserved.",
-                         VW__DOCTOR_SIZE(input->options->card_bytes),
-                         VW__DOCTOR_SIZE(replayed.peak_reserved_bytes));
+    vw__diagnosis_reason(
+        result->draft,
+        "Replayed on a card of %s without a limit, nothing fails: at most %s are reserved.",
+        VW__DOCTOR_SIZE(input->options->card_bytes), VW__DOCTOR_SIZE(replayed.peak_reserved_bytes));
     return keep_what_only_just_fits(input, facts, result, all);
 }
 

@@ -156,8 +156,8 @@ static vw__finding_draft *add_finding(const vw__doctor_facts *facts, vw__doctor_
     if (!facts->failure.has_happened)
         return is_much_idle(facts, result, idle)
                    ? vw__diagnosis_add(result->draft, "fragmentation", idle_bytes,
-                                       "When most was reserved, %s of %s lay idle; never were more "
-                                       "than $peak live.",
+                                       "At the peak of reserved memory, %s of %s were idle; at "
+                                       "most $peak were ever live.",
                                        VW__DOCTOR_SIZE(idle_bytes),
                                        VW__DOCTOR_SIZE(layout->reserved_bytes))
                    : NULL;
@@ -166,7 +166,7 @@ static vw__finding_draft *add_finding(const vw__doctor_facts *facts, vw__doctor_
     if (judged.verdict == VW_VERDICT_FRAGMENTATION)
         return vw__diagnosis_add(
             result->draft, "fragmentation", judged.idle_bytes,
-            "$idle were idle when $tried were refused: in pieces, of which the largest had %s.",
+            "$idle were idle when $tried were refused, but in pieces: the largest is %s.",
             VW__DOCTOR_SIZE(layout->largest_idle_bytes));
     if (judged.is_small_fragmentation)
         return vw__diagnosis_add(result->draft, "fragmentation", judged.idle_bytes,
@@ -181,26 +181,24 @@ static void add_evidence(vw__doctor_result *result, const idle_memory *idle,
 {
     const vw__layout *layout = &idle->layout;
     if (idle->partly_used_count != 0)
-        vw__finding_evidence(finding,
-                             "Partly used: %zu of %s, with %s idle; the largest idle piece has "
-                             "%s.",
-                             idle->partly_used_count,
-                             vw__diagnosis_count(result->draft, layout->segment_count, "segment"),
-                             VW__DOCTOR_SIZE(idle->partly_used_bytes),
-                             VW__DOCTOR_SIZE(layout->largest_idle_bytes));
+        vw__finding_evidence(
+            finding, "%zu of %s are partly used, with %s idle; the largest idle piece is %s.",
+            idle->partly_used_count,
+            vw__diagnosis_count(result->draft, layout->segment_count, "segment"),
+            VW__DOCTOR_SIZE(idle->partly_used_bytes), VW__DOCTOR_SIZE(layout->largest_idle_bytes));
     if (idle->single_count > 1)
-        vw__finding_evidence(finding,
-                             "Single blocks, of %s together, keep %zu of them, %s, from going "
-                             "back.",
-                             VW__DOCTOR_SIZE(idle->single_used_bytes), idle->single_count,
-                             VW__DOCTOR_SIZE(idle->single_idle_bytes));
+        vw__finding_evidence(
+            finding,
+            "%s (%s idle) cannot be released: each still holds one live block (%s in total).",
+            vw__diagnosis_count(result->draft, idle->single_count, "segment"),
+            VW__DOCTOR_SIZE(idle->single_idle_bytes), VW__DOCTOR_SIZE(idle->single_used_bytes));
     if (idle->unused_count != 0)
-        vw__finding_evidence(finding, "Wholly idle, kept for reuse: %s of %s.",
+        vw__finding_evidence(finding, "Entirely idle, kept for reuse: %s (%s).",
                              vw__diagnosis_count(result->draft, idle->unused_count, "segment"),
                              VW__DOCTOR_SIZE(idle->unused_bytes));
     if (finding->where_count != 0)
-        vw__finding_evidence(finding, "The lines: whose blocks lie around most of the idle bytes, "
-                                      "and for whom the segments were taken that are wholly idle.");
+        vw__finding_evidence(finding, "The lines are those whose blocks surround most of the idle "
+                                      "bytes, or that took segments which are now entirely idle.");
     /* PyTorch counts what a block has beyond its request as allocated, the layout as idle. */
     uint64_t told = idle->partly_used_bytes + idle->unused_bytes;
     uint64_t beyond = finding->bytes < told ? told - finding->bytes : 0;
@@ -218,15 +216,15 @@ static void add_move(vw__doctor_result *result, const idle_memory *idle, vw__fin
     if (idle->sparse_idle_bytes < MUCH_IDLE_BYTES ||
         idle->sparse_idle_bytes < idle->layout.idle_bytes / MUCH_IDLE_SHARE)
         return;
-    vw__finding_evidence(finding, "At most half used: %s, by %s that stay.",
+    vw__finding_evidence(finding, "At most half used: %s, by %s of blocks that stay.",
                          vw__diagnosis_count(result->draft, idle->sparse_count, "segment"),
                          VW__DOCTOR_SIZE(idle->sparse_used_bytes));
-    vw__finding_remedy(finding, "move what stays to the host and back, once: it then lies together",
-                       vw__saves(idle->sparse_idle_bytes), VW_BASIS_COMPUTED,
-                       "a copy in each direction",
-                       "model.cpu()                 # or: kept = [t.cpu() for t in kept]\n"
-                       "torch.cuda.empty_cache()\n"
-                       "model.cuda()");
+    vw__finding_remedy(
+        finding, "move what stays to the host and back once, so that it lies together",
+        vw__saves(idle->sparse_idle_bytes), VW_BASIS_COMPUTED, "a copy in each direction",
+        "model.cpu()                 # or: kept = [t.cpu() for t in kept]\n"
+        "torch.cuda.empty_cache()\n"
+        "model.cuda()");
 }
 
 static void add_remedies(const vw__doctor_facts *facts, vw__doctor_result *result,

@@ -86,17 +86,18 @@ static void explain_limit(vw__diagnosis_draft *draft)
                            ? vw__diagnosis_size(draft, failed->free_bytes)
                            : "enough";
     if (vw__doctor_knows(failed->allowed_bytes))
-        vw__diagnosis_reason(draft,
-                             "The card had %s free: what memory grew up to is the limit of %s that "
-                             "was set (set_per_process_memory_fraction). A higher one puts the end "
-                             "off.",
-                             free, VW__DOCTOR_SIZE(failed->allowed_bytes));
+        vw__diagnosis_reason(
+            draft,
+            "The card had %s free: what memory grew up to is the limit of %s that was set "
+            "(set_per_process_memory_fraction). A higher one only delays the failure.",
+            free, VW__DOCTOR_SIZE(failed->allowed_bytes));
     else
-        vw__diagnosis_reason(draft,
-                             "The card had %s free: what memory grew up to is a limit that the "
-                             "message does not name, as PyTorch before 2.5 does not "
-                             "(set_per_process_memory_fraction). A higher one puts the end off.",
-                             free);
+        vw__diagnosis_reason(
+            draft,
+            "The card had %s free: what memory grew up to is a limit that the message does not "
+            "name, as PyTorch before 2.5 does not (set_per_process_memory_fraction). A higher one "
+            "only delays the failure.",
+            free);
 }
 
 /* What grew, with how it ended. On another card it has not ended: then the steps' own sentence. A
@@ -142,14 +143,14 @@ static void weigh_growth(const vw__step_log *log, const vw__growth *growth, uint
                                  : "less than a twentieth of what is in use");
         return;
     }
-    vw__diagnosis_reason(draft,
-                         "By its numbers alone the message is %s; but memory grew by %s in the "
-                         "logged %ss before it, %s%s%s a twentieth of what is in use or more: the "
-                         "growth explains the failure.",
-                         vw_verdict_name(draft->verdict), grown, log->step_name,
-                         vw__doctor_knows(tried) ? "no less than the " : "",
-                         vw__doctor_knows(tried) ? VW__DOCTOR_SIZE(tried) : "",
-                         vw__doctor_knows(tried) ? " asked for, and" : "");
+    vw__diagnosis_reason(
+        draft,
+        "By its numbers alone the message is %s; but memory grew by %s in the logged %ss before "
+        "it, %s%s%s a twentieth of what is in use or more: the growth explains the failure.",
+        vw_verdict_name(draft->verdict), grown, log->step_name,
+        vw__doctor_knows(tried) ? "no less than the " : "",
+        vw__doctor_knows(tried) ? VW__DOCTOR_SIZE(tried) : "",
+        vw__doctor_knows(tried) ? " asked for, and" : "");
     if (card_bytes == 0)
         explain_limit(draft);
     conclude_leak(card_bytes, steps, growth, draft);

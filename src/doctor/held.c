@@ -258,14 +258,15 @@ static void tell_gradients(held_search *search)
                           VW__DOCTOR_SIZE(most));
     vw__finding_where(finding, "%s",
                       vw__doctor_place(facts, result->draft, vw__doctor_backward_context(facts)));
-    vw__finding_evidence(finding, "So in %zu of %zu steps, measured where forward work ends.",
-                         held_steps, steps);
+    vw__finding_evidence(
+        finding, "This happens in %zu of %zu steps, measured at the end of the forward pass.",
+        held_steps, steps);
     if (saved != 0)
         vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
                              VW__DOCTOR_SIZE(saved));
     else
-        vw__finding_evidence(finding, "The peak of this run is elsewhere: clearing them lowers "
-                                      "the forward pass, not the peak.");
+        vw__finding_evidence(finding, "The peak of this run is elsewhere: clearing them lowers the "
+                                      "forward pass, not the peak.");
     vw__finding_known_remedy(finding, VW__REMEDY_ZERO_GRAD, NULL, vw__saves(saved),
                              VW_BASIS_MEASURED);
 }

@@ -303,7 +303,7 @@ static answer is_capped(inquiry *given)
             VW__DOCTOR_SIZE(given->reserved.low), VW__DOCTOR_SIZE(given->tried.low),
             VW__DOCTOR_SIZE(wanted.low), VW__DOCTOR_SIZE(limit),
             is_over.truth != YES                      ? "within it"
-            : is_over.confidence == VW_CONFIDENCE_LOW ? "at it, by what rounding leaves"
+            : is_over.confidence == VW_CONFIDENCE_LOW ? "at it, within rounding"
                                                       : "over it",
             is_over.truth != YES || has_room.truth == MAYBE ? ""
             : has_room.truth == NO      ? ", but the card itself had too little free"
@@ -381,9 +381,9 @@ static answer is_outside(inquiry *given)
         VW__DOCTOR_SIZE(held),
         beyond == 0 ? ", no more than the 1 GiB that a context may take" : ", of which ",
         beyond == 0 ? "" : VW__DOCTOR_SIZE(beyond),
-        beyond == 0            ? ""
-        : result.truth == YES  ? " are more than a context takes: at least the request, and a "
-                                 "fifth of the card"
+        beyond == 0 ? ""
+        : result.truth == YES
+            ? " are more than a context takes: at least the request, and a fifth of the card"
         : would_do.truth == NO ? " are more than a context takes: less than the request"
         : is_much.truth == NO  ? " are more than a context takes: less than a fifth of the card"
                                : " are more than a context takes");
@@ -509,7 +509,7 @@ static void ask_everything(inquiry *given)
             least(given->confidence, got.truth == NO ? got.confidence : VW_CONFIDENCE_HIGH);
         if (i + 1 == sizeof questions / sizeof *questions) {
             if (given->possible == 0) {
-                SAY(given, "So nothing is left but that more was needed than there was.");
+                SAY(given, "No other cause remains: more was needed than there was.");
                 decide(given, VW_VERDICT_GENUINE, given->confidence);
             }
             given->possible |= UINT32_C(1) << VW_VERDICT_GENUINE;

@@ -89,10 +89,10 @@ static void tell_lifetimes(const vw__peak *peak, vw__finding_draft *finding)
             finding, "Of backward, %s outlive the pass: gradients for the optimizer.",
             VW__DOCTOR_SIZE(peak->role_bytes[VW__CATEGORY_BACKWARD][VW__ROLE_GRADIENTS]));
     if (other[VW__ROLE_WEIGHTS] != 0)
-        vw__finding_evidence(finding,
-                             "Of other, %s were there before the first forward pass and stay: "
-                             "probably the model's.",
-                             VW__DOCTOR_SIZE(other[VW__ROLE_WEIGHTS]));
+        vw__finding_evidence(
+            finding,
+            "Of other, %s were there before the first forward pass and stay: probably the model's.",
+            VW__DOCTOR_SIZE(other[VW__ROLE_WEIGHTS]));
 }
 
 /* ---- by line --------------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ static void tell_when(const vw__doctor_facts *facts, const vw__peak *peak,
         [VW__PASS_FORWARD] = "in a forward pass",
         [VW__PASS_BACKWARD] = "in a backward pass",
         [VW__PASS_OPTIMIZER] = "in the optimizer's step",
-        [PASS_NOT_KNOWN] = "in a pass that no stack tells of",
+        [PASS_NOT_KNOWN] = "in a pass that no stack identifies",
     };
     bool has_failed = facts->failure.has_happened;
     uint32_t event =

@@ -148,12 +148,12 @@ static void conclude_leak(const vw__doctor_facts *facts, vw__doctor_result *resu
                                         "gave back; more is added all the time: a leak.");
     if (facts->failure.numbers.allowed_bytes != VW_UNKNOWN)
         vw__diagnosis_reason(result->draft,
-                             "The limit that was set, %s, is what it grew up to; a higher one "
-                             "puts the end off.",
+                             "The limit that was set, %s, is what it grew up to; a higher one only "
+                             "delays the failure.",
                              limit_text(facts, result->draft));
     vw__diagnosis_conclude(result->draft, VW_VERDICT_LEAK,
                            has_steps ? VW_CONFIDENCE_HIGH : VW_CONFIDENCE_MEDIUM,
-                           "Leak: $leaked pile up step after step and are never let go%s%s.",
+                           "Leak: $leaked pile up step after step and are never freed%s%s.",
                            at_line(result, "leak"), failure_clause(facts, result));
 }
 
@@ -405,8 +405,8 @@ static vw_status examine_segments(const vw__model *model, vw__diagnosis_draft *d
                            "Unknown: %s are alive in %s reserved at that instant; without a "
                            "history nothing more can be told.",
                            VW__DOCTOR_SIZE(allocated), VW__DOCTOR_SIZE(reserved));
-    vw__finding_draft *finding =
-        vw__diagnosis_add(draft, "unknown", VW_UNKNOWN, "A recording with its history would tell.");
+    vw__finding_draft *finding = vw__diagnosis_add(
+        draft, "unknown", VW_UNKNOWN, "A recording with its history would show the cause.");
     vw__finding_advice(finding, "record from the beginning of the program",
                        "about a microsecond an allocation",
                        "vramwise run --record run.pickle -- python train.py");

@@ -62,11 +62,11 @@ static vw_status add_capped(const vw__doctor_input *input, vw__doctor_facts *fac
                           "A limit was set, while the device had $free free.");
     add_request_line(facts, result, finding);
     if (failure->limit_most_bytes != 0)
-        vw__finding_evidence(finding,
-                             "It lies between %s, the most that was granted, and %s, the least "
-                             "that was refused.",
-                             VW__DOCTOR_SIZE(failure->limit_least_bytes),
-                             VW__DOCTOR_SIZE(failure->limit_most_bytes));
+        vw__finding_evidence(
+            finding,
+            "It lies between %s, the most that was granted, and %s, the least that was refused.",
+            VW__DOCTOR_SIZE(failure->limit_least_bytes),
+            VW__DOCTOR_SIZE(failure->limit_most_bytes));
     const vw__remedy *raise = vw__remedy_of(VW__REMEDY_RAISE_LIMIT);
     if (vw__recording_is_of_a_pool(facts->model))
         vw__finding_remedy(finding, raise->action, vw__saves(numbers->free_bytes),
@@ -91,7 +91,7 @@ static void add_too_large(const vw__doctor_facts *facts, vw__doctor_result *resu
     uint64_t tried = facts->failure.numbers.tried_bytes;
     vw__finding_draft *finding =
         vw__diagnosis_add(result->draft, "too-large", tried,
-                          "One request asks for %s: as %llu million numbers of 4 bytes.",
+                          "One request asks for %s: %llu million numbers of 4 bytes.",
                           VW__DOCTOR_SIZE(tried), (unsigned long long)(tried / 4 / 1000000));
     add_request_line(facts, result, finding);
     vw__finding_advice(finding, "look at the shape that is asked for: is it the one you meant?",

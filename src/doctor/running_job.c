@@ -155,13 +155,13 @@ static void find_tightness(job_case *judged)
     bool has_retried = count_of(judged, VW_LIVE_RETRIES) != 0;
     judged->is_tight = is_near || has_run_out || has_retried;
     if (vw__doctor_knows(end) && vw__doctor_knows(reserved))
-        vw__diagnosis_reason(judged->draft,
-                             "%s are reserved of the %s that the job can have%s: %s are left to "
-                             "take, %s.",
-                             VW__DOCTOR_SIZE(reserved), VW__DOCTOR_SIZE(end),
-                             judged->is_limit_nearer ? " by its limit" : "",
-                             VW__DOCTOR_SIZE(vw__doctor_less(end, reserved)),
-                             is_near ? "less than a tenth" : "a tenth or more");
+        vw__diagnosis_reason(
+            judged->draft,
+            "%s are reserved of the %s that the job can have%s: %s are left to take, %s.",
+            VW__DOCTOR_SIZE(reserved), VW__DOCTOR_SIZE(end),
+            judged->is_limit_nearer ? " by its limit" : "",
+            VW__DOCTOR_SIZE(vw__doctor_less(end, reserved)),
+            is_near ? "less than a tenth" : "a tenth or more");
 }
 
 /* ---- findings -------------------------------------------------------------------------------- */
@@ -235,18 +235,18 @@ static void add_near_limit(const job_case *judged)
             ? vw__diagnosis_add(judged->draft, "near-limit", judged->end_bytes,
                                 "Memory has run out %" PRIu64 " time%s, and the job went on.",
                                 failures, failures == 1 ? "" : "s")
-            : vw__diagnosis_add(judged->draft, "near-limit", judged->end_bytes,
-                                "%" PRIu64 " request%s had to wait until the allocator had given "
-                                "its cache back.",
-                                retries, retries == 1 ? "" : "s");
+            : vw__diagnosis_add(
+                  judged->draft, "near-limit", judged->end_bytes,
+                  "%" PRIu64 " request%s had to wait until the allocator had given its cache back.",
+                  retries, retries == 1 ? "" : "s");
     if (failures != 0)
-        vw__finding_evidence(finding, "Someone catches the error: a smaller batch is tried, or "
-                                      "work is left out.");
+        vw__finding_evidence(
+            finding, "The program catches the error: it tries a smaller batch, or skips work.");
     if (retries != 0)
         vw__finding_evidence(finding,
-                             "The allocator gave its cache back %" PRIu64 " time%s to serve a "
-                             "request: each time it waits for the whole device, and takes the "
-                             "memory from the driver again.",
+                             "The allocator gave its cache back %" PRIu64
+                             " time%s to serve a request: each time it waits for the whole device, "
+                             "and takes the memory from the driver again.",
                              retries, retries == 1 ? "" : "s");
     vw__text_add_smaller_batch(&given, finding);
     vw__text_add_recording(&given, finding);
@@ -261,17 +261,16 @@ static void add_input_bound(const job_case *judged)
         return;
     vw__finding_draft *finding =
         vw__diagnosis_add(judged->draft, "input-bound", VW_UNKNOWN,
-                          "Of the time of its steps the job spends %s waiting for input.",
+                          "The job spends %s of its step time waiting for input.",
                           vw__diagnosis_share(judged->draft, share));
     if (vw__doctor_knows(workers))
         vw__finding_evidence(finding, "Its data loader has %" PRIu64 " worker%s%s.", workers,
                              workers == 1 ? "" : "s",
                              workers == 0 ? ": batches are made between the steps" : "");
     if (vw__doctor_knows(pins))
-        vw__finding_evidence(finding, pins != 0
-                                          ? "It gives pinned memory."
-                                          : "It gives memory that is not pinned: copies to the "
-                                            "device cannot run beside the computation.");
+        vw__finding_evidence(finding, pins != 0 ? "Its batches are in pinned memory."
+                                                : "Its batches are not in pinned memory: copies to "
+                                                  "the device cannot overlap with computation.");
     vw__finding_advice(
         finding, "let more workers make batches ahead",
         "memory of the host, for each worker and what it has made ahead",
@@ -417,10 +416,10 @@ static void conclude_healthy(const job_case *judged)
     bool is_short = steps < VW__TREND_FEWEST_POINTS;
     const char *seen = judged->draft->sentence, *room = "";
     if (is_short)
-        seen = vw__diagnosis_text(judged->draft,
-                                  "Nothing wrong to be seen, with %s live; %zu step%s too few to "
-                                  "tell a leak.",
-                                  VW__DOCTOR_SIZE(live), steps, steps == 1 ? " is" : "s are");
+        seen = vw__diagnosis_text(
+            judged->draft,
+            "No problem is visible, with %s live; %zu step%s too few to tell a leak.",
+            VW__DOCTOR_SIZE(live), steps, steps == 1 ? " is" : "s are");
     if (vw__doctor_knows(end) && vw__doctor_knows(live))
         room = vw__diagnosis_text(judged->draft, " %s are left for it to grow.",
                                   VW__DOCTOR_SIZE(vw__doctor_less(end, live)));
@@ -477,8 +476,8 @@ static vw_status judge(job_case *judged)
     introduce(judged);
     if (judged->device == NULL) {
         vw__diagnosis_conclude(judged->draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
-                               "The job has told of no device yet: it holds no memory of a GPU, or "
-                               "has only begun.");
+                               "The job has not reported a device yet: it holds no GPU memory, or "
+                               "has only just begun.");
         return VW_OK;
     }
     name_other_devices(judged);
@@ -490,7 +489,7 @@ static vw_status judge(job_case *judged)
     if (judged->device->step_count == 0 && !vw__doctor_knows(judged->numbers.allocated_bytes) &&
         !vw__doctor_knows(judged->numbers.reserved_bytes)) {
         vw__diagnosis_conclude(judged->draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
-                               "The job has told nothing of its memory yet.");
+                               "The job has not reported its memory yet.");
         return VW_OK;
     }
     if (judged->device->step_count != 0)

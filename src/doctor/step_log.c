@@ -217,12 +217,11 @@ static void add_leak(steps_case *judged)
     vw__finding_evidence(finding, "In the log $memory went " FROM_TO ".");
     vw__finding_evidence(finding,
                          "In the last third of these $steps $grows by $last_pace per $step.");
-    vw__finding_evidence(finding, "About that line the figures scatter by $noise.");
+    vw__finding_evidence(finding, "The figures scatter around that line by $noise.");
     if (judged->log->is_peak)
-        vw__finding_evidence(finding,
-                             "The figure never falls, as a peak that is kept would not; but it "
-                             "rises again and again, and the peaks of a load that varies do so "
-                             "ever more rarely.");
+        vw__finding_evidence(
+            finding, "The figure never falls, as a peak that is kept would not; but it rises again "
+                     "and again, and the peaks of a load that varies do so ever more rarely.");
     if (judged->log->is_host)
         VW__DOCTOR_ADVISE(finding, for_host_leaks);
     else
@@ -256,18 +255,17 @@ static void conclude_leak(steps_case *judged)
             .clause = clause,
         };
     if (trend->first_point != 0)
-        vw__diagnosis_reason(judged->draft,
-                             "The growth begins late: the $steps before $from_step are left out, "
-                             "and the rest is judged by itself.");
-    vw__diagnosis_reason(
-        judged->draft,
-        "Over the later two thirds $grows by $pace per $step, %s times the uncertainty of that "
-        "figure, which comes from the scatter.",
-        trend->strength < 1000 ? count_of(judged, trend->strength) : "more than 1000");
+        vw__diagnosis_reason(judged->draft, "The growth begins late: the $steps before $from_step "
+                                            "are left out, and the rest is judged by itself.");
+    vw__diagnosis_reason(judged->draft,
+                         "Over the later two thirds $grows by $pace per $step, %s times the "
+                         "uncertainty of that figure, which comes from the scatter.",
+                         trend->strength < 1000 ? count_of(judged, trend->strength)
+                                                : "more than 1000");
     vw__diagnosis_reason(judged->draft,
                          "The last third grows at no less than half the pace of the third before "
-                         "it, no single jump makes up the growth, and the end is the highest: "
-                         "not a cache that fills, not a change of level, not a load that varies.");
+                         "it, no single jump makes up the growth, and the end is the highest: not "
+                         "a cache that fills, not a change of level, not a load that varies.");
     vw__diagnosis_conclude(judged->draft, VW_VERDICT_LEAK, trend->confidence, "%s; %s.", clause,
                            end_of_the_run(judged));
 }
@@ -304,9 +302,8 @@ static void conclude_healthy(steps_case *judged)
                          "last third of the log as in the one before, in more than one jump, and "
                          "by more than the figures scatter ($noise).");
     if (judged->trend.may_grow)
-        vw__diagnosis_reason(judged->draft,
-                             "Growth of up to $pace per $step could be hidden in the scatter: a "
-                             "longer log would tell.");
+        vw__diagnosis_reason(judged->draft, "Growth of up to $pace per $step could be hidden in "
+                                            "the scatter: a longer log would tell.");
     vw__diagnosis_conclude(judged->draft, VW_VERDICT_HEALTHY, judged->trend.confidence,
                            "No leak: %s.", seen);
 }
@@ -314,8 +311,8 @@ static void conclude_healthy(steps_case *judged)
 static void conclude_too_short(steps_case *judged)
 {
     vw__diagnosis_reason(judged->draft,
-                         "A first step is warm-up, and of the rest two thirds must agree: %d "
-                         "steps are the fewest, %d make it certain.",
+                         "A first step is warm-up, and of the rest two thirds must agree: %d steps "
+                         "are the fewest, %d make it certain.",
                          VW__TREND_FEWEST_POINTS, VW__TREND_ENOUGH_POINTS);
     vw__diagnosis_conclude(judged->draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
                            "A step log, too few steps to tell: %zu, where %d or more would do.",
@@ -345,8 +342,9 @@ static void look_at_reserved(steps_case *judged)
                          size_of(judged, (double)allocated), is_peak ? " at most" : "",
                          size_of(judged, (double)reserved));
     if (!is_peak)
-        vw__finding_evidence(finding, "The peak within a step may need them: log "
-                                      "torch.cuda.max_memory_allocated() to see.");
+        vw__finding_evidence(
+            finding,
+            "The peak within a step may need them: log torch.cuda.max_memory_allocated() to see.");
     if (judged->reserved.kind == VW__TREND_GROWS && judged->trend.kind != VW__TREND_GROWS)
         vw__finding_evidence(finding,
                              "What is reserved grows by %s per %s while what is allocated does "
@@ -493,7 +491,7 @@ static void note_what_was_read(steps_case *judged)
         return;
     name_words(judged);
     if (judged->draft->is_running)
-        vw__diagnosis_reason(judged->draft, "Of its steps %zu are kept, from %s to %s.",
+        vw__diagnosis_reason(judged->draft, "%zu of its steps are kept, from %s to %s.",
                              log->point_count, count_of(judged, log->points[0].step),
                              count_of(judged, log->points[log->point_count - 1].step));
     else
@@ -516,11 +514,12 @@ static void note_what_was_read(steps_case *judged)
                              judged->run_count,
                              judged->end < log->point_count ? " that is long enough" : "");
     if (judged->trend.has_restarts)
-        vw__diagnosis_reason(judged->draft, "The numbers of the steps begin again: they were "
-                                            "counted on.");
+        vw__diagnosis_reason(judged->draft,
+                             "The step numbers begin again; they are counted on from there.");
     if (is_percent(judged))
-        vw__diagnosis_reason(judged->draft, "The log has percentages of the card; with --card and "
-                                            "its size there would be bytes.");
+        vw__diagnosis_reason(
+            judged->draft,
+            "The log has percentages of the card; with --card and its size there would be bytes.");
 }
 
 static vw_status judge(steps_case *judged, const vw__step_log *log)

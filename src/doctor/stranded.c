@@ -406,7 +406,7 @@ static void add_waiting(const vw__doctor_facts *facts, const stranding *found,
                         vw__finding_draft *finding)
 {
     vw__finding_remedy(
-        finding, "in place of record_stream(): wait for the other stream, then let go",
+        finding, "instead of record_stream(), wait for the other stream, then free the tensor",
         vw__saves(saved_bytes(facts, found, &found->no_waiting)), VW_BASIS_REPLAYED,
         "the stream waits where x is let go",
         "torch.cuda.current_stream().wait_stream(side)  # not x.record_stream(side)\n"
@@ -418,7 +418,8 @@ static void add_asking(const vw__doctor_facts *facts, const stranding *found,
                        vw__finding_draft *finding)
 {
     vw__finding_remedy(
-        finding, "ask for memory on the stream that uses it last, and work into it elsewhere",
+        finding,
+        "allocate on the stream that uses the memory last, and write into it from the other",
         vw__saves(saved_bytes(facts, found, &found->one_stream)), VW_BASIS_REPLAYED, "a few lines",
         "out = torch.empty_like(x)  # on the current stream\n"
         "side.wait_stream(torch.cuda.current_stream())\n"
@@ -474,12 +475,11 @@ static void add_remedies(const vw__doctor_facts *facts, const stranding *found,
 {
     add_stream_remedies(facts, found, finding);
     if (vw__remedy_is_empty_cache_worth_it(found->unused_bytes, found->recorded_bytes))
-        vw__finding_remedy(finding,
-                           "empty the cache once the other stream's work is over, never inside the "
-                           "loop",
-                           vw__saves(found->unused_bytes), VW_BASIS_MEASURED,
-                           vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->cost,
-                           "torch.cuda.synchronize()\ntorch.cuda.empty_cache()");
+        vw__finding_remedy(
+            finding, "empty the cache once the other stream's work is over, never inside the loop",
+            vw__saves(found->unused_bytes), VW_BASIS_MEASURED,
+            vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->cost,
+            "torch.cuda.synchronize()\ntorch.cuda.empty_cache()");
     if (found->private_bytes != 0)
         vw__finding_known_remedy(finding, VW__REMEDY_SHARED_GRAPH_POOL, NULL,
                                  (vw__savings){0, found->private_bytes}, VW_BASIS_RULE);
@@ -512,15 +512,14 @@ static vw_status add_finding(const vw__doctor_facts *facts, vw__doctor_result *r
                                 "$stranded of the %s reserved serve only to keep streams apart.",
                                 VW__DOCTOR_SIZE(found->recorded_bytes));
     VW__TRY(add_places(facts, found, finding));
-    vw__finding_evidence(finding,
-                         "Replayed: %s %s; with one stream %s, with frees that need not wait %s, "
-                         "with both %s.",
-                         VW__DOCTOR_SIZE(found->recorded_bytes),
-                         facts->failure.has_happened ? "were wanted when it failed"
-                                                     : "are reserved at most as it is",
-                         outcome_of(facts, result, &found->one_stream),
-                         outcome_of(facts, result, &found->no_waiting),
-                         outcome_of(facts, result, &found->together));
+    vw__finding_evidence(
+        finding,
+        "Replayed: %s %s; with one stream %s, with frees that need not wait %s, with both %s.",
+        VW__DOCTOR_SIZE(found->recorded_bytes),
+        facts->failure.has_happened ? "were wanted when it failed"
+                                    : "are reserved at most as it is",
+        outcome_of(facts, result, &found->one_stream),
+        outcome_of(facts, result, &found->no_waiting), outcome_of(facts, result, &found->together));
     if (found->private_bytes != 0)
         vw__finding_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
                              VW__DOCTOR_SIZE(found->private_bytes));

@@ -63,7 +63,7 @@ static const struct {
 } other_errors[] = {
     {"illegal memory access", "a kernel read or wrote outside its memory: run once with "
                               "CUDA_LAUNCH_BLOCKING=1 to see which"},
-    {"misaligned address", "a kernel used an address it may not: run once with "
+    {"misaligned address", "a kernel used an address that is not aligned: run once with "
                            "CUDA_LAUNCH_BLOCKING=1 to see which"},
     {"device-side assert", "an index was out of range on the GPU: run once with "
                            "CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see which"},
@@ -76,7 +76,7 @@ static const struct {
     {"EXECUTION_FAILED", "a library call failed while it ran, not for want of memory"},
     {"NOT_INITIALIZED", "a library could not start; that can come of a full card too: look at "
                         "nvidia-smi while it happens"},
-    {"invalid argument", "a call was given what it cannot take"},
+    {"invalid argument", "a call got an argument that it does not accept"},
 };
 
 static const char *other_error_meaning(const vw__text_case *given)
@@ -95,7 +95,7 @@ static void conclude_without_report(const vw__text_case *given)
         const char *meaning = other_error_meaning(given);
         vw__diagnosis_reason(draft, "Line %" PRIu64 " has an error: \"%.*s\".", given->report->line,
                              MOST_QUOTE_BYTES, given->report->excerpt);
-        vw__diagnosis_reason(draft, "It is none of the known forms of running out of memory.");
+        vw__diagnosis_reason(draft, "It matches no known form of running out of memory.");
         vw__diagnosis_conclude(draft, VW_VERDICT_NOT_OOM,
                                vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                                meaning != NULL ? "Not out of memory: %s."
@@ -104,12 +104,11 @@ static void conclude_without_report(const vw__text_case *given)
                                meaning != NULL ? meaning : "");
         return;
     }
-    vw__diagnosis_reason(
-        draft,
-        "Looked for in %s: out-of-memory messages of PyTorch (CUDA, ROCm, XPU, "
-        "MPS), CUDA and its libraries, JAX, TensorFlow, CuPy, ggml, vLLM; and of the host: failed "
-        "allocations, the kernel's killer, shared memory.",
-        vw__diagnosis_count(draft, summary->line_count, "line"));
+    vw__diagnosis_reason(draft,
+                         "Looked for in %s: out-of-memory messages of PyTorch (CUDA, ROCm, XPU, "
+                         "MPS), CUDA and its libraries, JAX, TensorFlow, CuPy, ggml, vLLM; and of "
+                         "the host: failed allocations, the kernel's killer, shared memory.",
+                         vw__diagnosis_count(draft, summary->line_count, "line"));
     vw__diagnosis_conclude(draft, VW_VERDICT_NOT_OOM, VW_CONFIDENCE_HIGH,
                            "Not out of memory: no such error is in this text%s.",
                            summary->size_bytes == 0 ? ", which is empty" : "");
@@ -388,13 +387,13 @@ static void say_what_was_found(const vw__text_case *given)
                 : "";
         vw__diagnosis_reason(draft,
                              "%" PRIu64 " reports of running out of memory are in the text%s; the "
-                             "first is taken as the cause, the others as what followed.",
+                                        "first is taken as the cause, the others as what followed.",
                              summary->report_count, ranks);
         if (summary->host_count != 0 && summary->host_count != summary->report_count)
-            vw__diagnosis_reason(draft,
-                                 "%" PRIu64 " of them %s about the machine's memory, the others "
-                                 "about the GPU's.",
-                                 summary->host_count, summary->host_count == 1 ? "is" : "are");
+            vw__diagnosis_reason(
+                draft,
+                "%" PRIu64 " of them %s about the machine's memory, the others about the GPU's.",
+                summary->host_count, summary->host_count == 1 ? "is" : "are");
     }
     if (!vw__doctor_knows(report->process_bytes) && report->other_process_count != 0)
         vw__diagnosis_reason(draft, "None of the processes listed is marked as this one (in a "

@@ -29,8 +29,7 @@ static void judge_allocator(const vw__text_case *given)
     uint64_t tried = given->numbers.tried_bytes;
     bool is_known = vw__doctor_knows(tried);
     vw__diagnosis_reason(given->draft,
-                         "An allocation in the host's memory failed%s%s; the GPU is "
-                         "not involved.",
+                         "An allocation in the host's memory failed%s%s; the GPU is not involved.",
                          is_known ? ": " : "", is_known ? VW__DOCTOR_SIZE(tried) : "");
     vw__diagnosis_conclude(
         given->draft, VW_VERDICT_HOST, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
@@ -39,8 +38,9 @@ static void judge_allocator(const vw__text_case *given)
     vw__finding_draft *finding = vw__diagnosis_add(
         given->draft, "host", tried, "An allocation of %s in the host's memory failed.",
         is_known ? VW__DOCTOR_SIZE(tried) : "unknown size");
-    vw__finding_evidence(finding, "It fails when RAM and swap are promised away, or at a limit of "
-                                  "the container or shell.");
+    vw__finding_evidence(
+        finding,
+        "It fails when RAM and swap are promised away, or at a limit of the container or shell.");
     vw__finding_advice(finding, "look at the line that asked: is that size meant?", "none",
                        "print(array.shape, array.dtype)");
     add_less_memory(finding);
@@ -60,9 +60,10 @@ static void judge_killed(const vw__text_case *given)
                          ? "a watch on the machine's memory (Ray)"
                          : "the kernel, when RAM was used up";
     if (given->report->is_ambiguous) {
-        vw__diagnosis_reason(given->draft, "Signal 9 came from outside, and no reason is in the "
-                                           "text: mostly it is the kernel, out of memory, but a "
-                                           "person or a scheduler can send it too.");
+        vw__diagnosis_reason(
+            given->draft,
+            "Signal 9 came from outside, and no reason is in the text: mostly it is the kernel, "
+            "out of memory, but a person or a scheduler can send it too.");
         vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST, VW_CONFIDENCE_LOW,
                                "Host memory, probably: %s was killed from outside, as the kernel "
                                "does when the machine's RAM is used up.",
@@ -87,9 +88,8 @@ static void judge_killed(const vw__text_case *given)
 
 static void judge_shared(const vw__text_case *given)
 {
-    vw__diagnosis_reason(given->draft,
-                         "Processes hand each other data through /dev/shm, which in a "
-                         "container is 64 MB unless it is said otherwise.");
+    vw__diagnosis_reason(given->draft, "Processes hand each other data through /dev/shm, which in "
+                                       "a container is 64 MB unless set otherwise.");
     vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
                            vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                            "Host memory: /dev/shm, through which processes share data, is too "
@@ -110,7 +110,7 @@ static void judge_pinned(const vw__text_case *given)
     uint64_t tried = given->numbers.tried_bytes;
     bool is_known = vw__doctor_knows(tried);
     vw__diagnosis_reason(given->draft, "Pinned memory is host memory that the driver locks in "
-                                       "place; the error has CUDA's name for all that.");
+                                       "place; the error names CUDA all the same.");
     vw__diagnosis_conclude(given->draft, VW_VERDICT_HOST,
                            vw__text_confidence(given, VW_CONFIDENCE_HIGH),
                            "Host memory: %s of pinned memory could not be had; that is the "

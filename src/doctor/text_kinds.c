@@ -137,7 +137,7 @@ static const advice for_vllm[] = {
     {"a cache of eight bits", "a little accuracy", "vllm serve MODEL --kv-cache-dtype fp8"},
     {"no CUDA graphs, fewer requests at once", "slower",
      "vllm serve MODEL --enforce-eager --max-num-seqs 16"},
-    {"more cards", "they cost", "vllm serve MODEL --tensor-parallel-size 2"},
+    {"more cards", "their price", "vllm serve MODEL --tensor-parallel-size 2"},
 };
 
 static const advice for_mps[] = {
@@ -193,8 +193,7 @@ static const struct {
      ADVICE(for_library)},
     {VW__ERROR_CUDNN, NULL,
      "cuDNN takes handles and workspaces from the card itself, outside the framework's pool: "
-     "mostly "
-     "the framework has taken the whole card before.",
+     "mostly the framework has taken the whole card before.",
      ADVICE(for_library)},
     {VW__ERROR_CUSOLVER, NULL,
      "cuSOLVER takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
@@ -231,8 +230,7 @@ static const struct {
      ADVICE(for_ggml)},
     {VW__ERROR_VLLM, NULL,
      "vLLM takes a share of the card, loads the weights, measures one step, and what is left of "
-     "the "
-     "share is the cache: it must hold one request of the longest length.",
+     "the share is the cache: it must hold one request of the longest length.",
      ADVICE(for_vllm)},
     {VW__ERROR_TORCH_MPS, NULL, "The memory is the machine's own, shared with every program.",
      ADVICE(for_mps)},
@@ -310,9 +308,10 @@ void vw__text_explain_unknown(const vw__text_case *given)
     uint64_t tried = given->numbers.tried_bytes;
     vw__finding_draft *finding =
         vw__doctor_knows(tried)
-            ? vw__diagnosis_add(given->draft, "unknown", tried,
-                                "Why %s could not be had is not in the message; these would tell.",
-                                VW__DOCTOR_SIZE(tried))
+            ? vw__diagnosis_add(
+                  given->draft, "unknown", tried,
+                  "The message does not say why %s could not be had; these would tell.",
+                  VW__DOCTOR_SIZE(tried))
             : vw__diagnosis_add(given->draft, "unknown", VW_UNKNOWN,
                                 "The message does not say enough; these would tell.");
     add_known_numbers(given, finding);
@@ -342,20 +341,17 @@ bool vw__text_judge_beyond_any_card(const vw__text_case *given)
         return false;
     const char *size = is_said || tried >= EXBIBYTE ? "more than an exbibyte"
                                                     : vw__diagnosis_size(given->draft, tried);
-    vw__diagnosis_reason(given->draft,
-                         "One request for %s: an absurd size, which no device has, whatever card "
-                         "this is.",
-                         size);
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_TOO_LARGE, VW_CONFIDENCE_HIGH,
-                           "Too large: one request for %s, more than any device has: a shape is "
-                           "wrong.",
-                           size);
+    vw__diagnosis_reason(
+        given->draft,
+        "One request for %s: an absurd size, which no device has, whatever card this is.", size);
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_TOO_LARGE, VW_CONFIDENCE_HIGH,
+        "Too large: one request for %s, more than any device has: a shape is wrong.", size);
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "too-large", VW_UNKNOWN,
                           "A tensor of an absurd size is asked for: %s.", size);
-    vw__finding_evidence(finding,
-                         "Negative or unfilled sizes look like this: they are read as huge "
-                         "numbers.");
+    vw__finding_evidence(
+        finding, "Negative or unfilled sizes look like this: they are read as huge numbers.");
     vw__finding_advice(finding, "check the shapes that go into the line that failed", "none",
                        "print(x.shape, x.dtype)  # before the line that failed");
     return true;
@@ -367,11 +363,11 @@ static bool judge_said_limit(const vw__text_case *given)
     if (!given->report->says_capped && !vw__text_has(given, "maximum pool size exceeded"))
         return false;
     bool has_size = vw__doctor_knows(given->numbers.tried_bytes);
-    const char *limit = is_fraction ? "the share of the card that PyTorch may use "
-                                      "(per_process_memory_fraction)"
-                                    : "the limit set for its pool";
-    vw__diagnosis_reason(given->draft, "The message says so itself: the limit refused, not the "
-                                       "card.");
+    const char *limit =
+        is_fraction ? "the share of the card that PyTorch may use (per_process_memory_fraction)"
+                    : "the limit set for its pool";
+    vw__diagnosis_reason(given->draft,
+                         "The message says so itself: the limit refused, not the card.");
     vw__diagnosis_conclude(
         given->draft, VW_VERDICT_CAPPED, vw__text_confidence(given, VW_CONFIDENCE_HIGH),
         "Capped: %s would have gone beyond %s.",
@@ -402,23 +398,20 @@ static bool judge_vllm_cache(const vw__text_case *given)
     const char *needed_text = vw__diagnosis_size(given->draft, needed);
     const char *available_text = vw__diagnosis_size(given->draft, available);
     const char *missing_text = vw__diagnosis_size(given->draft, needed - available);
-    vw__diagnosis_reason(
-        given->draft,
-        "The cache for one request of the longest length needs %s, and %s are left "
-        "of vLLM's share of the card: %s too little.",
-        needed_text, available_text, missing_text);
-    vw__diagnosis_conclude(given->draft, VW_VERDICT_GENUINE,
-                           vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
-                           "Genuine: vLLM's cache needs %s for one request of full length, and %s "
-                           "are left for it.",
-                           needed_text, available_text);
+    vw__diagnosis_reason(given->draft,
+                         "The cache for one request of the longest length needs %s, and %s are "
+                         "left of vLLM's share of the card: %s too little.",
+                         needed_text, available_text, missing_text);
+    vw__diagnosis_conclude(
+        given->draft, VW_VERDICT_GENUINE, vw__text_confidence(given, VW_CONFIDENCE_MEDIUM),
+        "Genuine: vLLM's cache needs %s for one request of full length, and %s are left for it.",
+        needed_text, available_text);
     vw__finding_draft *finding =
         vw__diagnosis_add(given->draft, "genuine", needed - available,
                           "vLLM's cache lacks %s for the longest request.", missing_text);
-    vw__finding_evidence(finding,
-                         "The cache grows evenly with the length: %s of the longest "
-                         "length would fit.",
-                         vw__diagnosis_share(given->draft, (double)available / (double)needed));
+    vw__finding_evidence(
+        finding, "The cache grows evenly with the length: %s of the longest length would fit.",
+        vw__diagnosis_share(given->draft, (double)available / (double)needed));
     vw__finding_remedy(finding, "a shorter longest request", vw__saves(needed - available),
                        VW_BASIS_COMPUTED, "longer ones are refused",
                        vw__diagnosis_text(given->draft,
@@ -507,8 +500,8 @@ static bool judge_mps(vw__text_case *given)
                          "are allowed of the machine's memory.",
                          others);
     if (is_outside)
-        vw__diagnosis_reason(given->draft, "The others hold more than the request, and a fifth of "
-                                           "what is allowed.");
+        vw__diagnosis_reason(
+            given->draft, "The others hold more than the request, and a fifth of what is allowed.");
     if (judged.verdict == VW_VERDICT_TOO_LARGE)
         vw__diagnosis_conclude(
             given->draft, VW_VERDICT_TOO_LARGE, vw__text_confidence(given, judged.confidence),

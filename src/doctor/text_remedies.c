@@ -180,10 +180,9 @@ static void add_fragmentation_remedies(const vw__text_case *given, vw__finding_d
 /* The recipe that most pages give first. */
 static void warn_of_max_split_size(const vw__text_case *given)
 {
-    vw__finding_draft *warning =
-        vw__diagnosis_add(given->draft, "warning", VW_UNKNOWN,
-                          "max_split_size_mb, which the message or many pages suggest, can make it "
-                          "worse.");
+    vw__finding_draft *warning = vw__diagnosis_add(
+        given->draft, "warning", VW_UNKNOWN,
+        "max_split_size_mb, which the message or many pages suggest, can make it worse.");
     vw__finding_evidence(warning,
                          "On recordings with varying lengths and image sizes max_split_size_mb:128 "
                          "took what was reserved from 1.5 times what was live to 5 and 6 times.");
@@ -247,7 +246,7 @@ static void add_outside_evidence(const vw__text_case *given, vw__finding_draft *
                              "cuDNN, other libraries); other processes hold %s.",
                              VW__DOCTOR_SIZE(own), VW__DOCTOR_SIZE(outside - own));
     } else {
-        vw__finding_evidence(finding, "Whose it is, is not said: other processes, or "
+        vw__finding_evidence(finding, "The message does not say whose it is: other processes', or "
                                       "this one's context and libraries.");
     }
     if (given->report->other_process_count != 0 &&
@@ -360,15 +359,14 @@ static void add_refused(const vw__text_case *given)
         given->draft, "refused", numbers->tried_bytes,
         "$tried were refused with $free free: the card's memory was not what was short.");
     if (vw__text_is_at_limit(given))
-        vw__finding_evidence(finding,
-                             "PyTorch was at its limit, so it may not have asked the driver "
-                             "at all: see the limit first.");
+        vw__finding_evidence(finding, "PyTorch was at its limit, so it may not have asked the "
+                                      "driver at all: see the limit first.");
     vw__finding_evidence(finding, "A GPU allocation also needs memory of the host: address space, "
                                   "and on Windows a commitment in the page file.");
     if (!vw__doctor_knows(numbers->allowed_bytes))
         vw__finding_evidence(finding,
-                             "A limit (set_per_process_memory_fraction) may be set without "
-                             "being in the message: PyTorch 2.1 to 2.4 did not print it.");
+                             "A limit (set_per_process_memory_fraction) may be set without being "
+                             "in the message: PyTorch 2.1 to 2.4 did not print it.");
     vw__finding_evidence(finding, "Or another process let go of its memory between the failure and "
                                   "the moment the numbers were taken: try again.");
     if (!vw__doctor_knows(numbers->allowed_bytes))
@@ -381,12 +379,11 @@ static void add_refused(const vw__text_case *given)
                        "# Windows, System, Advanced, Performance: a larger page file\n"
                        "# WSL: memory= and swap= in .wslconfig, then wsl --shutdown");
     if (given->report->says_expandable)
-        vw__finding_advice(finding,
-                           "without expandable segments: each reserves addresses for more "
-                           "than the card",
-                           "more fragmentation",
-                           vw__diagnosis_text(given->draft, "export %s=expandable_segments:False",
-                                              vw__text_device_of(given)->settings));
+        vw__finding_advice(
+            finding, "without expandable segments: each reserves addresses for more than the card",
+            "more fragmentation",
+            vw__diagnosis_text(given->draft, "export %s=expandable_segments:False",
+                               vw__text_device_of(given)->settings));
     vw__finding_advice(finding, "see whether the card is divided (MIG), or shared by a scheduler",
                        "none", "nvidia-smi -L; nvidia-smi");
     if (given->report->kind == VW__ERROR_TORCH_XPU)
@@ -406,12 +403,13 @@ static void add_too_large(const vw__text_case *given)
         vw__diagnosis_add(given->draft, "too-large", tried,
                           "One tensor of %s is asked for at once.", VW__DOCTOR_SIZE(tried));
     vw__finding_evidence(finding,
-                         "That is %llu million numbers of 4 bytes: look for the line in "
-                         "the traceback, and print the shapes that go into it.",
+                         "That is %llu million numbers of 4 bytes: look for the line in the "
+                         "traceback, and print the shapes that go into it.",
                          (unsigned long long)(tried / 4 / 1000000));
     if (vw__doctor_knows(numbers->total_bytes) && tried / 16 > numbers->total_bytes)
-        vw__finding_evidence(finding, "It is more than 16 cards full: rather a wrong shape than a "
-                                      "large model.");
+        vw__finding_evidence(
+            finding,
+            "It would fill more than 16 cards: more likely a wrong shape than a large model.");
     vw__finding_advice(finding, "check the shapes: a broadcast, an outer product, a wrong axis",
                        "none", "print(x.shape, x.dtype)  # before the line that failed");
     vw__finding_known_remedy(finding, VW__REMEDY_COMPUTE_IN_CHUNKS, NULL, VW__SAVES_UNKNOWN,
@@ -478,14 +476,13 @@ static void add_spill(const vw__text_case *given, vw__finding_draft *finding,
         return;
     const vw__spill_trial needed = {.step_cost_ns = vw__spill_touch_ns(missing_bytes_known),
                                     .step_ns = VW_UNKNOWN};
-    vw__finding_remedy(finding,
-                       vw__diagnosis_text(given->draft,
-                                          "let at least %s go to host memory, with vramwise's "
-                                          "allocator (spill)",
-                                          VW__DOCTOR_SIZE(missing_bytes_known)),
-                       vw__saves(missing_bytes_known), VW_BASIS_RULE,
-                       vw__spill_cost(given->draft, &needed),
-                       vw__spill_how(given->draft, 2 * missing_bytes_known));
+    vw__finding_remedy(
+        finding,
+        vw__diagnosis_text(given->draft,
+                           "let at least %s go to host memory, with vramwise's allocator (spill)",
+                           VW__DOCTOR_SIZE(missing_bytes_known)),
+        vw__saves(missing_bytes_known), VW_BASIS_RULE, vw__spill_cost(given->draft, &needed),
+        vw__spill_how(given->draft, 2 * missing_bytes_known));
 }
 
 static void add_genuine(const vw__text_case *given)
@@ -493,13 +490,13 @@ static void add_genuine(const vw__text_case *given)
     uint64_t missing = missing_bytes(given);
     vw__finding_draft *finding = begin_genuine(given);
     if (vw__doctor_knows(missing) && missing != 0)
-        vw__finding_evidence(finding,
-                             given->card_bytes != 0
-                                 ? "At least %s would be missing on that card, this request "
-                                   "included; others may follow it."
-                                 : "At least %s are missing, for this request alone; others may "
-                                   "follow it.",
-                             VW__DOCTOR_SIZE(missing));
+        vw__finding_evidence(
+            finding,
+            given->card_bytes != 0
+                ? "At least %s would be missing on that card, this request included; others may "
+                  "follow it."
+                : "At least %s are missing, for this request alone; others may follow it.",
+            VW__DOCTOR_SIZE(missing));
     vw__finding_evidence(finding,
                          "What the memory is used for (weights, activations, optimizer state) is "
                          "not in a message, so which of these applies is not known%s.",

@@ -361,8 +361,9 @@ static vw_status explain_unknown(vw__ranks_work *work)
         (void)snprintf(text, sizeof text, "nothing says when rank %" PRIu64 " ran out",
                        without->rank);
     else
-        (void)snprintf(text, sizeof text,
-                       "of some ranks a recording says when, of others a log without a time zone");
+        (void)snprintf(
+            text, sizeof text,
+            "some ranks have times from recordings, others from logs without a time zone");
     return vw__ranks_keep(work, text, &work->report->first_reason);
 }
 

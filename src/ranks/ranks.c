@@ -245,7 +245,7 @@ static vw_status examine_source(job *at, size_t place, vw__byte_source *source)
     if (!is_log) {
         at->shown[place].kind = VW_RANK_FILE_FOREIGN;
         at->shown[place].reason =
-            size_bytes == 0 ? "empty" : "no recording, and not named as a log is";
+            size_bytes == 0 ? "empty" : "not a recording, and not named like a log";
         return VW_OK;
     }
     return status == VW_OK ? examine_text(at, place, source, bytes, size_bytes) : status;
@@ -364,8 +364,8 @@ static vw_status refuse_folder(const vw_ranks_report *report)
                             "could be read; %s: %s",
                             report->file_count, report->files[i].path, report->files[i].reason);
     return vw__fail(VW_ERR_FILE,
-                    "expected the recordings and logs of a job, and of %zu files none is a "
-                    "recording, or named as a log is; the first is %s",
+                    "expected the recordings and logs of a job, found %zu files, none of which is "
+                    "a recording or named like a log; the first is %s",
                     report->file_count, report->files[0].path);
 }
 
@@ -389,10 +389,9 @@ static vw_status note_left_out(job *at)
         VW__TRY(
             vw__ranks_note(at->work, "Links to folders are not followed: %zu.", files->link_count));
     if (files->other_count > 0)
-        VW__TRY(vw__ranks_note(at->work,
-                               "What is no file (a pipe, a socket, a link that leads nowhere) was "
-                               "left out: %zu.",
-                               files->other_count));
+        VW__TRY(vw__ranks_note(
+            at->work, "Left out because they are not files (pipes, sockets, broken links): %zu.",
+            files->other_count));
     return VW_OK;
 }
 

@@ -48,9 +48,8 @@ static vw_status check_state(const vw_job *job)
                         ", made by another vramwise; expected one that this vramwise can read",
                         job->page_version);
     if (job->state == VW_JOB_BUSY)
-        return vw__fail(VW_ERR_NOT_READY,
-                        "its page does not hold still: the process was stopped while it wrote, or "
-                        "is at it all the time; try again");
+        return vw__fail(VW_ERR_NOT_READY, "its page keeps changing: the process was stopped while "
+                                          "it wrote, or writes all the time; try again");
     return VW_OK;
 }
 

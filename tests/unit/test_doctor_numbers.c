@@ -416,7 +416,7 @@ static void the_everyday_case_is_genuine_and_every_comparison_is_shown(void **st
         "Outside PyTorch: card 23.69 GiB - free 391 MiB - reserved 22.10 GiB = 1.21 GiB, of "
         "which 213 MiB are more than a context takes: less than the request.",
         "Free on the card: 391 MiB, less than the 512 MiB asked for.",
-        "So nothing is left but that more was needed than there was.",
+        "No other cause remains: more was needed than there was.",
     };
     vw__diagnosis_draft draft;
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);

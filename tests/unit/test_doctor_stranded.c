@@ -70,7 +70,7 @@ static void check_finding(const stored_recording *one)
         assert_true(finding->where_count > 0);
         assert_true(has_words(finding->where[finding->where_count - 1], "streams"));
         assert_true(finding->evidence_count >= 3); /* replayed, and two streams */
-        const vw_remedy *waiting = find_remedy(finding, "in place of record_stream()");
+        const vw_remedy *waiting = find_remedy(finding, "instead of record_stream()");
         assert_non_null(waiting);
         assert_int_equal(waiting->basis, VW_BASIS_REPLAYED);
         assert_true(waiting->saves_bytes > 0);
@@ -231,7 +231,7 @@ static void frees_that_wait_for_another_stream_strand_what_they_free(void **stat
     assert_true(examined.result.is_stranded);
     assert_non_null(finding);
     assert_int_equal(finding->bytes, 300 * MIB);
-    const vw_remedy *remedy = find_remedy(finding, "in place of record_stream()");
+    const vw_remedy *remedy = find_remedy(finding, "instead of record_stream()");
     assert_non_null(remedy);
     assert_int_equal(remedy->saves_bytes, 300 * MIB);
     doctor_case_close(&examined);
