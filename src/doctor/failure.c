@@ -206,13 +206,13 @@ static vw_status compare_with_last(const vw__doctor_input *input, const vw__doct
     if (first_verdict == last_verdict)
         vw__diagnosis_reason(result->draft,
                              "%" PRIu64 " requests failed, the program going on after each; the "
-                                        "first is judged, and the last is of the same kind.",
+                             "first is judged, and the last is of the same kind.",
                              all->count);
     else
         vw__diagnosis_reason(
             result->draft,
             "%" PRIu64 " requests failed, the program going on after each; the first is judged. By "
-                       "its own numbers the last, at event %" PRIu32 ", is another case: %s.",
+            "its own numbers the last, at event %" PRIu32 ", is another case: %s.",
             all->count, all->last, vw_verdict_name(last_verdict));
     return VW_OK;
 }

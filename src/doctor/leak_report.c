@@ -89,58 +89,62 @@ static uint64_t bytes_per_step(const vw__leak_search *search, size_t index)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+#define MOST_REMEDIES 3
+
+static const struct {
+    const char *what;
+    struct {
+        vw_basis basis;
+        const char *action, *cost, *how;
+    } remedies[MOST_REMEDIES];
+} patterns[] = {
+    [PATTERN_GRAPH] = {"A graph is kept, and activations of many steps are alive at once",
+                       {{VW_BASIS_MEASURED, "add the number, not the tensor with its graph",
+                         "none (item() waits for the GPU; detach() does not)",
+                         "total_loss += loss.item()          # not: total_loss += loss\n"
+                         "losses.append(loss.detach())       # where a tensor is needed"},
+                        {VW_BASIS_MEASURED, "cut the graph of what is carried into the next step",
+                         "none, unless gradients are to reach back that far",
+                         "hidden = hidden.detach()"},
+                        {VW_BASIS_RULE, "do without retain_graph=True", "none",
+                         "loss.backward()                    # frees the graph"}}},
+    [PATTERN_LIST] = {"Blocks of one line are kept, step after step",
+                      {{VW_BASIS_MEASURED, "keep it on the host, or not at all",
+                        "a copy to the host for each",
+                        "kept.append(out.detach().cpu())    # in the hook or list at that line\n"
+                        "kept.clear()                       # when it has been used"},
+                       {VW_BASIS_RULE, "remove the hook when it has done its work", "none",
+                        "handle = module.register_forward_hook(hook)\n...\nhandle.remove()"}}},
+    [PATTERN_GROWING] = {"One tensor becomes longer every step",
+                         {{VW_BASIS_MEASURED, "collect on the host, and join once at the end",
+                           "a copy to the host for each step",
+                           "parts.append(out.detach().cpu())\nall_out = torch.cat(parts)"}}},
+    [PATTERN_OPTIMIZER] = {"An optimizer's state is made again and again",
+                           {{VW_BASIS_MEASURED,
+                             "make the optimizer once, or let the old one go first", "none",
+                             "optimizer = None                   # before making the next one\n"
+                             "optimizer = torch.optim.AdamW(model.parameters())"}}},
+};
+
 static const char *title_of(const vw__leak_search *search, const leak *found)
 {
     vw__diagnosis_draft *draft = search->result->draft;
-    const char *what = found->pattern == PATTERN_GRAPH
-                           ? "A graph is kept, and activations of many steps are alive at once"
-                       : found->pattern == PATTERN_GROWING ? "One tensor becomes longer every step"
-                       : found->pattern == PATTERN_OPTIMIZER
-                           ? "An optimizer's state is made again and again"
-                           : "Blocks of one line are kept, step after step";
-    if (search->has_steps)
-        return vw__diagnosis_text(draft, "%s: %s so far, %s more each step.", what,
-                                  VW__DOCTOR_SIZE(found->bytes),
-                                  VW__DOCTOR_SIZE(found->bytes_per_step));
-    return vw__diagnosis_text(draft, "%s: %s so far.", what, VW__DOCTOR_SIZE(found->bytes));
+    return search->has_steps
+               ? vw__diagnosis_text(draft, "%s: %s so far, %s more each step.",
+                                    patterns[found->pattern].what, VW__DOCTOR_SIZE(found->bytes),
+                                    VW__DOCTOR_SIZE(found->bytes_per_step))
+               : vw__diagnosis_text(draft, "%s: %s so far.", patterns[found->pattern].what,
+                                    VW__DOCTOR_SIZE(found->bytes));
 }
 
 static void add_remedies(vw__finding_draft *finding, const leak *found)
 {
-    vw__savings savings = vw__saves(found->bytes);
-    switch (found->pattern) {
-    case PATTERN_GRAPH:
-        vw__finding_remedy(finding, "add the number, not the tensor with its graph", savings,
-                           VW_BASIS_MEASURED, "none (item() waits for the GPU; detach() does not)",
-                           "total_loss += loss.item()          # not: total_loss += loss\n"
-                           "losses.append(loss.detach())       # where a tensor is needed");
-        vw__finding_remedy(finding, "cut the graph of what is carried into the next step", savings,
-                           VW_BASIS_MEASURED, "none, unless gradients are to reach back that far",
-                           "hidden = hidden.detach()");
-        vw__finding_remedy(finding, "do without retain_graph=True", savings, VW_BASIS_RULE, "none",
-                           "loss.backward()                    # frees the graph");
-        break;
-    case PATTERN_LIST:
-        vw__finding_remedy(finding, "keep it on the host, or not at all", savings,
-                           VW_BASIS_MEASURED, "a copy to the host for each",
-                           "kept.append(out.detach().cpu())    # in the hook or list at that line\n"
-                           "kept.clear()                       # when it has been used");
-        vw__finding_remedy(finding, "remove the hook when it has done its work", savings,
-                           VW_BASIS_RULE, "none",
-                           "handle = module.register_forward_hook(hook)\n...\nhandle.remove()");
-        break;
-    case PATTERN_GROWING:
-        vw__finding_remedy(finding, "collect on the host, and join once at the end", savings,
-                           VW_BASIS_MEASURED, "a copy to the host for each step",
-                           "parts.append(out.detach().cpu())\nall_out = torch.cat(parts)");
-        break;
-    case PATTERN_OPTIMIZER:
-        vw__finding_remedy(finding, "make the optimizer once, or let the old one go first", savings,
-                           VW_BASIS_MEASURED, "none",
-                           "optimizer = None                   # before making the next one\n"
-                           "optimizer = torch.optim.AdamW(model.parameters())");
-        break;
-    }
+    for (size_t i = 0; i < MOST_REMEDIES; i++)
+        if (patterns[found->pattern].remedies[i].action != NULL)
+            vw__finding_remedy(finding, patterns[found->pattern].remedies[i].action,
+                               vw__saves(found->bytes), patterns[found->pattern].remedies[i].basis,
+                               patterns[found->pattern].remedies[i].cost,
+                               patterns[found->pattern].remedies[i].how);
 }
 
 /* How long it will take. The card is known where it was given, or where it has run out. */

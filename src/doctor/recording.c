@@ -258,6 +258,22 @@ static vw__number_verdict judge_numbers(const vw__doctor_facts *facts, vw__docto
     return judged;
 }
 
+static const char *const sentences[VW_VERDICT_UNKNOWN + 1] = {
+    [VW_VERDICT_FRAGMENTATION] = "Fragmentation: $tried were refused while $idle that PyTorch "
+                                 "holds lay idle, in pieces too small.",
+    [VW_VERDICT_CAPPED] = "Capped: $tried were refused by a limit of $limit, not by the card, "
+                          "which had $free free; $in_use were alive.",
+    [VW_VERDICT_TOO_LARGE] =
+        "Too large: one request for $tried$at_request, more than there is altogether.",
+    [VW_VERDICT_OUTSIDE] = "Outside: $outside of the card are held by others than PyTorch; $tried "
+                           "did not fit beside them.",
+    [VW_VERDICT_REFUSED] = "Refused: $tried were asked for, $free were free on the device, and it "
+                           "refused all the same.",
+    [VW_VERDICT_GENUINE] = "Genuine: $in_use are alive, and there is no room for $tried more.",
+};
+static const char unknown_sentence[] =
+    "Out of memory: $tried did not fit, and the recording does not say enough to tell why.";
+
 static vw_status conclude_by_numbers(const vw__doctor_input *input, vw__doctor_facts *facts,
                                      vw__doctor_result *result)
 {
@@ -266,44 +282,13 @@ static vw_status conclude_by_numbers(const vw__doctor_input *input, vw__doctor_f
     vw__diagnosis_name(draft, "idle", judged.idle_bytes);
     vw__diagnosis_name(draft, "outside", judged.outside_bytes);
     VW__TRY(vw__doctor_refusal(input, facts, result, judged.verdict));
-    switch (judged.verdict) {
-    case VW_VERDICT_FRAGMENTATION:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Fragmentation: $tried were refused while $idle that PyTorch holds "
-                               "lay idle, in pieces too small.");
-        break;
-    case VW_VERDICT_CAPPED:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Capped: $tried were refused by a limit of %s, not by the card, "
-                               "which had $free free; $in_use were alive.",
-                               limit_text(facts, draft));
-        break;
-    case VW_VERDICT_TOO_LARGE:
-        vw__diagnosis_conclude(
-            draft, judged.verdict, judged.confidence,
-            "Too large: one request for $tried%s, more than there is altogether.",
-            at_request(facts, result));
-        break;
-    case VW_VERDICT_OUTSIDE:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Outside: $outside of the card are held by others than PyTorch; "
-                               "$tried did not fit beside them.");
-        break;
-    case VW_VERDICT_REFUSED:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Refused: $tried were asked for, $free were free on the device, and "
-                               "it refused all the same.");
-        break;
-    case VW_VERDICT_GENUINE:
-        vw__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Genuine: $in_use are alive, and there is no room for $tried more.");
-        break;
-    default:
-        vw__diagnosis_conclude(draft, VW_VERDICT_UNKNOWN, VW_CONFIDENCE_LOW,
-                               "Out of memory: $tried did not fit, and the recording does not say "
-                               "enough to tell why.");
-        break;
-    }
+    vw__diagnosis_name_text(draft, "limit", limit_text(facts, draft));
+    vw__diagnosis_name_text(draft, "at_request", at_request(facts, result));
+    bool is_told = sentences[judged.verdict] != NULL;
+    vw__diagnosis_conclude(
+        draft, is_told ? judged.verdict : VW_VERDICT_UNKNOWN,
+        is_told ? judged.confidence : VW_CONFIDENCE_LOW, "%s",
+        vw__diagnosis_fill(draft, is_told ? sentences[judged.verdict] : unknown_sentence));
     return VW_OK;
 }
 

@@ -243,42 +243,40 @@ vw_enough vw__doctor_enough(const vw__doctor_facts *facts, bool is_complete)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* What is said of a kind, where it is not what is said of any option: the last row. */
+static const struct {
+    const char *name;              /* NULL: the option itself */
+    const char *action, *cost;     /* likewise */
+    const char *how, *how_of_pool; /* the second for a program that calls libvramwise itself */
+} kind_words[VW__SETTING_KINDS + 1] = {
+    [VW__SETTING_RECORDED] = {.name = "as recorded"},
+    [VW__SETTING_DEFAULTS] = {.name = "PyTorch's defaults",
+                              .action = "drop \"$recorded\"$serves",
+                              .how = "unset PYTORCH_CUDA_ALLOC_CONF"},
+    [VW__SETTING_ROUNDUP] = {.cost = "a restart; blocks are rounded up further; $time"},
+    [VW__SETTING_MAX_SPLIT] = {.cost =
+                                   "a restart; with other shapes it can do the opposite; $time"},
+    [VW__SETTING_COLLECTION] = {.how = "export PYTORCH_CUDA_ALLOC_CONF=$conf$before$limit"},
+    [VW__SETTING_TRIM_STEPS] = {.name = "empty_cache() after every step",
+                                .how_of_pool = "vw_pool_trim(pool);"},
+    [VW__SETTING_TRIM_PHASES] = {.name = "empty_cache() between phases",
+                                 .action = "$empty_cache$serves",
+                                 .cost = "$calls that wait for the GPU; $time",
+                                 .how = "$empty_cache_code",
+                                 .how_of_pool = "vw_pool_trim(pool);"},
+    [VW__SETTING_VRAMWISE] = {.name = "engine vramwise",
+                              .action = VW__VRAMWISE_ACTION "$serves",
+                              .cost = "$engine_cost; $time",
+                              .how = VW__VRAMWISE_HOW,
+                              .how_of_pool = VW__VRAMWISE_POOL_HOW},
+    [VW__SETTING_KINDS] = {NULL, "set $conf$serves", "a restart; $time",
+                           "export PYTORCH_CUDA_ALLOC_CONF=$conf$before",
+                           "options.conf = \"$conf\";  /* vw_pool_options */"},
+};
+
 static const char *name_of(const vw__tried_setting *one)
 {
-    switch (one->kind) {
-    case VW__SETTING_RECORDED:
-        return "as recorded";
-    case VW__SETTING_DEFAULTS:
-        return "PyTorch's defaults";
-    case VW__SETTING_TRIM_STEPS:
-        return "empty_cache() after every step";
-    case VW__SETTING_TRIM_PHASES:
-        return "empty_cache() between phases";
-    case VW__SETTING_VRAMWISE:
-        return "engine vramwise";
-    default:
-        return one->conf;
-    }
-}
-
-static const char *action_of(vw__doctor_result *result, const vw__tried_settings *tried,
-                             const vw__tried_setting *one)
-{
-    const char *serves = !tried->is_as_failed || !one->is_served ? ""
-                         : one->is_complete ? ": the request that failed is then served"
-                                            : ": the request that failed is then served, a later "
-                                              "one is not";
-    switch (one->kind) {
-    case VW__SETTING_DEFAULTS:
-        return vw__diagnosis_text(result->draft, "drop \"%.80s\"%s", tried->recorded_conf, serves);
-    case VW__SETTING_TRIM_PHASES:
-        return vw__diagnosis_text(result->draft, "%s%s",
-                                  vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->action, serves);
-    case VW__SETTING_VRAMWISE:
-        return vw__diagnosis_text(result->draft, VW__VRAMWISE_ACTION "%s", serves);
-    default:
-        return vw__diagnosis_text(result->draft, "set %s%s", one->conf, serves);
-    }
+    return kind_words[one->kind].name != NULL ? kind_words[one->kind].name : one->conf;
 }
 
 static const char *driver_time(vw__doctor_result *result, const vw__tried_settings *tried,
@@ -289,72 +287,40 @@ static const char *driver_time(vw__doctor_result *result, const vw__tried_settin
                               vw__diagnosis_duration(result->draft, tried->tried[0].device_ns));
 }
 
-static const char *cost_of(const vw__doctor_facts *facts, vw__doctor_result *result,
-                           const vw__tried_settings *tried, const vw__tried_setting *one)
+static void name_words(const vw__doctor_facts *facts, vw__doctor_result *result,
+                       const vw__tried_settings *tried, const vw__tried_setting *one,
+                       bool is_of_a_pool)
 {
-    const char *time = driver_time(result, tried, one);
-    switch (one->kind) {
-    case VW__SETTING_ROUNDUP:
-        return vw__diagnosis_text(result->draft, "a restart; blocks are rounded up further; %s",
-                                  time);
-    case VW__SETTING_MAX_SPLIT:
-        return vw__diagnosis_text(result->draft,
-                                  "a restart; with other shapes it can do the opposite; %s", time);
-    case VW__SETTING_TRIM_PHASES:
-        return vw__diagnosis_text(result->draft, "%s that wait for the GPU; %s",
-                                  vw__diagnosis_count(result->draft, one->trims, "call"), time);
-    case VW__SETTING_VRAMWISE:
-        return vw__diagnosis_text(result->draft, "%s; %s",
-                                  facts->model != NULL && vw__recording_is_of_a_pool(facts->model)
-                                      ? VW__VRAMWISE_POOL_COST
-                                      : VW__VRAMWISE_COST,
-                                  time);
-    default:
-        return vw__diagnosis_text(result->draft, "a restart; %s", time);
-    }
+    vw__diagnosis_draft *draft = result->draft;
+    const struct {
+        const char *name, *text;
+    } words[] = {
+        {"conf", one->conf},
+        {"recorded", vw__diagnosis_text(draft, "%.80s", tried->recorded_conf)},
+        {"serves", !tried->is_as_failed || !one->is_served ? ""
+                   : one->is_complete ? ": the request that failed is then served"
+                                      : ": the request that failed is then served, a later one is "
+                                        "not"},
+        {"time", driver_time(result, tried, one)},
+        {"calls", vw__diagnosis_count(draft, one->trims, "call")},
+        {"engine_cost", is_of_a_pool ? VW__VRAMWISE_POOL_COST : VW__VRAMWISE_COST},
+        {"empty_cache", vw__remedy_of(VW__REMEDY_EMPTY_CACHE)->action},
+        {"empty_cache_code", vw__diagnosis_code(draft, VW__REMEDY_EMPTY_CACHE, NULL)},
+        {"before", tried->recorded_conf[0] != '\0'
+                       ? vw__diagnosis_text(draft, "\n# instead of %.60s", tried->recorded_conf)
+                       : ""},
+        {"limit",
+         facts->failure.is_replayed
+             ? "\ntorch.cuda.set_per_process_memory_fraction(1.0)  # it counts from a limit"
+             : ""},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        vw__diagnosis_name_text(draft, words[i].name, words[i].text);
 }
 
-/* For a program that calls libvramwise itself. */
-static const char *how_with_pool(vw__doctor_result *result, const vw__tried_setting *one)
+static const char *word_or(const char *own, const char *usual)
 {
-    switch (one->kind) {
-    case VW__SETTING_TRIM_STEPS:
-    case VW__SETTING_TRIM_PHASES:
-        return "vw_pool_trim(pool);";
-    case VW__SETTING_VRAMWISE:
-        return VW__VRAMWISE_POOL_HOW;
-    default:
-        return vw__diagnosis_text(result->draft, "options.conf = \"%s\";  /* vw_pool_options */",
-                                  one->conf);
-    }
-}
-
-static const char *how_of(const vw__doctor_facts *facts, vw__doctor_result *result,
-                          const vw__tried_settings *tried, const vw__tried_setting *one)
-{
-    if (facts->model != NULL && vw__recording_is_of_a_pool(facts->model))
-        return how_with_pool(result, one);
-    const char *before =
-        tried->recorded_conf[0] != '\0'
-            ? vw__diagnosis_text(result->draft, "\n# instead of %.60s", tried->recorded_conf)
-            : "";
-    switch (one->kind) {
-    case VW__SETTING_DEFAULTS:
-        return "unset PYTORCH_CUDA_ALLOC_CONF";
-    case VW__SETTING_TRIM_PHASES:
-        return vw__diagnosis_code(result->draft, VW__REMEDY_EMPTY_CACHE, NULL);
-    case VW__SETTING_VRAMWISE:
-        return VW__VRAMWISE_HOW;
-    case VW__SETTING_COLLECTION:
-        return vw__diagnosis_text(
-            result->draft, "export PYTORCH_CUDA_ALLOC_CONF=%s%s%s", one->conf, before,
-            facts->failure.is_replayed
-                ? "\ntorch.cuda.set_per_process_memory_fraction(1.0)  # it counts from a limit"
-                : "");
-    default:
-        return vw__diagnosis_text(result->draft, "export PYTORCH_CUDA_ALLOC_CONF=%s%s", one->conf,
-                                  before);
-    }
+    return own != NULL ? own : usual;
 }
 
 /* ---- remedies -------------------------------------------------------------------------------- */
@@ -521,11 +487,20 @@ static void add_remedy(const vw__doctor_facts *facts, vw__doctor_result *result,
                        const vw__tried_settings *tried, const vw__tried_setting *one,
                        vw__finding_draft *finding)
 {
+    vw__diagnosis_draft *draft = result->draft;
     bool is_known = !tried->is_as_failed || tried->wanted_bytes != 0;
-    vw__finding_remedy(finding, action_of(result, tried, one),
-                       is_known ? vw__saves(saved_bytes(tried, one)) : VW__SAVES_UNKNOWN,
-                       VW_BASIS_REPLAYED, cost_of(facts, result, tried, one),
-                       how_of(facts, result, tried, one));
+    bool is_of_a_pool = facts->model != NULL && vw__recording_is_of_a_pool(facts->model);
+    unsigned kind = one->kind, usual = VW__SETTING_KINDS;
+    name_words(facts, result, tried, one, is_of_a_pool);
+    const char *how = is_of_a_pool
+                          ? word_or(kind_words[kind].how_of_pool, kind_words[usual].how_of_pool)
+                          : word_or(kind_words[kind].how, kind_words[usual].how);
+    vw__finding_remedy(
+        finding,
+        vw__diagnosis_fill(draft, word_or(kind_words[kind].action, kind_words[usual].action)),
+        is_known ? vw__saves(saved_bytes(tried, one)) : VW__SAVES_UNKNOWN, VW_BASIS_REPLAYED,
+        vw__diagnosis_fill(draft, word_or(kind_words[kind].cost, kind_words[usual].cost)),
+        vw__diagnosis_fill(draft, how));
     if (tried->is_as_failed && !tried->is_cut)
         vw__finding_enough(finding, one->is_complete ? VW_ENOUGH_YES : VW_ENOUGH_NO);
 }

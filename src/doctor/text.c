@@ -387,7 +387,7 @@ static void say_what_was_found(const vw__text_case *given)
                 : "";
         vw__diagnosis_reason(draft,
                              "%" PRIu64 " reports of running out of memory are in the text%s; the "
-                                        "first is taken as the cause, the others as what followed.",
+                             "first is taken as the cause, the others as what followed.",
                              summary->report_count, ranks);
         if (summary->host_count != 0 && summary->host_count != summary->report_count)
             vw__diagnosis_reason(
