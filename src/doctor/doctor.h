@@ -1,11 +1,11 @@
 /* doctor.h - what the files of this folder share.
  *
- * doctor.c looks at what it was given (running jobs come in by running_job.h) and
- * calls one of three: text.c (an error in a text),
- * step_log.c (a log of steps), recording.c. The last collects what every cause needs in one *case*,
- * asks the causes one after the other (failure, kept_graph, leak, stranded, fragmentation, held,
- * peak: a file each), of which every one adds its findings to the draft and leaves in the case what
- * the verdict needs, and decides. */
+ * doctor.c detects what it was given and calls one of three: text.c (an error in a text),
+ * step_log.c (a log of steps), recording.c. Running jobs come in through running_job.h.
+ *
+ * recording.c measures what every cause needs (the *facts*), then asks the causes one after the
+ * other: kept_graph, leak, stranded, fragmentation, held, peak; a file each. Every cause reads the
+ * facts and adds its findings to the *result*; the verdict follows from that. */
 #ifndef VW_DOCTOR_DOCTOR_H
 #define VW_DOCTOR_DOCTOR_H
 
@@ -37,7 +37,7 @@ VW_MUST_CHECK vw_status vw__doctor_text(const vw__error_summary *summary,
                                         const vw_doctor_options *options,
                                         vw__diagnosis_draft *draft);
 
-/* What a log of steps came to, for who has more to say about it. */
+/* What a log of steps came to, for callers that add to it. */
 typedef struct vw__growth {
     bool is_leak;
     bool is_host;         /* it is the machine's memory that grows */
@@ -137,13 +137,13 @@ typedef struct vw__doctor_result {
                                    delay the failure */
 } vw__doctor_result;
 
-/* Is it worth replaying again and again? Not with thousands of streams or failures, which no
- * program has and a file may claim. */
+/* False for recordings that claim thousands of streams or failures: no program has them, and each
+ * replay would take too long. */
 bool vw__doctor_can_replay(const vw__doctor_facts *facts);
 
-/* Prepares the case for replays, the first time that it is called, on the card that the run failed
- * on or, if it did not, was limited to; else on a card without end. `trials` stays NULL where it
- * cannot be replayed. VW_ERR_HOST_MEMORY. The failure must have been looked for. */
+/* Prepares replays, the first time that it is called, on the card that the run failed
+ * on or, if it did not, was limited to; else with no memory limit. `trials` stays NULL where the
+ * recording cannot be replayed. The failure must have been looked for. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__doctor_open_trials(const vw__doctor_input *input,
                                                vw__doctor_facts *facts);
 void vw__doctor_close_trials(vw__doctor_facts *facts);
@@ -184,8 +184,8 @@ const char *vw__doctor_place(const vw__doctor_facts *facts, vw__diagnosis_draft 
                              uint32_t context);
 
 /* A request of the backward pass that has one of the user's lines in its stack: loss.backward().
- * Most have none, since autograd works on threads of its own. VW__NO_CONTEXT where there is none.
- */
+ * Most have none, since autograd works on threads of its own. VW__NO_CONTEXT if there is no such
+ * request. */
 uint32_t vw__doctor_backward_context(const vw__doctor_facts *facts);
 
 /* Which lines come before the blocks' own. */

@@ -12,7 +12,7 @@
  * (limit_evidence.c), and is taken to be half way. Else none is concluded.
  *
  * A run that did not fail may have come close: a request that is refused makes PyTorch give its
- * cache back and try again, which the trace shows. That is told as a finding.
+ * cache back and try again, which the trace shows. That becomes a finding.
  *
  * A program can catch the error and go on. The first failure is the one that is judged, since what
  * comes after is a program in trouble; the last one is judged as well, and named if it is of

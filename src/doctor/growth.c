@@ -37,7 +37,7 @@ bool vw__doctor_explains_failure(uint64_t held_bytes, uint64_t idle_bytes, uint6
            (!vw__doctor_knows(live_bytes) || held_bytes >= live_bytes / TELLING_SHARE);
 }
 
-/* Of the findings after the first `from`. */
+/* The first leak among the findings from `from` on. */
 static vw__finding_draft *leak_among(const vw__diagnosis_draft *draft, size_t from)
 {
     for (size_t i = from; i < draft->finding_count; i++)

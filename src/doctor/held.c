@@ -241,34 +241,39 @@ static uint64_t count_held(const held_search *search, size_t *steps, size_t *hel
     return most;
 }
 
-static void tell_gradients(held_search *search)
+/* What the peak would have been without what is held. */
+static void tell_saving(const held_search *search, const char *undoing, vw__remedy_id remedy,
+                        vw__finding_draft *finding)
 {
-    const vw__doctor_facts *facts = search->facts;
-    vw__doctor_result *result = search->result;
-    size_t steps = 0, held_steps = 0;
-    uint64_t most = count_held(search, &steps, &held_steps);
-    if (held_steps < FEWEST_STEPS || held_steps * 2 < steps)
-        return;
-
-    uint64_t peak = facts->peak_bytes, without = highest(search);
-    uint64_t saved = peak > without ? peak - without : 0;
-    vw__finding_draft *finding =
-        vw__diagnosis_add(result->draft, "gradients-held", most,
-                          "Gradients of the step before (%s) are alive through the forward pass.",
-                          VW__DOCTOR_SIZE(most));
-    vw__finding_where(finding, "%s",
-                      vw__doctor_place(facts, result->draft, vw__doctor_backward_context(facts)));
-    vw__finding_evidence(
-        finding, "This happens in %zu of %zu steps, measured at the end of the forward pass.",
-        held_steps, steps);
+    uint64_t saved = vw__doctor_less(search->facts->peak_bytes, highest(search));
     if (saved != 0)
         vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
                              VW__DOCTOR_SIZE(saved));
     else
-        vw__finding_evidence(finding, "The peak of this run is elsewhere: clearing them lowers the "
-                                      "forward pass, not the peak.");
-    vw__finding_known_remedy(finding, VW__REMEDY_ZERO_GRAD, NULL, vw__saves(saved),
-                             VW_BASIS_MEASURED);
+        vw__finding_evidence(
+            finding, "The peak of this run is elsewhere: %s lowers the forward pass, not the peak.",
+            undoing);
+    vw__finding_known_remedy(finding, remedy, NULL, vw__saves(saved), VW_BASIS_MEASURED);
+}
+
+static void tell_gradients(held_search *search)
+{
+    const vw__doctor_facts *facts = search->facts;
+    vw__diagnosis_draft *draft = search->result->draft;
+    size_t steps = 0, held_steps = 0;
+    uint64_t most = count_held(search, &steps, &held_steps);
+    if (held_steps < FEWEST_STEPS || held_steps * 2 < steps)
+        return;
+    vw__finding_draft *finding =
+        vw__diagnosis_add(draft, "gradients-held", most,
+                          "Gradients of the step before (%s) are alive through the forward pass.",
+                          VW__DOCTOR_SIZE(most));
+    vw__finding_where(finding, "%s",
+                      vw__doctor_place(facts, draft, vw__doctor_backward_context(facts)));
+    vw__finding_evidence(
+        finding, "This happens in %zu of %zu steps, measured at the end of the forward pass.",
+        held_steps, steps);
+    tell_saving(search, "clearing them", VW__REMEDY_ZERO_GRAD, finding);
 }
 
 /* ---- held over ------------------------------------------------------------------------------- */
@@ -309,25 +314,14 @@ static uint32_t held_over_in(const held_search *search, const vw__lifetime *life
 
 static void tell_held_over(held_search *search, const uint64_t *bytes_by_stack, uint64_t bytes)
 {
-    const vw__doctor_facts *facts = search->facts;
-    vw__doctor_result *result = search->result;
-    uint64_t peak = facts->peak_bytes, without = highest(search);
-    uint64_t saved = peak > without ? peak - without : 0;
     vw__finding_draft *finding = vw__diagnosis_add(
-        result->draft, "held-over", bytes,
+        search->result->draft, "held-over", bytes,
         "%s of the step before are still alive while the next one runs its forward pass.",
         VW__DOCTOR_SIZE(bytes));
-    vw__doctor_add_places(facts, bytes_by_stack, VW__DOCTOR_PLACES_APART, finding);
+    vw__doctor_add_places(search->facts, bytes_by_stack, VW__DOCTOR_PLACES_APART, finding);
     vw__finding_evidence(finding, "They are given back within that step: variables of the loop, "
                                   "which live until they are assigned again.");
-    if (saved != 0)
-        vw__finding_evidence(finding, "Without them the run would have peaked %s lower.",
-                             VW__DOCTOR_SIZE(saved));
-    else
-        vw__finding_evidence(finding, "The peak of this run is elsewhere: letting them go lowers "
-                                      "the forward pass, not the peak.");
-    vw__finding_known_remedy(finding, VW__REMEDY_DROP_VARIABLES, NULL, vw__saves(saved),
-                             VW_BASIS_MEASURED);
+    tell_saving(search, "letting them go", VW__REMEDY_DROP_VARIABLES, finding);
 }
 
 static vw_status find_held_over(held_search *search)

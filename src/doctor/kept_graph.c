@@ -36,9 +36,9 @@ enum {
     FEWEST_PASS_BLOCKS = 8, /* fewer requests are no pass of a model */
 };
 
-/* Of the bytes that a stretch asked for, kept at least. */
+/* Least share of the bytes of a stretch that must be kept. */
 #define LEAST_KEPT 0.25
-/* Of what is alive of forward work, a burst frees at least. */
+/* Least share of live forward bytes that a burst must free. */
 #define LEAST_BURST 0.5
 /* A stretch with that many times the requests of a training pass has other passes in it. */
 #define MANY_PASSES 1.6
@@ -70,7 +70,7 @@ typedef struct kept_search {
         uint32_t freed_count;
     } * runs; /* owned */
     size_t run_count;
-    double training_blocks; /* requests of a training step's forward pass; 0 = there is none */
+    double training_blocks; /* requests of a training step's forward pass; 0: no training */
 } kept_search;
 
 static bool is_forward(const kept_search *search, const vw__lifetime *lifetime)
@@ -272,7 +272,7 @@ static void find_kept(kept_search *search)
     }
 }
 
-/* Does the training loop itself keep its graphs? */
+/* True if the training loop itself keeps its graphs. */
 static bool is_a_training_leak(const kept_search *search)
 {
     size_t training = 0, kept = 0;

@@ -16,7 +16,7 @@ enum {
     VW__LEAK_SLICES = 24        /* where no steps are known */
 };
 
-/* Of one group, in one bucket. */
+/* What happened to one group in one bucket of time. */
 typedef struct vw__leak_flow {
     uint64_t born_bytes, died_bytes;
     uint64_t asked_bytes; /* of forward passes, whatever becomes of it */
@@ -56,7 +56,7 @@ typedef struct vw__leak_search {
     bool is_graph; /* what leaks of forward passes is their graphs */
 } vw__leak_search;
 
-/* Tells the groups that leak, the heaviest first, and unmarks those that were told.
+/* Adds findings for the groups that leak, the heaviest first, and unmarks the groups it used.
  * VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__leak_tell(vw__leak_search *search);
 

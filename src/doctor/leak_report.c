@@ -1,9 +1,9 @@
-/* leak_report.c - the groups that leak, told as a person would.
+/* leak_report.c - puts the groups that leak together, and writes the findings.
  *
  * A graph that is kept leaks at every line of a forward pass: to name each would hide what is
  * wrong. So groups are put together where one mistake explains them, by a *pattern* of which there
- * are four, each with remedies of its own. What is told besides is where it is asked for, how it
- * was seen, and how long the card will last. */
+ * are four, each with remedies of its own. A finding also says which lines ask for the memory, how
+ * the leak was seen, and how long the card will last. */
 #include "doctor/leak_parts.h"
 
 #include "base/error.h"
@@ -12,7 +12,7 @@
 enum {
     GRAPH_STACKS = 4,   /* that many lines of a forward pass are a graph, not a list */
     GRAPH_PERCENT = 70, /* and so is that much of what forward passes ask for */
-    MOST_LEAKS = 4      /* that are told one by one */
+    MOST_LEAKS = 4      /* that get a finding each */
 };
 
 /* ---- patterns -------------------------------------------------------------------------------- */

@@ -104,7 +104,7 @@ typedef struct line_sum {
     uint32_t context; /* one of those that pass it */
 } line_sum;
 
-/* The frame of the program's own in a stack, or the count of frames where there is none. */
+/* The innermost frame of the user's program in a stack; without one, the count of frames. */
 static size_t frame_of(const vw__doctor_facts *facts, uint32_t context)
 {
     vw__model_stack stack = vw__model_stack_of(facts->model, context);

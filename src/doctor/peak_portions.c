@@ -46,7 +46,7 @@ static void find_precedents(const vw__doctor_facts *facts, uint32_t last_pass,
     }
 }
 
-/* A line may make both. Then one that is older than any temporary became is none. */
+/* A line may make both. A block older than every temporary is an activation. */
 static bool was_to_stay(const precedent *own, uint32_t age, bool has_broken_off)
 {
     if (!own->has_activations)
@@ -139,15 +139,15 @@ static vw__portion portion_of_category(vw__category category)
     }
 }
 
-/* Of the failed request. */
+/* The stack of the failed request. */
 static uint32_t request_context(const vw__doctor_facts *facts)
 {
     uint32_t event = facts->failure.event;
     return event < facts->trace->event_count ? facts->trace->events[event].context : VW__NO_CONTEXT;
 }
 
-/* A request that failed on another card only was served in the recording. Of others: what the same
- * stack asked for before, the last one, of the same size if there is one. */
+/* A request that only failed on another card was served in the recording. For others this is what
+ * the same stack asked for last, preferably of the same size. */
 static vw__portion portion_of_request(const vw__doctor_facts *facts, const vw__peak *peak)
 {
     const vw__failure *failure = &facts->failure;

@@ -35,8 +35,8 @@ typedef struct remedies {
     vw__offer spill; /* the bargain's extra, where it is enough */
 } remedies;
 
-/* Of a run that only would have failed, on another card, it is known what it still needed. What was
- * alive there, with what there was of the request, is what fits. */
+/* A run that only would have failed, on another card, shows what it still needed. What was alive
+ * there, plus the part of the request that was free, is what fits. */
 static uint64_t missing_bytes(const remedies *own)
 {
     const vw__peak *peak = own->peak;
@@ -50,7 +50,7 @@ static uint64_t missing_bytes(const remedies *own)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-/* Is more alive than there is room for, and nothing else the cause of it? */
+/* True if more is alive than there is room for, and nothing else is the cause. */
 static bool is_a_problem(const remedies *own)
 {
     vw__doctor_facts *facts = own->facts;
@@ -83,7 +83,7 @@ static vw_enough enough_of(const remedies *own, const vw__offer *made)
     return enough == VW_ENOUGH_NO && !is_surely_too_little(own, made) ? VW_ENOUGH_UNKNOWN : enough;
 }
 
-/* Of the first remedy: is it enough by itself? */
+/* The first remedy says whether it is enough by itself. */
 static const char *action_with_promise(const remedies *own, const vw__offer *made)
 {
     vw__diagnosis_draft *draft = own->result->draft;

@@ -13,8 +13,8 @@
  *   healthy         else; a job that has run out of memory, and goes on, with a "but"
  *
  * Tight: less than a tenth of what the job can have is left to take, or a request has already run
- * out of memory, or was served only after the cache had been given back. What is not tight is told
- * as a finding all the same, since it will matter on a smaller card or with another batch. The
+ * out of memory, or was served only after the cache had been given back. What is not tight is
+ * a finding all the same, since it will matter on a smaller card or with another batch. The
  * words and remedies are those for texts, where they say the same. */
 #include "doctor/running_job.h"
 
@@ -55,7 +55,7 @@ static uint64_t value_of(const job_case *judged, vw_live_field field)
     return judged->device->values[field];
 }
 
-/* Of a counter: not known is none. */
+/* Unknown counters read as 0. */
 static uint64_t count_of(const job_case *judged, vw_live_field field)
 {
     uint64_t count = value_of(judged, field);

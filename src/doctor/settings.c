@@ -2,8 +2,8 @@
  *
  * Which are tried. The rows of settings/setting_table.h that are for the doctor, and calls of
  * empty_cache(), in an order that allows to stop early. At a failure nothing more is tried once a
- * setting lets the run go through. Of a run that did not fail, our own engine shows about the least
- * that can be reserved: where expandable segments come near to it, no other option is tried. Other
+ * setting lets the run go through. For a run that did not fail, our own engine shows about the
+ * least that can be reserved: if expandable segments come near it, no other option is tried. Other
  * values of an option are tried only where its first value is worth typing.
  *
  * A remedy must be worth typing: at a failure it serves the request that failed, on the card or
@@ -243,7 +243,7 @@ vw_enough vw__doctor_enough(const vw__doctor_facts *facts, bool is_complete)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* What is said of a kind, where it is not what is said of any option: the last row. */
+/* Words for each kind of setting. What a row leaves out is in the last row. */
 static const struct {
     const char *name;              /* NULL: the option itself */
     const char *action, *cost;     /* likewise */

@@ -1,9 +1,9 @@
 /* settings.h - what settings of the allocator, and our own in its place, would have done: replayed.
  *
  * For fragmentation.c and stranded.c. Every candidate is the whole program run again, once, on the
- * card that trials.h found: of a run that failed, the card or the limit that it failed on, so that
- * the answer is whether the request would be served; else without end, so that it is how much would
- * be reserved. */
+ * card that trials.h found. A run that failed is tried on the card or limit that it failed on: the
+ * answer is whether the request would be served. Others are tried with no memory limit: the answer
+ * is how much would be reserved. */
 #ifndef VW_DOCTOR_SETTINGS_H
 #define VW_DOCTOR_SETTINGS_H
 
@@ -49,7 +49,7 @@ typedef struct vw__tried_settings {
     bool is_as_failed;
     bool is_cut;           /* the recording does not begin at the beginning */
     bool is_limited;       /* on a limit of the process, not on a device */
-    uint64_t card_bytes;   /* that it was tried on; VW_UNKNOWN: without end */
+    uint64_t card_bytes;   /* that it was tried on; VW_UNKNOWN: no limit */
     uint64_t wanted_bytes; /* the program wanted to hold so much when it failed; 0: not known */
 } vw__tried_settings;
 
@@ -76,7 +76,7 @@ vw_enough vw__doctor_enough(const vw__doctor_facts *facts, bool is_complete);
 void vw__doctor_add_setting_remedies(const vw__doctor_facts *facts, vw__doctor_result *result,
                                      const vw__tried_settings *tried, vw__finding_draft *finding);
 
-/* What the first of those remedies gives back, our own engine left out: 0 where there is none,
+/* What the first of those remedies gives back, our own engine left out: 0 without any,
  * UINT64_MAX where it serves the request that failed. */
 uint64_t vw__doctor_best_saving(const vw__doctor_facts *facts, const vw__tried_settings *tried);
 

@@ -1,12 +1,12 @@
 /* spill.c - would the run have gone through, had some of its memory gone to the host's?
  *
  * Two runs on the card that it failed on, with vramwise's own engine. The first has host memory
- * without end, and shows how much of it is taken; the second has a budget of just that, rounded up
- * to what people type, and is what the remedy says. It is offered only if nothing fails there: a
+ * without limit, and shows how much of it is taken; the second has a budget of just that, rounded
+ * up to what people type, and is what the remedy says. It is offered only if nothing fails there: a
  * run that is slower and fails all the same helps nobody.
  *
  * What a step costs is what replay says of it, once the steps have settled. Where the recording
- * ends before that it is told as two numbers: what was spilled is touched in every step, over the
+ * ends before that, there are two numbers: what was spilled is touched in every step, over the
  * bus (spill_cost.c), and that it is moved is paid once, or a few times. Spread over the first few
  * steps it would look like a price for each of thousands. */
 #include "doctor/spill.h"

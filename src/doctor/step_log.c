@@ -7,8 +7,8 @@
  * recording only, so the last remedy is how to make one.
  *
  * One text may hold several runs, ranks and devices, and the memory of the host besides that of the
- * card. Of runs the last is judged, of ranks the one that grows most; the host's memory is judged
- * by itself. A log may say what is free instead of what is used, or percentages of a card whose
+ * card. The last run is judged, and the rank that grows most; the host's memory is judged by
+ * itself. A log may say what is free instead of what is used, or percentages of a card whose
  * size nobody knows: then levels are words of their own, and the end of the card is known without
  * its size.
  *
@@ -449,7 +449,7 @@ done:
     return status;
 }
 
-/* For reports. The host's memory is none of a card's. */
+/* For reports, which show the growth of the card's memory only. */
 static void note_growth(const steps_case *judged)
 {
     const vw__trend *trend = &judged->trend;
@@ -533,7 +533,7 @@ static vw_status judge(steps_case *judged, const vw__step_log *log)
     return find_trend(judged, true, &judged->reserved);
 }
 
-/* Of two logs, is this one worse? Both may be of different lengths. */
+/* True if `one` is worse than `other`. They may differ in length. */
 static bool is_worse(const steps_case *one, const steps_case *other)
 {
     bool grows = one->trend.kind == VW__TREND_GROWS;
@@ -542,8 +542,8 @@ static bool is_worse(const steps_case *one, const steps_case *other)
     return grows && one->trend.bytes_per_step > other->trend.bytes_per_step;
 }
 
-/* The worst of the ranks in `*worst`, and of the host's memory in `*host`, whose log is NULL where
- * there is none besides. */
+/* The worst of the ranks in `*worst`, and of the host's memory in `*host`, whose log is NULL if
+ * the text has none. */
 static vw_status judge_all(const vw__step_log *log, steps_case *worst, steps_case *host)
 {
     const steps_case empty = *worst;

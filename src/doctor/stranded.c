@@ -12,8 +12,8 @@
  * failure the question is whether the request would have been served, and there pools count.
  *
  * The verdict is for a run that failed for this reason: what the request could use was too little,
- * what others kept was enough, and with one stream and one pool it is served. Of a run that did not
- * fail: an eighth of what it reserves at most, which is worth a few lines of code.
+ * what others kept was enough, and with one stream and one pool it is served. A run that did not
+ * fail is stranded from an eighth of its reserved peak on: that is worth a few lines of code.
  *
  * Our own engine lets a free page serve any stream. What it reserves is replayed as well, for a run
  * that did not fail; for one that did, settings.c does so. */
@@ -281,7 +281,7 @@ static vw_status replay(const vw__doctor_input *input, vw__doctor_facts *facts, 
     return vw__trials_are_impossible(status) ? VW_OK : status;
 }
 
-/* Of what is stranded. */
+/* Replays what each remedy would do. */
 static vw_status replay_remedies(const vw__doctor_facts *facts, stranding *found)
 {
     vw_replay_result result;
@@ -402,58 +402,54 @@ static uint64_t saved_bytes(const vw__doctor_facts *facts, const stranding *foun
                : 0;
 }
 
-static void add_waiting(const vw__doctor_facts *facts, const stranding *found,
-                        vw__finding_draft *finding)
-{
-    vw__finding_remedy(
-        finding, "instead of record_stream(), wait for the other stream, then free the tensor",
-        vw__saves(saved_bytes(facts, found, &found->no_waiting)), VW_BASIS_REPLAYED,
-        "the stream waits where x is let go",
-        "torch.cuda.current_stream().wait_stream(side)  # not x.record_stream(side)\n"
-        "del x  # its memory serves the next request");
-    vw__finding_enough(finding, vw__doctor_enough(facts, found->no_waiting.is_complete));
-}
+typedef struct stream_remedy {
+    const char *action, *cost, *how;
+} stream_remedy;
 
-static void add_asking(const vw__doctor_facts *facts, const stranding *found,
-                       vw__finding_draft *finding)
-{
-    vw__finding_remedy(
-        finding,
-        "allocate on the stream that uses the memory last, and write into it from the other",
-        vw__saves(saved_bytes(facts, found, &found->one_stream)), VW_BASIS_REPLAYED, "a few lines",
-        "out = torch.empty_like(x)  # on the current stream\n"
-        "side.wait_stream(torch.cuda.current_stream())\n"
-        "with torch.cuda.stream(side):\n"
-        "    torch.add(x, 1, out=out)\n"
-        "torch.cuda.current_stream().wait_stream(side)");
-    vw__finding_enough(finding, vw__doctor_enough(facts, found->one_stream.is_complete));
-}
+static const stream_remedy wait_instead = {
+    "instead of record_stream(), wait for the other stream, then free the tensor",
+    "the stream waits where x is let go",
+    "torch.cuda.current_stream().wait_stream(side)  # not x.record_stream(side)\n"
+    "del x  # its memory serves the next request"};
+static const stream_remedy ask_elsewhere = {
+    "allocate on the stream that uses the memory last, and write into it from the other",
+    "a few lines",
+    "out = torch.empty_like(x)  # on the current stream\n"
+    "side.wait_stream(torch.cuda.current_stream())\n"
+    "with torch.cuda.stream(side):\n"
+    "    torch.add(x, 1, out=out)\n"
+    "torch.cuda.current_stream().wait_stream(side)"};
+static const stream_remedy use_one_stream = {
+    "run that work on one stream, without record_stream()", "copies and kernels no longer overlap",
+    "with torch.cuda.stream(side):  # leave this line out\n"
+    "    y = work(x)"};
 
 /* What gives back nearly as much as giving streams up, and lets work overlap, comes first. */
 static void add_stream_remedies(const vw__doctor_facts *facts, const stranding *found,
                                 vw__finding_draft *finding)
 {
-    uint64_t asking =
-        found->has_several_streams ? saved_bytes(facts, found, &found->one_stream) : 0;
-    uint64_t waiting = found->has_late_frees ? saved_bytes(facts, found, &found->no_waiting) : 0;
     uint64_t together = saved_bytes(facts, found, &found->together);
-    uint64_t nearly = together - together / 10;
-    if (waiting != 0 && waiting >= nearly)
-        add_waiting(facts, found, finding);
-    if (asking != 0 && asking >= nearly)
-        add_asking(facts, found, finding);
-    if (together != 0) {
-        vw__finding_remedy(finding, "run that work on one stream, without record_stream()",
-                           vw__saves(together), VW_BASIS_REPLAYED,
-                           "copies and kernels no longer overlap",
-                           "with torch.cuda.stream(side):  # leave this line out\n"
-                           "    y = work(x)");
-        vw__finding_enough(finding, vw__doctor_enough(facts, found->together.is_complete));
+    const struct {
+        const stream_remedy *words;
+        const variant *with;
+        bool is_possible;
+    } all[] = {
+        {&wait_instead, &found->no_waiting, found->has_late_frees},
+        {&ask_elsewhere, &found->one_stream, found->has_several_streams},
+        {&use_one_stream, &found->together, true},
+        {&wait_instead, &found->no_waiting, found->has_late_frees},
+        {&ask_elsewhere, &found->one_stream, found->has_several_streams},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        uint64_t saved = saved_bytes(facts, found, all[i].with);
+        bool is_first = all[i].words == &use_one_stream || i < 2;
+        bool is_nearly = all[i].words == &use_one_stream || saved >= together - together / 10;
+        if (!all[i].is_possible || saved == 0 || is_first != is_nearly)
+            continue;
+        vw__finding_remedy(finding, all[i].words->action, vw__saves(saved), VW_BASIS_REPLAYED,
+                           all[i].words->cost, all[i].words->how);
+        vw__finding_enough(finding, vw__doctor_enough(facts, all[i].with->is_complete));
     }
-    if (waiting != 0 && waiting < nearly)
-        add_waiting(facts, found, finding);
-    if (asking != 0 && asking < nearly)
-        add_asking(facts, found, finding);
 }
 
 /* Behind what can be done with PyTorch's own allocator. */

@@ -1,7 +1,7 @@
 /* text.c - vw__doctor_text(): what an error in a text comes to.
  *
  * A text is one of four: no error, an error that is not about memory, host memory, or GPU memory.
- * Of the last, the numbers decide where there are enough of them (numbers.c); some programs
+ * For GPU memory the numbers decide if there are enough of them (numbers.c); some programs
  * have words or numbers of their own (text_kinds.c); for the rest the answer is what is
  * known and what would tell, never a guess.
  *
@@ -24,7 +24,7 @@ bool vw__text_has(const vw__text_case *given, const char *words)
 }
 
 /* Apple's message has no card in it, nor what is reserved: it is whole without them. */
-bool vw__text_is_cut(const vw__text_case *given)
+static bool is_cut(const vw__text_case *given)
 {
     const vw__error_report *report = given->report;
     return report->is_truncated &&
@@ -35,7 +35,7 @@ vw_confidence vw__text_confidence(const vw__text_case *given, vw_confidence conf
 {
     if (given->report->is_ambiguous)
         return VW_CONFIDENCE_LOW;
-    if (vw__text_is_cut(given) && confidence > VW_CONFIDENCE_MEDIUM)
+    if (is_cut(given) && confidence > VW_CONFIDENCE_MEDIUM)
         return VW_CONFIDENCE_MEDIUM;
     return confidence;
 }
@@ -379,7 +379,7 @@ static void say_what_was_found(const vw__text_case *given)
                          vw__error_kind_name(report->kind), report->wording != NULL ? " (" : "",
                          report->wording != NULL ? report->wording : "",
                          report->wording != NULL ? ")" : "",
-                         vw__text_is_cut(given) ? "; it breaks off" : "");
+                         is_cut(given) ? "; it breaks off" : "");
     if (summary->report_count > 1) {
         const char *ranks =
             summary->rank_count > 1

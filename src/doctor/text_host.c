@@ -4,7 +4,7 @@
  * that failed, a process that was killed, /dev/shm, and pinned memory. */
 #include "doctor/text_parts.h"
 
-/* Of most kinds: ways to need less. */
+/* Ways to need less, for most kinds. */
 static const vw__doctor_advice for_all[] = {
     {"fewer loader processes: each has its own copy of the dataset", "loading is slower",
      "DataLoader(dataset, num_workers=2, prefetch_factor=2)"},

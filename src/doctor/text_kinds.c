@@ -38,7 +38,7 @@ static void add_advice(vw__finding_draft *finding, const advice *items, size_t c
     }
 }
 
-/* ---- what is told of each -------------------------------------------------------------------- */
+/* ---- advice for each kind -------------------------------------------------------------------- */
 
 static const advice for_library[] = {
     {"leave the library room: PyTorch has taken everything", "PyTorch has that much less",
@@ -179,7 +179,7 @@ static bool is_ollama(const vw__text_case *given)
            vw__text_has(given, "llama server");
 }
 
-/* Of kinds that are missing here PyTorch's own tools tell most. The first that fits is taken. */
+/* The first row that fits is taken. For kinds without a row PyTorch's own tools show most. */
 static const struct {
     vw__error_kind kind;
     bool (*fits)(const vw__text_case *given); /* or NULL */

@@ -29,9 +29,6 @@ typedef struct vw__text_case {
 /* Are the words in what was kept of the message? In either case. */
 bool vw__text_has(const vw__text_case *given, const char *words);
 
-/* Does the message break off, for all that can be seen? */
-bool vw__text_is_cut(const vw__text_case *given);
-
 /* Less where the message breaks off or could be something else. */
 vw_confidence vw__text_confidence(const vw__text_case *given, vw_confidence confidence);
 
@@ -93,7 +90,7 @@ bool vw__text_judge_on_card(vw__text_case *given);
 /* Messages that say by themselves what they are, or by a rule of their own. true: concluded. */
 bool vw__text_judge_by_kind(vw__text_case *given);
 
-/* A request that no device can serve, whatever else is said. true: concluded. */
+/* A request that no device can serve, whatever else the message says. true: concluded. */
 bool vw__text_judge_beyond_any_card(const vw__text_case *given);
 
 /* The finding of a text that does not tell: what is known, and what would tell. */

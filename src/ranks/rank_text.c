@@ -155,7 +155,7 @@ static size_t place_of(const vw__stories *stories, uint64_t rank)
     return i;
 }
 
-/* The story of a rank, begun where there is none yet. */
+/* Returns the story of a rank; begins one if it has none. */
 static vw_status get_story(vw__stories *stories, uint64_t rank, vw__story **out)
 {
     size_t place = place_of(stories, rank);

@@ -89,7 +89,7 @@ static size_t count_array_tasks(const vw__rank_files *files)
     return count;
 }
 
-/* Of one job of several: its ranks are not those of the others. */
+/* True if the folder holds several jobs: their ranks are not the same ranks. */
 static bool is_of_one_of_several_jobs(const job *at, size_t place)
 {
     return at->files.paths[place].name.array != NULL && at->array_tasks > 1;
@@ -231,7 +231,7 @@ static vw_status examine_text(job *at, size_t place, vw__byte_source *source, co
     return note_lost_lines(at, &file);
 }
 
-/* What it is, and then that. */
+/* Detects the file type and dispatches. */
 static vw_status examine_source(job *at, size_t place, vw__byte_source *source)
 {
     const uint8_t *bytes;

@@ -96,7 +96,7 @@ static uint64_t last_step_ns(const vw_job_device *device)
     return vw__max_u64(logged->at_ns, first->at_ns + taken_ns);
 }
 
-/* Of a job of which no step ended between the readings: as fast as ever, or standing still. */
+/* The rate of a job that ended no step between the readings: as fast as ever, or 0. */
 static double steady_rate(const vw_job_device *device, uint64_t now_ns, double step_seconds)
 {
     if (device->step_count == 0 || !(step_seconds > 0))
@@ -154,7 +154,7 @@ static void find_memory(const vw_machine_row *row, vw_job_figures *out)
 static void find_silence(const vw_machine *now, const vw_job_device *device, vw_job_figures *out)
 {
     if (device->updated_ns == 0)
-        return; /* it has told of a step, and nothing else yet */
+        return; /* it has reported a step, and nothing else yet */
     out->silent_ns = now->read_ns > device->updated_ns ? now->read_ns - device->updated_ns : 0;
     out->is_silent = out->silent_ns > SILENT_NS;
 }

@@ -49,7 +49,7 @@ size_t vw__machine_join(const vw__machine_parts *parts, vw_machine_row *rows);
  * fit; "" where that is not known. */
 void vw__process_command(long process, char out[VW_JOB_TEXT_BYTES]);
 
-/* Of the variables it was started with, those that say which GPUs it sees. */
+/* The variables of its environment that say which GPUs it sees. */
 void vw__process_environment(long process, vw__job_environment *out);
 
 #endif /* VW_WATCH_MACHINE_JOIN_H */

@@ -5,7 +5,7 @@
  *   vramwise_live_bytes{pid="4711",program="train.py",device="0"} 1073741824
  *
  * All lines of a family stand together, so the families are the outer loop and the devices the
- * inner one. A field of live.h is a family by itself; what else is told is in the tables below.
+ * inner one. A field of live.h is a family by itself; the other families are in the tables below.
  *
  * Prometheus wants base units and, of a counter, the ending _total: nanoseconds become seconds, by
  * their digits and not by way of a double. A label named `job` would be its own, and rename ours:
@@ -310,7 +310,7 @@ static void append_field(exposition *made, size_t field)
     }
 }
 
-/* Of a page that was changed after we began to read: none. */
+/* A page that changed after reading began has age 0. */
 static number age_of(const exposition *made, const row *of)
 {
     uint64_t updated_ns = of->device->updated_ns, read_ns = made->jobs->read_ns;
@@ -325,7 +325,7 @@ static number room_of(const exposition *made, const row *of)
     return whole(of->outlook.room_bytes);
 }
 
-/* 0 where it is none, if there are steps to tell by. */
+/* 0 without a leak; unknown without steps. */
 static number leak_of(const exposition *made, const row *of)
 {
     (void)made;
