@@ -183,6 +183,19 @@ static inline bool vw__doctor_knows(uint64_t size_bytes)
     return size_bytes != VW_UNKNOWN;
 }
 
+static inline bool vw__doctor_knows_all(const uint64_t *sizes, size_t count)
+{
+    bool knows = true;
+    for (size_t i = 0; i < count; i++)
+        knows = knows && sizes[i] != VW_UNKNOWN;
+    return knows;
+}
+
+/* True if none of the sizes is VW_UNKNOWN. */
+#define VW__DOCTOR_KNOWS_ALL(...)                                                                  \
+    vw__doctor_knows_all((const uint64_t[]){__VA_ARGS__},                                          \
+                         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
 /* a - b, and nothing below zero. */
 static inline uint64_t vw__doctor_less(uint64_t a_bytes, uint64_t b_bytes)
 {

@@ -184,10 +184,9 @@ static void set_ranges(inquiry *given)
 static void set_differences(inquiry *given)
 {
     const vw_memory_numbers *said = given->numbers;
-    if (vw__doctor_knows(said->reserved_bytes) && vw__doctor_knows(said->allocated_bytes))
+    if (VW__DOCTOR_KNOWS_ALL(said->reserved_bytes, said->allocated_bytes))
         given->result.idle_bytes = difference(said->reserved_bytes, said->allocated_bytes);
-    if (vw__doctor_knows(said->total_bytes) && vw__doctor_knows(said->free_bytes) &&
-        vw__doctor_knows(said->reserved_bytes))
+    if (VW__DOCTOR_KNOWS_ALL(said->total_bytes, said->free_bytes, said->reserved_bytes))
         given->result.outside_bytes =
             difference(said->total_bytes, sum(said->free_bytes, said->reserved_bytes));
 }
@@ -204,7 +203,7 @@ static void set_differences(inquiry *given)
 /* Clearly more, both known, and not by rounding. */
 static bool exceeds(const inquiry *given, uint64_t a_bytes, uint64_t b_bytes)
 {
-    if (!vw__doctor_knows(a_bytes) || !vw__doctor_knows(b_bytes))
+    if (!VW__DOCTOR_KNOWS_ALL(a_bytes, b_bytes))
         return false;
     return a_bytes > sum(b_bytes, rounding_of(given, a_bytes) + rounding_of(given, b_bytes));
 }
@@ -265,15 +264,14 @@ static answer is_too_large(inquiry *given)
                                                     !vw__doctor_knows(said->total_bytes));
     uint64_t bound = is_of_limit ? said->allowed_bytes : said->total_bytes;
     answer result = either(above_card, above_limit);
-    if (vw__doctor_knows(said->tried_bytes) && vw__doctor_knows(bound))
+    if (VW__DOCTOR_KNOWS_ALL(said->tried_bytes, bound))
         SAY(given, "One request: $tried, %s %s of %s%s.",
             result.truth == YES ? "more than" : "no more than",
             is_of_limit ? "the limit" : "the card", VW__DOCTOR_SIZE(bound),
             result.truth == YES ? ", so nothing that is freed could serve it" : "");
     /* The driver had it free, so the card, whatever its size, is not smaller. */
-    if (result.truth == MAYBE && vw__doctor_knows(said->tried_bytes) &&
-        vw__doctor_knows(said->free_bytes) && said->free_bytes >= said->tried_bytes &&
-        above_limit.truth == NO)
+    if (result.truth == MAYBE && VW__DOCTOR_KNOWS_ALL(said->tried_bytes, said->free_bytes) &&
+        said->free_bytes >= said->tried_bytes && above_limit.truth == NO)
         result = (answer){NO, VW_CONFIDENCE_HIGH};
     return result;
 }
@@ -309,7 +307,7 @@ static answer is_capped(inquiry *given)
             : has_room.truth == NO      ? ", but the card itself had too little free"
             : idle_is_short.truth == NO ? ", but what PyTorch had idle would have done"
                                         : ", while the card itself had room");
-    else if (vw__doctor_knows(said->allocated_bytes) && vw__doctor_knows(said->tried_bytes))
+    else if (VW__DOCTOR_KNOWS_ALL(said->allocated_bytes, said->tried_bytes))
         SAY(given, "The limit: allocated $in_use + request $tried = %s, and %s are allowed: %s.",
             VW__DOCTOR_SIZE(wanted.low), VW__DOCTOR_SIZE(limit),
             wanted.low > limit ? "over it, whatever is reserved besides"
@@ -402,7 +400,7 @@ static answer is_refused(inquiry *given)
     answer result =
         is_at_least(given->free, plus(given->tried, margin),
                     rounding_of(given, said->free_bytes) + rounding_of(given, said->tried_bytes));
-    if (!vw__doctor_knows(said->free_bytes) || !vw__doctor_knows(said->tried_bytes))
+    if (!VW__DOCTOR_KNOWS_ALL(said->free_bytes, said->tried_bytes))
         return result;
     vw__doctor_size_text free_text = vw__doctor_size(said->free_bytes),
                          tried_text = vw__doctor_size(said->tried_bytes);
@@ -537,7 +535,7 @@ static void temper(inquiry *given)
 {
     const vw_memory_numbers *said = given->numbers;
     vw__number_verdict *result = &given->result;
-    bool covers = vw__doctor_knows(said->free_bytes) && vw__doctor_knows(said->tried_bytes) &&
+    bool covers = VW__DOCTOR_KNOWS_ALL(said->free_bytes, said->tried_bytes) &&
                   said->free_bytes >= said->tried_bytes;
     if (result->verdict == VW_VERDICT_GENUINE && covers)
         result->confidence = least(result->confidence, VW_CONFIDENCE_MEDIUM);
@@ -548,7 +546,7 @@ static void temper(inquiry *given)
     if (result->verdict == VW_VERDICT_REFUSED && vw__doctor_knows(said->allowed_bytes) &&
         sum(given->reserved.high, said->tried_bytes) > said->allowed_bytes)
         result->confidence = VW_CONFIDENCE_LOW;
-    if (vw__doctor_knows(said->free_bytes) && vw__doctor_knows(said->reserved_bytes) &&
+    if (VW__DOCTOR_KNOWS_ALL(said->free_bytes, said->reserved_bytes) &&
         exceeds(given, sum(said->free_bytes, said->reserved_bytes), said->total_bytes)) {
         SAY(given, "Free and reserved come to more than the card: some of what PyTorch holds is "
                    "not on it.");

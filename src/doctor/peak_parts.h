@@ -1,7 +1,6 @@
 /* peak_parts.h - what the files of the peak share.
  *
- * peak.c writes the finding, peak_portions.c says what was alive and what it was for,
- * peak_remedies.c what would make it less. */
+ * peak.c finds what was alive and writes the finding, peak_remedies.c what would make it less. */
 #ifndef VW_DOCTOR_PEAK_PARTS_H
 #define VW_DOCTOR_PEAK_PARTS_H
 
@@ -29,10 +28,6 @@ typedef struct vw__peak {
     uint64_t missing_bytes; /* less of which alive, at most, and it would have been served; 0:
                                nothing failed, or not for that; VW_UNKNOWN: it is not said */
 } vw__peak;
-
-/* VW_ERR_HOST_MEMORY. */
-VW_MUST_CHECK vw_status vw__peak_find(const vw__doctor_facts *facts, vw__peak *out);
-void vw__peak_deinit(vw__peak *peak);
 
 /* Adds to the finding what would make the peak smaller, in the order in which to try it.
  * VW_ERR_HOST_MEMORY. */

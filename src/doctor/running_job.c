@@ -107,8 +107,7 @@ static void find_end(job_case *judged)
     const vw_memory_numbers *numbers = &judged->numbers;
     uint64_t reserved = numbers->reserved_bytes, free_bytes = numbers->free_bytes;
     judged->end_bytes = VW_UNKNOWN;
-    if (vw__doctor_knows(reserved) && vw__doctor_knows(free_bytes) &&
-        free_bytes < VW_UNKNOWN - reserved)
+    if (VW__DOCTOR_KNOWS_ALL(reserved, free_bytes) && free_bytes < VW_UNKNOWN - reserved)
         judged->end_bytes = reserved + free_bytes;
     if (numbers->allowed_bytes < judged->end_bytes) {
         judged->end_bytes = numbers->allowed_bytes;
@@ -130,8 +129,7 @@ static void note_numbers(job_case *judged)
         .device = judged->device->index,
     };
     judged->outside_bytes = VW_UNKNOWN;
-    if (vw__doctor_knows(numbers->total_bytes) && vw__doctor_knows(numbers->free_bytes) &&
-        vw__doctor_knows(numbers->reserved_bytes))
+    if (VW__DOCTOR_KNOWS_ALL(numbers->total_bytes, numbers->free_bytes, numbers->reserved_bytes))
         judged->outside_bytes = vw__doctor_less(
             vw__doctor_less(numbers->total_bytes, numbers->free_bytes), numbers->reserved_bytes);
     move_to_card(judged);
@@ -149,12 +147,12 @@ static uint64_t peak_of(const job_case *judged)
 static void find_tightness(job_case *judged)
 {
     uint64_t end = judged->end_bytes, reserved = judged->numbers.reserved_bytes;
-    bool is_near = vw__doctor_knows(end) && vw__doctor_knows(reserved) &&
-                   vw__doctor_less(end, reserved) < end / TIGHT_SHARE;
+    bool is_near =
+        VW__DOCTOR_KNOWS_ALL(end, reserved) && vw__doctor_less(end, reserved) < end / TIGHT_SHARE;
     bool has_run_out = count_of(judged, VW_LIVE_OUT_OF_MEMORY) != 0;
     bool has_retried = count_of(judged, VW_LIVE_RETRIES) != 0;
     judged->is_tight = is_near || has_run_out || has_retried;
-    if (vw__doctor_knows(end) && vw__doctor_knows(reserved))
+    if (VW__DOCTOR_KNOWS_ALL(end, reserved))
         vw__diagnosis_reason(
             judged->draft,
             "%s are reserved of the %s that the job can have%s: %s are left to take, %s.",
@@ -186,8 +184,8 @@ static bool is_fragmented(const job_case *judged)
 {
     uint64_t reserved = judged->numbers.reserved_bytes, live = judged->numbers.allocated_bytes;
     uint64_t largest = value_of(judged, VW_LIVE_LARGEST_FREE_BYTES);
-    bool is_in_one_piece = vw__doctor_knows(largest) && vw__doctor_knows(live) &&
-                           largest >= vw__doctor_less(reserved, live) / 2;
+    bool is_in_one_piece =
+        VW__DOCTOR_KNOWS_ALL(largest, live) && largest >= vw__doctor_less(reserved, live) / 2;
     return vw__doctor_knows(value_of(judged, VW_LIVE_PEAK_LIVE_BYTES)) && !is_in_one_piece &&
            vw__doctor_is_much_idle(reserved, peak_of(judged), true);
 }
@@ -420,7 +418,7 @@ static void conclude_healthy(const job_case *judged)
             judged->draft,
             "No problem is visible, with %s live; %zu step%s too few to tell a leak.",
             VW__DOCTOR_SIZE(live), steps, steps == 1 ? " is" : "s are");
-    if (vw__doctor_knows(end) && vw__doctor_knows(live))
+    if (VW__DOCTOR_KNOWS_ALL(end, live))
         room = vw__diagnosis_text(judged->draft, " %s are left for it to grow.",
                                   VW__DOCTOR_SIZE(vw__doctor_less(end, live)));
     if (is_short)

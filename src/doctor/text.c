@@ -136,8 +136,8 @@ static vw_memory_numbers numbers_of(const vw__error_report *report)
     };
     if (!vw__doctor_knows(said.free_bytes) && report->kind != VW__ERROR_VLLM)
         said.free_bytes = report->available_bytes; /* "but only 3 GiB available" */
-    if (!vw__doctor_knows(said.reserved_bytes) && vw__doctor_knows(said.allocated_bytes) &&
-        vw__doctor_knows(report->unallocated_bytes) &&
+    if (!vw__doctor_knows(said.reserved_bytes) &&
+        VW__DOCTOR_KNOWS_ALL(said.allocated_bytes, report->unallocated_bytes) &&
         !vw__add_u64(said.allocated_bytes, report->unallocated_bytes, &said.reserved_bytes))
         said.reserved_bytes = VW_UNKNOWN;
     return said;
@@ -241,7 +241,7 @@ static const struct {
 bool vw__text_is_at_limit(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    return vw__doctor_knows(numbers->allowed_bytes) && vw__doctor_knows(numbers->reserved_bytes) &&
+    return VW__DOCTOR_KNOWS_ALL(numbers->allowed_bytes, numbers->reserved_bytes) &&
            vw__doctor_less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
 }
 
@@ -405,9 +405,10 @@ static bool is_stranded(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
     uint64_t pools = given->report->private_pool_bytes;
-    return given->judged.verdict == VW_VERDICT_GENUINE && vw__doctor_knows(pools) &&
-           vw__doctor_knows(numbers->reserved_bytes) && pools <= numbers->reserved_bytes &&
-           pools >= numbers->tried_bytes && pools >= numbers->reserved_bytes / 10;
+    return given->judged.verdict == VW_VERDICT_GENUINE &&
+           VW__DOCTOR_KNOWS_ALL(pools, numbers->reserved_bytes) &&
+           pools <= numbers->reserved_bytes && pools >= numbers->tried_bytes &&
+           pools >= numbers->reserved_bytes / 10;
 }
 
 static void conclude_stranded(const vw__text_case *given)

@@ -58,7 +58,7 @@ static void move_to_card(vw__text_case *given)
     moved->total_bytes = card;
     moved->allowed_bytes = VW_UNKNOWN;
     moved->free_bytes = VW_UNKNOWN;
-    bool knows_held = vw__doctor_knows(said->total_bytes) && vw__doctor_knows(said->free_bytes) &&
+    bool knows_held = VW__DOCTOR_KNOWS_ALL(said->total_bytes, said->free_bytes) &&
                       said->free_bytes <= said->total_bytes;
     uint64_t held = knows_held ? said->total_bytes - said->free_bytes : 0;
     if (vw__doctor_knows(said->reserved_bytes)) {
@@ -93,8 +93,7 @@ static bool is_more_than_card_in_use(const vw__text_case *given)
 static bool would_be_served_on_card(const vw__text_case *given)
 {
     const vw_memory_numbers *said = &given->said, *moved = &given->numbers;
-    if (given->card_bytes == 0 || !vw__doctor_knows(moved->free_bytes) ||
-        !vw__doctor_knows(moved->tried_bytes))
+    if (given->card_bytes == 0 || !VW__DOCTOR_KNOWS_ALL(moved->free_bytes, moved->tried_bytes))
         return false;
     uint64_t hundredth = given->card_bytes / 100;
     uint64_t spare = hundredth > SPARE_BYTES ? hundredth : SPARE_BYTES;

@@ -392,8 +392,8 @@ static bool judge_said_limit(const vw__text_case *given)
 static bool judge_vllm_cache(const vw__text_case *given)
 {
     uint64_t needed = given->report->needed_bytes, available = given->report->available_bytes;
-    if (given->report->kind != VW__ERROR_VLLM || !vw__doctor_knows(needed) ||
-        !vw__doctor_knows(available) || needed <= available)
+    if (given->report->kind != VW__ERROR_VLLM || !VW__DOCTOR_KNOWS_ALL(needed, available) ||
+        needed <= available)
         return false;
     const char *needed_text = vw__diagnosis_size(given->draft, needed);
     const char *available_text = vw__diagnosis_size(given->draft, available);
@@ -434,7 +434,7 @@ static bool judge_vllm_start(const vw__text_case *given)
 {
     uint64_t total = given->numbers.total_bytes, free_bytes = given->numbers.free_bytes;
     if (given->report->kind != VW__ERROR_VLLM || vw__doctor_knows(given->numbers.tried_bytes) ||
-        !vw__doctor_knows(total) || !vw__doctor_knows(free_bytes) || free_bytes >= total)
+        !VW__DOCTOR_KNOWS_ALL(total, free_bytes) || free_bytes >= total)
         return false;
     uint64_t held = total - free_bytes;
     bool is_outside = held > VW__CONTEXT_BYTES && held - VW__CONTEXT_BYTES >= total / 5;
@@ -473,9 +473,8 @@ static bool judge_mps(vw__text_case *given)
     const vw__error_report *report = given->report;
     const vw_memory_numbers *said = &given->numbers;
     uint64_t other = report->other_bytes;
-    if (report->kind != VW__ERROR_TORCH_MPS || !vw__doctor_knows(said->tried_bytes) ||
-        !vw__doctor_knows(said->allocated_bytes) || !vw__doctor_knows(said->allowed_bytes) ||
-        !vw__doctor_knows(other))
+    if (report->kind != VW__ERROR_TORCH_MPS ||
+        !VW__DOCTOR_KNOWS_ALL(said->tried_bytes, said->allocated_bytes, said->allowed_bytes, other))
         return false;
     vw_memory_numbers moved = *said;
     uint64_t held;
@@ -529,9 +528,9 @@ static bool judge_mps(vw__text_case *given)
 static bool judge_cupy_limit(const vw__text_case *given)
 {
     const vw_memory_numbers *said = &given->numbers;
-    if (given->report->kind != VW__ERROR_CUPY || !vw__doctor_knows(said->allowed_bytes) ||
-        !vw__doctor_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
-        !vw__doctor_knows(said->allocated_bytes) ||
+    if (given->report->kind != VW__ERROR_CUPY ||
+        !VW__DOCTOR_KNOWS_ALL(said->allowed_bytes, said->tried_bytes) ||
+        said->tried_bytes > said->allowed_bytes || !vw__doctor_knows(said->allocated_bytes) ||
         said->allocated_bytes <= said->allowed_bytes - said->tried_bytes)
         return false;
     vw__diagnosis_reason(
@@ -555,9 +554,10 @@ static bool judge_cupy_limit(const vw__text_case *given)
 static bool judge_async_limit(const vw__text_case *given)
 {
     const vw_memory_numbers *said = &given->numbers;
-    if (given->report->kind != VW__ERROR_CUDA_ASYNC || !vw__doctor_knows(said->allowed_bytes) ||
-        !vw__doctor_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
-        !vw__doctor_knows(said->allocated_bytes) || vw__doctor_knows(said->reserved_bytes) ||
+    if (given->report->kind != VW__ERROR_CUDA_ASYNC ||
+        !VW__DOCTOR_KNOWS_ALL(said->allowed_bytes, said->tried_bytes) ||
+        said->tried_bytes > said->allowed_bytes || !vw__doctor_knows(said->allocated_bytes) ||
+        vw__doctor_knows(said->reserved_bytes) ||
         said->allocated_bytes <= said->allowed_bytes - said->tried_bytes ||
         !vw__doctor_knows(said->free_bytes) || said->free_bytes < said->tried_bytes ||
         !vw__doctor_knows(said->total_bytes) || said->free_bytes > said->total_bytes ||

@@ -75,7 +75,7 @@ static uint64_t missing_bytes(const vw__text_case *given)
         return VW_UNKNOWN;
     uint64_t room = vw__doctor_knows(numbers->free_bytes) ? numbers->free_bytes : 0;
     uint64_t held = vw__text_held_bytes(given);
-    if (vw__doctor_knows(numbers->allowed_bytes) && vw__doctor_knows(held) &&
+    if (VW__DOCTOR_KNOWS_ALL(numbers->allowed_bytes, held) &&
         vw__doctor_less(numbers->allowed_bytes, held) < room)
         room = vw__doctor_less(numbers->allowed_bytes, held);
     return vw__doctor_less(numbers->tried_bytes, room);
@@ -86,8 +86,7 @@ static void say_not_enough(const vw__text_case *given, vw__finding_draft *findin
                            uint64_t at_most_bytes)
 {
     uint64_t most_bytes;
-    if (!vw__doctor_knows(given->numbers.free_bytes) ||
-        !vw__doctor_knows(given->judged.idle_bytes) ||
+    if (!VW__DOCTOR_KNOWS_ALL(given->numbers.free_bytes, given->judged.idle_bytes) ||
         !vw__add_u64(at_most_bytes, given->judged.idle_bytes, &most_bytes))
         return;
     vw__finding_enough(finding,
@@ -227,7 +226,7 @@ static void add_small_fragmentation(const vw__text_case *given)
 static uint64_t own_outside_bytes(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    if (!vw__doctor_knows(numbers->process_bytes) || !vw__doctor_knows(numbers->reserved_bytes) ||
+    if (!VW__DOCTOR_KNOWS_ALL(numbers->process_bytes, numbers->reserved_bytes) ||
         numbers->process_bytes < numbers->reserved_bytes)
         return VW_UNKNOWN;
     uint64_t own = numbers->process_bytes - numbers->reserved_bytes;
@@ -322,7 +321,7 @@ static void add_capped(const vw__text_case *given)
         vw__finding_evidence(finding, "That is a fraction of %.4f of the card.",
                              (double)limit / (double)total);
     uint64_t held = vw__text_held_bytes(given), wanted;
-    if (!vw__doctor_knows(held) || !vw__doctor_knows(numbers->tried_bytes) ||
+    if (!VW__DOCTOR_KNOWS_ALL(held, numbers->tried_bytes) ||
         !vw__add_u64(held, numbers->tried_bytes, &wanted))
         wanted = VW_UNKNOWN;
     vw__remedy_words words = {.module = vw__text_device_of(given)->module};
@@ -341,7 +340,7 @@ static void add_capped(const vw__text_case *given)
         savings = between(vw__doctor_knows(missing) && missing < room ? missing : room, room);
     }
     vw__finding_known_remedy(finding, VW__REMEDY_RAISE_LIMIT, &words, savings, VW_BASIS_COMPUTED);
-    if (vw__doctor_knows(numbers->free_bytes) && vw__doctor_knows(numbers->tried_bytes) &&
+    if (VW__DOCTOR_KNOWS_ALL(numbers->free_bytes, numbers->tried_bytes) &&
         numbers->free_bytes >= numbers->tried_bytes)
         vw__finding_enough(finding, VW_ENOUGH_YES); /* nothing but the limit is in the way */
     vw__finding_advice(finding, "look where it is set", "none",
@@ -427,8 +426,8 @@ static void add_too_large(const vw__text_case *given)
 static bool has_whole_card(const vw__text_case *given)
 {
     const vw_memory_numbers *numbers = &given->numbers;
-    return vw__doctor_knows(numbers->total_bytes) && vw__doctor_knows(numbers->reserved_bytes) &&
-           vw__doctor_knows(numbers->free_bytes) && vw__doctor_knows(numbers->allocated_bytes) &&
+    return VW__DOCTOR_KNOWS_ALL(numbers->total_bytes, numbers->reserved_bytes, numbers->free_bytes,
+                                numbers->allocated_bytes) &&
            numbers->allocated_bytes <= numbers->reserved_bytes &&
            numbers->reserved_bytes <= numbers->total_bytes &&
            numbers->free_bytes <= numbers->total_bytes - numbers->reserved_bytes;
@@ -530,7 +529,7 @@ static bool is_outside_worth_telling(const vw__text_case *given)
     uint64_t outside = given->judged.outside_bytes;
     bool is_short =
         given->numbers.free_bytes < given->numbers.tried_bytes || too_much_bytes(given) != 0;
-    return vw__doctor_knows(outside) && vw__doctor_knows(given->numbers.tried_bytes) && is_short &&
+    return VW__DOCTOR_KNOWS_ALL(outside, given->numbers.tried_bytes) && is_short &&
            outside > VW__CONTEXT_BYTES && outside - VW__CONTEXT_BYTES >= given->numbers.tried_bytes;
 }
 
