@@ -13,14 +13,12 @@ endif
 export CTEST_OUTPUT_ON_FAILURE = 1
 
 build_in = $(CMAKE) --build $(1) --parallel $(JOBS)
-# One test more than there are cores: many wait, for processes or for each other's threads.
+# One test more than there are cores: many tests wait for processes or threads.
 ctest_in = ctest --test-dir $(1) --parallel $(shell expr $(JOBS) + 1) --no-tests=error \
 	--no-label-summary
-not_long = -LE '^long$$'
-# What runs long and says the same in both configurations runs in one of them.
-for_release = -E '^integration\.(verify_altered|paged_programs|replay_corpus|view_recordings)$$'
-for_asan = -E '^(stress|fuzz|contract)\.|^unit\.paged_(copy_failures|spill_failures|spill|return|limits)$$$(\
-	)|^integration\.(paged_sweeps|paged_late_work|failure_sweeps)$$|^gpu\.capture_check_on_fake_driver$$'
+# Which tests run in which build is said by labels, in tests/CMakeLists.txt.
+tests_of_release = -LE '^(long|asan-only)$$'
+tests_of_asan = -LE '^(long|release-only)$$'
 shown_recording = tests/data/recordings/train_eval_phases.native.pickle.xz
 c_files = $(shell find include src cli adapters examples tests bench -name '*.[ch]' -o -name '*.cpp')
 
@@ -32,8 +30,8 @@ c_files = $(shell find include src cli adapters examples tests bench -name '*.[c
 ## make             builds the libraries and the program: build/vramwise
 all: program
 
-# A user's build: no -Werror (a newer compiler knows new warnings), tests if cmocka is there. A library
-# that was missing may have been installed since.
+# A user's build: no -Werror (a newer compiler has new warnings), tests if cmocka is installed. Configures
+# again if a library was missing: it may have been installed since.
 program:
 	@if [ ! -e build/CMakeCache.txt ]; then \
 		$(CMAKE) -S . -B build -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
@@ -70,7 +68,7 @@ test-sanitized:
 	@$(MAKE) --no-print-directory test-tsan
 	@$(MAKE) --no-print-directory test-asan
 
-# The browser leaves much of a core to others. What it has to say is said in one piece, at the end.
+# The browser needs only part of a core. Its output is shown in one piece, at the end.
 viewer_said = build/viewer-tests.log
 test-viewer-beside:
 	@status=0; $(MAKE) --no-print-directory test-viewer > $(viewer_said) 2>&1 || status=$$?; \
@@ -81,21 +79,21 @@ test-quick:
 	@tools/setup.sh build test
 	@$(MAKE) --no-print-directory test-release
 
-# The cheap checks need the release libraries, and come before the tests: the last line is ctest's.
+# The checks need the release libraries. They run before the tests, so that ctest's summary comes last.
 test-release:
 	@echo "== release"
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build)
 	@$(MAKE) --no-print-directory checks
-	@$(call ctest_in,build) $(not_long) $(for_asan)
+	@$(call ctest_in,build) $(tests_of_release)
 
-# Another compiler than release's: its warnings, over everything, and its code, with checks. The
-# recordings of VRAMWISE_CORPUS are for the release build: here those of tests/data are enough.
+# clang, with its warnings over everything, and invariant checks. The recordings of VRAMWISE_CORPUS are
+# for the release build; here those of tests/data are enough.
 test-asan:
 	@echo "== asan"
 	@$(CMAKE) --preset asan --log-level=WARNING
 	@$(call build_in,build-asan)
-	@env -u VRAMWISE_CORPUS $(call ctest_in,build-asan) $(for_release)
+	@env -u VRAMWISE_CORPUS $(call ctest_in,build-asan) $(tests_of_asan)
 
 ## make test-clang  clang with invariant checks and no sanitizer: nothing that make test does not see
 test-clang:
@@ -104,7 +102,7 @@ test-clang:
 	@$(call build_in,build-clang)
 	@$(call ctest_in,build-clang) -L '^(unit|contract)$$'
 
-# Where threads meet; the other tests would take the thread sanitizer minutes to find nothing.
+# Only tests with several threads: for the others the thread sanitizer takes minutes and finds nothing.
 test-tsan:
 	@echo "== tsan"
 	@$(CMAKE) --preset tsan --log-level=WARNING
@@ -120,8 +118,10 @@ release-program:
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build) --target program
 
+# To be added once every folder follows the rules: tools/check_names.py, tools/check_dead.py build
 checks:
 	@tools/check_layers.py
+	@tools/check_struct_size.py
 	@tools/check_links.py
 	@tools/check_headers.sh
 	@tools/check_symbols.sh build
@@ -134,7 +134,7 @@ mutants:
 	@tools/setup.sh build test
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build)
-	@$(call ctest_in,build) -R '^mutants'
+	@$(call ctest_in,build) -L '^mutants$$'
 
 ## make bench       builds and runs the benchmarks
 bench:
@@ -188,7 +188,7 @@ doctor-accuracy: program
 viewer: viewer-packages
 	@npm --prefix viewer run --silent build
 
-# The first time, and when the lock file has changed, npm needs the network; else nothing does.
+# npm needs the network the first time, and when the lock file has changed.
 viewer-packages:
 	@tools/setup.sh viewer
 	@node viewer/scripts/packages.mjs

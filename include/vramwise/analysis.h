@@ -1,4 +1,4 @@
-/* analysis.h - recordings: open one, look into it, hold it against the rules, replay it.
+/* analysis.h - recordings: open one, look into it, verify it against PyTorch's rules, replay it.
  *
  * A recording is a PyTorch memory snapshot (torch.cuda.memory._dump_snapshot(), _snapshot(),
  * memory_snapshot(), or what recording.h writes), of any version, pickled or as JSON, plain or
@@ -6,11 +6,11 @@
  * is refused.
  *
  * Replay runs the allocator of vramwise.h, with its rules for every version and setting, on a
- * simulated device. verify proves it on the recording at hand: what PyTorch recorded must come out
- * again, event by event.
+ * simulated device. Verify proves that on a given recording: the replay must give the recorded
+ * events again, one by one.
  *
- * Results are owned by the library: read-only, freed with the function named beside them. What is
- * not known is VW_UNKNOWN, never a guess. A recording may be read by several threads at once.
+ * Results are owned by the library: read-only, freed with the function named beside them. Unknown
+ * values are VW_UNKNOWN, never a guess. Several threads may read a recording at once.
  *
  * Link with -lvramwise-analysis. Reading order: vw_recording_open(), vw_recording_stats_make(),
  * vw_recording_verify(), vw_recording_replay(), vw_recording_tune(), vw_recordings_diff(); then
@@ -36,23 +36,24 @@ typedef struct vw_recording vw_recording; /* opaque */
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Called now and then from the thread that called; `done` rises from 0 to 1, or is negative where
- * the end is not in sight. Returns false to stop: the call then fails with VW_ERR_WRONG_STATE. */
+/* Called now and then, in the calling thread. `done` rises from 0 to 1, or is negative if unknown.
+ * Returns false to stop: the call then fails with VW_ERR_WRONG_STATE. */
 typedef bool (*vw_progress)(void *context, double done);
 
 typedef struct vw_open_options {
     size_t struct_size;          /* sizeof(vw_open_options) */
-    uint64_t memory_limit_bytes; /* the most that reading may hold; 0 = 16 GiB */
+    uint64_t memory_limit_bytes; /* for the reader; 0 = 16 GiB */
     vw_progress progress;        /* or NULL */
     void *progress_context;
 } vw_open_options;
 
 /* Reads a file; "-" is standard input. `options` may be NULL.
  *
- * VW_ERR_FILE           it cannot be opened or read
- * VW_ERR_CORRUPT_FILE   not a snapshot, cut short, damaged, or it wants to run code;
- * vw_last_error() says what was expected, what was found, and where VW_ERR_UNSUPPORTED    larger or
- * deeper than the limits VW_ERR_HOST_MEMORY */
+ * - VW_ERR_FILE: it cannot be opened or read
+ * - VW_ERR_CORRUPT_FILE: not a snapshot, cut short, damaged, or it wants to run code;
+ *   vw_last_error() says what was expected, what was found, and where
+ * - VW_ERR_UNSUPPORTED: larger or deeper than the limits
+ * - VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_recording_open(const char *path, const vw_open_options *options,
                                                  vw_recording **out);
 
@@ -71,24 +72,24 @@ typedef struct vw_frame {
     uint32_t line;
 } vw_frame;
 
-/* Live blocks with one stack, together. */
+/* All live blocks with the same stack. */
 typedef struct vw_usage {
-    const vw_frame *frames; /* innermost first; none: no stack was recorded, or no Python frame */
+    const vw_frame *frames; /* innermost first; empty without a stack, or without Python frames */
     size_t frame_count;
     const vw_frame *where; /* the innermost frame outside torch and its libraries; NULL = none */
     const char *category;  /* "weights", "optimizer", "activations", ...: by the stack */
-    bool has_stack;        /* a stack was captured, be it empty */
+    bool has_stack;        /* a stack was captured; it may be empty */
     uint64_t bytes;        /* after rounding to 512 */
     uint64_t block_count;
-    uint64_t largest_bytes; /* of one block */
+    uint64_t largest_bytes; /* largest block */
 } vw_usage;
 
-/* What was live at one instant, largest first; usages of the same stack are one. */
+/* What was live at one instant, by stack, largest first. */
 typedef struct vw_moment {
     uint64_t event;          /* index in the trace; VW_UNKNOWN: the end state, without a trace */
-    int64_t time_us;         /* since 1970; INT64_MIN = not known */
+    int64_t time_us;         /* since 1970; INT64_MIN = unknown */
     uint64_t live_bytes;     /* requests rounded up to 512 bytes, until their free completed */
-    uint64_t reserved_bytes; /* VW_UNKNOWN where the trace does not tell */
+    uint64_t reserved_bytes; /* VW_UNKNOWN if the trace does not show it */
     uint64_t block_count;
     const vw_usage *usages;
     size_t usage_count;
@@ -96,12 +97,12 @@ typedef struct vw_moment {
     size_t category_count;
 } vw_moment;
 
-/* Live memory that went to the host's and came back (vw_pool_options.spill_bytes), as far as the
- * annotations of the recording tell: a long run's ring keeps the last ones. */
+/* Live memory that went to host memory and came back (vw_pool_options.spill_bytes), by the
+ * annotations in the recording: in a long run only the last ones are kept. */
 typedef struct vw_recorded_spill {
     uint64_t spills; /* times memory left the device */
     uint64_t all_spilled_bytes;
-    uint64_t peak_spilled_bytes; /* the most that was in host memory */
+    uint64_t peak_spilled_bytes; /* most bytes in host memory at once */
     uint64_t end_spilled_bytes;  /* after the last move */
     uint64_t returns;            /* times memory came back */
     uint64_t returned_bytes;
@@ -114,11 +115,11 @@ typedef struct vw_device_stats {
     uint64_t event_count;
     uint64_t action_counts[VW_ACTION_OOM + 1]; /* by vw_action */
     uint64_t other_event_count;                /* of kinds that are not in vw_action */
-    int64_t first_time_us, last_time_us;       /* INT64_MIN = not known */
+    int64_t first_time_us, last_time_us;       /* INT64_MIN = unknown */
     uint64_t stream_count;
     uint64_t private_pool_count;
 
-    /* The end, by the segments in the file. */
+    /* At the end, by the segments in the file. */
     uint64_t segment_count, block_count;
     uint64_t reserved_bytes, allocated_bytes, active_bytes;
     uint64_t requested_bytes; /* VW_UNKNOWN before PyTorch 2.0 */
@@ -129,7 +130,7 @@ typedef struct vw_device_stats {
     uint64_t peak_reserved_bytes; /* VW_UNKNOWN without a trace */
     uint64_t peak_reserved_event;
     bool is_truncated;           /* it does not begin at the first allocation */
-    uint64_t initial_live_bytes; /* live before the first kept event, as far as can be told */
+    uint64_t initial_live_bytes; /* known to be live before the first kept event */
     uint64_t initial_block_count;
     uint64_t stackless_count; /* allocs without any frame */
     uint64_t step_count;      /* training steps found in the trace; 0 = none found */
@@ -142,9 +143,9 @@ typedef struct vw_device_stats {
 
     vw_recorded_spill spill;
 
-    /* torch.cuda.memory_summary() as PyTorch would have printed it at the end: by replay, and only
-     * where replay reproduces the recording from the first allocation on. NULL otherwise, and
-     * `summary_reason` says why. */
+    /* torch.cuda.memory_summary() as PyTorch would have printed it at the end. It comes from
+     * replay, if that reproduces the recording from the first allocation on; otherwise it is NULL
+     * and `summary_reason` says why. */
     const char *summary;
     const char *summary_reason;
 } vw_device_stats;
@@ -158,14 +159,14 @@ typedef struct vw_recording_stats {
     const char *encoding;    /* "pickle", "json" */
     const char *compression; /* "plain", "gzip", "xz", "zstd" */
     uint64_t file_bytes, uncompressed_bytes;
-    uint64_t model_bytes;       /* host memory that the recording takes, opened */
-    const char *oldest_version; /* of PyTorch that could have written it, by its fields; NULL */
+    uint64_t model_bytes;       /* host memory that the open recording takes */
+    const char *oldest_version; /* of PyTorch that could have written these fields; NULL */
     const char *newest_version;
     const char *conf; /* PYTORCH_CUDA_ALLOC_CONF; NULL = not recorded */
     const vw_setting *settings;
     size_t setting_count;
     uint64_t stack_count, frame_count, annotation_count;
-    uint64_t unknown_field_count; /* left out by the reader */
+    uint64_t unknown_field_count; /* fields that the reader ignored */
     const char *first_unknown_field;
     const vw_device_stats *devices; /* the host's, if any, last */
     size_t device_count;
@@ -175,8 +176,8 @@ typedef struct vw_recording_stats {
 
 typedef struct vw_stats_options {
     size_t struct_size;
-    const char *torch_version; /* for the summary; NULL = the newest that fits the file, "2.11" if
-                                  it does */
+    const char *torch_version; /* for the summary; NULL = "2.11" if it fits the file, else the
+                                  newest that does */
     size_t most_usages;        /* of a moment; 0 = all */
     bool without_summary;      /* no replay */
 } vw_stats_options;
@@ -190,8 +191,8 @@ VW_API void vw_recording_stats_free(vw_recording_stats *stats);
 
 typedef struct vw_verify_options {
     size_t struct_size;
-    const char *torch_version; /* NULL: the newest that fits the file, "2.11" if it does */
-    const char *expect_path;   /* what PyTorch said at the end, as JSON; NULL = none */
+    const char *torch_version; /* NULL as in vw_stats_options */
+    const char *expect_path;   /* JSON with PyTorch's statistics at the end; NULL = none */
     vw_progress progress;
     void *progress_context;
 } vw_verify_options;
@@ -201,11 +202,11 @@ typedef struct vw_difference {
     uint64_t event;          /* index in that device's trace; VW_UNKNOWN: the end state */
     const char *expected;    /* as recorded, in words */
     const char *got;         /* as replayed */
-    const char *explanation; /* a sentence or two: what it means */
+    const char *explanation; /* a sentence or two on what it means */
 } vw_difference;
 
 typedef struct vw_verify_result {
-    bool is_exact;             /* all that can be verified matched */
+    bool is_exact;             /* everything that can be verified matched */
     const char *torch_version; /* whose rules were used */
     uint64_t event_count;
     uint64_t segment_events_recorded, segment_events_matched;
@@ -214,10 +215,10 @@ typedef struct vw_verify_result {
     uint64_t statistics_recorded, statistics_matched;     /* of expect_path; 0 without */
     bool has_expectation;
     const vw_difference *first_difference; /* NULL = none */
-    const char *const *unverifiable;       /* why some things could not be verified */
+    const char *const *unverifiable;       /* what could not be verified, and why */
     size_t unverifiable_count;
-    /* The limit under which the recording ran, as far as it shows: at least, less than. VW_UNKNOWN
-     * where it does not. Of the busiest device. */
+    /* Bounds of the memory limit under which the busiest device ran. VW_UNKNOWN if the recording
+     * does not show them. */
     uint64_t limit_at_least_bytes, limit_below_bytes;
 } vw_verify_result;
 
@@ -228,43 +229,46 @@ VW_API void vw_verify_result_free(vw_verify_result *result);
 
 /* ---- replay ---------------------------------------------------------------------------------- */
 
-/* Calls of empty_cache() that the program made are played as they were recorded, unless NEVER;
- * STEPS and PHASES add some. */
+/* When to call empty_cache(). Recorded calls are replayed unless NEVER; STEPS and PHASES add calls.
+ */
 typedef enum vw_empty_cache {
     VW_EMPTY_CACHE_AS_RECORDED,
-    VW_EMPTY_CACHE_NEVER, /* what if they were removed? Where nothing but a private pool's memory
-                             went, as when a MemPool is destroyed, it goes all the same */
+    VW_EMPTY_CACHE_NEVER, /* as if the program made no such calls; a private pool's memory still
+                             goes where only that went, as when a MemPool is destroyed */
     VW_EMPTY_CACHE_STEPS, /* after every `empty_cache_every`-th training step */
     VW_EMPTY_CACHE_PHASES /* where the kind of work changes: training to evaluation and back */
 } vw_empty_cache;
 
-/* One run to make. `policy`: "native" (PyTorch's defaults), "expandable"
- * (expandable_segments:True), "recorded" (the file's own settings), "conf" (with `conf`); or this
- * library's own engine in place of PyTorch's allocator, "vramwise", "vramwise:rescue" or
- * "vramwise:tight" (vramwise.h). */
+/* One run to make. Policies:
+ *
+ *   "native"       PyTorch's defaults
+ *   "expandable"   expandable_segments:True
+ *   "recorded"     the settings in the file
+ *   "conf"         the settings in `conf`
+ *   "vramwise", "vramwise:rescue", "vramwise:tight"
+ *                  this library's engine in place of PyTorch's allocator (vramwise.h) */
 typedef struct vw_replay_run {
     const char *policy;
-    const char *conf; /* of "conf"; else NULL */
+    const char *conf; /* with policy "conf"; else NULL */
 } vw_replay_run;
 
 typedef struct vw_replay_options {
     size_t struct_size;
     const vw_replay_run *runs; /* NULL: recorded, native, expandable and vramwise, each once */
     size_t run_count;
-    const char *torch_version; /* NULL as above */
+    const char *torch_version; /* NULL as in vw_stats_options */
     int device;                /* VW_BUSIEST_DEVICE */
-    uint64_t card_bytes; /* what the card has for PyTorch; 0: as in the recording where it shows
-                            that (it ran out of memory), else without end */
+    uint64_t card_bytes; /* the card's memory for PyTorch; 0: as in the recording if it shows that
+                            (it ran out of memory), else no limit */
     bool find_smallest_card;
     vw_empty_cache empty_cache;
-    uint64_t empty_cache_every; /* of STEPS; 0 = 1 */
+    uint64_t empty_cache_every; /* with STEPS; 0 = 1 */
     vw_progress progress;
     void *progress_context;
 
-    /* vw_pool_options.spill_bytes: so much host memory may live memory go to, rather than that a
-     * request fails. Only with "vramwise...", which alone is run then if `runs` is NULL. Steps are
-     * marked, an optimizer's state is advised as cold and the weights of what trains as hot, where
-     * the recording shows them; safe points are granted. 0 = none. */
+    /* vw_pool_options.spill_bytes; 0 = none. Only with "vramwise...", which is the only run then if
+     * `runs` is NULL. Replay marks the steps, advises an optimizer's state as cold and the trained
+     * weights as hot, as far as the recording shows them, and grants safe points. */
     uint64_t spill_bytes;
 } vw_replay_options;
 
@@ -275,53 +279,53 @@ typedef struct vw_replay_calls {
 
 typedef struct vw_replay_result {
     const char *policy;
-    const char *conf;     /* what it was replayed with */
-    uint64_t card_bytes;  /* VW_UNKNOWN: without end */
+    const char *conf;     /* settings of the replay */
+    uint64_t card_bytes;  /* VW_UNKNOWN: no limit */
     bool is_complete;     /* never ran out of memory */
     uint64_t events_done; /* how far it got */
     uint64_t peak_reserved_bytes;
-    uint64_t peak_live_bytes; /* reached by this run: less than the recording's if it ended early,
-                                 more if all that failed there was served */
-    uint64_t peak_allocated_bytes; /* live as this setting rounds */
+    uint64_t peak_live_bytes;      /* of this run: less than recorded if it ended early, more if it
+                                      served requests that failed in the recording */
+    uint64_t peak_allocated_bytes; /* peak_live_bytes with this setting's rounding */
     double ratio;                  /* peak reserved / peak live, both of this run */
     uint64_t retries;
-    uint64_t trims; /* empty_cache() calls inserted: STEPS, PHASES */
+    uint64_t trims; /* empty_cache() calls added by STEPS or PHASES */
     bool has_oom;
-    uint64_t oom_event;       /* of the trace */
-    uint64_t oom_tried_bytes; /* what the device was asked for */
+    uint64_t oom_event;       /* index in the trace */
+    uint64_t oom_tried_bytes; /* asked of the device */
     uint64_t oom_reserved_bytes, oom_allocated_bytes;
     bool is_past_recorded_oom; /* served a request that failed in the recording */
     vw_replay_calls calls;
     uint64_t device_ns;           /* by the measured cost of each call */
-    uint64_t longest_stall_ns;    /* the dearest moment: a request with all its calls */
-    uint64_t smallest_card_bytes; /* VW_UNKNOWN: not asked for, or none */
+    uint64_t longest_stall_ns;    /* most driver time within one request */
+    uint64_t smallest_card_bytes; /* VW_UNKNOWN: not asked for, or none is enough */
 
-    /* After the first quarter of the events, when most memory has been taken: device_ns, and how
-     * long that took by the recorded times, up to where the run ended. VW_UNKNOWN: it ended before;
-     * the recording has no times. */
+    /* After the first quarter of the events, when most memory has been taken: device_ns, and the
+     * recorded duration up to where the run ended. VW_UNKNOWN if it ended before; the duration also
+     * if the recording has no times. */
     uint64_t settled_device_ns;
     uint64_t settled_duration_ns;
 
-    /* Policies "vramwise...": free memory that changed its address or stream, and live data that
-     * went to other pages, at safe points that are taken for granted. */
+    /* Policies "vramwise...": free memory that changed its address or stream, and live data copied
+     * to other pages. Replay assumes that every safe point is granted. */
     uint64_t moved_bytes;
     uint64_t copied_bytes;
 
-    /* With spill_bytes: live memory that went to the host's. It counts as reserved all the same. */
-    uint64_t peak_spilled_bytes; /* the most at once */
+    /* With spill_bytes: live memory that went to host memory. It still counts as reserved. */
+    uint64_t peak_spilled_bytes; /* most at once */
     uint64_t spills;             /* times memory left the device */
-    uint64_t all_spilled_bytes;  /* that left, all times together */
+    uint64_t all_spilled_bytes;  /* sum over all times */
     uint64_t returns;            /* times memory came back */
-    uint64_t returned_bytes;     /* that came back, all times together */
+    uint64_t returned_bytes;     /* sum over all times */
     uint64_t peak_host_bytes;    /* host memory held for it, in use or ready */
-    uint64_t spill_wait_ns;      /* moving it, by the measured cost of each call */
+    uint64_t spill_wait_ns;      /* time to move it, by the measured cost of each call */
 
-    /* By how much a step takes longer, on average from the third step on after memory first left
-     * (from the first where there are no more: host memory is made in them): to read and write what
-     * was spilled in it, and did not come back within it, once, over the bus as measured, and to
-     * move. VW_UNKNOWN: no spill_bytes, or no step ended after. */
+    /* How much longer a step takes: the time to move memory, and to read and write once, over the
+     * bus as measured, what was spilled and did not come back within the step. The average from the
+     * third step after memory first left (host memory is made in the first ones), or from the first
+     * if there are no more. VW_UNKNOWN without spill_bytes, or if no step ended after that. */
     uint64_t step_cost_ns;
-    bool is_step_cost_settled; /* it is that of the third step and later */
+    bool is_step_cost_settled; /* average of the third step and later */
 } vw_replay_result;
 
 typedef struct vw_replay_report {
@@ -331,17 +335,17 @@ typedef struct vw_replay_report {
     uint64_t peak_live_event;
     uint64_t recorded_oom_event; /* VW_UNKNOWN = none */
     uint64_t step_count;
-    uint64_t spill_bytes;            /* of the options */
+    uint64_t spill_bytes;            /* from the options */
     const vw_replay_result *results; /* in the order of the runs */
     size_t result_count;
-    const char *const *notes; /* what was concluded or left out: a cut ring, several devices ... */
+    const char *const *notes; /* what was assumed or left out: a cut ring, several devices ... */
     size_t note_count;
 } vw_replay_report;
 
-/* VW_ERR_CORRUPT_FILE  the recording has no trace
- * VW_ERR_BAD_SETTING   a conf cannot be used; vw_last_error() names it
- * VW_ERR_INVALID_ARGUMENT  unknown policy, version or device; spill_bytes and a policy of PyTorch's
- * VW_ERR_UNSUPPORTED   empty_cache by steps or phases, and none were found */
+/* VW_ERR_CORRUPT_FILE      the recording has no trace
+ * VW_ERR_BAD_SETTING       a conf cannot be used; vw_last_error() names it
+ * VW_ERR_INVALID_ARGUMENT  unknown policy, version or device; spill_bytes with a policy of PyTorch
+ * VW_ERR_UNSUPPORTED       empty_cache by steps or phases, but the recording shows none */
 VW_API VW_MUST_CHECK vw_status vw_recording_replay(const vw_recording *recording,
                                                    const vw_replay_options *options,
                                                    vw_replay_report **out);
@@ -363,14 +367,14 @@ typedef struct vw_tune_report {
     uint64_t event_count;
     uint64_t card_bytes;
     uint64_t peak_live_bytes;
-    bool is_possible; /* what is live at once does not exceed the card; blocks that only wait for
-                         other streams are left out of that */
+    bool is_possible; /* live bytes never exceed the card; blocks that only wait for other streams
+                         do not count */
     bool fits;        /* `best` completes */
-    const vw_replay_result *best;     /* of `tried`; the one that got farthest if none fits */
-    const vw_replay_result *recorded; /* of `tried`: the file's own settings */
+    const vw_replay_result *best;     /* in `tried`; the one that got farthest if none fits */
+    const vw_replay_result *recorded; /* in `tried`: the settings in the file */
     const vw_replay_result *tried;    /* best first */
     size_t tried_count;
-    const char *const *warnings; /* settings people recommend that make it worse here */
+    const char *const *warnings; /* commonly recommended settings that make it worse here */
     size_t warning_count;
     const char *const *notes;
     size_t note_count;
@@ -399,16 +403,16 @@ typedef struct vw_diff_report {
     uint64_t before_peak_reserved_bytes, after_peak_reserved_bytes;
     uint64_t before_event_count, after_event_count;
     const char *before_conf, *after_conf; /* NULL = not recorded */
-    const vw_change *changes; /* by stack, largest difference first, without what stayed the same */
+    const vw_change *changes; /* by stack, largest difference first; equal ones are left out */
     size_t change_count;
     const vw_change *categories; /* all, largest difference first */
     size_t category_count;
-    bool is_same; /* neither grew nor shrank anywhere */
+    bool is_same; /* no difference anywhere */
     const char *const *notes;
     size_t note_count;
 } vw_diff_report;
 
-/* `before` and `after` must outlive the report: it shows their strings. */
+/* `before` and `after` must outlive the report, which refers to their strings. */
 VW_API VW_MUST_CHECK vw_status vw_recordings_diff(const vw_recording *before,
                                                   const vw_recording *after, vw_diff_report **out);
 VW_API void vw_diff_report_free(vw_diff_report *report);

@@ -1,10 +1,10 @@
-/* doctor.h - which kind of out-of-memory it is, and what gives the bytes back.
+/* doctor.h - why a job ran out of memory, and what to do about it.
  *
- * The doctor reads what a person has (a pasted error, a log, a step log, a recording) and gives a
- * verdict with its reasoning, the findings behind it, and remedies in the order in which to try
- * them, each with the bytes it would give back and the basis of that figure.
+ * The doctor reads a pasted error, a log, a step log or a recording. It returns a verdict with its
+ * reasoning, the findings behind it, and remedies in the order in which to try them, each with the
+ * bytes it would give back and the basis of that figure.
  *
- * Results are owned by the library: read-only, freed with vw_diagnosis_free(). What is not known is
+ * Results are owned by the library: read-only, freed with vw_diagnosis_free(). Unknown values are
  * VW_UNKNOWN, never a guess.
  *
  * Link with -lvramwise-analysis. Reading order: vw_doctor_file(), vw_diagnosis; then report.h to
@@ -23,21 +23,21 @@
 extern "C" {
 #endif
 
-/* What it comes to. The names are those of the JSON output. */
+/* The names are those of the JSON output. */
 #define VW_VERDICT_LIST(X)                                                                         \
     X(GENUINE, "genuine")             /* more is needed than there is */                           \
     X(FRAGMENTATION, "fragmentation") /* enough is free, in pieces */                              \
     X(LEAK, "leak")                   /* something grows step after step */                        \
     X(KEPT_GRAPH, "kept-graph")       /* activations that no backward pass frees */                \
     X(STRANDED, "stranded")           /* idle, but on other streams or in private pools */         \
-    X(OUTSIDE, "outside")             /* held by others: processes, contexts, libraries */         \
-    X(CAPPED, "capped")               /* a limit that was set, not the card */                     \
+    X(OUTSIDE, "outside")             /* held by other processes, contexts or libraries */         \
+    X(CAPPED, "capped")               /* a configured limit, not the card */                       \
     X(REFUSED, "refused")             /* the device had it free, and refused */                    \
     X(TOO_LARGE, "too-large")         /* one request larger than the card, or the limit */         \
     X(HOST, "host")                   /* the machine's memory, not the GPU's */                    \
     X(HEALTHY, "healthy")             /* nothing is wrong */                                       \
-    X(NOT_OOM, "not-oom")             /* an error, but none about memory; or no error at all */    \
-    X(UNKNOWN, "unknown")             /* too little is known, or it contradicts itself */
+    X(NOT_OOM, "not-oom")             /* another error, or no error at all */                      \
+    X(UNKNOWN, "unknown")             /* too little evidence, or it contradicts itself */
 
 typedef enum vw_verdict {
 #define VW_VERDICT_ENUM(upper, text) VW_VERDICT_##upper,
@@ -51,37 +51,37 @@ typedef enum vw_confidence {
     VW_CONFIDENCE_HIGH
 } vw_confidence;
 
-/* What a figure rests on, from the firmest down. */
+/* What a figure rests on, the most reliable first. */
 typedef enum vw_basis {
     VW_BASIS_REPLAYED, /* the recording was run again with the change */
-    VW_BASIS_MEASURED, /* counted in what was given */
-    VW_BASIS_COMPUTED, /* from a formula, and what was given */
+    VW_BASIS_MEASURED, /* counted in the input */
+    VW_BASIS_COMPUTED, /* by a formula, from the input */
     VW_BASIS_RULE      /* a rule of thumb */
 } vw_basis;
 
 typedef enum vw_doctor_source {
     VW_SOURCE_TEXT,      /* a pasted error */
-    VW_SOURCE_LOG,       /* a longer text with one in it, or several */
+    VW_SOURCE_LOG,       /* a longer text with one error or several */
     VW_SOURCE_RECORDING, /* a memory snapshot */
     VW_SOURCE_STEPS      /* a log of steps with their memory */
 } vw_doctor_source;
 
-/* Whether a remedy, by itself, serves the request that failed. Only a replay under the recording's
- * own limit, or numbers that leave no doubt, make it a yes or a no. */
+/* Whether a remedy alone would serve the request that failed. YES and NO need a replay under the
+ * recording's own limit, or numbers that leave no doubt. */
 typedef enum vw_enough { VW_ENOUGH_UNKNOWN, VW_ENOUGH_NO, VW_ENOUGH_YES } vw_enough;
 
 /* Something to do. */
 typedef struct vw_remedy {
     const char *action;           /* one line: "set expandable_segments:True" */
-    uint64_t saves_bytes;         /* VW_UNKNOWN; of a range, the lower end */
-    uint64_t saves_at_most_bytes; /* the upper end; as saves_bytes where there is no range */
+    uint64_t saves_bytes;         /* lower end of a range; VW_UNKNOWN */
+    uint64_t saves_at_most_bytes; /* upper end; equal to saves_bytes if there is no range */
     vw_basis basis;
     vw_enough enough;
     const char *cost; /* time, accuracy, effort: one line */
     const char *how;  /* what to type: a setting, or a few lines of code */
 } vw_remedy;
 
-/* Bytes with a name: a part of the finding. */
+/* Named bytes: a part of a finding. */
 typedef struct vw_part {
     const char *name;
     uint64_t bytes;
@@ -93,27 +93,27 @@ typedef struct vw_part {
 typedef struct vw_finding {
     const char *kind;
     const char *title;        /* one sentence */
-    uint64_t bytes;           /* that it is about; VW_UNKNOWN */
-    const char *const *where; /* "train.py:152 main", what matters most first */
+    uint64_t bytes;           /* bytes concerned; VW_UNKNOWN */
+    const char *const *where; /* "train.py:152 main", most important first */
     size_t where_count;
-    const char *const *evidence; /* sentences: what was seen */
+    const char *const *evidence; /* sentences */
     size_t evidence_count;
-    const vw_part *parts; /* largest first, where the bytes have parts */
+    const vw_part *parts; /* of the bytes, largest first; may be empty */
     size_t part_count;
     const vw_remedy *remedies; /* in the order in which to try them */
     size_t remedy_count;
 } vw_finding;
 
-/* VW_UNKNOWN where it was not said. */
+/* VW_UNKNOWN if the input does not say. */
 typedef struct vw_memory_numbers {
     uint64_t tried_bytes;     /* the request that failed */
     uint64_t total_bytes;     /* the card */
     uint64_t free_bytes;      /* by the driver */
     uint64_t allocated_bytes; /* live */
     uint64_t reserved_bytes;  /* held by PyTorch */
-    uint64_t process_bytes;   /* held by the process, PyTorch and the rest */
-    uint64_t allowed_bytes;   /* a limit that was set */
-    int device;               /* -1 = not said */
+    uint64_t process_bytes;   /* held by the process, PyTorch included */
+    uint64_t allowed_bytes;   /* a configured limit */
+    int device;               /* -1 = unknown */
 } vw_memory_numbers;
 
 typedef struct vw_diagnosis {
@@ -121,28 +121,28 @@ typedef struct vw_diagnosis {
     vw_confidence confidence;
     vw_doctor_source source;
     const char *sentence;         /* the verdict, in one sentence with its numbers */
-    uint64_t error_count;         /* reports of running out of memory that were found */
-    const char *const *reasoning; /* how the verdict came about, step by step */
+    uint64_t error_count;         /* out-of-memory errors in the input */
+    const char *const *reasoning; /* how the verdict was reached, step by step */
     size_t reasoning_count;
-    vw_memory_numbers numbers;  /* at the failure; of a run that did not fail, at its peak; of one
-                                   that is running, now */
+    vw_memory_numbers numbers;  /* at the failure; without a failure, at the peak; for a running
+                                   job, now */
     const vw_finding *findings; /* the cause first */
     size_t finding_count;
-    bool is_running; /* the diagnosis is of a job that runs: see vw_doctor_job(), watch.h */
+    bool is_running; /* made by vw_doctor_job() (watch.h) for a running job */
 } vw_diagnosis;
 
 typedef struct vw_doctor_options {
     size_t struct_size;        /* sizeof(vw_doctor_options) */
-    uint64_t card_bytes;       /* judge as if the card had so much and no limit; 0: as it is */
+    uint64_t card_bytes;       /* judge as if the card had this size and no limit; 0: as it is */
     const char *torch_version; /* as in vw_replay_options */
     vw_progress progress;      /* or NULL */
     void *progress_context;
 } vw_doctor_options;
 
-/* Reads a file ("-" is standard input), plain or compressed, and sees for itself whether it is a
- * recording, a step log or any other text. `options` may be NULL. Errors as of
- * vw_recording_open(); bytes that are neither text nor a
- * recording are VW_ERR_CORRUPT_FILE, with words for what they are. */
+/* Reads a file ("-" is standard input), plain or compressed, and detects whether it is a recording,
+ * a step log or another text. `options` may be NULL. Errors as in vw_recording_open(); bytes that
+ * are neither text nor a recording are VW_ERR_CORRUPT_FILE, and vw_last_error() names their type.
+ */
 VW_API VW_MUST_CHECK vw_status vw_doctor_file(const char *path, const vw_doctor_options *options,
                                               vw_diagnosis **out);
 
@@ -155,12 +155,12 @@ VW_API VW_MUST_CHECK vw_status vw_doctor_recording(const vw_recording *recording
                                                    vw_diagnosis **out);
 VW_API void vw_diagnosis_free(vw_diagnosis *diagnosis); /* NULL does nothing */
 
-/* Whether there is something to see: a verdict that is a problem, or a finding. What was alive at
- * the peak is told of every run, and is none. */
+/* Returns whether there is a problem: a verdict that is one, or a finding other than "peak", which
+ * every run has. */
 VW_API bool vw_diagnosis_is_problem(const vw_diagnosis *diagnosis);
 
-/* There may be two accounts of one failure: a recording, and the error with the steps before it.
- * Does the second name a cause that the first cannot see? */
+/* For two diagnoses of one failure, `story` from its log and `recording` from its snapshot: returns
+ * whether the log shows a cause that the snapshot cannot show. */
 VW_API bool vw_diagnosis_sees_more(const vw_diagnosis *story, const vw_diagnosis *recording);
 
 /* "genuine", "high", "replayed", "text": static. */

@@ -1,16 +1,15 @@
-/* live.h - a process's memory, for others to see while it runs.
+/* live.h - publishes a process's memory use while it runs.
  *
- * A process has one *page*: a small file in shared memory (/dev/shm) with numbers per device, kept
- * current by the process and read by anyone of the same user: `vramwise top`, `vramwise exporter`,
- * `vramwise doctor --pid`. Writing one is a few stores: no reader can hold a writer up, and nobody
- * needs to be there to read. The page ends with its process, however that ends: a killed one leaves
- * a file that readers know to be stale, and remove.
+ * A process has one *page*: a small file in shared memory (/dev/shm) with numbers per device. The
+ * process keeps it current, and programs of the same user read it: `vramwise top`, `vramwise
+ * exporter`, `vramwise doctor --pid`. An update is a few stores: readers never delay a writer, and
+ * none needs to exist. The page ends with its process; a killed process leaves a file that readers
+ * detect as stale and remove.
  *
- * Pools are published by themselves (vw_pool_options.is_unlisted says otherwise). This header is
- * for programs that have more to tell: steps, the time they wait for input, another allocator's
- * numbers.
+ * Pools are published automatically, unless vw_pool_options.is_unlisted. This header is for
+ * programs with more to publish: steps, the time they wait for input, another allocator's numbers.
  *
- * Thread-safe. In a child made by fork() a page is the parent's: every call answers
+ * Thread-safe. In a child made by fork() a page belongs to the parent: every call returns
  * VW_ERR_WRONG_PROCESS. Reading order: vw_live_process_page(), vw_live_page_put(),
  * vw_live_page_step(). To read pages: watch.h. */
 #ifndef VRAMWISE_LIVE_H
@@ -26,8 +25,8 @@
 extern "C" {
 #endif
 
-/* What is told of a device, in the order in which it lies in the page: new ones go to the end. One
- * list makes the page, the metrics, the JSON of `top` and what Python may put there.
+/* The fields of a device, in their order in the page: new ones go to the end. This list defines the
+ * page, the metrics, the JSON of `top` and the fields that Python may set.
  * X(enumerator, name, kind, help) */
 #define VW_LIVE_FIELD_LIST(X)                                                                      \
     X(LIVE_BYTES, "live_bytes", GAUGE, "Bytes handed out to the program.")                         \
@@ -63,23 +62,24 @@ typedef enum vw_live_field {
 
 typedef enum vw_live_kind { VW_LIVE_GAUGE, VW_LIVE_COUNTER } vw_live_kind;
 
-VW_API size_t vw_live_field_count(void); /* of the library at hand */
-/* NULL, and VW_LIVE_GAUGE, for a number that is no field. Static strings. */
+VW_API size_t vw_live_field_count(void); /* of the loaded library */
+/* For a number that is not a field: NULL, and VW_LIVE_GAUGE. Static strings. */
 VW_API const char *vw_live_field_name(size_t field);
 VW_API const char *vw_live_field_help(size_t field);
 VW_API vw_live_kind vw_live_field_kind(size_t field);
-VW_API size_t vw_live_field_find(const char *name); /* vw_live_field_count() if there is none */
+VW_API size_t vw_live_field_find(const char *name); /* vw_live_field_count() if unknown */
 
-#define VW_LIVE_UNKNOWN UINT64_MAX    /* as a value: not known */
-#define VW_LIVE_KEEP (UINT64_MAX - 1) /* as a value: what is there stays */
+#define VW_LIVE_UNKNOWN UINT64_MAX    /* a value that is not known */
+#define VW_LIVE_KEEP (UINT64_MAX - 1) /* leaves the value in the page as it is */
 
-/* Who the process is. Texts are copied and cut; NULL: not known, in a change: as it was. */
+/* Who the process is. Texts are copied and cut to 63 bytes; NULL: unknown or, in a change, as
+ * before. */
 typedef struct vw_live_identity {
     size_t struct_size;    /* sizeof(vw_live_identity) */
     const char *program;   /* "train.py" */
     const char *allocator; /* "pytorch", "torch", "vramwise" ... */
-    const char *job;       /* what joins several processes: a Slurm job, torchrun's run */
-    const char *run;       /* the folder of the `vramwise run` above it, or the last 63 bytes */
+    const char *job;       /* common to several processes: a Slurm job, a torchrun run */
+    const char *run;       /* folder of the `vramwise run` that started it; its last 63 bytes */
     int rank;              /* -1 = none */
     int local_rank;        /* -1 */
     int world_size;        /* 0 */
@@ -87,39 +87,40 @@ typedef struct vw_live_identity {
 
 typedef struct vw_live_page vw_live_page; /* opaque */
 
-/* Does a process in this environment let others see it? Yes, unless VRAMWISE_LIVE is 0, or
- * VRAMWISE_DISABLE is set to something else than 0. */
+/* Returns whether this environment allows publishing: VRAMWISE_LIVE is not 0, and VRAMWISE_DISABLE
+ * is unset or 0. */
 VW_API bool vw_live_is_wanted(void);
 
-/* The page of this process, which is made at the first call: by the variables of launchers (RANK,
- * SLURM_PROCID, ...), in VRAMWISE_LIVE_DIR or /dev/shm. The page is the library's, and ends with
- * the process.
+/* The page of this process. The first call makes it, in VRAMWISE_LIVE_DIR or /dev/shm, with the
+ * identity that launchers put into the environment (RANK, SLURM_PROCID, ...). The library owns the
+ * page, which ends with the process.
  *
- * VW_ERR_UNSUPPORTED   not wanted: vw_live_is_wanted()
+ * VW_ERR_UNSUPPORTED   vw_live_is_wanted() is false
  * VW_ERR_FILE          no room in shared memory, or no folder: it is not tried again
- * VW_ERR_WRONG_STATE   the process ends
+ * VW_ERR_WRONG_STATE   the process is exiting
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_live_process_page(vw_live_page **out);
 
-/* A page of one's own in `folder` (NULL: as above), besides that of the process. */
+/* Makes a further page in `folder` (NULL: as above), besides that of the process. */
 VW_API VW_MUST_CHECK vw_status vw_live_page_create(const char *folder,
                                                    const vw_live_identity *identity,
                                                    vw_live_page **out);
 VW_API void vw_live_page_destroy(vw_live_page *page); /* removes it; NULL does nothing */
 VW_API const char *vw_live_page_path(const vw_live_page *page);
 
-/* Changes what is not NULL, and ranks that are not -1 (0 for the world size). */
+/* Changes the texts that are not NULL, the ranks that are not -1, and a world size that is not 0.
+ */
 VW_API vw_status vw_live_page_identify(vw_live_page *page, const vw_live_identity *identity);
 
 /* Stores values of a device, by vw_live_field; those past `count` stay as they are. `device_name`
- * may be NULL. All of them are seen together, or none. VW_ERR_INVALID_ARGUMENT: a page has room for
- * 16 devices. VW_ERR_FILE: shared memory is full. */
+ * may be NULL. Readers see all changes of a call or none. VW_ERR_INVALID_ARGUMENT: more than the 16
+ * devices that a page has room for. VW_ERR_FILE: shared memory is full. */
 VW_API vw_status vw_live_page_put(vw_live_page *page, int device, const char *device_name,
                                   const uint64_t *values, size_t count);
 
-/* A step has ended: `live_bytes` were live and `reserved_bytes` reserved. The page keeps the whole
- * run at falling detail: when its log is full, every second entry goes, and from then on every
- * second step is left out. Steps count from 1. */
+/* Logs the end of a step, with the bytes that were live and reserved then. The page keeps the whole
+ * run, the longer the coarser: when its log is full, it drops every second entry, and from then on
+ * logs every second step only. Steps count from 1. */
 VW_API vw_status vw_live_page_step(vw_live_page *page, int device, uint64_t step,
                                    uint64_t live_bytes, uint64_t reserved_bytes);
 

@@ -1,4 +1,4 @@
-/* output.h - where text goes that the library makes. */
+/* output.h - where the library writes text to. */
 #ifndef VRAMWISE_OUTPUT_H
 #define VRAMWISE_OUTPUT_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* `write` returns false to end it. */
+/* `write` returns false to stop. */
 typedef struct vw_output {
     void *context;
     bool (*write)(void *context, const char *bytes, size_t size_bytes);

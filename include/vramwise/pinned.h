@@ -1,4 +1,4 @@
-/* pinned.h - cached page-locked host memory, as PyTorch's host allocator does it.
+/* pinned.h - a cache of page-locked host memory, by the rules of PyTorch's host allocator.
  *
  * A GPU copies to and from page-locked ("pinned") host memory without the processor's help, but
  * locking pages is slow: milliseconds for a large buffer. So freed blocks stay locked and are
@@ -9,16 +9,16 @@
  *             pinned_max_cached_size_mb, exactly what was asked (PyTorch 2.13 on)
  *   reuse     the block freed last among those whose size has the same ceil(log2) and is enough
  *   streams   a block used by work on a stream is reused only after that work: vw_pinned_free()
- *             records an event there, and blocks wait in one queue, oldest first. One that is not
- *             finished holds up all that were freed after it, whatever stream they wait for.
- *   memory    nothing goes back to the machine before vw_pinned_trim(), except blocks larger than
+ *             records an event there, and blocks wait in one queue, oldest first. A block whose
+ *             work is not finished holds up all that were freed after it, on any stream.
+ *   memory    only vw_pinned_trim() gives memory back to the machine, except for blocks larger than
  *             pinned_max_cached_size_mb
  *
  * What it costs: a request of 2^k + 1 bytes locks 2^(k+1) bytes, and keeps them.
  *
  * Everything here is thread-safe unless a comment says otherwise. Pointers are borrowed for the
  * call unless a comment says otherwise. In a child made by fork() every call on a pool of the
- * parent answers VW_ERR_WRONG_PROCESS and touches nothing.
+ * parent returns VW_ERR_WRONG_PROCESS and touches nothing.
  *
  * Reading order: vw_pinned_pool_create(), vw_pinned_alloc(), vw_pinned_free(),
  * vw_pinned_record_stream(), vw_pinned_pool_get_stats(); then private pools. */
@@ -46,25 +46,24 @@ typedef struct vw_pinned_options {
     const char *conf;          /* what PYTORCH_CUDA_ALLOC_CONF would hold; NULL = "" */
     const char *torch_version; /* whose rules to follow, "1.6" to "2.15"; NULL = "2.11" */
     bool is_strict;            /* refuse what PyTorch would silently accept in `conf` */
-    bool is_unlisted;          /* not in the process's page for others to see (live.h) */
-    vw_pinned_budget *budget;  /* that all its memory is drawn from, or NULL; outlives the pool */
+    bool is_unlisted;          /* the process's page (live.h) does not show it */
+    vw_pinned_budget *budget;  /* for all its memory, or NULL; must outlive the pool */
 } vw_pinned_options;
 
-/* Makes a pool on `device`, which must outlive it. `options` may be NULL. Of `conf` the keys that
+/* Makes a pool on `device`, which must outlive it. `options` may be NULL. The keys of `conf` that
  * begin with pinned_ matter here; the others are checked and change nothing:
  *
- *   pinned_use_background_threads    a thread of the pool looks after freed blocks ten thousand
- *                                    times a second, instead of every allocation doing so. It
- *                                    starts with the first block that is made, and ends with the
- *                                    pool.
+ *   pinned_use_background_threads    a thread checks freed blocks ten thousand times a second,
+ *                                    instead of every allocation doing so. It starts with the
+ *                                    first block that is made, and ends with the pool.
  *   pinned_max_round_threshold_mb, pinned_max_cached_size_mb    see above
  *   pinned_use_cuda_host_register    blocks are ordinary memory, touched page by page by
  *                                    pinned_num_register_threads threads, and locked afterwards
  *   pinned_reserve_segment_size_mb   the first block that is made brings a range of that size,
  *                                    from which blocks are cut in steps of 4 KiB while it lasts.
- *                                    As in PyTorch, what was cut is never put back: a block of
- *                                    the range that is trimmed leaves a hole until the pool ends.
- *   pinned_free_catch_all            vw_pinned_free() answers VW_OK also where the device failed;
+ *                                    As in PyTorch, a trimmed block of the range leaves a hole
+ *                                    until the pool ends.
+ *   pinned_free_catch_all            vw_pinned_free() returns VW_OK even if the device failed;
  *                                    vw_last_error() still says why
  *
  * VW_ERR_UNSUPPORTED        the device has no page-locked memory
@@ -78,8 +77,8 @@ VW_API VW_MUST_CHECK vw_status vw_pinned_pool_create(vw_device *device,
 
 /* Gives everything back to the device, live blocks too, and ends the pool. NULL does nothing. No
  * other call on the pool may be in progress, and no work on the device may use its blocks. Memory
- * that the device will not unlock is left where it is: freeing it could hand pages to others that
- * the device still writes to. */
+ * that the device will not unlock is leaked: freeing it could give others pages that the device
+ * still writes to. */
 VW_API void vw_pinned_pool_destroy(vw_pinned_pool *pool);
 
 /* Stores in `*out` the address of at least `size_bytes` of page-locked memory. Zero bytes: NULL and
@@ -87,12 +86,12 @@ VW_API void vw_pinned_pool_destroy(vw_pinned_pool *pool);
  *
  * VW_ERR_TOO_LARGE         2^60 bytes or more
  * VW_ERR_OUT_OF_MEMORY, VW_ERR_HOST_MEMORY, VW_ERR_DEVICE   no cached block fits, and the device
- *                          gave no memory: its own answer. As in PyTorch the cache is not emptied
- *                          and the device not asked again; vw_pinned_trim() and a second call
- *                          often succeed. Also VW_ERR_DEVICE: a look at waiting blocks failed, or a
- *                          block above pinned_max_cached_size_mb could not be given back (it
- *                          stays cached).
- *                          VW_ERR_HOST_MEMORY also where the pool's budget is spent
+ *                          refused with this status. As in PyTorch the cache is not emptied and
+ *                          the device not asked again; vw_pinned_trim() and a second call often
+ *                          succeed.
+ * VW_ERR_HOST_MEMORY       also if the pool's budget is spent
+ * VW_ERR_DEVICE            also if a query for waiting blocks failed, or a block above
+ *                          pinned_max_cached_size_mb could not be given back (it stays cached)
  * VW_ERR_INVALID_ARGUMENT  `pool` or `out` is NULL
  *
  * On failure `*out` is untouched; freed blocks may have become reusable, or gone back to the
@@ -100,9 +99,9 @@ VW_API void vw_pinned_pool_destroy(vw_pinned_pool *pool);
 VW_API VW_MUST_CHECK vw_status vw_pinned_alloc(vw_pinned_pool *pool, uint64_t size_bytes,
                                                void **out);
 
-/* The same for a caller whose current stream is `stream` (vw_pinned_alloc(): 0). It does not bind
- * the block to the stream: it says which private pool the request belongs to, and whether it is
- * part of a capture. */
+/* The same for a caller whose current stream is `stream` (vw_pinned_alloc(): 0). The stream decides
+ * which private pool serves the request, and whether it is part of a capture; the block is not
+ * bound to it. */
 VW_API VW_MUST_CHECK vw_status vw_pinned_alloc_on(vw_pinned_pool *pool, uint64_t size_bytes,
                                                   vw_stream stream, void **out);
 
@@ -114,24 +113,24 @@ VW_API VW_MUST_CHECK vw_status vw_pinned_alloc_on(vw_pinned_pool *pool, uint64_t
  *
  * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block of this pool: a double free, an inner
  *                          pointer, or foreign memory. Nothing changed.
- * VW_ERR_DEVICE            the block is free all the same. An event could not be recorded: it is
- *                          not reused before vw_pinned_trim() has waited for the whole device. Or
- *                          it could not be given back: it stays cached. With pinned_free_catch_all
- *                          both are VW_OK. */
+ * VW_ERR_DEVICE            the block is free, but an event could not be recorded (it is reused only
+ *                          after vw_pinned_trim() has waited for the whole device), or it could
+ *                          not be given back (it stays cached). With pinned_free_catch_all both
+ *                          are VW_OK. */
 VW_API vw_status vw_pinned_free(vw_pinned_pool *pool, void *address);
 
-/* Says that work queued on `stream` uses the live block that holds `address`, which may point
- * inside it. NULL does nothing.
+/* Tells the pool that work queued on `stream` uses the live block that holds `address`, which may
+ * point inside it. NULL does nothing.
  *
  * VW_ERR_UNKNOWN_ADDRESS   no live block holds it: ordinary memory, or a block already freed
  * VW_ERR_HOST_MEMORY, VW_ERR_DEVICE   no event could be made for it */
 VW_API VW_MUST_CHECK vw_status vw_pinned_record_stream(vw_pinned_pool *pool, void *address,
                                                        vw_stream stream);
 
-/* torch._C._host_emptyCache(): gives every cached block back to the device, those of private pools
- * only where nobody uses the pool any more. Waits for nothing, except after an event could not be
- * recorded: then for the whole device. Stops at the first failure; what was given back by then
- * stays given back, and the rest stays cached. */
+/* torch._C._host_emptyCache(): gives every cached block back to the device; blocks of a private
+ * pool only if nobody uses that pool any more. Waits for the whole device if an event could not be
+ * recorded before, else for nothing. Stops at the first failure; what was given back by then stays
+ * given back, and the rest stays cached. */
 VW_API vw_status vw_pinned_trim(vw_pinned_pool *pool);
 
 /* ---- statistics ------------------------------------------------------------------------------ */
@@ -140,7 +139,7 @@ VW_API vw_status vw_pinned_trim(vw_pinned_pool *pool);
 typedef struct vw_duration_stat {
     int64_t total;
     int64_t max;
-    int64_t min; /* of the calls that took any time; 0 if none did */
+    int64_t min; /* among calls longer than 0; 0 if there are none */
     int64_t count;
     int64_t avg; /* total / count, rounded down; 0 without a call */
 } vw_duration_stat;
@@ -151,11 +150,11 @@ typedef struct vw_pinned_stats {
     int64_t num_host_alloc;  /* == allocations.allocated */
     int64_t num_host_free;   /* == allocations.freed */
     vw_stat allocations;     /* blocks held: live, waiting or cached; private pools included */
-    vw_stat allocated_bytes; /* of the same */
-    vw_stat active_requests; /* blocks live or waiting, of the default pool only */
-    vw_stat active_bytes;    /* of the same. The peaks of active_* are sums of the peaks of each
+    vw_stat allocated_bytes; /* their bytes */
+    vw_stat active_requests; /* blocks live or waiting, in the default pool only */
+    vw_stat active_bytes;    /* their bytes. The peaks of active_* are sums of the peaks of each
                                 power of two: an upper bound, reached only if all came at once */
-    vw_duration_stat host_alloc_time; /* in the device, for new memory; the reserve's included */
+    vw_duration_stat host_alloc_time; /* device calls for new memory; the reserve's included */
     vw_duration_stat host_free_time;
 } vw_pinned_stats;
 
@@ -176,9 +175,9 @@ VW_API VW_MUST_CHECK vw_status vw_pinned_pool_check(vw_pinned_pool *pool);
 
 /* ---- private pools --------------------------------------------------------------------------- */
 
-/* What a CUDA graph was captured with must stay its own: while a capture is routed to private pool
- * `id` (the number of the device's private pool is the natural choice), its blocks come from there
- * and return there. These are vw_private_pool_retain() and its sisters, for pinned memory. */
+/* A CUDA graph must keep the memory it was captured with: while a capture is routed to private pool
+ * `id` (usually that of the device's private pool), its blocks come from there and return there.
+ * These functions are vw_private_pool_retain() and the others, for pinned memory. */
 
 /* Makes private pool `id`, or adds one to its use count. VW_ERR_INVALID_ARGUMENT for id (0, 0);
  * VW_ERR_WRONG_STATE if it was released and still holds memory; VW_ERR_HOST_MEMORY. */

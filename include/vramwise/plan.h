@@ -1,10 +1,11 @@
-/* plan.h - what a training run will take, before it runs, and what makes it fit.
+/* plan.h - predicts the memory of a training run before it runs, and finds changes that make it
+ * fit.
  *
  * A plan runs one step of a model, tensor by tensor, as PyTorch would, with sizes in place of
- * numbers. What it says of peaks is therefore what PyTorch's max_memory_allocated() would say;
- * what it says of reserved memory comes from replaying those allocations through the allocators.
+ * values. Its peaks are therefore those of PyTorch's max_memory_allocated(); reserved memory comes
+ * from replaying the allocations through the allocators.
  *
- * Results are owned by the library: read-only, freed with vw_plan_free(). What is not known is
+ * Results are owned by the library: read-only, freed with vw_plan_free(). Unknown values are
  * VW_UNKNOWN, never a guess.
  *
  * Link with -lvramwise-analysis. Reading order: vw_plan_settings_init(), vw_plan_model_open(),
@@ -49,7 +50,7 @@ extern "C" {
     X(NONE, "none")                                                                                \
     X(FULL, "full")           /* every block */                                                    \
     X(EVERY, "every")         /* every `checkpoint_every`-th block */                              \
-    X(SELECTIVE, "selective") /* what is cheap to make again: norms and activation functions */
+    X(SELECTIVE, "selective") /* what is cheap to recompute: norms and activation functions */
 
 #define VW_ATTENTION_LIST(X)                                                                       \
     X(SDPA, "sdpa") /* PyTorch chooses the kernel */                                               \
@@ -58,10 +59,10 @@ extern "C" {
 
 #define VW_OFFLOAD_LIST(X)                                                                         \
     X(NONE, "none")                                                                                \
-    X(OPTIMIZER, "optimizer") /* its state, and the step, on the CPU */                            \
-    X(WEIGHTS, "weights")     /* a block's weights come to the GPU when it is their turn */        \
-    X(SPILL, "spill")         /* its state in host memory as far as the card is full, the step on  \
-                                 the GPU: vramwise's allocator (vw_pool_options.spill_bytes) */
+    X(OPTIMIZER, "optimizer") /* optimizer state and step on the CPU */                            \
+    X(WEIGHTS, "weights")     /* a block's weights are on the GPU only while it runs */            \
+    X(SPILL, "spill")         /* optimizer state in host memory as far as the card is full, the    \
+                                 step on the GPU (vw_pool_options.spill_bytes) */
 
 #define VW_SHARDING_LIST(X)                                                                        \
     X(NONE, "none") /* with several GPUs: DistributedDataParallel */                               \
@@ -73,7 +74,7 @@ extern "C" {
 #define VW_PLAN_MODE_LIST(X)                                                                       \
     X(TRAIN, "train")                                                                              \
     X(INFERENCE, "inference")   /* under inference_mode() */                                       \
-    X(KEEP_GRAPH, "keep-graph") /* a forward pass whose graph is kept: evaluation without it */
+    X(KEEP_GRAPH, "keep-graph") /* evaluation without inference_mode(): the graph is kept */
 
 #define VW_PRECISION_ENUM(upper, text) VW_PRECISION_##upper,
 typedef enum vw_precision { VW_PRECISION_LIST(VW_PRECISION_ENUM) VW_PRECISION_COUNT } vw_precision;
@@ -103,30 +104,30 @@ typedef enum vw_plan_mode { VW_PLAN_MODE_LIST(VW_PLAN_MODE_ENUM) VW_PLAN_MODE_CO
 typedef struct vw_plan_settings {
     size_t struct_size; /* sizeof(vw_plan_settings) */
     vw_plan_mode mode;
-    uint64_t batch;    /* samples of a micro-batch, on one GPU */
-    uint64_t sequence; /* tokens of a sample; of an encoder-decoder, of either side */
-    uint64_t image;    /* height and width in pixels, of a model of images */
+    uint64_t batch;    /* samples per micro-batch, on one GPU */
+    uint64_t sequence; /* tokens per sample; of an encoder-decoder, on either side */
+    uint64_t image;    /* height and width in pixels, for image models */
     uint64_t accumulation;
-    uint64_t generate; /* tokens, after a prompt of `sequence`; 0 = none. INFERENCE only */
-    bool without_loss; /* INFERENCE: no labels are given; the logits are the result */
+    uint64_t generate; /* tokens after a prompt of `sequence`; 0 = none. INFERENCE only */
+    bool without_loss; /* INFERENCE: without labels; the result is the logits */
     vw_precision precision;
     bool has_master_weights; /* BF16, FP16: the optimizer keeps float32 copies */
     vw_optimizer optimizer;
     vw_offload offload;
     vw_checkpointing checkpointing;
-    uint64_t checkpoint_every; /* of EVERY */
+    uint64_t checkpoint_every; /* with EVERY */
     vw_attention attention;
     uint64_t loss_chunks; /* 0, 1: the loss in one piece */
     uint64_t lora_rank;   /* 0 = all weights are trained */
     bool is_quantized;    /* QLoRA: the frozen weights in 4 bits */
-    uint64_t gpus;        /* that share the work, each with a micro-batch */
+    uint64_t gpus;        /* each runs a micro-batch */
     vw_sharding sharding;
-    uint64_t card_bytes;   /* 0 = not said */
+    uint64_t card_bytes;   /* 0 = unknown */
     const char *card_name; /* "h200", from vw_plan_card(); NULL */
 } vw_plan_settings;
 
-/* Training in float32 with AdamW, attention by SDPA, one GPU; batch 1, and the model's own length.
- */
+/* Sets the defaults: training in float32 with AdamW, SDPA attention, one GPU, batch 1, and the
+ * model's own sequence length. */
 VW_API void vw_plan_settings_init(vw_plan_settings *settings);
 
 /* ---- models ---------------------------------------------------------------------------------- */
@@ -136,14 +137,14 @@ typedef struct vw_plan_model vw_plan_model; /* opaque */
 /* A built-in name ("gpt2", "llama-3-8b", "resnet50"), a config.json of transformers, a folder that
  * holds one, or a description of layers in JSON (vramwise-plan(1)); "-" is standard input.
  *
- * VW_ERR_FILE          it is neither a name nor a file
- * VW_ERR_CORRUPT_FILE  not JSON, or no model: what was expected, what was found
- * VW_ERR_UNSUPPORTED   an architecture that is not known, or values beyond reason: named
+ * VW_ERR_FILE          neither a known name nor a file
+ * VW_ERR_CORRUPT_FILE  not JSON, or not a model; the message has what was expected and found
+ * VW_ERR_UNSUPPORTED   an unknown architecture, or unreasonable values; the message names them
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_plan_model_open(const char *name_or_path, vw_plan_model **out);
 VW_API void vw_plan_model_close(vw_plan_model *model); /* NULL does nothing */
 
-/* The built-in ones, by number; NULL behind the last. */
+/* The built-in models, by number from 0; NULL after the last. */
 typedef struct vw_plan_known_model {
     const char *name;   /* "llama-3-8b" */
     const char *family; /* "llama" */
@@ -153,11 +154,11 @@ VW_API const vw_plan_known_model *vw_plan_known(size_t number);
 
 typedef struct vw_plan_card_info {
     const char *name;         /* "rtx4090" */
-    uint64_t total_bytes;     /* as the driver says */
-    bool has_large_workspace; /* cuBLAS: 32 MiB and not 8 (compute capability 9 and later) */
+    uint64_t total_bytes;     /* as the driver reports it */
+    bool has_large_workspace; /* cuBLAS: 32 MiB instead of 8 (compute capability 9 and later) */
 } vw_plan_card_info;
-VW_API const vw_plan_card_info *vw_plan_card(const char *name); /* NULL: not known */
-VW_API const vw_plan_card_info *vw_plan_card_number(size_t number);
+VW_API const vw_plan_card_info *vw_plan_card(const char *name);     /* NULL: unknown */
+VW_API const vw_plan_card_info *vw_plan_card_number(size_t number); /* NULL after the last */
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -168,51 +169,51 @@ typedef struct vw_plan_choice {
     vw_plan_settings settings;
     uint64_t peak_allocated_bytes;
     uint64_t peak_device_bytes;
-    double slowdown;            /* expected time of a step, as a multiple of the plan's own */
-    const char *const *costs;   /* what it costs, a sentence for each change */
-    const char *const *code;    /* what to write in PyTorch, some lines for each change */
-    const char *const *sources; /* where the slowdown is from, for each change */
+    double slowdown;            /* expected time of a step, relative to the plan's */
+    const char *const *costs;   /* a sentence per change */
+    const char *const *code;    /* PyTorch code per change, some lines */
+    const char *const *sources; /* source of the slowdown, per change */
     bool fits;
 } vw_plan_choice;
 
 typedef struct vw_plan {
-    const char *model;  /* as it was asked for */
+    const char *model;  /* as the caller named it */
     const char *family; /* "gpt2", "llama", ... */
     uint64_t parameters, trained_parameters;
-    vw_plan_settings settings; /* strings are the plan's */
+    vw_plan_settings settings; /* the plan owns its strings */
 
     uint64_t peak_allocated_bytes; /* of a step after the first: max_memory_allocated() */
-    uint64_t peak_device_bytes;    /* what the process takes on the card: reserved, the context and
-                                      resident_bytes; where it fits, the card's size at most */
+    uint64_t peak_device_bytes;    /* the process on the card: reserved, context and resident_bytes;
+                                      at most the card's size if it fits */
     const char *peak_phase; /* "forward", "loss", "backward", "recomputation", "optimizer step",
                                "generation" */
     const char *peak_place; /* "layer 7 / attention / q_proj" */
-    const vw_part *parts;   /* at the peak; weights, gradients, optimizer, activations, loss,
-                               backward, workspace, data, rounding (ends of blocks that are not
-                               worth splitting); sum: peak_allocated_bytes */
+    const vw_part *parts;   /* at the peak: weights, gradients, optimizer, activations, loss,
+                               backward, workspace, data, rounding (unused ends of blocks that are
+                               too small to split off); sum: peak_allocated_bytes */
     size_t part_count;
     const vw_part *layer_parts; /* activations at the end of the forward pass, by kind of layer */
     size_t layer_part_count;
-    uint64_t phase_peaks[3]; /* forward, backward, optimizer step; VW_UNKNOWN where there is none */
+    uint64_t phase_peaks[3]; /* forward, backward, optimizer step; VW_UNKNOWN = no such phase */
     uint64_t first_step_peak_bytes;
     uint64_t after_forward_bytes, after_backward_bytes, after_step_bytes;
-    uint64_t context_bytes;  /* CUDA's own, outside of PyTorch, and NCCL's; a rule of thumb */
-    uint64_t pageable_bytes; /* paged optimizer state, in unified memory: not PyTorch's, in no peak
-                                of it; moves to the host where there is no room */
-    uint64_t resident_bytes; /* of those, what has room on the card; in peak_device_bytes */
+    uint64_t context_bytes;     /* CUDA's and NCCL's own memory, outside PyTorch; a rule of thumb */
+    uint64_t pageable_bytes;    /* paged optimizer state, in unified memory: not in PyTorch's peaks;
+                                   moves to the host if there is no room */
+    uint64_t resident_bytes;    /* the part of pageable_bytes that has room on the card */
     uint64_t reserved_bytes[3]; /* by replay: native, expandable, vramwise; VW_UNKNOWN */
 
-    bool has_error_band;          /* measured cases of the family and the settings are known */
-    double error_low, error_high; /* predicted / measured - 1: the lowest and the highest of them */
+    bool has_error_band;          /* there are measured cases for the family and the settings */
+    double error_low, error_high; /* lowest and highest predicted / measured - 1 */
     const char *error_basis;      /* which cases */
 
     bool is_card_known;
-    bool fits;                     /* on the card, with the largest measured error counted in */
-    int64_t margin_bytes;          /* what is left of the card; negative: missing */
-    uint64_t largest_batch;        /* micro-batch that fits, everything else as it is; 0: none */
+    bool fits;                     /* on the card, even with the largest measured error */
+    int64_t margin_bytes;          /* left on the card; negative: missing */
+    uint64_t largest_batch;        /* micro-batch that fits with these settings; 0: none */
     const vw_plan_choice *choices; /* cheapest first */
     size_t choice_count;
-    const char *const *notes; /* what the plan does not cover, or takes for granted */
+    const char *const *notes; /* what the plan assumes or does not cover */
     size_t note_count;
 } vw_plan;
 
@@ -222,8 +223,9 @@ typedef struct vw_plan_options {
     bool without_choices; /* no search */
 } vw_plan_options;
 
-/* VW_ERR_INVALID_ARGUMENT  settings that do not go together, or have no sense for the model: named
- * VW_ERR_UNSUPPORTED       more than an address space
+/* VW_ERR_INVALID_ARGUMENT  settings that contradict each other or do not apply to the model; the
+ *                          message names them
+ * VW_ERR_UNSUPPORTED       more memory than an address space
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_plan_make(const vw_plan_model *model,
                                             const vw_plan_settings *settings,
@@ -231,26 +233,25 @@ VW_API VW_MUST_CHECK vw_status vw_plan_make(const vw_plan_model *model,
 VW_API void vw_plan_free(vw_plan *plan); /* NULL does nothing */
 
 /* The planned step as a recording, for everything in analysis.h, doctor.h and view.h: three steps
- * (or forward passes), from the first allocation on, by the rules of PyTorch's allocator with its
- * defaults, with stacks that read "layer 7 / attention / q_proj forward". Nothing in it was
- * measured: times are made up. The same plan gives the same recording. `settings` as of
- * vw_plan_make(). To be closed with vw_recording_close().
+ * (or forward passes) from the first allocation on, with the defaults of PyTorch's allocator, and
+ * with stacks such as "layer 7 / attention / q_proj forward". Times are made up. Equal plans give
+ * equal recordings. `settings` as in vw_plan_make(). Close it with vw_recording_close().
  *
  * VW_ERR_INVALID_ARGUMENT  as vw_plan_make()
- * VW_ERR_UNSUPPORTED       more than an address space, or than a list of some millions of requests
+ * VW_ERR_UNSUPPORTED       more memory than an address space, or some millions of requests
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_plan_record(const vw_plan_model *model,
                                               const vw_plan_settings *settings, vw_recording **out);
 
-/* The same as a file: PyTorch's memory snapshot, as torch.cuda.memory._dump_snapshot() writes it.
- * It appears under its name when it is complete. VW_ERR_FILE: it cannot be made or written. */
+/* The same as a file: a PyTorch memory snapshot, as torch.cuda.memory._dump_snapshot() writes it.
+ * The file appears under its name when it is complete. VW_ERR_FILE: it cannot be written. */
 VW_API VW_MUST_CHECK vw_status vw_plan_write_recording(const vw_plan_model *model,
                                                        const vw_plan_settings *settings,
                                                        const char *path);
 
-/* Live bytes over the last of those steps, for a picture: `points[i]` gets the most in the i-th of
- * `point_count` stretches with equally many requests and frees, so that the peak is always among
- * them. Errors as of vw_plan_record(); VW_ERR_INVALID_ARGUMENT also where there is no point. */
+/* Live bytes over the last of those steps, for a picture: divides its requests and frees into
+ * `point_count` equal stretches, and stores the highest live bytes of each in `points`. The peak is
+ * always among them. Errors as in vw_plan_record(); VW_ERR_INVALID_ARGUMENT also for 0 points. */
 VW_API VW_MUST_CHECK vw_status vw_plan_live_line(const vw_plan_model *model,
                                                  const vw_plan_settings *settings, uint64_t *points,
                                                  size_t point_count);
@@ -259,7 +260,7 @@ VW_API VW_MUST_CHECK vw_status vw_plan_live_line(const vw_plan_model *model,
 typedef struct vw_plan_change {
     const char *name; /* "full checkpointing" */
     const char *cost; /* time, accuracy, packages: one line */
-    const char *code; /* what to write in PyTorch, some lines */
+    const char *code; /* PyTorch code, some lines */
 } vw_plan_change;
 
 typedef struct vw_plan_changes {
@@ -267,11 +268,11 @@ typedef struct vw_plan_changes {
     size_t count;
 } vw_plan_changes;
 
-/* What has to be changed to get from some settings to others, in the words that the choices of a
- * plan have. A change of mode is not told. To be freed with vw_plan_changes_free().
+/* The changes that lead from one group of settings to another, in the words of a plan's choices. A
+ * change of mode is left out. Free with vw_plan_changes_free().
  *
  * VW_ERR_INVALID_ARGUMENT  as vw_plan_make()
- * VW_ERR_UNSUPPORTED       a change that is not made to save memory: named
+ * VW_ERR_UNSUPPORTED       a change that does not save memory; the message names it
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_plan_changes_make(const vw_plan_model *model,
                                                     const vw_plan_settings *from,
@@ -281,7 +282,7 @@ VW_API void vw_plan_changes_free(vw_plan_changes *changes); /* NULL does nothing
 
 /* ---- from a recording ------------------------------------------------------------------------ */
 
-/* How the size of a block goes with the batch and the length of its samples. */
+/* How the size of a block depends on the batch and on the length of its samples. */
 #define VW_PLAN_LAW_LIST(X)                                                                        \
     X(CONSTANT, "constant")                                                                        \
     X(BATCH, "batch")                                                                              \
@@ -299,13 +300,14 @@ typedef enum vw_plan_law {
 
 VW_API const char *vw_plan_law_name(vw_plan_law law);
 
-/* One recorded step, at another batch and another length. */
+/* One recorded step, scaled to another batch and another length. */
 typedef struct vw_plan_scaling {
     size_t struct_size;
-    uint64_t batch_now, batch;       /* samples of the recorded step, and of the one asked for */
-    uint64_t sequence_now, sequence; /* their length, in tokens; both 0: it stays as it is */
-    uint64_t step;       /* the recorded step, from 0; VW_UNKNOWN: the whole one with most alive */
-    uint64_t card_bytes; /* 0: not known */
+    uint64_t batch_now, batch;       /* samples in the recorded step, and in the wanted one */
+    uint64_t sequence_now, sequence; /* their length in tokens; both 0: unchanged */
+    uint64_t step;       /* the recorded step, from 0; VW_UNKNOWN: the complete one with the highest
+                            peak */
+    uint64_t card_bytes; /* 0: unknown */
     int device;          /* VW_BUSIEST_DEVICE */
 } vw_plan_scaling;
 
@@ -316,52 +318,51 @@ typedef struct vw_plan_scaled_part {
     uint64_t bytes;
 } vw_plan_scaled_part;
 
-/* A technique that takes something off the scaled peak: at least and at most so much is left. */
+/* A technique that lowers the scaled peak, with bounds for what is left. */
 typedef struct vw_plan_scaled_choice {
     const char *action;
     const char *cost;
-    const char *code; /* what to write in PyTorch */
+    const char *code; /* PyTorch code */
     uint64_t least_peak_bytes, most_peak_bytes;
-    bool fits;    /* even with the most */
-    bool may_fit; /* with the least */
+    bool fits;    /* even with most_peak_bytes */
+    bool may_fit; /* with least_peak_bytes */
 } vw_plan_scaled_choice;
 
 typedef struct vw_plan_scaled {
-    vw_plan_scaling scaling; /* with the step that was taken */
-    uint64_t step_count;     /* of the recording */
-    const char *step_basis;  /* how steps were told apart */
-    uint64_t evidence_steps; /* steps of another size that sizes were compared with; 0: none */
+    vw_plan_scaling scaling; /* with the step that was used */
+    uint64_t step_count;     /* in the recording */
+    const char *step_basis;  /* how steps were found */
+    uint64_t evidence_steps; /* steps of another size, to compare sizes with; 0: none */
 
-    /* Steps of the recording that were predicted from the one taken, unseen, by what their sizes
-     * say of their batch and length: predicted / recorded peak - 1, the lowest and the highest. */
+    /* Other steps of the recording, predicted from the one used, with a batch and length concluded
+     * from their sizes: the lowest and the highest predicted / recorded peak - 1. */
     uint64_t checked_steps; /* 0: none is of another size, and the errors mean nothing */
     double error_low, error_high;
 
     uint64_t now_peak_bytes; /* of the recorded step */
     uint64_t peak_allocated_bytes;
-    uint64_t peak_device_bytes; /* and the context */
+    uint64_t peak_device_bytes; /* with the context */
     uint64_t context_bytes;     /* CUDA's own; a rule of thumb */
-    /* By a replay of the scaled step and what is alive before it: native, expandable, vramwise.
+    /* From a replay of the scaled step and what is live before it: native, expandable, vramwise.
      * VW_UNKNOWN: more than any card has. */
     uint64_t reserved_bytes[3];
     const char *peak_phase;           /* "forward", "backward", "optimizer step", "other" */
-    const vw_plan_scaled_part *parts; /* by what blocks are for */
+    const vw_plan_scaled_part *parts; /* by the purpose of blocks */
     size_t part_count;
     const vw_plan_scaled_part *laws; /* by how they grow: VW_PLAN_LAW_COUNT of them */
 
-    /* Blocks that grow with the length, and perhaps with its square: the recording has one length
-     * only. peak_if_square_bytes: the peak if they do; VW_UNKNOWN where there are none. */
+    /* Blocks that may grow with the length or with its square, because the recording has one length
+     * only. peak_if_square_bytes: the peak if it is the square; VW_UNKNOWN without such blocks. */
     uint64_t perhaps_square_bytes;
     uint64_t peak_if_square_bytes;
-    uint64_t irregular_bytes; /* at the recorded peak: grew by no rule, and are taken to be "batch x
-                                 length" */
+    uint64_t irregular_bytes; /* at the recorded peak: follow no law; scaled as "batch x length" */
 
     bool is_card_known;
     bool fits;
     int64_t margin_bytes;
-    uint64_t largest_batch;               /* that fits, at the length asked for; 0: none */
-    const vw_plan_scaled_choice *choices; /* what would help where it does not fit, in the order in
-                                             which to try it */
+    uint64_t largest_batch;               /* that fits at the wanted length; 0: none */
+    const vw_plan_scaled_choice *choices; /* if it does not fit: what helps, in the order in which
+                                             to try it */
     size_t choice_count;
     const char *const *notes;
     size_t note_count;
@@ -369,17 +370,16 @@ typedef struct vw_plan_scaled {
 
 VW_API void vw_plan_scaling_init(vw_plan_scaling *scaling);
 
-/* VW_ERR_INVALID_ARGUMENT  a batch or a length of 0, a step that is not there
- * VW_ERR_UNSUPPORTED       no steps are found in the recording, or none is whole; more than an
- *                          address space
- * VW_ERR_CORRUPT_FILE      no events in it
+/* VW_ERR_INVALID_ARGUMENT  a batch or a length of 0, a step that does not exist
+ * VW_ERR_UNSUPPORTED       no complete step in the recording; more memory than an address space
+ * VW_ERR_CORRUPT_FILE      no events in the recording
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_plan_from_recording(const vw_recording *recording,
                                                       const vw_plan_scaling *scaling,
                                                       vw_plan_scaled **out);
 VW_API void vw_plan_scaled_free(vw_plan_scaled *scaled); /* NULL does nothing */
 
-/* Names of the enumerators, as in the lists above; and back: false where there is none such. */
+/* Names of the enumerators, as in the lists above. */
 VW_API const char *vw_precision_name(vw_precision precision);
 VW_API const char *vw_optimizer_name(vw_optimizer optimizer);
 VW_API const char *vw_checkpointing_name(vw_checkpointing checkpointing);

@@ -1,13 +1,13 @@
-/* recording.h - what a pool does, remembered and written out.
+/* recording.h - records what a pool does, and writes it to a file.
  *
- * A recorder listens to one pool. It keeps the last so many events in bounded memory and, when
- * asked, writes them together with the pool's segments and blocks as a PyTorch memory snapshot: the
- * file that torch.cuda.memory._dump_snapshot() makes, for pytorch.org/memory_viz,
- * torch/cuda/_memory_viz.py, and analysis.h. It has the fields of the PyTorch version whose rules
- * the pool follows (2.1's for an older one), so that a reader takes it for what it is.
+ * A recorder listens to one pool. It keeps the newest events in bounded memory and, when asked,
+ * writes them together with the pool's segments and blocks as a PyTorch memory snapshot: the file
+ * that torch.cuda.memory._dump_snapshot() makes, for pytorch.org/memory_viz,
+ * torch/cuda/_memory_viz.py and analysis.h. It has the fields of the PyTorch version whose rules
+ * the pool follows (those of 2.1 for an older one), so that readers detect that version.
  *
- * Recording never makes an allocation fail: what does not fit or finds no host memory is left out
- * and counted.
+ * Recording never makes an allocation fail: events that do not fit, or for which there is no host
+ * memory, are left out and counted.
  *
  * Everything here is thread-safe, except that nothing else may be in progress while a recorder is
  * destroyed. Pointers are borrowed for the call unless a comment says otherwise.
@@ -29,13 +29,12 @@ extern "C" {
 
 typedef struct vw_recorder vw_recorder; /* opaque */
 
-/* Where the stack of a request comes from. Whatever is chosen, each request is told from every
- * other, so that a reader knows which memory was given back inside a request and which by
- * vw_pool_trim(). */
+/* Where the stack of a request comes from. In all cases a reader can tell requests apart, and so
+ * memory given back inside a request from memory given back by vw_pool_trim(). */
 typedef enum vw_stacks {
-    VW_STACKS_NONE,      /* nowhere: lists of frames are empty */
-    VW_STACKS_BACKTRACE, /* the C stack of the calling thread, innermost first, some microseconds
-                            each; tags are not looked at */
+    VW_STACKS_NONE,      /* no stacks: lists of frames are empty */
+    VW_STACKS_BACKTRACE, /* the C stack of the calling thread, innermost first; takes some
+                            microseconds each; tags are ignored */
     VW_STACKS_CALLER,    /* from vw_recorder_add_stack(), by the request's tag */
 } vw_stacks;
 
@@ -46,10 +45,10 @@ typedef enum vw_stacks {
 
 typedef struct vw_recorder_options {
     size_t struct_size;   /* sizeof(vw_recorder_options) */
-    uint64_t max_entries; /* the newest so many events are kept, 64 bytes each; 0 = default */
+    uint64_t max_entries; /* events to keep, the newest, 64 bytes each; 0 = default */
     vw_stacks stacks;
-    unsigned most_frames;       /* of a stack, the innermost; 0 = default */
-    uint64_t stack_limit_bytes; /* for all different stacks together; 0 = default */
+    unsigned most_frames;       /* innermost frames of a stack to keep; 0 = default */
+    uint64_t stack_limit_bytes; /* for all distinct stacks together; 0 = default */
 } vw_recorder_options;
 
 /* `options` may be NULL.
@@ -65,38 +64,39 @@ VW_API void vw_recorder_destroy(vw_recorder *recorder);
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-/* Becomes the pool's listener, in place of any other; forgets what it kept of an earlier pool. A
- * recording that is to be replayed exactly begins with an empty pool: attach before the first
- * allocation, and before other threads use the pool. Later is possible: then the history from
- * before is missing (vw_recorder_counts.is_complete). Detach before the pool is destroyed.
+/* Makes the recorder the pool's listener, in place of any other, and forgets the events of an
+ * earlier pool. Exact replay needs a recording that begins with an empty pool: attach before the
+ * first allocation, and before other threads use the pool. If attached later, the recording lacks
+ * the history before that (vw_recorder_counts.is_complete is false). Detach before the pool is
+ * destroyed.
  *
- * VW_ERR_WRONG_STATE        it is attached already
+ * VW_ERR_WRONG_STATE        already attached
  * VW_ERR_INVALID_ARGUMENT   NULL */
 VW_API VW_MUST_CHECK vw_status vw_recorder_attach(vw_recorder *recorder, vw_pool *pool);
 
-/* Listens no longer; what was kept stays until the next attach, but can no longer be written, since
- * the pool has gone on without it. VW_ERR_WRONG_STATE if it is not attached. */
+/* Stops listening. The events stay until the next attach, but can no longer be written, since the
+ * pool has gone on without the recorder. VW_ERR_WRONG_STATE if it is not attached. */
 VW_API vw_status vw_recorder_detach(vw_recorder *recorder);
 
-/* For vw_pool_options.spill_listener, as {recorder, vw_recorder_note_spill}, where the recorder is
- * to outlive the pool: recordings then have an annotation for each time that live memory left the
- * device or came back (VW_SPILL_ANNOTATION). The newest max_entries are kept. A pool of PyTorch
- * before 2.5 has no place for them. */
+/* For vw_pool_options.spill_listener: {recorder, vw_recorder_note_spill}. The recorder must outlive
+ * the pool. Recordings then have an annotation for each time that live memory left the device or
+ * came back (VW_SPILL_ANNOTATION), of which the newest max_entries are kept. Snapshots of PyTorch
+ * before 2.5 have no annotations. */
 VW_API void vw_recorder_note_spill(void *recorder, const vw_spill_report *report);
 
-/* Forgets every event. Stacks stay: live blocks refer to them. */
+/* Forgets all events. Stacks stay, since live blocks refer to them. */
 VW_API vw_status vw_recorder_clear(vw_recorder *recorder);
 
 typedef struct vw_recorder_counts {
     size_t struct_size;         /* caller sets to sizeof(vw_recorder_counts) */
     uint64_t seen_count;        /* events since attach or clear */
     uint64_t kept_count;        /* in memory now */
-    uint64_t overwritten_count; /* kept for a while, until newer ones took their place */
+    uint64_t overwritten_count; /* kept, then overwritten by newer ones */
     uint64_t lost_count;        /* never kept: no host memory; seen = kept + overwritten + lost */
-    uint64_t stack_count;       /* different ones, since creation */
-    uint64_t lost_stack_count; /* requests whose stack was not kept: the limit, or no host memory */
+    uint64_t stack_count;       /* distinct stacks since creation */
+    uint64_t lost_stack_count; /* requests whose stack was lost to the limit or to lack of memory */
     uint64_t held_bytes;       /* host memory of the recorder */
-    bool is_complete;          /* the pool was empty at the beginning, and nothing is missing */
+    bool is_complete;          /* the pool was empty at first, and no event is missing */
 } vw_recorder_counts;
 
 /* Fields beyond the caller's struct_size are left alone. */
@@ -105,41 +105,41 @@ VW_API VW_MUST_CHECK vw_status vw_recorder_get_counts(const vw_recorder *recorde
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Writes the recording to a file. It appears under its name when it is complete; a file of that
- * name is replaced, a device or pipe written to. The events and the state of the pool are of one
- * instant; the pool waits while they are copied (some milliseconds for a million events), not while
- * they are written. `pool` is the one it is attached to. As in PyTorch the pool's history then has
- * an event "snapshot", which later recordings show.
+/* Writes the recording to a file, which appears under its name when it is complete. An existing
+ * file is replaced; a device or a pipe is written to. The events and the state of the pool are of
+ * one instant: the pool waits while they are copied (some milliseconds for a million events), but
+ * not while they are written. `pool` is the one the recorder is attached to. As in PyTorch the
+ * pool's history then has an event "snapshot", which later recordings show.
  *
- * VW_ERR_FILE          the file cannot be made or written, with the system's words
- * VW_ERR_WRONG_STATE   it is not attached to that pool
- * VW_ERR_HOST_MEMORY   for the copy */
+ * VW_ERR_FILE          the file cannot be made or written; vw_last_error() has the system's reason
+ * VW_ERR_WRONG_STATE   not attached to that pool
+ * VW_ERR_HOST_MEMORY   no memory for the copy */
 VW_API VW_MUST_CHECK vw_status vw_recorder_write(vw_recorder *recorder, vw_pool *pool,
                                                  const char *path);
 
-/* The same to an open file, from where it stands; it is not closed. */
+/* The same to an open file, at its current position; the file stays open. */
 VW_API VW_MUST_CHECK vw_status vw_recorder_write_fd(vw_recorder *recorder, vw_pool *pool,
                                                     int file_descriptor);
 
-/* And to a function, which gets the bytes in pieces and returns false to end it: VW_ERR_FILE. It is
- * called without any lock. */
+/* The same to a function, which gets the bytes in pieces and returns false to stop: VW_ERR_FILE. It
+ * is called without any lock. */
 typedef bool (*vw_recorder_output)(void *context, const void *bytes, size_t size_bytes);
 VW_API VW_MUST_CHECK vw_status vw_recorder_write_to(vw_recorder *recorder, vw_pool *pool,
                                                     vw_recorder_output output, void *context);
 
-/* ---- stacks of the caller's ------------------------------------------------------------------ */
+/* ---- stacks from the caller ------------------------------------------------------------------ */
 
 typedef struct vw_stack_frame {
     const char *function; /* NULL = "" */
     const char *file;     /* NULL = "" */
-    uint32_t line;        /* 0 where there is none */
+    uint32_t line;        /* 0 = none */
 } vw_stack_frame;
 
-/* Stores the tag for one request (vw_alloc_request.tag) made at this stack, innermost frame first.
- * Equal stacks are stored once, but every call gives a new tag: all events of a request share it,
- * and that tells requests apart. A tag used for several requests makes them look like one. Frames
- * beyond most_frames are left out. Where the limit is reached the tag stands for an empty stack,
- * and lost_stack_count rises.
+/* Stores in `*tag` the tag for one request (vw_alloc_request.tag) made at this stack, innermost
+ * frame first. Equal stacks are stored once, but every call gives a new tag: all events of a
+ * request share it, which tells requests apart, so a tag must not serve several requests. Frames
+ * beyond most_frames are left out. Once the limit is reached the tag stands for an empty stack, and
+ * lost_stack_count rises.
  *
  * Does not wait for the pool. VW_ERR_INVALID_ARGUMENT for NULL, VW_ERR_WRONG_STATE if the recorder
  * was not made with VW_STACKS_CALLER. */

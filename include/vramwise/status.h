@@ -1,7 +1,7 @@
-/* status.h - what can go wrong, and where the detail is kept.
+/* status.h - status codes and error messages.
  *
- * Every function that can fail returns vw_status. The code says what kind of failure it was;
- * vw_last_error() says which one, in words, on the thread that saw it. */
+ * Every function that can fail returns a vw_status. The code says what kind of failure it was;
+ * vw_last_error() has the details, on the same thread. */
 #ifndef VRAMWISE_STATUS_H
 #define VRAMWISE_STATUS_H
 
@@ -43,19 +43,18 @@ typedef enum vw_status {
 #undef VW__STATUS_ENUM
 } vw_status;
 
-/* "VW_ERR_OUT_OF_MEMORY"; "VW_UNKNOWN_STATUS" for a number that is no status. Static strings. */
+/* "VW_ERR_OUT_OF_MEMORY"; "VW_UNKNOWN_STATUS" for an unknown number. Static strings. */
 VW_API const char *vw_status_name(vw_status status);
 
 /* "out of device memory": the kind, as a sentence fragment. Static strings. */
 VW_API const char *vw_status_message(vw_status status);
 
-/* What the last failing call on this thread had to say, or "" if none failed yet. Valid until the
- * next failing call on this thread; never NULL. A call that succeeds leaves it alone. */
+/* The message of the last failing call on this thread, or "" if none has failed yet. Valid until
+ * the next failing call on this thread; never NULL. A call that succeeds leaves it alone. */
 VW_API const char *vw_last_error(void);
 
-/* For those who extend the library (a device of your own, an adapter): what vw_last_error() says on
- * this thread from now on. The text is copied, and cut where it is longer than the library keeps;
- * NULL is "". */
+/* For extensions of the library (your own device, an adapter): sets what vw_last_error() returns on
+ * this thread. The text is copied, and cut to the length that the library keeps; NULL is "". */
 VW_API void vw_set_last_error(const char *detail);
 
 #ifdef __cplusplus

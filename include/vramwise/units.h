@@ -1,7 +1,7 @@
-/* units.h - sizes as people write them.
+/* units.h - sizes and durations as people write them.
  *
- * Programs that take a size on their command line and show one in a message should read and write
- * them as vramwise does. Neither asks the locale. Safe from any thread. */
+ * For programs that read and print sizes as vramwise does. Independent of the locale. Safe from any
+ * thread. */
 #ifndef VRAMWISE_UNITS_H
 #define VRAMWISE_UNITS_H
 
@@ -18,7 +18,8 @@ extern "C" {
 
 /* Reads "1000000", "512MiB", "24G", "1.5GiB": digits, perhaps a point and more digits, then a unit:
  * nothing or B for bytes; K, M, G or T, in either case, each alone or followed by i, B or iB, and
- * always a power of 1024. A fraction needs a unit above the byte.
+ * always a power of 1024 (GPU memory is sold that way: "80GB" is 80 GiB). A fraction needs a unit
+ * above the byte; what it leaves of a byte is cut off.
  *
  * VW_ERR_INVALID_ARGUMENT  anything else, or more than 64 bits hold; `*size_bytes` is untouched */
 VW_API VW_MUST_CHECK vw_status vw_parse_size(const char *text, uint64_t *size_bytes);

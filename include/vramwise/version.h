@@ -1,10 +1,15 @@
-/* version.h - the numbers, and what they promise.
+/* version.h - the version numbers, and what they promise.
  *
  * Semantic versioning. Within one major number a program built against an older header runs with
  * a newer library: functions are only added, structs grow only at their end and only where they
  * begin with `struct_size`, and status numbers keep their meaning. The shared libraries' soname
  * carries the major number. While the major number is 0 the minor one plays its part: a change of
- * the minor number may break, and the soname carries both. */
+ * the minor number may break, and the soname carries both.
+ *
+ * The caller sets `struct_size` to the sizeof of its own header. In a struct that is shorter than
+ * the library's, the missing input fields take their defaults and the missing output fields are not
+ * written. In a longer one, the library ignores the fields that it does not know. A struct_size
+ * smaller than a size_t is VW_ERR_INVALID_ARGUMENT. */
 #ifndef VRAMWISE_VERSION_H
 #define VRAMWISE_VERSION_H
 
@@ -22,7 +27,7 @@
 extern "C" {
 #endif
 
-/* Of the library that is loaded, which may be newer than the header a program was built with. */
+/* The version of the loaded library, which may be newer than the header of the program. */
 VW_API int vw_version_number(void);
 VW_API const char *vw_version_string(void);
 

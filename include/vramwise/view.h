@@ -1,8 +1,8 @@
-/* view.h - a recording, or two, or the ranks of a job, as a page that shows them.
+/* view.h - one recording, two of them, or the ranks of a job as an HTML page.
  *
- * The page is one HTML file with its programs and its data inside: no network, no server. Its parts
- * are also to be had by themselves, for a server of one's own: the page without data, which then
- * fetches `data` beside itself, and the data (docs/design/008-the-viewer.md has its format).
+ * The page is one file with its scripts and its data inside: no network, no server. For your own
+ * server the parts are also available alone: the page without data, which then fetches `data` next
+ * to itself, and the data (docs/design/008-the-viewer.md has its format).
  *
  * Link with -lvramwise-analysis. Reading order: vw_view_make(), vw_view_write_page(). */
 #ifndef VRAMWISE_VIEW_H
@@ -24,37 +24,37 @@ typedef struct vw_view vw_view; /* opaque */
 
 typedef struct vw_view_options {
     size_t struct_size;        /* sizeof(vw_view_options) */
-    const char *file;          /* what the recording is called in the page; NULL = not named */
+    const char *file;          /* name of the recording in the page; NULL = none */
     const char *other_file;    /* the second */
     const char *torch_version; /* whose rules replays follow; NULL as in vw_replay_options */
-    bool without_what_if;      /* no replays: quicker, and the page has no lines of them */
+    bool without_what_if;      /* no replays: quicker, and the page does not show them */
     vw_progress progress;      /* or NULL */
     void *progress_context;
 } vw_view_options;
 
 /* Prepares everything the page shows. `other` may be NULL; with it the page compares the two, and
- * `recording` is the one before. Neither is needed afterwards. `options` may be NULL. What cannot
- * be shown of a recording (no trace, no replay) is said in the page, and is no failure.
+ * `recording` is the earlier one. Neither is needed afterwards. `options` may be NULL. If something
+ * cannot be shown (no trace, no replay), the page says so; that is not a failure.
  *
- * VW_ERR_WRONG_STATE   stopped by the caller's progress function
- * VW_ERR_CORRUPT_FILE  sizes that add up to more than an address space
- * VW_ERR_UNSUPPORTED   2^32 - 2 events or more, or names that take gigabytes
+ * VW_ERR_WRONG_STATE       stopped by the caller's progress function
+ * VW_ERR_CORRUPT_FILE      the sizes add up to more than an address space
+ * VW_ERR_UNSUPPORTED       2^32 - 2 events or more, or names that take gigabytes
  * VW_ERR_INVALID_ARGUMENT  an unknown version of PyTorch
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_view_make(const vw_recording *recording,
                                             const vw_recording *other,
                                             const vw_view_options *options, vw_view **out);
 
-/* The same for the ranks of a job. `folder` is what it is called in the page; NULL = not named. */
+/* The same for the ranks of a job. `folder` is its name in the page; NULL = none. */
 VW_API VW_MUST_CHECK vw_status vw_view_make_ranks(const vw_ranks_report *report, const char *folder,
                                                   vw_view **out);
 VW_API void vw_view_free(vw_view *view); /* NULL does nothing */
 
-/* The whole page, data included; `view` NULL: the page without data. VW_ERR_FILE if `output` ended
- * it. */
+/* Writes the whole page, data included; `view` NULL: the page without data. VW_ERR_FILE if `output`
+ * stopped it. */
 VW_API VW_MUST_CHECK vw_status vw_view_write_page(const vw_view *view, const vw_output *output);
 
-/* The data alone: bytes that are the view's, and stay until it is freed. */
+/* The data alone: valid until the view is freed. */
 VW_API const void *vw_view_data(const vw_view *view, size_t *size_bytes);
 
 #ifdef __cplusplus

@@ -9,9 +9,9 @@
  * reserved but not live. Blocks tile their segment. A *private pool* is a part of a pool whose
  * segments serve only the requests routed to it (CUDA graphs, torch.cuda.MemPool).
  *
- * A stream that requests named must live as long as the pool, or until vw_pool_trim() has given
- * back all it had memory of: engine "vramwise" marks a point in its work when memory of its goes to
- * another stream, and a driver does not survive being asked of a stream that was destroyed.
+ * A stream that was named in a request must live as long as the pool, or until vw_pool_trim() has
+ * given back all of its memory: when memory goes from one stream to another, engine "vramwise"
+ * records an event on the first, and a driver crashes if that stream was destroyed.
  *
  * Everything here is thread-safe unless a comment says otherwise. Pointers are borrowed for the
  * call unless a comment says otherwise. In a child made by fork() every call on a pool of the
@@ -38,40 +38,39 @@ typedef struct vw_pool vw_pool; /* opaque */
 
 /* ---- a pool and its blocks ------------------------------------------------------------------- */
 
-/* A moment in which nobody touches the pool's blocks, for an engine that wants to copy live data to
- * other pages (the address stays; between the old page and the new one there is none). The engine
- * asks; the caller answers, from the thread that asked for memory and without the pool's lock.
+/* A moment in which nobody touches the pool's blocks, so that the engine can copy live data to
+ * other pages. The address stays, but nothing is mapped there between the old page and the new one.
+ * The engine calls enter() in the thread that asked for memory, without the pool's lock.
  *
- * From a true answer of enter() to leave(), no work that touches blocks of the pool may be started
- * on any stream by any thread, or be replayed by a graph; work that is queued already may run,
- * since the engine waits for the device. False: not now. The copy is then not made, which is
- * counted. */
+ * If enter() returns true, then until leave() no thread may start work that touches blocks of the
+ * pool, on any stream, or replay a graph that does. Work that is already queued may run: the engine
+ * waits for the device. If it returns false, the engine makes no copy and counts the refusal. */
 typedef struct vw_safe_point {
-    bool (*enter)(void *context); /* both NULL: never; live data is not copied */
+    bool (*enter)(void *context); /* both NULL: live data is never copied */
     void (*leave)(void *context); /* called under the pool's lock: must not call the pool */
     void *context;
 } vw_safe_point;
 
-/* One limit for all page-locked host memory: what pools spill to it and what pinned pools keep
- * (vramwise/pinned.h) draw from the same number, so that together they cannot lock the machine's
- * memory away. */
+/* One limit for all page-locked host memory: pools that spill and pinned pools (vramwise/pinned.h)
+ * draw from the same budget, so that together they cannot lock too much of the machine's memory. */
 typedef struct vw_pinned_budget vw_pinned_budget; /* opaque */
 
-/* Told when live memory has left the device, or has come back; see spill_bytes below. */
+/* Live memory has left the device, or has come back; see spill_bytes below. */
 typedef struct vw_spill_report {
-    bool is_return;         /* it came back */
+    bool is_return;         /* true: it came back */
     uint64_t moved_bytes;   /* live bytes, this time */
     uint64_t moved_handles; /* pieces of physical memory they were in */
     uint64_t spilled_bytes; /* live bytes that are in host memory now */
-    uint64_t wait_ns;       /* that the request, or vw_pool_mark_step(), waited for it */
+    uint64_t wait_ns;       /* time that the request, or vw_pool_mark_step(), waited for it */
 } vw_spill_report;
 
-/* What each report is called in a PyTorch snapshot: an annotation of that name, which has the
- * numbers of the report as moved_bytes, moved_handles, spilled_bytes and wait_us. */
+/* Names of the annotations that stand for these reports in a PyTorch snapshot. They have the fields
+ * moved_bytes, moved_handles, spilled_bytes and wait_us. */
 #define VW_SPILL_ANNOTATION "vramwise spill"
 #define VW_RETURN_ANNOTATION "vramwise return"
 
-/* Called without the pool's lock, by the thread whose call it happened in; may use the pool. */
+/* moved() is called without the pool's lock, in the thread whose call moved the memory. It may use
+ * the pool. */
 typedef struct vw_spill_listener {
     void *context;
     void (*moved)(void *context, const vw_spill_report *report); /* or NULL */
@@ -85,50 +84,54 @@ typedef struct vw_pool_options {
     bool is_strict;            /* refuse what PyTorch would silently accept in `conf` */
 
     /* Called without the pool's lock when no cached block fits, before the device is asked for
-     * more: may free blocks of this pool. Returns whether trying again is worth while. Or NULL. */
+     * more. It may free blocks of this pool. Returns whether the pool should look again. Or NULL.
+     */
     bool (*reclaim)(void *reclaim_context);
     void *reclaim_context;
 
     /* ---- engine "vramwise" only ---- */
     vw_safe_point safe_point;  /* for the modes that copy live data, and for spill_bytes */
-    double idle_share;         /* of the peak of live bytes, that may be idle; 0 = 0.016 */
-    uint64_t idle_floor_bytes; /* but at least so much; 0 = 16 MiB */
+    double idle_share;         /* share of the peak of live bytes that may be idle; 0 = 0.016 */
+    uint64_t idle_floor_bytes; /* bytes that may be idle in any case; 0 = 16 MiB */
 
-    /* Its virtual memory can be handed to other processes, where the device can; engine "torch": of
-     * expandable segments. */
+    /* The pool's virtual memory can be shared with other processes (vw_pool_share()). With engine
+     * "torch" this holds for expandable segments. */
     bool is_shareable;
 
-    /* Not in the process's page for others to see (live.h): a pool that only computes something. */
+    /* The process's page (live.h) does not show this pool. */
     bool is_unlisted;
 
     /* ---- engine "vramwise" only: when what is live does not fit ---- */
 
-    /* So much page-locked host memory may be used where the alternative is running out of memory:
-     * live blocks then go there, in a safe point, data intact and under the same address, and the
-     * device reaches them over the bus. What was taken to be seldom touched comes back at
-     * vw_pool_mark_step(), once there has been room for some steps; what belongs to a step, or is
-     * hot, with a request, as soon as frees have made room. vw_advise() says which is which. 0 =
-     * never. Blocks that are pinned, shared or a graph's stay. */
+    /* Page-locked host memory to use rather than run out of memory; 0 = none. Live blocks go there
+     * in a safe point, with their data and at the same address, and the device reaches them over
+     * the bus. Cold blocks come back at vw_pool_mark_step(), once there has been room for some
+     * steps. Hot blocks and those of the current step come back with a request, as soon as frees
+     * have made room. vw_advise() says which is which. Blocks that are pinned, shared or used by a
+     * graph never leave. */
     uint64_t spill_bytes;
-    uint64_t spill_ahead_bytes;      /* of it, made ahead by a thread once memory gets short */
-    vw_pinned_budget *pinned_budget; /* that it is drawn from as well, or NULL; outlives the pool */
+    uint64_t spill_ahead_bytes;       /* part of it that a thread prepares once memory gets short */
+    vw_pinned_budget *pinned_budget;  /* also drawn from, or NULL; must outlive the pool */
     vw_spill_listener spill_listener; /* copied */
 } vw_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
- * virtual memory expandable_segments has no effect: segments are plain; and engine "vramwise"
- * serves by plain segments as "torch" does, which vw_paged_stats.is_fallback says.
+ * virtual memory all segments are plain: expandable_segments has no effect, and engine "vramwise"
+ * works as "torch" does (vw_paged_stats.is_fallback is true).
  *
- * Engines: "torch"; "vramwise", which moves free pages only; "vramwise:rescue", which also copies
- * live data where the alternative is running out of memory; "vramwise:tight", which copies wherever
- * it would otherwise hold more than its idle share. Of `conf` "vramwise" heeds
- * per_process_memory_fraction and accepts everything else that PyTorch accepts.
+ * Engines:
+ *   "torch"             PyTorch's rules
+ *   "vramwise"          moves free pages only
+ *   "vramwise:rescue"   also copies live data rather than run out of memory
+ *   "vramwise:tight"    also copies live data rather than hold more than its idle share
+ * The "vramwise" engines heed per_process_memory_fraction in `conf`, and accept everything else
+ * that PyTorch accepts.
  *
- * VW_ERR_INVALID_ARGUMENT   unknown engine, mode or version, a backend that is not "native", an
- *                           idle_share outside [0, 1], a safe point with one of its functions,
- *                           spill_bytes with engine "torch", less than spill_ahead_bytes, or more
- *                           than is free on this machine, than its control group may have, or than
- *                           `ulimit -l` where the device keeps to that: with the three numbers
+ * VW_ERR_INVALID_ARGUMENT   unknown engine, mode or version; a backend other than "native"; an
+ *                           idle_share outside [0, 1]; a safe point with only one function;
+ *                           spill_bytes with engine "torch", or less than spill_ahead_bytes, or
+ *                           more than is free on this machine, than the control group allows, or
+ *                           than `ulimit -l` where it applies: the message has the three numbers
  * VW_ERR_UNSUPPORTED        is_shareable on a device without has_shareable_handles, spill_bytes on
  *                           one without has_host_handles
  * VW_ERR_BAD_SETTING        `conf`: vw_last_error() holds PyTorch's own text for it, or, with
@@ -162,11 +165,11 @@ typedef struct vw_alloc_request {
     uint64_t size_bytes;
     vw_stream stream;
     uint64_t tag;           /* kept with the block, shown to listeners and walkers; 0 = none */
-    vw_device_ptr at;       /* not 0: exactly there, out of a free block, or not at all */
-    uint64_t *served_bytes; /* not NULL: gets the size of the block handed out */
+    vw_device_ptr at;       /* not 0: exactly this address, out of a free block, or fail */
+    uint64_t *served_bytes; /* not NULL: receives the size of the block */
 } vw_alloc_request;
 
-/* As vw_alloc(). With `at`, VW_ERR_INVALID_ARGUMENT if it is no multiple of 512, and
+/* As vw_alloc(). With `at`, VW_ERR_INVALID_ARGUMENT if it is not a multiple of 512, and
  * VW_ERR_OUT_OF_MEMORY if no free block of that stream holds the range; the device is not asked. */
 VW_API VW_MUST_CHECK vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_request *request,
                                              vw_device_ptr *out);
@@ -177,102 +180,99 @@ VW_API VW_MUST_CHECK vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_reque
  *
  * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block of this pool: a double free, an inner
  *                          pointer, or another pool's block. Nothing changed.
- * VW_ERR_DEVICE            an event could not be recorded: the block is free, but it is not
- *                          reused before the pool could wait for the whole device */
+ * VW_ERR_DEVICE            an event could not be recorded: the block is free, but the pool reuses
+ * it only after it has waited for the whole device */
 VW_API vw_status vw_free(vw_pool *pool, vw_device_ptr address);
 
-/* Says that work queued on `stream` uses the block at `address`, though it was allocated for
- * another stream: after it is freed it is not reused before that work is done. Naming the block's
+/* Tells the pool that work queued on `stream` uses the block at `address`, which was allocated for
+ * another stream: once freed, the block is reused only after that work is done. Naming the block's
  * own stream does nothing.
  *
  * VW_ERR_UNKNOWN_ADDRESS, VW_ERR_HOST_MEMORY, VW_ERR_DEVICE (no event could be created) */
 VW_API VW_MUST_CHECK vw_status vw_record_stream(vw_pool *pool, vw_device_ptr address,
                                                 vw_stream stream);
 
-/* Says that others can see the block at `address`: an IPC peer, a network card, a graph made
- * elsewhere. Its pages stay where they are, mapped, until vw_pool_unpin(), even after it was freed;
- * free pages among them still serve requests. Calls nest.
+/* Tells the pool that others can see the block at `address`: an IPC peer, a network card, a graph
+ * made elsewhere. Its pages stay mapped where they are until vw_pool_unpin(), even after the block
+ * was freed; they still serve requests then. Calls nest.
  *
- * Engine "torch" never moves anything and keeps no list of pins: there vw_pool_pin() only sees that
- * the block is live, vw_pool_unpin() succeeds whatever the address, and a pin keeps no segment from
- * being given back.
+ * Engine "torch" never moves memory and keeps no list of pins: vw_pool_pin() only checks that the
+ * block is live, vw_pool_unpin() accepts any address, and a pinned segment can be given back.
  *
  * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block; to unpin: not pinned
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_pool_pin(vw_pool *pool, vw_device_ptr address);
 VW_API VW_MUST_CHECK vw_status vw_pool_unpin(vw_pool *pool, vw_device_ptr address);
 
-/* What is known about how often a block is touched: which blocks leave the device first where
- * spill_bytes lets them, and come back last. Once anything was advised, only what is cold stays
- * away until vw_pool_mark_step(); the rest leaves later, and comes back within the step. Stays with
- * the block until it is freed. An engine that spills nothing takes note of nothing, and answers
- * VW_OK.
+/* Says how often a block is touched. With spill_bytes, cold blocks leave the device first and come
+ * back last. Once any block was advised, only cold ones stay away until vw_pool_mark_step(); the
+ * others leave later and come back within the step. The advice holds until the block is freed. An
+ * engine that does not spill ignores it and returns VW_OK.
  *
  * VW_ERR_UNKNOWN_ADDRESS    not the start of a live block
- * VW_ERR_INVALID_ARGUMENT   none of the three */
+ * VW_ERR_INVALID_ARGUMENT   not a vw_advice */
 typedef enum vw_advice {
-    VW_ADVISE_NORMAL, /* nothing is known: age decides. In a program that advises no block, what
-                       * outlived two steps leaves first, and stays away as if it were cold */
-    VW_ADVISE_COLD,   /* seldom touched: an optimizer's state, once a step */
-    VW_ADVISE_HOT,    /* touched all the time: leaves only rather than run out of memory */
+    VW_ADVISE_NORMAL, /* unknown: age decides. If no block was ever advised, blocks that outlived
+                       * two steps leave first, and stay away as if they were cold */
+    VW_ADVISE_COLD,   /* seldom touched, such as an optimizer's state, once a step */
+    VW_ADVISE_HOT,    /* always in use: leaves only if the pool would run out of memory */
 } vw_advice;
 VW_API VW_MUST_CHECK vw_status vw_advise(vw_pool *pool, vw_device_ptr address, vw_advice advice);
 
-/* Says that a step of the program has ended: in training, after the optimizer's. Blocks that lived
- * through steps are told from those that come and go; and whatever was spilled may come back, in a
- * safe point, if for four steps or more nothing left and there was room. May wait for the device
- * then. A program that never calls it keeps what is cold on the host until it is freed. Without
- * spill_bytes it does nothing.
+/* Ends a step of the program: in training, after the optimizer's step. The pool learns which blocks
+ * outlive steps. Spilled memory may come back, in a safe point, if nothing left for four steps and
+ * there is room; the call may then wait for the device. In a program that never calls it, cold
+ * blocks stay on the host until they are freed. Without spill_bytes it does nothing.
  *
- * VW_ERR_DEVICE, VW_ERR_HOST_MEMORY: something did not come back, and is where it was */
+ * VW_ERR_DEVICE, VW_ERR_HOST_MEMORY: some memory could not come back, and stays on the host */
 VW_API VW_MUST_CHECK vw_status vw_pool_mark_step(vw_pool *pool);
 
-/* One physical piece of a block's memory, as another process can get it. */
+/* One physical piece of a block's memory, for another process. */
 typedef struct vw_shared_part {
     uint64_t size_bytes;
-    int file_descriptor; /* the caller's to close */
+    int file_descriptor; /* the caller closes it */
 } vw_shared_part;
 
-/* Makes the live block at `address` visible to another process: pins it, as vw_pool_pin(), and
- * stores a file descriptor for each piece of memory under it, in the order of addresses. The block
- * begins `*offset_bytes` into the first piece; what lies before it and behind its end in the last
- * one are other blocks of the pool, which the other process can then see as well. `*count` gets
- * their number; if it is more than `capacity`, VW_ERR_INVALID_ARGUMENT and nothing is shared
- * (`parts` may be NULL where capacity is 0, to ask). To undo: close the descriptors and
- * vw_pool_unpin(). The other process maps them with vw_shared_open().
+/* Shares the live block at `address` with another process: pins it, as vw_pool_pin(), and stores a
+ * file descriptor for each piece of memory under it, by rising address. The block begins
+ * `*offset_bytes` into the first piece. The first and the last piece may hold parts of other
+ * blocks, which the other process can then see as well. `*count` receives the number of pieces; if
+ * it is more than `capacity`, the call returns VW_ERR_INVALID_ARGUMENT and shares nothing (to ask
+ * for the number, pass capacity 0; `parts` may then be NULL). To undo it, close the descriptors and
+ * call vw_pool_unpin(). The other process maps them with vw_shared_open().
  *
  * VW_ERR_UNSUPPORTED       the pool was not made with is_shareable; or the block lies in plain
  *                          memory (whose owner, the CUDA runtime, shares it), or was spilled
  * VW_ERR_UNKNOWN_ADDRESS   not the start of a live block
- * VW_ERR_DEVICE            the driver would not export it: nothing is shared, and `parts` may have
+ * VW_ERR_DEVICE            the driver refused to export it: nothing is shared; `parts` may have
  *                          been written to
  * VW_ERR_HOST_MEMORY */
 VW_API VW_MUST_CHECK vw_status vw_pool_share(vw_pool *pool, vw_device_ptr address,
                                              vw_shared_part *parts, size_t capacity, size_t *count,
                                              uint64_t *offset_bytes);
 
-/* In the other process: maps the parts one after another at a fresh address of `device`, the one
- * that they are memory of, with access. The descriptors stay the caller's, and may be closed then.
- * The memory lives for as long as it is mapped, also where its owner has given it back.
+/* In the other process: maps the parts one after another at a fresh address of `device`, which must
+ * be the device that owns the memory, with access. The caller may close the descriptors afterwards.
+ * The memory lives as long as it is mapped, even if its owner gives it back.
  *
  * VW_ERR_UNSUPPORTED (the device cannot), VW_ERR_INVALID_ARGUMENT (no parts, or one of no size),
  * VW_ERR_OUT_OF_MEMORY (addresses), VW_ERR_DEVICE, VW_ERR_HOST_MEMORY, VW_ERR_WRONG_PROCESS (in a
  * child made by fork(), where the parent has opened some): nothing is mapped. */
 VW_API VW_MUST_CHECK vw_status vw_shared_open(vw_device *device, const vw_shared_part *parts,
                                               size_t count, vw_device_ptr *out);
-/* Ends what vw_shared_open() stored; no work that uses it may be queued any more.
+/* Unmaps what vw_shared_open() mapped; no queued work may use it any more.
  * VW_ERR_UNKNOWN_ADDRESS (not opened on that device, or closed already), VW_ERR_WRONG_PROCESS,
  * VW_ERR_DEVICE: it may be tried again. */
 VW_API vw_status vw_shared_close(vw_device *device, vw_device_ptr address);
 
-/* Lets another GPU, by its index, read and write this pool's memory directly: what is mapped now,
- * and what will be, by any pool of the device. Plain memory needs nothing of it (the CUDA runtime's
- * own switch opens it). The pool's own device needs no leave: VW_OK.
+/* Lets the GPU with that index read and write this pool's memory directly: what is mapped now, and
+ * what any pool of the device maps later. Plain memory does not need it (the CUDA runtime has its
+ * own switch for that). For the pool's own device it does nothing and returns VW_OK.
  *
  * VW_ERR_UNSUPPORTED        the device has no peers, or that one cannot reach its memory
  * VW_ERR_INVALID_ARGUMENT   there is no such device
- * VW_ERR_DEVICE             some of the memory could not be opened: some may be open, and what is
- *                           mapped from now on is as it was before; may be tried again */
+ * VW_ERR_DEVICE             only part of the memory could be opened, and later mappings are not;
+ *                           may be tried again */
 VW_API VW_MUST_CHECK vw_status vw_pool_allow_peer(vw_pool *pool, int peer_index);
 
 /* torch.cuda.empty_cache(): waits for freed blocks that are still in use on other streams, then
@@ -381,27 +381,28 @@ typedef struct vw_paged_stats {
     uint64_t moved_handles; /* free memory that changed its address, or its stream */
     uint64_t moved_bytes;
     uint64_t crossed_handles; /* of those, to another stream, ordered by an event */
-    uint64_t retiring_bytes;  /* mapped where it was before as well: addresses only; now */
-    uint64_t copied_bytes;    /* live data that went to other pages */
-    uint64_t copies;          /* times the device was waited for to do so */
-    uint64_t refused_copies;  /* times the safe point was wanted, and not granted or not there */
+    uint64_t retiring_bytes;  /* still mapped at an old address as well, now; addresses only */
+    uint64_t copied_bytes;    /* live data copied to other pages */
+    uint64_t copies;          /* times the engine waited for the device to do so */
+    uint64_t refused_copies;  /* times a safe point was refused, or there was none */
     uint64_t shared_pages;    /* physical pages seen at several addresses now */
 
-    /* Where live memory may leave the device (vw_pool_options.spill_bytes). It counts as live and
-     * as reserved all the same. */
+    /* Live memory that left the device (vw_pool_options.spill_bytes). It still counts as live and
+     * as reserved. */
     uint64_t spilled_bytes;         /* live bytes in host memory now */
-    uint64_t peak_spilled_bytes;    /* the most there were */
+    uint64_t peak_spilled_bytes;    /* highest value so far */
     uint64_t spills;                /* times memory left the device */
-    uint64_t all_spilled_bytes;     /* that left, all times together */
+    uint64_t all_spilled_bytes;     /* sum over all times */
     uint64_t returns;               /* times memory came back */
-    uint64_t returned_bytes;        /* that came back, all times together */
+    uint64_t returned_bytes;        /* sum over all times */
     uint64_t spill_wait_ns;         /* waiting for the device, copying and mapping, both ways */
     uint64_t host_handle_bytes;     /* page-locked host memory held now, in use or ready */
-    uint64_t refused_spills;        /* times a safe point was wanted for it, and not granted */
-    uint64_t failed_host_creations; /* of page-locked host memory */
+    uint64_t refused_spills;        /* times a safe point for a spill was refused */
+    uint64_t failed_host_creations; /* failed allocations of page-locked host memory */
 } vw_paged_stats;
 
-/* Fills `*stats`, by struct_size as vw_pool_get_stats(). VW_ERR_UNSUPPORTED for another engine. */
+/* Fills `*stats`, with struct_size as in vw_pool_get_stats(). VW_ERR_UNSUPPORTED with engine
+ * "torch". */
 VW_API VW_MUST_CHECK vw_status vw_pool_get_paged_stats(const vw_pool *pool, vw_paged_stats *stats);
 
 VW_API vw_status vw_pool_reset_peaks(vw_pool *pool);
@@ -413,12 +414,12 @@ VW_API vw_status vw_pool_reset_accumulated(vw_pool *pool);
 VW_API VW_MUST_CHECK vw_status vw_pool_summary(const vw_pool *pool, bool is_abbreviated,
                                                char *buffer, size_t capacity, size_t *needed);
 
-/* ---- page-locked host memory, whoever locks it ----------------------------------------------- */
+/* ---- a budget for page-locked host memory ---------------------------------------------------- */
 
 /* VW_ERR_INVALID_ARGUMENT (NULL, 0 bytes), VW_ERR_HOST_MEMORY. */
 VW_API VW_MUST_CHECK vw_status vw_pinned_budget_create(uint64_t limit_bytes,
                                                        vw_pinned_budget **out);
-/* All pools that draw from it are gone. NULL does nothing. */
+/* Pools that draw from it must be gone. NULL does nothing. */
 VW_API void vw_pinned_budget_destroy(vw_pinned_budget *budget);
 
 typedef struct vw_pinned_budget_stats {
@@ -426,7 +427,7 @@ typedef struct vw_pinned_budget_stats {
     uint64_t limit_bytes;
     uint64_t used_bytes;
     uint64_t peak_bytes;
-    uint64_t refusals; /* times somebody wanted more than was left */
+    uint64_t refusals; /* requests for more than was left */
 } vw_pinned_budget_stats;
 VW_API VW_MUST_CHECK vw_status vw_pinned_budget_get(const vw_pinned_budget *budget,
                                                     vw_pinned_budget_stats *stats);
@@ -449,7 +450,7 @@ typedef struct vw_oom_report {
     uint64_t private_idle_bytes;        /* idle inside private pools */
     uint64_t largest_free_block_bytes;  /* idle in one piece, any stream */
     uint64_t largest_same_stream_bytes; /* idle in one piece, for this stream */
-    uint64_t process_bytes; /* this process on the device, all libraries; UINT64_MAX = unknown */
+    uint64_t process_bytes;         /* used by this process, all libraries; UINT64_MAX = unknown */
     uint64_t other_processes_bytes; /* UINT64_MAX = unknown */
     bool is_rejection;              /* VW_ERR_REJECTED */
     bool is_expandable;             /* expandable segments were on */
@@ -480,7 +481,7 @@ typedef struct vw_segment_info {
     uint64_t requested_bytes; /* of live and pending blocks */
     vw_stream stream;
     vw_private_id private_id;
-    uint64_t tag; /* of the request that made it, where PyTorch would still know; else 0 */
+    uint64_t tag; /* of the request that made it, as long as PyTorch would know it; else 0 */
     size_t block_count;
     bool is_large;
     bool is_expandable;
@@ -489,7 +490,7 @@ typedef struct vw_segment_info {
 typedef struct vw_block_info {
     vw_device_ptr address;
     uint64_t size_bytes;
-    uint64_t requested_bytes; /* of a free block: of whoever had it last, as PyTorch keeps it */
+    uint64_t requested_bytes; /* for a free block: the last request, as in PyTorch */
     uint64_t tag;             /* 0 for a free block */
     vw_block_state state;
 } vw_block_info;
@@ -502,8 +503,8 @@ typedef struct vw_walker {
     bool (*block)(void *context, const vw_segment_info *segment, const vw_block_info *block);
 } vw_walker;
 
-/* Segments by rising address, blocks by rising address. Tells the event sink VW_ACTION_SNAPSHOT
- * afterwards if `is_snapshot`. */
+/* Visits segments, and the blocks of each, by rising address. If `is_snapshot`, the event sink then
+ * gets VW_ACTION_SNAPSHOT. */
 VW_API VW_MUST_CHECK vw_status vw_pool_walk(vw_pool *pool, const vw_walker *walker,
                                             bool is_snapshot);
 
@@ -538,18 +539,18 @@ typedef struct vw_memory_event {
     vw_stream stream;
     vw_private_id private_id;
     uint64_t tag;       /* of the request served, or of the block given back; 0 = none */
-    uint64_t request;   /* number of the request it happened in: 1, 2 ...; 0 = outside of any */
-    const void *caller; /* where the call into the library that caused it returns to; NULL = not
-                           known */
+    uint64_t request;   /* number of the request that caused it: 1, 2 ...; 0 = no request */
+    const void *caller; /* return address of the call into the library; NULL = unknown */
 } vw_memory_event;
 
-/* A listener. `notice` is called under the pool's lock, in the order things happen, and must not
- * call the pool. It costs the allocation path what it does; without a sink, a branch or two.
+/* A listener. `notice` is called under the pool's lock, in the order of events, and must not call
+ * the pool. It runs on the allocation path; without a sink that path has a branch or two more.
  *
- * Requests are numbered while there is a listener. All that one causes carries its number, up to
- * the block handed out or the VW_ACTION_OOM: memory given back to make room, and memory taken.
- * Other requests may come in between where the pool drops its lock (the reclaim callback,
- * release_lock_on_cudamalloc). One that was in progress when the first listener came has none. */
+ * Requests are numbered while there is a listener. Every event that a request causes carries its
+ * number: memory given back to make room, memory taken, and last the block handed out or
+ * VW_ACTION_OOM. Other requests may come in between where the pool drops its lock (the reclaim
+ * callback, release_lock_on_cudamalloc). A request that was in progress when the first listener
+ * came has no number. */
 typedef struct vw_event_sink {
     void *context;
     void (*notice)(void *context, const vw_memory_event *event);
@@ -562,11 +563,11 @@ VW_API vw_status vw_pool_set_sink(vw_pool *pool, const vw_event_sink *sink);
 
 typedef struct vw_private_options {
     size_t struct_size; /* sizeof(vw_private_options) */
-    bool use_on_oom;    /* serves default requests rather than let them run out of memory */
-    bool no_split;      /* its blocks are handed out whole */
+    bool use_on_oom;    /* also serves default requests that would run out of memory */
+    bool no_split;      /* hands out whole blocks */
 
-    /* Where its segments come from; NULL = the device. take() returns VW_NULL for "no room". Engine
-     * "vramwise" has no such pools: VW_ERR_UNSUPPORTED. */
+    /* Where its segments come from; NULL = the device. take() returns VW_NULL if it has no room.
+     * VW_ERR_UNSUPPORTED with engine "vramwise". */
     vw_device_ptr (*take)(void *source_context, uint64_t size_bytes, int device, vw_stream stream);
     void (*give_back)(void *source_context, vw_device_ptr address, uint64_t size_bytes, int device,
                       vw_stream stream);
@@ -593,7 +594,7 @@ VW_API VW_MUST_CHECK vw_status vw_private_pool_end(vw_pool *pool, vw_private_id 
  * to and this would be its last use. */
 VW_API VW_MUST_CHECK vw_status vw_private_pool_release(vw_pool *pool, vw_private_id id);
 
-/* 0 for a pool that does not exist, too. */
+/* 0 also for a pool that does not exist. */
 VW_API int vw_private_pool_use_count(const vw_pool *pool, vw_private_id id);
 
 VW_API VW_MUST_CHECK vw_status vw_private_pool_set_use_on_oom(vw_pool *pool, vw_private_id id,
@@ -604,12 +605,12 @@ VW_API VW_MUST_CHECK vw_status vw_private_pool_set_no_split(vw_pool *pool, vw_pr
 /* vw_pool_trim() for one private pool that nobody uses any more. */
 VW_API vw_status vw_private_pool_trim(vw_pool *pool, vw_private_id id);
 
-/* What blocks a private pool has at one moment, live and free: for CUDA graphs that share a pool
- * and run in turns, each of which wants the blocks as they stood when it was captured. Belongs to
- * the vw_pool it was taken of; may outlive it, and is then of no use. */
+/* The live and free blocks of a private pool at one moment, for CUDA graphs that share a pool and
+ * run in turns: each needs the blocks as they were when it was captured. Belongs to the vw_pool it
+ * was taken from; it may outlive the pool, but is useless then. */
 typedef struct vw_private_state vw_private_state; /* opaque */
 
-/* Blocks that wait for other streams are waited for first: they count as free.
+/* First waits for blocks that other streams still use; they count as free.
  *
  * VW_ERR_INVALID_ARGUMENT   no such private pool is in use
  * VW_ERR_WRONG_STATE        a block waits for a stream that is being captured
@@ -619,10 +620,10 @@ VW_API VW_MUST_CHECK vw_status vw_private_pool_checkpoint(vw_pool *pool, vw_priv
                                                           vw_private_state **out);
 VW_API void vw_private_state_free(vw_private_state *state); /* NULL does nothing */
 
-/* Told, without the pool's lock and after everything is done, of each block that was live before
- * and was freed, then of each that is live now, both by rising address; the same address may be
- * among both. Either function may be NULL. `tag` goes with the blocks that are live now, as if they
- * had been asked for with it; 0 = none. */
+/* Called without the pool's lock, after the restore: freed() for each block that was live before,
+ * then allocated() for each block that is live now, both by rising address. An address may be in
+ * both lists. Either function may be NULL. `tag` becomes the tag of the blocks that are live now; 0
+ * = none. */
 typedef struct vw_restore_listener {
     void *context;
     void (*freed)(void *context, vw_device_ptr address);
@@ -630,15 +631,15 @@ typedef struct vw_restore_listener {
     uint64_t tag;
 } vw_restore_listener;
 
-/* Puts the private pool back: frees every live block it has, and hands out again, at their
- * addresses and with their sizes, the blocks that were live at the checkpoint; what was asked for
- * is taken to be the whole block. Memory that it has taken since stays its own, idle. Bytes are not
- * touched. Listeners see ordinary frees and allocations, all with one request number; with engine
- * "torch" as in PyTorch, where what was free at the checkpoint is handed out as well, and then
- * given back. `listener` may be NULL. May be repeated, and states may be restored in any order.
+/* Restores the private pool: frees all its live blocks and allocates those that were live at the
+ * checkpoint again, at their addresses and with their sizes (requested size = block size). Memory
+ * taken since then stays in the private pool, idle. Bytes are not touched. Listeners see ordinary
+ * frees and allocations, all with one request number; with engine "torch", as in PyTorch, blocks
+ * that were free at the checkpoint are also allocated, and then freed. `listener` may be NULL. A
+ * state can be restored several times, and states in any order.
  *
- * VW_ERR_WRONG_STATE   the private pool is not in use any more, a stream that one of its blocks
- *                      waits for is being captured, or memory of the checkpoint was given back
+ * VW_ERR_WRONG_STATE   the private pool is no longer in use, one of its blocks waits for a stream
+ *                      that is being captured, or memory of the checkpoint was given back
  *                      meanwhile: nothing changed
  * VW_ERR_INVALID_ARGUMENT, VW_ERR_HOST_MEMORY, VW_ERR_DEVICE (waiting for another stream): nothing
  *                      changed */

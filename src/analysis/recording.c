@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "engine/torch/torch_versions.h"
 
 #define DEFAULT_MEMORY_LIMIT_BYTES (UINT64_C(16) << 30)
@@ -319,24 +320,19 @@ vw_status vw__recording_open_source(vw__byte_source *source, uint64_t memory_lim
 static vw_status open_recording(const char *path, const void *bytes, size_t size_bytes,
                                 const vw_open_options *options, vw_recording **out)
 {
-    static const vw_open_options defaults = {.struct_size = sizeof defaults};
+    vw_open_options used = {.struct_size = sizeof used};
     vw_status status;
 
-    if (options == NULL)
-        options = &defaults;
-    if (options->struct_size < sizeof *options)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected options with a struct_size of %zu or more, found %zu",
-                        sizeof *options, options->struct_size);
+    VW__TRY(VW__STRUCT_IN(vw_open_options, options, &used));
 
-    vw__progress_bridge bridge = {options->progress, options->progress_context};
+    vw__progress_bridge bridge = {used.progress, used.progress_context};
     vw__byte_source_options source_options = vw__progress_options(&bridge);
     vw__byte_source *source = NULL;
     status = path != NULL
                  ? vw__byte_source_open(path, &source_options, &source)
                  : vw__byte_source_open_memory(bytes, size_bytes, &source_options, &source);
     if (status == VW_OK)
-        status = vw__recording_open_source(source, options->memory_limit_bytes, out);
+        status = vw__recording_open_source(source, used.memory_limit_bytes, out);
     vw__byte_source_close(source);
     return status;
 }

@@ -2,20 +2,16 @@
 #include "analysis/replay.h"
 
 #include <inttypes.h>
-#include <stddef.h> /* offsetof */
 #include <string.h>
 
 #include "analysis/recording.h"
 #include "analysis/spill_cost.h"
-#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
+#include "base/struct_size.h"
 
 enum { DEFAULT_RUNS = 4, MOST_RUNS = 1024 };
-
-/* What programs were built with before spill_bytes was added: they go on as they did. */
-#define OLDEST_OPTIONS_BYTES offsetof(vw_replay_options, spill_bytes)
 
 /* A report and what it is made of; `shown` comes first, so that a pointer to one is a pointer to
  * the other. */
@@ -288,12 +284,7 @@ vw_status vw_recording_replay(const vw_recording *recording, const vw_replay_opt
     vw_replay_options used = {.struct_size = sizeof used, .device = VW_BUSIEST_DEVICE};
     if (recording == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a recording and a place for the report");
-    if (options != NULL && options->struct_size < OLDEST_OPTIONS_BYTES)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected options with a struct_size of %zu or more, found %zu",
-                        OLDEST_OPTIONS_BYTES, options->struct_size);
-    if (options != NULL)
-        memcpy(&used, options, (size_t)vw__min_u64(options->struct_size, sizeof used));
+    VW__TRY(VW__STRUCT_IN(vw_replay_options, options, &used));
     replay_report *report = vw__host_alloc_zeroed(1, sizeof *report);
     if (report == NULL)
         return vw__fail_host_memory(sizeof *report, "a replay's report");

@@ -24,6 +24,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 
 /* What vw_recording_stats_free() gets back. */
 typedef struct stats_result {
@@ -460,22 +461,17 @@ static vw_status fill_all(stats_work *work, const vw_recording *recording,
 vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_options *options,
                                   vw_recording_stats **out)
 {
-    static const vw_stats_options defaults = {.struct_size = sizeof defaults};
+    vw_stats_options used = {.struct_size = sizeof used};
     if (recording == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a recording and a place for its statistics");
-    if (options == NULL)
-        options = &defaults;
-    if (options->struct_size < sizeof *options)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected options with a struct_size of %zu or more, found %zu",
-                        sizeof *options, options->struct_size);
+    VW__TRY(VW__STRUCT_IN(vw_stats_options, options, &used));
 
     stats_result *result = vw__host_alloc_zeroed(1, sizeof *result);
     if (result == NULL)
         return vw__fail_host_memory(sizeof *result, "statistics");
     vw__arena_init(&result->arena, VW__ARENA_NO_LIMIT);
-    stats_work work = {.model = recording->model, .options = *options, .arena = &result->arena};
+    stats_work work = {.model = recording->model, .options = used, .arena = &result->arena};
     vw_status status = fill_all(&work, recording, &result->shown);
     vw__attribution_deinit(&work.attribution);
     if (status != VW_OK) {

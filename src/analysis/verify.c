@@ -23,6 +23,7 @@
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "analysis/recording.h"
 #include "analysis/regions.h"
 #include "analysis/script_events.h"
@@ -491,14 +492,7 @@ vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_opt
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "vw_recording_verify: %s is NULL",
                         recording == NULL ? "recording" : "out");
     verification whole = {.model = recording->model, .expectation = {.cap_gib = -1.0}};
-    if (options != NULL) {
-        if (options->struct_size < sizeof options->struct_size)
-            return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                            "vw_recording_verify: struct_size is %zu, expected %zu",
-                            options->struct_size, sizeof *options);
-        memcpy(&whole.options, options,
-               options->struct_size < sizeof *options ? options->struct_size : sizeof *options);
-    }
+    VW__TRY(VW__STRUCT_IN(vw_verify_options, options, &whole.options));
     whole.out = vw__host_alloc_zeroed(1, sizeof *whole.out);
     if (whole.out == NULL)
         return vw__fail_host_memory(sizeof *whole.out, "a result");

@@ -1,7 +1,7 @@
-/* address_map.c - the rare half of the address map: tables made, filled anew and freed.
+/* address_map.c - the rare half of the address map: making, refilling and freeing tables.
  *
- * A map without memory points at two entries that are always empty, so that the hot paths need no
- * test for it. They are constant: writing there for want of room stops the program at once. */
+ * A map without memory points at two entries that are always empty, so that the hot paths need not
+ * test for it. They are constant: inserting without room stops the program at once. */
 #include "base/address_map.h"
 
 #include "base/checked_math.h" /* vw__ceil_log2_u64, vw__floor_log2_u64 */

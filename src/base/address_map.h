@@ -4,10 +4,10 @@
  * that and nothing else. Open addressing with linear probing: a hit usually costs one cache line.
  * Block addresses are multiples of 512, so the low nine bits say nothing and are dropped. The rest
  * are multiplied by 2^64 over the golden ratio, folded, and multiplied again; the TOP bits of the
- * product are the home of the address (the low ones would depend on the low ones only). Once
- * would be cheaper, but a model's blocks often lie in even steps, and one multiplication keeps
- * steps even: where a step comes out near a fraction of the table, blocks pile up, hundreds of
- * probes deep. The fold in between breaks the steps.
+ * product are the home of the address (low bits of a product depend on low bits only). One
+ * multiplication would be cheaper, but a model's blocks often lie at even steps, and it keeps steps
+ * even: if a step comes out near a fraction of the table, blocks pile up, hundreds of probes deep.
+ * The fold in between breaks the steps.
  *
  * At most a quarter of the entries are in use: a probe then almost always ends where it began,
  * which the processor can predict. Half full, mispredicted probes cost a tenth of an allocation.
@@ -18,16 +18,17 @@
  * Insertion never allocates, because it happens under a pool's lock. Growth is in steps, so that
  * the caller can take host memory outside that lock:
  *
- *   under the lock    vw__address_map_has_room()? then go on; else
- * vw__address_map_wanted_capacity() without the lock  table = vw__address_map_new_table(capacity)
- *   under the lock    spare = vw__address_map_adopt(map, table, capacity); look again: others may
- *                     have filled the room in the meantime
- *   without the lock  vw__address_map_free_table(spare)
+ *   under the lock     vw__address_map_has_room(): go on if true
+ *                      else capacity = vw__address_map_wanted_capacity()
+ *   without the lock   table = vw__address_map_new_table(capacity)
+ *   under the lock     spare = vw__address_map_adopt(map, table, capacity); ask again: others may
+ *                      have filled the room in the meantime
+ *   without the lock   vw__address_map_free_table(spare)
  *
  * Invariants, checked in tests/unit/test_address_map.c:
  *   - capacity is 0 or a power of two; 4 * count <= capacity
  *   - address 0 marks an empty entry, and its value is NULL
- *   - walking from the home of a stored address, its entry comes before any empty one
+ *   - between the home of a stored address and its entry there is no empty entry
  *
  * No locks here: the caller has one. */
 #ifndef VW_BASE_ADDRESS_MAP_H
@@ -55,7 +56,7 @@ typedef struct vw__address_map {
 /* An empty map without memory: looking in it works, inserting needs room first. */
 void vw__address_map_init(vw__address_map *map);
 
-/* Frees the table; what the values point at is the caller's. The map is as after init. */
+/* Frees the table, but not what the values point at. The map is as after init. */
 void vw__address_map_deinit(vw__address_map *map);
 
 static inline size_t vw__address_map_count(const vw__address_map *map)
@@ -85,7 +86,7 @@ static inline void *vw__address_map_get(const vw__address_map *map, uint64_t add
     return entries[i].value; /* address 0 ends at an empty entry, whose value is NULL */
 }
 
-/* Can `more` addresses be inserted as things are? */
+/* Is there room for `more` addresses? */
 static inline bool vw__address_map_has_room(const vw__address_map *map, size_t more)
 {
     size_t most = map->capacity / 4;
@@ -108,7 +109,7 @@ static inline void vw__address_map_insert(vw__address_map *map, uint64_t address
     map->count++;
 }
 
-/* Takes `address` out and returns its value, or NULL where it was not in. Needs no memory. */
+/* Removes `address` and returns its value, or NULL if it was not there. Needs no memory. */
 static inline void *vw__address_map_remove(vw__address_map *map, uint64_t address)
 {
     vw__address_map_entry *entries = map->entries;
@@ -123,8 +124,8 @@ static inline void *vw__address_map_remove(vw__address_map *map, uint64_t addres
     if (value == NULL)
         return NULL; /* address 0 */
     map->count--;
-    /* Every entry up to the next empty one that would no longer be found from its home, the hole
-     * now lying between the two, moves into the hole and leaves its own behind. */
+    /* Entries up to the next empty one that would no longer be found, because the hole lies between
+     * them and their home, move into the hole and leave a hole themselves. */
     for (size_t i = (hole + 1) & mask; entries[i].address != 0; i = (i + 1) & mask) {
         size_t from_home = (i - vw__address_map_home(map, entries[i].address)) & mask;
         size_t from_hole = (i - hole) & mask;
@@ -140,24 +141,24 @@ static inline void *vw__address_map_remove(vw__address_map *map, uint64_t addres
 
 /* ---- growing --------------------------------------------------------------------------------- */
 
-/* The capacity with which `more` addresses would fit: the present one where they do already, else
- * the power of two to grow to. 0 where no capacity would do. */
+/* The capacity for `more` addresses: the present one if they fit, else the power of two to grow to;
+ * 0 if no capacity is enough. */
 size_t vw__address_map_wanted_capacity(const vw__address_map *map, size_t more);
 
-/* A table for vw__address_map_adopt(), handed over to the caller. NULL without host memory, and
- * for capacity 0. */
+/* A table for vw__address_map_adopt(), owned by the caller. NULL without host memory, and for
+ * capacity 0. */
 vw__address_map_entry *vw__address_map_new_table(size_t capacity);
 
 /* NULL does nothing. */
 void vw__address_map_free_table(vw__address_map_entry *table);
 
-/* Moves everything into `table` and returns the table that is now spare, for the caller to free
- * (NULL if there was none). Where another thread was faster and the map has at least `capacity`
- * by now, or holds too much for it, the map stays as it is and `table` itself comes back. */
+/* Moves everything into `table` and returns the old table, for the caller to free (NULL if there
+ * was none). If another thread was faster and the map has at least `capacity` by now, or holds too
+ * much for it, the map is unchanged and `table` is returned. */
 vw__address_map_entry *vw__address_map_adopt(vw__address_map *map, vw__address_map_entry *table,
                                              size_t capacity);
 
-/* All of these at once, for callers that hold no lock. false: no host memory, nothing changed. */
+/* All steps at once, for callers without a lock. false: no host memory, nothing changed. */
 bool vw__address_map_reserve(vw__address_map *map, size_t more);
 
 /* ---- walking --------------------------------------------------------------------------------- */

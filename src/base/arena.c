@@ -1,9 +1,9 @@
 /* arena.c - chunks, and pieces cut from the newest one.
  *
  * Chunks double from FIRST_CHUNK_BYTES to LARGEST_CHUNK_BYTES, so a small document costs little
- * and a large one few calls. A piece too big for the next chunk gets one of its own, put behind
- * the first in the list, which goes on serving small pieces from what it has left. Near the limit
- * chunks are cut to what is still allowed, so that the last bytes can be used. */
+ * and a large one few calls. A piece too big for the next chunk gets its own chunk, second in the
+ * list, and the first goes on serving small pieces. Near the limit, chunks are cut to what is still
+ * allowed, so that the last bytes can be used. */
 #include "base/arena.h"
 
 #include <stdint.h>
@@ -20,49 +20,18 @@ struct vw__arena_chunk {
 
 enum { FIRST_CHUNK_BYTES = 4 << 10, LARGEST_CHUNK_BYTES = 1 << 20 };
 
-static void cut_from(vw__arena *arena, vw__arena_chunk *chunk)
-{
-    arena->next = (char *)(chunk + 1);
-    arena->end = (char *)chunk + chunk->size_bytes;
-}
-
 void vw__arena_init(vw__arena *arena, size_t limit_bytes)
 {
     *arena = (vw__arena){.limit_bytes = limit_bytes};
 }
 
-static void free_chunks(vw__arena *arena, vw__arena_chunk *except)
-{
-    vw__arena_chunk *chunk = arena->chunks;
-    while (chunk != NULL) {
-        vw__arena_chunk *following = chunk->following;
-        if (chunk != except)
-            vw__host_free(chunk);
-        chunk = following;
-    }
-}
-
 void vw__arena_deinit(vw__arena *arena)
 {
-    free_chunks(arena, NULL);
-    vw__arena_init(arena, arena->limit_bytes);
-}
-
-void vw__arena_reset(vw__arena *arena)
-{
-    vw__arena_chunk *largest = arena->chunks;
-    for (vw__arena_chunk *chunk = largest; chunk != NULL; chunk = chunk->following) {
-        if (chunk->size_bytes > largest->size_bytes)
-            largest = chunk;
+    for (vw__arena_chunk *chunk = arena->chunks, *following; chunk != NULL; chunk = following) {
+        following = chunk->following;
+        vw__host_free(chunk);
     }
-    free_chunks(arena, largest);
     vw__arena_init(arena, arena->limit_bytes);
-    if (largest != NULL) {
-        largest->following = NULL;
-        arena->chunks = largest;
-        arena->held_bytes = largest->size_bytes;
-        cut_from(arena, largest);
-    }
 }
 
 static vw__arena_chunk *take_chunk(vw__arena *arena, size_t size_bytes)
@@ -114,7 +83,8 @@ static void *cut_from_a_new_chunk(vw__arena *arena, size_t size_bytes, size_t al
     }
     chunk->following = arena->chunks;
     arena->chunks = chunk;
-    cut_from(arena, chunk);
+    arena->next = (char *)(chunk + 1);
+    arena->end = (char *)chunk + chunk->size_bytes;
     return cut(arena, size_bytes, alignment_bytes);
 }
 

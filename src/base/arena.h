@@ -1,11 +1,11 @@
 /* arena.h - memory that is freed all at once.
  *
- * A document that was read, a table that only grows: thousands of small pieces with one life. The
- * arena bumps a pointer through chunks that double in size, and gives them all back in one call:
+ * For thousands of small pieces with one lifetime: a document that was read, a table that only
+ * grows. The arena bumps a pointer through chunks that double in size, and frees them in one call:
  * no bookkeeping per piece, no leak on an error path half way through a file.
  *
- * What is read may be hostile, so an arena has a limit: it never holds more host memory than that,
- * chunk headers and unused ends included. A piece it refuses changes nothing.
+ * Input may be hostile, so an arena has a limit on the host memory it holds, chunk headers and
+ * unused ends included. A refused piece changes nothing.
  *
  *   held_bytes <= limit_bytes, always
  *
@@ -25,8 +25,8 @@ typedef struct vw__arena {
     char *next;              /* first unused byte of the first chunk */
     char *end;               /* behind its last byte */
     size_t held_bytes;       /* taken from the host */
-    size_t limit_bytes;      /* of held_bytes; who holds memory beside the arena may lower it */
-    bool has_hit_limit;      /* a piece was refused because of the limit, not for want of memory */
+    size_t limit_bytes;      /* of held_bytes; owners of further memory may lower it */
+    bool has_hit_limit;      /* a piece was refused because of the limit, not for lack of memory */
 } vw__arena;
 
 /* Takes no memory yet. */
@@ -35,12 +35,8 @@ void vw__arena_init(vw__arena *arena, size_t limit_bytes);
 /* Gives everything back. The arena is as after init. */
 void vw__arena_deinit(vw__arena *arena);
 
-/* Forgets every piece but keeps the largest chunk, so that the next document of the same kind
- * needs no host memory. `has_hit_limit` is cleared. */
-void vw__arena_reset(vw__arena *arena);
-
 /* `size_bytes` (0 is served as 1) at a multiple of `alignment_bytes`, a power of two; valid until
- * reset or deinit; not cleared. NULL when the limit or the host refuses; sets no error detail. */
+ * deinit; not cleared. NULL when the limit or the host refuses; sets no error detail. */
 void *vw__arena_alloc(vw__arena *arena, size_t size_bytes, size_t alignment_bytes);
 
 /* The same for `count` elements, all bytes zero. A product that overflows is refused as by the

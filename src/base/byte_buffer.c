@@ -1,10 +1,11 @@
-/* byte_buffer.c - growth by doubling, and the one place where failure is noted. */
+/* byte_buffer.c - growth by doubling; make_room() is the one place that notes a failure. */
 #include "base/byte_buffer.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checked_math.h" /* vw__add_u64, vw__max_u64 */
+#include "base/error.h"
 #include "base/host_memory.h"
 
 enum { FIRST_CAPACITY_BYTES = 256 };
@@ -40,7 +41,7 @@ char *vw__byte_buffer_detach(vw__byte_buffer *buffer, size_t *size_bytes)
     return bytes;
 }
 
-/* Room for `more` bytes and the zero behind them? Notes the failure if not. */
+/* Makes room for `more` bytes and the zero after them, or notes the failure. */
 static bool make_room(vw__byte_buffer *buffer, size_t more)
 {
     if (buffer->has_failed)
@@ -108,30 +109,28 @@ void vw__append_format(vw__byte_buffer *buffer, const char *format, ...)
     va_end(args);
 }
 
-static void append_unsigned(vw__byte_buffer *buffer, uint64_t value, unsigned width)
-{
-    uint8_t bytes[8];
-    for (unsigned i = 0; i < width; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-    vw__append_bytes(buffer, bytes, width);
-}
-
 void vw__append_u8(vw__byte_buffer *buffer, uint8_t value)
 {
-    append_unsigned(buffer, value, 1);
-}
-
-void vw__append_u16_le(vw__byte_buffer *buffer, uint16_t value)
-{
-    append_unsigned(buffer, value, 2);
+    vw__append_bytes(buffer, &value, 1);
 }
 
 void vw__append_u32_le(vw__byte_buffer *buffer, uint32_t value)
 {
-    append_unsigned(buffer, value, 4);
+    const uint8_t bytes[] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16),
+                             (uint8_t)(value >> 24)};
+    vw__append_bytes(buffer, bytes, sizeof bytes);
 }
 
-void vw__append_u64_le(vw__byte_buffer *buffer, uint64_t value)
+vw_status vw__byte_buffer_send(const vw__byte_buffer *buffer, const vw_output *output,
+                               const char *what)
 {
-    append_unsigned(buffer, value, 8);
+    size_t size_bytes = vw__byte_buffer_size(buffer);
+    if (output == NULL || output->write == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "%s needs an output to write to, not NULL", what);
+    if (vw__byte_buffer_has_failed(buffer))
+        return vw__fail_host_memory(size_bytes, what);
+    if (!output->write(output->context, vw__byte_buffer_text(buffer), size_bytes))
+        return vw__fail(VW_ERR_FILE, "the output took no more of %s of %zu bytes", what,
+                        size_bytes);
+    return VW_OK;
 }

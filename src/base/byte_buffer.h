@@ -1,10 +1,10 @@
-/* byte_buffer.h - output that grows, and fails once.
+/* byte_buffer.h - a growing buffer for output, whose failure sticks.
  *
- * A writer makes hundreds of small appends, and a check after each would bury the format it
- * writes. So failure sticks: the append that finds no host memory adds nothing, neither does any
- * later one, and the writer asks vw__byte_buffer_has_failed() once, at the end.
+ * A writer makes hundreds of small appends, and a check after each would bury the format it writes.
+ * So failure sticks: an append without host memory adds nothing, nor does any later one, and the
+ * writer asks vw__byte_buffer_has_failed() once, at the end.
  *
- * There is always a zero behind the last byte, not counted, so that text can be used as a string.
+ * A zero that is not counted follows the last byte, so that text can be used as a string.
  *
  * No locks: one thread at a time. */
 #ifndef VW_BASE_BYTE_BUFFER_H
@@ -14,6 +14,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "vramwise/output.h"
+#include "vramwise/status.h"
 
 typedef struct vw__byte_buffer {
     char *bytes; /* owned; NULL before the first append */
@@ -28,11 +31,11 @@ void vw__byte_buffer_init(vw__byte_buffer *buffer);
 /* Frees the bytes. The buffer is as after init. */
 void vw__byte_buffer_deinit(vw__byte_buffer *buffer);
 
-/* Empties it, takes a failure back, keeps the memory. */
+/* Empties the buffer and clears a failure; keeps the memory. */
 void vw__byte_buffer_clear(vw__byte_buffer *buffer);
 
-/* Is something missing from what was appended? Then the bytes that are there are the appends
- * before the first failing one, each of them whole. */
+/* Returns whether an append failed. The buffer then has all appends before that one, each of them
+ * complete. */
 static inline bool vw__byte_buffer_has_failed(const vw__byte_buffer *buffer)
 {
     return buffer->has_failed;
@@ -66,8 +69,16 @@ __attribute__((format(printf, 2, 0))) void vw__append_format_v(vw__byte_buffer *
 
 /* Integers, least significant byte first. */
 void vw__append_u8(vw__byte_buffer *buffer, uint8_t value);
-void vw__append_u16_le(vw__byte_buffer *buffer, uint16_t value);
 void vw__append_u32_le(vw__byte_buffer *buffer, uint32_t value);
-void vw__append_u64_le(vw__byte_buffer *buffer, uint64_t value);
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* Writes all of `buffer` to `output`, in one piece; `what` is its name in a sentence, "a report".
+ *
+ * VW_ERR_INVALID_ARGUMENT  no output
+ * VW_ERR_HOST_MEMORY       something is missing from the buffer; nothing was sent
+ * VW_ERR_FILE              `write` ended it */
+VW_MUST_CHECK vw_status vw__byte_buffer_send(const vw__byte_buffer *buffer, const vw_output *output,
+                                             const char *what);
 
 #endif /* VW_BASE_BYTE_BUFFER_H */

@@ -1,7 +1,7 @@
-/* checked_math.h - arithmetic on numbers we did not choose.
+/* checked_math.h - arithmetic with overflow checks.
  *
- * Each function answers whether the result fits and stores it only then. Numbers from a caller or
- * a file go through these; numbers already bounded may be added plainly. */
+ * Functions with `out` return whether the result fits, and store it only then. Numbers from a
+ * caller or a file go through these; numbers that are already bounded may be added plainly. */
 #ifndef VW_BASE_CHECKED_MATH_H
 #define VW_BASE_CHECKED_MATH_H
 
@@ -69,27 +69,11 @@ static inline unsigned vw__ceil_log2_u64(uint64_t value)
     return vw__floor_log2_u64(value) + !vw__is_power_of_two_u64(value);
 }
 
-static inline bool vw__narrow_u32(uint64_t value, uint32_t *out)
-{
-    if (value > UINT32_MAX)
-        return false;
-    *out = (uint32_t)value;
-    return true;
-}
-
 static inline bool vw__narrow_size(uint64_t value, size_t *out)
 {
     if (value > SIZE_MAX)
         return false;
     *out = (size_t)value;
-    return true;
-}
-
-static inline bool vw__narrow_i64(uint64_t value, int64_t *out)
-{
-    if (value > INT64_MAX)
-        return false;
-    *out = (int64_t)value;
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* clock.c - clock_gettime, behind a pointer that only tests move. */
+/* clock.c - clock_gettime() behind a pointer that only tests change. */
 #include "base/clock.h"
 
 #include <stdatomic.h>

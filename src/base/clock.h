@@ -1,8 +1,8 @@
-/* clock.h - what time it is, and what time a test says it is.
+/* clock.h - the time, which tests can replace.
  *
- * Two clocks. The monotonic one measures: timeouts, latencies, the order of things. The realtime
- * one labels: PyTorch stamps its events with it, in microseconds, and so do we, so that recordings
- * of several processes can be laid side by side. Safe from any thread. */
+ * The monotonic clock is for durations and order. The realtime clock is for labels: PyTorch stamps
+ * its events with it, in microseconds, and so do we, so that recordings of several processes can be
+ * compared. Safe from any thread. */
 #ifndef VW_BASE_CLOCK_H
 #define VW_BASE_CLOCK_H
 
@@ -21,8 +21,8 @@ typedef struct vw__clock {
     uint64_t (*realtime_us)(void);
 } vw__clock;
 
-/* From now on the whole process asks `clock`, which must stay where it is and have both functions.
- * NULL puts the machine's clocks back. */
+/* Replaces the clock of the whole process. `clock` must stay valid and have both functions. NULL
+ * restores the machine's clocks. */
 void vw__clock_replace(const vw__clock *clock);
 
 #endif /* VW_BASE_CLOCK_H */

@@ -1,11 +1,11 @@
-/* error.c - how a failure gets its words, and the names of the codes. */
+/* error.c - formats messages, and names the status codes. */
 #include "base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* By way of a copy: the words may quote the ones before them. */
+/* Formats into a copy first: the message may quote the previous one. */
 void vw__describe_failure(const char *format, ...)
 {
     char detail[VW__ERROR_DETAIL_BYTES];

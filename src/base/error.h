@@ -1,29 +1,29 @@
-/* error.h - how a failure gets its words.
+/* error.h - error messages.
  *
- * vw__fail() stores the detail for vw_last_error() on this thread and returns the status, so a
- * failing line reads `return vw__fail(VW_ERR_..., "what was expected, what was found")`. The words
- * may quote vw_last_error(): `vw__fail(status, "segment 3: %s", vw_last_error())`. */
+ * vw__fail() stores the message for vw_last_error() on this thread and returns the status, so that
+ * a failing line reads `return vw__fail(VW_ERR_..., "what was expected, what was found")`. The
+ * message may quote the previous one: `vw__fail(status, "segment 3: %s", vw_last_error())`. */
 #ifndef VW_BASE_ERROR_H
 #define VW_BASE_ERROR_H
 
 #include "vramwise/status.h" /* vw_status */
 
-/* The longest detail kept, its terminating zero included. PyTorch's out-of-memory text with a
- * dozen processes fits. Longer ones are cut. */
+/* The length to which messages are cut, terminating zero included. PyTorch's out-of-memory text
+ * with a dozen processes fits. */
 #define VW__ERROR_DETAIL_BYTES 4096
 
-/* The result is the status itself, in sight of compilers and analysers: they then know that what a
- * failing function did not fill is not used. */
+/* A macro, so that compilers and analysers see the status: they then know that outputs which a
+ * failing function did not fill are not used. */
 #define vw__fail(status, ...) (vw__describe_failure(__VA_ARGS__), (vw_status)(status))
 
 __attribute__((format(printf, 1, 2), cold)) void vw__describe_failure(const char *format, ...);
 
-/* vw__fail(VW_ERR_HOST_MEMORY) in the one wording used everywhere. */
+/* vw__fail(VW_ERR_HOST_MEMORY) with the usual message. */
 #define vw__fail_host_memory(size_bytes, what_for)                                                 \
     vw__fail(VW_ERR_HOST_MEMORY, "out of host memory: %llu bytes for %s",                          \
              (unsigned long long)(size_bytes), (what_for))
 
-/* Passes a failure on. */
+/* Returns from the calling function if `expression` fails. */
 #define VW__TRY(expression)                                                                        \
     do {                                                                                           \
         vw_status vw__try_status = (expression);                                                   \
@@ -31,7 +31,7 @@ __attribute__((format(printf, 1, 2), cold)) void vw__describe_failure(const char
             return vw__try_status;                                                                 \
     } while (0)
 
-/* A mistake of our own: stops a debug build, costs nothing in a release build. */
+/* For internal errors: stops a debug build, costs nothing in a release build. */
 #ifdef VW_CHECKS
 __attribute__((noreturn, cold)) void vw__assert_failed(const char *claim, const char *file,
                                                        int line);

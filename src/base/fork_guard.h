@@ -1,8 +1,8 @@
-/* fork_guard.h - has this process been forked since?
+/* fork_guard.h - detects objects that belong to the parent of a forked process.
  *
- * A child inherits every object and none of the threads, the driver's state or the right to use
- * either. Objects that must not be used there remember the generation they were made in and
- * compare; comparing is one load, so it can stand on the hottest path. */
+ * A child inherits all objects, but neither the threads nor the driver's state. Objects that must
+ * not be used there remember the generation in which they were made and compare it; that is one
+ * load, cheap enough for the hottest path. */
 #ifndef VW_BASE_FORK_GUARD_H
 #define VW_BASE_FORK_GUARD_H
 

@@ -3,10 +3,10 @@
  * Control groups come in two versions, sometimes both at once. /proc/self/cgroup has a line for
  * each hierarchy, `number:controllers:path`; version 2 is number 0 without controllers, and its
  * files lie in /sys/fs/cgroup, version 1's in /sys/fs/cgroup/memory. A limit holds for everything
- * below it, so each group up to the root is looked at. In a container the path may be the host's
- * name for a folder that is not there: the walk upwards then ends at what is, the container's own.
+ * below it, so each group up to the root is read. In a container the path may be the host's name
+ * for a folder that does not exist there: the walk upwards then ends at the container's own group.
  *
- * We did not subtract what the groups use already: most of it is cache, which goes when needed. */
+ * What the groups already use is not subtracted: most of it is cache, which the kernel drops. */
 #include "base/host_limits.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 enum { TEXT_BYTES = 8192, PATH_BYTES = 4096 };
 
-/* The beginning of a file, as text; false: there is none. */
+/* Reads the beginning of a file as text. false: it cannot be read. */
 static bool read_text(const char *path, char text[TEXT_BYTES])
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -34,7 +34,7 @@ static bool read_text(const char *path, char text[TEXT_BYTES])
     return count > 0;
 }
 
-/* "max" and whatever else is no number stand for no limit. */
+/* UINT64_MAX, no limit, for "max" and everything else that is not a number. */
 static uint64_t number_in(const char *text)
 {
     char *end = NULL;
@@ -54,7 +54,7 @@ static uint64_t read_free_bytes(const char *root)
     return kib <= UINT64_MAX / 1024 ? kib * 1024 : UINT64_MAX;
 }
 
-/* The tightest limit of the group at `path` and of those around it. */
+/* The lowest limit of the group at `path` and of those above it. */
 static uint64_t read_group(const char *folder, const char *path, const char *file)
 {
     char group[PATH_BYTES / 2], name[PATH_BYTES], text[TEXT_BYTES];
@@ -71,7 +71,7 @@ static uint64_t read_group(const char *folder, const char *path, const char *fil
     }
 }
 
-/* Does the comma-separated list have the word? */
+/* Does the comma-separated list contain the word? */
 static bool has_controller(const char *list, const char *word)
 {
     size_t length = strlen(word);

@@ -1,8 +1,7 @@
-/* host_memory.c - malloc, calloc, realloc and free, counted, and failed when a test asks.
+/* host_memory.c - malloc, calloc, realloc and free, counted, and failing when a test asks.
  *
- * The counters are relaxed atomics: they are statistics, and no other data is published through
- * them. The countdown is one atomic too, so that a failure ordered in one thread strikes exactly
- * one allocation, whichever thread makes it. */
+ * The counters are relaxed atomics: they publish no other data. The countdown is an atomic too, so
+ * that exactly one allocation fails, whichever thread makes it. */
 #include "base/host_memory.h"
 
 #include <malloc.h> /* malloc_usable_size */

@@ -1,8 +1,7 @@
-/* human_units.c - sizes, durations and shares in words, and sizes read back.
+/* human_units.c - formats sizes, durations and shares, and parses sizes.
  *
- * Whole numbers all the way, because printf writes the decimal point of whatever locale the process
- * has set. Halves go to the even digit, as printf rounds them: 1152 MiB is "1.12 GiB" here and in
- * PyTorch's messages. */
+ * Uses integers only, because printf() writes the decimal point of the process's locale. Halves are
+ * rounded to even, as printf() does: 1152 MiB is "1.12 GiB" here and in PyTorch's messages. */
 #include "base/human_units.h"
 
 #include <inttypes.h>
@@ -122,7 +121,7 @@ static bool is_letter(char character, char lower_case)
     return (character | 0x20) == lower_case;
 }
 
-/* The bytes in the unit that `text` is, all of it; 0 where it is none. */
+/* The bytes in the unit named by all of `text`; 0 if it is not a unit. */
 static uint64_t unit_named(const char *text)
 {
     static const char prefixes[] = {'k', 'm', 'g', 't'};
@@ -141,8 +140,8 @@ static uint64_t unit_named(const char *text)
     return *text == '\0' ? unit_bytes : 0;
 }
 
-/* floor(0.digits * unit_bytes). From the last digit to the first, each step being a tenth of the
- * digit's share plus what the digits behind it came to: floors inside floors lose nothing. */
+/* floor(0.digits * unit_bytes), from the last digit to the first: each step adds the digit's share
+ * to the result of the digits behind it and divides by ten. Nested floors lose nothing. */
 static uint64_t fraction_of(const char *digits, size_t count, uint64_t unit_bytes)
 {
     uint64_t bytes = 0;
@@ -151,7 +150,7 @@ static uint64_t fraction_of(const char *digits, size_t count, uint64_t unit_byte
     return bytes;
 }
 
-bool vw__parse_size(const char *text, uint64_t *size_bytes)
+static bool parse_size(const char *text, uint64_t *size_bytes)
 {
     if (text == NULL || !is_digit(*text))
         return false;
@@ -187,7 +186,7 @@ vw_status vw_parse_size(const char *text, uint64_t *size_bytes)
 {
     if (text == NULL || size_bytes == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "a size and a place for it are needed, not NULL");
-    if (!vw__parse_size(text, size_bytes))
+    if (!parse_size(text, size_bytes))
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "'%s' is no size: expected bytes, or a number with a unit, such as 24GiB, "
                         "512MiB or 1000000",

@@ -1,9 +1,9 @@
-/* last_error.c - what the last failing call on each thread had to say.
+/* last_error.c - the message of the last failing call on each thread.
  *
- * The detail lives in thread-local storage, so that one thread's failure never overwrites the text
- * another is about to print, and no lock is needed. It is in a file of its own because there must
- * be one such place in a process: libvramwise-analysis has copies of base's other files inside, and
- * puts its words here, through vw_set_last_error(). */
+ * The message is thread-local: a failure never overwrites the text that another thread is about to
+ * print, and no lock is needed. It has its own file because a process must have only one:
+ * libvramwise-analysis contains copies of base's other files, and stores its messages here through
+ * vw_set_last_error(). */
 #include "vramwise/status.h"
 
 #include <string.h>

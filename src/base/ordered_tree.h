@@ -2,10 +2,10 @@
  *
  * Nodes live inside the records they order, so nothing here allocates and nothing can fail. The
  * tree is a treap: a search tree by the caller's order, a heap by a number mixed from the node's
- * own address, which makes the expected depth logarithmic whatever the insertion order. We took it
- * over a red-black tree because its insert and remove are a dozen lines each,
- * and because most of our trees (one per size bin, see engine/free_index.h) hold one to four
- * nodes, where every scheme is equally balanced and the shortest code wins.
+ * own address, which makes the expected depth logarithmic for any insertion order. We chose it over
+ * a red-black tree because insert and remove are a dozen lines each, and because most of our trees
+ * (one per size bin, see engine/free_index.h) hold one to four nodes, where every scheme is
+ * balanced and the shortest code wins.
  *
  * The functions are inlined with the caller's comparison, which must be a total order: two
  * different nodes never compare equal. The caller keeps nodes unchanged, as far as the order looks

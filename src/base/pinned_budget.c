@@ -1,15 +1,14 @@
-/* pinned_budget.c - one limit for all who lock memory of the host.
+/* pinned_budget.c - one limit for all page-locked host memory.
  *
- * Drawing is a compare-and-exchange loop, so that two who draw the last bytes at once do not both
- * get them. Relaxed order is enough: the numbers guard no other memory. */
+ * Drawing is a compare-and-exchange loop, so that two callers cannot both get the last bytes.
+ * Relaxed order is enough: the numbers guard no other memory. */
 #include "base/pinned_budget.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
-#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 
 struct vw_pinned_budget {
     uint64_t limit_bytes; /* set at creation, then read-only */
@@ -38,18 +37,16 @@ void vw_pinned_budget_destroy(vw_pinned_budget *budget)
 
 vw_status vw_pinned_budget_get(const vw_pinned_budget *budget, vw_pinned_budget_stats *stats)
 {
-    if (budget == NULL || stats == NULL || stats->struct_size < sizeof stats->struct_size)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "vw_pinned_budget_get: expected a budget, and statistics with a "
-                        "struct_size");
+    if (budget == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a budget, found NULL");
+    VW__TRY(VW__STRUCT_CHECK_OUT(vw_pinned_budget_stats, stats));
     const vw_pinned_budget_stats all = {
-        .struct_size = stats->struct_size,
         .limit_bytes = budget->limit_bytes,
         .used_bytes = atomic_load_explicit(&budget->used_bytes, memory_order_relaxed),
         .peak_bytes = atomic_load_explicit(&budget->peak_bytes, memory_order_relaxed),
         .refusals = atomic_load_explicit(&budget->refusals, memory_order_relaxed),
     };
-    memcpy(stats, &all, (size_t)vw__min_u64(stats->struct_size, sizeof all));
+    VW__STRUCT_OUT(vw_pinned_budget_stats, &all, stats);
     return VW_OK;
 }
 

@@ -1,30 +1,30 @@
-/* ranked_mutex.h - the lock, and the order in which locks are taken.
+/* ranked_mutex.h - the mutex, and the order in which mutexes are locked.
  *
- * A lock here is held for some tens of nanoseconds, thousands of times a millisecond, by threads
- * that come straight back for more. Two costs matter. Uncontended: one atomic exchange to take it,
- * and a plain store to drop it. Contended: every hand-over moves the pool's hot cache lines to
- * another core, which costs more than the work done under the lock, so a fair lock makes eight
- * threads several times slower than one. This one is unfair on purpose: a waiter that was not
- * lucky at once looks again only after a long pause, so the owner comes round many times while its
- * lines are still its own. A waiter that has paused long enough sleeps in the kernel.
+ * A mutex is held for some tens of nanoseconds, thousands of times a millisecond, by threads that
+ * lock it again at once. Two costs matter. Uncontended: one atomic exchange to lock, and a plain
+ * store to unlock. Contended: every hand-over moves the pool's hot cache lines to another core,
+ * which costs more than the work done under the lock, so a fair lock makes eight threads several
+ * times slower than one. This one is unfair on purpose: a waiter that did not get it at once tries
+ * again only after a long pause, so that the owner can lock it many times while the lines are still
+ * in its cache. A waiter that has paused long enough sleeps in the kernel.
  *
- * Dropping the lock is "store free; does anyone sleep?", and going to sleep is "say so; is it still
- * held?". If the processor lets the question overtake the store, both can miss each other. An
- * atomic exchange in every unlock would prevent it and costs a fifth of an allocation; the rare
- * side pays instead: a thread about to sleep makes the kernel run a barrier on every thread of the
- * process (membarrier). Where the kernel has none, a sleeper wakes by itself every millisecond.
+ * Unlocking is "store free; does anyone sleep?", and going to sleep is "announce it; is it still
+ * held?". If the processor lets the load overtake the store, the two can miss each other. An atomic
+ * exchange in every unlock would prevent that, but costs a fifth of an allocation. The rare side
+ * pays instead: a thread about to sleep makes the kernel run a barrier on every thread of the
+ * process (membarrier). If the kernel has none, sleepers wake up every millisecond.
  *
- * We did not take pthread_mutex: under contention it sleeps at once and every unlock is a system
+ * We did not take pthread_mutex: under contention it sleeps at once, and every unlock is a system
  * call. We did not take a queue lock: it is fair.
  *
- * Debug builds (VW_CHECKS) check that a thread takes locks in rising rank only. */
+ * Debug builds (VW_CHECKS) check that a thread locks by rising rank only. */
 #ifndef VW_BASE_RANKED_MUTEX_H
 #define VW_BASE_RANKED_MUTEX_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Who may be taken while whom is held: only a higher number. */
+/* A thread may lock only a higher rank than those it holds. */
 typedef enum vw__lock_rank {
     VW__LOCK_POOL = 10,         /* a pool, or a pinned pool */
     VW__LOCK_RECORDER = 20,     /* listeners run under a pool's lock */

@@ -1,7 +1,7 @@
 /* ring_buffer.c - growing, and overwriting the oldest.
  *
- * Growth copies the records out in order, oldest first, into new memory. realloc would not do: a
- * ring that once could not grow has wrapped, and its oldest record lies in the middle. */
+ * Growth copies the records in order, oldest first, into new memory. realloc() would not do: a ring
+ * that once could not grow has wrapped, and its oldest record lies in the middle. */
 #include "base/ring_buffer.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
-/* ring_buffer.h - the last so many records.
+/* ring_buffer.h - keeps the newest records.
  *
  * History inside someone's training job must have a bound, and most jobs end long before they
  * reach it. So the ring starts small, doubles up to its bound, and from then on each new record
- * takes the place of the oldest. If the host has no memory for doubling, the ring carries on with
- * what it has, and tries again at the next push: the newest history is the one worth keeping.
+ * replaces the oldest. Without host memory for doubling, the ring continues with what it has, and
+ * tries again at the next push.
  *
  *   count + dropped_count == records pushed successfully since init or clear
  *
@@ -36,13 +36,13 @@ void vw__ring_buffer_deinit(vw__ring_buffer *ring);
 /* Forgets every record and the number dropped; keeps the memory. */
 void vw__ring_buffer_clear(vw__ring_buffer *ring);
 
-/* Adds a copy of `*record`. false only where the ring has no memory at all and gets none: nothing
- * is changed then. Takes host memory while growing: a caller who must not, because of a lock, calls
- * vw__ring_buffer_reserve() beforehand. */
+/* Adds a copy of `*record`. false, with nothing changed, only if the ring has no memory at all and
+ * gets none. Takes host memory while growing: a caller that must not, because of a lock, calls
+ * vw__ring_buffer_reserve() before. */
 bool vw__ring_buffer_push(vw__ring_buffer *ring, const void *record);
 
-/* Takes the memory for `capacity` records, or for the bound if that is less, so that no push
- * before that many are kept needs any. false: no host memory, nothing changed. */
+/* Takes the memory for `capacity` records, or for the bound if that is less: pushes up to that many
+ * need no memory then. false: no host memory, nothing changed. */
 bool vw__ring_buffer_reserve(vw__ring_buffer *ring, size_t capacity);
 
 static inline size_t vw__ring_buffer_count(const vw__ring_buffer *ring)

@@ -1,8 +1,8 @@
 /* string_table.c - a hash table of ids beside an array of strings.
  *
- * Two arrays: the strings in order of their ids, and twice as many slots, of which at most half are
- * taken, probed one after the other. Both double together. The arena keeps the arrays that were
- * outgrown until it is reset; together they are smaller than the ones in use. */
+ * Two arrays: the strings by id, and twice as many slots with linear probing, at most half full.
+ * Both double together. The arena keeps the outgrown arrays; together they are smaller than the
+ * ones in use. */
 #include "base/string_table.h"
 
 #include <stdalign.h>
@@ -50,7 +50,7 @@ void vw__string_table_init(vw__string_table *table, vw__arena *arena, uint32_t c
     };
 }
 
-/* The slot that holds these bytes, or the empty one where they would go. There must be slots. */
+/* The slot that holds these bytes, or the empty slot for them. There must be slots. */
 static size_t slot_for(const vw__string_table *table, const char *bytes, size_t size_bytes,
                        uint64_t hash)
 {
@@ -69,7 +69,7 @@ static bool grow(vw__string_table *table)
 {
     size_t capacity =
         table->entry_capacity != 0 ? (size_t)table->entry_capacity * 2 : FIRST_CAPACITY;
-    /* One piece for both, so that a failure leaves nothing behind in the arena. */
+    /* One piece for both, so that a failure leaves nothing in the arena. */
     vw__string_entry *entries = vw__arena_alloc_array(
         table->arena, capacity, sizeof(vw__string_entry) + 2 * sizeof(uint32_t),
         alignof(vw__string_entry));
@@ -95,19 +95,6 @@ static bool refused(vw__string_table *table, bool is_by_limit)
 {
     table->has_hit_limit = table->has_hit_limit || is_by_limit;
     return false;
-}
-
-bool vw__string_table_find(const vw__string_table *table, const void *bytes, size_t size_bytes,
-                           uint32_t *id)
-{
-    if (table->entry_capacity == 0)
-        return false;
-    const char *start = bytes != NULL ? bytes : "";
-    size_t slot = slot_for(table, start, size_bytes, hash_of(table, start, size_bytes));
-    if (table->slots[slot] == 0)
-        return false;
-    *id = table->slots[slot] - 1;
-    return true;
 }
 
 bool vw__string_table_add(vw__string_table *table, const void *bytes, size_t size_bytes,

@@ -1,14 +1,13 @@
-/* string_table.h - each string once, and a small number for it.
+/* string_table.h - stores each string once, and numbers it.
  *
  * A recording names the same few thousand files and functions in millions of frames. The table
  * keeps one copy of each and hands out ids 0, 1, 2 ... in the order in which strings first came;
  * two strings are equal exactly if their ids are.
  *
  * Strings are any bytes with a length. All memory comes from the arena given at init, which the
- * table borrows: there is no deinit, and strings live as long as the arena's pieces. Where the
- * strings are not ours, limits on their number and their bytes keep the table from growing without
- * end, and the hash starts from a number a file cannot know, so that nobody can prepare a file
- * whose strings all collide.
+ * table borrows: there is no deinit, and strings live as long as the arena's pieces. For strings
+ * from files, limits on their number and their bytes bound the table, and the hash starts from a
+ * number that a file cannot know, so that nobody can make a file whose strings all collide.
  *
  * No locks: one thread at a time. */
 #ifndef VW_BASE_STRING_TABLE_H
@@ -20,7 +19,7 @@
 
 #include "base/arena.h"
 
-/* The most strings there can be: an id fits 32 bits, and none is UINT32_MAX. */
+/* The largest number of strings: an id fits 32 bits, and is never UINT32_MAX. */
 #define VW__STRING_TABLE_LARGEST_COUNT (UINT32_C(1) << 31)
 
 typedef struct vw__string {
@@ -43,19 +42,15 @@ typedef struct vw__string_table {
     bool has_hit_limit; /* a string was refused because of a limit, the arena's included */
 } vw__string_table;
 
-/* Takes no memory yet. Limits beyond what can be are brought down to it. */
+/* Takes no memory yet. Limits that are too large are lowered. */
 void vw__string_table_init(vw__string_table *table, vw__arena *arena, uint32_t count_limit,
                            size_t bytes_limit);
 
-/* Stores the id of these bytes, adding them if they are new. `bytes` may be NULL where
- * `size_bytes` is 0. false, with the table and `*id` as they were, when a limit or the host
- * refuses; sets no error detail, and `has_hit_limit` tells the two apart. */
+/* Stores the id of these bytes, and adds them if they are new. `bytes` may be NULL if `size_bytes`
+ * is 0. false, with nothing changed, if a limit or the host refuses; `has_hit_limit` says which.
+ * Sets no message. */
 bool vw__string_table_add(vw__string_table *table, const void *bytes, size_t size_bytes,
                           uint32_t *id);
-
-/* Stores the id only if the bytes are there already; never needs memory. */
-bool vw__string_table_find(const vw__string_table *table, const void *bytes, size_t size_bytes,
-                           uint32_t *id);
 
 /* `id` must be below the count. */
 vw__string vw__string_table_get(const vw__string_table *table, uint32_t id);

@@ -1,4 +1,4 @@
-/* version.c - the version that was compiled in, for programs that load another one later. */
+/* version.c - the version of the loaded library. */
 #include "vramwise/version.h"
 
 int vw_version_number(void)

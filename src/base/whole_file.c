@@ -1,4 +1,4 @@
-/* whole_file.c - see whole_file.h. */
+/* whole_file.c - writes to a temporary name, then renames. */
 #include "base/whole_file.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static bool is_special(const char *path)
     return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
 }
 
-/* A file that has taken the place of the pipe since is_special() is not written to. */
+/* Refuses a regular file that has replaced the pipe since is_special(). */
 static vw_status open_special(const char *path, int *descriptor)
 {
     struct stat found;
@@ -50,7 +50,7 @@ static vw_status open_special(const char *path, int *descriptor)
 
 enum { MOST_SUFFIX_BYTES = 40, MOST_NAMES_TRIED = 100 };
 
-/* Makes a file beside `path`, with the rights a new file gets, and stores its name. */
+/* Makes a file in the folder of `path`, with the usual permissions, and stores its name. */
 static vw_status open_beside(const char *path, char *name, size_t name_bytes, int *descriptor)
 {
     for (int i = 0; i < MOST_NAMES_TRIED; i++) {
@@ -64,7 +64,7 @@ static vw_status open_beside(const char *path, char *name, size_t name_bytes, in
     return vw__fail(VW_ERR_FILE, "cannot make %s: %s", name, strerror(errno));
 }
 
-/* Closing may tell that an earlier write did not reach the disk. */
+/* close() may report that an earlier write did not reach the disk. */
 static vw_status close_and_move(int descriptor, const char *name, const char *path)
 {
     if (close(descriptor) != 0)

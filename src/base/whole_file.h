@@ -1,8 +1,8 @@
-/* whole_file.h - files that appear under their name only when they are whole.
+/* whole_file.h - writes files that appear under their name only when they are complete.
  *
- * What is written goes to a file beside its place, under another name, and is moved there at the
- * end. A program that is killed half-way leaves no file that looks like one, and does not destroy
- * the one before. A device or a pipe is written to, not replaced. */
+ * The content goes to a file with another name in the same folder, which is renamed at the end. A
+ * program that is killed half way leaves no incomplete file under that name, and does not destroy
+ * an older one. A device or a pipe is written to, not replaced. */
 #ifndef VW_BASE_WHOLE_FILE_H
 #define VW_BASE_WHOLE_FILE_H
 
@@ -13,13 +13,13 @@
 
 typedef vw_status (*vw__file_content)(void *context, int file_descriptor);
 
-/* Calls `content` once, with a file to write to, which it does not close. On failure, its own or
- * VW_ERR_FILE with the system's words, there is nothing new. VW_ERR_HOST_MEMORY. */
+/* Calls `content` once, with a file to write to, which it must not close. If that fails, or with
+ * VW_ERR_FILE (the message has the system's reason), no file appears. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__whole_file_write(const char *path, vw__file_content content,
                                              void *context);
 
-/* For contents that are written in pieces: all of `bytes`, or false with the reason in `*error`
- * (errno). */
+/* For content that is written in pieces: vw__open_file_write() writes all of `bytes`, or returns
+ * false with errno in `error`. */
 typedef struct vw__open_file {
     int descriptor;
     int error; /* of the write that failed; 0 = none */

@@ -1,4 +1,4 @@
-/* cuda_calls.c - see cuda_calls.h. */
+/* cuda_calls.c - entering and leaving the context, and messages for driver errors. */
 #include "device/cuda_calls.h"
 
 #include <stdarg.h>
@@ -27,8 +27,8 @@ vw_status vw__cuda_enter(const vw__cuda_gpu *device, vw__cuda_visit *visit)
     return VW_OK;
 }
 
-/* Neither call can fail after vw__cuda_enter() succeeded, unless the device was lost in between;
- * then the next call reports it. */
+/* Neither call can fail after vw__cuda_enter(), unless the device was lost in between; the next
+ * call reports that. */
 void vw__cuda_leave(const vw__cuda_gpu *device, vw__cuda_visit *visit)
 {
     if (visit->is_relaxed)
@@ -41,7 +41,7 @@ void vw__cuda_leave(const vw__cuda_gpu *device, vw__cuda_visit *visit)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* "; 12 of 34 bytes free", or "" where the driver does not say. */
+/* "; 12 of 34 bytes free", or "" if the driver does not answer. */
 static void describe_free_memory(const vw__cuda_gpu *device, char *out, size_t out_bytes)
 {
     size_t free_bytes = 0, total_bytes = 0;

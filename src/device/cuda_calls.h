@@ -1,23 +1,22 @@
-/* cuda_calls.h - a GPU behind the driver, and what belongs around every call of it.
+/* cuda_calls.h - a GPU, and what must be done around every driver call.
  *
- * Three things a guest in someone else's program owes the host:
+ * As guests in someone else's program we take care of three things:
  *
  *   - The context. Most driver calls act on the calling thread's current context, and a thread
  *     may have none, or another device's. We use the device's primary context, the one PyTorch and
- *     the CUDA runtime use. Where it is current already (the usual case) reading that costs a few
- *     nanoseconds; where it is not, it is pushed for the call and popped after it, so that no
- *     caller ever finds its current context changed.
+ *     the CUDA runtime use. If it is already current (the usual case), checking that costs a few
+ *     nanoseconds; if not, it is pushed for the call and popped after it, so that the caller's
+ *     current context never changes.
  *   - The capture mode. While any thread captures a graph in the default mode, calls such as
  *     cuMemAlloc and cuEventQuery fail in every thread and spoil that capture. Nothing here
  *     depends on captured work, so the thread's mode is relaxed for the call, as PyTorch does
  *     around its own calls of this kind.
- *   - The result. A driver's number means little at night with a dead training run. There is one
- *     place where it becomes ours, with the driver's name and text for it, the call, and its
- *     arguments (vw__cuda_refusal). Most errors of a GPU are sticky: after one, every call reports
- *     it. We pass that on and keep no state of our own about it.
+ *   - The result. vw__cuda_refusal() turns the driver's number into a status and a message with the
+ *     driver's name and text for it, the call, and its arguments. Most errors of a GPU are sticky:
+ *     after one, every call reports it. We pass that on and keep no state about it.
  *
  * No locks and no books: the driver is thread-safe, and what we hold is read-only after opening,
- * but for the leaves given to peers, which are atomic. */
+ * except for the permissions of peers, which are atomic. */
 #ifndef VW_DEVICE_CUDA_CALLS_H
 #define VW_DEVICE_CUDA_CALLS_H
 
@@ -40,25 +39,25 @@ typedef struct vw__cuda_gpu {
     vw__cuda_device ordinal;                /* the driver's number for it */
     char pci_bus_id[32];                    /* "" where the driver would not say */
 
-    /* By index: how often set_access() was to open mappings to it, less how often no longer; and
-     * the driver's number for it. Both change. */
+    /* By index: calls of allow_peer() that allowed it minus those that took it back; and the
+     * driver's number for it. Both change. */
     _Atomic uint32_t peer_leaves[VW__CUDA_MOST_PEERS];
     _Atomic vw__cuda_device peer_ordinals[VW__CUDA_MOST_PEERS];
 } vw__cuda_gpu;
 
-/* What vw__cuda_leave() has to put back. */
+/* What vw__cuda_leave() restores. */
 typedef struct vw__cuda_visit {
     bool is_pushed;
     bool is_relaxed;
     int capture_mode; /* the thread's own, while is_relaxed */
 } vw__cuda_visit;
 
-/* VW_OK, or the driver refuses a context; then there is nothing to leave. */
+/* Fails if the driver refuses a context; then vw__cuda_leave() must not be called. */
 vw_status vw__cuda_enter(const vw__cuda_gpu *device, vw__cuda_visit *visit);
 void vw__cuda_leave(const vw__cuda_gpu *device, vw__cuda_visit *visit);
 
-/* Says what the driver answered to `call`, and what that is to us: `when_full` where the memory
- * the call is about has run out, VW_ERR_DEVICE otherwise. */
+/* Stores a message about the driver's answer to `call`. Returns `when_full` if the memory in
+ * question has run out, else VW_ERR_DEVICE. */
 vw_status vw__cuda_refusal(const vw__cuda_gpu *device, vw__cuda_result result, vw_status when_full,
                            const char *call, ...) __attribute__((format(printf, 4, 5), cold));
 
@@ -72,13 +71,21 @@ vw_status vw__cuda_refusal(const vw__cuda_gpu *device, vw__cuda_result result, v
         vw__cuda_leave((device_), &visit_);                                                        \
     } while (0)
 
-/* The same, and passes a refusal on: what follows is for vw__cuda_refusal(), as a format. */
+/* The same, and returns vw__cuda_refusal() if the call fails; what follows is its format. */
 #define VW__CUDA_TRY(device_, when_full_, call_, ...)                                              \
     do {                                                                                           \
         vw__cuda_result result_;                                                                   \
         VW__CUDA_CALL(device_, result_, call_);                                                    \
         if (result_ != VW__CUDA_SUCCESS)                                                           \
             return vw__cuda_refusal((device_), result_, (when_full_), __VA_ARGS__);                \
+    } while (0)
+
+/* The whole body of a function of the device table that is one driver call without results. */
+#define VW__CUDA_RETURN(context_, when_full_, call_, ...)                                          \
+    do {                                                                                           \
+        const vw__cuda_gpu *gpu_ = (context_);                                                     \
+        VW__CUDA_TRY(gpu_, (when_full_), call_, __VA_ARGS__);                                      \
+        return VW_OK;                                                                              \
     } while (0)
 
 #endif /* VW_DEVICE_CUDA_CALLS_H */

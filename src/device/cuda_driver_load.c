@@ -1,8 +1,7 @@
 /* cuda_driver_load.c - finds libcuda once, and remembers how that went.
  *
- * Both outcomes are kept. A second try could only end differently if someone installed a driver
- * under a running process; what people do meet is a program that asks for a device a thousand
- * times on a machine without one, and it should not search the disk each time. */
+ * Both outcomes are kept: a program that asks for a device a thousand times on a machine without
+ * one should not search the disk each time. */
 #include "device/cuda_driver_load.h"
 
 #include <stdio.h>

@@ -1,19 +1,20 @@
-/* cuda_virtual_memory.h - what a CUDA device can do with virtual memory, found out by doing it.
+/* cuda_virtual_memory.h - virtual memory of a CUDA device: what works, and the calls.
  *
- * The driver's attributes say what a device was made for, which is more than works everywhere: on
- * virtual GPUs and under WSL some calls are refused all the same, on some virtual machines access
- * is refused to memory that a network card could read, and a sandbox may not let memory be shared.
- * Nobody wants to learn that from the first allocation that fails. So when a device is opened, one
- * granule goes through everything a pool does with it, and is given back.
+ * The driver's attributes promise more than works everywhere: some calls are refused on virtual
+ * GPUs and under WSL, some virtual machines refuse access to memory that a network card could read,
+ * and a sandbox may forbid sharing. To find that out before an allocation fails, opening a device
+ * takes one granule through everything a pool does with it, and gives it back.
  *
- * Memory asks for direct RDMA wherever that works: without it network cards take the way through
- * the host, many times slower, and a pool cannot know who will send its blocks. */
+ * Memory is created for direct RDMA wherever that works: without it network cards go through the
+ * host, many times slower, and a pool cannot know who will send its blocks. */
 #ifndef VW_DEVICE_CUDA_VIRTUAL_MEMORY_H
 #define VW_DEVICE_CUDA_VIRTUAL_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h> /* size_t */
+#include <stdint.h>
 
+#include "vramwise/device.h"
 #include "device/cuda_driver_load.h"
 
 typedef struct vw__cuda_virtual_memory {
@@ -27,9 +28,24 @@ typedef struct vw__cuda_virtual_memory {
     char reason[160];              /* why it is not usable; "" where it is */
 } vw__cuda_virtual_memory;
 
-/* Tries it out on `device`, whose context is current. Leaves vw_last_error() alone. A device with
- * no room for a granule is taken at its word, but for direct RDMA, which it then goes without. */
+/* Tries it out on `device`, whose context is current. Leaves vw_last_error() alone. If the device
+ * has no room for a granule, its attributes are believed, except for direct RDMA. */
 void vw__cuda_find_virtual_memory(const vw__cuda_driver *driver, vw__cuda_device device,
                                   vw__cuda_virtual_memory *out);
+
+/* Calls of the device table, as device.h has them; `context` is a vw__cuda_gpu (cuda_calls.h). */
+vw_status vw__cuda_reserve(void *context, uint64_t size_bytes, vw_device_ptr *out);
+vw_status vw__cuda_unreserve(void *context, vw_device_ptr address, uint64_t size_bytes);
+vw_status vw__cuda_create(void *context, uint64_t size_bytes, vw_handle *out);
+vw_status vw__cuda_create_shareable(void *context, uint64_t size_bytes, vw_handle *out);
+vw_status vw__cuda_create_on_host(void *context, uint64_t size_bytes, vw_handle *out);
+vw_status vw__cuda_export_handle(void *context, vw_handle handle, int *file_descriptor);
+vw_status vw__cuda_import_handle(void *context, int file_descriptor, uint64_t size_bytes,
+                                 vw_handle *out);
+vw_status vw__cuda_release(void *context, vw_handle handle);
+vw_status vw__cuda_map(void *context, vw_device_ptr address, uint64_t size_bytes, vw_handle handle);
+vw_status vw__cuda_unmap(void *context, vw_device_ptr address, uint64_t size_bytes);
+vw_status vw__cuda_set_access(void *context, vw_device_ptr address, uint64_t size_bytes);
+vw_status vw__cuda_allow_peer(void *context, int peer_index, bool is_allowed);
 
 #endif /* VW_DEVICE_CUDA_VIRTUAL_MEMORY_H */

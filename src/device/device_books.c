@@ -1,10 +1,9 @@
 /* device_books.c - plain memory, pinned host memory, and the records of ranges.
  *
  * Replay asks a simulated device for plain memory hundreds of thousands of times a second, so a
- * range is found by its first address in a hash map, and its record comes from a list that is
- * filled a chunk at a time. Order among plain ranges is needed only where an address must be held
- * against all others (a dictated address, a copy into the middle of a range): it begins when the
- * first of these comes, and until then nobody pays.
+ * range is found by its first address in a hash map, and records come from a list that is filled a
+ * chunk at a time. An order of plain ranges is needed only to compare an address with all others (a
+ * dictated address, a copy into the middle of a range): it begins with the first such call.
  *
  * Virtual memory is in device_books_virtual.c. */
 #include "device/device_books.h"
@@ -83,7 +82,7 @@ static vw__range *range_beginning_at(vw__tree_node *tree, uint64_t address)
     return range != NULL && range->address == address ? range : NULL;
 }
 
-/* `address` + `size_bytes` does not overflow: the callers have seen to it. */
+/* The callers have checked that `address` + `size_bytes` does not overflow. */
 static vw__range *overlap_in(vw__tree_node *tree, uint64_t address, uint64_t size_bytes)
 {
     vw__range *range = last_beginning_before(tree, address + size_bytes);
@@ -266,8 +265,8 @@ vw_status vw__books_host_unregister(vw__books *books, void *address, uint64_t *s
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* A device that was lost could not be given anything back, so there may be much to end here. What
- * the backing answers no longer matters to anyone. */
+/* Nothing can be given back to a lost device, so much may be left here. Refusals of the backing no
+ * longer matter. */
 void vw__books_deinit(vw__books *books)
 {
     size_t cursor = 0;

@@ -1,21 +1,21 @@
-/* device_books.h - who holds what on a stand-in device, and the rules for holding it.
+/* device_books.h - the memory that is held on a stand-in device, and the rules for holding it.
  *
  * The simulated and the host device keep the same books and refuse the same mistakes; they differ
  * only in what they do to real memory. That difference is vw__backing, a short table which the
- * books call in the middle of an operation: after every check and after all host memory it needs
- * was found, before anything changes. So a backing that refuses leaves the books as they were.
+ * books call in the middle of an operation: after all checks and all host allocations, before
+ * anything changes. So a backing that refuses leaves the books unchanged.
  *
  *   plain range    an address and a size, found by its first address
  *   reservation    a range with one 32-bit entry per granule: which handle is mapped there
  *   handle         a size, how many mappings it has, and whether it was released
  *   pinned range   host memory that was taken or registered
  *
- * A handle's number carries the generation of its slot, so that a number used after its release is
- * told from the handle that has the slot now.
+ * A handle's number contains the generation of its slot, so that a released number is not taken for
+ * the handle that has the slot now.
  *
  * Invariants:
- *   - in_use_bytes is the sum of plain ranges and of handles that were not released or are mapped,
- *     but for imported ones and those on the host
+ *   - in_use_bytes is the sum of plain ranges and of handles that are held or mapped, except
+ *     imported ones and those on the host
  *   - a handle's mapping_count is the number of entries, over all reservations, marked as its first
  *   - no two live ranges overlap; nor do two mappings
  *
@@ -30,17 +30,17 @@
 #include "base/ordered_tree.h"
 #include "vramwise/device.h"
 
-/* What a device does to real memory. Any function may be NULL: there is nothing to do then. */
+/* What a device does to real memory. A function that has nothing to do may be NULL. */
 typedef struct vw__backing {
-    /* Chooses an address, which overlaps nothing that is live, and puts memory there. */
+    /* Chooses an address that overlaps nothing live, and puts memory there. */
     vw_status (*take)(void *context, uint64_t size_bytes, vw_device_ptr *out);
     vw_status (*give_back)(void *context, vw_device_ptr address, uint64_t size_bytes);
     vw_status (*reserve)(void *context, uint64_t size_bytes, vw_device_ptr *out);
     vw_status (*unreserve)(void *context, vw_device_ptr address, uint64_t size_bytes);
-    /* `where` is the backing's own name for a handle's memory; the books only keep it. */
+    /* `where` is the backing's name for a handle's memory; the books only store it. */
     vw_status (*create)(void *context, uint64_t size_bytes, uint64_t *where);
-    /* The same for memory that other processes may have, and a file descriptor for it. NULL: there
-     * is no such memory. */
+    /* The same for memory that can be shared with other processes, and a file descriptor for it.
+     * NULL: not supported. */
     vw_status (*create_shareable)(void *context, uint64_t size_bytes, uint64_t *where);
     vw_status (*export_memory)(void *context, uint64_t where, int *file_descriptor);
     vw_status (*import_memory)(void *context, int file_descriptor, uint64_t size_bytes,
@@ -52,18 +52,18 @@ typedef struct vw__backing {
     vw_status (*set_access)(void *context, vw_device_ptr address, uint64_t size_bytes);
     void (*pin)(void *context, void *address, uint64_t size_bytes);
     void (*unpin)(void *context, void *address, uint64_t size_bytes);
-    /* Where the host finds the bytes of a device address. NULL: there are none to find. */
+    /* The host address of a device address. NULL: the device has no bytes. */
     void *(*bytes_at)(void *context, vw_device_ptr address);
-    /* Ends the context itself, after everything above was ended. */
+    /* Frees the context, after everything else was given back. */
     void (*destroy)(void *context);
 } vw__backing;
 
-/* Addresses that belong together. */
+/* A range of addresses. */
 typedef struct vw__range {
     vw__tree_node node; /* first, so that a node is its range; also links unused records */
     uint64_t address;
     uint64_t size_bytes;
-    uint32_t *granules;    /* owned; of a reservation, from its first mapping on: an entry each */
+    uint32_t *granules;    /* owned; in a reservation, from its first mapping on: one per granule */
     uint64_t mapped_count; /* entries that are not 0 */
 } vw__range;
 
@@ -75,8 +75,8 @@ typedef struct vw__handle_slot {
     uint32_t next_free; /* index + 1; 0 = none */
     bool is_held;       /* created and not released */
     bool is_shareable;
-    bool is_imported; /* another's memory: no use of this device's */
-    bool is_on_host;  /* the host's memory: likewise */
+    bool is_imported; /* memory of another process: not counted as use */
+    bool is_on_host;  /* host memory: not counted as use */
 } vw__handle_slot;
 
 typedef struct vw__books {
@@ -104,29 +104,28 @@ typedef struct vw__books {
     uint32_t handle_capacity;
     uint32_t handle_count;      /* slots ever used */
     uint32_t first_free_handle; /* index + 1; 0 = none */
-    bool has_host_handles;      /* one was created on the host some time */
+    bool has_host_handles;      /* a handle was created on the host before */
 } vw__books;
 
 /* `granularity_bytes` is a power of two. Takes no memory. */
 void vw__books_init(vw__books *books, const vw__backing *backing, void *backing_context,
                     uint64_t capacity_bytes, uint64_t granularity_bytes, bool has_virtual_memory);
 
-/* Gives everything that is still held back to the backing. */
+/* Gives everything back to the backing. */
 void vw__books_deinit(vw__books *books);
 
-/* The live plain range or reservation that shares an address with the `size_bytes` from `address`,
- * the highest where there are several; NULL where there is none. Knows plain ranges only after
- * vw__books_keep_plain_order(). */
+/* The highest live plain range or reservation that overlaps the `size_bytes` at `address`, or NULL.
+ * Sees plain ranges only after vw__books_keep_plain_order(). */
 const vw__range *vw__books_overlap(const vw__books *books, uint64_t address, uint64_t size_bytes);
 
-/* From now on plain ranges are kept in the order of their addresses too, which costs a tree
- * operation each time. Devices that only make up addresses never need it, as long as nobody looks
- * for bytes in their plain memory. Cannot fail. */
+/* From now on also keeps plain ranges ordered by address, which costs a tree operation each time.
+ * The simulated device does not need it unless somebody looks for bytes in plain memory. Cannot
+ * fail. */
 void vw__books_keep_plain_order(vw__books *books);
 
-/* May the bytes be touched: inside one plain range, or inside mappings with access? `what` names
- * the call in the refusal. The first question about anything but a reservation's bytes begins the
- * plain order. */
+/* Checks that the bytes lie inside one plain range, or inside mappings with access. `what` names
+ * the call in the message. The first question about bytes outside of reservations begins the plain
+ * order. */
 vw_status vw__books_check_bytes(vw__books *books, const char *what, uint64_t address,
                                 uint64_t size_bytes);
 
@@ -140,15 +139,14 @@ static inline bool vw__range_before(const vw__tree_node *a, const vw__tree_node 
 /* The range of `tree` that holds `address`, or NULL. */
 vw__range *vw__range_holding(vw__tree_node *tree, uint64_t address);
 
-/* A record for a range that is about to exist, and the end of one. The first needs host memory
- * once in a while: NULL without. */
+/* Makes and drops the record of a range. Making one sometimes needs host memory: NULL without. */
 vw__range *vw__books_new_range(vw__books *books);
 void vw__books_drop_range(vw__books *books, vw__range *range);
 
-/* Is there room on the device? VW_ERR_OUT_OF_MEMORY with the numbers where not. */
+/* VW_ERR_OUT_OF_MEMORY, with the numbers, if the device has no room. */
 vw_status vw__books_check_room(const vw__books *books, const char *what, uint64_t size_bytes);
 
-/* Counts what was just taken. */
+/* Adds to in_use_bytes and its peak. */
 static inline void vw__books_add_use(vw__books *books, uint64_t size_bytes)
 {
     books->in_use_bytes += size_bytes;
@@ -158,13 +156,13 @@ static inline void vw__books_add_use(vw__books *books, uint64_t size_bytes)
 
 void vw__books_deinit_virtual(vw__books *books);
 
-/* Is memory of the host mapped somewhere in the range? */
+/* Is host memory mapped somewhere in the range? */
 bool vw__books_is_on_host(vw__books *books, uint64_t address, uint64_t size_bytes);
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-/* The calls of the device table, with its contract. `*handle_count` is the number of mappings a
- * range covers, `*size_bytes` what a number or an address stood for. */
+/* The calls of the device table, with its contract. `*handle_count` receives the number of mappings
+ * in a range, `*size_bytes` the size behind a handle or an address. */
 vw_status vw__books_take(vw__books *books, uint64_t size_bytes, vw_device_ptr *out);
 vw_status vw__books_give_back(vw__books *books, vw_device_ptr address, uint64_t *size_bytes);
 vw_status vw__books_reserve(vw__books *books, uint64_t size_bytes, vw_device_ptr *out);

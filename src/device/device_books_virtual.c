@@ -1,9 +1,9 @@
 /* device_books_virtual.c - reservations, handles, and which is mapped where.
  *
  * A reservation has one 32-bit entry per granule, made at its first mapping: an eighth more than a
- * whole H200 in pages of 2 MiB is 80 thousand entries, and the system gives the untouched ones no
- * memory. Against a tree of mappings this makes every check a glance at a few neighbouring words:
- * is the place free, does the range begin and end where mappings do, is all of it mapped.
+ * whole H200 in pages of 2 MiB is 80 thousand entries, and untouched ones take no memory. Compared
+ * with a tree of mappings, every check reads a few neighbouring words: is the place free, does the
+ * range begin and end where mappings do, is all of it mapped.
  *
  * An entry holds the slot of the handle mapped there, plus one; whether this granule is the first
  * of its mapping; and whether the mapping has access. Handles are mapped whole, so the entries of a
@@ -119,7 +119,7 @@ static vw__handle_slot *held_handle(vw__books *books, vw_handle handle)
     return found->is_held && found->generation == handle >> 32 ? found : NULL;
 }
 
-/* Makes sure that there is a slot to use. */
+/* Makes sure that there is a free slot. */
 static vw_status find_free_slot(vw__books *books)
 {
     if (books->first_free_handle != 0 || books->handle_count < books->handle_capacity)
@@ -153,7 +153,7 @@ static vw_handle file_handle(vw__books *books, vw__handle_slot handle)
     return number_of(slot, handle.generation);
 }
 
-/* `make` is what the backing does for it, or NULL. */
+/* `make` is the backing's function for it, or NULL. */
 static vw_status create_handle(vw__books *books, uint64_t size_bytes,
                                vw_status (*make)(void *, uint64_t, uint64_t *), bool is_shareable,
                                vw_handle *out)
@@ -178,8 +178,7 @@ vw_status vw__books_create(vw__books *books, uint64_t size_bytes, vw_handle *out
     return create_handle(books, size_bytes, books->backing->create, false, out);
 }
 
-/* What is refused for lack of room is refused by the backing: the host's room is not the device's.
- */
+/* Only the backing refuses for lack of room: the device's capacity does not matter here. */
 vw_status vw__books_create_on_host(vw__books *books, uint64_t size_bytes, vw_handle *out)
 {
     uint64_t where = 0;
@@ -238,7 +237,7 @@ vw_status vw__books_import_handle(vw__books *books, int file_descriptor, uint64_
     return VW_OK;
 }
 
-/* Neither held nor mapped: the memory goes. */
+/* Frees the memory of a handle that is neither held nor mapped. */
 static void end_handle(vw__books *books, vw__handle_slot *handle)
 {
     if (!handle->is_imported && !handle->is_on_host)

@@ -1,12 +1,13 @@
 /* device_common.c - the device table of the stand-ins, and the end of every device.
  *
- * Each call is the same three steps: enter() locks, counts, and lets a script or a lost device
- * have its way; the books or the streams do the work; leave() charges and unlocks. A call that
- * failed is charged its base only: a driver that refuses does not get to the part that depends on
- * the size. The lock is held for the whole call, copies included: a stand-in is for tests and
- * replay, and its books must never show half a call.
+ * Each call has three steps: enter() locks, counts, and fails if the script says so or the device
+ * is lost; the books or the streams do the work; leave() charges and unlocks. A failed call is
+ * charged its base cost only: a driver that refuses does not reach the part that depends on the
+ * size. The lock is held for the whole call, copies included: a stand-in is for tests and replay,
+ * and its books must never show half a call.
  *
- * One table serves both stand-ins, so that "is this a stand-in" is one comparison of pointers. */
+ * Both stand-ins have the same table, so that "is this a stand-in" is one comparison of pointers.
+ */
 #include "device/device_common.h"
 
 #include <inttypes.h>
@@ -60,7 +61,7 @@ static inline vw_status enter(vw__stand_in *device, vw_device_call kind)
     return begin(device, kind);
 }
 
-/* `times` and `size_bytes` say how much the call did: calls over several handles pay for each. */
+/* `times` and `size_bytes` say how much the call did: a call over several handles pays for each. */
 static inline vw_status leave(vw__stand_in *device, vw_device_call kind, uint64_t times,
                               uint64_t size_bytes, vw_status status)
 {
@@ -76,7 +77,7 @@ static inline vw_status leave(vw__stand_in *device, vw_device_call kind, uint64_
     return status;
 }
 
-/* For the calls that are of no kind. */
+/* For the calls that have no kind. */
 static vw_status enter_uncounted(vw__stand_in *device, const char *what)
 {
     vw__mutex_lock(&device->lock);
@@ -89,93 +90,78 @@ static vw_status leave_uncounted(vw__stand_in *device, vw_status status)
     return status;
 }
 
+/* The body of a call that is only `work`, which sees the stand-in as `device`. */
+#define COUNTED(kind, times, size_bytes, work)                                                     \
+    do {                                                                                           \
+        vw__stand_in *device = context;                                                            \
+        vw_status status = enter(device, VW_DEVICE_CALL_##kind);                                   \
+        if (status == VW_OK)                                                                       \
+            status = (work);                                                                       \
+        return leave(device, VW_DEVICE_CALL_##kind, times, size_bytes, status);                    \
+    } while (0)
+
+#define UNCOUNTED(what, work)                                                                      \
+    do {                                                                                           \
+        vw__stand_in *device = context;                                                            \
+        vw_status status = enter_uncounted(device, what);                                          \
+        if (status == VW_OK)                                                                       \
+            status = (work);                                                                       \
+        return leave_uncounted(device, status);                                                    \
+    } while (0)
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static vw_status stand_in_take(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_TAKE);
-    if (status == VW_OK)
-        status = vw__books_take(&device->books, size_bytes, out);
-    return leave(device, VW_DEVICE_CALL_TAKE, 1, size_bytes, status);
+    COUNTED(TAKE, 1, size_bytes, vw__books_take(&device->books, size_bytes, out));
 }
 
 static vw_status stand_in_give_back(void *context, vw_device_ptr address)
 {
-    vw__stand_in *device = context;
     uint64_t size_bytes = 0;
-    vw_status status = enter(device, VW_DEVICE_CALL_GIVE_BACK);
-    if (status == VW_OK)
-        status = vw__books_give_back(&device->books, address, &size_bytes);
-    return leave(device, VW_DEVICE_CALL_GIVE_BACK, 1, size_bytes, status);
+    COUNTED(GIVE_BACK, 1, size_bytes, vw__books_give_back(&device->books, address, &size_bytes));
 }
 
 static vw_status stand_in_reserve(void *context, uint64_t size_bytes, vw_device_ptr *out)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_RESERVE);
-    if (status == VW_OK)
-        status = vw__books_reserve(&device->books, size_bytes, out);
-    return leave(device, VW_DEVICE_CALL_RESERVE, 1, size_bytes, status);
+    COUNTED(RESERVE, 1, size_bytes, vw__books_reserve(&device->books, size_bytes, out));
 }
 
 static vw_status stand_in_unreserve(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_UNRESERVE);
-    if (status == VW_OK)
-        status = vw__books_unreserve(&device->books, address, size_bytes);
-    return leave(device, VW_DEVICE_CALL_UNRESERVE, 1, size_bytes, status);
+    COUNTED(UNRESERVE, 1, size_bytes, vw__books_unreserve(&device->books, address, size_bytes));
 }
 
 static vw_status stand_in_create(void *context, uint64_t size_bytes, vw_handle *out)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_CREATE);
-    if (status == VW_OK)
-        status = vw__books_create(&device->books, size_bytes, out);
-    return leave(device, VW_DEVICE_CALL_CREATE, 1, size_bytes, status);
+    COUNTED(CREATE, 1, size_bytes, vw__books_create(&device->books, size_bytes, out));
 }
 
 static vw_status stand_in_create_on_host(void *context, uint64_t size_bytes, vw_handle *out)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_CREATE_ON_HOST);
-    if (status == VW_OK)
-        status = vw__books_create_on_host(&device->books, size_bytes, out);
-    return leave(device, VW_DEVICE_CALL_CREATE_ON_HOST, 1, size_bytes, status);
+    COUNTED(CREATE_ON_HOST, 1, size_bytes,
+            vw__books_create_on_host(&device->books, size_bytes, out));
 }
 
 static vw_status stand_in_create_shareable(void *context, uint64_t size_bytes, vw_handle *out)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_CREATE);
-    if (status == VW_OK)
-        status = vw__books_create_shareable(&device->books, size_bytes, out);
-    return leave(device, VW_DEVICE_CALL_CREATE, 1, size_bytes, status);
+    COUNTED(CREATE, 1, size_bytes, vw__books_create_shareable(&device->books, size_bytes, out));
 }
 
 static vw_status stand_in_export_handle(void *context, vw_handle handle, int *file_descriptor)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter_uncounted(device, "export_handle");
-    if (status == VW_OK)
-        status = vw__books_export_handle(&device->books, handle, file_descriptor);
-    return leave_uncounted(device, status);
+    UNCOUNTED("export_handle", vw__books_export_handle(&device->books, handle, file_descriptor));
 }
 
 static vw_status stand_in_import_handle(void *context, int file_descriptor, uint64_t size_bytes,
                                         vw_handle *out)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_CREATE);
-    if (status == VW_OK)
-        status = vw__books_import_handle(&device->books, file_descriptor, size_bytes, out);
-    return leave(device, VW_DEVICE_CALL_CREATE, 1, size_bytes, status);
+    COUNTED(CREATE, 1, size_bytes,
+            vw__books_import_handle(&device->books, file_descriptor, size_bytes, out));
 }
 
-/* Nobody reads or writes through a simulated mapping, so there is nothing to open: a peer may be
- * any of as many as there are in one machine. */
+/* Nobody reads or writes through a simulated mapping, so there is nothing to open: any index below
+ * peer_count is accepted. */
 static vw_status stand_in_allow_peer(void *context, int peer_index, bool is_allowed)
 {
     vw__stand_in *device = context;
@@ -191,32 +177,21 @@ static vw_status stand_in_allow_peer(void *context, int peer_index, bool is_allo
 
 static vw_status stand_in_release(void *context, vw_handle handle)
 {
-    vw__stand_in *device = context;
     uint64_t size_bytes = 0;
-    vw_status status = enter(device, VW_DEVICE_CALL_RELEASE);
-    if (status == VW_OK)
-        status = vw__books_release(&device->books, handle, &size_bytes);
-    return leave(device, VW_DEVICE_CALL_RELEASE, 1, size_bytes, status);
+    COUNTED(RELEASE, 1, size_bytes, vw__books_release(&device->books, handle, &size_bytes));
 }
 
 static vw_status stand_in_map(void *context, vw_device_ptr address, uint64_t size_bytes,
                               vw_handle handle)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_MAP);
-    if (status == VW_OK)
-        status = vw__books_map(&device->books, address, size_bytes, handle);
-    return leave(device, VW_DEVICE_CALL_MAP, 1, size_bytes, status);
+    COUNTED(MAP, 1, size_bytes, vw__books_map(&device->books, address, size_bytes, handle));
 }
 
 static vw_status stand_in_unmap(void *context, vw_device_ptr address, uint64_t size_bytes)
 {
-    vw__stand_in *device = context;
     uint64_t handle_count = 0;
-    vw_status status = enter(device, VW_DEVICE_CALL_UNMAP);
-    if (status == VW_OK)
-        status = vw__books_unmap(&device->books, address, size_bytes, &handle_count);
-    return leave(device, VW_DEVICE_CALL_UNMAP, handle_count, size_bytes, status);
+    COUNTED(UNMAP, handle_count, size_bytes,
+            vw__books_unmap(&device->books, address, size_bytes, &handle_count));
 }
 
 static vw_status stand_in_set_access(void *context, vw_device_ptr address, uint64_t size_bytes)
@@ -237,20 +212,12 @@ static vw_status stand_in_set_access(void *context, vw_device_ptr address, uint6
 
 static vw_status stand_in_stream_create(void *context, vw_stream *out)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_STREAM);
-    if (status == VW_OK)
-        status = vw__streams_create(&device->streams, out);
-    return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
+    COUNTED(STREAM, 1, 0, vw__streams_create(&device->streams, out));
 }
 
 static vw_status stand_in_stream_destroy(void *context, vw_stream stream)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_STREAM);
-    if (status == VW_OK)
-        status = vw__streams_destroy(&device->streams, stream);
-    return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
+    COUNTED(STREAM, 1, 0, vw__streams_destroy(&device->streams, stream));
 }
 
 static vw_status stand_in_stream_synchronize(void *context, vw_stream stream)
@@ -264,11 +231,7 @@ static vw_status stand_in_stream_synchronize(void *context, vw_stream stream)
 
 static vw_status stand_in_stream_wait_event(void *context, vw_stream stream, vw_device_event event)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_STREAM);
-    if (status == VW_OK)
-        status = vw__streams_wait_event(&device->streams, stream, event);
-    return leave(device, VW_DEVICE_CALL_STREAM, 1, 0, status);
+    COUNTED(STREAM, 1, 0, vw__streams_wait_event(&device->streams, stream, event));
 }
 
 static vw_status stand_in_stream_is_capturing(void *context, vw_stream stream, bool *out)
@@ -282,47 +245,27 @@ static vw_status stand_in_stream_is_capturing(void *context, vw_stream stream, b
 
 static vw_status stand_in_event_create(void *context, vw_device_event *out)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_EVENT_CREATE);
-    if (status == VW_OK)
-        status = vw__streams_event_create(&device->streams, out);
-    return leave(device, VW_DEVICE_CALL_EVENT_CREATE, 1, 0, status);
+    COUNTED(EVENT_CREATE, 1, 0, vw__streams_event_create(&device->streams, out));
 }
 
 static vw_status stand_in_event_destroy(void *context, vw_device_event event)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter_uncounted(device, "event_destroy");
-    if (status == VW_OK)
-        status = vw__streams_event_destroy(&device->streams, event);
-    return leave_uncounted(device, status);
+    UNCOUNTED("event_destroy", vw__streams_event_destroy(&device->streams, event));
 }
 
 static vw_status stand_in_event_record(void *context, vw_device_event event, vw_stream stream)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_EVENT_RECORD);
-    if (status == VW_OK)
-        status = vw__streams_event_record(&device->streams, event, stream);
-    return leave(device, VW_DEVICE_CALL_EVENT_RECORD, 1, 0, status);
+    COUNTED(EVENT_RECORD, 1, 0, vw__streams_event_record(&device->streams, event, stream));
 }
 
 static vw_status stand_in_event_query(void *context, vw_device_event event)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_EVENT_QUERY);
-    if (status == VW_OK)
-        status = vw__streams_event_query(&device->streams, event);
-    return leave(device, VW_DEVICE_CALL_EVENT_QUERY, 1, 0, status);
+    COUNTED(EVENT_QUERY, 1, 0, vw__streams_event_query(&device->streams, event));
 }
 
 static vw_status stand_in_event_synchronize(void *context, vw_device_event event)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_SYNCHRONIZE);
-    if (status == VW_OK)
-        status = vw__streams_event_synchronize(&device->streams, event);
-    return leave(device, VW_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
+    COUNTED(SYNCHRONIZE, 1, 0, vw__streams_event_synchronize(&device->streams, event));
 }
 
 static vw_status stand_in_synchronize(void *context)
@@ -341,8 +284,8 @@ static bool has_bytes(const vw__stand_in *device)
     return device->books.backing->bytes_at != NULL;
 }
 
-/* Where the host may touch `size_bytes` from `address`; refused where they are not all there. On a
- * device without bytes `*bytes` stays as it is: the memory is there, and holds nothing. */
+/* Stores where the host can touch `size_bytes` at `address`; fails if they are not all mapped. On a
+ * device without bytes `*bytes` is left alone. */
 static vw_status find_bytes(vw__stand_in *device, const char *what, vw_device_ptr address,
                             uint64_t size_bytes, void **bytes, size_t *host_bytes)
 {
@@ -356,7 +299,7 @@ static vw_status find_bytes(vw__stand_in *device, const char *what, vw_device_pt
     return VW_OK;
 }
 
-/* For what a caller would see the bytes of. */
+/* For calls whose result the caller could see. */
 static vw_status need_bytes(vw__stand_in *device, const char *what)
 {
     if (has_bytes(device))
@@ -436,40 +379,26 @@ static vw_status stand_in_copy(void *context, vw_device_ptr to, vw_device_ptr fr
 
 static vw_status stand_in_host_take(void *context, uint64_t size_bytes, void **out)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_HOST_TAKE);
-    if (status == VW_OK)
-        status = vw__books_host_take(&device->books, size_bytes, out);
-    return leave(device, VW_DEVICE_CALL_HOST_TAKE, 1, size_bytes, status);
+    COUNTED(HOST_TAKE, 1, size_bytes, vw__books_host_take(&device->books, size_bytes, out));
 }
 
 static vw_status stand_in_host_give_back(void *context, void *address)
 {
-    vw__stand_in *device = context;
     uint64_t size_bytes = 0;
-    vw_status status = enter(device, VW_DEVICE_CALL_HOST_GIVE_BACK);
-    if (status == VW_OK)
-        status = vw__books_host_give_back(&device->books, address, &size_bytes);
-    return leave(device, VW_DEVICE_CALL_HOST_GIVE_BACK, 1, size_bytes, status);
+    COUNTED(HOST_GIVE_BACK, 1, size_bytes,
+            vw__books_host_give_back(&device->books, address, &size_bytes));
 }
 
 static vw_status stand_in_host_register(void *context, void *address, uint64_t size_bytes)
 {
-    vw__stand_in *device = context;
-    vw_status status = enter(device, VW_DEVICE_CALL_HOST_TAKE);
-    if (status == VW_OK)
-        status = vw__books_host_register(&device->books, address, size_bytes);
-    return leave(device, VW_DEVICE_CALL_HOST_TAKE, 1, size_bytes, status);
+    COUNTED(HOST_TAKE, 1, size_bytes, vw__books_host_register(&device->books, address, size_bytes));
 }
 
 static vw_status stand_in_host_unregister(void *context, void *address)
 {
-    vw__stand_in *device = context;
     uint64_t size_bytes = 0;
-    vw_status status = enter(device, VW_DEVICE_CALL_HOST_GIVE_BACK);
-    if (status == VW_OK)
-        status = vw__books_host_unregister(&device->books, address, &size_bytes);
-    return leave(device, VW_DEVICE_CALL_HOST_GIVE_BACK, 1, size_bytes, status);
+    COUNTED(HOST_GIVE_BACK, 1, size_bytes,
+            vw__books_host_unregister(&device->books, address, &size_bytes));
 }
 
 /* ---- what there is --------------------------------------------------------------------------- */

@@ -1,12 +1,12 @@
-/* device_controls.c - what a test may do to a stand-in: count, script, lose, hold.
+/* device_controls.c - controls of stand-ins for tests: count, fail, lose, hold.
  *
- * Each function is one look or one change under the device's lock. None is itself a call of the
- * device: nothing is counted, and a lost device still answers here. */
+ * Each function is one read or one change under the device's lock. They are not calls of the
+ * device: nothing is counted, and they work on a lost device. */
 #include "device/device_common.h"
 
 #include "base/error.h"
 
-/* Finds the stand-in and locks it; `what` is the public function, for the refusal. */
+/* Finds the stand-in and locks it; `what` is the public function, for the message. */
 static vw_status lock_stand_in(const vw_device *device, const char *what, vw__stand_in **out)
 {
     VW__TRY(vw__stand_in_with_backing(device, NULL, what, out));

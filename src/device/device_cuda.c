@@ -1,7 +1,7 @@
 /* device_cuda.c - a GPU behind the device table, through the CUDA driver.
  *
- * Each function of the table is one call of the driver, with what belongs around it (cuda_calls.h).
- * Virtual memory is in cuda_mapping.c.
+ * Each function of the table is one driver call, with what must be done around it (cuda_calls.h).
+ * Virtual memory is in cuda_virtual_memory.c.
  *
  * The driver tears itself down when the process exits, in an order nobody controls; so destroy()
  * is never called then, and a device that is still open is left to the driver. */
@@ -13,7 +13,6 @@
 #include "base/error.h" /* vw__fail, VW__TRY */
 #include "base/host_memory.h"
 #include "device/cuda_calls.h"
-#include "device/cuda_mapping.h"
 #include "device/device_common.h" /* vw__cuda_device_table */
 #include "device/nvml_load.h"     /* vw__nvml_processes */
 
@@ -41,9 +40,7 @@ static vw_status take(void *context, uint64_t size_bytes, vw_device_ptr *out)
 
 static vw_status give_back(void *context, vw_device_ptr address)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemFree(address), "cuMemFree(%#" PRIx64 ")", address);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuMemFree(address), "cuMemFree(%#" PRIx64 ")", address);
 }
 
 /* ---- streams and events ---------------------------------------------------------------------- */
@@ -60,26 +57,21 @@ static vw_status stream_create(void *context, vw_stream *out)
 
 static vw_status stream_destroy(void *context, vw_stream stream)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuStreamDestroy(stream_of(stream)),
-                 "cuStreamDestroy(%#" PRIx64 ")", stream);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuStreamDestroy(stream_of(stream)),
+                    "cuStreamDestroy(%#" PRIx64 ")", stream);
 }
 
 static vw_status stream_synchronize(void *context, vw_stream stream)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuStreamSynchronize(stream_of(stream)),
-                 "cuStreamSynchronize(%#" PRIx64 ")", stream);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuStreamSynchronize(stream_of(stream)),
+                    "cuStreamSynchronize(%#" PRIx64 ")", stream);
 }
 
 static vw_status stream_wait_event(void *context, vw_stream stream, vw_device_event event)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuStreamWaitEvent(stream_of(stream), event_of(event), 0),
-                 "cuStreamWaitEvent(stream %#" PRIx64 ", event %#" PRIx64 ")", stream, event);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE,
+                    cuStreamWaitEvent(stream_of(stream), event_of(event), 0),
+                    "cuStreamWaitEvent(stream %#" PRIx64 ", event %#" PRIx64 ")", stream, event);
 }
 
 static vw_status stream_is_capturing(void *context, vw_stream stream, bool *out)
@@ -105,18 +97,14 @@ static vw_status event_create(void *context, vw_device_event *out)
 
 static vw_status event_destroy(void *context, vw_device_event event)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuEventDestroy(event_of(event)),
-                 "cuEventDestroy(%#" PRIx64 ")", event);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuEventDestroy(event_of(event)),
+                    "cuEventDestroy(%#" PRIx64 ")", event);
 }
 
 static vw_status event_record(void *context, vw_device_event event, vw_stream stream)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuEventRecord(event_of(event), stream_of(stream)),
-                 "cuEventRecord(event %#" PRIx64 ", stream %#" PRIx64 ")", event, stream);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuEventRecord(event_of(event), stream_of(stream)),
+                    "cuEventRecord(event %#" PRIx64 ", stream %#" PRIx64 ")", event, stream);
 }
 
 static vw_status event_query(void *context, vw_device_event event)
@@ -133,17 +121,13 @@ static vw_status event_query(void *context, vw_device_event event)
 
 static vw_status event_synchronize(void *context, vw_device_event event)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuEventSynchronize(event_of(event)),
-                 "cuEventSynchronize(%#" PRIx64 ")", event);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuEventSynchronize(event_of(event)),
+                    "cuEventSynchronize(%#" PRIx64 ")", event);
 }
 
 static vw_status synchronize(void *context)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuCtxSynchronize(), "cuCtxSynchronize()");
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuCtxSynchronize(), "cuCtxSynchronize()");
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -162,38 +146,32 @@ static vw_status write_bytes(void *context, vw_device_ptr to, const void *from, 
 
 static vw_status read_bytes(void *context, void *to, vw_device_ptr from, uint64_t size_bytes)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemcpyDtoH(to, from, (size_t)size_bytes),
-                 "cuMemcpyDtoH(from %#" PRIx64 ", %" PRIu64 " bytes)", from, size_bytes);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuMemcpyDtoH(to, from, (size_t)size_bytes),
+                    "cuMemcpyDtoH(from %#" PRIx64 ", %" PRIu64 " bytes)", from, size_bytes);
 }
 
 static vw_status fill(void *context, vw_device_ptr to, uint8_t value, uint64_t size_bytes,
                       vw_stream stream)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE,
-                 cuMemsetD8Async(to, value, (size_t)size_bytes, stream_of(stream)),
-                 "cuMemsetD8Async(%#" PRIx64 ", %" PRIu64 " bytes, stream %#" PRIx64 ")", to,
-                 size_bytes, stream);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE,
+                    cuMemsetD8Async(to, value, (size_t)size_bytes, stream_of(stream)),
+                    "cuMemsetD8Async(%#" PRIx64 ", %" PRIu64 " bytes, stream %#" PRIx64 ")", to,
+                    size_bytes, stream);
 }
 
 static vw_status copy(void *context, vw_device_ptr to, vw_device_ptr from, uint64_t size_bytes,
                       vw_stream stream)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE,
-                 cuMemcpyDtoDAsync(to, from, (size_t)size_bytes, stream_of(stream)),
-                 "cuMemcpyDtoDAsync(to %#" PRIx64 ", from %#" PRIx64 ", %" PRIu64
-                 " bytes, stream %#" PRIx64 ")",
-                 to, from, size_bytes, stream);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE,
+                    cuMemcpyDtoDAsync(to, from, (size_t)size_bytes, stream_of(stream)),
+                    "cuMemcpyDtoDAsync(to %#" PRIx64 ", from %#" PRIx64 ", %" PRIu64
+                    " bytes, stream %#" PRIx64 ")",
+                    to, from, size_bytes, stream);
 }
 
 /* ---- page-locked host memory ----------------------------------------------------------------- */
 
-/* Without flags, as PyTorch (cudaHostAllocDefault). What runs out here is the host's memory. */
+/* Without flags, as PyTorch (cudaHostAllocDefault). Out of memory means host memory here. */
 static vw_status host_take(void *context, uint64_t size_bytes, void **out)
 {
     vw__cuda_gpu *device = context;
@@ -206,25 +184,19 @@ static vw_status host_take(void *context, uint64_t size_bytes, void **out)
 
 static vw_status host_give_back(void *context, void *address)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemFreeHost(address), "cuMemFreeHost(%p)", address);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuMemFreeHost(address), "cuMemFreeHost(%p)", address);
 }
 
 static vw_status host_register(void *context, void *address, uint64_t size_bytes)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_HOST_MEMORY, cuMemHostRegister(address, (size_t)size_bytes, 0),
-                 "cuMemHostRegister(%p, %" PRIu64 " bytes)", address, size_bytes);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_HOST_MEMORY, cuMemHostRegister(address, (size_t)size_bytes, 0),
+                    "cuMemHostRegister(%p, %" PRIu64 " bytes)", address, size_bytes);
 }
 
 static vw_status host_unregister(void *context, void *address)
 {
-    vw__cuda_gpu *device = context;
-    VW__CUDA_TRY(device, VW_ERR_DEVICE, cuMemHostUnregister(address), "cuMemHostUnregister(%p)",
-                 address);
-    return VW_OK;
+    VW__CUDA_RETURN(context, VW_ERR_DEVICE, cuMemHostUnregister(address), "cuMemHostUnregister(%p)",
+                    address);
 }
 
 /* ---- what there is --------------------------------------------------------------------------- */
@@ -304,8 +276,8 @@ const vw_device_table *vw__cuda_device_table(void)
     return &cuda_table;
 }
 
-/* Starts the driver and finds the device. A stub library, and a driver that sees no GPU, are no
- * device; anything else that goes wrong is the driver's error. */
+/* Starts the driver and finds the device. VW_ERR_NO_DEVICE for a stub library and for a driver that
+ * sees no GPU; VW_ERR_DEVICE for other failures. */
 static vw_status find_device(vw__cuda_gpu *device)
 {
     const vw__cuda_driver *driver = device->driver;
@@ -354,7 +326,7 @@ static vw_status describe(vw__cuda_gpu *device, vw_device_properties *properties
     return VW_OK;
 }
 
-/* Under WSL2, on virtual GPUs and with old drivers there may be none: plain memory works. */
+/* Under WSL2, on virtual GPUs and with old drivers there may be none; plain memory still works. */
 static vw_status set_up_virtual_memory(vw__cuda_gpu *device, vw_device_properties *properties)
 {
     vw__cuda_virtual_memory *found = &device->virtual_memory;

@@ -1,28 +1,27 @@
 /* device_host.c - real bytes behind mmap, with a GPU's mapping rules.
  *
- * Tests that move memory about want to see the data move: write through one address, read through
+ * Tests that move memory need to see the data move: write through one address, read through
  * another, and fault where nothing is mapped. Here device addresses are host addresses:
  *
  *   plain memory   an anonymous mapping
  *   reservation    a mapping without access or memory
  *   handle         a piece of one large memfd
- *   mapping        that piece, laid over the reservation; no access before set_access()
- *   unmapping      the reservation's empty mapping, laid over the piece
- *   shareable      a handle that is a memfd of its own, which exporting duplicates, and importing
- *   on the host    a handle like others: all of it is host memory; only the books tell them apart
+ *   mapping        that piece, mapped over the reservation; no access before set_access()
+ *   unmapping      the reservation's empty mapping, mapped over the piece
+ *   shareable      a handle with its own memfd; exporting and importing duplicate the descriptor
+ *   on the host    a handle like any other: all memory is host memory; only the books differ
  *
- * Why one memfd and not one for each handle: thousands of handles must work, and a process has a
- * thousand file descriptors. The file is sparse and as long as a file can be, so a piece's offset
- * is simply the next one: offsets are never reused, and a new handle always reads as zero. When a
- * handle ends, its pages are punched out of the file and the memory goes back to the system. The
- * length lasts: 4 EiB at a GiB every microsecond is over an hour.
+ * One memfd serves all handles, because thousands of handles must work and a process has a thousand
+ * file descriptors. The file is sparse and as long as a file can be, so that offsets are never
+ * reused, and a new handle always reads as zero. When a handle ends, its pages are punched out of
+ * the file and the memory goes back to the system. The length is enough: 4 EiB at a GiB every
+ * microsecond last over an hour.
  *
- * Only handles that another process may get are files of their own: the descriptor then stands for
- * just this memory, mapped from its start, which lives on with whoever still has it, as a GPU's
- * does. A thousand of them are too many for most processes; the system's refusal says so.
+ * Only shareable handles are files of their own: the descriptor stands for just this memory, which
+ * lives as long as any process has it, as on a GPU. A thousand of them are too many for most
+ * processes; the system then refuses.
  *
- * The checks and the books are device_books.h's. Everything here runs under the device's lock. */
-#include "device/device_host.h"
+ * The checks and the books are in device_books.h. Everything here runs under the device's lock. */
 
 #include <errno.h>
 #include <fcntl.h> /* fallocate */
@@ -65,7 +64,7 @@ static vw_status system_refused(const char *call, const char *what, uint64_t siz
 
 /* ---- plain memory ---------------------------------------------------------------------------- */
 
-/* `size_bytes` in whole pages, or a refusal. */
+/* Rounds `size_bytes` up to whole pages, or fails. */
 static vw_status whole_pages(const host_device *device, uint64_t size_bytes, size_t *out)
 {
     uint64_t rounded;
@@ -100,7 +99,7 @@ static vw_status host_give_back(void *context, vw_device_ptr address, uint64_t s
 
 /* ---- virtual memory -------------------------------------------------------------------------- */
 
-/* Addresses without memory, anywhere, or in place of what is at `fixed`. */
+/* Maps addresses without memory, anywhere, or over what is at `fixed`. */
 static void *map_nothing(void *fixed, size_t size_bytes)
 {
     return mmap(fixed, size_bytes, PROT_NONE,
@@ -219,8 +218,8 @@ static vw_status host_import_memory(void *context, int file_descriptor, uint64_t
     return VW_OK;
 }
 
-/* Should the hole be refused, the pages stay until the device ends. Nobody can reach them: no
- * mapping is left, and their offset is never used again. */
+/* If the hole is refused, the pages stay until the device ends. They are unreachable: no mapping is
+ * left, and their offset is never used again. */
 static void host_discard(void *context, uint64_t where, uint64_t size_bytes)
 {
     const host_device *device = context;
@@ -270,8 +269,8 @@ static vw_status host_set_access(void *context, vw_device_ptr address, uint64_t 
 
 /* ---- host memory ----------------------------------------------------------------------------- */
 
-/* Most accounts may lock a few MiB only. Memory that could not be locked works the same here, where
- * no device reads it behind the system's back, so a refusal is not worth failing for. */
+/* A refusal is ignored: most accounts may lock only a few MiB, and memory that is not locked works
+ * as well here, where no device reads it without the system's knowledge. */
 static void host_pin(void *context, void *address, uint64_t size_bytes)
 {
     (void)context;

@@ -1,21 +1,19 @@
 /* device_simulated.c - a device of any size, made of arithmetic.
  *
  * Replay runs the real pool and the real engine on this device, millions of events a second and
- * for GPUs that nobody here owns. It keeps the books of device_books.h and puts nothing behind
- * them: no byte is ever stored, whatever the sizes.
+ * for any GPU. It keeps the books of device_books.h and stores no bytes.
  *
- * What it has of its own is addresses. They matter, because PyTorch breaks ties between free blocks
- * by address. A GPU's driver mostly places each cudaMalloc below the one before, and reservations
- * upwards, and so do we: plain memory descends from the top of one area, reservations ascend from
- * the bottom of another, and neither looks back at what became free. When an area is used up, it
- * starts again from its first end and skips what is live. A replay that knows the addresses
- * PyTorch got dictates them instead: they wait in a queue, and the next call that *succeeds* takes
- * the first, so that a take() which fails for lack of room finds its address again on the retry.
+ * Its own part is addresses. They matter, because PyTorch breaks ties between free blocks by
+ * address. A GPU's driver mostly places each cudaMalloc below the one before, and reservations
+ * upwards, and so do we: plain memory falls from the top of one area, reservations rise from the
+ * bottom of another, and neither reuses what became free. When an area is used up, it starts again
+ * from its first end and skips what is live. A replay that knows the addresses PyTorch got dictates
+ * them instead: they wait in a queue, and the next call that *succeeds* takes the first, so that a
+ * take() which fails for lack of room finds its address again on the retry.
  *
- * Only when the first address is dictated, an area starts again, or bytes of plain memory are
- * copied, must an address be held against what is live; until then plain memory is kept without
- * order (vw__books_keep_plain_order). */
-#include "device/device_simulated.h"
+ * Addresses are compared with what is live only after one was dictated, an area has started again,
+ * or bytes of plain memory were copied; until then plain memory is kept without order
+ * (vw__books_keep_plain_order). */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +22,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "device/device_common.h"
 
 /* Medians measured on an H200 (driver 580, PyTorch 2.11), in microseconds, and the line laid
@@ -46,7 +45,7 @@
  *
  * Events: create and destroy 210 ns together, record 205, query 488. An idle device synchronises
  * in 700 ns. Reserving, unreserving, stream calls and cuMemGetInfo were not measured: they are
- * counted, and cost nothing, rather than a number somebody made up. */
+ * counted and cost nothing. */
 const vw_call_cost vw__simulated_costs[VW_DEVICE_CALL_KINDS] = {
     [VW_DEVICE_CALL_TAKE] = {45000, 140000},
     [VW_DEVICE_CALL_GIVE_BACK] = {38000, 560000},
@@ -90,7 +89,7 @@ static vw_status no_addresses_left(const char *what, uint64_t size_bytes)
                     size_bytes);
 }
 
-/* Puts the next plain range below `end`; false where the area has no room there. */
+/* Puts the next plain range below `end`. false: the area has no room there. */
 static bool place_below(simulated_device *device, uint64_t end, uint64_t size_bytes, uint64_t *out)
 {
     while (size_bytes <= end - VW__SIMULATED_PLAIN_BOTTOM) {
@@ -121,8 +120,8 @@ static vw_status make_up_plain(simulated_device *device, uint64_t size_bytes, ui
     return VW_OK;
 }
 
-/* Puts the next reservation at or above `start`, which is a multiple of the step; false where the
- * area has no room there. */
+/* Puts the next reservation at or above `start`, a multiple of the step. false: the area has no
+ * room there. */
 static bool place_above(const simulated_device *device, uint64_t start, uint64_t size_bytes,
                         uint64_t *out)
 {
@@ -211,17 +210,11 @@ static const vw__backing simulated_backing = {
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-/* Fills in what a caller, or an older caller's shorter struct, left at 0. */
+/* Replaces fields that are 0, or missing in an older struct, by their defaults. */
 static vw_status read_options(const vw_simulated_options *given, vw_simulated_options *out)
 {
     memset(out, 0, sizeof *out);
-    if (given != NULL) {
-        if (given->struct_size < sizeof given->struct_size)
-            return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                            "vw_simulated_device_create: struct_size is %zu, expected %zu",
-                            given->struct_size, sizeof *given);
-        memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
-    }
+    VW__TRY(VW__STRUCT_IN(vw_simulated_options, given, out));
     if (out->capacity_bytes == 0)
         out->capacity_bytes = VW__SIMULATED_CAPACITY_BYTES;
     if (out->total_bytes == 0)

@@ -1,17 +1,15 @@
 /* device_streams.c - events that complete when told, and streams that wait for them.
  *
- * Everything queued while streams are held gets a point, one number after the other over all
- * streams. A stream then needs two of them: how far it was told to run, and how far it has come.
- * Recording an event is writing its point down, and asking it is one comparison, however much was
- * queued. An event that is recorded anew or destroyed takes nothing with it: a wait names a stream
- * and a point, as a GPU waits for the recording there was when it was told to.
+ * Everything queued while streams are held gets a point, numbered over all streams. A stream keeps
+ * two points: how far it was told to run, and how far it has come. Recording an event stores its
+ * point, and a query is one comparison, however much was queued. Recording an event again, or
+ * destroying it, affects no wait: a wait names a stream and a point, as on a GPU.
  *
- * A record that is dropped, or was never made, stands for a stream that has nothing incomplete; one
- * that is made has come as far as the latest point, so older points of the same number stay
- * complete.
+ * A stream without a record has nothing incomplete. A new record has come as far as the latest
+ * point, so older points of the same stream number stay complete.
  *
- * Going on after a change looks at every stream, again and again until none moves: there are a
- * few streams and a few waits in what tests and replay do. */
+ * After a change all streams are visited until none moves: tests and replay have few streams and
+ * few waits. */
 #include "device/device_streams.h"
 
 #include <inttypes.h>
@@ -20,7 +18,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-/* What the stream queued after it does not run before `stream` has come to `point`. */
+/* Operations that were queued after this wait run once `stream` has come to `point`. */
 typedef struct stream_wait {
     struct stream_wait *next; /* of the same stream, later */
     uint64_t queued_at;       /* its own point */
@@ -43,7 +41,7 @@ typedef struct stream_record {
 
 enum { FIRST_EVENT_CAPACITY = 64 };
 
-/* Numbers for created streams: far from the small ones that CUDA gives a meaning (0, 1 and 2). */
+/* Numbers for created streams: far from 0, 1 and 2, which have a meaning in CUDA. */
 #define FIRST_STREAM_NUMBER UINT64_C(0x10000)
 #define STREAM_NUMBER_STEP UINT64_C(0x100)
 
@@ -164,7 +162,7 @@ static stream_record *record_after(const vw__streams *streams, const stream_reco
     return (stream_record *)vw__tree_after(streams->records, &record->node, record_before);
 }
 
-/* Lets one stream run as far as it may; whether it came any further. */
+/* Runs one stream as far as possible. Returns whether it moved. */
 static bool advance(vw__streams *streams, stream_record *record)
 {
     uint64_t before = record->reached;
@@ -205,7 +203,7 @@ static bool need(stream_record *record, uint64_t point)
     return true;
 }
 
-/* What has to run so that `record` can: whether that is more than was known before. */
+/* Marks what must run before `record` can. Returns whether that is more than was marked before. */
 static bool need_awaited(const vw__streams *streams, const stream_record *record)
 {
     bool is_more = false;
@@ -215,8 +213,8 @@ static bool need_awaited(const vw__streams *streams, const stream_record *record
     return is_more;
 }
 
-/* Waits until `stream` has come to `point`. Only what is awaited for that is told to run: what the
- * streams queued besides, and what others wait for, stays as it is. */
+/* Completes `stream` up to `point`, and only what that needs: other queued work stays incomplete.
+ */
 static void run_to(vw__streams *streams, vw_stream stream, uint64_t point)
 {
     bool is_more = need(find_record(streams, stream), point);
@@ -278,7 +276,7 @@ static vw_status unknown_event(const char *what, vw_device_event event)
                     what, event);
 }
 
-/* Makes sure that there is a slot to use. */
+/* Makes sure that there is a free slot. */
 static vw_status find_free_slot(vw__streams *streams)
 {
     if (streams->first_free_event != 0 || streams->event_count < streams->event_capacity)
@@ -342,7 +340,7 @@ vw_status vw__streams_event_record(vw__streams *streams, vw_device_event event, 
     return VW_OK;
 }
 
-/* Also forgets a point that was reached, so that the next question is shorter. */
+/* Also forgets a point that was reached, so that the next query is quicker. */
 static bool is_complete(const vw__streams *streams, vw__event_slot *slot)
 {
     if (slot->point != 0 && has_reached(streams, slot->stream, slot->point))

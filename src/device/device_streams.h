@@ -1,24 +1,24 @@
 /* device_streams.h - the streams and events of a stand-in device.
  *
- * A stand-in has no work of its own to order, so by default an event is complete as soon as it is
- * recorded. While streams are held, work waits in its stream until somebody completes the stream,
- * synchronises, or ends the hold: tests and replay decide when work finishes. Completing a stream
- * lets it run as far as it can: what it queued after stream_wait_event() stays incomplete until the
- * event it waits for is complete, and goes on by itself then. Synchronising waits as a GPU would,
- * and so completes whatever the stream waits for.
+ * A stand-in has no work of its own, so by default an event is complete as soon as it is recorded.
+ * While streams are held, work waits in its stream until somebody completes the stream,
+ * synchronises, or ends the hold: tests and replay decide when work finishes. A completed stream
+ * runs as far as it can: what was queued after stream_wait_event() stays incomplete until the event
+ * is complete, and then continues by itself. Synchronising waits as a GPU would, and so completes
+ * whatever the stream waits for.
  *
  * Stream numbers are passed through, as vw_stream promises: any number may be used, and a stream
  * need not have been created here. Only destroying one that was not is refused.
  *
  * An event's number carries the generation of its slot, as a handle's does (device_books.h).
  *
- * Words: a *point* is a number for one thing that was queued, a recording or a wait. Points ascend
- * over all streams together, so that a point with its stream says when and where.
+ * Words: a *point* is the number of one queued operation, a recording or a wait. Points rise over
+ * all streams together.
  *
  * Invariants:
  *   - an event is complete if and only if its point is 0, or its stream has come as far
  *   - a stream has come as far as it was told to, but not past a wait whose event is incomplete
- *   - a wait is for an earlier point: waits never go round in a circle
+ *   - a wait is for an earlier point, so there are no circular waits
  *   - nothing is incomplete while is_held is false
  *
  * No locks: the caller, device_common.c, has one. */
@@ -57,11 +57,11 @@ void vw__streams_deinit(vw__streams *streams);
 /* Ending the hold completes everything. */
 void vw__streams_hold(vw__streams *streams, bool is_held);
 
-/* Lets what was queued on `stream` so far run, as far as waits allow; an unknown one has nothing.
- */
+/* Runs what was queued on `stream` so far, as far as waits allow. An unknown stream has nothing
+ * queued. */
 void vw__streams_complete(vw__streams *streams, vw_stream stream);
 
-/* Waits for `stream`, and for what it waits for itself; or for every stream. */
+/* Completes `stream` and what it waits for; or every stream. */
 void vw__streams_synchronize(vw__streams *streams, vw_stream stream);
 void vw__streams_complete_all(vw__streams *streams);
 

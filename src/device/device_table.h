@@ -1,23 +1,31 @@
-/* device_table.h - reading a device table that may be older than this library.
+/* device_table.h - reads device tables that may be older than this library.
  *
- * A table carries its size (vw_device_table.struct_size), and a device of somebody's own may have
- * been built before the latest fields were there. Whoever calls a field that was added later asks
- * here first. */
+ * A caller's own device may have been built before the latest fields were added to the table.
+ * Before a later field is called, these functions check that it is there. */
 #ifndef VW_DEVICE_DEVICE_TABLE_H
 #define VW_DEVICE_DEVICE_TABLE_H
 
 #include <stdbool.h>
-#include <stddef.h> /* offsetof */
 
 #include "vramwise/device.h"
+#include "base/struct_size.h"
 
 /* Is `field` part of the table, and set? */
 #define VW__DEVICE_TABLE_HAS(table_, field_)                                                       \
-    ((table_)->struct_size >= offsetof(vw_device_table, field_) + sizeof((table_)->field_) &&      \
-     (table_)->field_ != NULL)
+    (VW__STRUCT_HAS(vw_device_table, table_, field_) && (table_)->field_ != NULL)
+
+/* VW_ERR_INVALID_ARGUMENT for a device whose table ends before the functions that every device has:
+ * those up to memory_info(). */
+static inline vw_status vw__device_check(const vw_device *device)
+{
+    if (device->table != NULL && VW__STRUCT_HAS(vw_device_table, device->table, memory_info))
+        return VW_OK;
+    return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                    "expected a device whose table has all functions up to memory_info");
+}
 
 /* May create_shareable() and export_handle() be called? The property alone does not say: in an
- * vw_device from before, its place was padding. */
+ * older vw_device it is padding. */
 static inline bool vw__device_can_share(const vw_device *device)
 {
     return VW__DEVICE_TABLE_HAS(device->table, create_shareable) &&

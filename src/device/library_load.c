@@ -1,4 +1,4 @@
-/* library_load.c - dlopen and dlsym, with the reasons kept. */
+/* library_load.c - dlopen() and dlsym(), with the reasons for failures. */
 #include "device/library_load.h"
 
 #include <dlfcn.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds "name (what the loader said)" to the list in `reasons`, cut where the room ends. The
- * loader usually begins with the name itself; said once is enough. */
+/* Adds "name (the loader's message)" to the list in `reasons`, cut to its size. The message usually
+ * begins with the name, which is then left out. */
 static void note_reason(char *reasons, size_t reasons_bytes, const char *name, const char *said)
 {
     if (said == NULL)

@@ -1,11 +1,11 @@
 /* nvml_load.c - asks NVML for GPUs and the processes on them, and reads the answers with care.
  *
- * The care is about the layout of a list of processes. An entry is documented with 24 bytes, but
- * the same symbol, nvmlDeviceGetComputeRunningProcesses_v3, wrote 32 bytes an entry in the drivers
- * 535.43 to 535.86 and was seen with 16 elsewhere (https://github.com/XuehaiPan/nvitop/pull/79 and
- * 226). Believing the header would mean memory written past its end, inside someone's training job.
- * So each entry gets room for the largest layout, the room is painted beforehand, and how far the
- * paint is gone tells the layout. pid and memory come first in all of them. */
+ * The layout of a list of processes needs care. An entry is documented with 24 bytes, but the same
+ * symbol, nvmlDeviceGetComputeRunningProcesses_v3, wrote 32 bytes an entry in the drivers 535.43 to
+ * 535.86 and was seen with 16 elsewhere (https://github.com/XuehaiPan/nvitop/pull/79 and 226). With
+ * the documented size the driver could write past the end, inside someone's training job. So each
+ * entry gets room for the largest layout, the room is filled with a pattern beforehand, and what is
+ * left of the pattern shows the layout. pid and memory come first in all of them. */
 #include "device/nvml_load.h"
 
 #include <stdio.h>
@@ -29,8 +29,8 @@ enum {
     NVML_FUNCTION_NOT_FOUND = 13,
 };
 
-/* What every layout of an entry begins with; usedGpuMemory is all ones where it is not available,
- * which is also how vw_process_memory says it. */
+/* The beginning of every layout of an entry. usedGpuMemory is all ones if unknown, as in
+ * vw_process_memory. */
 typedef struct process_entry {
     unsigned pid;
     unsigned long long used_bytes;
@@ -146,7 +146,7 @@ static vw_status require_nvml(void)
     return is_loaded ? VW_OK : vw__fail(VW_ERR_UNSUPPORTED, "%s", failure);
 }
 
-/* The one place where NVML's results become ours. */
+/* Turns NVML's results into ours. */
 static vw_status refusal(nvml_result result, const char *call, const char *pci_bus_id)
 {
     bool is_unknowable = result == NVML_NOT_SUPPORTED || result == NVML_NO_PERMISSION ||
@@ -155,8 +155,8 @@ static vw_status refusal(nvml_result result, const char *call, const char *pci_b
                     call, pci_bus_id, result, nvml.nvmlErrorString(result));
 }
 
-/* How far apart the `count` entries are that NVML wrote into the painted `room`. Its last byte
- * belongs to a number that is small or all ones, so paint that looks gone is gone. */
+/* The size of the `count` entries that NVML wrote into the patterned `room`. The last byte of an
+ * entry belongs to a number that is small or all ones, so it never looks like the pattern. */
 static size_t entry_stride(const unsigned char *room, size_t room_bytes, size_t count)
 {
     size_t written_bytes = room_bytes;
@@ -251,7 +251,7 @@ vw_status vw__nvml_gpu_count(unsigned *count)
     return VW_OK;
 }
 
-/* What a GPU will not tell stays unknown. */
+/* Values that a GPU does not report stay unknown. */
 static void ask_texts(nvml_device device, vw__nvml_gpu *gpu)
 {
     if (nvml.nvmlDeviceGetName == NULL ||

@@ -1,12 +1,12 @@
-/* nvml_load.h - GPUs, and who uses their memory, as NVIDIA's management library tells it.
+/* nvml_load.h - GPUs and the processes on them, from NVIDIA's management library.
  *
  * The CUDA driver knows only its own process. NVML (libnvidia-ml) sees every process, but counts
  * devices in its own order and knows nothing of CUDA_VISIBLE_DEVICES; the PCI bus id is the name
  * for a GPU that both agree on.
  *
- * NVML is a convenience here: where it is missing, or will not say, the answer is
- * VW_ERR_UNSUPPORTED and nothing else suffers. It is loaded and started at the first question,
- * and never shut down. Safe from any thread. */
+ * NVML is optional: if it is missing, or does not answer, the result is VW_ERR_UNSUPPORTED and
+ * everything else works. It is loaded and started at the first call, and never shut down. Safe from
+ * any thread. */
 #ifndef VW_DEVICE_NVML_LOAD_H
 #define VW_DEVICE_NVML_LOAD_H
 
@@ -33,7 +33,7 @@ VW_MUST_CHECK vw_status vw__nvml_graphics_processes(const char *pci_bus_id,
                                                     vw_process_memory *entries, size_t capacity,
                                                     size_t *count);
 
-/* A GPU at one instant; UINT64_MAX and "" are not known. */
+/* A GPU at one instant; UINT64_MAX and "" are unknown. */
 typedef struct vw__nvml_gpu {
     char name[96];
     char uuid[96]; /* "GPU-..." */
@@ -42,8 +42,8 @@ typedef struct vw__nvml_gpu {
     uint64_t total_bytes, used_bytes, free_bytes;
 } vw__nvml_gpu;
 
-/* How many there are, by NVML's count: that of nvidia-smi. Failures as above; VW_ERR_DEVICE of one
- * that has fallen off the bus. */
+/* The number of GPUs, as NVML and nvidia-smi count. Failures as above; VW_ERR_DEVICE for a GPU that
+ * has fallen off the bus. */
 VW_MUST_CHECK vw_status vw__nvml_gpu_count(unsigned *count);
 VW_MUST_CHECK vw_status vw__nvml_gpu_read(unsigned index, vw__nvml_gpu *out);
 

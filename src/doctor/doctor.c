@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "format/byte_source.h"
 #include "format/file_kind.h"
 
@@ -133,20 +134,14 @@ static vw_status diagnose(vw__byte_source *source, bool may_be_recording,
     return diagnose_text(source, options, draft);
 }
 
-vw_status vw__doctor_check_options(const vw_doctor_options **options)
+vw_status vw__doctor_read_options(const vw_doctor_options *given, vw_doctor_options *out)
 {
-    static const vw_doctor_options defaults = {.struct_size = sizeof defaults};
-    if (*options == NULL)
-        *options = &defaults;
-    if ((*options)->struct_size < sizeof defaults)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected options with a struct_size of %zu or more, found %zu",
-                        sizeof defaults, (*options)->struct_size);
+    *out = (vw_doctor_options){.struct_size = sizeof *out};
+    VW__TRY(VW__STRUCT_IN(vw_doctor_options, given, out));
     /* A text has no use for it, but what nobody knows is a mistake all the same. */
     const char *version;
-    return (*options)->torch_version != NULL
-               ? vw__recording_version(NULL, (*options)->torch_version, &version)
-               : VW_OK;
+    return out->torch_version != NULL ? vw__recording_version(NULL, out->torch_version, &version)
+                                      : VW_OK;
 }
 
 vw_status vw__doctor_settle(vw_status status, vw__diagnosis_draft *draft, vw_diagnosis **out)
@@ -162,15 +157,16 @@ vw_status vw_doctor_file(const char *path, const vw_doctor_options *options, vw_
 {
     if (path == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a path and a place for the diagnosis");
-    VW__TRY(vw__doctor_check_options(&options));
-    vw__progress_bridge bridge = {options->progress, options->progress_context};
+    vw_doctor_options used;
+    VW__TRY(vw__doctor_read_options(options, &used));
+    vw__progress_bridge bridge = {used.progress, used.progress_context};
     vw__byte_source_options source_options = vw__progress_options(&bridge);
     vw__byte_source *source = NULL;
     VW__TRY(vw__byte_source_open(path, &source_options, &source));
 
     vw__diagnosis_draft draft;
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
-    vw_status status = diagnose(source, true, options, &draft);
+    vw_status status = diagnose(source, true, &used, &draft);
     vw__byte_source_close(source);
     return vw__doctor_settle(status, &draft, out);
 }
@@ -180,13 +176,14 @@ vw_status vw_doctor_text(const char *text, size_t size_bytes, const vw_doctor_op
 {
     if ((text == NULL && size_bytes != 0) || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a text and a place for the diagnosis");
-    VW__TRY(vw__doctor_check_options(&options));
+    vw_doctor_options used;
+    VW__TRY(vw__doctor_read_options(options, &used));
     vw__byte_source *source = NULL;
     VW__TRY(vw__byte_source_open_memory(text != NULL ? text : "", size_bytes, NULL, &source));
 
     vw__diagnosis_draft draft;
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
-    vw_status status = diagnose(source, false, options, &draft);
+    vw_status status = diagnose(source, false, &used, &draft);
     vw__byte_source_close(source);
     return vw__doctor_settle(status, &draft, out);
 }
@@ -194,10 +191,11 @@ vw_status vw_doctor_text(const char *text, size_t size_bytes, const vw_doctor_op
 vw_status vw__text_scan_diagnose(vw__text_scan *scan, const vw_doctor_options *options,
                                  vw__text_facts *facts, vw_diagnosis **out)
 {
-    VW__TRY(vw__doctor_check_options(&options));
+    vw_doctor_options used;
+    VW__TRY(vw__doctor_read_options(options, &used));
     vw__diagnosis_draft draft;
     vw__diagnosis_init(&draft, VW_SOURCE_TEXT);
-    return vw__doctor_settle(judge_text(scan, options, &draft, facts), &draft, out);
+    return vw__doctor_settle(judge_text(scan, &used, &draft, facts), &draft, out);
 }
 
 vw_status vw_doctor_recording(const vw_recording *recording, const vw_doctor_options *options,
@@ -206,8 +204,9 @@ vw_status vw_doctor_recording(const vw_recording *recording, const vw_doctor_opt
     if (recording == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a recording and a place for the diagnosis");
-    VW__TRY(vw__doctor_check_options(&options));
+    vw_doctor_options used;
+    VW__TRY(vw__doctor_read_options(options, &used));
     vw__diagnosis_draft draft;
     vw__diagnosis_init(&draft, VW_SOURCE_RECORDING);
-    return vw__doctor_settle(vw__doctor_recording(recording, options, &draft), &draft, out);
+    return vw__doctor_settle(vw__doctor_recording(recording, &used, &draft), &draft, out);
 }

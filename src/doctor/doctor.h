@@ -26,7 +26,8 @@
 
 /* What every door of the doctor's does first, NULL being the defaults, and last: finish the draft,
  * or throw it away where `status` is a failure. */
-VW_MUST_CHECK vw_status vw__doctor_check_options(const vw_doctor_options **options);
+VW_MUST_CHECK vw_status vw__doctor_read_options(const vw_doctor_options *given,
+                                                vw_doctor_options *out);
 VW_MUST_CHECK vw_status vw__doctor_settle(vw_status status, vw__diagnosis_draft *draft,
                                           vw_diagnosis **out);
 

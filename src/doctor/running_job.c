@@ -502,13 +502,14 @@ static vw_status judge(job_case *judged)
 vw_status vw__doctor_job(const vw__doctor_job_facts *facts, const vw_doctor_options *options,
                          vw_diagnosis **out)
 {
-    VW__TRY(vw__doctor_check_options(&options));
+    vw_doctor_options used;
+    VW__TRY(vw__doctor_read_options(options, &used));
     vw__diagnosis_draft draft;
     vw__diagnosis_init(&draft, VW_SOURCE_STEPS);
     draft.is_running = true;
     job_case judged = {.facts = facts,
                        .device = facts->device,
-                       .options = options,
+                       .options = &used,
                        .draft = &draft,
                        .growth = {.grown_bytes = VW_UNKNOWN, .clause = ""},
                        .blank = {.kind = VW__ERROR_TORCH_CUDA}};

@@ -155,7 +155,7 @@ typedef struct vw__engine_table {
      * point. */
     void (*advise)(vw__engine *engine, vw__block *block, vw_advice advice);
     vw_status (*mark_step)(vw__engine *engine);
-    /* Fills what comes after struct_size, which is the owner's; everything is zero before. */
+    /* Fills everything but struct_size; everything is zero before. */
     void (*paged_stats)(const vw__engine *engine, vw_paged_stats *stats);
 } vw__engine_table;
 

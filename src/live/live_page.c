@@ -1,7 +1,7 @@
 /* live_page.c - making a page, filling it, removing it; see page_layout.h.
  *
- * The file gets its name when it is whole and locked: a reader never sees half a page, nor takes
- * one that is being made for a stale one. */
+ * The file gets its name once it is complete and locked: a reader never sees half a page, nor takes
+ * one that is being made for stale. */
 #include "live/live_page.h"
 
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/fork_guard.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "vramwise/version.h"
 
 /* ---- all pages of the process ---------------------------------------------------------------- */
@@ -25,9 +26,10 @@
 static vw__mutex list_lock = VW__MUTEX_INIT(VW__LOCK_REGISTRY);
 static vw_live_page *pages;
 
-/* A child's copies of the files would keep the parent's locks after the parent's end (and so would
- * its copies of the mappings, which it does not get). fork() waits until no page is half made, so
- * that the list has them all. They stay in the child's list, since someone may ask of them. */
+/* A child closes its copies of the files, which would keep the parent's locks after the parent's
+ * end (so would copies of the mappings, which it does not get). fork() waits until no page is half
+ * made, so that all are in the list. The child keeps them in its list, since calls may name them.
+ */
 static void hold_list(void)
 {
     vw__mutex_lock(&list_lock);
@@ -76,9 +78,8 @@ static vw_status fail_file(const char *what, const char *path, int reason)
     return vw__fail(VW_ERR_FILE, "%s %s: %s", what, path, strerror(reason));
 }
 
-/* Makes the file `size_bytes` long if that is not 0, and claims a part of it. A file that is larger
- * than the process may write (ulimit -f) is a signal that ends programs, and here only an answer.
- */
+/* Makes the file `size_bytes` long if that is not 0, and claims a part of it. A file larger than
+ * `ulimit -f` raises a signal that ends programs; here it becomes a return value. */
 static int take_room(int file, off_t size_bytes, off_t offset, off_t claimed_bytes)
 {
     const struct timespec at_once = {0};
@@ -141,7 +142,7 @@ static vw_status make_file(vw_live_page *page, const char *part)
     return fail_file("cannot make", page->path, reason);
 }
 
-/* The names: of the page, and of what it is until then. */
+/* The name of the page, and the name of the file until it is complete. */
 static vw_status name_files(const char *folder, char **path, char **part)
 {
     int length =
@@ -175,7 +176,7 @@ static vw_status open_page(vw_live_page *page, const char *part)
     return status;
 }
 
-/* From its file to its place in the list no fork() comes between. */
+/* No fork() happens between opening the file and adding the page to the list. */
 static vw_status open_and_enlist(vw_live_page *page, const char *folder)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -264,25 +265,26 @@ static void change_number(vw__page_word *word, int number, int none)
 vw_status vw_live_page_identify(vw_live_page *page, const vw_live_identity *identity)
 {
     VW__TRY(enter(page));
-    if (identity == NULL || identity->struct_size < sizeof *identity)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected an identity of %zu bytes",
-                        sizeof *identity);
+    vw_live_identity who = {.struct_size = sizeof who, .rank = -1, .local_rank = -1};
+    if (identity == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected an identity, found NULL");
+    VW__TRY(VW__STRUCT_IN(vw_live_identity, identity, &who));
     vw__page_header *header = page->header;
     vw__mutex_lock(&page->lock);
     vw__page_begin_write(&header->sequence);
-    change_number(&header->rank, identity->rank, -1);
-    change_number(&header->local_rank, identity->local_rank, -1);
-    change_number(&header->world_size, identity->world_size, 0);
-    change_text(header->program, identity->program);
-    change_text(header->allocator, identity->allocator);
-    change_text(header->job, identity->job);
-    change_text(header->run, identity->run);
+    change_number(&header->rank, who.rank, -1);
+    change_number(&header->local_rank, who.local_rank, -1);
+    change_number(&header->world_size, who.world_size, 0);
+    change_text(header->program, who.program);
+    change_text(header->allocator, who.allocator);
+    change_text(header->job, who.job);
+    change_text(header->run, who.run);
     vw__page_end_write(&header->sequence);
     vw__mutex_unlock(&page->lock);
     return VW_OK;
 }
 
-/* A slot for a device that has none. Its room is claimed before anybody looks at it. */
+/* Adds a slot for a device. Its room is claimed before anybody reads it. */
 static vw_status add_slot(vw_live_page *page, int device, int number, vw__page_slot **out)
 {
     if (number >= VW__PAGE_SLOTS)
@@ -302,7 +304,7 @@ static vw_status add_slot(vw_live_page *page, int device, int number, vw__page_s
     return VW_OK;
 }
 
-/* Under the lock: the slot of a device, a fresh one if it has none. */
+/* The slot of a device, a new one if it has none. Under the lock. */
 static vw_status find_slot(vw_live_page *page, int device, vw__page_slot **out)
 {
     int count = (int)vw__page_load(&page->header->slot_count);
@@ -348,7 +350,7 @@ static void copy_word(vw__page_word *to, const vw__page_word *from)
     vw__page_store(to, vw__page_load(from));
 }
 
-/* The log is full: of two entries the second goes. */
+/* Drops every second entry of a full log. */
 static void thin_out(vw__page_slot *slot)
 {
     uint64_t count = vw__page_load(&slot->step_count);
@@ -364,7 +366,7 @@ static void thin_out(vw__page_slot *slot)
     vw__page_store(&slot->step_stride, vw__page_load(&slot->step_stride) * 2);
 }
 
-/* By how many steps came, not by their numbers: a program may count in tens, or begin again. */
+/* Counts the calls, not the step numbers: a program may count in tens, or start again. */
 static void log_step(vw__page_slot *slot, uint64_t step, uint64_t live_bytes,
                      uint64_t reserved_bytes)
 {

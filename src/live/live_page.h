@@ -1,8 +1,8 @@
 /* live_page.h - the writer's side of a page, for the files that make it.
  *
- *   live_fields.c    the names of what it tells
  *   live_page.c      making one, filling it, removing it
- *   live_process.c   the one page of the process: who it is, by its variables */
+ *   live_process.c   the one page of the process, and its identity by the environment; field names
+ */
 #ifndef VW_LIVE_LIVE_PAGE_H
 #define VW_LIVE_LIVE_PAGE_H
 

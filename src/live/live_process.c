@@ -1,8 +1,8 @@
-/* live_process.c - the one page of the process, and who the process is.
+/* live_process.c - the one page of the process, and who the process is; the names of the fields.
  *
- * It is made when somebody first asks for it, once: where that fails, the process goes on without.
- * A child made by fork() may make one of its own. When the process ends by itself, the page loses
- * its name and no more: other threads run until the last, and may be writing to it. */
+ * The page is made at the first request, once: if that fails, the process goes on without. A child
+ * made by fork() may make its own. When the process exits, the page only loses its name: other
+ * threads may still write to it. */
 #include "live/live_page.h"
 
 #include <errno.h> /* program_invocation_short_name */
@@ -22,7 +22,7 @@ static uint32_t asked_in = UINT32_MAX; /* the fork generation in which it was ma
 
 static bool is_over; /* the process ends */
 
-/* Another thread may have held the lock when this child was made; the page is the parent's. */
+/* Another thread may have held the lock at the fork; the page belongs to the parent. */
 static void forget_in_child(void)
 {
     vw__mutex_init(&process_lock, VW__LOCK_PROCESS_PAGE);
@@ -35,7 +35,7 @@ static void register_handler(void)
     pthread_atfork(NULL, NULL, forget_in_child);
 }
 
-/* The first of these variables that holds a whole number; `none` if there is none. */
+/* The first of these variables that holds a whole number, or `none`. */
 static int number_in(const char *const *names, int none)
 {
     for (; *names != NULL; names++) {
@@ -58,8 +58,8 @@ static const char *text_in(const char *const *names)
     return NULL;
 }
 
-/* What a page has room for, of a name that differs at its end: the folders of runs that were
- * started in one place do. */
+/* The last bytes that a page has room for: folders of runs that were started in one place differ at
+ * the end. */
 static const char *end_of(const char *text)
 {
     enum { ROOM = VW__PAGE_TEXT_WORDS * sizeof(uint64_t) - 1 };
@@ -130,7 +130,7 @@ vw_status vw_live_process_page(vw_live_page **out)
     return status == VW_OK ? VW_OK : vw__fail(status, "%s", first_words);
 }
 
-/* The number: after the destructors of those who may ask for the page. */
+/* Priority 101: after the destructors of code that may ask for the page. */
 __attribute__((destructor(101))) static void remove_at_end(void)
 {
     vw__mutex_lock(&process_lock);
@@ -138,4 +138,44 @@ __attribute__((destructor(101))) static void remove_at_end(void)
     if (process_page != NULL)
         (void)unlink(vw_live_page_path(process_page));
     vw__mutex_unlock(&process_lock);
+}
+
+/* ---- the names of the fields ----------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    const char *help;
+    vw_live_kind kind;
+} fields[] = {
+#define FIELD_ROW(upper, name, kind, help) {name, help, VW_LIVE_##kind},
+    VW_LIVE_FIELD_LIST(FIELD_ROW)
+#undef FIELD_ROW
+};
+
+size_t vw_live_field_count(void)
+{
+    return VW_LIVE_FIELD_COUNT;
+}
+
+const char *vw_live_field_name(size_t field)
+{
+    return field < VW_LIVE_FIELD_COUNT ? fields[field].name : NULL;
+}
+
+const char *vw_live_field_help(size_t field)
+{
+    return field < VW_LIVE_FIELD_COUNT ? fields[field].help : NULL;
+}
+
+vw_live_kind vw_live_field_kind(size_t field)
+{
+    return field < VW_LIVE_FIELD_COUNT ? fields[field].kind : VW_LIVE_GAUGE;
+}
+
+size_t vw_live_field_find(const char *name)
+{
+    size_t field = 0;
+    while (name != NULL && field < VW_LIVE_FIELD_COUNT && strcmp(fields[field].name, name) != 0)
+        field++;
+    return name == NULL ? VW_LIVE_FIELD_COUNT : field;
 }

@@ -1,23 +1,22 @@
-/* page_layout.h - what a page looks like in shared memory, for its writer and its readers.
+/* page_layout.h - the layout of a page in shared memory, for its writer and its readers.
  *
  *   header          who the process is
  *   slot 0 ... 15   one device each: its values, then its log of steps
  *
  * Everything is 64-bit words in the machine's order, so that every load and store is atomic; texts
- * are words too. The header and each slot begin with a sequence number, odd while the writer is at
- * it: a reader copies the words and looks whether the number is what it was (watch/jobs_read.c).
- * The writer never waits.
+ * are words too. The header and each slot begin with a sequence number, which is odd while the
+ * writer changes them: a reader copies the words and checks that the number did not change
+ * (watch/jobs_read.c). The writer never waits.
  *
- * The file is as large as 16 slots and empty behind the slots in use: shared memory counts what was
- * touched, and looking at an empty part is touching it. So nobody looks at a slot before its room
- * was claimed: a full /dev/shm is then an error for the writer, and a signal for nobody. The header
- * says how many slots there are.
+ * The file has room for 16 slots and is empty after those in use: shared memory is charged when it
+ * is touched, even by reading. So nobody reads a slot before its room was claimed: a full /dev/shm
+ * is then an error for the writer, and a signal for nobody. The header has the number of slots.
  *
- * The writer holds a lock on the file (of its open file description) for as long as it lives; the
- * kernel drops it whatever ends the process. A page without that lock is stale. The name carries
- * process and time, and never comes again.
+ * The writer holds a lock on the file (of its open file description) as long as it lives; the
+ * kernel drops it however the process ends. A page without that lock is stale. The name contains
+ * process and time, and is never used again.
  *
- * A change that readers of before could not follow raises VW__PAGE_VERSION. Fields are added at the
+ * VW__PAGE_VERSION rises with every change that older readers cannot follow. New fields go to the
  * end of a slot's values, where there is room; their number is in the header. */
 #ifndef VW_LIVE_PAGE_LAYOUT_H
 #define VW_LIVE_PAGE_LAYOUT_H
@@ -109,8 +108,8 @@ static inline void vw__page_store(vw__page_word *word, uint64_t value)
     atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
-/* What is told by a number that readers look at without a sequence: it is seen after all that was
- * stored before. */
+/* For a number that readers load without a sequence: they see it after everything that was stored
+ * before. */
 static inline void vw__page_announce(vw__page_word *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_release);
@@ -123,7 +122,7 @@ static inline void vw__page_begin_write(vw__page_word *sequence)
     atomic_thread_fence(memory_order_release);
 }
 
-/* And even after everything else was. */
+/* The sequence becomes even after all changes are seen. */
 static inline void vw__page_end_write(vw__page_word *sequence)
 {
     atomic_store_explicit(sequence, vw__page_load(sequence) + 1, memory_order_release);

@@ -1,4 +1,4 @@
-/* id_index.c - growing, and putting in. */
+/* id_index.c - growing and inserting. */
 #include "model/id_index.h"
 
 #include "base/error.h" /* VW_ASSERT */

@@ -1,11 +1,11 @@
-/* id_index.h - finding the number of something that was stored before.
+/* id_index.h - finds the number of a record that was stored before.
  *
  * Frames, stacks, notes, streams and pools are each stored once, in arrays of their own. An index
  * goes from the hash of a record to the numbers of those that may equal it; the caller compares.
  * Open addressing with linear probing, at most half full; the hash is kept beside the number, so
  * that growing and most comparisons need not look at the records.
  *
- * Hashes start from a seed that a file cannot know: nobody can prepare one whose records all
+ * Hashes start from a seed that a file cannot know, so nobody can make a file whose records all
  * collide.
  *
  * No locks: one thread at a time. */
@@ -29,7 +29,7 @@ typedef struct vw__id_index {
 
 void vw__id_index_deinit(vw__id_index *index);
 
-/* What the index must grow to before one more fits, in bytes; 0 where it fits already. */
+/* The size in bytes to which the index must grow for one more entry; 0 if it has room. */
 size_t vw__id_index_wanted_bytes(const vw__id_index *index);
 
 /* Makes room for one more. false: no host memory, nothing changed. */
@@ -38,7 +38,7 @@ bool vw__id_index_reserve(vw__id_index *index);
 /* There must be room. */
 void vw__id_index_insert(vw__id_index *index, uint32_t hash, uint32_t id);
 
-/* The numbers stored under `hash`, one at each call; `*cursor` begins as 0. false: no more. */
+/* Stores the next number under `hash`; `*cursor` begins as 0. false: no more. */
 static inline bool vw__id_index_next(const vw__id_index *index, uint32_t hash, size_t *cursor,
                                      uint32_t *id)
 {

@@ -1,7 +1,7 @@
-/* memory_model.h - a recording as plain data: what happened, and how things stood at the end.
+/* memory_model.h - a recording as plain data: the events, and the state at the end.
  *
- * Readers of files fill it, the recorder inside a job fills it, analysis reads it; analysis never
- * learns which. Recordings are large (hundreds of thousands of events, each with a stack), so
+ * Readers of files and the recorder inside a job fill it, analysis reads it and does not know who
+ * filled it. Recordings are large (hundreds of thousands of events, each with a stack), so
  * everything that repeats is stored once and named by a small number:
  *
  *   string   a function's or file's name               id in `strings`
@@ -55,7 +55,7 @@ enum {
 typedef struct vw__model_frame {
     uint32_t name;     /* strings */
     uint32_t filename; /* strings */
-    uint32_t line;     /* 0 where there is none */
+    uint32_t line;     /* 0 = none */
 } vw__model_frame;
 
 typedef struct vw__model_stack {
@@ -63,7 +63,7 @@ typedef struct vw__model_stack {
     uint32_t count;
 } vw__model_stack;
 
-/* What few events have. Each different note is stored once. */
+/* Fields that few events have. Each distinct note is stored once. */
 typedef struct vw__model_note {
     uint32_t action;          /* strings; only of VW__ACTION_OTHER, else VW__NO_STRING */
     uint32_t compile_context; /* strings, or VW__NO_STRING for none ("N/A") */
@@ -115,7 +115,7 @@ typedef struct vw__model_block {
     uint8_t state;            /* vw_block_state */
 } vw__model_block;
 
-/* Live memory that went to the host's, or came back: a vw_spill_report. */
+/* Live memory that went to host memory, or came back: a vw_spill_report. */
 typedef struct vw__model_move {
     uint64_t moved_bytes;
     uint64_t moved_handles; /* 0: nothing moved */
@@ -123,7 +123,7 @@ typedef struct vw__model_move {
     uint64_t wait_us;
 } vw__model_move;
 
-/* A named span of the program: record_function() in PyTorch. Or, by engine vramwise, a move. */
+/* A named span of the program (record_function() in PyTorch), or a move by engine "vramwise". */
 typedef struct vw__model_annotation {
     int64_t time_us;
     uint32_t name; /* strings */
@@ -132,8 +132,7 @@ typedef struct vw__model_annotation {
     vw__model_move move;
 } vw__model_annotation;
 
-/* Entries of allocator_settings that our own recorder adds. PyTorch's tools show them as they are.
- */
+/* Entries of allocator_settings that our recorder adds. PyTorch's tools show them unchanged. */
 #define VW__ENGINE_KEY "vramwise_engine"
 #define VW__DEVICE_BYTES_KEY "vramwise_device_bytes"
 #define VW__LIMIT_BYTES_KEY "vramwise_limit_bytes"

@@ -1,8 +1,8 @@
-/* model_build.c - arrays that grow, indexes that find what is there already, and the hand-over.
+/* model_build.c - growing arrays, indexes that find existing records, and the finished model.
  *
- * Every array grows in host memory of its own (larger()) and is handed to the model as it is: at
- * the end of a large file nothing is copied, only the unused ends are given back. (realloc() of
- * something this large moves pages, not bytes, unless the program told malloc otherwise.)
+ * Every array has its own host memory (larger()), which the model takes over: at the end of a large
+ * file nothing is copied, only the unused ends are given back. (realloc() of something this large
+ * moves pages, not bytes, unless the program configured malloc otherwise.)
  *
  *   array_bytes + index_bytes <= limit_bytes - strings' share, always */
 #include "model/model_build.h"
@@ -15,9 +15,8 @@
 #include "base/host_memory.h"
 #include "model/id_index.h"
 #include "model/model_check.h"
-#include "model/segment_sort.h"
 
-/* Numbers that fit their fields, with the value for "none" kept free. */
+/* The limits of the fields, without the value for "none". */
 #define MOST_RECORDS ((size_t)UINT32_MAX - 1)
 #define MOST_STREAMS ((size_t)UINT16_MAX)
 #define MOST_POOLS ((size_t)UINT16_MAX)
@@ -86,8 +85,8 @@ static vw_status charge(vw__model_builder *builder, size_t more_bytes, const cha
     return VW_OK;
 }
 
-/* Twofold; but an array that has become large leaps once, to where most recordings end: what is
- * not used yet is only addresses, but where realloc() cannot move pages, what is moved is bytes. */
+/* Doubles; but an array that has become large leaps once, to where most recordings end: unused
+ * memory is only addresses, while growing copies bytes if realloc() cannot move pages. */
 static size_t larger(const vw__model_builder *builder, const growing_array *array, size_t capacity)
 {
     enum { LARGE_BYTES = 512 << 10, LEAP_BYTES = 32 << 20 };
@@ -122,7 +121,7 @@ static vw_status grow(vw__model_builder *builder, growing_array *array, size_t m
     return VW_OK;
 }
 
-/* Where the next `more` items go; the caller fills them and raises the count. */
+/* The place for the next `more` items; the caller fills them and raises the count. */
 static inline vw_status reserve(vw__model_builder *builder, growing_array *array, size_t more)
 {
     if (__builtin_expect(more > array->capacity - array->count, 0))
@@ -174,7 +173,7 @@ static const growing_array empty_arrays[ARRAY_COUNT] = {
     [SETTINGS] = {NULL, 0, 0, sizeof(vw__model_setting), 1 << 16, "settings"},
 };
 
-/* What every model has: the empty stack, the default pool, the default stream. */
+/* Adds what every model has: the empty stack, the default pool, the default stream. */
 static vw_status add_fixed_entries(vw__model_builder *builder)
 {
     uint32_t stack;
@@ -215,7 +214,7 @@ failed:
     return status;
 }
 
-/* The builder itself and what only it needs; not the model's. */
+/* Frees the builder and what only it needs, but not the model. */
 static void free_scaffold(vw__model_builder *builder)
 {
     for (size_t i = 0; i < INDEX_COUNT; i++)
@@ -307,7 +306,7 @@ vw_status vw__model_add_pool(vw__model_builder *builder, vw_private_id pool, uin
     return VW_OK;
 }
 
-/* Two sums side by side: each waits for its own last step only. */
+/* Two independent sums: the processor can compute them in parallel. */
 static uint32_t hash_of_stack(const vw__model_builder *builder, const uint32_t *frame_ids,
                               size_t frame_count)
 {
@@ -448,6 +447,57 @@ void vw__model_ignore_field(vw__model_builder *builder, const char *name, size_t
         model->first_ignored_field = vw__arena_copy(&model->arena, name, size_bytes);
 }
 
+/* ---- sorting segments ------------------------------------------------------------------------ */
+
+/* Segments are sorted by device, the host's last, then by address: by a heap sort, in place, since
+ * qsort() allocates. Files nearly always have them in order already, which one pass shows. */
+static bool comes_before(const vw__model_segment *a, const vw__model_segment *b)
+{
+    if (a->device != b->device)
+        return (unsigned)a->device < (unsigned)b->device; /* the host is -1: last */
+    return a->address < b->address;
+}
+
+static bool is_sorted(const vw__model_segment *segments, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (comes_before(&segments[i], &segments[i - 1]))
+            return false;
+    return true;
+}
+
+/* Lets the segment at `root` sink until both of its children come before it. */
+static void sink(vw__model_segment *heap, size_t root, size_t count)
+{
+    vw__model_segment sinking = heap[root];
+    for (;;) {
+        size_t child = 2 * root + 1;
+        if (child >= count)
+            break;
+        if (child + 1 < count && comes_before(&heap[child], &heap[child + 1]))
+            child++;
+        if (!comes_before(&sinking, &heap[child]))
+            break;
+        heap[root] = heap[child];
+        root = child;
+    }
+    heap[root] = sinking;
+}
+
+static void sort_segments(vw__model_segment *segments, size_t count)
+{
+    if (is_sorted(segments, count))
+        return;
+    for (size_t i = count / 2; i-- > 0;)
+        sink(segments, i, count);
+    for (size_t last = count - 1; last > 0; last--) {
+        vw__model_segment largest = segments[0];
+        segments[0] = segments[last];
+        segments[last] = largest;
+        sink(segments, 0, last);
+    }
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 static void lend_arrays(vw__model_builder *builder)
@@ -501,7 +551,7 @@ static void lend_traces(vw__model_builder *builder, vw__model_trace *traces)
     model->trace_count = builder->arrays[TRACE_RUNS].count;
 }
 
-/* Gives the unused ends back. A host that cannot do even that leaves them where they are. */
+/* Gives the unused ends back, if realloc() can. */
 static void shrink(growing_array *array)
 {
     if (array->count == array->capacity || array->items == NULL)
@@ -517,11 +567,11 @@ vw_status vw__model_finish(vw__model_builder *builder, vw__model **out)
     vw__model_trace *traces = vw__host_alloc_zeroed(trace_count, sizeof *traces);
     if (traces == NULL)
         return vw__fail_host_memory(trace_count * sizeof *traces, "traces");
-    vw__segment_sort(builder->arrays[SEGMENTS].items, builder->arrays[SEGMENTS].count);
+    sort_segments(builder->arrays[SEGMENTS].items, builder->arrays[SEGMENTS].count);
     sort_runs(&builder->arrays[TRACE_RUNS]);
     lend_arrays(builder);
     lend_traces(builder, traces);
-    vw_status status = vw__model_check_bounded(builder->model, &builder->bounds);
+    vw_status status = vw__model_check(builder->model, &builder->bounds);
     if (status != VW_OK) {
         vw__host_free(traces);
         return status;

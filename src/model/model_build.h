@@ -1,8 +1,8 @@
-/* model_build.h - filling a memory model, piece by piece, within limits.
+/* model_build.h - builds a memory model piece by piece, within limits.
  *
  * A builder takes strings, frames, stacks and events in any order, stores what repeats once, and at
- * the end makes a model of them. It is used by readers of hostile files, so every table has a limit
- * and running into one is VW_ERR_UNSUPPORTED with the limit in words, not a dead machine.
+ * the end makes a model of them. Readers of hostile files use it, so every table has a limit, and
+ * reaching one is VW_ERR_UNSUPPORTED with a message that names the limit.
  *
  * Order of use: create; intern strings, frames, stacks; begin contexts; add events (those of one
  * device in their order); add segments, each followed by its blocks; settings, annotations,
@@ -20,7 +20,7 @@ typedef struct vw__model_builder vw__model_builder;
 VW_MUST_CHECK vw_status vw__model_builder_create(size_t limit_bytes, vw__model_builder **out);
 void vw__model_builder_destroy(vw__model_builder *builder); /* NULL does nothing */
 
-/* Each returns the id of what is there already, or adds it. */
+/* Each stores the id of an equal record, or adds one. */
 VW_MUST_CHECK vw_status vw__model_add_string(vw__model_builder *builder, const void *bytes,
                                              size_t size_bytes, uint32_t *id);
 VW_MUST_CHECK vw_status vw__model_add_frame(vw__model_builder *builder,
@@ -34,12 +34,12 @@ VW_MUST_CHECK vw_status vw__model_add_stream(vw__model_builder *builder, vw_stre
 VW_MUST_CHECK vw_status vw__model_add_pool(vw__model_builder *builder, vw_private_id pool,
                                            uint16_t *id);
 
-/* A new capture of a stack: a new id at each call. */
+/* Adds a capture of a stack: a new id with each call. */
 VW_MUST_CHECK vw_status vw__model_begin_context(vw__model_builder *builder, uint32_t stack,
                                                 uint32_t *id);
 
-/* Appends to the one list of all events and stores its place there: a reader meets events before
- * it knows their device. vw__model_add_trace() then says which run of them is whose. */
+/* Appends to the list of all events and stores the index: a reader meets events before it knows
+ * their device. vw__model_add_trace() then assigns a run of them to a device. */
 VW_MUST_CHECK vw_status vw__model_add_event(vw__model_builder *builder,
                                             const vw__model_event *event, size_t *index);
 /* A device has one trace; traces may come in any order of devices. */
@@ -48,8 +48,8 @@ VW_MUST_CHECK vw_status vw__model_add_trace(vw__model_builder *builder, int devi
 const vw__model_event *vw__model_builder_event(const vw__model_builder *builder, size_t index);
 size_t vw__model_builder_event_count(const vw__model_builder *builder);
 
-/* Blocks go into one list too; a segment's are [first_block, first_block + block_count). Segments
- * may come in any order: finish() sorts them. */
+/* Blocks are in one list, too: those of a segment are [first_block, first_block + block_count).
+ * Segments may come in any order: finish() sorts them. */
 VW_MUST_CHECK vw_status vw__model_add_block(vw__model_builder *builder,
                                             const vw__model_block *block, size_t *index);
 VW_MUST_CHECK vw_status vw__model_add_segment(vw__model_builder *builder,
@@ -61,13 +61,13 @@ VW_MUST_CHECK vw_status vw__model_add_annotation(vw__model_builder *builder,
 VW_MUST_CHECK vw_status vw__model_add_setting(vw__model_builder *builder, const char *key,
                                               const char *value);
 
-/* `entries` is filled by vw__model_add_setting(); the rest by the caller, here. */
+/* The caller fills these, except `entries`, which vw__model_add_setting() fills. */
 vw__model_settings *vw__model_builder_settings(vw__model_builder *builder);
 vw__model_features *vw__model_builder_features(vw__model_builder *builder);
 void vw__model_ignore_field(vw__model_builder *builder, const char *name, size_t size_bytes);
 
-/* Checks everything and hands the model over (vw__model_destroy()); the builder is gone then. On
- * failure (VW_ERR_CORRUPT_FILE: overlapping blocks and the like) the builder is still there. */
+/* Checks everything, hands the model over (vw__model_destroy()) and ends the builder. On failure
+ * (VW_ERR_CORRUPT_FILE: overlapping blocks and the like) the builder still exists. */
 VW_MUST_CHECK vw_status vw__model_finish(vw__model_builder *builder, vw__model **out);
 
 #endif /* VW_MODEL_MODEL_BUILD_H */

@@ -1,11 +1,11 @@
-/* model_check.c - one pass over everything, tables first, for what follows relies on them.
+/* model_check.c - one pass over everything; tables first, since the rest relies on them.
  *
- * The events are many, and the pass over them waits for memory. Where their bounds are known and
- * within the tables, every event is; else the pass finds the one that is not.
+ * There are many events, and reading them all takes time. If their bounds are known and within the
+ * tables, every event is; otherwise a pass finds the one that is not.
  *
- * What is refused is what cannot be: memory in two places at once, a block outside its segment, an
- * index outside its table, a sum that its parts contradict. What is only unusual (no blocks, no
- * events, times that go backwards) passes: recordings come from many versions and many hands. */
+ * Refused is what is impossible: memory in two places at once, a block outside its segment, an
+ * index outside its table, a sum that contradicts its parts. What is only unusual (no blocks, no
+ * events, times that go backwards) passes: recordings come from many versions and many programs. */
 #include "model/model_check.h"
 
 #include <inttypes.h>
@@ -258,7 +258,7 @@ static vw_status check_segments(const vw__model *model)
     return VW_OK;
 }
 
-static vw_status check(const vw__model *model, const vw__model_event_bounds *bounds)
+vw_status vw__model_check(const vw__model *model, const vw__model_event_bounds *bounds)
 {
     VW__TRY(check_frames(model));
     VW__TRY(check_stacks(model));
@@ -267,14 +267,4 @@ static vw_status check(const vw__model *model, const vw__model_event_bounds *bou
     if (bounds == NULL || !are_within(bounds, model))
         VW__TRY(check_events(model));
     return check_segments(model);
-}
-
-vw_status vw__model_check(const vw__model *model)
-{
-    return check(model, NULL);
-}
-
-vw_status vw__model_check_bounded(const vw__model *model, const vw__model_event_bounds *bounds)
-{
-    return check(model, bounds);
 }

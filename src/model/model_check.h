@@ -1,20 +1,16 @@
-/* model_check.h - does a model hold what memory_model.h promises?
+/* model_check.h - checks that a model keeps the invariants of memory_model.h.
  *
- * Whoever reads a model may use any index in it without looking, and may subtract addresses; so
- * everything is looked at once, here, before a model is handed over. */
+ * Readers of a model use its indices and subtract its addresses without checking them. So
+ * everything is checked once, here, before a model is handed over. */
 #ifndef VW_MODEL_MODEL_CHECK_H
 #define VW_MODEL_MODEL_CHECK_H
 
 #include "vramwise/status.h"
 #include "model/memory_model.h"
 
-/* VW_ERR_CORRUPT_FILE: the first thing that is wrong, with its numbers in words. One pass over
- * everything, no memory. */
-VW_MUST_CHECK vw_status vw__model_check(const vw__model *model);
-
-/* The highest numbers of many events; an _end is one more than the highest, and 0 where all have
- * none. Whoever makes events can keep them while an event is at hand, and save the pass over all
- * of them afterwards. Zeroed at first. */
+/* The highest numbers among many events; an _end is one more than the highest, and 0 where no event
+ * has one. Whoever makes events can gather them on the way and save a pass over all events. Zeroed
+ * at first. */
 typedef struct vw__model_event_bounds {
     uint32_t context_end;
     uint32_t note_end;
@@ -37,8 +33,9 @@ static inline void vw__model_event_bounds_add(vw__model_event_bounds *bounds,
         event->action > bounds->highest_action ? event->action : bounds->highest_action;
 }
 
-/* The same check for one who knows the bounds of all events. */
-VW_MUST_CHECK vw_status vw__model_check_bounded(const vw__model *model,
-                                                const vw__model_event_bounds *bounds);
+/* VW_ERR_CORRUPT_FILE: the first contradiction, with its numbers in words. One pass over
+ * everything, no memory. `bounds` are those of all events; NULL: the events are read. */
+VW_MUST_CHECK vw_status vw__model_check(const vw__model *model,
+                                        const vw__model_event_bounds *bounds);
 
 #endif /* VW_MODEL_MODEL_CHECK_H */

@@ -12,6 +12,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "plan/plan_device.h"
 
 enum { MOST_CHECKED = 8, MOST_BATCH = 1 << 24, MOST_LENGTH = 1 << 26 };
@@ -45,12 +46,7 @@ static vw_status check_count(const char *name, uint64_t value, uint64_t most)
 static vw_status check_scaling(const vw_plan_scaling *given, vw_plan_scaling *out)
 {
     vw_plan_scaling_init(out);
-    if (given->struct_size < sizeof given->struct_size)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "struct_size: expected sizeof(vw_plan_scaling), found %zu",
-                        given->struct_size);
-    memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
-    out->struct_size = sizeof *out;
+    VW__TRY(VW__STRUCT_IN(vw_plan_scaling, given, out));
     VW__TRY(check_count("the recorded batch", out->batch_now, MOST_BATCH));
     VW__TRY(check_count("the batch", out->batch, MOST_BATCH));
     if (out->sequence_now == 0 && out->sequence == 0)

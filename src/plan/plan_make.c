@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
+#include "base/struct_size.h"
 #include "plan/error_bands.h"
 #include "plan/plan_choices.h"
 #include "plan/plan_device.h"
@@ -307,15 +308,6 @@ static vw_status fill_choices(plan_holder *holder, const vw_plan_model *model)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static vw_plan_options read_options(const vw_plan_options *options)
-{
-    vw_plan_options read = {.struct_size = sizeof read};
-    if (options != NULL)
-        memcpy(&read, options,
-               options->struct_size < sizeof read ? options->struct_size : sizeof read);
-    return read;
-}
-
 static vw_status fill_from_events(plan_holder *holder, const vw_plan_model *model,
                                   const vw__plan_events *events, bool without_replay)
 {
@@ -356,10 +348,11 @@ static vw_status fill_plan(plan_holder *holder, const vw_plan_model *model,
 vw_status vw_plan_make(const vw_plan_model *model, const vw_plan_settings *settings,
                        const vw_plan_options *options, vw_plan **out)
 {
-    const vw_plan_options read = read_options(options);
+    vw_plan_options read = {.struct_size = sizeof read};
     vw_plan_settings checked;
     if (model == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a model, and a place for the plan");
+    VW__TRY(VW__STRUCT_IN(vw_plan_options, options, &read));
     VW__TRY(vw__settings_check(model, settings, &checked));
     plan_holder *holder = vw__host_alloc_zeroed(1, sizeof *holder);
     if (holder == NULL)

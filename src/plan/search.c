@@ -1,16 +1,16 @@
 /* search.c - tries other settings, the fastest first.
  *
- * Every change has a few options, the first of which is to leave things as they are. All that goes
- * together is listed and ordered by the expected time of a step; then ways are tried in that order,
- * each at most once, and most of them not at all:
+ * Every change has a few options, the first of which is to change nothing. The possible
+ * combinations are ordered by the expected time of a step, and tried in that order, each at most
+ * once. Most are skipped:
  *
- *   - what holds all the changes of a way that fits already has nothing to add;
- *   - where weights, gradients and the optimizer's state do not fit with the smallest batch and
- * full checkpointing, no other batch and no other checkpointing will help;
- *   - what does not fit with the smallest batch fits with none.
+ *   - a combination that contains all changes of one that fits adds nothing;
+ *   - if weights, gradients and optimizer state do not fit with the smallest batch and full
+ *     checkpointing, no other batch and no other checkpointing helps;
+ *   - what does not fit with the smallest batch fits with no other.
  *
- * A budget of blocks that are run bounds the rest, so that a search takes as long for a model of 80
- * layers as for one of 12. */
+ * A budget of blocks to run bounds the rest, so that a search for a model of 80 layers takes as
+ * long as for one of 12. */
 #include "plan/search.h"
 
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/struct_size.h"
 #include "plan/plan_model.h"
 
 void vw_plan_settings_init(vw_plan_settings *settings)
@@ -301,26 +302,12 @@ static vw_status find_card(vw_plan_settings *settings)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static vw_status copy_settings(const vw_plan_settings *settings, vw_plan_settings *out)
-{
-    vw_plan_settings_init(out);
-    if (settings == NULL)
-        return VW_OK;
-    if (settings->struct_size < sizeof settings->struct_size)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "struct_size: expected sizeof(vw_plan_settings), found %zu",
-                        settings->struct_size);
-    size_t known_bytes = settings->struct_size < sizeof *out ? settings->struct_size : sizeof *out;
-    memcpy(out, settings, known_bytes);
-    out->struct_size = sizeof *out;
-    return VW_OK;
-}
-
 vw_status vw__settings_check(const vw_plan_model *model, const vw_plan_settings *settings,
                              vw_plan_settings *out)
 {
     vw_plan_settings made;
-    VW__TRY(copy_settings(settings, &made));
+    vw_plan_settings_init(&made);
+    VW__TRY(VW__STRUCT_IN(vw_plan_settings, settings, &made));
     VW__TRY(check_enumerators(&made));
     VW__TRY(check_ranges(&made));
     VW__TRY(check_together(&made));

@@ -10,16 +10,18 @@
  * storage, so that a process short of everything still hears why. */
 #include "pool/oom_report.h"
 
-#include <string.h>
 
 #include "base/checked_math.h" /* vw__add_u64, vw__min_u64 */
+#include "base/struct_size.h"
+#include "device/device_table.h"
 #include "pool/pool.h"
 
 /* More processes than these are counted, but neither named nor summed. */
 enum { MOST_PROCESSES = 64 };
 
-/* What vw_last_out_of_memory() tells; struct_size 0: nothing yet. */
+/* What vw_last_out_of_memory() returns on this thread. */
 static _Thread_local vw_oom_report last_report;
+static _Thread_local bool has_last_report;
 
 /* ---- under the lock -------------------------------------------------------------------------- */
 
@@ -83,10 +85,8 @@ static size_t ask_who_uses_it(const vw_device *device, vw_oom_report *report,
 {
     const vw_device_table *table = device->table;
     size_t count = 0;
-    bool can_ask =
-        table->struct_size >= offsetof(vw_device_table, processes) + sizeof table->processes &&
-        table->processes != NULL;
-    if (!can_ask || table->processes(device->context, entries, MOST_PROCESSES, &count) != VW_OK)
+    if (!VW__DEVICE_TABLE_HAS(table, processes) ||
+        table->processes(device->context, entries, MOST_PROCESSES, &count) != VW_OK)
         return 0;
     size_t listed = (size_t)vw__min_u64(count, MOST_PROCESSES);
     bool is_found = false, is_sum_known = count == listed;
@@ -121,20 +121,15 @@ vw_status vw__oom_report_and_unlock(vw_pool *pool, const vw__request *request,
     char text[VW__ERROR_DETAIL_BYTES];
     vw__oom_text(text, sizeof text, rules, &report, processes, process_count);
     last_report = report;
+    has_last_report = true;
     return vw__fail(status, "%s", text);
 }
 
 vw_status vw_last_out_of_memory(vw_oom_report *report)
 {
-    size_t smallest = offsetof(vw_oom_report, device) + sizeof report->device;
-    if (report == NULL || report->struct_size < smallest)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected a report with a struct_size of %zu or more, found %zu", smallest,
-                        report != NULL ? report->struct_size : 0);
-    if (last_report.struct_size == 0)
+    VW__TRY(VW__STRUCT_CHECK_OUT(vw_oom_report, report));
+    if (!has_last_report)
         return vw__fail(VW_ERR_WRONG_STATE, "no allocation of this thread has run out of memory");
-    size_t struct_size = report->struct_size;
-    memcpy(report, &last_report, (size_t)vw__min_u64(struct_size, sizeof last_report));
-    report->struct_size = struct_size;
+    VW__STRUCT_OUT(vw_oom_report, &last_report, report);
     return VW_OK;
 }

@@ -10,7 +10,8 @@
 #include "pool/pinned_pool.h"
 
 #include <inttypes.h>
-#include <string.h>
+
+#include "base/struct_size.h"
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
@@ -63,12 +64,10 @@ static vw_duration_stat with_average(vw_duration_stat stat)
 vw_status vw_pinned_pool_get_stats(const vw_pinned_pool *pool, vw_pinned_stats *stats)
 {
     VW__TRY(vw__pinned_enter(pool));
-    if (stats == NULL || stats->struct_size < sizeof stats->struct_size)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected statistics with their struct_size set");
+    VW__TRY(VW__STRUCT_CHECK_OUT(vw_pinned_stats, stats));
     const vw__pinned_counters *counters = &pool->counters;
     vw__pinned_lock(pool);
     const vw_pinned_stats now = {
-        .struct_size = stats->struct_size,
         .num_host_alloc = counters->allocations.allocated,
         .num_host_free = counters->allocations.freed,
         .allocations = counters->allocations,
@@ -79,7 +78,7 @@ vw_status vw_pinned_pool_get_stats(const vw_pinned_pool *pool, vw_pinned_stats *
         .host_free_time = with_average(counters->host_free_time),
     };
     vw__pinned_unlock(pool);
-    memcpy(stats, &now, stats->struct_size < sizeof now ? stats->struct_size : sizeof now);
+    VW__STRUCT_OUT(vw_pinned_stats, &now, stats);
     return VW_OK;
 }
 

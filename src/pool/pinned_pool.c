@@ -14,6 +14,8 @@
 #include "vramwise/live.h"
 #include "base/checked_math.h" /* vw__ceil_log2_u64 */
 #include "base/host_memory.h"
+#include "base/struct_size.h"
+#include "device/device_table.h"
 #include "engine/torch/torch_rounding.h" /* VW__TORCH_MOST_REQUESTED_BYTES */
 
 /* ---- buckets --------------------------------------------------------------------------------- */
@@ -323,14 +325,11 @@ static vw_status read_settings(const vw_pinned_options *options, vw__torch_setti
 vw_status vw_pinned_pool_create(vw_device *device, const vw_pinned_options *options,
                                 vw_pinned_pool **out)
 {
-    static const vw_pinned_options defaults = {.struct_size = sizeof defaults};
+    vw_pinned_options used = {.struct_size = sizeof used};
     if (device == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a device and a place for the pool");
-    if (options == NULL)
-        options = &defaults;
-    if (options->struct_size < sizeof *options)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "options of %zu bytes, expected at least %zu",
-                        options->struct_size, sizeof *options);
+    VW__TRY(vw__device_check(device));
+    VW__TRY(VW__STRUCT_IN(vw_pinned_options, options, &used));
     if (!device->properties.has_pinned_memory)
         return vw__fail(VW_ERR_UNSUPPORTED, "device \"%.63s\" has no page-locked host memory",
                         device->properties.name);
@@ -342,15 +341,15 @@ vw_status vw_pinned_pool_create(vw_device *device, const vw_pinned_options *opti
     vw__mutex_init(&pool->lock, VW__LOCK_POOL);
     pool->fork_generation = vw__fork_generation();
     pool->device = device;
-    pool->budget = options->budget;
+    pool->budget = used.budget;
     vw__torch_settings_init(&pool->settings);
-    vw_status status = read_settings(options, &pool->settings);
+    vw_status status = read_settings(&used, &pool->settings);
     if (status != VW_OK) {
         vw__host_free(pool);
         return status;
     }
     pool->listing = (vw__listing){.pinned = pool, .device = device};
-    if (!options->is_unlisted && vw_live_is_wanted())
+    if (!used.is_unlisted && vw_live_is_wanted())
         vw__listing_add(&pool->listing, NULL);
     *out = pool;
     return VW_OK;

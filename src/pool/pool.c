@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 
+#include "base/struct_size.h"
 #include "engine/torch/torch_rounding.h" /* VW__TORCH_MOST_REQUESTED_BYTES */
 #include "pool/oom_report.h"
 
@@ -192,10 +193,12 @@ VW__NAMED_CALL vw_status vw_alloc_with(vw_pool *pool, const vw_alloc_request *re
                                        vw_device_ptr *out)
 {
     VW__TRY(vw__pool_enter(pool));
-    if (out == NULL || request == NULL || request->struct_size < sizeof *request)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected a place for the address and a request of %zu bytes",
-                        sizeof *request);
+    vw_alloc_request room;
+    if (out == NULL || request == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a place for the address and a request");
+    request = VW__STRUCT_VIEW(vw_alloc_request, request, &room);
+    if (request == NULL)
+        return VW_ERR_INVALID_ARGUMENT;
     if (is_odd_size(request->size_bytes))
         return serve_odd_size(request->size_bytes, out);
     const vw__request inner = {request->size_bytes, request->stream, request->tag};

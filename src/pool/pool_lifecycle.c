@@ -5,6 +5,8 @@
 
 #include "vramwise/live.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
+#include "device/device_table.h"
 #include "engine/paged/paged_engine.h" /* vw__paged_engine_create */
 #include "engine/torch/torch_engine.h" /* vw__torch_engine_create */
 
@@ -82,20 +84,17 @@ static vw_status create_engine(const vw__engine_owner *owner, const vw_pool_opti
 
 vw_status vw_pool_create(vw_device *device, const vw_pool_options *options, vw_pool **out)
 {
-    static const vw_pool_options defaults = {.struct_size = sizeof defaults};
+    vw_pool_options used = {.struct_size = sizeof used};
     if (device == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a device and a place for the pool");
-    if (options == NULL)
-        options = &defaults;
-    if (options->struct_size < sizeof *options)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "options of %zu bytes, expected at least %zu",
-                        options->struct_size, sizeof *options);
-    if ((options->safe_point.enter == NULL) != (options->safe_point.leave == NULL))
+    VW__TRY(vw__device_check(device));
+    VW__TRY(VW__STRUCT_IN(vw_pool_options, options, &used));
+    if ((used.safe_point.enter == NULL) != (used.safe_point.leave == NULL))
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected a safe point with both enter and leave, or neither");
 
     vw__fork_guard_start();
-    bool is_listed = !options->is_unlisted && vw_live_is_wanted();
+    bool is_listed = !used.is_unlisted && vw_live_is_wanted();
     vw_pool *pool = vw__host_alloc_aligned(_Alignof(vw_pool), sizeof *pool);
     if (pool == NULL)
         return vw__fail_host_memory(sizeof *pool, "a pool");
@@ -105,10 +104,10 @@ vw_status vw_pool_create(vw_device *device, const vw_pool_options *options, vw_p
     vw__stream_order_init(&pool->order);
     pool->fork_generation = vw__fork_generation();
     pool->device = device;
-    pool->reclaim = options->reclaim;
-    pool->reclaim_context = options->reclaim_context;
-    pool->safe_point = options->safe_point;
-    pool->is_shareable = options->is_shareable;
+    pool->reclaim = used.reclaim;
+    pool->reclaim_context = used.reclaim_context;
+    pool->safe_point = used.safe_point;
+    pool->is_shareable = used.is_shareable;
 
     const vw__engine_owner owner = {
         .context = pool,
@@ -124,7 +123,7 @@ vw_status vw_pool_create(vw_device *device, const vw_pool_options *options, vw_p
         .enter_safe_point = enter_safe_point,
         .leave_safe_point = leave_safe_point,
     };
-    vw_status status = create_engine(&owner, options, &pool->engine, &pool->is_fallback);
+    vw_status status = create_engine(&owner, &used, &pool->engine, &pool->is_fallback);
     if (status != VW_OK) {
         vw__host_free(pool);
         return status;

@@ -7,9 +7,8 @@
 #include "pool/pool.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-#include "base/checked_math.h" /* vw__min_u64 */
+#include "base/struct_size.h"
 
 static vw_status not_live(vw_device_ptr address)
 {
@@ -72,12 +71,8 @@ VW__NAMED_CALL vw_status vw_pool_mark_step(vw_pool *pool)
 vw_status vw_pool_get_paged_stats(const vw_pool *pool, vw_paged_stats *stats)
 {
     VW__TRY(vw__pool_enter(pool));
-    size_t smallest = offsetof(vw_paged_stats, is_failed) + sizeof stats->is_failed;
-    if (stats == NULL || stats->struct_size < smallest)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected statistics with a struct_size of %zu or more, found %zu",
-                        smallest, stats != NULL ? stats->struct_size : 0);
-    vw_paged_stats all = {.struct_size = stats->struct_size, .is_fallback = pool->is_fallback};
+    VW__TRY(VW__STRUCT_CHECK_OUT(vw_paged_stats, stats));
+    vw_paged_stats all = {.is_fallback = pool->is_fallback};
     vw__pool_lock(pool);
     const vw__engine_table *table = pool->engine->table;
     if (table->paged_stats != NULL)
@@ -85,6 +80,6 @@ vw_status vw_pool_get_paged_stats(const vw_pool *pool, vw_paged_stats *stats)
     vw__pool_unlock(pool);
     if (table->paged_stats == NULL && !pool->is_fallback)
         return vw__fail(VW_ERR_UNSUPPORTED, "engine \"%s\" moves no memory", table->name);
-    memcpy(stats, &all, (size_t)vw__min_u64(stats->struct_size, sizeof all));
+    VW__STRUCT_OUT(vw_paged_stats, &all, stats);
     return VW_OK;
 }

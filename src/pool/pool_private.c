@@ -1,16 +1,18 @@
 /* pool_private.c - private pools: the engine's, under the pool's lock. */
 #include "pool/pool.h"
 
+#include "base/struct_size.h"
+
 vw_status vw_private_pool_retain(vw_pool *pool, vw_private_id id, const vw_private_options *options)
 {
     VW__TRY(vw__pool_enter(pool));
-    if (options != NULL && (options->struct_size < sizeof *options ||
-                            (options->take == NULL) != (options->give_back == NULL)))
+    vw_private_options used = {.struct_size = sizeof used};
+    VW__TRY(VW__STRUCT_IN(vw_private_options, options, &used));
+    if ((used.take == NULL) != (used.give_back == NULL))
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected options of %zu bytes with both take and give_back, or neither",
-                        sizeof *options);
+                        "expected options with both take and give_back, or neither");
     vw__pool_lock(pool);
-    vw_status status = pool->engine->table->private_retain(pool->engine, id, options);
+    vw_status status = pool->engine->table->private_retain(pool->engine, id, &used);
     vw__pool_unlock(pool);
     return status;
 }

@@ -18,9 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked_math.h" /* vw__min_u64 */
 #include "base/host_memory.h"
 #include "base/ordered_tree.h"
+#include "base/struct_size.h"
 
 /* ---- from counters to statistics ------------------------------------------------------------- */
 
@@ -76,17 +76,12 @@ static void put_together(const vw_pool *pool, vw_pool_stats *stats)
 vw_status vw_pool_get_stats(const vw_pool *pool, vw_pool_stats *stats)
 {
     VW__TRY(vw__pool_enter(pool));
-    size_t smallest = offsetof(vw_pool_stats, active) + sizeof stats->active;
-    if (stats == NULL || stats->struct_size < smallest)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected statistics with a struct_size of %zu or more, found %zu",
-                        smallest, stats != NULL ? stats->struct_size : 0);
+    VW__TRY(VW__STRUCT_CHECK_OUT(vw_pool_stats, stats));
     vw_pool_stats all;
     vw__pool_lock(pool);
     put_together(pool, &all);
     vw__pool_unlock(pool);
-    all.struct_size = stats->struct_size;
-    memcpy(stats, &all, (size_t)vw__min_u64(all.struct_size, sizeof all));
+    VW__STRUCT_OUT(vw_pool_stats, &all, stats);
     return VW_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "format/byte_source.h"
 #include "format/file_kind.h"
 #include "ranks/rank_files.h"
@@ -454,35 +455,24 @@ static vw_status examine_folder(vw__ranks_work *work, const char *folder)
     return status;
 }
 
-static vw_status check_options(const vw_ranks_options *options)
-{
-    const char *version;
-    if (options->struct_size < sizeof *options)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected options with a struct_size of %zu or more, found %zu",
-                        sizeof *options, options->struct_size);
-    return options->torch_version != NULL
-               ? vw__recording_version(NULL, options->torch_version, &version)
-               : VW_OK;
-}
-
 vw_status vw_ranks_examine(const char *folder, const vw_ranks_options *options,
                            vw_ranks_report **out)
 {
-    static const vw_ranks_options defaults = {.struct_size = sizeof defaults};
+    vw_ranks_options used = {.struct_size = sizeof used};
+    const char *version;
     if (folder == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a folder and a place for the report");
-    if (options == NULL)
-        options = &defaults;
-    VW__TRY(check_options(options));
+    VW__TRY(VW__STRUCT_IN(vw_ranks_options, options, &used));
+    if (used.torch_version != NULL)
+        VW__TRY(vw__recording_version(NULL, used.torch_version, &version));
     ranks_result *result = vw__host_alloc_zeroed(1, sizeof *result);
     if (result == NULL)
         return vw__fail_host_memory(sizeof *result, "a report on ranks");
     vw__arena_init(&result->arena, VW__ARENA_NO_LIMIT);
     vw__ranks_work work = {
         .arena = &result->arena,
-        .options = options,
-        .doctor = {.struct_size = sizeof work.doctor, .torch_version = options->torch_version},
+        .options = &used,
+        .doctor = {.struct_size = sizeof work.doctor, .torch_version = used.torch_version},
         .report = &result->shown,
     };
     vw__arena_init(&work.key_arena, VW__ARENA_NO_LIMIT);

@@ -1,5 +1,4 @@
-/* call_stack.c - glibc's backtrace(), the library's own frames taken off, and dladdr() for names.
- */
+/* call_stack.c - glibc's backtrace() without the library's own frames, and dladdr() for names. */
 #include "record/call_stack.h"
 
 #include <dlfcn.h>
@@ -16,7 +15,7 @@ bool vw__call_stack_prepare(void)
     return backtrace(frames, 4) > 1;
 }
 
-/* The place of `caller`; the first where it is not found. */
+/* The index of `caller`, or 0 if it is not found. */
 static int find_caller(void *const *addresses, int count, const void *caller)
 {
     for (int i = 0; i < count && i <= MOST_INNER_FRAMES; i++)
@@ -38,7 +37,7 @@ void vw__call_stack_walk(vw__call_stack *stack, const void *caller, uint32_t mos
 void vw__name_address(uint64_t address, char name[VW__FRAME_NAME_BYTES], const char **file)
 {
     Dl_info info = {NULL, NULL, NULL, NULL};
-    /* Of the call, not of what follows it, which may be another function. */
+    /* The call's own address: what follows it may belong to another function. */
     bool is_known = dladdr((void *)(uintptr_t)(address - 1), &info) != 0;
     *file = is_known && info.dli_fname != NULL ? info.dli_fname : "";
     if (is_known && info.dli_sname != NULL)

@@ -2,16 +2,17 @@
  *
  * The listener runs under the pool's lock, on the path of every allocation. It takes host memory
  * only to grow: the ring up to its bound, the stacks up to their limit, the two maps with the
- * number of live blocks and segments. Where there is none, something is left out and counted;
- * nothing is ever reported back to the pool.
+ * number of live blocks and segments. Without host memory it leaves something out and counts that;
+ * it never reports anything back to the pool.
  *
- * All events of a request share one capture: that of its tag, or one made from its number. Other
- * requests may come in between; then the stack is looked at again, and it is the same.
+ * All events of a request share one capture: that of its tag, or one made from its number. If other
+ * requests come in between, the stack is walked again, with the same result.
  *
- * Frees show the capture of their allocation, as PyTorch's do (context="alloc"), and a release
+ * A free shows the capture of its allocation, as in PyTorch (context="alloc"), and a release
  * outside of requests that of the request which made the segment. With VW_STACKS_CALLER the pool
- * keeps the tag with the block; with VW_STACKS_NONE there is none. With VW_STACKS_BACKTRACE we keep
- * captures of blocks by address here, and a release shows who asked for it (context="all"). */
+ * keeps the tag with the block; with VW_STACKS_NONE there is none. With VW_STACKS_BACKTRACE the
+ * recorder keeps the captures of blocks by address, and a release shows its own caller
+ * (context="all"). */
 #include "record/recorder.h"
 
 #include <string.h>
@@ -20,7 +21,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "record/snapshot_take.h"
+#include "base/struct_size.h"
+#include "record/picture.h"
 
 /* ---- captures -------------------------------------------------------------------------------- */
 
@@ -30,7 +32,7 @@ static uint64_t new_capture(vw_recorder *recorder, uint32_t stack)
     return vw__capture_make(2 * number, stack);
 }
 
-/* The id of a stack; that of the empty one where it does not fit. */
+/* The id of a stack, or of the empty one if it does not fit. */
 static uint32_t store_stack(vw_recorder *recorder, const uint64_t *words, uint32_t word_count)
 {
     uint32_t id = 0;
@@ -45,7 +47,7 @@ static uint32_t store_stack(vw_recorder *recorder, const uint64_t *words, uint32
     return id;
 }
 
-/* The id of the stack that led to an event, if we are to look at it. */
+/* The id of the stack that led to an event, with VW_STACKS_BACKTRACE; else of the empty one. */
 static uint32_t look_at_stack(vw_recorder *recorder, const vw_memory_event *event)
 {
     if (recorder->stacks != VW_STACKS_BACKTRACE)
@@ -54,7 +56,7 @@ static uint32_t look_at_stack(vw_recorder *recorder, const vw_memory_event *even
     return store_stack(recorder, recorder->stack.frames, recorder->stack.frame_count);
 }
 
-/* The capture behind a tag of ours; none for a number that we did not give out. */
+/* The capture behind a tag, or none if the recorder did not give it out. */
 static uint64_t capture_of_tag(const vw_recorder *recorder, uint64_t tag)
 {
     uint64_t serial = tag >> VW__CAPTURE_STACK_BITS;
@@ -63,7 +65,7 @@ static uint64_t capture_of_tag(const vw_recorder *recorder, uint64_t tag)
     return is_ours ? tag : VW__NO_CAPTURE;
 }
 
-/* What is known by address. A capture goes into a map of pointers as the number it is. */
+/* Captures by address. They are stored in a map of pointers as plain numbers. */
 _Static_assert(sizeof(uintptr_t) >= sizeof(uint64_t), "captures have 64 bits");
 
 static uint64_t recall(const vw__address_map *map, uint64_t address)
@@ -103,7 +105,7 @@ uint64_t vw__recorder_segment_capture(const vw_recorder *recorder, const vw_segm
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Of an event inside a request. */
+/* The capture of an event inside a request. */
 static uint64_t capture_of_request(vw_recorder *recorder, const vw_memory_event *event)
 {
     uint64_t capture = capture_of_tag(recorder, event->tag);
@@ -119,7 +121,7 @@ static uint64_t capture_of_request(vw_recorder *recorder, const vw_memory_event 
     return recorder->last_capture;
 }
 
-/* Of memory that is given back, inside of a request or not. */
+/* The capture of memory that is given back, inside a request or not. */
 static uint64_t capture_of_release(vw_recorder *recorder, const vw_memory_event *event)
 {
     if (event->request != 0)
@@ -201,7 +203,7 @@ static void notice(void *context, const vw_memory_event *event)
     vw__mutex_unlock(&recorder->lock);
 }
 
-/* Without the pool's lock. Where there is no host memory the pool's statistics know of it. */
+/* Called without the pool's lock. Without host memory the move is only in the pool's statistics. */
 void vw_recorder_note_spill(void *context, const vw_spill_report *report)
 {
     vw_recorder *recorder = context;
@@ -215,9 +217,6 @@ void vw_recorder_note_spill(void *context, const vw_spill_report *report)
 
 static vw_status check_options(const vw_recorder_options *options)
 {
-    if (options->struct_size < sizeof *options)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "options of %zu bytes, expected at least %zu",
-                        options->struct_size, sizeof *options);
     if ((unsigned)options->stacks > VW_STACKS_CALLER)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "unknown kind of stacks: %u",
                         (unsigned)options->stacks);
@@ -234,29 +233,28 @@ static uint64_t or_default(uint64_t value, uint64_t default_value)
 
 vw_status vw_recorder_create(const vw_recorder_options *options, vw_recorder **out)
 {
-    static const vw_recorder_options defaults = {.struct_size = sizeof defaults};
-    if (options == NULL)
-        options = &defaults;
+    vw_recorder_options used = {.struct_size = sizeof used};
     if (out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no place for the recorder");
-    VW__TRY(check_options(options));
-    if (options->stacks == VW_STACKS_BACKTRACE && !vw__call_stack_prepare())
+    VW__TRY(VW__STRUCT_IN(vw_recorder_options, options, &used));
+    VW__TRY(check_options(&used));
+    if (used.stacks == VW_STACKS_BACKTRACE && !vw__call_stack_prepare())
         return vw__fail(VW_ERR_UNSUPPORTED, "backtrace() finds no frames on this machine");
     vw_recorder *recorder = vw__host_alloc_zeroed(1, sizeof *recorder);
     if (recorder == NULL)
         return vw__fail_host_memory(sizeof *recorder, "a recorder");
-    recorder->stacks = options->stacks;
-    recorder->most_frames = (uint32_t)or_default(options->most_frames, VW_RECORDER_DEFAULT_FRAMES);
+    recorder->stacks = used.stacks;
+    recorder->most_frames = (uint32_t)or_default(used.most_frames, VW_RECORDER_DEFAULT_FRAMES);
     vw__address_map_init(&recorder->live);
     vw__address_map_init(&recorder->made);
     atomic_init(&recorder->next_number, 1);
     vw__mutex_init(&recorder->lock, VW__LOCK_RECORDER);
     vw__mutex_init(&recorder->stack_lock, VW__LOCK_RECORDER);
-    uint64_t entries = or_default(options->max_entries, VW_RECORDER_DEFAULT_ENTRIES);
+    uint64_t entries = or_default(used.max_entries, VW_RECORDER_DEFAULT_ENTRIES);
     size_t bound = (size_t)vw__min_u64(entries, SIZE_MAX);
     vw__ring_buffer_init(&recorder->events, sizeof(vw__recorded_event), bound);
     vw__ring_buffer_init(&recorder->moves, sizeof(vw__recorded_move), bound);
-    uint64_t stack_bytes = or_default(options->stack_limit_bytes, VW_RECORDER_DEFAULT_STACK_BYTES);
+    uint64_t stack_bytes = or_default(used.stack_limit_bytes, VW_RECORDER_DEFAULT_STACK_BYTES);
     vw__stack_table_init(&recorder->stack_table, (size_t)vw__min_u64(stack_bytes, SIZE_MAX));
     *out = recorder;
     return VW_OK;
@@ -285,8 +283,8 @@ static void forget_events(vw_recorder *recorder)
     recorder->lost_count = 0;
 }
 
-/* Takes the place of the pool in the recorder; the rest is done without the lock, since the pool's
- * comes first. */
+/* Notes the pool in the recorder. The rest is done without the lock, since the pool's comes first.
+ */
 static vw_status claim(vw_recorder *recorder, vw_pool *pool, bool is_empty)
 {
     vw__mutex_lock(&recorder->lock);
@@ -361,11 +359,11 @@ vw_status vw_recorder_clear(vw_recorder *recorder)
 
 vw_status vw_recorder_get_counts(const vw_recorder *recorder, vw_recorder_counts *counts)
 {
-    if (recorder == NULL || counts == NULL || counts->struct_size < sizeof counts->struct_size)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected a recorder, and counts with their struct_size set");
+    if (recorder == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a recorder, found NULL");
+    VW__TRY(VW__STRUCT_CHECK_OUT(vw_recorder_counts, counts));
     vw_recorder *open = (vw_recorder *)(uintptr_t)recorder; /* for its locks */
-    vw_recorder_counts all = {.struct_size = counts->struct_size};
+    vw_recorder_counts all = {0};
     vw__mutex_lock(&open->stack_lock);
     all.stack_count = recorder->stack_table.count;
     all.held_bytes = sizeof *recorder + recorder->stack_table.arena.held_bytes;
@@ -380,7 +378,7 @@ vw_status vw_recorder_get_counts(const vw_recorder *recorder, vw_recorder_counts
                       recorder->moves.capacity * recorder->moves.record_bytes + recorder->map_bytes;
     all.is_complete = recorder->began_empty && all.overwritten_count == 0 && all.lost_count == 0;
     vw__mutex_unlock(&open->lock);
-    memcpy(counts, &all, (size_t)vw__min_u64(counts->struct_size, sizeof all));
+    VW__STRUCT_OUT(vw_recorder_counts, &all, counts);
     return VW_OK;
 }
 

@@ -1,22 +1,21 @@
-/* recorder.h - what a recorder is made of, for the files that make it.
+/* recorder.h - the parts of a recorder, for the files of this folder.
  *
  *   recorder.c         the listener, and the recorder's life
- *   call_stack         where the program is
- *   stack_table        each different stack once
- *   snapshot_take      events and pool, of one instant
- *   snapshot_model     the same as a memory model
- *   recorder_write.c   the model as a file
+ *   call_stack         walks and names C stacks
+ *   stack_table        each distinct stack once
+ *   picture            events and pool, of one instant
+ *   recorder_write.c   the same as a memory model, and the model as a file
  *
- * Words: a *capture* is one request's (or one release's) look at the stack. It is a number made of
- * a serial number, which tells captures apart, and the id of the stack, which may be shared:
+ * Words: a *capture* is the stack of one request, or of one release. It is a number made of a
+ * serial number, which tells captures apart, and the id of the stack, which may be shared:
  *
  *   capture = serial << 24 | stack; 0 = none
- *   serial  = 2 * number + 1 of a request, by the pool's numbers
- *             2 * number     of anything else, by ours, from 1 on
+ *   serial  = 2 * number + 1 for a request, by the pool's numbers
+ *             2 * number     for anything else, by the recorder's numbers, from 1 on
  *
- * So a capture needs no record of its own, however many requests a job makes; that of a request can
- * be made again from any of its events; and one that is handed out as a tag travels through the
- * pool by itself. */
+ * So a capture needs no record of its own, however many requests a job makes. The capture of a
+ * request can be computed from any of its events, and one that was handed out as a tag passes
+ * through the pool. */
 #ifndef VW_RECORD_RECORDER_H
 #define VW_RECORD_RECORDER_H
 
@@ -62,7 +61,7 @@ typedef struct vw__recorded_move {
     uint64_t time_us;
 } vw__recorded_move;
 
-typedef struct vw__picture vw__picture; /* snapshot_take.h */
+typedef struct vw__picture vw__picture; /* picture.h */
 
 struct vw_recorder {
     vw_stacks stacks;     /* set at creation, then read-only */

@@ -1,7 +1,7 @@
 /* stack_table.c - a hash table of word runs, all of it in one arena.
  *
- * Doubling leaves the old tables behind in the arena: as many bytes again as are in use, at most.
- * The price of having one limit over everything, and no memory to give back piece by piece. */
+ * Doubling leaves the old tables in the arena: at most as many bytes as are in use. That is the
+ * price of one limit for everything, without single pieces to free. */
 #include "record/stack_table.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static size_t slot_mask(const vw__stack_table *table)
     return (size_t)table->capacity * 2 - 1;
 }
 
-/* The slot of this stack, or the empty one where it belongs. */
+/* The slot of this stack, or the empty slot where it belongs. */
 static uint32_t *find_slot(const vw__stack_table *table, const uint64_t *words, uint32_t word_count,
                            uint32_t hash)
 {

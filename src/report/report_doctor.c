@@ -13,7 +13,6 @@
 #include "vramwise/report.h"
 #include "report/report_doctor.h"
 
-#include <stddef.h> /* offsetof */
 #include <stdio.h>
 #include <string.h>
 
@@ -451,15 +450,12 @@ static void say_diagnosis(vw__report *report, const vw_diagnosis *diagnosis)
 }
 
 /* Other reports are tables, and have no use for a window below that of vw__report_init(). */
-static void allow_narrow_window(vw__report *report, const vw_report_form *form)
+static void allow_narrow_window(vw__report *report)
 {
-    const size_t needed_bytes =
-        offsetof(vw_report_form, width_columns) + sizeof form->width_columns;
-    if (form == NULL || (form->struct_size != 0 && form->struct_size < needed_bytes) ||
-        form->width_columns == 0 || form->width_columns >= report->form.width_columns)
-        return;
-    report->form.width_columns =
-        form->width_columns > SMALLEST_WIDTH_COLUMNS ? form->width_columns : SMALLEST_WIDTH_COLUMNS;
+    unsigned asked = report->asked_columns;
+    if (asked != 0 && asked < report->form.width_columns)
+        report->form.width_columns =
+            asked > SMALLEST_WIDTH_COLUMNS ? asked : SMALLEST_WIDTH_COLUMNS;
 }
 
 vw_status vw_report_doctor(const vw_diagnosis *diagnosis, const vw_report_form *form,
@@ -469,7 +465,7 @@ vw_status vw_report_doctor(const vw_diagnosis *diagnosis, const vw_report_form *
     if (diagnosis == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "no diagnosis to report: it is NULL");
     vw__report_init(&report, form);
-    allow_narrow_window(&report, form);
+    allow_narrow_window(&report);
     if (report.form.is_json)
         vw__doctor_json(&report, diagnosis);
     else

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/output.h"
+#include "base/byte_buffer.h"
+#include "base/struct_size.h"
 #include "report/report_show.h"
 
 enum {
@@ -21,12 +22,9 @@ enum {
 void vw__report_init(vw__report *report, const vw_report_form *form)
 {
     *report = (vw__report){0};
-    if (form != NULL) {
-        size_t known_bytes = form->struct_size;
-        if (known_bytes == 0 || known_bytes > sizeof *form)
-            known_bytes = sizeof *form;
-        memcpy(&report->form, form, known_bytes);
-    }
+    if (form != NULL)
+        vw__struct_copy(form, &report->form, sizeof *form);
+    report->asked_columns = report->form.width_columns;
     if (report->form.width_columns == 0)
         report->form.width_columns = USUAL_WIDTH_COLUMNS;
     if (report->form.width_columns < SMALLEST_WIDTH_COLUMNS)
@@ -38,7 +36,7 @@ void vw__report_init(vw__report *report, const vw_report_form *form)
 vw_status vw__report_send(vw__report *report, const vw_output *output)
 {
     report->buffer.has_failed |= report->said.has_failed || report->shown.has_failed;
-    vw_status status = vw__output_send(&report->buffer, output, "a report");
+    vw_status status = vw__byte_buffer_send(&report->buffer, output, "a report");
     vw__byte_buffer_deinit(&report->buffer);
     vw__byte_buffer_deinit(&report->said);
     vw__byte_buffer_deinit(&report->shown);

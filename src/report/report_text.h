@@ -32,6 +32,7 @@ typedef enum vw__style {
 
 typedef struct vw__report {
     vw_report_form form;    /* complete: what the caller's was too short for is filled in */
+    unsigned asked_columns; /* width_columns as the caller set it; 0 = not set */
     vw__byte_buffer buffer; /* what is to be sent */
     vw__byte_buffer said;   /* the sentence at hand */
     vw__byte_buffer shown;  /* the same, fit to be shown */

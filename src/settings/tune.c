@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
+#include "base/struct_size.h"
 
 enum { OPTIONS_PER_CARD = 32 }; /* what an option must save */
 enum { MOST_WARNING_RUNS = 16 };
@@ -351,25 +352,16 @@ static vw_status tune(tune_call *call)
     return show(call);
 }
 
-static vw_status check_arguments(const vw_recording *recording, const vw_tune_options *options,
-                                 vw_tune_report **out)
-{
-    if (recording == NULL || options == NULL || out == NULL)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected a recording, options and a place for the report");
-    if (options->struct_size < sizeof *options)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected options with a struct_size of %zu or more, found %zu",
-                        sizeof *options, options->struct_size);
-    if (options->card_bytes == 0)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT, "tuning is for a card: its size is expected");
-    return VW_OK;
-}
-
 vw_status vw_recording_tune(const vw_recording *recording, const vw_tune_options *options,
                             vw_tune_report **out)
 {
-    VW__TRY(check_arguments(recording, options, out));
+    vw_tune_options used = {.struct_size = sizeof used, .device = VW_BUSIEST_DEVICE};
+    if (recording == NULL || options == NULL || out == NULL)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT,
+                        "expected a recording, options and a place for the report");
+    VW__TRY(VW__STRUCT_IN(vw_tune_options, options, &used));
+    if (used.card_bytes == 0)
+        return vw__fail(VW_ERR_INVALID_ARGUMENT, "tuning is for a card: its size is expected");
     tune_report *report = vw__host_alloc_zeroed(1, sizeof *report);
     vw__tuning *tuning = vw__host_alloc_zeroed(1, sizeof *tuning);
     if (report == NULL || tuning == NULL) {
@@ -378,11 +370,11 @@ vw_status vw_recording_tune(const vw_recording *recording, const vw_tune_options
         return vw__fail_host_memory(sizeof *report + sizeof *tuning, "a tuning");
     }
     vw__arena_init(&report->arena, VW__ARENA_NO_LIMIT);
-    tune_call call = {.options = options, .report = report, .tuning = tuning};
+    tune_call call = {.options = &used, .report = report, .tuning = tuning};
     vw__replay_notes_init(&call.notes, &report->arena);
     vw__replay_notes_init(&call.warnings, &report->arena);
-    vw_status status = vw__replay_work_init(&call.work, recording->model, options->torch_version,
-                                            options->device, &call.notes);
+    vw_status status = vw__replay_work_init(&call.work, recording->model, used.torch_version,
+                                            used.device, &call.notes);
     if (status == VW_OK) {
         status = tune(&call);
         vw__replay_work_deinit(&call.work);

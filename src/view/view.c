@@ -4,6 +4,7 @@
 #include "analysis/recording.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/struct_size.h"
 #include "view/view_columns.h"
 #include "view/view_page.h"
 #include "view/view_reports.h"
@@ -60,10 +61,6 @@ static vw_status check_options(const vw_recording *recording, const vw_recording
                                const vw_view_options *options)
 {
     const char *version;
-    if (options->struct_size < sizeof *options)
-        return vw__fail(VW_ERR_INVALID_ARGUMENT,
-                        "expected options with a struct_size of %zu or more, found %zu",
-                        sizeof *options, options->struct_size);
     VW__TRY(vw__recording_version(recording->model, options->torch_version, &version));
     return other != NULL ? vw__recording_version(other->model, options->torch_version, &version)
                          : VW_OK;
@@ -72,17 +69,16 @@ static vw_status check_options(const vw_recording *recording, const vw_recording
 vw_status vw_view_make(const vw_recording *recording, const vw_recording *other,
                        const vw_view_options *options, vw_view **out)
 {
-    static const vw_view_options defaults = {.struct_size = sizeof defaults};
+    vw_view_options used = {.struct_size = sizeof used};
     if (recording == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "expected a recording and a place for its view");
-    if (options == NULL)
-        options = &defaults;
-    VW__TRY(check_options(recording, other, options));
+    VW__TRY(VW__STRUCT_IN(vw_view_options, options, &used));
+    VW__TRY(check_options(recording, other, &used));
 
     view_work work = {
         .recordings = {recording, other},
-        .options = options,
-        .progress = {.progress = options->progress, .context = options->progress_context},
+        .options = &used,
+        .progress = {.progress = used.progress, .context = used.progress_context},
     };
     vw_view *view = vw__host_alloc_zeroed(1, sizeof *view);
     if (view == NULL)

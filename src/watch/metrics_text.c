@@ -21,7 +21,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/output.h"
+#include "base/byte_buffer.h"
 #include "base/utf8.h"
 
 #define PREFIX "vramwise_"
@@ -380,7 +380,7 @@ static vw_status make(exposition *made, const vw_output *output)
     for (size_t field = 0; field < VW_LIVE_FIELD_COUNT; field++)
         append_field(made, field);
     append_outlooks(made);
-    return vw__output_send(&made->text, output, "a page of metrics");
+    return vw__byte_buffer_send(&made->text, output, "a page of metrics");
 }
 
 vw_status vw_jobs_metrics(const vw_jobs *jobs, const char *run, const vw_output *output)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vramwise/units.h"
 #include "base/human_units.h"
 #include "engine/torch/torch_versions.h"
 
@@ -28,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     uint64_t bytes = 77;
     char printed[VW__SIZE_TEXT_BYTES];
-    if (vw__parse_size(text, &bytes))
+    if (vw_parse_size(text, &bytes) == VW_OK)
         must(strlen(vw__format_size(bytes, printed)) > 0);
     else
         must(bytes == 77);

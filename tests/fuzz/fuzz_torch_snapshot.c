@@ -91,7 +91,7 @@ static void read_one(const uint8_t *data, size_t size)
         must(status == VW_ERR_CORRUPT_FILE || status == VW_ERR_UNSUPPORTED);
         return;
     }
-    must(vw__model_check(model) == VW_OK);
+    must(vw__model_check(model, NULL) == VW_OK);
     must(vw__model_size_bytes(model) <= LIMIT_BYTES);
     volatile uint64_t sum = walk(model);
     (void)sum;

@@ -1,4 +1,4 @@
-/* cmocka_here.h - cmocka, and what it wants included before it. */
+/* cmocka_here.h - cmocka and the headers that it needs. */
 #ifndef VW_TESTS_CMOCKA_HERE_H
 #define VW_TESTS_CMOCKA_HERE_H
 

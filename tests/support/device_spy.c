@@ -19,7 +19,7 @@ static bool take_one(unsigned *count)
     return true;
 }
 
-/* VW_OK, or what a call of any kind is to be refused with. */
+/* VW_OK, or the status with which to refuse a call of any kind. */
 static vw_status refusal(void)
 {
     if (listening->refused_calls == 0)

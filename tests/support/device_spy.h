@@ -1,9 +1,9 @@
-/* device_spy.h - a device that is listened to: which calls were made, in which order, on what.
+/* device_spy.h - a device that records its calls, their order and their arguments.
  *
- * The stand-ins count their calls; where a test is about the order of two of them, or about a call
- * that is refused for good, the pool is given the spy's device, which passes everything on to the
- * real one. The real one still answers vw_device_get_calls() and its like. One spy at a time: the
- * table's functions know it by a static pointer. */
+ * The stand-ins only count their calls. For tests of the order of calls, or of calls that fail
+ * repeatedly, the pool gets the spy's device, which passes everything on to the real one. The real
+ * device still answers vw_device_get_calls() and the other controls. One spy at a time: the table's
+ * functions find it through a static pointer. */
 #ifndef VW_TESTS_DEVICE_SPY_H
 #define VW_TESTS_DEVICE_SPY_H
 
@@ -31,7 +31,7 @@ typedef enum vw_test_call {
     VW_TEST_CREATE_ON_HOST,
 } vw_test_call;
 
-/* What of it applies to the call; the rest is 0. */
+/* Arguments that a call does not have are 0. */
 typedef struct vw_test_call_made {
     vw_test_call call;
     vw_status status;
@@ -54,15 +54,15 @@ typedef struct vw_test_spy {
     unsigned refused_host_creations; /* of create_on_host(), with VW_ERR_HOST_MEMORY */
     unsigned refused_wait_events;    /* of stream_wait_event(), with VW_ERR_DEVICE */
 
-    /* Of calls of any kind above: so many are let through, then so many are refused, with so many
-     * let through after each of them. */
+    /* For calls of any kind above: how many pass first, how many are refused then, and how many
+     * pass after each refusal. */
     uint64_t let_through;
     uint64_t refused_calls;
     uint64_t let_between;
     vw_status refusal; /* VW_OK stands for VW_ERR_DEVICE */
 } vw_test_spy;
 
-/* The device to give to a pool. `spy` is zero before, but for what it is to refuse. */
+/* The device for a pool. `spy` is zero before, except for what it shall refuse. */
 vw_device *vw_test_spy_on(vw_test_spy *spy, const vw_device *real);
 
 /* How often a call was made since the last vw_test_spy_forget(), failures included. */
@@ -70,7 +70,7 @@ size_t vw_test_spy_count(const vw_test_spy *spy, vw_test_call call);
 /* The first such call, or NULL; and the one after `previous`. */
 const vw_test_call_made *vw_test_spy_find(const vw_test_spy *spy, vw_test_call call,
                                           const vw_test_call_made *previous);
-/* Of the handles that the device refused to take back: their sizes together. */
+/* Total size of the handles that the device refused to take back. */
 uint64_t vw_test_spy_lost_bytes(const vw_test_spy *spy);
 void vw_test_spy_forget(vw_test_spy *spy);
 

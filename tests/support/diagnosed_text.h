@@ -1,4 +1,4 @@
-/* diagnosed_text.h - reports as the scanner of texts would find them, and what becomes of them. */
+/* diagnosed_text.h - reports as the scanner of texts finds them, and their diagnoses. */
 #ifndef VW_TESTS_DIAGNOSED_TEXT_H
 #define VW_TESTS_DIAGNOSED_TEXT_H
 

@@ -1,4 +1,4 @@
-/* diagnosis_samples.h - diagnoses made by hand, that the doctor's report is tried on. */
+/* diagnosis_samples.h - hand-made diagnoses for tests of the doctor's report. */
 #ifndef VW_TESTS_DIAGNOSIS_SAMPLES_H
 #define VW_TESTS_DIAGNOSIS_SAMPLES_H
 
@@ -63,7 +63,7 @@ static const vw_part sample_peak_parts[] = {
     {"temporaries", 300 * SAMPLE_MIB},
 };
 
-/* A warning first: a report shows it last all the same. */
+/* A warning first: a report must show it last. */
 static const vw_finding sample_findings[] = {
     {
         .kind = "warning",

@@ -17,7 +17,7 @@ typedef struct doctor_case {
     vw_doctor_options options;
 } doctor_case;
 
-/* False without host memory. The failure is not looked for yet. `card_bytes` 0: as it is. */
+/* false without host memory. Does not look for the failure yet. `card_bytes` 0: as recorded. */
 static inline bool doctor_case_try_open(doctor_case *made, const vw_recording *recording,
                                         uint64_t card_bytes)
 {

@@ -1,5 +1,4 @@
-/* gated_calls.h - driver calls of a test's own, through the fake CUPTI that VRAMWISE_CUPTI names.
- */
+/* gated_calls.h - a test's own driver calls, through the fake CUPTI (VRAMWISE_CUPTI). */
 #ifndef VW_TESTS_GATED_CALLS_H
 #define VW_TESTS_GATED_CALLS_H
 

@@ -1,5 +1,5 @@
-/* hand_made_recording.h - recordings written out in a test, event by event, as a reader would have
- * made them. Event i is at i milliseconds; everything is on device 0 and the default stream. */
+/* hand_made_recording.h - recordings written in a test, event by event, as a reader makes them.
+ * Event i is at i milliseconds; everything is on device 0 and the default stream. */
 #ifndef VW_TESTS_HAND_MADE_RECORDING_H
 #define VW_TESTS_HAND_MADE_RECORDING_H
 

@@ -1,8 +1,7 @@
-/* hand_made_script.h - scripts written out in a test, operation by operation.
+/* hand_made_script.h - scripts written in a test, operation by operation.
  *
  * Each function appends one operation and the events it would have had: a request one, a free two.
- * Live bytes are counted as script.h says. Events have no times but those that hand_time() gives.
- */
+ * Live bytes are counted as in script.h. Events have no times except those from hand_time(). */
 #ifndef VW_TESTS_HAND_MADE_SCRIPT_H
 #define VW_TESTS_HAND_MADE_SCRIPT_H
 

@@ -1,7 +1,6 @@
 /* host_memory_sweep.c - the loop around a scenario.
  *
- * Whether the failure struck is told from the number of allocations the run asked for: the n-th is
- * the one that fails, so it struck exactly if there were n. */
+ * The n-th allocation fails, so the failure happened if and only if the run made n allocations. */
 #include "support/host_memory_sweep.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* job_folder.h - a folder of a job's files, made for a test and taken away after it. */
+/* job_folder.h - a folder with a job's files, made for a test and removed after it. */
 #ifndef VW_TESTS_JOB_FOLDER_H
 #define VW_TESTS_JOB_FOLDER_H
 
@@ -37,7 +37,7 @@ static inline void job_folder_remove(job_folder *job)
     assert_int_equal(nftw(job->path, job_folder_take, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-/* The whole name of a file below it; folders on the way are made. Valid until the next call. */
+/* The path of a file in it; makes the folders on the way. Valid until the next call. */
 static inline const char *job_folder_path(const job_folder *job, const char *name)
 {
     static char path[PATH_MAX];

@@ -24,7 +24,7 @@ typedef struct queue {
     size_t first, end, capacity;
 } queue;
 
-/* A wait is for the recording there was, whatever is recorded into the event later. */
+/* A wait is for the recording at that time; recording the event again changes nothing. */
 typedef struct event {
     size_t recording; /* the latest; 0: none */
     vw_stream stream; /* of the latest */
@@ -182,7 +182,7 @@ static vw_status late_synchronize(void *context)
     return VW_OK;
 }
 
-/* Runs no more than it must: up to a recording of an event, or, with none, to the end. */
+/* Runs up to a recording of the event, or, without an event, to the end. */
 static void run_until(vw_stream stream, size_t recording)
 {
     queue *q = &late.streams[stream];

@@ -1,10 +1,10 @@
-/* late_device.h - the host device, with work that is done late: a test's own kernels.
+/* late_device.h - the host device with delayed work: a test's own kernels.
  *
- * The host device moves bytes at once. Here a stream is a queue of work: marks written into a block
- * and looked for in it, and between them the events and waits that the pool asked for. Nothing runs
- * before the test lets it, or somebody synchronizes; what runs touches the bytes through the
- * address it was queued with. So a mapping that goes too early is a fault, and memory that serves
- * another stream without being ordered after the one before is a wrong mark.
+ * The host device moves bytes at once. Here a stream is a queue of work: writing marks into a block
+ * and checking them, and in between the events and waits of the pool. Nothing runs before the test
+ * lets it, or somebody synchronizes; work touches the bytes through the address it was queued with.
+ * So a mapping that goes too early is a fault, and memory that serves another stream too early is a
+ * wrong mark.
  *
  * For one thread, and one device at a time. */
 #ifndef VW_TESTS_LATE_DEVICE_H
@@ -16,17 +16,17 @@
 
 enum { VW_TEST_LATE_STREAMS = 4 }; /* numbers 0 to 3 */
 
-/* The device to give to a pool; ended by vw_test_late_end(), the host device by the caller. */
+/* The device for a pool; vw_test_late_end() ends it, and the caller ends the host device. */
 vw_device *vw_test_late_begin(const vw_device *host);
 void vw_test_late_end(void);
 
-/* Queues work: marks made of `key` into every page of a block, or a look at them. */
+/* Queues work: writes marks made of `key` into every page of a block, or checks them. */
 void vw_test_late_write(vw_stream stream, vw_device_ptr address, uint64_t size_bytes, uint64_t key);
 void vw_test_late_look(vw_stream stream, vw_device_ptr address, uint64_t size_bytes, uint64_t key);
 /* `stream` waits for what is queued on `before` by now. */
 void vw_test_late_order(vw_stream stream, vw_stream before);
 
-/* Lets one piece of work of a stream run. False: there is none, or it waits for another stream. */
+/* Runs one piece of work of a stream. false: there is none, or it waits for another stream. */
 bool vw_test_late_run_one(vw_stream stream);
 void vw_test_late_run_all(void);
 

@@ -1,7 +1,7 @@
 /* live_folder.h - a folder of pages for one test, and children that have pages in it.
  *
- * Nothing is shared with another test or the machine's own /dev/shm. Waiting is for a condition,
- * with a limit that only a hanging test reaches. */
+ * Nothing is shared with other tests or the machine's /dev/shm. Waits end with a condition, or at a
+ * limit that only a hanging test reaches. */
 #ifndef VW_TESTS_LIVE_FOLDER_H
 #define VW_TESTS_LIVE_FOLDER_H
 
@@ -14,11 +14,11 @@ typedef struct live_folder {
     char path[64];
 } live_folder;
 
-/* An empty one. Pools of this process and its children publish in it from now on, every
+/* Makes an empty one. Pools of this process and its children publish in it from now on, every
  * millisecond. */
 void live_folder_make(live_folder *folder);
 
-/* Removes it with all that is in it. Pools publish nothing any more. */
+/* Removes it with everything in it. Pools stop publishing. */
 void live_folder_remove(const live_folder *folder);
 
 /* The folder that a group of tests shares, from its set-up to its end. */
@@ -28,18 +28,18 @@ int live_group_tear_down(void **state);
 
 int live_folder_count(const live_folder *folder); /* of files, hidden ones included */
 
-/* The jobs in it; the test fails where they cannot be read. Free them. */
+/* Reads the jobs in it, or fails the test. Free them. */
 vw_jobs *live_folder_read(const live_folder *folder);
 
-/* Waits until `is_so`; the result is what it was true of, to be freed. */
+/* Waits until `is_so` is true, and returns the jobs that it was true for. Free them. */
 typedef bool (*live_condition)(const vw_jobs *jobs, void *context);
 vw_jobs *live_folder_wait(const live_folder *folder, live_condition is_so, void *context);
 
-/* Runs `body` in a child of fork() and gives what it exits with; -1: it was ended by a signal. A
- * child that hangs is killed. `body` returns what the child calls exit() with. */
+/* Runs `body` in a child of fork(), which calls exit() with its result. Returns the exit status, or
+ * -1 if a signal ended it. A child that hangs is killed. */
 int live_exit_of_child(int (*body)(void *context), void *context);
 
-/* The same for one that goes on: it has run `body`, and waits for live_child_end(). */
+/* The same for a child that has run `body` and then waits for live_child_end(). */
 typedef struct live_child {
     pid_t process;
 } live_child;

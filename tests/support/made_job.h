@@ -1,4 +1,4 @@
-/* made_job.h - jobs as jobs_read.c gives them, made by hand. */
+/* made_job.h - hand-made jobs, as jobs_read.c makes them. */
 #ifndef VW_TESTS_MADE_JOB_H
 #define VW_TESTS_MADE_JOB_H
 
@@ -17,7 +17,7 @@ typedef struct made_job {
     vw_job_step steps[MADE_DEVICES][MADE_STEPS];
 } made_job;
 
-/* A job with one device of 24 GiB of which nothing else is known. */
+/* A job with one device of 24 GiB; everything else is unknown. */
 static inline void make_job(made_job *made)
 {
     memset(made, 0, sizeof *made);

@@ -1,4 +1,4 @@
-/* made_step_log.h - step logs that a test makes, and what the doctor says of them. */
+/* made_step_log.h - step logs made by tests, and the doctor's verdict on them. */
 #ifndef VW_TESTS_MADE_STEP_LOG_H
 #define VW_TESTS_MADE_STEP_LOG_H
 

@@ -1,9 +1,9 @@
-/* made_up_run.h - a training program written down as the events it would cause.
+/* made_up_run.h - a training program as the events it would cause.
  *
- * What the doctor looks for are patterns over many steps: what stays, what goes, and when. A test
- * writes a loop of steps with this, as a person would write the program: a batch, a forward pass of
- * some layers, a backward pass, the optimizer. Addresses are never used twice, and all of them lie
- * in one segment, so only lifetimes matter. */
+ * The doctor looks for patterns over many steps: what stays, what goes, and when. A test writes a
+ * loop of steps as one would write the program: a batch, a forward pass of some layers, a backward
+ * pass, the optimizer. No address is used twice, and all lie in one segment, so only lifetimes
+ * matter. */
 #ifndef VW_TESTS_MADE_UP_RUN_H
 #define VW_TESTS_MADE_UP_RUN_H
 
@@ -27,7 +27,7 @@ typedef struct run_block {
     uint32_t context;
 } run_block;
 
-/* What a forward pass leaves: one block a layer, and the output. */
+/* The blocks of a forward pass: one per layer, and the output. */
 typedef struct run_graph {
     run_block layers[RUN_LAYERS];
     run_block output;
@@ -100,7 +100,7 @@ static inline void run_call_from(made_up_run *run, unsigned line)
     }
 }
 
-/* With a graph every layer's block stays; without, each goes when the next one is made. */
+/* With a graph every layer's block stays; without, it is freed when the next one is made. */
 static inline run_graph run_forward(made_up_run *run, uint64_t layer_bytes, bool has_graph)
 {
     run_graph graph;
@@ -127,7 +127,7 @@ static inline void run_zero_grad(made_up_run *run)
     run->has_gradients = false;
 }
 
-/* Frees the graph as it goes, unless it is to be kept. */
+/* Frees the graph on the way, unless it shall be kept. */
 static inline void run_backward(made_up_run *run, const run_graph *graph, bool keeps_graph)
 {
     for (unsigned i = RUN_LAYERS; i-- > 0;) {

@@ -76,9 +76,9 @@ uint64_t vw_test_random_size(vw_test_patterns *p, uint64_t least, uint64_t most)
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
-/* A tile is as large as the least block. All tiles of a block are alike but for their number at the
- * beginning, so that data which went to another place is noticed, and most of the work is done by
- * memcpy() and memcmp(). */
+/* A tile has the size of the smallest block. The tiles of a block differ only in their number at
+ * the beginning, so that misplaced data is noticed, and memcpy() and memcmp() do most of the work.
+ */
 enum { TILE_BYTES = 512, UNIT_BYTES = 64 * VW_TEST_KIB };
 
 static void make_tile(uint64_t seed, uint64_t tile[TILE_BYTES / 8])

@@ -1,9 +1,8 @@
-/* patterned_pool.h - a pool that copies live data, and blocks whose every byte is known.
+/* patterned_pool.h - a pool that copies live data, with blocks whose bytes are known.
  *
- * On a device that has bytes each block is filled when it is taken, by a pattern of its own, and
- * looked at before it is given back, and whenever a test asks; on the simulated device only the
- * books are kept. The safe point counts, and does what the test wants done while the program is
- * asked. */
+ * On a device with bytes each block is filled with its own pattern, which is checked before the
+ * block is freed and whenever a test asks; on the simulated device only the books are kept. The
+ * safe point counts its calls, and runs a function of the test. */
 #ifndef VW_TESTS_PATTERNED_POOL_H
 #define VW_TESTS_PATTERNED_POOL_H
 
@@ -30,9 +29,9 @@ struct vw_test_patterns {
     uint64_t random; /* set by opening; a test may set it anew */
     uint64_t next_seed;
     bool has_bytes;
-    /* A test may set it, before it holds anything: patterns only at both ends of blocks and of the
-     * host device's units. Memory that nobody touches costs nothing, and a sweep runs a scene
-     * thousands of times. */
+    /* A test may set it while it holds nothing: patterns only at both ends of blocks and of the
+     * host device's granules. Untouched memory costs nothing, and a sweep repeats a scene thousands
+     * of times. */
     bool is_sparse;
 
     /* The safe point. */
@@ -45,7 +44,7 @@ struct vw_test_patterns {
 
 /* As vw_test_pool_open(), with a safe point, unless the setup has one of its own. */
 void vw_test_patterns_open(vw_test_patterns *p, const vw_test_pool_setup *setup);
-/* Looks at every byte, closes the pool, and sees that every true enter() met its leave(). */
+/* Checks every byte, closes the pool, and checks that each true enter() had its leave(). */
 void vw_test_patterns_close(vw_test_patterns *p);
 /* Forgets what is held, after the test has ended pool and device itself. */
 void vw_test_patterns_forget(vw_test_patterns *p);
@@ -54,10 +53,10 @@ uint64_t vw_test_random(vw_test_patterns *p);
 /* As many small numbers as large ones: from `least` to about `most`. */
 uint64_t vw_test_random_size(vw_test_patterns *p, uint64_t least, uint64_t most);
 
-/* Takes a block; remembered and filled where that was possible. The pool is not checked. */
+/* Takes a block and, on success, remembers and fills it. Does not check the pool. */
 vw_status vw_test_try_to_hold(vw_test_patterns *p, uint64_t size_bytes, vw_stream stream,
                               vw_device_ptr *out);
-/* The same where it must be possible, with a look at the pool. */
+/* The same, but it must succeed, and the pool is checked. */
 vw_device_ptr vw_test_hold(vw_test_patterns *p, uint64_t size_bytes, vw_stream stream);
 /* Looks at the block, then gives it back. */
 void vw_test_let_go(vw_test_patterns *p, vw_device_ptr address);

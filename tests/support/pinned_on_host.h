@@ -1,4 +1,4 @@
-/* pinned_on_host.h - a pinned pool on a host device, and one word for each thing done to it.
+/* pinned_on_host.h - a pinned pool on a host device, with a short function for each operation.
  *
  * For tests whose setup is make_device() and whose teardown is end_device(): TEST(name). */
 #ifndef VW_TESTS_PINNED_ON_HOST_H

@@ -1,4 +1,4 @@
-/* plan_truth.c - lines of measured cases, as models and settings. */
+/* plan_truth.c - reads measured cases as models and settings. */
 #include "support/plan_truth.h"
 
 #include <inttypes.h>

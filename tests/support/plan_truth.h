@@ -23,7 +23,7 @@ typedef struct vw_test_truths {
     size_t count;
 } vw_test_truths;
 
-/* Of one file, added to what is there. False, and a line on stderr: what is wrong, and where. */
+/* Adds the cases of one file. false, with the place of the error on stderr, if it is invalid. */
 bool vw_test_read_truths(const char *path, vw_test_truths *truths);
 void vw_test_free_truths(vw_test_truths *truths);
 

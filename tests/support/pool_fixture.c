@@ -9,7 +9,7 @@
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* Runs under the pool's lock. Out of memory here is the test machine's trouble, not a case. */
+/* Runs under the pool's lock. Running out of host memory here is not a test case. */
 static void remember_event(void *context, const vw_memory_event *event)
 {
     vw_test_pool *test = context;

@@ -1,8 +1,8 @@
-/* pool_fixture.h - a pool on a stand-in device, a listener that remembers, and calls that check.
+/* pool_fixture.h - a pool on a stand-in device, a listener that keeps events, and checked calls.
  *
- * Every helper fails the test that calls it, at the caller's line, with vw_last_error(); after each
- * of them the whole pool has been walked and checked (vw_pool_check). Events pile up in `events`
- * until they are compared or forgotten, so a test says exactly what one call may cause. */
+ * Every helper fails the test at the caller's line, with vw_last_error(), and checks the whole pool
+ * afterwards (vw_pool_check). Events are kept in `events` until they are compared or forgotten, so
+ * a test states exactly what one call may cause. */
 #ifndef VW_TESTS_POOL_FIXTURE_H
 #define VW_TESTS_POOL_FIXTURE_H
 
@@ -52,8 +52,8 @@ typedef struct vw_test_pool {
 /* `setup` may be NULL. */
 void vw_test_pool_open(vw_test_pool *test, const vw_test_pool_setup *setup);
 
-/* Checks the pool, ends it, and sees that the device has everything back; then ends the device.
- * Blocks may still be live. */
+/* Checks the pool, ends it, checks that the device has everything back, and ends the device. Blocks
+ * may still be live. */
 void vw_test_pool_close(vw_test_pool *test);
 
 /* ---- calls that must succeed ----------------------------------------------------------------- */
@@ -64,7 +64,7 @@ void vw_test_pool_close(vw_test_pool *test);
 #define vw_test_free(test, address) vw_test_free_here(test, address, __FILE__, __LINE__)
 #define vw_test_trim(test) vw_test_ok(test, vw_pool_trim((test)->pool))
 
-/* Any status that must be VW_OK, with a look at the pool afterwards. */
+/* For a status that must be VW_OK; checks the pool afterwards. */
 #define vw_test_ok(test, status) vw_test_status_here(test, status, VW_OK, __FILE__, __LINE__)
 /* And one that must be something else. */
 #define vw_test_refused(test, status, expected)                                                    \
@@ -100,8 +100,8 @@ void vw_test_forget_events(vw_test_pool *test);
 
 /* ---- what a pool looks like ------------------------------------------------------------------ */
 
-/* Everything vw_pool_walk() tells, one line per segment and block: equal texts mean that nothing
- * changed. Handed over to the caller, who frees it with free(). */
+/* The result of vw_pool_walk() as text, one line per segment and block: equal texts mean that
+ * nothing changed. The caller frees it with free(). */
 char *vw_test_describe(const vw_test_pool *test);
 
 /* What the macros above call; `file` and `line` are the caller's. */

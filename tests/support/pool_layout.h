@@ -1,8 +1,8 @@
-/* pool_layout.h - how a pool's blocks lie, said in one statement; for tests of allocator rules.
+/* pool_layout.h - compares all blocks of a pool in one statement, for tests of allocator rules.
  *
- * A rule of an allocator is a sentence about where blocks are, how large, and what their records
- * remember. These helpers say all of it at once, for the whole pool: a block that is not named is a
- * failure, too. They go with pool_fixture.h, and fail at the caller's line. */
+ * A rule of an allocator says where blocks are, how large, and what their records contain. These
+ * helpers compare all of that for the whole pool: a block that is not named is a failure, too. They
+ * belong to pool_fixture.h, and fail at the caller's line. */
 #ifndef VW_TESTS_POOL_LAYOUT_H
 #define VW_TESTS_POOL_LAYOUT_H
 
@@ -52,8 +52,8 @@ typedef struct vw_test_block {
 /* The next segment or reservation of a simulated device begins at `address`. */
 void vw_test_dictate(vw_test_pool *test, vw_device_ptr address);
 
-/* A request with a tag; and the size of the block that serves one, where the address is of no
- * interest. */
+/* A request with a tag; and the size of the block that serves one, if the address does not matter.
+ */
 vw_device_ptr vw_test_alloc_tagged(vw_test_pool *test, uint64_t size_bytes, uint64_t tag);
 uint64_t vw_test_served_bytes(vw_test_pool *test, uint64_t size_bytes);
 

@@ -1,4 +1,4 @@
-/* progress_log.h - a listener to progress, and what it may be told. */
+/* progress_log.h - a progress function that checks its calls. */
 #ifndef VW_TESTS_PROGRESS_LOG_H
 #define VW_TESTS_PROGRESS_LOG_H
 
@@ -13,7 +13,7 @@ typedef struct progress_log {
     size_t stop_at; /* the call that answers false; 0 = none */
 } progress_log;
 
-/* For vw_progress: notes how far it is, which must rise, and stops at one call if told to. */
+/* A vw_progress: checks that `done` rises, and stops at a given call. */
 static inline bool log_progress(void *context, double done)
 {
     progress_log *log = context;

@@ -1,7 +1,7 @@
 /* read_view.h - a second reader of the viewer's container (docs/design/008-the-viewer.md), made
- * with zlib and jansson and nothing of ours, for tests to hold the first half against.
+ * with zlib and jansson and none of our code, to test the writer.
  *
- * Every function fails the test that calls it if the container is not as it should be. */
+ * Every function fails the test that calls it if the container is invalid. */
 #ifndef VW_TESTS_READ_VIEW_H
 #define VW_TESTS_READ_VIEW_H
 

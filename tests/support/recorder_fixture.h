@@ -28,7 +28,7 @@ vw_recorder_counts vw_test_recorded_counts(const vw_test_recorded *r);
 vw_device_ptr vw_test_recorded_alloc(vw_test_recorded *r, uint64_t size_bytes, uint64_t tag);
 uint64_t vw_test_recorded_tag(vw_test_recorded *r, uint32_t line);
 
-/* An vw_recorder_output into an vw__byte_buffer. */
+/* A vw_recorder_output that appends to a vw__byte_buffer. */
 bool vw_test_append(void *buffer, const void *bytes, size_t size_bytes);
 
 /* Handed over: vw__model_destroy(). */

@@ -1,4 +1,4 @@
-/* report_capture.h - a report as a string, and questions about how it looks. */
+/* report_capture.h - a report as a string, and checks of its layout. */
 #ifndef VW_TESTS_REPORT_CAPTURE_H
 #define VW_TESTS_REPORT_CAPTURE_H
 

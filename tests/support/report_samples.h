@@ -1,5 +1,4 @@
-/* report_samples.h - results of replays, made by hand, that replay's and tune's reports are tried
- * on. */
+/* report_samples.h - hand-made results of replays, for tests of the reports of replay and tune. */
 #ifndef VW_TESTS_REPORT_SAMPLES_H
 #define VW_TESTS_REPORT_SAMPLES_H
 

@@ -1,7 +1,7 @@
 /* small_model.h - memory models written by hand, an event a line.
  *
- * What a test is about is a handful of events and the stacks behind them; the builder's calls for
- * that would bury it. Every function here fails the test if the builder refuses. */
+ * A test needs a handful of events and their stacks; the builder's calls would bury them. Every
+ * function fails the test if the builder refuses. */
 #ifndef VW_TESTS_SMALL_MODEL_H
 #define VW_TESTS_SMALL_MODEL_H
 
@@ -20,8 +20,8 @@ typedef struct small_model {
 
 void small_model_begin(small_model *small);
 
-/* A new capture of a stack, innermost frame first: "function file line", parted by ';'. "" is the
- * empty stack. */
+/* A new capture of a stack, innermost frame first: "function file line", separated by ';'. "" is
+ * the empty stack. */
 uint32_t small_model_context(small_model *small, const char *stack);
 
 /* One event, on stream 0; its index in the trace. */
@@ -46,7 +46,7 @@ void small_model_segment(small_model *small, int device, uint64_t address, uint6
 void small_model_annotate(small_model *small, const char *name, int device, bool is_start,
                           int64_t time_us);
 
-/* What engine vramwise leaves in a snapshot where live memory goes to the host's, or comes back. */
+/* The annotation of engine "vramwise" for live memory that goes to host memory or comes back. */
 void small_model_move(small_model *small, int device, bool is_return, vw__model_move move);
 
 /* The features of a snapshot of 2.11, so that a test need not name them. */

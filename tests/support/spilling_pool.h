@@ -1,6 +1,6 @@
-/* spilling_pool.h - a patterned pool whose live memory may leave the device: what tests of leaving
- * and of coming back share. On the host device, where every block has a pattern in it: what moved
- * must read as before. */
+/* spilling_pool.h - a patterned pool whose live memory may leave the device, for tests of spilling
+ * and returning. On the host device, where every block has a pattern: moved memory must read as
+ * before. */
 #ifndef VW_TESTS_SPILLING_POOL_H
 #define VW_TESTS_SPILLING_POOL_H
 

@@ -34,13 +34,13 @@ int is_recording_name(const struct dirent *entry);
 vw_verify_result *verify_recording(const stored_recording *one, const char *json_path,
                                    const char *version);
 
-/* Everything there is was compared, and is the same. */
+/* Returns whether everything was compared and matched. */
 bool is_complete_match(const vw_verify_result *result);
 bool comes_out_again(const stored_recording *one, const char *json_path);
 void print_first_difference(const char *name, const vw_verify_result *result);
 
-/* A recording made of parts of another: events [first, end) of its first trace. Nothing is copied
- * but the tops, so nothing is to be freed. */
+/* A recording made of parts of another: events [first, end) of its first trace. Only the top-level
+ * structs are copied, so nothing needs to be freed. */
 typedef struct partial_recording {
     vw__model model;
     vw__model_trace trace;

@@ -1,4 +1,4 @@
-/* stress_run.h - how long a test of chance runs, and from which number its chance comes.
+/* stress_run.h - rounds and random seed of stress tests.
  *
  * VW_TEST_SEED repeats a run as far as threads let it; VW_TEST_ROUNDS makes it longer. */
 #ifndef VW_TESTS_STRESS_RUN_H
@@ -6,14 +6,14 @@
 
 #include <stdint.h>
 
-/* VW_TEST_ROUNDS, or the `usual` number; a quarter of that under a sanitizer, which needs to see a
- * path or a meeting of threads, and not the one time in a thousand in which it goes wrong. */
+/* VW_TEST_ROUNDS, or the `usual` number; a quarter of that under a sanitizer, which finds a bug
+ * when the path is taken, not only when it goes wrong. */
 uint64_t vw_test_rounds(uint64_t usual);
 
-/* VW_TEST_SEED, or another number each time; said, so that a run can be repeated. */
+/* VW_TEST_SEED, or a new number each time, which is printed so that a run can be repeated. */
 uint64_t vw_test_seed(void);
 
-/* Numbers that look unrelated, of numbers in a row. */
+/* Turns consecutive numbers into numbers that look unrelated. */
 uint64_t vw_test_mix(uint64_t number);
 
 #endif /* VW_TESTS_STRESS_RUN_H */

@@ -1,4 +1,4 @@
-/* unpublished.c - in every test: pools publish nothing, unless the test or its caller says so. */
+/* unpublished.c - linked into every test: pools publish nothing unless the test wants it. */
 #include <stdlib.h>
 
 __attribute__((constructor)) static void switch_off(void)

@@ -95,7 +95,7 @@ static void arrays_are_zero_and_overflow_is_refused(void **state)
     vw__arena arena;
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
     memset(vw__arena_alloc(&arena, 2000, 1), 0xFF, 2000);
-    vw__arena_reset(&arena); /* the same bytes come again */
+    vw__arena_deinit(&arena); /* the same bytes may come again */
     char *array = vw__arena_alloc_array(&arena, 10, 100, alignof(uint64_t));
     assert_non_null(array);
     assert_memory_equal(array, zeros, 1000);
@@ -167,7 +167,7 @@ static void a_host_without_memory_is_not_mistaken_for_the_limit(void **state)
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-static void a_reset_keeps_the_largest_chunk_and_frees_the_others(void **state)
+static void the_end_gives_every_chunk_back(void **state)
 {
     (void)state;
     uint64_t before = vw__host_memory_get_use().in_use_bytes;
@@ -176,30 +176,22 @@ static void a_reset_keeps_the_largest_chunk_and_frees_the_others(void **state)
     for (int i = 0; i < 1000; i++)
         assert_non_null(vw__arena_alloc(&arena, 100, 8));
     assert_non_null(vw__arena_alloc(&arena, 300000, 8));
-    vw__arena_reset(&arena);
-    assert_in_range(arena.held_bytes, 300000, 301000);
-    assert_in_range(vw__host_memory_get_use().in_use_bytes - before, 300000, 301000);
-
-    uint64_t calls_before = vw__host_memory_get_use().call_count;
-    for (int i = 0; i < 2800; i++)
-        assert_non_null(vw__arena_alloc(&arena, 100, 1));
-    assert_int_equal(vw__host_memory_get_use().call_count, calls_before);
     vw__arena_deinit(&arena);
+    assert_int_equal(arena.held_bytes, 0);
     assert_int_equal(vw__host_memory_get_use().in_use_bytes, before);
 }
 
-static void an_arena_without_memory_can_be_reset_and_ended_twice(void **state)
+static void an_arena_without_memory_can_be_ended_twice(void **state)
 {
     (void)state;
     vw__arena arena;
     vw__arena_init(&arena, 100);
-    vw__arena_reset(&arena);
     vw__arena_deinit(&arena);
     vw__arena_deinit(&arena);
     assert_int_equal(arena.limit_bytes, 100);
 }
 
-static bool fill_reset_and_fill_again(void *context)
+static bool fill_end_and_fill_again(void *context)
 {
     (void)context;
     vw__arena arena;
@@ -213,7 +205,7 @@ static bool fill_reset_and_fill_again(void *context)
             else
                 memset(piece, 1, i * 50);
         }
-        vw__arena_reset(&arena);
+        vw__arena_deinit(&arena);
     }
     vw__arena_deinit(&arena);
     return has_succeeded;
@@ -222,7 +214,7 @@ static bool fill_reset_and_fill_again(void *context)
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
-    vw_test_sweep_host_memory(fill_reset_and_fill_again, NULL);
+    vw_test_sweep_host_memory(fill_end_and_fill_again, NULL);
 }
 
 int main(void)
@@ -238,8 +230,8 @@ int main(void)
         cmocka_unit_test(no_more_than_the_limit_is_ever_held),
         cmocka_unit_test(a_piece_that_is_refused_changes_nothing),
         cmocka_unit_test(a_host_without_memory_is_not_mistaken_for_the_limit),
-        cmocka_unit_test(a_reset_keeps_the_largest_chunk_and_frees_the_others),
-        cmocka_unit_test(an_arena_without_memory_can_be_reset_and_ended_twice),
+        cmocka_unit_test(the_end_gives_every_chunk_back),
+        cmocka_unit_test(an_arena_without_memory_can_be_ended_twice),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

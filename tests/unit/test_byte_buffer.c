@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/byte_reader.h"
 #include "base/host_memory.h"
 
 #include "support/cmocka_here.h"
@@ -47,19 +46,10 @@ static void integers_go_in_as_the_reader_takes_them_out(void **state)
     vw__byte_buffer buffer;
     vw__byte_buffer_init(&buffer);
     vw__append_u8(&buffer, 0xFE);
-    vw__append_u16_le(&buffer, 0x0102);
     vw__append_u32_le(&buffer, UINT32_C(0xA1B2C3D4));
-    vw__append_u64_le(&buffer, UINT64_C(0x1122334455667788));
-    static const uint8_t expected[] = {0xFE, 0x02, 0x01, 0xD4, 0xC3, 0xB2, 0xA1, 0x88,
-                                       0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
+    static const uint8_t expected[] = {0xFE, 0xD4, 0xC3, 0xB2, 0xA1};
     assert_int_equal(vw__byte_buffer_size(&buffer), sizeof expected);
     assert_memory_equal(vw__byte_buffer_text(&buffer), expected, sizeof expected);
-
-    vw__byte_reader reader;
-    uint64_t u64 = 0;
-    vw__byte_reader_init(&reader, vw__byte_buffer_text(&buffer), vw__byte_buffer_size(&buffer));
-    assert_true(vw__skip_bytes(&reader, 7) && vw__read_u64_le(&reader, &u64));
-    assert_true(u64 == UINT64_C(0x1122334455667788));
     vw__byte_buffer_deinit(&buffer);
 }
 
@@ -175,7 +165,7 @@ static bool write_a_document(void *context)
     for (uint32_t i = 0; i < 500; i++) {
         vw__append_text(&buffer, "block ");
         vw__append_format(&buffer, "%u of %0300d\n", i, 0);
-        vw__append_u64_le(&buffer, i);
+        vw__append_u32_le(&buffer, i);
     }
     size_t size_bytes = 0;
     bool was_good = !vw__byte_buffer_has_failed(&buffer);

@@ -1,5 +1,5 @@
 /* test_device_host.c - what only the host device has: bytes at addresses one can touch. */
-#include "device/device_host.h"
+#include "device/device_common.h"
 
 #include <fcntl.h>
 #include <signal.h>

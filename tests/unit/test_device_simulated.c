@@ -1,5 +1,5 @@
 /* test_device_simulated.c - what only the simulated device has: addresses, costs, options. */
-#include "device/device_simulated.h"
+#include "device/device_common.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -92,7 +92,7 @@ static void a_share_that_is_no_number_is_a_question_mark(void **state)
 static void assert_read(const char *text, uint64_t expected_bytes)
 {
     uint64_t size_bytes = 77;
-    if (!vw__parse_size(text, &size_bytes))
+    if (vw_parse_size(text, &size_bytes) != VW_OK)
         fail_msg("\"%s\" is refused", text);
     assert_int_equal(size_bytes, expected_bytes);
 }
@@ -100,7 +100,7 @@ static void assert_read(const char *text, uint64_t expected_bytes)
 static void assert_refused(const char *text)
 {
     uint64_t size_bytes = 77;
-    if (vw__parse_size(text, &size_bytes))
+    if (vw_parse_size(text, &size_bytes) == VW_OK)
         fail_msg("\"%s\" is accepted", text != NULL ? text : "(NULL)");
     assert_int_equal(size_bytes, 77);
 }

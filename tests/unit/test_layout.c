@@ -173,7 +173,7 @@ static void check_cuts(const stored_recording *one)
         vw__model_view view;
         size_t end = end_of_request(whole, whole->event_count * tenth / 10);
         if (vw__model_view_make(model, whole, end, &view) != VW_OK ||
-            vw__model_check(&view.model) != VW_OK)
+            vw__model_check(&view.model, NULL) != VW_OK)
             fail_msg("%s, %zu events: %s", one->name, end, vw_last_error());
         vw_recording recording = {.model = &view.model};
         const stored_recording cut = {.name = one->name, .recording = &recording};
@@ -333,7 +333,7 @@ static void blocks_that_overlap_are_cut_where_the_next_begins(void **state)
     assert_int_equal(layout.live_bytes, SEGMENT);
     assert_int_equal(layout.blocks[0].size_bytes, 4 * MIB);
     assert_int_equal(vw__model_view_make(model, &model->traces[0], 4, &view), VW_OK);
-    assert_int_equal(vw__model_check(&view.model), VW_OK);
+    assert_int_equal(vw__model_check(&view.model, NULL), VW_OK);
     vw__model_view_deinit(&view);
     vw__layout_deinit(&layout);
     vw__model_destroy(model);

@@ -566,7 +566,7 @@ static void an_older_callers_report_is_filled_to_its_size_and_no_further(void **
         for (size_t byte = sizes[i]; byte < sizeof report; byte++)
             assert_int_equal(((unsigned char *)&report)[byte], 0xA5);
     }
-    vw_oom_report report = {.struct_size = sizeof(size_t), .device = 77};
+    vw_oom_report report = {.struct_size = sizeof(size_t) - 1, .device = 77};
     assert_int_equal(vw_last_out_of_memory(&report), VW_ERR_INVALID_ARGUMENT);
     report.struct_size = 0;
     assert_int_equal(vw_last_out_of_memory(&report), VW_ERR_INVALID_ARGUMENT);

@@ -43,7 +43,7 @@ static void compare_recording(vw_test_recorded *r)
     vw_pool_stats stats = vw_test_stats(&r->test);
     uint64_t total_bytes = 0, allocated_bytes = 0;
     int64_t mapped_bytes = 0;
-    vw_test_must(vw__model_check(model));
+    vw_test_must(vw__model_check(model, NULL));
     for (size_t i = 0; i < model->segment_count; i++) {
         total_bytes += model->segments[i].total_bytes;
         allocated_bytes += model->segments[i].allocated_bytes;

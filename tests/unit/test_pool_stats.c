@@ -219,7 +219,7 @@ static void a_struct_without_a_size_is_refused_and_untouched(void **state)
 {
     (void)state;
     fixture made = open_pool(NULL, NULL);
-    size_t sizes[] = {0, sizeof(size_t), offsetof(vw_pool_stats, active_bytes) - 1};
+    size_t sizes[] = {0, sizeof(size_t) - 1};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         vw_pool_stats stats = {.struct_size = sizes[i], .active.all.current = 77};
         assert_int_equal(vw_pool_get_stats(made.pool, &stats), VW_ERR_INVALID_ARGUMENT);

@@ -80,19 +80,6 @@ static void strings_are_any_bytes(void **state)
     assert_int_equal(id, 7);
 }
 
-static void finding_adds_nothing(void **state)
-{
-    (void)state;
-    uint32_t id = 77;
-    assert_false(vw__string_table_find(&table, "x", 1, &id));
-    assert_int_equal(id_of("x"), 0);
-    assert_false(vw__string_table_find(&table, "y", 1, &id));
-    assert_int_equal(id, 77);
-    assert_int_equal(vw__string_table_count(&table), 1);
-    assert_true(vw__string_table_find(&table, "x", 1, &id));
-    assert_int_equal(id, 0);
-}
-
 static void thousands_of_strings_keep_their_ids_and_addresses(void **state)
 {
     (void)state;
@@ -195,7 +182,7 @@ static bool add_many(void *context)
             has_succeeded = false;
             assert_int_equal(vw__string_table_count(&many), count);
         } else {
-            assert_true(vw__string_table_find(&many, text, (size_t)size, &second));
+            assert_true(vw__string_table_add(&many, text, (size_t)size, &second));
             assert_int_equal(first, second);
         }
     }
@@ -216,7 +203,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_A_TABLE(ids_count_up_and_equal_strings_share_one),
         WITH_A_TABLE(strings_are_any_bytes),
-        WITH_A_TABLE(finding_adds_nothing),
         WITH_A_TABLE(thousands_of_strings_keep_their_ids_and_addresses),
         WITH_A_TABLE(no_more_strings_than_the_limit),
         WITH_A_TABLE(no_more_bytes_than_the_limit),

@@ -159,9 +159,7 @@ static void destroy(vw__engine *base)
 
 static void paged_stats(const vw__engine *base, vw_paged_stats *stats)
 {
-    size_t struct_size = stats->struct_size;
     *stats = vw__paged_of_const(base)->stats;
-    stats->struct_size = struct_size;
     stats->is_failed = vw__paged_of_const(base)->failure != NULL;
     if (vw__paged_of_const(base)->spill == NULL)
         return;

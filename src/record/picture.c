@@ -1,5 +1,5 @@
-/* snapshot_take.c - see snapshot_take.h for how the two halves come to be of one instant. */
-#include "record/snapshot_take.h"
+/* picture.c - copies events and pool state; see picture.h for how both are of one instant. */
+#include "record/picture.h"
 
 #include <string.h>
 
@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-/* A pool that doubles between any two of these tries is not to be expected. */
+/* No pool is expected to double between two tries, every time. */
 enum { MOST_TRIES = 20 };
 
-/* Different for each thread that runs now. */
+/* Unique among the threads that run now. */
 static const void *this_thread(void)
 {
     static _Thread_local char mark;
@@ -69,7 +69,7 @@ bool vw__picture_copy_events(vw_recorder *recorder)
 
 /* ---- without it ------------------------------------------------------------------------------ */
 
-/* Room for `wanted` and some more; NULL: no host memory. */
+/* Makes room for `wanted` items and some more. NULL: no host memory. */
 static void *make_room(void *items, size_t *capacity, size_t wanted, size_t item_bytes)
 {
     uint64_t size_bytes;
@@ -126,7 +126,7 @@ static void withdraw(vw__picture *picture)
     vw__mutex_unlock(&recorder->lock);
 }
 
-/* The first look only counts; then each has room for what the one before it saw. */
+/* The first walk only counts; each later one has room for what the one before it saw. */
 static vw_status take(vw__picture *picture, vw_pool *pool)
 {
     const vw_walker walker = {picture, add_segment, add_block};
@@ -148,8 +148,8 @@ static size_t count_moves(vw_recorder *recorder)
     return count;
 }
 
-/* Those there were when it began: they only say when something happened, so that they need not be
- * of the very instant. */
+/* Copies the moves that there were at first. They only say when something happened, so they need
+ * not be of the same instant. */
 static vw_status copy_moves(vw__picture *picture)
 {
     vw_recorder *recorder = picture->recorder;

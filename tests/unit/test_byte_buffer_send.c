@@ -1,5 +1,5 @@
-/* test_output.c - a text arrives whole, or it is said why not. */
-#include "base/output.h"
+/* test_byte_buffer_send.c - a text arrives whole, or it is said why not. */
+#include "base/byte_buffer.h"
 
 #include <string.h>
 
@@ -14,7 +14,7 @@ static vw_status send(bool has_failed, const vw_output *output)
     vw__byte_buffer_init(&buffer);
     vw__append_text(&buffer, "all of it\n");
     buffer.has_failed = has_failed;
-    vw_status status = vw__output_send(&buffer, output, "a letter");
+    vw_status status = vw__byte_buffer_send(&buffer, output, "a letter");
     vw__byte_buffer_deinit(&buffer);
     return status;
 }

@@ -1,14 +1,14 @@
-/* snapshot_take.h - a recorder's events and its pool's state, of one instant.
+/* picture.h - a copy of a recorder's events and its pool's state, of one instant.
  *
- * Events and segments must agree: a reader undoes the one from the other. The pool's lock is held
- * while it is walked, and still held when it tells its listener, afterwards, that a snapshot was
- * taken. The listener copies the events then: nothing can have happened in between. That the notice
- * is for our walk and not for someone else's is told by the thread.
+ * Events and segments must agree: readers undo events, starting from the segments. The pool's lock
+ * is held during the walk, and still held when the pool then sends its listener the event that a
+ * snapshot was taken. The listener copies the events at that moment: nothing can have happened in
+ * between. It knows our walk from someone else's by the thread.
  *
- * Memory for the copy is taken before, without the lock. Where it turns out too small, because the
- * pool has grown meanwhile, it is made larger and the picture taken again. */
-#ifndef VW_RECORD_SNAPSHOT_TAKE_H
-#define VW_RECORD_SNAPSHOT_TAKE_H
+ * Memory for the copy is taken before, without the lock. If it is too small, because the pool has
+ * grown meanwhile, it is enlarged and the picture is taken again. */
+#ifndef VW_RECORD_PICTURE_H
+#define VW_RECORD_PICTURE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ typedef struct vw__picture_block {
     uint64_t capture;
 } vw__picture_block;
 
-/* Counts may exceed capacities while a picture is being taken: then it is too small. */
+/* While a picture is taken, counts may exceed capacities: it is then too small. */
 struct vw__picture {
     vw_recorder *recorder;
     const void *thread;
@@ -46,9 +46,9 @@ struct vw__picture {
 VW_MUST_CHECK vw_status vw__picture_take(vw_recorder *recorder, vw_pool *pool, vw__picture *out);
 void vw__picture_deinit(vw__picture *picture);
 
-/* For the listener, under the recorder's lock, when it is told of a snapshot: completes the picture
- * that this thread takes, if it takes one. false: that did not succeed, and will be tried again;
- * the event is not to be kept. */
+/* For the listener, under the recorder's lock, at the event of a snapshot: completes the picture
+ * that this thread takes, if any. false: it was too small and will be taken again, so the event
+ * must not be kept. */
 bool vw__picture_copy_events(vw_recorder *recorder);
 
-#endif /* VW_RECORD_SNAPSHOT_TAKE_H */
+#endif /* VW_RECORD_PICTURE_H */
