@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "vramwise/units.h"
+#include "base/ascii.h"
 #include "base/checked_math.h" /* vw__add_u64, vw__mul_u64 */
 #include "base/error.h"
 
@@ -110,12 +111,6 @@ char *vw__format_share(double share, char text[VW__SHARE_TEXT_BYTES])
     return text;
 }
 
-/* isdigit() and tolower() would ask the locale. */
-static bool is_digit(char character)
-{
-    return character >= '0' && character <= '9';
-}
-
 static bool is_letter(char character, char lower_case)
 {
     return (character | 0x20) == lower_case;
@@ -152,10 +147,10 @@ static uint64_t fraction_of(const char *digits, size_t count, uint64_t unit_byte
 
 static bool parse_size(const char *text, uint64_t *size_bytes)
 {
-    if (text == NULL || !is_digit(*text))
+    if (text == NULL || !vw__ascii_is_digit(*text))
         return false;
     uint64_t whole = 0;
-    for (; is_digit(*text); text++) {
+    for (; vw__ascii_is_digit(*text); text++) {
         if (!vw__mul_u64(whole, 10, &whole) || !vw__add_u64(whole, (uint64_t)(*text - '0'), &whole))
             return false;
     }
@@ -163,7 +158,7 @@ static bool parse_size(const char *text, uint64_t *size_bytes)
     size_t digit_count = 0;
     if (*text == '.') {
         digits = ++text;
-        while (is_digit(*text))
+        while (vw__ascii_is_digit(*text))
             text++;
         digit_count = (size_t)(text - digits);
         if (digit_count == 0)

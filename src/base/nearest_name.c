@@ -4,10 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static char small(char letter)
-{
-    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
-}
+#include "base/ascii.h"
 
 static size_t least_of(size_t a, size_t b, size_t c)
 {
@@ -28,8 +25,9 @@ size_t vw__edit_distance(const char *a, const char *b)
         row[0] = i;
         for (size_t j = 1; j <= b_length; j++) {
             size_t above = row[j];
-            row[j] = least_of(above + 1, row[j - 1] + 1,
-                              diagonal + (small(a[i - 1]) != small(b[j - 1])));
+            row[j] =
+                least_of(above + 1, row[j - 1] + 1,
+                         diagonal + (vw__ascii_to_lower(a[i - 1]) != vw__ascii_to_lower(b[j - 1])));
             diagonal = above;
         }
     }

@@ -1,4 +1,4 @@
-/* byte_source.c - a window over what comes out of a file.
+/* byte_source.c - shows the (unpacked) bytes of a file through a window.
  *
  *   file or memory --> input buffer --> decompressor --> window --> the reader
  *
@@ -44,7 +44,7 @@ struct vw__byte_source {
     bool is_input_over; /* nothing comes after `input` */
 
     vw__compression compression;
-    vw__decompressor *decompressor; /* NULL: plain */
+    vw__decompress_stream *decompressor; /* NULL: plain */
 
     uint8_t *buffer; /* the window lies here; NULL for plain memory */
     size_t capacity_bytes;
@@ -76,7 +76,7 @@ static vw_status report_progress(const vw__byte_source *source)
     return VW_OK;
 }
 
-/* Reads into `bytes`, once. 0 bytes: the end. */
+/* Calls read() once. 0 bytes mean the end of the file. */
 static vw_status read_file(vw__byte_source *source, uint8_t *bytes, size_t size_bytes,
                            size_t *read_bytes)
 {
@@ -150,7 +150,7 @@ static vw_status decompress(vw__byte_source *source, uint8_t *bytes, size_t size
     return VW_OK;
 }
 
-/* Adds to the window what is cheap to have, at least a byte unless it is over. */
+/* Adds to the window what can be had cheaply: at least one byte, unless the file is over. */
 static vw_status fill(vw__byte_source *source)
 {
     uint8_t *end = source->buffer + source->window_bytes;
@@ -185,7 +185,7 @@ static vw_status grow_buffer(vw__byte_source *source)
     return VW_OK;
 }
 
-/* Plain memory: the window is moved on, and nothing else. */
+/* Plain memory: only moves the window. */
 static vw_status widen_over_memory(vw__byte_source *source, size_t wanted_bytes)
 {
     uint64_t widened_bytes = wanted_bytes > WINDOW_BYTES ? wanted_bytes : WINDOW_BYTES;
@@ -220,10 +220,10 @@ vw_status vw__byte_source_peek(vw__byte_source *source, size_t wanted_bytes, con
 {
     if (source->failure != VW_OK)
         return vw__fail(source->failure, "%s: reading failed before", source->name);
-    if (wanted_bytes > VW__SOURCE_LARGEST_PEEK_BYTES)
-        return vw__fail(VW_ERR_CORRUPT_FILE,
-                        "%s: %zu bytes in one piece at byte %" PRIu64 ", the most is %zu",
-                        source->name, wanted_bytes, source->offset, VW__SOURCE_LARGEST_PEEK_BYTES);
+    if (wanted_bytes > VW__BYTE_SOURCE_LARGEST_PEEK_BYTES)
+        return vw__fail(
+            VW_ERR_CORRUPT_FILE, "%s: %zu bytes in one piece at byte %" PRIu64 ", the most is %zu",
+            source->name, wanted_bytes, source->offset, VW__BYTE_SOURCE_LARGEST_PEEK_BYTES);
     if (wanted_bytes == 0)
         wanted_bytes = 1;
     if (source->window_bytes < wanted_bytes && !source->is_over) {
@@ -319,7 +319,7 @@ static vw_status new_source(const char *name, const vw__byte_source_options *opt
         source->options = *options;
     source->limit_bytes = source->options.output_limit_bytes != 0
                               ? source->options.output_limit_bytes
-                              : VW__SOURCE_DEFAULT_LIMIT_BYTES;
+                              : VW__BYTE_SOURCE_DEFAULT_LIMIT_BYTES;
     *out = source;
     return VW_OK;
 }

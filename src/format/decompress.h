@@ -11,7 +11,7 @@
 
 #include "vramwise/status.h"
 
-/* Pointers and numbers move on as bytes are used and made. */
+/* Pointers and sizes advance as bytes are used and made. */
 typedef struct vw__decompress_span {
     const uint8_t *input;
     size_t input_bytes;
@@ -24,18 +24,18 @@ typedef struct vw__decompress_span {
  * 128 MiB; twelve bytes of a hostile file could ask for gigabytes. */
 #define VW__DECOMPRESS_MEMORY_LIMIT_LOG2 30
 
-typedef struct vw__decompressor vw__decompressor;
+typedef struct vw__decompress_stream vw__decompress_stream;
 
-struct vw__decompressor {
+struct vw__decompress_stream {
     /* Uses input or makes output, or both, as long as either can be had. `*is_finished`: the input
      * is over and everything has come out. VW_ERR_CORRUPT_FILE: damaged, or ends too early; the
      * detail says what, not where. VW_ERR_HOST_MEMORY, VW_ERR_UNSUPPORTED. */
-    vw_status (*step)(vw__decompressor *self, vw__decompress_span *span, bool *is_finished);
-    void (*destroy)(vw__decompressor *self);
+    vw_status (*step)(vw__decompress_stream *self, vw__decompress_span *span, bool *is_finished);
+    void (*destroy)(vw__decompress_stream *self);
 };
 
-VW_MUST_CHECK vw_status vw__decompress_gzip_create(vw__decompressor **out);
-VW_MUST_CHECK vw_status vw__decompress_xz_create(vw__decompressor **out);
-VW_MUST_CHECK vw_status vw__decompress_zstd_create(vw__decompressor **out);
+VW_MUST_CHECK vw_status vw__decompress_gzip_create(vw__decompress_stream **out);
+VW_MUST_CHECK vw_status vw__decompress_xz_create(vw__decompress_stream **out);
+VW_MUST_CHECK vw_status vw__decompress_zstd_create(vw__decompress_stream **out);
 
 #endif /* VW_FORMAT_DECOMPRESS_H */

@@ -17,7 +17,7 @@ typedef enum gzip_place {
 } gzip_place;
 
 typedef struct gzip_decompressor {
-    vw__decompressor table;
+    vw__decompress_stream table;
     z_stream stream;
     gzip_place place;
 } gzip_decompressor;
@@ -76,7 +76,7 @@ static vw_status inflate_some(gzip_decompressor *gzip, vw__decompress_span *span
     }
 }
 
-static vw_status step(vw__decompressor *self, vw__decompress_span *span, bool *is_finished)
+static vw_status step(vw__decompress_stream *self, vw__decompress_span *span, bool *is_finished)
 {
     gzip_decompressor *gzip = (gzip_decompressor *)self;
     while (!*is_finished) {
@@ -96,20 +96,20 @@ static vw_status step(vw__decompressor *self, vw__decompress_span *span, bool *i
     return VW_OK;
 }
 
-static void destroy(vw__decompressor *self)
+static void destroy(vw__decompress_stream *self)
 {
     gzip_decompressor *gzip = (gzip_decompressor *)self;
     inflateEnd(&gzip->stream);
     vw__host_free(gzip);
 }
 
-vw_status vw__decompress_gzip_create(vw__decompressor **out)
+vw_status vw__decompress_gzip_create(vw__decompress_stream **out)
 {
     enum { LARGEST_WINDOW = 15, GZIP_HEADER = 16 };
     gzip_decompressor *gzip = vw__host_alloc_zeroed(1, sizeof *gzip);
     if (gzip == NULL)
         return vw__fail_host_memory(sizeof *gzip, "reading gzip");
-    gzip->table = (vw__decompressor){.step = step, .destroy = destroy};
+    gzip->table = (vw__decompress_stream){.step = step, .destroy = destroy};
     vw__zlib_use_host_memory(&gzip->stream);
     if (inflateInit2(&gzip->stream, LARGEST_WINDOW + GZIP_HEADER) != Z_OK) {
         vw__host_free(gzip);

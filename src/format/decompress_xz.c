@@ -9,7 +9,7 @@
 #define MEMORY_LIMIT_BYTES (UINT64_C(1) << VW__DECOMPRESS_MEMORY_LIMIT_LOG2)
 
 typedef struct xz_decompressor {
-    vw__decompressor table;
+    vw__decompress_stream table;
     lzma_stream stream;
     lzma_allocator allocator;
 } xz_decompressor;
@@ -51,7 +51,7 @@ static vw_status explain(lzma_stream *stream, lzma_ret result)
     }
 }
 
-static vw_status step(vw__decompressor *self, vw__decompress_span *span, bool *is_finished)
+static vw_status step(vw__decompress_stream *self, vw__decompress_span *span, bool *is_finished)
 {
     lzma_stream *stream = &((xz_decompressor *)self)->stream;
     stream->next_in = span->input;
@@ -70,19 +70,19 @@ static vw_status step(vw__decompressor *self, vw__decompress_span *span, bool *i
     return result == LZMA_OK || result == LZMA_STREAM_END ? VW_OK : explain(stream, result);
 }
 
-static void destroy(vw__decompressor *self)
+static void destroy(vw__decompress_stream *self)
 {
     xz_decompressor *xz = (xz_decompressor *)self;
     lzma_end(&xz->stream);
     vw__host_free(xz);
 }
 
-vw_status vw__decompress_xz_create(vw__decompressor **out)
+vw_status vw__decompress_xz_create(vw__decompress_stream **out)
 {
     xz_decompressor *xz = vw__host_alloc_zeroed(1, sizeof *xz);
     if (xz == NULL)
         return vw__fail_host_memory(sizeof *xz, "reading xz");
-    xz->table = (vw__decompressor){.step = step, .destroy = destroy};
+    xz->table = (vw__decompress_stream){.step = step, .destroy = destroy};
     xz->stream = (lzma_stream)LZMA_STREAM_INIT;
     xz->allocator = (lzma_allocator){.alloc = take_memory, .free = free_memory};
     xz->stream.allocator = &xz->allocator;

@@ -11,7 +11,7 @@
 #include "base/host_memory.h"
 
 typedef struct zstd_decompressor {
-    vw__decompressor table;
+    vw__decompress_stream table;
     ZSTD_DStream *stream;
     bool is_between_frames; /* what has come out is whole */
 } zstd_decompressor;
@@ -29,7 +29,7 @@ static vw_status explain(size_t result)
     }
 }
 
-static vw_status step(vw__decompressor *self, vw__decompress_span *span, bool *is_finished)
+static vw_status step(vw__decompress_stream *self, vw__decompress_span *span, bool *is_finished)
 {
     zstd_decompressor *zstd = (zstd_decompressor *)self;
     ZSTD_inBuffer input = {span->input, span->input_bytes, 0};
@@ -58,19 +58,19 @@ static vw_status step(vw__decompressor *self, vw__decompress_span *span, bool *i
     return VW_OK;
 }
 
-static void destroy(vw__decompressor *self)
+static void destroy(vw__decompress_stream *self)
 {
     zstd_decompressor *zstd = (zstd_decompressor *)self;
     ZSTD_freeDStream(zstd->stream);
     vw__host_free(zstd);
 }
 
-vw_status vw__decompress_zstd_create(vw__decompressor **out)
+vw_status vw__decompress_zstd_create(vw__decompress_stream **out)
 {
     zstd_decompressor *zstd = vw__host_alloc_zeroed(1, sizeof *zstd);
     if (zstd == NULL)
         return vw__fail_host_memory(sizeof *zstd, "reading zstd");
-    zstd->table = (vw__decompressor){.step = step, .destroy = destroy};
+    zstd->table = (vw__decompress_stream){.step = step, .destroy = destroy};
     zstd->stream = ZSTD_createDStream();
     zstd->is_between_frames = true;
     if (zstd->stream == NULL) {

@@ -6,7 +6,7 @@
  *   arena.held_bytes + beside_bytes <= limit_bytes
  *
  * which is kept by lowering the arena's limit by what is held beside it. */
-#include "format/document_private.h"
+#include "format/document_internal.h"
 
 #include <string.h>
 
@@ -75,7 +75,7 @@ vw_status vw__document_grow_array(vw__document *document, void *array, size_t el
     return VW_OK;
 }
 
-vw_status vw__document_create(const vw__document_limits *limits, const vw__fold *fold,
+vw_status vw__document_create(const vw__document_limits *limits, const vw__document_listener *fold,
                               vw__document **out)
 {
     static const vw__document_limits defaults;
@@ -90,7 +90,7 @@ vw_status vw__document_create(const vw__document_limits *limits, const vw__fold 
     document->values_left = limits->value_count != 0 ? limits->value_count : SIZE_MAX;
     vw__arena_init(&document->arena, document->limit_bytes);
     vw__string_table_init(&document->strings, &document->arena, UINT32_MAX, SIZE_MAX);
-    for (size_t i = 0; i < VW__SHORT_STRING_SLOTS; i++)
+    for (size_t i = 0; i < VW__DOCUMENT_SHORT_STRING_SLOTS; i++)
         document->short_strings[i].size_bytes = UINT32_MAX;
     if (fold != NULL)
         document->fold = *fold;
@@ -137,7 +137,7 @@ vw_status vw__document_store_integer(vw__document *document, int64_t number, vw_
 {
     size_t place;
     VW__TRY(store_number(document, (uint64_t)number, &place));
-    *out = vw__value_make(VW__VALUE_INTEGER, VW__INTEGER_IS_STORED | place);
+    *out = vw__value_make(VW__VALUE_INTEGER, VW__VALUE_INTEGER_IS_STORED | place);
     return VW_OK;
 }
 
@@ -147,8 +147,8 @@ vw_status vw__document_unsigned(vw__document *document, uint64_t number, vw__val
     if (number <= INT64_MAX)
         return vw__document_integer(document, (int64_t)number, out);
     VW__TRY(store_number(document, number, &place));
-    *out =
-        vw__value_make(VW__VALUE_INTEGER, VW__INTEGER_IS_STORED | VW__INTEGER_IS_UNSIGNED | place);
+    *out = vw__value_make(VW__VALUE_INTEGER,
+                          VW__VALUE_INTEGER_IS_STORED | VW__VALUE_INTEGER_IS_UNSIGNED | place);
     return VW_OK;
 }
 
@@ -164,7 +164,7 @@ vw_status vw__document_float(vw__document *document, double number, vw__value *o
 
 static uint64_t stored_bits(const vw__document *document, vw__value value)
 {
-    size_t place = (size_t)(value & (VW__INTEGER_IS_UNSIGNED - 1));
+    size_t place = (size_t)(value & (VW__VALUE_INTEGER_IS_UNSIGNED - 1));
     VW_ASSERT(place < document->number_count);
     return document->numbers[place];
 }
@@ -172,7 +172,8 @@ static uint64_t stored_bits(const vw__document *document, vw__value value)
 /* Stored integers are beyond 55 bits; unsigned ones beyond INT64_MAX. */
 bool vw__value_get_stored_i64(const vw__document *document, vw__value value, int64_t *out)
 {
-    if (vw__value_get_kind(value) != VW__VALUE_INTEGER || (value & VW__INTEGER_IS_UNSIGNED) != 0)
+    if (vw__value_get_kind(value) != VW__VALUE_INTEGER ||
+        (value & VW__VALUE_INTEGER_IS_UNSIGNED) != 0)
         return false;
     *out = (int64_t)stored_bits(document, value);
     return true;
@@ -183,7 +184,7 @@ bool vw__value_get_stored_u64(const vw__document *document, vw__value value, uin
     if (vw__value_get_kind(value) != VW__VALUE_INTEGER)
         return false;
     uint64_t bits = stored_bits(document, value);
-    if ((value & VW__INTEGER_IS_UNSIGNED) == 0 && bits > INT64_MAX)
+    if ((value & VW__VALUE_INTEGER_IS_UNSIGNED) == 0 && bits > INT64_MAX)
         return false; /* negative */
     *out = bits;
     return true;
@@ -224,12 +225,13 @@ vw_status vw__document_string(vw__document *document, const void *bytes, size_t 
         return VW_OK;
     }
     memcpy(&word, bytes, size_bytes);
-    vw__short_string *slot =
+    vw__document_short_string *slot =
         &document->short_strings[(word + size_bytes) * UINT64_C(0x9E3779B97F4A7C15) >>
-                                 (64 - VW__SHORT_STRING_SLOTS_LOG2)];
+                                 (64 - VW__DOCUMENT_SHORT_STRING_SLOTS_LOG2)];
     if (slot->word != word || slot->size_bytes != size_bytes) {
         VW__TRY(intern(document, bytes, size_bytes, &id));
-        *slot = (vw__short_string){.word = word, .size_bytes = (uint32_t)size_bytes, .id = id};
+        *slot =
+            (vw__document_short_string){.word = word, .size_bytes = (uint32_t)size_bytes, .id = id};
     }
     *out = vw__value_make(VW__VALUE_STRING, slot->id);
     return VW_OK;
@@ -264,4 +266,17 @@ const char *vw__value_kind_name(vw__value_kind kind)
         [VW__VALUE_DICT] = "a dict",         [VW__VALUE_FOLDED] = "a record",
     };
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "nothing known";
+}
+
+void vw__document_append_utf8(vw__byte_buffer *out, uint32_t code)
+{
+    if (code < 0x80) {
+        vw__append_u8(out, (uint8_t)code);
+        return;
+    }
+    unsigned following = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
+    vw__append_u8(out, (uint8_t)(first[following] | code >> (6 * following)));
+    while (following-- > 0)
+        vw__append_u8(out, (uint8_t)(0x80 | (code >> (6 * following) & 0x3f)));
 }

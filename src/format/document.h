@@ -13,14 +13,14 @@
  * a dict to be complete may close it, or fold it, before it is put anywhere.
  *
  * A walk that follows shared parts again and again can still take for ever (two references to a
- * list of two references to ...): who walks all of a document needs a bound of his own.
+ * list of two references to ...): code that walks a whole document needs a bound of its own.
  *
  * A value is 64 bits: a kind in the upper eight, and a payload. Integers that do not fit the
  * payload are kept beside; larger than 64 bits, they are VW__VALUE_HUGE and known only as such.
- * Strings are the bytes of the file: nobody has looked whether they are UTF-8.
+ * Strings are the bytes of the file: they may not be UTF-8.
  *
- * Limits: depth, number of values, memory; each refusal names the limit. After a failure of any
- * making function, the document is good for looking and destroying only.
+ * Limits: depth, number of values, memory; each refusal names the limit. After any function
+ * that makes a value has failed, the document may only be read and destroyed.
  *
  * No locks: one thread at a time. */
 #ifndef VW_FORMAT_DOCUMENT_H
@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "vramwise/status.h"
+#include "base/byte_buffer.h"
 
 typedef uint64_t vw__value; /* opaque: use the functions below */
 
@@ -53,7 +54,7 @@ typedef struct vw__document vw__document;
 
 /* Strings that the listener knows get their place in `names` as id; any other string a larger one.
  * Equal strings have equal ids. */
-typedef struct vw__fold {
+typedef struct vw__document_listener {
     void *context;
     const char *const *names;
     uint32_t name_count;
@@ -65,11 +66,11 @@ typedef struct vw__fold {
                       size_t pair_count, vw__value *folded);
 
     /* The same for the items of a list, at least one; NULL: lists are kept. Called only where a
-     * reader has all of them at hand (vw__document_fold_items): who relies on lists being folded
-     * looks again when the list reaches him inside a dict. */
+     * reader has all of them at hand (vw__document_fold_items). A listener that relies on it must
+     * check lists again when they arrive inside a dict. */
     vw_status (*list)(void *context, vw__document *document, const vw__value *items,
                       size_t item_count, vw__value *folded);
-} vw__fold;
+} vw__document_listener;
 
 /* 0 is the default: for depth the constant below, for the others no limit. */
 typedef struct vw__document_limits {
@@ -82,8 +83,8 @@ typedef struct vw__document_limits {
 
 /* `limits` may be NULL: the defaults. `fold` may be NULL: everything is kept. It is copied; names
  * (each only once) and context are borrowed. */
-VW_MUST_CHECK vw_status vw__document_create(const vw__document_limits *limits, const vw__fold *fold,
-                                            vw__document **out);
+VW_MUST_CHECK vw_status vw__document_create(const vw__document_limits *limits,
+                                            const vw__document_listener *fold, vw__document **out);
 void vw__document_destroy(vw__document *document); /* NULL does nothing */
 
 /* Host memory held now. */
@@ -94,11 +95,11 @@ size_t vw__document_memory_bytes(const vw__document *document);
 
 #define VW__VALUE_KIND_SHIFT 56
 
-/* Of an integer: is its payload a place in the document's numbers, and are those 64 bits unsigned?
- * Otherwise the payload is the number, signed, in the 55 bits that remain. */
-#define VW__INTEGER_IS_STORED (UINT64_C(1) << 55)
-#define VW__INTEGER_IS_UNSIGNED (UINT64_C(1) << 54)
-#define VW__INTEGER_INLINE_LIMIT (INT64_C(1) << 54)
+/* Bits of an integer's payload: it is a place among the document's stored numbers; that number is
+ * unsigned. Without the first, the other 55 bits are the number itself, signed. */
+#define VW__VALUE_INTEGER_IS_STORED (UINT64_C(1) << 55)
+#define VW__VALUE_INTEGER_IS_UNSIGNED (UINT64_C(1) << 54)
+#define VW__VALUE_INTEGER_INLINE_LIMIT (INT64_C(1) << 54)
 
 static inline vw__value vw__value_make(vw__value_kind kind, uint64_t payload)
 {
@@ -113,18 +114,18 @@ static inline vw__value_kind vw__value_get_kind(vw__value value)
 }
 
 /* The lowest value that is a container: only those need vw__document_resolve(). */
-#define VW__FIRST_CONTAINER ((uint64_t)VW__VALUE_LIST << VW__VALUE_KIND_SHIFT)
+#define VW__VALUE_FIRST_CONTAINER ((uint64_t)VW__VALUE_LIST << VW__VALUE_KIND_SHIFT)
 
 const char *vw__value_kind_name(vw__value_kind kind); /* "a list", for messages */
 
-/* false if it is no integer, or does not fit. Booleans are no integers here. */
+/* false if the value is not an integer (a boolean is not), or does not fit. */
 static inline bool vw__value_get_i64(const vw__document *document, vw__value value, int64_t *out);
 static inline bool vw__value_get_u64(const vw__document *document, vw__value value, uint64_t *out);
 bool vw__value_get_f64(const vw__document *document, vw__value value,
                        double *out); /* integers too */
 
-/* Of a string, or bytes: the id, and the bytes, zero-terminated, valid as long as the document. A
- * string and bytes with the same contents have the same id. */
+/* The id of a string or of bytes, and its contents: zero-terminated, valid as long as the document.
+ * A string and bytes with the same contents have the same id. */
 static inline uint32_t vw__value_string_id(vw__value value)
 {
     return (uint32_t)value;
@@ -132,7 +133,7 @@ static inline uint32_t vw__value_string_id(vw__value value)
 
 const char *vw__value_string(const vw__document *document, vw__value value, size_t *size_bytes);
 
-/* Of a list or tuple. */
+/* The number of items of a list or tuple. */
 size_t vw__value_item_count(const vw__document *document, vw__value value);
 
 /* Walks the items in order; `*cursor` begins as 0. false at the end. */
@@ -144,7 +145,7 @@ bool vw__value_next_item(const vw__document *document, vw__value value, uint64_t
 bool vw__value_next_items(const vw__document *document, vw__value value, uint64_t *cursor,
                           const vw__value **items, size_t *item_count);
 
-/* Of a dict that was kept: its pairs as in vw__fold. */
+/* The pairs of a dict that was kept, as in vw__document_listener. */
 const vw__value *vw__value_pairs(const vw__document *document, vw__value value, size_t *pair_count);
 
 /* A folded value, as a listener makes it: `kind` and `id` are the listener's own. */
@@ -167,8 +168,8 @@ static inline uint32_t vw__value_folded_id(vw__value value)
  * reference to it is `folded`, as vw__document_resolve() shows. Its items are forgotten. */
 void vw__document_fold_list(vw__document *document, vw__value list, vw__value folded);
 
-/* What a value stands for now: itself, or what it was folded to. Pairs and items that are handed
- * out are resolved already, except where the folding happened after. */
+/* Returns the value, or what it was folded to. Pairs and items that are handed out are resolved
+ * already, unless the folding happened later. */
 vw__value vw__document_resolve(const vw__document *document, vw__value value);
 
 /* ---- making, for readers --------------------------------------------------------------------- */
@@ -211,16 +212,16 @@ VW_MUST_CHECK vw_status vw__document_tuple(vw__document *document, const vw__val
                                            size_t item_count, vw__value *out);
 
 /* The short way, for a reader that has everything that goes into a container, knows that it will be
- * closed next, and that nobody refers to it yet: the listener sees the values where they lie, and
- * where he takes them there never is a container. `*folded` is what he made of them; left alone
- * where he does not want them: make the container and fill it, then. A dict may be shown to him
- * again when it is closed. What the values refer to is closed, and resolved in place. */
+ * closed next, and that nothing refers to it yet: the listener sees the values where they lie, and
+ * if it takes them no container is ever made. `*folded` is what it made of them; unchanged where it
+ * declines: then make the container and fill it. A dict may be shown to the listener again when it
+ * is closed. Containers that the values refer to are closed, and resolved in place. */
 VW_MUST_CHECK vw_status vw__document_fold_pairs(vw__document *document, vw__value *pairs,
                                                 size_t pair_count, vw__value *folded);
 VW_MUST_CHECK vw_status vw__document_fold_items(vw__document *document, vw__value *items,
                                                 size_t item_count, vw__value *folded);
 
-/* Closes the outermost value: what the file is. */
+/* Closes the outermost value, which is the content of the file. */
 VW_MUST_CHECK vw_status vw__document_close(vw__document *document, vw__value root, vw__value *out);
 
 /* Memory that a reader needs while it reads, under the document's limit: as realloc, from
@@ -269,10 +270,13 @@ static inline bool vw__value_get_u64(const vw__document *document, vw__value val
 
 static inline vw_status vw__document_integer(vw__document *document, int64_t number, vw__value *out)
 {
-    if (number < -VW__INTEGER_INLINE_LIMIT || number >= VW__INTEGER_INLINE_LIMIT)
+    if (number < -VW__VALUE_INTEGER_INLINE_LIMIT || number >= VW__VALUE_INTEGER_INLINE_LIMIT)
         return vw__document_store_integer(document, number, out);
-    *out = vw__value_make(VW__VALUE_INTEGER, (uint64_t)number & (VW__INTEGER_IS_STORED - 1));
+    *out = vw__value_make(VW__VALUE_INTEGER, (uint64_t)number & (VW__VALUE_INTEGER_IS_STORED - 1));
     return VW_OK;
 }
+
+/* Appends the UTF-8 form of a code point that a file spells out; surrogates become three bytes. */
+void vw__document_append_utf8(vw__byte_buffer *text, uint32_t code);
 
 #endif /* VW_FORMAT_DOCUMENT_H */

@@ -13,7 +13,7 @@
  *
  * Height, not depth, is what is counted: a container is one higher than the highest it holds, known
  * when that one is put in, whichever order a file builds them in. */
-#include "format/document_private.h"
+#include "format/document_internal.h"
 
 #include <stdalign.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static unsigned chunk_class_for(size_t count)
 
 static vw_status take_chunk(vw__document *document, unsigned chunk_class, void **out)
 {
-    VW_ASSERT(chunk_class < VW__CHUNK_CLASS_COUNT);
+    VW_ASSERT(chunk_class < VW__DOCUMENT_CHUNK_CLASS_COUNT);
     void *chunk = document->free_chunks[chunk_class];
     if (chunk != NULL) {
         memcpy(&document->free_chunks[chunk_class], chunk, sizeof chunk);
@@ -108,11 +108,11 @@ static vw_status enlarge_chunk(vw__document *document, uint8_t *chunk_class, siz
 
 static bool is_container(vw__value value)
 {
-    return value >= VW__FIRST_CONTAINER;
+    return value >= VW__VALUE_FIRST_CONTAINER;
 }
 
-/* Bit 3 of a kind: it is a container, or was one before it was folded. Of two values at once, too,
- * if they are ored. */
+/* Bit 3 of a kind: it is a container, or was one before it was folded. Also tests two values at
+ * once, ored together. */
 #define CONTAINER_BIT (UINT64_C(8) << VW__VALUE_KIND_SHIFT)
 
 _Static_assert(VW__VALUE_BYTES == 7 && VW__VALUE_FOLDED == 8 && VW__VALUE_DICT < 16,
@@ -133,7 +133,7 @@ vw__value vw__document_resolve(const vw__document *document, vw__value value)
     return container->state == NODE_FOLDED ? container->is.folded : value;
 }
 
-/* NULL where there are no items to see: another kind, or folded. */
+/* NULL where the value has no items: another kind, or folded. */
 static const node *items_node(const vw__document *document, vw__value value)
 {
     if (!is_container(value) || vw__value_get_kind(value) == VW__VALUE_DICT)
@@ -274,7 +274,7 @@ static vw_status settle(vw__document *document, vw__value *value)
     return VW_OK;
 }
 
-/* What to store for `*value` inside `parent`. */
+/* Turns `*value` into what `parent` stores for it. */
 static vw_status put_container(vw__document *document, vw__value parent, vw__value *value)
 {
     if ((uint32_t)*value == (uint32_t)parent)
@@ -463,7 +463,7 @@ vw_status vw__document_fold_pairs(vw__document *document, vw__value *pairs, size
 {
     if (document->fold.dict == NULL || pair_count >= document->values_left / 2)
         return VW_OK;
-    uint64_t work = 0; /* looked at once, at the end: usually there is none */
+    uint64_t work = 0; /* checked once, at the end: usually 0 */
     for (size_t i = 0; i < pair_count; i++)
         work |= bit_from_kind_on(pairs[2 * i], VW__VALUE_FOLDED) |
                 bit_from_kind_on(pairs[2 * i + 1], VW__VALUE_LIST);

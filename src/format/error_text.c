@@ -16,10 +16,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "format/error_text_letters.h"
-#include "format/error_text_parts.h"
-#include "format/error_text_repeats.h"
-#include "format/error_text_tally.h"
+#include "format/error_text_internal.h"
 
 enum {
     BUFFER_BYTES = VW__LETTERS_BYTES,
@@ -38,6 +35,8 @@ enum {
     NEW_PARTS_BYTES = 2 << 10, /* parts of a message this close to the last belong to it */
     NEW_WORDS_BYTES = 300      /* and so do words without numbers, if the same rank has them */
 };
+
+static const char expandable[] = "expandablesegment"; /* a setting, and no error */
 
 /* A text around a word that was read. */
 typedef struct read_text {
@@ -144,9 +143,9 @@ static size_t line_end_behind(const vw__region *region, size_t end)
     size_t limit =
         region->letter_count - end > MOST_BEHIND ? end + MOST_BEHIND : region->letter_count;
     size_t next;
-    if (vw__region_has(region, VW__WORD_TRIED_TO_ALLOCATE, end, limit, &next)) {
+    if (vw__region_has(region, "triedtoallocate", end, limit, &next)) {
         limit = next;
-        if (vw__region_has(region, VW__WORD_OUT_OF_MEMORY, end, limit, &next))
+        if (vw__region_has(region, "outofmemory", end, limit, &next))
             limit = next;
     }
     while (end < limit &&
@@ -227,7 +226,7 @@ static bool read_around(vw__error_scan *scan, vw__word word, size_t at, size_t a
         return false;
     vw__error_report_init(report);
     found->place = (vw__error_place){first, letter, letter, letter + 1};
-    found->rule = vw__error_rule_find(region, word, &found->place);
+    found->rule = vw__error_rule_find(region, scan->words.texts[word], &found->place);
     if (found->rule == NULL)
         return false;
     report->kind = vw__error_rule_kind(region, found->rule, &found->place);
@@ -248,9 +247,9 @@ static void end_message(vw__error_scan *scan, size_t end)
 }
 
 /* Words that say no more than that there was an error. */
-static bool is_vague(vw__word word)
+static bool is_vague(const char *word)
 {
-    return word == VW__WORD_TRACEBACK || word == VW__WORD_TERMINATE_CALLED;
+    return strcmp(word, "traceback(mostrecent") == 0 || strcmp(word, "terminatecalled") == 0;
 }
 
 /* A word that was found at raw byte `at`. */
@@ -274,9 +273,10 @@ static vw__line_outcome read_word(vw__error_scan *scan, vw__word word, size_t at
     bool is_echo = distance < NEW_WORDS_BYTES && report.rank == scan->last_rank &&
                    vw__error_kind_is_host(report.kind) == scan->last_is_host &&
                    !vw__error_report_has_numbers(&report) && !report.is_ambiguous;
-    vw__error_report *kept = report.kind == VW__ERROR_NOT_OOM
-                                 ? vw__tally_place_other(&scan->tally, is_vague(word))
-                                 : vw__tally_place(&scan->tally, &report);
+    vw__error_report *kept =
+        report.kind == VW__ERROR_NOT_OOM
+            ? vw__tally_place_other(&scan->tally, is_vague(scan->words.texts[word]))
+            : vw__tally_place(&scan->tally, &report);
     bool is_completion = kept != NULL && kept->kind != VW__ERROR_NONE;
     if (kept != NULL) {
         size_t raw_start = found.start + region->raw_of[region->clean_of[found.place.start]];
@@ -364,53 +364,45 @@ static bool is_inside_sentence(const vw__error_scan *scan, size_t at)
     while (at > 0 && scan->raw[at - 1] == ' ')
         at--;
     size_t back = at < MOST_COLOUR ? at : MOST_COLOUR;
-    return at > 0 && scan->raw[at - 1] >= 'a' && scan->raw[at - 1] <= 'z' &&
+    return at > 0 && vw__ascii_is_lower(scan->raw[at - 1]) &&
            memrchr(scan->raw + at - back, '\033', back) == NULL;
 }
 
 /* Words that can only say that there was an error of another kind, once one is known. */
-static bool is_settled(const vw__error_scan *scan, vw__word word)
+static bool is_settled(const vw__error_scan *scan, const char *word)
 {
-    switch (word) {
-    case VW__WORD_ERROR_COLON:
-    case VW__WORD_EXCEPTION_COLON:
-    case VW__WORD_ASSERTION_FAILED:
-    case VW__WORD_SEGMENTATION_FAULT:
-    case VW__WORD_ILLEGAL_ACCESS:
-    case VW__WORD_DEVICE_ASSERT:
-    case VW__WORD_INVALID_DEVICE_POINTER:
-        return scan->tally.other.kind != VW__ERROR_NONE && !scan->tally.other_is_vague;
-    case VW__WORD_TRACEBACK:
-    case VW__WORD_TERMINATE_CALLED:
-        return scan->tally.other.kind != VW__ERROR_NONE;
-    default:
+    static const char *const others[] = {
+        "error:",           "exception:",          "assertionfailed",     "segmentationfault",
+        "devicesideassert", "illegalmemoryaccess", "invaliddevicepointer"};
+    if (scan->tally.other.kind == VW__ERROR_NONE)
         return false;
-    }
+    if (is_vague(word))
+        return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(word, others[i]) == 0)
+            return !scan->tally.other_is_vague;
+    return false;
 }
 
 /* Words that are everywhere, and what rules most of them out at a glance. */
-static bool is_worth_reading(const vw__error_scan *scan, vw__word word, size_t at, size_t letter,
+static bool is_worth_reading(const vw__error_scan *scan, const char *word, size_t at, size_t letter,
                              size_t letter_count)
 {
     const char *text = scan->letters.text + letter;
     size_t left = letter_count - letter;
     bool is_patient = scan->reading_count < MOST_READINGS;
     if (scan->fruitless_count > (is_patient ? MOST_FRUITLESS : FEW_FRUITLESS) &&
-        (word != VW__WORD_OUT_OF_MEMORY || scan->tally.certain.kind != VW__ERROR_NONE))
+        (strcmp(word, "outofmemory") != 0 || scan->tally.certain.kind != VW__ERROR_NONE))
         return false;
-    switch (word) {
-    case VW__WORD_KILLED:
+    if (strcmp(word, "killed") == 0)
         return !is_inside_sentence(scan, at);
-    case VW__WORD_ERROR_COLON:
-        return left <= 6 || text[6] < '0' || text[6] > '9';
-    case VW__WORD_EXIT_CODE:
-    case VW__WORD_EXIT_STATUS:
-    case VW__WORD_RETURN_CODE:
+    if (strcmp(word, "error:") == 0)
+        return left <= 6 || !vw__ascii_is_digit(text[6]);
+    if (strcmp(word, "exitcode") == 0 || strcmp(word, "exitstatus") == 0 ||
+        strcmp(word, "returncode") == 0)
         return memmem(text, left < 20 ? left : 20, "137", 3) != NULL ||
                memmem(text, left < 20 ? left : 20, "9", 1) != NULL;
-    default:
-        return true;
-    }
+    return true;
 }
 
 /* Did the run have expandable segments? "try setting ... expandable_segments:True" says nothing. */
@@ -419,7 +411,7 @@ static void read_setting(vw__error_scan *scan, size_t letter, size_t letter_coun
     static const char *const yes[] = {"s:true",     "s=true",    "s:1",
                                       "sisenabled", "reserveof", "s:memorymapping"};
     enum { ADVICE_LETTERS = 48 };
-    size_t behind = letter + strlen("expandablesegment");
+    size_t behind = letter + strlen(expandable);
     size_t back = letter < ADVICE_LETTERS ? letter : ADVICE_LETTERS;
     size_t ahead = letter_count - behind < ADVICE_LETTERS ? letter_count - behind : ADVICE_LETTERS;
     if (memmem(scan->letters.text + letter - back, back, "try", 3) != NULL ||
@@ -447,15 +439,15 @@ static void search(vw__error_scan *scan, size_t limit)
     vw__letter_mark known = {0, 0};
     scan->fruitless_count = 0;
     while (vw__word_search_next(&scan->words, scan->letters.text, letter_count, &cursor, &match)) {
-        if (is_settled(scan, match.word))
+        const char *word = scan->words.texts[match.word];
+        if (is_settled(scan, word))
             continue;
         size_t at = vw__letters_raw_of(&scan->letters, scan->raw, match.at, end, &known);
         if (at >= limit)
             break;
-        if (match.word == VW__WORD_SETTING_EXPANDABLE)
+        if (strcmp(word, expandable) == 0)
             read_setting(scan, match.at, letter_count);
-        else if (at >= scan->consumed &&
-                 is_worth_reading(scan, match.word, at, match.at, letter_count))
+        else if (at >= scan->consumed && is_worth_reading(scan, word, at, match.at, letter_count))
             read_word_once(scan, match.word, at);
     }
     scan->searched = limit;
@@ -491,6 +483,9 @@ vw_status vw__error_scan_create(vw__error_scan **out)
     if (scan == NULL)
         return vw__fail_host_memory(sizeof *scan, "a scan for errors");
     vw__word_search_init(&scan->words);
+    vw__error_rule_words(&scan->words);
+    vw__word_search_add(&scan->words, expandable);
+    vw__word_search_finish(&scan->words);
     vw__tally_init(&scan->tally);
     *out = scan;
     return VW_OK;

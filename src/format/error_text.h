@@ -1,13 +1,13 @@
 /* error_text.h - out-of-memory reports, found in any text.
  *
- * What people have is a message in the middle of something: a log of megabytes with time stamps,
- * rank prefixes and colours, a traceback, JSON, a chat. Lines are broken where a terminal ended,
- * inside words and numbers too. The scanner is fed the text piece by piece, in one pass and with
- * memory that does not grow with it, and says which reports it found: the first one, which is the
- * cause, in full, and how many there were.
+ * The message usually stands in the middle of something: a log of megabytes with time stamps, rank
+ * prefixes and colours, a traceback, JSON, a chat. Lines are broken where a terminal ended, inside
+ * words and numbers too. The scanner is fed the text piece by piece, in one pass and with memory
+ * that does not grow with it. It returns the first report, which is the cause, in full, and the
+ * number of reports.
  *
- * A report says what it says: numbers that are not there are VW__UNKNOWN_BYTES, and nothing is
- * concluded here (doctor/numbers.c does). */
+ * Numbers that a message does not give are VW__UNKNOWN_BYTES; conclusions are doctor/numbers.c's.
+ */
 #ifndef VW_FORMAT_ERROR_TEXT_H
 #define VW_FORMAT_ERROR_TEXT_H
 
@@ -57,10 +57,10 @@ typedef struct vw__error_report {
     const char
         *wording; /* static: which form of the message, "PyTorch 1.4 to 1.9"; NULL = only one */
     uint64_t tried_bytes, total_bytes, free_bytes, allocated_bytes;
-    uint64_t reserved_bytes;    /* also where it is said as "reserved but unallocated", "cached" */
+    uint64_t reserved_bytes;    /* also derived from "reserved but unallocated", "cached" */
     uint64_t unallocated_bytes; /* as said: reserved but not allocated */
     uint64_t process_bytes;     /* "this process has" */
-    uint64_t allowed_bytes;     /* 2^64 and the like, which mean no limit, are left out */
+    uint64_t allowed_bytes;     /* values near 2^64, which mean no limit, are left out */
     uint64_t private_pool_bytes;
     uint64_t other_process_bytes; /* sum of "Process N has", those that make sense */
     size_t other_process_count;
@@ -71,7 +71,7 @@ typedef struct vw__error_report {
     int rank;             /* by its prefix; -1 */
     bool is_ambiguous;    /* could be something else: "Killed" alone, exit code 137 */
     bool is_truncated;    /* the message breaks off */
-    bool is_warning;      /* the program says itself that it went on: TensorFlow's BFC */
+    bool is_warning;      /* the program says that it went on: TensorFlow's BFC */
     bool says_capped;     /* refused by a limit that was set, whatever is free, by the text */
     bool says_expandable; /* expandable segments were on, by the text */
     uint64_t line;        /* of the text, from 1 */
@@ -82,16 +82,16 @@ typedef struct vw__error_report {
 typedef struct vw__error_scan vw__error_scan;
 
 /* `first` is the first report that is certain; else the first ambiguous one; else the first
- * warning; else another error (NOT_OOM); else NONE. What is ambiguous counts only where nothing is
+ * warning; else another error (NOT_OOM); else NONE. Ambiguous reports count only where none is
  * certain: after an error, processes are killed too. Warnings never count. */
 typedef struct vw__error_summary {
     vw__error_report first; /* kind NONE: no error at all; NOT_OOM: an error, and no report */
     uint64_t report_count;  /* of running out of memory; the same one printed twice counts once */
-    uint64_t rank_count;    /* ranks that reported, where prefixes tell; 0 = none do */
+    uint64_t rank_count;    /* ranks that reported, by their prefixes; 0 = no prefixes */
     uint64_t host_count;    /* of report_count: host memory */
     uint64_t line_count;
     uint64_t size_bytes; /* fed */
-    bool is_binary; /* mostly bytes that no text has: only a report with its numbers is believed */
+    bool is_binary;      /* mostly bytes that no text has: only a report with numbers counts */
 } vw__error_summary;
 
 /* VW_ERR_HOST_MEMORY. */

@@ -2,7 +2,7 @@
  *
  * Line by line: colours and escapes are left out while the line is copied, then its prefix is cut
  * off. Line ends stay in the clean text, for the quotation, and go when it is squeezed. */
-#include "format/error_text_region.h"
+#include "format/error_text_internal.h"
 
 #include <string.h>
 
@@ -10,32 +10,8 @@
 
 /* ---- one line -------------------------------------------------------------------------------- */
 
-size_t vw__terminal_command(const char *text, size_t size_bytes)
-{
-    if (size_bytes < 2)
-        return 1;
-    size_t at = 2;
-    if (text[1] == ']') { /* a title: up to the bell */
-        while (at < size_bytes && at < 128 && text[at] != '\a' && text[at] != '\033' &&
-               text[at] != '\n')
-            at++;
-        return at < size_bytes && text[at] == '\a' ? at + 1 : at;
-    }
-    if (text[1] != '[')
-        return text[1] == '\n' ? 1 : 2;
-    while (at < size_bytes && at < 32 && (unsigned char)text[at] < 0x40 && text[at] != '\n')
-        at++;
-    return at < size_bytes && text[at] != '\n' ? at + 1 : at;
-}
-
-static bool starts(const char *text, size_t size_bytes, const char *word)
-{
-    size_t length = strlen(word);
-    return length <= size_bytes && memcmp(text, word, length) == 0;
-}
-
-/* What stands for one character: `*clean` becomes it ('\0' = nothing is left). Returns the bytes it
- * takes; 0 where it stands for itself. */
+/* Decodes an escape: `*clean` becomes the character ('\0' = it is dropped). Returns how many bytes
+ * the escape takes; 0 where the byte stands for itself. */
 static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
 {
     static const struct {
@@ -53,19 +29,19 @@ static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
     unsigned char first = (unsigned char)text[0];
     *clean = '\0';
     if (first == '\033')
-        return vw__terminal_command(text, size_bytes);
+        return vw__line_terminal_command(text, size_bytes);
     if (first < 0x20 && first != '\t' && first != '\n' && first != '\r')
         return 1;
     if (first != '\\' && first != '&' && first != '<' && first != '\r' && first < 0x80)
         return 0;
     for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
-        if (starts(text, size_bytes, escapes[i]) && size_bytes > strlen(escapes[i]) &&
-            text[strlen(escapes[i])] == '[') {
+        if (vw__line_has((vw__line){text, size_bytes}, 0, escapes[i]) &&
+            size_bytes > strlen(escapes[i]) && text[strlen(escapes[i])] == '[') {
             size_t length = strlen(escapes[i]) - 1;
-            return length + vw__terminal_command(text + length, size_bytes - length);
+            return length + vw__line_terminal_command(text + length, size_bytes - length);
         }
     for (size_t i = 0; i < sizeof substitutes / sizeof *substitutes; i++)
-        if (starts(text, size_bytes, substitutes[i].text)) {
+        if (vw__line_has((vw__line){text, size_bytes}, 0, substitutes[i].text)) {
             *clean = substitutes[i].clean;
             return strlen(substitutes[i].text);
         }
@@ -78,7 +54,7 @@ static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
     return 0;
 }
 
-/* Nearly all bytes, seen at a glance. */
+/* True for nearly all bytes. */
 static inline bool stands_for_itself(unsigned char byte)
 {
     return byte >= ' ' && byte < 0x80 && byte != '\\' && byte != '&' && byte != '<';
@@ -145,18 +121,13 @@ static size_t line_end(const vw__region *region, size_t line)
                                          : region->clean_bytes;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool ends_prefix(char c)
 {
     return c == ':' || c == '|' || c == '>' || c == ']' || c == ')' || c == '}';
 }
 
-/* What a line and the next have in common at their beginning, any two digits taken for equal, up to
- * a mark that ends a prefix. 0 where there is no such mark. */
+/* Length of the beginning that a line and the next share, up to a mark that ends a prefix; any two
+ * digits count as equal. 0 where there is no such mark. */
 static size_t common_prefix(const vw__region *region, size_t line)
 {
     enum { MOST_COMMON = 64, LEAST_COMMON = 3 };
@@ -166,7 +137,7 @@ static size_t common_prefix(const vw__region *region, size_t line)
     size_t b_bytes = line_end(region, line + 1) - region->lines[line + 1].at;
     size_t common = 0;
     for (size_t i = 0; i < a_bytes && i < b_bytes && i < MOST_COMMON; i++) {
-        if (a[i] != b[i] && !(is_digit(a[i]) && is_digit(b[i])))
+        if (a[i] != b[i] && !(vw__ascii_is_digit(a[i]) && vw__ascii_is_digit(b[i])))
             break;
         if (ends_prefix(a[i]))
             common = i + 1;
@@ -174,8 +145,8 @@ static size_t common_prefix(const vw__region *region, size_t line)
     return common >= LEAST_COMMON ? common : 0;
 }
 
-/* Does it say something of the message itself? Then it is no prefix: the same error was printed on
- * several lines. */
+/* Does it contain words of an error? Then it is not a prefix: the same error was printed on several
+ * lines. */
 static bool is_telling(const char *text, size_t size_bytes)
 {
     static const char *const words[] = {"rror", "emory", "lloc", "uda",
@@ -258,9 +229,9 @@ size_t vw__region_raw_end(const vw__region *region, size_t letter_count)
     return region->raw_of[region->clean_of[letter_count - 1]] + (size_t)1;
 }
 
-bool vw__region_has(const vw__region *region, vw__word word, size_t first, size_t last, size_t *at)
+bool vw__region_has(const vw__region *region, const char *text, size_t first, size_t last,
+                    size_t *at)
 {
-    const char *text = vw__word_text(word);
     size_t length = strlen(text), end = region->letter_count;
     if (last < end && length < end - last)
         end = last + length;
@@ -288,7 +259,25 @@ bool vw__region_precedes(const vw__region *region, size_t at, const char *text)
            memcmp(region->letters + at - length, text, length) == 0;
 }
 
-/* Its number; line_count where there is none. */
+bool vw__region_continues_any(const vw__region *region, size_t at, const char *const *texts,
+                              size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (vw__region_continues(region, at, texts[i]))
+            return true;
+    return false;
+}
+
+bool vw__region_precedes_any(const vw__region *region, size_t at, const char *const *texts,
+                             size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (vw__region_precedes(region, at, texts[i]))
+            return true;
+    return false;
+}
+
+/* The index of its line; line_count where it has none. */
 static size_t line_of(const vw__region *region, size_t letter)
 {
     size_t clean = letter < region->letter_count ? region->clean_of[letter] : region->clean_bytes;
@@ -331,11 +320,6 @@ static size_t longest_line(const char *text, size_t at, size_t end)
     return longest;
 }
 
-static bool is_word_byte(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
 /* Lines that are as long as the longest were broken by a terminal, in the middle of a word too;
  * shorter ones where their writer meant to. */
 void vw__region_quote(const vw__region *region, size_t first, size_t end, char *out,
@@ -360,7 +344,8 @@ void vw__region_quote(const vw__region *region, size_t first, size_t end, char *
         bool is_break = character == '\n', is_blank = character == ' ' || character == '\t';
         if (is_break) {
             bool is_inside_word = line_length - 1 == width && length > 0 && at < clean_end &&
-                                  is_word_byte(out[length - 1]) && is_word_byte(region->clean[at]);
+                                  vw__ascii_is_name(out[length - 1]) &&
+                                  vw__ascii_is_name(region->clean[at]);
             line_length = 0;
             if (is_inside_word)
                 continue;
@@ -381,4 +366,122 @@ void vw__region_quote(const vw__region *region, size_t first, size_t end, char *
     while (length > 0 && out[length - 1] == ' ')
         length--;
     out[length] = '\0';
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* "1.25 GiB", "1024.00 KiB", "0 bytes", "72GB", "117. GiB", "1,073,741,824 bytes", "1900,00 MiB". A
+ * size with decimals was rounded and becomes the nearest byte; one in bytes is exact. */
+
+static void add_digit(vw__error_number *number, char digit)
+{
+    uint64_t value = (uint64_t)(digit - '0');
+    if (number->digits > (UINT64_MAX - value) / 10)
+        number->is_too_long = true;
+    else
+        number->digits = number->digits * 10 + value;
+}
+
+/* Is there a digit at `at` that goes on with the letter before it? A line break may stand between
+ * them, a blank alone may not: "3, 4" are two numbers. */
+static bool goes_on(const vw__region *region, size_t at, size_t end)
+{
+    if (at >= end || !vw__ascii_is_digit(region->letters[at]))
+        return false;
+    size_t gap = region->clean_of[at - 1] + (size_t)1, clean = region->clean_of[at];
+    return gap == clean || memchr(region->clean + gap, '\n', clean - gap) != NULL;
+}
+
+/* Three digits and no more behind the separator at `at`? */
+static bool is_thousands(const vw__region *region, size_t at, size_t end)
+{
+    return goes_on(region, at + 1, end) && goes_on(region, at + 2, end) &&
+           goes_on(region, at + 3, end) && !goes_on(region, at + 4, end);
+}
+
+/* A comma or a point between digits: thousands where three digits follow it and it is a comma, or
+ * stands there again; else decimals. */
+static size_t read_digits(const vw__region *region, size_t at, size_t end, vw__error_number *number)
+{
+    const char *letters = region->letters;
+    do
+        add_digit(number, letters[at++]);
+    while (goes_on(region, at, end));
+    while (at + 1 < end && (letters[at] == ',' || letters[at] == '.') &&
+           is_thousands(region, at, end)) {
+        char mark = letters[at];
+        bool is_again =
+            at + 4 < end && letters[at + 4] == mark && is_thousands(region, at + 4, end);
+        bool was_before = at >= 4 && letters[at - 4] == mark;
+        if (mark == '.' && !is_again && !was_before)
+            break;
+        for (size_t i = 1; i <= 3; i++)
+            add_digit(number, letters[at + i]);
+        at += 4;
+    }
+    if (at < end && (letters[at] == '.' || letters[at] == ',') && goes_on(region, at + 1, end)) {
+        at++;
+        while (goes_on(region, at, end)) {
+            if (number->decimals < 9 && !number->is_too_long) {
+                add_digit(number, letters[at]);
+                number->decimals++;
+            }
+            at++;
+        }
+    }
+    return at;
+}
+
+/* No letter or digit may follow in the text itself: "12 blocks" has no unit. */
+static const vw__line_unit *read_unit(const vw__region *region, size_t at, size_t *end)
+{
+    for (size_t i = 0; i < vw__line_unit_count; i++) {
+        size_t length = strlen(vw__line_units[i].name);
+        if (!vw__region_continues(region, at, vw__line_units[i].name))
+            continue;
+        size_t behind = region->clean_of[at + length - 1] + (size_t)1;
+        char next = behind < region->clean_bytes ? region->clean[behind] : ' ';
+        if (vw__ascii_is_letter(next) || vw__ascii_is_digit(next))
+            continue;
+        *end = at + length;
+        return &vw__line_units[i];
+    }
+    return NULL;
+}
+
+uint64_t vw__error_number_in(const vw__error_number *number, unsigned log2)
+{
+    static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
+    if (number->is_too_long)
+        return VW__UNKNOWN_BYTES;
+    if (number->decimals == 0 && number->digits <= UINT64_MAX >> log2)
+        return number->digits << log2;
+    double bytes =
+        (double)number->digits / powers[number->decimals] * (double)(UINT64_C(1) << log2);
+    if (bytes >= 18446744073709549568.0) /* the last that fits: 2^64 - 2048 */
+        return VW__UNKNOWN_BYTES;
+    return (uint64_t)(bytes + 0.5);
+}
+
+bool vw__error_number_next(const vw__region *region, size_t at, size_t end,
+                           vw__error_number *number)
+{
+    const char *letters = region->letters;
+    if (end > region->letter_count)
+        end = region->letter_count;
+    while (at < end && !vw__ascii_is_digit(letters[at]))
+        at++;
+    if (at >= end)
+        return false;
+    *number = (vw__error_number){.first = at};
+    number->end = read_digits(region, at, end, number);
+    size_t unit_at = number->end;
+    if (unit_at + 1 < end && letters[unit_at] == '.' && vw__ascii_is_letter(letters[unit_at + 1]))
+        unit_at++; /* "117. GiB" */
+    const vw__line_unit *found = read_unit(region, unit_at, &number->end);
+    number->log2 = found != NULL ? found->log2 : 0;
+    number->has_unit = found != NULL;
+    number->is_exact = number->decimals == 0 && number->log2 == 0;
+    number->bytes = vw__error_number_in(number, number->log2);
+    return true;
 }

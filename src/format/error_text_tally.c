@@ -1,13 +1,14 @@
-/* error_text_tally.c - reports counted by what they say. */
-#include "format/error_text_tally.h"
+/* error_text_tally.c - reports counted by what they say, and lines that repeat.
+ *
+ * Both keep hashes in tables of fixed size, so that a log that is full of errors costs no memory.
+ */
+#include "format/error_text_internal.h"
 
 #include <string.h>
 
-#include "format/error_text_parts.h" /* vw__error_report_init */
-
 enum { MOST_PROBES = 8 };
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+static inline uint64_t mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
     return hash ^ hash >> 29;
@@ -34,7 +35,7 @@ static uint64_t hash_of_report(const vw__error_report *report)
     return mix(hash, mix(report->needed_bytes, report->available_bytes));
 }
 
-/* Has it been seen? It has from now on. */
+/* Returns whether it was seen before, and marks it seen. */
 static bool was_seen(vw__error_tally *tally, uint64_t hash)
 {
     hash |= 1; /* never 0 */
@@ -142,4 +143,71 @@ void vw__tally_finish(const vw__error_tally *tally, vw__error_summary *summary)
     summary->report_count = has_certain ? tally->certain_count : tally->ambiguous_count;
     summary->host_count = has_certain ? tally->certain_host_count : tally->ambiguous_host_count;
     summary->rank_count = has_certain ? tally->rank_count : 0;
+}
+
+/* ---- lines that repeat ----------------------------------------------------------------------- */
+
+/* Readings that must agree: an outcome may depend on the lines around, and reading distinguishes
+ * numbers more exactly. */
+enum { ENOUGH_READINGS = 48, ENOUGH_NUMBERS = 1024 };
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size_bytes)
+{
+    const char *text = bytes;
+    uint64_t part;
+    hash = mix(hash, size_bytes);
+    for (; size_bytes >= sizeof part; text += sizeof part, size_bytes -= sizeof part) {
+        memcpy(&part, text, sizeof part);
+        hash = mix(hash, part);
+    }
+    part = 0;
+    memcpy(&part, text, size_bytes);
+    return mix(hash, part);
+}
+
+/* Digits are dropped without a branch, which no processor could predict. */
+static uint64_t hash_without_digits(uint64_t hash, const char *text, size_t size_bytes)
+{
+    unsigned char kept[VW__LINE_MOST_BYTES + sizeof(uint64_t)];
+    size_t count = 0;
+    for (size_t i = 0; i < size_bytes && i < VW__LINE_MOST_BYTES; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        kept[count] = byte;
+        count += (unsigned)(byte - '0') > 9;
+    }
+    memset(kept + count, 0, sizeof(uint64_t));
+    return hash_bytes(hash, kept, count);
+}
+
+vw__line_key vw__line_key_of(const char *text, size_t size_bytes, size_t at, vw__word word,
+                             bool is_line_start)
+{
+    enum { TELLING_BYTES = 160 }; /* behind the word: more need not be alike */
+    vw__line_rank rank = {-1, false};
+    size_t first = is_line_start ? vw__line_prefix(text, at, &rank) : 0;
+    size_t end = size_bytes - at > TELLING_BYTES ? at + TELLING_BYTES : size_bytes;
+    uint64_t hash = mix(mix(1, (uint64_t)word), (uint64_t)(rank.rank + 1));
+    return (vw__line_key){.pattern = hash_without_digits(hash, text + first, end - first) | 1,
+                          .said = hash_bytes(hash, text + at, size_bytes - at) | 1,
+                          .behind_bytes = size_bytes - at,
+                          .rank = rank.rank};
+}
+
+vw__line_pattern *vw__line_pattern_of(vw__line_repeats *repeats, const vw__line_key *key)
+{
+    return &repeats->patterns[(key->pattern >> 20) % VW__LINE_PATTERNS];
+}
+
+bool vw__line_is_settled(const vw__line_pattern *pattern, const vw__line_key *key)
+{
+    uint32_t enough = pattern->outcome == VW__LINE_NUMBERS ? ENOUGH_NUMBERS : ENOUGH_READINGS;
+    return pattern->hash == key->pattern && pattern->count >= enough;
+}
+
+void vw__line_came_to(vw__line_pattern *pattern, const vw__line_key *key, vw__line_outcome outcome,
+                      bool is_host)
+{
+    if (pattern->hash != key->pattern || pattern->outcome != (uint8_t)outcome)
+        *pattern = (vw__line_pattern){key->pattern, 0, (uint8_t)outcome, is_host};
+    pattern->count++;
 }

@@ -7,25 +7,8 @@
 
 #include <string.h>
 
-static const char *const word_texts[VW__WORD_COUNT] = {
-#define WORD_TEXT(upper, text, role) text,
-    VW__WORD_LIST(WORD_TEXT)
-#undef WORD_TEXT
-};
-
-enum { WORD_SCAN, WORD_NEAR };
-
-static const unsigned char word_roles[VW__WORD_COUNT] = {
-#define WORD_ROLE(upper, text, role) WORD_##role,
-    VW__WORD_LIST(WORD_ROLE)
-#undef WORD_ROLE
-};
-
-#define WORD_CHECK(upper, text, role)                                                              \
-    _Static_assert(WORD_##role == WORD_NEAR || sizeof text > VW__SHORTEST_SCAN_WORD,               \
-                   "too short to be looked for everywhere");
-VW__WORD_LIST(WORD_CHECK)
-#undef WORD_CHECK
+#include "base/error.h" /* VW_ASSERT */
+#include "format/line.h"
 
 /* Dropped: control characters, blanks, and " ' * - > \ ^ _ ` | ~ which quote, stress or draw;
  * and both bytes of the blank that does not break a line, U+00A0. */
@@ -51,23 +34,29 @@ static inline size_t hash_of(unsigned char before, unsigned char last)
     return ((size_t)before << 5 ^ last) & (VW__WORD_HASHES - 1);
 }
 
-const char *vw__word_text(vw__word word)
-{
-    return word_texts[word];
-}
-
 void vw__word_search_init(vw__word_search *search)
 {
     memset(search, 0, sizeof *search);
-    memset(search->shift, VW__SHORTEST_SCAN_WORD - 1, sizeof search->shift);
-    for (size_t word = VW__WORD_COUNT; word-- > 0;) { /* so that the first is tried first */
-        const unsigned char *text = (const unsigned char *)word_texts[word];
-        if (word_roles[word] != WORD_SCAN)
-            continue;
-        search->size_bytes[word] = (uint16_t)strlen(word_texts[word]);
-        for (size_t end = 1; end < VW__SHORTEST_SCAN_WORD; end++) {
+    memset(search->shift, VW__WORD_SHORTEST - 1, sizeof search->shift);
+}
+
+void vw__word_search_add(vw__word_search *search, const char *text)
+{
+    for (size_t i = 0; i < search->count; i++)
+        if (strcmp(search->texts[i], text) == 0)
+            return;
+    VW_ASSERT(search->count < VW__WORD_MOST && strlen(text) >= VW__WORD_SHORTEST);
+    search->size_bytes[search->count] = (uint16_t)strlen(text);
+    search->texts[search->count++] = text;
+}
+
+void vw__word_search_finish(vw__word_search *search)
+{
+    for (size_t word = search->count; word-- > 0;) { /* so that the first is tried first */
+        const unsigned char *text = (const unsigned char *)search->texts[word];
+        for (size_t end = 1; end < VW__WORD_SHORTEST; end++) {
             size_t hash = hash_of(text[end - 1], text[end]);
-            uint8_t shift = (uint8_t)(VW__SHORTEST_SCAN_WORD - 1 - end);
+            uint8_t shift = (uint8_t)(VW__WORD_SHORTEST - 1 - end);
             if (shift < search->shift[hash])
                 search->shift[hash] = shift;
             if (shift == 0) {
@@ -83,12 +72,12 @@ static bool find_place(const vw__word_search *search, const char *letters, size_
                        vw__word_cursor *cursor)
 {
     const unsigned char *text = (const unsigned char *)letters;
-    size_t last = cursor->at + VW__SHORTEST_SCAN_WORD - 1;
+    size_t last = cursor->at + VW__WORD_SHORTEST - 1;
     while (last < size_bytes) {
         size_t hash = hash_of(text[last - 1], text[last]);
         size_t shift = search->shift[hash];
         if (shift == 0) {
-            cursor->at = last + 1 - VW__SHORTEST_SCAN_WORD;
+            cursor->at = last + 1 - VW__WORD_SHORTEST;
             cursor->candidate = search->first[hash];
             return true;
         }
@@ -105,8 +94,8 @@ bool vw__word_search_next(const vw__word_search *search, const char *letters, si
             size_t word = cursor->candidate - 1u, length = search->size_bytes[word];
             cursor->candidate = search->next[word];
             bool is_match = length <= size_bytes - cursor->at &&
-                            letters[cursor->at] == word_texts[word][0] &&
-                            memcmp(letters + cursor->at, word_texts[word], length) == 0;
+                            letters[cursor->at] == search->texts[word][0] &&
+                            memcmp(letters + cursor->at, search->texts[word], length) == 0;
             *match = (vw__word_match){(vw__word)word, cursor->at};
             if (cursor->candidate == 0)
                 cursor->at++;
@@ -116,4 +105,129 @@ bool vw__word_search_next(const vw__word_search *search, const char *letters, si
         if (!find_place(search, letters, size_bytes, cursor))
             return false;
     }
+}
+
+/* ---- squeezing a buffer ---------------------------------------------------------------------- */
+
+/* This is what an ordinary log costs, byte for byte: so the inner loop has no branch, and what
+ * needs one (a colour, a blank of HTML) is looked for with memchr() beforehand.
+ * vw__letters_squeeze() and vw__letters_raw_of() must leave out exactly the same bytes. */
+enum { PIECE_BYTES = 256 }; /* of a line without an end */
+
+static size_t line_end_of(const char *raw, size_t at, size_t end)
+{
+    const char *line_end = memchr(raw + at, '\n', end - at);
+    return line_end != NULL ? (size_t)(line_end - raw) : end;
+}
+
+/* Where the letters of the text begin at raw byte `at`, the beginning of a line: behind its prefix.
+ */
+static size_t skip_prefix(const char *raw, size_t at, size_t end)
+{
+    vw__line_rank rank;
+    size_t stop = line_end_of(raw, at, end);
+    while (at < stop && raw[at] == '\033')
+        at += vw__line_terminal_command(raw + at, stop - at);
+    return at + vw__line_prefix(raw + at, stop - at, &rank);
+}
+
+/* How many bytes at `text`, which begins with the escape character or '&', say nothing: a colour,
+ * or a blank as HTML has it. */
+static size_t dropped_bytes(const char *text, size_t size_bytes)
+{
+    static const char blank[] = "&nbsp;";
+    if (text[0] == '\033')
+        return vw__line_terminal_command(text, size_bytes);
+    return size_bytes >= sizeof blank - 1 && memcmp(text, blank, sizeof blank - 1) == 0
+               ? sizeof blank - 1
+               : 0;
+}
+
+/* Squeezes the raw bytes from `*at` to `end`, of a line that ends at `line_end`, into letters,
+ * colours left out. `*at` becomes `end`, or the end of a colour that reaches further. */
+static size_t squeeze_piece(vw__letters *letters, const char *raw, size_t *at, size_t end,
+                            size_t line_end, size_t count)
+{
+    const unsigned char *squeezed = vw__squeezed;
+    size_t here = *at;
+    while (here < end) {
+        const char *command = memchr(raw + here, '\033', end - here);
+        size_t stop = command != NULL ? (size_t)(command - raw) : end;
+        const char *blank = memchr(raw + here, '&', stop - here);
+        stop = blank != NULL ? (size_t)(blank - raw) : stop;
+        for (; here < stop; here++) {
+            unsigned char letter = squeezed[(unsigned char)raw[here]];
+            letters->text[count] = (char)letter;
+            count += letter != 0;
+        }
+        if (here >= end)
+            break;
+        size_t taken = dropped_bytes(raw + here, line_end - here);
+        if (taken == 0) { /* '&' itself */
+            letters->text[count++] = '&';
+            taken = 1;
+        }
+        here += taken;
+    }
+    *at = here;
+    return count;
+}
+
+size_t vw__letters_squeeze(vw__letters *letters, const char *raw, size_t at, size_t end,
+                           bool is_line_start)
+{
+    size_t count = 0;
+    letters->mark_count = 0;
+    for (; at < end; at++) { /* over the line end */
+        if (is_line_start)
+            at = skip_prefix(raw, at, end);
+        size_t line_end = line_end_of(raw, at, end);
+        is_line_start = true;
+        while (at < line_end) {
+            const vw__letter_mark *last =
+                letters->mark_count > 0 ? &letters->marks[letters->mark_count - 1] : NULL;
+            if (last == NULL || count - last->letter >= VW__LETTERS_PER_MARK ||
+                at - last->raw >= VW__BYTES_PER_MARK)
+                letters->marks[letters->mark_count++] =
+                    (vw__letter_mark){(uint32_t)count, (uint32_t)at};
+            size_t piece_end = line_end - at > PIECE_BYTES ? at + PIECE_BYTES : line_end;
+            count = squeeze_piece(letters, raw, &at, piece_end, line_end, count);
+        }
+    }
+    return count;
+}
+
+/* As vw__letters_squeeze() goes, from the last mark before it. */
+size_t vw__letters_raw_of(const vw__letters *letters, const char *raw, size_t letter, size_t end,
+                          vw__letter_mark *known)
+{
+    size_t first = 0, last = letters->mark_count;
+    while (last - first > 1) {
+        size_t middle = first + (last - first) / 2;
+        if (letters->marks[middle].letter <= letter)
+            first = middle;
+        else
+            last = middle;
+    }
+    vw__letter_mark here = letters->marks[first];
+    if (known->letter > here.letter && known->letter <= letter)
+        here = *known;
+    while (here.raw < end) {
+        char byte = raw[here.raw];
+        size_t taken;
+        if (byte == '\n') {
+            here.raw = (uint32_t)skip_prefix(raw, here.raw + (size_t)1, end);
+        } else if ((byte == '\033' || byte == '&') &&
+                   (taken = dropped_bytes(raw + here.raw,
+                                          line_end_of(raw, here.raw, end) - here.raw)) > 0) {
+            here.raw += (uint32_t)taken;
+        } else {
+            if (vw__squeezed[(unsigned char)byte] != 0 && here.letter++ == letter)
+                break;
+            here.raw++;
+        }
+    }
+    here.letter = (uint32_t)letter;
+    *known = here;
+    return here.raw;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
 
@@ -39,7 +40,7 @@ static vw_status refill(json_reader *reader)
     return VW_OK;
 }
 
-/* The next byte, or NO_MORE; it is not taken. */
+/* Peeks at the next byte, or NO_MORE. */
 static inline vw_status look(json_reader *reader, int *byte)
 {
     if (reader->at == reader->window_bytes && !reader->is_over)
@@ -95,37 +96,14 @@ static vw_status read_hex4(json_reader *reader, uint32_t *out)
     for (int i = 0; i < 4; i++) {
         int byte;
         VW__TRY(look(reader, &byte));
-        if (byte >= '0' && byte <= '9')
-            code = code << 4 | (uint32_t)(byte - '0');
-        else if (byte >= 'a' && byte <= 'f')
-            code = code << 4 | (uint32_t)(byte - 'a' + 10);
-        else if (byte >= 'A' && byte <= 'F')
-            code = code << 4 | (uint32_t)(byte - 'A' + 10);
-        else
+        int digit = byte > 0 && byte < 128 ? vw__ascii_hex_value((char)byte) : -1;
+        if (digit < 0)
             return wrong(reader, "four hexadecimal digits after \\u", byte);
+        code = code << 4 | (uint32_t)digit;
         take(reader);
     }
     *out = code;
     return VW_OK;
-}
-
-static void append_utf8(vw__byte_buffer *text, uint32_t code)
-{
-    if (code < 0x80) {
-        vw__append_u8(text, (uint8_t)code);
-    } else if (code < 0x800) {
-        vw__append_u8(text, (uint8_t)(0xC0 | code >> 6));
-        vw__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
-    } else if (code < 0x10000) {
-        vw__append_u8(text, (uint8_t)(0xE0 | code >> 12));
-        vw__append_u8(text, (uint8_t)(0x80 | (code >> 6 & 0x3F)));
-        vw__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
-    } else {
-        vw__append_u8(text, (uint8_t)(0xF0 | code >> 18));
-        vw__append_u8(text, (uint8_t)(0x80 | (code >> 12 & 0x3F)));
-        vw__append_u8(text, (uint8_t)(0x80 | (code >> 6 & 0x3F)));
-        vw__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
-    }
 }
 
 static bool is_high_half(uint32_t code)
@@ -139,11 +117,11 @@ static bool is_low_half(uint32_t code)
 }
 
 /* A character beyond 16 bits is written as two halves, each an escape. One that stands alone
- * (Python writes them for file names that are not UTF-8) is no character. */
+ * (Python writes them for file names that are not UTF-8) becomes U+FFFD. */
 static void end_half(json_reader *reader)
 {
     if (reader->high_half != 0)
-        append_utf8(&reader->text, REPLACEMENT);
+        vw__document_append_utf8(&reader->text, REPLACEMENT);
     reader->high_half = 0;
 }
 
@@ -153,8 +131,8 @@ static vw_status read_unicode_escape(json_reader *reader)
     uint32_t code = 0;
     VW__TRY(read_hex4(reader, &code));
     if (reader->high_half != 0 && is_low_half(code)) {
-        append_utf8(&reader->text,
-                    0x10000 + ((reader->high_half - 0xD800) << 10) + (code - 0xDC00));
+        vw__document_append_utf8(&reader->text,
+                                 0x10000 + ((reader->high_half - 0xD800) << 10) + (code - 0xDC00));
         reader->high_half = 0;
         return VW_OK;
     }
@@ -162,7 +140,7 @@ static vw_status read_unicode_escape(json_reader *reader)
     if (is_high_half(code))
         reader->high_half = code;
     else
-        append_utf8(&reader->text, is_low_half(code) ? REPLACEMENT : code);
+        vw__document_append_utf8(&reader->text, is_low_half(code) ? REPLACEMENT : code);
     return VW_OK;
 }
 
@@ -213,9 +191,9 @@ static vw_status read_string(json_reader *reader, vw__value *out)
         } else {
             return wrong(reader, "the closing quote of a string", byte);
         }
-        if (vw__byte_buffer_size(&reader->text) > VW__JSON_MOST_STRING_BYTES)
+        if (vw__byte_buffer_size(&reader->text) > VW__DOCUMENT_JSON_STRING_BYTES)
             return vw__fail(VW_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": a string of over %d bytes",
-                            reader->line, VW__JSON_MOST_STRING_BYTES);
+                            reader->line, VW__DOCUMENT_JSON_STRING_BYTES);
     }
     take(reader);
     end_half(reader);
@@ -408,9 +386,9 @@ static vw_status read_value(json_reader *reader, unsigned depth, vw__value *out)
 {
     int byte;
     VW__TRY(skip_white_space(reader, &byte));
-    if ((byte == '{' || byte == '[') && depth == VW__JSON_DEEPEST)
+    if ((byte == '{' || byte == '[') && depth == VW__DOCUMENT_JSON_DEEPEST)
         return vw__fail(VW_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": nested more than %d deep",
-                        reader->line, VW__JSON_DEEPEST);
+                        reader->line, VW__DOCUMENT_JSON_DEEPEST);
     switch (byte) {
     case '{':
         return read_object(reader, depth + 1, out);

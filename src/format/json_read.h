@@ -12,8 +12,8 @@
 #include "format/byte_source.h"
 #include "format/document.h"
 
-#define VW__JSON_DEEPEST 500 /* containers in containers */
-#define VW__JSON_MOST_STRING_BYTES (16 << 20)
+#define VW__DOCUMENT_JSON_DEEPEST 500 /* containers in containers */
+#define VW__DOCUMENT_JSON_STRING_BYTES (16 << 20)
 
 /* Reads one JSON value (RFC 8259) and the white space around it, to the end of the source. A byte
  * order mark at its beginning is skipped. Bytes above 127 are passed on as they are; \u escapes

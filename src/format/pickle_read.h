@@ -17,7 +17,7 @@
  *                       says what was expected, what was found, and at which byte
  * VW_ERR_UNSUPPORTED    a limit of the document
  * others                of the source and of the listener */
-VW_MUST_CHECK vw_status vw__pickle_read(vw__byte_source *source, vw__document *document,
-                                        vw__value *root);
+VW_MUST_CHECK vw_status vw__unpickle_read(vw__byte_source *source, vw__document *document,
+                                          vw__value *root);
 
 #endif /* VW_FORMAT_PICKLE_READ_H */

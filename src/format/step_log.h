@@ -11,11 +11,10 @@
  *
  * A text may hold several logs (of several ranks, of training and of something else). Lines with
  * the same name for memory, of the same rank, are one log; the one with steps and with most lines
- * is given, and with it those of the other ranks or devices, and those of the host's memory. A log
- * of the host's memory alone is given where there is none of a card's.
+ * is returned, and with it those of the other ranks or devices, and those of host memory. A log of
+ * host memory alone is returned where no log of a card exists.
  *
- * Some say what is free, or a percentage of the card: their points are that, and the log says so.
- */
+ * Points are bytes in use unless the log is marked is_free or is_share. */
 #ifndef VW_FORMAT_STEP_LOG_H
 #define VW_FORMAT_STEP_LOG_H
 
@@ -30,7 +29,7 @@
 #define VW__STEP_LOG_NAME_BYTES 64
 
 typedef struct vw__step_point {
-    double step;              /* as written; a number of its own where the line has none */
+    double step;              /* as written; counted where the line has none */
     uint64_t allocated_bytes; /* or whatever memory the line names; see is_free, is_share */
     uint64_t reserved_bytes;  /* VW__UNKNOWN_BYTES */
 } vw__step_point;
@@ -45,7 +44,7 @@ struct vw__step_log {
     const vw__step_point *points; /* the scan's, in the text's order */
     size_t point_count;
     uint64_t line_count;  /* of the text */
-    uint64_t found_count; /* points, before thinning; of very many an estimate */
+    uint64_t found_count; /* points before thinning; an estimate where lines were sampled */
     const char *form;     /* static: "JSON lines", "CSV", "text"; "" without points */
     const char
         *step_name; /* static: "step", "epoch"; "line" where lines have no step, "logged line"
@@ -69,10 +68,10 @@ void vw__step_log_scan_destroy(vw__step_log_scan *scan); /* NULL does nothing */
 VW_MUST_CHECK vw_status vw__step_log_scan_feed(vw__step_log_scan *scan, const char *bytes,
                                                size_t size_bytes);
 
-/* After the last piece. `*out` is valid until destroy. No points where it is no step log: fewer
- * than three lines of one form, or so few of the text's lines that they may be chance. One line or
- * two are enough where they say a step and memory and nothing else, and the text no more.
- * VW_ERR_HOST_MEMORY. */
+/* After the last piece. `*out` is valid until destroy. It has no points if the text is not a step
+ * log: fewer than three lines of one form, or so few of the text's lines that they may be chance.
+ * One or two lines are enough if they hold a step and memory and nothing else, and are the whole
+ * text. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__step_log_scan_finish(vw__step_log_scan *scan, vw__step_log *out);
 
 #endif /* VW_FORMAT_STEP_LOG_H */

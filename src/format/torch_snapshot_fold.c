@@ -1,7 +1,128 @@
-/* torch_snapshot_fold.c - which kind of dict, and the parts that several kinds share. */
-#include "format/torch_snapshot_fold.h"
+/* torch_snapshot_fold.c - which kind of dict, and the fields that several kinds share. */
+#include "format/torch_snapshot_internal.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/ascii.h"
+#include "base/checked_math.h"
+
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+const char *const vw__snapshot_names[VW__SNAPSHOT_NAME_COUNT] = {
+#define VW__KEY_TEXT(upper, text) [VW__SNAPSHOT_KEY_##upper] = text,
+    VW__SNAPSHOT_KEYS(VW__KEY_TEXT)
+#undef VW__KEY_TEXT
+#define VW__SNAPSHOT_WORD_TEXT(upper, text) [VW__SNAPSHOT_WORD_##upper] = text,
+        VW__SNAPSHOT_WORDS(VW__SNAPSHOT_WORD_TEXT)
+#undef VW__SNAPSHOT_WORD_TEXT
+};
+
+void vw__snapshot_describe_value(const vw__document *document, vw__value value, char *text,
+                                 size_t text_bytes)
+{
+    enum { MOST_SHOWN = 40 };
+    if (vw__value_get_kind(value) != VW__VALUE_STRING) {
+        snprintf(text, text_bytes, "%s", vw__value_kind_name(vw__value_get_kind(value)));
+        return;
+    }
+    size_t size_bytes = 0;
+    const char *bytes = vw__value_string(document, value, &size_bytes);
+    char shown[MOST_SHOWN + 1];
+    size_t count = size_bytes < MOST_SHOWN ? size_bytes : MOST_SHOWN;
+    for (size_t i = 0; i < count; i++) /* what a terminal would act upon is not shown */
+        shown[i] = bytes[i] >= ' ' && bytes[i] <= '~' ? bytes[i] : '?';
+    shown[count] = '\0';
+    snprintf(text, text_bytes, "the string \"%s\"%s", shown, size_bytes > count ? "..." : "");
+}
+
+/* "segment 3: ", or "allocator_settings: ". */
+static void describe_record(const vw__snapshot_fields *fields, char *text, size_t text_bytes)
+{
+    if (fields->number == SIZE_MAX)
+        snprintf(text, text_bytes, "%s", fields->record);
+    else
+        snprintf(text, text_bytes, "%s %zu", fields->record, fields->number);
+}
+
+vw_status vw__snapshot_wrong_field(const vw__snapshot_fields *fields, vw__snapshot_name key,
+                                   const char *expected, vw__value found)
+{
+    char record[64], value[128];
+    describe_record(fields, record, sizeof record);
+    vw__snapshot_describe_value(fields->document, found, value, sizeof value);
+    return vw__fail(VW_ERR_CORRUPT_FILE, "%s: %s: expected %s, found %s", record,
+                    vw__snapshot_names[key], expected, value);
+}
+
+vw_status vw__snapshot_need_field(const vw__snapshot_fields *fields, vw__snapshot_name key)
+{
+    char record[64];
+    if (vw__snapshot_has_field(fields, key))
+        return VW_OK;
+    describe_record(fields, record, sizeof record);
+    return vw__fail(VW_ERR_CORRUPT_FILE, "%s: %s is missing", record, vw__snapshot_names[key]);
+}
+
+/* Digits and nothing else, since the text may hold zeros. */
+static bool read_digits(const char *text, size_t size_bytes, uint64_t *out)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < size_bytes; i++)
+        if (!vw__ascii_is_digit(text[i]) || !vw__mul_u64(number, 10, &number) ||
+            !vw__add_u64(number, (uint64_t)(text[i] - '0'), &number))
+            return false;
+    *out = number;
+    return size_bytes != 0;
+}
+
+vw_status vw__snapshot_get_count(const vw__snapshot_fields *fields, vw__snapshot_name key,
+                                 uint64_t *out)
+{
+    if (!vw__snapshot_has_field(fields, key))
+        return VW_OK;
+    vw__value value = fields->values[key];
+    if (vw__value_get_kind(value) != VW__VALUE_STRING)
+        return vw__snapshot_get_size(fields, key, out);
+    size_t size_bytes = 0;
+    const char *text = vw__value_string(fields->document, value, &size_bytes);
+    return read_digits(text, size_bytes, out)
+               ? VW_OK
+               : vw__snapshot_wrong_field(fields, key, "an integer that is not negative", value);
+}
+
+vw_status vw__snapshot_get_number(const vw__snapshot_fields *fields, vw__snapshot_name key,
+                                  double *out)
+{
+    if (!vw__snapshot_has_field(fields, key) ||
+        vw__value_get_f64(fields->document, fields->values[key], out))
+        return VW_OK;
+    return vw__snapshot_wrong_field(fields, key, "a number", fields->values[key]);
+}
+
+vw_status vw__snapshot_get_boolean(const vw__snapshot_fields *fields, vw__snapshot_name key,
+                                   bool *out)
+{
+    if (!vw__snapshot_has_field(fields, key))
+        return VW_OK;
+    vw__value_kind kind = vw__value_get_kind(fields->values[key]);
+    if (kind != VW__VALUE_TRUE && kind != VW__VALUE_FALSE)
+        return vw__snapshot_wrong_field(fields, key, "True or False", fields->values[key]);
+    *out = kind == VW__VALUE_TRUE;
+    return VW_OK;
+}
+
+vw_status vw__snapshot_get_device(const vw__snapshot_fields *fields, int *out)
+{
+    int64_t number = *out;
+    VW__TRY(vw__snapshot_get_signed(fields, VW__SNAPSHOT_KEY_DEVICE, &number));
+    if (number < VW__HOST_DEVICE || number > INT_MAX)
+        return vw__snapshot_wrong_field(fields, VW__SNAPSHOT_KEY_DEVICE, "the number of a device",
+                                        fields->values[VW__SNAPSHOT_KEY_DEVICE]);
+    *out = (int)number;
+    return VW_OK;
+}
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -11,7 +132,7 @@ void vw__snapshot_fold_init(vw__snapshot_fold *fold, vw__model_builder *builder)
         .builder = builder,
         .segments.item_bytes = sizeof(vw__model_segment),
         .annotations.item_bytes = sizeof(vw__model_annotation),
-        .pasts.item_bytes = sizeof(vw__past),
+        .pasts.item_bytes = sizeof(vw__snapshot_past),
         .frame_ids.item_bytes = sizeof(uint32_t),
         .last_stream_id = 0, /* stream 0 is the builder's first */
     };
@@ -19,8 +140,8 @@ void vw__snapshot_fold_init(vw__snapshot_fold *fold, vw__model_builder *builder)
 
 void vw__snapshot_fold_deinit(vw__snapshot_fold *fold)
 {
-    vw__folded_list *lists[] = {&fold->segments, &fold->annotations, &fold->pasts,
-                                &fold->frame_ids};
+    vw__snapshot_folded_list *lists[] = {&fold->segments, &fold->annotations, &fold->pasts,
+                                         &fold->frame_ids};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         if (lists[i]->items != NULL)
             vw__document_free_memory(fold->document, lists[i]->items,
@@ -30,7 +151,7 @@ void vw__snapshot_fold_deinit(vw__snapshot_fold *fold)
     }
 }
 
-static vw_status grow_list(vw__snapshot_fold *fold, vw__folded_list *list)
+static vw_status grow_list(vw__snapshot_fold *fold, vw__snapshot_folded_list *list)
 {
     size_t capacity = list->capacity != 0 ? 2 * list->capacity : 64;
     if (list->count >= UINT32_MAX - 1)
@@ -42,8 +163,8 @@ static vw_status grow_list(vw__snapshot_fold *fold, vw__folded_list *list)
     return VW_OK;
 }
 
-vw_status vw__folded_list_add(vw__snapshot_fold *fold, vw__folded_list *list, const void *item,
-                              uint32_t *place)
+vw_status vw__snapshot_folded_list_add(vw__snapshot_fold *fold, vw__snapshot_folded_list *list,
+                                       const void *item, uint32_t *place)
 {
     if (list->count == list->capacity)
         VW__TRY(grow_list(fold, list));
@@ -54,28 +175,28 @@ vw_status vw__folded_list_add(vw__snapshot_fold *fold, vw__folded_list *list, co
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-const char *vw__folded_kind_name(unsigned kind)
+const char *vw__snapshot_folded_kind_name(unsigned kind)
 {
     switch (kind) {
-    case VW__FOLDED_ENTRY:
+    case VW__SNAPSHOT_FOLDED_ENTRY:
         return "a trace entry";
-    case VW__FOLDED_FRAME:
+    case VW__SNAPSHOT_FOLDED_FRAME:
         return "a frame";
-    case VW__FOLDED_CONTEXT:
+    case VW__SNAPSHOT_FOLDED_CONTEXT:
         return "a list of frames";
-    case VW__FOLDED_FORWARD_STACK:
+    case VW__SNAPSHOT_FOLDED_FORWARD_STACK:
         return "a list of forward frames";
-    case VW__FOLDED_SEGMENT:
+    case VW__SNAPSHOT_FOLDED_SEGMENT:
         return "a segment";
-    case VW__FOLDED_BLOCK:
+    case VW__SNAPSHOT_FOLDED_BLOCK:
         return "a block";
-    case VW__FOLDED_USED_BLOCKS:
+    case VW__SNAPSHOT_FOLDED_USED_BLOCKS:
         return "the blocks of another segment";
-    case VW__FOLDED_PAST:
+    case VW__SNAPSHOT_FOLDED_PAST:
         return "an entry of a block's history";
-    case VW__FOLDED_ANNOTATION:
+    case VW__SNAPSHOT_FOLDED_ANNOTATION:
         return "an annotation";
-    case VW__FOLDED_POOL:
+    case VW__SNAPSHOT_FOLDED_POOL:
         return "a pair of integers";
     default:
         return "a record";
@@ -85,11 +206,11 @@ const char *vw__folded_kind_name(unsigned kind)
 const char *vw__snapshot_value_name(vw__value value)
 {
     vw__value_kind kind = vw__value_get_kind(value);
-    return kind == VW__VALUE_FOLDED ? vw__folded_kind_name(vw__value_folded_kind(value))
+    return kind == VW__VALUE_FOLDED ? vw__snapshot_folded_kind_name(vw__value_folded_kind(value))
                                     : vw__value_kind_name(kind);
 }
 
-vw_status vw__fold_string(vw__snapshot_fold *fold, vw__value value, uint32_t *id)
+vw_status vw__snapshot_fold_string(vw__snapshot_fold *fold, vw__value value, uint32_t *id)
 {
     size_t size_bytes = 0;
     const char *bytes = vw__value_string(fold->document, value, &size_bytes);
@@ -99,16 +220,16 @@ vw_status vw__fold_string(vw__snapshot_fold *fold, vw__value value, uint32_t *id
 static vw_status get_string(vw__snapshot_fold *fold, vw__snapshot_name key, uint32_t *id)
 {
     const vw__snapshot_fields *fields = &fold->fields;
-    if (!vw__has_field(fields, key))
+    if (!vw__snapshot_has_field(fields, key))
         return VW_OK;
     if (vw__value_get_kind(fields->values[key]) != VW__VALUE_STRING)
-        return vw__wrong_field(fields, key, "a string", fields->values[key]);
-    return vw__fold_string(fold, fields->values[key], id);
+        return vw__snapshot_wrong_field(fields, key, "a string", fields->values[key]);
+    return vw__snapshot_fold_string(fold, fields->values[key], id);
 }
 
 /* ---- streams and pools ----------------------------------------------------------------------- */
 
-vw_status vw__fold_stream(vw__snapshot_fold *fold, uint64_t handle, uint16_t *stream)
+vw_status vw__snapshot_fold_stream(vw__snapshot_fold *fold, uint64_t handle, uint16_t *stream)
 {
     if (handle != fold->last_stream) {
         VW__TRY(vw__model_add_stream(fold->builder, handle, &fold->last_stream_id));
@@ -118,23 +239,23 @@ vw_status vw__fold_stream(vw__snapshot_fold *fold, uint64_t handle, uint16_t *st
     return VW_OK;
 }
 
-vw_status vw__get_stream(vw__snapshot_fold *fold, uint16_t *stream)
+vw_status vw__snapshot_get_stream(vw__snapshot_fold *fold, uint16_t *stream)
 {
     uint64_t handle = 0;
-    VW__TRY(vw__get_address(&fold->fields, VW__KEY_STREAM, &handle));
-    return vw__fold_stream(fold, handle, stream);
+    VW__TRY(vw__snapshot_get_address(&fold->fields, VW__SNAPSHOT_KEY_STREAM, &handle));
+    return vw__snapshot_fold_stream(fold, handle, stream);
 }
 
-vw_status vw__get_pool(vw__snapshot_fold *fold, vw__snapshot_name key, uint16_t *pool)
+vw_status vw__snapshot_get_pool(vw__snapshot_fold *fold, vw__snapshot_name key, uint16_t *pool)
 {
     const vw__snapshot_fields *fields = &fold->fields;
-    if (!vw__has_field(fields, key))
+    if (!vw__snapshot_has_field(fields, key))
         return VW_OK;
     vw__value value = fields->values[key], item;
     vw__value_kind kind = vw__value_get_kind(value);
     uint64_t halves[2], cursor = 0;
     size_t count = 0;
-    if (kind == VW__VALUE_FOLDED && vw__value_folded_kind(value) == VW__FOLDED_POOL) {
+    if (kind == VW__VALUE_FOLDED && vw__value_folded_kind(value) == VW__SNAPSHOT_FOLDED_POOL) {
         *pool = (uint16_t)vw__value_folded_id(value);
         return VW_OK;
     }
@@ -146,9 +267,10 @@ vw_status vw__get_pool(vw__snapshot_fold *fold, vw__snapshot_name key, uint16_t 
         }
     }
     if (count != 2)
-        return vw__wrong_field(fields, key, "two integers that are not negative", value);
+        return vw__snapshot_wrong_field(fields, key, "two integers that are not negative", value);
     VW__TRY(vw__model_add_pool(fold->builder, (vw_private_id){halves[0], halves[1]}, pool));
-    vw__document_fold_list(fold->document, value, vw__value_folded(VW__FOLDED_POOL, *pool));
+    vw__document_fold_list(fold->document, value,
+                           vw__value_folded(VW__SNAPSHOT_FOLDED_POOL, *pool));
     return VW_OK;
 }
 
@@ -169,14 +291,14 @@ static vw_status reserve_frame_ids(vw__snapshot_fold *fold, size_t more)
     return VW_OK;
 }
 
-/* Which of `items` is no frame: there is one. */
+/* The index of the item that is not a frame: there is one. */
 static vw_status find_wrong_frame(vw__snapshot_fold *fold, const vw__value *items)
 {
     size_t i = 0;
     while (vw__value_get_kind(items[i]) == VW__VALUE_FOLDED &&
-           vw__value_folded_kind(items[i]) == VW__FOLDED_FRAME)
+           vw__value_folded_kind(items[i]) == VW__SNAPSHOT_FOLDED_FRAME)
         i++;
-    return wrong_frame(fold, VW__KEY_FRAMES, fold->frame_ids.count + i,
+    return wrong_frame(fold, VW__SNAPSHOT_KEY_FRAMES, fold->frame_ids.count + i,
                        "a frame (a dict with filename and line)",
                        vw__document_resolve(fold->document, items[i]));
 }
@@ -185,7 +307,7 @@ static vw_status find_wrong_frame(vw__snapshot_fold *fold, const vw__value *item
 static vw_status add_frames(vw__snapshot_fold *fold, const vw__value *items, size_t item_count,
                             bool *are_frames)
 {
-    const vw__value a_frame = vw__value_folded(VW__FOLDED_FRAME, 0);
+    const vw__value a_frame = vw__value_folded(VW__SNAPSHOT_FOLDED_FRAME, 0);
     VW__TRY(reserve_frame_ids(fold, item_count));
     uint32_t *to = (uint32_t *)fold->frame_ids.items + fold->frame_ids.count;
     uint64_t difference = 0; /* looked at once, at the end: this loop sees every frame */
@@ -228,30 +350,30 @@ vw_status vw__snapshot_fold_list(void *context, vw__document *document, const vw
                                  size_t item_count, vw__value *folded)
 {
     vw__snapshot_fold *fold = context;
-    const vw__value a_frame = vw__value_folded(VW__FOLDED_FRAME, 0);
+    const vw__value a_frame = vw__value_folded(VW__SNAPSHOT_FOLDED_FRAME, 0);
     bool are_frames;
     uint32_t id;
     fold->document = document;
-    if ((items[0] ^ a_frame) >> 32 != 0) /* most lists that are none show it at once */
+    if ((items[0] ^ a_frame) >> 32 != 0) /* most lists of other things end here */
         return VW_OK;
     fold->frame_ids.count = 0;
     VW__TRY(add_frames(fold, items, item_count, &are_frames));
     if (!are_frames)
         return VW_OK;
     VW__TRY(begin_context(fold, &id));
-    *folded = vw__value_folded(VW__FOLDED_CONTEXT, id);
+    *folded = vw__value_folded(VW__SNAPSHOT_FOLDED_CONTEXT, id);
     return VW_OK;
 }
 
-vw_status vw__get_context(vw__snapshot_fold *fold, uint32_t *context)
+vw_status vw__snapshot_get_context(vw__snapshot_fold *fold, uint32_t *context)
 {
-    if (!vw__has_field(&fold->fields, VW__KEY_FRAMES)) {
+    if (!vw__snapshot_has_field(&fold->fields, VW__SNAPSHOT_KEY_FRAMES)) {
         *context = VW__NO_CONTEXT;
         return VW_OK;
     }
-    vw__value value = fold->fields.values[VW__KEY_FRAMES];
+    vw__value value = fold->fields.values[VW__SNAPSHOT_KEY_FRAMES];
     if (vw__value_get_kind(value) == VW__VALUE_FOLDED &&
-        vw__value_folded_kind(value) == VW__FOLDED_CONTEXT) {
+        vw__value_folded_kind(value) == VW__SNAPSHOT_FOLDED_CONTEXT) {
         *context = vw__value_folded_id(value);
         return VW_OK;
     }
@@ -261,7 +383,8 @@ vw_status vw__get_context(vw__snapshot_fold *fold, uint32_t *context)
     uint32_t id;
     VW__TRY(gather_frames(fold, value));
     VW__TRY(begin_context(fold, &id));
-    vw__document_fold_list(fold->document, value, vw__value_folded(VW__FOLDED_CONTEXT, id));
+    vw__document_fold_list(fold->document, value,
+                           vw__value_folded(VW__SNAPSHOT_FOLDED_CONTEXT, id));
     *context = id;
     return VW_OK;
 }
@@ -270,19 +393,19 @@ vw_status vw__get_context(vw__snapshot_fold *fold, uint32_t *context)
 static vw_status add_forward_frame(vw__snapshot_fold *fold, vw__value name, uint32_t *id)
 {
     vw__model_frame frame = {.filename = VW__NO_STRING, .line = 0};
-    VW__TRY(vw__fold_string(fold, name, &frame.name));
+    VW__TRY(vw__snapshot_fold_string(fold, name, &frame.name));
     return vw__model_add_frame(fold->builder, &frame, id);
 }
 
-vw_status vw__get_forward_stack(vw__snapshot_fold *fold, uint32_t *stack)
+vw_status vw__snapshot_get_forward_stack(vw__snapshot_fold *fold, uint32_t *stack)
 {
     *stack = VW__EMPTY_STACK;
-    if (!vw__has_field(&fold->fields, VW__KEY_FORWARD_FRAMES))
+    if (!vw__snapshot_has_field(&fold->fields, VW__SNAPSHOT_KEY_FORWARD_FRAMES))
         return VW_OK;
-    vw__value item,
-        value = vw__document_resolve(fold->document, fold->fields.values[VW__KEY_FORWARD_FRAMES]);
+    vw__value item, value = vw__document_resolve(
+                        fold->document, fold->fields.values[VW__SNAPSHOT_KEY_FORWARD_FRAMES]);
     if (vw__value_get_kind(value) == VW__VALUE_FOLDED &&
-        vw__value_folded_kind(value) == VW__FOLDED_FORWARD_STACK) {
+        vw__value_folded_kind(value) == VW__SNAPSHOT_FOLDED_FORWARD_STACK) {
         *stack = vw__value_folded_id(value);
         return VW_OK;
     }
@@ -293,16 +416,16 @@ vw_status vw__get_forward_stack(vw__snapshot_fold *fold, uint32_t *stack)
     fold->frame_ids.count = 0;
     for (uint64_t cursor = 0; vw__value_next_item(fold->document, value, &cursor, &item);) {
         if (vw__value_get_kind(item) != VW__VALUE_STRING)
-            return wrong_frame(fold, VW__KEY_FORWARD_FRAMES, fold->frame_ids.count, "a string",
-                               item);
+            return wrong_frame(fold, VW__SNAPSHOT_KEY_FORWARD_FRAMES, fold->frame_ids.count,
+                               "a string", item);
         uint32_t frame, place;
         VW__TRY(add_forward_frame(fold, item, &frame));
-        VW__TRY(vw__folded_list_add(fold, &fold->frame_ids, &frame, &place));
+        VW__TRY(vw__snapshot_folded_list_add(fold, &fold->frame_ids, &frame, &place));
     }
     VW__TRY(
         vw__model_add_stack(fold->builder, fold->frame_ids.items, fold->frame_ids.count, stack));
     vw__document_fold_list(fold->document, value,
-                           vw__value_folded(VW__FOLDED_FORWARD_STACK, *stack));
+                           vw__value_folded(VW__SNAPSHOT_FOLDED_FORWARD_STACK, *stack));
     return VW_OK;
 }
 
@@ -313,15 +436,16 @@ static vw_status fold_frame(vw__snapshot_fold *fold, vw__value *folded)
     uint32_t id;
     fold->fields.record = "frame";
     fold->fields.number = fold->frame_count++;
-    VW__TRY(get_string(fold, VW__KEY_NAME, &frame.name));
-    VW__TRY(get_string(fold, VW__KEY_FILENAME, &frame.filename));
-    VW__TRY(vw__get_signed(&fold->fields, VW__KEY_LINE, &line));
+    VW__TRY(get_string(fold, VW__SNAPSHOT_KEY_NAME, &frame.name));
+    VW__TRY(get_string(fold, VW__SNAPSHOT_KEY_FILENAME, &frame.filename));
+    VW__TRY(vw__snapshot_get_signed(&fold->fields, VW__SNAPSHOT_KEY_LINE, &line));
     if (line > UINT32_MAX)
-        return vw__wrong_field(&fold->fields, VW__KEY_LINE, "the number of a line",
-                               fold->fields.values[VW__KEY_LINE]);
+        return vw__snapshot_wrong_field(&fold->fields, VW__SNAPSHOT_KEY_LINE,
+                                        "the number of a line",
+                                        fold->fields.values[VW__SNAPSHOT_KEY_LINE]);
     frame.line = line > 0 ? (uint32_t)line : 0; /* Python has -1 where it does not know */
     VW__TRY(vw__model_add_frame(fold->builder, &frame, &id));
-    *folded = vw__value_folded(VW__FOLDED_FRAME, id);
+    *folded = vw__value_folded(VW__SNAPSHOT_FOLDED_FRAME, id);
     return VW_OK;
 }
 
@@ -329,10 +453,10 @@ static vw_status fold_frame(vw__snapshot_fold *fold, vw__value *folded)
 
 static vw_status get_move(const vw__snapshot_fields *fields, vw__model_move *move)
 {
-    VW__TRY(vw__get_count(fields, VW__KEY_MOVED_BYTES, &move->moved_bytes));
-    VW__TRY(vw__get_count(fields, VW__KEY_MOVED_HANDLES, &move->moved_handles));
-    VW__TRY(vw__get_count(fields, VW__KEY_SPILLED_BYTES, &move->spilled_bytes));
-    return vw__get_count(fields, VW__KEY_WAIT_US, &move->wait_us);
+    VW__TRY(vw__snapshot_get_count(fields, VW__SNAPSHOT_KEY_MOVED_BYTES, &move->moved_bytes));
+    VW__TRY(vw__snapshot_get_count(fields, VW__SNAPSHOT_KEY_MOVED_HANDLES, &move->moved_handles));
+    VW__TRY(vw__snapshot_get_count(fields, VW__SNAPSHOT_KEY_SPILLED_BYTES, &move->spilled_bytes));
+    return vw__snapshot_get_count(fields, VW__SNAPSHOT_KEY_WAIT_US, &move->wait_us);
 }
 
 static vw_status fold_annotation(vw__snapshot_fold *fold, vw__value *folded)
@@ -342,18 +466,18 @@ static vw_status fold_annotation(vw__snapshot_fold *fold, vw__value *folded)
     uint32_t place;
     fold->fields.record = "annotation";
     fold->fields.number = fold->annotations.count;
-    VW__TRY(get_string(fold, VW__KEY_NAME, &annotation.name));
-    VW__TRY(vw__get_signed(fields, VW__KEY_TIME_US, &annotation.time_us));
-    VW__TRY(vw__get_device(fields, &annotation.device));
-    vw__value stage = fields->values[VW__KEY_STAGE];
+    VW__TRY(get_string(fold, VW__SNAPSHOT_KEY_NAME, &annotation.name));
+    VW__TRY(vw__snapshot_get_signed(fields, VW__SNAPSHOT_KEY_TIME_US, &annotation.time_us));
+    VW__TRY(vw__snapshot_get_device(fields, &annotation.device));
+    vw__value stage = fields->values[VW__SNAPSHOT_KEY_STAGE];
     uint32_t word = vw__value_string_id(stage);
     if (vw__value_get_kind(stage) != VW__VALUE_STRING ||
-        (word != VW__WORD_START && word != VW__WORD_END))
-        return vw__wrong_field(fields, VW__KEY_STAGE, "START or END", stage);
-    annotation.is_start = word == VW__WORD_START;
+        (word != VW__SNAPSHOT_WORD_START && word != VW__SNAPSHOT_WORD_END))
+        return vw__snapshot_wrong_field(fields, VW__SNAPSHOT_KEY_STAGE, "START or END", stage);
+    annotation.is_start = word == VW__SNAPSHOT_WORD_START;
     VW__TRY(get_move(fields, &annotation.move));
-    VW__TRY(vw__folded_list_add(fold, &fold->annotations, &annotation, &place));
-    *folded = vw__value_folded(VW__FOLDED_ANNOTATION, place);
+    VW__TRY(vw__snapshot_folded_list_add(fold, &fold->annotations, &annotation, &place));
+    *folded = vw__value_folded(VW__SNAPSHOT_FOLDED_ANNOTATION, place);
     return VW_OK;
 }
 
@@ -365,7 +489,7 @@ void vw__snapshot_ignore_unknown(vw__snapshot_fold *fold, const vw__value *pairs
         vw__value key = pairs[2 * i];
         if (vw__value_get_kind(key) == VW__VALUE_STRING) {
             size_t size_bytes = 0;
-            if (vw__value_string_id(key) < VW__KEY_COUNT)
+            if (vw__value_string_id(key) < VW__SNAPSHOT_KEY_COUNT)
                 continue;
             const char *name = vw__value_string(fold->document, key, &size_bytes);
             vw__model_ignore_field(fold->builder, name, size_bytes);
@@ -387,26 +511,28 @@ vw_status vw__snapshot_fold_dict(void *context, vw__document *document, const vw
     vw__snapshot_fold *fold = context;
     vw__snapshot_fields *fields = &fold->fields;
     fold->document = document;
-    VW__TRY(vw__fold_usual_entry(fold, pairs, pair_count, folded));
+    VW__TRY(vw__snapshot_fold_usual_entry(fold, pairs, pair_count, folded));
     if (vw__value_get_kind(*folded) == VW__VALUE_FOLDED)
         return VW_OK;
     fields->document = document;
-    vw__collect_fields(fields, pairs, pair_count);
+    vw__snapshot_collect_fields(fields, pairs, pair_count);
     vw_status status;
-    if (vw__has_field(fields, VW__KEY_ACTION)) {
-        status = vw__fold_entry(fold, folded);
-        vw__learn_usual_entry(fold, pairs, pair_count);
-    } else if (vw__has_field(fields, VW__KEY_FILENAME) ||
-               has_all(fields, VW__KEY_BIT(VW__KEY_NAME) | VW__KEY_BIT(VW__KEY_LINE)))
+    if (vw__snapshot_has_field(fields, VW__SNAPSHOT_KEY_ACTION)) {
+        status = vw__snapshot_fold_entry(fold, folded);
+        vw__snapshot_learn_usual_entry(fold, pairs, pair_count);
+    } else if (vw__snapshot_has_field(fields, VW__SNAPSHOT_KEY_FILENAME) ||
+               has_all(fields, VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_NAME) |
+                                   VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_LINE)))
         status = fold_frame(fold, folded);
-    else if (vw__has_field(fields, VW__KEY_TOTAL_SIZE))
-        status = vw__fold_segment(fold, folded);
-    else if (has_all(fields, VW__KEY_BIT(VW__KEY_STATE) | VW__KEY_BIT(VW__KEY_SIZE)))
-        status = vw__fold_block(fold, folded);
-    else if (vw__has_field(fields, VW__KEY_STAGE))
+    else if (vw__snapshot_has_field(fields, VW__SNAPSHOT_KEY_TOTAL_SIZE))
+        status = vw__snapshot_fold_segment(fold, folded);
+    else if (has_all(fields, VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_STATE) |
+                                 VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_SIZE)))
+        status = vw__snapshot_fold_block(fold, folded);
+    else if (vw__snapshot_has_field(fields, VW__SNAPSHOT_KEY_STAGE))
         status = fold_annotation(fold, folded);
-    else if (vw__has_field(fields, VW__KEY_REAL_SIZE))
-        status = vw__fold_past(fold, folded);
+    else if (vw__snapshot_has_field(fields, VW__SNAPSHOT_KEY_REAL_SIZE))
+        status = vw__snapshot_fold_past(fold, folded);
     else
         return VW_OK; /* the outermost dict, the settings, or nothing that we know */
     if (__builtin_expect(fields->unknown_count != 0, 0) && status == VW_OK)

@@ -1,4 +1,4 @@
-/* torch_snapshot_read.c - what a file is, and the way from its bytes to a model.
+/* torch_snapshot_read.c - detects the encoding of a snapshot and reads it into a model.
  *
  *   bytes -> pickle_read or json_read -> document -> torch_snapshot_fold (records, on the way)
  *                                                 -> torch_snapshot_root (the rest, at the end)
@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "format/json_read.h"
 #include "format/pickle_read.h"
-#include "format/torch_snapshot_root.h"
+#include "format/torch_snapshot_internal.h"
 
 /* Over a hundred million events. */
 #define DEFAULT_LIMIT_BYTES ((size_t)16 << 30)
@@ -29,7 +29,7 @@ static bool begins_with(const uint8_t *bytes, size_t size_bytes, const char *beg
     return size_bytes >= length && memcmp(bytes, beginning, length) == 0;
 }
 
-/* Is it text, as far as it can be seen? */
+/* Are all of these bytes text? */
 static bool is_text(const uint8_t *bytes, size_t size_bytes)
 {
     for (size_t i = 0; i < size_bytes; i++)
@@ -63,8 +63,8 @@ static vw_status refuse(const uint8_t *bytes, size_t size_bytes)
                     bytes[0] == '<' ? "this is HTML or XML" : "this is text", shown, expected);
 }
 
-/* The first byte that is no white space tells. A pickle of protocol 2 and later begins with 0x80;
- * older ones of a dict or a list with a mark or an empty one. */
+/* Detects the encoding by the first byte that is not white space. A pickle of protocol 2 and later
+ * begins with 0x80; an older one of a dict or a list with a mark or an empty container. */
 static vw_status tell_encoding(vw__byte_source *source, vw__snapshot_encoding *encoding)
 {
     enum { LOOKED_AT = 4096 };
@@ -97,7 +97,7 @@ static vw_status read_document(vw__byte_source *source, vw__snapshot_encoding en
 {
     vw__snapshot_fold fold;
     vw__snapshot_fold_init(&fold, builder);
-    const vw__fold listener = {
+    const vw__document_listener listener = {
         .context = &fold,
         .names = vw__snapshot_names,
         .name_count = VW__SNAPSHOT_NAME_COUNT,
@@ -108,7 +108,7 @@ static vw_status read_document(vw__byte_source *source, vw__snapshot_encoding en
     vw__document *document;
     vw__value root;
     VW__TRY(vw__document_create(&limits, &listener, &document));
-    vw_status status = encoding == VW__ENCODING_PICKLE ? vw__pickle_read(source, document, &root)
+    vw_status status = encoding == VW__ENCODING_PICKLE ? vw__unpickle_read(source, document, &root)
                                                        : vw__json_read(source, document, &root);
     if (status == VW_OK)
         status = vw__snapshot_read_root(&fold, document, root);

@@ -1,5 +1,10 @@
-/* torch_snapshot_root.c - which entries are whose, and what the outermost dict says. */
-#include "format/torch_snapshot_root.h"
+/* torch_snapshot_root.c - builds the traces, segments and settings of the outermost dict. */
+#include "format/torch_snapshot_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/byte_buffer.h"
 
 static bool is_folded_as(vw__value value, unsigned kind)
 {
@@ -16,7 +21,7 @@ static vw_status wrong_item(const char *list, size_t number, const char *expecte
 static vw_status get_list(const vw__snapshot_fields *fields, vw__snapshot_name key, bool *is_there,
                           vw__value *list)
 {
-    *is_there = vw__has_field(fields, key);
+    *is_there = vw__snapshot_has_field(fields, key);
     if (!*is_there)
         return VW_OK;
     *list = fields->values[key];
@@ -34,7 +39,7 @@ static vw_status add_segments(vw__snapshot_fold *fold, vw__value list, const cha
     vw__value item;
     size_t number = 0;
     for (uint64_t cursor = 0; vw__value_next_item(fold->document, list, &cursor, &item); number++) {
-        if (!is_folded_as(item, VW__FOLDED_SEGMENT))
+        if (!is_folded_as(item, VW__SNAPSHOT_FOLDED_SEGMENT))
             return wrong_item(name, number, "a segment (a dict with total_size and blocks)", item);
         vw__model_segment segment =
             ((const vw__model_segment *)fold->segments.items)[vw__value_folded_id(item)];
@@ -99,7 +104,7 @@ static size_t skip_run(gathered_trace *trace, size_t first_free_event, const vw_
     if (trace->event_count == 0 || trace->is_copied || next < first_free_event)
         return 0;
     while (count < item_count && next + count <= UINT32_MAX &&
-           items[count] == vw__value_folded(VW__FOLDED_ENTRY, (uint32_t)(next + count)))
+           items[count] == vw__value_folded(VW__SNAPSHOT_FOLDED_ENTRY, (uint32_t)(next + count)))
         count++;
     trace->event_count += count;
     return count;
@@ -115,7 +120,7 @@ static vw_status gather_entries(vw__snapshot_fold *fold, vw__value list, const c
         size_t i = skip_run(trace, first_free_event, items, item_count);
         number += i;
         for (; i < item_count; i++, number++) {
-            if (!is_folded_as(items[i], VW__FOLDED_ENTRY))
+            if (!is_folded_as(items[i], VW__SNAPSHOT_FOLDED_ENTRY))
                 return wrong_item(name, number, "a trace entry (a dict with action)",
                                   vw__document_resolve(fold->document, items[i]));
             VW__TRY(gather_event(fold, trace, first_free_event, vw__value_folded_id(items[i])));
@@ -152,8 +157,8 @@ static vw_status add_traces(vw__snapshot_fold *fold, vw__value lists, const char
     return VW_OK;
 }
 
-/* Of pinned host memory: a list of lists like the devices', or the entries themselves. They become
- * one trace. */
+/* The trace of pinned host memory: a list of lists like the devices', or the entries themselves.
+ * They become one trace. */
 static vw_status add_host_trace(vw__snapshot_fold *fold, vw__value lists, const char *name,
                                 size_t *first_free_event)
 {
@@ -164,7 +169,7 @@ static vw_status add_host_trace(vw__snapshot_fold *fold, vw__value lists, const 
          number++) {
         if (vw__value_get_kind(item) == VW__VALUE_LIST)
             VW__TRY(gather_entries(fold, item, name, *first_free_event, &trace));
-        else if (is_folded_as(item, VW__FOLDED_ENTRY))
+        else if (is_folded_as(item, VW__SNAPSHOT_FOLDED_ENTRY))
             VW__TRY(gather_event(fold, &trace, *first_free_event, vw__value_folded_id(item)));
         else
             return wrong_item(name, number, "a trace entry, or a list of them", item);
@@ -181,7 +186,7 @@ static vw_status add_annotations(vw__snapshot_fold *fold, vw__value list)
     vw__value item;
     size_t number = 0;
     for (uint64_t cursor = 0; vw__value_next_item(fold->document, list, &cursor, &item); number++) {
-        if (!is_folded_as(item, VW__FOLDED_ANNOTATION))
+        if (!is_folded_as(item, VW__SNAPSHOT_FOLDED_ANNOTATION))
             return wrong_item("external_annotations", number,
                               "an annotation (a dict with name and stage)", item);
         const vw__model_annotation *annotation =
@@ -191,17 +196,195 @@ static vw_status add_annotations(vw__snapshot_fold *fold, vw__value list)
     return VW_OK;
 }
 
-/* What the records had; the outermost dict's own keys are noted where they are read. */
+/* Notes which fields the records had; the keys of the outermost dict are noted where they are read.
+ */
 static void note_features(vw__snapshot_fold *fold)
 {
     vw__model_features *features = vw__model_builder_features(fold->builder);
-    features->has_block_history = (fold->block_keys & VW__KEY_BIT(VW__KEY_HISTORY)) != 0;
-    features->has_block_addresses = (fold->block_keys & VW__KEY_BIT(VW__KEY_ADDRESS)) != 0;
-    features->has_times = (fold->entry_keys & VW__KEY_BIT(VW__KEY_TIME_US)) != 0;
-    features->has_compile_context = (fold->entry_keys & VW__KEY_BIT(VW__KEY_COMPILE_CONTEXT)) != 0;
-    features->has_user_metadata = (fold->entry_keys & VW__KEY_BIT(VW__KEY_USER_METADATA)) != 0;
-    features->has_pool_ids = (fold->entry_keys & VW__KEY_BIT(VW__KEY_POOL_ID)) != 0;
+    features->has_block_history =
+        (fold->block_keys & VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_HISTORY)) != 0;
+    features->has_block_addresses =
+        (fold->block_keys & VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_ADDRESS)) != 0;
+    features->has_times = (fold->entry_keys & VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_TIME_US)) != 0;
+    features->has_compile_context =
+        (fold->entry_keys & VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_COMPILE_CONTEXT)) != 0;
+    features->has_user_metadata =
+        (fold->entry_keys & VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_USER_METADATA)) != 0;
+    features->has_pool_ids =
+        (fold->entry_keys & VW__SNAPSHOT_KEY_BIT(VW__SNAPSHOT_KEY_POOL_ID)) != 0;
     features->has_contexts = fold->has_contexts;
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+/* `allocator_settings`: the few that a replay needs as numbers, and all of them as text for people,
+ * in the file's order. */
+
+/* Containers in containers that are shown; deeper ones are dots. */
+enum { DEEPEST_SHOWN = 3 };
+
+/* Longer values are not settings. */
+enum { MOST_TEXT_BYTES = 1 << 16 };
+
+static void append_value(vw__byte_buffer *text, const vw__document *document, vw__value value,
+                         unsigned depth);
+
+/* The shortest of the usual precisions that reads back as the same number. */
+static void append_float(vw__byte_buffer *text, double number)
+{
+    char digits[40];
+    for (int precision = 6; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, number);
+        if (strtod(digits, NULL) == number)
+            break;
+    }
+    for (char *at = digits; *at != '\0'; at++)
+        if (*at == ',')
+            *at = '.'; /* some locales */
+    vw__append_text(text, digits);
+}
+
+static void append_integer(vw__byte_buffer *text, const vw__document *document, vw__value value)
+{
+    int64_t number;
+    uint64_t large_number;
+    if (vw__value_get_i64(document, value, &number))
+        vw__append_format(text, "%lld", (long long)number);
+    else if (vw__value_get_u64(document, value, &large_number))
+        vw__append_format(text, "%llu", (unsigned long long)large_number);
+}
+
+/* As the option string has it: [256:1,512:2]. */
+static void append_dict(vw__byte_buffer *text, const vw__document *document, vw__value dict,
+                        unsigned depth)
+{
+    size_t pair_count;
+    const vw__value *pairs = vw__value_pairs(document, dict, &pair_count);
+    vw__append_text(text, "[");
+    for (size_t i = 0; i < pair_count && vw__byte_buffer_size(text) < MOST_TEXT_BYTES; i++) {
+        vw__append_text(text, i != 0 ? "," : "");
+        append_value(text, document, pairs[2 * i], depth + 1);
+        vw__append_text(text, ":");
+        append_value(text, document, pairs[2 * i + 1], depth + 1);
+    }
+    vw__append_text(text, "]");
+}
+
+static void append_list(vw__byte_buffer *text, const vw__document *document, vw__value list,
+                        unsigned depth)
+{
+    vw__value item;
+    bool is_first = true;
+    vw__append_text(text, "[");
+    for (uint64_t cursor = 0; vw__byte_buffer_size(text) < MOST_TEXT_BYTES &&
+                              vw__value_next_item(document, list, &cursor, &item);
+         is_first = false) {
+        vw__append_text(text, is_first ? "" : ",");
+        append_value(text, document, item, depth + 1);
+    }
+    vw__append_text(text, "]");
+}
+
+static void append_value(vw__byte_buffer *text, const vw__document *document, vw__value value,
+                         unsigned depth)
+{
+    vw__value_kind kind = vw__value_get_kind(value);
+    size_t size_bytes = 0;
+    double number = 0;
+    if (depth > DEEPEST_SHOWN) {
+        vw__append_text(text, "...");
+        return;
+    }
+    switch (kind) {
+    case VW__VALUE_STRING:
+        vw__append_text(text, vw__value_string(document, value, &size_bytes));
+        break;
+    case VW__VALUE_INTEGER:
+        append_integer(text, document, value);
+        break;
+    case VW__VALUE_FLOAT:
+        (void)vw__value_get_f64(document, value, &number);
+        append_float(text, number);
+        break;
+    case VW__VALUE_TRUE:
+    case VW__VALUE_FALSE:
+        vw__append_text(text, kind == VW__VALUE_TRUE ? "True" : "False");
+        break;
+    case VW__VALUE_NONE:
+        vw__append_text(text, "None");
+        break;
+    case VW__VALUE_LIST:
+    case VW__VALUE_TUPLE:
+        append_list(text, document, value, depth);
+        break;
+    case VW__VALUE_DICT:
+        append_dict(text, document, value, depth);
+        break;
+    default: /* a huge integer, bytes, a record of the snapshot */
+        vw__append_text(text, vw__value_kind_name(kind));
+        break;
+    }
+}
+
+static vw_status add_entries(vw__snapshot_fold *fold, const vw__value *pairs, size_t pair_count)
+{
+    vw_status status = VW_OK;
+    vw__byte_buffer key, value;
+    vw__byte_buffer_init(&key);
+    vw__byte_buffer_init(&value);
+    for (size_t i = 0; i < pair_count && status == VW_OK; i++) {
+        vw__byte_buffer_clear(&key);
+        vw__byte_buffer_clear(&value);
+        append_value(&key, fold->document, pairs[2 * i], 0);
+        append_value(&value, fold->document, pairs[2 * i + 1], 0);
+        if (vw__byte_buffer_has_failed(&key) || vw__byte_buffer_has_failed(&value))
+            status = vw__fail_host_memory(MOST_TEXT_BYTES, "the text of a setting");
+        else
+            status = vw__model_add_setting(fold->builder, vw__byte_buffer_text(&key),
+                                           vw__byte_buffer_text(&value));
+    }
+    vw__byte_buffer_deinit(&key);
+    vw__byte_buffer_deinit(&value);
+    return status;
+}
+
+/* Leaves `*out` as it is where there is no such field. */
+static vw_status read_string(vw__snapshot_fold *fold, const vw__snapshot_fields *fields,
+                             vw__snapshot_name key, uint32_t *out)
+{
+    if (!vw__snapshot_has_field(fields, key))
+        return VW_OK;
+    if (vw__value_get_kind(fields->values[key]) != VW__VALUE_STRING)
+        return vw__snapshot_wrong_field(fields, key, "a string", fields->values[key]);
+    return vw__snapshot_fold_string(fold, fields->values[key], out);
+}
+
+static vw_status read_settings(vw__snapshot_fold *fold, vw__value settings)
+{
+    vw__model_settings *to = vw__model_builder_settings(fold->builder);
+    vw__model_features *features = vw__model_builder_features(fold->builder);
+    vw__snapshot_fields fields = {
+        .document = fold->document, .record = "allocator_settings", .number = SIZE_MAX};
+    size_t pair_count;
+    if (vw__value_get_kind(settings) != VW__VALUE_DICT)
+        return vw__fail(VW_ERR_CORRUPT_FILE, "allocator_settings: expected a dict, found %s",
+                        vw__snapshot_value_name(settings));
+    const vw__value *pairs = vw__value_pairs(fold->document, settings, &pair_count);
+    vw__snapshot_collect_fields(&fields, pairs, pair_count);
+    VW__TRY(vw__snapshot_get_signed(&fields, VW__SNAPSHOT_KEY_MAX_SPLIT_SIZE, &to->max_split_size));
+    VW__TRY(vw__snapshot_get_number(&fields, VW__SNAPSHOT_KEY_GARBAGE_COLLECTION_THRESHOLD,
+                                    &to->garbage_collection_threshold));
+    VW__TRY(vw__snapshot_get_boolean(&fields, VW__SNAPSHOT_KEY_EXPANDABLE_SEGMENTS,
+                                     &to->is_expandable));
+    VW__TRY(read_string(fold, &fields, VW__SNAPSHOT_KEY_ALLOC_CONF, &to->conf));
+    VW__TRY(read_string(fold, &fields, VW__SNAPSHOT_KEY_ENGINE, &to->engine));
+    VW__TRY(vw__snapshot_get_size(&fields, VW__SNAPSHOT_KEY_DEVICE_BYTES, &to->device_bytes));
+    VW__TRY(vw__snapshot_get_size(&fields, VW__SNAPSHOT_KEY_LIMIT_BYTES, &to->limit_bytes));
+    to->is_known = features->has_settings = true;
+    features->has_stream_reuse = vw__snapshot_has_field(&fields, VW__SNAPSHOT_KEY_STREAM_REUSE);
+    features->has_max_cached_size =
+        vw__snapshot_has_field(&fields, VW__SNAPSHOT_KEY_MAX_CACHED_SIZE);
+    return add_entries(fold, pairs, pair_count);
 }
 
 /* ---- the outermost value --------------------------------------------------------------------- */
@@ -210,10 +393,10 @@ static vw_status read_segment_lists(vw__snapshot_fold *fold, const vw__snapshot_
 {
     bool is_there;
     vw__value list;
-    VW__TRY(get_list(fields, VW__KEY_SEGMENTS, &is_there, &list));
+    VW__TRY(get_list(fields, VW__SNAPSHOT_KEY_SEGMENTS, &is_there, &list));
     if (is_there)
         VW__TRY(add_segments(fold, list, "segments", false));
-    VW__TRY(get_list(fields, VW__KEY_HOST_SEGMENTS, &is_there, &list));
+    VW__TRY(get_list(fields, VW__SNAPSHOT_KEY_HOST_SEGMENTS, &is_there, &list));
     return is_there ? add_segments(fold, list, "host_segments", true) : VW_OK;
 }
 
@@ -223,17 +406,17 @@ static vw_status read_trace_lists(vw__snapshot_fold *fold, const vw__snapshot_fi
     size_t first_free_event = 0;
     bool is_there;
     vw__value list;
-    VW__TRY(get_list(fields, VW__KEY_DEVICE_TRACES, &is_there, &list));
+    VW__TRY(get_list(fields, VW__SNAPSHOT_KEY_DEVICE_TRACES, &is_there, &list));
     if (is_there) {
         features->has_traces = true;
         VW__TRY(add_traces(fold, list, "device_traces", &first_free_event));
     } else {
-        VW__TRY(get_list(fields, VW__KEY_TRACES, &is_there, &list));
+        VW__TRY(get_list(fields, VW__SNAPSHOT_KEY_TRACES, &is_there, &list));
         features->has_traces = is_there && vw__value_item_count(fold->document, list) != 0;
         if (is_there)
             VW__TRY(add_traces(fold, list, "traces", &first_free_event));
     }
-    VW__TRY(get_list(fields, VW__KEY_HOST_TRACES, &is_there, &list));
+    VW__TRY(get_list(fields, VW__SNAPSHOT_KEY_HOST_TRACES, &is_there, &list));
     features->has_host_traces = is_there;
     return is_there ? add_host_trace(fold, list, "host_traces", &first_free_event) : VW_OK;
 }
@@ -247,8 +430,9 @@ static vw_status read_dict(vw__snapshot_fold *fold, vw__value root)
     bool is_there;
     vw__value list;
     const vw__value *pairs = vw__value_pairs(fold->document, root, &pair_count);
-    vw__collect_fields(&fields, pairs, pair_count);
-    if (!vw__has_field(&fields, VW__KEY_SEGMENTS) && !vw__has_field(&fields, VW__KEY_DEVICE_TRACES))
+    vw__snapshot_collect_fields(&fields, pairs, pair_count);
+    if (!vw__snapshot_has_field(&fields, VW__SNAPSHOT_KEY_SEGMENTS) &&
+        !vw__snapshot_has_field(&fields, VW__SNAPSHOT_KEY_DEVICE_TRACES))
         return vw__fail(VW_ERR_CORRUPT_FILE,
                         "not a memory snapshot: a dict of %zu keys, with neither segments nor "
                         "device_traces among them",
@@ -257,12 +441,12 @@ static vw_status read_dict(vw__snapshot_fold *fold, vw__value root)
         vw__snapshot_ignore_unknown(fold, pairs, pair_count);
     VW__TRY(read_segment_lists(fold, &fields));
     VW__TRY(read_trace_lists(fold, &fields));
-    VW__TRY(get_list(&fields, VW__KEY_EXTERNAL_ANNOTATIONS, &is_there, &list));
+    VW__TRY(get_list(&fields, VW__SNAPSHOT_KEY_EXTERNAL_ANNOTATIONS, &is_there, &list));
     features->has_annotations = is_there;
     if (is_there)
         VW__TRY(add_annotations(fold, list));
-    if (vw__has_field(&fields, VW__KEY_ALLOCATOR_SETTINGS))
-        VW__TRY(vw__snapshot_read_settings(fold, fields.values[VW__KEY_ALLOCATOR_SETTINGS]));
+    if (vw__snapshot_has_field(&fields, VW__SNAPSHOT_KEY_ALLOCATOR_SETTINGS))
+        VW__TRY(read_settings(fold, fields.values[VW__SNAPSHOT_KEY_ALLOCATOR_SETTINGS]));
     return VW_OK;
 }
 

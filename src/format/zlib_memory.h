@@ -1,4 +1,4 @@
-/* zlib_memory.h - zlib, with its memory from base/host_memory.h like everything else's. */
+/* zlib_memory.h - makes zlib take its memory from base/host_memory.h. */
 #ifndef VW_FORMAT_ZLIB_MEMORY_H
 #define VW_FORMAT_ZLIB_MEMORY_H
 
@@ -19,7 +19,7 @@ static inline void vw__zlib_free_memory(voidpf context, voidpf memory)
     vw__host_free(memory);
 }
 
-/* Before the stream's init function. */
+/* Call it before the stream's init function. */
 static inline void vw__zlib_use_host_memory(z_stream *stream)
 {
     stream->zalloc = vw__zlib_take_memory;

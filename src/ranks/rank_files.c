@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -20,16 +21,6 @@ typedef struct span {
     const char *text;
     size_t size_bytes;
 } span;
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 static bool ends_with(span name, const char *ending)
 {
@@ -54,7 +45,8 @@ static bool read_number(span name, size_t at, size_t *end, uint64_t *number)
 {
     uint64_t value = 0;
     size_t here = at;
-    while (here < name.size_bytes && is_digit(name.text[here]) && here - at <= MOST_DIGITS)
+    while (here < name.size_bytes && vw__ascii_is_digit(name.text[here]) &&
+           here - at <= MOST_DIGITS)
         value = value * 10 + (uint64_t)(name.text[here++] - '0');
     if (here == at || here - at > MOST_DIGITS)
         return false;
@@ -80,13 +72,13 @@ static bool read_word(span name, size_t at, const char *word, bool needs_sign_be
         return false;
     char before = at > 0 ? name.text[at - 1] : '.';
     if (needs_sign_before ? at == 0 || strchr("_.-", before) == NULL
-                          : is_letter(before) || is_digit(before))
+                          : vw__ascii_is_letter(before) || vw__ascii_is_digit(before))
         return false;
     at += length;
     if (!needs_sign_before && strchr("_-.=", name.text[at]) != NULL)
         at++;
     return read_number(name, at, &end, rank) &&
-           (end == name.size_bytes || !is_letter(name.text[end]));
+           (end == name.size_bytes || !vw__ascii_is_letter(name.text[end]));
 }
 
 /* The last one in the name: what adds a rank to a name puts it behind. */
@@ -106,12 +98,12 @@ static bool find_slurm(span name, vw__rank_name *out)
     uint64_t task;
     if (!begins_with(name, "slurm-"))
         return false;
-    while (at < name.size_bytes && is_digit(name.text[at]))
+    while (at < name.size_bytes && vw__ascii_is_digit(name.text[at]))
         at++;
     if (at == job || at == name.size_bytes)
         return false;
     if (name.text[at] == '_' && read_number(name, at + 1, &end, &task) && end < name.size_bytes &&
-        !is_letter(name.text[end])) {
+        !vw__ascii_is_letter(name.text[end])) {
         out->array = name.text + job;
         out->array_bytes = end - job;
         at = end;

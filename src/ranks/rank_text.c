@@ -4,12 +4,13 @@
 #include <string.h>
 #include <strings.h> /* strncasecmp */
 
+#include "base/ascii.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "format/byte_source.h"
-#include "format/error_text_region.h" /* vw__line_prefix */
-#include "ranks/rank_files.h"         /* vw__rank_make_room */
+#include "format/line.h"      /* vw__line_prefix */
+#include "ranks/rank_files.h" /* vw__rank_make_room */
 
 enum {
     LOOKED_AT_BYTES = 64,
@@ -18,17 +19,12 @@ enum {
     SECONDS_PER_DAY = 86400,
 };
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* `count` digits at `text`; -1 where they are not. */
 static int digits(const char *text, size_t count)
 {
     int value = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!is_digit(text[i]))
+        if (!vw__ascii_is_digit(text[i]))
             return -1;
         value = value * 10 + (text[i] - '0');
     }
@@ -64,9 +60,10 @@ static bool read_seconds(const char *text, int64_t *seconds)
 static int64_t read_fraction(const char *text, size_t size_bytes, size_t *at)
 {
     int64_t unit = US_PER_SECOND, fraction = 0;
-    if (*at + 1 >= size_bytes || (text[*at] != '.' && text[*at] != ',') || !is_digit(text[*at + 1]))
+    if (*at + 1 >= size_bytes || (text[*at] != '.' && text[*at] != ',') ||
+        !vw__ascii_is_digit(text[*at + 1]))
         return 0;
-    for (++*at; *at < size_bytes && is_digit(text[*at]); ++*at) {
+    for (++*at; *at < size_bytes && vw__ascii_is_digit(text[*at]); ++*at) {
         unit /= 10;
         fraction += unit * (text[*at] - '0');
     }
@@ -96,7 +93,7 @@ vw__log_time vw__log_time_of(const char *line, size_t size_bytes)
         size_bytes = LOOKED_AT_BYTES;
     for (size_t i = 0; i + DATE_BYTES <= size_bytes; i++) {
         int64_t seconds, east_seconds;
-        if (!is_digit(line[i]) || (i > 0 && is_digit(line[i - 1])) ||
+        if (!vw__ascii_is_digit(line[i]) || (i > 0 && vw__ascii_is_digit(line[i - 1])) ||
             !read_seconds(line + i, &seconds))
             continue;
         size_t at = i + DATE_BYTES;

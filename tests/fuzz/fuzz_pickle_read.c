@@ -137,7 +137,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     uint32_t fold_count = 0;
-    vw__fold fold = {.context = &fold_count, .names = names, .name_count = 2, .dict = fold_dict};
+    vw__document_listener fold = {
+        .context = &fold_count, .names = names, .name_count = 2, .dict = fold_dict};
     vw__document_limits limits = {.memory_bytes = MEMORY_LIMIT_BYTES, .depth = DEPTH_LIMIT};
     vw__document *document;
     vw__byte_source *source;
@@ -148,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fold.list = fold_list;
     must(vw__document_create(&limits, (data[0] & 1) != 0 ? &fold : NULL, &document) == VW_OK);
     must(vw__byte_source_open_memory(data + 1, size - 1, NULL, &source) == VW_OK);
-    vw_status status = vw__pickle_read(source, document, &root);
+    vw_status status = vw__unpickle_read(source, document, &root);
     must(vw__document_memory_bytes(document) <= MEMORY_LIMIT_BYTES);
     if (status == VW_OK) {
         visits_left = MOST_VISITS;

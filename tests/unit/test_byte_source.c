@@ -197,7 +197,7 @@ static void every_compression_gives_the_same_bytes(void **state)
     assert_string_equal(vw__compression_name(VW__ZSTD), "zstd");
 }
 
-static void streams_one_behind_the_other_are_one(void **state)
+static void concatenated_streams_are_read_as_one(void **state)
 {
     (void)state;
     bytes half = plain_bytes(1000);
@@ -241,9 +241,9 @@ static void a_window_is_as_large_as_asked_for(void **state)
         assert_memory_equal(window, plain.data + 10, 4000000);
         assert_int_equal(vw__byte_source_peek(source, 100000000, &window, &size_bytes), VW_OK);
         assert_int_equal(size_bytes, 5000000 - 10);
-        assert_int_equal(
-            vw__byte_source_peek(source, VW__SOURCE_LARGEST_PEEK_BYTES + 1, &window, &size_bytes),
-            VW_ERR_CORRUPT_FILE);
+        assert_int_equal(vw__byte_source_peek(source, VW__BYTE_SOURCE_LARGEST_PEEK_BYTES + 1,
+                                              &window, &size_bytes),
+                         VW_ERR_CORRUPT_FILE);
         assert_says("in one piece at byte 10");
         vw__byte_source_close(source);
         free(packed.data);
@@ -251,7 +251,7 @@ static void a_window_is_as_large_as_asked_for(void **state)
     free(plain.data);
 }
 
-static void a_wish_for_more_than_there_is_costs_little(void **state)
+static void asking_for_more_than_the_file_has_costs_little(void **state)
 {
     (void)state;
     const uint8_t *window;
@@ -260,7 +260,8 @@ static void a_wish_for_more_than_there_is_costs_little(void **state)
     vw__byte_source *source = open_bytes(packed);
     uint64_t before = vw__host_memory_get_use().in_use_bytes;
     assert_int_equal(
-        vw__byte_source_peek(source, VW__SOURCE_LARGEST_PEEK_BYTES, &window, &size_bytes), VW_OK);
+        vw__byte_source_peek(source, VW__BYTE_SOURCE_LARGEST_PEEK_BYTES, &window, &size_bytes),
+        VW_OK);
     assert_int_equal(size_bytes, 1000);
     assert_true(vw__host_memory_get_use().in_use_bytes - before < 2 << 20);
     vw__byte_source_close(source);
@@ -373,7 +374,7 @@ static void standard_input_is_a_dash(void **state)
     close(before);
 }
 
-static void what_cannot_be_opened_is_said_in_the_words_of_the_system(void **state)
+static void open_errors_carry_the_system_message(void **state)
 {
     (void)state;
     vw__byte_source *source = NULL;
@@ -505,7 +506,7 @@ static bool watch(void *context, uint64_t read_bytes, uint64_t file_bytes)
     return read_bytes < watching->stop_at_bytes;
 }
 
-static void progress_is_told_and_may_end_the_reading(void **state)
+static void progress_is_reported_and_can_stop_the_reading(void **state)
 {
     (void)state;
     for (int kind = 0; kind < KIND_COUNT; kind++) {
@@ -562,16 +563,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_compression_gives_the_same_bytes),
-        cmocka_unit_test(streams_one_behind_the_other_are_one),
+        cmocka_unit_test(concatenated_streams_are_read_as_one),
         cmocka_unit_test(padding_behind_the_data_is_skipped),
         cmocka_unit_test(a_window_is_as_large_as_asked_for),
-        cmocka_unit_test(a_wish_for_more_than_there_is_costs_little),
+        cmocka_unit_test(asking_for_more_than_the_file_has_costs_little),
         cmocka_unit_test(plain_memory_is_not_copied),
 
         cmocka_unit_test(files_are_read_in_pieces),
         cmocka_unit_test(pipes_may_give_a_few_bytes_at_a_time),
         cmocka_unit_test(standard_input_is_a_dash),
-        cmocka_unit_test(what_cannot_be_opened_is_said_in_the_words_of_the_system),
+        cmocka_unit_test(open_errors_carry_the_system_message),
 
         cmocka_unit_test(compressed_data_cut_short_is_refused_at_every_length),
         cmocka_unit_test(a_changed_byte_is_found),
@@ -580,7 +581,7 @@ int main(void)
         cmocka_unit_test(no_more_comes_out_than_the_limit),
         cmocka_unit_test(a_small_file_cannot_ask_for_gigabytes),
 
-        cmocka_unit_test(progress_is_told_and_may_end_the_reading),
+        cmocka_unit_test(progress_is_reported_and_can_stop_the_reading),
         cmocka_unit_test(memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void begin_with(const vw__document_limits *limits, const vw__fold *fold)
+static void begin_with(const vw__document_limits *limits, const vw__document_listener *fold)
 {
     vw__document_destroy(document);
     document = NULL;
@@ -92,10 +92,10 @@ static void integers_of_64_bits_come_back(void **state)
         0,
         1,
         -1,
-        VW__INTEGER_INLINE_LIMIT - 1,
-        VW__INTEGER_INLINE_LIMIT,
-        -VW__INTEGER_INLINE_LIMIT,
-        -VW__INTEGER_INLINE_LIMIT - 1,
+        VW__VALUE_INTEGER_INLINE_LIMIT - 1,
+        VW__VALUE_INTEGER_INLINE_LIMIT,
+        -VW__VALUE_INTEGER_INLINE_LIMIT,
+        -VW__VALUE_INTEGER_INLINE_LIMIT - 1,
         INT64_MAX,
         INT64_MIN,
     };
@@ -132,7 +132,7 @@ static void unsigned_integers_come_back(void **state)
     }
 }
 
-static void floats_come_back_and_are_no_integers(void **state)
+static void floats_come_back_and_are_not_integers(void **state)
 {
     (void)state;
     static const double numbers[] = {0.0, 0.5, -DBL_MAX, DBL_MIN, INFINITY};
@@ -149,7 +149,7 @@ static void floats_come_back_and_are_no_integers(void **state)
     }
 }
 
-static void what_is_no_number_gives_none(void **state)
+static void other_values_are_not_numbers(void **state)
 {
     (void)state;
     vw__value values[] = {vw__value_none(),
@@ -178,7 +178,7 @@ static void strings_are_equal_exactly_if_their_ids_are(void **state)
 {
     (void)state;
     static const char *const names[] = {"size", "a name longer than a word", ""};
-    vw__fold fold = {.names = names, .name_count = 3};
+    vw__document_listener fold = {.names = names, .name_count = 3};
     begin_with(NULL, &fold);
     for (int round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < 3; i++)
@@ -285,7 +285,7 @@ static void tuples_and_sets_have_items(void **state)
     assert_int_equal(vw__document_append(document, tuple, items, 1), VW_ERR_CORRUPT_FILE);
 }
 
-static void what_is_part_of_another_cannot_be_filled(void **state)
+static void a_container_inside_another_cannot_be_filled(void **state)
 {
     (void)state;
     vw__value inner = new_list(), outer = new_list(), item = integer(1);
@@ -325,7 +325,7 @@ static void a_dict_is_shown_once_when_it_is_complete(void **state)
 {
     (void)state;
     folder folding = {0};
-    vw__fold fold = {.context = &folding, .dict = fold_dict};
+    vw__document_listener fold = {.context = &folding, .dict = fold_dict};
     begin_with(NULL, &fold);
     vw__value dict = dict_of("a", integer(1)), list = new_list();
     vw__value more[2] = {string("b"), integer(2)};
@@ -348,7 +348,7 @@ static void a_dict_that_is_not_taken_stays(void **state)
 {
     (void)state;
     folder folding = {.keeps = true};
-    vw__fold fold = {.context = &folding, .dict = fold_dict};
+    vw__document_listener fold = {.context = &folding, .dict = fold_dict};
     begin_with(NULL, &fold);
     vw__value dict = dict_of("a", integer(1)), list = new_list(), root;
     size_t pair_count = 0;
@@ -363,7 +363,7 @@ static void closing_folds_the_root(void **state)
 {
     (void)state;
     folder folding = {0};
-    vw__fold fold = {.context = &folding, .dict = fold_dict};
+    vw__document_listener fold = {.context = &folding, .dict = fold_dict};
     begin_with(NULL, &fold);
     vw__value root;
     assert_int_equal(vw__document_close(document, new_dict(), &root), VW_OK);
@@ -377,7 +377,7 @@ static void a_folded_list_is_folded_wherever_it_is(void **state)
     (void)state;
     enum { LENGTH = 9000 };
     folder folding = {0};
-    vw__fold fold = {.context = &folding, .dict = fold_dict};
+    vw__document_listener fold = {.context = &folding, .dict = fold_dict};
     begin_with(NULL, &fold);
     vw__value inner = new_list(), outer = new_list();
     for (int64_t i = 0; i < LENGTH; i++)
@@ -400,7 +400,7 @@ static void memory_of_what_was_folded_is_used_again(void **state)
 {
     (void)state;
     folder folding = {0};
-    vw__fold fold = {.context = &folding, .dict = fold_dict};
+    vw__document_listener fold = {.context = &folding, .dict = fold_dict};
     begin_with(NULL, &fold);
     vw__value outer = new_list(), items[50];
     for (int64_t i = 0; i < 50; i++)
@@ -484,7 +484,8 @@ static bool build_a_document(void *context)
     (void)context;
     static const char *const names[] = {"a", "b"};
     folder folding = {0};
-    vw__fold fold = {.context = &folding, .names = names, .name_count = 2, .dict = fold_dict};
+    vw__document_listener fold = {
+        .context = &folding, .names = names, .name_count = 2, .dict = fold_dict};
     vw__document *built = NULL;
     bool has_succeeded = false;
     vw_status status = vw__document_create(NULL, &fold, &built);
@@ -522,14 +523,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         document_test(integers_of_64_bits_come_back),
         document_test(unsigned_integers_come_back),
-        document_test(floats_come_back_and_are_no_integers),
-        document_test(what_is_no_number_gives_none),
+        document_test(floats_come_back_and_are_not_integers),
+        document_test(other_values_are_not_numbers),
         document_test(strings_are_equal_exactly_if_their_ids_are),
 
         document_test(lists_of_every_length_keep_their_items),
         document_test(dicts_of_every_length_keep_their_pairs),
         document_test(tuples_and_sets_have_items),
-        document_test(what_is_part_of_another_cannot_be_filled),
+        document_test(a_container_inside_another_cannot_be_filled),
 
         document_test(a_dict_is_shown_once_when_it_is_complete),
         document_test(a_dict_that_is_not_taken_stays),

@@ -112,7 +112,7 @@ static void since_1_4_the_reserved_total_is_said(void **state)
     assert_int_equal(summary.first.unallocated_bytes, UNKNOWN);
 }
 
-static void a_limit_that_was_set_is_told_from_the_card(void **state)
+static void a_memory_limit_is_not_taken_for_the_card_size(void **state)
 {
     (void)state;
     vw__error_summary summary = scan_text(IN_1_9);
@@ -167,7 +167,7 @@ static void other_processes_are_added_up_and_this_one_is_not_among_them(void **s
     assert_int_equal(summary.first.device, 3);
 }
 
-static void a_process_whose_memory_is_nonsense_counts_for_nothing(void **state)
+static void an_absurd_process_size_is_ignored(void **state)
 {
     (void)state;
     vw__error_summary summary = scan_text(
@@ -487,11 +487,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_1_4_cached_is_what_is_reserved_and_not_allocated),
         cmocka_unit_test(since_1_4_the_reserved_total_is_said),
-        cmocka_unit_test(a_limit_that_was_set_is_told_from_the_card),
+        cmocka_unit_test(a_memory_limit_is_not_taken_for_the_card_size),
         cmocka_unit_test(the_everyday_message_is_read_to_the_byte),
         cmocka_unit_test(the_misspelt_capacty_is_2_1),
         cmocka_unit_test(other_processes_are_added_up_and_this_one_is_not_among_them),
-        cmocka_unit_test(a_process_whose_memory_is_nonsense_counts_for_nothing),
+        cmocka_unit_test(an_absurd_process_size_is_ignored),
         cmocka_unit_test(private_pools_and_limits_are_parts_of_later_messages),
         cmocka_unit_test(the_hint_to_use_expandable_segments_does_not_say_that_they_were_on),
         cmocka_unit_test(the_other_accelerators_have_their_own_kinds),

@@ -87,7 +87,7 @@ static void the_runtime_and_the_driver_have_many_ways_to_say_it(void **state)
 
 /* ---- other programs -------------------------------------------------------------------------- */
 
-static void jax_and_tensorflow_are_told_apart(void **state)
+static void jax_and_tensorflow_are_distinguished(void **state)
 {
     (void)state;
     vw__error_report report = report_of(
@@ -123,7 +123,7 @@ static void jax_and_tensorflow_are_told_apart(void **state)
     assert_int_equal(report.tried_bytes, 2282521345);
 }
 
-static void a_warning_that_is_no_failure_does_not_count(void **state)
+static void a_warning_does_not_count(void **state)
 {
     (void)state;
     static const char warning[] =
@@ -213,7 +213,7 @@ static void vllm_counts_blocks_tokens_and_bytes(void **state)
     assert_int_equal(report.device, 2);
 }
 
-static void programs_of_their_own_kind(void **state)
+static void other_gpu_programs_are_recognised(void **state)
 {
     (void)state;
     vw__error_report report = report_of(
@@ -273,7 +273,7 @@ static void allocators_of_the_host(void **state)
                 VW__ERROR_HOST_ALLOCATOR);
 }
 
-static void whoever_was_killed_and_by_whom(void **state)
+static void kills_by_kernel_cluster_and_shell_are_recognised(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -343,7 +343,7 @@ static void workers_shared_and_pinned_memory(void **state)
 
 /* ---- what is none ---------------------------------------------------------------------------- */
 
-static void other_errors_are_called_so(void **state)
+static void other_errors_are_not_oom(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -366,7 +366,7 @@ static void other_errors_are_called_so(void **state)
     assert_int_equal(scan_text(texts[8]).first.line, 3); /* the error, not the traceback */
 }
 
-static void advice_code_and_statistics_are_no_errors(void **state)
+static void advice_code_and_statistics_are_ignored(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -514,17 +514,17 @@ int main(void)
         cmocka_unit_test(the_libraries_of_cuda_fail_without_numbers),
         cmocka_unit_test(nccl_says_which_device_it_was_on),
         cmocka_unit_test(the_runtime_and_the_driver_have_many_ways_to_say_it),
-        cmocka_unit_test(jax_and_tensorflow_are_told_apart),
-        cmocka_unit_test(a_warning_that_is_no_failure_does_not_count),
+        cmocka_unit_test(jax_and_tensorflow_are_distinguished),
+        cmocka_unit_test(a_warning_does_not_count),
         cmocka_unit_test(cupy_counts_with_commas),
         cmocka_unit_test(ggml_has_the_exact_size_on_the_next_line),
         cmocka_unit_test(vllm_counts_blocks_tokens_and_bytes),
-        cmocka_unit_test(programs_of_their_own_kind),
+        cmocka_unit_test(other_gpu_programs_are_recognised),
         cmocka_unit_test(allocators_of_the_host),
-        cmocka_unit_test(whoever_was_killed_and_by_whom),
+        cmocka_unit_test(kills_by_kernel_cluster_and_shell_are_recognised),
         cmocka_unit_test(workers_shared_and_pinned_memory),
-        cmocka_unit_test(other_errors_are_called_so),
-        cmocka_unit_test(advice_code_and_statistics_are_no_errors),
+        cmocka_unit_test(other_errors_are_not_oom),
+        cmocka_unit_test(advice_code_and_statistics_are_ignored),
         cmocka_unit_test(every_kind_has_a_name),
         cmocka_unit_test(the_host_speaks_many_languages),
         cmocka_unit_test(clusters_say_it_in_their_own_words),

@@ -156,7 +156,7 @@ static void a_message_may_lie_across_the_end_of_any_buffer(void **state)
     free(bytes);
 }
 
-static void a_progress_bar_of_megabytes_on_one_line_is_no_hindrance(void **state)
+static void a_report_behind_a_megabyte_progress_bar_is_found(void **state)
 {
     (void)state;
     long_text text;
@@ -271,7 +271,7 @@ int main(void)
         cmocka_unit_test(every_rank_counts_for_itself),
         cmocka_unit_test(a_kill_after_an_error_is_its_consequence),
         cmocka_unit_test(a_message_may_lie_across_the_end_of_any_buffer),
-        cmocka_unit_test(a_progress_bar_of_megabytes_on_one_line_is_no_hindrance),
+        cmocka_unit_test(a_report_behind_a_megabyte_progress_bar_is_found),
         cmocka_unit_test(thousands_of_different_errors_are_counted),
         cmocka_unit_test(binary_files_are_called_binary),
         cmocka_unit_test(expandable_segments_are_seen_wherever_they_are_named),

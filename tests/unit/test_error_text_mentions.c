@@ -59,7 +59,7 @@ static void code_documents_and_counters_report_nothing(void **state)
     }
 }
 
-static void none_of_them_hides_a_report_before_or_behind_it(void **state)
+static void a_mention_does_not_hide_a_report_near_it(void **state)
 {
     (void)state;
     vw__error_report alone = scan_text(FULL_REPORT).first;
@@ -132,7 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_documents_and_counters_report_nothing),
-        cmocka_unit_test(none_of_them_hides_a_report_before_or_behind_it),
+        cmocka_unit_test(a_mention_does_not_hide_a_report_near_it),
         cmocka_unit_test(bare_words_are_ambiguous_and_an_error_is_not),
         cmocka_unit_test(a_device_is_taken_from_the_message_before_anything_around_it),
         cmocka_unit_test(programs_contain_messages_and_report_nothing),

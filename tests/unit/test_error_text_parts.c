@@ -1,5 +1,5 @@
-/* test_error_text_parts.c - words, prefixes and numbers, each on its own. */
-#include "format/error_text_parts.h"
+/* test_error_text_parts.c - words, regions, numbers and patterns of the error scanner. */
+#include "format/error_text_internal.h"
 
 #include <string.h>
 
@@ -14,16 +14,26 @@ static void fill(const char *text)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static bool is_found(const vw__word_search *search, const char *letters, size_t size_bytes,
-                     vw__word word, size_t at)
+static vw__word_search search;
+
+static int init_search(void **state)
+{
+    (void)state;
+    vw__word_search_init(&search);
+    vw__error_rule_words(&search);
+    vw__word_search_finish(&search);
+    return 0;
+}
+
+static bool is_found(const char *letters, size_t size_bytes, vw__word word, size_t at)
 {
     vw__word_cursor cursor = {0};
     vw__word_match match;
     size_t last = 0;
-    while (vw__word_search_next(search, letters, size_bytes, &cursor, &match)) {
+    while (vw__word_search_next(&search, letters, size_bytes, &cursor, &match)) {
         assert_true(match.at >= last && match.at < size_bytes);
-        assert_memory_equal(letters + match.at, vw__word_text(match.word),
-                            strlen(vw__word_text(match.word)));
+        assert_memory_equal(letters + match.at, search.texts[match.word],
+                            strlen(search.texts[match.word]));
         last = match.at;
         if (match.word == word && match.at == at)
             return true;
@@ -31,29 +41,48 @@ static bool is_found(const vw__word_search *search, const char *letters, size_t 
     return false;
 }
 
-static void every_word_for_the_whole_text_is_found_wherever_it_is(void **state)
+static void the_search_finds_every_word_wherever_it_is(void **state)
 {
     (void)state;
-    static vw__word_search search;
     char letters[256];
-    size_t scan_count = 0;
-    vw__word_search_init(&search);
-    for (int word = 0; word < VW__WORD_COUNT; word++) {
-        const char *text = vw__word_text((vw__word)word);
+    assert_in_range(search.count, 100, VW__WORD_MOST - 1);
+    for (vw__word word = 0; word < search.count; word++) {
+        const char *text = search.texts[word];
         size_t length = strlen(text);
-        scan_count += search.size_bytes[word] != 0;
+        assert_true(length >= VW__WORD_SHORTEST);
         for (size_t before = 0; before < 20; before++) {
             memset(letters, 'o', sizeof letters); /* as many words begin */
             memcpy(letters + before, text, length);
-            bool is_scan = search.size_bytes[word] != 0;
-            assert_int_equal(is_found(&search, letters, before + length, (vw__word)word, before),
-                             is_scan);
-            assert_false(is_found(&search, letters, before + length - 1, (vw__word)word, before));
+            assert_true(is_found(letters, before + length, word, before));
+            assert_false(is_found(letters, before + length - 1, word, before));
         }
-        for (size_t i = 0; i < length; i++) /* or nobody would ever find it */
-            assert_int_equal(vw__squeezed[(unsigned char)text[i]], (unsigned char)text[i]);
     }
-    assert_true(scan_count > 100);
+}
+
+static void a_word_is_added_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < search.count; i++)
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(search.texts[i], search.texts[j]);
+}
+
+static void assert_is_squeezed(const char *text)
+{
+    for (; *text != '\0'; text++) /* or nobody would ever find it */
+        assert_int_equal(vw__squeezed[(unsigned char)*text], (unsigned char)*text);
+}
+
+static void the_words_of_rules_are_squeezed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vw__host_rule_count + vw__gpu_rule_count; i++) {
+        const vw__error_rule *rule =
+            i < vw__host_rule_count ? &vw__host_rules[i] : &vw__gpu_rules[i - vw__host_rule_count];
+        assert_is_squeezed(rule->word);
+        if (rule->beside != NULL)
+            assert_is_squeezed(rule->beside);
+    }
 }
 
 static void squeezing_leaves_letters_digits_and_few_marks(void **state)
@@ -64,51 +93,9 @@ static void squeezing_leaves_letters_digits_and_few_marks(void **state)
     assert_memory_equal(region.letters, "cudaerroroutofmemory:x3.5gib", region.letter_count);
 }
 
-/* ---- prefixes -------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
-static void prefixes_end_where_the_message_begins(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *prefix, *rest;
-        int rank;
-    } lines[] = {
-        {"[rank3]: ", "message", 3},
-        {"rank12: ", "message", 12},
-        {"[Rank 7] ", "message", 7},
-        {"[default5]:", "message", 5},
-        {"[1,2]<stderr>:", "message", 2},
-        {"4: ", "message", 4},
-        {"(EngineCore_DP0 pid=77) ERROR 10-25 13:08:43 [core.py:708] ", "message", -1},
-        {"(RayTrainWorker pid=77, ip=10.0.0.1) ", "message", -1},
-        {"2026-01-31 10:00:00,123 - trainer - ERROR - ", "message", -1},
-        {"2026-01-31T10:00:00.123456Z stderr F ", "message", -1},
-        {"2026-01-31 10:00:00 | WARNING | trainer | ", "message", -1},
-        {"[2026-01-31 10:00:00,123 E 11 12] ", "message", -1},
-        {"ERROR 10-11 12:27:29 engine.py:157] ", "message", -1},
-        {"E0131 10:00:00.123456 ", "message", -1},
-        {"10:00:00 [rank3]: ", "message", 3},
-        {"> > ", "message", -1},
-        {"", "message", -1},
-        {"", "[enforce fail at CPUAllocator.cpp:64] . DefaultCPUAllocator", -1},
-        {"", "19.77/22.05 GiB) on startup", -1},
-        {"", "12.34 GiB free", -1},
-        {"", "RuntimeError: message", -1},
-        {"", "rank and file", -1},
-        {"", "", -1},
-    };
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        char line[256];
-        vw__line_rank rank;
-        snprintf(line, sizeof line, "%s%s", lines[i].prefix, lines[i].rest);
-        size_t length = vw__line_prefix(line, strlen(line), &rank);
-        if (length != strlen(lines[i].prefix))
-            fail_msg("the prefix of \"%s\" is not %zu bytes long", line, length);
-        assert_int_equal(rank.rank, lines[i].rank);
-    }
-}
-
-static void what_three_lines_begin_with_is_a_prefix_that_nobody_knew(void **state)
+static void a_beginning_shared_by_three_lines_is_cut_as_a_prefix(void **state)
 {
     (void)state;
     fill("node-a/7 | one tw\nnode-a/8 | o thr\nnode-a/9 | ee\n");
@@ -162,29 +149,57 @@ static void numbers_are_read_as_they_are_written(void **state)
     assert_false(vw__error_number_next(&region, 0, region.letter_count, &number));
 }
 
-/* ---- escapes --------------------------------------------------------------------------------- */
+/* ---- lines that repeat ----------------------------------------------------------------------- */
 
-static void a_terminals_command_ends_with_its_line(void **state)
+static vw__line_key key_of(const char *line, const char *word_text)
+{
+    const char *found = strstr(line, word_text);
+    assert_non_null(found);
+    return vw__line_key_of(line, strlen(line), (size_t)(found - line), 0, true);
+}
+
+static void lines_that_differ_in_digits_only_have_one_pattern(void **state)
 {
     (void)state;
-    assert_int_equal(vw__terminal_command("\033[31mred", 8), 5);
-    assert_int_equal(vw__terminal_command("\033[31", 4), 4);
-    assert_int_equal(vw__terminal_command("\033[3\n1m", 6), 3);
-    assert_int_equal(vw__terminal_command("\033]0;title\ax", 11), 10);
-    assert_int_equal(vw__terminal_command("\033]0;title\nx", 11), 9);
-    assert_int_equal(vw__terminal_command("\033\n", 2), 1);
-    assert_int_equal(vw__terminal_command("\033", 1), 1);
+    vw__line_key a = key_of("step 9: out of memory, 12 MiB", "out of");
+    vw__line_key b = key_of("step 1234: out of memory, 7 MiB", "out of");
+    vw__line_key again = key_of("step 77: out of memory, 12 MiB", "out of");
+    assert_int_equal(a.pattern, b.pattern);
+    assert_int_not_equal(a.said, b.said);
+    assert_int_equal(a.said, again.said);
+    assert_int_not_equal(a.pattern, key_of("stop 9: out of memory, 12 MiB", "out of").pattern);
+    vw__line_key rank_3 = key_of("[rank3]: out of memory", "out of");
+    vw__line_key rank_4 = key_of("[rank4]: out of memory", "out of");
+    assert_int_equal(rank_3.rank, 3);
+    assert_int_not_equal(rank_3.pattern, rank_4.pattern);
+}
+
+static void a_line_is_settled_once_enough_readings_agreed(void **state)
+{
+    (void)state;
+    static vw__line_repeats repeats;
+    vw__line_key key = key_of("step 9: out of memory", "out of");
+    vw__line_pattern *pattern = vw__line_pattern_of(&repeats, &key);
+    int readings = 0;
+    for (; !vw__line_is_settled(pattern, &key) && readings < 10000; readings++)
+        vw__line_came_to(pattern, &key, VW__LINE_NOTHING, false);
+    assert_in_range(readings, 2, 9999);
+    vw__line_came_to(pattern, &key, VW__LINE_NUMBERS, true); /* it can be a report after all */
+    assert_false(vw__line_is_settled(pattern, &key));
+    assert_true(pattern->is_host);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_word_for_the_whole_text_is_found_wherever_it_is),
+        cmocka_unit_test(the_search_finds_every_word_wherever_it_is),
+        cmocka_unit_test(a_word_is_added_once),
+        cmocka_unit_test(the_words_of_rules_are_squeezed),
         cmocka_unit_test(squeezing_leaves_letters_digits_and_few_marks),
-        cmocka_unit_test(prefixes_end_where_the_message_begins),
-        cmocka_unit_test(what_three_lines_begin_with_is_a_prefix_that_nobody_knew),
+        cmocka_unit_test(a_beginning_shared_by_three_lines_is_cut_as_a_prefix),
         cmocka_unit_test(numbers_are_read_as_they_are_written),
-        cmocka_unit_test(a_terminals_command_ends_with_its_line),
+        cmocka_unit_test(lines_that_differ_in_digits_only_have_one_pattern),
+        cmocka_unit_test(a_line_is_settled_once_enough_readings_agreed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, init_search, NULL);
 }

@@ -194,7 +194,7 @@ static void containers_keep_their_order(void **state)
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void what_is_no_json_is_refused_with_line_and_column(void **state)
+static void invalid_json_is_refused_with_line_and_column(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
@@ -240,16 +240,16 @@ static void nesting_beyond_the_limit_is_refused_and_up_to_it_read(void **state)
     static char text[2 * MOST];
     memset(text, '[', MOST);
     assert_refused(text, MOST, VW_ERR_UNSUPPORTED, "nested more than 500 deep");
-    memset(text + VW__JSON_DEEPEST, ']', VW__JSON_DEEPEST);
+    memset(text + VW__DOCUMENT_JSON_DEEPEST, ']', VW__DOCUMENT_JSON_DEEPEST);
     parsed result;
-    assert_int_equal(parse(text, 2 * VW__JSON_DEEPEST, &result), VW_OK);
+    assert_int_equal(parse(text, 2 * VW__DOCUMENT_JSON_DEEPEST, &result), VW_OK);
     vw__document_destroy(result.document);
 }
 
 static void a_string_beyond_the_limit_is_refused(void **state)
 {
     (void)state;
-    size_t size_bytes = VW__JSON_MOST_STRING_BYTES + 100;
+    size_t size_bytes = VW__DOCUMENT_JSON_STRING_BYTES + 100;
     char *text = malloc(size_bytes);
     assert_non_null(text);
     memset(text, 'x', size_bytes);
@@ -297,7 +297,7 @@ int main(void)
         cmocka_unit_test(strings_keep_their_bytes_and_escapes_become_utf8),
         cmocka_unit_test(half_a_pair_becomes_a_replacement_character),
         cmocka_unit_test(containers_keep_their_order),
-        cmocka_unit_test(what_is_no_json_is_refused_with_line_and_column),
+        cmocka_unit_test(invalid_json_is_refused_with_line_and_column),
         cmocka_unit_test(nesting_beyond_the_limit_is_refused_and_up_to_it_read),
         cmocka_unit_test(a_string_beyond_the_limit_is_refused),
         cmocka_unit_test(a_text_cut_short_is_refused_at_every_length),

@@ -52,7 +52,7 @@ static vw_status take_list(void *context, vw__document *document, const vw__valu
 }
 
 static const char *const names[] = {"keep"};
-static const vw__fold listener = {
+static const vw__document_listener listener = {
     .names = names, .name_count = 1, .dict = take_dict, .list = take_list};
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static vw_status read_bytes(const void *bytes, size_t size_bytes, const vw__docu
     dict_count = list_count = 0;
     assert_int_equal(vw__document_create(limits, &listener, &document), VW_OK);
     assert_int_equal(vw__byte_source_open_memory(bytes, size_bytes, NULL, &source), VW_OK);
-    vw_status status = vw__pickle_read(source, document, &root);
+    vw_status status = vw__unpickle_read(source, document, &root);
     vw__byte_source_close(source);
     return status;
 }
@@ -325,7 +325,7 @@ static bool read_again(void *context)
     bool has_succeeded =
         vw__byte_source_open_memory(pickle, sizeof pickle - 1, NULL, &source) == VW_OK &&
         vw__document_create(NULL, &listener, &read) == VW_OK &&
-        vw__pickle_read(source, read, &value) == VW_OK;
+        vw__unpickle_read(source, read, &value) == VW_OK;
     vw__byte_source_close(source);
     vw__document_destroy(read);
     return has_succeeded;

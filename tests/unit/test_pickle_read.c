@@ -28,14 +28,14 @@ static int tear_down(void **state)
 }
 
 static vw_status read_limited(const void *bytes, size_t size_bytes,
-                              const vw__document_limits *limits, const vw__fold *fold)
+                              const vw__document_limits *limits, const vw__document_listener *fold)
 {
     vw__byte_source *source;
     vw__document_destroy(document);
     assert_int_equal(vw__document_create(limits, fold, &document), VW_OK);
     assert_int_equal(vw__byte_source_open_memory(bytes, size_bytes, NULL, &source), VW_OK);
     root = vw__value_folded(0, 77);
-    vw_status status = vw__pickle_read(source, document, &root);
+    vw_status status = vw__unpickle_read(source, document, &root);
     if (status != VW_OK)
         assert_true(root == vw__value_folded(0, 77));
     vw__byte_source_close(source);
@@ -272,7 +272,7 @@ static void what_follows_the_pickle_is_left_alone(void **state)
                      VW_OK);
     assert_int_equal(vw__document_create(NULL, NULL, &document), VW_OK);
     for (int i = 1; i <= 2; i++) {
-        assert_int_equal(vw__pickle_read(source, document, &root), VW_OK);
+        assert_int_equal(vw__unpickle_read(source, document, &root), VW_OK);
         assert_int_equal(vw__byte_source_offset(source), 3 * i);
         assert_describes(root, i == 1 ? "1" : "2");
     }
@@ -300,7 +300,7 @@ static vw_status fold_dict(void *context, vw__document *read, const vw__value *p
 }
 
 static vw_status fold_status;
-static const vw__fold fold = {
+static const vw__document_listener fold = {
     .context = &fold_status, .names = fold_names, .name_count = 2, .dict = fold_dict};
 
 static void a_dict_is_folded_when_it_is_put_somewhere_and_then_everywhere(void **state)
@@ -359,7 +359,7 @@ static void every_prefix_is_refused_with_words(void **state)
     }
 }
 
-static void code_is_refused_by_name(void **state)
+static void instructions_that_run_code_are_refused_by_name(void **state)
 {
     (void)state;
     assert_refused("cos\nsystem\n(S'true'\ntR.", "GLOBAL: it names code, os.system");
@@ -382,7 +382,7 @@ static void code_is_refused_by_name(void **state)
     assert_refused("N\230.", "READONLY_BUFFER");
 }
 
-static void what_is_no_pickle_is_refused(void **state)
+static void other_files_are_refused(void **state)
 {
     (void)state;
     assert_refused("{\"segments\": []}", "not a pickle: it begins with byte 0x7b");
@@ -610,7 +610,7 @@ static void instructions_may_lie_across_windows(void **state)
     vw__byte_source *source;
     assert_int_equal(vw__byte_source_open(path, NULL, &source), VW_OK);
     assert_int_equal(vw__document_create(NULL, NULL, &document), VW_OK);
-    vw_status status = vw__pickle_read(source, document, &root);
+    vw_status status = vw__unpickle_read(source, document, &root);
     if (status != VW_OK)
         fail_msg("%s", vw_last_error());
     assert_int_equal(vw__byte_source_offset(source), pickle.size_bytes);
@@ -643,7 +643,7 @@ static bool read_everything(void *context)
         has_succeeded = vw__byte_source_open_memory(samples[i].bytes, samples[i].size_bytes, NULL,
                                                     &source) == VW_OK &&
                         vw__document_create(NULL, i % 2 != 0 ? &fold : NULL, &read) == VW_OK &&
-                        vw__pickle_read(source, read, &value) == VW_OK;
+                        vw__unpickle_read(source, read, &value) == VW_OK;
         vw__byte_source_close(source);
         vw__document_destroy(read);
         source = NULL;
@@ -677,8 +677,8 @@ int main(void)
         read_test(a_listener_that_fails_ends_the_reading),
 
         read_test(every_prefix_is_refused_with_words),
-        read_test(code_is_refused_by_name),
-        read_test(what_is_no_pickle_is_refused),
+        read_test(instructions_that_run_code_are_refused_by_name),
+        read_test(other_files_are_refused),
         read_test(stack_and_memo_mistakes_are_refused),
         read_test(keys_that_python_could_not_hash_are_refused),
         read_test(wrong_text_is_refused),

@@ -207,7 +207,7 @@ static void lines_that_people_print_are_read(void **state)
     CHECK_ALL(samples);
 }
 
-static void what_is_no_memory_of_a_step_gives_no_points(void **state)
+static void lines_without_step_memory_give_no_points(void **state)
 {
     (void)state;
     static const char *const formats[] = {
@@ -246,7 +246,7 @@ static void what_is_no_memory_of_a_step_gives_no_points(void **state)
     }
 }
 
-static void two_lines_are_no_log(void **state)
+static void two_lines_are_not_a_log(void **state)
 {
     (void)state;
     reading made = read_text("pass 1: mem 3.21 GB\npass 2: mem 3.22 GB\n");
@@ -330,7 +330,7 @@ static void host_memory_is_a_log_of_its_own(void **state)
     end_reading(&made);
 }
 
-static void what_is_free_and_what_is_a_percentage_is_marked(void **state)
+static void free_memory_and_percentages_are_marked(void **state)
 {
     (void)state;
     reading made = read_text(
@@ -415,7 +415,7 @@ static void lines_that_say_nothing_do_not_hide_those_that_do(void **state)
 }
 
 /* Three such lines in a text of a thousand are chance; ten with a step are not. */
-static void a_few_lines_in_a_long_text_are_no_log(void **state)
+static void a_few_lines_in_a_long_text_are_not_a_log(void **state)
 {
     (void)state;
     static const struct {
@@ -454,7 +454,7 @@ static void a_peak_is_known_by_its_name(void **state)
     }
 }
 
-static void what_is_allocated_comes_before_its_peak(void **state)
+static void allocated_memory_is_preferred_to_its_peak(void **state)
 {
     (void)state;
     reading made = read_text(make_lines(
@@ -501,7 +501,7 @@ static void every_rank_is_a_log_of_its_own(void **state)
     end_reading(&made);
 }
 
-static void of_several_logs_the_one_with_steps_and_most_lines_is_given(void **state)
+static void the_log_with_steps_and_most_lines_wins(void **state)
 {
     (void)state;
     char text[4096];
@@ -670,21 +670,21 @@ int main(void)
         cmocka_unit_test(json_in_every_shape_is_read),
         cmocka_unit_test(tables_with_a_header_are_read),
         cmocka_unit_test(lines_that_people_print_are_read),
-        cmocka_unit_test(what_is_no_memory_of_a_step_gives_no_points),
-        cmocka_unit_test(two_lines_are_no_log),
+        cmocka_unit_test(lines_without_step_memory_give_no_points),
+        cmocka_unit_test(two_lines_are_not_a_log),
         cmocka_unit_test(a_line_that_is_nothing_but_a_step_and_its_memory_is_a_log),
         cmocka_unit_test(units_and_names_of_every_kind_are_read),
         cmocka_unit_test(host_memory_is_a_log_of_its_own),
-        cmocka_unit_test(what_is_free_and_what_is_a_percentage_is_marked),
+        cmocka_unit_test(free_memory_and_percentages_are_marked),
         cmocka_unit_test(fractions_of_epochs_count_lines),
         cmocka_unit_test(devices_of_one_line_are_logs_of_their_own),
         cmocka_unit_test(lines_that_say_nothing_do_not_hide_those_that_do),
-        cmocka_unit_test(a_few_lines_in_a_long_text_are_no_log),
+        cmocka_unit_test(a_few_lines_in_a_long_text_are_not_a_log),
         cmocka_unit_test(a_peak_is_known_by_its_name),
-        cmocka_unit_test(what_is_allocated_comes_before_its_peak),
+        cmocka_unit_test(allocated_memory_is_preferred_to_its_peak),
         cmocka_unit_test(without_a_unit_all_numbers_together_decide),
         cmocka_unit_test(every_rank_is_a_log_of_its_own),
-        cmocka_unit_test(of_several_logs_the_one_with_steps_and_most_lines_is_given),
+        cmocka_unit_test(the_log_with_steps_and_most_lines_wins),
         cmocka_unit_test(steps_that_begin_again_keep_their_order),
         cmocka_unit_test(many_points_are_thinned_evenly),
         cmocka_unit_test(arrays_and_bars_of_any_length_are_read),

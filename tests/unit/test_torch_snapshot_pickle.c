@@ -353,7 +353,7 @@ static void a_shared_list_of_forward_frames_is_walked_once(void **state)
     vw__model_destroy(model);
 }
 
-static void what_is_no_snapshot_is_refused_with_what_it_is(void **state)
+static void other_values_are_refused_by_kind(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
@@ -425,7 +425,7 @@ int main(void)
         cmocka_unit_test(a_list_of_blocks_in_two_segments_is_refused),
         cmocka_unit_test(a_block_in_two_segments_is_copied_and_then_found_misplaced),
         cmocka_unit_test(a_shared_list_of_forward_frames_is_walked_once),
-        cmocka_unit_test(what_is_no_snapshot_is_refused_with_what_it_is),
+        cmocka_unit_test(other_values_are_refused_by_kind),
         cmocka_unit_test(a_pickle_cut_short_is_refused_at_every_length),
         cmocka_unit_test(every_failing_allocation_is_survived_and_nothing_leaks),
     };

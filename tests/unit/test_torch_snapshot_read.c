@@ -555,7 +555,7 @@ static void a_field_of_the_wrong_type_is_named_with_what_was_expected_and_found(
         assert_refused(cases[i][0], cases[i][1]);
 }
 
-static void what_contradicts_itself_is_refused(void **state)
+static void contradictory_sizes_are_refused(void **state)
 {
     (void)state;
     assert_refused(BLOCK_WITH("'address': 513, 'size': 512, 'state': 'inactive'"),
@@ -569,7 +569,7 @@ static void what_contradicts_itself_is_refused(void **state)
                    "overlap");
 }
 
-static void what_is_no_snapshot_is_refused_with_what_it_is(void **state)
+static void other_values_are_refused_by_kind(void **state)
 {
     (void)state;
     assert_refused("{}", "not a memory snapshot: a dict of 0 keys");
@@ -578,7 +578,7 @@ static void what_is_no_snapshot_is_refused_with_what_it_is(void **state)
     assert_refused("{'action': 'snapshot'}", "found a trace entry");
 }
 
-static void a_file_of_another_kind_is_told_by_its_beginning(void **state)
+static void other_file_types_are_detected_by_their_first_bytes(void **state)
 {
     (void)state;
     static const struct {
@@ -746,9 +746,9 @@ int main(void)
         cmocka_unit_test(none_counts_as_missing_and_unknown_fields_are_counted),
         cmocka_unit_test(empty_snapshots_are_snapshots),
         cmocka_unit_test(a_field_of_the_wrong_type_is_named_with_what_was_expected_and_found),
-        cmocka_unit_test(what_contradicts_itself_is_refused),
-        cmocka_unit_test(what_is_no_snapshot_is_refused_with_what_it_is),
-        cmocka_unit_test(a_file_of_another_kind_is_told_by_its_beginning),
+        cmocka_unit_test(contradictory_sizes_are_refused),
+        cmocka_unit_test(other_values_are_refused_by_kind),
+        cmocka_unit_test(other_file_types_are_detected_by_their_first_bytes),
         cmocka_unit_test(the_memory_limit_is_kept),
         cmocka_unit_test(every_failing_allocation_is_survived_and_nothing_leaks),
         cmocka_unit_test(every_recording_of_the_corpus_is_read_and_agrees_with_torchs_statistics),

@@ -1,8 +1,9 @@
-/* torch_settings_parse.h - what the two readers of the option string share: the table of keys.
+/* torch_settings_parse.h - what the parser of the option string and its strict check share: the
+ * table of keys.
  *
- * torch_settings.c copies the settings, lets one of the readers below write into the copy, and
- * takes the copy over when it succeeded; so the readers may stop anywhere. In the copy the owned
- * strings are new or NULL. */
+ * torch_settings.c copies the settings, lets the parser write into the copy, perhaps after the
+ * check, and takes the copy over when that succeeded; so it may stop anywhere. In the copy the
+ * owned strings are new or NULL. */
 #ifndef VW_ENGINE_TORCH_TORCH_SETTINGS_PARSE_H
 #define VW_ENGINE_TORCH_TORCH_SETTINGS_PARSE_H
 
@@ -98,7 +99,8 @@ __attribute__((format(printf, 2, 3))) void vw__torch_warn(vw__torch_settings *se
 /* A copy through host_memory.h. */
 VW_MUST_CHECK vw_status vw__torch_copy_text(const char *text, size_t length, char **out);
 
-/* The readers. `length` is that of `text`, and at most VW__TORCH_SETTINGS_MOST_BYTES. */
+/* Reads the string as PyTorch does; the second one checks it first. `length` is that of `text`, and
+ * at most VW__TORCH_SETTINGS_MOST_BYTES. */
 VW_MUST_CHECK vw_status vw__torch_parse_like_torch(vw__torch_settings *next,
                                                    const vw__torch_rules *rules, const char *text,
                                                    size_t length);

@@ -1,13 +1,11 @@
-/* torch_settings_strict.c - the option string as its author should have it read.
+/* torch_settings_strict.c - checks the option string before PyTorch's parser reads it.
  *
- * PyTorch's own reading (torch_settings_parse.c) lets a great deal pass: junk after numbers, keys
- * given twice, negative sizes, a missing comma. This one knows the same keys with the same ranges,
- * and refuses whatever is doubtful with the place, what was expected and what was found. What is
- * sound but does nothing becomes a warning.
- *
- * One promise ties the two together, and the tests hold it against random strings: what is accepted
- * here, PyTorch accepts too, with the same meaning. White space is therefore allowed only where
- * the release drops it. */
+ * PyTorch's parser (torch_settings_parse.c) lets a great deal pass: junk after numbers, keys given
+ * twice, negative sizes, a missing comma. This check knows the same keys with the same ranges, and
+ * refuses whatever is doubtful with the place, what was expected and what was found. What is sound
+ * but does nothing becomes a warning. The check sets no values: a string that passes goes through
+ * PyTorch's parser, which accepts it, so that a value is set in one place. White space is therefore
+ * allowed only where the release drops it. */
 #include "engine/torch/torch_settings_parse.h"
 
 #include <errno.h>
@@ -19,7 +17,6 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "base/host_memory.h"
 
 enum {
     MOST_WORD_BYTES = 64,  /* longer than any key or number */
@@ -43,6 +40,7 @@ typedef struct reader {
     const char *text;
     const char *cursor;
     slice values[VW__TORCH_KEYS]; /* where the value of a key was, for what is checked at the end */
+    uint64_t sizes[VW__TORCH_KEYS]; /* the values of keys that are sizes, in bytes */
     bool is_given[VW__TORCH_KEYS];
 } reader;
 
@@ -230,16 +228,13 @@ static uint64_t most_of(const reader *r, uint64_t most)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static vw_status take_bool(reader *r, const vw__torch_key *key, slice word)
+static vw_status check_bool(const reader *r, const vw__torch_key *key, slice word)
 {
-    bool is_true = is_text(word, "True");
-    if (!is_true && !is_text(word, "False"))
-        return fail_at(r, word, key->name, "True or False");
-    *(bool *)vw__torch_key_field(key, r->next) = is_true;
-    return VW_OK;
+    bool is_bool = is_text(word, "True") || is_text(word, "False");
+    return is_bool ? VW_OK : fail_at(r, word, key->name, "True or False");
 }
 
-static vw_status take_mebibytes(reader *r, const vw__torch_key *key, slice word)
+static vw_status check_mebibytes(reader *r, const vw__torch_key *key, slice word)
 {
     uint64_t value = 0;
     if (!read_whole(word, most_of(r, UINT64_MAX / VW__TORCH_BYTES_PER_MB), &value))
@@ -248,21 +243,20 @@ static vw_status take_mebibytes(reader *r, const vw__torch_key *key, slice word)
         return fail_at(r, word, key->name, "more than 10 MiB");
     if (key->id == VW__TORCH_KEY_PINNED_RESERVE && value == 0)
         return fail_at(r, word, key->name, "more than 0 MiB");
-    *(uint64_t *)vw__torch_key_field(key, r->next) = vw__torch_mebibytes(value);
+    r->sizes[key->id] = vw__torch_mebibytes(value);
     return VW_OK;
 }
 
-static vw_status take_count(reader *r, const vw__torch_key *key, slice word)
+static vw_status check_count(const reader *r, const vw__torch_key *key, slice word)
 {
     uint64_t value = 0;
     if (!read_whole(word, VW__TORCH_MOST_REGISTER_THREADS, &value) ||
         !vw__is_power_of_two_u64(value))
         return fail_at(r, word, key->name, "a power of two up to 128");
-    *(uint64_t *)vw__torch_key_field(key, r->next) = value;
     return VW_OK;
 }
 
-static vw_status take_fraction(reader *r, const vw__torch_key *key, slice word)
+static vw_status check_fraction(const reader *r, const vw__torch_key *key, slice word)
 {
     double value = 0;
     bool has_ends = key->id == VW__TORCH_KEY_FRACTION; /* 0 and 1 are allowed */
@@ -270,11 +264,10 @@ static vw_status take_fraction(reader *r, const vw__torch_key *key, slice word)
         (has_ends ? !(value >= 0 && value <= 1) : !(value > 0 && value < 1)))
         return fail_at(r, word, key->name,
                        has_ends ? "a number from 0 to 1" : "a number above 0 and below 1");
-    *(double *)vw__torch_key_field(key, r->next) = value;
     return VW_OK;
 }
 
-static vw_status take_backend(reader *r, const vw__torch_key *key, slice word)
+static vw_status check_backend(const reader *r, const vw__torch_key *key, slice word)
 {
     bool is_async = is_text(word, "cudaMallocAsync");
     if (!is_async && !is_text(word, "native"))
@@ -284,20 +277,20 @@ static vw_status take_backend(reader *r, const vw__torch_key *key, slice word)
     if (r->next->is_backend_fixed && r->next->backend != backend)
         return fail_at(r, word, "the backend cannot change while the program runs",
                        is_async ? "native" : "cudaMallocAsync");
-    r->next->backend = backend;
     return VW_OK;
 }
 
 /* ---- the roundup list ------------------------------------------------------------------------ */
 
-static vw_status read_divisions(const reader *r, const vw__torch_key *key, slice word,
-                                bool may_be_zero, uint64_t *out)
+static vw_status check_divisions(const reader *r, const vw__torch_key *key, slice word,
+                                 bool may_be_zero)
 {
-    if (!read_whole(word, most_of(r, UINT64_C(1) << 62), out) ||
-        !(vw__is_power_of_two_u64(*out) || (may_be_zero && *out == 0)))
+    uint64_t divisions = 0;
+    if (!read_whole(word, most_of(r, UINT64_C(1) << 62), &divisions) ||
+        !(vw__is_power_of_two_u64(divisions) || (may_be_zero && divisions == 0)))
         return fail_at(r, word, key->name,
                        may_be_zero ? "a power of two, or 0 for off" : "a power of two");
-    if (*out != 1)
+    if (divisions != 1)
         return VW_OK;
     if (r->rules->roundup == VW__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR)
         return fail_at(r, word, "PyTorch 2.0 to 2.3 fail requests that meet a count of 1",
@@ -307,8 +300,7 @@ static vw_status read_divisions(const reader *r, const vw__torch_key *key, slice
 }
 
 /* One boundary; *entry is that of the last one, or -1. */
-static vw_status take_boundary(reader *r, const vw__torch_key *key, slice word, uint64_t divisions,
-                               int *entry)
+static vw_status check_boundary(const reader *r, const vw__torch_key *key, slice word, int *entry)
 {
     uint64_t boundary_mb = 0;
     if (!read_whole(word, LAST_BOUNDARY_MB, &boundary_mb) || !vw__is_power_of_two_u64(boundary_mb))
@@ -316,14 +308,11 @@ static vw_status take_boundary(reader *r, const vw__torch_key *key, slice word, 
     int here = (int)vw__floor_log2_u64(boundary_mb);
     if (here <= *entry)
         return fail_at(r, word, key->name, "boundaries in rising order");
-    if (*entry < 0)
-        vw__torch_fill_roundup(r->next, 0, (size_t)here, divisions);
-    else if (here > *entry + 1)
+    if (*entry >= 0 && here > *entry + 1)
         vw__torch_warn(r->next,
                        "%s: sizes from %" PRIu64 " to %" PRIu64
                        " MiB are not rounded up, no boundary of the list names them",
                        key->name, UINT64_C(2) << *entry, boundary_mb);
-    r->next->roundup_divisions[here] = divisions;
     *entry = here;
     return VW_OK;
 }
@@ -335,7 +324,6 @@ static vw_status take_roundup_list(reader *r, const vw__torch_key *key)
     bool is_rest = false;
     do {
         slice boundary, word;
-        uint64_t divisions = 0;
         skip_space(r);
         VW__TRY(take_word(r, key->name, "a boundary in MiB", &boundary));
         if (is_rest)
@@ -347,14 +335,9 @@ static vw_status take_roundup_list(reader *r, const vw__torch_key *key)
         VW__TRY(take_character(r, ":", key->name));
         skip_space(r);
         VW__TRY(take_word(r, key->name, "a count of divisions", &word));
-        VW__TRY(read_divisions(r, key, word, true, &divisions));
+        VW__TRY(check_divisions(r, key, word, true));
         if (!is_rest)
-            VW__TRY(take_boundary(r, key, boundary, divisions, &entry));
-        else if (r->rules->roundup_rest_keeps_last)
-            vw__torch_fill_roundup(r->next, (size_t)entry + 1, VW__TORCH_ROUNDUP_ENTRIES,
-                                   divisions);
-        else
-            vw__torch_fill_roundup(r->next, (size_t)entry, VW__TORCH_ROUNDUP_ENTRIES, divisions);
+            VW__TRY(check_boundary(r, key, boundary, &entry));
         skip_space(r);
     } while (takes_comma(r));
     VW__TRY(take_character(r, "]", key->name));
@@ -365,14 +348,6 @@ static vw_status take_roundup_list(reader *r, const vw__torch_key *key)
     if (is_rest && !r->rules->roundup_rest_keeps_last)
         vw__torch_warn(r->next, "%s: before PyTorch 2.10, > also replaces the last count before it",
                        key->name);
-    return VW_OK;
-}
-
-static vw_status take_roundup(reader *r, const vw__torch_key *key, slice word)
-{
-    uint64_t divisions = 0;
-    VW__TRY(read_divisions(r, key, word, false, &divisions));
-    vw__torch_fill_roundup(r->next, 0, VW__TORCH_ROUNDUP_ENTRIES, divisions);
     return VW_OK;
 }
 
@@ -388,16 +363,9 @@ static vw_status check_reserve(const reader *r, const vw__torch_key *key, slice 
     return VW_OK;
 }
 
-static vw_status take_reserve(reader *r, const vw__torch_key *key, slice word)
-{
-    VW__TRY(check_reserve(r, key, word));
-    return vw__torch_copy_text(word.start, word.length, &r->next->expandable_reserve);
-}
-
 /* The cursor is behind '['. */
 static vw_status take_reserve_by_class(reader *r, const vw__torch_key *key)
 {
-    const char *start = r->cursor - 1;
     do {
         slice name, word;
         skip_space(r);
@@ -409,16 +377,7 @@ static vw_status take_reserve_by_class(reader *r, const vw__torch_key *key)
         VW__TRY(check_reserve(r, key, word));
         skip_space(r);
     } while (takes_comma(r));
-    VW__TRY(take_character(r, "]", key->name));
-    char *text = NULL;
-    VW__TRY(vw__torch_copy_text(start, (size_t)(r->cursor - start), &text));
-    char *to = text;
-    for (const char *from = text; *from != '\0'; from++)
-        if (!is_one_of(*from, WHITE_SPACE))
-            *to++ = *from;
-    *to = '\0';
-    r->next->expandable_reserve_by_class = text;
-    return VW_OK;
+    return take_character(r, "]", key->name);
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -442,19 +401,19 @@ static vw_status take_value(reader *r, const vw__torch_key *key)
     r->values[key->id] = word;
     switch (key->kind) {
     case VW__TORCH_VALUE_BOOL:
-        return take_bool(r, key, word);
+        return check_bool(r, key, word);
     case VW__TORCH_VALUE_MEBIBYTES:
-        return take_mebibytes(r, key, word);
+        return check_mebibytes(r, key, word);
     case VW__TORCH_VALUE_COUNT:
-        return take_count(r, key, word);
+        return check_count(r, key, word);
     case VW__TORCH_VALUE_FRACTION:
-        return take_fraction(r, key, word);
+        return check_fraction(r, key, word);
     case VW__TORCH_VALUE_ROUNDUP:
-        return take_roundup(r, key, word);
+        return check_divisions(r, key, word, false);
     case VW__TORCH_VALUE_BACKEND:
-        return take_backend(r, key, word);
+        return check_backend(r, key, word);
     case VW__TORCH_VALUE_RESERVE:
-        return take_reserve(r, key, word);
+        return check_reserve(r, key, word);
     case VW__TORCH_VALUE_RESERVE_BY_CLASS:
         return fail_at(r, word, key->name, "a list in brackets");
     }
@@ -484,12 +443,14 @@ static vw_status take_pair(reader *r)
 /* ---- the whole string ------------------------------------------------------------------------ */
 
 /* The two sizes that are held against large_segment_size_mb, which may come after them. */
-static vw_status check_against_large_segment(const reader *r, vw__torch_key_id id, const char *name,
-                                             uint64_t bytes)
+static vw_status check_against_large_segment(const reader *r, vw__torch_key_id id, const char *name)
 {
-    uint64_t large_bytes = r->next->large_segment_size_bytes;
+    uint64_t large_bytes = r->is_given[VW__TORCH_KEY_LARGE_SEGMENT]
+                               ? r->sizes[VW__TORCH_KEY_LARGE_SEGMENT]
+                               : r->next->large_segment_size_bytes;
     bool must_be_larger = r->rules->max_split_must_be_larger;
-    if (!r->is_given[id] || (must_be_larger ? bytes > large_bytes : bytes >= large_bytes))
+    if (!r->is_given[id] ||
+        (must_be_larger ? r->sizes[id] > large_bytes : r->sizes[id] >= large_bytes))
         return VW_OK;
     char expected[MOST_EXPECTED_BYTES];
     snprintf(expected, sizeof expected, "%s %" PRIu64 " MiB",
@@ -497,7 +458,7 @@ static vw_status check_against_large_segment(const reader *r, vw__torch_key_id i
     return fail_at(r, r->values[id], name, expected);
 }
 
-static void warn_of_what_has_no_effect(reader *r)
+static void warn_of_what_has_no_effect(const reader *r)
 {
     vw__torch_settings *next = r->next;
     const bool *is_given = r->is_given;
@@ -539,13 +500,12 @@ vw_status vw__torch_parse_strict(vw__torch_settings *next, const vw__torch_rules
         if (*r.cursor != '\0')
             return fail_at(&r, look(&r), "after a setting", "',' or the end");
     }
-    if (rules->parse_resets_oversize_slack && !r.is_given[VW__TORCH_KEY_OVERSIZE_SLACK])
-        next->max_non_split_rounding_bytes = next->large_segment_size_bytes;
-    VW__TRY(check_against_large_segment(&r, VW__TORCH_KEY_MAX_SPLIT, "max_split_size_mb",
-                                        next->max_split_size_bytes));
-    VW__TRY(check_against_large_segment(&r, VW__TORCH_KEY_OVERSIZE_SLACK,
-                                        "max_non_split_rounding_mb",
-                                        next->max_non_split_rounding_bytes));
+    VW__TRY(check_against_large_segment(&r, VW__TORCH_KEY_MAX_SPLIT, "max_split_size_mb"));
+    VW__TRY(
+        check_against_large_segment(&r, VW__TORCH_KEY_OVERSIZE_SLACK, "max_non_split_rounding_mb"));
+    size_t warning_bytes = strlen(next->warnings);
+    VW__TRY(vw__torch_parse_like_torch(next, rules, text, strlen(text)));
+    next->warnings[warning_bytes] = '\0'; /* PyTorch's own: those below say more */
     warn_of_what_has_no_effect(&r);
     return VW_OK;
 }

@@ -1,9 +1,9 @@
-/* document_private.h - what a document is made of, for the two files that make it.
+/* document_internal.h - what a document is made of, for the two files that make it.
  *
  *   document.c             its memory and its limits, numbers and strings
  *   document_containers.c  lists, tuples, sets and dicts, and the folding */
-#ifndef VW_FORMAT_DOCUMENT_PRIVATE_H
-#define VW_FORMAT_DOCUMENT_PRIVATE_H
+#ifndef VW_FORMAT_DOCUMENT_INTERNAL_H
+#define VW_FORMAT_DOCUMENT_INTERNAL_H
 
 #include "format/document.h"
 
@@ -12,16 +12,16 @@
 
 /* The last short strings, found without hashing all of them: the writer of a million events
  * repeats "N/A" a million times. */
-typedef struct vw__short_string {
+typedef struct vw__document_short_string {
     uint64_t word; /* its bytes, zeros behind */
     uint32_t size_bytes;
     uint32_t id;
-} vw__short_string;
+} vw__document_short_string;
 
 enum {
-    VW__SHORT_STRING_SLOTS_LOG2 = 6,
-    VW__SHORT_STRING_SLOTS = 1 << VW__SHORT_STRING_SLOTS_LOG2,
-    VW__CHUNK_CLASS_COUNT = 64,
+    VW__DOCUMENT_SHORT_STRING_SLOTS_LOG2 = 6,
+    VW__DOCUMENT_SHORT_STRING_SLOTS = 1 << VW__DOCUMENT_SHORT_STRING_SLOTS_LOG2,
+    VW__DOCUMENT_CHUNK_CLASS_COUNT = 64,
 };
 
 typedef struct vw__document_node vw__document_node; /* a container */
@@ -32,10 +32,10 @@ struct vw__document {
     size_t node_capacity;
     size_t height_limit;
     size_t values_left; /* until the limit */
-    vw__fold fold;
-    void *free_chunks[VW__CHUNK_CLASS_COUNT]; /* each holds the address of the next */
+    vw__document_listener fold;
+    void *free_chunks[VW__DOCUMENT_CHUNK_CLASS_COUNT]; /* each holds the address of the next */
 
-    vw__short_string short_strings[VW__SHORT_STRING_SLOTS];
+    vw__document_short_string short_strings[VW__DOCUMENT_SHORT_STRING_SLOTS];
     uint64_t *numbers; /* integers of 64 bits, and floats */
     size_t number_count;
     size_t number_capacity;
@@ -46,7 +46,7 @@ struct vw__document {
     size_t limit_bytes;
 };
 
-/* The status, with words, for a piece that the arena refused. */
+/* Sets the error for a piece that the arena refused, and returns its status. */
 VW_MUST_CHECK vw_status vw__document_explain_arena(const vw__document *document, size_t size_bytes,
                                                    const char *what_for);
 
@@ -55,4 +55,4 @@ VW_MUST_CHECK vw_status vw__document_grow_array(vw__document *document, void *ar
                                                 size_t element_bytes, const char *what_for,
                                                 size_t *capacity, void **out);
 
-#endif /* VW_FORMAT_DOCUMENT_PRIVATE_H */
+#endif /* VW_FORMAT_DOCUMENT_INTERNAL_H */
