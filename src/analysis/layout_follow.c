@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "analysis/layout.h"       /* vw__layout_state */
+#include "analysis/layout.h"        /* vw__layout_state */
 #include "analysis/script_events.h" /* vw__script_segments_of */
 #include "base/error.h"
 #include "base/host_memory.h"

@@ -3,11 +3,14 @@
  * One set of names everywhere: `replay --policy`, the results of replay and tune, JSON. A *policy*
  * is an allocator, most of them with an option string of its own; a *setting* is what that comes to
  * for one run. PyTorch's rules are engine/torch with an option string; the policies that begin
- * with "vramwise" are engines of that name, and no option string is theirs. */
+ * with "vramwise" are engines of that name, and no option string is theirs. "recorded" is what made
+ * the recording: PyTorch's rules with the recorded option string, or an engine of our own, and then
+ * results are named after that engine (vw__replay_work.recorded_policy). */
 #ifndef VW_ANALYSIS_POLICIES_H
 #define VW_ANALYSIS_POLICIES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* What one run is made with. Strings are borrowed. */
@@ -30,6 +33,10 @@ typedef struct vw__policy {
 
 /* NULL where there is none of that name. */
 const vw__policy *vw__policy_find(const char *name);
+
+/* What a replay tries if nobody names a policy; `index` is below VW__DEFAULT_POLICIES. */
+enum { VW__DEFAULT_POLICIES = 4 };
+const vw__policy *vw__policy_default(size_t index);
 
 /* Is it an engine of our own? Not for a name that is none. */
 bool vw__policy_is_vramwise(const char *name);

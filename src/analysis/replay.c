@@ -12,7 +12,7 @@
 #include "base/host_memory.h"
 #include "base/human_units.h"
 
-enum { DEFAULT_RUNS = 4, MOST_RUNS = 1024 };
+enum { MOST_RUNS = 1024 };
 
 /* What programs were built with before spill_bytes was added: they go on as they did. */
 #define OLDEST_OPTIONS_BYTES offsetof(vw_replay_options, spill_bytes)
@@ -41,26 +41,29 @@ static vw_status name_run(replay_call *call, const vw_replay_run *run, vw_replay
     const char *conf = NULL;
     if (run->policy == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "a run without a policy");
-    VW__TRY(vw__replay_find_conf(&call->work, run->policy, run->conf, &conf));
-    if (strcmp(run->policy, "recorded") == 0 && call->options->runs != NULL)
-        VW__TRY(vw__replay_check_recorded(&call->work, call->options->torch_version != NULL));
-    if (call->options->spill_bytes != 0 && !vw__policy_is_vramwise(run->policy))
+    VW__TRY(vw__replay_name_run(&call->work, run->policy, run->conf, &out->policy, &conf));
+    if (call->options->runs != NULL)
+        VW__TRY(vw__replay_check_recorded(&call->work, run->policy,
+                                          call->options->torch_version != NULL));
+    if (call->options->spill_bytes != 0 && !vw__policy_is_vramwise(out->policy))
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "policy %s cannot spill: vramwise, vramwise:rescue or vramwise:tight is "
                         "expected",
                         run->policy);
-    out->policy = vw__policy_find(run->policy)->name;
     out->conf = vw__arena_copy(&call->report->arena, conf, strlen(conf));
     return out->conf != NULL ? VW_OK : vw__fail_host_memory(strlen(conf), "an option string");
 }
 
-/* Of PyTorch's settings each once, and what the version has not left out. */
+/* Every engine of ours once, and of PyTorch's settings each once that the version has. */
 static vw_status is_wanted(replay_call *call, const vw_replay_result *next, bool *out)
 {
     bool is_there = strcmp(next->policy, "recorded") == 0 && !call->work.is_recorded_conf_usable;
     for (size_t i = 0; i < call->run_count && !is_there; i++) {
-        if (vw__policy_is_vramwise(next->policy))
-            break;
+        if (vw__policy_is_vramwise(next->policy) ||
+            vw__policy_is_vramwise(call->results[i].policy)) {
+            is_there = strcmp(next->policy, call->results[i].policy) == 0;
+            continue;
+        }
         vw_status status = vw__replay_same_settings(call->work.torch_version, call->results[i].conf,
                                                     next->conf, &is_there);
         if (status == VW_ERR_BAD_SETTING) {
@@ -77,15 +80,13 @@ static vw_status is_wanted(replay_call *call, const vw_replay_result *next, bool
 
 static vw_status name_default_runs(replay_call *call)
 {
-    static const vw_replay_run runs[DEFAULT_RUNS] = {{.policy = "recorded"},
-                                                     {.policy = "native"},
-                                                     {.policy = "expandable"},
-                                                     {.policy = "vramwise"}};
-    size_t first = call->options->spill_bytes != 0 ? DEFAULT_RUNS - 1 : 0; /* those that can */
-    for (size_t i = first; i < DEFAULT_RUNS; i++) {
+    for (size_t i = 0; i < VW__DEFAULT_POLICIES; i++) {
         vw_replay_result *next = &call->results[call->run_count];
+        const vw_replay_run run = {.policy = vw__policy_default(i)->name};
         bool is_run = false;
-        VW__TRY(name_run(call, &runs[i], next));
+        if (call->options->spill_bytes != 0 && !vw__policy_is_vramwise(run.policy))
+            continue; /* it cannot spill */
+        VW__TRY(name_run(call, &run, next));
         VW__TRY(is_wanted(call, next, &is_run));
         call->run_count += is_run;
     }
@@ -95,7 +96,7 @@ static vw_status name_default_runs(replay_call *call)
 static vw_status name_runs(replay_call *call)
 {
     const vw_replay_options *options = call->options;
-    size_t capacity = options->runs != NULL ? options->run_count : DEFAULT_RUNS;
+    size_t capacity = options->runs != NULL ? options->run_count : VW__DEFAULT_POLICIES;
     if (capacity == 0 || capacity > MOST_RUNS)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "%zu runs: 1 to %d are expected", capacity,
                         MOST_RUNS);

@@ -72,6 +72,7 @@ typedef struct vw__followed_op {
 typedef struct vw__replay_work {
     vw__script script; /* owned; its model and trace are borrowed */
     const char *torch_version;
+    const char *recorded_policy;  /* static; "recorded", or the engine of ours that made it */
     char *recorded_conf;          /* owned; "" where the file does not tell */
     bool is_recorded_conf_known;  /* the file has its settings */
     bool is_recorded_conf_usable; /* by the rules of `torch_version` */
@@ -124,27 +125,32 @@ VW_MUST_CHECK vw_status vw__replay_work_add_spill_by(vw__replay_work *work,
 size_t vw__replay_place_ends(const vw__script *script, const uint32_t *ends, size_t end_count,
                              uint64_t every, size_t *out);
 
-/* The option string of a policy; `own_conf` is that of policy "conf", and may be NULL for others.
- * Borrowed. VW_ERR_INVALID_ARGUMENT: no such policy, or no string for "conf". */
-VW_MUST_CHECK vw_status vw__replay_find_conf(const vw__replay_work *work, const char *policy,
-                                             const char *own_conf, const char **out);
+/* The name that a run of `policy` has in results (static), and its option string (borrowed).
+ * `own_conf` is the string of policy "conf", and may be NULL for others. VW_ERR_INVALID_ARGUMENT:
+ * no such policy, or no string for "conf". */
+VW_MUST_CHECK vw_status vw__replay_name_run(const vw__replay_work *work, const char *policy,
+                                            const char *own_conf, const char **name,
+                                            const char **conf);
 
 /* For a caller who asked for policy "recorded": can its settings be used? If not it is the file's
- * fault, VW_ERR_CORRUPT_FILE, unless it is that of the version asked for, VW_ERR_BAD_SETTING. */
-VW_MUST_CHECK vw_status vw__replay_check_recorded(const vw__replay_work *work,
+ * fault, VW_ERR_CORRUPT_FILE, unless it is that of the version asked for, VW_ERR_BAD_SETTING. Other
+ * policies pass. */
+VW_MUST_CHECK vw_status vw__replay_check_recorded(const vw__replay_work *work, const char *policy,
                                                   bool is_version_asked_for);
+
+/* What made the recording, with its option string, or "" where no PyTorch of the work's version can
+ * use that. */
+vw__replay_setting vw__replay_recorded_setting(const vw__replay_work *work);
 
 /* Do two option strings, read by the work's version, come to the same? VW_ERR_BAD_SETTING for one
  * that cannot be used. */
 VW_MUST_CHECK vw_status vw__replay_same_settings(const char *torch_version, const char *conf,
                                                  const char *other_conf, bool *out);
 
-/* By the recording's own settings, since it matters how requests were rounded. */
+/* Reads the card by the recording's own settings, since it matters how requests were rounded. The
+ * one home of a recording's limit. Replays the recording some times, at most 64, if it ran out of
+ * memory under a limit and collects garbage; else not at all. */
 VW_MUST_CHECK vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out);
-
-/* The same in no time: a limit is not narrowed by what garbage was collected. */
-VW_MUST_CHECK vw_status vw__recorded_card_granted(const vw__replay_work *work,
-                                                  vw__recorded_card *out);
 
 /* The card to replay on: without end where none is known. */
 vw__card vw__card_as_recorded(const vw__recorded_card *recorded);
@@ -161,8 +167,8 @@ typedef struct vw__follow {
 /* Before the operation followed[next]: dictates the addresses that the driver gave during it. */
 VW_MUST_CHECK vw_status vw__follow_dictate(const vw__follow *follow, vw_device *device);
 
-/* After it: does the pool hold what it held then? */
-bool vw__follow_agrees(const vw__follow *follow, const vw_device *device);
+/* After it: 0 if the pool holds as much as was recorded, negative if less, positive if more. */
+int vw__follow_compare(const vw__follow *follow, const vw_device *device);
 
 /* The most that a script holds at once if no free has to wait for another stream: less than the
  * peak of live bytes, and what no setting can do without. */
@@ -209,9 +215,10 @@ VW_MUST_CHECK vw_status vw__replay_run_heard(const vw__replay_work *work,
 uint64_t vw__replay_play_count(void);
 
 /* How many of work->followed a run under the recorded settings, and with the recorded calls of
- * empty_cache(), gets through as recorded. */
+ * empty_cache(), gets through as recorded. Where it does not, `*holds_more` (or NULL) says whether
+ * it holds more than was recorded, or less. */
 VW_MUST_CHECK vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card,
-                                                 size_t *out);
+                                                 size_t *out, bool *holds_more);
 
 /* ---- several runs at once (replay_jobs.c) ---------------------------------------------------- */
 

@@ -23,8 +23,7 @@
 
 #define CARD_STEP_BYTES (UINT64_C(2) << 20)
 #define NEVER_CALLED 2.0
-#define LIMITS_TRIED UINT64_C(32)
-#define ROUNDS_OF_LIMITS 3
+#define MOST_LIMITS_TRIED 64
 
 /* What a card may say it has: expandable segments reserve nine eighths of it, for each stream. */
 #define MOST_TOTAL_BYTES VW__PLAYER_LARGEST_CARD_BYTES
@@ -172,30 +171,35 @@ static vw_status read_settings(const vw__replay_work *work, vw__torch_settings *
 
 /* Garbage is collected by a share of the limit, so that a limit shows in more than refusals: of
  * those between what was served and what was refused, the one under which memory was given back as
- * recorded for longest is nearest to the truth. Looked for in ever smaller steps around it. */
+ * recorded for longest is nearest to the truth. A run that holds more than was recorded collected
+ * too late, so its limit is too high: the interval is halved in that direction, until a run holds
+ * what was recorded to its end. */
 static vw_status narrow_by_collections(const vw__replay_work *work, vw__recorded_card *card)
 {
-    uint64_t first_bytes = card->bytes, end_bytes = card->refused_bytes;
+    uint64_t low_bytes = card->bytes, end_bytes = card->refused_bytes, tried_bytes = low_bytes;
     size_t best_length = 0;
-    for (unsigned round = 0; round < ROUNDS_OF_LIMITS; round++) {
-        uint64_t step_bytes = (end_bytes - first_bytes) / LIMITS_TRIED + 1;
-        for (uint64_t i = 0; i < LIMITS_TRIED && best_length < work->followed_count; i++) {
-            uint64_t limit_bytes = first_bytes + i * step_bytes;
-            size_t length = 0;
-            VW__TRY(vw__replay_follow_length(work, vw__card_with_limit(limit_bytes), &length));
-            if (length <= best_length)
-                continue;
+    for (unsigned i = 0; i < MOST_LIMITS_TRIED && low_bytes < end_bytes; i++) {
+        size_t length = 0;
+        bool holds_more = false;
+        VW__TRY(
+            vw__replay_follow_length(work, vw__card_with_limit(tried_bytes), &length, &holds_more));
+        if (length > best_length) {
             best_length = length;
-            card->is_narrowed |= limit_bytes != card->bytes;
-            card->bytes = limit_bytes;
+            card->is_narrowed |= tried_bytes != card->bytes;
+            card->bytes = tried_bytes;
         }
-        first_bytes = vw__max_u64(card->bytes - step_bytes, first_bytes);
-        end_bytes = vw__min_u64(card->bytes + step_bytes, end_bytes);
+        if (length == work->followed_count)
+            break;
+        if (holds_more)
+            end_bytes = tried_bytes;
+        else
+            low_bytes = tried_bytes + 1;
+        tried_bytes = low_bytes + (end_bytes - low_bytes) / 2;
     }
     return VW_OK;
 }
 
-static vw_status find_card(const vw__replay_work *work, bool is_narrowed, vw__recorded_card *out)
+vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
 {
     const vw__script *script = &work->script;
     vw__torch_settings settings;
@@ -214,21 +218,11 @@ static vw_status find_card(const vw__replay_work *work, bool is_narrowed, vw__re
     }
     if (walk.card.bytes == 0 || walk.card.bytes > VW__PLAYER_ENDLESS_BYTES)
         walk.card.is_known = false; /* no card is like that */
-    if (is_narrowed && walk.card.is_known && !walk.card.is_device && !walk.card.is_written &&
-        has_collections && work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
+    if (walk.card.is_known && !walk.card.is_device && !walk.card.is_written && has_collections &&
+        work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
         VW__TRY(narrow_by_collections(work, &walk.card));
     *out = walk.card;
     return VW_OK;
-}
-
-vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
-{
-    return find_card(work, true, out);
-}
-
-vw_status vw__recorded_card_granted(const vw__replay_work *work, vw__recorded_card *out)
-{
-    return find_card(work, false, out);
 }
 
 vw__card vw__card_as_recorded(const vw__recorded_card *recorded)

@@ -50,7 +50,7 @@ vw_status vw__replay_work_add_followed(vw__replay_work *work)
     const vw__script *script = &work->script;
     uint64_t reserved_bytes = 0;
     size_t count = 0;
-    if (!can_be_followed(script))
+    if (vw__policy_is_vramwise(work->recorded_policy) || !can_be_followed(script))
         return VW_OK;
     for (size_t i = 0; i < script->op_count; i++)
         count += has_segment_event(script->trace, &script->ops[i], &reserved_bytes);
@@ -74,7 +74,7 @@ vw_status vw__replay_work_add_unsplit(vw__replay_work *work, vw__replay_notes *n
     work->is_unsplit = vw__host_alloc_zeroed(script->pool_count, sizeof *work->is_unsplit);
     if (work->is_unsplit == NULL)
         return vw__fail_host_memory(script->pool_count, "private pools");
-    VW__TRY(vw__replay_follow_length(work, vw__card_without_end(), &length));
+    VW__TRY(vw__replay_follow_length(work, vw__card_without_end(), &length, NULL));
     for (uint16_t i = 1; i < script->pool_count && length < work->followed_count &&
                          trial_count < MOST_UNSPLIT_TRIALS;
          i++) {
@@ -85,7 +85,7 @@ vw_status vw__replay_work_add_unsplit(vw__replay_work *work, vw__replay_notes *n
             continue;
         trial_count++;
         work->is_unsplit[i] = true;
-        VW__TRY(vw__replay_follow_length(work, vw__card_without_end(), &unsplit_length));
+        VW__TRY(vw__replay_follow_length(work, vw__card_without_end(), &unsplit_length, NULL));
         work->is_unsplit[i] = unsplit_length > length;
         if (!work->is_unsplit[i])
             continue;
@@ -106,9 +106,11 @@ vw_status vw__follow_dictate(const vw__follow *follow, vw_device *device)
     return VW_OK;
 }
 
-bool vw__follow_agrees(const vw__follow *follow, const vw_device *device)
+int vw__follow_compare(const vw__follow *follow, const vw_device *device)
 {
     vw_device_calls calls;
-    return vw_device_get_calls(device, &calls) == VW_OK &&
-           calls.in_use_bytes == follow->work->followed[follow->next].reserved_bytes;
+    uint64_t recorded_bytes = follow->work->followed[follow->next].reserved_bytes;
+    if (vw_device_get_calls(device, &calls) != VW_OK)
+        return -1;
+    return (calls.in_use_bytes > recorded_bytes) - (calls.in_use_bytes < recorded_bytes);
 }

@@ -161,18 +161,16 @@ static vw_status name_line(lines_call *call, size_t i, const char *policy)
 {
     const char *conf = NULL;
     vw__replay_line *line = &call->lines[i];
-    VW__TRY(vw__replay_find_conf(call->work, policy, NULL, &conf));
-    if (strcmp(policy, "recorded") == 0)
-        VW__TRY(vw__replay_check_recorded(call->work, call->is_version_asked_for));
+    VW__TRY(vw__replay_name_run(call->work, policy, NULL, &line->result.policy, &conf));
+    VW__TRY(vw__replay_check_recorded(call->work, policy, call->is_version_asked_for));
     size_t conf_bytes = strlen(conf) + 1;
     line->conf = vw__host_alloc(conf_bytes);
     if (line->conf == NULL)
         return vw__fail_host_memory(conf_bytes, "an option string");
     memcpy(line->conf, conf, conf_bytes);
-    line->result.policy = vw__policy_find(policy)->name;
     call->drafts[i].script = &call->work->script;
     call->drafts[i].listener = (vw__replay_listener){begin_line, follow_line, &call->drafts[i]};
-    call->jobs[i] = (vw__replay_job){.setting = vw__policy_setting(policy, line->conf),
+    call->jobs[i] = (vw__replay_job){.setting = vw__policy_setting(line->result.policy, line->conf),
                                      .card = call->card,
                                      .listener = &call->drafts[i].listener,
                                      .result = &line->result};
@@ -232,7 +230,7 @@ vw_status vw__replay_lines_make(const vw_recording *recording, int device,
                            .is_version_asked_for = torch_version != NULL,
                            .lines = lines,
                            .count = policy_count};
-        status = vw__recorded_card_granted(&work, &recorded);
+        status = vw__recorded_card_find(&work, &recorded);
         if (status == VW_OK) {
             call.card = vw__card_as_recorded(&recorded);
             status = prepare_and_make(&call, policies, most_points, &told);

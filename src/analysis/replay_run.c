@@ -108,6 +108,7 @@ typedef struct run_state {
     uint64_t heard_bytes, heard_peak_bytes;
     vw__follow follow;
     bool has_diverged; /* at followed[follow.next]: not as recorded */
+    bool holds_more;   /* than was recorded there */
     size_t next;       /* operation */
     bool is_over;
 } run_state;
@@ -194,9 +195,13 @@ static vw_status play_followed(run_state *run)
         vw_status status = vw__follow_dictate(follow, run->player.device);
         if (status == VW_OK)
             status = play_up_to(run, op + 1);
-        run->has_diverged =
-            status == VW_ERR_INVALID_ARGUMENT || /* an address it cannot have */
-            (status == VW_OK && !run->is_over && !vw__follow_agrees(follow, run->player.device));
+        int difference = 0;
+        if (status == VW_ERR_INVALID_ARGUMENT) /* an address it cannot have: it still holds it */
+            difference = 1;
+        else if (status == VW_OK && !run->is_over)
+            difference = vw__follow_compare(follow, run->player.device);
+        run->has_diverged = difference != 0;
+        run->holds_more = difference > 0;
         if (status != VW_OK || run->has_diverged)
             return run->has_diverged ? VW_OK : status;
     }
@@ -413,10 +418,10 @@ uint64_t vw__replay_play_count(void)
     return atomic_load_explicit(&play_count, memory_order_relaxed);
 }
 
-/* Follows the recording up to followed[`*follow_end`]; less where it diverged before. `plan` has
- * what does not change from run to run. */
+/* Follows the recording up to followed[`*follow_end`]; less where it diverged before,
+ * `*holds_more` (or NULL) says which way. `plan` has what does not change from run to run. */
 static vw_status run_once(const run_state *plan, vw__card card, size_t *follow_end,
-                          vw_replay_result *result)
+                          bool *holds_more, vw_replay_result *result)
 {
     run_state run = *plan;
     run.result = result;
@@ -425,6 +430,8 @@ static vw_status run_once(const run_state *plan, vw__card card, size_t *follow_e
     VW__TRY(start_player(&run, card));
     (void)atomic_fetch_add_explicit(&play_count, 1, memory_order_relaxed);
     vw_status status = play_all(&run);
+    if (holds_more != NULL)
+        *holds_more = run.holds_more;
     if (run.has_diverged)
         *follow_end = run.follow.next;
     else if (status == VW_OK)
@@ -450,7 +457,7 @@ static vw_status run_to_the_end(const run_state *plan, vw__card card, vw_replay_
                        strcmp(conf, work->recorded_conf) == 0;
     size_t wanted_end = is_followed ? work->followed_count : 0, follow_end = wanted_end;
     vw_replay_result result = fresh;
-    VW__TRY(run_once(plan, card, &follow_end, &result));
+    VW__TRY(run_once(plan, card, &follow_end, NULL, &result));
     if (follow_end != wanted_end) { /* what was done counts as all of it: progress only rises */
         const vw__replay_progress nobody = {.progress = NULL};
         vw__replay_progress rest = plan->progress != NULL ? *plan->progress : nobody;
@@ -459,7 +466,7 @@ static vw_status run_to_the_end(const run_state *plan, vw__card card, vw_replay_
         rest.share = 0.0;
         again.progress = &rest;
         result = fresh;
-        VW__TRY(run_once(&again, card, &follow_end, &result));
+        VW__TRY(run_once(&again, card, &follow_end, NULL, &result));
     }
     *out = result;
     return VW_OK;
@@ -482,7 +489,8 @@ vw_status vw__replay_run_heard(const vw__replay_work *work, vw__replay_setting s
     return run_to_the_end(&plan, card, out);
 }
 
-vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, size_t *out)
+vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, size_t *out,
+                                   bool *holds_more)
 {
     vw__replay_work as_recorded = *work; /* shares everything */
     vw_replay_result result = {.is_complete = true};
@@ -490,5 +498,5 @@ vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, s
         .work = &as_recorded, .setting = vw__torch_setting(work->recorded_conf), .is_trial = true};
     as_recorded.skips_empty_cache = false;
     *out = work->followed_count;
-    return run_once(&plan, card, out, &result);
+    return run_once(&plan, card, out, holds_more, &result);
 }

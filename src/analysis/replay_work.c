@@ -14,6 +14,14 @@
 
 /* ---- the recorded settings ------------------------------------------------------------------- */
 
+/* A recording of our own recorder names its engine: "torch" plays by PyTorch's rules. */
+static const char *find_recorded_policy(const vw__model *model)
+{
+    uint32_t engine = model->settings.engine;
+    const char *name = engine != VW__NO_STRING ? vw__model_string(model, engine) : "";
+    return vw__policy_is_vramwise(name) ? vw__policy_find(name)->name : "recorded";
+}
+
 static vw_status find_recorded_conf(vw__replay_work *work, const vw__model *model)
 {
     vw__byte_buffer text;
@@ -38,6 +46,9 @@ static void note_script(const vw__replay_work *work, vw__replay_notes *notes)
 {
     const vw__script *script = &work->script;
     char text[VW__SIZE_TEXT_BYTES];
+    if (vw__policy_is_vramwise(work->recorded_policy))
+        vw__replay_note(notes, "The recording was made with engine %s, not PyTorch's allocator.",
+                        work->recorded_policy);
     if (script->is_truncated)
         vw__replay_note(
             notes,
@@ -99,6 +110,7 @@ vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
     *work = (vw__replay_work){.trim_count = 0};
     VW__TRY(vw__recording_trace(model, device, &trace));
     VW__TRY(vw__recording_version(model, wanted_version, &work->torch_version));
+    work->recorded_policy = find_recorded_policy(model);
     VW__TRY(find_recorded_conf(work, model));
     vw_status status = check_recorded_conf(work, notes);
     if (status == VW_OK)
@@ -211,27 +223,36 @@ vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empty_cache kind, 
 
 /* ---- option strings of policies -------------------------------------------------------------- */
 
-vw_status vw__replay_find_conf(const vw__replay_work *work, const char *policy,
-                               const char *own_conf, const char **out)
+vw_status vw__replay_name_run(const vw__replay_work *work, const char *policy, const char *own_conf,
+                              const char **name, const char **conf)
 {
     const vw__policy *found = vw__policy_find(policy);
     if (found == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "unknown policy \"%s\": " VW__POLICY_NAMES " is expected", policy);
     bool is_recorded = strcmp(found->name, "recorded") == 0;
-    const char *conf = is_recorded ? work->recorded_conf : found->conf;
-    *out = conf != NULL ? conf : own_conf;
-    return *out != NULL ? VW_OK
-                        : vw__fail(VW_ERR_INVALID_ARGUMENT, "policy conf needs an option string");
+    *name = is_recorded ? work->recorded_policy : found->name;
+    *conf = is_recorded ? work->recorded_conf : found->conf;
+    if (*conf == NULL)
+        *conf = own_conf;
+    return *conf != NULL ? VW_OK
+                         : vw__fail(VW_ERR_INVALID_ARGUMENT, "policy conf needs an option string");
 }
 
-vw_status vw__replay_check_recorded(const vw__replay_work *work, bool is_version_asked_for)
+vw_status vw__replay_check_recorded(const vw__replay_work *work, const char *policy,
+                                    bool is_version_asked_for)
 {
-    if (work->is_recorded_conf_usable)
+    if (work->is_recorded_conf_usable || strcmp(policy, "recorded") != 0)
         return VW_OK;
     return vw__fail(is_version_asked_for ? VW_ERR_BAD_SETTING : VW_ERR_CORRUPT_FILE,
                     "expected settings that PyTorch %s can use, found \"%.200s\" in the recording",
                     work->torch_version, work->recorded_conf);
+}
+
+vw__replay_setting vw__replay_recorded_setting(const vw__replay_work *work)
+{
+    return vw__policy_setting(work->recorded_policy,
+                              work->is_recorded_conf_usable ? work->recorded_conf : "");
 }
 
 /* ---- settings that come to the same ---------------------------------------------------------- */

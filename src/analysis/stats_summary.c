@@ -25,7 +25,7 @@
 #include "analysis/recording.h" /* vw__recording_conf */
 #include "analysis/regions.h"
 #include "analysis/script.h"
-#include "analysis/script_events.h" /* vw__is_growth, vw__is_release, vw__is_remark */
+#include "analysis/script_events.h"  /* vw__is_growth, vw__is_release, vw__is_remark */
 #include "analysis/limit_evidence.h" /* vw__limit_evidence, vw__total_memory_guess */
 #include "base/error.h"
 #include "base/host_memory.h"

@@ -25,7 +25,7 @@
 #include "doctor/doctor.h"
 #include "doctor/numbers.h"
 #include "analysis/recorded_settings.h"
-#include "analysis/script_events.h" /* vw__is_growth */
+#include "analysis/script_events.h"  /* vw__is_growth */
 #include "analysis/limit_evidence.h" /* vw__limit_evidence_find */
 #include "base/byte_buffer.h"
 #include "base/checked_math.h"

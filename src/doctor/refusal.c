@@ -41,8 +41,8 @@ static vw_status try_without_limit(vw__case *given, vw_enough *out)
         return VW_OK; /* the limit is one of the settings that would be replayed */
     vw__replay_work plain = given->trials->work; /* shares everything */
     plain.followed_count = 0;
-    vw_status status = vw__replay_run(&plain, vw__torch_setting(conf), vw__card_of(room_bytes),
-                                      false, NULL, &result);
+    vw_status status = vw__replay_run(&plain, vw__replay_recorded_setting(&plain),
+                                      vw__card_of(room_bytes), false, NULL, &result);
     if (status == VW_OK)
         *out = vw__doctor_enough(given, result.is_complete);
     return vw__trials_are_impossible(status) ? VW_OK : status;

@@ -72,19 +72,11 @@ static void keep(const vw__case *given, const vw_replay_result *result, vw__sett
     };
 }
 
-/* It was made with our own engine. */
-static bool is_of_vramwise(const vw__case *given)
-{
-    return vw__policy_is_vramwise(vw__model_string(given->model, given->model->settings.engine));
-}
-
 static vw_status try_row(vw__case *given, const vw__setting_row *row, vw__tried_settings *out)
 {
     vw_replay_result result;
     bool is_new = false;
     if (row->kind == VW__SETTING_COLLECTION && !given->trials->has_limit)
-        return VW_OK;
-    if (row->kind == VW__SETTING_VRAMWISE && is_of_vramwise(given))
         return VW_OK;
     VW__TRY(vw__trials_is_new(given->trials, row, &is_new));
     if (!is_new)
@@ -121,7 +113,7 @@ static vw_status try_trims(vw__case *given, vw__setting_kind kind, vw__tried_set
         &trimmed, is_by_step ? VW_EMPTY_CACHE_STEPS : VW_EMPTY_CACHE_PHASES, 1,
         &given->trials->notes, &step_count);
     if (status == VW_OK)
-        status = vw__replay_run(&trimmed, vw__torch_setting(out->recorded_conf),
+        status = vw__replay_run(&trimmed, vw__replay_recorded_setting(&trimmed),
                                 given->trials->card, false, NULL, &result);
     if (status == VW_OK)
         keep(given, &result, kind, out->recorded_conf, out);

@@ -1,7 +1,4 @@
-/* trials.c - see trials.h.
- *
- * A limit is taken as it was granted, and not narrowed by what garbage was collected, which would
- * take a hundred runs. */
+/* trials.c - see trials.h. */
 #include "settings/trials.h"
 
 #include <string.h>
@@ -24,7 +21,7 @@ static vw_status choose_card(vw__trials *trials, const vw__card *card)
         trials->has_limit = trials->is_card_known; /* the program can set one there */
         return VW_OK;
     }
-    VW__TRY(vw__recorded_card_granted(&trials->work, &recorded));
+    VW__TRY(vw__recorded_card_find(&trials->work, &recorded));
     trials->card = vw__card_as_recorded(&recorded);
     trials->is_card_known = recorded.is_known;
     trials->has_limit = recorded.is_known && !recorded.is_device;
@@ -57,7 +54,7 @@ void vw__trials_close(vw__trials *trials)
 
 const char *vw__trials_recorded_conf(const vw__trials *trials)
 {
-    return trials->work.is_recorded_conf_usable ? trials->work.recorded_conf : "";
+    return vw__replay_recorded_setting(&trials->work).conf;
 }
 
 static bool is_same_text(const char *a, const char *b)
@@ -77,7 +74,7 @@ static const vw__made_trial *find(const vw__trials *trials, vw__replay_setting s
 vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row, vw_replay_result *out)
 {
     vw__replay_setting setting =
-        row != NULL ? vw__setting_of(row) : vw__torch_setting(vw__trials_recorded_conf(trials));
+        row != NULL ? vw__setting_of(row) : vw__replay_recorded_setting(&trials->work);
     const vw__made_trial *known = find(trials, setting);
     vw__card card = trials->card;
     if (known != NULL) {
@@ -86,7 +83,7 @@ vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row, vw_repl
     }
     if (row != NULL && row->kind == VW__SETTING_COLLECTION && card.fraction > 1.0)
         card.fraction = 1.0;
-    *out = (vw_replay_result){.policy = row != NULL ? row->policy : "recorded"};
+    *out = (vw_replay_result){.policy = row != NULL ? row->policy : trials->work.recorded_policy};
     VW__TRY(vw__replay_run(&trials->work, setting, card, false, NULL, out));
     if (trials->made_count < VW__MOST_TRIALS)
         trials->made[trials->made_count++] = (vw__made_trial){setting.engine, setting.conf, *out};
@@ -96,8 +93,14 @@ vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row, vw_repl
 vw_status vw__trials_is_new(const vw__trials *trials, const vw__setting_row *row, bool *out)
 {
     const char *version = trials->work.torch_version, *conf = vw__setting_conf(row);
-    bool is_same = false;
     vw_status status = VW_OK;
+    bool is_same = false;
+    if (vw__policy_is_vramwise(trials->work.recorded_policy)) {
+        /* An engine of ours reads no option of PyTorch's. */
+        *out = vw__policy_is_vramwise(row->policy) &&
+               strcmp(row->policy, trials->work.recorded_policy) != 0;
+        return VW_OK;
+    }
     if (!vw__setting_kind_is_vramwise((vw__setting_kind)row->kind)) {
         status =
             vw__replay_same_settings(version, conf, vw__trials_recorded_conf(trials), &is_same);

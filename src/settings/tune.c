@@ -213,8 +213,8 @@ static void warn_about(tune_call *call, const vw__candidate *on_card, const vw__
     (void)vw__format_size(native->peak_reserved_bytes, native_reserved);
     if (ratio >= WORSE_RATIO)
         vw__replay_note(&call->warnings,
-                        "%s would reserve %.*f times as much as the defaults: %s instead of %s on "
-                        "a card without end%s.",
+                        "%s would reserve %.*f times as much as the defaults: %s instead of %s "
+                        "with no memory limit%s.",
                         result->conf, ratio < 1.5 ? 2 : 1, ratio, reserved, native_reserved,
                         fails ? "; on this card it runs out of memory" : "");
     else if (fails)

@@ -21,7 +21,7 @@
 
 bool vw__candidate_is_vramwise(const vw__candidate *candidate)
 {
-    return vw__setting_kind_is_vramwise(candidate->kind);
+    return vw__policy_is_vramwise(candidate->result.policy);
 }
 
 /* Is the setting there already, or refused by the version? */
@@ -83,20 +83,39 @@ static vw_status add(vw__tuning *tuning, vw__setting_kind kind, const char *poli
 
 /* ---- the first round ------------------------------------------------------------------------- */
 
-/* An engine of our own reads no option string: it is never the same as another. */
+static const vw__candidate *find_policy(const vw__tuning *tuning, const char *policy)
+{
+    for (size_t i = 0; i < tuning->candidate_count; i++)
+        if (strcmp(tuning->candidates[i].result.policy, policy) == 0)
+            return &tuning->candidates[i];
+    return NULL;
+}
+
+/* An engine of our own reads no option string: it is tried once, under its name. */
+static vw_status add_engine(vw__tuning *tuning, vw__setting_kind kind, const char *policy,
+                            const char *conf)
+{
+    if (tuning->candidate_count == VW__MOST_CANDIDATES || find_policy(tuning, policy) != NULL)
+        return VW_OK;
+    return append(tuning, kind, policy, conf);
+}
+
+static vw_status add_setting(vw__tuning *tuning, vw__setting_kind kind, const char *policy,
+                             const char *conf)
+{
+    return vw__policy_is_vramwise(policy) ? add_engine(tuning, kind, policy, conf)
+                                          : add(tuning, kind, policy, conf, false);
+}
+
 static vw_status add_row(vw__tuning *tuning, const vw__setting_row *row)
 {
-    vw__setting_kind kind = (vw__setting_kind)row->kind;
-    if (!vw__setting_kind_is_vramwise(kind))
-        return add(tuning, kind, row->policy, vw__setting_conf(row), false);
-    return tuning->candidate_count < VW__MOST_CANDIDATES
-               ? append(tuning, kind, row->policy, vw__setting_conf(row))
-               : VW_OK;
+    return add_setting(tuning, (vw__setting_kind)row->kind, row->policy, vw__setting_conf(row));
 }
 
 vw_status vw__tune_add_defaults(vw__tuning *tuning)
 {
-    VW__TRY(add(tuning, VW__SETTING_RECORDED, "recorded", tuning->work->recorded_conf, false));
+    const vw__replay_work *work = tuning->work;
+    VW__TRY(add_setting(tuning, VW__SETTING_RECORDED, work->recorded_policy, work->recorded_conf));
     VW__TRY(add_row(tuning, vw__setting_row_of(VW__SETTING_DEFAULTS)));
     VW__TRY(add_row(tuning, vw__setting_row_of(VW__SETTING_EXPANDABLE)));
     return add_row(tuning, vw__setting_row_of(VW__SETTING_VRAMWISE));
@@ -203,7 +222,8 @@ vw_status vw__tune_add_combinations(vw__tuning *tuning)
 
 vw_status vw__tune_add_rescue(vw__tuning *tuning)
 {
-    const vw__candidate *vramwise = best_of_kind(tuning, VW__SETTING_VRAMWISE);
+    const vw__candidate *vramwise =
+        find_policy(tuning, vw__setting_row_of(VW__SETTING_VRAMWISE)->policy);
     if (vramwise == NULL || vramwise->result.is_complete)
         return VW_OK;
     return add_row(tuning, vw__setting_row_of(VW__SETTING_RESCUE));

@@ -396,8 +396,8 @@ static void engine_vramwise_does_not_follow_the_recording(void **state)
     work.recorded_conf = recorded_conf;
     work.followed = followed;
     work.followed_count = 1;
-    assert_int_equal(vw__replay_follow_length(&work, vw__card_without_end(), &followed_length),
-                     VW_OK);
+    assert_int_equal(
+        vw__replay_follow_length(&work, vw__card_without_end(), &followed_length, NULL), VW_OK);
     assert_int_equal(followed_length, 0); /* else nothing is proved here */
     assert_int_equal(
         vw__replay_run(&work, engines[0], vw__card_without_end(), false, NULL, &result), VW_OK);
@@ -430,8 +430,8 @@ static void how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cac
     assert_true(result.is_complete);
     assert_int_equal(result.calls.free, 0);
     assert_int_equal(result.events_done, 4);
-    assert_int_equal(vw__replay_follow_length(&work, vw__card_without_end(), &followed_length),
-                     VW_OK);
+    assert_int_equal(
+        vw__replay_follow_length(&work, vw__card_without_end(), &followed_length, NULL), VW_OK);
     assert_int_equal(followed_length, 2);
 }
 
