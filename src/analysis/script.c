@@ -378,10 +378,6 @@ static vw_status conclude(script_maker *maker)
     if (start.has_releases)
         vw__script_find_trims(script->model, maker->trace, maker->guide, maker->is_trim,
                               &script->has_guessed_releases);
-    script->segment_events = maker->blocks.segment_events;
-    script->segment_event_count = maker->blocks.segment_event_count;
-    maker->blocks.segment_events = NULL; /* handed over */
-    script->has_ooms = start.has_ooms;
     script->has_guessed_pools = maker->pools.has_guesses;
     script->has_hinted_pools = maker->pools.has_hints;
     script->is_truncated = start.is_truncated;
@@ -442,6 +438,5 @@ void vw__script_deinit(vw__script *script)
 {
     vw__host_free(script->ops);
     vw__host_free(script->pools);
-    vw__host_free(script->segment_events);
     *script = (vw__script){.ops = NULL};
 }

@@ -82,10 +82,6 @@ typedef struct vw__script {
     bool has_end_state;           /* the file has segments, or the trace leaves none */
     bool lacks_free_requested;    /* frees, but no such event: skip_actions */
     bool lacks_free_completed;
-
-    uint32_t *segment_events; /* owned; which events take memory from the driver or give it back */
-    size_t segment_event_count;
-    bool has_ooms; /* events, that is */
 } vw__script;
 
 /* An vw__script_op.size_bytes is as requested (of an OOM: rounded). COMPLETE's events are empty

@@ -53,15 +53,12 @@ typedef struct vw__script_block {
     bool is_initial; /* it was there before the first event */
 } vw__script_block;
 
-/* All addresses of a trace, and where in it memory came from the driver or went back. */
+/* All addresses of a trace. */
 typedef struct vw__script_blocks {
     vw__address_map map; /* address to index + 1 */
     vw__script_block *blocks;
     size_t count;
     size_t capacity;
-    uint32_t *segment_events; /* owned; events, rising */
-    size_t segment_event_count;
-    size_t segment_event_capacity;
 } vw__script_blocks;
 
 /* The block at `address`, or NULL; valid until one is added. */
@@ -75,7 +72,6 @@ typedef struct vw__script_start {
     bool lacks_free_requested;
     bool lacks_free_completed;
     bool has_releases; /* memory was given back: only then is there anything to find_trims in */
-    bool has_ooms;
 } vw__script_start;
 
 /* Fills `blocks` (initialised by this) with every address of the trace, in phase NOWHERE, and with

@@ -14,7 +14,7 @@
 #include "base/host_memory.h"
 #include "analysis/range_set.h"
 
-enum { FIRST_BLOCKS = 256, FIRST_SEGMENT_EVENTS = 256 };
+enum { FIRST_BLOCKS = 256 };
 enum { ENOUGH_FREES = 16 }; /* so many in a row cannot all be still pending */
 
 static uint64_t end_of(uint64_t address, uint64_t size_bytes)
@@ -35,7 +35,6 @@ void vw__script_blocks_deinit(vw__script_blocks *blocks)
 {
     vw__address_map_deinit(&blocks->map);
     vw__host_free(blocks->blocks);
-    vw__host_free(blocks->segment_events);
     *blocks = (vw__script_blocks){.map = blocks->map};
 }
 
@@ -80,25 +79,9 @@ typedef struct start_pass {
     size_t first_alloc_on_pending; /* the same; a contradiction unless completions are lacking */
 } start_pass;
 
-static vw_status note_segment_event(vw__script_blocks *blocks, size_t index)
-{
-    if (blocks->segment_event_count == blocks->segment_event_capacity) {
-        size_t capacity = blocks->segment_event_capacity != 0 ? blocks->segment_event_capacity * 2
-                                                              : (size_t)FIRST_SEGMENT_EVENTS;
-        uint32_t *grown = vw__host_realloc(blocks->segment_events, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "the segments of a trace");
-        blocks->segment_events = grown;
-        blocks->segment_event_capacity = capacity;
-    }
-    blocks->segment_events[blocks->segment_event_count++] = (uint32_t)index;
-    return VW_OK;
-}
-
-static vw_status follow_segment(start_pass *pass, const vw__model_event *event, size_t index)
+static vw_status follow_segment(start_pass *pass, const vw__model_event *event)
 {
     uint64_t end = end_of(event->address, event->size_bytes);
-    VW__TRY(note_segment_event(pass->blocks, index));
     return vw__is_growth(event->action)
                ? vw__range_set_add(&pass->held, event->address, end)
                : vw__range_set_remove(&pass->held, event->address, end, &pass->initial);
@@ -147,7 +130,7 @@ static vw_status follow_events(start_pass *pass)
         if (action < VW__ACTION_KINDS)
             pass->counts[action]++;
         if (vw__is_growth(action) || vw__is_release(action))
-            VW__TRY(follow_segment(pass, event, i));
+            VW__TRY(follow_segment(pass, event));
         else if (action == VW_ACTION_ALLOC && !pass->has_strays)
             pass->has_strays = !vw__range_set_covers(&pass->held, event->address,
                                                      end_of(event->address, event->size_bytes));
@@ -165,7 +148,6 @@ static void note_kinds(const size_t counts[VW__ACTION_KINDS], vw__script_start *
     out->lacks_free_requested = requested == 0 && done >= ENOUGH_FREES;
     out->lacks_free_completed = requested >= ENOUGH_FREES && done == 0;
     out->has_releases = counts[VW_ACTION_SEGMENT_FREE] + counts[VW_ACTION_SEGMENT_UNMAP] != 0;
-    out->has_ooms = counts[VW_ACTION_OOM] != 0;
 }
 
 static vw_status judge_beginning(const vw__model *model, start_pass *pass, size_t first, size_t end)

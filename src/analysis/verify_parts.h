@@ -61,6 +61,7 @@ typedef struct vw__trial_result {
     uint64_t recorded_address;       /* of the events that differ; 0 = there was none */
     uint64_t seen_address;
     vw__limit_verdict limit_verdict;
+    const char *summary;      /* vw__trial.summary_arena; NULL where there is none */
     bool has_unordered_frees; /* several completed by one wait: in what order, nobody knows */
     vw__trial_difference difference;
 } vw__trial_result;
@@ -71,7 +72,9 @@ typedef struct vw__trial {
     const char *conf;
     const vw__expectation *expectation; /* or NULL */
     const vw__assumption *assumption;
-    vw_progress progress; /* or NULL */
+    vw__arena *summary_arena; /* or NULL: print torch.cuda.memory_summary() of the end into it,
+                                 instead of comparing the end */
+    vw_progress progress;     /* or NULL */
     void *progress_context;
     bool is_first; /* how far it is says something */
 } vw__trial;

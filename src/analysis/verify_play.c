@@ -488,6 +488,19 @@ static vw_status begin(trial_run *run)
         run->player.pool, vw__fraction_for_limit(assumption->limit_bytes, assumption->total_bytes));
 }
 
+static vw_status print_summary(const vw_pool *pool, vw__arena *arena, const char **out)
+{
+    size_t needed = 0;
+    vw_status status = vw_pool_summary(pool, false, NULL, 0, &needed);
+    if (needed == 0)
+        return status; /* else it only says that nothing is not enough room */
+    char *page = vw__arena_alloc(arena, needed, 1);
+    if (page == NULL)
+        return vw__fail_host_memory(needed, "the summary");
+    *out = page;
+    return vw_pool_summary(pool, false, page, needed, NULL);
+}
+
 vw_status vw__trial_run(const vw__trial *trial, vw__trial_result *out)
 {
     trial_run run = {.trial = trial,
@@ -502,7 +515,9 @@ vw_status vw__trial_run(const vw__trial *trial, vw__trial_result *out)
     if (status == VW_OK && !out->difference.is_found)
         status = vw_pool_check(run.player.pool);
     if (status == VW_OK && !out->difference.is_found)
-        status = vw__verify_end(trial, run.player.pool, out);
+        status = trial->summary_arena != NULL
+                     ? print_summary(run.player.pool, trial->summary_arena, &out->summary)
+                     : vw__verify_end(trial, run.player.pool, out);
     vw__player_deinit(&run.player);
     vw__regions_deinit(&run.regions);
     vw__host_free(run.seen);
