@@ -17,8 +17,9 @@
 
 #include <string.h>
 
+#include "analysis/array.h"
 #include "analysis/live_bytes.h"
-#include "analysis/recorded_settings.h"
+#include "analysis/recording.h"     /* vw__recording_settings */
 #include "analysis/script_events.h" /* vw__is_release, vw__script_segments_of */
 #include "base/address_map.h"
 #include "base/checked_math.h"
@@ -26,7 +27,6 @@
 #include "base/host_memory.h"
 #include "engine/torch/torch_rounding.h"
 
-enum { FIRST_TILES = 256 };
 #define NO_TILE UINT32_MAX
 
 /* A part of a plain segment: a block, or free. Tiles of a segment are a list, by address. */
@@ -105,14 +105,8 @@ static vw_status new_tile(view_maker *maker, const tile *made, uint32_t *out)
     if (!vw__address_map_has_room(&maker->places, 1) && !vw__address_map_reserve(&maker->places, 1))
         return vw__fail_host_memory(sizeof(vw__address_map_entry), "the blocks of a view");
     if (place == NO_TILE) {
-        if (maker->tile_count == maker->tile_capacity) {
-            size_t capacity = maker->tile_capacity * 2 + FIRST_TILES;
-            tile *grown = vw__host_realloc(maker->tiles, capacity * sizeof *grown);
-            if (grown == NULL)
-                return vw__fail_host_memory(capacity * sizeof *grown, "the blocks of a view");
-            maker->tiles = grown;
-            maker->tile_capacity = capacity;
-        }
+        VW__TRY(vw__array_make_room(&maker->tiles, &maker->tile_capacity, maker->tile_count,
+                                    sizeof *maker->tiles, "the blocks of a view"));
         place = (uint32_t)maker->tile_count++;
     } else {
         maker->first_unused = maker->tiles[place].behind;
@@ -437,7 +431,7 @@ vw_status vw__model_view_make(const vw__model *model, const vw__model_trace *tra
     if (event_count > trace->event_count || event_count >= UINT32_MAX)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "a view of %zu events of %zu", event_count,
                         trace->event_count);
-    VW__TRY(vw__recorded_settings_read(model, NULL, &maker.settings));
+    VW__TRY(vw__recording_settings(model, NULL, &maker.settings));
     vw__address_map_init(&maker.places);
     borrow_model(&maker);
     vw_status status = make_view(&maker);

@@ -18,10 +18,11 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "analysis/array.h"
+#include "analysis/recording.h" /* vw__recording_read_conf */
 #include "analysis/regions.h"
 #include "analysis/script_events.h"
 #include "engine/torch/torch_rounding.h"
-#include "engine/torch/torch_versions.h"
 
 #define LARGE_CARD_BYTES (UINT64_C(1) << 40)
 #define LARGEST_CARD_BYTES                                                                         \
@@ -85,12 +86,6 @@ static bool is_request(const vw__script_op *op)
     return op->kind == VW__SCRIPT_ALLOC || op->kind == VW__SCRIPT_OOM;
 }
 
-static uint64_t sum(uint64_t a, uint64_t b)
-{
-    uint64_t result;
-    return vw__add_u64(a, b, &result) ? result : UINT64_MAX;
-}
-
 /* What all requests were granted. Events between operations count as well. */
 static void find_least(evidence_search *search)
 {
@@ -101,9 +96,9 @@ static void find_least(evidence_search *search)
             continue;
         device_request request = read_request(search, op);
         if (is_request(op) && op->kind != VW__SCRIPT_OOM && request.has_grown)
-            search->out->at_least_bytes =
-                vw__max_u64(search->out->at_least_bytes,
-                            sum(request.held_at_growth_bytes, request.segment_bytes));
+            search->out->at_least_bytes = vw__max_u64(
+                search->out->at_least_bytes,
+                vw__add_capped_u64(request.held_at_growth_bytes, request.segment_bytes));
     }
 }
 
@@ -113,14 +108,8 @@ static void find_least(evidence_search *search)
 static vw_status add_refusal(evidence_search *search, size_t op, uint64_t capacity_bytes)
 {
     vw__limit_evidence *out = search->out;
-    if (out->refusal_count == search->refusal_capacity) {
-        size_t capacity = search->refusal_capacity * 2 + 8;
-        vw__driver_refusal *grown = vw__host_realloc(out->refusals, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "requests that were refused");
-        out->refusals = grown;
-        search->refusal_capacity = capacity;
-    }
+    VW__TRY(vw__array_make_room(&out->refusals, &search->refusal_capacity, out->refusal_count,
+                                sizeof *out->refusals, "requests that were refused"));
     out->refusals[out->refusal_count++] = (vw__driver_refusal){op, capacity_bytes};
     return VW_OK;
 }
@@ -128,7 +117,7 @@ static vw_status add_refusal(evidence_search *search, size_t op, uint64_t capaci
 /* Below what a request that gave memory back first proves the limit to be. */
 static uint64_t refused_bytes(const evidence_search *search, const device_request *request)
 {
-    uint64_t refused = sum(request->held_before_bytes, request->segment_bytes);
+    uint64_t refused = vw__add_capped_u64(request->held_before_bytes, request->segment_bytes);
     double threshold = search->settings.garbage_collection_threshold;
     if (threshold <= 0.0)
         return refused;
@@ -150,7 +139,8 @@ static vw_status find_least_refused(evidence_search *search)
         if (!is_request(op) || request.is_refused_by_driver)
             continue;
         if (op->kind == VW__SCRIPT_OOM) {
-            uint64_t refused = sum(request.held_at_growth_bytes, request.segment_bytes);
+            uint64_t refused =
+                vw__add_capped_u64(request.held_at_growth_bytes, request.segment_bytes);
             if (refused > out->at_least_bytes && !search->is_unlimited)
                 out->below_bytes = vw__min_u64(out->below_bytes, refused);
             out->needs_search = out->needs_search || collects;
@@ -178,23 +168,15 @@ double vw__fraction_for_limit(uint64_t limit_bytes, uint64_t total_bytes)
 vw_status vw__limit_evidence_find(const vw__script *script, const char *torch_version,
                                   const char *conf, uint64_t total_bytes, vw__limit_evidence *out)
 {
-    vw__torch_rules rules;
-    int version = 0;
     evidence_search search = {.script = script, .out = out};
     *out = (vw__limit_evidence){.below_bytes = UINT64_MAX};
-    VW__TRY(vw__torch_parse_version(torch_version, &version));
-    VW__TRY(vw__torch_rules_for(version, &rules));
-    vw__torch_settings_init(&search.settings);
-    vw_status status =
-        vw__torch_settings_apply(&search.settings, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
-    if (status == VW_OK) {
-        out->is_simple = search.settings.max_split_size_bytes == VW__TORCH_UNLIMITED &&
-                         search.settings.garbage_collection_threshold <= 0.0;
-        out->has_conf_fraction = search.settings.per_process_memory_fraction < 1.0;
-        find_least(&search);
-        search.is_unlimited = out->at_least_bytes > total_bytes;
-        status = find_least_refused(&search);
-    }
+    VW__TRY(vw__recording_read_conf(torch_version, conf, &search.settings));
+    out->is_simple = search.settings.max_split_size_bytes == VW__TORCH_UNLIMITED &&
+                     search.settings.garbage_collection_threshold <= 0.0;
+    out->has_conf_fraction = search.settings.per_process_memory_fraction < 1.0;
+    find_least(&search);
+    search.is_unlimited = out->at_least_bytes > total_bytes;
+    vw_status status = find_least_refused(&search);
     vw__torch_settings_deinit(&search.settings);
     if (status != VW_OK)
         vw__limit_evidence_deinit(out);

@@ -3,10 +3,9 @@
 
 #include <string.h>
 
+#include "analysis/array.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-
-enum { FIRST_CAPACITY = 32 };
 
 void vw__range_set_init(vw__range_set *set)
 {
@@ -46,18 +45,10 @@ bool vw__range_set_touches(const vw__range_set *set, uint64_t begin, uint64_t en
     return begin < end && i < set->count && set->ranges[i].begin < end;
 }
 
-/* Room for one range more. */
 static vw_status make_room(vw__range_set *set)
 {
-    if (set->count < set->capacity)
-        return VW_OK;
-    size_t capacity = set->capacity != 0 ? set->capacity * 2 : (size_t)FIRST_CAPACITY;
-    vw__address_range *grown = vw__host_realloc(set->ranges, capacity * sizeof *grown);
-    if (grown == NULL)
-        return vw__fail_host_memory(capacity * sizeof *grown, "ranges of memory");
-    set->ranges = grown;
-    set->capacity = capacity;
-    return VW_OK;
+    return vw__array_make_room(&set->ranges, &set->capacity, set->count, sizeof *set->ranges,
+                               "ranges of memory");
 }
 
 /* Puts `with_count` ranges in the place of [first, end), for which there is room. */

@@ -194,6 +194,40 @@ vw_status vw__recording_conf(const vw__model *model, vw__byte_buffer *out)
     return vw__byte_buffer_has_failed(out) ? vw__fail_host_memory(256, "an option string") : VW_OK;
 }
 
+vw_status vw__recording_read_conf(const char *torch_version, const char *conf,
+                                  vw__torch_settings *out)
+{
+    int number = 0;
+    vw__torch_rules rules;
+    vw__torch_settings settings;
+    VW__TRY(vw__torch_parse_version(torch_version, &number));
+    VW__TRY(vw__torch_rules_for(number, &rules));
+    vw__torch_settings_init(&settings);
+    vw_status status =
+        vw__torch_settings_apply(&settings, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
+    if (status == VW_OK)
+        *out = settings;
+    else
+        vw__torch_settings_deinit(&settings);
+    return status;
+}
+
+vw_status vw__recording_settings(const vw__model *model, const char *wanted_version,
+                                 vw__torch_settings *out)
+{
+    const char *version = NULL;
+    vw__byte_buffer conf;
+    VW__TRY(vw__recording_version(model, wanted_version, &version));
+    vw__byte_buffer_init(&conf);
+    vw_status status = vw__recording_conf(model, &conf);
+    if (status == VW_OK)
+        status = vw__recording_read_conf(version, vw__byte_buffer_text(&conf), out);
+    vw__byte_buffer_deinit(&conf);
+    if (status == VW_OK || status == VW_ERR_HOST_MEMORY)
+        return status;
+    return vw__recording_read_conf(version, "", out);
+}
+
 /* ---- whose it is ----------------------------------------------------------------------------- */
 
 static bool is_python(const char *file)

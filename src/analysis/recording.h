@@ -6,6 +6,7 @@
 #include "base/byte_buffer.h"
 #include "format/byte_source.h"
 #include "format/torch_snapshot_read.h"
+#include "engine/torch/torch_settings.h"
 #include "model/memory_model.h"
 
 struct vw_recording {
@@ -43,6 +44,19 @@ void vw__recording_version_range(const vw__model *model, const char **oldest, co
  * only values (2.3 and later), a string that says them; where it has none, the defaults, and
  * expandable segments if pages were mapped. VW_ERR_HOST_MEMORY. */
 VW_MUST_CHECK vw_status vw__recording_conf(const vw__model *model, vw__byte_buffer *out);
+
+/* Reads an option string by the rules of a version ("2.4"). Freed with vw__torch_settings_deinit().
+ * VW_ERR_BAD_SETTING, VW_ERR_TOO_LARGE, VW_ERR_INVALID_ARGUMENT (version), VW_ERR_HOST_MEMORY:
+ * nothing to free. */
+VW_MUST_CHECK vw_status vw__recording_read_conf(const char *torch_version, const char *conf,
+                                                vw__torch_settings *out);
+
+/* The settings of the recording, by the rules of `wanted_version` or of vw__recording_version(). If
+ * that version cannot use them, the defaults: no PyTorch ever ran with them. Freed with
+ * vw__torch_settings_deinit(). VW_ERR_INVALID_ARGUMENT (version), VW_ERR_HOST_MEMORY: nothing to
+ * free. */
+VW_MUST_CHECK vw_status vw__recording_settings(const vw__model *model, const char *wanted_version,
+                                               vw__torch_settings *out);
 
 /* Was it made by our own recorder in a program without Python, to which `python train.py` means
  * nothing? */

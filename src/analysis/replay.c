@@ -27,7 +27,7 @@ typedef struct replay_report {
 typedef struct replay_call {
     const vw_replay_options *options;
     replay_report *report;
-    vw__replay_notes notes;
+    vw__notes notes;
     vw__replay_work work;
     vw__card card;
     vw_replay_result *results; /* in the arena */
@@ -67,8 +67,8 @@ static vw_status is_wanted(replay_call *call, const vw_replay_result *next, bool
         vw_status status = vw__replay_same_settings(call->work.torch_version, call->results[i].conf,
                                                     next->conf, &is_there);
         if (status == VW_ERR_BAD_SETTING) {
-            vw__replay_note(&call->notes, "PyTorch %s has no expandable segments.",
-                            call->work.torch_version);
+            vw__notes_add(&call->notes, "PyTorch %s has no expandable segments.",
+                          call->work.torch_version);
             is_there = true;
         } else if (status != VW_OK) {
             return status;
@@ -120,24 +120,24 @@ static void note_recorded_card(replay_call *call, const vw__recorded_card *card)
     (void)vw__format_size(card->refused_bytes, refused);
     (void)vw__format_size(card->device_free_bytes, left);
     if (card->is_written)
-        vw__replay_note(&call->notes,
-                        "No card was named: the recording says that its pool was limited to %s.",
-                        proven);
+        vw__notes_add(&call->notes,
+                      "No card was named: the recording says that its pool was limited to %s.",
+                      proven);
     else if (card->is_device)
-        vw__replay_note(&call->notes,
-                        "No card was named: the recording ran out of memory, so it is replayed on "
-                        "what PyTorch had there, %s (with %s free on the device, more was asked "
-                        "for).",
-                        proven, left);
+        vw__notes_add(&call->notes,
+                      "No card was named: the recording ran out of memory, so it is replayed on "
+                      "what PyTorch had there, %s (with %s free on the device, more was asked "
+                      "for).",
+                      proven, left);
     else
-        vw__replay_note(&call->notes,
-                        "No card was named: the recording ran out of memory with %s free on the "
-                        "device, so the process had a limit (set_per_process_memory_fraction). It "
-                        "is replayed under %s%s; %s was refused.",
-                        left, proven,
-                        card->is_narrowed ? ", with which garbage is collected as recorded"
-                                          : ", which was served",
-                        refused);
+        vw__notes_add(&call->notes,
+                      "No card was named: the recording ran out of memory with %s free on the "
+                      "device, so the process had a limit (set_per_process_memory_fraction). It "
+                      "is replayed under %s%s; %s was refused.",
+                      left, proven,
+                      card->is_narrowed ? ", with which garbage is collected as recorded"
+                                        : ", which was served",
+                      refused);
 }
 
 static vw_status choose_card(replay_call *call)
@@ -194,11 +194,11 @@ static void note_missed_oom(replay_call *call, uint64_t recorded_event)
             strcmp(result->policy, "recorded") != 0 ||
             (result->has_oom && result->oom_event == recorded_event))
             continue;
-        vw__replay_note(&call->notes,
-                        "The recording ran out of memory at event %" PRIu64
-                        ", this replay of its own settings did not: where blocks lie depends on "
-                        "addresses that are not recorded here.",
-                        recorded_event);
+        vw__notes_add(&call->notes,
+                      "The recording ran out of memory at event %" PRIu64
+                      ", this replay of its own settings did not: where blocks lie depends on "
+                      "addresses that are not recorded here.",
+                      recorded_event);
         return;
     }
 }
@@ -210,11 +210,11 @@ static void note_copies(replay_call *call)
         const vw_replay_result *result = &call->results[i];
         if (result->copied_bytes <= result->all_spilled_bytes + result->returned_bytes)
             continue; /* what was copied to and from the host has a note of its own */
-        vw__replay_note(&call->notes,
-                        "%s copied live data to other pages. That needs moments in which no kernel "
-                        "touches it; the replay assumes that the program grants them "
-                        "(vw_safe_point).",
-                        result->policy);
+        vw__notes_add(&call->notes,
+                      "%s copied live data to other pages. That needs moments in which no kernel "
+                      "touches it; the replay assumes that the program grants them "
+                      "(vw_safe_point).",
+                      result->policy);
         return;
     }
 }
@@ -223,14 +223,14 @@ static void note_step_cost(replay_call *call, const vw_replay_result *result)
 {
     if (result->step_cost_ns == VW_UNKNOWN)
         return; /* the report says so */
-    vw__replay_note(&call->notes,
-                    "What a step costs is computed: " VW__SPILL_COST_WORDS
-                    " over the bus of an H200, unless it came back within the step; and the time "
-                    "of moving, on average of %s.",
-                    result->is_step_cost_settled
-                        ? "the steps after the first two in which memory moved"
-                        : "the first steps in which memory moved: the recording has no later "
-                          "ones, which find the host memory that these make");
+    vw__notes_add(&call->notes,
+                  "What a step costs is computed: " VW__SPILL_COST_WORDS
+                  " over the bus of an H200, unless it came back within the step; and the time "
+                  "of moving, on average of %s.",
+                  result->is_step_cost_settled
+                      ? "the steps after the first two in which memory moved"
+                      : "the first steps in which memory moved: the recording has no later "
+                        "ones, which find the host memory that these make");
 }
 
 static void note_spills(replay_call *call)
@@ -239,10 +239,10 @@ static void note_spills(replay_call *call)
         const vw_replay_result *result = &call->results[i];
         if (result->spills == 0)
             continue;
-        vw__replay_note(&call->notes,
-                        "%s moved live data to host memory. The replay assumes that the program "
-                        "grants the moments for it (vw_safe_point).",
-                        result->policy);
+        vw__notes_add(&call->notes,
+                      "%s moved live data to host memory. The replay assumes that the program "
+                      "grants the moments for it (vw_safe_point).",
+                      result->policy);
         note_step_cost(call, result);
         return;
     }
@@ -280,7 +280,7 @@ static vw_status make_report(replay_call *call)
     shown->spill_bytes = call->options->spill_bytes;
     shown->results = call->results;
     shown->result_count = call->run_count;
-    return vw__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
+    return vw__notes_finish(&call->notes, &shown->notes, &shown->note_count);
 }
 
 vw_status vw_recording_replay(const vw_recording *recording, const vw_replay_options *options,
@@ -301,7 +301,7 @@ vw_status vw_recording_replay(const vw_recording *recording, const vw_replay_opt
     vw__arena_init(&report->arena, VW__ARENA_NO_LIMIT);
 
     replay_call call = {.options = &used, .report = report};
-    vw__replay_notes_init(&call.notes, &report->arena);
+    vw__notes_init(&call.notes, &report->arena);
     vw_status status =
         vw__replay_work_init(&call.work, recording->model, call.options->torch_version,
                              call.options->device, &call.notes);

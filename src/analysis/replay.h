@@ -16,7 +16,7 @@
 
 #include "vramwise/analysis.h"
 #include "analysis/policies.h"
-#include "analysis/replay_notes.h"
+#include "analysis/notes.h"
 #include "analysis/roles.h"
 #include "analysis/script.h"
 #include "analysis/steps.h"
@@ -77,7 +77,8 @@ typedef struct vw__replay_work {
     bool is_recorded_conf_known;  /* the file has its settings */
     bool is_recorded_conf_usable; /* by the rules of `torch_version` */
     vw__followed_op *followed;    /* owned; rising: where a run under the recorded settings is held
-                                     against the recording; none where that cannot be done */
+                                     against the recording. Empty for a cut ring and for expandable
+                                     segments: which addresses the driver gave is not recorded */
     size_t followed_count;
     bool *is_unsplit; /* owned; by pool of the script: taken for one made with no_split; or NULL */
     size_t *trims;    /* owned; rising: an empty_cache() comes before these operations */
@@ -91,28 +92,20 @@ typedef struct vw__replay_work {
 /* Notes what a reader of any result should know: a cut ring, several devices ... */
 VW_MUST_CHECK vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
                                              const char *wanted_version, int device,
-                                             vw__replay_notes *notes);
+                                             vw__notes *notes);
 void vw__replay_work_deinit(vw__replay_work *work);
-
-/* Fills `followed` (replay_follow.c). Nothing for a cut ring and for expandable segments: which
- * addresses the driver gave is not recorded there. */
-VW_MUST_CHECK vw_status vw__replay_work_add_followed(vw__replay_work *work);
-
-/* Finds pools that were made with no_split: those with which more of what was recorded comes out
- * than without. Needs `followed`; says nothing where that is empty. */
-VW_MUST_CHECK vw_status vw__replay_work_add_unsplit(vw__replay_work *work, vw__replay_notes *notes);
 
 /* Where empty_cache() is to be called, or that the recorded calls are left out; says in a note how
  * many. VW_ERR_UNSUPPORTED where no step or phase was found. */
 VW_MUST_CHECK vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empty_cache kind,
-                                                  uint64_t every, vw__replay_notes *notes,
+                                                  uint64_t every, vw__notes *notes,
                                                   uint64_t *step_count);
 
 /* What a run with spill_bytes wants to know: where steps end, and which blocks are an optimizer's
  * state or weights, by their stacks (replay_spill.c). None of it is known of every recording.
  *
  * VW_ERR_HOST_MEMORY */
-VW_MUST_CHECK vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__replay_notes *notes);
+VW_MUST_CHECK vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__notes *notes);
 
 /* The same for those who have these at hand, and without a note. */
 VW_MUST_CHECK vw_status vw__replay_work_add_spill_by(vw__replay_work *work,
@@ -156,19 +149,6 @@ VW_MUST_CHECK vw_status vw__recorded_card_find(const vw__replay_work *work, vw__
 vw__card vw__card_as_recorded(const vw__recorded_card *recorded);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
-
-/* What stands in the way of a run that gets the recorded addresses. */
-typedef struct vw__follow {
-    const vw__replay_work *work;
-    size_t next; /* in work->followed */
-    size_t end;  /* as far as it goes; then addresses are made up */
-} vw__follow;
-
-/* Before the operation followed[next]: dictates the addresses that the driver gave during it. */
-VW_MUST_CHECK vw_status vw__follow_dictate(const vw__follow *follow, vw_device *device);
-
-/* After it: 0 if the pool holds as much as was recorded, negative if less, positive if more. */
-int vw__follow_compare(const vw__follow *follow, const vw_device *device);
 
 /* The most that a script holds at once if no free has to wait for another stream: less than the
  * peak of live bytes, and what no setting can do without. */
@@ -220,7 +200,7 @@ uint64_t vw__replay_play_count(void);
 VW_MUST_CHECK vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card,
                                                  size_t *out, bool *holds_more);
 
-/* ---- several runs at once (replay_jobs.c) ---------------------------------------------------- */
+/* ---- several runs at once ---------------------------------------------------- */
 
 typedef struct vw__replay_job {
     vw__replay_setting setting;

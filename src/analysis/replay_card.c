@@ -15,11 +15,12 @@
  * not checked. */
 #include "analysis/replay.h"
 
+#include "analysis/recording.h" /* vw__recording_read_conf */
+#include "analysis/script_events.h"
 #include "analysis/player.h"   /* VW__PLAYER_ENDLESS_BYTES */
 #include "base/checked_math.h" /* vw__align_up_u64, vw__max_u64 */
 #include "base/error.h"
 #include "engine/torch/torch_rounding.h"
-#include "engine/torch/torch_settings.h"
 
 #define CARD_STEP_BYTES (UINT64_C(2) << 20)
 #define NEVER_CALLED 2.0
@@ -70,21 +71,11 @@ typedef struct reserved_walk {
     vw__recorded_card card;
 } reserved_walk;
 
-static bool is_growth(const vw__model_event *event)
-{
-    return event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_MAP;
-}
-
-static bool is_release(const vw__model_event *event)
-{
-    return event->action == VW_ACTION_SEGMENT_FREE || event->action == VW_ACTION_SEGMENT_UNMAP;
-}
-
 static uint64_t reserved_change(const vw__model_event *event)
 {
-    if (is_growth(event))
+    if (vw__is_growth(event->action))
         return event->size_bytes;
-    return is_release(event) ? UINT64_C(0) - event->size_bytes : 0;
+    return vw__is_release(event->action) ? UINT64_C(0) - event->size_bytes : 0;
 }
 
 static void walk_to(reserved_walk *walk, size_t end_event)
@@ -117,7 +108,7 @@ static void note_served(reserved_walk *walk, const vw__script_op *op)
 {
     for (size_t i = op->first_event; i < op->end_event; i++) {
         const vw__model_event *event = &walk->trace->events[i];
-        if (!is_growth(event))
+        if (!vw__is_growth(event->action))
             continue;
         walk_to(walk, i);
         uint64_t grown_bytes = vw__max_u64(event->size_bytes, asked_bytes(walk, op->size_bytes));
@@ -158,17 +149,6 @@ static void walk_ops(reserved_walk *walk, const vw__script *script)
     }
 }
 
-static vw_status read_settings(const vw__replay_work *work, vw__torch_settings *out)
-{
-    int version = 0;
-    vw__torch_rules rules;
-    const char *conf = work->is_recorded_conf_usable ? work->recorded_conf : "";
-    VW__TRY(vw__torch_parse_version(work->torch_version, &version));
-    VW__TRY(vw__torch_rules_for(version, &rules));
-    vw__torch_settings_init(out);
-    return vw__torch_settings_apply(out, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
-}
-
 /* Garbage is collected by a share of the limit, so that a limit shows in more than refusals: of
  * those between what was served and what was refused, the one under which memory was given back as
  * recorded for longest is nearest to the truth. A run that holds more than was recorded collected
@@ -203,7 +183,8 @@ vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card 
 {
     const vw__script *script = &work->script;
     vw__torch_settings settings;
-    VW__TRY(read_settings(work, &settings));
+    VW__TRY(vw__recording_read_conf(work->torch_version, vw__replay_recorded_setting(work).conf,
+                                    &settings));
     bool has_collections = settings.garbage_collection_threshold > 0.0;
     reserved_walk walk = {.trace = script->trace, .settings = &settings};
     walk.reserved_bytes = initially_reserved(script->model, script->trace);

@@ -13,13 +13,12 @@
 
 #include <string.h>
 
+#include "analysis/array.h"
 #include "analysis/recording.h"
 #include "analysis/replay.h"
 #include "base/checked_math.h" /* vw__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
-
-enum { FIRST_CAPACITY = 256 };
 
 typedef struct line_point {
     uint64_t bytes;
@@ -40,17 +39,11 @@ typedef struct line_draft {
 
 static void add_point(line_draft *draft, uint32_t instant, uint64_t bytes)
 {
-    if (draft->count == draft->capacity) {
-        size_t capacity = draft->capacity != 0 ? 2 * draft->capacity : FIRST_CAPACITY;
-        line_point *points = vw__host_realloc(draft->points, capacity * sizeof *points);
-        if (points == NULL) {
-            draft->is_out_of_memory = true;
-            return;
-        }
-        draft->points = points;
-        draft->capacity = capacity;
-    }
-    draft->points[draft->count++] = (line_point){bytes, instant};
+    if (vw__array_make_room(&draft->points, &draft->capacity, draft->count, sizeof *draft->points,
+                            "a line of reserved bytes") != VW_OK)
+        draft->is_out_of_memory = true;
+    else
+        draft->points[draft->count++] = (line_point){bytes, instant};
 }
 
 static void begin_line(void *context)
@@ -213,7 +206,7 @@ vw_status vw__replay_lines_make(const vw_recording *recording, int device,
                                 void *progress_context, vw__replay_line *lines)
 {
     vw__replay_work work;
-    vw__replay_notes notes;
+    vw__notes notes;
     vw__arena arena;
     const vw__replay_progress told = {progress, progress_context, 0.0, 1.0};
     if (policy_count == 0 || most_points == 0)
@@ -222,7 +215,7 @@ vw_status vw__replay_lines_make(const vw_recording *recording, int device,
                         policy_count, most_points);
     memset(lines, 0, policy_count * sizeof *lines);
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    vw__replay_notes_init(&notes, &arena); /* those of vw_recording_replay(); not shown here */
+    vw__notes_init(&notes, &arena); /* those of vw_recording_replay(); not shown here */
     vw_status status = vw__replay_work_init(&work, recording->model, torch_version, device, &notes);
     if (status == VW_OK) {
         vw__recorded_card recorded;

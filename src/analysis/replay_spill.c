@@ -178,28 +178,27 @@ static advised count_advised(const vw__replay_work *work, vw_advice advice)
     return found;
 }
 
-static void note_advice(const vw__replay_work *work, const vw__steps *steps,
-                        vw__replay_notes *notes)
+static void note_advice(const vw__replay_work *work, const vw__steps *steps, vw__notes *notes)
 {
     advised cold = count_advised(work, VW_ADVISE_COLD), hot = count_advised(work, VW_ADVISE_HOT);
     char text[VW__SIZE_TEXT_BYTES];
     if (steps->end_count == 0)
-        vw__replay_note(notes, "No training step was found in the recording: of what is spilled, "
-                               "that which is cold or settled stays there, and what it costs a "
-                               "step is not known.");
+        vw__notes_add(notes, "No training step was found in the recording: of what is spilled, "
+                             "that which is cold or settled stays there, and what it costs a "
+                             "step is not known.");
     if (cold.count != 0)
-        vw__replay_note(notes,
-                        "%zu blocks of an optimizer's state (%s) are taken to be advised as cold, "
-                        "by their stacks: they leave the device first.",
-                        cold.count, vw__format_size(cold.bytes, text));
+        vw__notes_add(notes,
+                      "%zu blocks of an optimizer's state (%s) are taken to be advised as cold, "
+                      "by their stacks: they leave the device first.",
+                      cold.count, vw__format_size(cold.bytes, text));
     else
-        vw__replay_note(notes, "No block is known to be an optimizer's state: which leave the "
-                               "device first is decided by age.");
+        vw__notes_add(notes, "No block is known to be an optimizer's state: which leave the "
+                             "device first is decided by age.");
     if (hot.count != 0)
-        vw__replay_note(notes,
-                        "%zu blocks of weights (%s) are taken to be advised as hot, by their "
-                        "stacks: they leave the device last.",
-                        hot.count, vw__format_size(hot.bytes, text));
+        vw__notes_add(notes,
+                      "%zu blocks of weights (%s) are taken to be advised as hot, by their "
+                      "stacks: they leave the device last.",
+                      hot.count, vw__format_size(hot.bytes, text));
 }
 
 typedef struct spill_parts {
@@ -219,7 +218,7 @@ static vw_status make_parts(const vw__replay_work *work, spill_parts *parts)
     return vw__roles_find(&parts->timeline, &parts->attribution, &parts->steps, &parts->roles);
 }
 
-vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__replay_notes *notes)
+vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__notes *notes)
 {
     spill_parts parts = {.steps.end_count = 0};
     vw_status status = make_parts(work, &parts);

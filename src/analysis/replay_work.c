@@ -40,58 +40,139 @@ static vw_status find_recorded_conf(vw__replay_work *work, const vw__model *mode
     return status;
 }
 
+/* ---- the recorded addresses -------------------------------------------------------------------
+ */
+
+enum { MOST_UNSPLIT_TRIALS = 16 }; /* each takes as long as a replay */
+
+static bool has_segment_event(const vw__model_trace *trace, const vw__script_op *op,
+                              uint64_t *reserved_bytes)
+{
+    bool is_there = false;
+    for (size_t i = op->first_event; i < op->end_event; i++) {
+        const vw__model_event *event = &trace->events[i];
+        bool is_taken = event->action == VW_ACTION_SEGMENT_ALLOC;
+        if (!is_taken && event->action != VW_ACTION_SEGMENT_FREE)
+            continue;
+        *reserved_bytes += is_taken ? event->size_bytes : UINT64_C(0) - event->size_bytes;
+        is_there = true;
+    }
+    return is_there;
+}
+
+static bool can_be_followed(const vw__script *script)
+{
+    const vw__model_trace *trace = script->trace;
+    if (script->is_truncated || script->initial_count != 0 || script->dropped_event_count != 0)
+        return false;
+    for (size_t i = 0; i < trace->event_count; i++)
+        if (trace->events[i].action == VW_ACTION_SEGMENT_MAP ||
+            trace->events[i].action == VW_ACTION_SEGMENT_UNMAP)
+            return false;
+    return true;
+}
+
+static vw_status add_followed(vw__replay_work *work)
+{
+    const vw__script *script = &work->script;
+    uint64_t reserved_bytes = 0;
+    size_t count = 0;
+    if (vw__policy_is_vramwise(work->recorded_policy) || !can_be_followed(script))
+        return VW_OK;
+    for (size_t i = 0; i < script->op_count; i++)
+        count += has_segment_event(script->trace, &script->ops[i], &reserved_bytes);
+    work->followed = vw__host_alloc_zeroed(count, sizeof *work->followed);
+    if (work->followed == NULL)
+        return vw__fail_host_memory(count * sizeof *work->followed, "the segments of a trace");
+    reserved_bytes = 0;
+    for (size_t i = 0; i < script->op_count; i++)
+        if (has_segment_event(script->trace, &script->ops[i], &reserved_bytes))
+            work->followed[work->followed_count++] = (vw__followed_op){i, reserved_bytes};
+    return VW_OK;
+}
+
+/* A setting of the program's, like the pool itself: it holds in runs under other settings too. */
+static vw_status add_unsplit(vw__replay_work *work, vw__notes *notes)
+{
+    const vw__script *script = &work->script;
+    size_t length = 0, trial_count = 0;
+    if (work->followed_count == 0 || !work->is_recorded_conf_usable || script->pool_count < 2)
+        return VW_OK;
+    work->is_unsplit = vw__host_alloc_zeroed(script->pool_count, sizeof *work->is_unsplit);
+    if (work->is_unsplit == NULL)
+        return vw__fail_host_memory(script->pool_count, "private pools");
+    VW__TRY(vw__replay_follow_length(work, vw__card_without_end(), &length, NULL));
+    for (uint16_t i = 1; i < script->pool_count && length < work->followed_count &&
+                         trial_count < MOST_UNSPLIT_TRIALS;
+         i++) {
+        size_t unsplit_length = 0;
+        bool is_possible = false;
+        VW__TRY(vw__script_may_be_unsplit(script, i, &is_possible));
+        if (!is_possible)
+            continue;
+        trial_count++;
+        work->is_unsplit[i] = true;
+        VW__TRY(vw__replay_follow_length(work, vw__card_without_end(), &unsplit_length, NULL));
+        work->is_unsplit[i] = unsplit_length > length;
+        if (!work->is_unsplit[i])
+            continue;
+        length = unsplit_length;
+        vw__notes_add(notes, "A private pool was taken for one made with no_split: all of its "
+                             "blocks lie at the start of a segment.");
+    }
+    return VW_OK;
+}
+
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-static void note_script(const vw__replay_work *work, vw__replay_notes *notes)
+static void note_script(const vw__replay_work *work, vw__notes *notes)
 {
     const vw__script *script = &work->script;
     char text[VW__SIZE_TEXT_BYTES];
     if (vw__policy_is_vramwise(work->recorded_policy))
-        vw__replay_note(notes, "The recording was made with engine %s, not PyTorch's allocator.",
-                        work->recorded_policy);
+        vw__notes_add(notes, "The recording was made with engine %s, not PyTorch's allocator.",
+                      work->recorded_policy);
     if (script->is_truncated)
-        vw__replay_note(
-            notes,
-            "The recording does not begin at the first allocation: what was live "
-            "before it (%zu block%s, %s) is allocated first, in the order of addresses.",
-            script->initial_count, script->initial_count == 1 ? "" : "s",
-            vw__format_size(script->initial_live_bytes, text));
+        vw__notes_add(notes,
+                      "The recording does not begin at the first allocation: what was live "
+                      "before it (%zu block%s, %s) is allocated first, in the order of addresses.",
+                      script->initial_count, script->initial_count == 1 ? "" : "s",
+                      vw__format_size(script->initial_live_bytes, text));
     if (script->has_guessed_pools)
-        vw__replay_note(notes, "The private pool of some segments that were given back before the "
-                               "end is not recorded; it was concluded from the requests around "
-                               "them.");
+        vw__notes_add(notes, "The private pool of some segments that were given back before the "
+                             "end is not recorded; it was concluded from the requests around "
+                             "them.");
     if (script->has_guessed_releases)
-        vw__replay_note(notes, "Without stacks nothing tells an empty_cache() from memory given "
-                               "back inside a request: it was concluded from the events around "
-                               "it.");
+        vw__notes_add(notes, "Without stacks nothing tells an empty_cache() from memory given "
+                             "back inside a request: it was concluded from the events around "
+                             "it.");
     if (script->dropped_event_count != 0)
-        vw__replay_note(notes, "Left out, as nothing before fits: %zu event%s.",
-                        script->dropped_event_count, script->dropped_event_count == 1 ? "" : "s");
+        vw__notes_add(notes, "Left out, as nothing before fits: %zu event%s.",
+                      script->dropped_event_count, script->dropped_event_count == 1 ? "" : "s");
 }
 
 /* A conf that this version refuses: written by another version, or by nobody. */
-static vw_status check_recorded_conf(vw__replay_work *work, vw__replay_notes *notes)
+static vw_status check_recorded_conf(vw__replay_work *work, vw__notes *notes)
 {
     bool is_default = false;
     vw_status status =
         vw__replay_same_settings(work->torch_version, work->recorded_conf, "", &is_default);
     work->is_recorded_conf_usable = status == VW_OK;
     if (!work->is_recorded_conf_known)
-        vw__replay_note(notes,
-                        "The recording does not tell its settings (PyTorch 2.3 and later do): "
-                        "\"%s\" was assumed.",
-                        work->recorded_conf);
+        vw__notes_add(notes,
+                      "The recording does not tell its settings (PyTorch 2.3 and later do): "
+                      "\"%s\" was assumed.",
+                      work->recorded_conf);
     if (status == VW_ERR_BAD_SETTING || status == VW_ERR_TOO_LARGE) {
-        vw__replay_note(notes,
-                        "The recorded settings \"%.200s\" cannot be used with PyTorch %s: %s",
-                        work->recorded_conf, work->torch_version, vw_last_error());
+        vw__notes_add(notes, "The recorded settings \"%.200s\" cannot be used with PyTorch %s: %s",
+                      work->recorded_conf, work->torch_version, vw_last_error());
         return VW_OK;
     }
     return status;
 }
 
 static void note_other_devices(const vw__model *model, const vw__model_trace *trace,
-                               vw__replay_notes *notes)
+                               vw__notes *notes)
 {
     size_t other_count = 0;
     for (size_t i = 0; i < model->trace_count; i++)
@@ -99,12 +180,12 @@ static void note_other_devices(const vw__model *model, const vw__model_trace *tr
             model->traces[i].device != VW__HOST_DEVICE)
             other_count++;
     if (other_count != 0)
-        vw__replay_note(notes, "Device %d was replayed; %zu other device%s in the recording.",
-                        trace->device, other_count, other_count == 1 ? " is" : "s are");
+        vw__notes_add(notes, "Device %d was replayed; %zu other device%s in the recording.",
+                      trace->device, other_count, other_count == 1 ? " is" : "s are");
 }
 
 vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
-                               const char *wanted_version, int device, vw__replay_notes *notes)
+                               const char *wanted_version, int device, vw__notes *notes)
 {
     const vw__model_trace *trace = NULL;
     *work = (vw__replay_work){.trim_count = 0};
@@ -119,9 +200,9 @@ vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
         vw__host_free(work->recorded_conf);
         return status;
     }
-    status = vw__replay_work_add_followed(work);
+    status = add_followed(work);
     if (status == VW_OK)
-        status = vw__replay_work_add_unsplit(work, notes);
+        status = add_unsplit(work, notes);
     if (status != VW_OK) {
         vw__replay_work_deinit(work);
         return status;
@@ -161,7 +242,7 @@ size_t vw__replay_place_ends(const vw__script *script, const uint32_t *ends, siz
 }
 
 static vw_status add_trims(vw__replay_work *work, vw_empty_cache kind, uint64_t every,
-                           const vw__steps *steps, vw__replay_notes *notes)
+                           const vw__steps *steps, vw__notes *notes)
 {
     bool is_by_step = kind == VW_EMPTY_CACHE_STEPS;
     size_t end_count = is_by_step ? steps->end_count : steps->phase_end_count;
@@ -177,15 +258,15 @@ static vw_status add_trims(vw__replay_work *work, vw_empty_cache kind, uint64_t 
     work->trim_count =
         vw__replay_place_ends(&work->script, is_by_step ? steps->ends : steps->phase_ends,
                               end_count, is_by_step && every != 0 ? every : 1, work->trims);
-    vw__replay_note(notes, "%zu call%s of empty_cache() %s put in, at the ends of %s found by %s.",
-                    work->trim_count, work->trim_count == 1 ? "" : "s",
-                    work->trim_count == 1 ? "was" : "were", is_by_step ? "steps" : "phases",
-                    steps->basis != NULL ? steps->basis : "the trace");
+    vw__notes_add(notes, "%zu call%s of empty_cache() %s put in, at the ends of %s found by %s.",
+                  work->trim_count, work->trim_count == 1 ? "" : "s",
+                  work->trim_count == 1 ? "was" : "were", is_by_step ? "steps" : "phases",
+                  steps->basis != NULL ? steps->basis : "the trace");
     return VW_OK;
 }
 
 /* What the player leaves out, and what it does not. Without either, nothing is different. */
-static void skip_empty_cache(vw__replay_work *work, vw__replay_notes *notes)
+static void skip_empty_cache(vw__replay_work *work, vw__notes *notes)
 {
     const vw__script *script = &work->script;
     size_t skipped_count = 0, kept_count = 0;
@@ -196,18 +277,18 @@ static void skip_empty_cache(vw__replay_work *work, vw__replay_notes *notes)
         kept_count += script->ops[i].pool != VW__DEFAULT_POOL;
     }
     work->skips_empty_cache = skipped_count + kept_count != 0;
-    vw__replay_note(notes, "%zu call%s of empty_cache() that gave memory back %s left out.",
-                    skipped_count, skipped_count == 1 ? "" : "s",
-                    skipped_count == 1 ? "was" : "were");
+    vw__notes_add(notes, "%zu call%s of empty_cache() that gave memory back %s left out.",
+                  skipped_count, skipped_count == 1 ? "" : "s",
+                  skipped_count == 1 ? "was" : "were");
     if (kept_count != 0)
-        vw__replay_note(notes,
-                        "Nothing but one private pool's memory went %zu time%s, as when a MemPool "
-                        "is destroyed: that was not left out.",
-                        kept_count, kept_count == 1 ? "" : "s");
+        vw__notes_add(notes,
+                      "Nothing but one private pool's memory went %zu time%s, as when a MemPool "
+                      "is destroyed: that was not left out.",
+                      kept_count, kept_count == 1 ? "" : "s");
 }
 
 vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empty_cache kind, uint64_t every,
-                                    vw__replay_notes *notes, uint64_t *step_count)
+                                    vw__notes *notes, uint64_t *step_count)
 {
     vw__steps steps;
     VW__TRY(vw__steps_find(work->script.model, work->script.trace, &steps));
@@ -273,21 +354,13 @@ static bool have_same_effect(const vw__torch_settings *a, const vw__torch_settin
 vw_status vw__replay_same_settings(const char *torch_version, const char *conf,
                                    const char *other_conf, bool *out)
 {
-    int version = 0;
-    vw__torch_rules rules;
     vw__torch_settings settings, other;
-    VW__TRY(vw__torch_parse_version(torch_version, &version));
-    VW__TRY(vw__torch_rules_for(version, &rules));
-    vw__torch_settings_init(&settings);
-    vw__torch_settings_init(&other);
-    vw_status status =
-        vw__torch_settings_apply(&settings, &rules, conf, VW__TORCH_SETTINGS_LIKE_TORCH);
-    if (status == VW_OK)
-        status =
-            vw__torch_settings_apply(&other, &rules, other_conf, VW__TORCH_SETTINGS_LIKE_TORCH);
-    if (status == VW_OK)
+    VW__TRY(vw__recording_read_conf(torch_version, conf, &settings));
+    vw_status status = vw__recording_read_conf(torch_version, other_conf, &other);
+    if (status == VW_OK) {
         *out = have_same_effect(&settings, &other);
+        vw__torch_settings_deinit(&other);
+    }
     vw__torch_settings_deinit(&settings);
-    vw__torch_settings_deinit(&other);
     return status;
 }

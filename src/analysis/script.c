@@ -93,8 +93,7 @@ static void begin_block(script_maker *maker, vw__script_block *block, uint64_t s
     block->size_bytes = size_bytes;
     block->slot = maker->free_slot_count > 0 ? maker->free_slots[--maker->free_slot_count]
                                              : (uint32_t)script->slot_count++;
-    if (!vw__add_u64(maker->live_bytes, live_bytes_of(size_bytes), &maker->live_bytes))
-        maker->live_bytes = UINT64_MAX;
+    maker->live_bytes = vw__add_capped_u64(maker->live_bytes, live_bytes_of(size_bytes));
     if (maker->live_bytes > script->peak_live_bytes) {
         script->peak_live_bytes = maker->live_bytes;
         script->peak_event = event;

@@ -117,7 +117,7 @@ VW_MUST_CHECK vw_status vw__script_make_guided(const vw__model *model, const vw_
 void vw__script_deinit(vw__script *script);
 
 /* Can private pool `pool` have been made with no_split: does every block of it lie at the start of
- * a plain segment? (script_unsplit.c) */
+ * a plain segment? */
 VW_MUST_CHECK vw_status vw__script_may_be_unsplit(const vw__script *script, uint16_t pool,
                                                   bool *out);
 

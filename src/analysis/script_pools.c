@@ -6,7 +6,7 @@
  * on one stream. A run that names no pool gets one of its own, made up. What was given back on any
  * other stream was the default pool's, unless the guide says otherwise: a MemPool can be used on
  * any stream, between ordinary requests, so that runs mean nothing, and only the rules tell
- * (verify_pools.c). */
+ * (verify_reading.c). */
 #include "analysis/script_parts.h"
 
 #include <string.h>
@@ -295,4 +295,51 @@ void vw__script_pools_deinit(vw__script_pools *pools)
     vw__host_free(pools->of_event);
     vw__host_free(pools->ids);
     *pools = (vw__script_pools){.of_event = NULL};
+}
+
+/* ---- pools that hand out whole segments -------------------------------------------------------
+ */
+
+static vw_status follow_op(vw__regions *regions, const vw__model_event *events,
+                           const vw__script_op *op)
+{
+    for (size_t i = op->first_event; i < op->end_event; i++) {
+        const vw__region *region;
+        vw__region was;
+        bool is_new, is_gone;
+        if (vw__is_growth(events[i].action))
+            VW__TRY(vw__regions_take(regions, events[i].address, events[i].size_bytes,
+                                     events[i].action == VW_ACTION_SEGMENT_MAP, &region, &is_new));
+        else if (vw__is_release(events[i].action))
+            (void)vw__regions_give_back(regions, events[i].address, events[i].size_bytes, &was,
+                                        &is_gone);
+    }
+    return VW_OK;
+}
+
+static bool is_at_the_start(const vw__regions *regions, uint64_t address)
+{
+    const vw__region *region = vw__regions_find(regions, address);
+    return region != NULL && !region->is_expandable && region->address == address;
+}
+
+/* A MemPool made with no_split takes a segment for each block and never cuts one. No recording says
+ * so, but it leaves a mark: every block of the pool lies at the start of a plain segment. A pool
+ * that was merely never asked for two small blocks leaves the same mark, so callers try both. */
+vw_status vw__script_may_be_unsplit(const vw__script *script, uint16_t pool, bool *out)
+{
+    const vw__model_event *events = script->trace->events;
+    vw__regions regions;
+    vw_status status = VW_OK;
+    *out = pool != VW__DEFAULT_POOL;
+    vw__regions_init(&regions);
+    for (size_t i = 0; status == VW_OK && *out && i < script->op_count; i++) {
+        const vw__script_op *op = &script->ops[i];
+        status = follow_op(&regions, events, op);
+        if (status == VW_OK && op->kind == VW__SCRIPT_ALLOC && op->pool == pool)
+            *out = op->first_event != VW__BEFORE_RECORDING &&
+                   is_at_the_start(&regions, events[op->end_event - 1].address);
+    }
+    vw__regions_deinit(&regions);
+    return status;
 }

@@ -9,19 +9,13 @@
 
 #include <inttypes.h>
 
+#include "analysis/array.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "analysis/range_set.h"
 
-enum { FIRST_BLOCKS = 256 };
 enum { ENOUGH_FREES = 16 }; /* so many in a row cannot all be still pending */
-
-static uint64_t end_of(uint64_t address, uint64_t size_bytes)
-{
-    uint64_t end;
-    return vw__add_u64(address, size_bytes, &end) ? end : UINT64_MAX;
-}
 
 /* ---- blocks by address ----------------------------------------------------------------------- */
 
@@ -41,14 +35,8 @@ void vw__script_blocks_deinit(vw__script_blocks *blocks)
 static vw_status add_block(vw__script_blocks *blocks, const vw__model_event *event,
                            vw__script_block **out)
 {
-    if (blocks->count == blocks->capacity) {
-        size_t capacity = blocks->capacity != 0 ? blocks->capacity * 2 : (size_t)FIRST_BLOCKS;
-        vw__script_block *grown = vw__host_realloc(blocks->blocks, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "the blocks of a trace");
-        blocks->blocks = grown;
-        blocks->capacity = capacity;
-    }
+    VW__TRY(vw__array_make_room(&blocks->blocks, &blocks->capacity, blocks->count,
+                                sizeof *blocks->blocks, "the blocks of a trace"));
     if (!vw__address_map_reserve(&blocks->map, 1))
         return vw__fail_host_memory(sizeof(vw__address_map_entry), "the blocks of a trace");
     *out = &blocks->blocks[blocks->count++];
@@ -81,7 +69,7 @@ typedef struct start_pass {
 
 static vw_status follow_segment(start_pass *pass, const vw__model_event *event)
 {
-    uint64_t end = end_of(event->address, event->size_bytes);
+    uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
     return vw__is_growth(event->action)
                ? vw__range_set_add(&pass->held, event->address, end)
                : vw__range_set_remove(&pass->held, event->address, end, &pass->initial);
@@ -132,8 +120,8 @@ static vw_status follow_events(start_pass *pass)
         if (vw__is_growth(action) || vw__is_release(action))
             VW__TRY(follow_segment(pass, event));
         else if (action == VW_ACTION_ALLOC && !pass->has_strays)
-            pass->has_strays = !vw__range_set_covers(&pass->held, event->address,
-                                                     end_of(event->address, event->size_bytes));
+            pass->has_strays = !vw__range_set_covers(
+                &pass->held, event->address, vw__add_capped_u64(event->address, event->size_bytes));
         if (is_of_block(action) && event->address != VW_NULL)
             VW__TRY(follow_block(pass, event, i, &last));
     }
@@ -158,7 +146,7 @@ static vw_status judge_beginning(const vw__model *model, start_pass *pass, size_
     for (size_t i = first; i < end; i++) {
         const vw__model_segment *segment = &model->segments[i];
         VW__TRY(vw__range_set_remove(&pass->held, segment->address,
-                                     end_of(segment->address, segment->total_bytes),
+                                     vw__add_capped_u64(segment->address, segment->total_bytes),
                                      &pass->initial));
     }
     out->is_truncated = pass->initial.count > 0 || (end == first && pass->has_strays);

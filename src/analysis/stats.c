@@ -11,12 +11,11 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "analysis/attribution.h"
 #include "analysis/moment.h"
+#include "analysis/notes.h"
 #include "analysis/recording.h"
 #include "analysis/stats_summary.h"
 #include "analysis/steps.h"
@@ -31,11 +30,7 @@ typedef struct stats_result {
     vw__arena arena;
 } stats_result;
 
-enum {
-    MOST_WARNINGS = 64,
-    WARNING_BYTES = 512,
-    MOST_DEVICES = 129, /* PyTorch numbers them with a signed byte; and the host */
-};
+enum { MOST_DEVICES = 129 }; /* PyTorch numbers them with a signed byte; and the host */
 
 typedef struct stats_work {
     const vw__model *model;
@@ -43,29 +38,8 @@ typedef struct stats_work {
     vw__attribution attribution;
     vw__arena *arena; /* the result's */
     const char *torch_version;
-    const char **warnings; /* the arena's; room for MOST_WARNINGS */
-    size_t warning_count;
+    vw__notes warnings;
 } stats_work;
-
-/* ---- warnings -------------------------------------------------------------------------------- */
-
-/* What does not fit MOST_WARNINGS is left out: there are at most a handful per device. */
-__attribute__((format(printf, 2, 3))) static vw_status warn(stats_work *work, const char *format,
-                                                            ...)
-{
-    char text[WARNING_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (work->warning_count == MOST_WARNINGS)
-        return VW_OK;
-    char *copy = vw__arena_copy(work->arena, text, strlen(text));
-    if (copy == NULL)
-        return vw__fail_host_memory(strlen(text), "a warning");
-    work->warnings[work->warning_count++] = copy;
-    return VW_OK;
-}
 
 /* ---- the end, by the segments ---------------------------------------------------------------- */
 
@@ -233,37 +207,37 @@ static vw_status fill_from_timeline(stats_work *work, const vw__timeline *timeli
     return VW_OK;
 }
 
-static vw_status warn_of_trace(stats_work *work, const vw__timeline *timeline,
-                               const vw_device_stats *stats)
+static void warn_of_trace(stats_work *work, const vw__timeline *timeline,
+                          const vw_device_stats *stats)
 {
     uint64_t alloc_count = stats->action_counts[VW_ACTION_ALLOC];
     if (timeline->is_truncated)
-        VW__TRY(warn(work,
-                     "Device %d: the trace does not begin at the first allocation (the ring kept "
-                     "only the last %" PRIu64 " events, or recording began late): what was "
-                     "allocated before shows only if it was freed later or is live at the end.",
-                     stats->device, stats->event_count));
+        vw__notes_add(&work->warnings,
+                      "Device %d: the trace does not begin at the first allocation (the ring kept "
+                      "only the last %" PRIu64 " events, or recording began late): what was "
+                      "allocated before shows only if it was freed later or is live at the end.",
+                      stats->device, stats->event_count);
     if (!timeline->is_reserved_known)
-        VW__TRY(warn(work,
-                     "Device %d: the segment events do not add up to the segments at the end, some "
-                     "were not recorded: how much was reserved when is not known.",
-                     stats->device));
+        vw__notes_add(
+            &work->warnings,
+            "Device %d: the segment events do not add up to the segments at the end, some "
+            "were not recorded: how much was reserved when is not known.",
+            stats->device);
     if (timeline->contradiction_count != 0)
-        VW__TRY(warn(work,
-                     "Device %d: %zu allocations are at the address of a live block, so frees are "
-                     "missing from the trace: live bytes are an upper bound.",
-                     stats->device, timeline->contradiction_count));
+        vw__notes_add(&work->warnings,
+                      "Device %d: %zu allocations are at the address of a live block, so frees are "
+                      "missing from the trace: live bytes are an upper bound.",
+                      stats->device, timeline->contradiction_count);
     if (stats->stackless_count == alloc_count && alloc_count != 0)
-        VW__TRY(warn(work,
-                     "Device %d: no allocation has a stack: who holds the memory is not known. "
-                     "Record with _record_memory_history(context=\"alloc\").",
-                     stats->device));
+        vw__notes_add(&work->warnings,
+                      "Device %d: no allocation has a stack: who holds the memory is not known. "
+                      "Record with _record_memory_history(context=\"alloc\").",
+                      stats->device);
     if (stats->other_event_count != 0)
-        VW__TRY(warn(work,
-                     "Device %d: %" PRIu64 " events are no allocations, frees or segments, and "
-                     "were only counted.",
-                     stats->device, stats->other_event_count));
-    return VW_OK;
+        vw__notes_add(&work->warnings,
+                      "Device %d: %" PRIu64 " events are no allocations, frees or segments, and "
+                      "were only counted.",
+                      stats->device, stats->other_event_count);
 }
 
 static vw_status fill_from_trace(stats_work *work, const vw__model_trace *trace,
@@ -272,8 +246,7 @@ static vw_status fill_from_trace(stats_work *work, const vw__model_trace *trace,
     vw__timeline timeline;
     VW__TRY(vw__timeline_make(work->model, trace, &timeline));
     vw_status status = fill_from_timeline(work, &timeline, stats);
-    if (status == VW_OK)
-        status = warn_of_trace(work, &timeline, stats);
+    warn_of_trace(work, &timeline, stats);
     vw__timeline_deinit(&timeline);
     return status;
 }
@@ -403,28 +376,28 @@ static vw_status fill_settings(stats_work *work, vw_recording_stats *stats)
     return VW_OK;
 }
 
-static vw_status warn_of_file(stats_work *work, const vw_recording_stats *stats)
+static void warn_of_file(stats_work *work, const vw_recording_stats *stats)
 {
     if (stats->oldest_version == NULL)
-        VW__TRY(warn(work,
-                     "The fields of the file fit no version of PyTorch: rules of %s are used.",
-                     work->torch_version));
+        vw__notes_add(&work->warnings,
+                      "The fields of the file fit no version of PyTorch: rules of %s are used.",
+                      work->torch_version);
     if (stats->device_count == 0)
-        VW__TRY(warn(work, "The recording is empty: no segments, and no events."));
+        vw__notes_add(&work->warnings, "The recording is empty: no segments, and no events.");
     if (stats->unknown_field_count != 0)
-        VW__TRY(warn(work,
-                     "%" PRIu64 " fields are not known to this version of vramwise and were left "
-                     "out, the first being \"%.100s\".",
-                     stats->unknown_field_count,
-                     stats->first_unknown_field != NULL ? stats->first_unknown_field : ""));
+        vw__notes_add(&work->warnings,
+                      "%" PRIu64 " fields are not known to this version of vramwise and were left "
+                      "out, the first being \"%.100s\".",
+                      stats->unknown_field_count,
+                      stats->first_unknown_field != NULL ? stats->first_unknown_field : "");
     uint64_t event_count = 0;
     for (size_t i = 0; i < stats->device_count; i++)
         event_count += stats->devices[i].event_count;
     if (stats->device_count != 0 && event_count == 0)
-        VW__TRY(warn(work, "The recording has no trace: only the end is known. Call "
-                           "torch.cuda.memory._record_memory_history() at the start of the "
-                           "program."));
-    return VW_OK;
+        vw__notes_add(&work->warnings,
+                      "The recording has no trace: only the end is known. Call "
+                      "torch.cuda.memory._record_memory_history() at the start of the "
+                      "program.");
 }
 
 static vw_status fill_all(stats_work *work, const vw_recording *recording,
@@ -433,11 +406,6 @@ static vw_status fill_all(stats_work *work, const vw_recording *recording,
     const vw__model *model = work->model;
     VW__TRY(vw__recording_version(model, work->options.torch_version, &work->torch_version));
     VW__TRY(vw__attribution_init(&work->attribution, model));
-    work->warnings = vw__arena_alloc_array(work->arena, MOST_WARNINGS, sizeof *work->warnings,
-                                           _Alignof(const char *));
-    if (work->warnings == NULL)
-        return vw__fail_host_memory(MOST_WARNINGS * sizeof *work->warnings, "warnings");
-
     stats->encoding = recording->encoding == VW__ENCODING_JSON ? "json" : "pickle";
     stats->compression = vw__compression_name(recording->compression);
     stats->file_bytes = recording->file_bytes;
@@ -451,10 +419,8 @@ static vw_status fill_all(stats_work *work, const vw_recording *recording,
     stats->first_unknown_field = model->first_ignored_field;
     VW__TRY(fill_settings(work, stats));
     VW__TRY(fill_devices(work, stats));
-    VW__TRY(warn_of_file(work, stats));
-    stats->warnings = work->warnings;
-    stats->warning_count = work->warning_count;
-    return VW_OK;
+    warn_of_file(work, stats);
+    return vw__notes_finish(&work->warnings, &stats->warnings, &stats->warning_count);
 }
 
 vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_options *options,
@@ -476,6 +442,7 @@ vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_
         return vw__fail_host_memory(sizeof *result, "statistics");
     vw__arena_init(&result->arena, VW__ARENA_NO_LIMIT);
     stats_work work = {.model = recording->model, .options = *options, .arena = &result->arena};
+    vw__notes_init(&work.warnings, &result->arena);
     vw_status status = fill_all(&work, recording, &result->shown);
     vw__attribution_deinit(&work.attribution);
     if (status != VW_OK) {

@@ -26,6 +26,7 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
+#include "analysis/array.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -46,14 +47,8 @@ static vw_status add_event(event_list *list, uint32_t event)
 {
     if (list->count != 0 && event <= list->events[list->count - 1])
         return VW_OK;
-    if (list->count == list->capacity) {
-        size_t capacity = 2 * list->capacity + 64;
-        uint32_t *grown = vw__host_realloc(list->events, capacity * sizeof *grown);
-        if (grown == NULL)
-            return vw__fail_host_memory(capacity * sizeof *grown, "the steps of a trace");
-        list->events = grown;
-        list->capacity = capacity;
-    }
+    VW__TRY(vw__array_make_room(&list->events, &list->capacity, list->count, sizeof *list->events,
+                                "the steps of a trace"));
     list->events[list->count++] = event;
     return VW_OK;
 }

@@ -359,9 +359,9 @@ uint64_t vw__timeline_reserved_at(const vw__timeline *timeline, uint32_t instant
         return timeline->reserved_at_peak_live_bytes;
     for (uint32_t i = 0; i < instant; i++) {
         const vw__model_event *event = &timeline->trace->events[i];
-        if (event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_MAP)
+        if (vw__is_growth(event->action))
             reserved_bytes += event->size_bytes;
-        if (event->action == VW_ACTION_SEGMENT_FREE || event->action == VW_ACTION_SEGMENT_UNMAP)
+        else if (vw__is_release(event->action))
             reserved_bytes -= event->size_bytes;
     }
     return reserved_bytes;

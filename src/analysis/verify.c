@@ -9,13 +9,12 @@
  *   waiting        frees that complete in a request under pressure: before it, or waited for by it
  *   a late free    right before such a request: complete at once, or waited for by it
  *   an unsplit pool   a private pool whose every block lay at the start of a segment
- *   a private pool    for memory that was gone before the end (verify_pools.c)
+ *   a private pool    for memory that was gone before the end (verify_reading.c)
  *   no capture     memory between requests of a private pool: the default pool's after all
  * The difference that is reported is the one of the trial that came farthest. */
 #include "vramwise/analysis.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,19 +22,20 @@
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "analysis/notes.h"
 #include "analysis/recording.h"
 #include "analysis/regions.h"
 #include "analysis/script_events.h"
 #include "analysis/verify_parts.h"
 
-enum { MOST_NOTES = 32, MOST_LIMIT_TRIALS = 64, MOST_ROUNDS = 256, NOTE_BYTES = 400 };
+enum { MOST_LIMIT_TRIALS = 64, MOST_ROUNDS = 256, NOTE_BYTES = 400 };
 
 /* The result, and what it points at. */
 typedef struct verify_result {
     vw_verify_result result; /* first: what the caller sees */
     vw__arena arena;
     vw_difference difference;
-    const char *notes[MOST_NOTES];
+    vw__notes notes;
 } verify_result;
 
 typedef struct verification {
@@ -65,86 +65,67 @@ typedef struct device_check {
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-static __attribute__((format(printf, 2, 3))) vw_status add_note(verify_result *out,
-                                                                const char *format, ...)
+static void note_script(device_check *check)
 {
-    char text[NOTE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (out->result.unverifiable_count == MOST_NOTES)
-        return VW_OK;
-    const char *copy = vw__arena_copy(&out->arena, text, strlen(text));
-    if (copy == NULL)
-        return vw__fail_host_memory(strlen(text), "a note");
-    out->notes[out->result.unverifiable_count++] = copy;
-    out->result.unverifiable = out->notes;
-    return VW_OK;
-}
-
-static vw_status note_script(device_check *check)
-{
-    verify_result *out = check->whole->out;
+    vw__notes *notes = &check->whole->out->notes;
     const vw__script *script = &check->script;
     int device = check->trace->device;
     if (script->is_truncated)
-        VW__TRY(add_note(out,
-                         "device %d: the trace does not begin at the first allocation (%zu block%s "
-                         "live before it). Placements depend on a layout that is not "
-                         "recorded; it was checked that the events agree with each other and "
-                         "with the segments at the end.",
-                         device, script->initial_count,
-                         script->initial_count == 1 ? " was" : "s were"));
+        vw__notes_add(notes,
+                      "device %d: the trace does not begin at the first allocation (%zu block%s "
+                      "live before it). Placements depend on a layout that is not "
+                      "recorded; it was checked that the events agree with each other and "
+                      "with the segments at the end.",
+                      device, script->initial_count,
+                      script->initial_count == 1 ? " was" : "s were");
     if (script->has_guessed_releases && !script->is_truncated)
-        VW__TRY(add_note(out,
-                         "device %d: no stacks, so nothing tells memory given back by "
-                         "empty_cache() from memory given back inside a request; what agrees "
-                         "with the rules was assumed.",
-                         device));
+        vw__notes_add(notes,
+                      "device %d: no stacks, so nothing tells memory given back by "
+                      "empty_cache() from memory given back inside a request; what agrees "
+                      "with the rules was assumed.",
+                      device);
     if (script->has_guessed_pools && !script->is_truncated)
-        VW__TRY(add_note(out,
-                         "device %d: segments of private pools were given back before the end; "
-                         "which pool they were of was concluded from the requests around them.",
-                         device));
+        vw__notes_add(notes,
+                      "device %d: segments of private pools were given back before the end; "
+                      "which pool they were of was concluded from the requests around them.",
+                      device);
     if (script->has_hinted_pools)
-        VW__TRY(add_note(out,
-                         "device %d: which private pool memory was of that was given back before "
-                         "the end (segments: %zu) was concluded: by the rules, the default pool "
-                         "would have served requests otherwise.",
-                         device, check->reading.pools.hint_count));
+        vw__notes_add(notes,
+                      "device %d: which private pool memory was of that was given back before "
+                      "the end (segments: %zu) was concluded: by the rules, the default pool "
+                      "would have served requests otherwise.",
+                      device, check->reading.pools.hint_count);
     if (check->reading.has_unsplit)
-        VW__TRY(add_note(out,
-                         "device %d: a private pool was taken for one made with no_split: all "
-                         "of its blocks lie at the start of a segment.",
-                         device));
+        vw__notes_add(notes,
+                      "device %d: a private pool was taken for one made with no_split: all "
+                      "of its blocks lie at the start of a segment.",
+                      device);
     if (check->reading.has_late_frees)
-        VW__TRY(add_note(out,
-                         "device %d: a free right before a request that found no room was taken "
-                         "for one that other streams still held up; both leave the same events.",
-                         device));
+        vw__notes_add(notes,
+                      "device %d: a free right before a request that found no room was taken "
+                      "for one that other streams still held up; both leave the same events.",
+                      device);
     if (!script->has_end_state)
-        VW__TRY(add_note(out, "device %d: the file has no segments, so there is no end to compare.",
-                         device));
+        vw__notes_add(notes, "device %d: the file has no segments, so there is no end to compare.",
+                      device);
     if (script->lacks_free_requested || script->lacks_free_completed)
-        VW__TRY(add_note(out, "device %d: no %s events were recorded.", device,
-                         script->lacks_free_requested ? "free_requested" : "free_completed"));
-    return VW_OK;
+        vw__notes_add(notes, "device %d: no %s events were recorded.", device,
+                      script->lacks_free_requested ? "free_requested" : "free_completed");
 }
 
-static vw_status note_recording(verification *whole)
+static void note_recording(verification *whole)
 {
     const vw__model *model = whole->model;
     for (size_t i = 0; i < model->trace_count; i++)
         if (model->traces[i].device == VW__HOST_DEVICE && model->traces[i].event_count > 0)
-            VW__TRY(add_note(whole->out, "pinned host memory: its %zu events are not verified.",
-                             model->traces[i].event_count));
+            vw__notes_add(&whole->out->notes,
+                          "pinned host memory: its %zu events are not verified.",
+                          model->traces[i].event_count);
     if (!model->settings.is_known && (!whole->has_expectation || whole->expectation.conf == NULL))
-        VW__TRY(add_note(whole->out,
-                         "the file does not state its settings (PyTorch 2.3 and later do); "
-                         "\"%s\" was assumed.",
-                         vw__byte_buffer_text(&whole->conf)));
-    return VW_OK;
+        vw__notes_add(&whole->out->notes,
+                      "the file does not state its settings (PyTorch 2.3 and later do); "
+                      "\"%s\" was assumed.",
+                      vw__byte_buffer_text(&whole->conf));
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -347,7 +328,7 @@ static vw_status check_trace(device_check *check)
 
 /* Before 2.12 only segments tell of private pools. Without any, a difference may come from a pool
  * that nobody knows of, and proves nothing. */
-static vw_status excuse_unknown_pools(device_check *check)
+static void excuse_unknown_pools(device_check *check)
 {
     const vw__model_trace *trace = check->trace;
     vw__trial_difference *difference = &check->best->difference;
@@ -357,13 +338,13 @@ static vw_status excuse_unknown_pools(device_check *check)
             trace->events[i].action == VW_ACTION_ALLOC && trace->events[i].pool == VW__UNKNOWN_POOL;
     if (!difference->is_found || check->script.is_truncated || check->script.has_end_state ||
         !has_unknown_pools)
-        return VW_OK;
+        return;
     difference->is_found = false;
-    return add_note(check->whole->out,
-                    "device %d: from event %" PRIu64 " on the replay is another one (recorded: "
-                    "%.80s; replayed: %.80s). Without segments nothing tells which requests were "
-                    "a private pool's, so this proves nothing.",
-                    trace->device, difference->event, difference->expected, difference->got);
+    vw__notes_add(&check->whole->out->notes,
+                  "device %d: from event %" PRIu64 " on the replay is another one (recorded: "
+                  "%.80s; replayed: %.80s). Without segments nothing tells which requests were "
+                  "a private pool's, so this proves nothing.",
+                  trace->device, difference->event, difference->expected, difference->got);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -436,8 +417,8 @@ static vw_status report_device(device_check *check)
             result->limit_below_bytes = check->evidence.below_bytes;
         }
     }
-    VW__TRY(note_script(check));
-    VW__TRY(excuse_unknown_pools(check));
+    note_script(check);
+    excuse_unknown_pools(check);
     return report_difference(check);
 }
 
@@ -476,12 +457,12 @@ static vw_status verify(verification *whole)
         whole->has_expectation = result->has_expectation = true;
     }
     VW__TRY(find_conf(whole));
-    VW__TRY(note_recording(whole));
+    note_recording(whole);
     for (size_t i = 0; i < model->trace_count; i++)
         if (model->traces[i].device != VW__HOST_DEVICE && model->traces[i].event_count > 0)
             VW__TRY(verify_device(whole, &model->traces[i]));
     result->is_exact = result->first_difference == NULL;
-    return VW_OK;
+    return vw__notes_finish(&whole->out->notes, &result->unverifiable, &result->unverifiable_count);
 }
 
 vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_options *options,
@@ -503,6 +484,7 @@ vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_opt
     if (whole.out == NULL)
         return vw__fail_host_memory(sizeof *whole.out, "a result");
     vw__arena_init(&whole.out->arena, VW__ARENA_NO_LIMIT);
+    vw__notes_init(&whole.out->notes, &whole.out->arena);
     vw__byte_buffer_init(&whole.conf);
     whole.out->result.limit_at_least_bytes = whole.out->result.limit_below_bytes = VW_UNKNOWN;
     vw_status status = verify(&whole);

@@ -46,12 +46,6 @@ static bool comes_before(const vw__tree_node *a, const vw__tree_node *b)
     return left->begin != right->begin ? left->begin < right->begin : a < b;
 }
 
-static uint64_t end_of(uint64_t address, uint64_t size_bytes)
-{
-    uint64_t end;
-    return vw__add_u64(address, size_bytes, &end) ? end : UINT64_MAX;
-}
-
 /* A live block in [begin, end), or NULL. */
 static const live_block *find_live(const cut_check *check, uint64_t begin, uint64_t end)
 {
@@ -99,12 +93,12 @@ static vw_status find_held_at_start(cut_check *check)
     vw__script_segments_of(model, trace->device, &first, &end);
     check->knows_held = end > first;
     for (size_t i = first; i < end; i++)
-        VW__TRY(
-            vw__range_set_add(&check->held, model->segments[i].address,
-                              end_of(model->segments[i].address, model->segments[i].total_bytes)));
+        VW__TRY(vw__range_set_add(
+            &check->held, model->segments[i].address,
+            vw__add_capped_u64(model->segments[i].address, model->segments[i].total_bytes)));
     for (size_t i = trace->event_count; check->knows_held && i-- > 0;) {
         const vw__model_event *event = &check->events[i];
-        uint64_t event_end = end_of(event->address, event->size_bytes);
+        uint64_t event_end = vw__add_capped_u64(event->address, event->size_bytes);
         if (vw__is_release(event->action)) {
             if (vw__range_set_touches(&check->held, event->address, event_end)) {
                 note(check, i, "memory that is not held afterwards",
@@ -166,7 +160,7 @@ static vw_status follow_memory(cut_check *check, const vw__script_op *op)
 {
     for (size_t i = op->first_event; i < op->end_event; i++) {
         const vw__model_event *event = &check->events[i];
-        uint64_t end = end_of(event->address, event->size_bytes);
+        uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
         if (event->action == VW_ACTION_SEGMENT_ALLOC || event->action == VW_ACTION_SEGMENT_FREE)
             VW__TRY(follow_plain(check, i));
         if (vw__is_growth(event->action)) {
@@ -186,8 +180,8 @@ static vw_status follow_memory(cut_check *check, const vw__script_op *op)
 static void begin_block(cut_check *check, const vw__script_op *op, uint64_t address)
 {
     live_block *block = &check->blocks[op->slot];
-    *block =
-        (live_block){.begin = address, .end = end_of(address, op->size_bytes), .is_live = true};
+    *block = (live_block){
+        .begin = address, .end = vw__add_capped_u64(address, op->size_bytes), .is_live = true};
     vw__tree_insert(&check->root, &block->node, comes_before);
 }
 
@@ -203,7 +197,7 @@ static void place_block(cut_check *check, const vw__script_op *op)
 {
     size_t index = op->end_event - 1;
     const vw__model_event *event = &check->events[index];
-    uint64_t end = end_of(event->address, event->size_bytes);
+    uint64_t end = vw__add_capped_u64(event->address, event->size_bytes);
     if (check->knows_held && !vw__range_set_covers(&check->held, event->address, end))
         note(check, index, "a place in memory that is held",
              "This block lies outside of every segment that PyTorch held then.");

@@ -90,7 +90,8 @@ __attribute__((format(printf, 4, 5))) void vw__note_difference(vw__trial_differe
                                                                const char *explanation,
                                                                const char *expected, ...);
 
-/* ---- verify_pools.c -------------------------------------------------------------------------- */
+/* ---- verify_reading.c --------------------------------------------------------------------------
+ */
 
 #define VW__MOST_POOL_HINTS 128
 
@@ -105,13 +106,6 @@ typedef struct vw__pool_search {
     vw__script_pool_hint other; /* to be tried instead of them if they do not help */
     bool has_other;
 } vw__pool_search;
-
-/* After a trial that differed: adds the hint that the difference asks for, or puts the other one in
- * place of the last, which did not help. `*has_more` is false where there is nothing to try. */
-VW_MUST_CHECK vw_status vw__pool_search_step(vw__pool_search *search, const vw__script *script,
-                                             const vw__trial_result *last, bool *has_more);
-
-/* ---- verify_reading.c ------------------------------------------------------------------------ */
 
 #define VW__MOST_FLIPS 64
 

@@ -17,10 +17,11 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
+#include "analysis/array.h"
 #include "analysis/regions.h"
 #include "analysis/script_events.h" /* vw__is_release and its kind */
 
-enum { FIRST_SEEN = 64, OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__WORDS_BYTES };
+enum { OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__WORDS_BYTES };
 
 typedef struct trial_run {
     const vw__trial *trial;
@@ -154,15 +155,10 @@ static void differ(trial_run *run, size_t event, const vw__model_event *recorded
 static void listen(void *context, const vw_memory_event *event)
 {
     trial_run *run = context;
-    if (run->seen_count == run->seen_capacity) {
-        size_t capacity = run->seen_capacity != 0 ? run->seen_capacity * 2 : (size_t)FIRST_SEEN;
-        vw_memory_event *grown = vw__host_realloc(run->seen, capacity * sizeof *grown);
-        if (grown == NULL) {
-            run->lost_events = true;
-            return;
-        }
-        run->seen = grown;
-        run->seen_capacity = capacity;
+    if (vw__array_make_room(&run->seen, &run->seen_capacity, run->seen_count, sizeof *run->seen,
+                            "events") != VW_OK) {
+        run->lost_events = true;
+        return;
     }
     if ((event->action == VW_ACTION_FREE_REQUESTED && run->script->lacks_free_requested) ||
         (event->action == VW_ACTION_FREE_COMPLETED && run->script->lacks_free_completed))

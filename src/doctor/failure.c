@@ -24,7 +24,7 @@
 
 #include "doctor/doctor.h"
 #include "doctor/numbers.h"
-#include "analysis/recorded_settings.h"
+#include "analysis/recording.h"      /* vw__recording_settings */
 #include "analysis/script_events.h"  /* vw__is_growth */
 #include "analysis/limit_evidence.h" /* vw__limit_evidence_find */
 #include "base/byte_buffer.h"
@@ -431,7 +431,7 @@ vw_status vw__doctor_find_failure(vw__case *given)
     const char *version = given->options != NULL ? given->options->torch_version : NULL;
     bool is_on_card = given->options != NULL && given->options->card_bytes != 0;
     find_refusals(given->trace, &all);
-    VW__TRY(vw__recorded_settings_read(given->model, version, &all.settings));
+    VW__TRY(vw__recording_settings(given->model, version, &all.settings));
     vw_status status = is_on_card ? find_replayed(given, &all) : find_recorded(given, &all);
     if (status == VW_OK && !is_on_card)
         status = find_close_calls(given, &all);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "analysis/portions.h"
+#include "analysis/what_if.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"

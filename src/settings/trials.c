@@ -33,7 +33,7 @@ vw_status vw__trials_open(vw__trials *trials, const vw__model *model, const char
 {
     *trials = (vw__trials){.made_count = 0};
     vw__arena_init(&trials->arena, VW__ARENA_NO_LIMIT);
-    vw__replay_notes_init(&trials->notes, &trials->arena); /* nobody is told them */
+    vw__notes_init(&trials->notes, &trials->arena); /* nobody is told them */
     vw_status status =
         vw__replay_work_init(&trials->work, model, torch_version, device, &trials->notes);
     if (status == VW_OK) {

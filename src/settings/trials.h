@@ -29,7 +29,7 @@ typedef struct vw__made_trial {
 typedef struct vw__trials {
     vw__replay_work work;
     vw__arena arena;
-    vw__replay_notes notes;
+    vw__notes notes;
     vw__card card;
     bool is_card_known; /* else it is without end */
     bool has_limit;     /* the process may hold so much: garbage collection acts under it */

@@ -42,8 +42,8 @@ typedef struct tune_report {
 typedef struct tune_call {
     const vw_tune_options *options;
     tune_report *report;
-    vw__replay_notes notes;
-    vw__replay_notes warnings;
+    vw__notes notes;
+    vw__notes warnings;
     vw__replay_work work;
     vw__tuning *tuning; /* owned; large */
 } tune_call;
@@ -212,15 +212,15 @@ static void warn_about(tune_call *call, const vw__candidate *on_card, const vw__
     (void)vw__format_size(result->peak_reserved_bytes, reserved);
     (void)vw__format_size(native->peak_reserved_bytes, native_reserved);
     if (ratio >= WORSE_RATIO)
-        vw__replay_note(&call->warnings,
-                        "%s would reserve %.*f times as much as the defaults: %s instead of %s "
-                        "with no memory limit%s.",
-                        result->conf, ratio < 1.5 ? 2 : 1, ratio, reserved, native_reserved,
-                        fails ? "; on this card it runs out of memory" : "");
+        vw__notes_add(&call->warnings,
+                      "%s would reserve %.*f times as much as the defaults: %s instead of %s "
+                      "with no memory limit%s.",
+                      result->conf, ratio < 1.5 ? 2 : 1, ratio, reserved, native_reserved,
+                      fails ? "; on this card it runs out of memory" : "");
     else if (fails)
-        vw__replay_note(&call->warnings,
-                        "%s runs out of memory on this card, where the defaults complete.",
-                        result->conf);
+        vw__notes_add(&call->warnings,
+                      "%s runs out of memory on this card, where the defaults complete.",
+                      result->conf);
 }
 
 /* The recommended settings once more, and the defaults, without a limit. */
@@ -257,13 +257,13 @@ static vw_status make_warnings(tune_call *call)
 static void note_possibility(tune_call *call, uint64_t least_bytes)
 {
     char live[VW__SIZE_TEXT_BYTES], card[VW__SIZE_TEXT_BYTES];
-    vw__replay_note(&call->notes,
-                    "No setting can help: at the peak %s are live, and the card has %s. Less must "
-                    "be live at once (a smaller batch, checkpointing, a smaller model), or some "
-                    "of it go to host memory (vramwise replay --spill). How far the usual "
-                    "settings get is shown.",
-                    vw__format_size(least_bytes, live),
-                    vw__format_size(call->options->card_bytes, card));
+    vw__notes_add(&call->notes,
+                  "No setting can help: at the peak %s are live, and the card has %s. Less must "
+                  "be live at once (a smaller batch, checkpointing, a smaller model), or some "
+                  "of it go to host memory (vramwise replay --spill). How far the usual "
+                  "settings get is shown.",
+                  vw__format_size(least_bytes, live),
+                  vw__format_size(call->options->card_bytes, card));
 }
 
 static void note_best(tune_call *call, const vw__candidate *best, const vw__candidate *recorded)
@@ -271,33 +271,32 @@ static void note_best(tune_call *call, const vw__candidate *best, const vw__cand
     bool is_of_a_pool = vw__recording_is_of_a_pool(call->work.script.model);
     if (!best->result.is_complete) {
         if (call->report->shown.is_possible)
-            vw__replay_note(&call->notes, "None of %zu settings completes on this card.",
-                            call->tuning->candidate_count);
+            vw__notes_add(&call->notes, "None of %zu settings completes on this card.",
+                          call->tuning->candidate_count);
         return;
     }
     if (vw__candidate_is_vramwise(best))
-        vw__replay_note(&call->notes,
-                        "No setting of PyTorch's own completes on this card; vramwise's allocator "
-                        "does, in PyTorch's place: %s%s%s",
-                        is_of_a_pool ? "vw_pool_options.engine = \"" : "vramwise run --allocator ",
-                        best->result.policy, is_of_a_pool ? "\"" : " -- python train.py");
+        vw__notes_add(&call->notes,
+                      "No setting of PyTorch's own completes on this card; vramwise's allocator "
+                      "does, in PyTorch's place: %s%s%s",
+                      is_of_a_pool ? "vw_pool_options.engine = \"" : "vramwise run --allocator ",
+                      best->result.policy, is_of_a_pool ? "\"" : " -- python train.py");
     if (best->result.copied_bytes != 0)
-        vw__replay_note(
-            &call->notes,
-            "It copies live data to other pages, which needs moments in which no kernel "
-            "touches it: the replay assumes that it gets them.");
+        vw__notes_add(&call->notes,
+                      "It copies live data to other pages, which needs moments in which no kernel "
+                      "touches it: the replay assumes that it gets them.");
     if (recorded->result.is_complete && recorded->result.retries == 0)
-        vw__replay_note(&call->notes, "The recorded settings complete on this card already.");
+        vw__notes_add(&call->notes, "The recorded settings complete on this card already.");
     if (best->needs_fraction_call)
-        vw__replay_note(&call->notes,
-                        "PyTorch %s looks at garbage_collection_threshold only where a memory "
-                        "fraction was set: call "
-                        "torch.cuda.memory.set_per_process_memory_fraction(1.0) first.",
-                        call->work.torch_version);
+        vw__notes_add(&call->notes,
+                      "PyTorch %s looks at garbage_collection_threshold only where a memory "
+                      "fraction was set: call "
+                      "torch.cuda.memory.set_per_process_memory_fraction(1.0) first.",
+                      call->work.torch_version);
     else if (strstr(best->result.conf, "per_process_memory_fraction") != NULL)
-        vw__replay_note(&call->notes, "PyTorch looks at garbage_collection_threshold only where a "
-                                      "memory fraction below 1 is set: the two options go "
-                                      "together.");
+        vw__notes_add(&call->notes, "PyTorch looks at garbage_collection_threshold only where a "
+                                    "memory fraction below 1 is set: the two options go "
+                                    "together.");
 }
 
 static vw_status show(tune_call *call)
@@ -319,8 +318,8 @@ static vw_status show(tune_call *call)
     shown->recorded = &tried[recorded - tuning->candidates];
     shown->fits = tried[0].is_complete;
     note_best(call, &tuning->candidates[0], recorded);
-    VW__TRY(vw__replay_notes_finish(&call->warnings, &shown->warnings, &shown->warning_count));
-    return vw__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
+    VW__TRY(vw__notes_finish(&call->warnings, &shown->warnings, &shown->warning_count));
+    return vw__notes_finish(&call->notes, &shown->notes, &shown->note_count);
 }
 
 static vw_status tune(tune_call *call)
@@ -379,8 +378,8 @@ vw_status vw_recording_tune(const vw_recording *recording, const vw_tune_options
     }
     vw__arena_init(&report->arena, VW__ARENA_NO_LIMIT);
     tune_call call = {.options = options, .report = report, .tuning = tuning};
-    vw__replay_notes_init(&call.notes, &report->arena);
-    vw__replay_notes_init(&call.warnings, &report->arena);
+    vw__notes_init(&call.notes, &report->arena);
+    vw__notes_init(&call.warnings, &report->arena);
     vw_status status = vw__replay_work_init(&call.work, recording->model, options->torch_version,
                                             options->device, &call.notes);
     if (status == VW_OK) {

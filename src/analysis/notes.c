@@ -1,5 +1,5 @@
-/* replay_notes.c - see replay_notes.h. */
-#include "analysis/replay_notes.h"
+/* notes.c - see notes.h. */
+#include "analysis/notes.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,16 +9,16 @@
 
 enum { MOST_TEXT_BYTES = 1024 }; /* a longer one is cut */
 
-void vw__replay_notes_init(vw__replay_notes *notes, vw__arena *arena)
+void vw__notes_init(vw__notes *notes, vw__arena *arena)
 {
-    *notes = (vw__replay_notes){.arena = arena};
+    *notes = (vw__notes){.arena = arena};
 }
 
-void vw__replay_note(vw__replay_notes *notes, const char *format, ...)
+void vw__notes_add(vw__notes *notes, const char *format, ...)
 {
     char text[MOST_TEXT_BYTES];
     va_list arguments;
-    if (notes->count == VW__MOST_NOTES)
+    if (notes->count == VW__NOTES_MOST)
         return;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
@@ -30,12 +30,12 @@ void vw__replay_note(vw__replay_notes *notes, const char *format, ...)
         notes->texts[notes->count++] = kept;
 }
 
-vw_status vw__replay_notes_finish(vw__replay_notes *notes, const char *const **texts, size_t *count)
+vw_status vw__notes_finish(vw__notes *notes, const char *const **texts, size_t *count)
 {
     size_t size_bytes = notes->count * sizeof *notes->texts;
     const char **array = vw__arena_alloc(notes->arena, size_bytes, _Alignof(const char *));
     if (array == NULL || notes->has_failed)
-        return vw__fail_host_memory(size_bytes, "the notes of a replay");
+        return vw__fail_host_memory(size_bytes, "notes");
     memcpy(array, notes->texts, size_bytes);
     *texts = array;
     *count = notes->count;

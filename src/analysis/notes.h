@@ -1,0 +1,32 @@
+/* notes.h - the sentences beside a result: what was concluded, assumed or left out.
+ *
+ * Texts live in the result's arena. Failure sticks, so that a note is one line where it is made,
+ * and host memory is asked about once, at the end. */
+#ifndef VW_ANALYSIS_NOTES_H
+#define VW_ANALYSIS_NOTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "vramwise/status.h"
+#include "base/arena.h"
+
+#define VW__NOTES_MOST 64 /* later ones are dropped */
+
+typedef struct vw__notes {
+    vw__arena *arena; /* borrowed */
+    const char *texts[VW__NOTES_MOST];
+    size_t count;
+    bool has_failed; /* no host memory for one of them */
+} vw__notes;
+
+void vw__notes_init(vw__notes *notes, vw__arena *arena);
+
+/* Adds a sentence. */
+__attribute__((format(printf, 2, 3))) void vw__notes_add(vw__notes *notes, const char *format, ...);
+
+/* Stores the notes as an array in the arena. VW_ERR_HOST_MEMORY, also if that struck before. */
+VW_MUST_CHECK vw_status vw__notes_finish(vw__notes *notes, const char *const **texts,
+                                         size_t *count);
+
+#endif /* VW_ANALYSIS_NOTES_H */
