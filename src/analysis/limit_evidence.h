@@ -19,12 +19,21 @@ typedef struct vw__driver_refusal {
 /* What a trace proves about the limit it ran under. */
 typedef struct vw__limit_evidence {
     uint64_t at_least_bytes;      /* the most that was ever granted */
+    uint64_t most_held_bytes;     /* the same with whole pages: expandable segments may hold more
+                                     than the limit was compared with */
     uint64_t below_bytes;         /* the least that was ever refused; UINT64_MAX = nothing was */
     bool has_conf_fraction;       /* the settings themselves set a limit */
     bool is_simple;               /* no garbage collection, and every block may be split */
     bool needs_search;            /* garbage collection: below_bytes is a bound, no proof */
     vw__driver_refusal *refusals; /* owned; by the driver: granted amounts contradict a limit */
     size_t refusal_count;
+
+    /* The first request that failed. */
+    bool has_oom;
+    bool is_oom_by_driver;    /* the device had less free than was asked for; else it was a limit */
+    uint64_t oom_held_bytes;  /* then */
+    uint64_t oom_tried_bytes; /* of the device */
+    uint64_t oom_device_bytes; /* free on the device */
 } vw__limit_evidence;
 
 /* The fraction that limits a card of `total_bytes` to just `limit_bytes`, whether PyTorch cuts or

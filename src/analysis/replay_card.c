@@ -15,12 +15,10 @@
  * not checked. */
 #include "analysis/replay.h"
 
-#include "analysis/recording.h" /* vw__recording_read_conf */
-#include "analysis/script_events.h"
+#include "analysis/limit_evidence.h"
 #include "analysis/player.h"   /* VW__PLAYER_ENDLESS_BYTES */
 #include "base/checked_math.h" /* vw__align_up_u64, vw__max_u64 */
 #include "base/error.h"
-#include "engine/torch/torch_rounding.h"
 
 #define CARD_STEP_BYTES (UINT64_C(2) << 20)
 #define NEVER_CALLED 2.0
@@ -61,94 +59,6 @@ vw__card vw__card_with_limit(uint64_t limit_bytes)
 
 /* ---- as recorded ----------------------------------------------------------------------------- */
 
-/* A walk through the trace. Sums are modulo 2^64: a file may claim any size, and what comes out is
- * held against what a card can be. */
-typedef struct reserved_walk {
-    const vw__model_trace *trace;
-    const vw__torch_settings *settings;
-    uint64_t reserved_bytes;
-    size_t next_event;
-    vw__recorded_card card;
-} reserved_walk;
-
-static uint64_t reserved_change(const vw__model_event *event)
-{
-    if (vw__is_growth(event->action))
-        return event->size_bytes;
-    return vw__is_release(event->action) ? UINT64_C(0) - event->size_bytes : 0;
-}
-
-static void walk_to(reserved_walk *walk, size_t end_event)
-{
-    while (walk->next_event < end_event)
-        walk->reserved_bytes += reserved_change(&walk->trace->events[walk->next_event++]);
-}
-
-/* What was reserved before the first event: what there is at the end, less what was added. */
-static uint64_t initially_reserved(const vw__model *model, const vw__model_trace *trace)
-{
-    uint64_t reserved_bytes = 0;
-    for (size_t i = 0; i < model->segment_count; i++)
-        if (model->segments[i].device == trace->device)
-            reserved_bytes += model->segments[i].total_bytes;
-    for (size_t i = 0; i < trace->event_count; i++)
-        reserved_bytes -= reserved_change(&trace->events[i]);
-    return reserved_bytes <= VW__PLAYER_ENDLESS_BYTES ? reserved_bytes : 0;
-}
-
-/* What PyTorch holds against its limit for a request: more than an expandable segment grows by. */
-static uint64_t asked_bytes(const reserved_walk *walk, uint64_t size_bytes)
-{
-    if (size_bytes >= VW__TORCH_MOST_REQUESTED_BYTES)
-        return size_bytes;
-    return vw__torch_segment_size(walk->settings, vw__torch_round_size(walk->settings, size_bytes));
-}
-
-static void note_served(reserved_walk *walk, const vw__script_op *op)
-{
-    for (size_t i = op->first_event; i < op->end_event; i++) {
-        const vw__model_event *event = &walk->trace->events[i];
-        if (!vw__is_growth(event->action))
-            continue;
-        walk_to(walk, i);
-        uint64_t grown_bytes = vw__max_u64(event->size_bytes, asked_bytes(walk, op->size_bytes));
-        uint64_t proven_bytes = walk->reserved_bytes + grown_bytes;
-        if (proven_bytes <= VW__PLAYER_ENDLESS_BYTES)
-            walk->card.bytes = vw__max_u64(walk->card.bytes, proven_bytes);
-        return;
-    }
-}
-
-/* The first request that was refused. */
-static void note_refused(reserved_walk *walk, const vw__script_op *op)
-{
-    vw__recorded_card *card = &walk->card;
-    walk_to(walk, op->end_event);
-    if (card->is_known || op->end_event == 0)
-        return;
-    uint64_t tried_bytes = asked_bytes(walk, op->size_bytes);
-    card->is_known = true;
-    card->device_free_bytes = walk->trace->events[op->end_event - 1].address;
-    card->is_device = card->device_free_bytes < tried_bytes;
-    card->refused_bytes = walk->reserved_bytes + tried_bytes;
-    if (card->is_device)
-        card->bytes = vw__max_u64(card->bytes, walk->reserved_bytes + card->device_free_bytes);
-}
-
-static void walk_ops(reserved_walk *walk, const vw__script *script)
-{
-    for (size_t i = 0; i < script->op_count; i++) {
-        const vw__script_op *op = &script->ops[i];
-        if (op->first_event == VW__BEFORE_RECORDING)
-            continue;
-        if (op->kind == VW__SCRIPT_ALLOC)
-            note_served(walk, op);
-        else if (op->kind == VW__SCRIPT_OOM)
-            note_refused(walk, op);
-        walk_to(walk, op->end_event);
-    }
-}
-
 /* Garbage is collected by a share of the limit, so that a limit shows in more than refusals: of
  * those between what was served and what was refused, the one under which memory was given back as
  * recorded for longest is nearest to the truth. A run that holds more than was recorded collected
@@ -182,27 +92,33 @@ static vw_status narrow_by_collections(const vw__replay_work *work, vw__recorded
 vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
 {
     const vw__script *script = &work->script;
-    vw__torch_settings settings;
-    VW__TRY(vw__recording_read_conf(work->torch_version, vw__replay_recorded_setting(work).conf,
-                                    &settings));
-    bool has_collections = settings.garbage_collection_threshold > 0.0;
-    reserved_walk walk = {.trace = script->trace, .settings = &settings};
-    walk.reserved_bytes = initially_reserved(script->model, script->trace);
-    walk.card.bytes = walk.reserved_bytes;
-    walk_ops(&walk, script);
-    vw__torch_settings_deinit(&settings);
     uint64_t limit_bytes = script->model->settings.limit_bytes;
+    vw__limit_evidence evidence;
+    VW__TRY(vw__limit_evidence_find(script, work->torch_version,
+                                    vw__replay_recorded_setting(work).conf, UINT64_MAX, &evidence));
+    vw__recorded_card card = {
+        .is_known = evidence.has_oom,
+        .is_device = evidence.is_oom_by_driver,
+        .bytes = evidence.most_held_bytes,
+        .refused_bytes = vw__add_capped_u64(evidence.oom_held_bytes, evidence.oom_tried_bytes),
+        .device_free_bytes = evidence.oom_device_bytes,
+    };
+    bool collects = evidence.needs_search;
+    if (card.is_device)
+        card.bytes = vw__max_u64(
+            card.bytes, vw__add_capped_u64(evidence.oom_held_bytes, evidence.oom_device_bytes));
+    vw__limit_evidence_deinit(&evidence);
     if (limit_bytes != 0) {
-        walk.card.is_known = walk.card.is_written = true;
-        walk.card.is_device = false;
-        walk.card.bytes = limit_bytes;
+        card.is_known = card.is_written = true;
+        card.is_device = false;
+        card.bytes = limit_bytes;
     }
-    if (walk.card.bytes == 0 || walk.card.bytes > VW__PLAYER_ENDLESS_BYTES)
-        walk.card.is_known = false; /* no card is like that */
-    if (walk.card.is_known && !walk.card.is_device && !walk.card.is_written && has_collections &&
-        work->followed_count != 0 && walk.card.refused_bytes > walk.card.bytes)
-        VW__TRY(narrow_by_collections(work, &walk.card));
-    *out = walk.card;
+    if (card.bytes == 0 || card.bytes > VW__PLAYER_ENDLESS_BYTES)
+        card.is_known = false; /* no card is like that */
+    if (card.is_known && !card.is_device && !card.is_written && collects &&
+        work->followed_count != 0 && card.refused_bytes > card.bytes)
+        VW__TRY(narrow_by_collections(work, &card));
+    *out = card;
     return VW_OK;
 }
 
