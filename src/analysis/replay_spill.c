@@ -10,11 +10,10 @@
  * that says nothing.
  *
  * Roles belong to lifetimes of the timeline, and operations to the script. They meet at the event
- * of the request; of blocks from before the recording, which have none, at their place in the order
- * of addresses, which both count alike. */
+ * of the request; blocks from before the recording, which have none, by address. */
 #include "analysis/replay.h"
 
-#include <stdlib.h> /* qsort */
+#include <stdlib.h> /* bsearch */
 
 #include "analysis/attribution.h"
 #include "analysis/live_bytes.h"
@@ -24,35 +23,28 @@
 
 /* ---- which blocks ---------------------------------------------------------------------------- */
 
-/* Of blocks from before the recording. */
-typedef struct early_block {
-    uint64_t address;
-    uint64_t size_bytes;
-    uint8_t advice;
-} early_block;
-
 typedef struct advice_search {
     const vw__script *script;
     const vw__timeline *timeline;
     const vw__roles *roles;
-    uint8_t *advice;    /* by operation: vw_advice */
-    uint8_t *advice_at; /* owned; by instant: of the block that begins there */
-    early_block *early; /* owned; by rising address */
-    size_t early_count;
+    uint8_t *advice;       /* by operation: vw_advice */
+    uint8_t *advice_at;    /* owned; by instant: of the block that begins there */
+    uint8_t *early_advice; /* owned; by script->initial_addresses */
 } advice_search;
 
-static int compare_early(const void *left, const void *right)
+static int compare_addresses(const void *left, const void *right)
 {
-    const early_block *one = left, *other = right;
-    return (one->address > other->address) - (one->address < other->address);
+    const uint64_t *one = left, *other = right;
+    return (*one > *other) - (*one < *other);
 }
 
-static size_t count_early(const vw__timeline *timeline)
+static void advise_early(advice_search *search, uint64_t address, uint8_t advice)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < timeline->lifetime_count; i++)
-        count += timeline->lifetimes[i].begin == 0;
-    return count;
+    const uint64_t *addresses = search->script->initial_addresses;
+    const uint64_t *found = bsearch(&address, addresses, search->script->initial_count,
+                                    sizeof *addresses, compare_addresses);
+    if (found != NULL)
+        search->early_advice[found - addresses] = advice;
 }
 
 /* Is there an optimizer that has the weights? Its step need not ask for memory: what is seen of it
@@ -80,22 +72,10 @@ static void read_lifetimes(advice_search *search)
         const vw__lifetime *lifetime = &search->timeline->lifetimes[i];
         uint8_t advice = advice_for(search->roles->roles[i], trains);
         if (lifetime->begin == 0)
-            search->early[search->early_count++] =
-                (early_block){lifetime->address, lifetime->size_bytes, advice};
+            advise_early(search, lifetime->address, advice);
         else
             search->advice_at[lifetime->begin] = advice;
     }
-    if (search->early_count != 0)
-        qsort(search->early, search->early_count, sizeof *search->early, compare_early);
-}
-
-/* Where both do not count alike, the file contradicts itself: nothing is said of those blocks. */
-static uint8_t early_advice(const advice_search *search, size_t place, uint64_t size_bytes)
-{
-    bool counts_alike = search->early_count == search->script->initial_count &&
-                        place < search->early_count &&
-                        search->early[place].size_bytes == vw__live_bytes_of(size_bytes);
-    return counts_alike ? search->early[place].advice : VW_ADVISE_NORMAL;
 }
 
 static void advise_operations(advice_search *search)
@@ -107,7 +87,7 @@ static void advise_operations(advice_search *search)
         if (op->kind != VW__SCRIPT_ALLOC || op->size_bytes == 0)
             continue;
         search->advice[i] = op->first_event == VW__BEFORE_RECORDING
-                                ? early_advice(search, early_place++, op->size_bytes)
+                                ? search->early_advice[early_place++]
                                 : search->advice_at[op->end_event];
     }
 }
@@ -116,27 +96,26 @@ static vw_status find_advice(vw__replay_work *work, const vw__timeline *timeline
                              const vw__roles *roles)
 {
     size_t instant_count = timeline->trace->event_count + 1;
-    size_t early_count = count_early(timeline);
+    size_t early_count = work->script.initial_count;
     advice_search search = {
         .script = &work->script,
         .timeline = timeline,
         .roles = roles,
         .advice = vw__host_alloc_zeroed(work->script.op_count + 1, sizeof(uint8_t)),
         .advice_at = vw__host_alloc_zeroed(instant_count, sizeof(uint8_t)),
-        .early = vw__host_alloc_zeroed(early_count + 1, sizeof(early_block)),
+        .early_advice = vw__host_alloc_zeroed(early_count + 1, sizeof(uint8_t)),
     };
     work->advice = search.advice;
     vw_status status = VW_OK;
-    if (search.advice == NULL || search.advice_at == NULL || search.early == NULL) {
-        status = vw__fail_host_memory(work->script.op_count + instant_count +
-                                          early_count * sizeof(early_block),
+    if (search.advice == NULL || search.advice_at == NULL || search.early_advice == NULL) {
+        status = vw__fail_host_memory(work->script.op_count + instant_count + early_count,
                                       "what blocks are advised as");
     } else {
         read_lifetimes(&search);
         advise_operations(&search);
     }
     vw__host_free(search.advice_at);
-    vw__host_free(search.early);
+    vw__host_free(search.early_advice);
     return status;
 }
 

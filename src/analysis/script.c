@@ -162,7 +162,7 @@ static vw_status make_initial_request(script_maker *maker, vw__script_block *blo
     uint64_t size_bytes = vw__max_u64(block->size_bytes, 1);
     VW__TRY(enter_scope(maker, block->pool, 0));
     begin_block(maker, block, size_bytes, VW__BEFORE_RECORDING);
-    script->initial_count++;
+    script->initial_addresses[script->initial_count++] = block->address;
     script->initial_live_bytes = maker->live_bytes;
     return add_op(maker, &(vw__script_op){.kind = VW__SCRIPT_ALLOC,
                                           .size_bytes = size_bytes,
@@ -177,9 +177,15 @@ static vw_status make_initial_requests(script_maker *maker)
 {
     vw__script_blocks *blocks = &maker->blocks;
     size_t count = 0;
-    vw__script_block **initial = vw__host_alloc(blocks->count * sizeof(vw__script_block *));
-    if (initial == NULL)
-        return vw__fail_host_memory(blocks->count * sizeof *initial, "the first blocks");
+    for (size_t i = 0; i < blocks->count; i++)
+        count += blocks->blocks[i].is_initial;
+    vw__script_block **initial = vw__host_alloc(count * sizeof(vw__script_block *));
+    maker->script->initial_addresses = vw__host_alloc(count * sizeof(uint64_t));
+    if (initial == NULL || maker->script->initial_addresses == NULL) {
+        vw__host_free(initial);
+        return vw__fail_host_memory(count * sizeof *initial, "the first blocks");
+    }
+    count = 0;
     for (size_t i = 0; i < blocks->count; i++)
         if (blocks->blocks[i].is_initial)
             initial[count++] = &blocks->blocks[i];
@@ -437,5 +443,6 @@ void vw__script_deinit(vw__script *script)
 {
     vw__host_free(script->ops);
     vw__host_free(script->pools);
+    vw__host_free(script->initial_addresses);
     *script = (vw__script){.ops = NULL};
 }

@@ -69,7 +69,8 @@ typedef struct vw__script {
     uint64_t peak_live_bytes; /* requests rounded up to 512 bytes, until their free completed */
     uint32_t peak_event;      /* at which that was; VW__BEFORE_RECORDING: at the beginning */
     uint64_t initial_live_bytes;
-    size_t initial_count; /* requests from before the recording */
+    size_t initial_count;        /* requests from before the recording */
+    uint64_t *initial_addresses; /* owned; of their blocks, rising, as the requests come */
 
     /* What had to be concluded, for the list of what cannot be verified. */
     bool is_truncated;         /* the trace does not begin at the first allocation */

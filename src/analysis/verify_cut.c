@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -17,7 +16,7 @@
 #include "base/ordered_tree.h"
 #include "analysis/range_set.h"
 #include "analysis/regions.h"
-#include "analysis/script_parts.h"
+#include "analysis/script_events.h"
 
 #define GRAIN_BYTES (UINT64_C(1) << 20)
 
@@ -208,42 +207,14 @@ static void place_block(cut_check *check, const vw__script_op *op)
         begin_block(check, op, event->address);
 }
 
-/* Initial blocks come without an event: their addresses are in the events that free them, or at
- * the end, which script_start.c looked up; what it kept is their order, by address. */
-static vw_status begin_initial_blocks(cut_check *check, const vw__script_blocks *blocks)
+/* Blocks from before the trace come without an event: the script has their addresses. */
+static void begin_initial_blocks(cut_check *check)
 {
+    const vw__script *script = check->script;
     size_t op_index = 0;
-    for (size_t done = 0; done < check->script->initial_count; op_index++) {
-        const vw__script_op *op = &check->script->ops[op_index];
-        if (op->kind != VW__SCRIPT_ALLOC)
-            continue;
-        begin_block(check, op, blocks->blocks[done].address);
-        done++;
-    }
-    return VW_OK;
-}
-
-static int by_address(const void *a, const void *b)
-{
-    uint64_t left = ((const vw__script_block *)a)->address;
-    uint64_t right = ((const vw__script_block *)b)->address;
-    return left < right ? -1 : left > right;
-}
-
-static vw_status find_initial_blocks(cut_check *check)
-{
-    vw__script_blocks blocks;
-    vw__script_start start;
-    size_t count = 0;
-    VW__TRY(vw__script_find_start(check->script->model, check->script->trace, &blocks, &start));
-    for (size_t i = 0; i < blocks.count; i++)
-        if (blocks.blocks[i].is_initial)
-            blocks.blocks[count++] = blocks.blocks[i];
-    if (count > 1)
-        qsort(blocks.blocks, count, sizeof *blocks.blocks, by_address);
-    vw_status status = begin_initial_blocks(check, &blocks);
-    vw__script_blocks_deinit(&blocks);
-    return status;
+    for (size_t done = 0; done < script->initial_count; op_index++)
+        if (script->ops[op_index].kind == VW__SCRIPT_ALLOC)
+            begin_block(check, &script->ops[op_index], script->initial_addresses[done++]);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -252,7 +223,7 @@ static vw_status follow(cut_check *check)
 {
     const vw__script *script = check->script;
     VW__TRY(find_held_at_start(check));
-    VW__TRY(find_initial_blocks(check));
+    begin_initial_blocks(check);
     for (size_t i = 0; i < script->op_count && !check->difference->is_found; i++) {
         const vw__script_op *op = &script->ops[i];
         if (op->first_event == VW__BEFORE_RECORDING)
