@@ -14,17 +14,11 @@
 #include "analysis/moment.h"
 #include "analysis/notes.h"
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "analysis/timeline.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
-#include "base/host_memory.h"
 #include "base/string_table.h"
-
-/* What vw_diff_report_free() gets back. */
-typedef struct diff_result {
-    vw_diff_report shown; /* first: the caller holds a pointer to it */
-    vw__arena arena;
-} diff_result;
 
 /* One of the two recordings. */
 typedef struct diff_side {
@@ -330,26 +324,20 @@ vw_status vw_recordings_diff(const vw_recording *before, const vw_recording *aft
     if (before == NULL || after == NULL || out == NULL)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "expected two recordings and a place for their differences");
-    diff_result *result = vw__host_alloc_zeroed(1, sizeof *result);
-    if (result == NULL)
-        return vw__fail_host_memory(sizeof *result, "a comparison");
-    vw__arena_init(&result->arena, VW__ARENA_NO_LIMIT);
-    diff_work work = {.arena = &result->arena};
-    vw__notes_init(&work.notes, &result->arena);
-    vw_status status = fill_report(&work, before->model, after->model, &result->shown);
-    if (status != VW_OK) {
-        vw_diff_report_free(&result->shown);
-        return status;
-    }
-    *out = &result->shown;
-    return VW_OK;
+    vw_diff_report *report = vw__result_create(sizeof *report);
+    if (report == NULL)
+        return vw__fail_host_memory(sizeof *report, "a comparison");
+    diff_work work = {.arena = vw__result_arena(report)};
+    vw__notes_init(&work.notes, work.arena);
+    vw_status status = fill_report(&work, before->model, after->model, report);
+    if (status == VW_OK)
+        *out = report;
+    else
+        vw__result_free(report);
+    return status;
 }
 
 void vw_diff_report_free(vw_diff_report *report)
 {
-    diff_result *result = (diff_result *)report;
-    if (result == NULL)
-        return;
-    vw__arena_deinit(&result->arena);
-    vw__host_free(result);
+    vw__result_free(report);
 }

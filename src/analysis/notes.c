@@ -18,7 +18,7 @@ void vw__notes_add(vw__notes *notes, const char *format, ...)
 {
     char text[MOST_TEXT_BYTES];
     va_list arguments;
-    if (notes->count == VW__NOTES_MOST)
+    if (notes == NULL || notes->count == VW__NOTES_MOST)
         return;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);

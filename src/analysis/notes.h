@@ -22,7 +22,7 @@ typedef struct vw__notes {
 
 void vw__notes_init(vw__notes *notes, vw__arena *arena);
 
-/* Adds a sentence. */
+/* Adds a sentence; does nothing if `notes` is NULL. */
 __attribute__((format(printf, 2, 3))) void vw__notes_add(vw__notes *notes, const char *format, ...);
 
 /* Stores the notes as an array in the arena. VW_ERR_HOST_MEMORY, also if that struck before. */

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "analysis/spill_cost.h"
 #include "base/checked_math.h" /* vw__min_u64 */
 #include "base/error.h"
-#include "base/host_memory.h"
 #include "base/human_units.h"
 
 enum { MOST_RUNS = 1024 };
@@ -17,16 +17,10 @@ enum { MOST_RUNS = 1024 };
 /* What programs were built with before spill_bytes was added: they go on as they did. */
 #define OLDEST_OPTIONS_BYTES offsetof(vw_replay_options, spill_bytes)
 
-/* A report and what it is made of; `shown` comes first, so that a pointer to one is a pointer to
- * the other. */
-typedef struct replay_report {
-    vw_replay_report shown;
-    vw__arena arena;
-} replay_report;
-
 typedef struct replay_call {
     const vw_replay_options *options;
-    replay_report *report;
+    vw_replay_report *report;
+    vw__arena *arena; /* the report's */
     vw__notes notes;
     vw__replay_work work;
     vw__card card;
@@ -50,7 +44,7 @@ static vw_status name_run(replay_call *call, const vw_replay_run *run, vw_replay
                         "policy %s cannot spill: vramwise, vramwise:rescue or vramwise:tight is "
                         "expected",
                         run->policy);
-    out->conf = vw__arena_copy(&call->report->arena, conf, strlen(conf));
+    out->conf = vw__arena_copy(call->arena, conf, strlen(conf));
     return out->conf != NULL ? VW_OK : vw__fail_host_memory(strlen(conf), "an option string");
 }
 
@@ -100,7 +94,7 @@ static vw_status name_runs(replay_call *call)
     if (capacity == 0 || capacity > MOST_RUNS)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "%zu runs: 1 to %d are expected", capacity,
                         MOST_RUNS);
-    call->results = vw__arena_alloc_array(&call->report->arena, capacity, sizeof *call->results,
+    call->results = vw__arena_alloc_array(call->arena, capacity, sizeof *call->results,
                                           _Alignof(vw_replay_result));
     if (call->results == NULL)
         return vw__fail_host_memory(capacity * sizeof *call->results, "the results of a replay");
@@ -258,7 +252,7 @@ static uint64_t first_recorded_oom(const vw__script *script)
 
 static vw_status make_report(replay_call *call)
 {
-    vw_replay_report *shown = &call->report->shown;
+    vw_replay_report *shown = call->report;
     const vw__script *script = &call->work.script;
     VW__TRY(vw__replay_work_add_trims(&call->work, call->options->empty_cache,
                                       call->options->empty_cache_every, &call->notes,
@@ -295,32 +289,25 @@ vw_status vw_recording_replay(const vw_recording *recording, const vw_replay_opt
                         OLDEST_OPTIONS_BYTES, options->struct_size);
     if (options != NULL)
         memcpy(&used, options, (size_t)vw__min_u64(options->struct_size, sizeof used));
-    replay_report *report = vw__host_alloc_zeroed(1, sizeof *report);
+    vw_replay_report *report = vw__result_create(sizeof *report);
     if (report == NULL)
         return vw__fail_host_memory(sizeof *report, "a replay's report");
-    vw__arena_init(&report->arena, VW__ARENA_NO_LIMIT);
-
-    replay_call call = {.options = &used, .report = report};
-    vw__notes_init(&call.notes, &report->arena);
-    vw_status status =
-        vw__replay_work_init(&call.work, recording->model, call.options->torch_version,
-                             call.options->device, &call.notes);
+    replay_call call = {.options = &used, .report = report, .arena = vw__result_arena(report)};
+    vw__notes_init(&call.notes, call.arena);
+    vw_status status = vw__replay_work_init(&call.work, recording->model, used.torch_version,
+                                            used.device, &call.notes);
     if (status == VW_OK) {
         status = make_report(&call);
         vw__replay_work_deinit(&call.work);
     }
     if (status == VW_OK)
-        *out = &report->shown;
+        *out = report;
     else
-        vw_replay_report_free(&report->shown);
+        vw__result_free(report);
     return status;
 }
 
 void vw_replay_report_free(vw_replay_report *report)
 {
-    if (report == NULL)
-        return;
-    replay_report *whole = (replay_report *)report;
-    vw__arena_deinit(&whole->arena);
-    vw__host_free(whole);
+    vw__result_free(report);
 }

@@ -89,7 +89,8 @@ typedef struct vw__replay_work {
     uint8_t *advice; /* owned; vw_advice by operation, for what it asks for; or NULL */
 } vw__replay_work;
 
-/* Notes what a reader of any result should know: a cut ring, several devices ... */
+/* Notes what a reader of any result should know: a cut ring, several devices ... `notes` may be
+ * NULL, here and below. */
 VW_MUST_CHECK vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
                                              const char *wanted_version, int device,
                                              vw__notes *notes);

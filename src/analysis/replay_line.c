@@ -206,17 +206,13 @@ vw_status vw__replay_lines_make(const vw_recording *recording, int device,
                                 void *progress_context, vw__replay_line *lines)
 {
     vw__replay_work work;
-    vw__notes notes;
-    vw__arena arena;
     const vw__replay_progress told = {progress, progress_context, 0.0, 1.0};
     if (policy_count == 0 || most_points == 0)
         return vw__fail(VW_ERR_INVALID_ARGUMENT,
                         "%zu policies and %zu points: at least one of each is expected",
                         policy_count, most_points);
     memset(lines, 0, policy_count * sizeof *lines);
-    vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
-    vw__notes_init(&notes, &arena); /* those of vw_recording_replay(); not shown here */
-    vw_status status = vw__replay_work_init(&work, recording->model, torch_version, device, &notes);
+    vw_status status = vw__replay_work_init(&work, recording->model, torch_version, device, NULL);
     if (status == VW_OK) {
         vw__recorded_card recorded;
         lines_call call = {.work = &work,
@@ -230,7 +226,6 @@ vw_status vw__replay_lines_make(const vw_recording *recording, int device,
         }
         vw__replay_work_deinit(&work);
     }
-    vw__arena_deinit(&arena);
     for (size_t i = 0; i < policy_count && status != VW_OK; i++)
         vw__replay_line_deinit(&lines[i]);
     return status;

@@ -21,8 +21,8 @@ typedef struct script_maker {
     vw__script *script;
     const vw__script_guide *guide;
     size_t op_capacity;
-    bool *is_trim; /* owned */
-    vw__script_pools pools;
+    bool *is_trim;           /* owned */
+    uint16_t *pool_of_event; /* owned; vw__script_find_pools() */
     vw__script_blocks blocks;
     uint32_t *free_slots; /* owned; room for every block */
     size_t free_slot_count;
@@ -89,7 +89,7 @@ static void begin_block(script_maker *maker, vw__script_block *block, uint64_t s
                         uint32_t event)
 {
     vw__script *script = maker->script;
-    block->phase = VW__BLOCK_IS_LIVE;
+    block->phase = VW__SCRIPT_BLOCK_LIVE;
     block->size_bytes = size_bytes;
     block->slot = maker->free_slot_count > 0 ? maker->free_slots[--maker->free_slot_count]
                                              : (uint32_t)script->slot_count++;
@@ -103,7 +103,7 @@ static void begin_block(script_maker *maker, vw__script_block *block, uint64_t s
 static void end_block(script_maker *maker, vw__script_block *block)
 {
     uint64_t bytes = live_bytes_of(block->size_bytes);
-    block->phase = VW__BLOCK_NOWHERE;
+    block->phase = VW__SCRIPT_BLOCK_NOWHERE;
     maker->live_bytes -= bytes < maker->live_bytes ? bytes : maker->live_bytes;
     maker->free_slots[maker->free_slot_count++] = block->slot;
 }
@@ -124,9 +124,9 @@ static vw_status make_completion(script_maker *maker, size_t event, bool is_alon
 {
     vw__script_block *block =
         vw__script_blocks_find(&maker->blocks, maker->trace->events[event].address);
-    if (block != NULL && block->phase == VW__BLOCK_IS_LIVE)
+    if (block != NULL && block->phase == VW__SCRIPT_BLOCK_LIVE)
         return make_free(maker, block, event, is_alone ? event + 1 : event);
-    if (block == NULL || block->phase != VW__BLOCK_IS_PENDING) {
+    if (block == NULL || block->phase != VW__SCRIPT_BLOCK_PENDING) {
         drop_event(maker, event);
         return VW_OK;
     }
@@ -205,7 +205,7 @@ static vw_status cut_free(script_maker *maker, size_t begin, size_t *end)
     const vw__model_event *event = &trace->events[begin];
     vw__script_block *block = vw__script_blocks_find(&maker->blocks, event->address);
     *end = begin + 1;
-    if (block == NULL || block->phase != VW__BLOCK_IS_LIVE) {
+    if (block == NULL || block->phase != VW__SCRIPT_BLOCK_LIVE) {
         drop_event(maker, begin);
         return VW_OK;
     }
@@ -217,7 +217,7 @@ static vw_status cut_free(script_maker *maker, size_t begin, size_t *end)
     }
     if (maker->script->lacks_free_completed)
         return make_free(maker, block, begin, *end);
-    block->phase = VW__BLOCK_IS_PENDING;
+    block->phase = VW__SCRIPT_BLOCK_PENDING;
     block->user = (uint32_t)maker->script->user_count++;
     return add_op(maker, &(vw__script_op){.kind = VW__SCRIPT_FREE_LATER,
                                           .slot = block->slot,
@@ -233,8 +233,8 @@ static vw_status release_pools(script_maker *maker, size_t begin, size_t end, ui
 {
     bool is_first = true;
     *alone = VW__DEFAULT_POOL;
-    for (size_t i = begin; maker->pools.of_event != NULL && i < end; i++) {
-        uint16_t pool = maker->pools.of_event[i];
+    for (size_t i = begin; maker->pool_of_event != NULL && i < end; i++) {
+        uint16_t pool = maker->pool_of_event[i];
         if (!vw__is_release(maker->trace->events[i].action))
             continue;
         *alone = is_first || *alone == pool ? pool : VW__DEFAULT_POOL;
@@ -266,7 +266,7 @@ static vw_status make_trim(script_maker *maker, size_t begin, size_t end)
  * pool's, it is another call. */
 static bool begins_another_trim(const script_maker *maker, size_t begin, size_t event)
 {
-    const uint16_t *pools = maker->pools.of_event;
+    const uint16_t *pools = maker->pool_of_event;
     if (pools == NULL || !vw__is_release(maker->trace->events[event].action) ||
         pools[event] != VW__DEFAULT_POOL)
         return false;
@@ -282,8 +282,8 @@ static vw_status make_request(script_maker *maker, size_t begin, size_t end)
     bool is_oom = last->action == VW_ACTION_OOM;
     vw__script_block *block = is_oom ? NULL : vw__script_blocks_find(&maker->blocks, last->address);
     uint16_t pool = maker->scope;
-    if (maker->pools.of_event != NULL && (!is_oom || last->pool != VW__UNKNOWN_POOL))
-        pool = maker->pools.of_event[end - 1];
+    if (maker->pool_of_event != NULL && (!is_oom || last->pool != VW__UNKNOWN_POOL))
+        pool = maker->pool_of_event[end - 1];
     VW__TRY(enter_scope(maker, pool, begin));
     VW__TRY(make_completions(maker, begin, end, false));
     vw__script_op op = {.kind = is_oom ? VW__SCRIPT_OOM : VW__SCRIPT_ALLOC,
@@ -363,7 +363,7 @@ static vw_status cut_operation(script_maker *maker, size_t begin, size_t *end)
                                               .end_event = (uint32_t)*end});
     if (event->action == VW_ACTION_FREE_COMPLETED) {
         const vw__script_block *block = vw__script_blocks_find(&maker->blocks, event->address);
-        if (block == NULL || block->phase != VW__BLOCK_IS_PENDING)
+        if (block == NULL || block->phase != VW__SCRIPT_BLOCK_PENDING)
             return make_completion(maker, begin, true); /* its request was not recorded */
     }
     return cut_longer_operation(maker, begin, end);
@@ -374,23 +374,16 @@ static vw_status cut_operation(script_maker *maker, size_t begin, size_t *end)
 static vw_status conclude(script_maker *maker)
 {
     vw__script *script = maker->script;
-    vw__script_start start;
     maker->is_trim = vw__host_alloc_zeroed(maker->trace->event_count, sizeof *maker->is_trim);
     if (maker->is_trim == NULL)
         return vw__fail_host_memory(maker->trace->event_count, "the releases of a trace");
-    VW__TRY(vw__script_find_pools(script->model, maker->trace, maker->guide, &maker->pools));
-    VW__TRY(vw__script_find_start(script->model, maker->trace, &maker->blocks, &start));
-    if (start.has_releases)
+    VW__TRY(vw__script_find_pools(script, maker->guide, &maker->pool_of_event));
+    VW__TRY(vw__script_find_start(script, &maker->blocks));
+    if (maker->blocks.has_releases)
         vw__script_find_trims(script->model, maker->trace, maker->guide, maker->is_trim,
                               &script->has_guessed_releases);
-    script->has_guessed_pools = maker->pools.has_guesses;
-    script->has_hinted_pools = maker->pools.has_hints;
-    script->is_truncated = start.is_truncated;
-    script->has_end_state = start.has_end_state;
-    script->lacks_free_requested = start.lacks_free_requested;
-    script->lacks_free_completed = start.lacks_free_completed;
     maker->free_slots = vw__host_alloc((maker->blocks.count + 1) * sizeof *maker->free_slots);
-    maker->is_released = vw__host_alloc_zeroed(maker->pools.id_count, 1);
+    maker->is_released = vw__host_alloc_zeroed(script->pool_count, 1);
     if (maker->free_slots == NULL || maker->is_released == NULL)
         return vw__fail_host_memory(maker->blocks.count * sizeof *maker->free_slots, "slots");
     return VW_OK;
@@ -402,9 +395,6 @@ static vw_status make(script_maker *maker)
     VW__TRY(make_initial_requests(maker));
     for (size_t i = 0; i < maker->trace->event_count;)
         VW__TRY(cut_operation(maker, i, &i));
-    maker->script->pools = maker->pools.ids;
-    maker->script->pool_count = maker->pools.id_count;
-    maker->pools.ids = NULL; /* handed over */
     return VW_OK;
 }
 
@@ -421,7 +411,7 @@ vw_status vw__script_make_guided(const vw__model *model, const vw__model_trace *
     script_maker maker = {.trace = trace, .script = &script, .guide = guide};
     vw__address_map_init(&maker.blocks.map);
     vw_status status = make(&maker);
-    vw__script_pools_deinit(&maker.pools);
+    vw__host_free(maker.pool_of_event);
     vw__script_blocks_deinit(&maker.blocks);
     vw__host_free(maker.is_trim);
     vw__host_free(maker.free_slots);

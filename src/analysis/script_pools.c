@@ -19,6 +19,7 @@
 #define MOST_POOLS (VW__UNKNOWN_POOL - 1)
 
 typedef struct pool_finder {
+    vw__script *script;
     const vw__model *model;
     const vw__model_trace *trace;
     vw__regions regions;
@@ -26,8 +27,8 @@ typedef struct pool_finder {
     uint16_t *region_pool; /* owned; by region number; VW__UNKNOWN_POOL until concluded */
     uint16_t *region_hint; /* owned; by region number: 1 + the group it was given, 0 = none */
     const vw__script_guide *guide;
-    bool *is_capture; /* owned; by stream: a private segment at the end is on it */
-    vw__script_pools *out;
+    bool *is_capture;   /* owned; by stream: a private segment at the end is on it */
+    uint16_t *of_event; /* owned; what is looked for */
 } pool_finder;
 
 /* ---- is there anything to find? -------------------------------------------------------------- */
@@ -105,27 +106,28 @@ static void learn_from_the_end(pool_finder *finder)
 /* ---- made-up pools ----------------------------------------------------------------------------
  */
 
-static bool is_used(const vw__script_pools *pools, vw_private_id id)
+static bool is_used(const vw__script *script, vw_private_id id)
 {
-    for (size_t i = 0; i < pools->id_count; i++)
-        if (pools->ids[i].first == id.first && pools->ids[i].second == id.second)
+    for (size_t i = 0; i < script->pool_count; i++)
+        if (script->pools[i].first == id.first && script->pools[i].second == id.second)
             return true;
     return false;
 }
 
-static vw_status make_up_pool(vw__script_pools *pools, uint16_t *out)
+static vw_status make_up_pool(vw__script *script, uint16_t *out)
 {
     vw_private_id id = {1, 0};
-    if (pools->id_count >= MOST_POOLS)
+    size_t size_bytes = (script->pool_count + 1) * sizeof id;
+    if (script->pool_count >= MOST_POOLS)
         return vw__fail(VW_ERR_UNSUPPORTED, "more than %d private pools", MOST_POOLS);
-    while (is_used(pools, id))
+    while (is_used(script, id))
         id.first++;
-    vw_private_id *grown = vw__host_realloc(pools->ids, (pools->id_count + 1) * sizeof *grown);
+    vw_private_id *grown = vw__host_realloc(script->pools, size_bytes);
     if (grown == NULL)
-        return vw__fail_host_memory((pools->id_count + 1) * sizeof *grown, "private pools");
-    pools->ids = grown;
-    pools->ids[pools->id_count] = id;
-    *out = (uint16_t)pools->id_count++;
+        return vw__fail_host_memory(size_bytes, "private pools");
+    script->pools = grown;
+    script->pools[script->pool_count] = id;
+    *out = (uint16_t)script->pool_count++;
     return VW_OK;
 }
 
@@ -141,7 +143,7 @@ static void put_hints_aside(pool_finder *finder)
         if (finder->region_hint[i] == 0)
             continue;
         finder->region_pool[i] = VW__DEFAULT_POOL;
-        finder->out->has_hints = true;
+        finder->script->has_hinted_pools = true;
     }
 }
 
@@ -154,7 +156,7 @@ static vw_status follow_hints(pool_finder *finder)
             last_group = finder->region_hint[i] - 1U;
     for (uint32_t group = 1; group <= last_group; group++) {
         uint16_t pool;
-        VW__TRY(make_up_pool(finder->out, &pool));
+        VW__TRY(make_up_pool(finder->script, &pool));
         for (size_t i = 0; i < finder->regions.made_count; i++)
             if (finder->region_hint[i] == group + 1)
                 finder->region_pool[i] = pool;
@@ -196,11 +198,11 @@ static vw_status conclude_run(pool_finder *finder, size_t begin, size_t end)
     }
     if (!has_unknown)
         return VW_OK;
-    finder->out->has_guesses = true;
+    finder->script->has_guessed_pools = true;
     if (finder->guide->has_no_captures)
         return VW_OK;
     if (known == VW__UNKNOWN_POOL)
-        VW__TRY(make_up_pool(finder->out, &known));
+        VW__TRY(make_up_pool(finder->script, &known));
     for (size_t i = begin; i < end; i++) {
         uint16_t *pool = pool_of_alloc(finder, i);
         if (pool != NULL && *pool == VW__UNKNOWN_POOL)
@@ -240,7 +242,7 @@ static void write_down(const pool_finder *finder)
             pool = event->pool;
         else if (finder->region_of[i] != NO_REGION)
             pool = finder->region_pool[finder->region_of[i]];
-        finder->out->of_event[i] = pool != VW__UNKNOWN_POOL ? pool : VW__DEFAULT_POOL;
+        finder->of_event[i] = pool != VW__UNKNOWN_POOL ? pool : VW__DEFAULT_POOL;
     }
 }
 
@@ -251,9 +253,9 @@ static vw_status find_pools(pool_finder *finder)
     finder->region_pool = vw__host_alloc_zeroed(count, sizeof *finder->region_pool);
     finder->region_hint = vw__host_alloc_zeroed(count, sizeof *finder->region_hint);
     finder->is_capture = vw__host_alloc_zeroed(finder->model->stream_count, 1);
-    finder->out->of_event = vw__host_alloc_zeroed(count, sizeof *finder->out->of_event);
+    finder->of_event = vw__host_alloc_zeroed(count, sizeof *finder->of_event);
     if (finder->region_of == NULL || finder->region_pool == NULL || finder->region_hint == NULL ||
-        finder->is_capture == NULL || finder->out->of_event == NULL)
+        finder->is_capture == NULL || finder->of_event == NULL)
         return vw__fail_host_memory(count * sizeof *finder->region_of, "private pools of a trace");
     for (size_t i = 0; i < count; i++)
         VW__TRY(follow_event(finder, i));
@@ -265,36 +267,28 @@ static vw_status find_pools(pool_finder *finder)
     return VW_OK;
 }
 
-vw_status vw__script_find_pools(const vw__model *model, const vw__model_trace *trace,
-                                const vw__script_guide *guide, vw__script_pools *out)
+vw_status vw__script_find_pools(vw__script *script, const vw__script_guide *guide,
+                                uint16_t **of_event)
 {
-    size_t id_count = model->pool_count > 0 ? model->pool_count : 1;
-    *out = (vw__script_pools){.id_count = id_count};
-    out->ids = vw__host_alloc_zeroed(id_count, sizeof *out->ids);
-    if (out->ids == NULL)
-        return vw__fail_host_memory(id_count * sizeof *out->ids, "private pools");
+    const vw__model *model = script->model;
+    script->pool_count = model->pool_count > 0 ? model->pool_count : 1;
+    script->pools = vw__host_alloc_zeroed(script->pool_count, sizeof *script->pools);
+    if (script->pools == NULL)
+        return vw__fail_host_memory(script->pool_count * sizeof *script->pools, "private pools");
     if (model->pool_count > 0)
-        memcpy(out->ids, model->pools, id_count * sizeof *out->ids);
-    if (guide->hint_count == 0 && !has_private_pools(model, trace))
+        memcpy(script->pools, model->pools, model->pool_count * sizeof *script->pools);
+    if (guide->hint_count == 0 && !has_private_pools(model, script->trace))
         return VW_OK;
-    pool_finder finder = {.model = model, .trace = trace, .guide = guide, .out = out};
+    pool_finder finder = {.script = script, .model = model, .trace = script->trace, .guide = guide};
     vw__regions_init(&finder.regions);
     vw_status status = find_pools(&finder);
+    *of_event = finder.of_event;
     vw__regions_deinit(&finder.regions);
     vw__host_free(finder.region_of);
     vw__host_free(finder.region_pool);
     vw__host_free(finder.region_hint);
     vw__host_free(finder.is_capture);
-    if (status != VW_OK)
-        vw__script_pools_deinit(out);
     return status;
-}
-
-void vw__script_pools_deinit(vw__script_pools *pools)
-{
-    vw__host_free(pools->of_event);
-    vw__host_free(pools->ids);
-    *pools = (vw__script_pools){.of_event = NULL};
 }
 
 /* ---- pools that hand out whole segments -------------------------------------------------------

@@ -56,9 +56,8 @@ static vw_status add_block(vw__script_blocks *blocks, const vw__model_event *eve
 /* What the one pass over the events finds. What to make of it depends on events still to come (is
  * the trace cut, does it lack a kind of event), so nothing is judged on the way. */
 typedef struct start_pass {
-    const vw__model_trace *trace;
+    vw__script *script;
     vw__script_blocks *blocks;
-    vw__script_start *out;
     vw__range_set held;    /* at the end */
     vw__range_set initial; /* must have been held before the first event */
     size_t counts[VW__ACTION_KINDS];
@@ -96,21 +95,21 @@ static vw_status follow_block(start_pass *pass, const vw__model_event *event, si
     }
     *last = block;
     if (event->action != VW_ACTION_ALLOC) {
-        block->phase =
-            event->action == VW_ACTION_FREE_REQUESTED ? VW__BLOCK_IS_PENDING : VW__BLOCK_IS_GONE;
+        block->phase = event->action == VW_ACTION_FREE_REQUESTED ? VW__SCRIPT_BLOCK_PENDING
+                                                                 : VW__SCRIPT_BLOCK_GONE;
         return VW_OK;
     }
-    if (block->phase == VW__BLOCK_IS_LIVE && pass->first_alloc_on_live == NO_EVENT)
+    if (block->phase == VW__SCRIPT_BLOCK_LIVE && pass->first_alloc_on_live == NO_EVENT)
         pass->first_alloc_on_live = index;
-    if (block->phase == VW__BLOCK_IS_PENDING && pass->first_alloc_on_pending == NO_EVENT)
+    if (block->phase == VW__SCRIPT_BLOCK_PENDING && pass->first_alloc_on_pending == NO_EVENT)
         pass->first_alloc_on_pending = index;
-    block->phase = VW__BLOCK_IS_LIVE;
+    block->phase = VW__SCRIPT_BLOCK_LIVE;
     return VW_OK;
 }
 
 static vw_status follow_events(start_pass *pass)
 {
-    const vw__model_trace *trace = pass->trace;
+    const vw__model_trace *trace = pass->script->trace;
     vw__script_block *last = NULL;
     for (size_t i = 0; i < trace->event_count; i++) {
         const vw__model_event *event = &trace->events[i];
@@ -130,50 +129,50 @@ static vw_status follow_events(start_pass *pass)
 
 /* ---- does the trace begin at the beginning? -------------------------------------------------- */
 
-static void note_kinds(const size_t counts[VW__ACTION_KINDS], vw__script_start *out)
+static void note_kinds(start_pass *pass)
 {
+    const size_t *counts = pass->counts;
     size_t requested = counts[VW_ACTION_FREE_REQUESTED], done = counts[VW_ACTION_FREE_COMPLETED];
-    out->lacks_free_requested = requested == 0 && done >= ENOUGH_FREES;
-    out->lacks_free_completed = requested >= ENOUGH_FREES && done == 0;
-    out->has_releases = counts[VW_ACTION_SEGMENT_FREE] + counts[VW_ACTION_SEGMENT_UNMAP] != 0;
+    pass->script->lacks_free_requested = requested == 0 && done >= ENOUGH_FREES;
+    pass->script->lacks_free_completed = requested >= ENOUGH_FREES && done == 0;
+    pass->blocks->has_releases =
+        counts[VW_ACTION_SEGMENT_FREE] + counts[VW_ACTION_SEGMENT_UNMAP] != 0;
 }
 
-static vw_status judge_beginning(const vw__model *model, start_pass *pass, size_t first, size_t end)
+static vw_status judge_beginning(start_pass *pass, size_t first, size_t end)
 {
-    vw__script_start *out = pass->out;
-    note_kinds(pass->counts, out);
-    out->has_end_state = end > first || pass->held.count == 0;
+    vw__script *script = pass->script;
+    note_kinds(pass);
+    script->has_end_state = end > first || pass->held.count == 0;
     for (size_t i = first; i < end; i++) {
-        const vw__model_segment *segment = &model->segments[i];
+        const vw__model_segment *segment = &script->model->segments[i];
         VW__TRY(vw__range_set_remove(&pass->held, segment->address,
                                      vw__add_capped_u64(segment->address, segment->total_bytes),
                                      &pass->initial));
     }
-    out->is_truncated = pass->initial.count > 0 || (end == first && pass->has_strays);
+    script->is_truncated = pass->initial.count > 0 || (end == first && pass->has_strays);
     return VW_OK;
 }
 
 static vw_status judge_allocs(const start_pass *pass)
 {
     size_t index = pass->first_alloc_on_live;
-    if (!pass->out->lacks_free_completed && pass->first_alloc_on_pending < index)
+    if (!pass->script->lacks_free_completed && pass->first_alloc_on_pending < index)
         index = pass->first_alloc_on_pending;
     if (index == NO_EVENT)
         return VW_OK;
     return vw__fail(VW_ERR_CORRUPT_FILE,
                     "device trace, event %zu: expected an alloc where nothing is live, "
                     "found one at %#" PRIx64 ", where a block has not been freed yet",
-                    index, pass->trace->events[index].address);
+                    index, pass->script->trace->events[index].address);
 }
 
-static vw_status find_beginning(const vw__model *model, const vw__model_trace *trace,
-                                vw__script_blocks *blocks, vw__script_start *out)
+static vw_status find_beginning(vw__script *script, vw__script_blocks *blocks)
 {
     size_t first, end;
-    vw__script_segments_of(model, trace->device, &first, &end);
-    start_pass pass = {.trace = trace,
+    vw__script_segments_of(script->model, script->trace->device, &first, &end);
+    start_pass pass = {.script = script,
                        .blocks = blocks,
-                       .out = out,
                        .has_strays = end > first, /* segments tell without asking the allocs */
                        .first_alloc_on_live = NO_EVENT,
                        .first_alloc_on_pending = NO_EVENT};
@@ -181,7 +180,7 @@ static vw_status find_beginning(const vw__model *model, const vw__model_trace *t
     vw__range_set_init(&pass.initial);
     vw_status status = follow_events(&pass);
     if (status == VW_OK)
-        status = judge_beginning(model, &pass, first, end);
+        status = judge_beginning(&pass, first, end);
     if (status == VW_OK)
         status = judge_allocs(&pass);
     vw__range_set_deinit(&pass.held);
@@ -223,7 +222,7 @@ static void finish_block(const vw__model *model, int device, bool is_truncated,
                          vw__script_block *block)
 {
     block->is_initial = block->is_initial && is_truncated;
-    block->phase = block->is_initial ? VW__BLOCK_IS_LIVE : VW__BLOCK_NOWHERE;
+    block->phase = block->is_initial ? VW__SCRIPT_BLOCK_LIVE : VW__SCRIPT_BLOCK_NOWHERE;
     if (!block->is_initial || block->pool != VW__UNKNOWN_POOL)
         return;
     const vw__model_segment *segment = vw__script_segment_at(model, device, block->address);
@@ -231,17 +230,16 @@ static void finish_block(const vw__model *model, int device, bool is_truncated,
         segment != NULL && segment->pool != VW__UNKNOWN_POOL ? segment->pool : VW__DEFAULT_POOL;
 }
 
-vw_status vw__script_find_start(const vw__model *model, const vw__model_trace *trace,
-                                vw__script_blocks *blocks, vw__script_start *out)
+vw_status vw__script_find_start(vw__script *script, vw__script_blocks *blocks)
 {
+    int device = script->trace->device;
     *blocks = (vw__script_blocks){.blocks = NULL};
     vw__address_map_init(&blocks->map);
-    *out = (vw__script_start){.is_truncated = false};
-    vw_status status = find_beginning(model, trace, blocks, out);
-    if (status == VW_OK && out->is_truncated)
-        status = add_blocks_of_the_end(model, trace->device, blocks);
+    vw_status status = find_beginning(script, blocks);
+    if (status == VW_OK && script->is_truncated)
+        status = add_blocks_of_the_end(script->model, device, blocks);
     for (size_t i = 0; status == VW_OK && i < blocks->count; i++)
-        finish_block(model, trace->device, out->is_truncated, &blocks->blocks[i]);
+        finish_block(script->model, device, script->is_truncated, &blocks->blocks[i]);
     if (status != VW_OK)
         vw__script_blocks_deinit(blocks);
     return status;

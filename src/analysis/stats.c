@@ -5,8 +5,7 @@
  * stats_summary.c. This file makes one pass over the events of a device for what is left, and says
  * in words what a reader of the numbers should know.
  *
- * A result is one allocation and one arena, freed in one call. Its strings are the recording's or
- * the arena's. */
+ * Strings of a result are the recording's or its arena's. */
 #include "vramwise/analysis.h" /* vw_recording_stats_make */
 
 #include <inttypes.h>
@@ -17,18 +16,13 @@
 #include "analysis/moment.h"
 #include "analysis/notes.h"
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "analysis/stats_summary.h"
 #include "analysis/steps.h"
 #include "analysis/timeline.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-
-/* What vw_recording_stats_free() gets back. */
-typedef struct stats_result {
-    vw_recording_stats shown; /* first: the caller holds a pointer to it */
-    vw__arena arena;
-} stats_result;
 
 enum { MOST_DEVICES = 129 }; /* PyTorch numbers them with a signed byte; and the host */
 
@@ -437,27 +431,22 @@ vw_status vw_recording_stats_make(const vw_recording *recording, const vw_stats_
                         "expected options with a struct_size of %zu or more, found %zu",
                         sizeof *options, options->struct_size);
 
-    stats_result *result = vw__host_alloc_zeroed(1, sizeof *result);
-    if (result == NULL)
-        return vw__fail_host_memory(sizeof *result, "statistics");
-    vw__arena_init(&result->arena, VW__ARENA_NO_LIMIT);
-    stats_work work = {.model = recording->model, .options = *options, .arena = &result->arena};
-    vw__notes_init(&work.warnings, &result->arena);
-    vw_status status = fill_all(&work, recording, &result->shown);
+    vw_recording_stats *stats = vw__result_create(sizeof *stats);
+    if (stats == NULL)
+        return vw__fail_host_memory(sizeof *stats, "statistics");
+    stats_work work = {
+        .model = recording->model, .options = *options, .arena = vw__result_arena(stats)};
+    vw__notes_init(&work.warnings, work.arena);
+    vw_status status = fill_all(&work, recording, stats);
     vw__attribution_deinit(&work.attribution);
-    if (status != VW_OK) {
-        vw_recording_stats_free(&result->shown);
-        return status;
-    }
-    *out = &result->shown;
-    return VW_OK;
+    if (status == VW_OK)
+        *out = stats;
+    else
+        vw__result_free(stats);
+    return status;
 }
 
 void vw_recording_stats_free(vw_recording_stats *stats)
 {
-    stats_result *result = (stats_result *)stats;
-    if (result == NULL)
-        return;
-    vw__arena_deinit(&result->arena);
-    vw__host_free(result);
+    vw__result_free(stats);
 }

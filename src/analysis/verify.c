@@ -18,12 +18,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "analysis/notes.h"
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "analysis/regions.h"
 #include "analysis/script_events.h"
 #include "analysis/verify_parts.h"
@@ -33,7 +33,6 @@ enum { MOST_LIMIT_TRIALS = 64, MOST_ROUNDS = 256, NOTE_BYTES = 400 };
 /* The result, and what it points at. */
 typedef struct verify_result {
     vw_verify_result result; /* first: what the caller sees */
-    vw__arena arena;
     vw_difference difference;
     vw__notes notes;
 } verify_result;
@@ -351,7 +350,7 @@ static void excuse_unknown_pools(device_check *check)
 
 static vw_status copy_words(verify_result *out, const char *words, const char **copy)
 {
-    *copy = vw__arena_copy(&out->arena, words, strlen(words));
+    *copy = vw__arena_copy(vw__result_arena(out), words, strlen(words));
     return *copy != NULL ? VW_OK : vw__fail_host_memory(strlen(words), "a difference");
 }
 
@@ -480,11 +479,10 @@ vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_opt
         memcpy(&whole.options, options,
                options->struct_size < sizeof *options ? options->struct_size : sizeof *options);
     }
-    whole.out = vw__host_alloc_zeroed(1, sizeof *whole.out);
+    whole.out = vw__result_create(sizeof *whole.out);
     if (whole.out == NULL)
         return vw__fail_host_memory(sizeof *whole.out, "a result");
-    vw__arena_init(&whole.out->arena, VW__ARENA_NO_LIMIT);
-    vw__notes_init(&whole.out->notes, &whole.out->arena);
+    vw__notes_init(&whole.out->notes, vw__result_arena(whole.out));
     vw__byte_buffer_init(&whole.conf);
     whole.out->result.limit_at_least_bytes = whole.out->result.limit_below_bytes = VW_UNKNOWN;
     vw_status status = verify(&whole);
@@ -500,9 +498,5 @@ vw_status vw_recording_verify(const vw_recording *recording, const vw_verify_opt
 
 void vw_verify_result_free(vw_verify_result *result)
 {
-    verify_result *whole = (verify_result *)result;
-    if (whole == NULL)
-        return;
-    vw__arena_deinit(&whole->arena);
-    vw__host_free(whole);
+    vw__result_free(result);
 }

@@ -110,8 +110,7 @@ static vw_status try_trims(vw__case *given, vw__setting_kind kind, vw__tried_set
     trimmed.trims = NULL;
     trimmed.trim_count = 0;
     vw_status status = vw__replay_work_add_trims(
-        &trimmed, is_by_step ? VW_EMPTY_CACHE_STEPS : VW_EMPTY_CACHE_PHASES, 1,
-        &given->trials->notes, &step_count);
+        &trimmed, is_by_step ? VW_EMPTY_CACHE_STEPS : VW_EMPTY_CACHE_PHASES, 1, NULL, &step_count);
     if (status == VW_OK)
         status = vw__replay_run(&trimmed, vw__replay_recorded_setting(&trimmed),
                                 given->trials->card, false, NULL, &result);

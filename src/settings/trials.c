@@ -32,24 +32,16 @@ vw_status vw__trials_open(vw__trials *trials, const vw__model *model, const char
                           int device, const vw__card *card)
 {
     *trials = (vw__trials){.made_count = 0};
-    vw__arena_init(&trials->arena, VW__ARENA_NO_LIMIT);
-    vw__notes_init(&trials->notes, &trials->arena); /* nobody is told them */
-    vw_status status =
-        vw__replay_work_init(&trials->work, model, torch_version, device, &trials->notes);
-    if (status == VW_OK) {
-        status = choose_card(trials, card);
-        if (status != VW_OK)
-            vw__replay_work_deinit(&trials->work);
-    }
+    VW__TRY(vw__replay_work_init(&trials->work, model, torch_version, device, NULL));
+    vw_status status = choose_card(trials, card);
     if (status != VW_OK)
-        vw__arena_deinit(&trials->arena);
+        vw__replay_work_deinit(&trials->work);
     return status;
 }
 
 void vw__trials_close(vw__trials *trials)
 {
     vw__replay_work_deinit(&trials->work);
-    vw__arena_deinit(&trials->arena);
 }
 
 const char *vw__trials_recorded_conf(const vw__trials *trials)

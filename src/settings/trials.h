@@ -15,7 +15,6 @@
 
 #include "vramwise/status.h"
 #include "analysis/replay.h"
-#include "base/arena.h"
 #include "settings/setting_table.h"
 
 #define VW__MOST_TRIALS 24 /* that are remembered; more are made anew */
@@ -28,8 +27,6 @@ typedef struct vw__made_trial {
 
 typedef struct vw__trials {
     vw__replay_work work;
-    vw__arena arena;
-    vw__notes notes;
     vw__card card;
     bool is_card_known; /* else it is without end */
     bool has_limit;     /* the process may hold so much: garbage collection acts under it */

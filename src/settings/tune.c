@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "analysis/recording.h"
+#include "analysis/result.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
@@ -34,14 +35,9 @@ enum { MOST_WARNING_RUNS = 16 };
 #define SLOW_RATIO 1.5
 #define WORSE_RATIO 1.05
 
-typedef struct tune_report {
-    vw_tune_report shown; /* first: a pointer to one is a pointer to the other */
-    vw__arena arena;
-} tune_report;
-
 typedef struct tune_call {
     const vw_tune_options *options;
-    tune_report *report;
+    vw_tune_report *report;
     vw__notes notes;
     vw__notes warnings;
     vw__replay_work work;
@@ -270,7 +266,7 @@ static void note_best(tune_call *call, const vw__candidate *best, const vw__cand
 {
     bool is_of_a_pool = vw__recording_is_of_a_pool(call->work.script.model);
     if (!best->result.is_complete) {
-        if (call->report->shown.is_possible)
+        if (call->report->is_possible)
             vw__notes_add(&call->notes, "None of %zu settings completes on this card.",
                           call->tuning->candidate_count);
         return;
@@ -301,10 +297,11 @@ static void note_best(tune_call *call, const vw__candidate *best, const vw__cand
 
 static vw_status show(tune_call *call)
 {
-    vw_tune_report *shown = &call->report->shown;
+    vw_tune_report *shown = call->report;
     const vw__tuning *tuning = call->tuning;
-    vw_replay_result *tried = vw__arena_alloc_array(&call->report->arena, tuning->candidate_count,
-                                                    sizeof *tried, _Alignof(vw_replay_result));
+    vw_replay_result *tried =
+        vw__arena_alloc_array(vw__result_arena(call->report), tuning->candidate_count,
+                              sizeof *tried, _Alignof(vw_replay_result));
     if (tried == NULL)
         return vw__fail_host_memory(tuning->candidate_count * sizeof *tried, "results");
     const vw__candidate *recorded = find_kind(tuning, VW__SETTING_RECORDED);
@@ -324,11 +321,11 @@ static vw_status show(tune_call *call)
 
 static vw_status tune(tune_call *call)
 {
-    vw_tune_report *shown = &call->report->shown;
+    vw_tune_report *shown = call->report;
     const vw__script *script = &call->work.script;
     vw__tuning *tuning = call->tuning;
     tuning->work = &call->work;
-    tuning->arena = &call->report->arena;
+    tuning->arena = vw__result_arena(call->report);
     tuning->card_bytes = call->options->card_bytes;
     tuning->slow_ns = slow_limit_ns(script->trace);
     shown->device = script->trace->device;
@@ -369,36 +366,31 @@ vw_status vw_recording_tune(const vw_recording *recording, const vw_tune_options
                             vw_tune_report **out)
 {
     VW__TRY(check_arguments(recording, options, out));
-    tune_report *report = vw__host_alloc_zeroed(1, sizeof *report);
+    vw_tune_report *report = vw__result_create(sizeof *report);
     vw__tuning *tuning = vw__host_alloc_zeroed(1, sizeof *tuning);
-    if (report == NULL || tuning == NULL) {
-        vw__host_free(report);
-        vw__host_free(tuning);
-        return vw__fail_host_memory(sizeof *report + sizeof *tuning, "a tuning");
-    }
-    vw__arena_init(&report->arena, VW__ARENA_NO_LIMIT);
+    vw_status status = report != NULL && tuning != NULL
+                           ? VW_OK
+                           : vw__fail_host_memory(sizeof *report + sizeof *tuning, "a tuning");
     tune_call call = {.options = options, .report = report, .tuning = tuning};
-    vw__notes_init(&call.notes, &report->arena);
-    vw__notes_init(&call.warnings, &report->arena);
-    vw_status status = vw__replay_work_init(&call.work, recording->model, options->torch_version,
-                                            options->device, &call.notes);
+    if (status == VW_OK) {
+        vw__notes_init(&call.notes, vw__result_arena(report));
+        vw__notes_init(&call.warnings, vw__result_arena(report));
+        status = vw__replay_work_init(&call.work, recording->model, options->torch_version,
+                                      options->device, &call.notes);
+    }
     if (status == VW_OK) {
         status = tune(&call);
         vw__replay_work_deinit(&call.work);
     }
     vw__host_free(tuning);
     if (status == VW_OK)
-        *out = &report->shown;
+        *out = report;
     else
-        vw_tune_report_free(&report->shown);
+        vw__result_free(report);
     return status;
 }
 
 void vw_tune_report_free(vw_tune_report *report)
 {
-    if (report == NULL)
-        return;
-    tune_report *whole = (tune_report *)report;
-    vw__arena_deinit(&whole->arena);
-    vw__host_free(whole);
+    vw__result_free(report);
 }
