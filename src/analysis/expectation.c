@@ -23,7 +23,7 @@ static vw_status fail_kind(const char *key, const char *kind, vw__value found)
                     kind, vw__value_kind_name(vw__value_get_kind(found)));
 }
 
-/* The value of `key`; none where it is missing or null. */
+/* Stores the value of `key`; the null value if it is missing. */
 static vw_status find(const expectation_reader *reader, const char *key, vw__value *out)
 {
     size_t pair_count, key_bytes = strlen(key), found_count = 0;

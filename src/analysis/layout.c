@@ -80,7 +80,7 @@ static size_t count_up_to(const follower *state, uint64_t address)
     return low;
 }
 
-/* Is all of [begin, end) in one run? */
+/* Returns whether one run holds all of [begin, end). */
 static bool is_held(const follower *state, uint64_t begin, uint64_t end)
 {
     size_t place = count_up_to(state, begin);
@@ -204,7 +204,7 @@ static void remove_block(follower *state, used_block *block)
     state->first_unused = (uint32_t)(block - state->blocks) + 1;
 }
 
-/* The address must be none of a block's. */
+/* No block may be at that address yet. */
 static vw_status add_block(follower *state, const used_block *block)
 {
     size_t place;
@@ -532,15 +532,15 @@ static vw_status lay_out(follower *state, vw__layout *out)
 /* ---- the file's end ---------------------------------------------------------------------------
  */
 
-/* What the segments of the file are to what the trace, from nothing, ends with. */
+/* How the file's segments compare with those that the trace, read from nothing, ends with. */
 typedef enum file_end {
     FILE_END_SAME,
     FILE_END_MORE, /* the same, and others: those were there before the trace began */
     FILE_END_OTHER /* of another time */
 } file_end;
 
-/* Does the file have the run, with the same blocks in it? An expandable segment may have more on
- * either side. */
+/* Returns whether the file has the run, with the same blocks in it. An expandable segment may have
+ * more on either side. */
 static bool is_in_file(const follower *state, const held_run *run, size_t *listed_count,
                        size_t *used_count)
 {

@@ -58,13 +58,13 @@ VW_MUST_CHECK vw_status vw__layout_at(const vw__model *model, const vw__model_tr
                                       uint32_t instant, vw__layout *out);
 void vw__layout_deinit(vw__layout *layout);
 
-/* Can the trace be read forwards from nothing: does every free, every release and every request
- * concern what the trace itself made before? Not where the file, in the end, has all that and more:
- * then there was something before. */
+/* Stores whether the trace can be read forwards from nothing: every free, release and request
+ * concerns memory that the trace itself made before. False if the file's segments are those of the
+ * trace's end and others: then there was something before. */
 VW_MUST_CHECK vw_status vw__trace_begins_at_nothing(const vw__model *model,
                                                     const vw__model_trace *trace, bool *out);
 
-/* Are the segments of the file those that the trace, read forwards, ends with? Asked only of a
+/* Stores whether the file's segments are those that the trace, read forwards, ends with. Only for a
  * trace that begins at nothing. */
 VW_MUST_CHECK vw_status vw__layout_of_end_fits(const vw__model *model, const vw__model_trace *trace,
                                                bool *out);

@@ -98,7 +98,7 @@ static uint32_t find_tile(const view_maker *maker, uint64_t address)
     return number != 0 ? (uint32_t)(number - 1) : NO_TILE;
 }
 
-/* `*out` is where it went; the address must be none of a tile's. */
+/* Stores the place of the new tile. No tile may be at that address yet. */
 static vw_status new_tile(view_maker *maker, const tile *made, uint32_t *out)
 {
     uint32_t place = maker->first_unused;

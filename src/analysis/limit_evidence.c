@@ -63,8 +63,8 @@ static void count_event(evidence_search *search, const vw__model_event *event)
         search->held_bytes -= vw__min_u64(event->size_bytes, search->held_bytes);
 }
 
-/* What is there at the end, less what was added. Only a trace that does not begin at the beginning
- * has anything. */
+/* Bytes held before the first event: those at the end, less those that were added. 0 for a trace
+ * that begins at the first allocation. */
 static uint64_t initially_held(const vw__script *script)
 {
     const vw__model *model = script->model;
@@ -91,7 +91,7 @@ static void begin_walk(evidence_search *search)
     search->next_event = 0;
 }
 
-/* Follows the events of an operation, and those before it that belong to none. */
+/* Follows the events of an operation, and those before it that belong to no operation. */
 static device_request read_request(evidence_search *search, const vw__script_op *op)
 {
     const vw__model_event *events = search->script->trace->events;
@@ -152,7 +152,7 @@ static void note_oom(vw__limit_evidence *out, const device_request *request)
     out->oom_device_bytes = request->device_free_bytes;
 }
 
-/* What all requests were granted, and the first that failed. */
+/* Finds the most that was granted, and the first request that failed. */
 static void find_least(evidence_search *search)
 {
     begin_walk(search);

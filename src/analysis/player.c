@@ -186,7 +186,8 @@ static vw_status free_later(vw__player *player, const vw__script_op *op)
     return vw_free(player->pool, address);
 }
 
-/* Lets the pool see which streams are done: a request for nobody's address does only that. */
+/* Lets the pool see which streams are done: a request for an address that no block has does only
+ * that. */
 static vw_status look_at_streams(vw__player *player)
 {
     vw_device_ptr nowhere = VW_NULL;

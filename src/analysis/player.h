@@ -33,7 +33,7 @@
 /* Called after each operation during which the device was called, also one that then failed: only
  * there can what is reserved have changed. */
 typedef struct vw__player_listener {
-    void (*device_called)(void *context, size_t op); /* or NULL: nobody listens */
+    void (*device_called)(void *context, size_t op); /* or NULL */
     void *context;
 } vw__player_listener;
 
@@ -46,7 +46,7 @@ typedef struct vw__player_options {
     double fraction;           /* of the total; >= 1 = no limit set */
     const vw_event_sink *sink; /* or NULL */
     vw__player_listener listener;
-    const bool *is_unsplit; /* by pool of the script: made with no_split; or NULL: none is */
+    const bool *is_unsplit; /* by pool of the script: made with no_split; NULL: no pool is */
     bool trims_alone; /* where only one private pool's memory went, only that pool is trimmed, as
                          when a MemPool is destroyed; else all are, as empty_cache() does */
     bool skips_empty_cache; /* trims of the script are left out, but for those of one private pool:

@@ -31,17 +31,17 @@ typedef struct vw__policy {
     "native, expandable, recorded, vramwise, vramwise:rescue, vramwise:tight, or conf with an "    \
     "option string"
 
-/* NULL where there is none of that name. */
+/* Returns NULL for an unknown name. */
 const vw__policy *vw__policy_find(const char *name);
 
-/* What a replay tries if nobody names a policy; `index` is below VW__DEFAULT_POLICIES. */
+/* The policies that a replay tries by default; `index` is below VW__DEFAULT_POLICIES. */
 enum { VW__DEFAULT_POLICIES = 4 };
 const vw__policy *vw__policy_default(size_t index);
 
-/* Is it an engine of our own? Not for a name that is none. */
+/* Returns whether the policy is an engine of our own; false for an unknown name. */
 bool vw__policy_is_vramwise(const char *name);
 
-/* Of a result: its policy, and the option string it was given. */
+/* The setting of a result with that policy and option string. */
 vw__replay_setting vw__policy_setting(const char *name, const char *conf);
 
 /* PyTorch's rules with that option string. */

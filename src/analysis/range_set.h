@@ -29,7 +29,7 @@ typedef struct vw__range_set {
 void vw__range_set_init(vw__range_set *set); /* takes no memory yet */
 void vw__range_set_deinit(vw__range_set *set);
 
-/* Is all of [begin, end) in the set; is any of it? Both are false for an empty range. */
+/* Return whether all, or any, of [begin, end) is in the set. Both are false for an empty range. */
 bool vw__range_set_covers(const vw__range_set *set, uint64_t begin, uint64_t end);
 bool vw__range_set_touches(const vw__range_set *set, uint64_t begin, uint64_t end);
 

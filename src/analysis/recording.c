@@ -261,7 +261,7 @@ static const vw__model_trace *busiest_trace(const vw__model *model)
     return busiest;
 }
 
-/* Does the recording know of it, with or without events? */
+/* Returns whether the recording has that device, with or without events. */
 static bool has_device(const vw__model *model, int device)
 {
     for (size_t i = 0; i < model->segment_count; i++)

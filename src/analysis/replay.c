@@ -178,7 +178,7 @@ static vw_status make_runs(replay_call *call)
         &(vw__replay_progress){options->progress, options->progress_context, 1.0, 0.0}, 0.0);
 }
 
-/* Addresses that had to be made up can make a difference. */
+/* Made-up addresses can make a difference. */
 static void note_missed_oom(replay_call *call, uint64_t recorded_event)
 {
     for (size_t i = 0; i < call->run_count; i++) {
@@ -197,7 +197,7 @@ static void note_missed_oom(replay_call *call, uint64_t recorded_event)
     }
 }
 
-/* A program has to agree to that; a replay cannot ask it. */
+/* The program has to allow that; a replay cannot ask it. */
 static void note_copies(replay_call *call)
 {
     for (size_t i = 0; i < call->run_count; i++) {

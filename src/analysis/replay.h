@@ -38,7 +38,7 @@ vw__card vw__card_of(uint64_t bytes);
  * ends a program while the device has memory left, and garbage collection needs it. */
 vw__card vw__card_with_limit(uint64_t limit_bytes);
 
-/* What a recording that ran out of memory shows of the card it ran on. */
+/* The card that a recording ran on, as far as it shows. */
 typedef struct vw__recorded_card {
     bool is_known;          /* it ran out of memory, or is_written */
     bool is_written;        /* `bytes` is the limit of a pool, as its recorder wrote it */
@@ -51,7 +51,8 @@ typedef struct vw__recorded_card {
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-/* Of one call that makes several runs: the present one is `share` of it, and `base` is done. */
+/* Progress of a call that makes several runs: `base` is done, and the present run is `share` of
+ * all. */
 typedef struct vw__replay_progress {
     vw_progress progress; /* or NULL */
     void *context;
@@ -73,7 +74,7 @@ typedef struct vw__replay_work {
     vw__script script; /* owned; its model and trace are borrowed */
     const char *torch_version;
     const char *recorded_policy;  /* static; "recorded", or the engine of ours that made it */
-    char *recorded_conf;          /* owned; "" where the file does not tell */
+    char *recorded_conf;          /* owned; "" if the file has none */
     bool is_recorded_conf_known;  /* the file has its settings */
     bool is_recorded_conf_usable; /* by the rules of `torch_version` */
     vw__followed_op *followed;    /* owned; rising: where a run under the recorded settings is held
@@ -126,9 +127,8 @@ VW_MUST_CHECK vw_status vw__replay_name_run(const vw__replay_work *work, const c
                                             const char *own_conf, const char **name,
                                             const char **conf);
 
-/* For a caller who asked for policy "recorded": can its settings be used? If not it is the file's
- * fault, VW_ERR_CORRUPT_FILE, unless it is that of the version asked for, VW_ERR_BAD_SETTING. Other
- * policies pass. */
+/* Fails if `policy` is "recorded" and the recorded settings cannot be used: VW_ERR_BAD_SETTING if
+ * the caller chose the version, else VW_ERR_CORRUPT_FILE. */
 VW_MUST_CHECK vw_status vw__replay_check_recorded(const vw__replay_work *work, const char *policy,
                                                   bool is_version_asked_for);
 
@@ -136,8 +136,8 @@ VW_MUST_CHECK vw_status vw__replay_check_recorded(const vw__replay_work *work, c
  * use that. */
 vw__replay_setting vw__replay_recorded_setting(const vw__replay_work *work);
 
-/* Do two option strings, read by the work's version, come to the same? VW_ERR_BAD_SETTING for one
- * that cannot be used. */
+/* Stores whether two option strings mean the same in that version. VW_ERR_BAD_SETTING for one that
+ * cannot be used. */
 VW_MUST_CHECK vw_status vw__replay_same_settings(const char *torch_version, const char *conf,
                                                  const char *other_conf, bool *out);
 
@@ -146,7 +146,7 @@ VW_MUST_CHECK vw_status vw__replay_same_settings(const char *torch_version, cons
  * memory under a limit and collects garbage; else not at all. */
 VW_MUST_CHECK vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out);
 
-/* The card to replay on: without end where none is known. */
+/* The card to replay on; one without end if the recording shows none. */
 vw__card vw__card_as_recorded(const vw__recorded_card *recorded);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -155,8 +155,8 @@ vw__card vw__card_as_recorded(const vw__recorded_card *recorded);
  * peak of live bytes, and what no setting can do without. */
 VW_MUST_CHECK vw_status vw__replay_least_bytes(const vw__script *script, uint64_t *out);
 
-/* The time between two events, by the recorded times: the first, and the last before `end_event`.
- * VW_UNKNOWN where they have none, or it did not pass. */
+/* The recorded time between `first_event` and the last event before `end_event`. VW_UNKNOWN if
+ * there is no time, or it did not rise. */
 uint64_t vw__replay_duration_ns(const vw__model_trace *trace, size_t first_event, size_t end_event);
 
 /* Plays the whole script, or up to the first request that was served in the recording and is not
@@ -173,26 +173,26 @@ VW_MUST_CHECK vw_status vw__replay_run(const vw__replay_work *work, vw__replay_s
                                        vw__card card, bool is_trial,
                                        const vw__replay_progress *progress, vw_replay_result *out);
 
-/* Hears of reserved bytes during a run. */
+/* Is called when reserved bytes change during a run. */
 typedef struct vw__replay_listener {
-    /* A run begins, with nothing reserved: what was heard before it does not count, since a run
-     * that leaves the recording's ways is made again. */
+    /* A run begins, with nothing reserved. Calls before it do not count: a run that stops following
+     * the recording is made again. */
     void (*begin)(void *context);
-    /* During the operation at that place of the script: `bytes` are reserved after it, and
-     * `highest_bytes` were at some moment of it. Told where either is news. */
+    /* `bytes` are reserved after operation `op`, and `highest_bytes` were at some moment of it.
+     * Called when either changes. */
     void (*reserved)(void *context, size_t op, uint64_t highest_bytes, uint64_t bytes);
     void *context;
 } vw__replay_listener;
 
-/* vw__replay_run(), no trial, with a listener; NULL: nobody. */
+/* vw__replay_run(), no trial, with a listener or NULL. */
 VW_MUST_CHECK vw_status vw__replay_run_heard(const vw__replay_work *work,
                                              vw__replay_setting setting, vw__card card,
                                              const vw__replay_listener *listener,
                                              const vw__replay_progress *progress,
                                              vw_replay_result *out);
 
-/* How often this process has played a script from its beginning, for tests that count: a run that
- * leaves the recording's ways counts twice. Any thread may ask. */
+/* How often this process has played a script from its beginning, for tests: a run that stops
+ * following the recording counts twice. Safe from any thread. */
 uint64_t vw__replay_play_count(void);
 
 /* How many of work->followed a run under the recorded settings, and with the recorded calls of
@@ -210,15 +210,15 @@ typedef struct vw__replay_job {
     vw_replay_result *result;            /* as vw__replay_run() fills it */
 } vw__replay_job;
 
-/* Makes all runs, in several threads where the machine has several processors. `progress` is called
- * by the calling thread only. */
+/* Makes all runs, in several threads if the machine has several processors. Only the calling thread
+ * calls `progress`. */
 VW_MUST_CHECK vw_status vw__replay_work_off(const vw__replay_work *work, const vw__replay_job *jobs,
                                             size_t count, const vw__replay_progress *progress);
 
 /* ---- cards that are just large enough -------------------------------------------------------- */
 
-/* The smallest card on which a run completes, to 2 MiB: one that was tried and completes, while 2
- * MiB less was tried and does not. VW_UNKNOWN in `*out` where none up to twice the need does. */
+/* Finds the smallest card on which a run completes, to 2 MiB: that card was tried and completes, 2
+ * MiB less was tried and does not. VW_UNKNOWN if no card up to twice the need completes. */
 VW_MUST_CHECK vw_status vw__replay_smallest_card(const vw__replay_work *work,
                                                  vw__replay_setting setting,
                                                  const vw__replay_progress *progress,

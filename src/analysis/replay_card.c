@@ -24,7 +24,7 @@
 #define NEVER_CALLED 2.0
 #define MOST_LIMITS_TRIED 64
 
-/* What a card may say it has: expandable segments reserve nine eighths of it, for each stream. */
+/* The most that a card reports: expandable segments reserve nine eighths of it, for each stream. */
 #define MOST_TOTAL_BYTES VW__PLAYER_LARGEST_CARD_BYTES
 #define MOST_LIMIT_BYTES (MOST_TOTAL_BYTES / 2)
 
@@ -136,7 +136,7 @@ typedef struct card_search {
     const vw__replay_work *work;
     vw__replay_setting setting;
     vw__replay_progress progress;
-    double next_share; /* of what is left: nobody knows how many runs it will take */
+    double next_share; /* of what is left: the number of runs is not known beforehand */
 } card_search;
 
 static vw_status completes(card_search *search, vw__card card, bool *is_complete,

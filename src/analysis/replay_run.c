@@ -52,7 +52,7 @@ typedef struct live_rules {
     bool serves_failed;     /* requests that failed in the recording are live for a moment */
 } live_rules;
 
-/* What is live while the script runs. */
+/* Live bytes while the script runs. */
 typedef struct live_count {
     uint64_t *slot_bytes; /* owned */
     uint64_t *user_bytes; /* owned: freed, while that stream still works on it */
@@ -189,7 +189,7 @@ static void note_first_oom(run_state *run, const vw__script_op *op, vw_status st
     result->oom_allocated_bytes = report.allocated_bytes;
 }
 
-/* An operation failed: does the run go on behind it? */
+/* Decides whether the run goes on after an operation that failed. */
 static vw_status judge_failure(run_state *run, size_t stopped, vw_status status)
 {
     const vw__script_op *op = &run->work->script.ops[stopped];
@@ -255,7 +255,7 @@ static vw_status play_followed(run_state *run)
     return VW_OK;
 }
 
-/* Without a place to spill to, the ends of steps mean nothing to the pool. */
+/* Only a pool that can spill uses the ends of steps. */
 static bool has_steps(const run_state *run)
 {
     return run->setting.spill_bytes != 0;

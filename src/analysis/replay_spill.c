@@ -47,8 +47,8 @@ static void advise_early(advice_search *search, uint64_t address, uint8_t advice
         search->early_advice[found - addresses] = advice;
 }
 
-/* Is there an optimizer that has the weights? Its step need not ask for memory: what is seen of it
- * then is that gradients are computed for it. */
+/* Returns whether something trains. An optimizer's step need not ask for memory; a backward pass
+ * shows that there is one. */
 static bool is_training(const vw__roles *roles)
 {
     size_t i = 0;
@@ -187,7 +187,7 @@ typedef struct spill_parts {
     vw__roles roles;
 } spill_parts;
 
-/* What was made is given back by the caller, also where the rest failed. */
+/* The caller frees the parts, also on failure. */
 static vw_status make_parts(const vw__replay_work *work, spill_parts *parts)
 {
     const vw__script *script = &work->script;

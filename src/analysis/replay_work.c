@@ -151,7 +151,7 @@ static void note_script(const vw__replay_work *work, vw__notes *notes)
                       script->dropped_event_count, script->dropped_event_count == 1 ? "" : "s");
 }
 
-/* A conf that this version refuses: written by another version, or by nobody. */
+/* Notes an option string that this version refuses. */
 static vw_status check_recorded_conf(vw__replay_work *work, vw__notes *notes)
 {
     bool is_default = false;
@@ -265,7 +265,7 @@ static vw_status add_trims(vw__replay_work *work, vw_empty_cache kind, uint64_t 
     return VW_OK;
 }
 
-/* What the player leaves out, and what it does not. Without either, nothing is different. */
+/* Lets the player leave out the recorded calls, and notes how many. */
 static void skip_empty_cache(vw__replay_work *work, vw__notes *notes)
 {
     const vw__script *script = &work->script;

@@ -78,7 +78,7 @@ static void drop_event(script_maker *maker, size_t event)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* What no allocator can have handed out counts for nothing. */
+/* A size that no allocator can have handed out counts as 0. */
 static uint64_t live_bytes_of(uint64_t size_bytes)
 {
     uint64_t bytes = vw__live_bytes_of(size_bytes);
@@ -119,7 +119,7 @@ static vw_status make_free(script_maker *maker, vw__script_block *block, size_t 
     return add_op(maker, &op);
 }
 
-/* A free that is complete, found so by the operation of the events [first, end), or by nobody. */
+/* A free that is complete. `is_alone`: no operation found it so. */
 static vw_status make_completion(script_maker *maker, size_t event, bool is_alone)
 {
     vw__script_block *block =
@@ -227,8 +227,9 @@ static vw_status cut_free(script_maker *maker, size_t begin, size_t *end)
                                           .end_event = (uint32_t)*end});
 }
 
-/* A trim empties private pools only once nobody uses them: one that loses memory by this trim was
- * released before. Stores in `*alone` the private pool that all of it was of, or the default. */
+/* A trim empties a private pool only after its last release: one that loses memory by this trim was
+ * released before. Stores in `*alone` the private pool that all the memory belonged to, or the
+ * default. */
 static vw_status release_pools(script_maker *maker, size_t begin, size_t end, uint16_t *alone)
 {
     bool is_first = true;

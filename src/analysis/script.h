@@ -41,7 +41,7 @@ typedef enum vw__script_kind {
                               memory went, as when a MemPool is destroyed */
     VW__SCRIPT_SNAPSHOT,   /* a snapshot was taken */
     VW__SCRIPT_SCOPE,      /* pool: requests from here on belong to it; 0 = the default pool */
-    VW__SCRIPT_RELEASE,    /* pool: nobody uses it any more */
+    VW__SCRIPT_RELEASE,    /* pool: its last user released it */
 } vw__script_kind;
 
 typedef struct vw__script_op {
@@ -65,7 +65,7 @@ typedef struct vw__script {
     const vw__model *model;       /* borrowed */
     const vw__model_trace *trace; /* borrowed */
 
-    /* What is known from the requests alone. */
+    /* Known from the requests alone. */
     uint64_t peak_live_bytes; /* requests rounded up to 512 bytes, until their free completed */
     uint32_t peak_event;      /* at which that was; VW__BEFORE_RECORDING: at the beginning */
     uint64_t initial_live_bytes;
@@ -78,9 +78,9 @@ typedef struct vw__script {
     bool has_hinted_pools;     /* segments that the guide gave a pool */
     bool has_guessed_releases; /* without stacks: a release was taken for a request's or a trim's */
     size_t dropped_event_count;   /* frees of what was never allocated and the like: skipped */
-    uint32_t first_dropped_event; /* that is no consequence of where the trace begins or ends;
-                                     VW__BEFORE_RECORDING = none */
-    bool has_end_state;           /* the file has segments, or the trace leaves none */
+    uint32_t first_dropped_event; /* that does not follow from where the trace begins or ends;
+                                     VW__BEFORE_RECORDING: no event */
+    bool has_end_state;           /* the file has segments, or the trace ends without any */
     bool lacks_free_requested;    /* frees, but no such event: skip_actions */
     bool lacks_free_completed;
 } vw__script;
@@ -117,8 +117,8 @@ VW_MUST_CHECK vw_status vw__script_make_guided(const vw__model *model, const vw_
                                                const vw__script_guide *guide, vw__script *out);
 void vw__script_deinit(vw__script *script);
 
-/* Can private pool `pool` have been made with no_split: does every block of it lie at the start of
- * a plain segment? */
+/* Stores whether private pool `pool` can have been made with no_split: every block of it lies at
+ * the start of a plain segment. */
 VW_MUST_CHECK vw_status vw__script_may_be_unsplit(const vw__script *script, uint16_t pool,
                                                   bool *out);
 

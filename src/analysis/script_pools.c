@@ -25,7 +25,7 @@ typedef struct pool_finder {
     vw__regions regions;
     uint32_t *region_of;   /* owned; by event: of an alloc, or of the release that ended it */
     uint16_t *region_pool; /* owned; by region number; VW__UNKNOWN_POOL until concluded */
-    uint16_t *region_hint; /* owned; by region number: 1 + the group it was given, 0 = none */
+    uint16_t *region_hint; /* owned; by region number: 1 + the group it was given; 0: no hint */
     const vw__script_guide *guide;
     bool *is_capture;   /* owned; by stream: a private segment at the end is on it */
     uint16_t *of_event; /* owned; what is looked for */
@@ -37,7 +37,7 @@ static bool has_private_pools(const vw__model *model, const vw__model_trace *tra
 {
     size_t first, end;
     if (model->pool_count <= 1)
-        return false; /* there is none but the default pool to belong to */
+        return false; /* there is only the default pool */
     vw__script_segments_of(model, trace->device, &first, &end);
     for (size_t i = first; i < end; i++)
         if (model->segments[i].pool != VW__DEFAULT_POOL &&

@@ -53,8 +53,8 @@ static vw_status add_block(vw__script_blocks *blocks, const vw__model_event *eve
 
 #define NO_EVENT SIZE_MAX
 
-/* What the one pass over the events finds. What to make of it depends on events still to come (is
- * the trace cut, does it lack a kind of event), so nothing is judged on the way. */
+/* The findings of one pass over the events. They are judged after it: whether the trace is cut, or
+ * lacks a kind of event, shows only then. */
 typedef struct start_pass {
     vw__script *script;
     vw__script_blocks *blocks;
@@ -173,7 +173,7 @@ static vw_status find_beginning(vw__script *script, vw__script_blocks *blocks)
     vw__script_segments_of(script->model, script->trace->device, &first, &end);
     start_pass pass = {.script = script,
                        .blocks = blocks,
-                       .has_strays = end > first, /* segments tell without asking the allocs */
+                       .has_strays = end > first, /* with segments, allocs need not be looked at */
                        .first_alloc_on_live = NO_EVENT,
                        .first_alloc_on_pending = NO_EVENT};
     vw__range_set_init(&pass.held);

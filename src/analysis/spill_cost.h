@@ -9,7 +9,7 @@
  * memory and not the device's own. */
 uint64_t vw__spill_touch_ns(uint64_t bytes);
 
-/* In words, for those who are told it. */
+/* The assumption in words, for reports. */
 #define VW__SPILL_COST_WORDS "each spilled block is taken to be read and written once a step"
 #define VW__SPILL_COST_IF "what is spilled is read and written once"
 

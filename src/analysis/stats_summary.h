@@ -13,9 +13,9 @@
 #include "vramwise/status.h"
 #include "model/memory_model.h"
 
-/* Stores the page in `*summary`; or NULL, and in `*reason` why there is none. Both are the arena's
- * or static. A page is right only for a trace that begins at the first allocation. Fails only for
- * want of host memory. */
+/* Stores the page in `*summary`; or NULL there and the reason in `*reason`. Both are the arena's
+ * or static. A page is right only for a trace that begins at the first allocation.
+ * VW_ERR_HOST_MEMORY */
 VW_MUST_CHECK vw_status vw__stats_summary(const vw__model *model, const vw__model_trace *trace,
                                           const char *torch_version, vw__arena *arena,
                                           const char **summary, const char **reason);

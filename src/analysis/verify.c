@@ -155,7 +155,7 @@ static vw_status find_total(device_check *check, uint64_t *total_bytes)
     return VW_OK;
 }
 
-/* What the expectation gives need not be assumed. */
+/* Assumes what the expectation does not state. */
 static vw_status assume_card(device_check *check)
 {
     vw__assumption *assumption = &check->assumption;
@@ -325,8 +325,8 @@ static vw_status check_trace(device_check *check)
     return VW_OK;
 }
 
-/* Before 2.12 only segments tell of private pools. Without any, a difference may come from a pool
- * that nobody knows of, and proves nothing. */
+/* Before 2.12 only segments show private pools. Without segments a difference may come from an
+ * unknown pool, and proves nothing. */
 static void excuse_unknown_pools(device_check *check)
 {
     const vw__model_trace *trace = check->trace;

@@ -83,7 +83,7 @@ static void check_grain(cut_check *check, size_t event)
         note(check, event, "whole MiB", "PyTorch takes and gives back memory in whole MiB.");
 }
 
-/* What was held before the first event: the end, with every event undone. */
+/* Finds what was held before the first event: the end, with every event undone. */
 static vw_status find_held_at_start(cut_check *check)
 {
     const vw__model *model = check->script->model;

@@ -24,7 +24,7 @@ enum { VW__WORDS_BYTES = 200, VW__EXPLANATION_BYTES = 640 };
 
 typedef struct vw__assumption {
     uint64_t total_bytes; /* of the card */
-    uint64_t limit_bytes; /* UINT64_MAX = none */
+    uint64_t limit_bytes; /* UINT64_MAX: no limit */
     double fraction; /* given, not inferred: counts instead of the limit; negative = not given */
     bool has_conf_fraction;             /* the settings have a fraction */
     bool trusts_conf_fraction;          /* and the card's total is known, so it counts */
@@ -58,11 +58,11 @@ typedef struct vw__trial_result {
     size_t ops_played;
     uint32_t first_event, end_event; /* of the operation that differed */
     uint16_t pool;                   /* and the script's pool it was for */
-    uint64_t recorded_address;       /* of the events that differ; 0 = there was none */
+    uint64_t recorded_address;       /* of the events that differ; 0: no event */
     uint64_t seen_address;
     vw__limit_verdict limit_verdict;
-    const char *summary;      /* vw__trial.summary_arena; NULL where there is none */
-    bool has_unordered_frees; /* several completed by one wait: in what order, nobody knows */
+    const char *summary;      /* see vw__trial.summary_arena; or NULL */
+    bool has_unordered_frees; /* several completed by one wait, in an unknown order */
     vw__trial_difference difference;
 } vw__trial_result;
 
@@ -95,7 +95,7 @@ __attribute__((format(printf, 4, 5))) void vw__note_difference(vw__trial_differe
 
 #define VW__MOST_POOL_HINTS 128
 
-/* What was concluded so far about regions whose pool is not recorded. */
+/* Conclusions so far about regions whose pool is not recorded. */
 typedef struct vw__pool_search {
     vw__script_pool_hint hints[VW__MOST_POOL_HINTS];
     size_t hint_count;
@@ -150,8 +150,8 @@ char *vw__without_processes(const char *text);
 
 /* ---- verify_cut.c ---------------------------------------------------------------------------- */
 
-/* For a trace that does not begin at the beginning: does it at least agree with itself and with
- * the end? Fills the difference if not. */
+/* Checks that a trace which does not begin at the beginning agrees with itself and with the end.
+ * Fills the difference if it does not. */
 VW_MUST_CHECK vw_status vw__verify_cut_trace(const vw__script *script,
                                              vw__trial_difference *difference);
 

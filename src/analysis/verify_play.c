@@ -30,7 +30,7 @@ typedef struct trial_run {
     vw__trial_result *result;
     vw__player player;
     vw__regions regions;
-    vw_memory_event *seen; /* owned; what the pool told since the last comparison */
+    vw_memory_event *seen; /* owned; events of the pool since the last comparison */
     size_t seen_count;
     size_t seen_capacity;
     bool lost_events;    /* no memory for `seen` */
@@ -94,7 +94,7 @@ static void explain_placement(trial_run *run, const vw__model_event *recorded,
                    ours);
 }
 
-/* What it means that `seen` came instead of `recorded`; either may be NULL for nothing. */
+/* Explains that `seen` came instead of `recorded`; either may be NULL: no event. */
 static void explain(trial_run *run, const vw__model_event *recorded, const vw_memory_event *seen,
                     char *text, size_t text_bytes)
 {
@@ -162,7 +162,7 @@ static void listen(void *context, const vw_memory_event *event)
     }
     if ((event->action == VW_ACTION_FREE_REQUESTED && run->script->lacks_free_requested) ||
         (event->action == VW_ACTION_FREE_COMPLETED && run->script->lacks_free_completed))
-        return; /* the recording has none of these */
+        return; /* the recording lacks these */
     run->seen[run->seen_count++] = *event;
 }
 
@@ -202,7 +202,7 @@ static void count_match(trial_run *run, unsigned action)
         run->result->segment_events_matched++;
 }
 
-/* Which way the limit was wrong, if it was the limit: who gave more back? */
+/* Which way the limit was wrong, if it was the limit: whoever gave more back had the lower one. */
 static vw__limit_verdict judge_limit(const trial_run *run, size_t first, size_t end)
 {
     size_t theirs = 0, ours = 0;
@@ -215,7 +215,7 @@ static vw__limit_verdict judge_limit(const trial_run *run, size_t first, size_t 
     return ours > theirs ? VW__LIMIT_TOO_LOW : VW__LIMIT_TOO_HIGH;
 }
 
-/* What the pool told since the last call must be the recorded events [first, end). */
+/* Compares the pool's events since the last call with the recorded events [first, end). */
 static void compare(trial_run *run, size_t first, size_t end)
 {
     size_t k = 0, i = first;
@@ -316,7 +316,7 @@ static vw_status limit_device(trial_run *run, size_t index, bool *is_limited)
     return *is_limited ? vw_device_set_capacity(run->player.device, capacity_bytes) : VW_OK;
 }
 
-/* Did the operation give memory back, or fail, and so wait for all streams? */
+/* Returns whether the operation waited for all streams: it gave memory back, or failed. */
 static bool waits_for_streams(const trial_run *run, const vw__script_op *op)
 {
     if (op->kind == VW__SCRIPT_OOM)
@@ -327,7 +327,8 @@ static bool waits_for_streams(const trial_run *run, const vw__script_op *op)
     return false;
 }
 
-/* Was this free found complete after memory was given back, in the middle of a request? */
+/* Returns whether this free was found complete in the middle of a request, after memory was given
+ * back. */
 static bool is_after_release(const trial_run *run, const vw__script_op *op)
 {
     for (size_t i = op->first_event; i-- > 0;) {
@@ -338,9 +339,9 @@ static bool is_after_release(const trial_run *run, const vw__script_op *op)
     return false;
 }
 
-/* Is this free one that the operation behind it waits for? An empty_cache() waits for all, and the
- * last one is left to it; a request does once it has found no room. Nobody else completes it then,
- * so the allocator must. */
+/* Returns whether the operation after this free waits for it. An empty_cache() waits for all, and
+ * the last one is left to it; a request waits once it has found no room. The allocator itself must
+ * complete the free then. */
 static bool is_completed_by_waiting(trial_run *run, size_t index)
 {
     const vw__script *script = run->script;

@@ -33,7 +33,7 @@
 
 /* A region that may be to blame. */
 typedef struct suspect {
-    uint32_t number;      /* of the region; NOT_THERE = none */
+    uint32_t number;      /* of the region, or NOT_THERE */
     uint32_t first_event; /* that took its first memory */
     uint32_t last_event;  /* that gave back its last; NOT_THERE = it was there at the end */
     bool is_named;        /* its pool is on record */
@@ -142,7 +142,7 @@ static bool is_hinted(const vw__pool_search *search, uint32_t first_event)
     return false;
 }
 
-/* Is `event` part of an empty_cache()? */
+/* Returns whether `event` is part of an empty_cache(). */
 static bool is_in_trim(const vw__script *script, uint32_t event)
 {
     for (size_t i = 0; i < script->op_count; i++)
@@ -181,8 +181,8 @@ static bool is_in_use(const vw__pool_search *search, uint16_t group)
     return false;
 }
 
-/* Can the region be of another pool than it was taken to be of? `*is_likely`: of one that was
- * found before. */
+/* Returns whether the region can belong to another pool than it was taken to. `*is_likely`: to one
+ * that was found before. */
 static bool make_hint(vw__pool_search *search, const vw__script *script, suspect *who,
                       vw__script_pool_hint *hint, bool *is_likely)
 {
@@ -213,9 +213,9 @@ static bool try_other(vw__pool_search *search)
     return has_other;
 }
 
-/* The likelier region first: one that went with a pool's memory, else the one that PyTorch used. A
- * difference at the same event as before is taken for the same one, about the next region of such a
- * pool; if there is none, the hints before were wrong. */
+/* The likelier region comes first: one that went with a pool's memory, else the one that PyTorch
+ * used. A difference at the same event as before is taken to be about the next region of such a
+ * pool; if no region is left, the hints before were wrong. */
 static bool add_hints(vw__pool_search *search, inquiry *of)
 {
     vw__script_pool_hint theirs, ours;
@@ -324,7 +324,7 @@ static bool is_flipped(const vw__reading *reading, uint32_t event)
     return false;
 }
 
-/* The last release inside the operation that differed, before it grew; or none. */
+/* Finds the last release inside the operation that differed, before it grew. */
 static bool find_guessed_release(const vw__reading *reading, const vw__model_event *events,
                                  const vw__trial_result *last, uint32_t *out)
 {
@@ -337,7 +337,7 @@ static bool find_guessed_release(const vw__reading *reading, const vw__model_eve
     return is_found && !is_flipped(reading, *out);
 }
 
-/* Did the operation that differed give memory back, or fail? */
+/* Returns whether the operation that differed gave memory back, or failed. */
 static bool has_pressure(const vw__model_event *events, const vw__trial_result *last)
 {
     for (uint32_t i = last->first_event; i < last->end_event; i++)
@@ -346,7 +346,7 @@ static bool has_pressure(const vw__model_event *events, const vw__trial_result *
     return false;
 }
 
-/* And did it find frees complete? */
+/* The same, and it found frees complete. */
 static bool has_frees_under_pressure(const vw__model_event *events, const vw__trial_result *last)
 {
     bool has_frees = false;
@@ -355,8 +355,8 @@ static bool has_frees_under_pressure(const vw__model_event *events, const vw__tr
     return has_frees && has_pressure(events, last);
 }
 
-/* A free right before a request that found no room: was it complete, or did other streams still
- * hold it up, and the request waited for it? Both leave the same events. */
+/* Finds a free right before a request that found no room. It was complete, or other streams held it
+ * up and the request waited for it: both leave the same events. */
 static bool find_late_free(const vw__reading *reading, const vw__model_event *events,
                            const vw__trial_result *last, uint32_t *out)
 {

@@ -174,7 +174,7 @@ enum {
     LOSS_LEAST_FACTOR = 2 /* larger than any other activation */
 };
 
-/* The stack of a lifetime, or the count of stacks where none was captured. */
+/* The stack of a context; the number of stacks if no stack was captured. */
 static size_t stack_of(const vw__model *model, uint32_t context)
 {
     return context != VW__NO_CONTEXT ? model->contexts[context] : model->stack_count;
@@ -233,13 +233,13 @@ static bool is_loss_frame(const vw__model *model, const vw__model_frame *frame)
     return false;
 }
 
-/* What is known of losses. */
+/* The search for the blocks of a loss. */
 typedef struct loss_search {
     const vw__loss_question *given;
     uint8_t *portions;       /* the caller's */
-    bool *is_loss_stack;     /* owned; by stack, and false for none */
-    uint64_t *largest_bytes; /* owned; by pass: the largest block that its loss, or else that of the
-                                pass before it, asked for; 0 = none */
+    bool *is_loss_stack;     /* owned; by stack; the last, for no stack, is false */
+    uint64_t *largest_bytes; /* owned; by pass: the largest block that its loss, or else that of
+                                the pass before it, asked for; 0: no loss */
 } loss_search;
 
 static vw_status begin_search(loss_search *search)
@@ -297,8 +297,8 @@ static void find_largest(loss_search *search)
     }
 }
 
-/* A pass without a loss goes by that of the pass before it: so does the backward pass. What comes
- * before the first loss of a step, a model whose loss is a pass of its own, goes by that. */
+/* A pass without a loss, such as the backward pass, takes that of the pass before it. Passes before
+ * the first loss of a step take that one: the loss may be a pass of its own. */
 static void spread_largest(loss_search *search)
 {
     const vw__roles *roles = search->given->roles;
@@ -311,7 +311,7 @@ static void spread_largest(loss_search *search)
             largest[i - 1] = largest[i];
 }
 
-/* Is a block of that size, asked for in that pass, like logits? */
+/* Returns whether a block of that size, requested in that pass, looks like logits. */
 static bool is_like_logits(const loss_search *search, uint32_t pass, uint64_t size_bytes)
 {
     uint64_t largest = search->largest_bytes[pass];
@@ -328,7 +328,8 @@ static bool is_request_like_logits(const loss_search *search)
                           given->request_bytes);
 }
 
-/* Are logits the largest of what is alive there, and much of it? The failed request counts. */
+/* Returns whether logits are the largest live blocks there, and much of the live bytes. The failed
+ * request counts. */
 static bool do_they_stand_out(const loss_search *search)
 {
     const vw__loss_question *given = search->given;

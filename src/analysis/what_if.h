@@ -55,7 +55,7 @@ typedef struct vw__what_if_run {
     const uint8_t *portion_of;    /* borrowed; by lifetime: vw__portion */
     uint32_t last_instant;        /* later ones are not looked at */
 
-    /* A request that failed at the last instant and counts as live there; 0 bytes = none. */
+    /* A request that failed at the last instant and counts as live there; 0 bytes: no request. */
     uint64_t request_bytes;
     vw__portion request_portion;
 
@@ -91,7 +91,7 @@ typedef struct vw__loss_question {
     uint32_t instant;    /* at which the loss has to stand out */
     uint64_t live_bytes; /* there */
 
-    /* A request that failed there; 0 bytes = none. */
+    /* A request that failed there; 0 bytes: no request. */
     uint64_t request_bytes;
     uint32_t request_event, request_context;
     vw__portion request_portion;

@@ -28,7 +28,7 @@ typedef enum vw__setting_kind {
     VW__SETTING_KINDS
 } vw__setting_kind;
 
-/* Who tries a row. The doctor tries the first row of a kind, and REFINED ones if that one helps. */
+/* Who tries a row. The doctor tries the first row of a kind, and the REFINED ones if it helps. */
 typedef enum vw__setting_users {
     VW__FOR_TUNE = 1 << 0,
     VW__FOR_DOCTOR = 1 << 1,
@@ -59,10 +59,10 @@ const vw__setting_row *vw__setting_row_of(vw__setting_kind kind);
 /* Never NULL. */
 const char *vw__setting_conf(const vw__setting_row *row);
 
-/* What a run under that row is made with. */
+/* The setting of a run under that row. */
 vw__replay_setting vw__setting_of(const vw__setting_row *row);
 
-/* Is it an engine of our own? */
+/* Returns whether it is an engine of our own. */
 bool vw__setting_kind_is_vramwise(vw__setting_kind kind);
 
 #endif /* VW_SETTINGS_SETTING_TABLE_H */

@@ -49,8 +49,8 @@ const char *vw__trials_recorded_conf(const vw__trials *trials);
 VW_MUST_CHECK vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row,
                                        vw_replay_result *out);
 
-/* Would it be another setting than the recorded one, and than the defaults unless it is them? False
- * too where the version refuses it. */
+/* Stores whether the row differs from the recorded setting and, unless it is the defaults, from the
+ * defaults. False if the version refuses it. */
 VW_MUST_CHECK vw_status vw__trials_is_new(const vw__trials *trials, const vw__setting_row *row,
                                           bool *out);
 

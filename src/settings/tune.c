@@ -46,7 +46,7 @@ typedef struct tune_call {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Negative: a is better. */
+/* Negative if a is better. */
 static int compare_u64(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
@@ -116,7 +116,7 @@ static void judge_by_the_quickest(vw__tuning *tuning)
         tuning->slow_ns = (uint64_t)near_ns;
 }
 
-/* Few enough for the simplest of sorts; stable. */
+/* Insertion sort: stable, and there are few. */
 static void sort_candidates(vw__tuning *tuning)
 {
     judge_by_the_quickest(tuning);

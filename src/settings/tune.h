@@ -42,14 +42,14 @@ VW_MUST_CHECK vw_status vw__tune_add_defaults(vw__tuning *tuning);
 VW_MUST_CHECK vw_status vw__tune_add_options(vw__tuning *tuning);
 VW_MUST_CHECK vw_status vw__tune_add_combinations(vw__tuning *tuning);
 
-/* Of our own engine's modes the one that copies live data too: where the other was tried, and does
- * not complete. */
+/* Adds the mode of our own engine that copies live data, if the other mode was tried and does not
+ * complete. */
 VW_MUST_CHECK vw_status vw__tune_add_rescue(vw__tuning *tuning);
 
-/* Is it an engine of our own? */
+/* Returns whether it is an engine of our own. */
 bool vw__candidate_is_vramwise(const vw__candidate *candidate);
 
-/* tune.c: is `a` better than `b`? A strict order. */
+/* tune.c: returns whether `a` is better than `b`; a strict order. */
 bool vw__tune_is_better(const vw__tuning *tuning, const vw__candidate *a, const vw__candidate *b);
 
 #endif /* VW_SETTINGS_TUNE_H */

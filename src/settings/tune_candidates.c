@@ -24,7 +24,7 @@ bool vw__candidate_is_vramwise(const vw__candidate *candidate)
     return vw__policy_is_vramwise(candidate->result.policy);
 }
 
-/* Is the setting there already, or refused by the version? */
+/* Stores whether the setting is new, and the version takes it. */
 static vw_status is_new_and_possible(const vw__tuning *tuning, const char *conf,
                                      bool needs_fraction_call, bool *out)
 {
@@ -133,7 +133,7 @@ static uint64_t largest_request(const vw__script *script)
     return largest_bytes;
 }
 
-/* An option that the version does not know comes to nothing, or is refused. */
+/* An option that the version does not know has no effect, or is refused. */
 static vw_status has_fraction_option(const vw__tuning *tuning, bool *out)
 {
     bool is_nothing = true;
@@ -182,7 +182,7 @@ static const vw__candidate *best_of_kind(const vw__tuning *tuning, vw__setting_k
     return best;
 }
 
-/* Where one of `confs` is NULL nothing is added. */
+/* Adds nothing if one of `confs` is NULL. */
 static vw_status add_together(vw__tuning *tuning, const char *const *confs, size_t count,
                               bool needs_fraction_call)
 {
