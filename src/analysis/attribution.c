@@ -119,7 +119,7 @@ static const char *const library_paths[] = {
     "site-packages/", "dist-packages/", "torch/", "venv/", ".venv/",
 };
 
-/* Parts of names that nothing of the user's has. */
+/* Parts of paths that no file of the user's has. */
 static const char *const library_parts[] = {
     "/lib/python3", "<frozen", "<string>", "<eval_with_key>", "torchinductor_",
 };

@@ -1,4 +1,4 @@
-/* expectation.c - see expectation.h. A stranger's file as any other: read by our own reader. */
+/* expectation.c - see expectation.h. The file is untrusted: our own JSON reader reads it. */
 #include "analysis/expectation.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ static vw_status copy_text(const expectation_reader *reader, vw__value value, co
     return *copy != NULL ? VW_OK : vw__fail_host_memory(size_bytes, "an expectation");
 }
 
-/* A text, or nothing where the key is missing or null. */
+/* Reads a text; leaves `*text` if the key is missing or null. */
 static vw_status read_text(const expectation_reader *reader, const char *key, const char **text)
 {
     vw__value value;

@@ -147,7 +147,7 @@ static vw_status add_run(follower *state, const held_run *run)
     return VW_OK;
 }
 
-/* A plain segment goes whole, of an expandable one any part of a run. */
+/* A plain segment goes whole, an expandable one in any part of a run. */
 static vw_status cut_run(follower *state, uint64_t begin, uint64_t end, bool is_expandable)
 {
     size_t place = count_up_to(state, begin);
@@ -387,7 +387,7 @@ static vw_status take_segment_of_file(follower *state, const vw__model_segment *
     return VW_OK;
 }
 
-/* Stacks of frees need not be those of the requests: an alloc before the instant knows better. */
+/* Stacks of frees need not be those of the requests: takes those of allocs before the instant. */
 static void learn_from_allocs(follower *state, size_t event_count)
 {
     for (size_t i = 0; i < event_count; i++) {
@@ -432,7 +432,7 @@ static int by_address(const void *one, const void *other)
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* Takes the unused ones out, and sorts the others. The map means nothing afterwards. */
+/* Removes unused records and sorts the others. The map is invalid afterwards. */
 static void sort_blocks(follower *state)
 {
     size_t kept = 0;
@@ -580,7 +580,7 @@ static file_end compare_with_file(const follower *state)
         if (!is_in_file(state, &state->runs[i], &listed_count, &used_count))
             return FILE_END_OTHER;
     }
-    /* Segments that the file lists without blocks say nothing of them. */
+    /* Segments that the file lists without blocks prove nothing about blocks. */
     if (listed_count != 0 && used_count != vw__address_map_count(&state->places))
         return FILE_END_OTHER;
     return held_bytes == file_bytes ? FILE_END_SAME : FILE_END_MORE;
@@ -621,7 +621,7 @@ vw_status vw__layout_of_end_fits(const vw__model *model, const vw__model_trace *
 
 /* ---- an instant ------------------------------------------------------------------------------ */
 
-/* An early event may fit a trace that does not begin at nothing: all of it is looked at first. */
+/* Follows the whole trace first: early events may fit a trace that does not begin at nothing. */
 static vw_status follow_to(follower *state, size_t event_count)
 {
     const vw__model *model = state->model;

@@ -5,8 +5,8 @@
  * done forwards, from nothing; else backwards, from the segments in the file.
  *
  * Some files' segments are not of the trace's end: the trace was cut by hand, or the snapshot was
- * put together from two calls. vw__layout_of_end_fits() tells; what reads the trace forwards then
- * still holds, and vw__model_view_make() makes a model whose end is the trace's.
+ * put together from two calls. vw__layout_of_end_fits() detects that. Reading the trace forwards
+ * still works then, and vw__model_view_make() makes a model whose end is the trace's.
  *
  * Instants as in timeline.h. */
 #ifndef VW_ANALYSIS_LAYOUT_H
@@ -53,7 +53,8 @@ typedef struct vw__layout {
     uint64_t largest_idle_bytes;
 } vw__layout;
 
-/* VW_ERR_UNSUPPORTED where neither way works: the trace lacks events, and the file segments. */
+/* Stores the layout at an instant. VW_ERR_UNSUPPORTED if neither way works: the trace lacks events,
+ * and the file lacks segments. */
 VW_MUST_CHECK vw_status vw__layout_at(const vw__model *model, const vw__model_trace *trace,
                                       uint32_t instant, vw__layout *out);
 void vw__layout_deinit(vw__layout *layout);

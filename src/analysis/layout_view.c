@@ -8,11 +8,10 @@
  * Nothing is searched for: where a block lies is recorded. In segments of small blocks and in
  * expandable ones every rest is split off, and the rounded size is all there is to know.
  *
- * What else a snapshot says of a segment: its pool, which events tell since 2.12 and before that
- * only the file's own end, for segments that lasted; and whether its blocks are the large ones.
+ * A snapshot also names the pool of a segment (since 2.12 events do; before, only the file's end,
+ * for segments that lasted), and whether its blocks are the large ones.
  *
- * That it is right is held against the allocator itself: recordings cut anywhere verify
- * (tests/unit/test_layout.c). */
+ * The allocator itself is the test: recordings cut anywhere verify (tests/unit/test_layout.c). */
 #include "analysis/layout.h"
 
 #include <string.h>
@@ -255,7 +254,7 @@ static vw__layout_segment *segment_at(const vw__layout *layout, uint64_t address
     return NULL;
 }
 
-/* Before 2.12: as the file's end says, where the segment was not given back until then. */
+/* Before 2.12: the pool of the file's segment, if ours was not given back until the end. */
 static vw_status find_pools(view_maker *maker)
 {
     const vw__layout *layout = &maker->layout;
@@ -285,8 +284,8 @@ static vw_status find_pools(view_maker *maker)
     return VW_OK;
 }
 
-/* Plain segments show by their size what blocks they are for; expandable ones by what was asked
- * for in them last. */
+/* Plain segments show by their size whether their blocks are the large ones; expandable ones by the
+ * last request in them. */
 static void find_kinds(view_maker *maker)
 {
     vw__model_view *out = maker->out;
@@ -372,7 +371,7 @@ static void write_segment(view_maker *maker, const vw__layout_segment *from)
 
 /* ---- the view -------------------------------------------------------------------------------- */
 
-/* Everything of the model that is not of a later time. */
+/* Borrows everything of the model that is not of a later time. */
 static void borrow_model(view_maker *maker)
 {
     vw__model_view *out = maker->out;

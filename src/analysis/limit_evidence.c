@@ -8,8 +8,8 @@
  * the card has: the limit counts whole segments, and the driver only the pages that are mapped.
  *
  * Garbage collection gives memory back inside a request as well, without any failure, from a
- * threshold that depends on the limit. What it proves is a weaker bound, and the limit must be
- * searched for (verify.c).
+ * threshold that depends on the limit. It proves a weaker bound, and the limit must be searched for
+ * (verify.c, replay_card.c).
  *
  * The card's size matters because an expandable segment reserves nine eighths of it. Any size will
  * do under which every reservation holds what was mapped in it and none reaches the next. */
@@ -180,7 +180,7 @@ static vw_status add_refusal(evidence_search *search, size_t op, uint64_t capaci
     return VW_OK;
 }
 
-/* Below what a request that gave memory back first proves the limit to be. */
+/* The bound below which a request that gave memory back first proves the limit to be. */
 static uint64_t refused_bytes(const evidence_search *search, const device_request *request)
 {
     uint64_t refused = vw__add_capped_u64(request->held_before_bytes, request->segment_bytes);

@@ -16,12 +16,13 @@ typedef struct vw__driver_refusal {
     uint64_t capacity_bytes;
 } vw__driver_refusal;
 
-/* What a trace proves about the limit it ran under. */
+/* The proofs that a trace gives about the limit it ran under. */
 typedef struct vw__limit_evidence {
     uint64_t at_least_bytes;      /* the most that was ever granted */
     uint64_t most_held_bytes;     /* the same with whole pages: expandable segments may hold more
                                      than the limit was compared with */
-    uint64_t below_bytes;         /* the least that was ever refused; UINT64_MAX = nothing was */
+    uint64_t below_bytes;         /* the least that was ever refused; UINT64_MAX: nothing was
+                                     refused */
     bool has_conf_fraction;       /* the settings themselves set a limit */
     bool is_simple;               /* no garbage collection, and every block may be split */
     bool needs_search;            /* garbage collection: below_bytes is a bound, no proof */

@@ -13,7 +13,7 @@
 
 #define VW__LIVE_STEP_BYTES UINT64_C(512)
 
-/* VW__UNKNOWN_BYTES if that is no number of bytes. */
+/* VW__UNKNOWN_BYTES if the request is too large to round up. */
 static inline uint64_t vw__live_bytes_of(uint64_t requested_bytes)
 {
     uint64_t rounded;

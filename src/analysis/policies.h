@@ -1,11 +1,11 @@
 /* policies.h - the names of what a recording can be replayed with.
  *
  * One set of names everywhere: `replay --policy`, the results of replay and tune, JSON. A *policy*
- * is an allocator, most of them with an option string of its own; a *setting* is what that comes to
- * for one run. PyTorch's rules are engine/torch with an option string; the policies that begin
- * with "vramwise" are engines of that name, and no option string is theirs. "recorded" is what made
- * the recording: PyTorch's rules with the recorded option string, or an engine of our own, and then
- * results are named after that engine (vw__replay_work.recorded_policy). */
+ * is an allocator, most of them with a fixed option string; a *setting* is the engine and the
+ * string of one run. PyTorch's rules are engine/torch with an option string; the policies that
+ * begin with "vramwise" are engines of that name, without options. "recorded" is the allocator that
+ * made the recording: PyTorch's rules with the recorded option string, or an engine of our own. In
+ * the second case results are named after that engine (vw__replay_work.recorded_policy). */
 #ifndef VW_ANALYSIS_POLICIES_H
 #define VW_ANALYSIS_POLICIES_H
 
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What one run is made with. Strings are borrowed. */
+/* The allocator of one run. Strings are borrowed. */
 typedef struct vw__replay_setting {
     const char *engine;   /* vw_pool_options.engine; NULL = "torch" */
     const char *conf;     /* not NULL */

@@ -1,19 +1,18 @@
 /* recording.c - opening a recording, and what its fields say about the PyTorch that wrote it.
  *
- * No snapshot states its version, and the rules of the allocator differ by version. What tells are
- * the fields: each was added in some release and is written by every later one, so a field that is
- * there bounds the version from below and one that is missing bounds it from above. A field can
- * only be missed where it could have been: events have times since 2.2, but a file without events
- * has no times of any version. That is why every bound names what must be there for its absence
- * to mean something.
+ * No snapshot states its version, and the rules of the allocator differ by version. The fields show
+ * it: each was added in some release and is written by every later one, so a field that is there
+ * bounds the version from below and one that is missing bounds it from above. A field can only be
+ * missing where it could have been: events have times since 2.2, but a file without events has no
+ * times in any version. So every bound names what must be there for an absence to count.
  *
  * Fields that contradict each other (a file cut by hand, or written by another program) give no
  * range at all; the rules are then those of the engine's default version.
  *
  * What we did not do: guess further inside a range, by the settings' text or the stacks' file
- * names. Within a range the newest version is taken, since nobody's old recording is opened as
- * often as today's; and 2.11 before newer ones, since its rules are the ones proven on recordings.
- */
+ * names. Within a range the newest version is taken, since recent recordings are opened most often;
+ * and 2.11 before newer ones, since its rules are the ones proven on recordings.
+ * */
 #include "analysis/recording.h"
 
 #include <inttypes.h>
@@ -60,8 +59,8 @@ typedef struct version_range {
     int oldest, newest;
 } version_range;
 
-/* A field that `first` brought, and every later version writes, is there; or it is not, though it
- * could be. */
+/* Version `first` brought a field. If it is there, the file is no older; if it is missing where it
+ * could be, the file is from `before` or earlier. */
 static void narrow(version_range *range, bool could_be_there, bool is_there, int first, int before)
 {
     if (is_there && range->oldest < first)
@@ -163,7 +162,7 @@ static bool has_mappings(const vw__model *model)
     return false;
 }
 
-/* What cannot be said by an option is left out: some program's file, not PyTorch's. */
+/* Leaves out values that no option can set: PyTorch did not write those. */
 static void append_values(const vw__model_settings *settings, vw__byte_buffer *out)
 {
     const char *comma = "";
@@ -315,8 +314,8 @@ vw__byte_source_options vw__progress_options(vw__progress_bridge *bridge)
     };
 }
 
-/* Reads everything that `source` has. A damaged end of a compressed file shows only when its last
- * byte is asked for, so one more is looked at behind the snapshot. */
+/* Reads the whole source. Damage at the end of a compressed file shows only when its last byte is
+ * read, so one more byte is read behind the snapshot. */
 static vw_status read_source(vw__byte_source *source, uint64_t memory_limit_bytes,
                              vw_recording *recording)
 {

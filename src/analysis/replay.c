@@ -14,7 +14,7 @@
 
 enum { MOST_RUNS = 1024 };
 
-/* What programs were built with before spill_bytes was added: they go on as they did. */
+/* Programs built before spill_bytes was added pass so much. */
 #define OLDEST_OPTIONS_BYTES offsetof(vw_replay_options, spill_bytes)
 
 typedef struct replay_call {
@@ -48,7 +48,8 @@ static vw_status name_run(replay_call *call, const vw_replay_run *run, vw_replay
     return out->conf != NULL ? VW_OK : vw__fail_host_memory(strlen(conf), "an option string");
 }
 
-/* Every engine of ours once, and of PyTorch's settings each once that the version has. */
+/* Stores whether the run is new: every engine of ours is run once, and every setting of PyTorch's
+ * that the version has. */
 static vw_status is_wanted(replay_call *call, const vw_replay_result *next, bool *out)
 {
     bool is_there = strcmp(next->policy, "recorded") == 0 && !call->work.is_recorded_conf_usable;

@@ -1,8 +1,8 @@
-/* replay.h - one script, played whole, under one setting on one card; and what that is made of.
+/* replay.h - plays a whole script under one setting on one card.
  *
- * Words: a *card* is what stands against a run: a device of so many bytes, or a limit that the
- * process set itself, or nothing. The *work* is what all runs of one call share. A run *completes*
- * if no request ever ran out of memory.
+ * Words: a *card* is what limits a run: a device of so many bytes, a limit that the process set
+ * itself, or nothing. The *work* is the data that all runs of one call share. A run *completes* if
+ * no request ran out of memory.
  *
  * docs/design/004-replay.md says what a replay assumes.
  *
@@ -26,7 +26,7 @@
 
 typedef struct vw__card {
     uint64_t capacity_bytes; /* UINT64_MAX: without end */
-    uint64_t total_bytes;    /* what the device says it has; 0: the same, or a large card's */
+    uint64_t total_bytes;    /* what the device reports; 0: the same, or a large card's */
     double fraction;         /* set_per_process_memory_fraction(); > 1: never called */
     uint64_t shown_bytes;    /* vw_replay_result.card_bytes */
 } vw__card;
@@ -40,11 +40,11 @@ vw__card vw__card_with_limit(uint64_t limit_bytes);
 
 /* The card that a recording ran on, as far as it shows. */
 typedef struct vw__recorded_card {
-    bool is_known;          /* it ran out of memory, or is_written */
-    bool is_written;        /* `bytes` is the limit of a pool, as its recorder wrote it */
-    bool is_device;         /* the device had no room; else it did, and a limit of the process */
-    uint64_t bytes;         /* this much PyTorch was served, at one instant */
-    uint64_t refused_bytes; /* it was refused where it would have held this much */
+    bool is_known;              /* it ran out of memory, or is_written */
+    bool is_written;            /* `bytes` is the limit of a pool, as its recorder wrote it */
+    bool is_device;             /* the device had no room; else the process had a limit */
+    uint64_t bytes;             /* this much PyTorch was served, at one instant */
+    uint64_t refused_bytes;     /* a request was refused that would have made it hold this much */
     uint64_t device_free_bytes; /* at that moment */
     bool is_narrowed;           /* `bytes` is more than what was served: see replay_card.c */
 } vw__recorded_card;
@@ -59,7 +59,8 @@ typedef struct vw__replay_progress {
     double base, share;
 } vw__replay_progress;
 
-/* VW_ERR_WRONG_STATE if the caller wants it to end. `done` is that of the present run. */
+/* Reports progress; `done` is the share of the present run. VW_ERR_WRONG_STATE if the caller wants
+ * to stop. */
 VW_MUST_CHECK vw_status vw__replay_tell(const vw__replay_progress *progress, double done);
 
 /* ---- the work -------------------------------------------------------------------------------- */
@@ -90,33 +91,33 @@ typedef struct vw__replay_work {
     uint8_t *advice; /* owned; vw_advice by operation, for what it asks for; or NULL */
 } vw__replay_work;
 
-/* Notes what a reader of any result should know: a cut ring, several devices ... `notes` may be
- * NULL, here and below. */
+/* Prepares a recording. Adds notes for readers of any result: a cut ring, several devices ...
+ * `notes` may be NULL, here and below. */
 VW_MUST_CHECK vw_status vw__replay_work_init(vw__replay_work *work, const vw__model *model,
                                              const char *wanted_version, int device,
                                              vw__notes *notes);
 void vw__replay_work_deinit(vw__replay_work *work);
 
-/* Where empty_cache() is to be called, or that the recorded calls are left out; says in a note how
- * many. VW_ERR_UNSUPPORTED where no step or phase was found. */
+/* Adds calls of empty_cache(), or leaves out the recorded ones; notes how many. VW_ERR_UNSUPPORTED
+ * if no step or phase was found. */
 VW_MUST_CHECK vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empty_cache kind,
                                                   uint64_t every, vw__notes *notes,
                                                   uint64_t *step_count);
 
-/* What a run with spill_bytes wants to know: where steps end, and which blocks are an optimizer's
- * state or weights, by their stacks (replay_spill.c). None of it is known of every recording.
+/* Adds what a run with spill_bytes needs: where steps end, and which blocks are an optimizer's
+ * state or weights, by their stacks (replay_spill.c). Not every recording shows these.
  *
  * VW_ERR_HOST_MEMORY */
 VW_MUST_CHECK vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__notes *notes);
 
-/* The same for those who have these at hand, and without a note. */
+/* The same for callers who have these at hand, without notes. */
 VW_MUST_CHECK vw_status vw__replay_work_add_spill_by(vw__replay_work *work,
                                                      const vw__timeline *timeline,
                                                      const vw__steps *steps,
                                                      const vw__roles *roles);
 
-/* Before which operation each `every`-th of the `end_count` events comes, which are rising; some
- * may come before the same one. `out` has room for `end_count`; says how many there are. */
+/* Stores the operations before which each `every`-th of `end_count` rising events comes; several
+ * events may share one. `out` has room for `end_count`. Returns how many were stored. */
 size_t vw__replay_place_ends(const vw__script *script, const uint32_t *ends, size_t end_count,
                              uint64_t every, size_t *out);
 
@@ -132,8 +133,8 @@ VW_MUST_CHECK vw_status vw__replay_name_run(const vw__replay_work *work, const c
 VW_MUST_CHECK vw_status vw__replay_check_recorded(const vw__replay_work *work, const char *policy,
                                                   bool is_version_asked_for);
 
-/* What made the recording, with its option string, or "" where no PyTorch of the work's version can
- * use that. */
+/* The engine that made the recording, with its option string, or "" if no PyTorch of the work's
+ * version can use that. */
 vw__replay_setting vw__replay_recorded_setting(const vw__replay_work *work);
 
 /* Stores whether two option strings mean the same in that version. VW_ERR_BAD_SETTING for one that
@@ -151,8 +152,8 @@ vw__card vw__card_as_recorded(const vw__recorded_card *recorded);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* The most that a script holds at once if no free has to wait for another stream: less than the
- * peak of live bytes, and what no setting can do without. */
+/* Stores the most that a script holds at once if no free waits for another stream. That may be less
+ * than the peak of live bytes; no setting can do with less. */
 VW_MUST_CHECK vw_status vw__replay_least_bytes(const vw__script *script, uint64_t *out);
 
 /* The recorded time between `first_event` and the last event before `end_event`. VW_UNKNOWN if

@@ -1,12 +1,12 @@
 /* replay_card.c - the card a run stands on: without end, of a size, as recorded, or the smallest.
  *
  * As recorded. A recording of our own recorder names the limit of its pool. Others do not name the
- * card, but one that ran out of memory shows it: every
- * request that was served proves that the card, or the process's limit, was at least what was
- * reserved then plus what was asked for. The refused request says which of the two it was: it
- * carries the free bytes of the device, and if they would have been enough the process had a limit
- * (set_per_process_memory_fraction). The proven amount is taken, not the refused one: a prediction
- * that says "this would have fit" must not rest on memory that nobody ever saw.
+ * card, but a recording that ran out of memory shows it (limit_evidence.h): every request that was
+ * served proves that the card, or the process's limit, was at least what was reserved then plus
+ * what was asked for. The refused request shows which of the two it was: it carries the free bytes
+ * of the device, and if they would have been enough the process had a limit
+ * (set_per_process_memory_fraction). The proven amount is taken, not the refused one: "this would
+ * have fit" must not rest on memory that was never granted.
  *
  * The smallest. Whether a run completes is not monotone in the size of the card: a larger one may
  * let memory lie where a smaller one was forced to give it back in time, as anywhere in fragmented
@@ -59,11 +59,11 @@ vw__card vw__card_with_limit(uint64_t limit_bytes)
 
 /* ---- as recorded ----------------------------------------------------------------------------- */
 
-/* Garbage is collected by a share of the limit, so that a limit shows in more than refusals: of
- * those between what was served and what was refused, the one under which memory was given back as
- * recorded for longest is nearest to the truth. A run that holds more than was recorded collected
- * too late, so its limit is too high: the interval is halved in that direction, until a run holds
- * what was recorded to its end. */
+/* Garbage is collected by a share of the limit, so a limit shows in more than refusals. Between
+ * what was served and what was refused, the limit under which memory is given back as recorded for
+ * longest is nearest to the truth. A run that holds more than was recorded collected too late, so
+ * its limit is too high: the interval is halved in that direction, until a run holds what was
+ * recorded to its end. */
 static vw_status narrow_by_collections(const vw__replay_work *work, vw__recorded_card *card)
 {
     uint64_t low_bytes = card->bytes, end_bytes = card->refused_bytes, tried_bytes = low_bytes;
@@ -171,8 +171,8 @@ static vw_status bisect(card_search *search, uint64_t low_bytes, uint64_t high_b
     return VW_OK;
 }
 
-/* Starts at the peak of what was live: less cannot do, unless a wait for other streams, which a
- * request short of memory makes, ends frees sooner than they ended in the recording. */
+/* Starts at the peak of live bytes. Less can be enough only if requests that are short of memory
+ * wait for other streams, and so end frees sooner than the recording did. */
 static vw_status find_low(card_search *search, uint64_t *low_bytes, uint64_t *high_bytes)
 {
     uint64_t live_bytes = search->work->script.peak_live_bytes;
@@ -205,7 +205,7 @@ vw_status vw__replay_smallest_card(const vw__replay_work *work, vw__replay_setti
     uint64_t most_bytes = 2 * high_bytes;
     high_bytes = vw__max_u64(vw__align_down_u64(high_bytes + CARD_STEP_BYTES - 1, CARD_STEP_BYTES),
                              CARD_STEP_BYTES);
-    /* A card that says it has less reserves fewer addresses: it may take a little more. */
+    /* On a card that reports less, fewer addresses are reserved: it may take a little more. */
     for (;;) {
         VW__TRY(completes(&search, vw__card_of(high_bytes), &is_complete, NULL));
         if (is_complete)

@@ -1,14 +1,12 @@
 /* replay_line.c - see replay_line.h.
  *
- * A run tells its listener where reserved bytes change, by the operation of the script; the events
- * of that operation say which instant is behind it. All changes are kept while the run is made:
- * only its end shows whether they are too many. There are few of them, since each is a call of the
- * device, and most operations need none.
+ * A run reports where reserved bytes change, by the operation of the script; the events of that
+ * operation give the instant. All changes are kept while the run is made: only its end shows
+ * whether they are too many. They are few, since each is a call of the device.
  *
- * Operations of the same instant (those from before the recording, and what a request found
+ * Operations of the same instant (those from before the recording, and frees that a request found
  * complete) make one point, the highest of them. A peak that comes and goes within one operation is
- * the point of its instant, and what is left of it begins one instant later, so that no peak is
- * lost; the line is then wrong by one instant, where the recording has none between. */
+ * the point of its instant, and the line comes down one instant later, so that no peak is lost. */
 #include "analysis/replay_line.h"
 
 #include <string.h>
@@ -54,8 +52,7 @@ static void begin_line(void *context)
     add_point(draft, 0, 0);
 }
 
-/* After a peak that did not last: goes on as it was left, if there is an instant for that before
- * `next_instant`. */
+/* Ends a peak that did not last, if there is an instant for that before `next_instant`. */
 static void come_down(line_draft *draft, uint32_t next_instant)
 {
     const line_point *last = &draft->points[draft->count - 1];

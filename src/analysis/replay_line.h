@@ -1,7 +1,7 @@
 /* replay_line.h - reserved bytes over a whole run, had it been made with another allocator.
  *
- * vw_recording_replay() answers with peaks and counts. A picture wants the line between: reserved
- * bytes at every instant of the recording (timeline.h), at most so many points of it. */
+ * vw_recording_replay() returns peaks and counts. A picture needs the line: reserved bytes at every
+ * instant of the recording (timeline.h), with a limited number of points. */
 #ifndef VW_ANALYSIS_REPLAY_LINE_H
 #define VW_ANALYSIS_REPLAY_LINE_H
 

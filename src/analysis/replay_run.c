@@ -1,8 +1,8 @@
 /* replay_run.c - one run: the script from its beginning, and what became of it.
  *
- * A request that the recording served and this run cannot is the end of the run: nobody knows what
- * the program would have done without its memory. A request that failed in the recording as well is
- * tried, and whatever comes of it the script goes on, since what the program did next is recorded.
+ * A request that the recording served and this run cannot serve ends the run: what the program
+ * would have done without its memory is unknown. A request that failed in the recording as well is
+ * tried, and the script goes on in any case, since the program's next steps are recorded.
  *
  * The run's own peak of live bytes is counted here only if it ended early, or served what failed in
  * the recording; else it is the script's.
@@ -228,9 +228,9 @@ static vw_status play_up_to(run_state *run, size_t end)
     return VW_OK;
 }
 
-/* Under the recorded settings, as long as the pool does what PyTorch did, it gets the addresses
- * that PyTorch got. An address that it does not take would be given to somebody else, so where it
- * stops doing so is found out by one run, and kept to by another. */
+/* Gives the pool the addresses that PyTorch got, as long as it does what PyTorch did. An address
+ * that it does not take would go to the next request, so one run finds where it stops following,
+ * and a second one stops there. */
 static vw_status play_followed(run_state *run)
 {
     follow_state *follow = &run->follow;
@@ -505,7 +505,7 @@ static vw_status run_to_the_end(const run_state *plan, vw__card card, vw_replay_
     size_t wanted_end = is_followed ? work->followed_count : 0, follow_end = wanted_end;
     vw_replay_result result = fresh;
     VW__TRY(run_once(plan, card, &follow_end, NULL, &result));
-    if (follow_end != wanted_end) { /* what was done counts as all of it: progress only rises */
+    if (follow_end != wanted_end) { /* progress only rises: the first run counts as all of it */
         const vw__replay_progress nobody = {.progress = NULL};
         vw__replay_progress rest = plan->progress != NULL ? *plan->progress : nobody;
         run_state again = *plan;

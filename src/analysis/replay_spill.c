@@ -1,13 +1,11 @@
-/* replay_spill.c - what a run that spills is told of the program: its steps, which blocks are an
- * optimizer's state, and which are weights.
+/* replay_spill.c - the hints of a run that spills: steps, blocks of an optimizer's state, and
+ * weights.
  *
- * A program under vramwise's allocator says all three itself (vw_pool_mark_step(), vw_advise()):
- * the Python package does so for it, and advises an optimizer's state as cold and the weights that
- * an optimizer is given as hot. Of a recording they are concluded, by the rules that everything
- * else goes by: steps.h, and roles.h for blocks that an optimizer made and kept, and for weights.
- * Weights are advised only where something trains: without an optimizer nobody would say a word of
- * them. Where there are no stacks nothing is advised, and age decides, as it would for a program
- * that says nothing.
+ * A program under vramwise's allocator gives these hints itself (vw_pool_mark_step(), vw_advise()):
+ * the Python package advises an optimizer's state as cold, and the weights that an optimizer is
+ * given as hot. For a recording they are concluded from steps.h and roles.h. Weights are advised
+ * only if something trains: without an optimizer the Python package advises nothing. Without stacks
+ * nothing is advised, and age decides.
  *
  * Roles belong to lifetimes of the timeline, and operations to the script. They meet at the event
  * of the request; blocks from before the recording, which have none, by address. */

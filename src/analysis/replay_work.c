@@ -91,7 +91,8 @@ static vw_status add_followed(vw__replay_work *work)
     return VW_OK;
 }
 
-/* A setting of the program's, like the pool itself: it holds in runs under other settings too. */
+/* Finds pools made with no_split: those with which more of the recording comes out. The program
+ * chose that, so it holds in runs under other settings too. */
 static vw_status add_unsplit(vw__replay_work *work, vw__notes *notes)
 {
     const vw__script *script = &work->script;

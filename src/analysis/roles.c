@@ -53,7 +53,7 @@ static uint8_t kind_of_request(const vw__attribution *attribution, uint32_t cont
     }
 }
 
-/* Calls for every pass of the trace, in order; counts them if `passes` is NULL. */
+/* Writes every pass of the trace, in order; only counts them if `passes` is NULL. */
 static size_t write_passes(const vw__timeline *timeline, const vw__attribution *attribution,
                            const vw__steps *steps, vw__pass *passes)
 {
@@ -149,7 +149,7 @@ static bool outlives_its_pass(const vw__roles *roles, const vw__lifetime *lifeti
     return lifetime->end > roles->passes[pass].end;
 }
 
-/* In which kind of pass the block was given back; OTHER for one that never was. */
+/* The kind of pass in which the block was given back; OTHER if it never was. */
 static uint8_t kind_of_death(const vw__roles *roles, const vw__lifetime *lifetime)
 {
     if (lifetime->end == VW__LIVE_TO_THE_END)

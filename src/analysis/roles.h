@@ -35,7 +35,7 @@ typedef enum vw__role {
         VW__ROLE_COUNT
 } vw__role;
 
-/* What ran in a stretch of the trace, by the requests in it. */
+/* The kind of work in a stretch of the trace, by its requests. */
 typedef enum vw__pass_kind {
     VW__PASS_OTHER,
     VW__PASS_FORWARD,

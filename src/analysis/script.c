@@ -14,7 +14,7 @@
 #include "analysis/live_bytes.h"
 #include "analysis/script_parts.h"
 
-enum { FIRST_OPS = 64 }; /* beside one for each event, which is more than there nearly ever are */
+enum { FIRST_OPS = 64 }; /* in addition to one for each event, which is nearly always enough */
 
 typedef struct script_maker {
     const vw__model_trace *trace;

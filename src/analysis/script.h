@@ -72,7 +72,7 @@ typedef struct vw__script {
     size_t initial_count;        /* requests from before the recording */
     uint64_t *initial_addresses; /* owned; of their blocks, rising, as the requests come */
 
-    /* What had to be concluded, for the list of what cannot be verified. */
+    /* Conclusions, for the list of what cannot be verified. */
     bool is_truncated;         /* the trace does not begin at the first allocation */
     bool has_guessed_pools;    /* segments that vanished before 2.12, on a stream of graphs */
     bool has_hinted_pools;     /* segments that the guide gave a pool */
@@ -85,9 +85,9 @@ typedef struct vw__script {
     bool lacks_free_completed;
 } vw__script;
 
-/* An vw__script_op.size_bytes is as requested (of an OOM: rounded). COMPLETE's events are empty
- * where the operation behind it found the free complete (the usual case: its events include that),
- * and one where no operation did. */
+/* vw__script_op.size_bytes is as requested (for an OOM: rounded). COMPLETE has no events if the
+ * next operation found the free complete (the usual case: that operation has the event), and one
+ * event if no operation did. */
 
 /* VW_ERR_CORRUPT_FILE if the trace contradicts itself beyond what a cut ring explains (an alloc on
  * a live block). VW_ERR_UNSUPPORTED: 2^32 - 2 events or more. */
@@ -101,7 +101,7 @@ typedef struct vw__script_pool_hint {
                        which has a made-up name */
 } vw__script_pool_hint;
 
-/* How to read what a trace leaves open, other than is likeliest. */
+/* How to read what a trace leaves open, where that is not the likeliest way. */
 typedef struct vw__script_guide {
     const uint32_t *flips; /* events that are read the other way: a release as an empty_cache()'s, a
                               free_requested as one that completes only in the request behind it */
@@ -112,7 +112,7 @@ typedef struct vw__script_guide {
                              streams that private pools were used on */
 } vw__script_guide;
 
-/* The same, guided; verify does that where a first reading differs. */
+/* The same with a guide; verify uses one if the first reading differs. */
 VW_MUST_CHECK vw_status vw__script_make_guided(const vw__model *model, const vw__model_trace *trace,
                                                const vw__script_guide *guide, vw__script *out);
 void vw__script_deinit(vw__script *script);

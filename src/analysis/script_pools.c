@@ -1,12 +1,12 @@
 /* script_pools.c - which private pool a request belonged to.
  *
- * Since 2.12 every event says. Before, it is the pool of the segment that the block lies in, and
- * segments that lived to the end carry their pool. One that did not, on a stream that graphs were
- * captured on, belongs with the requests around it on that stream: a capture is a run of requests
- * on one stream. A run that names no pool gets one of its own, made up. What was given back on any
- * other stream was the default pool's, unless the guide says otherwise: a MemPool can be used on
- * any stream, between ordinary requests, so that runs mean nothing, and only the rules tell
- * (verify_reading.c). */
+ * Since 2.12 every event names its pool. Before, it is the pool of the segment that the block lies
+ * in, and segments that lived to the end carry their pool. A segment that did not, on a stream that
+ * graphs were captured on, belongs with the requests around it on that stream: a capture is a run
+ * of requests on one stream. A run that names no pool gets a made-up one. Segments that were given
+ * back on any other stream belonged to the default pool, unless the guide says otherwise: a MemPool
+ * can be used on any stream, between ordinary requests, so runs mean nothing there, and only the
+ * rules decide (verify_reading.c). */
 #include "analysis/script_parts.h"
 
 #include <string.h>
@@ -133,8 +133,8 @@ static vw_status make_up_pool(vw__script *script, uint16_t *out)
 
 /* ---- hints ----------------------------------------------------------------------------------- */
 
-/* Gives hinted regions whose pool is not on record the default pool for the time being: they take
- * no part in what is concluded. */
+/* Gives hinted regions whose pool is not recorded the default pool for now, so that nothing is
+ * concluded from them. */
 static void put_hints_aside(pool_finder *finder)
 {
     for (size_t i = 0; i < finder->regions.made_count; i++) {
@@ -184,8 +184,8 @@ static uint16_t *pool_of_alloc(const pool_finder *finder, size_t index)
     return &finder->region_pool[finder->region_of[index]];
 }
 
-/* Gives regions of unknown pool that the run [begin, end) uses the pool named last before them, or
- * first behind, or one of their own. */
+/* Gives regions of unknown pool that the run [begin, end) uses the last pool named before them, or
+ * the first after them, or a made-up one. */
 static vw_status conclude_run(pool_finder *finder, size_t begin, size_t end)
 {
     uint16_t known = VW__UNKNOWN_POOL;

@@ -80,9 +80,9 @@ static bool is_of_block(unsigned action)
            action == VW_ACTION_FREE_COMPLETED;
 }
 
-/* A free of an address that the trace has not mentioned before: that block was there first, if
- * anything was. `*last` is the block of the event before: often the same one, whose free is
- * requested and complete. */
+/* A free of an address that is new to the trace: if anything was there before the trace, that block
+ * was. `*last` is the block of the event before: often the same one, whose free was requested and
+ * is complete. */
 static vw_status follow_block(start_pass *pass, const vw__model_event *event, size_t index,
                               vw__script_block **last)
 {

@@ -91,7 +91,7 @@ static void count_times(const vw__model_trace *trace, vw_device_stats *stats)
     stats->last_time_us = trace->events[trace->event_count - 1].time_us;
 }
 
-/* Which of the model's streams and private pools a device has to do with. */
+/* The streams and private pools of the model that a device uses. */
 typedef struct device_places {
     bool *has_stream; /* owned, with what follows */
     bool *has_pool;
@@ -247,7 +247,7 @@ static vw_status fill_from_trace(stats_work *work, const vw__model_trace *trace,
 
 /* ---- one device ------------------------------------------------------------------------------ */
 
-/* Why there cannot be a summary, as far as that shows at once; NULL if there can. */
+/* The reason why there is no summary, if that is known at once; else NULL. */
 static const char *why_no_summary(const stats_work *work, const vw__model_trace *trace, int device)
 {
     if (work->options.without_summary)
@@ -275,8 +275,8 @@ static vw_status fill_all_but_summary(stats_work *work, const vw__model_trace *t
     return has_events ? fill_from_trace(work, trace, stats) : VW_OK;
 }
 
-/* The summary is replayed on a thread of its own meanwhile: whether the trace begins at the first
- * allocation, without which it is worth nothing, shows only when the rest is done. */
+/* The summary is replayed on another thread meanwhile. Only the rest shows whether the trace begins
+ * at the first allocation, without which a summary is worthless. */
 static vw_status fill_device_with_summary(stats_work *work, const vw__model_trace *trace,
                                           vw_device_stats *stats)
 {

@@ -34,8 +34,8 @@ typedef struct vw__summary_job {
     char failure[VW__ERROR_DETAIL_BYTES]; /* vw_last_error() of that thread */
 } vw__summary_job;
 
-/* Where the system has no thread to give, and for a short trace, the work is left for finish. The
- * job must not move. */
+/* If no thread can be made, and for a short trace, the work is left to finish. The job must not
+ * move. */
 void vw__summary_job_begin(vw__summary_job *job, const vw__model *model,
                            const vw__model_trace *trace, const char *torch_version);
 

@@ -1,4 +1,4 @@
-/* verify.c - vw_recording_verify(): does the recording come out of the allocator again?
+/* verify.c - vw_recording_verify(): checks that the allocator reproduces the recording.
  *
  * Each device's trace is played from its first event to its last, on one assumption after the other
  * about what the recording leaves out (docs/design/003), until one gives the recording event by
@@ -255,7 +255,7 @@ static vw_status make_script(device_check *check)
     return assume_card(check);
 }
 
-/* The settings cannot be read by the version asked for: that is a difference as well. */
+/* Reports settings that the version asked for cannot use as a difference. */
 static void note_bad_setting(device_check *check)
 {
     vw__trial_difference *difference = &check->best->difference;
@@ -266,7 +266,7 @@ static void note_bad_setting(device_check *check)
                         "settings \"%.150s\"", vw__byte_buffer_text(&check->whole->conf));
 }
 
-/* And if no version was asked for, no PyTorch was ever run with them. */
+/* If no version was asked for, the file is wrong: no PyTorch ran with such settings. */
 static vw_status refuse_settings(const device_check *check)
 {
     char words[VW__WORDS_BYTES];
@@ -276,7 +276,7 @@ static vw_status refuse_settings(const device_check *check)
         check->whole->out->result.torch_version, vw__byte_buffer_text(&check->whole->conf), words);
 }
 
-/* Made-up pools count only if everything comes out with them. */
+/* Drops made-up pools unless they explain everything. */
 static vw_status forget_made_up_pools(device_check *check)
 {
     if (check->reading.pools.hint_count == 0 || !check->best->difference.is_found)
@@ -286,7 +286,7 @@ static vw_status forget_made_up_pools(device_check *check)
     return make_script(check);
 }
 
-/* The reading that the script was made by, and what its differences ask for. */
+/* Tries the reading that the script was made by, and those that its differences ask for. */
 static vw_status try_revisions(device_check *check)
 {
     bool has_more = true;

@@ -1,10 +1,10 @@
-/* verify_cut.c - a trace that does not begin at the beginning: does it agree with itself?
+/* verify_cut.c - checks that a trace which does not begin at the beginning agrees with itself.
  *
- * Where a block is placed depends on every free block there is, and before the first event of a cut
- * trace nobody knows them. What remains true all the same: an alloc lies in memory that is held,
- * and on no live block; what is given back is held and has no live block in it; and what is held
- * after the last event is what the file lists at the end. Sizes are as requested, so nothing is
- * claimed about the bytes between a request and its block. */
+ * The place of a block depends on every free block there is, and those before the first event of a
+ * cut trace are unknown. These rules hold all the same: an alloc lies in memory that is held, and
+ * on no live block; memory that is given back is held and has no live block in it; and the memory
+ * held after the last event is what the file lists at the end. Sizes are as requested, so nothing
+ * is claimed about the bytes between a request and its block. */
 #include "analysis/verify_parts.h"
 
 #include <inttypes.h>
@@ -136,7 +136,7 @@ static vw_status follow_plain(cut_check *check, size_t index)
     return VW_OK;
 }
 
-/* Those that are left must be there at the end, as they are. */
+/* Checks that the segments left are there at the end, unchanged. */
 static void compare_plain(cut_check *check)
 {
     int device = check->script->trace->device;

@@ -1,4 +1,4 @@
-/* verify_end.c - how things stood at the end: segments and blocks, statistics, the summary. */
+/* verify_end.c - compares the end: segments and blocks, statistics, the summary. */
 #include "analysis/verify_parts.h"
 
 #include <inttypes.h>
@@ -65,7 +65,7 @@ static const char *segment_difference(const vw__model *model, const vw__model_se
     return NULL;
 }
 
-/* The segment met last is done with: its blocks were all the same. */
+/* Counts the last segment as matched if all its blocks were the same. */
 static void finish_segment(end_walk *walk)
 {
     if (walk->is_segment_same && walk->block == walk->block_end)
@@ -102,8 +102,8 @@ static bool meet_segment(void *context, const vw_segment_info *found)
     return true;
 }
 
-/* A free block keeps the size requested of whoever was freed last: unknown where several were
- * freed by one wait. */
+/* A free block keeps the requested size of the block that was freed last, which is unknown if one
+ * wait freed several. */
 static bool is_requested_same(const end_walk *walk, const vw__model_block *recorded,
                               const vw_block_info *found)
 {

@@ -17,7 +17,7 @@
 #include "analysis/player.h"
 #include "analysis/script.h"
 
-/* The card of recordings that do not say, in the corpus: an H200. */
+/* The card of expectations without a size: the corpus is from an H200. */
 #define VW__VERIFY_DEFAULT_TOTAL_BYTES UINT64_C(150109880320)
 
 enum { VW__WORDS_BYTES = 200, VW__EXPLANATION_BYTES = 640 };
@@ -140,12 +140,13 @@ VW_MUST_CHECK vw_status vw__reading_revise(vw__reading *reading, const vw__scrip
 
 /* ---- verify_end.c ---------------------------------------------------------------------------- */
 
-/* Holds the pool, everything played, against the segments, statistics and summary recorded. */
+/* Compares the pool, after everything was played, with the recorded segments, statistics and
+ * summary. */
 VW_MUST_CHECK vw_status vw__verify_end(const vw__trial *trial, vw_pool *pool,
                                        vw__trial_result *result);
 
-/* A text without what NVML said about processes. To be freed with vw__host_free(); NULL: no
- * memory. */
+/* A copy of the text without NVML's sentences about processes. Freed with vw__host_free(); NULL
+ * without memory. */
 char *vw__without_processes(const char *text);
 
 /* ---- verify_cut.c ---------------------------------------------------------------------------- */

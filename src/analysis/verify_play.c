@@ -1,12 +1,11 @@
 /* verify_play.c - one trial: a script through the real allocator, held against its recording.
  *
- * What goes in: sizes, streams, frees, when frees completed, empty_cache() calls, and the addresses
- * that the *driver* gave (of segments and reservations). What must come out: the address of every
- * block, and every segment taken and given back, in order. The allocator is never told where a
- * block was.
+ * Input: sizes, streams, frees, when frees completed, empty_cache() calls, and the addresses that
+ * the *driver* gave (of segments and reservations). Expected output: the address of every block,
+ * and every segment taken and given back, in order. The allocator never learns where a block was.
  *
- * Before an operation is played, its recorded events tell the device which addresses to give;
- * afterwards what the pool told its listener is held against them. */
+ * Before an operation is played, the device gets the addresses of its recorded events; afterwards
+ * the events that the pool reported are compared with them. */
 #include "analysis/verify_parts.h"
 
 #include <inttypes.h>
@@ -72,7 +71,7 @@ static vw_stream stream_of(const trial_run *run, const vw__model_event *event)
     return run->script->model->streams[event->stream];
 }
 
-/* Where the block handed out lies, by our own books and by the recording's. */
+/* Explains where the block lies, by our own books and by the recording's. */
 static void explain_placement(trial_run *run, const vw__model_event *recorded,
                               const vw_memory_event *seen, char *text, size_t text_bytes)
 {
@@ -242,7 +241,7 @@ static void compare(trial_run *run, size_t first, size_t end)
 
 /* ---- what the device must answer ------------------------------------------------------------- */
 
-/* A failure to prepare for an event: the recording cannot be true. */
+/* Reports an event that cannot be true. */
 static void refuse_event(trial_run *run, size_t event, const char *explanation)
 {
     const vw__model_event *recorded = &run->events[event];
@@ -295,8 +294,9 @@ static vw_status prepare_events(trial_run *run, size_t first, size_t end)
     return VW_OK;
 }
 
-/* A request that failed: the free bytes that the device will report are the recorded ones,
- * whatever the request does first. One that the driver refused at first: so does ours. */
+/* Limits the device for a request that failed, so that it reports the recorded free bytes whatever
+ * the request does first; and for one that the driver refused at first, so that ours refuses it
+ * too. */
 static vw_status limit_device(trial_run *run, size_t index, bool *is_limited)
 {
     const vw__assumption *assumption = run->trial->assumption;

@@ -67,7 +67,8 @@ static void note_end(suspect *who, uint32_t number, uint32_t event)
         who->last_event = event;
 }
 
-/* Where the recording differs; behind an empty_cache() that should have gone on, where it does. */
+/* The address at which the recording differs; or the next release, if an empty_cache() ended too
+ * soon. */
 static uint64_t their_address(const inquiry *of)
 {
     const vw__model_trace *trace = of->script->trace;
@@ -202,7 +203,7 @@ static bool make_hint(vw__pool_search *search, const vw__script *script, suspect
     return true;
 }
 
-/* Instead of the hints that did not help: the other one, once. */
+/* Replaces the hints that did not help by the other one, once. */
 static bool try_other(vw__pool_search *search)
 {
     bool has_other = search->has_other;

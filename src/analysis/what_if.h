@@ -34,11 +34,12 @@ typedef enum vw__portion {
     VW__PORTION_PASS_WORK,   /* temporaries of everything else */
     VW__PORTION_KV_CACHE,
     VW__PORTION_DATA,
-    VW__PORTION_REST, /* what no remedy makes smaller: workspaces, and what is not known */
+    VW__PORTION_REST, /* workspaces and unknown blocks: no remedy makes them smaller */
     VW__PORTION_COUNT
 } vw__portion;
 
-/* A change: what is left of each portion, in thousandths, and what comes on top at all times. */
+/* A change: the share of each portion that is left, in thousandths, and bytes that are added at all
+ * times. */
 typedef struct vw__what_if {
     uint16_t kept_permille[VW__PORTION_COUNT]; /* at most 1000 */
     uint64_t added_bytes;
@@ -102,7 +103,7 @@ typedef struct vw__loss_question {
 VW_MUST_CHECK vw_status vw__portions_part_loss(const vw__loss_question *question, uint8_t *portions,
                                                bool *is_request_of_it);
 
-/* The same, but for what shifting by a token changes. */
+/* Returns whether two sizes are equal up to a shift by one token. */
 bool vw__is_about_size(uint64_t size_bytes, uint64_t other_bytes);
 
 #endif /* VW_ANALYSIS_WHAT_IF_H */

@@ -43,7 +43,7 @@ typedef struct vw__setting_row {
     const char *conf;    /* of policy "conf"; else the policy's own: vw__setting_conf() */
     uint8_t kind;        /* vw__setting_kind */
     uint8_t users;       /* vw__setting_users */
-    uint16_t size_mb;    /* does nothing where no request is as large; 0 = always does something */
+    uint16_t size_mb;    /* has no effect unless a request is as large; 0: always has one */
     bool is_recommended; /* by pages on the web, whatever the program */
 } vw__setting_row;
 

@@ -1,9 +1,9 @@
 /* trials.h - one recording, tried under many settings.
  *
- * What replays of a recording share (the script, the addresses, what the recording shows of its
- * card) is prepared once. Every trial is made on one card, the recording's own where it shows one:
- * the device or the limit that it ran out of, or a limit that is written in it; else on a card
- * without end. A setting that was tried is not replayed again.
+ * The script, the addresses and the card of a recording are prepared once. Every trial is made on
+ * one card, the recording's own if it shows one: the device or the limit that it ran out of, or a
+ * limit that is written in it; else on a card without end. A setting that was tried is not replayed
+ * again.
  *
  * No locks: one thread at a time. */
 #ifndef VW_SETTINGS_TRIALS_H
@@ -19,7 +19,7 @@
 
 #define VW__MOST_TRIALS 24 /* that are remembered; more are made anew */
 
-/* A setting that was tried, and what came of it. */
+/* A setting that was tried, and its result. */
 typedef struct vw__made_trial {
     const char *engine, *conf; /* static, or the work's */
     vw_replay_result result;
@@ -29,13 +29,13 @@ typedef struct vw__trials {
     vw__replay_work work;
     vw__card card;
     bool is_card_known; /* else it is without end */
-    bool has_limit;     /* the process may hold so much: garbage collection acts under it */
+    bool has_limit;     /* the process has a limit, so garbage collection acts */
     vw__made_trial made[VW__MOST_TRIALS];
     size_t made_count;
 } vw__trials;
 
-/* `card` NULL: the recording's own. The model must stay. Errors as of vw__replay_work_init();
- * nothing is left open then. */
+/* `card` NULL: the recording's own. The model must outlive the trials. Errors as of
+ * vw__replay_work_init(): nothing to close. */
 VW_MUST_CHECK vw_status vw__trials_open(vw__trials *trials, const vw__model *model,
                                         const char *torch_version, int device,
                                         const vw__card *card);
