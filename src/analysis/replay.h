@@ -185,13 +185,6 @@ typedef struct vw__replay_listener {
     void *context;
 } vw__replay_listener;
 
-/* vw__replay_run(), no trial, with a listener or NULL. */
-VW_MUST_CHECK vw_status vw__replay_run_heard(const vw__replay_work *work,
-                                             vw__replay_setting setting, vw__card card,
-                                             const vw__replay_listener *listener,
-                                             const vw__replay_progress *progress,
-                                             vw_replay_result *out);
-
 /* How often this process has played a script from its beginning, for tests: a run that stops
  * following the recording counts twice. Safe from any thread. */
 uint64_t vw__replay_play_count(void);

@@ -527,15 +527,6 @@ vw_status vw__replay_run(const vw__replay_work *work, vw__replay_setting setting
     return run_to_the_end(&plan, card, out);
 }
 
-vw_status vw__replay_run_heard(const vw__replay_work *work, vw__replay_setting setting,
-                               vw__card card, const vw__replay_listener *listener,
-                               const vw__replay_progress *progress, vw_replay_result *out)
-{
-    const run_state plan = {
-        .work = work, .setting = setting, .listener = listener, .progress = progress};
-    return run_to_the_end(&plan, card, out);
-}
-
 vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, size_t *out,
                                    bool *holds_more)
 {
@@ -597,8 +588,11 @@ static void work_off(job_queue *queue, bool is_caller)
             progress.share /= (double)queue->count;
             progress.base += progress.share * (double)atomic_load(&queue->done_count);
         }
-        vw_status status = vw__replay_run_heard(queue->work, job->setting, job->card, job->listener,
-                                                &progress, job->result);
+        const run_state plan = {.work = queue->work,
+                                .setting = job->setting,
+                                .listener = job->listener,
+                                .progress = &progress};
+        vw_status status = run_to_the_end(&plan, job->card, job->result);
         if (status != VW_OK)
             keep_failure(queue, status);
         atomic_fetch_add(&queue->done_count, 1);

@@ -61,9 +61,9 @@ static vw_status try_script(const vw__script *script, const char *torch_version,
     return status;
 }
 
-vw_status vw__stats_summary(const vw__model *model, const vw__model_trace *trace,
-                            const char *torch_version, vw__arena *arena, const char **summary,
-                            const char **reason)
+static vw_status make_summary(const vw__model *model, const vw__model_trace *trace,
+                              const char *torch_version, vw__arena *arena, const char **summary,
+                              const char **reason)
 {
     vw__script script;
     vw__byte_buffer conf;
@@ -91,8 +91,8 @@ vw_status vw__stats_summary(const vw__model *model, const vw__model_trace *trace
 static void *run_job(void *context)
 {
     vw__summary_job *job = context;
-    job->status = vw__stats_summary(job->model, job->trace, job->torch_version, &job->arena,
-                                    &job->summary, &job->reason);
+    job->status = make_summary(job->model, job->trace, job->torch_version, &job->arena,
+                               &job->summary, &job->reason);
     if (job->status != VW_OK)
         snprintf(job->failure, sizeof job->failure, "%s", vw_last_error());
     return NULL;
@@ -111,8 +111,7 @@ vw_status vw__summary_job_finish(vw__summary_job *job, vw__arena *arena, const c
                                  const char **reason)
 {
     if (!job->is_running)
-        return vw__stats_summary(job->model, job->trace, job->torch_version, arena, summary,
-                                 reason);
+        return make_summary(job->model, job->trace, job->torch_version, arena, summary, reason);
     (void)pthread_join(job->thread, NULL);
     job->is_running = false;
     if (job->status != VW_OK)

@@ -13,15 +13,8 @@
 #include "vramwise/status.h"
 #include "model/memory_model.h"
 
-/* Stores the page in `*summary`; or NULL there and the reason in `*reason`. Both are the arena's
- * or static. A page is right only for a trace that begins at the first allocation.
- * VW_ERR_HOST_MEMORY */
-VW_MUST_CHECK vw_status vw__stats_summary(const vw__model *model, const vw__model_trace *trace,
-                                          const char *torch_version, vw__arena *arena,
-                                          const char **summary, const char **reason);
-
-/* The same on a second thread, while the caller does other things. Between begin and finish (or
- * deinit, which waits as well) everything in here but `is_running` is that thread's. */
+/* A summary that is made on a second thread, while the caller does other things. Between begin and
+ * finish (or deinit, which waits as well) everything in here but `is_running` is that thread's. */
 typedef struct vw__summary_job {
     const vw__model *model;       /* borrowed, with the next two: as long as the job */
     const vw__model_trace *trace; /* set at the beginning, then read-only */
@@ -39,7 +32,9 @@ typedef struct vw__summary_job {
 void vw__summary_job_begin(vw__summary_job *job, const vw__model *model,
                            const vw__model_trace *trace, const char *torch_version);
 
-/* As vw__stats_summary(), which has then been done; at most once. */
+/* Stores the page in `*summary`; or NULL there and the reason in `*reason`. Both are the arena's
+ * or static. A page is right only for a trace that begins at the first allocation.
+ * VW_ERR_HOST_MEMORY. At most once. */
 VW_MUST_CHECK vw_status vw__summary_job_finish(vw__summary_job *job, vw__arena *arena,
                                                const char **summary, const char **reason);
 
