@@ -27,14 +27,14 @@
 #define VW__NAME_OPTIMIZER "optimizer"     /* its state, and what its step needs */
 #define VW__NAME_ACTIVATIONS "activations" /* made by a forward pass */
 #define VW__NAME_BACKWARD "backward"       /* gradients on their way, what computing them needs */
-#define VW__NAME_TEMPORARIES "temporaries" /* gone before their own pass was */
-#define VW__NAME_LOSS "loss"               /* logits, and what is made of them, both ways */
-#define VW__NAME_KV_CACHE "kv-cache"       /* keys and values of earlier tokens */
-#define VW__NAME_DATA "data"               /* batches on their way to the model */
-#define VW__NAME_LOADED "loaded"           /* read from a file by torch.load(), whatever it is */
-#define VW__NAME_WORKSPACE "workspace"     /* of cuBLAS and cuDNN */
-#define VW__NAME_OTHER "other"             /* there is a stack, and no rule knows it */
-#define VW__NAME_UNKNOWN "unknown"         /* no stack */
+#define VW__CATEGORY_NAME_TEMPORARIES "temporaries" /* gone before their own pass was */
+#define VW__NAME_LOSS "loss"                  /* logits, and what is made of them, both ways */
+#define VW__CATEGORY_NAME_KV_CACHE "kv-cache" /* keys and values of earlier tokens */
+#define VW__NAME_DATA "data"                  /* batches on their way to the model */
+#define VW__CATEGORY_NAME_LOADED "loaded"     /* read from a file by torch.load(), whatever it is */
+#define VW__NAME_WORKSPACE "workspace"        /* of cuBLAS and cuDNN */
+#define VW__CATEGORY_NAME_OTHER "other"       /* there is a stack, and no rule knows it */
+#define VW__CATEGORY_NAME_UNKNOWN "unknown"   /* no stack */
 
 #define VW__CATEGORY_LIST(X)                                                                       \
     X(WEIGHTS, VW__NAME_WEIGHTS)     /* parameters and buffers of modules */                       \
@@ -42,12 +42,12 @@
     X(GRADIENTS, VW__NAME_GRADIENTS) /* only where a stack says so: most are made in BACKWARD */   \
     X(FORWARD, VW__NAME_ACTIVATIONS) /* activations, and what computing them needs */              \
     X(BACKWARD, VW__NAME_BACKWARD)   /* gradients, what computing them needs, and recomputation */ \
-    X(KV_CACHE, VW__NAME_KV_CACHE)   /* keys and values of earlier tokens */                       \
-    X(DATA, VW__NAME_DATA)           /* batches on their way to the model */                       \
-    X(LOADED, VW__NAME_LOADED)       /* read from a file by torch.load(), whatever it is */        \
-    X(WORKSPACE, VW__NAME_WORKSPACE) /* of cuBLAS and cuDNN; shows only with C++ stacks */         \
-    X(OTHER, VW__NAME_OTHER)         /* there is a stack, and no rule knows it */                  \
-    X(UNKNOWN, VW__NAME_UNKNOWN)     /* no stack */
+    X(KV_CACHE, VW__CATEGORY_NAME_KV_CACHE) /* keys and values of earlier tokens */                \
+    X(DATA, VW__NAME_DATA)                  /* batches on their way to the model */                \
+    X(LOADED, VW__CATEGORY_NAME_LOADED)     /* read from a file by torch.load(), whatever it is */ \
+    X(WORKSPACE, VW__NAME_WORKSPACE)        /* of cuBLAS and cuDNN; shows only with C++ stacks */  \
+    X(OTHER, VW__CATEGORY_NAME_OTHER)       /* there is a stack, and no rule knows it */           \
+    X(UNKNOWN, VW__CATEGORY_NAME_UNKNOWN)   /* no stack */
 
 typedef enum vw__category {
 #define VW__CATEGORY_ENUM(upper, text) VW__CATEGORY_##upper,

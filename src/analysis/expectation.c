@@ -78,13 +78,13 @@ static vw_status read_stats(const expectation_reader *reader)
     if (vw__value_get_kind(stats) != VW__VALUE_DICT)
         return fail_kind("stats", "an object", stats);
     const vw__value *pairs = vw__value_pairs(reader->document, stats, &pair_count);
-    vw__expected_stat *list = vw__arena_alloc_array(&out->arena, pair_count + 1, sizeof *list,
-                                                    _Alignof(vw__expected_stat));
+    vw__expectation_stat *list = vw__arena_alloc_array(&out->arena, pair_count + 1, sizeof *list,
+                                                       _Alignof(vw__expectation_stat));
     if (list == NULL)
         return vw__fail_host_memory(pair_count * sizeof *list, "an expectation");
     out->stats = list;
     for (; out->stat_count < pair_count; out->stat_count++) {
-        vw__expected_stat *stat = &list[out->stat_count];
+        vw__expectation_stat *stat = &list[out->stat_count];
         vw__value value = pairs[2 * out->stat_count + 1];
         VW__TRY(copy_text(reader, pairs[2 * out->stat_count], &stat->key));
         if (!vw__value_get_i64(reader->document, value, &stat->value))

@@ -176,7 +176,7 @@ static vw_status add_refusal(evidence_search *search, size_t op, uint64_t capaci
     vw__limit_evidence *out = search->out;
     VW__TRY(vw__array_make_room(&out->refusals, &search->refusal_capacity, out->refusal_count,
                                 sizeof *out->refusals, "requests that were refused"));
-    out->refusals[out->refusal_count++] = (vw__driver_refusal){op, capacity_bytes};
+    out->refusals[out->refusal_count++] = (vw__limit_refusal){op, capacity_bytes};
     return VW_OK;
 }
 
@@ -224,7 +224,7 @@ static vw_status find_least_refused(evidence_search *search)
     return VW_OK;
 }
 
-double vw__fraction_for_limit(uint64_t limit_bytes, uint64_t total_bytes)
+double vw__limit_fraction(uint64_t limit_bytes, uint64_t total_bytes)
 {
     if (limit_bytes >= total_bytes)
         return 1.0;
@@ -298,7 +298,7 @@ static vw_status follow_regions(const vw__script *script, vw__regions *regions,
     return VW_OK;
 }
 
-vw_status vw__total_memory_guess(const vw__script *script, uint64_t *out)
+vw_status vw__limit_guess_total(const vw__script *script, uint64_t *out)
 {
     reservation_bounds bounds = {.most_bytes = UINT64_MAX};
     vw__regions regions;

@@ -176,7 +176,7 @@ static vw_status free_later(vw__player *player, const vw__script_op *op)
     uint32_t number = player->idle_stream_count != 0
                           ? player->idle_streams[player->idle_stream_count - 1]
                           : player->stream_count;
-    VW__TRY(vw_record_stream(player->pool, address, VW__FIRST_USER_STREAM + number));
+    VW__TRY(vw_record_stream(player->pool, address, VW__PLAYER_FIRST_USER_STREAM + number));
     player->user_streams[op->user] = number;
     if (player->idle_stream_count != 0)
         player->idle_stream_count--;
@@ -201,7 +201,7 @@ static vw_status look_at_streams(vw__player *player)
 static vw_status complete(vw__player *player, const vw__script_op *op)
 {
     uint32_t number = player->user_streams[op->user];
-    VW__TRY(vw_device_complete(player->device, VW__FIRST_USER_STREAM + number));
+    VW__TRY(vw_device_complete(player->device, VW__PLAYER_FIRST_USER_STREAM + number));
     VW__TRY(look_at_streams(player));
     if (player->idle_stream_count < player->script->user_count)
         player->idle_streams[player->idle_stream_count++] = number;

@@ -17,7 +17,7 @@
 #include "analysis/script.h"
 
 /* No stream of a recording is here: a stream is a pointer, or a small number. */
-#define VW__FIRST_USER_STREAM (UINT64_C(1) << 62)
+#define VW__PLAYER_FIRST_USER_STREAM (UINT64_C(1) << 62)
 
 /* The capacity of a card without end: the simulated device has addresses for all of it. */
 #define VW__PLAYER_ENDLESS_BYTES (UINT64_C(1) << 45)

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The first VW__DEFAULT_POLICIES are the default of vw_recording_replay(). */
+/* The first VW__POLICY_DEFAULTS are the default of vw_recording_replay(). */
 static const vw__policy policies[] = {
     {.name = "recorded"},
     {.name = "native", .conf = ""},

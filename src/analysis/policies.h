@@ -34,8 +34,8 @@ typedef struct vw__policy {
 /* Returns NULL for an unknown name. */
 const vw__policy *vw__policy_find(const char *name);
 
-/* The policies that a replay tries by default; `index` is below VW__DEFAULT_POLICIES. */
-enum { VW__DEFAULT_POLICIES = 4 };
+/* The policies that a replay tries by default; `index` is below VW__POLICY_DEFAULTS. */
+enum { VW__POLICY_DEFAULTS = 4 };
 const vw__policy *vw__policy_default(size_t index);
 
 /* Returns whether the policy is an engine of our own; false for an unknown name. */
@@ -45,7 +45,7 @@ bool vw__policy_is_vramwise(const char *name);
 vw__replay_setting vw__policy_setting(const char *name, const char *conf);
 
 /* PyTorch's rules with that option string. */
-static inline vw__replay_setting vw__torch_setting(const char *conf)
+static inline vw__replay_setting vw__policy_torch_setting(const char *conf)
 {
     return (vw__replay_setting){.conf = conf};
 }

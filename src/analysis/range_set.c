@@ -52,7 +52,7 @@ static vw_status make_room(vw__range_set *set)
 }
 
 /* Puts `with_count` ranges in the place of [first, end), for which there is room. */
-static void replace(vw__range_set *set, size_t first, size_t end, const vw__address_range *with,
+static void replace(vw__range_set *set, size_t first, size_t end, const vw__range_set_range *with,
                     size_t with_count)
 {
     memmove(set->ranges + first + with_count, set->ranges + end,
@@ -66,7 +66,7 @@ vw_status vw__range_set_add(vw__range_set *set, uint64_t begin, uint64_t end)
     if (begin >= end)
         return VW_OK;
     VW__TRY(make_room(set));
-    vw__address_range joined = {begin, end};
+    vw__range_set_range joined = {begin, end};
     size_t first = begin > 0 ? first_ending_behind(set, begin - 1) : 0; /* touching counts */
     size_t last = first;
     while (last < set->count && set->ranges[last].begin <= end) {
@@ -105,12 +105,12 @@ vw_status vw__range_set_remove(vw__range_set *set, uint64_t begin, uint64_t end,
         VW__TRY(note_missing(set, first, last, begin, end, missing));
     if (first == last)
         return VW_OK;
-    vw__address_range left[2];
+    vw__range_set_range left[2];
     size_t left_count = 0;
     if (set->ranges[first].begin < begin)
-        left[left_count++] = (vw__address_range){set->ranges[first].begin, begin};
+        left[left_count++] = (vw__range_set_range){set->ranges[first].begin, begin};
     if (set->ranges[last - 1].end > end)
-        left[left_count++] = (vw__address_range){end, set->ranges[last - 1].end};
+        left[left_count++] = (vw__range_set_range){end, set->ranges[last - 1].end};
     replace(set, first, last, left, left_count);
     return VW_OK;
 }

@@ -14,14 +14,14 @@
 
 #include "vramwise/status.h"
 
-typedef struct vw__address_range {
+typedef struct vw__range_set_range {
     uint64_t begin;
     uint64_t end; /* > begin */
-} vw__address_range;
+} vw__range_set_range;
 
 /* Ranges rise and do not touch: ranges[i].end < ranges[i + 1].begin. */
 typedef struct vw__range_set {
-    vw__address_range *ranges; /* owned */
+    vw__range_set_range *ranges; /* owned */
     size_t count;
     size_t capacity;
 } vw__range_set;

@@ -75,7 +75,7 @@ static vw_status is_wanted(replay_call *call, const vw_replay_result *next, bool
 
 static vw_status name_default_runs(replay_call *call)
 {
-    for (size_t i = 0; i < VW__DEFAULT_POLICIES; i++) {
+    for (size_t i = 0; i < VW__POLICY_DEFAULTS; i++) {
         vw_replay_result *next = &call->results[call->run_count];
         const vw_replay_run run = {.policy = vw__policy_default(i)->name};
         bool is_run = false;
@@ -91,7 +91,7 @@ static vw_status name_default_runs(replay_call *call)
 static vw_status name_runs(replay_call *call)
 {
     const vw_replay_options *options = call->options;
-    size_t capacity = options->runs != NULL ? options->run_count : VW__DEFAULT_POLICIES;
+    size_t capacity = options->runs != NULL ? options->run_count : VW__POLICY_DEFAULTS;
     if (capacity == 0 || capacity > MOST_RUNS)
         return vw__fail(VW_ERR_INVALID_ARGUMENT, "%zu runs: 1 to %d are expected", capacity,
                         MOST_RUNS);
@@ -108,7 +108,7 @@ static vw_status name_runs(replay_call *call)
 
 /* ---- on which card --------------------------------------------------------------------------- */
 
-static void note_recorded_card(replay_call *call, const vw__recorded_card *card)
+static void note_recorded_card(replay_call *call, const vw__replay_recorded_card *card)
 {
     char proven[VW__SIZE_TEXT_BYTES], refused[VW__SIZE_TEXT_BYTES], left[VW__SIZE_TEXT_BYTES];
     (void)vw__format_size(card->bytes, proven);
@@ -138,13 +138,13 @@ static void note_recorded_card(replay_call *call, const vw__recorded_card *card)
 static vw_status choose_card(replay_call *call)
 {
     const vw__replay_work *work = &call->work;
-    vw__recorded_card recorded;
+    vw__replay_recorded_card recorded;
     if (call->options->card_bytes != 0) {
         call->card = vw__card_of(call->options->card_bytes);
         return VW_OK;
     }
-    VW__TRY(vw__recorded_card_find(work, &recorded));
-    call->card = vw__card_as_recorded(&recorded);
+    VW__TRY(vw__replay_recorded_card_find(work, &recorded));
+    call->card = vw__replay_card_as_recorded(&recorded);
     if (recorded.is_known)
         note_recorded_card(call, &recorded);
     return VW_OK;
@@ -267,7 +267,7 @@ static vw_status make_report(replay_call *call)
     shown->event_count = script->trace->event_count;
     shown->peak_live_bytes = script->peak_live_bytes;
     shown->peak_live_event =
-        script->peak_event == VW__BEFORE_RECORDING ? VW_UNKNOWN : script->peak_event;
+        script->peak_event == VW__SCRIPT_BEFORE_RECORDING ? VW_UNKNOWN : script->peak_event;
     shown->recorded_oom_event = first_recorded_oom(script);
     note_missed_oom(call, shown->recorded_oom_event);
     note_copies(call);

@@ -36,10 +36,10 @@ vw__card vw__card_of(uint64_t bytes);
 
 /* A card without end on which the process may use `limit_bytes`: this is how a memory fraction
  * ends a program while the device has memory left, and garbage collection needs it. */
-vw__card vw__card_with_limit(uint64_t limit_bytes);
+vw__card vw__replay_card_with_limit(uint64_t limit_bytes);
 
 /* The card that a recording ran on, as far as it shows. */
-typedef struct vw__recorded_card {
+typedef struct vw__replay_recorded_card {
     bool is_known;              /* it ran out of memory, or is_written */
     bool is_written;            /* `bytes` is the limit of a pool, as its recorder wrote it */
     bool is_device;             /* the device had no room; else the process had a limit */
@@ -47,7 +47,7 @@ typedef struct vw__recorded_card {
     uint64_t refused_bytes;     /* a request was refused that would have made it hold this much */
     uint64_t device_free_bytes; /* at that moment */
     bool is_narrowed;           /* `bytes` is more than what was served: see replay_card.c */
-} vw__recorded_card;
+} vw__replay_recorded_card;
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
@@ -66,10 +66,10 @@ VW_MUST_CHECK vw_status vw__replay_tell(const vw__replay_progress *progress, dou
 /* ---- the work -------------------------------------------------------------------------------- */
 
 /* An operation during which memory was taken from the device, or given back. */
-typedef struct vw__followed_op {
+typedef struct vw__replay_followed_op {
     size_t op;
     uint64_t reserved_bytes; /* as recorded, after it */
-} vw__followed_op;
+} vw__replay_followed_op;
 
 typedef struct vw__replay_work {
     vw__script script; /* owned; its model and trace are borrowed */
@@ -78,9 +78,10 @@ typedef struct vw__replay_work {
     char *recorded_conf;          /* owned; "" if the file has none */
     bool is_recorded_conf_known;  /* the file has its settings */
     bool is_recorded_conf_usable; /* by the rules of `torch_version` */
-    vw__followed_op *followed;    /* owned; rising: where a run under the recorded settings is held
-                                     against the recording. Empty for a cut ring and for expandable
-                                     segments: which addresses the driver gave is not recorded */
+    vw__replay_followed_op
+        *followed; /* owned; rising: where a run under the recorded settings is held
+               against the recording. Empty for a cut ring and for expandable
+               segments: which addresses the driver gave is not recorded */
     size_t followed_count;
     bool *is_unsplit; /* owned; by pool of the script: taken for one made with no_split; or NULL */
     size_t *trims;    /* owned; rising: an empty_cache() comes before these operations */
@@ -145,10 +146,11 @@ VW_MUST_CHECK vw_status vw__replay_same_settings(const char *torch_version, cons
 /* Reads the card by the recording's own settings, since it matters how requests were rounded. The
  * one home of a recording's limit. Replays the recording some times, at most 64, if it ran out of
  * memory under a limit and collects garbage; else not at all. */
-VW_MUST_CHECK vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out);
+VW_MUST_CHECK vw_status vw__replay_recorded_card_find(const vw__replay_work *work,
+                                                      vw__replay_recorded_card *out);
 
 /* The card to replay on; one without end if the recording shows none. */
-vw__card vw__card_as_recorded(const vw__recorded_card *recorded);
+vw__card vw__replay_card_as_recorded(const vw__replay_recorded_card *recorded);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 

@@ -46,7 +46,7 @@ vw__card vw__card_of(uint64_t bytes)
     };
 }
 
-vw__card vw__card_with_limit(uint64_t limit_bytes)
+vw__card vw__replay_card_with_limit(uint64_t limit_bytes)
 {
     if (limit_bytes > MOST_LIMIT_BYTES)
         return vw__card_of(limit_bytes);
@@ -64,15 +64,15 @@ vw__card vw__card_with_limit(uint64_t limit_bytes)
  * longest is nearest to the truth. A run that holds more than was recorded collected too late, so
  * its limit is too high: the interval is halved in that direction, until a run holds what was
  * recorded to its end. */
-static vw_status narrow_by_collections(const vw__replay_work *work, vw__recorded_card *card)
+static vw_status narrow_by_collections(const vw__replay_work *work, vw__replay_recorded_card *card)
 {
     uint64_t low_bytes = card->bytes, end_bytes = card->refused_bytes, tried_bytes = low_bytes;
     size_t best_length = 0;
     for (unsigned i = 0; i < MOST_LIMITS_TRIED && low_bytes < end_bytes; i++) {
         size_t length = 0;
         bool holds_more = false;
-        VW__TRY(
-            vw__replay_follow_length(work, vw__card_with_limit(tried_bytes), &length, &holds_more));
+        VW__TRY(vw__replay_follow_length(work, vw__replay_card_with_limit(tried_bytes), &length,
+                                         &holds_more));
         if (length > best_length) {
             best_length = length;
             card->is_narrowed |= tried_bytes != card->bytes;
@@ -89,14 +89,14 @@ static vw_status narrow_by_collections(const vw__replay_work *work, vw__recorded
     return VW_OK;
 }
 
-vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card *out)
+vw_status vw__replay_recorded_card_find(const vw__replay_work *work, vw__replay_recorded_card *out)
 {
     const vw__script *script = &work->script;
     uint64_t limit_bytes = script->model->settings.limit_bytes;
     vw__limit_evidence evidence;
     VW__TRY(vw__limit_evidence_find(script, work->torch_version,
                                     vw__replay_recorded_setting(work).conf, UINT64_MAX, &evidence));
-    vw__recorded_card card = {
+    vw__replay_recorded_card card = {
         .is_known = evidence.has_oom,
         .is_device = evidence.is_oom_by_driver,
         .bytes = evidence.most_held_bytes,
@@ -122,12 +122,12 @@ vw_status vw__recorded_card_find(const vw__replay_work *work, vw__recorded_card 
     return VW_OK;
 }
 
-vw__card vw__card_as_recorded(const vw__recorded_card *recorded)
+vw__card vw__replay_card_as_recorded(const vw__replay_recorded_card *recorded)
 {
     if (!recorded->is_known)
         return vw__card_without_end();
     return recorded->is_device ? vw__card_of(recorded->bytes)
-                               : vw__card_with_limit(recorded->bytes);
+                               : vw__replay_card_with_limit(recorded->bytes);
 }
 
 /* ---- the smallest ---------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ static void follow_line(void *context, size_t op, uint64_t highest_bytes, uint64
 {
     line_draft *draft = context;
     uint32_t end_event = draft->script->ops[op].end_event;
-    uint32_t instant = end_event == VW__BEFORE_RECORDING ? 0 : end_event;
+    uint32_t instant = end_event == VW__SCRIPT_BEFORE_RECORDING ? 0 : end_event;
     if (draft->is_out_of_memory)
         return;
     line_point *last = &draft->points[draft->count - 1];
@@ -211,14 +211,14 @@ vw_status vw__replay_lines_make(const vw_recording *recording, int device,
     memset(lines, 0, policy_count * sizeof *lines);
     vw_status status = vw__replay_work_init(&work, recording->model, torch_version, device, NULL);
     if (status == VW_OK) {
-        vw__recorded_card recorded;
+        vw__replay_recorded_card recorded;
         lines_call call = {.work = &work,
                            .is_version_asked_for = torch_version != NULL,
                            .lines = lines,
                            .count = policy_count};
-        status = vw__recorded_card_find(&work, &recorded);
+        status = vw__replay_recorded_card_find(&work, &recorded);
         if (status == VW_OK) {
-            call.card = vw__card_as_recorded(&recorded);
+            call.card = vw__replay_card_as_recorded(&recorded);
             status = prepare_and_make(&call, policies, most_points, &told);
         }
         vw__replay_work_deinit(&work);

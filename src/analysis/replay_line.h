@@ -20,7 +20,7 @@ typedef struct vw__replay_line {
     size_t count;            /* not 0 */
 } vw__replay_line;
 
-/* Replays `recording`'s device on the card that it shows (vw__recorded_card_find), or on one
+/* Replays `recording`'s device on the card that it shows (vw__replay_recorded_card_find), or on one
  * without end, under each of `policies` (vw_replay_run.policy, but for "conf"), side by side where
  * there are processors. Where a line has
  * more than `most_points` changes, the instants are divided into `most_points` equal spans, and

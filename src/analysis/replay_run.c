@@ -178,7 +178,7 @@ static void note_first_oom(run_state *run, const vw__script_op *op, vw_status st
         return;
     result->has_oom = true;
     result->is_complete = false;
-    result->oom_event = op->end_event == VW__BEFORE_RECORDING || op->end_event == 0
+    result->oom_event = op->end_event == VW__SCRIPT_BEFORE_RECORDING || op->end_event == 0
                             ? VW_UNKNOWN
                             : op->end_event - 1;
     result->oom_tried_bytes = op->size_bytes;
@@ -296,7 +296,7 @@ static uint64_t events_done(const run_state *run)
     if (run->next >= script->op_count)
         return script->trace->event_count;
     uint32_t first = script->ops[run->next].first_event;
-    return first == VW__BEFORE_RECORDING ? 0 : first;
+    return first == VW__SCRIPT_BEFORE_RECORDING ? 0 : first;
 }
 
 static size_t settled_event(const vw__script *script)
@@ -307,7 +307,7 @@ static size_t settled_event(const vw__script *script)
 static size_t find_settled_op(const vw__script *script)
 {
     size_t first_event = settled_event(script), op = 0;
-    while (op < script->op_count && (script->ops[op].first_event == VW__BEFORE_RECORDING ||
+    while (op < script->op_count && (script->ops[op].first_event == VW__SCRIPT_BEFORE_RECORDING ||
                                      script->ops[op].first_event < first_event))
         op++;
     return op;
@@ -532,8 +532,9 @@ vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, s
 {
     vw__replay_work as_recorded = *work; /* shares everything */
     vw_replay_result result = {.is_complete = true};
-    const run_state plan = {
-        .work = &as_recorded, .setting = vw__torch_setting(work->recorded_conf), .is_trial = true};
+    const run_state plan = {.work = &as_recorded,
+                            .setting = vw__policy_torch_setting(work->recorded_conf),
+                            .is_trial = true};
     as_recorded.skips_empty_cache = false;
     *out = work->followed_count;
     return run_once(&plan, card, out, holds_more, &result);

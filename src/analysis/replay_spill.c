@@ -84,7 +84,7 @@ static void advise_operations(advice_search *search)
         const vw__script_op *op = &script->ops[i];
         if (op->kind != VW__SCRIPT_ALLOC || op->size_bytes == 0)
             continue;
-        search->advice[i] = op->first_event == VW__BEFORE_RECORDING
+        search->advice[i] = op->first_event == VW__SCRIPT_BEFORE_RECORDING
                                 ? search->early_advice[early_place++]
                                 : search->advice_at[op->end_event];
     }

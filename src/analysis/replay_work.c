@@ -87,7 +87,7 @@ static vw_status add_followed(vw__replay_work *work)
     reserved_bytes = 0;
     for (size_t i = 0; i < script->op_count; i++)
         if (has_segment_event(script->trace, &script->ops[i], &reserved_bytes))
-            work->followed[work->followed_count++] = (vw__followed_op){i, reserved_bytes};
+            work->followed[work->followed_count++] = (vw__replay_followed_op){i, reserved_bytes};
     return VW_OK;
 }
 
@@ -233,7 +233,7 @@ size_t vw__replay_place_ends(const vw__script *script, const uint32_t *ends, siz
     size_t count = 0, next_end = every - 1 < end_count ? (size_t)(every - 1) : end_count;
     for (size_t i = 0; i < script->op_count && next_end < end_count; i++) {
         const vw__script_op *op = &script->ops[i];
-        if (op->first_event == VW__BEFORE_RECORDING || op->end_event <= ends[next_end])
+        if (op->first_event == VW__SCRIPT_BEFORE_RECORDING || op->end_event <= ends[next_end])
             continue;
         out[count++] = i;
         while (next_end < end_count && ends[next_end] < op->end_event)

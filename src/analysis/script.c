@@ -72,7 +72,8 @@ static vw_status enter_scope(script_maker *maker, uint16_t pool, size_t event)
 static void drop_event(script_maker *maker, size_t event)
 {
     maker->script->dropped_event_count++;
-    if (!maker->script->is_truncated && maker->script->first_dropped_event == VW__BEFORE_RECORDING)
+    if (!maker->script->is_truncated &&
+        maker->script->first_dropped_event == VW__SCRIPT_BEFORE_RECORDING)
         maker->script->first_dropped_event = (uint32_t)event;
 }
 
@@ -161,7 +162,7 @@ static vw_status make_initial_request(script_maker *maker, vw__script_block *blo
     vw__script *script = maker->script;
     uint64_t size_bytes = vw__max_u64(block->size_bytes, 1);
     VW__TRY(enter_scope(maker, block->pool, 0));
-    begin_block(maker, block, size_bytes, VW__BEFORE_RECORDING);
+    begin_block(maker, block, size_bytes, VW__SCRIPT_BEFORE_RECORDING);
     script->initial_addresses[script->initial_count++] = block->address;
     script->initial_live_bytes = maker->live_bytes;
     return add_op(maker, &(vw__script_op){.kind = VW__SCRIPT_ALLOC,
@@ -169,8 +170,8 @@ static vw_status make_initial_request(script_maker *maker, vw__script_block *blo
                                           .slot = block->slot,
                                           .stream = block->stream,
                                           .pool = block->pool,
-                                          .first_event = VW__BEFORE_RECORDING,
-                                          .end_event = VW__BEFORE_RECORDING});
+                                          .first_event = VW__SCRIPT_BEFORE_RECORDING,
+                                          .end_event = VW__SCRIPT_BEFORE_RECORDING});
 }
 
 static vw_status make_initial_requests(script_maker *maker)
@@ -404,11 +405,11 @@ vw_status vw__script_make_guided(const vw__model *model, const vw__model_trace *
 {
     vw__script script = {.model = model,
                          .trace = trace,
-                         .peak_event = VW__BEFORE_RECORDING,
-                         .first_dropped_event = VW__BEFORE_RECORDING};
-    if (trace->event_count >= VW__BEFORE_RECORDING - 1)
+                         .peak_event = VW__SCRIPT_BEFORE_RECORDING,
+                         .first_dropped_event = VW__SCRIPT_BEFORE_RECORDING};
+    if (trace->event_count >= VW__SCRIPT_BEFORE_RECORDING - 1)
         return vw__fail(VW_ERR_UNSUPPORTED, "a trace of %zu events: at most %u are supported",
-                        trace->event_count, VW__BEFORE_RECORDING - 2);
+                        trace->event_count, VW__SCRIPT_BEFORE_RECORDING - 2);
     script_maker maker = {.trace = trace, .script = &script, .guide = guide};
     vw__address_map_init(&maker.blocks.map);
     vw_status status = make(&maker);

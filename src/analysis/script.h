@@ -14,8 +14,8 @@
  *                    guide says
  *   oom              the size is the rounded one; it rounds to itself
  *   the beginning    blocks that are freed, or live at the end, and were never allocated in the
- *                    trace, were live before: requests with event = VW__BEFORE_RECORDING, by rising
- *                    address
+ *                    trace, were live before: requests with event = VW__SCRIPT_BEFORE_RECORDING, by
+ * rising address
  *
  * A block has a *slot*: a number that stands for its address, whatever that will be. Slots are used
  * again, so there are as many as blocks live at the same time. */
@@ -29,7 +29,7 @@
 #include "vramwise/status.h"
 #include "model/memory_model.h"
 
-#define VW__BEFORE_RECORDING UINT32_MAX
+#define VW__SCRIPT_BEFORE_RECORDING UINT32_MAX
 
 typedef enum vw__script_kind {
     VW__SCRIPT_ALLOC,      /* size_bytes, stream, slot */
@@ -67,7 +67,7 @@ typedef struct vw__script {
 
     /* Known from the requests alone. */
     uint64_t peak_live_bytes; /* requests rounded up to 512 bytes, until their free completed */
-    uint32_t peak_event;      /* at which that was; VW__BEFORE_RECORDING: at the beginning */
+    uint32_t peak_event;      /* at which that was; VW__SCRIPT_BEFORE_RECORDING: at the beginning */
     uint64_t initial_live_bytes;
     size_t initial_count;        /* requests from before the recording */
     uint64_t *initial_addresses; /* owned; of their blocks, rising, as the requests come */
@@ -79,7 +79,7 @@ typedef struct vw__script {
     bool has_guessed_releases; /* without stacks: a release was taken for a request's or a trim's */
     size_t dropped_event_count;   /* frees of what was never allocated and the like: skipped */
     uint32_t first_dropped_event; /* that does not follow from where the trace begins or ends;
-                                     VW__BEFORE_RECORDING: no event */
+                                     VW__SCRIPT_BEFORE_RECORDING: no event */
     bool has_end_state;           /* the file has segments, or the trace ends without any */
     bool lacks_free_requested;    /* frees, but no such event: skip_actions */
     bool lacks_free_completed;

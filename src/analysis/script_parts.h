@@ -61,8 +61,8 @@ void vw__script_blocks_deinit(vw__script_blocks *blocks);
 
 /* Fills `blocks` (initialised by this) with every address of the trace, in phase NOWHERE, and with
  * the blocks that were there before, in phase LIVE with is_initial; and the script's
- * `is_truncated`, `has_end_state` and `lacks_...`. For a trace of fewer than VW__BEFORE_RECORDING
- * events.
+ * `is_truncated`, `has_end_state` and `lacks_...`. For a trace of fewer than
+ * VW__SCRIPT_BEFORE_RECORDING events.
  *
  * VW_ERR_CORRUPT_FILE: an alloc on a live block. */
 VW_MUST_CHECK vw_status vw__script_find_start(vw__script *script, vw__script_blocks *blocks);

@@ -331,7 +331,7 @@ vw_status vw__script_may_be_unsplit(const vw__script *script, uint16_t pool, boo
         const vw__script_op *op = &script->ops[i];
         status = follow_op(&regions, events, op);
         if (status == VW_OK && op->kind == VW__SCRIPT_ALLOC && op->pool == pool)
-            *out = op->first_event != VW__BEFORE_RECORDING &&
+            *out = op->first_event != VW__SCRIPT_BEFORE_RECORDING &&
                    is_at_the_start(&regions, events[op->end_event - 1].address);
     }
     vw__regions_deinit(&regions);

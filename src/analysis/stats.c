@@ -280,14 +280,15 @@ static vw_status fill_all_but_summary(stats_work *work, const vw__model_trace *t
 static vw_status fill_device_with_summary(stats_work *work, const vw__model_trace *trace,
                                           vw_device_stats *stats)
 {
-    vw__summary_job job;
-    vw__summary_job_begin(&job, work->model, trace, work->torch_version);
+    vw__stats_summary_job job;
+    vw__stats_summary_job_begin(&job, work->model, trace, work->torch_version);
     vw_status status = fill_all_but_summary(work, trace, stats);
     if (status == VW_OK && stats->is_truncated)
         stats->summary_reason = "the trace does not begin at the first allocation";
     else if (status == VW_OK)
-        status = vw__summary_job_finish(&job, work->arena, &stats->summary, &stats->summary_reason);
-    vw__summary_job_deinit(&job);
+        status = vw__stats_summary_job_finish(&job, work->arena, &stats->summary,
+                                              &stats->summary_reason);
+    vw__stats_summary_job_deinit(&job);
     return status;
 }
 

@@ -26,11 +26,11 @@ enum { THREAD_EVENTS = 16384 }; /* with fewer a thread costs more than it saves 
 
 /* The card, and the limit that the trace shows, if any. */
 static vw_status assume(const vw__script *script, const char *torch_version, const char *conf,
-                        vw__assumption *out)
+                        vw__verify_assumption *out)
 {
     vw__limit_evidence evidence;
-    *out = (vw__assumption){.limit_bytes = UINT64_MAX, .fraction = -1.0};
-    VW__TRY(vw__total_memory_guess(script, &out->total_bytes));
+    *out = (vw__verify_assumption){.limit_bytes = UINT64_MAX, .fraction = -1.0};
+    VW__TRY(vw__limit_guess_total(script, &out->total_bytes));
     VW__TRY(vw__limit_evidence_find(script, torch_version, conf, out->total_bytes, &evidence));
     if (evidence.below_bytes != UINT64_MAX)
         out->limit_bytes = evidence.at_least_bytes;
@@ -41,16 +41,16 @@ static vw_status assume(const vw__script *script, const char *torch_version, con
 static vw_status try_script(const vw__script *script, const char *torch_version, const char *conf,
                             vw__arena *arena, const char **summary, const char **reason)
 {
-    vw__assumption assumption;
-    vw__trial_result result = {.summary = NULL};
+    vw__verify_assumption assumption;
+    vw__verify_trial_result result = {.summary = NULL};
     vw_status status = assume(script, torch_version, conf, &assumption);
-    const vw__trial trial = {.script = script,
-                             .torch_version = torch_version,
-                             .conf = conf,
-                             .assumption = &assumption,
-                             .summary_arena = arena};
+    const vw__verify_trial trial = {.script = script,
+                                    .torch_version = torch_version,
+                                    .conf = conf,
+                                    .assumption = &assumption,
+                                    .summary_arena = arena};
     if (status == VW_OK)
-        status = vw__trial_run(&trial, &result);
+        status = vw__verify_trial_run(&trial, &result);
     if (status == VW_ERR_BAD_SETTING) {
         *reason = "the recorded settings cannot be used with the rules of this version";
         return VW_OK;
@@ -90,7 +90,7 @@ static vw_status make_summary(const vw__model *model, const vw__model_trace *tra
 
 static void *run_job(void *context)
 {
-    vw__summary_job *job = context;
+    vw__stats_summary_job *job = context;
     job->status = make_summary(job->model, job->trace, job->torch_version, &job->arena,
                                &job->summary, &job->reason);
     if (job->status != VW_OK)
@@ -98,17 +98,17 @@ static void *run_job(void *context)
     return NULL;
 }
 
-void vw__summary_job_begin(vw__summary_job *job, const vw__model *model,
-                           const vw__model_trace *trace, const char *torch_version)
+void vw__stats_summary_job_begin(vw__stats_summary_job *job, const vw__model *model,
+                                 const vw__model_trace *trace, const char *torch_version)
 {
-    *job = (vw__summary_job){.model = model, .trace = trace, .torch_version = torch_version};
+    *job = (vw__stats_summary_job){.model = model, .trace = trace, .torch_version = torch_version};
     vw__arena_init(&job->arena, VW__ARENA_NO_LIMIT);
     if (trace->event_count >= THREAD_EVENTS)
         job->is_running = pthread_create(&job->thread, NULL, run_job, job) == 0;
 }
 
-vw_status vw__summary_job_finish(vw__summary_job *job, vw__arena *arena, const char **summary,
-                                 const char **reason)
+vw_status vw__stats_summary_job_finish(vw__stats_summary_job *job, vw__arena *arena,
+                                       const char **summary, const char **reason)
 {
     if (!job->is_running)
         return make_summary(job->model, job->trace, job->torch_version, arena, summary, reason);
@@ -124,7 +124,7 @@ vw_status vw__summary_job_finish(vw__summary_job *job, vw__arena *arena, const c
     return *summary != NULL ? VW_OK : vw__fail_host_memory(strlen(job->summary), "the summary");
 }
 
-void vw__summary_job_deinit(vw__summary_job *job)
+void vw__stats_summary_job_deinit(vw__stats_summary_job *job)
 {
     if (job->is_running)
         (void)pthread_join(job->thread, NULL);

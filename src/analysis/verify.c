@@ -54,12 +54,12 @@ typedef struct device_check {
     const vw__expectation *expectation; /* or NULL */
     vw__script script;
     vw__limit_evidence evidence;
-    vw__assumption assumption;
-    vw__reading reading;
+    vw__verify_assumption assumption;
+    vw__verify_reading reading;
     size_t trial_count;
-    vw__trial_result *best;      /* owned */
-    vw__trial_result *last;      /* owned */
-    vw__trial_result *unguessed; /* owned; the best before pools were made up */
+    vw__verify_trial_result *best;      /* owned */
+    vw__verify_trial_result *last;      /* owned */
+    vw__verify_trial_result *unguessed; /* owned; the best before pools were made up */
 } device_check;
 
 /* ---- notes ----------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static vw_status find_total(device_check *check, uint64_t *total_bytes)
 {
     const vw__expectation *expectation = check->expectation;
     if (expectation == NULL)
-        return vw__total_memory_guess(&check->script, total_bytes);
+        return vw__limit_guess_total(&check->script, total_bytes);
     *total_bytes =
         expectation->total_bytes != 0 ? expectation->total_bytes : VW__VERIFY_DEFAULT_TOTAL_BYTES;
     return VW_OK;
@@ -158,22 +158,22 @@ static vw_status find_total(device_check *check, uint64_t *total_bytes)
 /* Assumes what the expectation does not state. */
 static vw_status assume_card(device_check *check)
 {
-    vw__assumption *assumption = &check->assumption;
+    vw__verify_assumption *assumption = &check->assumption;
     const vw__expectation *expectation = check->expectation;
     uint64_t total_bytes = 0;
     VW__TRY(find_total(check, &total_bytes));
     VW__TRY(vw__limit_evidence_find(&check->script, check->whole->out->result.torch_version,
                                     vw__byte_buffer_text(&check->whole->conf), total_bytes,
                                     &check->evidence));
-    *assumption = (vw__assumption){.total_bytes = total_bytes,
-                                   .limit_bytes = UINT64_MAX,
-                                   .fraction = -1.0,
-                                   .refusals = check->evidence.refusals,
-                                   .refusal_count = check->evidence.refusal_count,
-                                   .is_unsplit = check->reading.is_unsplit,
-                                   .is_waited_for =
-                                       check->evidence.is_simple != check->reading.has_other_waits,
-                                   .has_conf_fraction = check->evidence.has_conf_fraction};
+    *assumption = (vw__verify_assumption){.total_bytes = total_bytes,
+                                          .limit_bytes = UINT64_MAX,
+                                          .fraction = -1.0,
+                                          .refusals = check->evidence.refusals,
+                                          .refusal_count = check->evidence.refusal_count,
+                                          .is_unsplit = check->reading.is_unsplit,
+                                          .is_waited_for = check->evidence.is_simple !=
+                                                           check->reading.has_other_waits,
+                                          .has_conf_fraction = check->evidence.has_conf_fraction};
     if (expectation == NULL)
         return VW_OK;
     assumption->trusts_conf_fraction = assumption->has_conf_fraction && expectation->cap_gib < 0.0;
@@ -188,24 +188,24 @@ static vw_status assume_card(device_check *check)
  * all. */
 static void keep_best(device_check *check)
 {
-    const vw__trial_difference *best = &check->best->difference, *last = &check->last->difference;
+    const vw__verify_difference *best = &check->best->difference, *last = &check->last->difference;
     if (check->trial_count == 1 || !last->is_found || (best->is_found && last->event > best->event))
         memcpy(check->best, check->last, sizeof *check->best);
 }
 
 static vw_status try_limit(device_check *check, uint64_t limit_bytes)
 {
-    const vw__trial trial = {.script = &check->script,
-                             .torch_version = check->whole->out->result.torch_version,
-                             .conf = vw__byte_buffer_text(&check->whole->conf),
-                             .expectation = check->expectation,
-                             .assumption = &check->assumption,
-                             .progress = check->whole->options.progress,
-                             .progress_context = check->whole->options.progress_context,
-                             .is_first = check->trial_count == 0};
+    const vw__verify_trial trial = {.script = &check->script,
+                                    .torch_version = check->whole->out->result.torch_version,
+                                    .conf = vw__byte_buffer_text(&check->whole->conf),
+                                    .expectation = check->expectation,
+                                    .assumption = &check->assumption,
+                                    .progress = check->whole->options.progress,
+                                    .progress_context = check->whole->options.progress_context,
+                                    .is_first = check->trial_count == 0};
     check->assumption.limit_bytes = limit_bytes;
     check->trial_count++;
-    VW__TRY(vw__trial_run(&trial, check->last));
+    VW__TRY(vw__verify_trial_run(&trial, check->last));
     keep_best(check);
     return VW_OK;
 }
@@ -219,9 +219,10 @@ static vw_status search_limit(device_check *check)
         uint64_t width = evidence->below_bytes - evidence->at_least_bytes;
         uint64_t middle = evidence->at_least_bytes + width / 2;
         VW__TRY(try_limit(check, middle));
-        if (!check->last->difference.is_found || check->last->limit_verdict == VW__LIMIT_NO_MATTER)
+        if (!check->last->difference.is_found ||
+            check->last->limit_verdict == VW__VERIFY_LIMIT_NO_MATTER)
             return VW_OK;
-        if (check->last->limit_verdict == VW__LIMIT_TOO_LOW)
+        if (check->last->limit_verdict == VW__VERIFY_LIMIT_TOO_LOW)
             evidence->at_least_bytes = middle + 1;
         else
             evidence->below_bytes = middle;
@@ -248,8 +249,8 @@ static vw_status try_limits(device_check *check)
 static vw_status make_script(device_check *check)
 {
     vw__limit_evidence_deinit(&check->evidence);
-    VW__TRY(vw__reading_make_script(&check->reading, check->whole->model, check->trace,
-                                    check->expectation, &check->script));
+    VW__TRY(vw__verify_reading_make_script(&check->reading, check->whole->model, check->trace,
+                                           check->expectation, &check->script));
     if (check->script.is_truncated)
         return VW_OK;
     return assume_card(check);
@@ -258,18 +259,18 @@ static vw_status make_script(device_check *check)
 /* Reports settings that the version asked for cannot use as a difference. */
 static void note_bad_setting(device_check *check)
 {
-    vw__trial_difference *difference = &check->best->difference;
+    vw__verify_difference *difference = &check->best->difference;
     memset(check->best, 0, sizeof *check->best);
     (void)snprintf(difference->got, sizeof difference->got, "refused: %.150s", vw_last_error());
-    vw__note_difference(difference, 0,
-                        "The recorded settings cannot be used with this version of PyTorch.",
-                        "settings \"%.150s\"", vw__byte_buffer_text(&check->whole->conf));
+    vw__verify_note_difference(difference, 0,
+                               "The recorded settings cannot be used with this version of PyTorch.",
+                               "settings \"%.150s\"", vw__byte_buffer_text(&check->whole->conf));
 }
 
 /* If no version was asked for, the file is wrong: no PyTorch ran with such settings. */
 static vw_status refuse_settings(const device_check *check)
 {
-    char words[VW__WORDS_BYTES];
+    char words[VW__VERIFY_WORDS_BYTES];
     (void)snprintf(words, sizeof words, "%s", vw_last_error());
     return vw__fail(
         VW_ERR_CORRUPT_FILE, "expected settings that PyTorch %s can use, found \"%.200s\": %s",
@@ -294,7 +295,7 @@ static vw_status try_revisions(device_check *check)
         VW__TRY(try_limits(check));
         if (check->reading.pools.hint_count == 0)
             memcpy(check->unguessed, check->best, sizeof *check->best);
-        VW__TRY(vw__reading_revise(&check->reading, &check->script, check->last, &has_more));
+        VW__TRY(vw__verify_reading_revise(&check->reading, &check->script, check->last, &has_more));
         if (has_more)
             VW__TRY(make_script(check));
     }
@@ -309,7 +310,7 @@ static vw_status try_readings(device_check *check)
     VW__TRY(try_revisions(check));
     if (!check->best->difference.is_found || !check->script.has_guessed_pools)
         return VW_OK;
-    vw__reading_drop_captures(&check->reading);
+    vw__verify_reading_drop_captures(&check->reading);
     VW__TRY(make_script(check));
     return try_revisions(check);
 }
@@ -330,7 +331,7 @@ static vw_status check_trace(device_check *check)
 static void excuse_unknown_pools(device_check *check)
 {
     const vw__model_trace *trace = check->trace;
-    vw__trial_difference *difference = &check->best->difference;
+    vw__verify_difference *difference = &check->best->difference;
     bool has_unknown_pools = false;
     for (size_t i = 0; i < trace->event_count && !has_unknown_pools; i++)
         has_unknown_pools =
@@ -363,8 +364,8 @@ static int version_number(const char *text)
 static vw_status report_difference(device_check *check)
 {
     verify_result *out = check->whole->out;
-    const vw__trial_difference *found = &check->best->difference;
-    char explanation[VW__EXPLANATION_BYTES + NOTE_BYTES];
+    const vw__verify_difference *found = &check->best->difference;
+    char explanation[VW__VERIFY_EXPLANATION_BYTES + NOTE_BYTES];
     const char *oldest = NULL, *newest = NULL, *used = out->result.torch_version;
     if (!found->is_found || out->result.first_difference != NULL)
         return VW_OK;
@@ -400,7 +401,7 @@ static void count_recorded(const device_check *check, vw_verify_result *result)
 static vw_status report_device(device_check *check)
 {
     vw_verify_result *result = &check->whole->out->result;
-    const vw__trial_result *best = check->best;
+    const vw__verify_trial_result *best = check->best;
     result->event_count += check->trace->event_count;
     if (!check->script.is_truncated) {
         count_recorded(check, result);
@@ -436,7 +437,7 @@ static vw_status verify_device(verification *whole, const vw__model_trace *trace
         status = report_device(&check);
     vw__script_deinit(&check.script);
     vw__limit_evidence_deinit(&check.evidence);
-    vw__reading_deinit(&check.reading);
+    vw__verify_reading_deinit(&check.reading);
     vw__host_free(check.best);
     vw__host_free(check.last);
     vw__host_free(check.unguessed);

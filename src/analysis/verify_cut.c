@@ -36,7 +36,7 @@ typedef struct cut_check {
     bool knows_held;    /* the file has segments to begin from */
     live_block *blocks; /* owned; by slot */
     vw__tree_node *root;
-    vw__trial_difference *difference;
+    vw__verify_difference *difference;
 } cut_check;
 
 static bool comes_before(const vw__tree_node *a, const vw__tree_node *b)
@@ -64,7 +64,7 @@ static void note(cut_check *check, size_t event, const char *expected, const cha
     (void)snprintf(check->difference->got, sizeof check->difference->got,
                    "%s of %" PRIu64 " bytes at %#" PRIx64, vw__model_action_name(recorded->action),
                    recorded->size_bytes, recorded->address);
-    vw__note_difference(check->difference, event, explanation, "%s", expected);
+    vw__verify_note_difference(check->difference, event, explanation, "%s", expected);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -148,10 +148,10 @@ static void compare_plain(cut_check *check)
             segment->total_bytes == region->held_bytes)
             continue;
         (void)snprintf(check->difference->got, sizeof check->difference->got, "no such segment");
-        vw__note_difference(check->difference, VW_UNKNOWN,
-                            "A segment that the trace takes and keeps is not there at the end.",
-                            "segment %#" PRIx64 " of %" PRIu64 " bytes", region->address,
-                            region->held_bytes);
+        vw__verify_note_difference(
+            check->difference, VW_UNKNOWN,
+            "A segment that the trace takes and keeps is not there at the end.",
+            "segment %#" PRIx64 " of %" PRIu64 " bytes", region->address, region->held_bytes);
     }
 }
 
@@ -226,7 +226,7 @@ static vw_status follow(cut_check *check)
     begin_initial_blocks(check);
     for (size_t i = 0; i < script->op_count && !check->difference->is_found; i++) {
         const vw__script_op *op = &script->ops[i];
-        if (op->first_event == VW__BEFORE_RECORDING)
+        if (op->first_event == VW__SCRIPT_BEFORE_RECORDING)
             continue;
         for (size_t k = op->first_event; k < op->end_event; k++)
             check_grain(check, k);
@@ -241,7 +241,7 @@ static vw_status follow(cut_check *check)
     return VW_OK;
 }
 
-vw_status vw__verify_cut_trace(const vw__script *script, vw__trial_difference *difference)
+vw_status vw__verify_cut_trace(const vw__script *script, vw__verify_difference *difference)
 {
     cut_check check = {.script = script, .events = script->trace->events, .difference = difference};
     vw__range_set_init(&check.held);

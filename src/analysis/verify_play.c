@@ -20,13 +20,13 @@
 #include "analysis/regions.h"
 #include "analysis/script_events.h" /* vw__is_release and its kind */
 
-enum { OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__WORDS_BYTES };
+enum { OPS_BETWEEN_PROGRESS = 1 << 14, EVENT_WORDS_BYTES = VW__VERIFY_WORDS_BYTES };
 
 typedef struct trial_run {
-    const vw__trial *trial;
+    const vw__verify_trial *trial;
     const vw__script *script;
     const vw__model_event *events;
-    vw__trial_result *result;
+    vw__verify_trial_result *result;
     vw__player player;
     vw__regions regions;
     vw_memory_event *seen; /* owned; events of the pool since the last comparison */
@@ -39,8 +39,8 @@ typedef struct trial_run {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-void vw__note_difference(vw__trial_difference *difference, uint64_t event, const char *explanation,
-                         const char *expected, ...)
+void vw__verify_note_difference(vw__verify_difference *difference, uint64_t event,
+                                const char *explanation, const char *expected, ...)
 {
     if (difference->is_found)
         return;
@@ -135,8 +135,8 @@ static void explain(trial_run *run, const vw__model_event *recorded, const vw_me
 static void differ(trial_run *run, size_t event, const vw__model_event *recorded,
                    const vw_memory_event *seen)
 {
-    char expected[EVENT_WORDS_BYTES] = "nothing more", explanation[VW__EXPLANATION_BYTES];
-    vw__trial_difference *difference = &run->result->difference;
+    char expected[EVENT_WORDS_BYTES] = "nothing more", explanation[VW__VERIFY_EXPLANATION_BYTES];
+    vw__verify_difference *difference = &run->result->difference;
     if (recorded != NULL)
         describe(expected, recorded->action, recorded->address, recorded->size_bytes,
                  stream_of(run, recorded));
@@ -146,7 +146,7 @@ static void differ(trial_run *run, size_t event, const vw__model_event *recorded
     (void)snprintf(difference->got, sizeof difference->got, "nothing");
     if (seen != NULL)
         describe(difference->got, seen->action, seen->address, seen->size_bytes, seen->stream);
-    vw__note_difference(difference, event, explanation, "%s", expected);
+    vw__verify_note_difference(difference, event, explanation, "%s", expected);
 }
 
 /* ---- what the pool tells --------------------------------------------------------------------- */
@@ -202,7 +202,7 @@ static void count_match(trial_run *run, unsigned action)
 }
 
 /* Which way the limit was wrong, if it was the limit: whoever gave more back had the lower one. */
-static vw__limit_verdict judge_limit(const trial_run *run, size_t first, size_t end)
+static vw__verify_limit_verdict judge_limit(const trial_run *run, size_t first, size_t end)
 {
     size_t theirs = 0, ours = 0;
     for (size_t i = first; i < end; i++)
@@ -210,8 +210,8 @@ static vw__limit_verdict judge_limit(const trial_run *run, size_t first, size_t 
     for (size_t i = 0; i < run->seen_count; i++)
         ours += vw__is_release(run->seen[i].action) || run->seen[i].action == VW_ACTION_OOM;
     if (theirs == ours)
-        return VW__LIMIT_NO_MATTER;
-    return ours > theirs ? VW__LIMIT_TOO_LOW : VW__LIMIT_TOO_HIGH;
+        return VW__VERIFY_LIMIT_NO_MATTER;
+    return ours > theirs ? VW__VERIFY_LIMIT_TOO_LOW : VW__VERIFY_LIMIT_TOO_HIGH;
 }
 
 /* Compares the pool's events since the last call with the recorded events [first, end). */
@@ -250,7 +250,7 @@ static void refuse_event(trial_run *run, size_t event, const char *explanation)
              stream_of(run, recorded));
     (void)snprintf(run->result->difference.got, sizeof run->result->difference.got,
                    "an impossibility");
-    vw__note_difference(&run->result->difference, event, explanation, "%s", expected);
+    vw__verify_note_difference(&run->result->difference, event, explanation, "%s", expected);
 }
 
 static vw_status prepare_growth(trial_run *run, size_t event)
@@ -299,7 +299,7 @@ static vw_status prepare_events(trial_run *run, size_t first, size_t end)
  * too. */
 static vw_status limit_device(trial_run *run, size_t index, bool *is_limited)
 {
-    const vw__assumption *assumption = run->trial->assumption;
+    const vw__verify_assumption *assumption = run->trial->assumption;
     const vw__script_op *op = &run->script->ops[index];
     uint64_t capacity_bytes = 0;
     while (run->next_refusal < assumption->refusal_count &&
@@ -371,8 +371,8 @@ static vw_status compare_oom_text(trial_run *run, const vw__script_op *op)
     const vw__expectation *expectation = run->trial->expectation;
     if (expectation == NULL || expectation->oom == NULL || op->kind != VW__SCRIPT_OOM)
         return VW_OK;
-    char *recorded = vw__without_processes(expectation->oom);
-    char *found = vw__without_processes(vw_last_error());
+    char *recorded = vw__verify_without_processes(expectation->oom);
+    char *found = vw__verify_without_processes(vw_last_error());
     vw_status status = recorded != NULL && found != NULL
                            ? VW_OK
                            : vw__fail_host_memory(strlen(expectation->oom), "an error's text");
@@ -382,9 +382,9 @@ static vw_status compare_oom_text(trial_run *run, const vw__script_op *op)
             i++;
         (void)snprintf(run->result->difference.got, sizeof run->result->difference.got,
                        "in the text: \"%.120s\"", found + i);
-        vw__note_difference(&run->result->difference, op->end_event - 1,
-                            "The text of the out-of-memory error is not the one expected.",
-                            "in the text: \"%.120s\"", recorded + i);
+        vw__verify_note_difference(&run->result->difference, op->end_event - 1,
+                                   "The text of the out-of-memory error is not the one expected.",
+                                   "in the text: \"%.120s\"", recorded + i);
     }
     vw__host_free(recorded);
     vw__host_free(found);
@@ -396,9 +396,9 @@ static void note_failure(trial_run *run, const vw__script_op *op, vw_status stat
 {
     (void)snprintf(run->result->difference.got, sizeof run->result->difference.got, "%s: %.150s",
                    vw_status_message(status), vw_last_error());
-    vw__note_difference(&run->result->difference, op->first_event,
-                        "What the recording says happened cannot be done.",
-                        "an operation that succeeds");
+    vw__verify_note_difference(&run->result->difference, op->first_event,
+                               "What the recording says happened cannot be done.",
+                               "an operation that succeeds");
 }
 
 static vw_status play_op(trial_run *run, size_t index)
@@ -429,7 +429,7 @@ static vw_status play_op(trial_run *run, size_t index)
 static bool meets_dropped_event(trial_run *run, uint32_t before_event)
 {
     uint32_t dropped = run->script->first_dropped_event;
-    if (dropped == VW__BEFORE_RECORDING || dropped >= before_event)
+    if (dropped == VW__SCRIPT_BEFORE_RECORDING || dropped >= before_event)
         return false;
     refuse_event(run, dropped,
                  "The trace contradicts itself here: it frees what is not live, or an operation "
@@ -440,7 +440,7 @@ static bool meets_dropped_event(trial_run *run, uint32_t before_event)
 static vw_status play_ops(trial_run *run)
 {
     const vw__script *script = run->script;
-    const vw__trial *trial = run->trial;
+    const vw__verify_trial *trial = run->trial;
     size_t i = 0;
     for (; i < script->op_count && !run->result->difference.is_found; i++) {
         const vw__script_op *op = &script->ops[i];
@@ -456,7 +456,7 @@ static vw_status play_ops(trial_run *run)
             return vw__fail(VW_ERR_WRONG_STATE, "verifying was stopped");
     }
     if (!run->result->difference.is_found)
-        (void)meets_dropped_event(run, VW__BEFORE_RECORDING);
+        (void)meets_dropped_event(run, VW__SCRIPT_BEFORE_RECORDING);
     run->result->ops_played = i;
     return VW_OK;
 }
@@ -465,7 +465,7 @@ static vw_status play_ops(trial_run *run)
 
 static vw_status begin(trial_run *run)
 {
-    const vw__assumption *assumption = run->trial->assumption;
+    const vw__verify_assumption *assumption = run->trial->assumption;
     const vw_event_sink sink = {run, listen};
     const vw__player_options options = {.torch_version = run->trial->torch_version,
                                         .conf = run->trial->conf,
@@ -482,7 +482,7 @@ static vw_status begin(trial_run *run)
     if (!is_limited || assumption->trusts_conf_fraction)
         return VW_OK;
     return vw_pool_set_fraction(
-        run->player.pool, vw__fraction_for_limit(assumption->limit_bytes, assumption->total_bytes));
+        run->player.pool, vw__limit_fraction(assumption->limit_bytes, assumption->total_bytes));
 }
 
 static vw_status print_summary(const vw_pool *pool, vw__arena *arena, const char **out)
@@ -498,7 +498,7 @@ static vw_status print_summary(const vw_pool *pool, vw__arena *arena, const char
     return vw_pool_summary(pool, false, page, needed, NULL);
 }
 
-vw_status vw__trial_run(const vw__trial *trial, vw__trial_result *out)
+vw_status vw__verify_trial_run(const vw__verify_trial *trial, vw__verify_trial_result *out)
 {
     trial_run run = {.trial = trial,
                      .script = trial->script,

@@ -43,7 +43,7 @@ typedef struct suspect {
 /* Looks at everything that happened in regions, for the two that a difference is about. */
 typedef struct inquiry {
     const vw__script *script;
-    const vw__trial_result *last;
+    const vw__verify_trial_result *last;
     vw__regions regions;
     uint32_t *first_events; /* owned; by number of the region */
     suspect theirs, ours;
@@ -135,7 +135,7 @@ static void find_pool(const vw__script *script, suspect *who)
 
 /* ---- hints ----------------------------------------------------------------------------------- */
 
-static bool is_hinted(const vw__pool_search *search, uint32_t first_event)
+static bool is_hinted(const vw__verify_pool_search *search, uint32_t first_event)
 {
     for (size_t i = 0; i < search->hint_count; i++)
         if (search->hints[i].event == first_event)
@@ -165,7 +165,7 @@ static uint32_t first_of_releases(const vw__model_trace *trace, uint32_t event)
 }
 
 /* The number for the pool whose memory went at `end`. */
-static uint16_t group_of(vw__pool_search *search, uint32_t end)
+static uint16_t group_of(vw__verify_pool_search *search, uint32_t end)
 {
     for (uint16_t group = 1; group <= search->group_count; group++)
         if (search->group_ends[group] == end)
@@ -174,7 +174,7 @@ static uint16_t group_of(vw__pool_search *search, uint32_t end)
     return search->group_count;
 }
 
-static bool is_in_use(const vw__pool_search *search, uint16_t group)
+static bool is_in_use(const vw__verify_pool_search *search, uint16_t group)
 {
     for (size_t i = 0; i < search->hint_count; i++)
         if (search->hints[i].group == group)
@@ -184,7 +184,7 @@ static bool is_in_use(const vw__pool_search *search, uint16_t group)
 
 /* Returns whether the region can belong to another pool than it was taken to. `*is_likely`: to one
  * that was found before. */
-static bool make_hint(vw__pool_search *search, const vw__script *script, suspect *who,
+static bool make_hint(vw__verify_pool_search *search, const vw__script *script, suspect *who,
                       vw__script_pool_hint *hint, bool *is_likely)
 {
     *is_likely = false;
@@ -204,7 +204,7 @@ static bool make_hint(vw__pool_search *search, const vw__script *script, suspect
 }
 
 /* Replaces the hints that did not help by the other one, once. */
-static bool try_other(vw__pool_search *search)
+static bool try_other(vw__verify_pool_search *search)
 {
     bool has_other = search->has_other;
     search->hint_count = search->settled_count;
@@ -217,7 +217,7 @@ static bool try_other(vw__pool_search *search)
 /* The likelier region comes first: one that went with a pool's memory, else the one that PyTorch
  * used. A difference at the same event as before is taken to be about the next region of such a
  * pool; if no region is left, the hints before were wrong. */
-static bool add_hints(vw__pool_search *search, inquiry *of)
+static bool add_hints(vw__verify_pool_search *search, inquiry *of)
 {
     vw__script_pool_hint theirs, ours;
     bool is_theirs_likely, is_ours_likely = false;
@@ -242,8 +242,8 @@ static bool add_hints(vw__pool_search *search, inquiry *of)
 
 /* After a trial that differed: adds the hint that the difference asks for, or puts the other one in
  * place of the last, which did not help. `*has_more` is false where there is nothing to try. */
-static vw_status revise_pools(vw__pool_search *search, const vw__script *script,
-                              const vw__trial_result *last, bool *has_more)
+static vw_status revise_pools(vw__verify_pool_search *search, const vw__script *script,
+                              const vw__verify_trial_result *last, bool *has_more)
 {
     uint64_t event = last->difference.event;
     *has_more = false;
@@ -253,7 +253,7 @@ static vw_status revise_pools(vw__pool_search *search, const vw__script *script,
         *has_more = try_other(search);
         return VW_OK;
     }
-    if (search->hint_count == VW__MOST_POOL_HINTS)
+    if (search->hint_count == VW__VERIFY_MOST_POOL_HINTS)
         return VW_OK;
     inquiry of = {.script = script, .last = last};
     vw__regions_init(&of.regions);
@@ -268,21 +268,21 @@ static vw_status revise_pools(vw__pool_search *search, const vw__script *script,
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-void vw__reading_deinit(vw__reading *reading)
+void vw__verify_reading_deinit(vw__verify_reading *reading)
 {
     vw__host_free(reading->is_unsplit);
-    *reading = (vw__reading){.flip_count = 0};
+    *reading = (vw__verify_reading){.flip_count = 0};
 }
 
-void vw__reading_drop_captures(vw__reading *reading)
+void vw__verify_reading_drop_captures(vw__verify_reading *reading)
 {
-    vw__reading_deinit(reading);
+    vw__verify_reading_deinit(reading);
     reading->has_no_captures = true;
 }
 
 /* Pools that the expectation names; what was concluded about others is lost with their numbers. */
-static vw_status make_room_for_pools(vw__reading *reading, const vw__expectation *expectation,
-                                     const vw__script *script)
+static vw_status make_room_for_pools(vw__verify_reading *reading,
+                                     const vw__expectation *expectation, const vw__script *script)
 {
     if (reading->is_unsplit != NULL && reading->pool_count == script->pool_count)
         return VW_OK;
@@ -301,9 +301,9 @@ static vw_status make_room_for_pools(vw__reading *reading, const vw__expectation
     return VW_OK;
 }
 
-vw_status vw__reading_make_script(vw__reading *reading, const vw__model *model,
-                                  const vw__model_trace *trace, const vw__expectation *expectation,
-                                  vw__script *script)
+vw_status vw__verify_reading_make_script(vw__verify_reading *reading, const vw__model *model,
+                                         const vw__model_trace *trace,
+                                         const vw__expectation *expectation, vw__script *script)
 {
     const vw__script_guide guide = {.flips = reading->flips,
                                     .flip_count = reading->flip_count,
@@ -317,7 +317,7 @@ vw_status vw__reading_make_script(vw__reading *reading, const vw__model *model,
 
 /* ---- what the last difference asks for ------------------------------------------------------- */
 
-static bool is_flipped(const vw__reading *reading, uint32_t event)
+static bool is_flipped(const vw__verify_reading *reading, uint32_t event)
 {
     for (size_t i = 0; i < reading->flip_count; i++)
         if (reading->flips[i] == event)
@@ -326,8 +326,8 @@ static bool is_flipped(const vw__reading *reading, uint32_t event)
 }
 
 /* Finds the last release inside the operation that differed, before it grew. */
-static bool find_guessed_release(const vw__reading *reading, const vw__model_event *events,
-                                 const vw__trial_result *last, uint32_t *out)
+static bool find_guessed_release(const vw__verify_reading *reading, const vw__model_event *events,
+                                 const vw__verify_trial_result *last, uint32_t *out)
 {
     bool is_found = false;
     for (uint32_t i = last->first_event; i < last->end_event; i++)
@@ -339,7 +339,7 @@ static bool find_guessed_release(const vw__reading *reading, const vw__model_eve
 }
 
 /* Returns whether the operation that differed gave memory back, or failed. */
-static bool has_pressure(const vw__model_event *events, const vw__trial_result *last)
+static bool has_pressure(const vw__model_event *events, const vw__verify_trial_result *last)
 {
     for (uint32_t i = last->first_event; i < last->end_event; i++)
         if (vw__is_release(events[i].action) || events[i].action == VW_ACTION_OOM)
@@ -348,7 +348,8 @@ static bool has_pressure(const vw__model_event *events, const vw__trial_result *
 }
 
 /* The same, and it found frees complete. */
-static bool has_frees_under_pressure(const vw__model_event *events, const vw__trial_result *last)
+static bool has_frees_under_pressure(const vw__model_event *events,
+                                     const vw__verify_trial_result *last)
 {
     bool has_frees = false;
     for (uint32_t i = last->first_event; i < last->end_event; i++)
@@ -358,8 +359,8 @@ static bool has_frees_under_pressure(const vw__model_event *events, const vw__tr
 
 /* Finds a free right before a request that found no room. It was complete, or other streams held it
  * up and the request waited for it: both leave the same events. */
-static bool find_late_free(const vw__reading *reading, const vw__model_event *events,
-                           const vw__trial_result *last, uint32_t *out)
+static bool find_late_free(const vw__verify_reading *reading, const vw__model_event *events,
+                           const vw__verify_trial_result *last, uint32_t *out)
 {
     uint32_t first = last->first_event;
     if (!has_pressure(events, last) || first < 2 ||
@@ -371,11 +372,12 @@ static bool find_late_free(const vw__reading *reading, const vw__model_event *ev
     return !is_flipped(reading, *out);
 }
 
-static bool find_flip(vw__reading *reading, const vw__script *script, const vw__trial_result *last)
+static bool find_flip(vw__verify_reading *reading, const vw__script *script,
+                      const vw__verify_trial_result *last)
 {
     const vw__model_event *events = script->trace->events;
     uint32_t event;
-    if (reading->flip_count == VW__MOST_FLIPS)
+    if (reading->flip_count == VW__VERIFY_MOST_FLIPS)
         return false;
     if (find_late_free(reading, events, last, &event))
         reading->has_late_frees = true;
@@ -385,8 +387,8 @@ static bool find_flip(vw__reading *reading, const vw__script *script, const vw__
     return true;
 }
 
-vw_status vw__reading_revise(vw__reading *reading, const vw__script *script,
-                             const vw__trial_result *last, bool *has_more)
+vw_status vw__verify_reading_revise(vw__verify_reading *reading, const vw__script *script,
+                                    const vw__verify_trial_result *last, bool *has_more)
 {
     *has_more = false;
     if (!last->difference.is_found || last->difference.event == VW_UNKNOWN)

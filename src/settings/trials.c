@@ -14,15 +14,15 @@ bool vw__trials_are_impossible(vw_status status)
 
 static vw_status choose_card(vw__trials *trials, const vw__card *card)
 {
-    vw__recorded_card recorded;
+    vw__replay_recorded_card recorded;
     if (card != NULL) {
         trials->card = *card;
         trials->is_card_known = card->capacity_bytes != UINT64_MAX;
         trials->has_limit = trials->is_card_known; /* the program can set one there */
         return VW_OK;
     }
-    VW__TRY(vw__recorded_card_find(&trials->work, &recorded));
-    trials->card = vw__card_as_recorded(&recorded);
+    VW__TRY(vw__replay_recorded_card_find(&trials->work, &recorded));
+    trials->card = vw__replay_card_as_recorded(&recorded);
     trials->is_card_known = recorded.is_known;
     trials->has_limit = recorded.is_known && !recorded.is_device;
     return VW_OK;
@@ -54,7 +54,7 @@ static bool is_same_text(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-static const vw__made_trial *find(const vw__trials *trials, vw__replay_setting setting)
+static const vw__trials_made *find(const vw__trials *trials, vw__replay_setting setting)
 {
     for (size_t i = 0; i < trials->made_count; i++)
         if (is_same_text(trials->made[i].engine, setting.engine) &&
@@ -67,7 +67,7 @@ vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row, vw_repl
 {
     vw__replay_setting setting =
         row != NULL ? vw__setting_of(row) : vw__replay_recorded_setting(&trials->work);
-    const vw__made_trial *known = find(trials, setting);
+    const vw__trials_made *known = find(trials, setting);
     vw__card card = trials->card;
     if (known != NULL) {
         *out = known->result;
@@ -77,8 +77,8 @@ vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row, vw_repl
         card.fraction = 1.0;
     *out = (vw_replay_result){.policy = row != NULL ? row->policy : trials->work.recorded_policy};
     VW__TRY(vw__replay_run(&trials->work, setting, card, false, NULL, out));
-    if (trials->made_count < VW__MOST_TRIALS)
-        trials->made[trials->made_count++] = (vw__made_trial){setting.engine, setting.conf, *out};
+    if (trials->made_count < VW__TRIALS_MOST)
+        trials->made[trials->made_count++] = (vw__trials_made){setting.engine, setting.conf, *out};
     return VW_OK;
 }
 

@@ -17,20 +17,20 @@
 #include "analysis/replay.h"
 #include "settings/setting_table.h"
 
-#define VW__MOST_TRIALS 24 /* that are remembered; more are made anew */
+#define VW__TRIALS_MOST 24 /* that are remembered; more are made anew */
 
 /* A setting that was tried, and its result. */
-typedef struct vw__made_trial {
+typedef struct vw__trials_made {
     const char *engine, *conf; /* static, or the work's */
     vw_replay_result result;
-} vw__made_trial;
+} vw__trials_made;
 
 typedef struct vw__trials {
     vw__replay_work work;
     vw__card card;
     bool is_card_known; /* else it is without end */
     bool has_limit;     /* the process has a limit, so garbage collection acts */
-    vw__made_trial made[VW__MOST_TRIALS];
+    vw__trials_made made[VW__TRIALS_MOST];
     size_t made_count;
 } vw__trials;
 

@@ -41,7 +41,7 @@ typedef struct tune_call {
     vw__notes notes;
     vw__notes warnings;
     vw__replay_work work;
-    vw__tuning *tuning; /* owned; large */
+    vw__tune_work *tuning; /* owned; large */
 } tune_call;
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -60,13 +60,13 @@ static size_t option_count(const char *conf)
     return count;
 }
 
-static uint64_t weighed_bytes(const vw__tuning *tuning, const vw_replay_result *result)
+static uint64_t weighed_bytes(const vw__tune_work *tuning, const vw_replay_result *result)
 {
     uint64_t option_bytes = tuning->card_bytes / OPTIONS_PER_CARD;
     return result->peak_reserved_bytes + option_count(result->conf) * option_bytes;
 }
 
-static int compare_complete(const vw__tuning *tuning, const vw_replay_result *a,
+static int compare_complete(const vw__tune_work *tuning, const vw_replay_result *a,
                             const vw_replay_result *b)
 {
     int order = compare_u64(a->retries != 0, b->retries != 0);
@@ -79,11 +79,12 @@ static int compare_complete(const vw__tuning *tuning, const vw_replay_result *a,
     return order != 0 ? order : compare_u64(a->device_ns, b->device_ns);
 }
 
-static int compare(const vw__tuning *tuning, const vw__candidate *a, const vw__candidate *b)
+static int compare(const vw__tune_work *tuning, const vw__tune_candidate *a,
+                   const vw__tune_candidate *b)
 {
     int order = compare_u64(b->result.is_complete, a->result.is_complete);
     if (order == 0 && a->result.is_complete)
-        order = compare_u64(vw__candidate_is_vramwise(a), vw__candidate_is_vramwise(b));
+        order = compare_u64(vw__tune_is_vramwise(a), vw__tune_is_vramwise(b));
     if (order == 0 && a->result.is_complete)
         order = compare_complete(tuning, &a->result, &b->result);
     if (order == 0)
@@ -95,18 +96,19 @@ static int compare(const vw__tuning *tuning, const vw__candidate *a, const vw__c
     return order != 0 ? order : compare_u64(a->kind, b->kind);
 }
 
-bool vw__tune_is_better(const vw__tuning *tuning, const vw__candidate *a, const vw__candidate *b)
+bool vw__tune_is_better(const vw__tune_work *tuning, const vw__tune_candidate *a,
+                        const vw__tune_candidate *b)
 {
     return compare(tuning, a, b) < 0;
 }
 
 /* Where every setting of PyTorch's is slow, those near the quickest are not. */
-static void judge_by_the_quickest(vw__tuning *tuning)
+static void judge_by_the_quickest(vw__tune_work *tuning)
 {
     uint64_t quickest_ns = UINT64_MAX;
     for (size_t i = 0; i < tuning->candidate_count; i++) {
         const vw_replay_result *result = &tuning->candidates[i].result;
-        if (vw__candidate_is_vramwise(&tuning->candidates[i]))
+        if (vw__tune_is_vramwise(&tuning->candidates[i]))
             continue;
         if (result->is_complete && result->retries == 0 && result->device_ns < quickest_ns)
             quickest_ns = result->device_ns;
@@ -117,11 +119,11 @@ static void judge_by_the_quickest(vw__tuning *tuning)
 }
 
 /* Insertion sort: stable, and there are few. */
-static void sort_candidates(vw__tuning *tuning)
+static void sort_candidates(vw__tune_work *tuning)
 {
     judge_by_the_quickest(tuning);
     for (size_t i = 1; i < tuning->candidate_count; i++) {
-        vw__candidate moved = tuning->candidates[i];
+        vw__tune_candidate moved = tuning->candidates[i];
         size_t j = i;
         for (; j > 0 && vw__tune_is_better(tuning, &moved, &tuning->candidates[j - 1]); j--)
             tuning->candidates[j] = tuning->candidates[j - 1];
@@ -139,10 +141,10 @@ static uint64_t slow_limit_ns(const vw__model_trace *trace)
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
-static vw_status try_candidates(const vw__replay_work *work, vw__candidate *candidates,
+static vw_status try_candidates(const vw__replay_work *work, vw__tune_candidate *candidates,
                                 size_t count, const vw__replay_progress *progress)
 {
-    vw__replay_job jobs[VW__MOST_CANDIDATES];
+    vw__replay_job jobs[VW__TUNE_MOST_CANDIDATES];
     for (size_t i = 0; i < count; i++) {
         vw_replay_result *result = &candidates[i].result;
         jobs[i] = (vw__replay_job){.setting = vw__policy_setting(result->policy, result->conf),
@@ -154,7 +156,7 @@ static vw_status try_candidates(const vw__replay_work *work, vw__candidate *cand
 
 static vw_status try_from(tune_call *call, size_t first, double base, double share)
 {
-    vw__tuning *tuning = call->tuning;
+    vw__tune_work *tuning = call->tuning;
     const vw__replay_progress progress = {
         .progress = call->options->progress,
         .context = call->options->progress_context,
@@ -167,7 +169,7 @@ static vw_status try_from(tune_call *call, size_t first, double base, double sha
 
 static vw_status try_everything(tune_call *call, bool is_possible)
 {
-    vw__tuning *tuning = call->tuning;
+    vw__tune_work *tuning = call->tuning;
     VW__TRY(vw__tune_add_defaults(tuning));
     if (!is_possible)
         return try_from(call, 0, 0.0, 1.0);
@@ -179,7 +181,7 @@ static vw_status try_everything(tune_call *call, bool is_possible)
     return try_from(call, first_round, 0.6, 0.2);
 }
 
-static const vw__candidate *find_kind(const vw__tuning *tuning, vw__setting_kind kind)
+static const vw__tune_candidate *find_kind(const vw__tune_work *tuning, vw__setting_kind kind)
 {
     for (size_t i = 0; i < tuning->candidate_count; i++)
         if (tuning->candidates[i].kind == kind)
@@ -188,16 +190,17 @@ static const vw__candidate *find_kind(const vw__tuning *tuning, vw__setting_kind
 }
 
 /* PyTorch's defaults: a candidate of their own, unless the recording was made with them. */
-static const vw__candidate *find_native(const vw__tuning *tuning)
+static const vw__tune_candidate *find_native(const vw__tune_work *tuning)
 {
-    const vw__candidate *native = find_kind(tuning, VW__SETTING_DEFAULTS);
+    const vw__tune_candidate *native = find_kind(tuning, VW__SETTING_DEFAULTS);
     return native != NULL ? native : find_kind(tuning, VW__SETTING_RECORDED);
 }
 
 /* ---- warnings -------------------------------------------------------------------------------- */
 
-static void warn_about(tune_call *call, const vw__candidate *on_card, const vw__candidate *endless,
-                       const vw__candidate *native_on_card, const vw__candidate *native_endless)
+static void warn_about(tune_call *call, const vw__tune_candidate *on_card,
+                       const vw__tune_candidate *endless, const vw__tune_candidate *native_on_card,
+                       const vw__tune_candidate *native_endless)
 {
     const vw_replay_result *result = &endless->result, *native = &native_endless->result;
     char reserved[VW__SIZE_TEXT_BYTES], native_reserved[VW__SIZE_TEXT_BYTES];
@@ -222,9 +225,9 @@ static void warn_about(tune_call *call, const vw__candidate *on_card, const vw__
 /* The recommended settings once more, and the defaults, without a limit. */
 static vw_status make_warnings(tune_call *call)
 {
-    vw__tuning *tuning = call->tuning;
-    const vw__candidate *native = find_native(tuning);
-    const vw__candidate *on_card[MOST_WARNING_RUNS];
+    vw__tune_work *tuning = call->tuning;
+    const vw__tune_candidate *native = find_native(tuning);
+    const vw__tune_candidate *on_card[MOST_WARNING_RUNS];
     size_t count = 0;
     if (native == NULL)
         return VW_OK;
@@ -232,7 +235,7 @@ static vw_status make_warnings(tune_call *call)
     for (size_t i = 0; i < tuning->candidate_count && count < MOST_WARNING_RUNS; i++)
         if (tuning->candidates[i].is_recommended)
             on_card[count++] = &tuning->candidates[i];
-    vw__candidate *endless = vw__host_alloc_zeroed(count, sizeof *endless);
+    vw__tune_candidate *endless = vw__host_alloc_zeroed(count, sizeof *endless);
     if (endless == NULL)
         return vw__fail_host_memory(count * sizeof *endless, "the runs of a tuning");
     for (size_t i = 0; i < count; i++) {
@@ -262,7 +265,8 @@ static void note_possibility(tune_call *call, uint64_t least_bytes)
                   vw__format_size(call->options->card_bytes, card));
 }
 
-static void note_best(tune_call *call, const vw__candidate *best, const vw__candidate *recorded)
+static void note_best(tune_call *call, const vw__tune_candidate *best,
+                      const vw__tune_candidate *recorded)
 {
     bool is_of_a_pool = vw__recording_is_of_a_pool(call->work.script.model);
     if (!best->result.is_complete) {
@@ -271,7 +275,7 @@ static void note_best(tune_call *call, const vw__candidate *best, const vw__cand
                           call->tuning->candidate_count);
         return;
     }
-    if (vw__candidate_is_vramwise(best))
+    if (vw__tune_is_vramwise(best))
         vw__notes_add(&call->notes,
                       "No setting of PyTorch's own completes on this card; vramwise's allocator "
                       "does, in PyTorch's place: %s%s%s",
@@ -298,13 +302,13 @@ static void note_best(tune_call *call, const vw__candidate *best, const vw__cand
 static vw_status show(tune_call *call)
 {
     vw_tune_report *shown = call->report;
-    const vw__tuning *tuning = call->tuning;
+    const vw__tune_work *tuning = call->tuning;
     vw_replay_result *tried =
         vw__arena_alloc_array(vw__result_arena(call->report), tuning->candidate_count,
                               sizeof *tried, _Alignof(vw_replay_result));
     if (tried == NULL)
         return vw__fail_host_memory(tuning->candidate_count * sizeof *tried, "results");
-    const vw__candidate *recorded = find_kind(tuning, VW__SETTING_RECORDED);
+    const vw__tune_candidate *recorded = find_kind(tuning, VW__SETTING_RECORDED);
     if (recorded == NULL) /* its string cannot be used: noted where it was found */
         recorded = find_native(tuning);
     for (size_t i = 0; i < tuning->candidate_count; i++)
@@ -323,7 +327,7 @@ static vw_status tune(tune_call *call)
 {
     vw_tune_report *shown = call->report;
     const vw__script *script = &call->work.script;
-    vw__tuning *tuning = call->tuning;
+    vw__tune_work *tuning = call->tuning;
     tuning->work = &call->work;
     tuning->arena = vw__result_arena(call->report);
     tuning->card_bytes = call->options->card_bytes;
@@ -367,7 +371,7 @@ vw_status vw_recording_tune(const vw_recording *recording, const vw_tune_options
 {
     VW__TRY(check_arguments(recording, options, out));
     vw_tune_report *report = vw__result_create(sizeof *report);
-    vw__tuning *tuning = vw__host_alloc_zeroed(1, sizeof *tuning);
+    vw__tune_work *tuning = vw__host_alloc_zeroed(1, sizeof *tuning);
     vw_status status = report != NULL && tuning != NULL
                            ? VW_OK
                            : vw__fail_host_memory(sizeof *report + sizeof *tuning, "a tuning");

@@ -19,13 +19,13 @@
 #define BYTES_PER_MB (UINT64_C(1) << 20)
 #define FRACTION_TEXT "per_process_memory_fraction:0.99"
 
-bool vw__candidate_is_vramwise(const vw__candidate *candidate)
+bool vw__tune_is_vramwise(const vw__tune_candidate *candidate)
 {
     return vw__policy_is_vramwise(candidate->result.policy);
 }
 
 /* Stores whether the setting is new, and the version takes it. */
-static vw_status is_new_and_possible(const vw__tuning *tuning, const char *conf,
+static vw_status is_new_and_possible(const vw__tune_work *tuning, const char *conf,
                                      bool needs_fraction_call, bool *out)
 {
     bool is_same = false;
@@ -37,8 +37,8 @@ static vw_status is_new_and_possible(const vw__tuning *tuning, const char *conf,
     if (is_same && needs_fraction_call) /* an option that the version does not know, or look at */
         return VW_OK;
     for (size_t i = 0; i < tuning->candidate_count; i++) {
-        const vw__candidate *other = &tuning->candidates[i];
-        if (other->needs_fraction_call != needs_fraction_call || vw__candidate_is_vramwise(other))
+        const vw__tune_candidate *other = &tuning->candidates[i];
+        if (other->needs_fraction_call != needs_fraction_call || vw__tune_is_vramwise(other))
             continue;
         VW__TRY(vw__replay_same_settings(tuning->work->torch_version, conf, other->result.conf,
                                          &is_same));
@@ -50,13 +50,13 @@ static vw_status is_new_and_possible(const vw__tuning *tuning, const char *conf,
 }
 
 /* `policy` is static, `conf` borrowed for the call. */
-static vw_status append(vw__tuning *tuning, vw__setting_kind kind, const char *policy,
+static vw_status append(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
                         const char *conf)
 {
     const char *kept = vw__arena_copy(tuning->arena, conf, strlen(conf));
     if (kept == NULL)
         return vw__fail_host_memory(strlen(conf) + 1, "an option string");
-    tuning->candidates[tuning->candidate_count++] = (vw__candidate){
+    tuning->candidates[tuning->candidate_count++] = (vw__tune_candidate){
         .kind = kind,
         .result = {.policy = policy, .conf = kept},
         .card = vw__card_of(tuning->card_bytes),
@@ -64,17 +64,17 @@ static vw_status append(vw__tuning *tuning, vw__setting_kind kind, const char *p
     return VW_OK;
 }
 
-static vw_status add(vw__tuning *tuning, vw__setting_kind kind, const char *policy,
+static vw_status add(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
                      const char *conf, bool needs_fraction_call)
 {
     bool is_worth_it = false;
-    if (tuning->candidate_count == VW__MOST_CANDIDATES)
+    if (tuning->candidate_count == VW__TUNE_MOST_CANDIDATES)
         return VW_OK;
     VW__TRY(is_new_and_possible(tuning, conf, needs_fraction_call, &is_worth_it));
     if (!is_worth_it)
         return VW_OK;
     VW__TRY(append(tuning, kind, policy, conf));
-    vw__candidate *candidate = &tuning->candidates[tuning->candidate_count - 1];
+    vw__tune_candidate *candidate = &tuning->candidates[tuning->candidate_count - 1];
     candidate->needs_fraction_call = needs_fraction_call;
     if (needs_fraction_call)
         candidate->card.fraction = 1.0;
@@ -83,7 +83,7 @@ static vw_status add(vw__tuning *tuning, vw__setting_kind kind, const char *poli
 
 /* ---- the first round ------------------------------------------------------------------------- */
 
-static const vw__candidate *find_policy(const vw__tuning *tuning, const char *policy)
+static const vw__tune_candidate *find_policy(const vw__tune_work *tuning, const char *policy)
 {
     for (size_t i = 0; i < tuning->candidate_count; i++)
         if (strcmp(tuning->candidates[i].result.policy, policy) == 0)
@@ -92,27 +92,27 @@ static const vw__candidate *find_policy(const vw__tuning *tuning, const char *po
 }
 
 /* An engine of our own reads no option string: it is tried once, under its name. */
-static vw_status add_engine(vw__tuning *tuning, vw__setting_kind kind, const char *policy,
+static vw_status add_engine(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
                             const char *conf)
 {
-    if (tuning->candidate_count == VW__MOST_CANDIDATES || find_policy(tuning, policy) != NULL)
+    if (tuning->candidate_count == VW__TUNE_MOST_CANDIDATES || find_policy(tuning, policy) != NULL)
         return VW_OK;
     return append(tuning, kind, policy, conf);
 }
 
-static vw_status add_setting(vw__tuning *tuning, vw__setting_kind kind, const char *policy,
+static vw_status add_setting(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
                              const char *conf)
 {
     return vw__policy_is_vramwise(policy) ? add_engine(tuning, kind, policy, conf)
                                           : add(tuning, kind, policy, conf, false);
 }
 
-static vw_status add_row(vw__tuning *tuning, const vw__setting_row *row)
+static vw_status add_row(vw__tune_work *tuning, const vw__setting_row *row)
 {
     return add_setting(tuning, (vw__setting_kind)row->kind, row->policy, vw__setting_conf(row));
 }
 
-vw_status vw__tune_add_defaults(vw__tuning *tuning)
+vw_status vw__tune_add_defaults(vw__tune_work *tuning)
 {
     const vw__replay_work *work = tuning->work;
     VW__TRY(add_setting(tuning, VW__SETTING_RECORDED, work->recorded_policy, work->recorded_conf));
@@ -134,7 +134,7 @@ static uint64_t largest_request(const vw__script *script)
 }
 
 /* An option that the version does not know has no effect, or is refused. */
-static vw_status has_fraction_option(const vw__tuning *tuning, bool *out)
+static vw_status has_fraction_option(const vw__tune_work *tuning, bool *out)
 {
     bool is_nothing = true;
     vw_status status =
@@ -143,20 +143,20 @@ static vw_status has_fraction_option(const vw__tuning *tuning, bool *out)
     return status == VW_ERR_BAD_SETTING ? VW_OK : status;
 }
 
-static vw_status add_collection(vw__tuning *tuning, const vw__setting_row *row)
+static vw_status add_collection(vw__tune_work *tuning, const vw__setting_row *row)
 {
-    char conf[VW__MOST_CONF_BYTES];
+    char conf[VW__TUNE_MOST_CONF_BYTES];
     bool has_option = false;
     VW__TRY(has_fraction_option(tuning, &has_option));
     (void)snprintf(conf, sizeof conf, "%s%s", row->conf, has_option ? "," FRACTION_TEXT : "");
     return add(tuning, VW__SETTING_COLLECTION, row->policy, conf, !has_option);
 }
 
-vw_status vw__tune_add_options(vw__tuning *tuning)
+vw_status vw__tune_add_options(vw__tune_work *tuning)
 {
     uint64_t largest_bytes = largest_request(&tuning->work->script);
     const vw__setting_row *row;
-    for (size_t i = 0; (row = vw__setting_row_for(VW__FOR_TUNE, i)) != NULL; i++) {
+    for (size_t i = 0; (row = vw__setting_row_for(VW__SETTING_FOR_TUNE, i)) != NULL; i++) {
         size_t count_before = tuning->candidate_count;
         if (row->conf == NULL || row->size_mb * BYTES_PER_MB > largest_bytes)
             continue; /* a policy, added elsewhere; or no request is as large */
@@ -170,11 +170,11 @@ vw_status vw__tune_add_options(vw__tuning *tuning)
 
 /* ---- the second round ------------------------------------------------------------------------ */
 
-static const vw__candidate *best_of_kind(const vw__tuning *tuning, vw__setting_kind kind)
+static const vw__tune_candidate *best_of_kind(const vw__tune_work *tuning, vw__setting_kind kind)
 {
-    const vw__candidate *best = NULL;
+    const vw__tune_candidate *best = NULL;
     for (size_t i = 0; i < tuning->candidate_count; i++) {
-        const vw__candidate *candidate = &tuning->candidates[i];
+        const vw__tune_candidate *candidate = &tuning->candidates[i];
         if (candidate->kind == kind &&
             (best == NULL || vw__tune_is_better(tuning, candidate, best)))
             best = candidate;
@@ -183,10 +183,10 @@ static const vw__candidate *best_of_kind(const vw__tuning *tuning, vw__setting_k
 }
 
 /* Adds nothing if one of `confs` is NULL. */
-static vw_status add_together(vw__tuning *tuning, const char *const *confs, size_t count,
+static vw_status add_together(vw__tune_work *tuning, const char *const *confs, size_t count,
                               bool needs_fraction_call)
 {
-    char conf[VW__MOST_CONF_BYTES] = "";
+    char conf[VW__TUNE_MOST_CONF_BYTES] = "";
     for (size_t i = 0; i < count; i++) {
         if (confs[i] == NULL)
             return VW_OK;
@@ -196,23 +196,23 @@ static vw_status add_together(vw__tuning *tuning, const char *const *confs, size
     return add(tuning, VW__SETTING_COMBINED, "conf", conf, needs_fraction_call);
 }
 
-static const char *conf_of(const vw__candidate *candidate)
+static const char *conf_of(const vw__tune_candidate *candidate)
 {
     return candidate != NULL ? candidate->result.conf : NULL;
 }
 
-vw_status vw__tune_add_combinations(vw__tuning *tuning)
+vw_status vw__tune_add_combinations(vw__tune_work *tuning)
 {
     const char *expandable = conf_of(best_of_kind(tuning, VW__SETTING_EXPANDABLE));
     const char *max_split = conf_of(best_of_kind(tuning, VW__SETTING_MAX_SPLIT));
     const char *roundup = conf_of(best_of_kind(tuning, VW__SETTING_ROUNDUP));
-    const vw__candidate *best_collection = best_of_kind(tuning, VW__SETTING_COLLECTION);
+    const vw__tune_candidate *best_collection = best_of_kind(tuning, VW__SETTING_COLLECTION);
     const char *collection = conf_of(best_collection);
     bool needs_call = best_collection != NULL && best_collection->needs_fraction_call;
     const vw__setting_row *row;
     VW__TRY(add_together(tuning, (const char *[]){expandable, roundup}, 2, false));
     expandable = vw__setting_conf(vw__setting_row_of(VW__SETTING_EXPANDABLE));
-    for (size_t i = 0; (row = vw__setting_row_for(VW__FOR_TUNE_PAIRS, i)) != NULL; i++)
+    for (size_t i = 0; (row = vw__setting_row_for(VW__SETTING_FOR_TUNE_PAIRS, i)) != NULL; i++)
         VW__TRY(add_together(tuning, (const char *[]){expandable, row->conf}, 2, false));
     VW__TRY(add_together(tuning, (const char *[]){max_split, roundup}, 2, false));
     VW__TRY(add_together(tuning, (const char *[]){max_split, collection}, 2, needs_call));
@@ -220,9 +220,9 @@ vw_status vw__tune_add_combinations(vw__tuning *tuning)
     return add_together(tuning, (const char *[]){max_split, roundup, collection}, 3, needs_call);
 }
 
-vw_status vw__tune_add_rescue(vw__tuning *tuning)
+vw_status vw__tune_add_rescue(vw__tune_work *tuning)
 {
-    const vw__candidate *vramwise =
+    const vw__tune_candidate *vramwise =
         find_policy(tuning, vw__setting_row_of(VW__SETTING_VRAMWISE)->policy);
     if (vramwise == NULL || vramwise->result.is_complete)
         return VW_OK;

@@ -70,12 +70,12 @@ static void the_planner_and_the_page_have_the_same_three(void **state)
 
 static void tune_tries_whatever_anybody_else_tries(void **state)
 {
-    const unsigned others =
-        VW__FOR_DOCTOR | VW__FOR_DOCTOR_REFINED | VW__FOR_PLAN | VW__FOR_VIEW | VW__FOR_TUNE_PAIRS;
+    const unsigned others = VW__FOR_DOCTOR | VW__FOR_DOCTOR_REFINED | VW__FOR_PLAN | VW__FOR_VIEW |
+                            VW__SETTING_FOR_TUNE_PAIRS;
     const vw__setting_row *row;
     (void)state;
     for (size_t i = 0; (row = vw__setting_row_for(others, i)) != NULL; i++)
-        assert_true((row->users & VW__FOR_TUNE) != 0);
+        assert_true((row->users & VW__SETTING_FOR_TUNE) != 0);
 }
 
 int main(void)

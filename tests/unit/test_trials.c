@@ -46,7 +46,7 @@ static void the_card_is_the_recordings_or_the_one_that_is_named(void **state)
     stored_recording one;
     vw__trials trials;
     const vw__card named = vw__card_of(1000 * MIB), endless = vw__card_without_end();
-    vw__recorded_card recorded;
+    vw__replay_recorded_card recorded;
     (void)state;
     open_stored("train_eval_phases.native.pickle.xz", &one); /* it never ran out */
     open_trials(one.recording, NULL, &trials);
@@ -58,7 +58,7 @@ static void the_card_is_the_recordings_or_the_one_that_is_named(void **state)
     open_stored("oom_fragmented.native.pickle.xz", &one); /* under a limit */
     open_trials(one.recording, NULL, &trials);
     assert_true(trials.is_card_known && trials.has_limit);
-    assert_int_equal(vw__recorded_card_find(&trials.work, &recorded), VW_OK);
+    assert_int_equal(vw__replay_recorded_card_find(&trials.work, &recorded), VW_OK);
     assert_int_equal(trials.card.shown_bytes, recorded.bytes);
     vw__trials_close(&trials);
     open_trials(one.recording, &named, &trials);

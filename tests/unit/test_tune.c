@@ -76,7 +76,7 @@ static vw_tune_report *tune(const vw_recording *recording, vw_tune_options optio
 static void settings_are_put_in_the_order_that_the_top_of_the_source_states(void **state)
 {
     (void)state;
-    static const vw__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
+    static const vw__tune_work tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
     static const vw_replay_result in_order[] = {
         {.policy = "conf", .conf = "a:1", .is_complete = true, .peak_reserved_bytes = 2000 * MIB},
         {.policy = "conf", .conf = "", .is_complete = true, .peak_reserved_bytes = 2101 * MIB},
@@ -111,7 +111,8 @@ static void settings_are_put_in_the_order_that_the_top_of_the_source_states(void
     enum { COUNT = sizeof in_order / sizeof in_order[0] };
     for (size_t i = 0; i < COUNT; i++) {
         for (size_t j = 0; j < COUNT; j++) {
-            const vw__candidate first = {.result = in_order[i]}, second = {.result = in_order[j]};
+            const vw__tune_candidate first = {.result = in_order[i]},
+                                     second = {.result = in_order[j]};
             assert_int_equal(vw__tune_is_better(&tuning, &first, &second), i < j);
         }
     }
@@ -273,8 +274,8 @@ static void options_that_a_version_has_not_are_not_tried(void **state)
 static void engines_of_our_own_come_behind_what_pytorch_completes_with(void **state)
 {
     (void)state;
-    static const vw__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
-    static const vw__candidate in_order[] = {
+    static const vw__tune_work tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
+    static const vw__tune_candidate in_order[] = {
         {.kind = VW__SETTING_EXPANDABLE,
          .result = {.policy = "expandable",
                     .conf = "a:1",
