@@ -251,13 +251,6 @@ static vw_status compare_categories(diff_work *work, const diff_side *before,
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-static const char *conf_of(const vw__model *model)
-{
-    const vw__model_settings *settings = &model->settings;
-    bool is_known = settings->is_known && settings->conf != VW__NO_STRING;
-    return is_known ? vw__model_string(model, settings->conf) : NULL;
-}
-
 static vw_moment without_usages(vw_moment moment)
 {
     moment.usages = moment.categories = NULL;
@@ -312,8 +305,8 @@ static vw_status fill_report(diff_work *work, const vw__model *before_model,
     report->after_peak_reserved_bytes = after.peak_reserved_bytes;
     report->before_event_count = before.event_count;
     report->after_event_count = after.event_count;
-    report->before_conf = conf_of(before_model);
-    report->after_conf = conf_of(after_model);
+    report->before_conf = vw__recording_conf_text(before_model);
+    report->after_conf = vw__recording_conf_text(after_model);
     add_notes(work, &before, &after, report);
     return vw__notes_finish(&work->notes, &report->notes, &report->note_count);
 }

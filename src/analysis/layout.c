@@ -170,21 +170,19 @@ static vw_status cut_run(follower *state, uint64_t begin, uint64_t end, bool is_
     return rest.begin < rest.end ? insert_run(state, place, &rest) : VW_OK;
 }
 
-static vw_status take_memory(follower *state, const vw__model_event *event, bool is_expandable)
+/* Takes the memory of an event, or gives it back. */
+static vw_status follow_memory(follower *state, const vw__model_event *event, bool is_taken)
 {
-    const held_run run = {.begin = event->address,
-                          .end = vw__add_capped_u64(event->address, event->size_bytes),
-                          .context = event->context,
-                          .stream = event->stream,
-                          .pool = event->pool,
-                          .is_expandable = is_expandable};
-    return add_run(state, &run);
-}
-
-static vw_status give_memory_back(follower *state, const vw__model_event *event, bool is_expandable)
-{
-    return cut_run(state, event->address, vw__add_capped_u64(event->address, event->size_bytes),
-                   is_expandable);
+    const held_run run = {
+        .begin = event->address,
+        .end = vw__add_capped_u64(event->address, event->size_bytes),
+        .context = event->context,
+        .stream = event->stream,
+        .pool = event->pool,
+        .is_expandable =
+            event->action == VW_ACTION_SEGMENT_MAP || event->action == VW_ACTION_SEGMENT_UNMAP,
+    };
+    return is_taken ? add_run(state, &run) : cut_run(state, run.begin, run.end, run.is_expandable);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -261,19 +259,17 @@ static vw_status do_free(follower *state, const vw__model_event *event, bool is_
 
 static vw_status do_event(follower *state, const vw__model_event *event)
 {
+    if (vw__is_growth(event->action) || vw__is_release(event->action))
+        return follow_memory(state, event, vw__is_growth(event->action));
+    if (event->address == VW_NULL)
+        return VW_OK;
     switch (event->action) {
     case VW_ACTION_ALLOC:
-        return event->address != VW_NULL ? do_alloc(state, event) : VW_OK;
+        return do_alloc(state, event);
     case VW_ACTION_FREE_REQUESTED:
-        return event->address != VW_NULL ? do_free(state, event, state->ends_at_request) : VW_OK;
+        return do_free(state, event, state->ends_at_request);
     case VW_ACTION_FREE_COMPLETED:
-        return event->address != VW_NULL ? do_free(state, event, true) : VW_OK;
-    case VW_ACTION_SEGMENT_ALLOC:
-    case VW_ACTION_SEGMENT_MAP:
-        return take_memory(state, event, event->action == VW_ACTION_SEGMENT_MAP);
-    case VW_ACTION_SEGMENT_FREE:
-    case VW_ACTION_SEGMENT_UNMAP:
-        return give_memory_back(state, event, event->action == VW_ACTION_SEGMENT_UNMAP);
+        return do_free(state, event, true);
     default:
         return VW_OK;
     }
@@ -294,27 +290,22 @@ static vw_status undo_free(follower *state, const vw__model_event *event, vw__la
 
 static vw_status undo_event(follower *state, const vw__model_event *event)
 {
-    bool is_of_block = event->address != VW_NULL;
     used_block *block;
+    if (vw__is_growth(event->action) || vw__is_release(event->action))
+        return follow_memory(state, event, vw__is_release(event->action));
+    if (event->address == VW_NULL)
+        return VW_OK;
     switch (event->action) {
     case VW_ACTION_ALLOC:
-        block = is_of_block ? find_block(state, event->address) : NULL;
+        block = find_block(state, event->address);
         if (block != NULL)
             remove_block(state, block);
         return VW_OK;
     case VW_ACTION_FREE_REQUESTED:
-        return is_of_block ? undo_free(state, event, VW__LAYOUT_LIVE) : VW_OK;
+        return undo_free(state, event, VW__LAYOUT_LIVE);
     case VW_ACTION_FREE_COMPLETED:
-        return is_of_block
-                   ? undo_free(state, event,
-                               state->begins_at_request ? VW__LAYOUT_PENDING : VW__LAYOUT_LIVE)
-                   : VW_OK;
-    case VW_ACTION_SEGMENT_ALLOC:
-    case VW_ACTION_SEGMENT_MAP:
-        return give_memory_back(state, event, event->action == VW_ACTION_SEGMENT_MAP);
-    case VW_ACTION_SEGMENT_FREE:
-    case VW_ACTION_SEGMENT_UNMAP:
-        return take_memory(state, event, event->action == VW_ACTION_SEGMENT_UNMAP);
+        return undo_free(state, event,
+                         state->begins_at_request ? VW__LAYOUT_PENDING : VW__LAYOUT_LIVE);
     default:
         return VW_OK;
     }

@@ -181,11 +181,18 @@ static void append_values(const vw__model_settings *settings, vw__byte_buffer *o
                           settings->garbage_collection_threshold);
 }
 
+const char *vw__recording_conf_text(const vw__model *model)
+{
+    const vw__model_settings *settings = &model->settings;
+    bool is_recorded = settings->is_known && settings->conf != VW__NO_STRING;
+    return is_recorded ? vw__model_string(model, settings->conf) : NULL;
+}
+
 vw_status vw__recording_conf(const vw__model *model, vw__byte_buffer *out)
 {
     const vw__model_settings *settings = &model->settings;
-    if (settings->is_known && settings->conf != VW__NO_STRING)
-        vw__append_text(out, vw__model_string(model, settings->conf));
+    if (vw__recording_conf_text(model) != NULL)
+        vw__append_text(out, vw__recording_conf_text(model));
     else if (settings->is_known)
         append_values(settings, out);
     else if (has_mappings(model))

@@ -40,6 +40,9 @@ VW_MUST_CHECK vw_status vw__recording_version(const vw__model *model, const char
 /* The oldest and the newest version whose snapshots have just these fields. */
 void vw__recording_version_range(const vw__model *model, const char **oldest, const char **newest);
 
+/* The option string that is recorded, or NULL. */
+const char *vw__recording_conf_text(const vw__model *model);
+
 /* Appends the option string that the recording was made with: the recorded one; if the file has
  * only values (2.3 and later), a string with these values; if it has nothing, the defaults, and
  * expandable segments if pages were mapped. VW_ERR_HOST_MEMORY. */

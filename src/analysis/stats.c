@@ -364,8 +364,7 @@ static vw_status fill_settings(stats_work *work, vw_recording_stats *stats)
         entries[i].key = vw__model_string(work->model, settings->entries[i].key);
         entries[i].value = vw__model_string(work->model, settings->entries[i].value);
     }
-    if (settings->is_known && settings->conf != VW__NO_STRING)
-        stats->conf = vw__model_string(work->model, settings->conf);
+    stats->conf = vw__recording_conf_text(work->model);
     stats->settings = entries;
     stats->setting_count = settings->entry_count;
     return VW_OK;

@@ -242,21 +242,10 @@ static vw_status walk_events(event_pass *pass)
             VW__TRY(on_free(pass, event, instant));
         else if (event->action == VW_ACTION_FREE_REQUESTED)
             VW__TRY(on_free_request(pass, event, instant));
-        switch (event->action) {
-        case VW_ACTION_ALLOC:
+        else if (event->action == VW_ACTION_ALLOC)
             VW__TRY(on_alloc(pass, event, instant));
-            break;
-        case VW_ACTION_SEGMENT_ALLOC:
-        case VW_ACTION_SEGMENT_MAP:
-            VW__TRY(on_segment(pass, event, true, instant));
-            break;
-        case VW_ACTION_SEGMENT_FREE:
-        case VW_ACTION_SEGMENT_UNMAP:
-            VW__TRY(on_segment(pass, event, false, instant));
-            break;
-        default:
-            break;
-        }
+        else if (vw__is_growth(event->action) || vw__is_release(event->action))
+            VW__TRY(on_segment(pass, event, vw__is_growth(event->action), instant));
     }
     return VW_OK;
 }

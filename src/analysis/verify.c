@@ -132,9 +132,8 @@ static void note_recording(verification *whole)
 /* The option string of the run: recorded, else expected, else what the file's values say. */
 static vw_status find_conf(verification *whole)
 {
-    const vw__model_settings *settings = &whole->model->settings;
-    bool is_recorded = settings->is_known && settings->conf != VW__NO_STRING;
-    if (!is_recorded && whole->has_expectation && whole->expectation.conf != NULL) {
+    if (vw__recording_conf_text(whole->model) == NULL && whole->has_expectation &&
+        whole->expectation.conf != NULL) {
         vw__append_text(&whole->conf, whole->expectation.conf);
         return vw__byte_buffer_has_failed(&whole->conf) ? vw__fail_host_memory(256, "settings")
                                                         : VW_OK;
