@@ -12,7 +12,6 @@
 
 #include "vramwise/analysis.h"
 #include "analysis/moment.h"
-#include "analysis/notes.h"
 #include "analysis/recording.h"
 #include "analysis/result.h"
 #include "analysis/timeline.h"

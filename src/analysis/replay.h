@@ -16,7 +16,7 @@
 
 #include "vramwise/analysis.h"
 #include "analysis/policies.h"
-#include "analysis/notes.h"
+#include "analysis/result.h"
 #include "analysis/roles.h"
 #include "analysis/script.h"
 #include "analysis/steps.h"

@@ -14,7 +14,6 @@
 
 #include "analysis/attribution.h"
 #include "analysis/moment.h"
-#include "analysis/notes.h"
 #include "analysis/recording.h"
 #include "analysis/result.h"
 #include "analysis/stats_summary.h"

@@ -21,7 +21,6 @@
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "analysis/notes.h"
 #include "analysis/recording.h"
 #include "analysis/result.h"
 #include "analysis/regions.h"

@@ -83,8 +83,3 @@ vw__replay_setting vw__setting_of(const vw__setting_row *row)
 {
     return vw__policy_setting(row->policy, vw__setting_conf(row));
 }
-
-bool vw__setting_kind_is_vramwise(vw__setting_kind kind)
-{
-    return kind == VW__SETTING_VRAMWISE || kind == VW__SETTING_RESCUE;
-}

@@ -62,7 +62,4 @@ const char *vw__setting_conf(const vw__setting_row *row);
 /* The setting of a run under that row. */
 vw__replay_setting vw__setting_of(const vw__setting_row *row);
 
-/* Returns whether it is an engine of our own. */
-bool vw__setting_kind_is_vramwise(vw__setting_kind kind);
-
 #endif /* VW_SETTINGS_SETTING_TABLE_H */

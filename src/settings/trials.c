@@ -85,20 +85,17 @@ vw_status vw__trials_try(vw__trials *trials, const vw__setting_row *row, vw_repl
 vw_status vw__trials_is_new(const vw__trials *trials, const vw__setting_row *row, bool *out)
 {
     const char *version = trials->work.torch_version, *conf = vw__setting_conf(row);
-    vw_status status = VW_OK;
+    const char *recorded = trials->work.recorded_policy;
     bool is_same = false;
-    if (vw__policy_is_vramwise(trials->work.recorded_policy)) {
+    if (vw__policy_is_vramwise(row->policy) || vw__policy_is_vramwise(recorded)) {
         /* An engine of ours reads no option of PyTorch's. */
-        *out = vw__policy_is_vramwise(row->policy) &&
-               strcmp(row->policy, trials->work.recorded_policy) != 0;
+        *out = vw__policy_is_vramwise(row->policy) && strcmp(row->policy, recorded) != 0;
         return VW_OK;
     }
-    if (!vw__setting_kind_is_vramwise((vw__setting_kind)row->kind)) {
-        status =
-            vw__replay_same_settings(version, conf, vw__trials_recorded_conf(trials), &is_same);
-        if (status == VW_OK && !is_same && row->kind != VW__SETTING_DEFAULTS)
-            status = vw__replay_same_settings(version, conf, "", &is_same);
-    }
+    vw_status status =
+        vw__replay_same_settings(version, conf, vw__trials_recorded_conf(trials), &is_same);
+    if (status == VW_OK && !is_same && row->kind != VW__SETTING_DEFAULTS)
+        status = vw__replay_same_settings(version, conf, "", &is_same);
     *out = status == VW_OK && !is_same;
     return vw__trials_are_impossible(status) ? VW_OK : status;
 }

@@ -146,7 +146,8 @@ static void a_failure_on_the_other_thread_keeps_its_words(void **state)
     vw__arena_init(&arena, VW__ARENA_NO_LIMIT);
     vw__host_memory_fail_at(1); /* nobody else asks for any */
     assert_true(begin_job(&job, model)->is_running);
-    assert_int_equal(vw__stats_summary_job_finish(&job, &arena, &summary, &reason), VW_ERR_HOST_MEMORY);
+    assert_int_equal(vw__stats_summary_job_finish(&job, &arena, &summary, &reason),
+                     VW_ERR_HOST_MEMORY);
     assert_string_equal(vw_last_error(), job.failure);
     assert_non_null(strstr(vw_last_error(), "out of host memory"));
     vw__stats_summary_job_deinit(&job);

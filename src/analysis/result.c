@@ -1,11 +1,43 @@
-/* notes.c - see notes.h. */
-#include "analysis/notes.h"
+/* result.c - see result.h. */
+#include "analysis/result.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/host_memory.h"
+
+/* Lies in front of a result, which may need any alignment. */
+typedef union result_header {
+    vw__arena arena;
+    max_align_t align;
+} result_header;
+
+void *vw__result_create(size_t size_bytes)
+{
+    result_header *header = vw__host_alloc_zeroed(1, sizeof *header + size_bytes);
+    if (header == NULL)
+        return NULL;
+    vw__arena_init(&header->arena, VW__ARENA_NO_LIMIT);
+    return header + 1;
+}
+
+vw__arena *vw__result_arena(void *result)
+{
+    return &((result_header *)result - 1)->arena;
+}
+
+void vw__result_free(void *result)
+{
+    if (result == NULL)
+        return;
+    vw__arena_deinit(vw__result_arena(result));
+    vw__host_free((result_header *)result - 1);
+}
+
+/* ---- notes ------------------------------------------------------------------------------------
+ */
 
 enum { MOST_TEXT_BYTES = 1024 }; /* a longer one is cut */
 
