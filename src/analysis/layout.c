@@ -520,8 +520,7 @@ static vw_status lay_out(follower *state, vw__layout *out)
     return VW_OK;
 }
 
-/* ---- the file's end ---------------------------------------------------------------------------
- */
+/* ---- the file's end -------------------------------------------------------------------------- */
 
 /* How the file's segments compare with those that the trace, read from nothing, ends with. */
 typedef enum file_end {

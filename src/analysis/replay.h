@@ -106,7 +106,7 @@ VW_MUST_CHECK vw_status vw__replay_work_add_trims(vw__replay_work *work, vw_empt
                                                   uint64_t *step_count);
 
 /* Adds what a run with spill_bytes needs: where steps end, and which blocks are an optimizer's
- * state or weights, by their stacks (replay_spill.c). Not every recording shows these.
+ * state or weights, by their stacks. Not every recording shows these.
  *
  * VW_ERR_HOST_MEMORY */
 VW_MUST_CHECK vw_status vw__replay_work_add_spill(vw__replay_work *work, vw__notes *notes);
@@ -197,7 +197,7 @@ uint64_t vw__replay_play_count(void);
 VW_MUST_CHECK vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card,
                                                  size_t *out, bool *holds_more);
 
-/* ---- several runs at once ---------------------------------------------------- */
+/* ---- several runs at once -------------------------------------------------------------------- */
 
 typedef struct vw__replay_job {
     vw__replay_setting setting;

@@ -109,8 +109,7 @@ vw_status vw__replay_least_bytes(const vw__script *script, uint64_t *out)
     return find_peak(script, script->op_count, (live_rules){false, false}, out);
 }
 
-/* ---- the recorded addresses -------------------------------------------------------------------
- */
+/* ---- the recorded addresses ------------------------------------------------------------------ */
 
 /* How far a run has got the recorded addresses. */
 typedef struct follow_state {
@@ -540,8 +539,7 @@ vw_status vw__replay_follow_length(const vw__replay_work *work, vw__card card, s
     return run_once(&plan, card, out, holds_more, &result);
 }
 
-/* ---- several runs at once ---------------------------------------------------------------------
- */
+/* ---- several runs at once -------------------------------------------------------------------- */
 
 enum { MOST_THREADS = 4 };
 

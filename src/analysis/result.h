@@ -21,8 +21,7 @@ vw__arena *vw__result_arena(void *result);
 /* NULL is allowed. */
 void vw__result_free(void *result);
 
-/* ---- notes ------------------------------------------------------------------------------------
- */
+/* ---- notes ----------------------------------------------------------------------------------- */
 
 #define VW__NOTES_MOST 64 /* later ones are dropped */
 

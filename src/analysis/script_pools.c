@@ -103,8 +103,7 @@ static void learn_from_the_end(pool_finder *finder)
     }
 }
 
-/* ---- made-up pools ----------------------------------------------------------------------------
- */
+/* ---- made-up pools --------------------------------------------------------------------------- */
 
 static bool is_used(const vw__script *script, vw_private_id id)
 {
@@ -291,8 +290,7 @@ vw_status vw__script_find_pools(vw__script *script, const vw__script_guide *guid
     return status;
 }
 
-/* ---- pools that hand out whole segments -------------------------------------------------------
- */
+/* ---- pools that hand out whole segments ------------------------------------------------------ */
 
 static vw_status follow_op(vw__regions *regions, const vw__model_event *events,
                            const vw__script_op *op)

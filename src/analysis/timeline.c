@@ -250,7 +250,7 @@ static vw_status walk_events(event_pass *pass)
     return VW_OK;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------*/
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Blocks that are live at the end and were never allocated; and what is reserved then. */
 static vw_status walk_final_segments(event_pass *pass, uint64_t *reserved_bytes)

@@ -90,8 +90,7 @@ __attribute__((format(printf, 4, 5))) void
 vw__verify_note_difference(vw__verify_difference *difference, uint64_t event,
                            const char *explanation, const char *expected, ...);
 
-/* ---- verify_reading.c --------------------------------------------------------------------------
- */
+/* ---- verify_reading.c ------------------------------------------------------------------------ */
 
 #define VW__VERIFY_MOST_POOL_HINTS 128
 

@@ -165,8 +165,7 @@ vw_status vw__what_if_ask(const vw__what_if_run *run, const vw__what_if *questio
     return VW_OK;
 }
 
-/* ---- portions ---------------------------------------------------------------------------------
- */
+/* ---- portions -------------------------------------------------------------------------------- */
 
 enum {
     LOSS_TOLERANCE = 16,  /* sizes may differ by that part */

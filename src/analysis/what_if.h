@@ -75,8 +75,7 @@ void vw__what_if_deinit(vw__what_if_run *run);
 VW_MUST_CHECK vw_status vw__what_if_ask(const vw__what_if_run *run, const vw__what_if *questions,
                                         size_t count, vw__what_if_peak *peaks);
 
-/* ---- which portion a block belongs to ---------------------------------------------------------
- */
+/* ---- which portion a block belongs to -------------------------------------------------------- */
 
 /* A role decides, except for the loss. A language model's logits, and the three or four copies that
  * the loss and its gradient make of them, are often the largest blocks of a run, and what shrinks

@@ -13,12 +13,23 @@
  *
  * If none completes, the one that got farthest comes first.
  *
+ * Candidates. Single options first, then the best of each kind together, since they attack
+ * different causes: rounding folds sizes, max_split keeps large blocks whole, collection gives old
+ * ones back.
+ *
+ * Garbage collection works only under a memory fraction: PyTorch looks at the threshold only where
+ * a limit is set. Where the version has an option that sets one, it must be below 1; before, the
+ * program has to call set_per_process_memory_fraction(), and 1.0 does.
+ *
+ * Our own engine is tried beside them, for where nothing of PyTorch's fits; its mode that copies
+ * live data only where the one that does not fails.
+ *
  * Warnings are about settings that pages recommend to everybody. How much they reserve is compared
  * without a limit: on the card itself the excess shows only as retries. */
 #include "settings/tune.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/recording.h"
@@ -29,6 +40,9 @@
 
 enum { OPTIONS_PER_CARD = 32 }; /* what an option must save */
 enum { MOST_WARNING_RUNS = 16 };
+
+#define BYTES_PER_MB (UINT64_C(1) << 20)
+#define FRACTION_TEXT "per_process_memory_fraction:0.99"
 
 /* More of the recorded time than this in the driver is slow, unless nothing is much quicker. */
 #define SLOW_SHARE 0.01
@@ -43,6 +57,11 @@ typedef struct tune_call {
     vw__replay_work work;
     vw__tune_work *tuning; /* owned; large */
 } tune_call;
+
+static bool is_vramwise(const vw__tune_candidate *candidate)
+{
+    return vw__policy_is_vramwise(candidate->result.policy);
+}
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
@@ -84,7 +103,7 @@ static int compare(const vw__tune_work *tuning, const vw__tune_candidate *a,
 {
     int order = compare_u64(b->result.is_complete, a->result.is_complete);
     if (order == 0 && a->result.is_complete)
-        order = compare_u64(vw__tune_is_vramwise(a), vw__tune_is_vramwise(b));
+        order = compare_u64(is_vramwise(a), is_vramwise(b));
     if (order == 0 && a->result.is_complete)
         order = compare_complete(tuning, &a->result, &b->result);
     if (order == 0)
@@ -108,7 +127,7 @@ static void judge_by_the_quickest(vw__tune_work *tuning)
     uint64_t quickest_ns = UINT64_MAX;
     for (size_t i = 0; i < tuning->candidate_count; i++) {
         const vw_replay_result *result = &tuning->candidates[i].result;
-        if (vw__tune_is_vramwise(&tuning->candidates[i]))
+        if (is_vramwise(&tuning->candidates[i]))
             continue;
         if (result->is_complete && result->retries == 0 && result->device_ns < quickest_ns)
             quickest_ns = result->device_ns;
@@ -137,6 +156,211 @@ static uint64_t slow_limit_ns(const vw__model_trace *trace)
     uint64_t duration_ns = vw__replay_duration_ns(trace, 0, trace->event_count);
     double known_ns = duration_ns != VW_UNKNOWN ? (double)duration_ns : 1e9;
     return (uint64_t)(known_ns * SLOW_SHARE);
+}
+
+/* ---- what to try: the first round ------------------------------------------------------------ */
+
+/* Stores whether the setting is new, and the version takes it. */
+static vw_status is_new_and_possible(const vw__tune_work *tuning, const char *conf,
+                                     bool needs_fraction_call, bool *out)
+{
+    bool is_same = false;
+    *out = false;
+    vw_status status = vw__replay_same_settings(tuning->work->torch_version, conf, "", &is_same);
+    if (status == VW_ERR_BAD_SETTING || status == VW_ERR_TOO_LARGE)
+        return VW_OK;
+    VW__TRY(status);
+    if (is_same && needs_fraction_call) /* an option that the version does not know, or look at */
+        return VW_OK;
+    for (size_t i = 0; i < tuning->candidate_count; i++) {
+        const vw__tune_candidate *other = &tuning->candidates[i];
+        if (other->needs_fraction_call != needs_fraction_call || is_vramwise(other))
+            continue;
+        VW__TRY(vw__replay_same_settings(tuning->work->torch_version, conf, other->result.conf,
+                                         &is_same));
+        if (is_same)
+            return VW_OK;
+    }
+    *out = true;
+    return VW_OK;
+}
+
+/* `policy` is static, `conf` borrowed for the call. */
+static vw_status append(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
+                        const char *conf)
+{
+    const char *kept = vw__arena_copy(tuning->arena, conf, strlen(conf));
+    if (kept == NULL)
+        return vw__fail_host_memory(strlen(conf) + 1, "an option string");
+    tuning->candidates[tuning->candidate_count++] = (vw__tune_candidate){
+        .kind = kind,
+        .result = {.policy = policy, .conf = kept},
+        .card = vw__card_of(tuning->card_bytes),
+    };
+    return VW_OK;
+}
+
+static vw_status add(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
+                     const char *conf, bool needs_fraction_call)
+{
+    bool is_worth_it = false;
+    if (tuning->candidate_count == VW__TUNE_MOST_CANDIDATES)
+        return VW_OK;
+    VW__TRY(is_new_and_possible(tuning, conf, needs_fraction_call, &is_worth_it));
+    if (!is_worth_it)
+        return VW_OK;
+    VW__TRY(append(tuning, kind, policy, conf));
+    vw__tune_candidate *candidate = &tuning->candidates[tuning->candidate_count - 1];
+    candidate->needs_fraction_call = needs_fraction_call;
+    if (needs_fraction_call)
+        candidate->card.fraction = 1.0;
+    return VW_OK;
+}
+
+static const vw__tune_candidate *find_policy(const vw__tune_work *tuning, const char *policy)
+{
+    for (size_t i = 0; i < tuning->candidate_count; i++)
+        if (strcmp(tuning->candidates[i].result.policy, policy) == 0)
+            return &tuning->candidates[i];
+    return NULL;
+}
+
+/* An engine of our own reads no option string: it is tried once, under its name. */
+static vw_status add_engine(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
+                            const char *conf)
+{
+    if (tuning->candidate_count == VW__TUNE_MOST_CANDIDATES || find_policy(tuning, policy) != NULL)
+        return VW_OK;
+    return append(tuning, kind, policy, conf);
+}
+
+static vw_status add_setting(vw__tune_work *tuning, vw__setting_kind kind, const char *policy,
+                             const char *conf)
+{
+    return vw__policy_is_vramwise(policy) ? add_engine(tuning, kind, policy, conf)
+                                          : add(tuning, kind, policy, conf, false);
+}
+
+static vw_status add_row(vw__tune_work *tuning, const vw__setting_row *row)
+{
+    return add_setting(tuning, (vw__setting_kind)row->kind, row->policy, vw__setting_conf(row));
+}
+
+static vw_status add_defaults(vw__tune_work *tuning)
+{
+    const vw__replay_work *work = tuning->work;
+    VW__TRY(add_setting(tuning, VW__SETTING_RECORDED, work->recorded_policy, work->recorded_conf));
+    VW__TRY(add_row(tuning, vw__setting_row_of(VW__SETTING_DEFAULTS)));
+    VW__TRY(add_row(tuning, vw__setting_row_of(VW__SETTING_EXPANDABLE)));
+    return add_row(tuning, vw__setting_row_of(VW__SETTING_VRAMWISE));
+}
+
+static uint64_t largest_request(const vw__script *script)
+{
+    uint64_t largest_bytes = 0;
+    for (size_t i = 0; i < script->op_count; i++) {
+        const vw__script_op *op = &script->ops[i];
+        bool is_request = op->kind == VW__SCRIPT_ALLOC || op->kind == VW__SCRIPT_OOM;
+        if (is_request && op->size_bytes > largest_bytes)
+            largest_bytes = op->size_bytes;
+    }
+    return largest_bytes;
+}
+
+/* An option that the version does not know has no effect, or is refused. */
+static vw_status has_fraction_option(const vw__tune_work *tuning, bool *out)
+{
+    bool is_nothing = true;
+    vw_status status =
+        vw__replay_same_settings(tuning->work->torch_version, FRACTION_TEXT, "", &is_nothing);
+    *out = status == VW_OK && !is_nothing;
+    return status == VW_ERR_BAD_SETTING ? VW_OK : status;
+}
+
+static vw_status add_collection(vw__tune_work *tuning, const vw__setting_row *row)
+{
+    char conf[VW__TUNE_MOST_CONF_BYTES];
+    bool has_option = false;
+    VW__TRY(has_fraction_option(tuning, &has_option));
+    (void)snprintf(conf, sizeof conf, "%s%s", row->conf, has_option ? "," FRACTION_TEXT : "");
+    return add(tuning, VW__SETTING_COLLECTION, row->policy, conf, !has_option);
+}
+
+static vw_status add_options(vw__tune_work *tuning)
+{
+    uint64_t largest_bytes = largest_request(&tuning->work->script);
+    const vw__setting_row *row;
+    for (size_t i = 0; (row = vw__setting_row_for(VW__SETTING_FOR_TUNE, i)) != NULL; i++) {
+        size_t count_before = tuning->candidate_count;
+        if (row->conf == NULL || row->size_mb * BYTES_PER_MB > largest_bytes)
+            continue; /* a policy, added elsewhere; or no request is as large */
+        VW__TRY(row->kind == VW__SETTING_COLLECTION ? add_collection(tuning, row)
+                                                    : add_row(tuning, row));
+        if (tuning->candidate_count != count_before)
+            tuning->candidates[count_before].is_recommended = row->is_recommended;
+    }
+    return VW_OK;
+}
+
+/* ---- what to try: the second round ----------------------------------------------------------- */
+
+static const vw__tune_candidate *best_of_kind(const vw__tune_work *tuning, vw__setting_kind kind)
+{
+    const vw__tune_candidate *best = NULL;
+    for (size_t i = 0; i < tuning->candidate_count; i++) {
+        const vw__tune_candidate *candidate = &tuning->candidates[i];
+        if (candidate->kind == kind &&
+            (best == NULL || vw__tune_is_better(tuning, candidate, best)))
+            best = candidate;
+    }
+    return best;
+}
+
+/* Adds nothing if one of `confs` is NULL. */
+static vw_status add_together(vw__tune_work *tuning, const char *const *confs, size_t count,
+                              bool needs_fraction_call)
+{
+    char conf[VW__TUNE_MOST_CONF_BYTES] = "";
+    for (size_t i = 0; i < count; i++) {
+        if (confs[i] == NULL)
+            return VW_OK;
+        size_t length = strlen(conf);
+        (void)snprintf(conf + length, sizeof conf - length, "%s%s", i != 0 ? "," : "", confs[i]);
+    }
+    return add(tuning, VW__SETTING_COMBINED, "conf", conf, needs_fraction_call);
+}
+
+static const char *conf_of(const vw__tune_candidate *candidate)
+{
+    return candidate != NULL ? candidate->result.conf : NULL;
+}
+
+static vw_status add_combinations(vw__tune_work *tuning)
+{
+    const char *expandable = conf_of(best_of_kind(tuning, VW__SETTING_EXPANDABLE));
+    const char *max_split = conf_of(best_of_kind(tuning, VW__SETTING_MAX_SPLIT));
+    const char *roundup = conf_of(best_of_kind(tuning, VW__SETTING_ROUNDUP));
+    const vw__tune_candidate *best_collection = best_of_kind(tuning, VW__SETTING_COLLECTION);
+    const char *collection = conf_of(best_collection);
+    bool needs_call = best_collection != NULL && best_collection->needs_fraction_call;
+    const vw__setting_row *row;
+    VW__TRY(add_together(tuning, (const char *[]){expandable, roundup}, 2, false));
+    expandable = vw__setting_conf(vw__setting_row_of(VW__SETTING_EXPANDABLE));
+    for (size_t i = 0; (row = vw__setting_row_for(VW__SETTING_FOR_TUNE_PAIRS, i)) != NULL; i++)
+        VW__TRY(add_together(tuning, (const char *[]){expandable, row->conf}, 2, false));
+    VW__TRY(add_together(tuning, (const char *[]){max_split, roundup}, 2, false));
+    VW__TRY(add_together(tuning, (const char *[]){max_split, collection}, 2, needs_call));
+    VW__TRY(add_together(tuning, (const char *[]){roundup, collection}, 2, needs_call));
+    return add_together(tuning, (const char *[]){max_split, roundup, collection}, 3, needs_call);
+}
+
+static vw_status add_rescue(vw__tune_work *tuning)
+{
+    const vw__tune_candidate *vramwise =
+        find_policy(tuning, vw__setting_row_of(VW__SETTING_VRAMWISE)->policy);
+    if (vramwise == NULL || vramwise->result.is_complete)
+        return VW_OK;
+    return add_row(tuning, vw__setting_row_of(VW__SETTING_RESCUE));
 }
 
 /* ---- trying ---------------------------------------------------------------------------------- */
@@ -170,14 +394,14 @@ static vw_status try_from(tune_call *call, size_t first, double base, double sha
 static vw_status try_everything(tune_call *call, bool is_possible)
 {
     vw__tune_work *tuning = call->tuning;
-    VW__TRY(vw__tune_add_defaults(tuning));
+    VW__TRY(add_defaults(tuning));
     if (!is_possible)
         return try_from(call, 0, 0.0, 1.0);
-    VW__TRY(vw__tune_add_options(tuning));
+    VW__TRY(add_options(tuning));
     VW__TRY(try_from(call, 0, 0.0, 0.6));
     size_t first_round = tuning->candidate_count;
-    VW__TRY(vw__tune_add_combinations(tuning));
-    VW__TRY(vw__tune_add_rescue(tuning));
+    VW__TRY(add_combinations(tuning));
+    VW__TRY(add_rescue(tuning));
     return try_from(call, first_round, 0.6, 0.2);
 }
 
@@ -275,7 +499,7 @@ static void note_best(tune_call *call, const vw__tune_candidate *best,
                           call->tuning->candidate_count);
         return;
     }
-    if (vw__tune_is_vramwise(best))
+    if (is_vramwise(best))
         vw__notes_add(&call->notes,
                       "No setting of PyTorch's own completes on this card; vramwise's allocator "
                       "does, in PyTorch's place: %s%s%s",

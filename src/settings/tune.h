@@ -36,20 +36,7 @@ typedef struct vw__tune_work {
     uint64_t slow_ns; /* more than this in the driver is slow */
 } vw__tune_work;
 
-/* tune_candidates.c: what to try, out of setting_table.h. Options that the version has not, and
- * settings that come to the same as one before, are left out. */
-VW_MUST_CHECK vw_status vw__tune_add_defaults(vw__tune_work *tuning);
-VW_MUST_CHECK vw_status vw__tune_add_options(vw__tune_work *tuning);
-VW_MUST_CHECK vw_status vw__tune_add_combinations(vw__tune_work *tuning);
-
-/* Adds the mode of our own engine that copies live data, if the other mode was tried and does not
- * complete. */
-VW_MUST_CHECK vw_status vw__tune_add_rescue(vw__tune_work *tuning);
-
-/* Returns whether it is an engine of our own. */
-bool vw__tune_is_vramwise(const vw__tune_candidate *candidate);
-
-/* tune.c: returns whether `a` is better than `b`; a strict order. */
+/* Returns whether `a` is better than `b`; a strict order. */
 bool vw__tune_is_better(const vw__tune_work *tuning, const vw__tune_candidate *a,
                         const vw__tune_candidate *b);
 

@@ -79,7 +79,7 @@ static void the_page_says_what_replay_says(void **state)
     each_stored_recording(check_page);
 }
 
-/* ---- replay and trials, which the doctor makes ---- */
+/* ---- replay and trials, which the doctor makes ----------------------------------------------- */
 
 static void check_trials(const stored_recording *one)
 {
