@@ -55,8 +55,10 @@ static vw_status try_script(const vw__script *script, const char *torch_version,
         *reason = "the recorded settings cannot be used with the rules of this version";
         return VW_OK;
     }
-    *summary = result.summary;
-    if (status == VW_OK && result.difference.is_found)
+    bool lacks_frees = script->lacks_free_requested || script->lacks_free_completed;
+    if (!lacks_frees) /* else when frees completed is not known, and counters depend on it */
+        *summary = result.summary;
+    if (status == VW_OK && (result.difference.is_found || lacks_frees))
         *reason = "replay does not reproduce the recording at first try; verify says more";
     return status;
 }
