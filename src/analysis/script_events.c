@@ -61,8 +61,7 @@ const vw__model_segment *vw__script_segment_at(const vw__model *model, int devic
     return NULL;
 }
 
-/* ---- releases ----------------------------------------------------------------------------------
- */
+/* ---- releases -------------------------------------------------------------------------------- */
 
 /* Going backwards: what comes after the event being looked at. */
 typedef struct following {

@@ -24,7 +24,7 @@
 
 #include "doctor/doctor.h"
 #include "doctor/numbers.h"
-#include "analysis/recorded_settings.h"
+#include "analysis/recording.h"      /* vw__recording_settings */
 #include "analysis/script_events.h"  /* vw__is_growth */
 #include "analysis/limit_evidence.h" /* vw__limit_evidence_find */
 #include "base/byte_buffer.h"
@@ -431,7 +431,7 @@ vw_status vw__doctor_find_failure(const vw__doctor_input *input, vw__doctor_fact
     const char *version = input->options != NULL ? input->options->torch_version : NULL;
     bool is_on_card = input->options != NULL && input->options->card_bytes != 0;
     find_refusals(facts->trace, &all);
-    VW__TRY(vw__recorded_settings_read(facts->model, version, &all.settings));
+    VW__TRY(vw__recording_settings(facts->model, version, &all.settings));
     vw_status status = is_on_card ? find_replayed(input, facts, result, &all)
                                   : find_recorded(input, facts, result, &all);
     vw__diagnosis_name_numbers(result->draft, &facts->failure.numbers);

@@ -19,7 +19,6 @@
 
 #include <string.h>
 
-#include "analysis/portions.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"

@@ -43,8 +43,8 @@ static vw_status try_without_limit(const vw__doctor_input *input, vw__doctor_fac
         return VW_OK; /* the limit is one of the settings that would be replayed */
     vw__replay_work plain = facts->trials->work; /* shares everything */
     plain.followed_count = 0;
-    vw_status status = vw__replay_run(&plain, vw__torch_setting(conf), vw__card_of(room_bytes),
-                                      false, NULL, &result);
+    vw_status status = vw__replay_run(&plain, vw__replay_recorded_setting(&plain),
+                                      vw__card_of(room_bytes), false, NULL, &result);
     if (status == VW_OK)
         *out = vw__doctor_enough(facts, result.is_complete);
     return vw__trials_are_impossible(status) ? VW_OK : status;

@@ -72,20 +72,12 @@ static void keep(const vw__doctor_facts *facts, const vw_replay_result *result,
     };
 }
 
-/* It was made with our own engine. */
-static bool is_of_vramwise(const vw__doctor_facts *facts)
-{
-    return vw__policy_is_vramwise(vw__model_string(facts->model, facts->model->settings.engine));
-}
-
 static vw_status try_row(const vw__doctor_facts *facts, const vw__setting_row *row,
                          vw__tried_settings *out)
 {
     vw_replay_result result;
     bool is_new = false;
     if (row->kind == VW__SETTING_COLLECTION && !facts->trials->has_limit)
-        return VW_OK;
-    if (row->kind == VW__SETTING_VRAMWISE && is_of_vramwise(facts))
         return VW_OK;
     VW__TRY(vw__trials_is_new(facts->trials, row, &is_new));
     if (!is_new)
@@ -120,10 +112,9 @@ static vw_status try_trims(const vw__doctor_facts *facts, vw__setting_kind kind,
     trimmed.trims = NULL;
     trimmed.trim_count = 0;
     vw_status status = vw__replay_work_add_trims(
-        &trimmed, is_by_step ? VW_EMPTY_CACHE_STEPS : VW_EMPTY_CACHE_PHASES, 1,
-        &facts->trials->notes, &step_count);
+        &trimmed, is_by_step ? VW_EMPTY_CACHE_STEPS : VW_EMPTY_CACHE_PHASES, 1, NULL, &step_count);
     if (status == VW_OK)
-        status = vw__replay_run(&trimmed, vw__torch_setting(out->recorded_conf),
+        status = vw__replay_run(&trimmed, vw__replay_recorded_setting(&trimmed),
                                 facts->trials->card, false, NULL, &result);
     if (status == VW_OK)
         keep(facts, &result, kind, out->recorded_conf, out);

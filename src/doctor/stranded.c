@@ -209,9 +209,8 @@ static vw_status run_rewritten(const vw__replay_work *work, rewriting as, vw__ca
         rewritten.script.ops[i] = script->ops[i];
         rewrite(&rewritten.script.ops[i], as, stream);
     }
-    vw__replay_setting setting =
-        vw__torch_setting(work->is_recorded_conf_usable ? work->recorded_conf : "");
-    vw_status status = vw__replay_run(&rewritten, setting, card, false, NULL, out);
+    vw_status status =
+        vw__replay_run(&rewritten, vw__replay_recorded_setting(work), card, false, NULL, out);
     vw__host_free(rewritten.script.ops);
     return status;
 }
